@@ -50,8 +50,9 @@ The command combines these sources:
   - the kubelet's checkpoint: the pods with a device of the card
   - /proc: the processes of the host that have a node of the card open, under any name
 
-The search of processes needs root on the host. In a pod the answer is "unknown",
-with the command to run on the node.
+The search for processes needs root on the host. In a pod that cannot see the
+processes of the host, such as the daemon's, the answer is at best "unknown", with
+the command to run on the node.
 
 With --scan the command reads cards, cordons and the kubelet's pod-resources API
 itself, without the daemon.`,

@@ -33,9 +33,9 @@ func newDevices() *cobra.Command {
 asks the daemon at --socket, which only root can use. The first line shows the
 daemon's version, mode and settings; with -o json and -o yaml it is on stderr.
 
-With --scan the command reads the cards itself, without the daemon, with the
-settings of its own flags. A scan has no history: recovery holds, quarantine and
-cordons are not known.
+With --scan the command reads the cards itself, without the daemon. Its settings
+come from flags (all those of serve --help), variables and files. A scan has no
+history: recovery holds, quarantine and cordons are not known.
 
 A device whose RESOURCE is "-" is not offered in this mode. With -o wide, the
 command lists on stderr the rules for resources that apply to no device.

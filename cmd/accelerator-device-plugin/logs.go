@@ -29,10 +29,11 @@ has put a pod or a host before a line, the line is shown with it, and devices of
 different pods or hosts are kept apart. At the end, stderr has the number of skipped
 lines, and the devices that were removed while no daemon was running.
 
-Without --event and --level the command prints lines about devices, and all warnings
-and errors, which "!" marks. When a card is pulled or plugged, the lines of a device
-within half a second are combined into one, which lists the reasons in between;
---all prints each line.
+Without --event and --level the command prints all lines of level info and above,
+except the info lines of http.served, socket.removed and library.log. "!" marks
+warnings and errors. When a card is pulled or plugged, the lines of a device within
+half a second are combined into one, which lists the reasons in between; --all
+prints each line.
 
 --since and --until take a time of day in the zone of the log (03:12, the last one
 before now), a date and a time (2026-11-21T03:12), a time with a zone

@@ -34,17 +34,18 @@ variables, and variables over the file.
 
 Exit codes: 0 success, 1 failure, 2 usage error.`
 
-const rootExamples = `  accelerator-device-plugin                          run the daemon on this node
-  accelerator-device-plugin --log-format console     the same, with the log as text
-  accelerator-device-plugin devices                  the daemon's devices, their health and their holders
-  accelerator-device-plugin devices --scan --mode af the devices of this node in another mode, without the daemon
+const rootExamples = `  accelerator-device-plugin                            run the daemon on this node
+  accelerator-device-plugin --log-format console       the same, with the log as text
+  accelerator-device-plugin devices                    the daemon's devices, their health and their holders
+  accelerator-device-plugin devices --scan --mode af   the devices of this node in another mode, without the daemon
   accelerator-device-plugin devices -o json | jq -r '.[] | select(.health != "healthy") | .id'
-  accelerator-device-plugin watch                    one line for each change, until interrupted
-  accelerator-device-plugin cordon 3b:00.0 --why "replace the fan"   give the card to no new pod; uncordon ends this
-  accelerator-device-plugin can-pull 3b:00.0         whether the card may be pulled, and the reasons
-  accelerator-device-plugin logs daemon.log          the history of the devices, from a log
-  accelerator-device-plugin demo                     a demonstration without a card or a cluster
-  accelerator-device-plugin simulate DIR             a simulated node, to try the chart`
+  accelerator-device-plugin watch                      one line for each change, until interrupted
+  accelerator-device-plugin cordon 3b:00.0 --why fan   take the card out of service: no new pod gets it
+  accelerator-device-plugin uncordon 3b:00.0           put the card back into service
+  accelerator-device-plugin can-pull 3b:00.0           whether the card may be pulled, and the reasons
+  accelerator-device-plugin logs daemon.log            the history of the devices, from a log
+  accelerator-device-plugin demo                       a demonstration without a card or a cluster
+  accelerator-device-plugin simulate DIR               a simulated node, to try the chart`
 
 func newRoot() *cobra.Command {
 	loader := newLoader()

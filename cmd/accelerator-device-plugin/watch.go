@@ -29,9 +29,9 @@ at --socket, which only root can use, and fails when the daemon ends. A line tha
 begins with "daemon" shows the daemon's version, mode and settings: at the start
 and after each change of them. With -o json it is on stderr.
 
-With --scan the command watches the cards itself, without the daemon, with the
-settings of its own flags. It has no history, registers nothing with the kubelet,
-and asks for holders only when a device changes.`,
+With --scan the command watches the cards itself, without the daemon. Its settings
+come from flags (all those of serve --help), variables and files. It has no history,
+registers nothing with the kubelet, and asks for holders only when a device changes.`,
 		Example: `  accelerator-device-plugin watch
   accelerator-device-plugin watch -o json
   accelerator-device-plugin watch --scan --recovery-hold 0s`,

@@ -157,7 +157,7 @@ func settings(c *Config) *pflag.FlagSet {
 		"lowest level that is logged: debug, info, warn, error")
 	fs.Var(of(&c.LogFormat, "json", oneOf("json", "console")), "log-format", "format of the log: json, or console for text")
 	fs.Var(of(&c.File, "", path), configFlag,
-		"YAML file with settings (resyncInterval: 60s), also exclude, health.severity and resources")
+		"YAML file with settings, such as resyncInterval: 60s, and with exclude, health.severity and resources")
 	fs.Var(of(&c.Overrides, "", path), overridesFlag,
 		"YAML file with exclude, health.severity and resources in addition to --config, for all nodes or for single ones; "+
 			"may be missing")

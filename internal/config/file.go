@@ -134,7 +134,7 @@ func (c *Config) override(p policy) {
 		return
 	}
 	rules := slices.Clone(p.resources)
-	for _, below := range c.Resources { // without rules that would never be used, as p has the same match
+	for _, below := range c.Resources { // except rules with the match of a rule of p: they would never be used
 		if !slices.ContainsFunc(p.resources, func(r offer.Rule) bool { return r.Match == below.Match }) {
 			rules = append(rules, below)
 		}
@@ -193,7 +193,8 @@ func (f *file) exclude(where string, n *yaml.Node) (excluded map[string]bool) {
 	return excluded
 }
 
-// severity parses a mapping from reasons to severities. A reason is a row, or the NAME of rows.
+// severity parses a mapping from reasons to severities. A reason is a row of the health table, NAME or
+// NAME=VALUE. NAME alone applies to all its rows.
 func (f *file) severity(where string, n *yaml.Node, rows []string) (severity map[string]string) {
 	known := make(fields)
 	for _, row := range rows {
@@ -241,7 +242,7 @@ func (f *file) rule(where string, n *yaml.Node, families []string) (rule offer.R
 	text := func(p *string, k kind[string]) func(string, *yaml.Node) {
 		return func(where string, n *yaml.Node) { f.value(where, n, value[string]{p, k}) }
 	}
-	match := fields{ // with the keys of `devices -o json`, as far as that has them
+	match := fields{ // with the keys of `devices -o json`
 		"afuId":       text(&m.AFUID, guid),
 		"family":      text(&m.Family, oneOf(families...)),
 		"interfaceId": text(&m.InterfaceID, guid),
@@ -313,8 +314,8 @@ func (f *file) value(where string, n *yaml.Node, to pflag.Value) bool {
 	return err == nil
 }
 
-// list calls take for each item of a list. A key without a value counts as an empty list, because it is
-// left when the last item of a list is removed. The same holds for mappings.
+// list calls take for each item of a list. A key without a value counts as an empty list: the key often
+// stays in the file when the last item is removed. The same holds for mappings.
 func (f *file) list(where string, n *yaml.Node, want string, take func(*yaml.Node)) {
 	if n.Kind != yaml.SequenceNode && !isNull(n) {
 		f.refuse(n, where, want)

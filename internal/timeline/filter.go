@@ -12,7 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// Filter selects lines. The zero Filter selects those about devices and all warnings and errors.
+// Filter selects lines. The zero Filter selects the lines of level Info and above, except the Info lines
+// of http.served, socket.removed and library.log.
 type Filter struct {
 	Devices      []string       // ids, or addresses of cards
 	Events       []string       // names or patterns; none: Level decides

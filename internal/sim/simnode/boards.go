@@ -26,9 +26,9 @@ const (
 
 // Boards are the boards that can be plugged by name.
 var Boards = []Board{
-	{Name: "pac-a10", Text: "PAC with Arria 10 GX: one port with NLB mode 0",
+	{Name: "pac-a10", Text: "PAC with Arria 10 GX: one port with Intel's loopback AFU, NLB mode 0",
 		Card: Card{Ports: 1, NUMANode: -1, AFUID: nlb0, InterfaceID: arria10}},
-	{Name: "pac-d5005", Text: "PAC D5005: one port with NLB mode 3",
+	{Name: "pac-d5005", Text: "PAC D5005: one port with Intel's loopback AFU, NLB mode 3",
 		Card: Card{Ports: 1, NUMANode: -1, AFUID: nlb3, InterfaceID: d5005, PCIID: "8086:0b2b:8086:138d"}},
 	{Name: "two-ports", Text: "PAC with Arria 10 GX and two ports",
 		Card: Card{Ports: 2, NUMANode: -1, AFUID: nlb0, InterfaceID: arria10}},

@@ -28,7 +28,7 @@ type Break struct {
 var Breaks = []Break{
 	{"port-ap6", "the port was shut down for power or heat", "errors/errors", "0x0", "0x4000000000000", false},
 	{"port-mmio-timeout", "the AFU did not answer in time (degraded)", "errors/errors", "0x0", "0x100000000", false},
-	{"power-throttled", "the port is throttled to nothing", "power_state", "0x0", "0x6", false},
+	{"power-throttled", "the port is throttled completely", "power_state", "0x0", "0x6", false},
 	{"fme-fatal", "catastrophic error of the card: all its ports", "errors/catfatal_errors", "0x0", "0x400", true},
 	{driverUnbound, "the port has no driver", "", "", "", false},
 	{nodeMissing, "the port has no device node", "", "", "", false},
