@@ -123,7 +123,7 @@ func (k *Kubelet) Restart(ctx context.Context) error {
 }
 
 // Resume starts a stopped kubelet from its checkpoint. As a kubelet does, it admits the pods with
-// running containers again before its sources are ready; that must work without any plugin.
+// running containers again before it has received all pods. This must work without any plugin.
 func (k *Kubelet) Resume(ctx context.Context) error {
 	containers := sets.New[string]()
 	pods := k.GetActivePods()

@@ -17,7 +17,7 @@ func TestBARSize(t *testing.T) {
 	}{
 		{"with features", "a10", 0, 0xfff00000},
 		{"of several functions", "n6000", 0, 0xfff00000},
-		{"foreign", "n6000", 3, 0xfffff000},
+		{"without FME and port", "n6000", 3, 0xfffff000},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, err := newCard("c0", models[tc.model])
@@ -50,7 +50,7 @@ func TestConfig(t *testing.T) {
 	}{
 		{"vendor and device", 0x00, 4, 0, 0xbcce8086, 0xbcce8086},
 		{"class", 0x08, 4, ^uint32(0), 0x12000000, 0x12000000},
-		{"command", 0x04, 2, ^uint32(0), 0, 0x0546},
+		{"command", 0x04, 2, ^uint32(0), 0, 0x0546}, // memory, bus master, parity, SERR#, interrupt disable
 		{"several functions", 0x0e, 1, 0, 0x80, 0x80},
 		{"interrupt line", 0x3c, 1, 0x0b, 0, 0x0b},
 		{"subsystem", 0x2c, 4, 0, 0x17708086, 0x17708086},
