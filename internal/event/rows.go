@@ -207,7 +207,7 @@ func network() []row {
 		{EventsDropped, levels(warn.when("at most once a minute")),
 			"[Events](events.md) were dropped because of the rate limit. count: since the last such line.", must(count), nil},
 		{EventsAnonymous, levels(warn.when("once")),
-			"The account may not get pods. Events on pods have no uid, so `kubectl describe pod` does not show them.", must(errorText), nil},
+			"The account is not allowed to get pods. Events on pods have no uid, so `kubectl describe pod` does not show them.", must(errorText), nil},
 		{EventFailed, levels(warn.when("when the API server refuses it for good"), debug.when("else")),
 			"An Event was given up: refused, not accepted for 5 minutes, or its pod has ended. reason: that of the Event.",
 			must(reason, object), may(device, errorText)},

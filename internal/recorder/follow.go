@@ -17,10 +17,13 @@ const (
 	settle   = time.Second      // time from a change to its Events: a card that was just plugged in is unhealthy for some ms
 	askAgain = 10 * time.Second // time between two requests for holders that were not known
 
-	maxRecords = 512             // most Events in the table
-	burst      = 25              // most Events at once, then one each refill; client-go: the same for each object
-	refill     = 5 * time.Second // client-go: 5 minutes for each object
-	reportPace = time.Minute     // least time between two log lines about dropped Events
+	maxRecords = 512         // most Events in the table
+	reportPace = time.Minute // least time between two log lines about dropped Events
+
+	// The rate limit of all Events together: a burst, and then one Event in each refill. client-go has
+	// the same burst for each object, and a refill of 5 minutes.
+	burst  = 25
+	refill = 5 * time.Second
 )
 
 // Follow adds Events about these devices to the table until ctx ends; then it returns nil.
