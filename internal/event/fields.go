@@ -60,7 +60,7 @@ var (
 	mode        = Field{"mode", Text, "", "mode of the daemon, see `--mode`"}
 	netlinkPort = Field{"netlink_port", Whole, "", "netlink port of the sender of a uevent"}
 	newValue    = Field{"new", Text, "", "value after a change; may be empty"}
-	node        = Field{"node", Text, "", "name of a device node below /dev; in events about the API server or settings: name of the Kubernetes node"}
+	node        = Field{"node", Text, "", "name of a device node below /dev; in `daemon.started` and in events about the API server or settings: name of the Kubernetes node"}
 	nodes       = Field{"nodes", List, "", "names of device nodes below /dev"}
 	object      = Field{"object", Text, "", "object of the Kubernetes API: `Node/NAME`, `Pod/NAMESPACE/NAME`; in `recorder.*`: object of the Event"}
 	of          = Field{"of", Text, "", "the event whose lines were suppressed"}

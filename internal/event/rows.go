@@ -69,8 +69,8 @@ func ofDevices() []row {
 			"The kubelet no longer reports these holders of a device. lasted_ms: since it first reported them to this daemon.",
 			must(device, resource, holders, lasted), nil},
 		{DeviceTombstone, levels(warn),
-			"A device that was removed, or is to move to another resource, is still held. It stays listed as unhealthy. " +
-				"Logged again when its holders change.",
+			"A device is still held, although it was removed, is to move to another resource, or has other nodes than its " +
+				"holder was given. It stays listed as unhealthy. Logged again when its holders change.",
 			must(device), may(pci, resource, holders)},
 		{DeviceReturned, levels(info, debug.when("when it was to move to another resource, and no container held it")),
 			"A removed device returned before its holder ended, or a device that was to move stays in its former resource.",
