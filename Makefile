@@ -111,6 +111,7 @@ image-%:
 		-binary ../dist/bin_$*/accelerator-operator
 
 chart: ## package the Helm charts into dist/, for the images of this version
+	@rm -f dist/accelerator-*.tgz
 	@cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm package ../deploy/helm/*/ --app-version '$(VERSION)' --destination ../dist
 
 manifests: ## generate files from the charts: deploy/manifests, tables of values in docs, golden files
