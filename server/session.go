@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/latest"
 )
 
-// The reasons why a session ends. After some of them [endpoint.run] begins the next one at once.
+// The reasons why a session ends. [endpoint.run] decides by the reason when the next session begins.
 var (
 	errReregister      = errors.New("re-registration requested")
 	errKubeletReplaced = errors.New("the kubelet was restarted")
@@ -112,8 +112,8 @@ func (e *endpoint) runSession(ctx context.Context, reregister <-chan struct{}) (
 	return kubelet, err
 }
 
-// replace ends the superseded session, if there is one, and makes s, which may be nil, the
-// superseded one.
+// replace ends the superseded session, if there is one. From then on s is the superseded session, or
+// there is none if s is nil.
 func (e *endpoint) replace(s *session) {
 	if e.superseded != nil {
 		e.ends.Go(e.superseded.end)
@@ -241,7 +241,7 @@ func (s *session) ready() error {
 func (s *session) end() {
 	close(s.ending)
 	s.listener.awaitClosed(time.After(drainTimeout))
-	_ = s.listener.Close() // first, so that a client cannot connect again after closeConns
+	_ = s.listener.Close() // first: a client whose connection is closed next must not connect again
 	s.listener.closeConns(false)
 	stopped := make(chan struct{})
 	go func() {
