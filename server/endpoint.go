@@ -134,7 +134,7 @@ func (e *endpoint) run(ctx context.Context) {
 		reregister := e.server.reregister.Next()
 		began := time.Now()
 		replacing := e.superseded != nil
-		tried, err := e.session(ctx, reregister)
+		tried, err := e.runSession(ctx, reregister)
 		if ctx.Err() != nil {
 			return
 		}

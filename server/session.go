@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/latest"
 )
 
-// The reasons why a session ends. After some of them [endpoint.run] begins the next one at once.
+// The reasons why a session ends. [endpoint.run] decides by the reason when the next session begins.
 var (
 	errReregister      = errors.New("re-registration requested")
 	errKubeletReplaced = errors.New("the kubelet was restarted")
@@ -57,11 +57,11 @@ type streams struct {
 	open   int // now
 }
 
-// session registers once and serves until the registration ends. It returns the identity of
-// kubelet.sock and the reason, which is never nil. All parts of the session have ended when it
-// returns, except after errPeerGone: then the session is superseded, and keeps serving until a
-// later one has its stream or the kubelet is gone.
-func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (identity, error) {
+// runSession registers once and serves until the registration ends. It returns the identity of
+// kubelet.sock and the reason for the end, which is never nil. All parts of the session have ended
+// when it returns, except after errPeerGone: then the session is superseded, and keeps serving
+// until a later one has its stream or the kubelet is gone.
+func (e *endpoint) runSession(ctx context.Context, reregister <-chan struct{}) (identity, error) {
 	conn, kubelet, err := e.connect(ctx)
 	if errors.Is(err, errNoKubelet) {
 		e.replace(nil)
@@ -112,8 +112,8 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 	return kubelet, err
 }
 
-// replace ends the superseded session, if there is one, and makes s, which may be nil, the
-// superseded one.
+// replace ends the superseded session, if there is one. From then on s is the superseded session, or
+// there is none if s is nil.
 func (e *endpoint) replace(s *session) {
 	if e.superseded != nil {
 		e.ends.Go(e.superseded.end)
@@ -148,10 +148,11 @@ func (e *endpoint) serve() (*session, error) {
 	return s, nil
 }
 
-// await blocks until the kubelet has answered, then until it has opened a stream, and calls up.
-// Then it blocks until there is a reason to end the session, and returns it.
+// await blocks until there is a reason to end the session, and returns it. One reason is that the
+// kubelet answers the registration, but opens no stream within [Config.StreamTimeout]. While a
+// stream is open, await calls onStream, perhaps several times.
 func (s *session) await(
-	ctx context.Context, kubelet identity, reregister <-chan struct{}, answer <-chan error, up func(),
+	ctx context.Context, kubelet identity, reregister <-chan struct{}, answer <-chan error, onStream func(),
 ) error {
 	e := s.endpoint
 	timeout := time.NewTimer(e.server.cfg.StreamTimeout)
@@ -167,7 +168,7 @@ func (s *session) await(
 			return errStreamsEnded
 		}
 		if count.open > 0 {
-			up()
+			onStream()
 		}
 		if answer == nil && gone {
 			return errPeerGone
@@ -240,7 +241,7 @@ func (s *session) ready() error {
 func (s *session) end() {
 	close(s.ending)
 	s.listener.awaitClosed(time.After(drainTimeout))
-	_ = s.listener.Close() // a connection that is closed now cannot be opened again
+	_ = s.listener.Close() // first: a client whose connection is closed next must not connect again
 	s.listener.closeConns(false)
 	stopped := make(chan struct{})
 	go func() {
@@ -250,7 +251,7 @@ func (s *session) end() {
 	select {
 	case <-stopped:
 	case <-time.After(drainTimeout):
-		s.listener.closeConns(true) // Stop waits for clients that have sent only the beginning of a message
+		s.listener.closeConns(true) // otherwise Stop would wait for a client that has sent only the beginning of a message
 		s.server.Stop()
 		<-stopped
 	}

@@ -20,11 +20,11 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// BenchmarkTelling measures the time that the log adds between a hint and the kubelet's end of the stream, at the
+// BenchmarkLogOverhead measures the time that the log adds between a hint and the kubelet's end of the stream, at the
 // default level, as JSON, to a real file descriptor. It runs two daemons in turn, one without a log, and compares
 // the medians.
-func BenchmarkTelling(b *testing.B) {
-	mute := newPath(b, metrics.New("mute"), zap.NewNop())
+func BenchmarkLogOverhead(b *testing.B) {
+	silent := newPath(b, metrics.New("silent"), zap.NewNop())
 	devNull, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		b.Fatal(err)
@@ -34,19 +34,19 @@ func BenchmarkTelling(b *testing.B) {
 	log := openLog(config.Defaults(), devNull, counts)
 	defer log.close()
 	defer log.limit.Close()
-	telling := newPath(b, counts, log.Logger)
-	var muted, told []time.Duration
+	logged := newPath(b, counts, log.Logger)
+	var silentTimes, loggedTimes []time.Duration
 	for i := 0; b.Loop(); i++ {
 		if i%2 == 0 {
-			muted, told = append(muted, mute.change(b, i)), append(told, telling.change(b, i))
+			silentTimes, loggedTimes = append(silentTimes, silent.change(b, i)), append(loggedTimes, logged.change(b, i))
 		} else {
-			told, muted = append(told, telling.change(b, i)), append(muted, mute.change(b, i))
+			loggedTimes, silentTimes = append(loggedTimes, logged.change(b, i)), append(silentTimes, silent.change(b, i))
 		}
 	}
-	m, t := median(muted), median(told)
-	b.ReportMetric(float64(m)/1e3, "mute-median-µs")
-	b.ReportMetric(float64(t)/1e3, "telling-median-µs")
-	b.ReportMetric(float64(t)/float64(m), "telling/mute")
+	m, t := median(silentTimes), median(loggedTimes)
+	b.ReportMetric(float64(m)/1e3, "silent-median-µs")
+	b.ReportMetric(float64(t)/1e3, "logged-median-µs")
+	b.ReportMetric(float64(t)/float64(m), "logged/silent")
 	b.ReportMetric(0, "ns/op") // it would include the change of the tree
 }
 

@@ -91,7 +91,7 @@ func parseKubeconfig(data []byte, dir string) (server *url.URL, config transport
 		{"cluster: proxy-url", c.Proxy != "", "the variable HTTPS_PROXY"},
 	} {
 		if field.set {
-			return nil, config, fmt.Errorf("%s: found it, want %s instead", field.name, field.want)
+			return nil, config, fmt.Errorf("%s: not supported, want %s", field.name, field.want)
 		}
 	}
 	server, err = url.Parse(c.Server)

@@ -51,7 +51,7 @@ func (w *Writer) write(verb string, e Event, suffix string, body []byte) error {
 func (w *Writer) PodUID(namespace, name string) (string, error) {
 	of := fmt.Sprintf("get pod %s/%s", clip(namespace), clip(name))
 	if !dnsName.MatchString(namespace) || !dnsName.MatchString(name) {
-		return "", fmt.Errorf("%s: found other names, want DNS names in lower case: %w", of, ErrRefused)
+		return "", fmt.Errorf("%s: want DNS names in lower case: %w", of, ErrRefused)
 	}
 	var pod object
 	path := "/api/v1/namespaces/" + namespace + "/pods/" + name
@@ -79,11 +79,11 @@ func (o object) isPod(namespace, name string) error {
 // one. The first failure of each kind is logged.
 func (w *Writer) Failed(err error) time.Duration { return w.trouble.failure(err) }
 
-// Passed records a request that succeeded. If all is true, no other request is failing, and the
-// recovery is logged.
-func (w *Writer) Passed(all bool) {
+// Passed records a request that succeeded. If recovered is true, no other request is failing, and
+// the recovery is logged.
+func (w *Writer) Passed(recovered bool) {
 	w.trouble.pause.Reset()
-	if all {
+	if recovered {
 		w.trouble.success()
 	}
 }

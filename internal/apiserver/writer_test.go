@@ -144,7 +144,7 @@ func TestWriterErrors(t *testing.T) {
 		{"500", refused(500), nil, "500 Internal Server Error"},
 		{"invalid name", create(odd), []string{"refused"}, `event DeviceUnhealthy: found the name "../x", want a DNS name in lower case`},
 		{"invalid namespace", create(elsewhere), []string{"refused"}, `"a/b", want a DNS name`},
-		{"invalid name of a pod", pod("a/log"), []string{"refused"}, "get pod work/a/log: found other names, want DNS names"},
+		{"invalid name of a pod", pod("a/log"), []string{"refused"}, "get pod work/a/log: want DNS names"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -25,10 +25,10 @@ type Level struct {
 }
 
 var (
-	debug  = Level{zapcore.DebugLevel, ""}
-	info   = Level{zapcore.InfoLevel, ""}
-	warn   = Level{zapcore.WarnLevel, ""}
-	severe = Level{zapcore.ErrorLevel, ""}
+	debug      = Level{zapcore.DebugLevel, ""}
+	info       = Level{zapcore.InfoLevel, ""}
+	warn       = Level{zapcore.WarnLevel, ""}
+	errorLevel = Level{zapcore.ErrorLevel, ""}
 )
 
 // when returns the level with the condition under which lines have it.

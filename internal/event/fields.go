@@ -45,7 +45,7 @@ var (
 	lostError   = Field{"dropped_error", Whole, "", "number of dropped lines of level error; missing: none"}
 	lostInfo    = Field{"dropped_info", Whole, "", "number of dropped lines of level info; missing: none"}
 	lostWarn    = Field{"dropped_warn", Whole, "", "number of dropped lines of level warn; missing: none"}
-	trouble     = Field{"error", Text, "", "text of an error"}
+	errorText   = Field{"error", Text, "", "text of an error"}
 	expires     = Field{"expires", Text, "", "end of a certificate's validity: RFC 3339, UTC"}
 	family      = Field{"family", Text, "", "driver family, such as `dfl`"}
 	flag        = Field{"flag", Text, "", "name of a setting: that of its flag, without dashes"}
@@ -59,17 +59,17 @@ var (
 	latency     = Field{"latency_ms", Decimal, milliseconds, "time since the hint that caused this; missing if none did"}
 	mode        = Field{"mode", Text, "", "mode of the daemon, see `--mode`"}
 	netlinkPort = Field{"netlink_port", Whole, "", "netlink port of the sender of a uevent"}
-	after       = Field{"new", Text, "", "value after a change; may be empty"}
-	node        = Field{"node", Text, "", "name of a device node below /dev; in events about the API server or settings: name of the Kubernetes node"}
+	newValue    = Field{"new", Text, "", "value after a change; may be empty"}
+	node        = Field{"node", Text, "", "name of a device node below /dev; in `daemon.started` and in events about the API server or settings: name of the Kubernetes node"}
 	nodes       = Field{"nodes", List, "", "names of device nodes below /dev"}
 	object      = Field{"object", Text, "", "object of the Kubernetes API: `Node/NAME`, `Pod/NAMESPACE/NAME`; in `recorder.*`: object of the Event"}
 	of          = Field{"of", Text, "", "the event whose lines were suppressed"}
-	before      = Field{"old", Text, "", "value before a change; may be empty"}
+	oldValue    = Field{"old", Text, "", "value before a change; may be empty"}
 	parent      = Field{"parent", Text, "", "name of the FME of a port: `dfl-fme.0`"}
 	path        = Field{"path", Text, "", "path of a file or directory"}
 	pci         = Field{"pci", Text, "", "address of a card with its domain: `0000:3b:00.0`"}
 	pid         = Field{"pid", Whole, "", "process id of the daemon, or of the sender of a forged uevent"}
-	reason      = Field{"reason", Text, "", "reason, as text"}
+	reason      = Field{"reason", Text, "", "the cause, in words or as a fixed value; each event has its own"}
 	reasons     = Field{"reasons", List, "", "reasons why a device is not healthy, see [health.md](health.md); may be empty"}
 	remaining   = Field{"remaining", Text, "", "the means that still find changes while a source is lost"}
 	resource    = Field{"resource", Text, "", "name of a resource: `b-com.com/accelerator`"}
@@ -113,12 +113,12 @@ func Interface(id string) zap.Field     { return interfaceID.text(id) }
 func Lasted(d time.Duration) zap.Field  { return lasted.duration(d) }
 func Latency(d time.Duration) zap.Field { return latency.duration(d) }
 func Mode(s string) zap.Field           { return mode.text(s) }
-func New(s string) zap.Field            { return zap.String(after.Key, s) }
+func New(s string) zap.Field            { return zap.String(newValue.Key, s) }
 func Node(name string) zap.Field        { return node.text(name) }
 func Nodes(names []string) zap.Field    { return nodes.list(names) }
 func Object(path string) zap.Field      { return object.text(path) }
 func Of(event string) zap.Field         { return zap.String(of.Key, event) }
-func Old(s string) zap.Field            { return zap.String(before.Key, s) }
+func Old(s string) zap.Field            { return zap.String(oldValue.Key, s) }
 func Parent(name string) zap.Field      { return parent.text(name) }
 func Path(p string) zap.Field           { return path.text(p) }
 func PCI(address string) zap.Field      { return pci.text(address) }
@@ -152,7 +152,7 @@ func Err(err error) zap.Field {
 	if err == nil {
 		return zap.Skip()
 	}
-	return zap.String(trouble.Key, err.Error()) // zap.Error may add fields of its own
+	return zap.String(errorText.Key, err.Error()) // zap.Error may add fields of its own
 }
 
 func (f Field) text(value string) zap.Field {

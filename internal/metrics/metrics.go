@@ -132,7 +132,7 @@ func New(version string) *Metrics {
 		"Time to read one card. A read that timed out counts with its time limit.",
 		100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 100e-3, 200e-3, 500e-3, 1)
 	m.listings = m.counters("accelerator_listings_total",
-		"Lists of all cards, by result: ok, failed for at least one family, "+
+		"Times that all cards were listed in sysfs, by result: ok, failed for at least one family, "+
 			"or starved if the daemon had no file descriptor or memory left.", "result")
 	m.cardsUnreadable = m.gauges("accelerator_cards_unreadable",
 		"Cards whose last read failed or is overdue.").WithLabelValues()
@@ -140,7 +140,7 @@ func New(version string) *Metrics {
 		"Version of the newest snapshot of devices, which grows by one with each change. 0 before the first one.")
 	m.holders = m.gauges("accelerator_holders_known",
 		"1 while the kubelet's pod-resources API answers, 0 while it does not. "+
-			"It is called at least with each list of the cards. No series before the first call.")
+			"The API is called at least once in each --resync-interval. No series before the first call.")
 
 	m.uevents = m.counters("accelerator_uevents_total",
 		"Uevents of the kernel that may concern a card.", "subsystem", "action")
@@ -239,8 +239,8 @@ func (m *Metrics) Follow(s State) { m.state.Store(&s) }
 const maxScrapes = 4
 
 // Handler returns the handler of the page. It serves text, or protobuf if the request accepts
-// it; only protobuf has native histograms. The page is not compressed: it has 20 KB, and gzip would
-// keep 2 MiB of memory.
+// it; only protobuf has native histograms. The page is not compressed: it has about 40 KB for 32 ports,
+// and gzip would keep 2 MiB of memory.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		Registry:            m.registry, // counts errors of gathering

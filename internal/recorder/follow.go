@@ -17,10 +17,13 @@ const (
 	settle   = time.Second      // time from a change to its Events: a card that was just plugged in is unhealthy for some ms
 	askAgain = 10 * time.Second // time between two requests for holders that were not known
 
-	maxRecords = 512             // most Events in the table
-	burst      = 25              // most Events at once, then one each refill; client-go: the same for each object
-	refill     = 5 * time.Second // client-go: 5 minutes for each object
-	reportPace = time.Minute     // least time between two log lines about dropped Events
+	maxRecords = 512         // most Events in the table
+	reportPace = time.Minute // least time between two log lines about dropped Events
+
+	// The rate limit of all Events together: a burst, and then one Event in each refill. client-go limits
+	// each object, with the same burst and a refill of 5 minutes.
+	burst  = 25
+	refill = 5 * time.Second
 )
 
 // Follow adds Events about these devices to the table until ctx ends; then it returns nil.
@@ -81,9 +84,9 @@ func (n change) forPods() bool {
 // changes returns the changes between the reported states and a snapshot, in the order of ids, and
 // makes the states of the snapshot the reported ones.
 //
-// At the start and in a new generation, until all cards have been read, a device that was not listed
-// before counts as found, not as added. If a device of an earlier generation is no longer listed, it
-// has been removed only if its card has; otherwise the card's devices of the new mode replace it.
+// At the start and after a change of mode, until all cards have been read, a device that was not listed
+// before counts as found, not as added. A device of the former mode that is no longer listed counts as
+// removed only if its card has left; otherwise the card's devices of the new mode replace it.
 func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	var before []*inventory.Device
 	for _, id := range slices.Sorted(maps.Keys(f.devices)) {
@@ -218,7 +221,7 @@ func (f *following) drop() {
 // logDropped logs the number of dropped Events, if the last such line is older than pace.
 func (f *following) logDropped(pace time.Duration) {
 	if now := time.Now(); f.dropped > 0 && now.Sub(f.droppedAt) >= pace {
-		f.log.Warn("events dropped by the rate limit", event.EventsDropped, event.Count(f.dropped))
+		f.log.Warn("events dropped", event.EventsDropped, event.Count(f.dropped))
 		f.dropped, f.droppedAt = 0, now
 	}
 }

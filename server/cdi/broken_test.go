@@ -46,7 +46,7 @@ func TestForeignFile(t *testing.T) {
 			return errors.Join(err, os.WriteFile(path+".copy", text, 0o644), os.Symlink(path+".copy", path))
 		}},
 	} {
-		for _, act := range []string{"Write", "Ensure", "Close", "Write nothing"} {
+		for _, act := range []string{"Write", "Write again", "Close", "Write nothing"} {
 			t.Run(tc.name+", "+act, func(t *testing.T) {
 				dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "file")
 				path := filepath.Join(dir, name)
@@ -63,8 +63,9 @@ func TestForeignFile(t *testing.T) {
 				if err := tc.put(path, outside); err != nil {
 					t.Fatal(err)
 				}
+				writeBoard := func() error { return s.Write(board) }
 				do, want := map[string]func() error{
-					"Write": func() error { return s.Write(board) }, "Ensure": s.Ensure,
+					"Write": writeBoard, "Write again": writeBoard,
 					"Close": s.Close, "Write nothing": func() error { return s.Write(nil) },
 				}[act], map[string]string{lock: "", name: golden(t)}
 				if err := do(); err != nil {
@@ -102,8 +103,8 @@ func TestDirectoryWithNameOfSpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := filepath.Join(dir, name) + " not changed: found a directory, want a regular file or none"
-	for _, do := range []func() error{func() error { return s.Write(board) }, s.Ensure} {
-		if err := do(); err == nil || !strings.Contains(err.Error(), want) {
+	for range 2 {
+		if err := s.Write(board); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
@@ -118,7 +119,7 @@ func TestDirectoryWithNameOfSpec(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, name)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Ensure(); err != nil { // writes the devices that could not be written before
+	if err := s.Write(board); err != nil {
 		t.Error(err)
 	}
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
@@ -163,7 +164,7 @@ func TestDirectoryRemoved(t *testing.T) {
 			if err := closing.Close(); err != nil {
 				t.Error(err)
 			}
-			if err := s.Ensure(); err != nil {
+			if err := s.Write(board); err != nil {
 				t.Error(err)
 			}
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})

@@ -101,7 +101,7 @@ func noRoom(t *testing.T, _ string) (restore func()) {
 }
 
 // The file cannot be written, and the old one is not stale: the old file stays, the error has the
-// reason, and Ensure writes the new file when the disk works again.
+// reason, and the next Write writes the new file when the disk works again.
 func TestWriteFails(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -118,7 +118,7 @@ func TestWriteFails(t *testing.T) {
 			write(t, s, board[0], board[2])
 			before := identity(t, dir)
 			restore := tc.bad(t, dir)
-			err, again := s.Write(board), s.Ensure()
+			err, again := s.Write(board), s.Write(board)
 			restore()
 			for _, err := range []error{err, again} {
 				if !errors.Is(err, tc.errno) || !strings.Contains(err.Error(), filepath.Join(dir, name)+" not changed") {
@@ -134,9 +134,7 @@ func TestWriteFails(t *testing.T) {
 			if _, ok := s.Name("5e:00.0"); !ok {
 				t.Error("Name: found none, want one: the file has the device")
 			}
-			if err := s.Ensure(); err != nil {
-				t.Error(err)
-			}
+			write(t, s, board...)
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
 
 			restore = tc.bad(t, dir)
@@ -179,9 +177,9 @@ func TestStaleFile(t *testing.T) {
 				want = path + " is out of date and can be neither written nor removed, containers that start may get the nodes of other devices, or devices that are not programmed: "
 			}
 			restore := tc.bad(t, dir)
-			first, again, third := s.Write(tc.devices), s.Ensure(), s.Write(tc.devices)
+			first, again := s.Write(tc.devices), s.Write(tc.devices)
 			restore()
-			for _, err := range []error{first, again, third} {
+			for _, err := range []error{first, again} {
 				if !errors.Is(err, tc.errno) || !strings.Contains(err.Error(), want) {
 					t.Errorf("error %v, want %v and: %s", err, tc.errno, want)
 				}
@@ -319,7 +317,7 @@ func TestFileSystem(t *testing.T) {
 	before := identity(t, dir)
 	check := func(want error) {
 		t.Helper()
-		for _, err := range []error{s.Write(board), s.Ensure()} {
+		for _, err := range []error{s.Write(board), s.Write(board)} {
 			if !errors.Is(err, want) || !strings.Contains(err.Error(), filepath.Join(dir, name)+" not changed") {
 				t.Errorf("error %v, want %v", err, want)
 			}

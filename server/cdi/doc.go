@@ -10,8 +10,7 @@
 // # Use
 //
 //	spec, err := cdi.Open("/var/run/cdi", "fpga.intel.com/fpga", "/dev")
-//	err = spec.Write(devices)        // when devices or their nodes change, and in Allocate
-//	err = spec.Ensure()              // restores the content of the last Write
+//	err = spec.Write(devices)        // when devices or their nodes change, at intervals, and in Allocate
 //	name, ok := spec.Name("3b:00.0") // fpga.intel.com/fpga=3b:00.0
 //	err = spec.Close()               // at exit
 //

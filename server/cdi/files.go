@@ -21,8 +21,8 @@ type files struct {
 	last *checked
 }
 
-// checked is the state of the spec file when its content was last written or compared. With it,
-// Allocate is served while the process has no file descriptor left to read the file.
+// checked is the state of the spec file when its content was last written or compared. A file with the
+// same state need not be read, so Allocate answers even if the process has no file descriptor left.
 type checked struct {
 	info    fs.FileInfo // nil: not known
 	content *content    // nil: not known, or there is no file
@@ -124,8 +124,8 @@ func (f files) stale(wanted *content) bool {
 	return err != nil || found == nil || !wanted.covers(found)
 }
 
-// replace puts a new file in place of the old one in one step, whatever type of file that is,
-// except a directory. If it returns an error, the old one is unchanged.
+// replace puts a new file in place of the old one in one step. The old one may be any type of file
+// except a directory. If replace returns an error, the old file is unchanged.
 func (f files) replace(wanted *content) (err error) {
 	if info, err := os.Lstat(f.spec()); err == nil && info.IsDir() {
 		return fmt.Errorf("found a directory, want a regular file or none: %w", syscall.EISDIR)

@@ -43,7 +43,6 @@ type Spec struct {
 
 	// The call that has put the element into busy owns these.
 	lock   *lock
-	wanted *content // nil before the first Write
 	closed bool
 }
 
@@ -80,11 +79,12 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 	return s, nil
 }
 
-// Write replaces the file by one with exactly these devices, sorted by id. A file that has this
-// content already is not written again. If no device has nodes, the file is removed.
+// Write replaces the file by one with exactly these devices, sorted by id. It reads and compares
+// the file first, so it restores one that another process has changed or removed, and does not
+// write one that has this content already. If no device has nodes, the file is removed.
 //
 // If these devices make no valid spec, Write returns an error and changes nothing. If the
-// file cannot be written (a full or read-only disk), the next Write or Ensure tries again.
+// file cannot be written (a full or read-only disk), the next Write tries again.
 // Until then the file stays as it was if each device in it has the nodes and the hook that it
 // has here. Otherwise the file is removed, so that no container gets the nodes of another
 // device, or starts without its hook. If the file cannot be removed either, the error names it.
@@ -93,24 +93,7 @@ func (s *Spec) Write(devices []Device) error {
 	if err != nil {
 		return fmt.Errorf("CDI spec %s not changed: %w", s.files.spec(), err)
 	}
-	return s.do(func() error {
-		err := s.settle(wanted)
-		if !errors.Is(err, errInvalid) {
-			s.wanted = wanted
-		}
-		return err
-	})
-}
-
-// Ensure writes the devices of the last Write again if the file is missing or has other content.
-// It is cheap: it reads the file and compares it. Before the first Write it does nothing.
-func (s *Spec) Ensure() error {
-	return s.do(func() error {
-		if s.wanted == nil {
-			return nil
-		}
-		return s.settle(s.wanted)
-	})
+	return s.do(func() error { return s.settle(wanted) })
 }
 
 // Name returns the name by which the runtime finds a device, e.g. "fpga.intel.com/fpga=3b:00.0",
@@ -121,7 +104,7 @@ func (s *Spec) Name(id string) (name string, ok bool) {
 }
 
 // Close removes the file unless another daemon on this node uses it. After Close, Name returns
-// no name, and Write and Ensure return [fs.ErrClosed]. A second Close does nothing.
+// no name, and Write returns [fs.ErrClosed]. A second Close does nothing.
 func (s *Spec) Close() error {
 	err := s.do(func() error {
 		s.closed = true

@@ -27,9 +27,6 @@ func TestLifecycle(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(dir, lock)); err != nil || info.Mode() != 0o600 {
 		t.Errorf("mode of the lock file: found %v, %v, want 0600: a user who can open the file can lock it", info.Mode(), err)
 	}
-	if err := s.Ensure(); err != nil { // there was no Write yet
-		t.Error(err)
-	}
 
 	write(t, s, board...)
 	if *update {
@@ -46,19 +43,14 @@ func TestLifecycle(t *testing.T) {
 
 	// The same in another order is not written again.
 	write(t, s, board[2], board[1], board[0])
-	if err := s.Ensure(); err != nil {
-		t.Error(err)
-	}
 	if !os.SameFile(before, identity(t, dir)) {
 		t.Error("the file was written again, want it unchanged")
 	}
 
-	write(t, s, board[2]) // has no node
-	expect(t, dir, map[string]string{lock: ""})
-	if err := s.Ensure(); err != nil {
-		t.Error(err)
+	for range 2 {
+		write(t, s, board[2]) // has no node
+		expect(t, dir, map[string]string{lock: ""})
 	}
-	expect(t, dir, map[string]string{lock: ""})
 
 	write(t, s, board...)
 	for range 2 {
@@ -70,7 +62,7 @@ func TestLifecycle(t *testing.T) {
 	if _, ok := s.Name("3b:00.0"); ok {
 		t.Error("Name after Close: found one, want none")
 	}
-	if err := errors.Join(s.Write(board), s.Ensure()); !errors.Is(err, fs.ErrClosed) {
+	if err := s.Write(board); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 	expect(t, dir, map[string]string{})
@@ -101,9 +93,7 @@ func TestHook(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(golden(t)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Ensure(); err != nil { // a daemon without hooks has overwritten it
-		t.Error(err)
-	}
+	write(t, s, hooked...) // a daemon without hooks has overwritten the file
 	expect(t, dir, map[string]string{lock: "", name: want})
 }
 
@@ -158,7 +148,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Devices that make no valid spec change neither the file nor the content that Ensure restores.
+// Devices that make no valid spec change neither the file nor the names.
 func TestInvalid(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -180,13 +170,6 @@ func TestInvalid(t *testing.T) {
 			err := s.Write(tc.devices)
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), filepath.Join(dir, name)+" not changed") {
 				t.Errorf("error %v, want %s", err, tc.want)
-			}
-			expect(t, dir, map[string]string{lock: "", name: golden(t)})
-			if err := os.Remove(filepath.Join(dir, name)); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Ensure(); err != nil {
-				t.Error(err)
 			}
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
 			if name, ok := s.Name("3b:00.0"); !ok {
@@ -215,7 +198,7 @@ func TestStall(t *testing.T) {
 		for _, call := range []struct {
 			name string
 			do   func() error
-		}{{"Ensure", s.Ensure}, {"Write", func() error { return s.Write(nil) }}, {"Close", s.Close}} {
+		}{{"Write", func() error { return s.Write(nil) }}, {"Close", s.Close}} {
 			if err := call.do(); err == nil || !strings.Contains(err.Error(), dir+": an earlier call has not returned") {
 				t.Errorf("%s: %v", call.name, err)
 			}
@@ -225,7 +208,7 @@ func TestStall(t *testing.T) {
 		}
 		close(until)
 		synctest.Wait()
-		if err := errors.Join(s.Ensure(), s.Close()); err != nil {
+		if err := errors.Join(s.Write(board), s.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -258,7 +241,7 @@ func TestConcurrent(t *testing.T) {
 	for i := range 4 {
 		writers.Go(func() {
 			for range 10 {
-				if err := errors.Join(s.Ensure(), s.Write(board[i%2:])); err != nil {
+				if err := s.Write(board[i%2:]); err != nil {
 					t.Error(err)
 				}
 				s.Name("3b:00.0")

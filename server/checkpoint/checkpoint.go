@@ -78,7 +78,8 @@ func Read(kubeletDir string) (Record, error) {
 	return record, nil
 }
 
-// Pods returns the UIDs of the pods in the record, by the ids of their devices. The kubelet removes a pod that has ended at the next allocation.
+// Pods returns the UIDs of the pods in the record, by the ids of their devices. The kubelet removes a
+// pod that has ended at the next allocation.
 func Pods(kubeletDir string) (map[string][]string, error) {
 	text, err := read(kubeletDir)
 	if text == nil {
@@ -117,7 +118,7 @@ func read(kubeletDir string) ([]byte, error) {
 		return nil, fmt.Errorf("kubelet's checkpoint: %w", err)
 	}
 	if len(text) > maxSize {
-		return nil, fmt.Errorf("kubelet's checkpoint %s: found more than %d bytes, want at most as many", path, maxSize)
+		return nil, fmt.Errorf("kubelet's checkpoint %s: found more than the limit of %d bytes", path, maxSize)
 	}
 	return text, nil
 }
