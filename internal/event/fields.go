@@ -69,7 +69,7 @@ var (
 	path        = Field{"path", Text, "", "path of a file or directory"}
 	pci         = Field{"pci", Text, "", "address of a card with its domain: `0000:3b:00.0`"}
 	pid         = Field{"pid", Whole, "", "process id of the daemon, or of the sender of a forged uevent"}
-	reason      = Field{"reason", Text, "", "reason, as text"}
+	reason      = Field{"reason", Text, "", "the cause, in words or as a fixed value; each event has its own"}
 	reasons     = Field{"reasons", List, "", "reasons why a device is not healthy, see [health.md](health.md); may be empty"}
 	remaining   = Field{"remaining", Text, "", "the means that still find changes while a source is lost"}
 	resource    = Field{"resource", Text, "", "name of a resource: `b-com.com/accelerator`"}

@@ -35,11 +35,11 @@ func daemon() []row {
 		{DaemonRecovered, levels(info), "File descriptors and memory are available again, and all cards were read.", must(lasted), nil},
 		{Reloaded, levels(info),
 			"SIGHUP: `exclude`, `health` and `resources` were read again from the YAML file; cards are read and resources " +
-				"registered again. devices: the excluded ones.",
+				"registered again. `devices`: the excluded devices.",
 			nil, may(devices)},
 		{ModeChanged, levels(info), "The node's annotation has another mode. Devices move to their resources in that mode.", must(oldValue, newValue), nil},
 		{ConfigApplied, levels(info),
-			"The files of `--config` and `--overrides` took effect, at the start or after a change. devices: the excluded ones.",
+			"The files of `--config` and `--overrides` took effect, at the start or after a change. `devices`: the excluded devices.",
 			nil, may(hash, devices)},
 		{ConfigRefused, levels(errorLevel),
 			"A settings file cannot be read or is not valid, after a change or SIGHUP. The old settings stay.", must(errorText), nil},
@@ -54,19 +54,19 @@ func ofDevices() []row {
 	return []row{
 		{DeviceAdded, levels(info, warn.when("when it is unhealthy, except in the steps of being plugged in")), "A device was found.",
 			must(device, family, health, reasons), may(pci, resource, afu, interfaceID, nodes, parent, latency, errorText)},
-		{DeviceHealth, levels(warn.when("when the health got worse, except in the steps of being plugged in"), info.when("else")),
+		{DeviceHealth, levels(warn.when("when the health got worse, except in the steps of being plugged in"), info.when("otherwise")),
 			"A device's health or its reasons changed.",
 			must(device, oldValue, newValue, reasons, lasted), may(pci, holders, latency, errorText)},
 		{DeviceIdentity, levels(info), "An attribute of a device's identity changed.", must(device, attribute, oldValue, newValue), may(pci)},
 		{DeviceUnoffered, levels(info),
 			"A device is listed but not offered, because it has no AFU id or interface id, which this mode needs. Logged once.",
 			must(device, reason), nil},
-		{DeviceRemoved, levels(info), "A device was removed from the node. old: its health before.", must(device, family, oldValue, lasted), may(pci, holders, latency)},
+		{DeviceRemoved, levels(info), "A device was removed from the node. `old`: its health before.", must(device, family, oldValue, lasted), may(pci, holders, latency)},
 		{DeviceHeld, levels(info),
-			"The kubelet reports new holders of a device. reason: set if they are in the kubelet's first answer to this daemon.",
+			"The kubelet reports new holders of a device. `reason`: set if they are in the kubelet's first answer to this daemon.",
 			must(device, resource, holders), may(pci, reason)},
 		{DeviceFreed, levels(info),
-			"The kubelet no longer reports these holders of a device. lasted_ms: since it first reported them to this daemon.",
+			"The kubelet no longer reports these holders of a device. `lasted_ms`: since it first reported them to this daemon.",
 			must(device, resource, holders, lasted), nil},
 		{DeviceTombstone, levels(warn),
 			"A device is still held, although it was removed, is to move to another resource, or has other nodes than its " +
@@ -79,14 +79,14 @@ func ofDevices() []row {
 			"A removed device is no longer listed, or a device that was to move is now offered as the other resource.",
 			must(device, reason, lasted), may(pci, resource)},
 		{DeviceCordoned, levels(info),
-			"A [cordon](service.md) was added or renewed. device: the card or port. " +
-				"reason: `command`, or `file` if another daemon of this node added it or it is older than this daemon.",
+			"A [cordon](service.md) was added or renewed. `device`: the card or port. " +
+				"`reason`: `command`, or `file` if another daemon of this node added it or it is older than this daemon.",
 			must(device, by, why, reason), may(until)},
 		{DeviceUncordoned, levels(info),
-			"A cordon ended. reason: `command`, `expired`, or `file` if another daemon of this node removed it. " +
-				"by: the user of the command. why: the reason of the cordon.",
+			"A cordon ended. `reason`: `command`, `expired`, or `file` if another daemon of this node removed it. " +
+				"`by`: the user of the command. `why`: the reason of the cordon.",
 			must(device, why, reason), may(by, until)},
-		{CordonUnavailable, levels(warn.when("at the start: no cordon can be kept"), errorLevel.when("else: the present cordons stay")),
+		{CordonUnavailable, levels(warn.when("at the start: no cordon can be kept"), errorLevel.when("otherwise: the present cordons stay")),
 			"`--state-dir` or its `cordons.json` cannot be used. Logged once for each error.", must(errorText), nil},
 		{HoldersUnknown, levels(warn),
 			"The pod-resources API does not answer. A removed device stays listed for `--tombstone-grace`.", must(errorText, grace), nil},
@@ -101,9 +101,9 @@ func ofDevices() []row {
 
 func reading() []row {
 	return []row{
-		{ScanDone, levels(info), "The first snapshot of the devices was published. count: devices.", must(count, rev), nil},
-		{ScanFailed, levels(warn.when("the first and the third time"), debug.when("else")),
-			"A card could not be read; without `pci`: the cards could not be listed. count: failures in a row.", must(errorText), may(pci, count)},
+		{ScanDone, levels(info), "The first snapshot of the devices was published. `count`: devices.", must(count, rev), nil},
+		{ScanFailed, levels(warn.when("the first and the third time"), debug.when("otherwise")),
+			"A card could not be read; without `pci`: the cards could not be listed. `count`: failures in a row.", must(errorText), may(pci, count)},
 		{ScanRecovered, levels(info), "A card was read again; without `pci`: the cards were listed again.", nil, may(pci, count)},
 		{ReadTimeout, levels(warn), "Reading a card takes longer than 2 s.", must(pci, lasted), nil},
 		{ReadRecovered, levels(info), "A reading that had taken longer than 2 s ended.", must(pci, lasted), nil},
@@ -112,20 +112,20 @@ func reading() []row {
 
 func sources() []row {
 	return []row{
-		{SourceOpened, levels(info), "A source of events was opened. bytes: its buffer. count: its watches.", must(source), may(path, size, count)},
+		{SourceOpened, levels(info), "A source of events was opened. `bytes`: its buffer. `count`: its watches.", must(source), may(path, size, count)},
 		{SourceLost, levels(warn, debug.when("for further attempts, and for a directory that was removed")),
 			"A source of events, or a part of it, was lost. The daemon tries to open it again.",
 			must(source, errorText), may(path, remaining)},
 		{SourceRecovered, levels(info), "A source of events was opened again.", must(source), may(path, size, count)},
-		{UEventOverflow, levels(warn), "Uevents were lost; all cards are read again. count: messages that were still queued.", must(count), nil},
+		{UEventOverflow, levels(warn), "Uevents were lost; all cards are read again. `count`: messages that were still queued.", must(count), nil},
 		{InotifyOverflow, levels(warn), "Inotify events were lost; all cards are read again.", must(path), nil},
-		{UEventForged, levels(warn.when("at most once a minute")), "A uevent that the kernel did not send was dropped. count: since the last such line.",
+		{UEventForged, levels(warn.when("at most once a minute")), "A uevent that the kernel did not send was dropped. `count`: since the last such line.",
 			must(count, pid, uid, netlinkPort), nil},
 		{UEventMalformed, levels(warn.when("at most once a minute")),
-			"A uevent could not be parsed; all cards are read again. count: since the last such line.",
+			"A uevent could not be parsed; all cards are read again. `count`: since the last such line.",
 			must(count, size, errorText), nil},
 		{HintReceived, levels(debug), "A source of events reported that a card may have changed.", must(source), may(pci, node)},
-		{UEventReceived, levels(debug), "A uevent that may concern a card was received. reason: the state of a PCI error recovery.",
+		{UEventReceived, levels(debug), "A uevent that may concern a card was received. `reason`: the state of a PCI error recovery.",
 			must(action, devpath, subsystem, seqnum), may(pci, node, reason)},
 		{InotifyEvent, levels(debug), "An inotify event that may concern a card was received.", must(action), may(path, node)},
 	}
@@ -149,7 +149,7 @@ func kubelet() []row {
 		{StreamOpened, levels(info), "The kubelet opened a ListAndWatch stream.", must(resource), nil},
 		{StreamClosed, levels(info), "A ListAndWatch stream ended.", must(resource, lasted, reason), nil},
 		{ListSent, levels(info),
-			"A list was sent on a stream. count: its devices. devices: those that differ from the previous list of the stream; " +
+			"A list was sent on a stream. `count`: its devices. `devices`: those that differ from the previous list of the stream; " +
 				"missing for its first list.",
 			must(resource, rev, count), may(devices, unhealthy, gone, latency)},
 	}
@@ -157,8 +157,8 @@ func kubelet() []row {
 
 func allocation() []row {
 	return []row{
-		{AllocateServed, levels(info), "Devices were given to a container. count: their number.", must(resource, count), may(devices)},
-		{AllocateRefused, levels(warn), "Allocate refused devices to a container. count: their number.", must(resource, count, reason), may(devices)},
+		{AllocateServed, levels(info), "Devices were given to a container. `count`: their number.", must(resource, count), may(devices)},
+		{AllocateRefused, levels(warn), "Allocate refused devices to a container. `count`: their number.", must(resource, count, reason), may(devices)},
 		{CDIFailed, levels(errorLevel), "The CDI spec in `--cdi-dir` could not be written. Allocate refuses all requests until it is written.", must(errorText), nil},
 		{CDIRecovered, levels(info), "The CDI spec could be written again.", nil, nil},
 	}
@@ -186,12 +186,12 @@ func operator() []row {
 		{AdmissionFailed, levels(errorLevel),
 			"An admission request had no pod, or the mappings could not be read. `failurePolicy` decides about the pod.", must(errorText), may(object)},
 		{MappingPublished, levels(info, warn.when("when it has no resource")), "The status of a mapping changed.", must(object, reason), may(resource)},
-		{PluginsPublished, levels(info, warn.when("when the condition is not true, and the plugin is not being rolled out")),
+		{PluginsPublished, levels(info, warn.when("when the condition is not true, except during a rollout")),
 			"A condition of an FpgaDevicePlugin changed, or its spec was applied.", must(object, reason), nil},
-		{CertificateMade, levels(info), "A replica made a new certificate, which it serves within a minute. object: the Secret of the CA.", must(object, expires), nil},
+		{CertificateMade, levels(info), "A replica made a new certificate, which it serves within a minute. `object`: the Secret of the CA.", must(object, expires), nil},
 		{CAInjected, levels(info),
-			"`caBundle` was written to a webhook configuration. object: the configuration. " +
-				"count: CAs in it, more than one for ten minutes after a change. expires: of the newest CA.",
+			"`caBundle` was written to a webhook configuration. `object`: the configuration. " +
+				"`count`: CAs in it; for ten minutes after a change, the former CA too. `expires`: end of the newest CA.",
 			must(object, count, expires), nil},
 	}
 }
@@ -200,18 +200,18 @@ func network() []row {
 	return []row{
 		{APILost, levels(warn.when("once for each kind of failure")),
 			"A request to the API server failed or was refused. It is tried again; the last answer stays in force.", must(retry, errorText), may(address, node)},
-		{APIRetried, levels(debug), "Another request to the API server failed. count: failures so far.", must(count, retry, errorText), may(address, node)},
+		{APIRetried, levels(debug), "Another request to the API server failed. `count`: failures so far.", must(count, retry, errorText), may(address, node)},
 		{APIRecovered, levels(info),
-			"The API server answers again: a watch has lasted for 45 s, or an Event was written and none is failing. count: failures.",
+			"The API server answers again: a watch has lasted for 45 s, or an Event was written and none is failing. `count`: failures.",
 			must(count, lasted), may(address, node)},
 		{EventsDropped, levels(warn.when("at most once a minute")),
-			"[Events](events.md) were dropped because of the rate limit. count: since the last such line.", must(count), nil},
+			"More [Events](events.md) happened than the rate limit or the table allows. `count`: dropped Events since the last such line.", must(count), nil},
 		{EventsAnonymous, levels(warn.when("once")),
 			"The account is not allowed to get pods. Events on pods have no uid, so `kubectl describe pod` does not show them.", must(errorText), nil},
-		{EventFailed, levels(warn.when("when the API server refuses it for good"), debug.when("else")),
-			"An Event was given up: refused, not accepted for 5 minutes, or its pod has ended. reason: that of the Event.",
+		{EventFailed, levels(warn.when("when the API server refuses it for good"), debug.when("otherwise")),
+			"An Event was given up: refused, not accepted for 5 minutes, or its pod has ended. `reason`: that of the Event.",
 			must(reason, object), may(device, errorText)},
-		{EventRecorded, levels(debug), "An Event was written. reason: that of the Event. count: how often it happened.", must(reason, object, count), may(device)},
+		{EventRecorded, levels(debug), "An Event was written. `reason`: that of the Event. `count`: how often it happened.", must(reason, object, count), may(device)},
 		{HTTPServed, levels(info), "The daemon serves HTTP at the address.", must(address), nil},
 		{HTTPFailed, levels(warn), "The daemon cannot serve HTTP at the address. It tries again.", must(address, retry, errorText), nil},
 		{ControlServed, levels(info), "The daemon serves its local socket for commands such as `devices`.", must(socket), nil},
@@ -225,12 +225,12 @@ func network() []row {
 func itself() []row {
 	return []row{
 		{LogLevel, levels(warn), "SIGUSR1 turned debug lines on or off.", must(oldValue, newValue), nil},
-		{LogSuppressed, levels(warn, errorLevel.when("when one of the suppressed lines had it")),
-			"Repeated lines were suppressed, see *Repeated lines* in logs.md. device, pci, resource, source: as in the lines.", must(of, count, lasted),
+		{LogSuppressed, levels(warn, errorLevel.when("when one of the suppressed lines had this level")),
+			"Repeated lines were suppressed, see *Repeated lines* in logs.md. `device`, `pci`, `resource` and `source`: those of the lines.", must(of, count, lasted),
 			may(device, pci, resource, source)},
 		{LogDropped, levels(warn),
 			"Lines were dropped at this place, because the log was not read or, with `error`, could not be written. " +
-				"count: lines. lasted_ms: since the first of them.",
+				"`count`: lines. `lasted_ms`: since the first of them.",
 			must(count, lasted), may(lostDebug, lostInfo, lostWarn, lostError, errorText)},
 		{LibraryLog, levels(debug, info, warn), "A line of gRPC, client-go or the HTTP server. Its message is that of the library.", nil, nil},
 	}

@@ -132,7 +132,7 @@ func New(version string) *Metrics {
 		"Time to read one card. A read that timed out counts with its time limit.",
 		100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 100e-3, 200e-3, 500e-3, 1)
 	m.listings = m.counters("accelerator_listings_total",
-		"Lists of all cards, by result: ok, failed for at least one family, "+
+		"Times that all cards were listed in sysfs, by result: ok, failed for at least one family, "+
 			"or starved if the daemon had no file descriptor or memory left.", "result")
 	m.cardsUnreadable = m.gauges("accelerator_cards_unreadable",
 		"Cards whose last read failed or is overdue.").WithLabelValues()
@@ -140,7 +140,7 @@ func New(version string) *Metrics {
 		"Version of the newest snapshot of devices, which grows by one with each change. 0 before the first one.")
 	m.holders = m.gauges("accelerator_holders_known",
 		"1 while the kubelet's pod-resources API answers, 0 while it does not. "+
-			"It is called at least with each list of the cards. No series before the first call.")
+			"The API is called at least once in each --resync-interval. No series before the first call.")
 
 	m.uevents = m.counters("accelerator_uevents_total",
 		"Uevents of the kernel that may concern a card.", "subsystem", "action")
