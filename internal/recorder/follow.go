@@ -17,7 +17,7 @@ const (
 	settle   = time.Second      // time from a change to its Events: a card that was just plugged in is unhealthy for some ms
 	askAgain = 10 * time.Second // time between two requests for holders that were not known
 
-	maxRecords = 512         // most Events in the table
+	maxRecords = 512         // maximum number of Events in the table
 	reportPace = time.Minute // least time between two log lines about dropped Events
 
 	// The rate limit of all Events together: a burst, and then one Event in each refill. client-go limits
