@@ -123,7 +123,7 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 			}
 		}
 		if changed {
-			n.claimNodes(s)
+			n.reserveNodes(s)
 		}
 		if c := s.claim; c != nil {
 			holding, isHeld := heldAs(is, c.device.OfferedAs)
@@ -312,17 +312,17 @@ func (n *node) expire(now time.Time) {
 		}
 		if over(s.lost.since) {
 			s.lost = lost{}
-			n.claimNodes(s)
+			n.reserveNodes(s)
 		}
 		if over(s.released.since) {
 			s.released = released{}
-			n.claimNodes(s)
+			n.reserveNodes(s)
 		}
 	}
 	if record := n.holders.record; len(record) > 0 && over(n.holders.began) {
 		n.holders.record = nil
 		for _, id := range slices.Sorted(maps.Keys(record)) {
-			n.claimNodes(n.slot(id))
+			n.reserveNodes(n.slot(id))
 		}
 	}
 }

@@ -107,7 +107,7 @@ func newNode(cfg Config, now time.Time) *node {
 		holders: holders{record: cfg.Record, began: now},
 	}
 	for id := range cfg.Record {
-		n.claimNodes(n.slot(id))
+		n.reserveNodes(n.slot(id))
 	}
 	return n
 }

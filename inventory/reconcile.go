@@ -39,9 +39,9 @@ type claim struct {
 	identity identity  // of the former device; empty if only its name is known
 	since    time.Time // when the claim began
 	renamed  bool      // the device has not left: its name has changed
-	held     bool      // the newest answer has holders of the device
+	held     bool      // the kubelet's newest answer has holders of the device
 	holders  []string  // in the newest answer
-	free     bool      // the newest answer was asked for after the claim began, and has no holder of the device
+	free     bool      // the kubelet was asked after the claim began, and its answer has no holder of the device
 	standing standing
 	// moved: the device has been renumbered since the claim began. Its holders may have any of
 	// the nodes that it has had since then.
@@ -113,7 +113,7 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 	before := s.device
 	former := n.isFormer(s)
 	if c := s.claim; c != nil && c.free && !former {
-		n.release(s, "free", now) // not before: when the answer arrived, the unit was of an earlier generation
+		n.release(s, "free", now) // here, because the answer may have arrived while the unit was of an earlier generation
 	}
 	switch u := s.unit; {
 	case u != nil:
@@ -171,7 +171,7 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 		n.list(s)
 		n.hinted = earlier(n.hinted, cause)
 		if !sameNodes(before, s.device) {
-			n.claimNodes(s)
+			n.reserveNodes(s)
 		}
 	}
 	if s.device != nil {
@@ -301,7 +301,7 @@ func (n *node) release(s *slot, why string, now time.Time) {
 		quiet: !c.held && n.holders.err == "" && c.standing != renumbered && (c.standing != replaced || c.renamed),
 	})
 	n.mark(s.id, time.Time{})
-	n.claimNodes(s)
+	n.reserveNodes(s)
 }
 
 // confirm updates the holders of a claimed device, if they have changed.
@@ -315,7 +315,7 @@ func (n *node) confirm(s *slot, h Holding) {
 func (n *node) noteHeld(s *slot, h Holding) {
 	c := s.claim
 	c.held, c.holders = true, h.Holders
-	n.claimNodes(s) // marks the devices that have its nodes now
+	n.reserveNodes(s) // marks the devices that have its nodes now
 	n.changes = append(n.changes, change{
 		Change: Change{ID: s.id, New: c.device}, kind: deviceHeld, renamed: c.renamed, renumbered: c.standing == renumbered, holders: h.Holders,
 	})

@@ -33,11 +33,11 @@ type lost struct {
 type released struct {
 	given []string  // names and numbers of the nodes that the holders were given
 	nodes []string  // given, and the nodes that the device has lost
-	since time.Time // when the first answer without the holders was asked for
+	since time.Time // when the kubelet was asked for the first answer that has no holders
 }
 
-// releasedAfter is the number of intervals between two questions for which nodes stay reserved for
-// a released device, because the answers of a kubelet that has just started do not have all holders.
+// releasedAfter is how long nodes stay reserved for a released device, in intervals between two
+// questions. The answers of a kubelet that has just started do not have all holders.
 // A device that was offered before gets the nodes earlier: see isFree.
 const releasedAfter = 3
 
@@ -53,8 +53,8 @@ func nodesGiven(holdings []Holding) []string {
 }
 
 // mayBeGiven reports whether a container may have been given the nodes of u's device, which was
-// present in the slot. It may not if the id of the device is guessed and the claimed device of this
-// id has left: such a device is not offered, and a container that restarts gets none of its nodes.
+// present in the slot. A device with a guessed id is not offered if the claimed device of this id has
+// left, and a container that restarts gets none of its nodes.
 func (s *slot) mayBeGiven(u *unit) bool {
 	return s.claim == nil || s.claim.renamed || !u.guessed(u.device)
 }
@@ -63,8 +63,8 @@ func (s *slot) mayBeGiven(u *unit) bool {
 // from its number, and the number of d is not known.
 func (u *unit) guessed(d *Device) bool { return u.last.ID == "" && d.PortID < 0 }
 
-// lose keeps nodes that a device no longer has reserved for it, until the answer to a later question
-// has no holder of the device.
+// lose adds nodes that the device had and no longer has to its reserved nodes. They stay reserved
+// until the answer to a later question has no holder of the device.
 func (s *slot) lose(nodes []string, now time.Time) {
 	if len(nodes) > 0 {
 		all := slices.Concat(s.lost.nodes, nodes)
@@ -73,9 +73,9 @@ func (s *slot) lose(nodes []string, now time.Time) {
 	}
 }
 
-// claimNodes updates the nodes that are reserved for a device, and marks all devices whose conflicts
+// reserveNodes updates the nodes that are reserved for a device, and marks all devices whose conflicts
 // may have changed.
-func (n *node) claimNodes(s *slot) {
+func (n *node) reserveNodes(s *slot) {
 	nodes := slices.Concat(nodesGiven(n.holders.of(s.id)), s.lost.nodes, s.released.nodes)
 	if s.device != nil {
 		nodes = append(nodes, nodesOf(s.device)...)

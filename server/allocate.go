@@ -169,11 +169,11 @@ func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequ
 }
 
 const (
-	maxNamed = 8   // most ids of a list that are logged
-	maxID    = 100 // most bytes of an id that are logged; the kubelet allows 63
+	maxNamed = 8   // maximum number of ids of a list in a log line or an error
+	maxID    = 100 // maximum number of bytes of an id there; the kubelet allows 63
 )
 
-// shorten bounds a list for logs: it returns the first maxNamed ids, each cut to maxID bytes,
+// shorten bounds a list for logs and errors: it returns the first maxNamed ids, each cut to maxID bytes,
 // and the number of the others.
 func shorten(ids []string) []string { return bounded(ids, cut) }
 

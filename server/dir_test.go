@@ -78,7 +78,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	r.devices.set(port("a"))
 	r.awaitEvent("register.failed", 2)
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "socket for the kubelet: ") || !strings.Contains(err.Error(), "permission denied") {
-		t.Errorf("Ready: found %v, want another error", err)
+		t.Errorf("Ready: found %v, want permission denied for the socket", err)
 	}
 	if n := k.Registrations(resource); n != 0 {
 		t.Errorf("found %d registrations without a socket", n)
@@ -127,7 +127,7 @@ func TestFileInsteadOfSocket(t *testing.T) {
 	r.devices.set(port("a"))
 	r.awaitEvent("register.failed", 1)
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "want a socket") {
-		t.Errorf("Ready: found %v, want another error", err)
+		t.Errorf("Ready: found %v, want an error about the type of kubelet.sock", err)
 	}
 	r.expectWarning(path)
 	if err := os.Remove(path); err != nil {

@@ -156,8 +156,8 @@ type identity struct {
 	modified      time.Time
 }
 
-// identify returns the identity of a file. It returns an error unless the file is of this type,
-// a socket or a directory.
+// identify returns the identity of a file. It returns an error unless the file is of this kind, which
+// is fs.ModeSocket or fs.ModeDir.
 func identify(path string, kind fs.FileMode) (identity, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -145,7 +145,7 @@ func (r *rig) run() {
 				r.Errorf("Run: %v", err)
 			}
 		case <-time.After(testTimeout):
-			r.Errorf("Run: found no return within %v, want one", testTimeout)
+			r.Errorf("Run has not returned within %v", testTimeout)
 		}
 		if left := r.sockets(); len(left) > 0 {
 			r.Errorf("sockets after Run: found %v, want none", left)
@@ -180,7 +180,7 @@ func (r *rig) await(wanted string, condition func() bool) {
 		case <-logged:
 		case <-r.ctx.Done():
 			r.dump()
-			r.Fatalf("found no %s within %v, want it", wanted, testTimeout)
+			r.Fatalf("timeout after %v, waiting for %s", testTimeout, wanted)
 		}
 	}
 }

@@ -216,7 +216,7 @@ func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 }
 
 // moveTimeout is how long the list of a new resource waits until the list of the old one,
-// without the device that moves, has been sent. Other changes wait for the same time.
+// without the device that moves, has been sent. The other changes of the snapshot wait, too.
 const moveTimeout = 100 * time.Millisecond
 
 // withdrawMoving removes the devices that move to another resource from their present lists, and

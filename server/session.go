@@ -188,7 +188,7 @@ func (s *session) await(
 		case <-reregister:
 			return errReregister
 		case err := <-s.served:
-			s.served <- err
+			s.served <- err // for end
 			return fmt.Errorf("serving %s: %w", s.path, err)
 		case <-timeout.C:
 			if answer == nil && count.opened == 0 {

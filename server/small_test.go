@@ -34,6 +34,6 @@ func TestLibraryLog(t *testing.T) {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 	if !log.V(2) || server.NewLibraryLog(zap.NewNop()).V(0) {
-		t.Errorf("V: found another answer, want true at debug level only")
+		t.Errorf("V: want true at debug level only")
 	}
 }

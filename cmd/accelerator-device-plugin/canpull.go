@@ -48,7 +48,7 @@ The command combines these sources:
   - the daemon: whether a new pod can get the card, and the containers that hold it
   - sysfs: all functions of the card, virtual ones included
   - the kubelet's checkpoint: the pods with a device of the card
-  - /proc: the processes of the host that have a node of the card open, under any name
+  - /proc: the processes of the host that have a device node of the card open, whatever the name of the node
 
 The search for processes needs root on the host. In a pod that cannot see the
 processes of the host, such as the daemon's, the answer is at best "unknown", with

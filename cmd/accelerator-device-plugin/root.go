@@ -30,7 +30,7 @@ variables, and variables over the file.
   af           a port; one resource for each AFU: fpga.intel.com/af-…
   region       a card with all its ports; one resource for each interface: fpga.intel.com/region-…
   regiondevel  as region, with the device node of the card's FME
-  pool         a number without hardware (--accel-nbunits)
+  pool         a unit without hardware, with a number as its id (--accel-nbunits)
 
 Exit codes: 0 success, 1 failure, 2 usage error.`
 
@@ -103,7 +103,7 @@ func newServe() *cobra.Command {
 		Example: `  accelerator-device-plugin serve --mode pool --accel-nbunits 8
   accelerator-device-plugin serve --config /etc/accelerator-device-plugin.yaml
   accelerator-device-plugin serve --mode af --config /etc/accelerator-device-plugin.yaml
-  kill -HUP $(pidof accelerator-device-plugin)       reload exclude, health and resources from the files, scan and register again
+  kill -HUP $(pidof accelerator-device-plugin)       reload exclude, health and resources from the files, read all cards and register again
   kill -USR1 $(pidof accelerator-device-plugin)      switch log level debug on, or off again`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveCommand(cmd, loader) },

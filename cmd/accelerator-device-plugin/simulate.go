@@ -63,7 +63,7 @@ Reasons:
 		},
 	}
 	cmd.Flags().StringVar(&s.board, "board", "", "`NAME` of the board to plug; plug without it uses "+simnode.Boards[0].Name)
-	cmd.Flags().StringVar(&s.address, "address", "0000:3b:00.0", "`ADDRESS` of the slot for --board, if the command is not plug")
+	cmd.Flags().StringVar(&s.address, "address", "0000:3b:00.0", "`ADDRESS` of the slot for --board; plug has its own argument")
 	cmd.Flags().StringVar(&s.afu, "afu", "", "AFU `ID` of the board's ports (default: that of the board's model)")
 	cmd.Flags().StringVar(&s.region, "interface", "", "interface `ID` of the board (default: that of the board's model)")
 	return cmd

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	maxRefusal = 64 << 10    // most bytes of the body of a refusal that are read
-	maxWords   = 300         // most bytes of the body that are logged
+	maxRefusal = 64 << 10    // maximum number of bytes of a refusal's body that are read
+	maxWords   = 300         // maximum number of bytes of the body that are logged
 	maxRetry   = time.Minute // longest Retry-After that is followed
 )
 

@@ -17,7 +17,7 @@ import (
 
 const (
 	requestWithin = 30 * time.Second // limit for connecting, for the header of an answer, and for a whole list
-	maxAnswer     = 4 << 20          // most bytes of an answer or an event; etcd stores objects up to 1.5 MiB
+	maxAnswer     = 4 << 20          // maximum number of bytes of an answer or an event; etcd stores objects up to 1.5 MiB
 )
 
 // errTooLarge is the error of an answer or an event of more than [maxAnswer] bytes.

@@ -295,7 +295,7 @@ func TestManyItems(t *testing.T) {
 	_, err := apiserver.ParseList(list, name)
 	runtime.ReadMemStats(&after)
 	if err == nil || !strings.Contains(err.Error(), "ignores the field selector") {
-		t.Errorf("error: found %v, want another one", err)
+		t.Errorf("error: found %v, want one about the field selector", err)
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > 32<<20 {
 		t.Errorf("%d bytes were allocated for an answer of %d", took, len(list))

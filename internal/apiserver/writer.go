@@ -8,7 +8,7 @@ import (
 
 const (
 	writeWithin = 10 * time.Second // limit for one request of a [Writer], because others wait for it
-	maxUID      = 256              // most bytes of a uid, which usually has 36
+	maxUID      = 256              // maximum number of bytes of a uid, which usually has 36
 )
 
 // Writer writes Events. It belongs to one goroutine. It does not repeat requests: its caller

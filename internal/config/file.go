@@ -56,8 +56,8 @@ func (f *file) policyFields(p *policy) fields {
 	}
 }
 
-// readConfig parses the configuration file into c. A setting that is already changed in set keeps its
-// value; its value in the file is only checked.
+// readConfig parses the configuration file into c. A setting whose flag in set was changed keeps its
+// value; the value in the file is only checked.
 func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) error {
 	root, err := from.document()
 	if err != nil || isNull(root) {

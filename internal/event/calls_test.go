@@ -93,7 +93,7 @@ func readDeclarations(t *testing.T) *declarations {
 	for name, text := range match("names.go", `(?m)^\t(\w+)\s+= name\("(.+)"\)`) {
 		i := slices.IndexFunc(event.Events(), func(e event.Event) bool { return e.Name == text })
 		if i < 0 {
-			t.Fatalf("%s: found in names.go, want it in the catalogue", text)
+			t.Fatalf("%s: found only in names.go, want a row in the catalogue", text)
 		}
 		d.events[name] = event.Events()[i]
 	}

@@ -106,7 +106,7 @@ func reading() []row {
 			"A card could not be read; without `pci`: the cards could not be listed. `count`: failures in a row.", must(errorText), may(pci, count)},
 		{ScanRecovered, levels(info), "A card was read again; without `pci`: the cards were listed again.", nil, may(pci, count)},
 		{ReadTimeout, levels(warn), "Reading a card takes longer than 2 s.", must(pci, lasted), nil},
-		{ReadRecovered, levels(info), "A reading that had taken longer than 2 s ended.", must(pci, lasted), nil},
+		{ReadRecovered, levels(info), "A read that took longer than 2 s ended.", must(pci, lasted), nil},
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 	settle   = time.Second      // time from a change to its Events: a card that was just plugged in is unhealthy for some ms
 	askAgain = 10 * time.Second // time between two requests for holders that were not known
 
-	maxRecords = 512         // most Events in the table
+	maxRecords = 512         // maximum number of Events in the table
 	reportPace = time.Minute // least time between two log lines about dropped Events
 
 	// The rate limit of all Events together: a burst, and then one Event in each refill. client-go limits
@@ -131,7 +131,7 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	return all
 }
 
-// cardLeft reports whether a snapshot has cards, but not the one at this address.
+// cardLeft reports whether a snapshot of cards, which has no units of a pool, lacks the card at this address.
 func cardLeft(s inventory.Snapshot, address string) bool {
 	return address != "" && !slices.ContainsFunc(s.Devices, func(d *inventory.Device) bool {
 		return d.PCIAddress == "" || d.PCIAddress == address && kindOf(d, absent).inSlot()
@@ -147,7 +147,7 @@ func (f *following) report(ctx context.Context, all []change) {
 	if len(all)+len(f.pending) > 0 {
 		held, err = f.holders(ctx)
 	}
-	notePods := func(n change) bool {
+	notePods := func(n change) (done bool) {
 		pods, k := podsOf(held[n.is.device.ID])
 		if (k != known || err != nil) && time.Since(n.at) < giveUp {
 			return false

@@ -26,7 +26,7 @@ type Config struct {
 const (
 	Sent    = "sent"
 	Failed  = "failed"  // refused by the API server, or not answered for too long
-	Dropped = "dropped" // because of the rate limit, or the pod or its namespace has ended
+	Dropped = "dropped" // because of the rate limit or a full table, or the pod or its namespace has ended
 )
 
 // Devices is the source of the devices: an inventory.

@@ -257,7 +257,7 @@ func TestHoldersLate(t *testing.T) {
 				r.shows(device("3b:00.0"))
 				r.shows(device("3b:00.0", "port-ap6"))
 				if e := r.Events()[0]; !strings.HasSuffix(e.Message, "Its holder is not known.") {
-					t.Errorf("message: found %q, want another one", e.Message)
+					t.Errorf("message %q, want it to end with an unknown holder", e.Message)
 				}
 				for _, d := range tc.steps {
 					r.shows(d)
@@ -309,7 +309,7 @@ func TestManyHolders(t *testing.T) {
 		r.shows(device("3b:00.0", "port-ap6"))
 		r.events("failed", onNode+"Warning DeviceUnhealthy x1", "other Pod/job uid-2 Warning DeviceUnhealthy x1", onPod+"Warning DeviceUnhealthy x1")
 		if e := r.Events()[2]; !strings.Contains(e.Message, "of container a, b has been") {
-			t.Errorf("message: found %q, want another one", e.Message)
+			t.Errorf("message %q, want both containers in it", e.Message)
 		}
 	})
 }

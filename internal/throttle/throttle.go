@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	burst  = 20 // most lines of a subject that are written in a period
+	burst  = 20 // maximum number of lines of a subject that are written in a period
 	period = time.Minute
 	// maxSubjects bounds the number of subjects that are counted separately. Lines of further subjects are
 	// counted by event.

@@ -12,8 +12,8 @@ import (
 // pci/ (the physical function), slot/ (the PCI device above the physical function) or root/ (the
 // topmost PCI device). A name never contains a number that the driver gave.
 //
-// A file may have several lines. A file that cannot be read has the severity of its worst line. If the
-// configuration changes the severity of that line, the change applies here, too.
+// A file may have several lines. A file that cannot be read has the severity of its worst line, also if
+// the configuration changes the severity of that line.
 
 // The severities, by their names in the configuration.
 const (

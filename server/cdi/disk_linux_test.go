@@ -13,8 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/cdi"
 )
 
-// asNobody makes the directory read-only. If the process is root, all its threads also become the user
-// nobody (65534), for whom the mode holds. restore undoes both.
+// asNobody makes the directory read-only. If the process is root, to which modes do not apply, all its
+// threads also become the user nobody (65534). restore undoes both.
 func asNobody(t *testing.T, dir string) (restore func()) {
 	t.Helper()
 	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o555)); err != nil {

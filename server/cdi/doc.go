@@ -20,7 +20,7 @@
 // daemons on one node (an upgrade with surge) use the same file. Two files with the same devices
 // would be a conflict, and the runtime would use neither.
 //
-//   - fpga.intel.com-fpga.json is the spec. Any other content with this name is replaced:
+//   - fpga.intel.com-fpga.json is the spec. Any other file with this name is replaced:
 //     garbage, the file of another program, a symbolic link (the link itself, not its target).
 //     Only a directory is left in place, and reported as an error.
 //   - .fpga.intel.com-fpga.lock is an empty file. Each daemon holds a shared flock(2) on it for

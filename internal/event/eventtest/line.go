@@ -51,7 +51,7 @@ func check(line map[string]any) error {
 	}
 	for _, f := range e.Must {
 		if line[f.Key] == nil {
-			problems = append(problems, fmt.Errorf("%s: found no field %s, want it", name, f.Key))
+			problems = append(problems, fmt.Errorf("%s: field %s: found none, want a value", name, f.Key))
 		}
 	}
 	for key, value := range line {

@@ -27,7 +27,7 @@ func TestLine(t *testing.T) {
 		{"wrong level", `"warn"`, `"error"`, "found level error"},
 		{"field not declared", `"device":`, `"unit":"3b:00.0","device":`, "found field unit"},
 		{"field of another event", `"device":`, `"rev":7,"device":`, "found field rev"},
-		{"field missing", `"reasons":["port-ap6"],`, "", "found no field reasons"},
+		{"field missing", `"reasons":["port-ap6"],`, "", "field reasons: found none"},
 		{"text is a number", `"device":"3b:00.0"`, `"device":3`, "device.health: field device"},
 		{"number is a text", `"lasted_ms":13.9`, `"lasted_ms":"13.9"`, "device.health: field lasted_ms"},
 		{"list is a text", `["port-ap6"]`, `"port-ap6"`, "device.health: field reasons"},

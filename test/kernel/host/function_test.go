@@ -208,7 +208,7 @@ func follow(t *testing.T, f *function, start uint64) []string {
 		case kind == featureHeader:
 			found = append(found, fmt.Sprintf("feature %#x", id))
 		default:
-			t.Fatalf("offset %#x: header %#x, want one of an FME, a port or a feature", at, h)
+			t.Fatalf("offset %#x: header %#x, want the header of an FME, a port or a feature", at, h)
 		}
 		next := h >> 16 & 0xffffff
 		if end := h>>40&1 == 1; end != (next == 0) {
@@ -220,7 +220,7 @@ func follow(t *testing.T, f *function, start uint64) []string {
 	}
 	if afu := reg(f, start+0x18) & 0xffffff; afu != 0 && found[0] != "FME" {
 		if h := reg(f, start+afu); h>>60 != afuHeader {
-			t.Fatalf("header %#x, want one of an AFU", h)
+			t.Fatalf("header %#x, want the header of an AFU", h)
 		}
 		found = append(found, fmt.Sprintf("AFU %016x%016x", reg(f, start+afu+0x10), reg(f, start+afu+0x08)))
 	}
