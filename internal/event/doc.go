@@ -1,5 +1,5 @@
-// Package event declares the event names and fields of the log. Each is declared once, so that a
-// name has the same meaning in all lines. It owns no state.
+// Package event declares the event names and fields of the log. Each is declared once, so that all
+// lines use the same names and types. It owns no state.
 //
 // A new event needs a name in names.go, a row in rows.go and a phrase in phrases.go; a new field
 // needs a variable and a function in fields.go. `go test ./internal/event -update` then writes

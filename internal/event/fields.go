@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Field is a field of log lines. It has the same meaning and type in all lines.
+// Field is a field of log lines. It has the same type in all lines. The row of an event explains fields such as count and reason.
 type Field struct {
 	Key   string
 	Type  Type
@@ -77,7 +77,7 @@ var (
 	rev         = Field{"rev", Whole, "", "version of the snapshot of all devices"}
 	seqnum      = Field{"seqnum", Whole, "", "sequence number of a uevent"}
 	socket      = Field{"socket", Text, "", "path of a unix socket"}
-	source      = Field{"source", Text, "", "source of hints: `uevent`, `inotify`; of a hint also `overflow`, `malformed`, `reopen`, `sighup`"}
+	source      = Field{"source", Text, "", "source of a hint or of events: `uevent`, `inotify`; in `hint.received` also `overflow`, `malformed`, `reopen`, `sighup`"}
 	subsystem   = Field{"subsystem", Text, "", "subsystem of a uevent's device"}
 	uid         = Field{"uid", Whole, "", "user id of the sender of a forged uevent"}
 	until       = Field{"until", Text, "", "end of a cordon: RFC 3339, UTC; missing if it has none"}

@@ -94,7 +94,7 @@ func New(version string) *Metrics {
 	m.holdersOmitted = m.now("accelerator_device_holders_omitted",
 		"Holders without a series of accelerator_device_holder, which has at most 1024.")
 	m.transitions = m.counters("accelerator_device_transitions_total",
-		"Changes of the health of devices. The health absent means that the device does not exist. "+
+		"Changes of the health of devices. The value \"absent\" means that the device does not exist. "+
 			"The reason is the worst one if the health got worse, else \"\".", "old", "new", "reason")
 	m.identityChanges = m.counters("accelerator_device_identity_changes_total",
 		"Changes of the identity of devices that stayed on the node, by attribute.", "attribute")
