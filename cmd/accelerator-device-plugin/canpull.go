@@ -51,8 +51,8 @@ The command combines these sources:
   - /proc: the processes of the host that have a device node of the card open, whatever the name of the node
 
 The search for processes needs root on the host. In a pod that cannot see the
-processes of the host, such as the daemon's, the answer is at best "unknown", with
-the command to run on the node.
+processes of the host, such as the daemon's, the answer for a card with device nodes
+is at best "unknown", with the command to run on the node.
 
 With --scan the command reads cards, cordons and the kubelet's pod-resources API
 itself, without the daemon.`,

@@ -59,7 +59,7 @@ func prepare() error {
 // timings are the measured times of all tests, which TestMain prints.
 var timings table
 
-// table holds measured times by the name of what was measured.
+// table holds measured times by the name of the measurement.
 type table struct {
 	mu   sync.Mutex
 	took map[string][]time.Duration

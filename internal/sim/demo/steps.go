@@ -17,7 +17,7 @@ import (
 type step struct {
 	name string
 	do   func(ctx context.Context) error
-	// await waits for the effect. It returns what the kubelet has received, also with an error, and
+	// await waits for the effect. It returns the kubelet's state, also with an error, and
 	// the time of that.
 	await func(ctx context.Context) (received string, at time.Time, err error)
 	// least is the shortest allowed time: a device that is healthy again must be held.
