@@ -55,6 +55,8 @@ never 'internal/opened' 'watcher|inventory|server|cmd'
 never 'internal/canpull' 'watcher|server|cmd|internal/control'
 never 'internal/timeline' 'watcher|inventory|server|cmd|internal/view'
 never 'internal/(latest|sysfs|terminal|trust|cordon|notify|filewatch|backoff|throttle|apiserver|metrics|pulse)' 'inventory'
+never 'internal/daemon' 'cmd|internal/sim'
+never 'watcher|inventory|server|internal/[^d].*' 'internal/daemon'
 never 'internal/config' 'watcher|inventory|server/podresources|cmd'
 
 # Except tests, only the commands `demo` and `simulate` may import the simulated node, kubelet and API server.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 )
 
@@ -20,7 +21,7 @@ const testNode = "worker-3"
 
 // cluster is an API server, and a daemon that follows its node there.
 type cluster struct {
-	*daemon
+	*testDaemon
 	api *simapiserver.Server
 }
 
@@ -29,7 +30,7 @@ func prepareCluster(t *testing.T, adjust func(*config.Config)) *cluster {
 	t.Helper()
 	c := &cluster{api: simapiserver.Start(nil)}
 	t.Cleanup(func() { c.api.Close() })
-	c.daemon = prepareDaemon(t, func(cfg *config.Config) {
+	c.testDaemon = prepareDaemon(t, func(cfg *config.Config) {
 		cfg.NodeName, cfg.Kubeconfig = testNode, filepath.Join(t.TempDir(), "kubeconfig")
 		if adjust != nil {
 			adjust(cfg)
@@ -274,8 +275,8 @@ func TestAPIServerIsDown(t *testing.T) {
 	begin := time.Now()
 	c.run()
 	c.awaitOffers("without the API server", offers{testResource: {"5e:00.0": true}})
-	if took := time.Since(begin); took < firstAnswer {
-		t.Errorf("the API server was waited for %s, want %s", took, firstAnswer)
+	if took := time.Since(begin); took < daemon.FirstAnswer {
+		t.Errorf("the API server was waited for %s, want %s", took, daemon.FirstAnswer)
 	}
 	c.awaitLine("config.notice", "mode of the settings used", testNode)
 	c.restartAPI()
@@ -312,7 +313,7 @@ func TestAnnotationIsRefused(t *testing.T) {
 	begin := time.Now()
 	c.run()
 	c.awaitOffers("refused", offers{testResource: {"5e:00.0": true}})
-	if took := time.Since(begin); took >= firstAnswer {
+	if took := time.Since(begin); took >= daemon.FirstAnswer {
 		t.Errorf("the API server was waited for %s", took)
 	}
 	c.awaitLine("api.lost", "api server refuses", "or --node-annotation=false")

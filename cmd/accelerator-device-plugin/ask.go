@@ -12,6 +12,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
@@ -34,7 +35,7 @@ var askFlags = map[string]bool{"socket": true, "config": true, "overrides": true
 func daemonSocket(cmd *cobra.Command, loader *config.Loader) (string, error) {
 	var err error
 	settings := pflag.NewFlagSet("", pflag.ContinueOnError)
-	newLoader().AddFlags(settings)
+	daemon.NewLoader().AddFlags(settings)
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if err == nil && settings.Lookup(f.Name) != nil && !askFlags[f.Name] {
 			err = fmt.Errorf("--%s: found without --scan, want both or neither: the daemon has settings of its own", f.Name)

@@ -75,7 +75,7 @@ func (w *watchCommand) take(line []byte) {
 
 // await blocks until the devices according to the lines are those of `devices`. It may take a second,
 // because the daemon uses an answer of the kubelet for that long.
-func (w *watchCommand) await(d *daemon, when string) {
+func (w *watchCommand) await(d *testDaemon, when string) {
 	t := d.t
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; {
@@ -94,7 +94,7 @@ func (w *watchCommand) await(d *daemon, when string) {
 }
 
 // asked returns the rows of `devices`.
-func (d *daemon) asked(when string) []view.Row {
+func (d *testDaemon) asked(when string) []view.Row {
 	d.t.Helper()
 	stdout, stderr, code := output(d.t, "devices", "--socket", d.cfg.Socket, "-o", "json")
 	var rows []view.Row
@@ -107,12 +107,12 @@ func (d *daemon) asked(when string) []view.Row {
 // `devices` and `watch` agree with each other and with the kubelet's list, even if --scan, which has no
 // history, shows something else.
 func TestDevicesAndWatchAgree(t *testing.T) {
-	bad := func(d *daemon) { d.do(d.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000")) }
-	good := func(d *daemon) { d.do(d.node.Set(cardA.Address, 1, "errors/errors", "0x0")) }
+	bad := func(d *testDaemon) { d.do(d.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000")) }
+	good := func(d *testDaemon) { d.do(d.node.Set(cardA.Address, 1, "errors/errors", "0x0")) }
 	well, ill := health{"3b:00.0": true, "3b:00.0-p1": true}, health{"3b:00.0": true, "3b:00.0-p1": false}
 	type step struct {
 		name   string
-		do     func(*daemon)
+		do     func(*testDaemon)
 		want   health
 		reason string // of port 1
 	}
@@ -123,27 +123,27 @@ func TestDevicesAndWatchAgree(t *testing.T) {
 		scan   string // the line of port 1 that --scan prints at the end
 	}{
 		{"hold", func(c *config.Config) { c.RecoveryHold = time.Hour }, []step{
-			{"plugged", func(d *daemon) { d.do(d.node.Plug(cardA)) }, well, ""},
+			{"plugged", func(d *testDaemon) { d.do(d.node.Plug(cardA)) }, well, ""},
 			{"breaks", bad, ill, "port-ap6"},
-			{"heals", func(d *daemon) { good(d); d.awaitLine("device.health", "recovering=port-ap6") }, ill, "recovering=port-ap6"},
+			{"heals", func(d *testDaemon) { good(d); d.awaitLine("device.health", "recovering=port-ap6") }, ill, "recovering=port-ap6"},
 		}, "healthy []"},
 		{"quarantine", func(c *config.Config) { c.FlapLimit = 2 }, []step{
-			{"plugged", func(d *daemon) { d.do(d.node.Plug(cardA)) }, well, ""},
+			{"plugged", func(d *testDaemon) { d.do(d.node.Plug(cardA)) }, well, ""},
 			{"breaks", bad, ill, "port-ap6"},
 			{"heals", good, well, ""},
 			{"breaks again", bad, ill, ""},
-			{"heals again", func(d *daemon) { good(d); d.awaitLine("device.health", "flapping", "3b:00.0-p1") }, ill, ""},
+			{"heals again", func(d *testDaemon) { good(d); d.awaitLine("device.health", "flapping", "3b:00.0-p1") }, ill, ""},
 		}, "healthy []"},
 		{"replaced in use", nil, []step{
-			{"plugged", func(d *daemon) { d.do(d.node.Plug(cardA)) }, well, ""},
-			{"held", func(d *daemon) { d.hold("job", testResource, "3b:00.0-p1") }, well, ""},
-			{"pulled", func(d *daemon) { d.do(d.node.Unplug(cardA.Address)) }, health{"3b:00.0-p1": false}, "removed-in-use"},
-			{"replaced", func(d *daemon) {
+			{"plugged", func(d *testDaemon) { d.do(d.node.Plug(cardA)) }, well, ""},
+			{"held", func(d *testDaemon) { d.hold("job", testResource, "3b:00.0-p1") }, well, ""},
+			{"pulled", func(d *testDaemon) { d.do(d.node.Unplug(cardA.Address)) }, health{"3b:00.0-p1": false}, "removed-in-use"},
+			{"replaced", func(d *testDaemon) {
 				other := cardA
 				other.AFUID = cardB.AFUID
 				d.do(d.node.Plug(other))
 			}, ill, "replaced-in-use"},
-			{"freed", func(d *daemon) { d.pods.Release("default", "job") }, well, ""},
+			{"freed", func(d *testDaemon) { d.pods.Release("default", "job") }, well, ""},
 		}, "healthy []"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/cordon"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/opened"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
@@ -35,7 +36,7 @@ const (
 )
 
 func newCanPull() *cobra.Command {
-	loader := newLoader()
+	loader := daemon.NewLoader()
 	var format string
 	var scan bool
 	cmd := &cobra.Command{
@@ -136,8 +137,8 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		f.RowsErr = err
 	} else {
 		f.Cordons = cordons
-		watched := watching(cfg, metrics.New(buildVersion()))
-		watched.Policy = devicePolicy(cfg, cordons)
+		watched := daemon.Watching(cfg, metrics.New(buildVersion()))
+		watched.Policy = daemon.DevicePolicy(cfg, cordons)
 		var snapshot inventory.Snapshot
 		snapshot, f.RowsErr = scanOnce(ctx, cfg, watched)
 		f.Rows = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Cordons: cordons}.Rows()

@@ -25,7 +25,7 @@ func withCDI(t *testing.T) func(*config.Config) {
 }
 
 // spec reads the CDI spec.
-func (d *daemon) spec() (injected, error) {
+func (d *testDaemon) spec() (injected, error) {
 	text, err := os.ReadFile(filepath.Join(d.cfg.CDIDir, "fpga.intel.com-fpga.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -59,7 +59,7 @@ func (d *daemon) spec() (injected, error) {
 }
 
 // awaitSpec blocks until the CDI spec is want.
-func (d *daemon) awaitSpec(when string, want injected) {
+func (d *testDaemon) awaitSpec(when string, want injected) {
 	d.t.Helper()
 	deadline := time.After(20 * time.Second)
 	for {
@@ -116,7 +116,7 @@ func TestCDIOfModes(t *testing.T) {
 }
 
 // checkNamed fails the test when Allocate does not give a device by its CDI name alone.
-func (d *daemon) checkNamed(when, resource string, annotations map[string]string, id string) {
+func (d *testDaemon) checkNamed(when, resource string, annotations map[string]string, id string) {
 	d.t.Helper()
 	got, err := d.kubelet.Allocate(d.t.Context(), resource, id)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 // model changes a node and computes the lists that the kubelet must get.
 type model struct {
-	d         *daemon
+	d         *testDaemon
 	inventory *inventory.Inventory
 	slots     []simnode.Card         // cards that can be plugged
 	ports     map[string][]portState // of the plugged cards, by address
@@ -57,7 +57,7 @@ type modelDevice struct {
 	numbered     []string // nodes, and nodes of released ports, which keep their numbers
 }
 
-func newModel(d *daemon, inventory *inventory.Inventory) *model {
+func newModel(d *testDaemon, inventory *inventory.Inventory) *model {
 	m := &model{d: d, inventory: inventory, ports: map[string][]portState{}, held: map[string]grant{}}
 	for i := range 8 {
 		c := cardA

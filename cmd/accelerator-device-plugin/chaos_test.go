@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
@@ -42,7 +43,7 @@ func TestChaos(t *testing.T) {
 		} {
 			for _, seed := range []uint64{1, uint64(time.Now().UnixNano())} {
 				t.Run(fmt.Sprintf("%s, %s, seed %d", mode, hearing.name, seed), func(t *testing.T) {
-					d := &daemon{t: t, cfg: config.Defaults()}
+					d := &testDaemon{t: t, cfg: config.Defaults()}
 					d.cfg.Mode = mode
 					d.cfg.ResyncInterval, d.cfg.HealthInterval, d.cfg.RecoveryHold = hearing.resync, hearing.health, 10*time.Millisecond
 					d.cfg.FlapLimit = 0 // otherwise the random changes would cause quarantine
@@ -57,7 +58,7 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-func chaos(d *daemon, ear ear, random *rand.Rand, turns int) {
+func chaos(d *testDaemon, ear ear, random *rand.Rand, turns int) {
 	dir := shortDir(d.t)
 	var err error
 	d.node, err = simnode.New(dir)
@@ -131,14 +132,14 @@ func lastWords(t *testing.T) *zap.Logger {
 
 // runWithEar runs the daemon with the test's source of hints. stop ends it.
 func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.Inventory, stop func()) {
-	watched, settings := watching(cfg, metrics.New("test")), server.Defaults()
+	watched, settings := daemon.Watching(cfg, metrics.New("test")), server.Defaults()
 	settings.Metrics = watched.Metrics
 	settings.Allocations = server.NewAllocations(100 * time.Millisecond)
-	source := holderSource{socket: cfg.PodResourcesSocket, kubeletDir: cfg.KubeletDir, owns: policyOf(cfg).Owns, given: settings.Allocations}
+	source := holderSource{socket: cfg.PodResourcesSocket, kubeletDir: cfg.KubeletDir, owns: daemon.PolicyOf(cfg).Owns, given: settings.Allocations}
 	watched.Holders, watched.Record = source.ask, source.record()
 	watched.HoldersInterval = 50 * time.Millisecond
 	log := lastWords(t)
-	node, err := openNode(cfg, watched, log, log)
+	node, err := daemon.OpenNode(cfg, watched, log, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,15 +148,15 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	// A stream that is closed before it arrives looks as if none had been opened.
 	settings.StreamTimeout = time.Second
 	settings.RetireAfter = 200 * time.Millisecond
-	srv := server.New(settings, node.inventory, log)
+	srv := server.New(settings, node.Inventory, log)
 	ctx, cancel := context.WithCancel(t.Context())
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error {
-		return node.watcher.Run(ctx, func(h watcher.Hint) { ear(h, node.inventory.Hint) })
+		return node.Watcher.Run(ctx, func(h watcher.Hint) { ear(h, node.Inventory.Hint) })
 	})
-	tasks.Go(func() error { return node.inventory.Run(ctx) })
+	tasks.Go(func() error { return node.Inventory.Run(ctx) })
 	tasks.Go(func() error { return srv.Run(ctx) })
-	return node.inventory, func() {
+	return node.Inventory, func() {
 		cancel()
 		if err := tasks.Wait(); err != nil {
 			t.Errorf("daemon: %v", err)

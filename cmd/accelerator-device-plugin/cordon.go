@@ -2,13 +2,11 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/user"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/cordon"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/view"
@@ -26,7 +25,7 @@ import (
 )
 
 func newCordon() *cobra.Command {
-	loader := newLoader()
+	loader := daemon.NewLoader()
 	var by, why string
 	var during time.Duration
 	cmd := &cobra.Command{
@@ -71,7 +70,7 @@ The command asks the daemon at --socket, which only root can use.`,
 }
 
 func newUncordon() *cobra.Command {
-	loader := newLoader()
+	loader := daemon.NewLoader()
 	var by string
 	cmd := &cobra.Command{
 		Use:   "uncordon DEVICE...",
@@ -191,44 +190,4 @@ func printLines(w io.Writer, lines []string) error {
 		}
 	}
 	return nil
-}
-
-// cordons serves the commands cordon and uncordon.
-type cordons struct {
-	book      *cordon.Book
-	inventory *inventory.Inventory
-}
-
-func (c cordons) add(ctx context.Context, devices []string, by, why string, during time.Duration) ([]cordon.Cordon, error) {
-	made, err := c.book.Add(ctx, devices, by, why, during)
-	c.published(ctx)
-	return made, err
-}
-
-func (c cordons) remove(ctx context.Context, devices []string, by string) ([]cordon.Cordon, error) {
-	ended, err := c.book.Remove(ctx, devices, by)
-	c.published(ctx)
-	return ended, err
-}
-
-// published blocks until the snapshot has the cordons in force, but for at most one second. The command
-// then prints the devices of this snapshot.
-func (c cordons) published(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	for {
-		snapshot, stale := c.inventory.Latest()
-		all := c.book.List()
-		if !slices.ContainsFunc(snapshot.Devices, func(d *inventory.Device) bool {
-			gone := slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).Tombstone })
-			return !gone && slices.Contains(d.Reasons, inventory.ReasonCordoned) != (cordon.Of(all, d.ID) != nil)
-		}) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-stale:
-		}
-	}
 }

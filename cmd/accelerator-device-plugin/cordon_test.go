@@ -20,7 +20,7 @@ import (
 var times = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d|until \d\d:\d\d`)
 
 // ask runs a command that asks the daemon, and returns its output with TIME for times.
-func (d *daemon) ask(args ...string) (text string, code int) {
+func (d *testDaemon) ask(args ...string) (text string, code int) {
 	d.t.Helper()
 	var out, errs bytes.Buffer
 	code = run(d.t.Context(), append(args, "--socket", d.cfg.Socket), &out, &errs)

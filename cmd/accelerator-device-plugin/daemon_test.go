@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
@@ -29,8 +30,8 @@ var (
 	cardB = simnode.Card{Address: "0000:5e:00.0", Ports: 1, NUMANode: 1, AFUID: "f7df405cbd7acf7222f144b0b93acd18", InterfaceID: "9346116da52d5ca8b06aa9a389ef7c8d"}
 )
 
-// daemon is the whole daemon on a simulated node, with a simulated kubelet. All other parts are real.
-type daemon struct {
+// testDaemon is the whole daemon on a simulated node, with a simulated kubelet. All other parts are real.
+type testDaemon struct {
 	t       *testing.T
 	cfg     config.Config
 	node    *simnode.Node
@@ -44,7 +45,7 @@ type daemon struct {
 }
 
 // startDaemon starts a daemon with short intervals.
-func startDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
+func startDaemon(t *testing.T, adjust func(*config.Config)) *testDaemon {
 	t.Helper()
 	d := prepareDaemon(t, adjust)
 	d.run()
@@ -52,7 +53,7 @@ func startDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
 }
 
 // prepareDaemon is startDaemon without starting the daemon.
-func prepareDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
+func prepareDaemon(t *testing.T, adjust func(*config.Config)) *testDaemon {
 	t.Helper()
 	dir := shortDir(t)
 	node, err := simnode.New(dir)
@@ -67,7 +68,7 @@ func prepareDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
 	if adjust != nil {
 		adjust(&cfg)
 	}
-	d := &daemon{t: t, cfg: cfg, node: node, hangups: make(chan os.Signal), loader: newLoader()}
+	d := &testDaemon{t: t, cfg: cfg, node: node, hangups: make(chan os.Signal), loader: daemon.NewLoader()}
 	d.loader.Config = cfg
 	d.timing = func(i *inventory.Config, _ *server.Config) { i.HoldersInterval = 50 * time.Millisecond }
 	d.startKubelet()
@@ -88,16 +89,14 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-func (d *daemon) run() {
+func (d *testDaemon) run() {
 	core, logs := eventtest.Observed(d.t)
 	d.logs = logs
 	ctx, cancel := context.WithCancel(d.t.Context())
 	ended := make(chan error, 1)
-	s := &service{
-		cfg: d.cfg, log: zap.New(core), metrics: metrics.New(buildVersion()), timing: d.timing,
-		hangups: d.hangups, loader: d.loader,
-	}
-	go func() { ended <- s.serve(ctx) }()
+	s := newDaemon(d.cfg, zap.New(core), metrics.New(buildVersion()), d.timing)
+	s.Hangups, s.Loader = d.hangups, d.loader
+	go func() { ended <- s.Serve(ctx) }()
 	var once bool
 	d.stop = func() error {
 		if once {
@@ -119,7 +118,7 @@ func (d *daemon) run() {
 	})
 }
 
-func (d *daemon) startKubelet() {
+func (d *testDaemon) startKubelet() {
 	d.t.Helper()
 	var err error
 	// The kubelet outlives the test's context, which ends before its cleanups.
@@ -130,7 +129,7 @@ func (d *daemon) startKubelet() {
 	d.kubelet.Follow(soundLists(d.t))
 }
 
-func (d *daemon) startPods() {
+func (d *testDaemon) startPods() {
 	d.t.Helper()
 	var err error
 	d.pods, err = simkubelet.StartPodResources(context.WithoutCancel(d.t.Context()), d.cfg.PodResourcesSocket)
@@ -139,7 +138,7 @@ func (d *daemon) startPods() {
 	}
 }
 
-func (d *daemon) restartKubelet() {
+func (d *testDaemon) restartKubelet() {
 	d.t.Helper()
 	d.kubelet.Stop()
 	d.startKubelet()
@@ -157,7 +156,7 @@ func told(l simkubelet.List) health {
 }
 
 // await blocks until the kubelet's newest list is want.
-func (d *daemon) await(when string, want health) simkubelet.List {
+func (d *testDaemon) await(when string, want health) simkubelet.List {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
 	defer cancel()
@@ -169,7 +168,7 @@ func (d *daemon) await(when string, want health) simkubelet.List {
 }
 
 // do fails the test if err is not nil.
-func (d *daemon) do(err error) {
+func (d *testDaemon) do(err error) {
 	d.t.Helper()
 	if err != nil {
 		d.t.Fatal(err)
@@ -178,7 +177,7 @@ func (d *daemon) do(err error) {
 
 // makeFIFO replaces a file by a pipe without a writer, so that opening it for reading blocks. release ends
 // the block and restores the file.
-func (d *daemon) makeFIFO(path string) (release func()) {
+func (d *testDaemon) makeFIFO(path string) (release func()) {
 	d.t.Helper()
 	content, err := os.ReadFile(path)
 	d.do(err)

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/demo"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
@@ -60,6 +61,6 @@ func demoDaemon(cfg config.Config) demo.Daemon {
 		cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, node.Dev
 		cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = paths.KubeletDir, paths.PodResources, ""
 		cfg.Socket, cfg.StateDir = paths.Daemon, filepath.Join(filepath.Dir(paths.Daemon), "state")
-		return (&service{cfg: cfg, log: newLogger(cfg, log), metrics: metrics.New(buildVersion())}).serve(ctx)
+		return newDaemon(cfg, daemon.NewLogger(cfg, log), metrics.New(buildVersion()), nil).Serve(ctx)
 	}
 }

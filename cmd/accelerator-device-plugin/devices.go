@@ -15,6 +15,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/view"
@@ -23,7 +24,7 @@ import (
 )
 
 func newDevices() *cobra.Command {
-	loader := newLoader()
+	loader := daemon.NewLoader()
 	var format string
 	var scan bool
 	cmd := &cobra.Command{
@@ -116,8 +117,8 @@ func printDevices(cmd *cobra.Command, state control.State, headline, format stri
 // scanDevices scans once and prints the devices. If insist is true, it notes a missing socket of the
 // kubelet even if there are no devices.
 func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bool) error {
-	policy := policyOf(cfg)
-	watched := watching(cfg, metrics.New(buildVersion()))
+	policy := daemon.PolicyOf(cfg)
+	watched := daemon.Watching(cfg, metrics.New(buildVersion()))
 	asked := time.Now()
 	holders, unknown := askHolders(cmd.Context(), cfg.PodResourcesSocket, holdersPatient)
 	if unknown == nil {
@@ -130,7 +131,7 @@ func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bo
 	if err != nil {
 		return err
 	}
-	state := control.State{IdleRules: idleRules(policy, snapshot.Devices)}
+	state := control.State{IdleRules: daemon.IdleRules(policy, snapshot.Devices)}
 	if unknown != nil && (insist || len(snapshot.Devices) > 0 || !errors.Is(unknown, fs.ErrNotExist)) {
 		state.HoldersError = unknown.Error()
 	}
@@ -142,7 +143,7 @@ func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bo
 
 // scanOnce returns the devices after one scan. It blocks until each card has been read or has timed out.
 func scanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) (inventory.Snapshot, error) {
-	host, err := openHost(cfg)
+	host, err := daemon.OpenHost(cfg)
 	if err != nil {
 		return inventory.Snapshot{}, err
 	}
@@ -150,7 +151,7 @@ func scanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) 
 	inv := inventory.New(watched, host, zap.NewNop())
 
 	// Longer than the read of a card may take. Only the list of a directory can block for so long.
-	ctx, cancel := context.WithTimeout(ctx, readTimeout+time.Second)
+	ctx, cancel := context.WithTimeout(ctx, daemon.ReadTimeout+time.Second)
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return inv.Run(ctx) })
 	snapshot, stale := inv.Latest()

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -33,7 +34,7 @@ func TestReasonsOfTheDaemon(t *testing.T) {
 		if err := os.WriteFile(file, []byte("health: {severity: {"+name+": ignored}}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		loader := newLoader()
+		loader := daemon.NewLoader()
 		loader.Config.File = file
 		err := loader.Load(func(string) (string, bool) { return "", false })
 		if err == nil || !strings.Contains(err.Error(), `found the key "`+name+`", want one of `) {
@@ -62,7 +63,7 @@ func TestHealthTableIsExplained(t *testing.T) {
 		t.Fatalf("%d reasons found in the table, want all of them", len(severity))
 	}
 	known := map[string]bool{}
-	for _, f := range families(config.Defaults()) {
+	for _, f := range daemon.Families(config.Defaults()) {
 		for _, row := range f.Rows() {
 			if got := severity[row.Name]; got != row.Health.String() {
 				t.Errorf("%s: %s makes a device %s; docs/health.md says %q", f.Name(), row.Name, row.Health, got)
@@ -83,7 +84,7 @@ func TestFamiliesOfRules(t *testing.T) {
 	const schema = "../../deploy/helm/accelerator-device-plugin/values.schema.json"
 	row := regexp.MustCompile("(?m)^\\| `family` \\| .*$").FindString(read(t, "../../docs/configuration.md"))
 	var names []string
-	for _, f := range families(config.Defaults()) {
+	for _, f := range daemon.Families(config.Defaults()) {
 		names = append(names, f.Name())
 		if !strings.Contains(row, "`"+f.Name()+"`") {
 			t.Errorf("docs/configuration.md does not explain %s: %s", f.Name(), row)

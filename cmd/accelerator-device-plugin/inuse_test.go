@@ -15,16 +15,17 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
 // lines returns the lines of the log with this event.
-func (d *daemon) lines(event string) []observer.LoggedEntry {
+func (d *testDaemon) lines(event string) []observer.LoggedEntry {
 	return d.logs.FilterField(zap.String("event", event)).All()
 }
 
 // awaitLine blocks until there is a line with this event and all of these words.
-func (d *daemon) awaitLine(event string, words ...string) {
+func (d *testDaemon) awaitLine(event string, words ...string) {
 	d.t.Helper()
 	deadline := time.After(20 * time.Second)
 	for {
@@ -47,7 +48,7 @@ func (d *daemon) awaitLine(event string, words ...string) {
 }
 
 // hold makes a pod hold devices of a resource of ours. It first calls Allocate, as the kubelet does.
-func (d *daemon) hold(pod, resource string, ids ...string) {
+func (d *testDaemon) hold(pod, resource string, ids ...string) {
 	d.t.Helper()
 	_, err := d.kubelet.Allocate(d.t.Context(), resource, ids...)
 	d.do(err)
@@ -204,7 +205,7 @@ func TestHangupReadsTheFileAgain(t *testing.T) {
 		}
 	}
 	write("exclude: [3b:00.0-p1]\n")
-	loader := newLoader()
+	loader := daemon.NewLoader()
 	loader.Config.File = file
 	if err := loader.Load(os.LookupEnv); err != nil {
 		t.Fatal(err)

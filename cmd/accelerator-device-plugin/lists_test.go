@@ -59,7 +59,7 @@ func soundLists(t testing.TB) func(map[string]simkubelet.List) {
 type offers map[string]health
 
 // awaitOffers blocks until these are the newest lists of all resources with an open stream.
-func (d *daemon) awaitOffers(when string, want offers) {
+func (d *testDaemon) awaitOffers(when string, want offers) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
 	defer cancel()

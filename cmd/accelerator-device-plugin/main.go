@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
@@ -42,7 +43,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	if (cmd == root || cmd.Name() == "serve") && !forPeople(args, stderr) && !errors.As(err, new(unknownCommand)) {
-		logUsage(stderr, err) // programs read the output of serve, one JSON object per line
+		daemon.LogUsage(stderr, err) // programs read the output of serve, one JSON object per line
 		return 2
 	}
 	fmt.Fprintf(stderr, "accelerator-device-plugin: %v\nRun '%s --help' for usage.\n", err, cmd.CommandPath())

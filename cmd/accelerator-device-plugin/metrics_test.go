@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"io"
 	"net/http"
@@ -13,18 +11,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
-	"b-com.com/accelerator-device-plugin/server"
 )
 
 var updatePage = flag.Bool("update-page", false, "write testdata/metrics.txt")
 
 // scrape returns a page from the daemon, as Prometheus gets it.
-func (d *daemon) scrape() string {
+func (d *testDaemon) scrape() string {
 	d.t.Helper()
 	answer, err := probe.Get("http://" + d.cfg.HTTPAddress + "/metrics")
 	d.do(err)
@@ -38,7 +33,7 @@ func (d *daemon) scrape() string {
 }
 
 // awaitSeries scrapes until the page has a line, and returns the page.
-func (d *daemon) awaitSeries(line string) string {
+func (d *testDaemon) awaitSeries(line string) string {
 	d.t.Helper()
 	deadline := time.After(20 * time.Second)
 	for {
@@ -145,26 +140,6 @@ func TestMetricsAfterModeChange(t *testing.T) {
 	}
 	if strings.Contains(page, testResource) || strings.Contains(page, `mode="single"`) {
 		t.Errorf("page still has series of the former mode:\n%s", page)
-	}
-}
-
-// Both probes name the part that hangs.
-func TestProbesNameHangingPart(t *testing.T) {
-	d := prepareDaemon(t, nil)
-	n, err := openNode(d.cfg, watching(d.cfg, metrics.New("test")), zap.NewNop(), zap.NewNop())
-	d.do(err)
-	defer n.watcher.Close()
-	settings := server.Defaults()
-	settings.KubeletDir, settings.Metrics = d.cfg.KubeletDir, metrics.New("test")
-	srv := server.New(settings, n.inventory, zap.NewNop())
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("no answer within 1s"))
-	// The inventory does not run, so it does not answer pings.
-	if err := alive(ctx, n, srv); err == nil || err.Error() != "inventory: no answer within 1s" {
-		t.Errorf("alive() = %v, want that the inventory does not answer", err)
-	}
-	if err := ready(ctx, n, srv); err == nil || !strings.HasSuffix(err.Error(), "\ninventory: no answer within 1s") {
-		t.Errorf("ready() = %v, want that the inventory does not answer, too", err)
 	}
 }
 

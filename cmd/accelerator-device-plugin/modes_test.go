@@ -34,7 +34,7 @@ func otherCard() simnode.Card {
 }
 
 // inMode is startDaemon in a mode, with short times for the server, too.
-func inMode(t *testing.T, mode string, adjust func(*config.Config)) *daemon {
+func inMode(t *testing.T, mode string, adjust func(*config.Config)) *testDaemon {
 	t.Helper()
 	d := prepareDaemon(t, func(c *config.Config) {
 		c.Mode = mode
@@ -48,7 +48,7 @@ func inMode(t *testing.T, mode string, adjust func(*config.Config)) *daemon {
 }
 
 // shorten sets short intervals. An allocation counts for the grace time; 0: as long as outside tests.
-func (d *daemon) shorten(grace time.Duration) {
+func (d *testDaemon) shorten(grace time.Duration) {
 	d.timing = func(i *inventory.Config, s *server.Config) {
 		i.HoldersInterval = 20 * time.Millisecond
 		s.RetireAfter = 200 * time.Millisecond
@@ -59,7 +59,7 @@ func (d *daemon) shorten(grace time.Duration) {
 }
 
 // awaitAsked blocks until the kubelet has answered a request for holders that was sent after this call.
-func (d *daemon) awaitAsked() {
+func (d *testDaemon) awaitAsked() {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
 	defer cancel()
@@ -68,7 +68,7 @@ func (d *daemon) awaitAsked() {
 
 // awaitRefused blocks until Allocate of a device that is not offered returns an error with this
 // text.
-func (d *daemon) awaitRefused(when, resource, id, why string) {
+func (d *testDaemon) awaitRefused(when, resource, id, why string) {
 	d.t.Helper()
 	deadline := time.After(20 * time.Second)
 	for {

@@ -17,7 +17,7 @@ var (
 )
 
 // inModeAF returns a daemon in mode af with card A.
-func inModeAF(t *testing.T, adjust func(*config.Config)) *daemon {
+func inModeAF(t *testing.T, adjust func(*config.Config)) *testDaemon {
 	t.Helper()
 	t.Parallel()
 	d := inMode(t, "af", adjust)
@@ -27,7 +27,7 @@ func inModeAF(t *testing.T, adjust func(*config.Config)) *daemon {
 }
 
 // reprogram gives port 1 of card A another AFU.
-func (d *daemon) reprogram(afu string) {
+func (d *testDaemon) reprogram(afu string) {
 	d.t.Helper()
 	d.do(d.node.Reprogram(cardA.Address, 1, afu))
 }

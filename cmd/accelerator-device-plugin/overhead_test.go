@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
@@ -31,9 +32,9 @@ func BenchmarkLogOverhead(b *testing.B) {
 	}
 	defer devNull.Close()
 	counts := metrics.New("test")
-	log := openLog(config.Defaults(), devNull, counts)
-	defer log.close()
-	defer log.limit.Close()
+	log := daemon.OpenLog(config.Defaults(), devNull, counts)
+	defer log.Close()
+	defer log.EndCounts()
 	logged := newPath(b, counts, log.Logger)
 	var silentTimes, loggedTimes []time.Duration
 	for i := 0; b.Loop(); i++ {
@@ -83,7 +84,7 @@ func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 	}
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.RecoveryHold, cfg.FlapLimit = p.node.Sys, p.node.Dev, 0, 0
-	watched, settings := watching(cfg, m), server.Defaults()
+	watched, settings := daemon.Watching(cfg, m), server.Defaults()
 	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour
 	settings.KubeletDir = filepath.Join(dir, "kubelet")
 	settings.Metrics = m

@@ -16,7 +16,7 @@ import (
 )
 
 // peer is another daemon on the same node with the same pods. It has its own kubelet, and is not started yet.
-func (d *daemon) peer() *daemon {
+func (d *testDaemon) peer() *testDaemon {
 	d.t.Helper()
 	peer := *d
 	peer.cfg.KubeletDir = filepath.Join(shortDir(d.t), "kubelet")
@@ -26,7 +26,7 @@ func (d *daemon) peer() *daemon {
 }
 
 // lists returns the newest lists of all resources.
-func (d *daemon) lists() map[string][]simkubelet.Device {
+func (d *testDaemon) lists() map[string][]simkubelet.Device {
 	d.t.Helper()
 	lists, err := d.kubelet.AwaitLists(d.t.Context(), func(map[string]simkubelet.List) bool { return true })
 	d.do(err)
@@ -44,7 +44,7 @@ var alike = cmp.Comparer(func(a, b simkubelet.Device) bool {
 })
 
 // awaitAlike blocks until all daemons have the same resources, and the same devices in the same order.
-func awaitAlike(when string, daemons ...*daemon) {
+func awaitAlike(when string, daemons ...*testDaemon) {
 	d := daemons[0]
 	d.t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -95,7 +95,7 @@ func TestPeers(t *testing.T) {
 
 // churn changes a node at random.
 type churn struct {
-	d      *daemon
+	d      *testDaemon
 	random *rand.Rand
 	slots  []string
 	in     map[string]simnode.Card
@@ -103,7 +103,7 @@ type churn struct {
 	held   []string // pods that hold devices
 }
 
-func newChurn(d *daemon, random *rand.Rand) *churn {
+func newChurn(d *testDaemon, random *rand.Rand) *churn {
 	return &churn{d: d, random: random, in: map[string]simnode.Card{},
 		slots: []string{"0000:18:00.0", "0000:3b:00.0", "0000:5e:00.0", "0000:af:00.0"}}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 )
 
 // version is set by the Makefile.
@@ -48,7 +49,7 @@ const rootExamples = `  accelerator-device-plugin                            run
   accelerator-device-plugin simulate DIR               a simulated node, to try the chart`
 
 func newRoot() *cobra.Command {
-	loader := newLoader()
+	loader := daemon.NewLoader()
 	root := &cobra.Command{
 		Use:               "accelerator-device-plugin [serve]",
 		Short:             "Kubernetes device plugin for FPGA cards",
@@ -96,7 +97,7 @@ func noUnknownCommand(cmd *cobra.Command, args []string) error {
 }
 
 func newServe() *cobra.Command {
-	loader := newLoader()
+	loader := daemon.NewLoader()
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon (the default command)",
@@ -148,18 +149,6 @@ func buildVersion() string {
 		return info.Main.Version
 	}
 	return "(devel)"
-}
-
-// newLoader returns a loader with the names of families and health rows that are valid in settings.
-func newLoader() *config.Loader {
-	var v config.Vocabulary
-	for _, f := range families(config.Defaults()) {
-		v.Families = append(v.Families, f.Name())
-		for _, row := range f.Rows() {
-			v.Rows = append(v.Rows, row.Name)
-		}
-	}
-	return config.New(v)
 }
 
 // load returns the configuration of a command. It must be called after the flags are parsed.

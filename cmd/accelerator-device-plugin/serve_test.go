@@ -224,7 +224,7 @@ func TestMissingSysfsRootEndsAtOnce(t *testing.T) {
 	}
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot, cfg.HTTPAddress, cfg.Socket = "/nonexistent", node.Dev, node.Dev, "", ""
-	err = (&service{cfg: cfg, log: zap.NewNop(), metrics: metrics.New("test")}).serve(t.Context())
+	err = newDaemon(cfg, zap.NewNop(), metrics.New("test"), nil).Serve(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "/nonexistent") {
 		t.Errorf("serve = %v, want an error that names /nonexistent", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 )
 
@@ -36,7 +37,7 @@ func TestSimulate(t *testing.T) {
 	health := func() string {
 		cfg := config.Defaults()
 		cfg.SysfsRoot, cfg.DevRoot = dir+"/sys", dir+"/dev"
-		snapshot, err := scanOnce(t.Context(), cfg, watching(cfg, metrics.New("test")))
+		snapshot, err := scanOnce(t.Context(), cfg, daemon.Watching(cfg, metrics.New("test")))
 		if err != nil {
 			t.Fatal(err)
 		}

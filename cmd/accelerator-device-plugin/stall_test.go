@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
@@ -296,16 +297,15 @@ func liveCrash(dir string) (exitCode int) {
 	cfg := config.Defaults()
 	cfg.Mode, cfg.SysfsRoot, cfg.DevRoot, cfg.KubeletDir, cfg.HTTPAddress, cfg.Socket = offer.Pool, dir, dir, dir, "", ""
 	counts := metrics.New("test")
-	log := openLog(cfg, os.Stderr, counts)
-	defer log.close()
-	s := &service{cfg: cfg, log: log.Logger, metrics: counts}
-	s.timing = func(*inventory.Config, *server.Config) {
+	log := daemon.OpenLog(cfg, os.Stderr, counts)
+	defer log.Close()
+	s := newDaemon(cfg, log.Logger, counts, func(*inventory.Config, *server.Config) {
 		for i := range 100 {
 			log.Warn("reading timed out", event.ReadTimeout, event.PCI(strconv.Itoa(i)), event.Lasted(0))
 		}
 		panic("at work")
-	}
-	_ = s.live(context.Background(), log)
+	})
+	_ = s.Live(context.Background(), log)
 	return 0
 }
 

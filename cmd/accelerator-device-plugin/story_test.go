@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
@@ -134,13 +135,12 @@ func liveStory(dir string) (exitCode int) {
 	cfg.Socket = ""
 	cfg.RecoveryHold = 200 * time.Millisecond
 	counts := metrics.New("test")
-	log := openLog(cfg, os.Stderr, counts)
-	defer log.close()
-	s := &service{cfg: cfg, log: log.Logger, metrics: counts}
-	s.timing = func(i *inventory.Config, s *server.Config) {
+	log := daemon.OpenLog(cfg, os.Stderr, counts)
+	defer log.Close()
+	s := newDaemon(cfg, log.Logger, counts, func(i *inventory.Config, s *server.Config) {
 		i.HoldersInterval, s.Allocations = 50*time.Millisecond, server.NewAllocations(100*time.Millisecond)
-	}
-	if s.live(ctx, log) != nil {
+	})
+	if s.Live(ctx, log) != nil {
 		return 1
 	}
 	return 0

@@ -11,13 +11,14 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/view"
 )
 
 func newWatch() *cobra.Command {
-	loader := newLoader()
+	loader := daemon.NewLoader()
 	var format string
 	var scan bool
 	cmd := &cobra.Command{
@@ -81,18 +82,18 @@ func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) e
 	if !isSet("log-level") {
 		cfg.LogLevel, quiet = zapcore.WarnLevel.String(), zapcore.ErrorLevel
 	}
-	log := newLogger(cfg, p.cmd.ErrOrStderr())
-	watched := watching(cfg, metrics.New(buildVersion()))
-	node, err := openNode(cfg, watched, log, log.WithOptions(zap.IncreaseLevel(max(quiet, zapcore.LevelOf(log.Core())))))
+	log := daemon.NewLogger(cfg, p.cmd.ErrOrStderr())
+	watched := daemon.Watching(cfg, metrics.New(buildVersion()))
+	node, err := daemon.OpenNode(cfg, watched, log, log.WithOptions(zap.IncreaseLevel(max(quiet, zapcore.LevelOf(log.Core())))))
 	if err != nil {
 		return err
 	}
 	tasks, ctx := errgroup.WithContext(p.cmd.Context())
-	tasks.Go(func() error { return node.watch(ctx) })
-	tasks.Go(func() error { return node.inventory.Run(ctx) })
+	tasks.Go(func() error { return node.Watch(ctx) })
+	tasks.Go(func() error { return node.Inventory.Run(ctx) })
 	tasks.Go(func() error {
 		for {
-			snapshot, stale := node.inventory.Latest()
+			snapshot, stale := node.Inventory.Latest()
 			if snapshot.Version > 0 {
 				holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon)
 				list := view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"fmt"
@@ -17,8 +17,8 @@ import (
 // plugin.
 const annotationMode = "fpga.intel.com/device-plugin-mode"
 
-// firstAnswer is the longest time that the start waits for the API server. A refusal is an answer.
-const firstAnswer = 3 * time.Second
+// FirstAnswer is the longest time that the start waits for the API server. A refusal is an answer.
+const FirstAnswer = 3 * time.Second
 
 // modeSelector chooses the mode by the annotation of a node. It belongs to the goroutine that
 // follows the node.

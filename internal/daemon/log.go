@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"io"
@@ -15,15 +15,15 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/throttle"
 )
 
-// newLogger returns a logger that writes lines to w, as JSON objects or as text. Logging blocks until
+// NewLogger returns a logger that writes lines to w, as JSON objects or as text. Logging blocks until
 // the line is written.
-func newLogger(cfg config.Config, w io.Writer) *zap.Logger {
+func NewLogger(cfg config.Config, w io.Writer) *zap.Logger {
 	return newZap(zapcore.NewCore(newEncoder(cfg, w), zapcore.Lock(zapcore.AddSync(w)), levelOf(cfg)))
 }
 
-// daemonLog is the log of serve. It suppresses and counts repeated warnings, level debug can be switched
+// Log is the log of a daemon. It suppresses and counts repeated warnings, level debug can be switched
 // at any time, and logging never blocks.
-type daemonLog struct {
+type Log struct {
 	*zap.Logger
 	level zap.AtomicLevel
 	usual zapcore.Level // the level while debug is off
@@ -31,10 +31,10 @@ type daemonLog struct {
 	lines *backlog.Core
 }
 
-// openLog returns a log that writes to w, and counts in m the lines that it drops.
-// [daemonLog.close] must be called at the end.
-func openLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *daemonLog {
-	l := &daemonLog{usual: levelOf(cfg), level: zap.NewAtomicLevelAt(levelOf(cfg))}
+// OpenLog returns a log that writes to w, and counts in m the lines that it drops.
+// [Log.Close] must be called at the end.
+func OpenLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *Log {
+	l := &Log{usual: levelOf(cfg), level: zap.NewAtomicLevelAt(levelOf(cfg))}
 	if l.usual == zapcore.DebugLevel {
 		l.usual = zapcore.InfoLevel
 	}
@@ -44,13 +44,13 @@ func openLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *daemonLog {
 	return l
 }
 
-// close blocks until all lines are written, or for half a second if the reader of the log has
+// Close blocks until all lines are written, or for half a second if the reader of the log has
 // stalled. Later lines are dropped.
-func (l *daemonLog) close() { l.lines.Close() }
+func (l *Log) Close() { l.lines.Close() }
 
-// toggle switches level debug on or off. It logs the change while debug is on, so that the line is
+// Toggle switches level debug on or off. It logs the change while debug is on, so that the line is
 // written at any level.
-func (l *daemonLog) toggle() {
+func (l *Log) Toggle() {
 	old, next := l.level.Level(), zapcore.DebugLevel
 	if old == zapcore.DebugLevel {
 		next = l.usual
@@ -60,8 +60,8 @@ func (l *daemonLog) toggle() {
 	l.level.SetLevel(next)
 }
 
-// endCounts logs the numbers of suppressed lines. Later lines are all written.
-func (l *daemonLog) endCounts() { l.limit.Close() }
+// EndCounts logs the numbers of suppressed lines. Later lines are all written.
+func (l *Log) EndCounts() { l.limit.Close() }
 
 func newZap(core zapcore.Core) *zap.Logger {
 	// Errors of the log itself are discarded: there is no other log.
@@ -88,7 +88,7 @@ func levelOf(cfg config.Config) zapcore.Level {
 	return level
 }
 
-// logUsage logs the reason why serve did not start.
-func logUsage(w io.Writer, err error) {
-	newLogger(config.Defaults(), w).Error("configuration refused", event.DaemonFailed, event.Err(err))
+// LogUsage logs the reason why a daemon did not start.
+func LogUsage(w io.Writer, err error) {
+	NewLogger(config.Defaults(), w).Error("configuration refused", event.DaemonFailed, event.Err(err))
 }

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"maps"
@@ -7,12 +7,11 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/server"
 )
 
 // stateOf returns the functions that provide the values of the gauges. With showHolders they include the
 // holders of devices.
-func stateOf(mode, config func() string, inv *inventory.Inventory, srv *server.Server, showHolders bool) metrics.State {
+func stateOf(mode, config func() string, inv *inventory.Inventory, api API, showHolders bool) metrics.State {
 	s := metrics.State{
 		Mode: mode, Config: config,
 		Devices: func() (uint64, []metrics.Device) {
@@ -23,13 +22,7 @@ func stateOf(mode, config func() string, inv *inventory.Inventory, srv *server.S
 			}
 			return snapshot.Version, all
 		},
-		Resources: func() []metrics.Resource {
-			var all []metrics.Resource
-			for _, r := range srv.Resources() {
-				all = append(all, metrics.Resource{Name: r.Name, Streams: r.Streams, Ready: r.Ready == nil})
-			}
-			return all
-		},
+		Resources: api.Resources,
 	}
 	if showHolders {
 		s.Holders = func() []metrics.Holder { return holdersOf(inv.Holdings()) }

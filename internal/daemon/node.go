@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -23,16 +23,16 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// readTimeout is the longest time that the read of one card may take. A healthy card takes
+// ReadTimeout is the longest time that the read of one card may take. A healthy card takes
 // microseconds, a card behind a slow BMC some tens of milliseconds.
-const readTimeout = 2 * time.Second
+const ReadTimeout = 2 * time.Second
 
 // holdersInterval is the time between two requests for holders while the state of a device depends on
 // the answer.
 const holdersInterval = 10 * time.Second
 
-// families returns the families of a mode. A new family needs one line here.
-func families(cfg config.Config) []inventory.Family {
+// Families returns the families of a mode. A new family needs one line here.
+func Families(cfg config.Config) []inventory.Family {
 	if cfg.Mode == offer.Pool {
 		return []inventory.Family{pool.Pool{Units: cfg.AccelNbUnits}}
 	}
@@ -42,6 +42,18 @@ func families(cfg config.Config) []inventory.Family {
 	}
 }
 
+// NewLoader returns a loader with the names of families and health rows that are valid in settings.
+func NewLoader() *config.Loader {
+	var v config.Vocabulary
+	for _, f := range Families(config.Defaults()) {
+		v.Families = append(v.Families, f.Name())
+		for _, row := range f.Rows() {
+			v.Rows = append(v.Rows, row.Name)
+		}
+	}
+	return config.New(v)
+}
+
 // kindOf has the kind of unit that a device is, by mode. In the other modes a device is a port.
 var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
 
@@ -49,7 +61,7 @@ var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: 
 // the watcher runs.
 func signals(cfg config.Config) (all inventory.Signals) {
 	for _, cfg.Mode = range offer.Modes() {
-		for _, f := range families(cfg) {
+		for _, f := range Families(cfg) {
 			s := f.Signals()
 			all.Subsystems, all.Nodes = append(all.Subsystems, s.Subsystems...), append(all.Nodes, s.Nodes...)
 		}
@@ -59,22 +71,23 @@ func signals(cfg config.Config) (all inventory.Signals) {
 	return all
 }
 
-func policyOf(cfg config.Config) offer.Policy {
+// PolicyOf returns the policy of the resources' names.
+func PolicyOf(cfg config.Config) offer.Policy {
 	return offer.Policy{
 		Mode: cfg.Mode, ResourceName: cfg.ResourceName, Namespace: cfg.ResourceNamespace, Rules: cfg.Resources,
 	}
 }
 
-// node is the watcher and the inventory of a node.
-type node struct {
-	watcher   *watcher.Watcher
-	inventory *inventory.Inventory
+// Node is the watcher and the inventory of a node.
+type Node struct {
+	Watcher   *watcher.Watcher
+	Inventory *inventory.Inventory
 }
 
-// openNode opens the event sources of a watcher, and returns it with a new inventory. No event after that is
+// OpenNode opens the event sources of a watcher, and returns it with a new inventory. No event after that is
 // missed, even if the inventory is run later. The two may have different logs.
-func openNode(cfg config.Config, watched inventory.Config, watcherLog, inventoryLog *zap.Logger) (*node, error) {
-	host, err := openHost(cfg)
+func OpenNode(cfg config.Config, watched inventory.Config, watcherLog, inventoryLog *zap.Logger) (*Node, error) {
+	host, err := OpenHost(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -82,31 +95,31 @@ func openNode(cfg config.Config, watched inventory.Config, watcherLog, inventory
 	w := watcher.New(watcher.Config{
 		Host: host, Subsystems: s.Subsystems, Nodes: s.Nodes, Metrics: watched.Metrics,
 	}, watcherLog)
-	return &node{watcher: w, inventory: inventory.New(watched, host, inventoryLog)}, nil
+	return &Node{Watcher: w, Inventory: inventory.New(watched, host, inventoryLog)}, nil
 }
 
-// watch hands the hints of the watcher to the inventory until ctx ends.
-func (n *node) watch(ctx context.Context) error {
-	return n.watcher.Run(ctx, func(h watcher.Hint) { n.inventory.Hint(inventory.Hint(h)) })
+// Watch hands the hints of the watcher to the inventory until ctx ends.
+func (n *Node) Watch(ctx context.Context) error {
+	return n.Watcher.Run(ctx, func(h watcher.Hint) { n.Inventory.Hint(inventory.Hint(h)) })
 }
 
-// watching returns the configuration of the inventory, except Holders.
-func watching(cfg config.Config, m *metrics.Metrics) inventory.Config {
+// Watching returns the configuration of the inventory, except Holders.
+func Watching(cfg config.Config, m *metrics.Metrics) inventory.Config {
 	return inventory.Config{
 		Metrics:        m,
-		ResyncInterval: cfg.ResyncInterval, HealthInterval: cfg.HealthInterval, ReadTimeout: readTimeout,
+		ResyncInterval: cfg.ResyncInterval, HealthInterval: cfg.HealthInterval, ReadTimeout: ReadTimeout,
 		RecoveryHold: cfg.RecoveryHold, ReprogramTimeout: cfg.ReprogramTimeout,
 		FlapLimit: cfg.FlapLimit, FlapWindow: cfg.FlapWindow,
 		HoldersInterval: holdersInterval, TombstoneGrace: cfg.TombstoneGrace,
-		Policy: devicePolicy(cfg, nil),
+		Policy: DevicePolicy(cfg, nil),
 	}
 }
 
-// devicePolicy returns the inventory's policy for the settings and the mode in cfg, and for cordons.
-func devicePolicy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
+// DevicePolicy returns the inventory's policy for the settings and the mode in cfg, and for cordons.
+func DevicePolicy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	p := inventory.Policy{
-		Mode: cfg.Mode, Families: families(cfg), AnyAFU: policyOf(cfg).AnyAFU(),
-		Exclude: make(map[string]string, len(cfg.Exclude)+len(cordons)), Name: policyOf(cfg).ResourceOf,
+		Mode: cfg.Mode, Families: Families(cfg), AnyAFU: PolicyOf(cfg).AnyAFU(),
+		Exclude: make(map[string]string, len(cfg.Exclude)+len(cordons)), Name: PolicyOf(cfg).ResourceOf,
 	}
 	for entry := range cfg.Exclude {
 		p.Exclude[entry] = inventory.ReasonExcluded
@@ -125,8 +138,8 @@ func devicePolicy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	return p
 }
 
-// openHost returns the node's directories, or an error if one cannot be used.
-func openHost(cfg config.Config) (sysfs.Host, error) {
+// OpenHost returns the node's directories, or an error if one cannot be used.
+func OpenHost(cfg config.Config) (sysfs.Host, error) {
 	if err := sysfs.CheckDir(cfg.SysfsRoot); err != nil {
 		return sysfs.Host{}, fmt.Errorf("--sysfs-root %w", err)
 	}

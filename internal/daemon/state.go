@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -23,7 +23,8 @@ type stateSource struct {
 	settings  *latest.Value[control.Settings]
 	inventory *inventory.Inventory
 	cordons   *cordon.Book
-	holders   *sharedHolders
+	holders   func(context.Context) (Holders, error)
+	version   string
 	changes   latest.Signal // raised by follow
 }
 
@@ -32,9 +33,9 @@ type stateSource struct {
 func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, err error) {
 	cfg, _ := s.inForce.Load()
 	snapshot := s.complete(ctx)
-	known, err := s.holders.latest(ctx)
+	known, err := s.holders(ctx)
 	return view.List{
-		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: known.held.lookup(), Given: known.gave, Unsure: known.unsure,
+		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: known.Of, Given: known.Given, Unsure: known.Unsure,
 		Cordons: s.cordons.List(),
 	}, snapshot.Complete, err
 }
@@ -42,7 +43,7 @@ func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, 
 // complete returns the newest snapshot. Soon after the start it blocks until each card has been read
 // or has timed out, because cards would be missing in an earlier snapshot.
 func (s *stateSource) complete(ctx context.Context) inventory.Snapshot {
-	ctx, cancel := context.WithDeadline(ctx, s.started.Add(readTimeout+time.Second))
+	ctx, cancel := context.WithDeadline(ctx, s.started.Add(ReadTimeout+time.Second))
 	defer cancel()
 	for {
 		snapshot, stale := s.inventory.Latest()
@@ -62,8 +63,8 @@ func (s *stateSource) state(ctx context.Context) control.State {
 	settings, _ := s.settings.Load()
 	list, complete, err := s.list(ctx)
 	state := control.State{
-		Version: buildVersion(), PID: os.Getpid(), Started: s.started, Mode: cfg.Mode, KubeletDir: cfg.KubeletDir, Settings: settings,
-		Cordons: append([]cordon.Cordon{}, list.Cordons...), IdleRules: idleRules(policyOf(cfg), list.Devices),
+		Version: s.version, PID: os.Getpid(), Started: s.started, Mode: cfg.Mode, KubeletDir: cfg.KubeletDir, Settings: settings,
+		Cordons: append([]cordon.Cordon{}, list.Cordons...), IdleRules: IdleRules(PolicyOf(cfg), list.Devices),
 		Devices: list.Rows(), Incomplete: !complete,
 	}
 	if err != nil {
@@ -92,9 +93,9 @@ func (s *stateSource) follow(ctx context.Context) error {
 	}
 }
 
-// idleRules returns the rules that apply to no device. Such a rule is wrong, has no card on this node,
+// IdleRules returns the rules that apply to no device. Such a rule is wrong, has no card on this node,
 // or comes after a rule that matches the same devices.
-func idleRules(policy offer.Policy, devices []*inventory.Device) []string {
+func IdleRules(policy offer.Policy, devices []*inventory.Device) []string {
 	used := make(map[int]bool)
 	for _, d := range devices {
 		used[policy.RuleOf(d)] = true

@@ -1,0 +1,277 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"b-com.com/accelerator-device-plugin/internal/apiserver"
+	"b-com.com/accelerator-device-plugin/internal/backlog"
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/cordon"
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/recorder"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// API is the Kubernetes API through which a daemon offers its devices: the device plugin API, or
+// DRA. The daemon calls Configure, Start, Run and Close once, in this order. The methods below
+// them must be safe for concurrent use, and are called after Start.
+type API interface {
+	// Configure sets the sources of holders in cfg: Holders, Record and Given.
+	Configure(cfg *inventory.Config)
+	// Start takes over the inventory before it runs. ctx ends with the daemon.
+	Start(ctx context.Context, inv *inventory.Inventory)
+	// Run offers the devices until ctx ends. An error ends the daemon.
+	Run(ctx context.Context) error
+	// Close releases what the API has opened. It is called after all tasks have ended.
+	Close() error
+
+	// Policy returns the policy of the inventory for these settings and cordons, with the names of the
+	// devices. It is also called before Start.
+	Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy
+	// Reregister registers with the kubelet again.
+	Reregister()
+	// Holders returns the holders of devices. It may block until ctx ends.
+	Holders(ctx context.Context) (Holders, error)
+	// Resources returns the resources under which devices are offered.
+	Resources() []metrics.Resource
+	// Alive returns an error if a main goroutine hangs.
+	Alive() error
+	// Ready returns nil if Kubernetes has the devices.
+	Ready() error
+}
+
+// Holders has the holders of devices.
+type Holders struct {
+	Of     func(resource, id string) []string // namespace/pod/container; nil: not known
+	Given  func(id string) bool               // reports whether a device was given to a container, even if Of does not name it; nil: not known
+	Unsure bool                               // the kubelet has just started, and may not name all holders
+}
+
+// Daemon follows the devices of a node and offers them through an API. Its fields do not change
+// while it runs.
+type Daemon struct {
+	Program string        // name of the program, for the API server
+	Version string        // of the program
+	Config  config.Config // as read at the start
+	Log     *zap.Logger
+	Metrics *metrics.Metrics
+	Open    func() (API, error) // opens the API at the start
+
+	Loader  *config.Loader   // has loaded Config; nil: there are no files
+	Hangups <-chan os.Signal // SIGHUP; nil: not handled
+	Toggles <-chan os.Signal // SIGUSR1; nil: not handled
+	Toggle  func()           // switches level debug; not used if Toggles is nil
+}
+
+// Live calls [Daemon.Serve], and logs the start and the end.
+func (d *Daemon) Live(ctx context.Context, log *Log) error {
+	d.Log.Info("daemon started", event.DaemonStarted, event.Version(d.Version),
+		event.PID(os.Getpid()), event.Mode(d.Config.Mode), event.Node(d.Config.NodeName))
+	err := d.Serve(ctx)
+	log.EndCounts()
+	if err != nil {
+		d.Log.Error("daemon failed", event.DaemonFailed, event.Err(err))
+		return err
+	}
+	d.Log.Info("daemon stopped", event.DaemonStopped)
+	return nil
+}
+
+// Serve opens the parts of the daemon, starts their tasks and makes new policies until ctx
+// ends or a task fails.
+func (d *Daemon) Serve(ctx context.Context) (failed error) {
+	cfg, log := d.Config, d.Log // cfg changes with the mode and with the files
+	defer backlog.FlushOnPanic(log)
+	api, err := d.Open()
+	if err != nil {
+		return err
+	}
+	defer func() { failed = errors.Join(failed, api.Close()) }()
+	book, err := cordon.Open(cfg.StateDir, log)
+	if err != nil {
+		return fmt.Errorf("--state-dir: %w", err)
+	}
+	client, err := d.apiServer()
+	if err != nil {
+		return err
+	}
+
+	tasks, ctx := errgroup.WithContext(ctx)
+	task := func(name string, run func(context.Context) error) {
+		tasks.Go(func() error {
+			defer backlog.FlushOnPanic(log)
+			if err := run(ctx); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	fail := func(err error) error { // ends the tasks that were started
+		tasks.Go(func() error { return err })
+		return tasks.Wait()
+	}
+	task("stop", func(ctx context.Context) error {
+		<-ctx.Done()
+		log.Info("daemon stopping", event.DaemonStopping, event.Reason(context.Cause(ctx).Error()))
+		return nil
+	})
+
+	// The mode is chosen before the first card is read: after a change of the mode, the kubelet would
+	// have the resources of both modes.
+	var mode atomic.Value
+	mode.Store(cfg.Mode)
+	change := func(asked string) (changed bool) {
+		if changed = asked != cfg.Mode; changed {
+			log.Info("mode changed", event.ModeChanged, event.Old(cfg.Mode), event.New(asked))
+			cfg.Mode = asked
+			mode.Store(asked)
+		}
+		return changed
+	}
+	var modes chan string // nil: the mode is that of the settings
+	if client != nil && cfg.NodeAnnotation {
+		modes = make(chan string, 1)
+		selector := modeSelector{setting: cfg.Mode, mode: cfg.Mode, modes: modes, log: log}
+		task("node annotation", func(ctx context.Context) error {
+			return client.FollowNode(ctx, cfg.NodeName, selector.changed, func() { selector.refused(cfg.NodeName) })
+		})
+		select {
+		case <-ctx.Done():
+			return tasks.Wait()
+		case asked := <-modes:
+			change(asked)
+		case <-time.After(FirstAnswer):
+			logUnknownMode(log, cfg.NodeName, cfg.Mode)
+		}
+	}
+
+	watched := Watching(cfg, d.Metrics)
+	cordoned := book.Changed()
+	watched.Policy = api.Policy(cfg, book.List())
+	api.Configure(&watched)
+	node, err := OpenNode(cfg, watched, log, log)
+	if err != nil {
+		return fail(err)
+	}
+	api.Start(ctx, node.Inventory)
+	live := openSettings(d.Loader, cfg, log, d.Metrics)
+	d.Metrics.Follow(stateOf(func() string { return mode.Load().(string) }, live.hash, node.Inventory, api, cfg.HolderMetrics))
+
+	inForce := latest.New(cfg)
+	shown := &stateSource{
+		version: d.Version, started: time.Now(), inForce: inForce, settings: live.state,
+		inventory: node.Inventory, cordons: book, holders: api.Holders, changes: latest.NewSignal(),
+	}
+
+	task("watcher", node.Watch)
+	task("inventory", node.Inventory.Run)
+	task("server", api.Run)
+	task("cordons", book.Run)
+	changed := make(chan config.Files)
+	if live.loader.Follows() {
+		task("settings", func(ctx context.Context) error { return live.follow(ctx, changed) })
+	}
+	if client != nil && cfg.Events {
+		events := recorder.New(recorder.Config{Node: cfg.NodeName, Client: client, Cordon: book.Of, Count: d.Metrics.APIEvent}, log)
+		task("events", events.Run)
+		task("events", func(ctx context.Context) error { return events.Follow(ctx, node.Inventory, watched.Holders) })
+	}
+	if cfg.HTTPAddress != "" {
+		address := cfg.HTTPAddress
+		task("http", func(ctx context.Context) error {
+			return httpd.Run(ctx, address, answers(node, api, shown, d.Metrics), log)
+		})
+	}
+	if cfg.Socket != "" {
+		socket := cfg.Socket
+		task("socket", shown.follow)
+		task("socket", func(ctx context.Context) error {
+			c := cordons{book, node.Inventory}
+			return control.Run(ctx, socket, control.Answers{
+				State: shown.state, Changed: shown.changes.Next, Cordon: c.add, Uncordon: c.remove,
+			}, log)
+		})
+	}
+
+	for {
+		inForce.Store(cfg)
+		select {
+		case <-ctx.Done():
+			return tasks.Wait()
+		case asked := <-modes:
+			if change(asked) {
+				node.Inventory.Use(api.Policy(cfg, book.List()))
+			}
+		case files := <-changed:
+			if live.changed(&cfg, files) {
+				node.Inventory.Use(api.Policy(cfg, book.List()))
+			}
+		case <-cordoned:
+			cordoned = book.Changed()
+			node.Inventory.Use(api.Policy(cfg, book.List()))
+		case <-d.Toggles:
+			d.Toggle()
+		case <-d.Hangups:
+			message := "hangup received, settings unchanged"
+			if live.take(&cfg, live.loader.Read()) {
+				message = "hangup received"
+				node.Inventory.Use(api.Policy(cfg, book.List()))
+			}
+			log.Info(message, event.Reloaded, event.Devices(slices.Sorted(maps.Keys(cfg.Exclude))))
+			node.Inventory.Hint(inventory.Hint{Source: "sighup", At: time.Now()})
+			api.Reregister()
+		}
+	}
+}
+
+// apiServer returns a client of the API server, or nil if none is needed.
+func (d *Daemon) apiServer() (*apiserver.Client, error) {
+	if d.Config.NodeName == "" || !d.Config.NodeAnnotation && !d.Config.Events {
+		return nil, nil
+	}
+	client, err := apiserver.Open(apiserver.Config{
+		Kubeconfig: d.Config.Kubeconfig, LookupEnv: os.LookupEnv, UserAgent: d.Program + "/" + d.Version,
+		Failed: d.Metrics.APIFailed,
+	}, d.Log)
+	if err != nil {
+		return nil, fmt.Errorf("--node-name %s: %w", d.Config.NodeName, err)
+	}
+	return client, nil
+}
+
+// answers returns the functions behind /metrics, /healthz, /readyz and /devices.
+func answers(n *Node, api API, shown *stateSource, m *metrics.Metrics) httpd.Answers {
+	alive := func(ctx context.Context) error { return n.alive(ctx, api) }
+	return httpd.Answers{
+		Metrics: m.Handler(),
+		Alive:   alive,
+		Ready:   func(ctx context.Context) error { return errors.Join(api.Ready(), alive(ctx)) },
+		Devices: func(ctx context.Context) any {
+			list, _, _ := shown.list(ctx) // unknown holders are shown as none
+			return list.Rows()
+		},
+	}
+}
+
+// alive returns an error if the main goroutine of the watcher, the inventory or the API hangs.
+func (n *Node) alive(ctx context.Context, api API) error {
+	var loop error
+	if n.Inventory.Alive(ctx) != nil {
+		loop = fmt.Errorf("inventory: %w", context.Cause(ctx))
+	}
+	return errors.Join(loop, n.Watcher.Alive(), api.Alive())
+}

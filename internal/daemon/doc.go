@@ -1,0 +1,39 @@
+// Package daemon is what the device plugin and the DRA driver have in common: it follows the devices of
+// a node, applies settings and cordons, and answers at HTTP and at the local socket. Through which
+// Kubernetes API the devices are offered is the matter of an [API].
+//
+//	settings, cordons, annotation ─► Serve ─► policy ─► inventory ─► snapshots ─► API
+//	                                                        │
+//	                                                        └─► HTTP, local socket, Kubernetes Events
+//
+// # Where things are
+//
+//   - daemon.go joins the parts of a daemon, from top to bottom. node.go makes the watcher, the
+//     inventory and its policy; settings.go follows the files of settings, annotation.go the node's
+//     annotation; log.go has the log.
+//   - The answers: state.go for the local socket and HTTP, cordons.go for the commands that change the
+//     cordons, metrics.go for the gauges.
+//
+// # State
+//
+// There is one watcher, inventory, API, HTTP server and local socket for the life of a daemon.
+//
+//   - The goroutine of [Daemon.Serve] owns the newest settings and the mode. Changed files, SIGHUP
+//     and the node's annotation change them. It makes a policy of them and of the cordons, and hands
+//     that to the inventory; the inventory and the API keep running.
+//   - [cordon.Book] owns the cordons. The task "cordons" and the requests at the local socket use it.
+//   - liveSettings has the files that were read last, for the goroutine of Serve. Its state is for
+//     any goroutine.
+//   - stateSource joins the newest snapshot, settings, cordons and holders for each request. It owns
+//     nothing but the signal that one of them has changed.
+//   - The task that follows the node's annotation owns the modeSelector. It hands over the newest mode
+//     through a channel of size one.
+//   - [Log] owns the log, its level and the lines that are not written yet.
+//
+// # What may block
+//
+// If the annotation is followed, the start waits up to 3 s for the API server. [API.Holders] and
+// [inventory.Config.Holders] may wait for the kubelet. They run in goroutines of the inventory, of the
+// recorder, and of requests over HTTP and at the local socket. A request to cordon waits for the disk of
+// the state directory. Logging never blocks.
+package daemon
