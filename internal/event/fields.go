@@ -36,9 +36,10 @@ var (
 	attribute   = Field{"attribute", Text, "", "attribute of a device's identity that changed: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
 	by          = Field{"by", Text, "", "user who cordoned or uncordoned a device; the name is not verified"}
 	size        = Field{"bytes", Whole, "bytes", "size of a buffer, or of a message"}
+	claim       = Field{"claim", Text, "", "a ResourceClaim: `NAMESPACE/NAME`"}
 	container   = Field{"container", Text, "", "id of a container, as the container runtime knows it"}
 	count       = Field{"count", Whole, "", "a number; the event has its meaning"}
-	device      = Field{"device", Text, "", "id of a device, as sent to the kubelet: `3b:00.0`, `3b:00.0-p1`"}
+	device      = Field{"device", Text, "", "id of a device: `3b:00.0`, `3b:00.0-p1`. The daemon sends it to the kubelet"}
 	devices     = Field{"devices", List, "", "ids of devices; if there are more than eight, the first eight and `and 3 more`"}
 	devpath     = Field{"devpath", Text, "", "path of a uevent's device below /sys"}
 	lostDebug   = Field{"dropped_debug", Whole, "", "number of dropped lines of level debug; missing: none"}
@@ -49,7 +50,7 @@ var (
 	expires     = Field{"expires", Text, "", "end of a certificate's validity: RFC 3339, UTC"}
 	family      = Field{"family", Text, "", "driver family, such as `dfl`"}
 	flag        = Field{"flag", Text, "", "name of a setting: that of its flag, without dashes"}
-	gone        = Field{"gone", List, "", "the ids of `devices` that are no longer on the list"}
+	gone        = Field{"gone", List, "", "the ids of `devices` that are no longer on the list, or in the slices"}
 	grace       = Field{"grace_ms", Decimal, milliseconds, "`--tombstone-grace`"}
 	hash        = Field{"hash", Text, "", "first 12 hex digits of the SHA-256 of the file of `--config` followed by that of `--overrides`; missing if there is neither"}
 	health      = Field{"health", Text, "", "`healthy`, `degraded` or `unhealthy`"}
@@ -62,7 +63,7 @@ var (
 	newValue    = Field{"new", Text, "", "value after a change; may be empty"}
 	node        = Field{"node", Text, "", "name of a device node below /dev; in `daemon.started` and in events about the API server or settings: name of the Kubernetes node"}
 	nodes       = Field{"nodes", List, "", "names of device nodes below /dev"}
-	object      = Field{"object", Text, "", "object of the Kubernetes API: `Node/NAME`, `Pod/NAMESPACE/NAME`; in `recorder.*`: object of the Event"}
+	object      = Field{"object", Text, "", "object of the Kubernetes API: `Node/NAME`, `Pod/NAMESPACE/NAME`, `ResourceSlice/NAME`; in `recorder.*`: object of the Event"}
 	of          = Field{"of", Text, "", "the event whose lines were suppressed"}
 	oldValue    = Field{"old", Text, "", "value before a change; may be empty"}
 	parent      = Field{"parent", Text, "", "name of the FME of a port: `dfl-fme.0`"}
@@ -72,16 +73,18 @@ var (
 	reason      = Field{"reason", Text, "", "the cause, in words or as a fixed value; each event has its own"}
 	reasons     = Field{"reasons", List, "", "reasons why a device is not healthy, see [health.md](health.md); may be empty"}
 	remaining   = Field{"remaining", Text, "", "the means that still find changes while a source is lost"}
-	resource    = Field{"resource", Text, "", "name of a resource: `b-com.com/accelerator`"}
+	resource    = Field{"resource", Text, "", "name of a resource: `b-com.com/accelerator`; of the DRA driver: `accelerator.b-com.com`"}
 	retry       = Field{"retry_ms", Decimal, milliseconds, "time until the next attempt"}
 	rev         = Field{"rev", Whole, "", "version of the snapshot of all devices"}
 	seqnum      = Field{"seqnum", Whole, "", "sequence number of a uevent"}
+	sliceCount  = Field{"slices", Whole, "", "number of the node's ResourceSlices"}
 	socket      = Field{"socket", Text, "", "path of a unix socket"}
 	source      = Field{"source", Text, "", "source of a hint or of events: `uevent`, `inotify`; in `hint.received` also `overflow`, `malformed`, `reopen`, `sighup`"}
 	subsystem   = Field{"subsystem", Text, "", "subsystem of a uevent's device"}
+	tainted     = Field{"tainted", Whole, "", "number of devices with a taint in the node's ResourceSlices"}
 	uid         = Field{"uid", Whole, "", "user id of the sender of a forged uevent"}
 	until       = Field{"until", Text, "", "end of a cordon: RFC 3339, UTC; missing if it has none"}
-	unhealthy   = Field{"unhealthy", List, "", "the ids of `devices` that are unhealthy on the list; for the first list of a stream, all unhealthy ones"}
+	unhealthy   = Field{"unhealthy", List, "", "the ids of `devices` that are unhealthy on the list, or in the slices; in a line without `devices`, all unhealthy ones"}
 	version     = Field{"version", Text, "", "version of the program"}
 	why         = Field{"why", Text, "", "reason of a cordon, as the user wrote it"}
 )
@@ -92,6 +95,7 @@ func AFU(id string) zap.Field           { return afu.text(id) }
 func Attribute(name string) zap.Field   { return attribute.text(name) }
 func By(name string) zap.Field          { return by.text(name) }
 func Bytes(n int) zap.Field             { return zap.Int(size.Key, n) }
+func Claim(name string) zap.Field       { return claim.text(name) }
 func Container(id string) zap.Field     { return container.text(id) }
 func Count(n int) zap.Field             { return zap.Int(count.Key, n) }
 func Device(id string) zap.Field        { return device.text(id) }
@@ -108,7 +112,7 @@ func Gone(ids []string) zap.Field       { return gone.list(ids) }
 func Grace(d time.Duration) zap.Field   { return grace.duration(d) }
 func Hash(s string) zap.Field           { return hash.text(s) }
 func Health(s string) zap.Field         { return health.text(s) }
-func Holders(names []string) zap.Field  { return holders.list(shorten(names)) }
+func Holders(names []string) zap.Field  { return holders.list(Shorten(names)) }
 func Interface(id string) zap.Field     { return interfaceID.text(id) }
 func Lasted(d time.Duration) zap.Field  { return lasted.duration(d) }
 func Latency(d time.Duration) zap.Field { return latency.duration(d) }
@@ -131,9 +135,11 @@ func Resource(name string) zap.Field    { return resource.text(name) }
 func Retry(d time.Duration) zap.Field   { return retry.duration(d) }
 func Rev(n uint64) zap.Field            { return zap.Uint64(rev.Key, n) }
 func Seqnum(n uint64) zap.Field         { return zap.Uint64(seqnum.Key, n) }
+func Slices(n int) zap.Field            { return zap.Int(sliceCount.Key, n) }
 func Socket(p string) zap.Field         { return socket.text(p) }
 func Source(s string) zap.Field         { return source.text(s) }
 func Subsystem(s string) zap.Field      { return subsystem.text(s) }
+func Tainted(n int) zap.Field           { return zap.Int(tainted.Key, n) }
 func UID(n int) zap.Field               { return zap.Int(uid.Key, n) }
 func Unhealthy(ids []string) zap.Field  { return unhealthy.list(ids) }
 func Version(s string) zap.Field        { return version.text(s) }
@@ -172,8 +178,8 @@ func (f Field) list(values []string) zap.Field {
 // maxNamed is the number of names in a field that is shortened.
 const maxNamed = 8
 
-// shorten returns the first maxNamed names and the number of the others.
-func shorten(names []string) []string {
+// Shorten returns the first maxNamed names and the number of the others.
+func Shorten(names []string) []string {
 	if len(names) <= maxNamed {
 		return names
 	}

@@ -74,6 +74,15 @@ var (
 	CDIFailed          = name("cdi.failed")
 	CDIRecovered       = name("cdi.recovered")
 
+	SlicesPublished   = name("slices.published")
+	SlicesDeleted     = name("slices.deleted")
+	SlicesFailed      = name("slices.failed")
+	TaintsUnsupported = name("taints.unsupported")
+	DriverRegistered  = name("driver.registered")
+	ClaimPrepared     = name("claim.prepared")
+	ClaimRefused      = name("claim.refused")
+	ClaimUnprepared   = name("claim.unprepared")
+
 	ProgrammingDone    = name("programming.done")
 	ProgrammingPresent = name("programming.present")
 	ProgrammingFailed  = name("programming.failed")

@@ -81,6 +81,15 @@ var phrases = map[string]string{
 	CDIFailed.String:       "CDI spec could not be written, allocations are refused: {error}",
 	CDIRecovered.String:    "CDI spec could be written again",
 
+	DriverRegistered.String:  "driver registered by the kubelet",
+	SlicesPublished.String:   "slices published{list} | {count device} in {slices slice}, {tainted} tainted | {latency_ms} after the hint",
+	SlicesDeleted.String:     "{object} deleted by another client, writing it again",
+	SlicesFailed.String:      "slices could not be written: {error}",
+	TaintsUnsupported.String: "taints are not supported by the API server, unhealthy devices are left out of the slices[: {error}]",
+	ClaimPrepared.String:     "prepared for claim {claim}: {devices} | {reason} | took {lasted_ms}",
+	ClaimRefused.String:      "refused to claim {claim}[: {devices}]: {reason} | after {lasted_ms}",
+	ClaimUnprepared.String:   "no longer prepared for claim {claim}[: {devices}]",
+
 	ProgrammingDone.String:    "programmed for a container: AFU {afu} | took {lasted_ms}",
 	ProgrammingPresent.String: "already had the AFU of a container: {afu}",
 	ProgrammingFailed.String:  "container not started: {error}",

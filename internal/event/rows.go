@@ -15,6 +15,7 @@ func parts() []part {
 		{"Sources of events", sources()},
 		{"The kubelet", kubelet()},
 		{"Allocation", allocation()},
+		{"The DRA driver", driver()},
 		{"Programming", programming()},
 		{"The operator", operator()},
 		{"API server and HTTP", network()},
@@ -159,8 +160,33 @@ func allocation() []row {
 	return []row{
 		{AllocateServed, levels(info), "Devices were given to a container. `count`: their number.", must(resource, count), may(devices)},
 		{AllocateRefused, levels(warn), "Allocate refused devices to a container. `count`: their number.", must(resource, count, reason), may(devices)},
-		{CDIFailed, levels(errorLevel), "The CDI spec in `--cdi-dir` could not be written. Allocate refuses all requests until it is written.", must(errorText), nil},
+		{CDIFailed, levels(errorLevel), "The CDI spec in `--cdi-dir` could not be written. No container gets a device until it is written.", must(errorText), nil},
 		{CDIRecovered, levels(info), "The CDI spec could be written again.", nil, nil},
+	}
+}
+
+// driver returns the events that only accelerator-dra-driver has.
+func driver() []row {
+	return []row{
+		{DriverRegistered, levels(info), "The kubelet registered the driver.", must(resource), may(socket)},
+		{SlicesPublished, levels(info),
+			"The driver began to write the node's ResourceSlices, because a device changed or slices were deleted. `count`: their devices. " +
+				"`devices`: those that differ from the previous publication; missing for the first one and after a deletion.",
+			must(resource, rev, count, sliceCount, tainted), may(devices, unhealthy, gone, latency)},
+		{SlicesDeleted, levels(info),
+			"Another client, such as a kubelet that restarts, deleted a ResourceSlice of this node. The driver writes it again.",
+			must(resource, object), nil},
+		{SlicesFailed, levels(warn), "ResourceSlices could not be written. The driver tries again.", must(resource, errorText), nil},
+		{TaintsUnsupported, levels(warn.when("once")),
+			"The API server drops the taints of devices. From now on unhealthy devices are left out of the ResourceSlices, and no pod is evicted because of them.",
+			must(resource), may(errorText)},
+		{ClaimPrepared, levels(info),
+			"Devices were prepared for the pods of a claim. `lasted_ms`: the time that this took. `reason`: set if the claim has admin access.",
+			must(resource, claim, devices), may(reason, lasted)},
+		{ClaimRefused, levels(warn),
+			"Devices were refused to a claim, so its pods do not start. The kubelet tries again. `lasted_ms`: the time that this took.",
+			must(resource, claim, reason), may(devices, lasted)},
+		{ClaimUnprepared, levels(info), "A claim no longer has its devices: its pods have ended.", must(resource, claim), may(devices)},
 	}
 }
 

@@ -92,7 +92,9 @@ func (s subject) exempt(level zapcore.Level) bool {
 		return false
 	case level < zapcore.InfoLevel, strings.HasPrefix(s.event, "device."), strings.HasPrefix(s.event, "daemon."):
 		return true
-	case s.event == event.AllocateServed.String, s.event == event.ListSent.String:
+	}
+	switch s.event {
+	case event.AllocateServed.String, event.ListSent.String, event.SlicesPublished.String, event.ClaimPrepared.String, event.ClaimUnprepared.String:
 		return s.devices
 	}
 	return false

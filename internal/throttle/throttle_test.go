@@ -188,19 +188,31 @@ func TestExempt(t *testing.T) {
 		for range 100 {
 			of.Info("list sent", event.ListSent, event.Rev(1), event.Count(1), event.Devices([]string{"3b:00.0"}))
 		}
+		claimed := of.With(event.Claim("default/a"), event.Devices([]string{"3b:00.0"}))
+		for range 100 {
+			claimed.Info("claim prepared", event.ClaimPrepared)
+		}
+		for range 100 {
+			claimed.Info("claim unprepared", event.ClaimUnprepared)
+		}
 		r.want(t, "100 of each",
 			"100 × warn device.health device=3b:00.0", "100 × debug device.released device=3b:00.0", "100 × info daemon.stopped",
-			"100 × debug hint.received source=uevent", "100 × info allocate.served resource=example.com/a", "100 × info list.sent resource=example.com/a")
+			"100 × debug hint.received source=uevent", "100 × info allocate.served resource=example.com/a", "100 × info list.sent resource=example.com/a",
+			"100 × info claim.prepared resource=example.com/a", "100 × info claim.unprepared resource=example.com/a")
 
 		for range 100 { // a pod that is created repeatedly, and a stream that is opened repeatedly
 			of.With(event.Devices([]string{"3b:00.0"}), event.Count(1)).Warn("allocate refused", event.AllocateRefused, event.Reason("gone"))
 		}
 		for range 100 {
+			claimed.Warn("claim refused", event.ClaimRefused, event.Reason("gone"))
+		}
+		for range 100 {
 			of.Info("list sent", event.ListSent, event.Rev(1), event.Count(1), event.Devices(nil))
 		}
 		r.after(time.Minute)
-		r.want(t, "lines that are not exempt", "20 × warn allocate.refused resource=example.com/a", "20 × info list.sent resource=example.com/a",
+		r.want(t, "lines that are not exempt", "20 × warn allocate.refused resource=example.com/a", "20 × warn claim.refused resource=example.com/a", "20 × info list.sent resource=example.com/a",
 			"1 × warn log.suppressed resource=example.com/a of=allocate.refused count=80 lasted_ms=60000",
+			"1 × warn log.suppressed resource=example.com/a of=claim.refused count=80 lasted_ms=60000",
 			"1 × warn log.suppressed resource=example.com/a of=list.sent count=80 lasted_ms=60000")
 	})
 }
