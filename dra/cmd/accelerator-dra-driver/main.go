@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"b-com.com/accelerator-device-plugin/internal/daemon"
+)
+
+const program = "accelerator-dra-driver"
+
+// version is set by the Makefile.
+var version = ""
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	// A second signal has the default action: it kills.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run runs one command line and returns its exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cmd := newCommand()
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	err := cmd.ExecuteContext(ctx)
+	var f failure
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &f):
+		return 1
+	}
+	daemon.LogUsage(stderr, err) // programs read the output, one JSON object per line
+	return 2
+}
+
+// failure is an error of a driver that was started correctly. It is in the log.
+type failure struct{ error }
+
+const help = `Run the Kubernetes DRA driver for FPGA cards on this node. It publishes the
+cards in ResourceSlices, and prepares them for the claims of pods. It updates the
+slices when a card is plugged, pulled or reprogrammed, fails or recovers.
+
+Each setting has a flag (--resync-interval) and an environment variable
+(ACCELERATOR_RESYNC_INTERVAL). Most of them also have a key in the YAML file of
+--config (resyncInterval). Flags take precedence over variables, and variables
+over the file.
+
+The commands devices, watch, cordon, uncordon, can-pull and logs of
+accelerator-device-plugin ask the driver at --socket, as they ask its daemon.
+
+Exit codes: 0 success, 1 failure, 2 usage error.`
+
+func newCommand() *cobra.Command {
+	loader := daemon.NewLoader()
+	var s settings
+	cmd := &cobra.Command{
+		Use:   program,
+		Short: "Kubernetes DRA driver for FPGA cards",
+		Long:  help,
+		Example: `  accelerator-dra-driver --node-name worker-3                    run the driver on this node
+  accelerator-dra-driver --node-name worker-3 --taint-effect NoSchedule --log-format console
+  accelerator-dra-driver --node-name worker-3 --kubeconfig admin.kubeconfig --mode region`,
+		Args:              cobra.NoArgs,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	showVersion := cmd.Flags().BoolP("version", "v", false, "print the version")
+	addSettings(cmd.Flags(), loader, &s)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *showVersion {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s %s/%s\n", program, buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return nil
+		}
+		return serve(cmd, loader, &s)
+	}
+	return cmd
+}
+
+// buildVersion returns the version that the Makefile sets, or the version of the module for go install.
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"b-com.com/accelerator-device-plugin/dra/claims"
+	"b-com.com/accelerator-device-plugin/dra/driver"
+	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/apiserver"
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/cordon"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/cdi"
+	"b-com.com/accelerator-device-plugin/server/podresources"
+)
+
+// claimKind is the kind of the CDI devices of claims.
+const claimKind = names.Driver + "/claim"
+
+func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
+	cfg, err := s.load(cmd.Flags(), loader)
+	if err != nil {
+		return err
+	}
+	// If the reader of the log closes the pipe, lines are lost, but the driver must continue.
+	signal.Ignore(syscall.SIGPIPE)
+	counts := metrics.New(buildVersion())
+	log := daemon.OpenLog(cfg, cmd.ErrOrStderr(), counts)
+	defer log.Close()
+	server.UseLogger(log.Logger)
+	apiserver.UseLogger(log.Logger)
+	for flag := range withoutEffect {
+		if loader.IsSet(flag) {
+			log.Warn("setting has no effect with DRA", event.ConfigNotice, event.Flag(flag))
+		}
+	}
+	hangups, toggles := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	signal.Notify(toggles, syscall.SIGUSR1)
+	defer signal.Stop(hangups)
+	defer signal.Stop(toggles)
+	if os.Getenv("GOGC") == "" { // as in the daemon: frequent collections cost little
+		debug.SetGCPercent(50)
+	}
+	d := &daemon.Daemon{
+		Program: program, Version: buildVersion(), Config: cfg, Log: log.Logger, Metrics: counts,
+		Open:   func() (daemon.API, error) { return open(cfg, *s, log.Logger, counts) },
+		Loader: loader, Hangups: hangups, Toggles: toggles, Toggle: log.Toggle,
+	}
+	if err := d.Live(cmd.Context(), log); err != nil {
+		return failure{err}
+	}
+	return nil
+}
+
+// api is DRA: the prepared claims, and the driver that publishes slices and talks to the kubelet.
+type api struct {
+	cfg      config.Config
+	settings settings
+	log      *zap.Logger
+	metrics  *metrics.Metrics
+	client   kubernetes.Interface
+	spec     *cdi.Spec
+	claims   *claims.Claims
+	*inventory.Inventory
+	*driver.Driver // since Start
+}
+
+func open(cfg config.Config, s settings, log *zap.Logger, counts *metrics.Metrics) (*api, error) {
+	client, err := dial(cfg.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	spec, err := cdi.Open(cfg.CDIDir, claimKind, cfg.HostDevRoot)
+	if err != nil {
+		return nil, fmt.Errorf("--cdi-dir: %w", err)
+	}
+	a := &api{cfg: cfg, settings: s, log: log, metrics: counts, client: client, spec: spec}
+	a.claims, err = claims.Open(claims.Config{
+		Dir: s.pluginDir, Node: cfg.NodeName, Spec: spec, Devices: a, Log: log, Metrics: counts,
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--plugin-dir: %w", err), spec.Close())
+	}
+	return a, nil
+}
+
+// dial returns a client of the API server, with the credentials of the pod or of a kubeconfig file.
+func dial(kubeconfig string) (kubernetes.Interface, error) {
+	cfg, err := rest.InClusterConfig()
+	if kubeconfig != "" {
+		cfg, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
+	}
+	if err != nil {
+		return nil, err
+	}
+	cfg.UserAgent = program + "/" + buildVersion()
+	cfg.AcceptContentTypes, cfg.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
+	cfg.QPS, cfg.Burst = 20, 40 // the publisher limits the writes; a taint must not wait for earlier ones
+	return kubernetes.NewForConfig(cfg)
+}
+
+func (a *api) Configure(cfg *inventory.Config) {
+	cfg.Holders, cfg.Given = a.holders, a.claims.Added()
+	cfg.Record, _ = a.claims.Holdings(context.Background()) // an error is the first answer, too
+}
+
+func (a *api) Start(_ context.Context, inv *inventory.Inventory) {
+	a.Inventory = inv
+	a.Driver = driver.New(driver.Config{
+		Node: a.cfg.NodeName, PodUID: a.settings.podUID, PluginDir: a.settings.pluginDir, RegistryDir: a.settings.registryDir,
+		SysfsRoot: a.cfg.SysfsRoot, Effect: resourceapi.DeviceTaintEffect(a.settings.taintEffect),
+		Client: a.client, Inventory: inv, Claims: a.claims, Log: a.log, Metrics: a.metrics,
+	})
+}
+
+func (a *api) Run(ctx context.Context) error {
+	tasks, ctx := errgroup.WithContext(ctx)
+	tasks.Go(func() error { return a.claims.Run(ctx) })
+	tasks.Go(func() error { return a.Driver.Run(ctx) })
+	return tasks.Wait()
+}
+
+// Close closes the CDI spec: the last driver on the node removes it.
+func (a *api) Close() error { return a.spec.Close() }
+
+// Policy returns the policy of the settings, under which each device in a PCI slot is published.
+func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
+	p := daemon.DevicePolicy(cfg, cordons)
+	p.Name = func(d *inventory.Device) (string, error) {
+		if names.Device(d.ID) == "" {
+			return "", nil
+		}
+		return names.Driver, nil
+	}
+	return p
+}
+
+// namesWithin is how long the kubelet may take to name the containers of claims. The names are for
+// people; whether a device is held is known without them.
+const namesWithin = 500 * time.Millisecond
+
+// holders returns the devices of the prepared claims, with the names of the containers that the kubelet
+// reports.
+func (a *api) holders(ctx context.Context) (map[string][]inventory.Holding, error) {
+	all, err := a.claims.Holdings(ctx)
+	if err != nil || len(all) == 0 {
+		return all, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, namesWithin)
+	defer cancel()
+	named, err := podresources.List(ctx, a.cfg.PodResourcesSocket)
+	if err != nil {
+		a.log.Debug("containers of claims not known", event.LibraryLog, event.Err(err))
+	}
+	for id, holdings := range all {
+		for _, holder := range named[podresources.Key{Resource: names.Driver, ID: names.Device(id)}] {
+			for i := range holdings {
+				holdings[i].Holders = append(holdings[i].Holders, holder.String())
+			}
+		}
+	}
+	return all, nil
+}
+
+// Holders returns the holders in the inventory's newest answer, and the devices of the prepared claims.
+func (a *api) Holders(ctx context.Context) (daemon.Holders, error) {
+	given, err := a.claims.Holdings(ctx)
+	if err != nil {
+		return daemon.Holders{}, err
+	}
+	newest := a.Holdings()
+	return daemon.Holders{
+		Of: func(_, id string) (all []string) {
+			for _, h := range newest[id] {
+				all = append(all, h.Holders...)
+			}
+			return all
+		},
+		Given: func(id string) bool { return len(given[id]) > 0 },
+	}, nil
+}
+
+func (a *api) Resources() []metrics.Resource {
+	streams := 0
+	if a.Registered() {
+		streams = 1
+	}
+	return []metrics.Resource{{Name: names.Driver, Streams: streams, Ready: a.Ready() == nil}}
+}
+
+// Ready returns nil if the kubelet has registered the driver, the slices are published, and the CDI spec
+// has the devices of the prepared claims.
+func (a *api) Ready() error { return errors.Join(a.Driver.Ready(), a.claims.Ready()) }
+
+// Alive returns nil: the driver has no goroutine that could hang unnoticed. The inventory has.
+func (a *api) Alive() error { return nil }
+
+// Reregister publishes the slices again.
+func (a *api) Reregister() { a.Again() }

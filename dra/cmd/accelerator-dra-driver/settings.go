@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/server/offer"
+)
+
+// settings are the settings that only the driver has. They are no keys of the YAML file.
+type settings struct {
+	pluginDir, registryDir string
+	podUID                 string
+	taintEffect            string
+}
+
+// withoutEffect are settings of the device plugin that mean nothing here. They are accepted, so that
+// the file of settings can stay the same when the API is changed.
+var withoutEffect = map[string]bool{
+	"resource-name": true, "resource-namespace": true, "accel-nbunits": true, "allocation-policy": true, "kubelet-dir": true,
+	"node-annotation": true, "programming-hook": true, "programming-hook-arg": true,
+}
+
+// addSettings adds the flags of all settings to fs. The help omits those without effect.
+func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
+	loader.AddFlags(fs)
+	fs.VisitAll(func(f *pflag.Flag) { f.Hidden = withoutEffect[f.Name] })
+	fs.StringVar(&s.pluginDir, "plugin-dir", "/var/lib/kubelet/plugins/"+names.Driver,
+		"`path` of the driver's directory, with its socket for the kubelet and the prepared claims; the same on the host")
+	fs.StringVar(&s.registryDir, "registry-dir", "/var/lib/kubelet/plugins_registry",
+		"`path` of the directory in which the kubelet looks for drivers; the same on the host")
+	fs.StringVar(&s.podUID, "pod-uid", "", "`uid` of the driver's pod, so that two pods can run during an upgrade; empty: only one runs")
+	fs.StringVar(&s.taintEffect, "taint-effect", string(resourceapi.DeviceTaintEffectNoExecute),
+		"`effect` of the taint of a broken device: NoExecute (its pods are evicted) or NoSchedule (they stay)")
+}
+
+// load returns the configuration and completes s. It must be called after the flags fs are parsed.
+func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config, error) {
+	if err := loader.Load(os.LookupEnv); err != nil {
+		return config.Config{}, err
+	}
+	for name, value := range map[string]*string{
+		"plugin-dir": &s.pluginDir, "registry-dir": &s.registryDir, "pod-uid": &s.podUID, "taint-effect": &s.taintEffect,
+	} {
+		variable := "ACCELERATOR_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		if text, ok := os.LookupEnv(variable); ok && !fs.Changed(name) {
+			*value = text
+		}
+	}
+	cfg := loader.Config
+	cfg.NodeAnnotation = false
+	if cfg.CDIDir == "" {
+		cfg.CDIDir = "/var/run/cdi" // containers get their nodes through CDI only
+	}
+	return cfg, errors.Join(s.check(), check(cfg))
+}
+
+// check returns an error for each value that is not valid.
+func (s *settings) check() error {
+	var errs []error
+	for name, path := range map[string]string{"plugin-dir": s.pluginDir, "registry-dir": s.registryDir} {
+		if !filepath.IsAbs(path) {
+			errs = append(errs, fmt.Errorf("%s: found %q, want an absolute path", name, path))
+		}
+	}
+	if uid := s.podUID; len(uid) > 63 || strings.ContainsAny(uid, "/\x00") {
+		errs = append(errs, fmt.Errorf("pod-uid: found %.100q, want the uid of a pod", uid))
+	}
+	switch resourceapi.DeviceTaintEffect(s.taintEffect) {
+	case resourceapi.DeviceTaintEffectNoExecute, resourceapi.DeviceTaintEffectNoSchedule:
+	default:
+		errs = append(errs, fmt.Errorf("taint-effect: found %q, want NoExecute or NoSchedule", s.taintEffect))
+	}
+	return errors.Join(errs...)
+}
+
+func check(cfg config.Config) error {
+	switch {
+	case cfg.NodeName == "":
+		return errors.New("node-name: found none, want the name of this node in the API server")
+	case cfg.Mode == offer.Pool:
+		return fmt.Errorf("mode: found %s, want single, af, region or regiondevel: a number is no device that a claim can select", offer.Pool)
+	}
+	return nil
+}
