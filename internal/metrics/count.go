@@ -95,8 +95,8 @@ func (m *Metrics) ResourceRetired(resource string) {
 	}
 }
 
-// ListSent counts a list that a stream has sent, and observes the time since its hint if known is
-// true.
+// ListSent counts a list that a stream has sent, or a publication of slices, and observes the time since
+// its hint if known is true.
 func (m *Metrics) ListSent(resource string, sinceHint time.Duration, known bool) {
 	m.listsSent.WithLabelValues(resource).Inc()
 	if known {
@@ -125,13 +125,16 @@ func (m *Metrics) KubeletRestarted(resource string) {
 	m.kubeletRestarts.WithLabelValues(resource).Inc()
 }
 
-// AllocateServed counts a served call, and its devices.
+// SlicesFailed counts an attempt to write slices that failed.
+func (m *Metrics) SlicesFailed() { m.slicesFailed.Inc() }
+
+// AllocateServed counts a served call or a prepared claim, and its devices.
 func (m *Metrics) AllocateServed(resource string, devices int) {
 	m.allocations.WithLabelValues(resource, served).Inc()
 	m.allocatedDevices.WithLabelValues(resource).Add(float64(devices))
 }
 
-// AllocateRefused counts a call that was refused.
+// AllocateRefused counts a call or a claim that was refused.
 func (m *Metrics) AllocateRefused(resource string) {
 	m.allocations.WithLabelValues(resource, refused).Inc()
 }

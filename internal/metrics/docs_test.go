@@ -3,8 +3,10 @@ package metrics_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,7 +20,7 @@ const (
 	end   = "<!-- end of what is made -->\n"
 )
 
-// The table of docs/metrics.md has all metrics.
+// The table of docs/metrics.md has all metrics, at the end those of the DRA driver.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile(docs)
 	if err != nil {
@@ -60,6 +62,13 @@ func table(t *testing.T) string {
 			labels = "`" + strings.ReplaceAll(parts[3], ",", "`, `") + "`"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, strings.ToLower(page[name].GetType().String()), labels, help)
+	}
+	m.AddDriver(driver, func() int { return 2 })
+	all := families(t, m)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if f := all[name]; page[name] == nil { // these have no labels
+			fmt.Fprintf(&b, "| `%s` | %s |  | %s |\n", name, strings.ToLower(f.GetType().String()), f.GetHelp())
+		}
 	}
 	return b.String()
 }

@@ -34,6 +34,7 @@ type Metrics struct {
 	allocations      *prometheus.CounterVec
 	allocatedDevices *prometheus.CounterVec
 	cdi              *prometheus.GaugeVec
+	slicesFailed     prometheus.Counter // on the page after AddDriver
 
 	hints           *prometheus.CounterVec
 	hintSources     few
@@ -100,13 +101,14 @@ func New(version string) *Metrics {
 		"Changes of the identity of devices that stayed on the node, by attribute.", "attribute")
 
 	m.hintToSend = m.histogram("accelerator_hint_to_send_seconds",
-		"Time from a hint until the resulting list was sent to the kubelet, once for each list that a hint caused.",
+		"Time from a hint until the resulting list was sent to the kubelet, once for each list that a hint caused. "+
+			"In the DRA driver: until it began to write the slices.",
 		50e-6, 100e-6, 200e-6, 300e-6, 500e-6, 750e-6, 1e-3, 1.5e-3, 2e-3, 3e-3, 5e-3, 10e-3, 20e-3, 50e-3,
 		100e-3, 250e-3, 1)
 	m.listsSent = m.counters("accelerator_lists_sent_total",
-		"Lists sent on ListAndWatch streams.", "resource")
+		"Lists sent on ListAndWatch streams. In the DRA driver: publications of slices.", "resource")
 	m.streams = m.now("accelerator_streams",
-		"Open ListAndWatch streams.", "resource")
+		"Open ListAndWatch streams. In the DRA driver: open streams of the health of devices.", "resource")
 	m.streamsOpened = m.counters("accelerator_streams_opened_total",
 		"ListAndWatch streams that the kubelet has opened.", "resource")
 	m.registrations = m.counters("accelerator_registrations_total",
@@ -115,13 +117,19 @@ func New(version string) *Metrics {
 	m.kubeletRestarts = m.counters("accelerator_kubelet_restarts_total",
 		"Restarts of the kubelet, counted once for each resource.", "resource")
 	m.resourceReady = m.now("accelerator_resource_ready",
-		"1 while a resource is registered with a stream open, or has no devices.", "resource")
+		"1 while a resource is registered with a stream open, or has no devices. "+
+			"In the DRA driver: while the kubelet has registered it and the API server has its newest slices.", "resource")
 	m.allocations = m.counters("accelerator_allocations_total",
-		"Allocate calls of the kubelet, by result: served or refused.", "resource", "result")
+		"Allocate calls of the kubelet, by result: served or refused. In the DRA driver: claims to be prepared.", "resource", "result")
 	m.allocatedDevices = m.counters("accelerator_allocated_devices_total",
-		"Devices given to containers.", "resource")
+		"Devices given to containers. In the DRA driver: to claims.", "resource")
 	m.cdi = m.gauges("accelerator_cdi_ok",
 		"1 while the CDI spec file is up to date, 0 while it cannot be written. No series if CDI is off.")
+
+	m.slicesFailed = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "accelerator_dra_slices_failed_total",
+		Help: "Times that the DRA driver could not write ResourceSlices. It tries again.",
+	})
 
 	m.hints = m.counters("accelerator_hints_total",
 		"Hints that a card may have changed, by source.", "source")
@@ -184,6 +192,21 @@ func New(version string) *Metrics {
 	process := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})
 	m.registry.MustRegister(m, collectors.NewGoCollector(), process)
 	return m
+}
+
+// AddDriver adds the metrics that only the DRA driver has. claims returns the number of prepared claims;
+// it must be safe for concurrent use and must not block. The resource of all other metrics is the name
+// of the driver. AddDriver must be called at most once.
+func (m *Metrics) AddDriver(name string, claims func() int) {
+	m.registry.MustRegister(m.slicesFailed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "accelerator_dra_claims",
+		Help: "Claims that the DRA driver has prepared and not yet unprepared.",
+	}, func() float64 { return float64(claims()) }))
+	m.listsSent.WithLabelValues(name)
+	m.allocatedDevices.WithLabelValues(name)
+	for _, r := range []string{served, refused} {
+		m.allocations.WithLabelValues(name, r)
+	}
 }
 
 func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
@@ -22,6 +23,50 @@ func TestLint(t *testing.T) {
 	}
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// The page of the DRA driver has its own metrics, and the driver's name as a resource. The counters begin
+// at 0. Prometheus' rules hold.
+func TestDriver(t *testing.T) {
+	m := metrics.New("v1.2.3")
+	claims := 0
+	m.AddDriver(driver, func() int { return claims })
+	prefixes := []string{"accelerator_dra_claims", "accelerator_dra_slices", "accelerator_lists_sent", "accelerator_alloc", "accelerator_hint_to_send_seconds_count"}
+	ours := func() (lines []string) {
+		text := page(t, m)
+		for _, prefix := range prefixes {
+			lines = append(lines, samples(text, prefix)...)
+		}
+		return lines
+	}
+	want := []string{
+		"accelerator_dra_claims 0", "accelerator_dra_slices_failed_total 0", `accelerator_lists_sent_total{resource="accelerator.b-com.com"} 0`,
+		`accelerator_allocated_devices_total{resource="accelerator.b-com.com"} 0`,
+		`accelerator_allocations_total{resource="accelerator.b-com.com",result="refused"} 0`,
+		`accelerator_allocations_total{resource="accelerator.b-com.com",result="served"} 0`,
+		"accelerator_hint_to_send_seconds_count 0",
+	}
+	if diff := cmp.Diff(want, ours()); diff != "" {
+		t.Errorf("before the first event (-want +got):\n%s", diff)
+	}
+	claims = 3
+	m.SlicesFailed()
+	m.ListSent(driver, time.Millisecond, true)
+	m.AllocateServed(driver, 2)
+	m.AllocateRefused(driver)
+	want = []string{
+		"accelerator_dra_claims 3", "accelerator_dra_slices_failed_total 1", `accelerator_lists_sent_total{resource="accelerator.b-com.com"} 1`,
+		`accelerator_allocated_devices_total{resource="accelerator.b-com.com"} 2`,
+		`accelerator_allocations_total{resource="accelerator.b-com.com",result="refused"} 1`,
+		`accelerator_allocations_total{resource="accelerator.b-com.com",result="served"} 1`,
+		"accelerator_hint_to_send_seconds_count 1",
+	}
+	if diff := cmp.Diff(want, ours()); diff != "" {
+		t.Errorf("after one event of each kind (-want +got):\n%s", diff)
+	}
+	if problems, err := promlint.New(scrape(t, m, "").Body).Lint(); err != nil || len(problems) > 0 {
+		t.Errorf("lint: found %v, %v, want nothing", problems, err)
 	}
 }
 

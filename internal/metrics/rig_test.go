@@ -20,6 +20,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 const (
 	accelerator = "b-com.com/accelerator"
+	driver      = "accelerator.b-com.com"
 	protobuf    = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 )
 

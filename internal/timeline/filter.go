@@ -84,7 +84,7 @@ func (f *Filter) wantsEvent(l *line) bool {
 	return l.level == zapcore.InfoLevel
 }
 
-// wantsDevice reports whether the filter selects a line by its devices. A list.sent without devices is
+// wantsDevice reports whether the filter selects a line by its devices. A list without devices is
 // about all devices of its resource. Starts and ends of daemons are always selected, because they show
 // when no daemon was running.
 func (f *Filter) wantsDevice(l *line, n *node) bool {
@@ -94,7 +94,7 @@ func (f *Filter) wantsDevice(l *line, n *node) bool {
 	switch l.event {
 	case event.DaemonStarted.String, event.DaemonStopped.String, event.DaemonFailed.String, event.ModeChanged.String:
 		return true
-	case event.ListSent.String:
+	case event.ListSent.String, event.SlicesPublished.String:
 		if len(l.texts("devices")) == 0 && n.offers(f, l.text("resource")) {
 			return true
 		}

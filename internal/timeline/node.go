@@ -103,7 +103,7 @@ func (r *Reader) follow(l *line, n *node, counted bool) {
 			if !slices.Contains(off, id) {
 				d.offer(resource)
 			}
-			if counted && l.event == event.ListSent.String {
+			if counted && (l.event == event.ListSent.String || l.event == event.SlicesPublished.String) {
 				d.Told = max(d.Told, Milliseconds(told))
 			}
 		}
@@ -288,10 +288,10 @@ func shorten(all []string) []string {
 // count adds a line about the resource to its counts.
 func (s *Resource) count(l *line) {
 	switch l.event {
-	case event.ListSent.String:
+	case event.ListSent.String, event.SlicesPublished.String:
 		s.Lists++
 		s.Told = max(s.Told, Milliseconds(l.duration("latency_ms")))
-	case event.ResourceRegistered.String:
+	case event.ResourceRegistered.String, event.DriverRegistered.String:
 		s.Registrations++
 	case event.RegisterFailed.String:
 		s.RegistrationsFailed++
@@ -301,9 +301,9 @@ func (s *Resource) count(l *line) {
 		if l.text("reason") != event.EndedByUs {
 			s.StreamsLost++
 		}
-	case event.AllocateServed.String:
+	case event.AllocateServed.String, event.ClaimPrepared.String:
 		s.Served++
-	case event.AllocateRefused.String:
+	case event.AllocateRefused.String, event.ClaimRefused.String:
 		s.Refused++
 	}
 }

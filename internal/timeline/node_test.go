@@ -73,3 +73,44 @@ func TestManyMissedDevices(t *testing.T) {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
 }
+
+// The history of a device under the DRA driver has its slices and its claims. The summary counts slices
+// as lists, and claims as allocations.
+func TestClaims(t *testing.T) {
+	e := func(level, event, fields string) string {
+		return entry(noon, level, event, `"resource":"accelerator.b-com.com",`+fields)
+	}
+	log := entry(noon, "info", "daemon.started", `"version":"v1","mode":"dra"`) +
+		e("info", "device.added", `"device":"3b:00.0","family":"dfl","health":"healthy","reasons":[]`) +
+		e("info", "device.added", `"device":"5e:00.0","family":"dfl","health":"healthy","reasons":[]`) +
+		e("info", "driver.registered", `"socket":"/s"`) +
+		e("info", "slices.published", `"rev":1,"count":2,"slices":1,"tainted":0`) +
+		e("info", "claim.prepared", `"claim":"default/a","devices":["3b:00.0","5e:00.0"],"lasted_ms":12`) +
+		e("info", "claim.prepared", `"claim":"default/b","devices":["5e:00.0"]`) +
+		e("info", "slices.published", `"rev":2,"count":2,"slices":1,"tainted":1,"devices":["3b:00.0"],"unhealthy":["3b:00.0"],"latency_ms":1.5`) +
+		e("info", "slices.published", `"rev":3,"count":2,"slices":1,"tainted":2,"devices":["5e:00.0"],"unhealthy":["5e:00.0"],"latency_ms":2.5`) +
+		e("warn", "claim.refused", `"claim":"default/c","devices":["3b:00.0"],"reason":"3b:00.0 is unhealthy: port-ap6"`) +
+		e("info", "slices.deleted", `"object":"ResourceSlice/x"`) +
+		e("info", "claim.unprepared", `"claim":"default/a","devices":["3b:00.0","5e:00.0"]`)
+	device := timeline.Filter{Devices: []string{"3b:00.0"}, Resource: "accelerator.b-com.com"}
+	out, _ := read(t, timeline.Options{Filter: device}, log)
+	const at = "2026-11-21T12:00:00.000Z  "
+	want := at + `3b:00.0                 new, healthy; resource accelerator.b-com.com
+` + at + `accelerator.b-com.com   slices published: complete (2 devices in 1 slice, 0 tainted)
+` + at + `accelerator.b-com.com   prepared for claim default/a: 3b:00.0, 5e:00.0 (took 12.0 ms)
+` + at + `accelerator.b-com.com   slices published: 3b:00.0 unhealthy (2 devices in 1 slice, 1 tainted; 1.50 ms after the hint)
+` + at + `accelerator.b-com.com ! refused to claim default/c: 3b:00.0: 3b:00.0 is unhealthy: port-ap6
+` + at + `accelerator.b-com.com   no longer prepared for claim default/a: 3b:00.0, 5e:00.0
+`
+	if diff := cmp.Diff(want, out); diff != "" {
+		t.Errorf("lines of the device (-want +got):\n%s", diff)
+	}
+	out, _ = read(t, timeline.Options{Summary: true}, log)
+	_, table, _ := strings.Cut(out, "RESOURCE")
+	want = `               LISTS  TOLD     REGISTERED  FAILED  KUBELET RESTARTS  STREAMS LOST  GIVEN  REFUSED
+accelerator.b-com.com  3      2.50 ms  1           0       0                 0             2      1
+`
+	if diff := cmp.Diff(want, table); diff != "" {
+		t.Errorf("counts (-want +got):\n%s", diff)
+	}
+}

@@ -100,7 +100,7 @@ func TestUnknownEvent(t *testing.T) {
 		{"cdi.lost", `event: found "cdi.lost", want one of source.lost, socket.lost, cdi.failed, cdi.recovered, api.lost`},
 		{"nodes.gone", `event: found "nodes.gone", want one of nodes.unknown, nodes.known`},
 		{"denied", `event: found "denied", want one of admission.denied`},
-		{"foo", `event: found "foo", want one of admission.*, allocate.*, api.*, ca.*, cdi.*, certificate.*, config.*, `},
+		{"foo", `event: found "foo", want one of admission.*, allocate.*, api.*, ca.*, cdi.*, certificate.*, claim.*, config.*, `},
 		{"scan.done", ""},
 		{"*.gone", ""},
 	} {

@@ -158,10 +158,10 @@ func (p *printer) field(l *line, key string) bool {
 	return false
 }
 
-// list writes the devices in a list.sent line, by their health. The field devices has the devices that
-// changed since the previous list of the stream. Those that are not also in the field unhealthy or gone
-// are healthy. For the first list of a stream, devices is empty, and unhealthy has all unhealthy
-// devices.
+// list writes the devices in a list.sent or slices.published line, by their health. The field devices
+// has the devices that changed since the previous list of the stream, or in the slices. Those that are
+// not also in the field unhealthy or gone are healthy. For the first list of a stream, devices is empty,
+// and unhealthy has all unhealthy devices.
 func (p *printer) list(l *line) {
 	const bad, off, well, more = 0, 1, 2, 3
 	group := map[string]int{}

@@ -20,7 +20,8 @@ const Timeout = 10 * time.Second
 // (defaultPodResourcesMaxSize).
 const maxAnswer = 16 << 20
 
-// Key names one device of one resource.
+// Key names one device of one resource. For a device of a claim, Resource is the name of its DRA driver,
+// which is no name of a resource, and ID is the name of the device in its pool.
 type Key struct {
 	Resource string
 	ID       string
@@ -37,7 +38,8 @@ type Holder struct {
 func (h Holder) String() string { return h.Namespace + "/" + h.Pod + "/" + h.Container }
 
 // List asks the kubelet behind the socket for the devices that containers hold and returns the
-// sorted holders of each. It has the devices of all resources of the node, also of other plugins.
+// sorted holders of each. It has the devices of all resources and claims of the node, also those of
+// other plugins and drivers. Several pools of one driver on the node are not distinguished.
 func List(ctx context.Context, socket string) (map[Key][]Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -64,10 +66,17 @@ func holders(pods []*v1.PodResources) map[Key][]Holder {
 	for _, pod := range pods {
 		for _, container := range pod.GetContainers() {
 			holder := Holder{pod.GetNamespace(), pod.GetName(), container.GetName()}
+			hold := func(resource, id string) {
+				held[Key{resource, id}] = append(held[Key{resource, id}], holder)
+			}
 			for _, devices := range container.GetDevices() {
 				for _, id := range devices.GetDeviceIds() {
-					key := Key{devices.GetResourceName(), id}
-					held[key] = append(held[key], holder)
+					hold(devices.GetResourceName(), id)
+				}
+			}
+			for _, claim := range container.GetDynamicResources() {
+				for _, device := range claim.GetClaimResources() {
+					hold(device.GetDriverName(), device.GetDeviceName())
 				}
 			}
 		}
@@ -77,7 +86,7 @@ func holders(pods []*v1.PodResources) map[Key][]Holder {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
 				cmp.Compare(a.Container, b.Container))
 		})
-		// A device with several NUMA nodes may be listed once for each.
+		// A device with several NUMA nodes may be listed once for each, and one of a claim once for each request.
 		held[key] = slices.Compact(list)
 	}
 	return held

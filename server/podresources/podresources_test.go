@@ -95,6 +95,40 @@ func TestList(t *testing.T) {
 	}
 }
 
+// The devices of claims have the driver's name as resource.
+func TestListClaims(t *testing.T) {
+	const driver = "accelerator.b-com.com"
+	device := func(driver, pool, name string) *v1.ClaimResource {
+		return &v1.ClaimResource{DriverName: driver, PoolName: pool, DeviceName: name, CdiDevices: []*v1.CDIDevice{{Name: "vendor/claim=" + name}}}
+	}
+	claim := func(name string, devices ...*v1.ClaimResource) *v1.DynamicResource {
+		return &v1.DynamicResource{ClaimNamespace: "ns", ClaimName: name, ClaimResources: devices}
+	}
+	shared := claim("shared", device(driver, "node", "pci-0000-3b-00-0"), device(driver, "node", "pci-0000-3b-00-0"), device("other", "node", "gpu-0"))
+	path := socket(t)
+	serve(t, path, &kubelet{pods: []*v1.PodResources{
+		{Namespace: "ns", Name: "pod2", Containers: []*v1.ContainerResources{{Name: "main", DynamicResources: []*v1.DynamicResource{shared}}}},
+		{Namespace: "ns", Name: "pod1", Containers: []*v1.ContainerResources{
+			{Name: "main", DynamicResources: []*v1.DynamicResource{shared, claim("own", device(driver, "node", "pci-0000-3c-00-0-p1"))}},
+			{Name: "plugin", Devices: []*v1.ContainerDevices{devices(resource, "3b:00.0")}, DynamicResources: []*v1.DynamicResource{claim("none"), {}}},
+		}},
+	}})
+	got, err := podresources.List(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := []podresources.Holder{{Namespace: "ns", Pod: "pod1", Container: "main"}, {Namespace: "ns", Pod: "pod2", Container: "main"}}
+	want := map[podresources.Key][]podresources.Holder{
+		{Resource: driver, ID: "pci-0000-3b-00-0"}:    both,
+		{Resource: driver, ID: "pci-0000-3c-00-0-p1"}: both[:1],
+		{Resource: "other", ID: "gpu-0"}:              both,
+		{Resource: resource, ID: "3b:00.0"}:           {{Namespace: "ns", Pod: "pod1", Container: "plugin"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+}
+
 func TestListEmpty(t *testing.T) {
 	path := socket(t)
 	serve(t, path, &kubelet{pods: []*v1.PodResources{}})

@@ -7,14 +7,24 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// hold is a device that a container holds.
-type hold struct{ namespace, pod, container, resource, id string }
+// hold is a device that a container holds. For a device of a claim, resource is the name of its driver,
+// and claim that of the claim.
+type hold struct{ namespace, pod, container, resource, id, claim string }
 
 // Hold adds devices to those that the container holds.
 func (p *PodResources) Hold(namespace, pod, container, resource string, ids ...string) {
 	p.change(func() {
 		for _, id := range ids {
-			p.holds = append(p.holds, hold{namespace, pod, container, resource, id})
+			p.holds = append(p.holds, hold{namespace, pod, container, resource, id, ""})
+		}
+	})
+}
+
+// HoldClaim adds devices of a claim to those that the container holds. A device is named as in its pool.
+func (p *PodResources) HoldClaim(namespace, pod, container, claim, driver string, devices ...string) {
+	p.change(func() {
+		for _, device := range devices {
+			p.holds = append(p.holds, hold{namespace, pod, container, driver, device, claim})
 		}
 	})
 }
@@ -39,7 +49,8 @@ func answer(holds []hold, b PodBehaviour) []*podresources.PodResources {
 }
 
 // listPods returns the answer of the kubelet: each pod once, and each of its devices in a separate entry
-// (pkg/kubelet/apis/podresources, and containerDevicesFromResourceDeviceInstances in pkg/kubelet/cm).
+// (pkg/kubelet/apis/podresources, and containerDevicesFromResourceDeviceInstances and GetDynamicResources in
+// pkg/kubelet/cm). The kubelet has one entry for all devices of a claim, which makes no difference.
 func listPods(holds []hold) []*podresources.PodResources {
 	var pods []*podresources.PodResources
 	for _, h := range holds {
@@ -55,6 +66,13 @@ func listPods(holds []hold) []*podresources.PodResources {
 			pod.Containers = append(pod.Containers, &podresources.ContainerResources{Name: h.container})
 		}
 		container := pod.Containers[i]
+		if h.claim != "" {
+			container.DynamicResources = append(container.DynamicResources, &podresources.DynamicResource{
+				ClaimNamespace: h.namespace, ClaimName: h.claim,
+				ClaimResources: []*podresources.ClaimResource{{DriverName: h.resource, DeviceName: h.id}},
+			})
+			continue
+		}
 		container.Devices = append(container.Devices, &podresources.ContainerDevices{ResourceName: h.resource, DeviceIds: []string{h.id}})
 	}
 	return pods

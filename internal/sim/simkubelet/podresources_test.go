@@ -70,6 +70,14 @@ func TestHoldAndRelease(t *testing.T) {
 			resource + " 3b:00.0": "ns/pod/main ns/pod2/main", resource + " 3c:00.0": "ns/pod/main",
 			"other/thing 3b:00.0": "ns/pod/side", resource + " 5e:00.0": "ns2/pod/main",
 		}},
+		{"a claim of two containers", func() {
+			p.HoldClaim("ns", "pod", "main", "claim", "driver.example.com", "pci-0000-3b-00-0", "pci-0000-3c-00-0")
+			p.HoldClaim("ns", "pod", "side", "claim", "driver.example.com", "pci-0000-3b-00-0")
+		}, map[string]string{
+			resource + " 3b:00.0": "ns/pod/main ns/pod2/main", resource + " 3c:00.0": "ns/pod/main",
+			"other/thing 3b:00.0": "ns/pod/side", resource + " 5e:00.0": "ns2/pod/main",
+			"driver.example.com pci-0000-3b-00-0": "ns/pod/main ns/pod/side", "driver.example.com pci-0000-3c-00-0": "ns/pod/main",
+		}},
 		{"the first pod ends", func() { p.Release("ns", "pod") },
 			map[string]string{resource + " 3b:00.0": "ns/pod2/main", resource + " 5e:00.0": "ns2/pod/main"}},
 		{"an unknown pod ends", func() { p.Release("ns2", "pod2") },
@@ -80,8 +88,8 @@ func TestHoldAndRelease(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", step.name, diff)
 		}
 	}
-	if n := p.Asked(); n != 5 {
-		t.Errorf("asked %d times, want 5", n)
+	if n := p.Asked(); n != 6 {
+		t.Errorf("asked %d times, want 6", n)
 	}
 }
 
