@@ -1,12 +1,9 @@
 package dra
 
 import (
-	_ "github.com/google/go-cmp/cmp"
 	_ "github.com/spf13/cobra"
-	_ "go.uber.org/zap"
 	_ "golang.org/x/sync/errgroup"
 	_ "k8s.io/client-go/kubernetes/fake"
 	_ "k8s.io/dynamic-resource-allocation/deviceattribute"
-	_ "k8s.io/dynamic-resource-allocation/kubeletplugin"
 	_ "k8s.io/dynamic-resource-allocation/resourceslice"
 )

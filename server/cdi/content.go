@@ -49,7 +49,7 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 		if len(d.Nodes) == 0 {
 			continue // CDI refuses a device that changes nothing
 		}
-		device := specs.Device{Name: d.ID}
+		device := specs.Device{Name: d.ID, ContainerEdits: specs.ContainerEdits{Env: append([]string(nil), d.Env...)}}
 		for _, node := range d.Nodes {
 			if !filepath.IsLocal(node) {
 				return nil, fmt.Errorf("%w: device %q: node: found %q, want a name below the device root", errInvalid, d.ID, node)
@@ -102,8 +102,8 @@ func (c *content) check(path string) error {
 	return nil
 }
 
-// covers reports whether a spec gives each of its devices the nodes and the hook that the
-// content gives it. The spec may have fewer devices.
+// covers reports whether a spec gives each of its devices the nodes, the variables and the hook that
+// the content gives it. The spec may have fewer devices.
 func (c *content) covers(found *specs.Spec) bool {
 	if found.Kind != c.spec.Kind || !reflect.DeepEqual(found.ContainerEdits, specs.ContainerEdits{}) {
 		return false

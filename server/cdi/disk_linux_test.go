@@ -201,33 +201,36 @@ func TestStaleFile(t *testing.T) {
 	}
 }
 
-// The nodes are right, but a device's hook is missing, unwanted or another one, and the file
-// cannot be written: the old file is removed, because a container could start with another AFU
-// than it asked for.
+// The nodes are right, but a device's hook or its variables are missing, unwanted or others, and the
+// file cannot be written: the old file is removed, because a container could start with another AFU
+// than it asked for, or use another device.
 func TestStaleHook(t *testing.T) {
 	if !inItsOwnProcess(t) {
 		return
 	}
-	with := func(h *cdi.Hook) []cdi.Device {
-		return []cdi.Device{{ID: "3b:00.0", Nodes: []string{"dfl-port.0"}, Hook: h}}
+	with := func(h *cdi.Hook, env ...string) []cdi.Device {
+		return []cdi.Device{{ID: "3b:00.0", Nodes: []string{"dfl-port.0"}, Hook: h, Env: env}}
 	}
 	for _, tc := range []struct {
 		name           string
-		before, wanted *cdi.Hook
+		before, wanted []cdi.Device
 		removed        bool
 	}{
-		{"the same", hook("3b:00.0"), hook("3b:00.0"), false},
-		{"missing", nil, hook("3b:00.0"), true},
-		{"not wanted any more", hook("3b:00.0"), nil, true},
-		{"another program", &cdi.Hook{Path: "/usr/bin/true", Args: hook("3b:00.0").Args}, hook("3b:00.0"), true},
-		{"another device's", hook("5e:00.0"), hook("3b:00.0"), true},
+		{"the same", with(hook("3b:00.0"), "A=1"), with(hook("3b:00.0"), "A=1"), false},
+		{"missing", with(nil), with(hook("3b:00.0")), true},
+		{"not wanted any more", with(hook("3b:00.0")), with(nil), true},
+		{"another program", with(&cdi.Hook{Path: "/usr/bin/true", Args: hook("3b:00.0").Args}), with(hook("3b:00.0")), true},
+		{"another device's", with(hook("5e:00.0")), with(hook("3b:00.0")), true},
+		{"variable missing", with(nil), with(nil, "A=1"), true},
+		{"variable not wanted any more", with(nil, "A=1"), with(nil), true},
+		{"another value", with(nil, "A=1"), with(nil, "A=2"), true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)
-			write(t, s, with(tc.before)...)
+			write(t, s, tc.before...)
 			restore := noRoom(t, dir)
-			err := s.Write(append(with(tc.wanted), many(1, "dfl-port.3")...))
+			err := s.Write(append(tc.wanted, many(1, "dfl-port.3")...))
 			restore()
 			if !errors.Is(err, syscall.EFBIG) {
 				t.Errorf("error %v, want %v", err, syscall.EFBIG)

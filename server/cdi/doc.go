@@ -1,6 +1,6 @@
 // Package cdi keeps the spec file of the Container Device Interface (CDI). From this file the
-// container runtime reads the nodes of a device, and the hook to run before each start of a
-// container with the device.
+// container runtime reads the nodes of a device, the environment variables that name it, and the hook
+// to run before each start of a container with the device.
 //
 // The runtime reads the file at every start of a container. The kubelet does not ask the plugin
 // again: when a container restarts, it repeats the answer of the first Allocate. So if a device
@@ -37,9 +37,9 @@
 // # When the disk is full
 //
 // A new file needs space that a full disk does not have; removing a file needs none. If the new
-// file cannot be written, the old one stays as long as each device in it has the right nodes and
-// the right hook. If a device in it has other nodes, a container that starts could get another
-// tenant's device. If a hook is missing or differs, a container could start with another AFU
+// file cannot be written, the old one stays as long as each device in it has the right nodes,
+// variables and hook. If a device in it has other nodes, a container that starts could get another
+// tenant's device; with other variables it could use the wrong one of its own. If a hook is missing or differs, a container could start with another AFU
 // than it asked for. In these cases the old file is removed, and the new one is tried again in the
 // space that this has freed. Without the file, containers with these devices do not start; the
 // kubelet tries them again. Overwriting the old file in place would need no space, but a runtime

@@ -5,7 +5,8 @@ func (s *Spec) Stall(until <-chan struct{}) error {
 	return s.do(func() error { <-until; return nil })
 }
 
-// Stale reports whether the file gives a device other nodes than these devices have.
+// Stale reports whether the file gives a device other nodes, variables or another hook than
+// these devices have.
 func (s *Spec) Stale(devices []Device) bool {
 	wanted, err := render(s.kind, s.hostDevRoot, devices)
 	return err != nil || s.files.stale(wanted)

@@ -101,7 +101,7 @@ func (f files) has(want *content) bool {
 // 300 kB.
 const maxSpec = 4 << 20
 
-// stale reports whether the spec gives a device other nodes or another hook than wanted. A
+// stale reports whether the spec gives a device other nodes, variables or another hook than wanted. A
 // file that cannot be read or parsed is stale. If the process has no descriptor or memory to read
 // it, the content that was last found in it decides.
 func (f files) stale(wanted *content) bool {

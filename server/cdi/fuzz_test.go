@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,7 +46,7 @@ func FuzzFound(f *testing.F) {
 }
 
 // For any content of the file: if it is not stale, a runtime that reads it gives no device
-// other nodes, or another hook, than it should have.
+// other nodes, other variables or another hook than it should have.
 func FuzzStale(f *testing.F) {
 	want, err := os.ReadFile("testdata/" + name)
 	if err != nil {
@@ -57,7 +58,10 @@ func FuzzStale(f *testing.F) {
 	}
 	wanted := []cdi.Device{board[0], board[1], board[2]}
 	wanted[1].Hook = hook(wanted[1].ID)
+	wanted[0].Env = []string{"A=1", "B=2"}
 	f.Add(want)
+	last := bytes.LastIndex(hooked, []byte(`"deviceNodes"`)) // of 5e:00.0
+	f.Add(slices.Concat(hooked[:last], []byte(`"env": ["A=1", "B=2"], `), hooked[last:]))
 	f.Add(hooked)
 	f.Add(bytes.ReplaceAll(hooked, []byte("createRuntime"), []byte("poststop")))
 	f.Add(bytes.ReplaceAll(want, []byte("dfl-port.0"), []byte("dfl-port.2")))
@@ -82,6 +86,13 @@ func FuzzStale(f *testing.F) {
 			var got []string
 			device := cache.GetDevice(id)
 			var hooks []*specs.Hook
+			var env []string
+			if id == kind+"=5e:00.0" {
+				env = wanted[0].Env
+			}
+			if diff := cmp.Diff(env, device.ContainerEdits.Env); diff != "" {
+				t.Errorf("%s: variables (-want +got):\n%s", id, diff)
+			}
 			if id == kind+"=3b:00.0" {
 				timeout := 110
 				hooks = []*specs.Hook{{HookName: "createRuntime", Path: hook("").Path, Args: hook("3b:00.0").Args, Timeout: &timeout}}
@@ -99,18 +110,18 @@ func FuzzStale(f *testing.F) {
 	})
 }
 
-// For any id and name of a node: the runtime reads the written device, or Write returns an error and
+// For any id, name of a node and variable: the runtime reads the written device, or Write returns an error and
 // there is no file.
 func FuzzDevice(f *testing.F) {
-	f.Add("3b:00.0", "dfl-port.0")
-	f.Add("0001:3b:00.0-p1", "dfl/port\u2028\U0001f600")
-	f.Add("a", "..")
-	f.Add("a\n", "\x7f\"\\")
-	f.Add("ยาว", "a//b/./c")
-	f.Fuzz(func(t *testing.T, id, node string) {
+	f.Add("3b:00.0", "dfl-port.0", "ACCELERATOR_DEVICES=3b:00.0")
+	f.Add("0001:3b:00.0-p1", "dfl/port\u2028\U0001f600", "A==\n\x00")
+	f.Add("a", "..", "")
+	f.Add("a\n", "\x7f\"\\", "A")
+	f.Add("ยาว", "a//b/./c", "=")
+	f.Fuzz(func(t *testing.T, id, node, variable string) {
 		dir := t.TempDir()
 		s := open(t, dir)
-		err := s.Write([]cdi.Device{{ID: id, Nodes: []string{node}}})
+		err := s.Write([]cdi.Device{{ID: id, Nodes: []string{node}, Env: []string{variable}}})
 		name, ok := s.Name(id)
 		if ok != (err == nil) {
 			t.Fatalf("name %q, %v, but %v", name, ok, err)
@@ -130,6 +141,9 @@ func FuzzDevice(f *testing.F) {
 		got := device.ContainerEdits.DeviceNodes[0]
 		if want := path.Join("/dev", node); got.Path != want || got.HostPath != want || !strings.HasPrefix(want, "/dev") {
 			t.Errorf("paths %q and %q, want %q", got.Path, got.HostPath, want)
+		}
+		if diff := cmp.Diff([]string{variable}, device.ContainerEdits.Env); diff != "" {
+			t.Errorf("variables (-want +got):\n%s", diff)
 		}
 	})
 }

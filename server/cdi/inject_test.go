@@ -144,6 +144,25 @@ func TestInjectHook(t *testing.T) {
 	}
 }
 
+// The runtime's own code gives a container the variables of its devices.
+func TestInjectEnv(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"null"}, Env: []string{"A=3b:00.0,5e:00.0", "B=3b:00.0"}},
+		cdi.Device{ID: "5e:00.0", Nodes: []string{"zero"}, Env: []string{"A=3b:00.0,5e:00.0", "C=5e:00.0"}},
+		cdi.Device{ID: "af:00.0", Nodes: []string{"full"}, Env: []string{"D=1"}})
+	got, err := injectAll(t, dir, kind+"=3b:00.0", kind+"=5e:00.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"A=3b:00.0,5e:00.0", "B=3b:00.0", "C=5e:00.0"}, got.Process.Env); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
+	}
+	if text := fileText(t, dir); !strings.Contains(text, `"cdiVersion": "0.5.0"`) {
+		t.Errorf("cdiVersion: found %s, want 0.5.0", text)
+	}
+}
+
 func fileText(t *testing.T, dir string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, name))

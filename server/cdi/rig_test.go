@@ -32,6 +32,15 @@ func hook(id string) *cdi.Hook {
 	return &cdi.Hook{Path: "/opt/accelerator-fpga/bin/accelerator-fpga", Args: []string{"accelerator-fpga", "hook", "--device", id}}
 }
 
+// named returns board, whose devices have variables and whose last one still has no node.
+func named() []cdi.Device {
+	all := append([]cdi.Device{}, board...)
+	for i, d := range all {
+		all[i].Env = []string{"ACCELERATOR_DEVICES=" + d.ID, "ACCELERATOR_UNITS=" + d.ID}
+	}
+	return all
+}
+
 func golden(t *testing.T) string {
 	t.Helper()
 	return goldenFile(t, name)

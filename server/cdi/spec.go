@@ -22,6 +22,7 @@ const diskTimeout = time.Second
 type Device struct {
 	ID    string   // "3b:00.0": a valid CDI device name
 	Nodes []string // names below the device root, in the order of the file; a device without nodes is left out
+	Env   []string // NAME=VALUE, for each container with the device; may be empty
 	Hook  *Hook    // nil: none
 }
 
@@ -85,8 +86,8 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 //
 // If these devices make no valid spec, Write returns an error and changes nothing. If the
 // file cannot be written (a full or read-only disk), the next Write tries again.
-// Until then the file stays as it was if each device in it has the nodes and the hook that it
-// has here. Otherwise the file is removed, so that no container gets the nodes of another
+// Until then the file stays as it was if each device in it has the nodes, the variables and the
+// hook that it has here. Otherwise the file is removed, so that no container gets the nodes of another
 // device, or starts without its hook. If the file cannot be removed either, the error names it.
 func (s *Spec) Write(devices []Device) error {
 	wanted, err := render(s.kind, s.hostDevRoot, devices)

@@ -97,6 +97,34 @@ func TestHook(t *testing.T) {
 	expect(t, dir, map[string]string{lock: "", name: want})
 }
 
+// The variables of a device are in the file in their order. A device with variables and without nodes is
+// left out.
+func TestEnv(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	write(t, s, named()...)
+	if *update {
+		if err := os.WriteFile("testdata/env.json", []byte(fileText(t, dir)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, "env.json")})
+	if _, ok := s.Name("af:00.0"); ok {
+		t.Error("Name: found one for a device without nodes, want none")
+	}
+	before := identity(t, dir)
+	write(t, s, named()...)
+	if !os.SameFile(before, identity(t, dir)) {
+		t.Error("the file was written again, want it unchanged")
+	}
+	none := append([]cdi.Device{}, board...)
+	for i := range none {
+		none[i].Env = []string{}
+	}
+	write(t, s, none...)
+	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+}
+
 func TestName(t *testing.T) {
 	s := open(t, t.TempDir())
 	type answer struct {
@@ -161,6 +189,8 @@ func TestInvalid(t *testing.T) {
 		{"node without name", []cdi.Device{{ID: "a", Nodes: []string{""}}}, `node: found ""`},
 		{"node above the root", []cdi.Device{{ID: "a", Nodes: []string{"../etc/shadow"}}}, `node: found "../etc/shadow"`},
 		{"absolute node", []cdi.Device{{ID: "a", Nodes: []string{"/dev/sda"}}}, `node: found "/dev/sda"`},
+		{"variable without value", []cdi.Device{{ID: "a", Nodes: []string{"a"}, Env: []string{"A"}}}, "invalid environment variable"},
+		{"variable that is no text", []cdi.Device{{ID: "a", Nodes: []string{"a"}, Env: []string{"A=\xff"}}}, "a runtime would read other content"},
 		{"no text", []cdi.Device{{ID: "a", Nodes: []string{"\xff"}}}, "a runtime would read other content"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -1,0 +1,451 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+
+	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/trust"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/cdi"
+)
+
+const (
+	// maxWait is how long Prepare waits for a device. The kubelet ends a call after 45 s, and tries again
+	// only 60 s or more after a failure.
+	maxWait = 30 * time.Second
+	// answerWithin is the time that Prepare keeps for the answer, after it has waited.
+	answerWithin = 5 * time.Second
+	// lockWithin is the longest wait for the lock, which another instance holds for one write only.
+	lockWithin = 3 * time.Second
+	// recheck is the time between two checks of the CDI spec and of the claims of another instance.
+	recheck = 10 * time.Second
+)
+
+// The environment variables with the ids of the devices of a request, separated by commas, in the order of
+// the allocation. Both have the same value. If a container has several requests or claims, they have those
+// of the last one, because CDI cannot join values. The variables that begin with envDevice, one for each
+// device, are complete.
+const (
+	envUnits   = "ACCELERATOR_UNITS"
+	envDevices = "ACCELERATOR_DEVICES"
+	envDevice  = "ACCELERATOR_DEVICE_" // with the device's name in capitals, - as _
+)
+
+// Config is the configuration of [Claims]. All fields are required.
+type Config struct {
+	Dir     string    // the plugin's directory, which has the file with the claims
+	Node    string    // name of the node, which is that of its pool
+	Spec    *cdi.Spec // of a kind that only claims use; the caller closes it
+	Devices Devices
+	// Taints returns the taints that an unhealthy device has in its ResourceSlice.
+	Taints  func(*inventory.Device) []resourceapi.DeviceTaint
+	Log     *zap.Logger
+	Metrics *metrics.Metrics
+}
+
+// Devices is the source of snapshots.
+type Devices interface {
+	// Latest returns the newest snapshot and a channel that is closed when there is a newer one.
+	Latest() (inventory.Snapshot, <-chan struct{})
+}
+
+// Claims prepares claims. Create it with [Open].
+type Claims struct {
+	cfg     Config
+	log     *zap.Logger
+	added   chan struct{}
+	problem atomic.Pointer[error] // of the newest check; nil: the spec is as it should be
+
+	busy chan struct{} // has an element while a call uses the file or the fields below
+	// known has the claims that were read or written last; hasRead means that the file was read once.
+	known   []record
+	hasRead bool
+	// complete means that there was a complete snapshot. Until then the spec stays as it is, because it
+	// would lack the devices that have not been read yet.
+	complete bool
+}
+
+// Open returns the claims in a directory, which it creates if needed. It does not read the file: if that
+// is not valid, Ready and each call return the error.
+func Open(cfg Config) (*Claims, error) {
+	dir, err := trust.OpenDir(cfg.Dir, true)
+	if err != nil {
+		return nil, err
+	}
+	return &Claims{
+		cfg: cfg, log: cfg.Log.Named("claims"), added: make(chan struct{}, 1), busy: make(chan struct{}, 1),
+	}, dir.Close()
+}
+
+// Prepare gives a claim its devices of this driver, all or none. For a claim that is prepared already, it
+// returns the same answer, and writes the CDI spec again if needed. It waits up to 30 s, and ends before
+// ctx, while a device is unhealthy or the devices of the node have not all been read.
+//
+// A device that has left the node is an error at once. The claim is then recorded as waiting, so that
+// [Claims.Holdings] has the device.
+func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
+	began := time.Now()
+	r, err := newRequest(claim, c.cfg.Node)
+	if err == nil && len(r.Devices) == 0 {
+		return kubeletplugin.PrepareResult{}
+	}
+	var devices []kubeletplugin.Device
+	if err == nil {
+		devices, err = c.await(ctx, r)
+	}
+	admin := ""
+	if slices.ContainsFunc(r.Devices, func(d device) bool { return d.Admin }) {
+		admin = "admin access"
+	}
+	log := c.log.With(event.Resource(names.Driver), event.Claim(r.String()), event.Devices(event.Shorten(r.ids())), event.Lasted(time.Since(began)))
+	if err != nil {
+		c.cfg.Metrics.AllocateRefused(names.Driver)
+		log.Warn("claim refused", event.ClaimRefused, event.Reason(err.Error()))
+		return kubeletplugin.PrepareResult{Err: fmt.Errorf("claim %s: %w", r, err)}
+	}
+	c.cfg.Metrics.AllocateServed(names.Driver, len(devices))
+	log.Info("claim prepared", event.ClaimPrepared, event.Reason(admin))
+	return kubeletplugin.PrepareResult{Devices: devices}
+}
+
+// await attempts the request with each new snapshot until it is served or refused.
+func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, error) {
+	wait := maxWait
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = max(0, min(wait, time.Until(deadline)-answerWithin))
+	}
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	for {
+		_, stale := c.cfg.Devices.Latest()
+		devices, err := c.attempt(ctx, r)
+		if !errors.Is(err, errNotYet) {
+			return devices, err
+		}
+		select {
+		case <-stale:
+		case <-over.C:
+			return nil, fmt.Errorf("%w (after %s)", err, wait.Round(time.Second))
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// attempt serves or refuses the request. The error wraps errNotYet if a later attempt may succeed.
+func (c *Claims) attempt(ctx context.Context, r request) (answer []kubeletplugin.Device, err error) {
+	if s, _ := c.cfg.Devices.Latest(); !s.Complete {
+		return nil, notYet{errors.New("the devices of the node have not all been read yet")}
+	}
+	err = c.locked(ctx, func(dir *os.Root) error {
+		i := indexOf(c.known, r.UID)
+		if i < 0 || c.known[i].Waiting {
+			if err := c.admit(ctx, dir, r); err != nil {
+				return err
+			}
+		} else if was := c.known[i]; !r.same(was) {
+			return fmt.Errorf("found it prepared with other devices (%s), want it unprepared before: delete its pods", strings.Join(event.Shorten(was.ids()), ", "))
+		}
+		if err := c.settle(c.known); err != nil {
+			return err
+		}
+		answer, err = c.answer(r)
+		return err
+	})
+	return answer, err
+}
+
+// admit records the devices of a claim that has none. If a device has left the node, it records the claim as
+// waiting instead, and returns an error.
+func (c *Claims) admit(ctx context.Context, dir *os.Root, r request) error {
+	s, _ := c.cfg.Devices.Latest()
+	given, gone, err := r.judge(s, c.cfg.Taints)
+	for _, d := range given {
+		if o := holder(c.known, d.Name); o != nil && !d.Admin {
+			return d.named(fmt.Errorf("is prepared for claim %s (uid %s)", o, o.UID))
+		}
+	}
+	claim := record{UID: r.UID, Namespace: r.Namespace, Name: r.Name, Devices: given}
+	if err != nil {
+		// A claim with admin access holds no device, so recording it would have no effect.
+		claim.Waiting, claim.Devices = true, slices.DeleteFunc(gone, func(d device) bool { return d.Admin })
+		if len(claim.Devices) == 0 {
+			return err
+		}
+	}
+	all := slices.Clone(c.known)
+	if i := indexOf(all, r.UID); i < 0 {
+		all = append(all, claim)
+	} else if all[i].equal(claim) {
+		return err
+	} else {
+		all[i] = claim
+	}
+	// The kubelet no longer waits for this call, and may have called Unprepare already.
+	if canceled := context.Cause(ctx); canceled != nil {
+		return canceled
+	}
+	if failed := c.write(dir, all); failed != nil && err != nil {
+		return fmt.Errorf("%w; %w", err, failed)
+	} else if failed != nil {
+		return failed
+	}
+	return err
+}
+
+// answer returns the CDI names of the devices of a claim, which the spec should have.
+func (c *Claims) answer(r request) (answer []kubeletplugin.Device, err error) {
+	s, _ := c.cfg.Devices.Latest()
+	for _, d := range r.Devices {
+		name, ok := c.cfg.Spec.Name(r.cdiName(d))
+		if !ok {
+			err := usable(s.Device(d.id()))
+			if err == nil { // it was not, when the spec was written
+				err = notYet{errors.New("is not in the CDI spec yet")}
+			}
+			return nil, d.named(err)
+		}
+		answer = append(answer, kubeletplugin.Device{
+			Requests: []string{d.Request}, PoolName: c.cfg.Node, DeviceName: d.Name, CDIDeviceIDs: []string{name},
+		})
+	}
+	return answer, nil
+}
+
+// Unprepare removes the CDI devices and the record of a claim. It returns nil if there is no such claim.
+func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedObject) error {
+	err := c.locked(ctx, func(dir *os.Root) error {
+		i := indexOf(c.known, string(claim.UID))
+		if i < 0 {
+			return nil
+		}
+		was := c.known[i]
+		// The CDI devices go first: while the record exists, no other claim gets the devices.
+		rest := slices.Delete(slices.Clone(c.known), i, i+1)
+		if err := c.settle(rest); err != nil {
+			return err
+		}
+		if err := c.write(dir, rest); err != nil {
+			return err
+		}
+		if !was.Waiting {
+			c.log.Info("claim unprepared", event.ClaimUnprepared, event.Resource(names.Driver), event.Claim(was.String()), event.Devices(event.Shorten(was.ids())))
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("claim %s: %w", claim.NamespacedName, err)
+	}
+	return nil
+}
+
+// Holdings returns the devices that claims hold, by device id, as [inventory.Config.Holders] does, without
+// the names of holders. A device for which a claim waits is held, too. Admin access holds no device.
+func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	dir, err := trust.OpenDir(c.cfg.Dir, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[string][]inventory.Holding{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	all, err := read(dir) // needs no lock, because the file is replaced in one step
+	if err != nil {
+		return nil, err
+	}
+	held := map[string][]inventory.Holding{}
+	for _, r := range all {
+		for _, d := range r.Devices {
+			if d.Admin {
+				continue
+			}
+			// One holding, even if claims wait for a device that another claim has: the waiting ones have no
+			// nodes.
+			if held[d.id()] == nil {
+				held[d.id()] = []inventory.Holding{{As: names.Driver}}
+			}
+			if !r.Waiting {
+				held[d.id()][0].Nodes = d.Nodes
+			}
+		}
+	}
+	return held, nil
+}
+
+// Added returns a channel that has an element after the claims on disk have changed.
+func (c *Claims) Added() <-chan struct{} { return c.added }
+
+// Run keeps the CDI spec equal to the claims and the newest snapshot, after the first complete one, until
+// ctx ends. Then it returns nil.
+func (c *Claims) Run(ctx context.Context) error {
+	tick := time.NewTicker(recheck)
+	defer tick.Stop()
+	for {
+		_, stale := c.cfg.Devices.Latest()
+		c.check(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-stale:
+		case <-tick.C:
+		}
+	}
+}
+
+// Ready returns nil if, at the last check, the claims could be read and the CDI spec could be written.
+func (c *Claims) Ready() error {
+	if err := c.problem.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// check reads the claims and writes the CDI spec. If the claims cannot be read, it uses those that were read
+// last: the nodes of a device that has left must be withheld nevertheless.
+func (c *Claims) check(ctx context.Context) {
+	isRead := false
+	err := c.locked(ctx, func(*os.Root) error {
+		isRead = true
+		return c.settle(c.known)
+	})
+	if isRead || ctx.Err() != nil || c.enter(ctx) != nil {
+		return
+	}
+	defer c.leave()
+	c.note(err)
+	if c.hasRead {
+		_ = c.apply(c.known) // the error of the claims has been logged
+	}
+}
+
+// settle writes the CDI spec for these claims, and logs the first error and the recovery.
+func (c *Claims) settle(all []record) error {
+	err := c.apply(all)
+	c.note(err)
+	return err
+}
+
+// apply writes the CDI spec for these claims.
+func (c *Claims) apply(all []record) error {
+	s, _ := c.cfg.Devices.Latest()
+	c.complete = c.complete || s.Complete
+	if !c.complete {
+		return nil
+	}
+	return c.cfg.Spec.Write(injected(all, s))
+}
+
+func (c *Claims) note(err error) {
+	c.cfg.Metrics.CDI(err)
+	if err != nil {
+		if was := c.problem.Swap(&err); was == nil || (*was).Error() != err.Error() {
+			c.log.Error("CDI spec could not be written", event.CDIFailed, event.Err(err))
+		}
+	} else if c.problem.Swap(nil) != nil {
+		c.log.Info("CDI spec could be written again", event.CDIRecovered)
+	}
+}
+
+// injected returns the CDI devices of these claims.
+func injected(all []record, s inventory.Snapshot) []cdi.Device {
+	var devices []cdi.Device
+	for _, r := range all {
+		if r.Waiting {
+			continue
+		}
+		of := map[string][]string{} // request → ids of its devices
+		for _, d := range r.Devices {
+			of[d.Request] = append(of[d.Request], d.id())
+		}
+		for _, d := range r.Devices {
+			now := s.Device(d.id())
+			if usable(now) != nil {
+				continue
+			}
+			ids := strings.Join(of[d.Request], ",")
+			devices = append(devices, cdi.Device{ID: r.cdiName(d), Nodes: now.Nodes, Env: []string{
+				envUnits + "=" + ids,
+				envDevices + "=" + ids,
+				envDevice + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_")) + "=" + d.id(),
+			}})
+		}
+	}
+	return devices
+}
+
+// write replaces the claims on disk.
+func (c *Claims) write(dir *os.Root, all []record) error {
+	err := write(dir, all)
+	if err == nil {
+		c.known = all
+	}
+	c.signal() // after an error, too, because the file may have been replaced
+	return err
+}
+
+func (c *Claims) signal() {
+	select {
+	case c.added <- struct{}{}:
+	default:
+	}
+}
+
+// locked calls work while no other call and no other instance changes the claims. known has the claims on
+// disk.
+func (c *Claims) locked(ctx context.Context, work func(*os.Root) error) error {
+	if err := c.enter(ctx); err != nil {
+		return err
+	}
+	defer c.leave()
+	dir, err := trust.OpenDir(c.cfg.Dir, true)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	limited, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	lock, err := trust.AcquireLock(limited, dir, lockName)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	all, err := read(dir)
+	if err != nil {
+		return err
+	}
+	if c.hasRead && !slices.EqualFunc(all, c.known, record.equal) { // by another instance
+		c.signal()
+	}
+	c.known, c.hasRead = all, true
+	return work(dir)
+}
+
+// enter blocks until no other call uses the file, or ctx ends.
+func (c *Claims) enter(ctx context.Context) error {
+	select {
+	case c.busy <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (c *Claims) leave() { <-c.busy }

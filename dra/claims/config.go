@@ -1,0 +1,124 @@
+package claims
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	kjson "sigs.k8s.io/json"
+
+	"b-com.com/accelerator-device-plugin/dra/names"
+)
+
+// The apiVersion and the kind of an [AcceleratorConfig].
+const (
+	ConfigAPIVersion = names.Driver + "/v1alpha1"
+	ConfigKind       = "AcceleratorConfig"
+)
+
+// AcceleratorConfig is the configuration of a claim or a DeviceClass for this driver: the opaque parameters
+// of an entry in its list config.
+type AcceleratorConfig struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// AFUID is the AFU that the devices must have: 32 hexadecimal digits, in capitals or not, with all
+	// four dashes of a UUID or with none. [ParseConfig] returns it in lower case without dashes.
+	AFUID string `json:"afuId"`
+}
+
+// afuID is the form of an AFU id.
+var afuID = regexp.MustCompile(`^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`)
+
+// ParseConfig parses the opaque parameters of a configuration. Unknown and duplicate fields are errors,
+// because a misspelt field would otherwise be ignored and the pod run on another AFU than it needs.
+func ParseConfig(raw []byte) (AcceleratorConfig, error) {
+	if len(raw) > resourceapi.OpaqueParametersMaxLength {
+		return AcceleratorConfig{}, fmt.Errorf("found %d bytes, want at most %d", len(raw), resourceapi.OpaqueParametersMaxLength)
+	}
+	var c AcceleratorConfig
+	if err := unmarshal(raw, &c); err != nil {
+		return AcceleratorConfig{}, fmt.Errorf("found %w, want an object with the fields apiVersion, kind and afuId", err)
+	}
+	for _, f := range []struct{ name, found, want string }{
+		{"apiVersion", c.APIVersion, ConfigAPIVersion}, {"kind", c.Kind, ConfigKind},
+	} {
+		if f.found != f.want {
+			return AcceleratorConfig{}, fmt.Errorf("%s: found %.100q, want %q", f.name, f.found, f.want)
+		}
+	}
+	if !afuID.MatchString(c.AFUID) {
+		return AcceleratorConfig{}, fmt.Errorf("afuId: found %.100q, want 32 hexadecimal digits, such as d8424dc4a4a3c413f89e433683f9040b", c.AFUID)
+	}
+	c.AFUID = strings.ToLower(strings.ReplaceAll(c.AFUID, "-", ""))
+	return c, nil
+}
+
+// unmarshal decodes one JSON value. Unknown fields, duplicate fields, names in another case and data after the
+// value are errors. The text of an error is bounded, because it has parts of the input.
+func unmarshal(text []byte, into any) error {
+	strict, err := kjson.UnmarshalStrict(text, into)
+	if err == nil && len(strict) > 0 {
+		err = strict[0]
+	}
+	if err != nil {
+		return errors.New(cut(err.Error()))
+	}
+	return nil
+}
+
+// cut bounds a text in an error.
+func cut(text string) string {
+	const most = 200
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// setting is the configuration of some requests.
+type setting struct {
+	requests []string // empty: all
+	config   AcceleratorConfig
+}
+
+// settingsOf returns the settings in a claim's allocation that are for this driver. A later one takes
+// precedence: those of the claim are after those of its classes.
+func settingsOf(all []resourceapi.DeviceAllocationConfiguration) ([]setting, error) {
+	var ofClass, ofClaim []setting
+	for i, entry := range all {
+		if entry.Opaque == nil || entry.Opaque.Driver != names.Driver {
+			continue
+		}
+		place := fmt.Sprintf("allocation.devices.config[%d]", i)
+		config, err := ParseConfig(entry.Opaque.Parameters.Raw)
+		if err != nil {
+			return nil, fmt.Errorf("%s.opaque.parameters: %w", place, err)
+		}
+		s := setting{entry.Requests, config}
+		switch entry.Source {
+		case resourceapi.AllocationConfigSourceClass:
+			ofClass = append(ofClass, s)
+		case resourceapi.AllocationConfigSourceClaim:
+			ofClaim = append(ofClaim, s)
+		default:
+			return nil, fmt.Errorf("%s.source: found %.100q, want %s or %s", place, entry.Source,
+				resourceapi.AllocationConfigSourceClass, resourceapi.AllocationConfigSourceClaim)
+		}
+	}
+	return append(ofClass, ofClaim...), nil
+}
+
+// afuFor returns the AFU that the devices of a request must have, or "" if any AFU will do. request is
+// REQUEST or REQUEST/SUBREQUEST. A setting for REQUEST applies to all its subrequests.
+func afuFor(request string, all []setting) string {
+	main, _, _ := strings.Cut(request, "/")
+	for _, s := range slices.Backward(all) {
+		if len(s.requests) == 0 || slices.Contains(s.requests, request) || slices.Contains(s.requests, main) {
+			return s.config.AFUID
+		}
+	}
+	return ""
+}

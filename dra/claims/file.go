@@ -1,0 +1,212 @@
+package claims
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	kjson "sigs.k8s.io/json"
+
+	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/trust"
+)
+
+const (
+	fileName = "claims.json"
+	lockName = "claims.lock"
+	// maxFile is the size of the largest file. A claim with 32 devices, the most that the API allows, has
+	// 6 kB.
+	maxFile = 4 << 20
+	// formatVersion grows when the file gets a field. A driver refuses a newer file than it knows, because
+	// writing it again would drop the new field.
+	formatVersion = 1
+)
+
+// content is the content of the file.
+type content struct {
+	Version int      `json:"version"`
+	Claims  []record `json:"claims"`
+}
+
+// record is one claim.
+type record struct {
+	UID       string `json:"uid"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Waiting means that the claim has no devices: Devices are those that had left the node.
+	Waiting bool     `json:"waiting,omitempty"`
+	Devices []device `json:"devices"` // in the order of the allocation
+}
+
+// device is one device of a claim.
+type device struct {
+	Request string `json:"request"` // REQUEST or REQUEST/SUBREQUEST
+	Name    string `json:"device"`  // in the API: pci-0000-3b-00-0
+	Admin   bool   `json:"adminAccess,omitempty"`
+	// Nodes has the names and the numbers (MAJOR:MINOR) of the nodes that the device had at Prepare.
+	Nodes []string `json:"nodes,omitempty"`
+}
+
+// id returns the device's id in snapshots: 3b:00.0.
+func (d device) id() string {
+	id, _ := names.ID(d.Name)
+	return id
+}
+
+// cdiName returns the name of the CDI device for a device of the claim.
+func (r record) cdiName(d device) string {
+	return r.UID + "-" + strings.ReplaceAll(d.Request, "/", ".") + "-" + d.Name
+}
+
+// ids returns the ids of the claim's devices, without names that are not valid.
+func (r record) ids() []string {
+	var ids []string
+	for _, d := range r.Devices {
+		if id := d.id(); id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (r record) equal(o record) bool { return reflect.DeepEqual(r, o) }
+
+func (r record) String() string { return r.Namespace + "/" + r.Name }
+
+func indexOf(all []record, uid string) int {
+	return slices.IndexFunc(all, func(r record) bool { return r.UID == uid })
+}
+
+// holder returns the claim that a device is prepared for, or nil. Admin access does not count.
+func holder(all []record, name string) *record {
+	for i, r := range all {
+		if !r.Waiting && slices.ContainsFunc(r.Devices, func(d device) bool { return d.Name == name && !d.Admin }) {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// read returns the claims in the file, none if there is no file.
+func read(dir *os.Root) ([]record, error) {
+	text, err := trust.ReadFile(dir, fileName, maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var all []record
+	if err == nil {
+		if all, err = parse(text); err != nil {
+			err = fmt.Errorf("%s: %w", filepath.Join(dir.Name(), fileName), err)
+		}
+	}
+	if errno := syscall.Errno(0); err != nil && !errors.As(err, &errno) {
+		return nil, fmt.Errorf("%w; the file is not changed: delete the pods of this node that have claims of %s, then remove the file", err, names.Driver)
+	}
+	return all, err
+}
+
+// write replaces the file, or removes it if there are no claims: that works even on a full disk. After an
+// error the file may have been replaced. The caller holds the lock.
+func write(dir *os.Root, all []record) error {
+	if len(all) == 0 {
+		return trust.RemoveFile(dir, fileName)
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetIndent("", "  ")
+	err := encoder.Encode(content{formatVersion, all})
+	if err == nil && text.Len() > maxFile {
+		err = fmt.Errorf("found %d bytes to write, want at most %d", text.Len(), maxFile)
+	}
+	if err == nil {
+		_, err = parse(text.Bytes()) // a file that cannot be read would stop the driver
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir.Name(), fileName), err)
+	}
+	_, err = trust.ReplaceFile(dir, fileName, text.Bytes())
+	return err
+}
+
+// parse returns the claims in the text of a file. It returns an error if two claims have the same device.
+func parse(text []byte) ([]record, error) {
+	var found struct {
+		Version int `json:"version"`
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &found); err != nil {
+		return nil, fmt.Errorf("found %s, want the claims of the driver", cut(err.Error()))
+	}
+	if found.Version != formatVersion {
+		return nil, fmt.Errorf("version: found %d, want %d: a newer driver or another program has written the file", found.Version, formatVersion)
+	}
+	var c content
+	if err := unmarshal(text, &c); err != nil {
+		return nil, fmt.Errorf("found %w, want the claims of the driver", err)
+	}
+	owners := map[string]int{} // name of a device → the claim that it is prepared for
+	for i, r := range c.Claims {
+		place := fmt.Sprintf("claims[%d]", i)
+		if err := r.check(); err != nil {
+			return nil, fmt.Errorf("%s.%w", place, err)
+		}
+		if first := indexOf(c.Claims, r.UID); first < i {
+			return nil, fmt.Errorf("%s.uid: found that of claims[%d], want another", place, first)
+		}
+		for j, d := range r.Devices {
+			if r.Waiting || d.Admin {
+				continue
+			}
+			if first, taken := owners[d.Name]; taken {
+				return nil, fmt.Errorf("%s.devices[%d]: found %s, want a device that is not in claims[%d]", place, j, d.Name, first)
+			}
+			owners[d.Name] = i
+		}
+	}
+	return c.Claims, nil
+}
+
+// check returns an error unless the record has the form of one that Prepare writes.
+func (r record) check() error {
+	for _, f := range []struct {
+		name, found, want string
+		problems          []string
+	}{
+		{"uid", r.UID, "a UUID", validation.IsDNS1123Label(r.UID)},
+		{"namespace", r.Namespace, "a DNS label", validation.IsDNS1123Label(r.Namespace)},
+		{"name", r.Name, "a DNS name", validation.IsDNS1123Subdomain(r.Name)},
+	} {
+		if len(f.problems) > 0 {
+			return fmt.Errorf("%s: found %.100q, want %s", f.name, f.found, f.want)
+		}
+	}
+	if n := len(r.Devices); n == 0 || n > resourceapi.AllocationResultsMaxSize {
+		return fmt.Errorf("devices: found %d, want 1 to %d", n, resourceapi.AllocationResultsMaxSize)
+	}
+	type key struct{ request, name string }
+	seen := map[key]bool{}
+	for i, d := range r.Devices {
+		main, sub, hasSub := strings.Cut(d.Request, "/")
+		if len(validation.IsDNS1123Label(main)) > 0 || hasSub && len(validation.IsDNS1123Label(sub)) > 0 {
+			return fmt.Errorf("devices[%d].request: found %.200q, want REQUEST or REQUEST/SUBREQUEST", i, d.Request)
+		}
+		if _, ok := names.ID(d.Name); !ok {
+			return fmt.Errorf("devices[%d].device: found %.100q, want the name of a device, such as %s", i, d.Name, names.Device("3b:00.0"))
+		}
+		if k := (key{d.Request, d.Name}); seen[k] {
+			return fmt.Errorf("devices[%d]: found %s a second time in request %s, want another device", i, d.Name, d.Request)
+		} else {
+			seen[k] = true
+		}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package claims
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// request has the devices of this driver that a claim was allocated. The Nodes of its devices are not set.
+type request struct {
+	record
+	wants []want // one for each of Devices
+}
+
+// want is what else the allocation has about a device.
+type want struct {
+	afu         string // "": any
+	tolerations []resourceapi.DeviceToleration
+}
+
+// newRequest checks everything about a claim that does not depend on the state of the devices.
+func newRequest(claim *resourceapi.ResourceClaim, node string) (request, error) {
+	r := request{record: record{UID: string(claim.UID), Namespace: claim.Namespace, Name: claim.Name}}
+	if claim.Status.Allocation == nil {
+		return r, errors.New("allocation: found none, want one")
+	}
+	allocated := claim.Status.Allocation.Devices
+	settings, err := settingsOf(allocated.Config)
+	if err != nil {
+		return r, err
+	}
+	for _, result := range allocated.Results {
+		if result.Driver != names.Driver {
+			continue
+		}
+		d := device{Request: result.Request, Name: result.Device, Admin: result.AdminAccess != nil && *result.AdminAccess}
+		if result.Pool != node {
+			return r, fmt.Errorf("device %.100s: pool: found %.100q, want that of this node, %q", d.Name, result.Pool, node)
+		}
+		if !d.Admin && slices.ContainsFunc(r.Devices, func(o device) bool { return o.Name == d.Name && !o.Admin }) {
+			return r, fmt.Errorf("device %.100s: found it twice in the allocation, want it once", d.Name)
+		}
+		r.Devices = append(r.Devices, d)
+		r.wants = append(r.wants, want{afuFor(d.Request, settings), result.Tolerations})
+	}
+	if len(r.Devices) == 0 {
+		return r, nil
+	}
+	return r, r.check()
+}
+
+// same reports whether a record has the devices of the request.
+func (r request) same(o record) bool {
+	return slices.EqualFunc(r.Devices, o.Devices, func(a, b device) bool {
+		return a.Request == b.Request && a.Name == b.Name && a.Admin == b.Admin
+	})
+}
+
+var (
+	// errGone is the error of a device that is no longer listed.
+	errGone = errors.New("has left the node")
+	// errNotYet is wrapped by the errors for which Prepare waits.
+	errNotYet = errors.New("not yet")
+)
+
+// notYet is an error that wraps errNotYet, without its text.
+type notYet struct{ error }
+
+func (notYet) Is(target error) bool { return target == errNotYet }
+func (e notYet) Unwrap() error      { return e.error }
+
+// named returns an error with the names of a device.
+func (d device) named(err error) error {
+	return fmt.Errorf("device %s (%s) of request %s: %w", d.Name, d.id(), d.Request, err)
+}
+
+// usable returns an error unless the nodes of d, a device in a snapshot or nil, may be given to a
+// container.
+func usable(d *inventory.Device) error {
+	switch {
+	case d == nil || slices.Contains(d.Reasons, inventory.ReasonRemoved) || slices.Contains(d.Reasons, inventory.ReasonRemovedInUse):
+		return errGone
+	case withheld(d):
+		return notYet{fmt.Errorf("unhealthy (%s), and its nodes are withheld", reasons(d))}
+	case len(d.Nodes) == 0:
+		return notYet{fmt.Errorf("%s, and its nodes are not known", d.Health)}
+	}
+	return nil
+}
+
+// withheld reports whether a container that starts must not get the nodes of d.
+func withheld(d *inventory.Device) bool {
+	return slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes })
+}
+
+// reasons returns the reasons of a device for an error. The API server refuses Events of more than 1 kB.
+func reasons(d *inventory.Device) string { return cut(strings.Join(d.Reasons, ", ")) }
+
+// judge returns the devices of the request with their nodes. If some are not listed, it returns those as
+// gone, and an error. taints returns the taints of a device.
+func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []resourceapi.DeviceTaint) (given, gone []device, err error) {
+	for _, d := range r.Devices {
+		now := s.Device(d.id())
+		problem := usable(now)
+		if now != nil && now.OfferedAs != names.Driver {
+			problem = errors.New("is not offered: the settings of this node have changed")
+		} else if problem != errGone {
+			continue
+		}
+		gone = append(gone, d)
+		if err == nil {
+			err = d.named(problem)
+		}
+	}
+	if err != nil {
+		return nil, gone, err
+	}
+	for i, d := range r.Devices {
+		now, want := s.Device(d.id()), r.wants[i]
+		if err := usable(now); err != nil {
+			return nil, nil, d.named(err)
+		}
+		if now.Health == inventory.Unhealthy && !d.Admin && !tolerated(taints(now), want.tolerations) {
+			return nil, nil, d.named(notYet{fmt.Errorf("unhealthy (%s), and the claim does not tolerate that", reasons(now))})
+		}
+		if want.afu != "" && want.afu != now.AFUID {
+			found := "none"
+			if now.AFUID != "" {
+				found = now.AFUID
+			}
+			return nil, nil, d.named(fmt.Errorf("found AFU %s, want %s: this version of the driver does not program devices", found, want.afu))
+		}
+		d.Nodes = slices.Concat(now.Nodes, now.NodeNumbers)
+		given = append(given, d)
+	}
+	return given, nil, nil
+}
+
+// tolerated reports whether there are taints, and each is tolerated. An unhealthy device without taints is
+// one that the API server cannot taint: no claim can tolerate it.
+func tolerated(taints []resourceapi.DeviceTaint, tolerations []resourceapi.DeviceToleration) bool {
+	return len(taints) > 0 && !slices.ContainsFunc(taints, func(taint resourceapi.DeviceTaint) bool {
+		return !slices.ContainsFunc(tolerations, func(t resourceapi.DeviceToleration) bool { return resourceclaim.ToleratesTaint(t, taint) })
+	})
+}
