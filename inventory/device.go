@@ -58,6 +58,10 @@ type Device struct {
 
 	Health  Health
 	Reasons []string // worst first; empty if the device is healthy
+	// Fault means that a problem of the hardware, which is not over, makes the device unhealthy. It is
+	// false if the device is unhealthy only because of administrative reasons, the recovery hold, the
+	// quarantine, or because it has left.
+	Fault bool
 
 	// OfferedAs is the name of the resource that the device belongs to, from [Policy.Name], or ""
 	// if the device is not offered. A device that is held under another name keeps that name,
@@ -83,7 +87,7 @@ type Device struct {
 // equal reports whether all fields of d and o are equal.
 func (d *Device) equal(o *Device) bool {
 	return d.ID == o.ID && d.Family == o.Family && d.Health == o.Health &&
-		slices.Equal(d.Reasons, o.Reasons) &&
+		slices.Equal(d.Reasons, o.Reasons) && d.Fault == o.Fault &&
 		d.OfferedAs == o.OfferedAs && d.PCIAddress == o.PCIAddress && d.PCIID == o.PCIID && d.NUMANode == o.NUMANode && d.PortID == o.PortID &&
 		d.AFUID == o.AFUID && d.InterfaceID == o.InterfaceID &&
 		slices.Equal(d.Nodes, o.Nodes) && slices.Equal(d.NodeNumbers, o.NodeNumbers) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes) && d.ProgramAtStart == o.ProgramAtStart

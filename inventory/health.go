@@ -43,6 +43,7 @@ type rules struct {
 type verdict struct {
 	health  Health
 	reasons []string
+	fault   bool // as in [Device]
 	// recheck is when the verdict may change without a new condition; zero: never. The card is
 	// read again then: only a new reading makes a device healthy.
 	recheck time.Time
@@ -101,6 +102,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 		v.health = max(v.health, t.worst)
 		if !ReasonOf(reason).Administrative {
 			hardware = max(hardware, t.worst)
+			v.fault = v.fault || t.present && t.worst == Unhealthy && !ReasonOf(reason).Tombstone
 		}
 	}
 	slices.SortFunc(present, func(a, b *tracked) int {

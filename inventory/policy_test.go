@@ -84,6 +84,43 @@ func TestExcludeWhileItHangs(t *testing.T) {
 	})
 }
 
+// A device that an administrator excludes has a fault only if it is unhealthy without that, too.
+func TestFault(t *testing.T) {
+	hot := inventory.Condition{Reason: "alarm-crit=temp1", Row: "alarm-crit", Health: inventory.Unhealthy}
+	slow := inventory.Condition{Reason: "power-throttled=1", Row: "power-throttled=1", Health: inventory.Degraded}
+	bubble(t, func(t *testing.T) {
+		f := newFakeFamily("dfl")
+		f.set(cardA, good(0, 0, slow))
+		cfg := testConfig
+		cfg.Policy.Exclude = map[string]string{"3b:00.0": inventory.ReasonCordoned}
+		r := start(t, cfg, f)
+		want := func(when, state string, fault bool) {
+			t.Helper()
+			r.after(0)
+			r.want(when, map[string]string{"3b:00.0": state})
+			if s, _ := r.Latest(); s.Devices[0].Fault != fault {
+				t.Errorf("%s: found Fault %t, want %t", when, !fault, fault)
+			}
+		}
+		want("cordoned and degraded", "unhealthy[cordoned power-throttled=1]", false)
+		r.Use(inventory.Policy{})
+		want("degraded", "degraded[power-throttled=1]", false)
+		r.Use(cfg.Policy)
+		f.set(cardA, good(0, 0, slow, hot))
+		r.hint(cardA)
+		want("cordoned and hot", "unhealthy[alarm-crit=temp1 cordoned power-throttled=1]", true)
+		r.Use(inventory.Policy{})
+		want("hot", "unhealthy[alarm-crit=temp1 power-throttled=1]", true)
+		f.set(cardA, good(0, 0, slow))
+		r.hint(cardA)
+		want("recovering", "unhealthy[power-throttled=1 recovering=alarm-crit]", false)
+		f.pull(cardA)
+		r.hint(cardA)
+		r.after(0)
+		r.want("gone", map[string]string{})
+	})
+}
+
 // A change of policy has no hint, so it has no latency.
 func TestPolicyHasNoLatency(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -77,7 +77,7 @@ func (c *claim) reason() string {
 // tombstoneOf returns the device that is listed for d when d has left.
 func tombstoneOf(d *Device) *Device {
 	m := *d
-	m.Health, m.Reasons = Unhealthy, nil
+	m.Health, m.Reasons, m.Fault = Unhealthy, nil, false
 	m.Nodes, m.NodeNumbers, m.Parent, m.ParentNodes, m.ProgramAtStart = nil, nil, "", nil, false
 	return &m
 }
@@ -146,7 +146,7 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 			s.health.clear(ReasonCordoned) // the command to uncordon acts at once
 		}
 		v := s.health.judge(now, conditions, n.rules)
-		d.Health, d.Reasons = v.health, v.reasons
+		d.Health, d.Reasons, d.Fault = v.health, v.reasons, v.fault
 		n.recheckAt(u.card, v.recheck)
 		if d.Health != Unhealthy {
 			u.added = time.Time{}

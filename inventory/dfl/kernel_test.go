@@ -22,7 +22,7 @@ func TestKernel(t *testing.T) {
 	// first returns the device of the card of most boards, in the first slot, after the changes.
 	first := func(health inventory.Health, reasons []string, changes ...func(*inventory.Device)) *inventory.Device {
 		d := &inventory.Device{
-			ID: "01:00.0", Family: "dfl", Health: health, Reasons: reasons,
+			ID: "01:00.0", Family: "dfl", Health: health, Reasons: reasons, Fault: health == inventory.Unhealthy,
 			PCIAddress: "0000:01:00.0", PCIID: a10, NUMANode: -1, PortID: 0, AFUID: afuA, InterfaceID: pac,
 			Nodes: []string{"dfl-port.0"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
 		}

@@ -1,0 +1,106 @@
+package slices_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/dra/slices"
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/sim/board"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const boardsDir = "../../testdata/sysfs/"
+
+// TestBoards compares the slices of every board, as the real families read it, with a golden file.
+func TestBoards(t *testing.T) {
+	files, err := filepath.Glob(boardsDir + "*.txtar")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("found %d boards, error %v; want 20 or more", len(files), err)
+	}
+	golden, err := filepath.Glob("testdata/boards/*.yaml")
+	if err != nil || len(golden) != len(files) && !*update {
+		t.Errorf("found %d golden files for %d boards, error %v; want one for each", len(golden), len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			if err := board.Unfold(root, file); err != nil {
+				t.Fatal(err)
+			}
+			got := slices.Of(devicesOn(t, root), slices.Options{
+				Node: "worker-3", Effect: resourceapi.DeviceTaintEffectNoExecute, Root: slices.PCIeRoot(root + "/sys"),
+			})
+			validate(t, got, "worker-3")
+			var devices [][]resourceapi.Device // of each slice
+			for _, slice := range got.Pools["worker-3"].Slices {
+				devices = append(devices, slice.Devices)
+			}
+			text, err := yaml.Marshal(devices)
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := "testdata/boards/" + name + ".yaml"
+			if *update {
+				if err := os.WriteFile(path, text, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(text)); diff != "" {
+				t.Errorf("slices (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// devicesOn returns the devices of the node below root, with the names that the driver gives.
+func devicesOn(t *testing.T, root string) []*inventory.Device {
+	t.Helper()
+	cfg := config.Defaults()
+	cfg.Mode = "single"
+	watching := daemon.Watching(cfg, metrics.New("test"))
+	watching.Policy.Name = func(*inventory.Device) (string, error) { return names.Driver, nil }
+	inv := inventory.New(watching, sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}, eventtest.Log(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := inv.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	defer running.Wait()
+	defer cancel()
+	for {
+		s, stale := inv.Latest()
+		if s.Complete {
+			return s.Devices
+		}
+		select {
+		case <-stale:
+		case <-ctx.Done():
+			t.Fatal("found no complete snapshot")
+		}
+	}
+}

@@ -1,0 +1,10 @@
+// Package slices publishes the devices of a node as ResourceSlices.
+//
+// [Of] and [Health] are pure: they translate devices of the inventory for the API server and for the
+// kubelet. [Publisher] follows the snapshots of the inventory, and hands over the slices of each
+// snapshot that differs from the last one.
+//
+// The goroutine of [Publisher.Run] owns the state of a Publisher. It is blocked while its function
+// Publish blocks. [Publisher.Again] and [Publisher.WithoutTaints] never block, and may be called by
+// any goroutine.
+package slices

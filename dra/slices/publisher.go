@@ -1,0 +1,173 @@
+package slices
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// minInterval is the least time between two publications. The changes of a burst are published
+// together, and a single change is not delayed.
+const minInterval = 50 * time.Millisecond
+
+// Config has the parts of a [Publisher].
+type Config struct {
+	Options
+	// Devices has the snapshots, usually an [inventory.Inventory].
+	Devices interface {
+		Latest() (inventory.Snapshot, <-chan struct{})
+	}
+	// Publish takes over the slices, and writes them later. It must not change them. An error ends
+	// the Publisher.
+	Publish func(context.Context, resourceslice.DriverResources) error
+	Log     *zap.Logger
+}
+
+// Publisher publishes the devices of the newest snapshot. Create it with [NewPublisher], and run it
+// once.
+type Publisher struct {
+	cfg  Config
+	asks *latest.Value[asked]
+}
+
+// asked has the wishes of other goroutines.
+type asked struct {
+	again    int // number of calls of Again
+	noTaints bool
+}
+
+// NewPublisher returns a Publisher, which publishes nothing until it is run.
+func NewPublisher(cfg Config) *Publisher {
+	return &Publisher{cfg: cfg, asks: latest.New(asked{noTaints: cfg.NoTaints})}
+}
+
+// Again publishes the newest slices once more although they have not changed, because the API server
+// may no longer have them.
+func (p *Publisher) Again() {
+	p.asks.Update(func(a asked) asked { a.again++; return a })
+}
+
+// WithoutTaints leaves unhealthy devices out of the slices from now on, because the API server does not
+// store taints.
+func (p *Publisher) WithoutTaints() {
+	p.asks.Update(func(a asked) asked { a.noTaints = true; return a })
+}
+
+// Run publishes until ctx ends; then it returns nil. The first publication waits for a complete
+// snapshot: with slices that lack devices, the devices of running pods would seem to be gone. After
+// that Run publishes each change that the API server can see, at once, and then at intervals of
+// minInterval while there are more.
+func (p *Publisher) Run(ctx context.Context) error {
+	var last *publication
+	for {
+		asks, more := p.asks.Load()
+		snapshot, stale := p.cfg.Devices.Latest()
+		if next := p.next(snapshot, asks); (last != nil || snapshot.Complete) && !next.equal(last) {
+			if err := p.cfg.Publish(ctx, next.resources); err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				return err
+			}
+			p.report(last, next)
+			last = next
+			stale, more = nil, nil // until minInterval is over
+		}
+		var hold <-chan time.Time
+		if stale == nil {
+			hold = time.After(minInterval)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hold:
+		case <-stale:
+		case <-more:
+		}
+	}
+}
+
+// publication is the content of the slices at one time.
+type publication struct {
+	asked
+	snapshot  inventory.Snapshot
+	resources resourceslice.DriverResources
+}
+
+func (p *Publisher) next(s inventory.Snapshot, a asked) *publication {
+	o := p.cfg.Options
+	o.NoTaints = a.noTaints
+	return &publication{asked: a, snapshot: s, resources: Of(s.Devices, o)}
+}
+
+// equal reports whether there is no reason to publish p after last, which may be nil.
+func (p *publication) equal(last *publication) bool {
+	return last != nil && p.again == last.again && reflect.DeepEqual(p.resources, last.resources)
+}
+
+// devices returns the devices in the slices by id, and the number of slices.
+func (p *publication) devices() (byID map[string]resourceapi.Device, slices int) {
+	byID = map[string]resourceapi.Device{}
+	for _, pool := range p.resources.Pools {
+		for _, slice := range pool.Slices {
+			slices++
+			for _, d := range slice.Devices {
+				id, _ := names.ID(d.Name)
+				byID[id] = d
+			}
+		}
+	}
+	return byID, slices
+}
+
+// report logs a publication. The line has the devices that differ from the last one, unless it is
+// the first or was asked for.
+func (p *Publisher) report(last, next *publication) {
+	devices, count := next.devices()
+	var before map[string]resourceapi.Device
+	compared := last != nil && last.again == next.again
+	if compared {
+		before, _ = last.devices()
+	}
+	var changed, unhealthy, gone []string
+	tainted := 0
+	for id, d := range devices {
+		old, known := before[id]
+		differs := !known || !reflect.DeepEqual(old, d)
+		if compared && differs {
+			changed = append(changed, id)
+		}
+		if len(d.Taints) > 0 {
+			tainted++
+			if differs {
+				unhealthy = append(unhealthy, id)
+			}
+		}
+	}
+	for id := range before {
+		if _, listed := devices[id]; !listed {
+			gone = append(gone, id)
+		}
+	}
+	changed = append(changed, gone...)
+	for _, ids := range [][]string{changed, unhealthy, gone} {
+		slices.Sort(ids)
+	}
+	latency := zap.Skip()
+	if hinted := next.snapshot.Hinted; compared && !hinted.IsZero() {
+		latency = event.Latency(time.Since(hinted))
+	}
+	p.cfg.Log.Info("slices published", event.SlicesPublished, event.Resource(names.Driver), event.Rev(next.snapshot.Version),
+		event.Count(len(devices)), event.Slices(count), event.Tainted(tainted), event.Devices(event.Shorten(changed)),
+		event.Unhealthy(event.Shorten(unhealthy)), event.Gone(event.Shorten(gone)), latency)
+}

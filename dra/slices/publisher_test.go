@@ -1,0 +1,298 @@
+package slices_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"b-com.com/accelerator-device-plugin/dra/slices"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// rig runs a Publisher in a bubble, whose time begins at 0.
+type rig struct {
+	*testing.T
+	*slices.Publisher
+	snapshots *latest.Value[inventory.Snapshot]
+	start     time.Time
+	logs      *observer.ObservedLogs
+
+	mu        sync.Mutex
+	published []string      // "TIME: DEVICE DEVICE!", with an exclamation mark if it has a taint
+	block     chan struct{} // the next Publish blocks until it is closed; nil: none does
+	err       error         // of the next Publish
+}
+
+func (r *rig) Latest() (inventory.Snapshot, <-chan struct{}) { return r.snapshots.Load() }
+
+func bubble(t *testing.T, f func(*rig)) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := eventtest.Observed(t)
+		r := &rig{T: t, snapshots: latest.New(inventory.Snapshot{}), start: time.Now(), logs: logs}
+		r.Publisher = slices.NewPublisher(slices.Config{
+			Options: slices.Options{Node: "n", Effect: "NoExecute"}, Devices: r, Publish: r.publish, Log: zap.New(core),
+		})
+		f(r)
+	})
+}
+
+// run runs the Publisher during f, and expects this error.
+func (r *rig) run(want error, f func()) {
+	r.Helper()
+	ctx, cancel := context.WithCancel(r.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Publisher.Run(ctx) }()
+	synctest.Wait()
+	f()
+	synctest.Wait()
+	cancel()
+	if err := <-ended; !errors.Is(err, want) {
+		r.Errorf("Run: error %v, want %v", err, want)
+	}
+}
+
+func (r *rig) publish(ctx context.Context, resources resourceslice.DriverResources) error {
+	line := fmt.Sprint(time.Since(r.start), ":")
+	for _, s := range resources.Pools["n"].Slices {
+		for _, d := range s.Devices {
+			line += " " + d.Name
+			if len(d.Taints) > 0 {
+				line += "!"
+			}
+		}
+	}
+	r.mu.Lock()
+	r.published = append(r.published, line)
+	block, err := r.block, r.err
+	r.mu.Unlock()
+	if block != nil {
+		select {
+		case <-block:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return err
+}
+
+// snapshot stores a complete snapshot.
+func (r *rig) snapshot(devices ...*inventory.Device) {
+	r.snapshots.Update(func(s inventory.Snapshot) inventory.Snapshot {
+		return inventory.Snapshot{Version: s.Version + 1, Devices: devices, Complete: true, Hinted: time.Now().Add(-time.Millisecond)}
+	})
+}
+
+func (r *rig) after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (r *rig) want(lines ...string) {
+	r.Helper()
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if diff := cmp.Diff(lines, r.published); diff != "" {
+		r.Errorf("publications (-want +got):\n%s", diff)
+	}
+	r.published = nil
+}
+
+var (
+	wellA = device("3b:00.0", inventory.Healthy)
+	badA  = fault("afu-dead")
+	wellB = device("4b:00.0", inventory.Healthy)
+	badB  = device("4b:00.0", inventory.Unhealthy, "cordoned")
+)
+
+const a, b = " pci-0000-3b-00-0", " pci-0000-4b-00-0"
+
+func TestFirst(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.run(nil, func() {
+			r.after(time.Hour)
+			r.snapshots.Store(inventory.Snapshot{Version: 1, Devices: []*inventory.Device{wellA}})
+			r.Again()
+			r.after(time.Hour)
+			r.want()
+			r.snapshot(wellA, wellB)
+			r.want("2h0m0s:" + a + b)
+			// Later snapshots need not be complete: the inventory keeps the devices of slow cards.
+			r.snapshots.Store(inventory.Snapshot{Version: 3, Devices: []*inventory.Device{wellA}})
+			r.after(time.Hour)
+			r.want("2h0m0.05s:" + a)
+		})
+	})
+}
+
+// A node without devices has an empty slice.
+func TestNoDevices(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.run(nil, func() {
+			r.snapshot()
+			r.want("0s:")
+		})
+	})
+}
+
+func TestBurst(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.run(nil, func() {
+			r.snapshot(wellA, wellB)
+			r.after(time.Hour)
+			r.want("0s:" + a + b)
+			r.snapshot(badA, wellB) // at once
+			r.want("1h0m0s:" + a + "!" + b)
+			for range 24 { // changes at each millisecond
+				r.after(time.Millisecond)
+				r.snapshot(badA, badB)
+				r.after(time.Millisecond)
+				r.snapshot(wellA, badB)
+			}
+			r.snapshot(badA)
+			r.want() // it is 48 ms later
+			r.after(2 * time.Millisecond)
+			r.want("1h0m0.05s:" + a + "!")
+			r.after(49 * time.Millisecond)
+			r.snapshot(wellA)
+			r.after(time.Hour)
+			r.want("1h0m0.1s:" + a)
+		})
+	})
+}
+
+// A snapshot that does not change the slices is not published, even if devices have changed.
+func TestUnchanged(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.run(nil, func() {
+			r.snapshot(wellA)
+			r.want("0s:" + a)
+			for range 100 {
+				r.after(time.Second)
+				same := *wellA
+				same.Nodes = []string{fmt.Sprint("dfl-port.", time.Now().Second())}
+				unoffered := *wellB
+				unoffered.OfferedAs = ""
+				r.snapshot(&same, &unoffered)
+			}
+			r.snapshot(badA)
+			r.snapshot(wellA)
+			r.want()
+		})
+	})
+}
+
+func TestAgain(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.run(nil, func() {
+			r.snapshot(badA)
+			r.want("0s:" + a + "!")
+			r.after(time.Hour)
+			r.Again()
+			r.want("1h0m0s:" + a + "!")
+			for range 10 {
+				r.Again()
+			}
+			r.after(time.Hour)
+			r.want("1h0m0.05s:" + a + "!")
+		})
+	})
+}
+
+func TestWithoutTaints(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.run(nil, func() {
+			r.snapshot(wellA, badB)
+			r.want("0s:" + a + b + "!")
+			r.WithoutTaints()
+			r.after(time.Second)
+			r.want("50ms:" + a)
+			r.WithoutTaints()
+			r.snapshot(wellA, wellB)
+			r.after(time.Second)
+			r.want("1s:" + a + b)
+		})
+	})
+}
+
+// While Publish blocks, changes are collected.
+func TestBlocked(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.block = make(chan struct{})
+		r.run(nil, func() {
+			r.snapshot(wellA)
+			for range 10 {
+				r.after(time.Second)
+				r.snapshot(badA)
+				r.snapshot(wellA, wellB)
+			}
+			r.want("0s:" + a)
+			close(r.block)
+			r.after(time.Second)
+			r.want("10.05s:" + a + b)
+		})
+	})
+}
+
+func TestEnds(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.block = make(chan struct{})
+		r.run(nil, func() { r.snapshot(wellA) }) // ends while Publish blocks
+		r.block, r.err = nil, errors.New("no node name")
+		r.run(r.err, func() {})
+	})
+}
+
+func TestLog(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.run(nil, func() {
+			r.snapshot(wellA, badB)
+			r.after(time.Second)
+			r.snapshot(badA, badB)
+			r.after(time.Second)
+			r.snapshot(badA, wellB)
+			r.after(time.Second)
+			r.snapshot(wellB)
+			r.after(time.Second)
+			r.snapshot(badB)
+			r.after(time.Second)
+			r.Again()
+		})
+		var got []map[string]any
+		for _, line := range r.logs.All() {
+			got = append(got, line.ContextMap())
+		}
+		line := func(rev, count, tainted int, more map[string]any) map[string]any {
+			all := map[string]any{
+				"event": "slices.published", "resource": "accelerator.b-com.com", "rev": uint64(rev), "count": int64(count), "slices": int64(1), "tainted": int64(tainted),
+			}
+			for k, v := range more {
+				all[k] = v
+			}
+			return all
+		}
+		ids := func(ids ...any) []any { return ids }
+		want := []map[string]any{
+			line(1, 2, 1, map[string]any{"unhealthy": ids("4b:00.0")}),
+			line(2, 2, 2, map[string]any{"devices": ids("3b:00.0"), "unhealthy": ids("3b:00.0"), "latency_ms": 1.0}),
+			line(3, 2, 1, map[string]any{"devices": ids("4b:00.0"), "latency_ms": 1.0}),
+			line(4, 1, 0, map[string]any{"devices": ids("3b:00.0"), "gone": ids("3b:00.0"), "latency_ms": 1.0}),
+			line(5, 1, 1, map[string]any{"devices": ids("4b:00.0"), "unhealthy": ids("4b:00.0"), "latency_ms": 1.0}),
+			line(5, 1, 1, map[string]any{"unhealthy": ids("4b:00.0")}),
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}

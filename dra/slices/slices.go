@@ -1,0 +1,174 @@
+package slices
+
+import (
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/dynamic-resource-allocation/deviceattribute"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// The attributes of a device. Those of the driver's own domain need no prefix.
+const (
+	attributeFamily      = "family"
+	attributeAFUID       = "afuId"
+	attributeInterfaceID = "interfaceId"
+	attributePortID      = "portId"
+	attributePCIID       = "pciId"
+	attributeDegraded    = "degraded"
+)
+
+// maxDevices is the number of devices in a slice. More are allowed as long as none has a taint; with
+// a fixed number a taint never moves devices to other slices.
+const maxDevices = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
+
+// Options are the settings of [Of].
+type Options struct {
+	Node string // name of the node, which is also that of its pool
+	// Effect is the effect of the taint of a device that has failed, or whose holder has lost it:
+	// NoExecute evicts the holder. All other taints have the effect NoSchedule.
+	Effect resourceapi.DeviceTaintEffect
+	// NoTaints means that the API server does not store taints. Unhealthy devices are left out
+	// instead.
+	NoTaints bool
+	// Root returns the attribute pcieRoot of the card with this address, or "" if it is not known.
+	// It may be nil. [PCIeRoot] returns such a function.
+	Root func(pciAddress string) string
+}
+
+// PCIeRoot returns a function that finds the root complexes of cards in the sysfs tree at root. It
+// reads links only, so it does not wait for a card.
+func PCIeRoot(root string) func(pciAddress string) string {
+	tree := deviceattribute.WithFSFromRoot(root)
+	return func(address string) string {
+		attribute, err := deviceattribute.GetPCIeRootAttributeByPCIBusID(address, tree)
+		if err != nil {
+			return "" // the card has left, or has no place on a PCI bus
+		}
+		return *attribute.Value.StringValue
+	}
+}
+
+// Of returns the slices of the node with these devices. Devices without a name in the API are left
+// out, and so are those that the inventory does not offer. The pool of a node without devices has one
+// empty slice, which shows that the driver runs.
+func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
+	var published []resourceapi.Device
+	for _, d := range devices {
+		if name := nameOf(d); name != "" && !(o.NoTaints && d.Health == inventory.Unhealthy) {
+			published = append(published, resourceapi.Device{Name: name, Attributes: o.attributes(d), Taints: o.taints(d)})
+		}
+	}
+	pool := resourceslice.Pool{}
+	for part := range slices.Chunk(published, maxDevices) {
+		pool.Slices = append(pool.Slices, resourceslice.Slice{Devices: part})
+	}
+	if len(pool.Slices) == 0 {
+		pool.Slices = []resourceslice.Slice{{}}
+	}
+	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{o.Node: pool}}
+}
+
+// Health returns the health of the devices for the kubelet. It has all devices that [Of] publishes, and
+// those that it leaves out because the API server does not store taints.
+func Health(devices []*inventory.Device, node string) []kubeletplugin.DeviceHealth {
+	var all []kubeletplugin.DeviceHealth
+	for _, d := range devices {
+		name := nameOf(d)
+		if name == "" {
+			continue
+		}
+		health := kubeletplugin.HealthStatusHealthy
+		if d.Health == inventory.Unhealthy {
+			health = kubeletplugin.HealthStatusUnhealthy
+		}
+		all = append(all, kubeletplugin.DeviceHealth{
+			PoolName: node, DeviceName: name, Health: health, Message: strings.Join(d.Reasons, ", "),
+		})
+	}
+	return all
+}
+
+// nameOf returns the name of a device in the API, or "" if it is not published.
+func nameOf(d *inventory.Device) string {
+	if d.OfferedAs == "" {
+		return ""
+	}
+	return names.Device(d.ID)
+}
+
+// attributes returns the attributes of a device. A value that is not known is left out, and so is one
+// that the API server would refuse, because it would refuse the whole slice.
+func (o Options) attributes(d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+	all := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
+	text := func(name resourceapi.QualifiedName, value string) {
+		if value != "" && len(value) <= resourceapi.DeviceAttributeMaxValueLength {
+			all[name] = resourceapi.DeviceAttribute{StringValue: &value}
+		}
+	}
+	standard := func(a deviceattribute.DeviceAttribute, err error) {
+		if err == nil {
+			all[a.Name] = a.Value
+		}
+	}
+	text(attributeFamily, d.Family)
+	text(attributeAFUID, d.AFUID)
+	text(attributeInterfaceID, d.InterfaceID)
+	text(attributePCIID, d.PCIID)
+	if d.PortID >= 0 {
+		all[attributePortID] = resourceapi.DeviceAttribute{IntValue: new(int64(d.PortID))}
+	}
+	if d.Health == inventory.Degraded {
+		all[attributeDegraded] = resourceapi.DeviceAttribute{BoolValue: new(true)}
+	}
+	standard(deviceattribute.GetPCIBusIDAttribute(d.PCIAddress))
+	standard(deviceattribute.GetNUMANodeAttribute(d.NUMANode, deviceattribute.ScalarAttribute))
+	if o.Root != nil {
+		text(deviceattribute.StandardDeviceAttributePCIeRoot, o.Root(d.PCIAddress))
+	}
+	return all
+}
+
+// taints returns the taint of an unhealthy device.
+func (o Options) taints(d *inventory.Device) []resourceapi.DeviceTaint {
+	if d.Health != inventory.Unhealthy {
+		return nil
+	}
+	taint := resourceapi.DeviceTaint{Key: names.Taint, Effect: resourceapi.DeviceTaintEffectNoSchedule}
+	if len(d.Reasons) > 0 {
+		taint.Value = labelValue(d.Reasons[0])
+	}
+	if o.Effect == resourceapi.DeviceTaintEffectNoExecute && (d.Fault || slices.ContainsFunc(d.Reasons, lost)) {
+		taint.Effect = resourceapi.DeviceTaintEffectNoExecute
+	}
+	return []resourceapi.DeviceTaint{taint}
+}
+
+// lost reports whether a reason means that the holder of a device no longer has the card that it was
+// given.
+func lost(reason string) bool {
+	switch reason {
+	case inventory.ReasonRemoved, inventory.ReasonRemovedInUse, inventory.ReasonReplacedInUse, inventory.ReasonNodeChanged:
+		return true
+	}
+	return false
+}
+
+// labelValue returns a reason as the value of a label: recovering=removed as recovering.removed.
+func labelValue(reason string) string {
+	const marks = "-_."
+	value := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(marks, r) {
+			return r
+		}
+		return '.'
+	}, reason)
+	value = strings.TrimLeft(value, marks)
+	return strings.TrimRight(value[:min(len(value), validation.LabelValueMaxLength)], marks)
+}
