@@ -72,7 +72,7 @@ func newRoot() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	loader.AddFlags(root.Flags())
 	root.AddCommand(newServe(), newDevices(), newWatch(), newCordon(), newUncordon(), newCanPull(), newLogs(), newDemo(),
-		newSimulate(), newVersion(), newRefuse())
+		newSimulate(), newVersion(), newRefuse(), newGranted())
 	return root
 }
 

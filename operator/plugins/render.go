@@ -176,6 +176,9 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 			return nil, fmt.Errorf("spec.values.%s: found a value, want none: the objects have the name of the FpgaDevicePlugin", key)
 		}
 	}
+	if api, ok := values["api"]; ok && api != "devicePlugin" {
+		return nil, fmt.Errorf("spec.values.api: found %q, want devicePlugin: install the DRA driver with Helm", fmt.Sprint(api))
+	}
 	config := map[string]any{"mode": "af"}
 	fields := map[string]any{"config": config, "image": r.image(p.Spec.Image)}
 	if p.Spec.Mode != "" {

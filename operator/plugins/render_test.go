@@ -110,6 +110,8 @@ func TestRefused(t *testing.T) {
 		{"two mistakes", "values: {config: {mode: afu}, events: 1}", "'/events': got number, want boolean"},
 		{"error of a template", "values: {config: {events: true}}", "values: config.events: set by the chart: want events: true beside config"},
 		{"programming without its mode", "{mode: region, values: {config: {mode: af}}}", "values: programming.enabled: found true with config.mode af"},
+		{"DRA driver", "values: {api: dra}", `spec.values.api: found "dra", want devicePlugin: install the DRA driver with Helm`},
+		{"unknown API", "values: {api: [a]}", `spec.values.api: found "[a]", want devicePlugin`},
 		{"name", "values: {fullnameOverride: x}", "spec.values.fullnameOverride: found a value, want none"},
 		{"short name", "values: {nameOverride: x}", "spec.values.nameOverride: found a value, want none"},
 		{"tag of the image", "image: 'x:a b'", "values: '/image/tag': 'a b' does not match pattern"},
@@ -291,12 +293,13 @@ func TestName(t *testing.T) {
 	}
 }
 
-// All kinds in the templates are rendered with the values of everything, and are watched.
+// All kinds in the templates are rendered with the values of everything, and are watched, except those
+// of the DRA driver, which is refused.
 func TestKinds(t *testing.T) {
 	r := newRenderer(t)
 	templates := map[string]bool{}
 	for _, f := range r.chart.Templates {
-		if strings.HasPrefix(f.Name, "templates/tests/") {
+		if strings.HasPrefix(f.Name, "templates/tests/") || strings.HasPrefix(f.Name, "templates/dra/") {
 			continue
 		}
 		for _, match := range regexp.MustCompile(`(?m)^kind: (\w+)$`).FindAllSubmatch(f.Data, -1) {

@@ -11,13 +11,12 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 )
-
-const manifestsFile = "../../deploy/manifests/accelerator-device-plugin.yaml"
 
 // sets runs a subtest for each set of values, with its rendered manifests.
 func (c chart) sets(t *testing.T, run func(t *testing.T, values, manifests string)) {
@@ -71,19 +70,23 @@ func TestNotes(t *testing.T) {
 	})
 }
 
-// The manifests for users without Helm are the rendered chart.
+// The manifests for users without Helm are the rendered chart, for each API.
 func TestManifests(t *testing.T) {
-	out, err := helm("template", "accelerator-device-plugin", plugin.dir, "--namespace", "kube-system", "--skip-tests")
-	if err != nil {
-		t.Fatal(err)
+	for api, file := range map[string]string{"devicePlugin": "accelerator-device-plugin.yaml", "dra": "accelerator-dra-driver.yaml"} {
+		out, err := helm("template", "accelerator-device-plugin", plugin.dir, "--namespace", "kube-system", "--skip-tests", "--set", "api="+api)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects(t, out)
+		golden(t, "../../deploy/manifests/"+file, "# Rendered from deploy/helm by `make manifests`. Do not edit.\n"+out)
 	}
-	objects(t, out)
-	golden(t, manifestsFile, "# Rendered from deploy/helm by `make manifests`. Do not edit.\n"+out)
 }
 
-// The API server accepts the example.
+// The API server accepts the examples.
 func TestExample(t *testing.T) {
 	only[*corev1.Pod](t, objects(t, read(t, "../../deploy/examples/pod.yaml")))
+	all := objects(t, read(t, "../../deploy/examples/claim.yaml"))
+	claimed(t, only[*resourcev1.ResourceClaimTemplate](t, all), only[*corev1.Pod](t, all).Spec, "accelerator.b-com.com")
 }
 
 // With all sets of values, the pod has only the rights that it needs.
@@ -127,7 +130,7 @@ func TestLeastPrivilege(t *testing.T) {
 			t.Errorf("seccomp profile %s", pod.SecurityContext.SeccompProfile.Type)
 		}
 		writable(t, pod, c)
-		account(t, all, strings.Contains(values, "nodeAnnotation: true"), strings.Contains(values, "events: true"))
+		account(t, all, strings.Contains(values, "nodeAnnotation: true"), strings.Contains(values, "events: true"), isDRA(values))
 	})
 }
 
@@ -148,7 +151,11 @@ func writable(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 	if slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "state" }) {
 		want = append(want, "state")
 	}
-	want = append(want, "device-plugins")
+	if slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "registry" }) {
+		want = append(want, "plugin", "registry")
+	} else {
+		want = append(want, "device-plugins")
+	}
 	for _, v := range pod.Volumes {
 		if mounted[v.Name] == (v.Name == "programming") { // the init container mounts programming
 			t.Errorf("volume %s: mounted by the daemon: %t", v.Name, mounted[v.Name])
@@ -164,8 +171,8 @@ func writable(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 
 // account checks that the pods have only those rights at the API server that the enabled features
 // need.
-func account(t *testing.T, all []runtime.Object, annotation, events bool) {
-	needed := annotation || events
+func account(t *testing.T, all []runtime.Object, annotation, events, dra bool) {
+	needed := annotation || events || dra
 	if token := *only[*appsv1.DaemonSet](t, all).Spec.Template.Spec.AutomountServiceAccountToken; token != needed {
 		t.Errorf("automountServiceAccountToken: %t, want %t", token, needed)
 	}
@@ -179,6 +186,12 @@ func account(t *testing.T, all []runtime.Object, annotation, events bool) {
 		}
 	}
 	var want []rbacv1.PolicyRule
+	if dra {
+		want = append(want,
+			rbacv1.PolicyRule{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceslices"}, Verbs: []string{"list", "watch", "create", "update", "delete"}},
+			rbacv1.PolicyRule{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims"}, Verbs: []string{"get"}},
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}})
+	}
 	if annotation {
 		want = append(want, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}})
 	}
@@ -212,6 +225,11 @@ func TestDaemonAcceptsConfig(t *testing.T) {
 			want.ProgrammingHookArgs = []string{"--store=/srv/fpga", "--sysfs-root=/var/lib/simulated/sys", "--dev-root=/var/lib/simulated/dev", "--timeout=60s"}
 		case "events":
 			want.Events = true
+		case "dra":
+			want.CDIDir = "/var/run/cdi"
+		case "dra-everything":
+			want.Mode, want.CDIDir, want.Events, want.RecoveryHold, want.StateDir = "af", "/etc/cdi", true, 20e9, ""
+			want.SysfsRoot, want.HostDevRoot = "/host/sys", "/var/lib/simulated/dev"
 		case "everything":
 			want.NodeAnnotation, want.Events = true, true
 			want.Mode, want.CDIDir, want.HTTPAddress, want.FlapLimit, want.ResyncInterval = "af", "/var/run/cdi", ":8080", 0, 30e9

@@ -75,14 +75,23 @@ func table(t *testing.T, c chart) {
 
 // A change of any value changes the manifests.
 func TestEveryValueHasAnEffect(t *testing.T) {
+	const dra = `api="dra"`
 	const programmed = `{"config":{"mode":"region"},"programming":{"enabled":true}}`
 	const tested = `test={"resource":"example.com/x","interface":"ce48969398f05f33946d560708be108a","afu":"d8424dc4"}`
 	plugin.everyValueHasAnEffect(t, map[string]change{
+		"api":                          {to: `"dra"`},
 		"image.repository":             {to: `"example.com/x"`},
 		"image.tag":                    {to: `"v9"`},
 		"image.digest":                 {to: `"sha256:` + strings.Repeat("0", 64) + `"`},
 		"image.pullPolicy":             {to: `"Never"`},
 		"imagePullSecrets":             {to: `[{"name":"x"}]`},
+		"dra.image.repository":         {to: `"example.com/x"`, beside: dra},
+		"dra.image.tag":                {to: `"v9"`, beside: dra},
+		"dra.image.digest":             {to: `"sha256:` + strings.Repeat("0", 64) + `"`, beside: dra},
+		"dra.image.pullPolicy":         {to: `"Never"`, beside: dra},
+		"dra.taintEffect":              {to: `"NoSchedule"`, beside: dra},
+		"dra.deviceClass":              {to: `false`, beside: dra},
+		"dra.deviceClasses":            {to: `[{"name":"x","match":{"afuId":"` + strings.Repeat("a", 32) + `"}}]`, beside: dra},
 		"nameOverride":                 {to: `"x"`},
 		"fullnameOverride":             {to: `"x"`},
 		"config":                       {to: `{"mode":"pool"}`},
@@ -123,6 +132,7 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 		"test.resource":                {to: `"example.com/x"`},
 		"test.interface":               {to: `"` + strings.Repeat("a", 32) + `"`, beside: tested},
 		"test.afu":                     {to: `"aaaaaaaa"`, beside: tested},
+		"test.deviceClass":             {to: `"x"`, beside: dra},
 	})
 }
 

@@ -40,8 +40,27 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end }}
 
+{{- /* The name of the driver in ResourceSlices, claims and DeviceClasses: package dra/names. */}}
+{{- define "adp.driver" -}}
+accelerator.b-com.com
+{{- end }}
+
+{{- /* The directories of the driver's sockets. The kubelet connects to them by the path that the driver
+reports, so they have the same path in the container. */}}
+{{- define "adp.pluginDir" -}}
+{{ .Values.kubelet.rootDir }}/plugins/{{ include "adp.driver" . }}
+{{- end }}
+
+{{- define "adp.registryDir" -}}
+{{ .Values.kubelet.rootDir }}/plugins_registry
+{{- end }}
+
+{{- define "adp.pullPolicy" -}}
+{{- (ternary .Values.dra.image .Values.image (eq .Values.api "dra")).pullPolicy }}
+{{- end }}
+
 {{- define "adp.image" -}}
-{{- with .Values.image }}
+{{- with ternary .Values.dra.image .Values.image (eq .Values.api "dra") }}
 {{- if .digest }}
 {{- printf "%s@%s" .repository .digest }}
 {{- else }}
@@ -57,12 +76,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{- /* Not empty if the daemon connects to the API server. */}}
 {{- define "adp.api" -}}
-{{- if or .Values.nodeAnnotation .Values.events }}true{{ end }}
+{{- if or .Values.nodeAnnotation .Values.events (eq .Values.api "dra") }}true{{ end }}
 {{- end }}
 
 {{- /* The directory of the CDI spec, or nothing if CDI is off. */}}
 {{- define "adp.cdiDir" -}}
-{{- default (.Values.programming.enabled | ternary "/var/run/cdi" "") .Values.config.cdiDir }}
+{{- default (ternary "/var/run/cdi" "" (or .Values.programming.enabled (eq .Values.api "dra"))) .Values.config.cdiDir }}
+{{- end }}
+
+{{- /* The name of objects that are not in a namespace: it contains the release's namespace. */}}
+{{- define "adp.clusterName" -}}
+{{ .Release.Namespace }}-{{ include "adp.name" . }}
 {{- end }}
 
 {{- define "adp.config" -}}
@@ -84,6 +108,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- /* The id of an interface or an AFU in the form that the hook and the names of resources use. */}}
 {{- define "adp.id" -}}
 {{ . | replace "-" "" | lower }}
+{{- end }}
+
+{{- define "adp.test.name" -}}
+{{ include "adp.name" . | trunc 58 | trimSuffix "-" }}-test
 {{- end }}
 
 {{- /* The resource that the pod of helm test requests, or nothing: in the other modes the names of

@@ -1,0 +1,402 @@
+package chart_test
+
+import (
+	"context"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apiserver/pkg/admission"
+	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/cel/environment"
+	dracel "k8s.io/dynamic-resource-allocation/cel"
+)
+
+// driver is the name of the driver in package dra/names, which is in another module.
+const driver = "accelerator.b-com.com"
+
+// isDRA reports whether a set of values installs the driver.
+func isDRA(values string) bool { return strings.HasPrefix(values, "api: dra\n") }
+
+// oldest is the oldest version of Kubernetes for the driver.
+var oldest = version.MajorMinor(1, 34)
+
+// The driver is refused with versions of Kubernetes that do not serve resource.k8s.io/v1.
+func TestKubeVersionOfDRA(t *testing.T) {
+	for kubernetes, accepted := range map[string]bool{"1.26.0": false, "1.33.9": false, "v1.33.5-gke.1": false, "1.34.0": true, "v1.34.1-gke.2": true, "v1.37.1": true} {
+		_, err := plugin.render(t, "api: dra", "--kube-version", kubernetes)
+		if err != nil && !strings.Contains(err.Error(), "want 1.34 or newer, which serves resource.k8s.io/v1") || (err == nil) != accepted {
+			t.Errorf("version %s: error %v, want it accepted: %t", kubernetes, err, accepted)
+		}
+	}
+}
+
+// The notes mention the taints only for versions of Kubernetes in which they are off by default.
+func TestNotesOfDRA(t *testing.T) {
+	c, err := loader.LoadDir(plugin.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kubernetes, off := range map[string]bool{"v1.34.0": true, "v1.35.9": true, "v1.36.0": false, "v1.36.2-gke.1": false, "v1.37.1": false} {
+		kubeVersion, err := common.ParseKubeVersion(kubernetes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := common.ReleaseOptions{Name: release, Namespace: space, Revision: 1, IsInstall: true}
+		values, err := util.ToRenderValues(c, map[string]any{"api": "dra"}, options, &common.Capabilities{KubeVersion: *kubeVersion})
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := engine.Engine{}.RenderWithContext(context.Background(), c, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := files["accelerator-device-plugin/templates/NOTES.txt"]
+		if strings.Contains(notes, "has no taints of devices") != off || !strings.Contains(notes, "kubectl get resourceslices") {
+			t.Errorf("%s: want taints off: %t; notes:\n%s", kubernetes, off, notes)
+		}
+	}
+}
+
+// The pods run the driver of its image, with the paths that are mounted. The directories of the
+// kubelet have the same path in the container, because the kubelet gets the paths of the sockets.
+func TestDriverPod(t *testing.T) {
+	for _, tt := range []struct {
+		values string
+		env    map[string]string // those of the driver only
+	}{
+		{"api: dra", map[string]string{
+			"ACCELERATOR_CDI_DIR": "/var/run/cdi", "ACCELERATOR_TAINT_EFFECT": "NoExecute", "ACCELERATOR_POD_UID": "metadata.uid",
+			"ACCELERATOR_PLUGIN_DIR": "/var/lib/kubelet/plugins/" + driver, "ACCELERATOR_REGISTRY_DIR": "/var/lib/kubelet/plugins_registry",
+		}},
+		{"{api: dra, dra: {taintEffect: NoSchedule}, config: {cdiDir: '/g,h}'}, kubelet: {rootDir: '/c,d}'}}", map[string]string{
+			"ACCELERATOR_CDI_DIR": "/g,h}", "ACCELERATOR_TAINT_EFFECT": "NoSchedule", "ACCELERATOR_POD_UID": "metadata.uid",
+			"ACCELERATOR_PLUGIN_DIR": "/c,d}/plugins/" + driver, "ACCELERATOR_REGISTRY_DIR": "/c,d}/plugins_registry",
+		}},
+	} {
+		all := objects(t, plugin.rendered(t, tt.values))
+		pod := only[*appsv1.DaemonSet](t, all).Spec.Template.Spec
+		c := pod.Containers[0]
+		// docs and users name the container.
+		if c.Name != "accelerator-device-plugin" || c.Image != "accelerator-dra-driver:devel" || !slices.Equal(c.Command, []string{"/usr/bin/accelerator-dra-driver"}) {
+			t.Errorf("container %s runs %q of %s", c.Name, c.Command, c.Image)
+		}
+		got := map[string]string{}
+		for _, e := range c.Env {
+			if _, ok := tt.env[e.Name]; !ok {
+				continue
+			}
+			if got[e.Name] = e.Value; e.ValueFrom != nil {
+				got[e.Name] = e.ValueFrom.FieldRef.FieldPath
+			}
+		}
+		if diff := cmp.Diff(tt.env, got); diff != "" {
+			t.Errorf("variables (-want +got):\n%s", diff)
+		}
+		volumes := map[string]*corev1.HostPathVolumeSource{}
+		for _, v := range pod.Volumes {
+			volumes[v.Name] = v.HostPath
+		}
+		for name, variable := range map[string]string{"cdi": "ACCELERATOR_CDI_DIR", "plugin": "ACCELERATOR_PLUGIN_DIR", "registry": "ACCELERATOR_REGISTRY_DIR"} {
+			i := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == name })
+			if i < 0 || c.VolumeMounts[i].MountPath != got[variable] || volumes[name].Path != got[variable] || *volumes[name].Type != corev1.HostPathDirectoryOrCreate {
+				t.Errorf("%s: volume %v, mounts %v; want both at %s", name, volumes[name], c.VolumeMounts, got[variable])
+			}
+		}
+		if _, ok := volumes["device-plugins"]; ok {
+			t.Error("the pod has the directory of the device plugins")
+		}
+		// Without a rule for egress the API server cannot be reached.
+		if types := only[*networkingv1.NetworkPolicy](t, all).Spec.PolicyTypes; !slices.Equal(types, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
+			t.Errorf("types of the NetworkPolicy: %v", types)
+		}
+	}
+}
+
+// With the device plugin, the chart has no object of Dynamic Resource Allocation.
+func TestNoDRA(t *testing.T) {
+	plugin.sets(t, func(t *testing.T, values, manifests string) {
+		if found := regexp.MustCompile(`resource\.k8s\.io|ValidatingAdmissionPolicy`).MatchString(manifests); found != isDRA(values) {
+			t.Errorf("objects of Dynamic Resource Allocation: %t, want %t", found, isDRA(values))
+		}
+	})
+}
+
+// claimed checks that the container of a pod claims one device of the class with the template.
+func claimed(t *testing.T, template *resourcev1.ResourceClaimTemplate, pod corev1.PodSpec, class string) {
+	t.Helper()
+	requests := template.Spec.Spec.Devices.Requests
+	if len(requests) != 1 || requests[0].Exactly == nil || requests[0].Exactly.DeviceClassName != class {
+		t.Errorf("requests %+v, want one of the class %s", requests, class)
+	}
+	if len(pod.ResourceClaims) != 1 || *pod.ResourceClaims[0].ResourceClaimTemplateName != template.Name {
+		t.Fatalf("claims of the pod: %+v, want one of the template %s", pod.ResourceClaims, template.Name)
+	}
+	if diff := cmp.Diff([]corev1.ResourceClaim{{Name: pod.ResourceClaims[0].Name}}, pod.Containers[0].Resources.Claims); diff != "" {
+		t.Errorf("claims of the container (-want +got):\n%s", diff)
+	}
+}
+
+// The pod of helm test claims a device, and fails unless it gets its node and variable.
+func TestHelmTestOfDRA(t *testing.T) {
+	all := objects(t, plugin.rendered(t, "api: dra\nconfig: {mode: af}\ntest: {deviceClass: nlb.example.com}"))
+	template, job := only[*resourcev1.ResourceClaimTemplate](t, all), only[*batchv1.Job](t, all)
+	pod := job.Spec.Template.Spec
+	claimed(t, template, pod, "nlb.example.com")
+	c := pod.Containers[0]
+	if !slices.Equal(c.Command, []string{"/usr/bin/accelerator-device-plugin", "granted"}) || len(c.Args) != 0 || c.Image != "accelerator-dra-driver:devel" || len(c.Resources.Limits) != 0 {
+		t.Errorf("the pod runs %q %q of %s, with limits %v", c.Command, c.Args, c.Image, c.Resources.Limits)
+	}
+	const weight = "helm.sh/hook-weight"
+	if template.Annotations["helm.sh/hook"] != "test" || template.Annotations[weight] != "-1" || job.Annotations[weight] != "" || *job.Spec.ActiveDeadlineSeconds != 50 {
+		t.Errorf("annotations of the template %v, of the job %v, deadline %d s", template.Annotations, job.Annotations, *job.Spec.ActiveDeadlineSeconds)
+	}
+}
+
+// Evaluated by the scheduler's package, a class matches only devices of the driver with its ids.
+// A device without an id, or of another driver, is no error: the scheduler would place no pod.
+func TestDeviceClasses(t *testing.T) {
+	const afu, region = "d8424dc4a4a3c413f89e433683f9040b", "69528db6eb31577a8c3668f9faa081f6"
+	device := func(of string, attributes ...string) dracel.Device {
+		d := dracel.Device{Driver: of, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{}}
+		for i := 0; i < len(attributes); i += 2 {
+			d.Attributes[resourcev1.QualifiedName(attributes[i])] = resourcev1.DeviceAttribute{StringValue: &attributes[i+1]}
+		}
+		return d
+	}
+	devices := map[string]dracel.Device{
+		"both":             device(driver, "afuId", afu, "interfaceId", region),
+		"AFU":              device(driver, "afuId", afu),
+		"another AFU":      device(driver, "afuId", region, "interfaceId", region),
+		"without ids":      device(driver),
+		"another driver":   device("gpu.example.com", "afuId", afu),
+		"its empty driver": device("gpu.example.com"),
+	}
+	got := map[string][]string{} // names of the devices, by the class
+	for _, class := range objects(t, plugin.rendered(t, read(t, plugin.data+"/dra-everything.yaml"))) {
+		class, ok := class.(*resourcev1.DeviceClass)
+		if !ok {
+			continue
+		}
+		for name, device := range devices {
+			matches := true
+			for _, selector := range class.Spec.Selectors {
+				newExpression := environment.NewExpressions
+				result := dracel.GetCompiler(dracel.Features{}).CompileCELExpression(selector.CEL.Expression, dracel.Options{EnvType: &newExpression})
+				if result.Error != nil || result.MaxCost > resourcev1.CELSelectorExpressionMaxCost {
+					t.Fatalf("%s: cost %d, error %v", selector.CEL.Expression, result.MaxCost, result.Error)
+				}
+				ok, _, err := result.DeviceMatches(t.Context(), device)
+				if err != nil {
+					t.Errorf("%s: device %s: %v", class.Name, name, err)
+				}
+				matches = matches && ok
+				// The scheduler stops at the first selector that does not match.
+				if !matches {
+					break
+				}
+			}
+			if matches {
+				got[class.Name] = append(got[class.Name], name)
+			}
+		}
+		slices.Sort(got[class.Name])
+	}
+	want := map[string][]string{
+		driver:            {"AFU", "another AFU", "both", "without ids"},
+		"nlb.example.com": {"AFU", "both"},
+		"pac.example.com": {"both"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("devices of the classes (-want +got):\n%s", diff)
+	}
+	for _, o := range objects(t, plugin.rendered(t, "api: dra\ndra: {deviceClass: false}")) {
+		if class, ok := o.(*resourcev1.DeviceClass); ok {
+			t.Errorf("class %s with deviceClass: false", class.Name)
+		}
+	}
+}
+
+// expression implements NamedExpressionAccessor of the compiler.
+type expression struct {
+	admissioncel.ExpressionAccessor
+	name string
+}
+
+func (e expression) GetName() string { return e.name }
+
+// validator compiles a policy as the API server does, for the oldest version.
+func validator(t *testing.T, policy *admissionregistrationv1.ValidatingAdmissionPolicy) validating.Validator {
+	t.Helper()
+	compiler, err := admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(version.MajorMinor(oldest.Major(), oldest.Minor()-1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}
+	for _, v := range policy.Spec.Variables {
+		variable := expression{&validating.Variable{Name: v.Name, Expression: v.Expression}, v.Name}
+		// An API server accepts new expressions only if the version before it has their functions.
+		if result := compiler.CompileAndStoreVariable(variable, declared, environment.NewExpressions); result.Error != nil {
+			t.Fatalf("%s: %v", v.Name, result.Error)
+		}
+	}
+	compile := func(all []admissioncel.ExpressionAccessor) admissioncel.ConditionEvaluator {
+		evaluator := compiler.CompileCondition(all, declared, environment.NewExpressions)
+		if errs := evaluator.CompilationErrors(); len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		return evaluator
+	}
+	var conditions, validations, messages []admissioncel.ExpressionAccessor
+	for _, c := range policy.Spec.MatchConditions {
+		conditions = append(conditions, (*matchconditions.MatchCondition)(&c))
+	}
+	for _, v := range policy.Spec.Validations {
+		validations = append(validations, &validating.ValidationCondition{Expression: v.Expression, Message: v.Message, Reason: v.Reason})
+		if v.MessageExpression == "" {
+			messages = append(messages, nil)
+		} else {
+			messages = append(messages, &validating.MessageExpressionCondition{MessageExpression: v.MessageExpression})
+		}
+	}
+	matcher := matchconditions.NewMatcher(compile(conditions), policy.Spec.FailurePolicy, "policy", "validate", policy.Name)
+	return validating.NewValidator(compile(validations), matcher, compile(nil), compile(messages), policy.Spec.FailurePolicy, nil)
+}
+
+// Evaluated by the API server's package, the policy lets the driver change only ResourceSlices of the
+// node of its token.
+func TestPolicy(t *testing.T) {
+	all := objects(t, plugin.rendered(t, "api: dra"))
+	policy := only[*admissionregistrationv1.ValidatingAdmissionPolicy](t, all)
+	binding := only[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, all)
+	if binding.Spec.PolicyName != policy.Name || !slices.Equal(binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}) || binding.Spec.MatchResources != nil {
+		t.Errorf("binding %+v of policy %s, want it to deny everywhere", binding.Spec, policy.Name)
+	}
+	if *policy.Spec.FailurePolicy != admissionregistrationv1.Fail || *policy.Spec.MatchConstraints.MatchPolicy != admissionregistrationv1.Equivalent {
+		t.Errorf("%+v, want failurePolicy Fail and matchPolicy Equivalent", policy.Spec)
+	}
+	rule := admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE", "DELETE"},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"resource.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"resourceslices"}},
+	}
+	if diff := cmp.Diff([]admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}}, policy.Spec.MatchConstraints.ResourceRules); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+	evaluator := validator(t, policy)
+
+	slice := func(node, of string) *resourcev1.ResourceSlice {
+		s := &resourcev1.ResourceSlice{TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSlice"}, Spec: resourcev1.ResourceSliceSpec{Driver: of, NodeName: &node}}
+		if node == "" {
+			s.Spec.NodeName, s.Spec.AllNodes = nil, new(true)
+		}
+		for range resourcev1.ResourceSliceMaxDevices {
+			s.Spec.Devices = append(s.Spec.Devices, resourcev1.Device{Name: "pci-0000-3b-00-0"})
+		}
+		return s
+	}
+	const account, key = "system:serviceaccount:accelerators:fpga-accelerator-device-plugin", "authentication.kubernetes.io/node-name"
+	token := func(name string, nodes ...string) user.Info {
+		return &user.DefaultInfo{Name: name, Extra: map[string][]string{key: nodes, "authentication.kubernetes.io/pod-name": {"a"}}}
+	}
+	here, there, foreign, everywhere := slice("here", driver), slice("there", driver), slice("here", "gpu.example.com"), slice("", driver)
+	const otherNode, otherDriver, noNode = "want \"here\", the node of the token", "spec.driver: found another driver", "found a token without the name of a node"
+	for _, tt := range []struct {
+		name        string
+		user        user.Info
+		old, object *resourcev1.ResourceSlice
+		want        string // in the message; "": admitted
+	}{
+		{"create", token(account, "here"), nil, here, ""},
+		{"update", token(account, "here"), here, here, ""},
+		{"delete", token(account, "here"), here, nil, ""},
+		{"create for another node", token(account, "here"), nil, there, `spec.nodeName: found "there", ` + otherNode},
+		{"create for all nodes", token(account, "here"), nil, everywhere, `spec.nodeName: found "", ` + otherNode},
+		{"delete that of another node", token(account, "here"), there, nil, otherNode},
+		{"delete that of all nodes", token(account, "here"), everywhere, nil, otherNode},
+		{"take that of another node", token(account, "here"), there, here, `found "there", "here", ` + otherNode},
+		{"give to another node", token(account, "here"), here, there, otherNode},
+		{"create for another driver", token(account, "here"), nil, foreign, otherDriver},
+		{"delete that of another driver", token(account, "here"), foreign, nil, otherDriver},
+		{"take that of another driver", token(account, "here"), foreign, here, otherDriver},
+		{"token without node", token(account), nil, here, noNode},
+		{"token with an empty node", token(account, ""), nil, everywhere, noNode},
+		{"token without extra", &user.DefaultInfo{Name: account}, here, nil, noNode},
+		{"token with other extra", &user.DefaultInfo{Name: account, Extra: map[string][]string{"x": {"here"}}}, nil, here, noNode},
+		{"the kubelet", token("system:node:there"), here, nil, ""},
+		{"another account", token("system:serviceaccount:gpu:fpga-accelerator-device-plugin"), nil, foreign, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			gvk, gvr := resourcev1.SchemeGroupVersion.WithKind("ResourceSlice"), resourcev1.SchemeGroupVersion.WithResource("resourceslices")
+			// Which of the two forms is evaluated depends on the version of the API server.
+			for _, form := range []func(*resourcev1.ResourceSlice) runtime.Object{asTyped, asUnstructured} {
+				object, old, operation := form(tt.object), form(tt.old), admission.Update
+				if tt.old == nil {
+					operation = admission.Create
+				} else if tt.object == nil {
+					operation = admission.Delete
+				}
+				record := admission.NewAttributesRecord(object, old, gvk, "", "a", gvr, "", operation, nil, false, tt.user)
+				attributes := &admission.VersionedAttributes{Attributes: record, VersionedKind: gvk}
+				if object != nil {
+					attributes.VersionedObject = admission.NewLazyObject(object)
+				}
+				if old != nil {
+					attributes.VersionedOldObject = admission.NewLazyObject(old)
+				}
+				result := evaluator.Validate(context.Background(), gvr, attributes, nil, nil, celconfig.RuntimeCELCostBudget/100, nil)
+				messages := map[string]bool{}
+				for _, d := range result.Decisions {
+					if d.Evaluation == validating.EvalError {
+						t.Errorf("error %s", d.Message)
+					}
+					if d.Action != validating.ActionAdmit {
+						messages[d.Message] = true
+					}
+				}
+				text := strings.Join(slices.Sorted(maps.Keys(messages)), "; ")
+				if (text == "") != (tt.want == "") || !strings.Contains(text, tt.want) {
+					t.Errorf("%T: %q, want %q", object, text, tt.want)
+				}
+			}
+		})
+	}
+}
+
+func asTyped(s *resourcev1.ResourceSlice) runtime.Object {
+	if s == nil {
+		return nil
+	}
+	return s
+}
+
+func asUnstructured(s *resourcev1.ResourceSlice) runtime.Object {
+	if s == nil {
+		return nil
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s)
+	if err != nil {
+		panic(err)
+	}
+	return &unstructured.Unstructured{Object: object}
+}
