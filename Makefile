@@ -19,13 +19,13 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build build-plugin build-operator generate-operator test-operator lint-operator demo test test-kernel test-kubelet test-prometheus test-logging e2e fixtures lint deps fuzz bench clean image chart manifests test-chart
+.PHONY: help build build-plugin build-operator build-dra generate-operator test-operator lint-operator test-dra lint-dra demo test test-kernel test-kubelet test-prometheus test-logging e2e fixtures lint deps fuzz bench clean image chart manifests test-chart
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # There are no file dependencies: go build itself detects what is up to date, the version included.
-build: build-plugin build-operator ## build all static binaries into bin/
+build: build-plugin build-operator build-dra ## build all static binaries into bin/
 
 build-plugin: ## build the daemon and accelerator-fpga only
 	CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
@@ -66,6 +66,7 @@ deps: ## check the allowed imports of packages
 fuzz: ## fuzz every parser for FUZZTIME (10s)
 	@test/fuzz.sh $(FUZZTIME)
 	@cd operator && ../test/fuzz.sh $(FUZZTIME)
+	@cd dra && ../test/fuzz.sh $(FUZZTIME)
 
 bench: build-plugin ## measure latency, cost, memory, size for the table of the README (ROWS=pattern)
 	@go run ./test/bench $(BINARY) '$(ROWS)'
@@ -87,6 +88,16 @@ lint-operator: ## check go.mod, go vet, staticcheck, allowed imports of operator
 	cd operator && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...
 	@cd operator && ! go list -deps ./... | grep -E '^b-com.com/accelerator-device-plugin/(inventory|watcher|programming|server$$)|pilebones'
 
+build-dra: ## build accelerator-dra-driver only
+	cd dra && CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/ ./cmd/...
+
+test-dra: ## test the DRA driver; needs no root
+	cd dra && go test $(RACE) ./...
+
+lint-dra: ## check go.mod, go vet, staticcheck, allowed imports of dra/ (make lint runs gofmt)
+	cd dra && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...
+	@cd dra && ! go list -deps ./... | grep -E '^b-com.com/accelerator-device-plugin/(operator|internal/sim)'
+
 clean: ## remove the built files
 	rm -rf bin dist
 
@@ -104,10 +115,13 @@ IMAGE = go -C tools run ./image -name $(1) -version '$(VERSION)' -revision '$(sh
 
 image-%:
 	$(IMAGE_BUILD) -o dist/bin_$*/ ./cmd/...
-	@$(call IMAGE,accelerator-device-plugin) -description 'Kubernetes device plugin for FPGA cards' -licence GPL-3.0-only -source -module .. \
+	@$(call IMAGE,accelerator-device-plugin) -description 'Kubernetes device plugin for FPGA cards' -licence GPL-3.0-only -source \
 		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga -root ../dist/root_$*
+	cd dra && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
+	@$(call IMAGE,accelerator-dra-driver) -description 'Kubernetes DRA driver for FPGA cards' -licence GPL-3.0-only -source \
+		-binary ../dist/bin_$*/accelerator-dra-driver -binary ../dist/bin_$*/accelerator-device-plugin
 	cd operator && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
-	@$(call IMAGE,accelerator-operator) -description 'Names for FPGA functions in Kubernetes' -licence Apache-2.0 -module ../operator \
+	@$(call IMAGE,accelerator-operator) -description 'Names for FPGA functions in Kubernetes' -licence Apache-2.0 \
 		-binary ../dist/bin_$*/accelerator-operator
 
 chart: ## package the Helm charts into dist/, for the images of this version

@@ -134,6 +134,16 @@ func TestDriverPod(t *testing.T) {
 	}
 }
 
+// With the longest directory of the kubelet that is accepted, the path of the driver's socket has 107
+// characters, the most that the kernel accepts. The helper of Kubernetes makes it of the pod's uid.
+func TestLongestPath(t *testing.T) {
+	pod := only[*appsv1.DaemonSet](t, objects(t, plugin.rendered(t, "api: dra\nkubelet: {rootDir: /"+strings.Repeat("a", 30)+"}"))).Spec.Template.Spec
+	i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "plugin" })
+	if socket := pod.Volumes[i].HostPath.Path + "/dra-01234567-89ab-cdef-0123-456789abcdef.sock"; len(socket) != 107 {
+		t.Errorf("%s: %d characters, want 107", socket, len(socket))
+	}
+}
+
 // With the device plugin, the chart has no object of Dynamic Resource Allocation.
 func TestNoDRA(t *testing.T) {
 	plugin.sets(t, func(t *testing.T, values, manifests string) {

@@ -2,7 +2,7 @@
 // or base image:
 //
 //	image -name N -description TEXT -licence SPDX -binary FILE [-binary FILE] [-source]
-//	      -tree DIR -module DIR -version V -revision R -created SECONDS
+//	      -tree DIR -version V -revision R -created SECONDS
 //	      -out FILE.tar -sbom FILE.json [-root DIR]
 //
 // The image has only the files that [Rootfs] returns: the binaries, with -source their source
@@ -10,7 +10,8 @@
 // arguments and the same work tree give the same bytes: files are sorted, all times are -created,
 // and the only other input is the modules that are listed in the binaries.
 //
-// The source is in the daemon's image because its binary is conveyed under GPL-3.0: every recipient
+// The source is in the images of the daemon and of the DRA driver because their binaries are conveyed
+// under GPL-3.0: every recipient
 // of the image must get the source, also from another recipient, who would not pass on a separate
 // archive. Without -source, binaries that link a module under a GNU licence (GPL, LGPL, AGPL) are
 // refused.
@@ -18,6 +19,7 @@
 // The archive is an OCI image layout. It also has a manifest.json, which `docker load` needs
 // before version 25, and which readers of OCI ignore.
 //
-// The go.mod of -module must list the modules of the binaries, because `go list` finds them. With
-// -source, -module must be the top of a git work tree; `go mod vendor` copies the modules' source.
+// A binary was built from one of the modules below -tree, which it names: its go.mod must list the
+// modules of the binary, because `go list` finds them. With -source, -tree must be the top of a git work
+// tree; `go mod vendor` copies the modules' source.
 package main

@@ -196,8 +196,9 @@ func TestLicences(t *testing.T) {
 		t.Fatal(err)
 	}
 	version := strings.TrimSpace(string(out))
-	info := &buildinfo.BuildInfo{GoVersion: runtime.Version(), Deps: []*debug.Module{{Path: "github.com/pilebones/go-udev", Version: version}}}
-	got, err := Licences(root, root, info)
+	info := &buildinfo.BuildInfo{GoVersion: runtime.Version(), Main: debug.Module{Path: "b-com.com/accelerator-device-plugin"},
+		Deps: []*debug.Module{{Path: "github.com/pilebones/go-udev", Version: version}}}
+	got, err := Licences(root, info)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,21 +213,20 @@ func TestLicences(t *testing.T) {
 		}
 	}
 	info.Deps[0].Version = "v0.0.1"
-	if _, err := Licences(root, root, info); err == nil || !strings.Contains(err.Error(), "want the version that the binary was built with") {
+	if _, err := Licences(root, info); err == nil || !strings.Contains(err.Error(), "want the version that the binary was built with") {
 		t.Errorf("binary of another version: %v", err)
 	}
-	if _, err := Licences(t.TempDir(), root, &buildinfo.BuildInfo{}); err == nil || !strings.Contains(err.Error(), "found no licence") {
+	if _, err := Licences(t.TempDir(), &buildinfo.BuildInfo{}); err == nil || !strings.Contains(err.Error(), "found no licence") {
 		t.Errorf("module without licence: %v", err)
 	}
 }
 
-// The operator's image is under Apache-2.0 as a whole: the binary links no module under a GNU
-// licence.
-func TestOperatorHasNoCopyleft(t *testing.T) {
-	const root, module = "../..", "../../operator"
-	binary := filepath.Join(t.TempDir(), "accelerator-operator")
-	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-buildvcs=false", "-o", binary, "./cmd/accelerator-operator")
-	build.Dir, build.Env = module, append(os.Environ(), "CGO_ENABLED=0")
+// built builds a program of one of the project's modules, and returns the information about it.
+func built(t *testing.T, tree, module, name string, env ...string) *buildinfo.BuildInfo {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), name)
+	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-buildvcs=false", "-o", binary, "./cmd/"+name)
+	build.Dir, build.Env = filepath.Join(tree, module), append(os.Environ(), append(env, "CGO_ENABLED=0")...)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v: %s", err, out)
 	}
@@ -234,20 +234,39 @@ func TestOperatorHasNoCopyleft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	licences, err := Licences(root, module, info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if where := copyleft(licences); where != "" {
-		t.Errorf("the binary links a module under %s", where)
-	}
-	modules := make(map[string]bool)
-	for where := range licences {
-		modules[path.Dir(where)] = true
-	}
-	// The modules are the dependencies, without one of this project, and this project and Go.
-	if len(modules) != len(info.Deps)+1 || !modules[project] {
-		t.Errorf("licences of %d modules, want %d, with %s", len(modules), len(info.Deps)+1, project)
+	return info
+}
+
+// The operator's image is under Apache-2.0 as a whole: the binary links no module under a GNU
+// licence. The DRA driver links one, go-udev, so its image is under GPL-3.0 as a whole.
+func TestCopyleftOfBinaries(t *testing.T) {
+	for _, tt := range []struct{ module, name, copyleft string }{
+		{"operator", "accelerator-operator", ""},
+		{"dra", "accelerator-dra-driver", "github.com/pilebones/go-udev"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			info := built(t, tree, tt.module, tt.name)
+			licences, err := Licences(tree, info)
+			if err != nil {
+				t.Fatal(err)
+			}
+			modules := make(map[string]bool)
+			for where := range licences {
+				modules[path.Dir(where)] = true
+			}
+			// The modules are the dependencies, without one of this project, and this project and Go.
+			if len(modules) != len(info.Deps)+1 || !modules[project] {
+				t.Errorf("licences of %d modules, want %d, with %s", len(modules), len(info.Deps)+1, project)
+			}
+			where := copyleft(licences)
+			if module, _, _ := strings.Cut(where, "@"); module != tt.copyleft {
+				t.Errorf("the binary links a module under %q, want %q", where, tt.copyleft)
+			}
+			delete(licences, where)
+			if where := copyleft(licences); where != "" {
+				t.Errorf("the binary also links a module under %s", where)
+			}
+		})
 	}
 }
 

@@ -22,10 +22,10 @@ import (
 var licenceFile = regexp.MustCompile(`^(?i)(LICEN[CS]E|COPYING|NOTICE|PATENTS|AUTHORS)([-._].*)?$`)
 
 // Licences returns the licences of a binary by path, such as go.uber.org/zap@v1.28.0/LICENSE: those
-// of this project, whose directory is tree, of Go, and of each module that is linked in. module is
-// the directory of the module that the binary was built from. A linked module without a licence is
-// an error.
-func Licences(tree, module string, info *buildinfo.BuildInfo) (map[string][]byte, error) {
+// of this project, whose directory is tree, of Go, and of each module that is linked in. A linked
+// module without a licence is an error.
+func Licences(tree string, info *buildinfo.BuildInfo) (map[string][]byte, error) {
+	module := filepath.Join(tree, moduleBelow(info))
 	dirs, err := moduleDirs(module, info)
 	if err != nil {
 		return nil, err
@@ -85,6 +85,12 @@ func copyleft(licences map[string][]byte) string {
 }
 
 var gnu = regexp.MustCompile(`GNU (LESSER |LIBRARY |AFFERO )?GENERAL PUBLIC LICENSE`)
+
+// moduleBelow returns the directory of the module that a binary was built from, relative to that of the
+// project's main module: "." or a name such as dra.
+func moduleBelow(info *buildinfo.BuildInfo) string {
+	return path.Join(".", strings.TrimPrefix(info.Main.Path, "b-com.com/"+project))
+}
 
 // own reports whether a linked module is one of this project: a replace directive has its directory.
 func own(m *debug.Module) bool { return m.Replace != nil && strings.HasPrefix(m.Replace.Path, "../") }

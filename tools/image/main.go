@@ -17,7 +17,6 @@ func main() {
 		return nil
 	})
 	flag.StringVar(&a.tree, "tree", ".", "work tree of this project")
-	flag.StringVar(&a.module, "module", ".", "directory of the module that the binaries were built from")
 	flag.StringVar(&a.image.Name, "name", "", "name of the image")
 	flag.StringVar(&a.image.Description, "description", "", "short description of the image")
 	flag.StringVar(&a.image.Licence, "licence", "", "licence of the whole image, an SPDX expression")
@@ -41,7 +40,7 @@ func main() {
 
 type arguments struct {
 	binaries        []string
-	tree, module    string
+	tree            string
 	image           Image // only the fields that are arguments
 	source          bool
 	created         int64
@@ -50,6 +49,7 @@ type arguments struct {
 
 func (a arguments) run() error {
 	var binaries []Binary
+	var modules []string
 	licences := make(map[string][]byte)
 	for _, file := range a.binaries {
 		data, err := os.ReadFile(file)
@@ -60,11 +60,12 @@ func (a arguments) run() error {
 		if err != nil {
 			return err
 		}
-		found, err := Licences(a.tree, a.module, info)
+		found, err := Licences(a.tree, info)
 		if err != nil {
 			return err
 		}
 		maps.Copy(licences, found)
+		modules = append(modules, moduleBelow(info))
 		binaries = append(binaries, Binary{filepath.Base(file), data, info})
 	}
 	img := a.image
@@ -74,7 +75,7 @@ func (a arguments) run() error {
 	var source []byte
 	if a.source {
 		var err error
-		if source, err = Source(a.module, img.Version, img.Created); err != nil {
+		if source, err = Source(a.tree, modules, img.Version, img.Created); err != nil {
 			return err
 		}
 	} else if where := copyleft(licences); where != "" {

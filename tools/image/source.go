@@ -14,36 +14,20 @@ import (
 	"time"
 )
 
-// Source returns the source code of a binary of this module, as a .tar.gz: the files of the
-// module's work tree that git tracks, and the packages of other modules in vendor/. `make
-// build-plugin` in it needs only Go. All files have the time at. The caller must
-// make sure that the binary was built from the module versions in go.mod.
-func Source(module, version string, at time.Time) ([]byte, error) {
+// Source returns the source code of binaries of these modules below tree, as a .tar.gz: the files of
+// the work tree that git tracks, and for each module the packages of other modules in its vendor/. `make
+// build-plugin`, or `make build-dra`, in it needs only Go. All files have the time at. The caller must
+// make sure that the binaries were built from the module versions in go.mod.
+func Source(tree string, modules []string, version string, at time.Time) ([]byte, error) {
 	top := project + "-" + version
-	files, err := trackedFiles(module, top)
+	files, err := trackedFiles(tree, top)
 	if err != nil {
 		return nil, err
 	}
-	vendor, err := os.MkdirTemp("", "vendor")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(vendor)
-	if _, err := command(module, "go", "mod", "vendor", "-o", vendor); err != nil {
-		return nil, err
-	}
-	err = filepath.WalkDir(vendor, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
+	for _, module := range modules {
+		if err := files.vendor(path.Join(top, module, "vendor"), filepath.Join(tree, module)); err != nil {
+			return nil, err
 		}
-		where, err := filepath.Rel(vendor, file)
-		if err != nil {
-			return err
-		}
-		return files.read(path.Join(top, "vendor", filepath.ToSlash(where)), file)
-	})
-	if err != nil {
-		return nil, err
 	}
 	archive, err := files.Tar(at)
 	if err != nil {
@@ -61,6 +45,28 @@ func Source(module, version string, at time.Time) ([]byte, error) {
 		return nil, err
 	}
 	return out.Bytes(), nil
+}
+
+// vendor adds below where the packages of other modules that a module needs.
+func (f Files) vendor(where, module string) error {
+	vendor, err := os.MkdirTemp("", "vendor")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(vendor)
+	if _, err := command(module, "go", "mod", "vendor", "-o", vendor); err != nil {
+		return err
+	}
+	return filepath.WalkDir(vendor, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		below, err := filepath.Rel(vendor, file)
+		if err != nil {
+			return err
+		}
+		return f.read(path.Join(where, filepath.ToSlash(below)), file)
+	})
 }
 
 // trackedFiles returns the files of a work tree that git tracks, with their contents on disk, by

@@ -15,11 +15,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const tree = "../.." // the module of the image
+const tree = "../.."
 
-func source(t *testing.T) []byte {
+// source returns the source archive of an image with binaries of these modules.
+func source(t *testing.T, modules ...string) []byte {
 	t.Helper()
-	archive, err := Source(tree, example.Version, example.Created)
+	archive, err := Source(tree, modules, example.Version, example.Created)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func sourceFiles(t *testing.T, archive []byte) Files {
 // The archive has the project's files unchanged, also links, and each file of the go-udev package
 // with its licence, which requires the source to be passed on.
 func TestSource(t *testing.T) {
-	first := source(t)
+	first := source(t, ".")
 	files := sourceFiles(t, first)
 	const top = "accelerator-device-plugin-v1.2.3/"
 	for _, name := range []string{"go.mod", "go.sum", "Makefile", "LICENSE", "NOTICE", "watcher/netlink_linux.go", "cmd/accelerator-device-plugin/main.go"} {
@@ -91,49 +92,44 @@ func TestSource(t *testing.T) {
 		}
 	}
 
-	if !bytes.Equal(first, source(t)) {
+	if !bytes.Equal(first, source(t, ".")) {
 		t.Error("the same tree gives different archives")
 	}
 }
 
-// The binary can be built from the archive alone, without network or other modules, from the same
+// The binaries can be built from the archive alone, without network or other modules, from the same
 // versions of the same modules.
 func TestSourceBuilds(t *testing.T) {
 	dir := t.TempDir()
 	unpack := exec.Command("tar", "-xzm")
-	unpack.Dir, unpack.Stdin = dir, bytes.NewReader(source(t))
+	unpack.Dir, unpack.Stdin = dir, bytes.NewReader(source(t, "dra", "."))
 	if out, err := unpack.CombinedOutput(); err != nil {
 		t.Fatalf("tar: %v: %s", err, out)
 	}
-	build := func(where, binary string, env ...string) []string {
-		t.Helper()
-		cmd := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-buildvcs=false", "-o", binary, "./cmd/accelerator-device-plugin")
-		cmd.Dir, cmd.Env = where, append(os.Environ(), append(env, "CGO_ENABLED=0")...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go build in %s: %v: %s", where, err, out)
-		}
-		info, err := buildinfo.ReadFile(binary)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var modules []string
-		for _, m := range info.Deps {
-			modules = append(modules, m.Path+" "+m.Version)
-		}
-		return modules
+	for _, tt := range []struct{ module, name string }{{".", "accelerator-device-plugin"}, {"dra", "accelerator-dra-driver"}} {
+		t.Run(tt.name, func(t *testing.T) {
+			want := built(t, tree, tt.module, tt.name)
+			got := built(t, filepath.Join(dir, "accelerator-device-plugin-v1.2.3"), tt.module, tt.name,
+				"GOPROXY=off", "GOFLAGS=", "GOMODCACHE="+filepath.Join(dir, "empty"))
+			if diff := cmp.Diff(versions(want), versions(got)); diff != "" || len(want.Deps) == 0 {
+				t.Errorf("modules (-want +got):\n%s", diff)
+			}
+		})
 	}
-	want := build(tree, filepath.Join(dir, "tree"))
-	got := build(filepath.Join(dir, "accelerator-device-plugin-v1.2.3"), filepath.Join(dir, "archive"),
-		"GOPROXY=off", "GOFLAGS=", "GOMODCACHE="+filepath.Join(dir, "empty"))
-	if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 {
-		t.Errorf("modules (-want +got):\n%s", diff)
+}
+
+// versions returns the modules that are linked into a binary, with their versions.
+func versions(info *buildinfo.BuildInfo) (all []string) {
+	for _, m := range info.Deps {
+		all = append(all, m.Path+" "+m.Version)
 	}
+	return all
 }
 
 // Source fails outside of a git work tree.
 func TestSourceWithoutGit(t *testing.T) {
 	t.Setenv("GIT_CEILING_DIRECTORIES", os.TempDir())
-	if _, err := Source(t.TempDir(), "v1", example.Created); err == nil || !strings.Contains(err.Error(), "want a git work tree") {
+	if _, err := Source(t.TempDir(), nil, "v1", example.Created); err == nil || !strings.Contains(err.Error(), "want a git work tree") {
 		t.Errorf("error %v, want %q in it", err, "want a git work tree")
 	}
 }
