@@ -67,7 +67,11 @@ func noDaemon(err error) error {
 
 // stateLine returns the headline for a state of the daemon.
 func stateLine(s control.State) string {
-	line := fmt.Sprintf("daemon %s since %s, mode %s", s.Version, s.Started.Local().Format(time.DateTime), s.Mode)
+	program := "daemon"
+	if s.API == control.DRA {
+		program = "DRA driver"
+	}
+	line := fmt.Sprintf("%s %s since %s, mode %s", program, s.Version, s.Started.Local().Format(time.DateTime), s.Mode)
 	if s.Settings.Hash != "" {
 		line += ", settings " + s.Settings.Hash
 	}

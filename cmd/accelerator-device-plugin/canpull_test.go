@@ -1,21 +1,29 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/canpull"
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/cordon"
+	"b-com.com/accelerator-device-plugin/internal/draname"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/server/checkpoint"
 )
 
@@ -69,6 +77,16 @@ func TestCanPull(t *testing.T) {
 	idle, busy := fakeProc(t, ""), fakeProc(t, node)
 	offered := "3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT\n"
 	held := "held by default/job/main: kubectl --namespace default delete pod job\n"
+	// The daemon keeps the kubelet's answer for holdersAge.
+	await := func(want string) {
+		for late := time.After(20 * time.Second); asks(t, d.cfg, false, idle) != want; {
+			select {
+			case <-late:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
 	open := "process 7 (a\\x1b[2J) has dfl-port.1 (120:1) open: end it\n"
 	for _, step := range []struct {
 		name string
@@ -83,14 +101,15 @@ func TestCanPull(t *testing.T) {
 		}, idle, "no\n" + held},
 		{"free", func() {
 			d.pods.Release("default", "job")
-			// The daemon keeps the kubelet's answer for holdersAge.
-			for late := time.After(20 * time.Second); asks(t, d.cfg, false, idle) != "yes\n"; {
-				select {
-				case <-late:
-					return
-				case <-time.After(20 * time.Millisecond):
-				}
-			}
+			await("yes\n")
+		}, idle, "yes\n"},
+		{"held by a claim on the DRA driver", func() {
+			d.pods.HoldClaim("default", "job", "main", "fpga", draname.Driver, draname.Device("3b:00.0-p1"))
+			await("no\n" + held)
+		}, idle, "no\n" + held},
+		{"free of the claim", func() {
+			d.pods.Release("default", "job")
+			await("yes\n")
 		}, idle, "yes\n"},
 		{"opened", func() {}, busy, "no\n" + open},
 		// As for an init container, or soon after the start of the kubelet.
@@ -162,6 +181,65 @@ func TestCanPullInAPod(t *testing.T) {
 	}
 	if got := asks(t, cfg, true, proc); !strings.Contains(got, "Permission denied'\n") {
 		t.Errorf("with --scan, as in the pod of kubectl debug: %s", got)
+	}
+}
+
+// In the pod of the DRA driver, which has no directory of device plugins, the holders are those that the
+// driver knows.
+func TestCanPullWithDRA(t *testing.T) {
+	node, err := simnode.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Plug(cardA); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Defaults()
+	cfg.SysfsRoot, cfg.DevRoot, cfg.Socket = node.Sys, node.Dev, filepath.Join(shortDir(t), "daemon.sock")
+	held := true
+	var shown atomic.Pointer[control.State]
+	state := control.State{
+		API: control.DRA, KubeletDir: filepath.Join(t.TempDir(), "device-plugins"),
+		Devices: []view.Row{{
+			ID: "3b:00.0", PCIAddress: cardA.Address, Health: "unhealthy", Holder: []string{"default/job/main"}, HolderKnown: true, Held: &held,
+			Resource: draname.Driver, Cordon: &cordon.Cordon{Device: "3b:00.0"},
+		}},
+	}
+	answer := func() string {
+		next := state
+		shown.Store(&next)
+		return asks(t, cfg, false, fakeProc(t, ""))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended, served := make(chan error, 1), make(chan struct{}, 1)
+	log := eventtest.Log(t).WithOptions(zap.Hooks(func(zapcore.Entry) error { // control.served is the only line
+		served <- struct{}{}
+		return nil
+	}))
+	go func() {
+		ended <- control.Run(ctx, cfg.Socket, control.Answers{State: func(context.Context) control.State { return *shown.Load() }}, log)
+	}()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	<-served
+	got := answer()
+	if want := "no\nheld by default/job/main: kubectl --namespace default delete pod job\n"; !strings.HasPrefix(got, want) || strings.Contains(got, "checkpoint") {
+		t.Errorf("answer %q, want %q at its beginning, and nothing about a checkpoint", got, want)
+	}
+	state.API = control.DevicePlugin
+	if got := answer(); !strings.Contains(got, "the kubelet's checkpoint is not known: ") {
+		t.Errorf("answer of the daemon %q, want that the checkpoint is not known", got)
+	}
+	state.API, state.HoldersError = control.DRA, "claims.json: unexpected end"
+	if got := answer(); !strings.Contains(got, "claims.json: unexpected end: check the file of claims in the driver's --plugin-dir\n") {
+		t.Errorf("answer %q, want the remedy for claims", got)
+	}
+	if got := stateLine(state); !strings.HasPrefix(got, "DRA driver ") {
+		t.Errorf("headline %q, want it to name the DRA driver", got)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
@@ -26,14 +27,28 @@ const (
 // held is an answer of the kubelet: the holders of devices. It is nil if they are not known.
 type held map[podresources.Key][]podresources.Holder
 
-// askHolders asks the kubelet for the holders of devices.
+// askHolders asks the kubelet for the holders of devices. Devices of claims on the DRA driver have the
+// name of the driver as resource, and the ids of the devices.
 func askHolders(ctx context.Context, socket string, within time.Duration) (held, error) {
 	if _, err := os.Stat(socket); err != nil {
 		return nil, err // the error of grpc would not be fs.ErrNotExist
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	return podresources.List(ctx, socket)
+	all, err := podresources.List(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	known := held{}
+	for key, holders := range all {
+		if key.Resource == draname.Driver {
+			if id, ok := draname.ID(key.ID); ok {
+				key.ID = id
+			}
+		}
+		known[key] = holders
+	}
+	return known, nil
 }
 
 // kubeletSettles is the time after its start in which a kubelet may not name all holders, because it
@@ -50,12 +65,13 @@ func justStarted(socket string) bool {
 	return 0 <= age && age < kubeletSettles
 }
 
-// lookup returns a function for the holders of one device. It is nil if the holders are not known.
+// lookup returns a function for the holders of one device, those of claims included. It is nil if the
+// holders are not known.
 func (h held) lookup() func(resource, id string) []string {
 	if h == nil {
 		return nil
 	}
-	return h.of
+	return func(resource, id string) []string { return append(h.of(resource, id), h.of(draname.Driver, id)...) }
 }
 
 // names reports whether the kubelet names a holder of the device.
@@ -264,7 +280,7 @@ func (s *sharedHolders) latest(ctx context.Context) (holdings, error) {
 	}
 	given := map[string]bool{}
 	for key := range s.held {
-		given[key.ID] = given[key.ID] || s.owns(key.Resource, key.ID)
+		given[key.ID] = given[key.ID] || s.owns(key.Resource, key.ID) || key.Resource == draname.Driver
 	}
 	for _, a := range s.given.Compare(s.asked, s.held.names) {
 		given[a.ID] = true

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/podresources"
@@ -21,7 +22,7 @@ func owns(resource, _ string) bool { return resource == "r" }
 func TestSharedHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := held{podresources.Key{Resource: "r", ID: "a"}: {{Namespace: "ns", Pod: "pod", Container: "main"}},
-			podresources.Key{Resource: "other", ID: "b"}: {{}}}
+			podresources.Key{Resource: "other", ID: "b"}: {{}}, podresources.Key{Resource: draname.Driver, ID: "c"}: {{}}}
 		refused := errors.New("refused")
 		var questions int
 		var err error
@@ -39,7 +40,7 @@ func TestSharedHolders(t *testing.T) {
 			var callers sync.WaitGroup
 			for range 100 {
 				callers.Go(func() {
-					if got, err := shared.latest(t.Context()); !errors.Is(err, wantErr) || err == nil && (len(got.held.of("r", "a")) != 1 || !got.gave("a") || got.gave("b")) {
+					if got, err := shared.latest(t.Context()); !errors.Is(err, wantErr) || err == nil && (len(got.held.of("r", "a")) != 1 || !got.gave("a") || got.gave("b") || !got.gave("c")) {
 						t.Errorf("%s: holders %v, error %v, want the holder of a or %v", when, got, err, wantErr)
 					}
 				})

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
@@ -121,6 +122,29 @@ func TestHoldersOfDevicesCommand(t *testing.T) {
 				t.Errorf("stderr = %q, want %q in it", stderr, test.says)
 			}
 		})
+	}
+}
+
+// A scan finds the holders of claims on the DRA driver.
+func TestHoldersOfClaims(t *testing.T) {
+	node, err := simnode.New(shortDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Plug(cardB); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(shortDir(t), "kubelet.sock")
+	pods, err := simkubelet.StartPodResources(t.Context(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pods.Stop()
+	pods.HoldClaim("default", "pod", "main", "fpga", draname.Driver, draname.Device("5e:00.0"), "other")
+	pods.HoldClaim("default", "gpu", "main", "gpu", "gpu.example.com", draname.Device("5e:00.0"))
+	stdout, stderr, code := output(t, "devices", "--scan", "-o", "json", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", socket)
+	if got := holdersIn(t, stdout); got != "default/pod/main" || code != 0 {
+		t.Errorf("exit code %d, held by %q, want 0, default/pod/main\n%s", code, got, stderr)
 	}
 }
 

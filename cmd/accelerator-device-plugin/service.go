@@ -13,6 +13,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/event"
@@ -67,7 +68,7 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 // timeouts that are not settings. It is nil outside tests.
 func newDaemon(cfg config.Config, log *zap.Logger, counts *metrics.Metrics, timing func(*inventory.Config, *server.Config)) *daemon.Daemon {
 	return &daemon.Daemon{
-		Program: "accelerator-device-plugin", Version: buildVersion(), Config: cfg, Log: log, Metrics: counts,
+		Program: "accelerator-device-plugin", Version: buildVersion(), Kind: control.DevicePlugin, Config: cfg, Log: log, Metrics: counts,
 		Open: func() (daemon.API, error) { return openPlugin(cfg, log, counts, timing) },
 	}
 }

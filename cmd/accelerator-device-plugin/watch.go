@@ -27,8 +27,8 @@ func newWatch() *cobra.Command {
 		Long: `Print the FPGA devices of this node, then one line for each change of a device,
 its holder or its cordon, until interrupted. The command asks the running daemon
 at --socket, which only root can use, and fails when the daemon ends. A line that
-begins with "daemon" shows the daemon's version, mode and settings: at the start
-and after each change of them. With -o json it is on stderr.
+begins with "daemon" or "DRA driver" shows its version, mode and settings: at the
+start and after each change of them. With -o json it is on stderr.
 
 With --scan the command watches the cards itself, without the daemon. Its settings
 come from flags (all those of serve --help), variables and files. It has no history,

@@ -1,45 +1,16 @@
+// Package names has the names of package draname, for the packages of this module. It has no state.
 package names
 
-import (
-	"strings"
+import "b-com.com/accelerator-device-plugin/internal/draname"
 
-	"b-com.com/accelerator-device-plugin/inventory"
-)
-
+// See package draname.
 const (
-	// Driver is the name of the driver in ResourceSlices, claims and DeviceClasses, and the prefix of its
-	// attributes.
-	Driver = "accelerator.b-com.com"
-	// Taint is the key of the taint of a device that must not be used. Its value is the worst reason.
-	Taint = Driver + "/unhealthy"
+	Driver = draname.Driver
+	Taint  = draname.Taint
 )
 
-const prefix = "pci-"
+// Device returns the name in the API of the device with this id, see [draname.Device].
+func Device(id string) string { return draname.Device(id) }
 
-// Device returns the name in the API of the device with this id: pci-0000-3b-00-0 for 3b:00.0,
-// pci-0001-3b-00-0-p1 for 0001:3b:00.0-p1. The API allows neither colons nor dots. The name is "" if
-// the id is not that of a device in a PCI slot.
-func Device(id string) string {
-	if !inventory.IsAddress(id) {
-		return ""
-	}
-	if strings.Count(id, ":") == 1 {
-		id = "0000:" + id
-	}
-	return prefix + strings.NewReplacer(":", "-", ".", "-").Replace(id)
-}
-
-// ID returns the id of the device with this name, the inverse of [Device]. ok is false if the name is
-// not that of a device.
-func ID(device string) (id string, ok bool) {
-	parts := strings.Split(strings.TrimPrefix(device, prefix), "-")
-	if len(parts) < 4 {
-		return "", false
-	}
-	id = parts[0] + ":" + parts[1] + ":" + parts[2] + "." + parts[3]
-	if len(parts) > 4 {
-		id += "-" + strings.Join(parts[4:], "-")
-	}
-	id = strings.TrimPrefix(id, "0000:")
-	return id, Device(id) == device
-}
+// ID returns the id of the device with this name, see [draname.ID].
+func ID(device string) (id string, ok bool) { return draname.ID(device) }

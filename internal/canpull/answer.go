@@ -49,6 +49,7 @@ type Facts struct {
 	// Holders has holders of devices by id, from the kubelet, in addition to those in Rows.
 	Holders    map[string][]string
 	HoldersErr string // the reason why holders are not known; "": they are known
+	DRA        bool   // Rows are those of the DRA driver
 
 	// Given has, by device id, the UIDs of the pods that were given the device according to the kubelet's
 	// checkpoint.
@@ -157,8 +158,11 @@ const cordonLeft = 10 * time.Minute
 // holders adds the containers that hold devices of the card.
 func (a *Answer) holders(f Facts, addresses map[string]bool) {
 	if f.HoldersErr != "" {
-		a.unknown("the containers that hold the card are not known: "+f.HoldersErr,
-			"check --pod-resources-socket and the kubelet")
+		do := "check --pod-resources-socket and the kubelet"
+		if f.DRA { // the holders are those of the prepared claims
+			do = "check the file of claims in the driver's --plugin-dir"
+		}
+		a.unknown("the containers that hold the card are not known: "+f.HoldersErr, do)
 	}
 	holders := map[string]bool{}
 	for id, names := range f.Holders {

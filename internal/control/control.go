@@ -7,11 +7,18 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/view"
 )
 
+// Values of [State.API], and of the value api of the chart.
+const (
+	DevicePlugin = "devicePlugin"
+	DRA          = "dra"
+)
+
 // State is the daemon's view of its devices and settings at one time. Its JSON keys are an
 // interface between daemons and commands of different versions: keys may be added, but never renamed
 // or removed.
 type State struct {
 	Version      string          `json:"version"` // of the daemon
+	API          string          `json:"api"`     // of Kubernetes, through which devices are offered: DevicePlugin, or DRA; "" of older daemons: DevicePlugin
 	PID          int             `json:"pid"`
 	Started      time.Time       `json:"started"`
 	Mode         string          `json:"mode"`

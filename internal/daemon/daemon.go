@@ -66,6 +66,7 @@ type Holders struct {
 type Daemon struct {
 	Program string        // name of the program, for the API server
 	Version string        // of the program
+	Kind    string        // of the API: control.DevicePlugin or control.DRA
 	Config  config.Config // as read at the start
 	Log     *zap.Logger
 	Metrics *metrics.Metrics
@@ -173,7 +174,7 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 
 	inForce := latest.New(cfg)
 	shown := &stateSource{
-		version: d.Version, started: time.Now(), inForce: inForce, settings: live.state,
+		version: d.Version, kind: d.Kind, started: time.Now(), inForce: inForce, settings: live.state,
 		inventory: node.Inventory, cordons: book, holders: api.Holders, changes: latest.NewSignal(),
 	}
 

@@ -25,6 +25,7 @@ type stateSource struct {
 	cordons   *cordon.Book
 	holders   func(context.Context) (Holders, error)
 	version   string
+	kind      string        // of the API
 	changes   latest.Signal // raised by follow
 }
 
@@ -63,12 +64,15 @@ func (s *stateSource) state(ctx context.Context) control.State {
 	settings, _ := s.settings.Load()
 	list, complete, err := s.list(ctx)
 	state := control.State{
-		Version: s.version, PID: os.Getpid(), Started: s.started, Mode: cfg.Mode, KubeletDir: cfg.KubeletDir, Settings: settings,
+		Version: s.version, API: s.kind, PID: os.Getpid(), Started: s.started, Mode: cfg.Mode, KubeletDir: cfg.KubeletDir, Settings: settings,
 		Cordons: append([]cordon.Cordon{}, list.Cordons...), IdleRules: IdleRules(PolicyOf(cfg), list.Devices),
 		Devices: list.Rows(), Incomplete: !complete,
 	}
 	if err != nil {
 		state.HoldersError = err.Error()
+	}
+	if s.kind == control.DRA { // rules name resources
+		state.IdleRules = []string{}
 	}
 	return state
 }
