@@ -1,0 +1,58 @@
+package claims
+
+import (
+	"context"
+	"os"
+
+	"b-com.com/accelerator-device-plugin/internal/trust"
+)
+
+const (
+	FileName = fileName
+	MaxFile  = maxFile
+)
+
+// Rewrite parses the text of a file and writes its claims to a directory. It returns an error of the text
+// and one of the write.
+func Rewrite(path string, text []byte) (parsing, writing error) {
+	all, err := parse(text)
+	if err != nil {
+		return err, nil
+	}
+	return nil, inDir(path, func(dir *os.Root) error { return write(dir, all) })
+}
+
+// Held returns the ids of the devices in the text of a file that are prepared for a claim, once for each
+// claim.
+func Held(text []byte) (ids []string, err error) {
+	all, err := parse(text)
+	for _, r := range all {
+		for _, d := range r.Devices {
+			if !r.Waiting && !d.Admin {
+				ids = append(ids, d.id())
+			}
+		}
+	}
+	return ids, err
+}
+
+// WithLock calls work while this process has the lock of a directory, as another instance would.
+func WithLock(path string, work func()) error {
+	return inDir(path, func(dir *os.Root) error {
+		lock, err := trust.AcquireLock(context.Background(), dir, lockName)
+		if err != nil {
+			return err
+		}
+		work()
+		return lock.Release()
+	})
+}
+
+func inDir(path string, work func(*os.Root) error) error {
+	dir, err := trust.OpenDir(path, false)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return work(dir)
+}

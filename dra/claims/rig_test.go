@@ -1,0 +1,325 @@
+package claims_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+
+	"b-com.com/accelerator-device-plugin/dra/claims"
+	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/cdi"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const (
+	kind     = "accelerator.b-com.com/claim"
+	specName = "accelerator.b-com.com-claim.json"
+	node     = "node1"
+	afu      = "d8424dc4a4a3c413f89e433683f9040b"
+)
+
+// rig is a node with devices, and one instance of the driver on it.
+type rig struct {
+	*claims.Claims
+	t         testing.TB
+	dir, cdi  string
+	spec      *cdi.Spec
+	snapshots *latest.Value[inventory.Snapshot]
+	logs      *observer.ObservedLogs
+	metrics   *metrics.Metrics
+}
+
+func (r *rig) Latest() (inventory.Snapshot, <-chan struct{}) { return r.snapshots.Load() }
+
+// newRig starts an instance on an empty node with these devices.
+func newRig(t testing.TB, devices ...*inventory.Device) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, dir: dir + "/plugin", cdi: dir + "/cdi", snapshots: latest.New(inventory.Snapshot{})}
+	r.open()
+	r.set(devices...)
+	return r
+}
+
+// open starts the instance. The test closes its spec.
+func (r *rig) open() {
+	r.t.Helper()
+	var err error
+	if r.spec, err = cdi.Open(r.cdi, kind, "/dev"); err != nil {
+		r.t.Fatal(err)
+	}
+	core, logs := eventtest.Observed(r.t)
+	r.logs, r.metrics = logs, metrics.New("test")
+	r.Claims, err = claims.Open(claims.Config{
+		Dir: r.dir, Node: node, Spec: r.spec, Devices: r, Taints: taints, Log: zap.New(core), Metrics: r.metrics,
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	spec := r.spec
+	r.t.Cleanup(func() { _ = spec.Close() })
+}
+
+// peer starts another instance on the node, with the same devices.
+func (r *rig) peer() *rig {
+	r.t.Helper()
+	p := *r
+	p.open()
+	return &p
+}
+
+// set publishes a complete snapshot.
+func (r *rig) set(devices ...*inventory.Device) {
+	slices.SortFunc(devices, func(a, b *inventory.Device) int { return strings.Compare(a.ID, b.ID) })
+	r.snapshots.Update(func(s inventory.Snapshot) inventory.Snapshot {
+		return inventory.Snapshot{Version: s.Version + 1, Complete: true, Devices: devices}
+	})
+}
+
+// taints returns the taint of an unhealthy device: NoSchedule if it is recovering.
+func taints(d *inventory.Device) []resourceapi.DeviceTaint {
+	if d.Health != inventory.Unhealthy {
+		return nil
+	}
+	taint := resourceapi.DeviceTaint{Key: names.Taint, Value: strings.ReplaceAll(d.Reasons[0], "=", "."), Effect: resourceapi.DeviceTaintEffectNoExecute}
+	if strings.HasPrefix(d.Reasons[0], "recovering") {
+		taint.Effect = resourceapi.DeviceTaintEffectNoSchedule
+	}
+	return []resourceapi.DeviceTaint{taint}
+}
+
+// port returns a healthy device with the node dfl-port.N, whose number is 240:N.
+func port(id string, n int) *inventory.Device {
+	return &inventory.Device{ID: id, OfferedAs: names.Driver, AFUID: afu, Nodes: []string{fmt.Sprint("dfl-port.", n)}, NodeNumbers: []string{fmt.Sprint("240:", n)}}
+}
+
+func sick(d *inventory.Device, reasons ...string) *inventory.Device {
+	d.Health, d.Reasons = inventory.Unhealthy, reasons
+	return d
+}
+
+// tombstone returns the device that stays listed after it has left.
+func tombstone(id, reason string) *inventory.Device {
+	return sick(&inventory.Device{ID: id, OfferedAs: names.Driver}, reason)
+}
+
+// result is an allocated device: REQUEST ID.
+func result(request, id string) resourceapi.DeviceRequestAllocationResult {
+	return resourceapi.DeviceRequestAllocationResult{Request: request, Driver: names.Driver, Pool: node, Device: names.Device(id)}
+}
+
+func admin(r resourceapi.DeviceRequestAllocationResult) resourceapi.DeviceRequestAllocationResult {
+	yes := true
+	r.AdminAccess = &yes
+	return r
+}
+
+// claimOf returns a claim in the namespace default whose uid is uid-NAME.
+func claimOf(name string, results ...resourceapi.DeviceRequestAllocationResult) *resourceapi.ResourceClaim {
+	return &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
+		Status: resourceapi.ResourceClaimStatus{
+			Allocation: &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: results}},
+		},
+	}
+}
+
+// objectOf returns the name of a claim as Unprepare gets it.
+func objectOf(c *resourceapi.ResourceClaim) kubeletplugin.NamespacedObject {
+	return kubeletplugin.NamespacedObject{NamespacedName: types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, UID: c.UID}
+}
+
+// opaque returns a configuration for this driver. The source is the claim.
+func opaque(raw string, requests ...string) resourceapi.DeviceAllocationConfiguration {
+	return resourceapi.DeviceAllocationConfiguration{
+		Source: resourceapi.AllocationConfigSourceClaim, Requests: requests,
+		DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+			Driver: names.Driver, Parameters: runtime.RawExtension{Raw: []byte(raw)},
+		}},
+	}
+}
+
+func wantAFU(id string, requests ...string) resourceapi.DeviceAllocationConfiguration {
+	return opaque(`{"apiVersion":"accelerator.b-com.com/v1alpha1","kind":"AcceleratorConfig","afuId":"`+id+`"}`, requests...)
+}
+
+// answer returns the answer for devices that are in the spec.
+func answer(c *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
+	var want kubeletplugin.PrepareResult
+	for _, r := range c.Status.Allocation.Devices.Results {
+		if r.Driver != names.Driver {
+			continue
+		}
+		want.Devices = append(want.Devices, kubeletplugin.Device{
+			Requests: []string{r.Request}, PoolName: node, DeviceName: r.Device,
+			CDIDeviceIDs: []string{kind + "=" + cdiName(c, r)},
+		})
+	}
+	return want
+}
+
+func cdiName(c *resourceapi.ResourceClaim, r resourceapi.DeviceRequestAllocationResult) string {
+	return string(c.UID) + "-" + strings.ReplaceAll(r.Request, "/", ".") + "-" + r.Device
+}
+
+// prepare expects that a claim gets its devices.
+func (r *rig) prepare(c *resourceapi.ResourceClaim) {
+	r.t.Helper()
+	got := r.Prepare(r.t.Context(), c)
+	if diff := cmp.Diff(answer(c), got); got.Err != nil || diff != "" {
+		r.t.Errorf("Prepare %s: %v, answer (-want +got):\n%s", c.Name, got.Err, diff)
+	}
+}
+
+// refuse expects that a claim gets no devices, and an error that begins with its name and has the text.
+func (r *rig) refuse(c *resourceapi.ResourceClaim, want string) {
+	r.t.Helper()
+	got := r.Prepare(r.t.Context(), c)
+	if got.Err == nil || len(got.Devices) > 0 || !strings.HasPrefix(got.Err.Error(), "claim default/"+c.Name+": ") || !strings.Contains(got.Err.Error(), want) {
+		r.t.Errorf("Prepare %s: found %v, %v, want an error with %q", c.Name, got.Devices, got.Err, want)
+	}
+}
+
+func (r *rig) unprepare(c *resourceapi.ResourceClaim) {
+	r.t.Helper()
+	if err := r.Unprepare(r.t.Context(), objectOf(c)); err != nil {
+		r.t.Errorf("Unprepare %s: %v", c.Name, err)
+	}
+}
+
+// holds expects these holdings: "ID NODE NODE".
+func (r *rig) holds(want ...string) {
+	r.t.Helper()
+	held, err := r.Holdings(r.t.Context())
+	if err != nil {
+		r.t.Errorf("Holdings: %v", err)
+	}
+	var got []string
+	for id, holdings := range held {
+		for _, h := range holdings {
+			if h.As != names.Driver || len(h.Holders) > 0 || h.NodesErr != nil {
+				r.t.Errorf("holding of %s: found %+v, want it as %s without holders", id, h, names.Driver)
+			}
+			got = append(got, strings.Join(append([]string{id}, h.Nodes...), " "))
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.t.Errorf("holdings (-want +got):\n%s", diff)
+	}
+}
+
+// injects expects the devices in the spec: "CDI-NAME NODE".
+func (r *rig) injects(want ...string) {
+	r.t.Helper()
+	slices.Sort(want)
+	if diff := cmp.Diff(want, r.injected()); diff != "" {
+		r.t.Errorf("CDI devices (-want +got):\n%s", diff)
+	}
+}
+
+func (r *rig) injected() (got []string) {
+	r.t.Helper()
+	name := ""
+	for line := range strings.Lines(r.specText()) {
+		key, value, _ := strings.Cut(strings.Trim(line, " ,\n"), ": ")
+		switch value = strings.Trim(value, `"`); key {
+		case `"name"`:
+			name = value
+		case `"hostPath"`:
+			got = append(got, name+" "+strings.TrimPrefix(value, "/dev/"))
+		}
+	}
+	slices.Sort(got)
+	return got
+}
+
+// devicesOf returns the expected lines of injects for the devices of a claim.
+func devicesOf(c *resourceapi.ResourceClaim, nodes ...string) (lines []string) {
+	for i, r := range c.Status.Allocation.Devices.Results {
+		lines = append(lines, cdiName(c, r)+" "+nodes[i])
+	}
+	return lines
+}
+
+func (r *rig) specText() string { return readFile(r.t, filepath.Join(r.cdi, specName)) }
+
+// file returns the text of the file, or "" if there is none.
+func (r *rig) file() string { return readFile(r.t, filepath.Join(r.dir, claims.FileName)) }
+
+func readFile(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (r *rig) writeFile(text string) {
+	r.t.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, claims.FileName), []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// added reports whether Added has an element, and takes it.
+func (r *rig) added() bool {
+	select {
+	case <-r.Added():
+		return true
+	default:
+		return false
+	}
+}
+
+// lines returns the lines of the log since the last call: "event claim devices reason".
+func (r *rig) lines() (all []string) {
+	for _, l := range r.logs.TakeAll() {
+		f := l.ContextMap()
+		words := []string{}
+		for _, key := range []string{"event", "claim", "devices", "reason", "error"} {
+			if f[key] != nil {
+				words = append(words, fmt.Sprint(f[key]))
+			}
+		}
+		all = append(all, strings.Join(words, " "))
+	}
+	return all
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(readFile(t, path), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
