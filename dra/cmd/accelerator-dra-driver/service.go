@@ -21,6 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/dra/driver"
 	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/dra/slices"
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/cordon"
@@ -74,13 +75,13 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 
 // api is DRA: the prepared claims, and the driver that publishes slices and talks to the kubelet.
 type api struct {
-	cfg      config.Config
-	settings settings
-	log      *zap.Logger
-	metrics  *metrics.Metrics
-	client   kubernetes.Interface
-	spec     *cdi.Spec
-	claims   *claims.Claims
+	cfg       config.Config
+	settings  settings
+	published slices.Options
+	log       *zap.Logger
+	client    kubernetes.Interface
+	spec      *cdi.Spec
+	claims    *claims.Claims
 	*inventory.Inventory
 	*driver.Driver // since Start
 }
@@ -94,9 +95,12 @@ func open(cfg config.Config, s settings, log *zap.Logger, counts *metrics.Metric
 	if err != nil {
 		return nil, fmt.Errorf("--cdi-dir: %w", err)
 	}
-	a := &api{cfg: cfg, settings: s, log: log, metrics: counts, client: client, spec: spec}
+	published := slices.Options{
+		Node: cfg.NodeName, Effect: resourceapi.DeviceTaintEffect(s.taintEffect), Root: slices.PCIeRoot(cfg.SysfsRoot),
+	}
+	a := &api{cfg: cfg, settings: s, published: published, log: log, client: client, spec: spec}
 	a.claims, err = claims.Open(claims.Config{
-		Dir: s.pluginDir, Node: cfg.NodeName, Spec: spec, Devices: a, Log: log, Metrics: counts,
+		Dir: s.pluginDir, Node: cfg.NodeName, Spec: spec, Devices: a, Taints: published.Taints, Log: log, Metrics: counts,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--plugin-dir: %w", err), spec.Close())
@@ -127,9 +131,9 @@ func (a *api) Configure(cfg *inventory.Config) {
 func (a *api) Start(_ context.Context, inv *inventory.Inventory) {
 	a.Inventory = inv
 	a.Driver = driver.New(driver.Config{
-		Node: a.cfg.NodeName, PodUID: a.settings.podUID, PluginDir: a.settings.pluginDir, RegistryDir: a.settings.registryDir,
-		SysfsRoot: a.cfg.SysfsRoot, Effect: resourceapi.DeviceTaintEffect(a.settings.taintEffect),
-		Client: a.client, Inventory: inv, Claims: a.claims, Log: a.log, Metrics: a.metrics,
+		Options: a.published, Devices: inv, Claims: a.claims, Client: a.client,
+		PodUID: a.settings.podUID, PluginDir: a.settings.pluginDir, RegistryDir: a.settings.registryDir,
+		Log: a.log,
 	})
 }
 
@@ -200,14 +204,6 @@ func (a *api) Holders(ctx context.Context) (daemon.Holders, error) {
 	}, nil
 }
 
-func (a *api) Resources() []metrics.Resource {
-	streams := 0
-	if a.Registered() {
-		streams = 1
-	}
-	return []metrics.Resource{{Name: names.Driver, Streams: streams, Ready: a.Ready() == nil}}
-}
-
 // Ready returns nil if the kubelet has registered the driver, the slices are published, and the CDI spec
 // has the devices of the prepared claims.
 func (a *api) Ready() error { return errors.Join(a.Driver.Ready(), a.claims.Ready()) }
@@ -215,5 +211,5 @@ func (a *api) Ready() error { return errors.Join(a.Driver.Ready(), a.claims.Read
 // Alive returns nil: the driver has no goroutine that could hang unnoticed. The inventory has.
 func (a *api) Alive() error { return nil }
 
-// Reregister publishes the slices again.
-func (a *api) Reregister() { a.Again() }
+// Reregister does nothing: the kubelet connects to the driver, and finds it again by itself.
+func (a *api) Reregister() {}
