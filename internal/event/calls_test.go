@@ -124,10 +124,7 @@ func readDeclarations(t *testing.T) *declarations {
 var modules = []string{"dra", "operator"}
 
 // toCome has the events of packages that are not written yet.
-var toCome = []string{
-	event.SlicesPublished.String, event.SlicesDeleted.String, event.SlicesFailed.String, event.TaintsUnsupported.String,
-	event.DriverRegistered.String,
-}
+var toCome = []string{event.SlicesDeleted.String, event.SlicesFailed.String, event.TaintsUnsupported.String, event.DriverRegistered.String}
 
 // sources parses the Go files of the module and of modules, without tests and package event. It returns them by
 // directory, then by path.

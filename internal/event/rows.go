@@ -187,6 +187,8 @@ func driver() []row {
 			"Devices were refused to a claim, so its pods do not start. The kubelet tries again. `lasted_ms`: the time that this took.",
 			must(resource, claim, reason), may(devices, lasted)},
 		{ClaimUnprepared, levels(info), "A claim no longer has its devices: its pods have ended.", must(resource, claim), may(devices)},
+		{HoldersUnnamed, levels(debug),
+			"The pod-resources API does not answer. The devices of claims are held as before, but the names of the containers are missing.", must(errorText), nil},
 	}
 }
 

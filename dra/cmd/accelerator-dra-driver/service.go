@@ -174,7 +174,7 @@ func (a *api) holders(ctx context.Context) (map[string][]inventory.Holding, erro
 	defer cancel()
 	named, err := podresources.List(ctx, a.cfg.PodResourcesSocket)
 	if err != nil {
-		a.log.Debug("containers of claims not known", event.LibraryLog, event.Err(err))
+		a.log.Debug("containers of claims not known", event.HoldersUnnamed, event.Err(err))
 	}
 	for id, holdings := range all {
 		for _, holder := range named[podresources.Key{Resource: names.Driver, ID: names.Device(id)}] {
