@@ -323,3 +323,6 @@ func golden(t *testing.T, name, got string) {
 		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}
 }
+
+// newSnapshots returns a source without a snapshot.
+func newSnapshots() *latest.Value[inventory.Snapshot] { return latest.New(inventory.Snapshot{}) }

@@ -1,0 +1,298 @@
+package claims_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/dra/claims"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/cdi"
+)
+
+const good = `{"version": 1, "claims": [{"uid": "uid-one", "namespace": "default", "name": "one", "devices": [
+	{"request": "a", "device": "pci-0000-3b-00-0", "nodes": ["dfl-port.0", "240:0"]}]}]}`
+
+// A file that is not valid is an error of each call, which names the file and the remedy. It stays as it
+// is, and nodes are withheld nevertheless.
+func TestBadFile(t *testing.T) {
+	put := func(text string) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const remedy = "; the file is not changed: delete the pods of this node that have claims of accelerator.b-com.com, then remove the file"
+	for _, tc := range []struct {
+		name  string
+		spoil func(t *testing.T, path string)
+		want  string
+	}{
+		{"empty", put(""), ": found unexpected end of JSON input, want the claims of the driver" + remedy},
+		{"truncated", put(good[:100]), ": found unexpected end of JSON input, want the claims of the driver" + remedy},
+		{"of another program", put(`{"claims": {}}`), ": version: found 0, want 1: a newer driver or another program has written the file" + remedy},
+		{"of a newer driver", put(strings.Replace(good, `1`, `2`, 1)), ": version: found 2, want 1" + ": a newer driver or another program has written the file" + remedy},
+		{"with a newer field", put(strings.Replace(good, `"request"`, `"share": 1, "request"`, 1)), `unknown field "claims[0].devices[0].share"`},
+		{"large", put(good + strings.Repeat(" ", claims.MaxFile)), ": found more than 4194304 bytes, want at most 4194304" + remedy},
+		{"writable by others", func(t *testing.T, path string) {
+			put(good)(t, path)
+			if err := os.Chmod(path, 0o622); err != nil {
+				t.Fatal(err)
+			}
+		}, ": found mode 0622, want it not writable by group and others: chmod go-w "},
+		{"a link", func(t *testing.T, path string) {
+			put(good)(t, path+".target")
+			if err := errors.Join(os.Remove(path), os.Symlink(path+".target", path)); err != nil {
+				t.Fatal(err)
+			}
+		}, ", want a regular file" + remedy},
+		{"a pipe", func(t *testing.T, path string) {
+			if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}, ", want a regular file" + remedy},
+		{"a directory", func(t *testing.T, path string) {
+			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+		}, ", want a regular file" + remedy},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
+				one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+				r.prepare(one)
+				r.start()
+				synctest.Wait()
+				r.lines()
+				path := filepath.Join(r.dir, claims.FileName)
+				tc.spoil(t, path)
+				info, err := os.Lstat(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				before := ""
+				if info.Mode().IsRegular() {
+					before = r.file()
+				}
+				time.Sleep(30 * time.Second)
+				synctest.Wait()
+				if lines := r.lines(); len(lines) != 1 || !strings.HasPrefix(lines[0], "cdi.failed ") {
+					t.Errorf("log: found %q, want one error", lines)
+				}
+				_, errHoldings := r.Holdings(t.Context())
+				for call, err := range map[string]error{
+					"Prepare": r.Prepare(t.Context(), two).Err, "Prepare again": r.Prepare(t.Context(), one).Err, "Ready": r.Ready(),
+					"Unprepare": r.Unprepare(t.Context(), objectOf(one)), "Unprepare unknown": r.Unprepare(t.Context(), objectOf(two)), "Holdings": errHoldings,
+				} {
+					if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), tc.want) {
+						t.Errorf("%s: error %v, want the file and %q", call, err, tc.want)
+					}
+				}
+				r.injects(devicesOf(one, "dfl-port.0")...)
+				r.set(sick(port("3b:00.0", 0), "replaced-in-use"), port("5e:00.0", 1))
+				synctest.Wait()
+				r.injects()
+				r.set(port("3b:00.0", 0), port("5e:00.0", 1))
+				synctest.Wait()
+
+				now, err := os.Lstat(path)
+				if err != nil || !os.SameFile(info, now) || !info.ModTime().Equal(now.ModTime()) || before != "" && before != r.file() {
+					t.Errorf("file: found %v, %v, want it unchanged", now, err)
+				}
+				if err := os.RemoveAll(path); err != nil {
+					t.Fatal(err)
+				}
+				r.prepare(one)
+				if err := r.Ready(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A directory that others can change, or that cannot be made, is refused.
+func TestBadDirectory(t *testing.T) {
+	r := newRig(t, port("3b:00.0", 0))
+	c := claimOf("one", result("a", "3b:00.0"))
+	if err := os.Chmod(r.dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	_, errHoldings := r.Holdings(t.Context())
+	_, errOpen := claims.Open(claims.Config{Dir: r.dir, Log: zap.NewNop()})
+	for _, err := range []error{r.Prepare(t.Context(), c).Err, r.Unprepare(t.Context(), objectOf(c)), errHoldings, errOpen} {
+		if err == nil || !strings.Contains(err.Error(), r.dir+": found mode 0777, want it not writable") {
+			t.Errorf("error %v, want the mode of the directory", err)
+		}
+	}
+	if err := os.Chmod(r.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.prepare(c)
+	for _, name := range []string{"claims.lock", "claims.json.new"} {
+		// A link in the place of a file is not followed.
+		path, target := filepath.Join(r.dir, name), filepath.Join(t.TempDir(), "target")
+		_ = os.Remove(path)
+		if err := errors.Join(os.WriteFile(target, []byte("x"), 0o600), os.Symlink(target, path)); err != nil {
+			t.Fatal(err)
+		}
+		err := r.Unprepare(t.Context(), objectOf(c))
+		if name == "claims.lock" && (err == nil || !strings.Contains(err.Error(), path+": found a file of mode L")) {
+			t.Errorf("error %v, want the link", err)
+		}
+		if text := readFile(t, target); text != "x" {
+			t.Errorf("%s: the target has %q, want it unchanged", name, text)
+		}
+		_ = os.Remove(path)
+		r.prepare(c)
+	}
+	// A kubelet that is reset removes the directory.
+	if err := os.RemoveAll(r.dir); err != nil {
+		t.Fatal(err)
+	}
+	r.holds()
+	r.prepare(c)
+	r.holds("3b:00.0 dfl-port.0 240:0")
+}
+
+// Without a descriptor each call returns an error, and nothing changes. Not parallel: other tests would have
+// no descriptor either.
+func TestOutOfDescriptors(t *testing.T) {
+	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
+	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+	r.prepare(one)
+	file, spec := r.file(), r.specText()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for more := range uint64(12) { // each call needs some descriptors: it runs out at each of its steps
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(len(open)) - 1 + more, Max: limit.Max}); err != nil {
+			t.Fatal(err)
+		}
+		_, errHoldings := r.Holdings(t.Context())
+		errPrepare := r.Prepare(t.Context(), two).Err
+		errUnprepare := r.Unprepare(t.Context(), objectOf(one))
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range []error{errHoldings, errPrepare, errUnprepare} {
+			if err != nil && !errors.Is(err, syscall.EMFILE) {
+				t.Errorf("error %v, want %v", err, syscall.EMFILE)
+			}
+		}
+		if more == 0 && (errHoldings == nil || errPrepare == nil || errUnprepare == nil || r.file() != file || r.specText() != spec) {
+			t.Errorf("errors %v, %v, %v, want three, and no change", errHoldings, errPrepare, errUnprepare)
+		}
+		if errUnprepare != nil && !strings.Contains(r.file(), "uid-one") {
+			t.Errorf("file: found %s, want the claim whose Unprepare failed", r.file())
+		}
+		if errPrepare == nil && !strings.Contains(r.file(), "uid-two") {
+			t.Errorf("file: found %s, want the claim that was prepared", r.file())
+		}
+		if strings.Contains(r.file(), "the file is not changed") {
+			t.Error("a lack of descriptors counts as a bad file")
+		}
+		r.unprepare(two)
+		r.prepare(one)
+		if diff := cmp.Diff(file, r.file()) + cmp.Diff(spec, r.specText()); diff != "" {
+			t.Errorf("files (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// fullIn is the variable with the directory in which the test binary prepares a claim, as a process without
+// room on the disk.
+const fullIn = "CLAIMS_TEST_FULL_IN"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(workIn); dir != "" {
+		panic(work(dir))
+	}
+	if dir := os.Getenv(fullIn); dir != "" {
+		fmt.Println(full(dir))
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func full(dir string) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: 1}); err != nil {
+		return err
+	}
+	spec, err := cdi.Open(dir+"/cdi", kind, "/dev")
+	if err != nil {
+		return err
+	}
+	devices := []*inventory.Device{port("3b:00.0", 0), port("5e:00.0", 1)}
+	c, err := claims.Open(claims.Config{
+		Dir: dir + "/plugin", Node: node, Spec: spec, Devices: fixed{inventory.Snapshot{Version: 1, Complete: true, Devices: devices}},
+		Taints: taints, Log: zap.NewNop(), Metrics: metrics.New("test"),
+	})
+	if err != nil {
+		return err
+	}
+	one, two, gone := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0")), claimOf("gone", result("a", "af:00.0"))
+	fmt.Println(c.Prepare(context.Background(), one).Err) // prepared already
+	fmt.Println(c.Prepare(context.Background(), two).Err)
+	fmt.Println(c.Prepare(context.Background(), gone).Err)
+	return c.Unprepare(context.Background(), objectOf(one)) // the only one
+}
+
+// On a full disk a claim that is prepared gets its answer, no other is prepared, and the last one can be
+// unprepared.
+func TestFullDisk(t *testing.T) {
+	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
+	one := claimOf("one", result("a", "3b:00.0"))
+	r.prepare(one)
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), fullIn+"="+filepath.Dir(r.dir))
+	out, err := child.CombinedOutput()
+	want := "<nil>\n" +
+		"claim default/two: " + r.dir + "/claims.json.new: file too large\n" +
+		"claim default/gone: device pci-0000-af-00-0 (af:00.0) of request a: has left the node; " + r.dir + "/claims.json.new: file too large\n" +
+		"<nil>\n"
+	if diff := cmp.Diff(want, string(out)); err != nil || diff != "" {
+		t.Errorf("%v, printed (-want +got):\n%s", err, diff)
+	}
+	r.holds()
+	if left, err := filepath.Glob(r.dir + "/*.new"); len(left) > 0 || err != nil {
+		t.Errorf("found %q, want no new file", left)
+	}
+}
+
+// The file is bounded: a claim that does not fit is refused, and the others stay.
+func TestBoundedFile(t *testing.T) {
+	d := port("3b:00.0", 0)
+	r := newRig(t, d, port("5e:00.0", 1))
+	c := claimOf("two", result("a", "5e:00.0"))
+	r.prepare(c)
+	file := r.file()
+	large := port("3b:00.0", 0)
+	large.NodeNumbers = []string{strings.Repeat("9", claims.MaxFile)}
+	r.set(large, port("5e:00.0", 1))
+	r.refuse(claimOf("one", result("a", "3b:00.0")), "bytes to write, want at most 4194304")
+	if diff := cmp.Diff(file, r.file()); diff != "" {
+		t.Errorf("file (-want +got):\n%s", diff)
+	}
+}

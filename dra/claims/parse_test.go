@@ -1,0 +1,171 @@
+package claims_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/dra/claims"
+)
+
+func TestParseConfig(t *testing.T) {
+	const head = `{"apiVersion":"accelerator.b-com.com/v1alpha1","kind":"AcceleratorConfig"`
+	const whole = head + `,"afuId":"` + afu + `"}`
+	for _, tc := range []struct{ name, raw, want string }{
+		{"good", whole, ""},
+		{"spaces", " \n" + whole + "\t\n", ""},
+		{"capitals", head + `,"afuId":"D8424DC4A4A3C413F89E433683F9040B"}`, ""},
+		{"dashes", head + `,"afuId":"d8424dc4-a4a3-c413-f89e-433683f9040b"}`, ""},
+		{"empty", "", "found unexpected end of JSON input, want an object with the fields apiVersion, kind and afuId"},
+		{"null", "null", `apiVersion: found "", want "accelerator.b-com.com/v1alpha1"`},
+		{"a list", "[]", "found json: cannot unmarshal array"},
+		{"another version", `{"apiVersion":"accelerator.b-com.com/v1","kind":"AcceleratorConfig"}`, `apiVersion: found "accelerator.b-com.com/v1", want`},
+		{"another kind", `{"apiVersion":"accelerator.b-com.com/v1alpha1","kind":"GpuConfig"}`, `kind: found "GpuConfig", want "AcceleratorConfig"`},
+		{"no id", head + "}", `afuId: found "", want 32 hexadecimal digits`},
+		{"null id", head + `,"afuId":null}`, `afuId: found "", want`},
+		{"a number", head + `,"afuId":12345678901234567890123456789012}`, "found json: cannot unmarshal number"},
+		{"short", head + `,"afuId":"d8424dc4"}`, `afuId: found "d8424dc4", want`},
+		{"long", head + `,"afuId":"` + afu + `0"}`, `afuId: found "` + afu + `0", want`},
+		{"a line end", head + `,"afuId":"` + afu + `\n"}`, `\n", want 32`},
+		{"no hexadecimal digit", head + `,"afuId":"g` + afu[1:] + `"}`, `afuId: found "g`},
+		{"dashes elsewhere", head + `,"afuId":"-` + afu + `"}`, `afuId: found "-`},
+		{"unknown field", head + `,"afuId":"` + afu + `","mode":"fast"}`, `found unknown field "mode"`},
+		{"field in capitals", head + `,"afuID":"` + afu + `"}`, `found unknown field "afuID"`},
+		{"long unknown field", head + `,"` + strings.Repeat("é", 3000) + `":1}`, `found unknown field "éé`},
+		{"twice", head + `,"afuId":"` + afu + `","afuId":"` + afu + `"}`, `found duplicate field "afuId"`},
+		{"more data", whole + "{}", "found invalid character '{' after top-level value"},
+		{"large", whole + strings.Repeat(" ", 10*1024), "bytes, want at most 10240"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := claims.ParseConfig([]byte(tc.raw))
+			if tc.want == "" {
+				if want := (claims.AcceleratorConfig{APIVersion: claims.ConfigAPIVersion, Kind: claims.ConfigKind, AFUID: afu}); err != nil || got != want {
+					t.Errorf("found %+v, %v, want %+v", got, err, want)
+				}
+			} else if err == nil || !strings.Contains(err.Error(), tc.want) || len(err.Error()) > 400 {
+				t.Errorf("error %v, want one with %s", err, tc.want)
+			}
+		})
+	}
+}
+
+// For any text: if it is a configuration, it has the AFU in the form of the inventory and can be written
+// and parsed again. The text of an error is bounded.
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"accelerator.b-com.com/v1alpha1","kind":"AcceleratorConfig","afuId":"D8424DC4-A4A3-C413-F89E-433683F9040B"}`))
+	f.Add([]byte(`{"afuId":"` + afu + `","afuId":"` + afu + `"} {}`))
+	f.Add([]byte(`{"AFUID":null}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		c, err := claims.ParseConfig(raw)
+		if err != nil {
+			if len(err.Error()) > 600 {
+				t.Errorf("error of %d bytes: %v", len(err.Error()), err)
+			}
+			return
+		}
+		if len(c.AFUID) != 32 || strings.Trim(c.AFUID, "0123456789abcdef") != "" {
+			t.Errorf("AFU: found %q, want 32 lower-case hexadecimal digits", c.AFUID)
+		}
+		again, err := claims.ParseConfig(fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"afuId":%q}`, c.APIVersion, c.Kind, c.AFUID))
+		if err != nil || again != c {
+			t.Errorf("parsed again: %+v, %v, want %+v", again, err, c)
+		}
+	})
+}
+
+func TestParse(t *testing.T) {
+	replace := func(pairs ...string) string {
+		text := strings.NewReplacer(pairs...).Replace(good)
+		if text == good {
+			t.Fatalf("%q changes nothing", pairs)
+		}
+		return text
+	}
+	claim := good[strings.Index(good, `{"uid"`):strings.LastIndex(good, `]}`)]
+	device := good[strings.Index(good, `{"request"`):strings.LastIndex(good, `]}]}`)]
+	for _, tc := range []struct{ name, text, want string }{
+		{"good", good, ""},
+		{"no claims", `{"version": 1}`, ""},
+		{"waiting for the device of another claim", replace(claim, claim+`,`+strings.NewReplacer("uid-one", "b", `"devices"`, `"waiting": true, "devices"`).Replace(claim)), ""},
+		{"admin access", replace(claim, claim+`,`+strings.NewReplacer("uid-one", "b", `"nodes"`, `"adminAccess": true, "nodes"`).Replace(claim)), ""},
+		{"a device twice", replace(claim, claim+`,`+strings.ReplaceAll(claim, "uid-one", "b")),
+			"claims[1].devices[0]: found pci-0000-3b-00-0, want a device that is not in claims[0]"},
+		{"a device twice in a claim", replace(device, device+`,`+strings.Replace(device, `"a"`, `"b"`, 1)), "claims[0].devices[1]: found pci-0000-3b-00-0, want a device"},
+		{"a device twice in a request", replace(device, device+`,`+device), "claims[0].devices[1]: found pci-0000-3b-00-0 a second time in request a, want"},
+		{"a claim twice", replace(claim, claim+`,`+strings.ReplaceAll(claim, "3b", "5e")), "claims[1].uid: found that of claims[0], want another"},
+		{"uid", replace("uid-one", "uid one"), `claims[0].uid: found "uid one", want a UUID`},
+		{"namespace", replace("default", "a.b"), `claims[0].namespace: found "a.b", want a DNS label`},
+		{"name", replace(`"one"`, `"a\n"`), `claims[0].name: found "a\n", want a DNS name`},
+		{"request", replace(`"a"`, `"A"`), `claims[0].devices[0].request: found "A", want`},
+		{"device", replace("pci-0000-3b-00-0", "3b:00.0"), `claims[0].devices[0].device: found "3b:00.0", want`},
+		{"no devices", replace(device, ""), "claims[0].devices: found 0, want 1 to 32"},
+		{"too many devices", replace(device, device+strings.Repeat(","+device, 32)), "claims[0].devices: found 33, want 1 to 32"},
+		{"version as text", replace("1,", `"1",`), "found json: cannot unmarshal string"},
+		{"version twice", replace(`"version": 1`, `"version": 1, "version": 1`), `duplicate field "version"`},
+		{"field in capitals", replace("devices", "Devices"), `unknown field "claims[0].Devices"`},
+		{"more data", good + "1", "after top-level value"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := claims.Held([]byte(tc.text))
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("error %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// For any text of the file: either it is an error, or no device has two owners, and the file that is written
+// again has the same claims and the same text the next time.
+func FuzzParse(f *testing.F) {
+	whole, err := os.ReadFile("testdata/claims.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	f.Add([]byte(good))
+	f.Add([]byte(strings.Replace(good, `"devices"`, `"waiting": true, "devices"`, 1)))
+	f.Add([]byte(strings.ReplaceAll(good, "dfl-port.0", "\\u2028<>\\ud800\xff")))
+	f.Add([]byte(`{"version": 1}`))
+	f.Add([]byte(`{"version": 1e0, "claims": [null]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		dir := t.TempDir()
+		path := filepath.Join(dir, claims.FileName)
+		rewrite := func(text []byte) []byte {
+			parsing, writing := claims.Rewrite(dir, text)
+			if parsing != nil {
+				if len(parsing.Error()) > 600 {
+					t.Errorf("error of %d bytes: %v", len(parsing.Error()), parsing)
+				}
+				return nil
+			}
+			if writing != nil {
+				t.Fatalf("claims that were parsed cannot be written: %v", writing)
+			}
+			return []byte(readFile(t, path))
+		}
+		once := rewrite(text)
+		if once == nil {
+			if _, err := os.Lstat(path); err == nil {
+				t.Error("file: found one, want none")
+			}
+			return
+		}
+		ids, err := claims.Held(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(ids)
+		if len(slices.Compact(slices.Clone(ids))) != len(ids) {
+			t.Errorf("devices %q: found one twice", ids)
+		}
+		if len(once) == 0 {
+			return // no claims
+		}
+		if again := rewrite(once); string(again) != string(once) {
+			t.Errorf("written again: found %s, want %s", again, once)
+		}
+	})
+}
