@@ -13,6 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/names"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -31,6 +32,7 @@ type Config struct {
 	// the Publisher.
 	Publish func(context.Context, resourceslice.DriverResources) error
 	Log     *zap.Logger
+	Metrics *metrics.Metrics
 }
 
 // Publisher publishes the devices of the newest snapshot. Create it with [NewPublisher], and run it
@@ -163,10 +165,12 @@ func (p *Publisher) report(last, next *publication) {
 	for _, ids := range [][]string{changed, unhealthy, gone} {
 		slices.Sort(ids)
 	}
-	latency := zap.Skip()
-	if hinted := next.snapshot.Hinted; compared && !hinted.IsZero() {
-		latency = event.Latency(time.Since(hinted))
+	hinted := compared && !next.snapshot.Hinted.IsZero()
+	since, latency := time.Since(next.snapshot.Hinted), zap.Skip()
+	if hinted {
+		latency = event.Latency(since)
 	}
+	p.cfg.Metrics.ListSent(names.Driver, since, hinted)
 	p.cfg.Log.Info("slices published", event.SlicesPublished, event.Resource(names.Driver), event.Rev(next.snapshot.Version),
 		event.Count(len(devices)), event.Slices(count), event.Tainted(tainted), event.Devices(event.Shorten(changed)),
 		event.Unhealthy(event.Shorten(unhealthy)), event.Gone(event.Shorten(gone)), latency)

@@ -17,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/slices"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -41,7 +42,7 @@ func bubble(t *testing.T, f func(*rig)) {
 		core, logs := eventtest.Observed(t)
 		r := &rig{T: t, snapshots: latest.New(inventory.Snapshot{}), start: time.Now(), logs: logs}
 		r.Publisher = slices.NewPublisher(slices.Config{
-			Options: slices.Options{Node: "n", Effect: "NoExecute"}, Devices: r, Publish: r.publish, Log: zap.New(core),
+			Options: slices.Options{Node: "n", Effect: "NoExecute"}, Devices: r, Publish: r.publish, Log: zap.New(core), Metrics: metrics.New("test"),
 		})
 		f(r)
 	})

@@ -1,0 +1,268 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"b-com.com/accelerator-device-plugin/dra/names"
+	draslices "b-com.com/accelerator-device-plugin/dra/slices"
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// Config has the parts of a [Driver]. All are required unless their comment allows otherwise.
+type Config struct {
+	Node      string // name of the node, which is also that of its pool
+	Client    kubernetes.Interface
+	Inventory Inventory
+	Claims    Claims
+
+	// Effect is the effect of the taint of a device that has failed, or whose holder has lost it:
+	// NoExecute, which evicts the holder, or NoSchedule.
+	Effect resourceapi.DeviceTaintEffect
+	// SysfsRoot is the root of sysfs, for the root complexes of cards.
+	SysfsRoot string
+
+	// PodUID is the uid of the driver's pod, with which a new driver may start before the old one
+	// ends. "": there is one driver at a time.
+	PodUID string
+	// PluginDir is the driver's directory, in which the kubelet finds the socket of its services. It is
+	// created if it does not exist.
+	PluginDir string
+	// RegistryDir is the kubelet's directory for the sockets by which plugins register.
+	RegistryDir string
+
+	Log     *zap.Logger
+	Metrics *metrics.Metrics
+}
+
+// Inventory has the devices of the node, usually an [inventory.Inventory].
+type Inventory interface {
+	Latest() (inventory.Snapshot, <-chan struct{})
+	// Alive returns nil if the snapshots are kept up to date. It may block until ctx ends.
+	Alive(ctx context.Context) error
+}
+
+// Claims prepares claims. Its methods are called concurrently, also for one claim.
+type Claims interface {
+	Prepare(context.Context, *resourceapi.ResourceClaim) kubeletplugin.PrepareResult
+	Unprepare(context.Context, kubeletplugin.NamespacedObject) error
+}
+
+// Driver is a DRA driver. Create it with [New], and run it once.
+type Driver struct {
+	cfg       Config
+	log       *zap.Logger
+	helper    *kubeletplugin.Helper // set by Run before another goroutine uses it
+	publisher *draslices.Publisher
+	wanted    atomic.Pointer[[]resourceslice.Slice] // as published last; nil: not yet
+	stored    *latest.Value[stored]
+
+	registered atomic.Bool
+	streams    atomic.Int32 // open health streams
+	untainted  sync.Once
+	failed     chan error
+
+	calls    sync.RWMutex // held for reading by each call of the kubelet
+	stopping bool
+}
+
+// New returns a Driver. It opens nothing.
+func New(cfg Config) *Driver {
+	d := &Driver{cfg: cfg, log: cfg.Log.Named("dra"), stored: latest.New(stored{}), failed: make(chan error, 1)}
+	d.publisher = draslices.NewPublisher(draslices.Config{
+		Options: draslices.Options{Node: cfg.Node, Effect: cfg.Effect, Root: draslices.PCIeRoot(cfg.SysfsRoot)},
+		Devices: cfg.Inventory, Publish: d.publish, Log: d.log, Metrics: cfg.Metrics,
+	})
+	return d
+}
+
+// Run serves the kubelet and publishes slices until ctx ends; then it returns nil. The slices stay,
+// for the next driver.
+func (d *Driver) Run(ctx context.Context) error {
+	if err := os.MkdirAll(d.cfg.PluginDir, 0o750); err != nil {
+		return err
+	}
+	removeLeftovers(ctx, d.cfg.PluginDir, "dra", ".sock", d.log)
+	removeLeftovers(ctx, d.cfg.RegistryDir, names.Driver, "-reg.sock", d.log)
+
+	tasks, ctx := errgroup.WithContext(ctx)
+	helper, err := kubeletplugin.Start(ctx, d,
+		kubeletplugin.DriverName(names.Driver),
+		kubeletplugin.NodeName(d.cfg.Node),
+		kubeletplugin.KubeClient(d.cfg.Client),
+		kubeletplugin.RollingUpdate(types.UID(d.cfg.PodUID)),
+		kubeletplugin.PluginDataDirectoryPath(d.cfg.PluginDir),
+		kubeletplugin.RegistrarDirectoryPath(d.cfg.RegistryDir),
+		kubeletplugin.Serialize(false), // a claim that waits for a device must not delay others
+		kubeletplugin.GRPCInterceptor(d.noteRegistration),
+	)
+	if err != nil {
+		return err
+	}
+	d.helper = helper
+	// The first publication starts the helper's view of the API server, which takes a second. Without
+	// pools it writes nothing, so that second passes while the first snapshot is made.
+	tasks.Go(func() error { return d.hand(ctx, resourceslice.DriverResources{}) })
+	tasks.Go(func() error { return d.publisher.Run(ctx) })
+	tasks.Go(func() error { d.watch(ctx); return nil })
+	tasks.Go(func() error { d.restore(ctx); return nil })
+	tasks.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-d.failed:
+			return err
+		}
+	})
+	err = tasks.Wait()
+	helper.Stop() // ends the contexts of all calls, but does not wait for them
+	d.calls.Lock()
+	defer d.calls.Unlock()
+	d.stopping = true
+	return err
+}
+
+// publish takes over the slices of the Publisher.
+func (d *Driver) publish(ctx context.Context, r resourceslice.DriverResources) error {
+	wanted := r.Pools[d.cfg.Node].Slices
+	d.wanted.Store(&wanted)
+	return d.hand(ctx, r)
+}
+
+// hand hands slices over to the helper. The first call blocks until the API server has answered.
+func (d *Driver) hand(ctx context.Context, r resourceslice.DriverResources) error {
+	if err := d.helper.PublishResources(ctx, r); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// Again publishes the slices once more although they have not changed.
+func (d *Driver) Again() { d.publisher.Again() }
+
+// Registered reports whether the kubelet has registered the driver.
+func (d *Driver) Registered() bool { return d.registered.Load() }
+
+// Streams returns the number of open streams of the health of devices.
+func (d *Driver) Streams() int { return int(d.streams.Load()) }
+
+// Ready returns nil if the kubelet has registered the driver, and the API server has the newest slices.
+func (d *Driver) Ready() error {
+	if !d.Registered() {
+		return errors.New("not registered with the kubelet")
+	}
+	if s, _ := d.stored.Load(); !d.holds(s) {
+		return errors.New("ResourceSlices: found none or old ones on the API server, want those of the newest snapshot")
+	}
+	return nil
+}
+
+// noteRegistration notes the kubelet's answer to the registration. The helper has it, too, but does not
+// guard it against concurrent use.
+func (d *Driver) noteRegistration(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if status, ok := request.(*registerapi.RegistrationStatus); ok {
+		d.registered.Store(status.PluginRegistered)
+		if !status.PluginRegistered {
+			d.cfg.Metrics.RegistrationFailed(names.Driver)
+		} else {
+			d.cfg.Metrics.Registered(names.Driver)
+			d.log.Info("driver registered", event.DriverRegistered, event.Resource(names.Driver))
+		}
+	}
+	return handle(ctx, request) // logs a refusal
+}
+
+// errStopping is the error of a call that arrives while the driver stops.
+var errStopping = errors.New("driver is stopping")
+
+// begin begins a call of the kubelet. The caller calls end at its end, unless err is not nil.
+func (d *Driver) begin() (end func(), err error) {
+	d.calls.RLock()
+	if d.stopping {
+		d.calls.RUnlock()
+		return nil, errStopping
+	}
+	return d.calls.RUnlock, nil
+}
+
+// PrepareResourceClaims implements [kubeletplugin.DRAPlugin].
+func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	end, err := d.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return each(claims, func(claim *resourceapi.ResourceClaim) (types.UID, kubeletplugin.PrepareResult) {
+		return claim.UID, d.cfg.Claims.Prepare(ctx, claim)
+	}), nil
+}
+
+// UnprepareResourceClaims implements [kubeletplugin.DRAPlugin].
+func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	end, err := d.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return each(claims, func(claim kubeletplugin.NamespacedObject) (types.UID, error) {
+		return claim.UID, d.cfg.Claims.Unprepare(ctx, claim)
+	}), nil
+}
+
+// each calls f for all claims at once, and returns the results by uid.
+func each[C, R any](claims []C, f func(C) (types.UID, R)) map[types.UID]R {
+	var working sync.WaitGroup
+	uids, results := make([]types.UID, len(claims)), make([]R, len(claims))
+	for i, claim := range claims {
+		working.Go(func() { uids[i], results[i] = f(claim) })
+	}
+	working.Wait()
+	all := make(map[types.UID]R, len(claims))
+	for i, uid := range uids {
+		all[uid] = results[i]
+	}
+	return all
+}
+
+// HandleError implements [kubeletplugin.DRAPlugin].
+func (d *Driver) HandleError(ctx context.Context, err error, message string) {
+	var dropped *resourceslice.DroppedFieldsError
+	switch {
+	case errors.Is(err, context.Canceled): // the driver stops
+	case errors.As(err, &dropped) && slices.Contains(dropped.DisabledFeatures(), "DRADeviceTaints"):
+		d.publisher.WithoutTaints()
+		d.untainted.Do(func() {
+			d.log.Warn("taints not supported by the API server", event.TaintsUnsupported, event.Resource(names.Driver), event.Err(dropped))
+		})
+	case errors.Is(err, kubeletplugin.ErrRecoverable) && strings.HasPrefix(message, "device health"):
+		utilruntime.HandleErrorWithContext(ctx, err, message) // while the inventory hangs
+	case errors.Is(err, kubeletplugin.ErrRecoverable):
+		d.cfg.Metrics.SlicesFailed()
+		d.log.Warn("slices not written", event.SlicesFailed, event.Resource(names.Driver), event.Err(fmt.Errorf("%s: %w", message, err)))
+	default:
+		select {
+		case d.failed <- fmt.Errorf("%s: %w", message, err):
+		default: // the driver already ends
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package driver
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+
+	"b-com.com/accelerator-device-plugin/dra/names"
+	draslices "b-com.com/accelerator-device-plugin/dra/slices"
+)
+
+const (
+	// healthInterval is the time between two reports of health. The kubelet takes the health of a device
+	// as unknown 30 s after the last report.
+	healthInterval = 10 * time.Second
+	// aliveWithin is the time within which the inventory must answer.
+	aliveWithin = 2 * time.Second
+)
+
+// WatchHealthStatus implements [kubeletplugin.DRAPlugin]. It reports all devices at each snapshot and at
+// each interval. While the inventory hangs it reports nothing: what was true may no longer be.
+func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
+	end, err := d.begin()
+	if err != nil {
+		return err
+	}
+	defer end()
+	d.cfg.Metrics.StreamOpened(names.Driver)
+	d.streams.Add(1)
+	defer d.streams.Add(-1)
+	tick := time.NewTicker(healthInterval)
+	defer tick.Stop()
+	for {
+		alive := d.alive(ctx)
+		snapshot, stale := d.cfg.Inventory.Latest()
+		if alive && snapshot.Version > 0 {
+			select {
+			case <-ctx.Done():
+				return nil
+			case reports <- kubeletplugin.DeviceHealthReport{Devices: draslices.Health(snapshot.Devices, d.cfg.Node)}:
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-stale:
+		case <-tick.C:
+		}
+	}
+}
+
+func (d *Driver) alive(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, aliveWithin)
+	defer cancel()
+	return d.cfg.Inventory.Alive(ctx) == nil
+}

@@ -1,0 +1,48 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// probeTimeout bounds the time for all sockets of a directory together.
+const probeTimeout = 500 * time.Millisecond
+
+// removeLeftovers removes the sockets that killed drivers left in a directory: those with this prefix
+// and suffix that refuse a connection. A socket that accepts one belongs to another driver. The helper
+// removes only sockets with the name of its own.
+func removeLeftovers(ctx context.Context, dir, prefix, suffix string, log *zap.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	entries, _ := os.ReadDir(dir) // if it cannot be read, the helper fails
+	for _, entry := range entries {
+		name := entry.Name()
+		if entry.Type() != fs.ModeSocket || !strings.HasPrefix(name, prefix+"-") && name != prefix+suffix || !strings.HasSuffix(name, suffix) {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+		if err == nil {
+			_ = conn.Close()
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			log.Warn("leftover socket not removed", event.SocketRemoved, event.Socket(path), event.Err(err))
+			continue
+		}
+		log.Info("leftover socket removed", event.SocketRemoved, event.Socket(path))
+	}
+}
