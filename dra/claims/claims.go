@@ -70,6 +70,8 @@ type Claims struct {
 	added   chan struct{}
 	problem atomic.Pointer[error] // of the newest check; nil: the spec is as it should be
 
+	count atomic.Int32 // of prepared claims, as read or written last
+
 	busy chan struct{} // has an element while a call uses the file or the fields below
 	// known has the claims that were read or written last; hasRead means that the file was read once.
 	known   []record
@@ -293,6 +295,9 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 // Added returns a channel that has an element after the claims on disk have changed.
 func (c *Claims) Added() <-chan struct{} { return c.added }
 
+// Count returns the number of prepared claims when the file was last read or written. It does not block.
+func (c *Claims) Count() int { return int(c.count.Load()) }
+
 // Run keeps the CDI spec equal to the claims and the newest snapshot, after the first complete one, until
 // ctx ends. Then it returns nil.
 func (c *Claims) Run(ctx context.Context) error {
@@ -395,7 +400,7 @@ func injected(all []record, s inventory.Snapshot) []cdi.Device {
 func (c *Claims) write(dir *os.Root, all []record) error {
 	err := write(dir, all)
 	if err == nil {
-		c.known = all
+		c.know(all)
 	}
 	c.signal() // after an error, too, because the file may have been replaced
 	return err
@@ -434,8 +439,21 @@ func (c *Claims) locked(ctx context.Context, work func(*os.Root) error) error {
 	if c.hasRead && !slices.EqualFunc(all, c.known, record.equal) { // by another instance
 		c.signal()
 	}
-	c.known, c.hasRead = all, true
+	c.know(all)
+	c.hasRead = true
 	return work(dir)
+}
+
+// know notes the claims that are on disk.
+func (c *Claims) know(all []record) {
+	prepared := 0
+	for _, r := range all {
+		if !r.Waiting {
+			prepared++
+		}
+	}
+	c.known = all
+	c.count.Store(int32(prepared))
 }
 
 // enter blocks until no other call uses the file, or ctx ends.

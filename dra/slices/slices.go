@@ -62,7 +62,7 @@ func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 	var published []resourceapi.Device
 	for _, d := range devices {
 		if name := nameOf(d); name != "" && !(o.NoTaints && d.Health == inventory.Unhealthy) {
-			published = append(published, resourceapi.Device{Name: name, Attributes: o.attributes(d), Taints: o.taints(d)})
+			published = append(published, resourceapi.Device{Name: name, Attributes: o.attributes(d), Taints: o.Taints(d)})
 		}
 	}
 	pool := resourceslice.Pool{}
@@ -135,8 +135,8 @@ func (o Options) attributes(d *inventory.Device) map[resourceapi.QualifiedName]r
 	return all
 }
 
-// taints returns the taint of an unhealthy device.
-func (o Options) taints(d *inventory.Device) []resourceapi.DeviceTaint {
+// Taints returns the taint of an unhealthy device, which follows from Effect.
+func (o Options) Taints(d *inventory.Device) []resourceapi.DeviceTaint {
 	if d.Health != inventory.Unhealthy {
 		return nil
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -24,6 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/slices"
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/event"
@@ -63,7 +63,7 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 		debug.SetGCPercent(50)
 	}
 	d := &daemon.Daemon{
-		Program: program, Version: buildVersion(), Config: cfg, Log: log.Logger, Metrics: counts,
+		Program: program, Kind: control.DRA, Version: buildVersion(), Config: cfg, Log: log.Logger, Metrics: counts,
 		Open:   func() (daemon.API, error) { return open(cfg, *s, log.Logger, counts) },
 		Loader: loader, Hangups: hangups, Toggles: toggles, Toggle: log.Toggle,
 	}
@@ -75,15 +75,15 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 
 // api is DRA: the prepared claims, and the driver that publishes slices and talks to the kubelet.
 type api struct {
-	cfg       config.Config
-	settings  settings
-	published slices.Options
-	log       *zap.Logger
-	client    kubernetes.Interface
-	spec      *cdi.Spec
-	claims    *claims.Claims
-	*inventory.Inventory
-	*driver.Driver // since Start
+	cfg            config.Config
+	settings       settings
+	metrics        *metrics.Metrics
+	log            *zap.Logger
+	client         kubernetes.Interface
+	spec           *cdi.Spec
+	claims         *claims.Claims
+	inventory      *inventory.Inventory // since Start
+	*driver.Driver                      // since Start
 }
 
 func open(cfg config.Config, s settings, log *zap.Logger, counts *metrics.Metrics) (*api, error) {
@@ -95,16 +95,14 @@ func open(cfg config.Config, s settings, log *zap.Logger, counts *metrics.Metric
 	if err != nil {
 		return nil, fmt.Errorf("--cdi-dir: %w", err)
 	}
-	published := slices.Options{
-		Node: cfg.NodeName, Effect: resourceapi.DeviceTaintEffect(s.taintEffect), Root: slices.PCIeRoot(cfg.SysfsRoot),
-	}
-	a := &api{cfg: cfg, settings: s, published: published, log: log, client: client, spec: spec}
+	a := &api{cfg: cfg, settings: s, log: log, metrics: counts, client: client, spec: spec}
 	a.claims, err = claims.Open(claims.Config{
-		Dir: s.pluginDir, Node: cfg.NodeName, Spec: spec, Devices: a, Taints: published.Taints, Log: log, Metrics: counts,
+		Dir: s.pluginDir, Node: cfg.NodeName, Spec: spec, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints, Log: log, Metrics: counts,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--plugin-dir: %w", err), spec.Close())
 	}
+	counts.AddDriver(names.Driver, a.claims.Count)
 	return a, nil
 }
 
@@ -129,11 +127,11 @@ func (a *api) Configure(cfg *inventory.Config) {
 }
 
 func (a *api) Start(_ context.Context, inv *inventory.Inventory) {
-	a.Inventory = inv
+	a.inventory = inv
 	a.Driver = driver.New(driver.Config{
-		Options: a.published, Devices: inv, Claims: a.claims, Client: a.client,
-		PodUID: a.settings.podUID, PluginDir: a.settings.pluginDir, RegistryDir: a.settings.registryDir,
-		Log: a.log,
+		Node: a.cfg.NodeName, PodUID: a.settings.podUID, PluginDir: a.settings.pluginDir, RegistryDir: a.settings.registryDir,
+		SysfsRoot: a.cfg.SysfsRoot, Effect: a.settings.effect(),
+		Client: a.client, Inventory: inv, Claims: a.claims, Log: a.log, Metrics: a.metrics,
 	})
 }
 
@@ -192,7 +190,7 @@ func (a *api) Holders(ctx context.Context) (daemon.Holders, error) {
 	if err != nil {
 		return daemon.Holders{}, err
 	}
-	newest := a.Holdings()
+	newest := a.inventory.Holdings()
 	return daemon.Holders{
 		Of: func(_, id string) (all []string) {
 			for _, h := range newest[id] {
@@ -203,6 +201,14 @@ func (a *api) Holders(ctx context.Context) (daemon.Holders, error) {
 		Given: func(id string) bool { return len(given[id]) > 0 },
 	}, nil
 }
+
+// Resources returns the driver as the one resource. Its streams are those of health.
+func (a *api) Resources() []metrics.Resource {
+	return []metrics.Resource{{Name: names.Driver, Streams: a.Streams(), Ready: a.Driver.Ready() == nil}}
+}
+
+// Latest implements [claims.Devices].
+func (a *api) Latest() (inventory.Snapshot, <-chan struct{}) { return a.inventory.Latest() }
 
 // Ready returns nil if the kubelet has registered the driver, the slices are published, and the CDI spec
 // has the devices of the prepared claims.

@@ -82,6 +82,11 @@ func (s *settings) check() error {
 	return errors.Join(errs...)
 }
 
+// effect returns the effect of the taint of a broken device.
+func (s *settings) effect() resourceapi.DeviceTaintEffect {
+	return resourceapi.DeviceTaintEffect(s.taintEffect)
+}
+
 func check(cfg config.Config) error {
 	switch {
 	case cfg.NodeName == "":
