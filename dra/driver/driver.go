@@ -39,7 +39,7 @@ type Config struct {
 	// Effect is the effect of the taint of a device that has failed, or whose holder has lost it:
 	// NoExecute, which evicts the holder, or NoSchedule.
 	Effect resourceapi.DeviceTaintEffect
-	// SysfsRoot is the root of sysfs, for the root complexes of cards.
+	// SysfsRoot is the root of sysfs, for the root complexes and drivers of cards.
 	SysfsRoot string
 
 	// PodUID is the uid of the driver's pod, with which a new driver may start before the old one
@@ -90,7 +90,7 @@ type Driver struct {
 func New(cfg Config) *Driver {
 	d := &Driver{cfg: cfg, log: cfg.Log.Named("dra"), stored: latest.New(stored{}), failed: make(chan error, 1)}
 	d.publisher = draslices.NewPublisher(draslices.Config{
-		Options: draslices.Options{Node: cfg.Node, Effect: cfg.Effect, Root: draslices.PCIeRoot(cfg.SysfsRoot)},
+		Options: draslices.Options{Node: cfg.Node, Effect: cfg.Effect, PCI: draslices.PCI(cfg.SysfsRoot)},
 		Devices: cfg.Inventory, Publish: d.publish, Log: d.log, Metrics: cfg.Metrics,
 	})
 	return d

@@ -47,7 +47,7 @@ func TestBoards(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := slices.Of(devicesOn(t, root), slices.Options{
-				Node: "worker-3", Effect: resourceapi.DeviceTaintEffectNoExecute, Root: slices.PCIeRoot(root + "/sys"),
+				Node: "worker-3", Effect: resourceapi.DeviceTaintEffectNoExecute, PCI: slices.PCI(root + "/sys"),
 			})
 			validate(t, got, "worker-3")
 			var devices [][]resourceapi.Device // of each slice

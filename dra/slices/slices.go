@@ -1,6 +1,8 @@
 package slices
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +18,7 @@ import (
 
 // The attributes of a device. Those of the driver's own domain need no prefix.
 const (
+	attributeDriver      = "driver"
 	attributeFamily      = "family"
 	attributeAFUID       = "afuId"
 	attributeInterfaceID = "interfaceId"
@@ -37,21 +40,25 @@ type Options struct {
 	// NoTaints means that the API server does not store taints. Unhealthy devices are left out
 	// instead.
 	NoTaints bool
-	// Root returns the attribute pcieRoot of the card with this address, or "" if it is not known.
-	// It may be nil. [PCIeRoot] returns such a function.
-	Root func(pciAddress string) string
+	// PCI returns the root complex of the card with this address, and the name of its driver; "" if one
+	// is not known. It may be nil. [PCI] returns such a function.
+	PCI func(address string) (root, driver string)
 }
 
-// PCIeRoot returns a function that finds the root complexes of cards in the sysfs tree at root. It
-// reads links only, so it does not wait for a card.
-func PCIeRoot(root string) func(pciAddress string) string {
+// PCI returns a function that finds the root complexes and the drivers of cards in the sysfs tree at root.
+// It reads links only, so it does not wait for a card.
+func PCI(root string) func(address string) (root, driver string) {
 	tree := deviceattribute.WithFSFromRoot(root)
-	return func(address string) string {
-		attribute, err := deviceattribute.GetPCIeRootAttributeByPCIBusID(address, tree)
-		if err != nil {
-			return "" // the card has left, or has no place on a PCI bus
+	return func(address string) (string, string) {
+		driver, err := os.Readlink(filepath.Join(root, "bus/pci/devices", address, "driver"))
+		if err == nil {
+			driver = filepath.Base(driver)
 		}
-		return *attribute.Value.StringValue
+		attribute, err := deviceattribute.GetPCIeRootAttributeByPCIBusID(address, tree)
+		if err != nil || attribute.Value.StringValue == nil {
+			return "", driver
+		}
+		return *attribute.Value.StringValue, driver
 	}
 }
 
@@ -129,8 +136,10 @@ func (o Options) attributes(d *inventory.Device) map[resourceapi.QualifiedName]r
 	}
 	standard(deviceattribute.GetPCIBusIDAttribute(d.PCIAddress))
 	standard(deviceattribute.GetNUMANodeAttribute(d.NUMANode, deviceattribute.ScalarAttribute))
-	if o.Root != nil {
-		text(deviceattribute.StandardDeviceAttributePCIeRoot, o.Root(d.PCIAddress))
+	if o.PCI != nil {
+		root, driver := o.PCI(d.PCIAddress)
+		text(deviceattribute.StandardDeviceAttributePCIeRoot, root)
+		text(attributeDriver, driver)
 	}
 	return all
 }

@@ -84,7 +84,7 @@ func FuzzOf(f *testing.F) {
 		want := 0
 		o := slices.Options{
 			Node: "n", Effect: []resourceapi.DeviceTaintEffect{"", resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNoExecute}[r.IntN(3)],
-			NoTaints: r.IntN(2) == 0, Root: func(string) string { return root },
+			NoTaints: r.IntN(2) == 0, PCI: func(string) (string, string) { return root, root },
 		}
 		bad := map[string]bool{}
 		for i := range int(count)%70 + 1 {
