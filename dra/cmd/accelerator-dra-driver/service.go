@@ -62,15 +62,20 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 	if os.Getenv("GOGC") == "" { // as in the daemon: frequent collections cost little
 		debug.SetGCPercent(50)
 	}
-	d := &daemon.Daemon{
-		Program: program, Kind: control.DRA, Version: buildVersion(), Config: cfg, Log: log.Logger, Metrics: counts,
-		Open:   func() (daemon.API, error) { return open(cfg, *s, log.Logger, counts) },
-		Loader: loader, Hangups: hangups, Toggles: toggles, Toggle: log.Toggle,
-	}
+	d := newDaemon(cfg, *s, nil, log.Logger, counts)
+	d.Loader, d.Hangups, d.Toggles, d.Toggle = loader, hangups, toggles, log.Toggle
 	if err := d.Live(cmd.Context(), log); err != nil {
 		return failure{err}
 	}
 	return nil
+}
+
+// newDaemon returns a daemon that offers its devices through DRA. client is nil outside tests.
+func newDaemon(cfg config.Config, s settings, client kubernetes.Interface, log *zap.Logger, counts *metrics.Metrics) *daemon.Daemon {
+	return &daemon.Daemon{
+		Program: program, Kind: control.DRA, Version: buildVersion(), Config: cfg, Log: log, Metrics: counts,
+		Open: func() (daemon.API, error) { return open(cfg, s, client, log, counts) },
+	}
 }
 
 // api is DRA: the prepared claims, and the driver that publishes slices and talks to the kubelet.
@@ -86,10 +91,13 @@ type api struct {
 	*driver.Driver                      // since Start
 }
 
-func open(cfg config.Config, s settings, log *zap.Logger, counts *metrics.Metrics) (*api, error) {
-	client, err := dial(cfg.Kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
+func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.Logger, counts *metrics.Metrics) (*api, error) {
+	if client == nil {
+		dialed, err := dial(cfg.Kubeconfig)
+		if err != nil {
+			return nil, fmt.Errorf("--kubeconfig: %w", err)
+		}
+		client = dialed
 	}
 	spec, err := cdi.Open(cfg.CDIDir, claimKind, cfg.HostDevRoot)
 	if err != nil {

@@ -1,0 +1,352 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	kubelet "k8s.io/kubelet/pkg/apis/dra/v1"
+	pluginregistration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+)
+
+const (
+	testNode = "worker-3"
+	card     = "0000:3b:00.0"
+	device   = "pci-0000-3b-00-0"
+)
+
+// rig has a driver on a simulated node, with a fake API server, and is its kubelet.
+type rig struct {
+	*testing.T
+	cfg      config.Config
+	settings settings
+	node     *simnode.Node
+	client   *fake.Clientset
+	services *grpc.ClientConn
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "dra") // short, for the paths of sockets
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	node, err := simnode.Open(t.Context(), dir+"/node")
+	must(t, err)
+	t.Cleanup(func() { node.Close() })
+	must(t, os.Mkdir(dir+"/registry", 0o755))
+
+	r := &rig{T: t, node: node, client: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "n"}})}
+	var slice atomic.Int32 // the fake API server generates no names
+	r.client.PrependReactor("create", "resourceslices", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		s := action.(clienttesting.CreateAction).GetObject().(*resourceapi.ResourceSlice)
+		s.Name = fmt.Sprint(s.GenerateName, slice.Add(1))
+		return false, nil, nil
+	})
+	r.cfg = config.Defaults()
+	r.cfg.SysfsRoot, r.cfg.DevRoot, r.cfg.HostDevRoot = node.Sys, node.Dev, "/dev"
+	r.cfg.NodeName, r.cfg.NodeAnnotation, r.cfg.HTTPAddress = testNode, false, ""
+	r.cfg.Socket, r.cfg.StateDir, r.cfg.CDIDir = dir+"/daemon.sock", dir+"/state", dir+"/cdi"
+	r.cfg.PodResourcesSocket = dir + "/none.sock"
+	r.cfg.RecoveryHold, r.cfg.FlapLimit, r.cfg.HealthInterval = 100*time.Millisecond, 0, 50*time.Millisecond
+	r.settings = settings{pluginDir: dir + "/plugin", registryDir: dir + "/registry", taintEffect: "NoExecute"}
+	return r
+}
+
+// run runs the driver and registers it. stop ends it.
+func (r *rig) run() (stop func()) {
+	r.Helper()
+	core, _ := eventtest.Observed(r.T)
+	ctx, cancel := context.WithCancel(r.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- newDaemon(r.cfg, r.settings, r.client, zap.New(core), metrics.New("test")).Serve(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			r.Errorf("driver: %v", err)
+		}
+	}
+	r.Cleanup(stop)
+	var sockets []string
+	r.eventually("socket of the registry", func() bool {
+		sockets, _ = filepath.Glob(r.settings.registryDir + "/*.sock")
+		return len(sockets) > 0
+	})
+	registry := pluginregistration.NewRegistrationClient(r.dial(sockets[0]))
+	info, err := registry.GetInfo(r.Context(), &pluginregistration.InfoRequest{}, grpc.WaitForReady(true))
+	must(r.T, err)
+	_, err = registry.NotifyRegistrationStatus(r.Context(), &pluginregistration.RegistrationStatus{PluginRegistered: true})
+	must(r.T, err)
+	r.services = r.dial(info.Endpoint)
+	return stop
+}
+
+func (r *rig) dial(path string) *grpc.ClientConn {
+	r.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}))
+	must(r.T, err)
+	r.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// eventually blocks until the condition is true, for 20 s at most.
+func (r *rig) eventually(what string, condition func() bool) {
+	r.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			r.Fatalf("found no %s in 20 s", what)
+		}
+	}
+}
+
+// published blocks until the slices have these devices, each as NAME or NAME:TAINT:EFFECT.
+func (r *rig) published(when string, want ...string) {
+	r.Helper()
+	var found []string
+	defer func() {
+		if r.Failed() {
+			r.Logf("%s: found %q, want %q", when, found, want)
+		}
+	}()
+	r.eventually("slices: "+when, func() bool {
+		found = nil
+		all, err := r.client.ResourceV1().ResourceSlices().List(r.Context(), metav1.ListOptions{})
+		must(r.T, err)
+		for _, s := range all.Items {
+			for _, d := range s.Spec.Devices {
+				text := d.Name
+				for _, taint := range d.Taints {
+					text += ":" + taint.Value + ":" + string(taint.Effect)
+				}
+				found = append(found, text)
+			}
+		}
+		return len(all.Items) > 0 && slices.Equal(found, want)
+	})
+}
+
+// claim makes a claim that has the device allocated.
+func (r *rig) claim(name string) *kubelet.Claim {
+	r.Helper()
+	_, err := r.client.ResourceV1().ResourceClaims("default").Create(r.Context(), &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
+		Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+			Results: []resourceapi.DeviceRequestAllocationResult{{Request: "card", Driver: names.Driver, Pool: testNode, Device: device}},
+		}}},
+	}, metav1.CreateOptions{})
+	must(r.T, err)
+	return &kubelet.Claim{Namespace: "default", Name: name, Uid: "uid-" + name}
+}
+
+// prepare calls NodePrepareResources, and returns the CDI device or the error.
+func (r *rig) prepare(claim *kubelet.Claim) (cdiDevice, failed string) {
+	r.Helper()
+	answer, err := kubelet.NewDRAPluginClient(r.services).NodePrepareResources(r.Context(), &kubelet.NodePrepareResourcesRequest{Claims: []*kubelet.Claim{claim}})
+	must(r.T, err)
+	result := answer.Claims[claim.Uid]
+	if result.GetError() != "" {
+		return "", result.Error
+	}
+	return result.Devices[0].CdiDeviceIds[0], ""
+}
+
+func (r *rig) unprepare(claim *kubelet.Claim) {
+	r.Helper()
+	answer, err := kubelet.NewDRAPluginClient(r.services).NodeUnprepareResources(r.Context(), &kubelet.NodeUnprepareResourcesRequest{Claims: []*kubelet.Claim{claim}})
+	must(r.T, err)
+	if failed := answer.Claims[claim.Uid].GetError(); failed != "" {
+		r.Errorf("NodeUnprepareResources: %s", failed)
+	}
+}
+
+// spec returns the nodes and the variables of each device in the CDI spec.
+func (r *rig) spec() map[string][]string {
+	r.Helper()
+	all := map[string][]string{}
+	text, err := os.ReadFile(r.cfg.CDIDir + "/accelerator.b-com.com-claim.json")
+	if os.IsNotExist(err) {
+		return all
+	}
+	must(r.T, err)
+	var spec struct {
+		Devices []struct {
+			Name           string
+			ContainerEdits struct {
+				Env         []string
+				DeviceNodes []struct{ HostPath string }
+			}
+		}
+	}
+	must(r.T, json.Unmarshal(text, &spec))
+	for _, d := range spec.Devices {
+		for _, n := range d.ContainerEdits.DeviceNodes {
+			all[d.Name] = append(all[d.Name], n.HostPath)
+		}
+		all[d.Name] = append(all[d.Name], d.ContainerEdits.Env...)
+	}
+	return all
+}
+
+func plug(t *testing.T, n *simnode.Node, board string) {
+	t.Helper()
+	b, err := simnode.BoardNamed(board)
+	must(t, err, n.PlugBoard(b, card))
+}
+
+// The life of a card: it is plugged in, prepared for a claim, breaks, heals, and is removed while the
+// claim has it. The driver is restarted in between.
+func TestStory(t *testing.T) {
+	r := newRig(t)
+	stop := r.run()
+	r.published("no card")
+	plug(t, r.node, "pac-a10")
+	r.published("plugged", device)
+
+	first := r.claim("first")
+	cdiDevice, failed := r.prepare(first)
+	if want := "accelerator.b-com.com/claim=uid-first-card-" + device; cdiDevice != want || failed != "" {
+		t.Fatalf("prepare: found %q, error %q, want %s", cdiDevice, failed, want)
+	}
+	want := map[string][]string{"uid-first-card-" + device: {
+		"/dev/dfl-port.0", "ACCELERATOR_UNITS=3b:00.0", "ACCELERATOR_DEVICES=3b:00.0", "ACCELERATOR_DEVICE_PCI_0000_3B_00_0=3b:00.0",
+	}}
+	if diff := cmp.Diff(want, r.spec()); diff != "" {
+		t.Errorf("CDI spec (-want +got):\n%s", diff)
+	}
+	second := r.claim("second")
+	if _, failed := r.prepare(second); !strings.Contains(failed, "is prepared for claim default/first") {
+		t.Errorf("second claim of the device: error %q, want that it is prepared for the first", failed)
+	}
+
+	must(t, r.node.Break(card, "port-ap6"))
+	r.published("broken", device+":port-ap6:NoExecute")
+	must(t, r.node.Heal(card))
+	r.published("healed", device)
+
+	stop() // the spec goes with the last driver, and returns with the next
+	if left := r.spec(); len(left) > 0 {
+		t.Errorf("CDI spec without a driver: found %v, want none", left)
+	}
+	stop = r.run()
+	r.eventually("CDI spec after the restart", func() bool { return cmp.Equal(want, r.spec()) })
+
+	must(t, r.node.Unplug(card))
+	r.published("removed", device+":removed-in-use:NoExecute")
+	r.eventually("CDI spec without the removed card", func() bool { return len(r.spec()) == 0 })
+	stop()
+	r.run()
+	r.published("removed, and the driver restarted", device+":removed-in-use:NoExecute")
+	state, err := control.Dial(r.cfg.Socket).State(t.Context())
+	if err != nil || len(state.Devices) != 1 || state.Devices[0].Resource != names.Driver || state.Devices[0].Health != "unhealthy" {
+		t.Errorf("state at the socket: found %+v, error %v, want the removed device", state.Devices, err)
+	}
+	r.unprepare(first)
+	r.published("unprepared")
+
+	// A card that has left between the allocation and the start of its pod.
+	if _, failed := r.prepare(second); !strings.Contains(failed, "has left the node") {
+		t.Errorf("claim of a removed device: error %q, want that it has left the node", failed)
+	}
+	r.published("waiting", device+":removed-in-use:NoExecute")
+	r.unprepare(second)
+	r.published("the waiting pod has ended")
+}
+
+// A cordon keeps new pods away, and evicts none.
+func TestCordon(t *testing.T) {
+	r := newRig(t)
+	plug(t, r.node, "pac-a10")
+	r.run()
+	r.published("plugged", device)
+	daemon := control.Dial(r.cfg.Socket)
+	_, err := daemon.Cordon(t.Context(), []string{"3b:00.0"}, "me", "fan", 0)
+	must(t, err)
+	r.published("cordoned", device+":cordoned:NoSchedule")
+	_, err = daemon.Uncordon(t.Context(), []string{"3b:00.0"}, "me")
+	must(t, err)
+	r.published("uncordoned", device)
+}
+
+// A setting that is not valid ends the program with exit code 2 and one line, which names it.
+func TestRefusedSettings(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"", "node-name: found none"},
+		{"--node-name n --mode pool", "mode: found pool, want single, af, region or regiondevel"},
+		{"--node-name n --taint-effect no", `taint-effect: found "no", want NoExecute or NoSchedule`},
+		{"--node-name n --plugin-dir x", `plugin-dir: found "x", want an absolute path`},
+		{"--node-name n --registry-dir x", `registry-dir: found "x", want an absolute path`},
+		{"--node-name n --pod-uid a/b", `pod-uid: found "a/b"`},
+		{"--node-name n --kubeconfig /none", "/none"},
+		{"--node-name n serve", `unknown command "serve"`},
+		{"--nodename n", "unknown flag: --nodename"},
+	} {
+		var out bytes.Buffer
+		code := run(t.Context(), strings.Fields(tt.args), &out, &out)
+		wantCode := 2
+		if strings.Contains(tt.args, "kubeconfig") { // found at the start
+			wantCode = 1
+		}
+		if code != wantCode || !strings.Contains(out.String(), strings.ReplaceAll(tt.want, `"`, `\"`)) {
+			t.Errorf("%s: exit code %d, output %s; want code %d and %s", tt.args, code, out.String(), wantCode, tt.want)
+		}
+	}
+}
+
+// A variable sets what no flag has set.
+func TestVariables(t *testing.T) {
+	t.Setenv("ACCELERATOR_TAINT_EFFECT", "NoSchedule")
+	t.Setenv("ACCELERATOR_PLUGIN_DIR", "relative")
+	var out bytes.Buffer
+	if code := run(t.Context(), []string{"--node-name", "n", "--plugin-dir", "/p", "--registry-dir", "x"}, &out, &out); code != 2 ||
+		strings.Contains(out.String(), "plugin-dir") || strings.Contains(out.String(), "taint-effect") {
+		t.Errorf("exit code %d, output %s, want an error of registry-dir only", code, out.String())
+	}
+}
