@@ -3,8 +3,9 @@
 // the kubelet and writes ResourceSlices.
 //
 //	inventory ─ snapshots ─► slices.Publisher ─► helper ─► API server
-//	                                ▲ Again                    │ watch of the node's own slices
-//	                                └──────── restore ◄────────┘
+//	                                                           │ watch of the node's own slices
+//	                                             ▲ again       ▼
+//	                                             └─────── restore
 //	kubelet ─ Prepare, Unprepare ─► helper ─► Claims
 //	kubelet ◄─ health stream ─ WatchHealthStatus ◄─ snapshots
 //
@@ -19,6 +20,8 @@
 // # Goroutines and their state
 //
 // [Driver.Run] owns all goroutines and waits for them. Claims and the health stream are served in
-// goroutines of the gRPC server, several at a time. The newest state of the node's slices on the API
-// server is stored by the watch, and the wanted state by the Publisher's goroutine.
+// goroutines of the gRPC server, several at a time. The wanted slices and those on the API server are
+// one immutable value, which the Publisher's goroutine and the watch replace. Handing slices over blocks
+// until the helper has its first view of the API server, which takes a second or as long as the API
+// server does not answer.
 package driver

@@ -74,8 +74,8 @@ type Driver struct {
 	log       *zap.Logger
 	helper    *kubeletplugin.Helper // set by Run before another goroutine uses it
 	publisher *draslices.Publisher
-	wanted    atomic.Pointer[[]resourceslice.Slice] // as published last; nil: not yet
-	stored    *latest.Value[stored]
+	state     *latest.Value[state]
+	handing   sync.Mutex // held while slices are handed over to the helper
 
 	registered atomic.Bool
 	streams    atomic.Int32 // open health streams
@@ -88,7 +88,7 @@ type Driver struct {
 
 // New returns a Driver. It opens nothing.
 func New(cfg Config) *Driver {
-	d := &Driver{cfg: cfg, log: cfg.Log.Named("dra"), stored: latest.New(stored{}), failed: make(chan error, 1)}
+	d := &Driver{cfg: cfg, log: cfg.Log.Named("dra"), state: latest.New(state{}), failed: make(chan error, 1)}
 	d.publisher = draslices.NewPublisher(draslices.Config{
 		Options: draslices.Options{Node: cfg.Node, Effect: cfg.Effect, PCI: draslices.PCI(cfg.SysfsRoot)},
 		Devices: cfg.Inventory, Publish: d.publish, Log: d.log, Metrics: cfg.Metrics,
@@ -125,7 +125,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	tasks.Go(func() error { return d.hand(ctx, resourceslice.DriverResources{}) })
 	tasks.Go(func() error { return d.publisher.Run(ctx) })
 	tasks.Go(func() error { d.watch(ctx); return nil })
-	tasks.Go(func() error { d.restore(ctx); return nil })
+	tasks.Go(func() error { d.restore(ctx, d.again); return nil })
 	tasks.Go(func() error {
 		select {
 		case <-ctx.Done():
@@ -144,9 +144,19 @@ func (d *Driver) Run(ctx context.Context) error {
 
 // publish takes over the slices of the Publisher.
 func (d *Driver) publish(ctx context.Context, r resourceslice.DriverResources) error {
-	wanted := r.Pools[d.cfg.Node].Slices
-	d.wanted.Store(&wanted)
+	d.handing.Lock()
+	defer d.handing.Unlock()
+	d.state.Update(func(s state) state { s.wanted = r.Pools[d.cfg.Node].Slices; return s })
 	return d.hand(ctx, r)
+}
+
+// again hands the wanted slices over once more.
+func (d *Driver) again(ctx context.Context) {
+	d.handing.Lock()
+	defer d.handing.Unlock()
+	s, _ := d.state.Load()
+	// An error is not possible: it would have ended the driver the first time.
+	_ = d.hand(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.cfg.Node: {Slices: s.wanted}}})
 }
 
 // hand hands slices over to the helper. The first call blocks until the API server has answered.
@@ -171,7 +181,7 @@ func (d *Driver) Ready() error {
 	if !d.Registered() {
 		return errors.New("not registered with the kubelet")
 	}
-	if s, _ := d.stored.Load(); !d.holds(s) {
+	if s, _ := d.state.Load(); !s.current() {
 		return errors.New("ResourceSlices: found none or old ones on the API server, want those of the newest snapshot")
 	}
 	return nil

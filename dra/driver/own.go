@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -20,22 +21,51 @@ import (
 )
 
 const (
-	// settle is the time between a deletion and the first attempt to write the slices again. In that
-	// time the helper learns of the deletion, too, and the other slices are deleted.
-	settle = 20 * time.Millisecond
-	// maxRetry bounds the time between two attempts, which doubles with each. The helper makes attempts
-	// of its own at this interval.
-	maxRetry = resourceslice.DefaultSyncDelay
-	// calm is the time without deletions after which attempts are as quick as at first. It bounds the
-	// requests if a slice is deleted each time that it is written, for example because its node was
-	// created anew, with another uid.
-	calm = time.Minute
+	// settle is the time from the deletion of a slice to the first attempt to have it written again. In
+	// that time the helper learns of the deletion, too, and the other slices are deleted. The time
+	// doubles with each further attempt.
+	settle = 50 * time.Millisecond
+	// maxWait bounds the time between two attempts. It is the time to the first one if no slice is
+	// missing but the content differs: while two drivers run, their views may differ for a while.
+	maxWait = 30 * time.Second
+	// After maxAttempts attempts in a row there is one in each attemptInterval: a slice may be deleted
+	// each time that it is written, for example because its node was created anew, with another uid.
+	maxAttempts     = 20
+	attemptInterval = 10 * time.Second
 )
 
-// stored has the slices of this driver and node on the API server, by name. It is immutable.
-type stored struct {
-	slices  map[string]*resourceapi.ResourceSlice
-	deleted int // number of slices that were deleted so far
+// state has the wanted slices and those on the API server. It is immutable.
+type state struct {
+	wanted []resourceslice.Slice                 // as published last; nil: not yet
+	stored map[string]*resourceapi.ResourceSlice // of this driver and node, by name
+}
+
+// byIndex returns the stored slices by the index with which their names begin, which is that of the
+// wanted slice. While two drivers run, there may be two for a moment.
+func (s state) byIndex() map[string]*resourceapi.ResourceSlice {
+	all := make(map[string]*resourceapi.ResourceSlice, len(s.stored))
+	for name, slice := range s.stored {
+		index, _, _ := strings.Cut(name, "-")
+		all[index] = slice
+	}
+	return all
+}
+
+// lacks reports whether there are fewer slices than wanted.
+func (s state) lacks() bool { return len(s.byIndex()) < len(s.wanted) }
+
+// current reports whether the stored slices are the wanted ones.
+func (s state) current() bool {
+	found := s.byIndex()
+	if s.wanted == nil || len(found) != len(s.wanted) {
+		return false
+	}
+	for i, index := range slices.Sorted(maps.Keys(found)) {
+		if !resourceslice.DevicesDeepEqual(found[index].Spec.Devices, s.wanted[i].Devices) {
+			return false
+		}
+	}
+	return true
 }
 
 // watch follows the slices of this driver and node on the API server until ctx ends. While the server
@@ -75,82 +105,56 @@ func (d *Driver) note(object any, deleted bool) {
 	if !ok {
 		return
 	}
-	d.stored.Update(func(s stored) stored {
-		s.slices = maps.Clone(s.slices)
-		if s.slices == nil {
-			s.slices = map[string]*resourceapi.ResourceSlice{}
-		}
+	d.state.Update(func(s state) state {
+		stored := map[string]*resourceapi.ResourceSlice{}
+		maps.Copy(stored, s.stored)
 		if deleted {
-			delete(s.slices, slice.Name)
-			s.deleted++
+			delete(stored, slice.Name)
 		} else {
-			s.slices[slice.Name] = slice
+			stored[slice.Name] = slice
 		}
+		s.stored = stored
 		return s
 	})
-	s, _ := d.stored.Load()
-	if deleted && d.lacks(s) {
+	if s, _ := d.state.Load(); deleted && s.lacks() {
 		d.log.Info("slice deleted by another client", event.SlicesDeleted, event.Resource(names.Driver), event.Object("ResourceSlice/"+slice.Name))
 	}
 }
 
-// byIndex returns the stored slices by the index with which their names begin, which is that of the
-// wanted slice. While two drivers run, there may be two for a moment.
-func (s stored) byIndex() map[string]*resourceapi.ResourceSlice {
-	all := make(map[string]*resourceapi.ResourceSlice, len(s.slices))
-	for name, slice := range s.slices {
-		index, _, _ := strings.Cut(name, "-")
-		all[index] = slice
-	}
-	return all
-}
-
-// lacks reports whether there are fewer slices than wanted.
-func (d *Driver) lacks(s stored) bool {
-	wanted := d.wanted.Load()
-	return wanted != nil && len(s.byIndex()) < len(*wanted)
-}
-
-// holds reports whether the stored slices are those that were published last.
-func (d *Driver) holds(s stored) bool {
-	wanted, found := d.wanted.Load(), s.byIndex()
-	if wanted == nil || len(found) != len(*wanted) {
-		return false
-	}
-	for i, index := range slices.Sorted(maps.Keys(found)) {
-		if !resourceslice.DevicesDeepEqual(found[index].Spec.Devices, (*wanted)[i].Devices) {
-			return false
-		}
-	}
-	return true
-}
-
-// restore has slices written again that another client has deleted, until ctx ends.
-func (d *Driver) restore(ctx context.Context) {
-	done, last, wait := 0, time.Time{}, settle
+// restore hands the wanted slices over again while the API server has others, until ctx ends. The
+// helper alone would write deleted slices after 30 s, and after a long time without an API server it
+// might wait for 1000 s.
+func (d *Driver) restore(ctx context.Context, again func(context.Context)) {
+	attempts := rate.NewLimiter(rate.Every(attemptInterval), maxAttempts)
+	wait, lacked := settle, false
+	var due time.Time // of the next attempt; zero: none
 	for {
-		s, stale := d.stored.Load()
-		if s.deleted == done || !d.lacks(s) {
-			done = s.deleted
-			select {
-			case <-ctx.Done():
-				return
-			case <-stale:
-			}
-			continue
+		s, stale := d.state.Load()
+		lacks := s.lacks()
+		switch {
+		case s.wanted == nil || s.current():
+			due, wait = time.Time{}, settle
+		case lacks && (due.IsZero() || !lacked):
+			due = time.Now().Add(wait)
+		case due.IsZero():
+			due = time.Now().Add(maxWait)
 		}
-		if time.Since(last) > calm {
-			wait = settle
+		lacked = lacks
+		var attempt <-chan time.Time
+		if !due.IsZero() {
+			attempt = time.After(time.Until(due))
 		}
-		last = time.Now()
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-stale:
+			continue
+		case <-attempt:
 		}
-		wait = min(2*wait, maxRetry)
-		if s, _ := d.stored.Load(); d.lacks(s) {
-			d.publisher.Again()
+		due, wait = time.Time{}, min(2*wait, maxWait)
+		if attempts.Wait(ctx) != nil {
+			return
 		}
+		again(ctx)
 	}
 }
