@@ -151,7 +151,10 @@ func (d *Driver) restore(ctx context.Context, again func(context.Context)) {
 			continue
 		case <-attempt:
 		}
-		due, wait = time.Time{}, min(2*wait, maxWait)
+		due = time.Time{}
+		if lacks {
+			wait = min(2*wait, maxWait)
+		}
 		if attempts.Wait(ctx) != nil {
 			return
 		}

@@ -1,0 +1,318 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+	drahealth "k8s.io/kubelet/pkg/apis/dra-health/v1"
+	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
+
+	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// newClient returns an API server with the node and claims with these names, whose uids are the same.
+func newClient(claimed ...string) *fake.Clientset {
+	objects := []runtime.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "node"}}}
+	for _, name := range claimed {
+		objects = append(objects, &resourceapi.ResourceClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
+			Status:     resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{}},
+		})
+	}
+	client := fake.NewClientset(objects...)
+	var created atomic.Int64
+	client.PrependReactor("create", "resourceslices", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		slice := a.(clienttesting.CreateAction).GetObject().(*resourceapi.ResourceSlice)
+		slice.Name = slice.GenerateName + fmt.Sprint(created.Add(1))
+		slice.ResourceVersion = fmt.Sprint(created.Load())
+		return false, nil, nil
+	})
+	return client
+}
+
+// names of claims → of gRPC.
+func request(names ...string) []*drapb.Claim {
+	var all []*drapb.Claim
+	for _, name := range names {
+		all = append(all, &drapb.Claim{Namespace: "default", Name: name, Uid: name})
+	}
+	return all
+}
+
+// A kubelet registers the driver, prepares claims and follows the health of devices.
+func TestKubelet(t *testing.T) {
+	for _, uid := range []string{"", "d0ff1d24-63f8-4e4e-8e0b-3a5f1a2b3c4d"} {
+		t.Run("uid "+uid, func(t *testing.T) {
+			waits := make(chan struct{})
+			r := newRig(t, newClient("fast", "slow", "bad"), uid, claims{
+				prepare: func(ctx context.Context, claim *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
+					switch claim.Name {
+					case "slow":
+						select {
+						case <-waits:
+						case <-ctx.Done():
+						}
+					case "bad":
+						return kubeletplugin.PrepareResult{Err: errors.New("device has left")}
+					}
+					return kubeletplugin.PrepareResult{Devices: []kubeletplugin.Device{{PoolName: node, DeviceName: "of-" + claim.Name, CDIDeviceIDs: []string{"a/b=c"}}}}
+				},
+				unprepare: func(_ context.Context, claim kubeletplugin.NamespacedObject) error {
+					if claim.Name == "bad" {
+						return errors.New("disk full")
+					}
+					return nil
+				},
+			}, well("3b:00.0"), broken("4b:00.0"))
+			r.start()
+			kubelet := r.register(true)
+			r.eventually("readiness", func() bool { return r.Ready() == nil })
+			if !r.Registered() || r.count(event.DriverRegistered) != 1 {
+				t.Errorf("found registered %t and %d lines about that, want true and 1", r.Registered(), r.count(event.DriverRegistered))
+			}
+
+			// A claim that waits delays neither the other calls nor the other claims of its call.
+			dra := drapb.NewDRAPluginClient(kubelet)
+			late := make(chan *drapb.NodePrepareResourcesResponse, 1)
+			go func() {
+				answer, err := dra.NodePrepareResources(t.Context(), &drapb.NodePrepareResourcesRequest{Claims: request("slow", "fast")})
+				if err != nil {
+					t.Error(err)
+				}
+				late <- answer
+			}()
+			answer, err := dra.NodePrepareResources(t.Context(), &drapb.NodePrepareResourcesRequest{Claims: request("fast", "bad")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := answer.Claims["fast"].Devices; len(d) != 1 || d[0].DeviceName != "of-fast" || answer.Claims["bad"].Error != "device has left" {
+				t.Errorf("found %v", answer)
+			}
+			select {
+			case <-late:
+				t.Error("found an answer although a claim waits")
+			default:
+			}
+			close(waits)
+			if answer := <-late; len(answer.Claims) != 2 || answer.Claims["slow"].Devices[0].DeviceName != "of-slow" {
+				t.Errorf("found %v", answer)
+			}
+			gone, err := dra.NodeUnprepareResources(t.Context(), &drapb.NodeUnprepareResourcesRequest{Claims: request("fast", "bad")})
+			if err != nil || gone.Claims["fast"].Error != "" || gone.Claims["bad"].Error != "disk full" {
+				t.Errorf("found %v, error %v", gone, err)
+			}
+
+			stream, err := drahealth.NewDRAResourceHealthClient(kubelet).NodeWatchResources(t.Context(), &drahealth.NodeWatchResourcesRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := func(text string) {
+				t.Helper()
+				report, err := stream.Recv()
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, d := range report.Devices {
+					got = append(got, fmt.Sprint(d.Device.PoolName, " ", d.Device.DeviceName, " ", d.Health, " ", d.Message))
+				}
+				if diff := cmp.Diff(text, strings.Join(got, "\n")); diff != "" {
+					t.Errorf("health (-want +got):\n%s", diff)
+				}
+			}
+			want("worker-3 pci-0000-3b-00-0 HEALTHY \nworker-3 pci-0000-4b-00-0 UNHEALTHY afu-dead")
+			r.devices.set(broken("3b:00.0"))
+			want("worker-3 pci-0000-3b-00-0 UNHEALTHY afu-dead")
+			if r.Streams() != 1 {
+				t.Errorf("found %d streams, want 1", r.Streams())
+			}
+			r.end()
+			if left, _ := filepath.Glob(r.dir + "/*/*.sock"); len(left) > 0 {
+				t.Errorf("found the sockets %v after the end, want none", left)
+			}
+		})
+	}
+}
+
+// The driver is not ready when the kubelet refuses it.
+func TestRefused(t *testing.T) {
+	r := newRig(t, newClient(), "", claims{})
+	r.start()
+	r.register(false)
+	if r.Registered() || r.Ready() == nil || r.count(event.DriverRegistered) > 0 {
+		t.Errorf("found registered %t, Ready %v, and %d lines about a registration", r.Registered(), r.Ready(), r.count(event.DriverRegistered))
+	}
+	r.end()
+}
+
+// Run waits for the calls under way, whose contexts end.
+func TestStopsDuringCall(t *testing.T) {
+	begun, ended := make(chan struct{}), atomic.Bool{}
+	r := newRig(t, newClient("a"), "", claims{prepare: func(ctx context.Context, _ *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
+		close(begun)
+		<-ctx.Done()
+		<-time.After(50 * time.Millisecond) // a slow disk
+		ended.Store(true)
+		return kubeletplugin.PrepareResult{Err: context.Cause(ctx)}
+	}})
+	r.start()
+	dra := drapb.NewDRAPluginClient(r.register(true))
+	failed := make(chan error, 1)
+	go func() {
+		_, err := dra.NodePrepareResources(t.Context(), &drapb.NodePrepareResourcesRequest{Claims: request("a")}, grpc.WaitForReady(true))
+		failed <- err
+	}()
+	<-begun
+	r.end()
+	if !ended.Load() {
+		t.Error("Run returned before the call had ended")
+	}
+	if err := <-failed; err == nil {
+		t.Error("found no error of the call, want one")
+	}
+	if _, err := r.PrepareResourceClaims(t.Context(), nil); err == nil {
+		t.Error("found no error of a call after the end, want one")
+	}
+	if _, err := r.UnprepareResourceClaims(t.Context(), nil); err == nil {
+		t.Error("found no error of a call after the end, want one")
+	}
+	if err := r.WatchHealthStatus(t.Context(), nil); err == nil {
+		t.Error("found no error of a stream after the end, want one")
+	}
+}
+
+// A driver whose sockets cannot be made ends with an error.
+func TestNoDirectory(t *testing.T) {
+	for _, file := range []string{"plugin", "registry"} {
+		r := newRig(t, newClient(), "", claims{})
+		path := filepath.Join(r.dir, file)
+		if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Driver.Run(t.Context()); err == nil {
+			t.Errorf("a file instead of the directory %s: found no error, want one", file)
+		}
+	}
+}
+
+func TestHandleError(t *testing.T) {
+	recoverable := func(err error) error { return errors.Join(err, kubeletplugin.ErrRecoverable) }
+	device := func(taints ...resourceapi.DeviceTaint) *resourceapi.ResourceSlice {
+		return &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Devices: []resourceapi.Device{{Name: "a", Taints: taints}}}}
+	}
+	taint := resourceapi.DeviceTaint{Key: names.Taint}
+	dropped := &resourceslice.DroppedFieldsError{DesiredSlice: device(taint), ActualSlice: device()}
+	other := device()
+	other.Spec.Devices[0].BindingConditions = []string{"a"}
+
+	r := newRig(t, newClient(), "", claims{}, well("3b:00.0"), broken("4b:00.0"))
+	r.start()
+	lines := func(what string, failed, untainted int) {
+		t.Helper()
+		if f, u := r.count(event.SlicesFailed), r.count(event.TaintsUnsupported); f != failed || u != untainted {
+			t.Errorf("%s: found %d lines about failures and %d about taints, want %d and %d", what, f, u, failed, untainted)
+		}
+	}
+	published := func(tainted, count int64) bool {
+		all := r.logs.FilterField(event.SlicesPublished).All()
+		return len(all) > 0 && all[len(all)-1].ContextMap()["tainted"] == tainted && all[len(all)-1].ContextMap()["count"] == count
+	}
+	r.eventually("publication", func() bool { return published(1, 2) })
+	r.HandleError(t.Context(), recoverable(errors.New("forbidden")), "processing ResourceSlice objects")
+	lines("refused", 1, 0)
+	r.HandleError(t.Context(), recoverable(&resourceslice.DroppedFieldsError{DesiredSlice: other, ActualSlice: device()}), "update ResourceSlice")
+	lines("another field dropped", 2, 0)
+	r.HandleError(t.Context(), recoverable(fmt.Errorf("update: %w", context.Canceled)), "processing ResourceSlice objects")
+	r.HandleError(t.Context(), recoverable(errors.New("late")), "device health reports are stale")
+	lines("none of slices", 2, 0)
+	for range 3 {
+		r.HandleError(t.Context(), recoverable(fmt.Errorf("update: %w", dropped)), "update ResourceSlice")
+	}
+	lines("taints dropped", 2, 1)
+	r.eventually("publication without the broken device", func() bool { return published(0, 1) })
+
+	r.HandleError(t.Context(), errors.New("listener is broken"), "DRA gRPC server failed")
+	r.HandleError(t.Context(), errors.New("and another"), "registrar gRPC server failed")
+	if err := <-r.ended; err == nil || err.Error() != "DRA gRPC server failed: listener is broken" {
+		t.Errorf("Run: error %v, want that of the server", err)
+	}
+}
+
+// Sockets of killed drivers are removed. Those of others, and other files, stay.
+func TestLeftovers(t *testing.T) {
+	r := newRig(t, newClient(), "new", claims{})
+	if err := os.Mkdir(r.dir+"/plugin", 0o750); err != nil {
+		t.Fatal(err)
+	}
+	listen := func(name string, killed bool) {
+		t.Helper()
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: r.dir + "/" + name, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(!killed)
+		if killed {
+			l.Close()
+		} else {
+			t.Cleanup(func() { l.Close() })
+		}
+	}
+	for _, name := range []string{
+		"registry/accelerator.b-com.com-old-reg.sock", "registry/accelerator.b-com.com-reg.sock", "registry/accelerator.b-com.com-new-reg.sock",
+		"registry/accelerator.b-com.community-reg.sock", "registry/other.example.com-reg.sock", "registry/accelerator.b-com.com-old.sock",
+		"plugin/dra-old.sock", "plugin/dra.sock", "plugin/other.sock",
+	} {
+		listen(name, true)
+	}
+	listen("registry/accelerator.b-com.com-lives-reg.sock", false)
+	listen("plugin/dra-lives.sock", false)
+	for _, name := range []string{"registry/accelerator.b-com.com-file-reg.sock", "plugin/dra-file.sock"} {
+		if err := os.WriteFile(filepath.Join(r.dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.start()
+	r.eventually("publication", func() bool { return r.count(event.SlicesPublished) > 0 })
+	var got []string
+	for _, dir := range []string{"plugin", "registry"} {
+		entries, err := os.ReadDir(r.dir + "/" + dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			got = append(got, dir+"/"+e.Name())
+		}
+	}
+	want := []string{
+		"plugin/dra-file.sock", "plugin/dra-lives.sock", "plugin/dra-new.sock", "plugin/other.sock",
+		"registry/accelerator.b-com.com-file-reg.sock", "registry/accelerator.b-com.com-lives-reg.sock", "registry/accelerator.b-com.com-new-reg.sock",
+		"registry/accelerator.b-com.com-old.sock", "registry/accelerator.b-com.community-reg.sock", "registry/other.example.com-reg.sock",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	if n := r.count(event.SocketRemoved); n != 5 {
+		t.Errorf("found %d lines about sockets, want 5", n)
+	}
+	r.end()
+}

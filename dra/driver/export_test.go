@@ -1,0 +1,29 @@
+package driver
+
+import (
+	"context"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+)
+
+// Restore runs the attempts to have slices written again.
+func (d *Driver) Restore(ctx context.Context, again func(context.Context)) { d.restore(ctx, again) }
+
+// Want sets the wanted slices.
+func (d *Driver) Want(wanted ...resourceslice.Slice) {
+	d.state.Update(func(s state) state { s.wanted = wanted; return s })
+}
+
+// Stored notes a slice on the API server.
+func (d *Driver) Stored(s *resourceapi.ResourceSlice) { d.note(s, false) }
+
+// Deleted notes the deletion of a slice, with its last state or without.
+func (d *Driver) Deleted(s *resourceapi.ResourceSlice, known bool) {
+	if known {
+		d.note(s, true)
+	} else {
+		d.note(cache.DeletedFinalStateUnknown{Key: s.Name, Obj: s}, true)
+	}
+}
