@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
 const (
@@ -138,10 +139,10 @@ func devices(published map[string]*resourceapi.ResourceSlice) offered {
 	return devices
 }
 
-// followSlices records the slices of the driver.
+// followSlices records the slices of the driver for the node.
 func (s *scene) followSlices() published {
 	return published{s, follow[*resourceapi.ResourceSlice](s, s.Client.ResourceV1().ResourceSlices().Watch,
-		metav1.ListOptions{FieldSelector: "spec.driver=" + draDriver})}
+		metav1.ListOptions{FieldSelector: "spec.driver=" + draDriver + ",spec.nodeName=" + cluster.NodeName})}
 }
 
 // published is the record of the driver's slices.

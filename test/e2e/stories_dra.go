@@ -218,6 +218,10 @@ func draPolicy(s *scene) {
 	everywhere.Spec.NodeName, everywhere.Spec.AllNodes = nil, &yes
 	_, err = driver.ResourceV1().ResourceSlices().Create(s.ctx, everywhere, dry)
 	s.refused("slice of all nodes", err, "ValidatingAdmissionPolicy")
+	another := s.slice("driver", cluster.NodeName)
+	another.Spec.Driver = "e2e." + draDriver
+	_, err = driver.ResourceV1().ResourceSlices().Create(s.ctx, another, dry)
+	s.refused("slice of another driver", err, "ValidatingAdmissionPolicy", "driver")
 	s.step("refused: an update and the deletion of a slice of another node")
 	written, err := s.Client.ResourceV1().ResourceSlices().Get(s.ctx, foreign.Name, metav1.GetOptions{})
 	s.check(err)
@@ -232,7 +236,8 @@ func draPolicy(s *scene) {
 	s.hasRights(daemonAccount, map[string]bool{
 		"get resourceclaims": true, "list resourceclaims": false, "update resourceclaims": false,
 		"get nodes": true, "list nodes": false, "patch nodes": false,
-		"list resourceslices": true, "watch resourceslices": true, "create resourceslices": true, "delete resourceslices": true,
+		"list resourceslices": true, "watch resourceslices": true, "create resourceslices": true, "update resourceslices": true,
+		"delete resourceslices": true, "deletecollection resourceslices": false,
 		"list pods": false, "get pods": false, "delete pods": false, "get secrets": false, "create events": false, "create deviceclasses": false,
 	})
 }
@@ -242,7 +247,7 @@ func (s *scene) slice(name, node string) *resourceapi.ResourceSlice {
 	return &resourceapi.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: "e2e-" + name},
 		Spec: resourceapi.ResourceSliceSpec{
-			Driver: "e2e." + draDriver, NodeName: &node, Pool: resourceapi.ResourcePool{Name: "e2e-" + name, ResourceSliceCount: 1},
+			Driver: draDriver, NodeName: &node, Pool: resourceapi.ResourcePool{Name: "e2e-" + name, ResourceSliceCount: 1},
 		},
 	}
 }
