@@ -105,7 +105,8 @@ func deviceName(id string) string {
 	return "pci-" + strings.NewReplacer(":", "-", ".", "-").Replace(id)
 }
 
-// offered is the set of devices in slices: name to REASON:EFFECT of its taint, or "" without a taint.
+// offered is the set of devices in slices: name to REASON:EFFECT of its taint, or "" without a taint. The
+// reason of recovering.CAUSE is recovering.
 type offered map[string]string
 
 // offer returns the offered devices with these ids, without a taint.
@@ -131,7 +132,8 @@ func devices(published map[string]*resourceapi.ResourceSlice) offered {
 		for _, device := range slice.Spec.Devices {
 			var taints []string
 			for _, taint := range device.Taints {
-				taints = append(taints, taint.Value+":"+string(taint.Effect))
+				reason, _, _ := strings.Cut(taint.Value, ".")
+				taints = append(taints, reason+":"+string(taint.Effect))
 			}
 			devices[device.Name] = strings.Join(taints, " ")
 		}

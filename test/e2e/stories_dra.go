@@ -107,19 +107,21 @@ func draHotplug(s *scene) {
 	slices, pods := s.followSlices(), s.followPods()
 	slices.shows(time.Now(), offered{})
 	s.template("card", one())
-	s.step("a pod waits, a card is plugged, the pod runs; five times")
+	s.step("a pod waits, a card is plugged, the pod runs; %d times", rounds)
 	var shown, running, withdrawn times
-	for round := range 5 {
-		name := fmt.Sprintf("pod-%d", round)
+	for round := range rounds {
+		// Another slot each time: a card that is back must be healthy for the recovery hold first.
+		name, id := fmt.Sprintf("pod-%d", round), fmt.Sprintf("%02x:00.0", round+1)
+		card := "0000:" + id
 		s.create(s.templated(name, "card"))
 		s.pending(name)
-		plugged := s.plugCard(first, 1, -1, afuID)
-		shown = append(shown, slices.shows(plugged, offer(firstID)).Sub(plugged))
+		plugged := s.plugCard(card, 1, -1, afuID)
+		shown = append(shown, slices.shows(plugged, offer(id)).Sub(plugged))
 		running = append(running, pods.runs(plugged, name).Sub(plugged))
-		s.hasReport(name, draReport(firstID, "dfl-port.0"))
+		s.hasReport(name, draReport(id, "dfl-port.0"))
 		s.deletePods(name)
 		s.prepared(0)
-		pulled := s.pullCard(first)
+		pulled := s.pullCard(card)
 		withdrawn = append(withdrawn, slices.shows(pulled, offered{}).Sub(pulled))
 	}
 	s.measured("card plugged → in the slice", shown, 100*time.Millisecond)
