@@ -68,7 +68,7 @@ fuzz: ## fuzz every parser for FUZZTIME (10s)
 	@cd operator && ../test/fuzz.sh $(FUZZTIME)
 	@cd dra && ../test/fuzz.sh $(FUZZTIME)
 
-bench: build-plugin ## measure latency, cost, memory, size for the table of the README (ROWS=pattern)
+bench: build-plugin build-dra ## measure latency, cost, memory, size for the table of the README (ROWS=pattern)
 	@go run ./test/bench $(BINARY) '$(ROWS)'
 
 build-operator: ## build accelerator-operator only; the first build takes minutes

@@ -47,6 +47,7 @@ func (s *scene) writeState(dir string) {
 		"previous.log":  {"logs", "--namespace", namespace, "--selector", selector, "--tail", "-1", "--previous"},
 		"workloads.log": {"logs", "--selector", "!nothing", "--prefix", "--tail", "-1"},
 		"operator.log":  {"logs", "--namespace", operatorNamespace, "--selector", operatorSelector, "--prefix", "--tail", "-1"},
+		"claims.yaml":   {"get", "resourceclaims,resourceslices,deviceclasses", "--all-namespaces", "-o", "yaml"},
 		"webhooks.yaml": {"get", "mutatingwebhookconfigurations", "-o", "yaml"},
 		"plugins.log":   {"logs", "--namespace", operatorNamespace, "--selector", "app.kubernetes.io/name=accelerator-device-plugin", "--prefix", "--tail", "-1"},
 		"plugins.yaml":  {"get", "fdp", "-o", "yaml"},

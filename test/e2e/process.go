@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // daemonPID returns the process id of the daemon of the release.
@@ -49,4 +50,34 @@ func (s *scene) daemonMounts(paths ...string) map[string]string {
 		}
 	}
 	return found
+}
+
+// processStart returns the time at which a process was started, with the kernel's resolution of 10 ms.
+func (s *scene) processStart(pid int) time.Time {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	s.check(err)
+	_, after, _ := strings.Cut(string(text), ") ") // after the name, the fields from the third one on
+	ticks, err := strconv.ParseInt(strings.Fields(after)[22-3], 10, 64)
+	s.check(err)
+	uptime, err := os.ReadFile("/proc/uptime")
+	s.check(err)
+	now := time.Now()
+	up, err := strconv.ParseFloat(strings.Fields(string(uptime))[0], 64)
+	s.check(err)
+	return now.Add(time.Duration(ticks)*time.Second/100 - time.Duration(up*float64(time.Second)))
+}
+
+// resident returns the resident memory of a process in MiB.
+func (s *scene) resident(pid int) float64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	s.check(err)
+	for l := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(l, "VmRSS:"); ok {
+			kilobytes, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			s.check(err)
+			return kilobytes / 1024
+		}
+	}
+	s.failf("/proc/%d/status: found no VmRSS", pid)
+	return 0
 }

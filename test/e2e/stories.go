@@ -45,6 +45,19 @@ var stories = []story{
 	{"cordon", cordon},
 	{"simulate", simulate},
 	{"holders", holders},
+	{"dra-claim", draClaim},
+	{"dra-hotplug", draHotplug},
+	{"dra-break", draBreak},
+	{"dra-pulled", draPulled},
+	{"dra-kubelet", draKubelet},
+	{"dra-killed", draKilled},
+	{"dra-upgrade", draUpgrade},
+	{"dra-admin", draAdmin},
+	{"dra-policy", draPolicy},
+	{"dra-test", draTest},
+	{"dra-events", draEvents},
+	{"dra-costs", draCosts},
+	{"dra-uninstall", draUninstall},
 }
 
 // The cards of all stories have the same AFU and interface, unless a story chooses others.

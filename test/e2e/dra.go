@@ -1,0 +1,485 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
+)
+
+const (
+	// draDriver is the name of the DRA driver and of its DeviceClass, and the domain of its attributes.
+	draDriver = "accelerator.b-com.com"
+	// draImage is the image of the driver.
+	draImage = "accelerator-dra-driver"
+
+	// The kubelet's directories for the driver. The first one has the prepared claims.
+	draPlugin   = "/var/lib/kubelet/plugins/" + draDriver
+	draRegistry = "/var/lib/kubelet/plugins_registry"
+)
+
+// installDRA installs the chart with the DRA driver, and returns when the driver is ready. At the end of
+// the story no claim may be left on the node.
+func (s *scene) installDRA(values ...string) {
+	s.install(s.draValues(values...)...)
+	s.cleanups = append(s.cleanups, s.removeClaims)
+}
+
+// draValues returns the values of installDRA for helm.
+func (s *scene) draValues(values ...string) []string {
+	return append([]string{"api=dra", "config.cdiDir=" + specs}, values...)
+}
+
+// removeClaims deletes Deployments, pods and claims of the story, in this order, and checks that the driver
+// has removed what it prepared.
+func (s *scene) removeClaims() {
+	all := metav1.ListOptions{}
+	s.check(s.Client.AppsV1().Deployments(s.users).DeleteCollection(s.ctx, metav1.DeleteOptions{}, all))
+	await(s, "pods left", func() (int, error) {
+		// Pods of a ReplicaSet that is not deleted yet are replaced.
+		if err := s.Client.CoreV1().Pods(s.users).DeleteCollection(s.ctx, metav1.DeleteOptions{}, all); err != nil {
+			return -1, err
+		}
+		pods, err := s.Client.CoreV1().Pods(s.users).List(s.ctx, all)
+		return len(pods.Items), err
+	}, 0)
+	s.check(s.Client.ResourceV1().ResourceClaimTemplates(s.users).DeleteCollection(s.ctx, metav1.DeleteOptions{}, all))
+	s.check(s.Client.ResourceV1().ResourceClaims(s.users).DeleteCollection(s.ctx, metav1.DeleteOptions{}, all))
+	await(s, "claims left", func() (int, error) {
+		claims, err := s.Client.ResourceV1().ResourceClaims(s.users).List(s.ctx, all)
+		return len(claims.Items), err
+	}, 0)
+	s.prepared(0)
+}
+
+// hardware changes the simulated node, and returns the time just before the change.
+func (s *scene) hardware(change func(*simnode.Node) error) time.Time {
+	node, err := simnode.Open(s.ctx, simulated)
+	s.check(err)
+	began := time.Now()
+	s.check(errors.Join(change(node), node.Close()))
+	return began
+}
+
+// breakCard breaks the first port of a card, and returns the time just before that.
+func (s *scene) breakCard(address string) time.Time {
+	return s.hardware(func(n *simnode.Node) error { return n.Break(address, "port-ap6") })
+}
+
+// healCard heals the first port of a card, and returns the time just before that.
+func (s *scene) healCard(address string) time.Time {
+	return s.hardware(func(n *simnode.Node) error { return n.Heal(address) })
+}
+
+// plugCard plugs a card with some ports and an AFU into a NUMA node, -1 for none, and returns the time
+// just before that.
+func (s *scene) plugCard(address string, ports, numa int, afu string) time.Time {
+	return s.hardware(func(n *simnode.Node) error {
+		return n.Plug(simnode.Card{Address: address, Ports: ports, AFUID: afu, InterfaceID: interfaceID, NUMANode: numa})
+	})
+}
+
+// pullCard pulls a card, and returns the time just before that.
+func (s *scene) pullCard(address string) time.Time {
+	return s.hardware(func(n *simnode.Node) error { return n.Unplug(address) })
+}
+
+// deviceName returns the name in the API of a device with this id.
+func deviceName(id string) string {
+	if strings.Count(id, ":") == 1 {
+		id = "0000:" + id
+	}
+	return "pci-" + strings.NewReplacer(":", "-", ".", "-").Replace(id)
+}
+
+// offered is the set of devices in slices: name to REASON:EFFECT of its taint, or "" without a taint. The
+// reason of recovering.CAUSE is recovering.
+type offered map[string]string
+
+// offer returns the offered devices with these ids, without a taint.
+func offer(ids ...string) offered {
+	devices := offered{}
+	for _, id := range ids {
+		devices[deviceName(id)] = ""
+	}
+	return devices
+}
+
+// with returns the devices and one more, or one with another taint.
+func (o offered) with(id, taint string) offered {
+	o = maps.Clone(o)
+	o[deviceName(id)] = taint
+	return o
+}
+
+// devices returns the devices of slices.
+func devices(published map[string]*resourceapi.ResourceSlice) offered {
+	devices := offered{}
+	for _, slice := range published {
+		for _, device := range slice.Spec.Devices {
+			var taints []string
+			for _, taint := range device.Taints {
+				reason, _, _ := strings.Cut(taint.Value, ".")
+				taints = append(taints, reason+":"+string(taint.Effect))
+			}
+			devices[device.Name] = strings.Join(taints, " ")
+		}
+	}
+	return devices
+}
+
+// followSlices records the slices of the driver for the node.
+func (s *scene) followSlices() published {
+	return published{s, follow[*resourceapi.ResourceSlice](s, s.Client.ResourceV1().ResourceSlices().Watch,
+		metav1.ListOptions{FieldSelector: "spec.driver=" + draDriver + ",spec.nodeName=" + cluster.NodeName})}
+}
+
+// published is the record of the driver's slices.
+type published struct {
+	s *scene
+	*record[*resourceapi.ResourceSlice]
+}
+
+// shows waits until the slices have exactly these devices, and returns the first time at or after since.
+func (p published) shows(since time.Time, want offered) time.Time {
+	last := offered{}
+	return p.until(p.s, fmt.Sprintf("devices %v in the slices", want), since, func(slices map[string]*resourceapi.ResourceSlice) bool {
+		last = devices(slices)
+		return maps.Equal(last, want)
+	})
+}
+
+// keep checks that all states since a time have these devices without a taint, and returns the number of
+// states.
+func (p published) keep(since time.Time, want offered) int {
+	states := p.since(p.s, since)
+	for _, st := range states {
+		if found := devices(st.objects); !maps.Equal(found, want) {
+			p.s.failf("devices in the slices: found %v, %v after the begin, want %v at all times", found, st.at.Sub(since), want)
+		}
+	}
+	return len(states)
+}
+
+// followPods records the pods of the story.
+func (s *scene) followPods() podRecord {
+	return podRecord{s, follow[*corev1.Pod](s, s.Client.CoreV1().Pods(s.users).Watch, metav1.ListOptions{})}
+}
+
+// podRecord is the record of the story's pods.
+type podRecord struct {
+	s *scene
+	*record[*corev1.Pod]
+}
+
+// runs waits until a pod runs, and returns the first time at or after since.
+func (p podRecord) runs(since time.Time, name string) time.Time {
+	return p.until(p.s, "pod "+name+" that runs", since, func(pods map[string]*corev1.Pod) bool {
+		pod, ok := pods[name]
+		return ok && pod.Status.Phase == corev1.PodRunning
+	})
+}
+
+// marked waits until a pod is marked for deletion or gone, and returns the first time at or after since.
+func (p podRecord) marked(since time.Time, name string) time.Time {
+	return p.until(p.s, "pod "+name+" that is marked for deletion", since, func(pods map[string]*corev1.Pod) bool {
+		pod, ok := pods[name]
+		return !ok || pod.DeletionTimestamp != nil
+	})
+}
+
+// gone waits until a pod is gone, and returns the first time at or after since.
+func (p podRecord) gone(since time.Time, name string) time.Time {
+	return p.until(p.s, "pod "+name+" that is gone", since, func(pods map[string]*corev1.Pod) bool {
+		return pods[name] == nil
+	})
+}
+
+// times are durations of several rounds.
+type times []time.Duration
+
+// String returns median and maximum.
+func (t times) String() string {
+	return fmt.Sprintf("median %d ms, max %d ms of %d", t.median().Milliseconds(), slices.Max(t).Milliseconds(), len(t))
+}
+
+func (t times) median() time.Duration { return slices.Sorted(slices.Values(t))[len(t)/2] }
+
+// measured prints times as a step, and ends the story if their median is above the aim. An aim of 0 is none.
+func (s *scene) measured(name string, t times, aim time.Duration) {
+	text := ""
+	if aim > 0 {
+		text = fmt.Sprintf(" (aim %v)", aim)
+	}
+	s.step("  %s: %v%s", name, t, text)
+	if aim > 0 && t.median() > aim {
+		s.failf("%s: found %v, want a median of at most %v", name, t, aim)
+	}
+}
+
+// request returns a request for n devices for which a CEL expression is true; "" selects all devices.
+func request(name string, n int64, expression string) resourceapi.DeviceRequest {
+	exactly := &resourceapi.ExactDeviceRequest{DeviceClassName: draDriver, Count: n}
+	if expression != "" {
+		exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
+	}
+	return resourceapi.DeviceRequest{Name: name, Exactly: exactly}
+}
+
+// one is a request for any device.
+func one() resourceapi.DeviceClaim {
+	return resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{request("card", 1, "")}}
+}
+
+// selects returns the devices of a claim for one device for which a CEL expression is true.
+func selects(expression string) resourceapi.DeviceClaim {
+	return resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{request("card", 1, expression)}}
+}
+
+// tolerating returns the devices of a claim for one device, also one with taints.
+func tolerating() resourceapi.DeviceClaim {
+	devices := one()
+	devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{{Operator: resourceapi.DeviceTolerationOpExists}}
+	return devices
+}
+
+// attribute returns a CEL expression for an attribute of the driver.
+func attribute(name string) string { return fmt.Sprintf("device.attributes[%q].%s", draDriver, name) }
+
+// claim creates a claim.
+func (s *scene) claim(name string, devices resourceapi.DeviceClaim) {
+	_, err := s.Client.ResourceV1().ResourceClaims(s.users).Create(s.ctx, &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.ResourceClaimSpec{Devices: devices},
+	}, metav1.CreateOptions{})
+	s.check(err)
+}
+
+// template creates a template of claims.
+func (s *scene) template(name string, devices resourceapi.DeviceClaim) {
+	_, err := s.Client.ResourceV1().ResourceClaimTemplates(s.users).Create(s.ctx, &resourceapi.ResourceClaimTemplate{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       resourceapi.ResourceClaimTemplateSpec{Spec: resourceapi.ResourceClaimSpec{Devices: devices}},
+	}, metav1.CreateOptions{})
+	s.check(err)
+}
+
+// claimant returns a pod whose container uses existing claims.
+func (s *scene) claimant(name string, claims ...string) *corev1.Pod {
+	pod := s.pod(name, "", 0)
+	main := &pod.Spec.Containers[0]
+	main.Resources = corev1.ResourceRequirements{}
+	for _, claim := range claims {
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: claim, ResourceClaimName: &claim})
+		main.Resources.Claims = append(main.Resources.Claims, corev1.ResourceClaim{Name: claim})
+	}
+	return pod
+}
+
+// templated returns a pod whose container uses a claim of its own, from a template.
+func (s *scene) templated(name, template string) *corev1.Pod {
+	pod := s.claimant(name, template)
+	pod.Spec.ResourceClaims[0].ResourceClaimName, pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = nil, &template
+	return pod
+}
+
+// deployment creates a Deployment of one pod, which uses a claim from a template.
+func (s *scene) deployment(name, template string) {
+	pod := s.templated("", template)
+	pod.Labels = map[string]string{"app": name}
+	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	_, err := s.Client.AppsV1().Deployments(s.users).Create(s.ctx, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
+		},
+	}, metav1.CreateOptions{})
+	s.check(err)
+}
+
+// claimed creates a claim and a pod of the same name that uses it.
+func (s *scene) claimed(name string, devices resourceapi.DeviceClaim) {
+	s.claim(name, devices)
+	s.create(s.claimant(name, name))
+}
+
+// deleteClaimed deletes pods and their claims of the same names, and waits until they are gone.
+func (s *scene) deleteClaimed(names ...string) {
+	s.deletePods(names...)
+	for _, name := range names {
+		s.check(s.Client.ResourceV1().ResourceClaims(s.users).Delete(s.ctx, name, metav1.DeleteOptions{}))
+	}
+	await(s, "claims left", func() (int, error) {
+		claims, err := s.Client.ResourceV1().ResourceClaims(s.users).List(s.ctx, metav1.ListOptions{})
+		left := slices.DeleteFunc(claims.Items, func(c resourceapi.ResourceClaim) bool { return !slices.Contains(names, c.Name) })
+		return len(left), err
+	}, 0)
+}
+
+// draReport returns the report of a container with these devices of one request, and their device nodes.
+func draReport(ids string, nodes ...string) report {
+	r := reportOf(ids, nodes...)
+	for _, id := range strings.Split(ids, ",") {
+		r.Env["ACCELERATOR_DEVICE_"+strings.ToUpper(strings.ReplaceAll(deviceName(id), "-", "_"))] = id
+	}
+	return r
+}
+
+// hasDevices is [scene.hasReport] for a container with several requests or claims: it has the variables
+// ACCELERATOR_UNITS and ACCELERATOR_DEVICES of one of them only.
+func (s *scene) hasDevices(name string, want report) {
+	s.reachesPhase(name, corev1.PodRunning)
+	some := func(r report, err error) (report, error) {
+		r.Env = maps.Clone(r.Env)
+		delete(r.Env, "ACCELERATOR_UNITS")
+		delete(r.Env, "ACCELERATOR_DEVICES")
+		return r, err
+	}
+	want, _ = some(want, nil)
+	await(s, "report of pod "+name, func() (report, error) { return some(s.lastReport(name, "main")) }, want)
+}
+
+// pending waits until the scheduler has found no node with the devices that a pod's claims request.
+func (s *scene) pending(name string) {
+	await(s, "pod "+name, func() (bool, error) {
+		pod, err := s.readPod(name)
+		if err != nil {
+			return false, err
+		}
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable {
+				return strings.Contains(condition.Message, "cannot allocate all claims"), nil
+			}
+		}
+		return false, errors.New("the scheduler has not tried the pod yet")
+	}, true)
+}
+
+// cannotPrepare waits for the kubelet's event of a pod about a claim that could not be prepared, and
+// returns its message, which must contain all texts.
+func (s *scene) cannotPrepare(name string, texts ...string) string {
+	message := ""
+	await(s, "event of pod "+name, func() (bool, error) {
+		events, err := s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{
+			FieldSelector: "reason=FailedPrepareDynamicResources,involvedObject.name=" + name,
+		})
+		if err != nil || len(events.Items) == 0 {
+			return false, err
+		}
+		message = events.Items[len(events.Items)-1].Message
+		return true, nil
+	}, true)
+	s.refused("pod "+name, errors.New(message), texts...)
+	return message
+}
+
+// claimHealth waits until pod status has this health of the devices of a pod's claims, by id.
+func (s *scene) claimHealth(name string, want map[string]string) {
+	byName := map[string]string{}
+	for id, health := range want {
+		byName[deviceName(id)] = health
+	}
+	await(s, "allocatedResourcesStatus of "+name, func() (map[string]string, error) {
+		pod, err := s.readPod(name)
+		if err != nil {
+			return nil, err
+		}
+		health := map[string]string{}
+		for _, container := range pod.Status.ContainerStatuses {
+			for _, allocated := range container.AllocatedResourcesStatus {
+				for _, device := range allocated.Resources { // the id is CLAIM-REQUEST-DEVICE
+					_, device.ResourceID = cutDevice(device.ResourceID)
+					health[string(device.ResourceID)] = string(device.Health)
+				}
+			}
+		}
+		return health, nil
+	}, byName)
+}
+
+// cutDevice cuts the name of a CDI device before the device's name.
+func cutDevice[T ~string](name T) (before, device T) {
+	i := max(0, strings.Index(string(name), "-pci-")+1)
+	return name[:i], name[i:]
+}
+
+// cdiDevices returns the names of the CDI devices of claims, sorted.
+func (s *scene) cdiDevices() ([]string, error) {
+	files, err := filepath.Glob(specs + "/*.json")
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var spec struct {
+			Kind    string
+			Devices []struct{ Name string }
+		}
+		if err := json.Unmarshal(text, &spec); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for _, device := range spec.Devices {
+			found = append(found, device.Name)
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// sockets returns the sockets of the driver on the node.
+func sockets() []string {
+	var found []string
+	for _, pattern := range []string{draPlugin + "/*.sock", draRegistry + "/" + draDriver + "*.sock"} {
+		files, _ := filepath.Glob(pattern)
+		found = append(found, files...)
+	}
+	return found
+}
+
+// allocated returns the names of the devices of a claim, sorted.
+func (s *scene) allocated(claim string) ([]string, error) {
+	object, err := s.Client.ResourceV1().ResourceClaims(s.users).Get(s.ctx, claim, metav1.GetOptions{})
+	if err != nil || object.Status.Allocation == nil {
+		return nil, err
+	}
+	var names []string
+	for _, result := range object.Status.Allocation.Devices.Results {
+		names = append(names, result.Device)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// apiRequests returns the number of requests for slices and claims that the API server has answered, watches
+// excepted, by verb and resource.
+func (s *scene) apiRequests() map[string]string {
+	text, err := s.Client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.ctx)
+	s.check(err)
+	found := map[string]string{}
+	for l := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(l, "apiserver_request_total{") || strings.Contains(l, `verb="WATCH"`) {
+			continue
+		}
+		if series, value, _ := strings.Cut(strings.TrimSpace(l), "} "); strings.Contains(series, `resource="resourceslices"`) || strings.Contains(series, `resource="resourceclaims"`) {
+			found[series] = value
+		}
+	}
+	return found
+}

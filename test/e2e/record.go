@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// record has all states of objects of one kind, as a watch of the API server has sent them. It misses
+// no state between two reads, and has the time of each.
+type record[T metav1.Object] struct {
+	mu      sync.Mutex
+	states  []moment[T]
+	changed chan struct{} // closed when states or failed changes
+	failed  error
+}
+
+// moment has the objects after an event, by name.
+type moment[T any] struct {
+	at      time.Time
+	objects map[string]T
+}
+
+// follow records the objects of a watch until the end of the story.
+func follow[T metav1.Object](s *scene, open func(context.Context, metav1.ListOptions) (watch.Interface, error), o metav1.ListOptions) *record[T] {
+	ctx, stop := context.WithCancel(s.ctx)
+	w, err := open(ctx, o)
+	if err != nil {
+		stop()
+		s.check(err)
+	}
+	r := &record[T]{changed: make(chan struct{})}
+	var task sync.WaitGroup
+	task.Go(func() { r.add(w.ResultChan()) })
+	s.cleanups = append(s.cleanups, func() {
+		stop()
+		w.Stop()
+		task.Wait()
+	})
+	return r
+}
+
+// add adds a state for each event, until the channel is closed.
+func (r *record[T]) add(events <-chan watch.Event) {
+	objects := map[string]T{}
+	for event := range events {
+		object, ok := event.Object.(T)
+		if !ok {
+			r.change(func() { r.failed = fmt.Errorf("watch: found %s %v, want an object", event.Type, event.Object) })
+			continue
+		}
+		objects = maps.Clone(objects)
+		objects[object.GetName()] = object
+		if event.Type == watch.Deleted {
+			delete(objects, object.GetName())
+		}
+		r.change(func() { r.states = append(r.states, moment[T]{time.Now(), objects}) })
+	}
+	r.change(func() { r.failed = errors.Join(r.failed, errors.New("watch: ended")) })
+}
+
+func (r *record[T]) change(change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change()
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// now returns the states so far, a channel that is closed when there are more, and the error that
+// ended the watch.
+func (r *record[T]) now() ([]moment[T], <-chan struct{}, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.states, r.changed, r.failed
+}
+
+// until waits for a state at or after a time that want accepts, and returns the time of the first one. The
+// last state before that time counts too, with the time itself. name is the state's name in errors.
+func (r *record[T]) until(s *scene, name string, since time.Time, want func(map[string]T) bool) time.Time {
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for {
+		states, changed, err := r.now()
+		for _, st := range from(states, since) {
+			if want(st.objects) {
+				return st.at
+			}
+		}
+		s.check(err)
+		s.check(s.Ended())
+		select {
+		case <-changed:
+		case <-limit.C:
+			s.failf("%s: not found within %v in %d states", name, patience, len(from(states, since)))
+		case <-s.ctx.Done():
+			s.check(context.Cause(s.ctx))
+		}
+	}
+}
+
+// since returns the states from a time on, the one at that time included.
+func (r *record[T]) since(s *scene, t time.Time) []moment[T] {
+	states, _, err := r.now()
+	s.check(err)
+	return from(states, t)
+}
+
+// from returns the states from a time on. The first one is the state at that time, if there is one.
+func from[T any](states []moment[T], t time.Time) []moment[T] {
+	var chosen []moment[T]
+	for _, st := range states {
+		switch {
+		case st.at.After(t):
+			chosen = append(chosen, st)
+		default:
+			chosen = []moment[T]{{t, st.objects}}
+		}
+	}
+	return chosen
+}

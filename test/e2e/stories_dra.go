@@ -1,0 +1,405 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
+)
+
+// The fourth card has two ports, with another AFU.
+const fourth, fourthID, fourthPort = "0000:04:00.0", "04:00.0", "04:00.0-p1"
+
+// Claims select their devices by attributes, and pods get them.
+func draClaim(s *scene) {
+	s.plugCard(first, 1, 0, afuID)
+	s.plugCard(second, 1, 1, afuID)
+	s.plugCard(fourth, 2, -1, otherAFU)
+	s.installDRA()
+	all := offer(firstID, secondID, fourthID, fourthPort)
+	s.followSlices().shows(time.Now(), all)
+	s.step("a claim by AFU, and one by NUMA node")
+	s.claimed("afu", selects(attribute("afuId")+` == "`+otherAFU+`"`))
+	s.claimed("numa", selects(`device.attributes["resource.kubernetes.io"].?numaNode.orValue(-1) == 1`))
+	s.hasReport("numa", draReport(secondID, "dfl-port.1"))
+	s.reachesPhase("afu", corev1.PodRunning)
+	got, err := s.allocated("afu")
+	s.check(err)
+	s.hasReport("afu", map[string]report{
+		deviceName(fourthID): draReport(fourthID, "dfl-port.2"), deviceName(fourthPort): draReport(fourthPort, "dfl-port.3"),
+	}[strings.Join(got, ",")])
+	s.claimHealth("numa", map[string]string{secondID: "Healthy"})
+	s.deleteClaimed("afu", "numa")
+	s.step("two ports of one card: by a constraint, not two cards")
+	bus := resourceapi.FullyQualifiedName("resource.kubernetes.io/pciBusID")
+	s.claimed("ports", resourceapi.DeviceClaim{
+		Requests:    []resourceapi.DeviceRequest{request("port", 2, "")},
+		Constraints: []resourceapi.DeviceConstraint{{MatchAttribute: &bus}},
+	})
+	s.hasReport("ports", draReport(fourthID+","+fourthPort, "dfl-port.2", "dfl-port.3"))
+	s.step("two requests, two claims in one container: the variables of single devices have all")
+	afu := attribute("afuId") + ` == "` + afuID + `"`
+	s.deleteClaimed("ports")
+	s.claim("pair", resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{request("a", 1, afu), request("b", 1, afu)}})
+	s.claim("more", selects(attribute("portId")+" == 1"))
+	s.create(s.claimant("user", "pair", "more"))
+	s.hasDevices("user", draReport(firstID+","+secondID+","+fourthPort, "dfl-port.0", "dfl-port.1", "dfl-port.3"))
+	s.step("a claim that no free card satisfies: the pod is pending until the card is free")
+	s.claimed("next", selects(afu))
+	s.pending("next")
+	s.deletePods("user")
+	s.reachesPhase("next", corev1.PodRunning)
+	s.deleteClaimed("next")
+	s.step("two containers of a pod share a claim; two pods share one")
+	s.claim("shared", selects(attribute("portId")+" == 1"))
+	pod := s.claimant("both", "shared")
+	pod.Spec.Containers = append(pod.Spec.Containers, *pod.Spec.Containers[0].DeepCopy())
+	pod.Spec.Containers[1].Name = "beside"
+	s.create(pod)
+	s.create(s.claimant("third", "shared"))
+	want := draReport(fourthPort, "dfl-port.3")
+	s.hasReport("both", want)
+	s.hasReport("third", want)
+	await(s, "report of the other container", func() (report, error) { return s.lastReport("both", "beside") }, want)
+	s.deletePods("both")
+	s.reachesPhase("third", corev1.PodRunning)
+	s.prepared(1)
+	s.deletePods("third")
+	s.prepared(0)
+	s.step("the configuration of a claim has a field that is not known: the pod's event has the reason")
+	for _, tt := range []struct{ name, config, text string }{
+		{"unknown", `{"apiVersion": "` + draDriver + `/v1alpha1", "kind": "AcceleratorConfig", "afu": "` + afuID + `"}`, `"afu"`},
+		{"other-afu", `{"apiVersion": "` + draDriver + `/v1alpha1", "kind": "AcceleratorConfig", "afuId": "` + otherAFU + `"}`, otherAFU},
+	} {
+		devices := selects(afu)
+		devices.Config = []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
+			Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: draDriver, Parameters: runtime.RawExtension{Raw: []byte(tt.config)}},
+		}}}
+		s.claimed(tt.name, devices)
+		s.step("  %s", s.cannotPrepare(tt.name, s.users+"/"+tt.name, tt.text))
+		s.deleteClaimed(tt.name)
+	}
+}
+
+// prepared waits until the CDI spec of claims has this number of devices.
+func (s *scene) prepared(want int) {
+	await(s, "number of CDI devices", func() (int, error) {
+		found, err := s.cdiDevices()
+		return len(found), err
+	}, want)
+}
+
+// A pod waits for a card. The card is plugged, and the pod runs.
+func draHotplug(s *scene) {
+	s.installDRA()
+	slices, pods := s.followSlices(), s.followPods()
+	slices.shows(time.Now(), offered{})
+	s.template("card", one())
+	s.step("a pod waits, a card is plugged, the pod runs; %d times", rounds)
+	var shown, running, withdrawn times
+	for round := range rounds {
+		// Another slot each time: a card that is back must be healthy for the recovery hold first.
+		name, id := fmt.Sprintf("pod-%d", round), fmt.Sprintf("%02x:00.0", round+1)
+		card := "0000:" + id
+		s.create(s.templated(name, "card"))
+		s.pending(name)
+		plugged := s.plugCard(card, 1, -1, afuID)
+		shown = append(shown, slices.shows(plugged, offer(id)).Sub(plugged))
+		running = append(running, pods.runs(plugged, name).Sub(plugged))
+		s.hasReport(name, draReport(id, "dfl-port.0"))
+		s.deletePods(name)
+		s.prepared(0)
+		pulled := s.pullCard(card)
+		withdrawn = append(withdrawn, slices.shows(pulled, offered{}).Sub(pulled))
+	}
+	s.measured("card plugged → in the slice", shown, 100*time.Millisecond)
+	s.measured("card plugged → waiting pod runs", running, 0)
+	s.measured("free card pulled → not in the slice", withdrawn, 100*time.Millisecond)
+}
+
+// A claim with admin access uses a card beside its holder, in a namespace that allows it.
+func draAdmin(s *scene) {
+	s.plugCard(first, 1, -1, afuID)
+	s.installDRA()
+	s.claimed("holder", one())
+	s.hasReport("holder", draReport(firstID, "dfl-port.0"))
+	admin := one()
+	yes := true
+	admin.Requests[0].Exactly.AdminAccess = &yes
+	s.step("refused in a namespace without the label")
+	_, err := s.Client.ResourceV1().ResourceClaims(s.users).Create(s.ctx, &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "admin"}, Spec: resourceapi.ResourceClaimSpec{Devices: admin},
+	}, metav1.CreateOptions{})
+	s.refused("claim", err, "admin-access")
+	s.step("a pod in a namespace with the label gets the card beside its holder")
+	users := s.users
+	const admins = "dra-admins"
+	_, err = s.Client.CoreV1().Namespaces().Create(s.ctx, &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: admins, Labels: map[string]string{"resource.kubernetes.io/admin-access": "true"}},
+	}, metav1.CreateOptions{})
+	s.check(err)
+	s.cleanups = append(s.cleanups, func() {
+		s.users = users
+		s.check(s.Client.CoreV1().Namespaces().Delete(s.ctx, admins, metav1.DeleteOptions{}))
+	})
+	s.users = admins
+	s.awaitAccount()
+	s.claimed("admin", admin)
+	s.hasReport("admin", draReport(firstID, "dfl-port.0"))
+	s.step("the holder ends and another pod gets the card, beside the administrator")
+	s.users = users
+	s.deleteClaimed("holder")
+	s.claimed("next", one())
+	s.hasReport("next", draReport(firstID, "dfl-port.0"))
+	s.step("the administrator ends: the next pod keeps the card")
+	s.users = admins
+	s.deleteClaimed("admin")
+	s.users = users
+	s.prepared(1)
+	s.pullCard(first)
+	s.logged("device.tombstone", line{"device": firstID})
+	s.step("the holder of the pulled card is evicted")
+	s.podGone("next")
+}
+
+// awaitAccount waits until the namespace of the story's pods has its default account, without which no pod
+// can be created.
+func (s *scene) awaitAccount() {
+	await(s, "default service account", func() (string, error) {
+		account, err := s.Client.CoreV1().ServiceAccounts(s.users).Get(s.ctx, "default", metav1.GetOptions{})
+		return account.GetName(), err
+	}, "default")
+}
+
+// podGone waits until there is no pod of a name.
+func (s *scene) podGone(name string) {
+	await(s, "pod "+name+" gone", func() (bool, error) {
+		_, err := s.readPod(name)
+		return err != nil, nil
+	}, true)
+}
+
+// The driver can write slices of its own node only.
+func draPolicy(s *scene) {
+	s.plugCard(first, 1, -1, afuID)
+	s.installDRA()
+	s.followSlices().shows(time.Now(), offer(firstID))
+	pod := s.daemon()
+	driver := s.clientOf(&authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID})
+	other := "other"
+	foreign := s.slice("foreign", other)
+	_, err := s.Client.ResourceV1().ResourceSlices().Create(s.ctx, foreign, metav1.CreateOptions{})
+	s.check(err)
+	s.cleanups = append(s.cleanups, func() {
+		s.check(s.Client.ResourceV1().ResourceSlices().Delete(s.ctx, foreign.Name, metav1.DeleteOptions{}))
+	})
+	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	s.step("with the driver's token: a slice of its node is accepted")
+	_, err = driver.ResourceV1().ResourceSlices().Create(s.ctx, s.slice("own", cluster.NodeName), dry)
+	s.check(err)
+	s.step("refused: a slice of another node, of all nodes")
+	await(s, "slice of another node refused", func() (bool, error) { // a policy applies some time after its creation
+		_, err = driver.ResourceV1().ResourceSlices().Create(s.ctx, s.slice("other", other), dry)
+		return err != nil, nil
+	}, true)
+	s.refused("slice of another node", err, "ValidatingAdmissionPolicy", "node")
+	s.step("  %v", err)
+	everywhere, yes := s.slice("everywhere", ""), true
+	everywhere.Spec.NodeName, everywhere.Spec.AllNodes = nil, &yes
+	_, err = driver.ResourceV1().ResourceSlices().Create(s.ctx, everywhere, dry)
+	s.refused("slice of all nodes", err, "ValidatingAdmissionPolicy")
+	another := s.slice("driver", cluster.NodeName)
+	another.Spec.Driver = "e2e." + draDriver
+	_, err = driver.ResourceV1().ResourceSlices().Create(s.ctx, another, dry)
+	s.refused("slice of another driver", err, "ValidatingAdmissionPolicy", "driver")
+	s.step("refused: an update and the deletion of a slice of another node")
+	written, err := s.Client.ResourceV1().ResourceSlices().Get(s.ctx, foreign.Name, metav1.GetOptions{})
+	s.check(err)
+	written.Spec.Pool.Generation++
+	_, err = driver.ResourceV1().ResourceSlices().Update(s.ctx, written, metav1.UpdateOptions{DryRun: dry.DryRun})
+	s.refused("update", err, "ValidatingAdmissionPolicy")
+	s.refused("deletion", driver.ResourceV1().ResourceSlices().Delete(s.ctx, foreign.Name, metav1.DeleteOptions{}), "ValidatingAdmissionPolicy")
+	s.step("refused: a token of no node")
+	_, err = s.clientOf(nil).ResourceV1().ResourceSlices().Create(s.ctx, s.slice("own", cluster.NodeName), dry)
+	s.refused("token without a node", err, "ValidatingAdmissionPolicy")
+	s.step("the account has no more rights than it needs")
+	s.hasRights(daemonAccount, map[string]bool{
+		"get resourceclaims": true, "list resourceclaims": false, "update resourceclaims": false,
+		"get nodes": true, "list nodes": false, "patch nodes": false,
+		"list resourceslices": true, "watch resourceslices": true, "create resourceslices": true, "update resourceslices": true,
+		"delete resourceslices": true, "deletecollection resourceslices": false,
+		"list pods": false, "get pods": false, "delete pods": false, "get secrets": false, "create events": false, "create deviceclasses": false,
+	})
+}
+
+// slice returns an empty slice of a node in a pool of its own.
+func (s *scene) slice(name, node string) *resourceapi.ResourceSlice {
+	return &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: "e2e-" + name},
+		Spec: resourceapi.ResourceSliceSpec{
+			Driver: draDriver, NodeName: &node, Pool: resourceapi.ResourcePool{Name: "e2e-" + name, ResourceSliceCount: 1},
+		},
+	}
+}
+
+// clientOf returns a client with a token of the driver's account for an object, or for none.
+func (s *scene) clientOf(object *authenticationv1.BoundObjectReference) kubernetes.Interface {
+	_, account, _ := strings.Cut(daemonAccount, ":")
+	token, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(s.ctx, account,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: object}}, metav1.CreateOptions{})
+	s.check(err)
+	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
+	s.check(err)
+	config = rest.AnonymousClientConfig(config)
+	config.BearerToken = token.Status.Token
+	client, err := kubernetes.NewForConfig(config)
+	s.check(err)
+	return client
+}
+
+// helm test starts a pod with a claim.
+func draTest(s *scene) {
+	s.cleanups = append(s.cleanups, func() {
+		_, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "delete", "job", "--ignore-not-found", "fpga-accelerator-device-plugin-test")
+		s.check(err)
+	})
+	s.installDRA()
+	slices := s.followSlices()
+	s.step("helm test without a card ends at its deadline, and leaves no pending pod")
+	_, err := s.helm("test")
+	s.refused("helm test", err, "fpga-accelerator-device-plugin-test")
+	s.noTestPods()
+	s.step("a card is plugged: helm test passes")
+	slices.shows(s.plugCard(first, 1, -1, afuID), offer(firstID))
+	_, err = s.helm("test")
+	s.check(err)
+	s.noTestPods()
+	s.step("the card is free again")
+	s.claimed("next", one())
+	s.hasReport("next", draReport(firstID, "dfl-port.0"))
+	s.step("helm test with all cards held ends at its deadline")
+	_, err = s.helm("test")
+	s.refused("helm test", err, "fpga-accelerator-device-plugin-test")
+	s.noTestPods()
+}
+
+// The driver writes Events of a device for its pod and its node.
+func draEvents(s *scene) {
+	s.plugCard(first, 1, -1, afuID)
+	s.installDRA("events=true", "dra.taintEffect=NoSchedule")
+	s.claimed("user", one())
+	s.hasReport("user", draReport(firstID, "dfl-port.0"))
+	pod, err := s.readPod("user")
+	s.check(err)
+	aboutPod := corev1.ObjectReference{Kind: "Pod", Namespace: s.users, Name: "user", UID: pod.UID}
+	aboutNode := corev1.ObjectReference{Kind: "Node", Name: cluster.NodeName}
+	s.logged("device.held", line{"device": firstID, "resource": draDriver, "holders": "[default/user/main]"})
+	s.step("the device breaks: Events of pod and node")
+	s.breakCard(first)
+	s.hasEvent(aboutPod, "DeviceUnhealthy", corev1.EventTypeWarning)
+	s.hasEvent(aboutNode, "DeviceUnhealthy", corev1.EventTypeWarning)
+	s.step("it heals: Event of the pod")
+	s.healCard(first)
+	s.hasEvent(aboutPod, "DeviceRecovered", corev1.EventTypeNormal)
+	s.step("it is pulled: Events of pod and node")
+	s.pullCard(first)
+	s.hasEvent(aboutPod, "DeviceRemovedInUse", corev1.EventTypeWarning)
+	s.hasEvent(aboutNode, "DeviceRemovedInUse", corev1.EventTypeWarning)
+}
+
+// helm uninstall removes what the chart and the driver have made.
+func draUninstall(s *scene) {
+	s.plugCard(first, 1, -1, afuID)
+	s.installDRA()
+	slices := s.followSlices()
+	slices.shows(time.Now(), offer(firstID))
+	s.claimed("user", one())
+	s.hasReport("user", draReport(firstID, "dfl-port.0"))
+	s.deleteClaimed("user")
+	s.step("helm uninstall without pods: no socket and no CDI device is left")
+	ended := time.Now()
+	s.uninstall()
+	s.nothingLeft()
+	gone := slices.shows(ended, offered{})
+	s.step("  slices are gone after %.1f s", gone.Sub(ended).Seconds())
+	s.step("helm uninstall beside a pod that holds a card: the pod keeps running")
+	s.install(s.draValues()...)
+	slices.shows(time.Now(), offer(firstID))
+	s.claimed("user", one())
+	s.hasReport("user", draReport(firstID, "dfl-port.0"))
+	s.uninstall()
+	same(s, "sockets", sockets(), nil)
+	held, err := s.cdiDevices()
+	s.check(err)
+	s.step("  CDI devices left: %v", held)
+	s.staysInPhase("user", corev1.PodRunning)
+	s.step("the pod is deleted without a driver")
+	began := time.Now()
+	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, "user", metav1.DeleteOptions{}))
+	s.step("  %s", s.deleting("user", 20*time.Second))
+	s.step("helm install: the pod is gone, and its claim can be deleted")
+	s.install(s.draValues()...)
+	s.podGone("user")
+	s.step("  %.1f s after its deletion", time.Since(began).Seconds())
+	s.check(s.Client.ResourceV1().ResourceClaims(s.users).Delete(s.ctx, "user", metav1.DeleteOptions{}))
+	s.prepared(0)
+	s.uninstall()
+	s.nothingLeft()
+}
+
+// nothingLeft checks that helm uninstall has left nothing but slices, which the kubelet deletes.
+func (s *scene) nothingLeft() {
+	same(s, "sockets", sockets(), nil)
+	held, err := s.cdiDevices()
+	s.check(err)
+	same(s, "CDI devices", held, nil)
+	for _, kind := range []string{
+		"deviceclasses", "validatingadmissionpolicies", "validatingadmissionpolicybindings", "clusterroles", "clusterrolebindings",
+		"serviceaccounts", "configmaps", "daemonsets", "networkpolicies",
+	} {
+		out, err := s.Run(s.ctx, "kubectl", "get", kind, "--all-namespaces", "--output", "name", "--selector", "app.kubernetes.io/instance="+release)
+		s.check(err)
+		same(s, kind, strings.TrimSpace(out), "")
+	}
+	specs, err := os.ReadDir(specs)
+	s.check(err)
+	same(s, "CDI specs", len(specs), 0)
+}
+
+// deleting waits until a pod that was deleted is gone, at most for a time, and returns what happened, with the
+// last event of the pod.
+func (s *scene) deleting(name string, limit time.Duration) string {
+	began := time.Now()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for time.Since(began) < limit {
+		if _, err := s.readPod(name); err != nil {
+			return fmt.Sprintf("gone after %.1f s", time.Since(began).Seconds())
+		}
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			s.check(s.ctx.Err())
+		}
+	}
+	events, err := s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "type=Warning,involvedObject.name=" + name})
+	s.check(err)
+	slices.SortFunc(events.Items, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
+	last := "no event"
+	if n := len(events.Items); n > 0 {
+		last = events.Items[n-1].Reason + ": " + events.Items[n-1].Message
+	}
+	return fmt.Sprintf("still there after %v; %s", limit, last)
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
+)
+
+// rounds is the number of rounds of a story that measures times.
+const rounds = 7
+
+// A card breaks under the pod of a Deployment: the pod is evicted, and its successor gets another card.
+func draBreak(s *scene) {
+	cards := map[string]string{firstID: first, secondID: second}
+	s.plugCard(first, 1, -1, afuID)
+	s.plugCard(second, 1, -1, afuID)
+	s.installDRA()
+	both := offer(firstID, secondID)
+	slices, pods := s.followSlices(), s.followPods()
+	slices.shows(time.Now(), both)
+	s.template("card", one())
+	s.deployment("user", "card")
+	name, id := s.holderOf("user", "")
+	s.step("the card of a Deployment's pod breaks, %d times", rounds)
+	var tainted, marked, ended, next, recovering, free times
+	for range rounds {
+		broken := s.breakCard(cards[id])
+		tainted = append(tainted, slices.shows(broken, both.with(id, "port-ap6:NoExecute")).Sub(broken))
+		marked = append(marked, pods.marked(broken, name).Sub(broken))
+		ended = append(ended, pods.gone(broken, name).Sub(broken))
+		old := id
+		name, id = s.holderOf("user", name)
+		next = append(next, pods.runs(broken, name).Sub(broken))
+		if id == old {
+			s.failf("next pod: found the broken card %s, want another", id)
+		}
+		healed := s.healCard(cards[old])
+		recovering = append(recovering, slices.shows(healed, both.with(old, "recovering:NoSchedule")).Sub(healed))
+		free = append(free, slices.shows(healed, both).Sub(healed))
+	}
+	s.measured("card broken → taint visible", tainted, 100*time.Millisecond)
+	s.measured("card broken → pod marked for deletion", marked, 500*time.Millisecond)
+	s.measured("card broken → pod ended (its grace period is 1 s)", ended, 0)
+	s.measured("card broken → next pod runs on another card", next, 0)
+	s.measured("card healed → taint NoSchedule visible", recovering, 100*time.Millisecond)
+	s.measured("card healed → without a taint (recoveryHold is 1 s)", free, 0)
+	s.step("with the effect NoSchedule the pod stays, and pod status has the health of the card")
+	s.removeClaims()
+	_, err := s.helm("upgrade", s.settings(s.draValues("dra.taintEffect=NoSchedule")...)...)
+	s.check(err)
+	s.daemon()
+	s.claimed("user", one())
+	s.reachesPhase("user", corev1.PodRunning)
+	names, err := s.allocated("user")
+	s.check(err)
+	id = map[string]string{deviceName(firstID): firstID, deviceName(secondID): secondID}[names[0]]
+	s.claimHealth("user", map[string]string{id: "Healthy"})
+	broken := s.breakCard(cards[id])
+	slices.shows(broken, both.with(id, "port-ap6:NoSchedule"))
+	s.claimHealth("user", map[string]string{id: "Unhealthy"})
+	s.step("  Unhealthy after %d ms", time.Since(broken).Milliseconds())
+	s.staysInPhase("user", corev1.PodRunning)
+	s.healCard(cards[id])
+	s.claimHealth("user", map[string]string{id: "Healthy"})
+	slices.shows(time.Now(), both)
+}
+
+// holderOf waits until a pod of a Deployment runs, another one than old, and returns its name and the id of its
+// card.
+func (s *scene) holderOf(deployment, old string) (name, id string) {
+	await(s, "running pod of "+deployment, func() (bool, error) {
+		pods, err := s.Client.CoreV1().Pods(s.users).List(s.ctx, metav1.ListOptions{LabelSelector: "app=" + deployment})
+		if err != nil {
+			return false, err
+		}
+		for _, pod := range pods.Items {
+			if pod.Name != old && pod.Status.Phase == corev1.PodRunning {
+				r, err := s.lastReport(pod.Name, "main")
+				name, id = pod.Name, r.Env["ACCELERATOR_DEVICES"]
+				return id != "", err
+			}
+		}
+		return false, nil
+	}, true)
+	return name, id
+}
+
+// A card is pulled under a pod: it stays in the slice with a taint until the pod has ended.
+func draPulled(s *scene) {
+	s.plugCard(first, 1, -1, afuID)
+	s.installDRA()
+	slices, pods := s.followSlices(), s.followPods()
+	slices.shows(time.Now(), offer(firstID))
+	s.step("a card is pulled under its pod: the pod is evicted, then the card leaves the slice; %d times", rounds)
+	s.template("card", one())
+	var tainted, marked, ended, left times
+	for round := range rounds {
+		name := fmt.Sprintf("pod-%d", round)
+		s.create(s.templated(name, "card"))
+		s.hasReport(name, draReport(firstID, "dfl-port.0"))
+		pulled := s.pullCard(first)
+		tainted = append(tainted, slices.shows(pulled, offer(firstID).with(firstID, "removed-in-use:NoExecute")).Sub(pulled))
+		marked = append(marked, pods.marked(pulled, name).Sub(pulled))
+		gone := pods.gone(pulled, name)
+		ended = append(ended, gone.Sub(pulled))
+		left = append(left, slices.shows(pulled, offered{}).Sub(pulled))
+		slices.shows(s.plugCard(first, 1, -1, afuID), offer(firstID))
+	}
+	s.measured("card pulled → taint visible", tainted, 100*time.Millisecond)
+	s.measured("card pulled → pod marked for deletion", marked, 500*time.Millisecond)
+	s.measured("card pulled → pod ended (its grace period is 1 s)", ended, 0)
+	s.measured("card pulled → not in the slice", left, 0)
+	s.step("a pod tolerates the taint, and another card is plugged into the slot: not offered")
+	s.claimed("user", tolerating())
+	s.hasReport("user", draReport(firstID, "dfl-port.0"))
+	pulled := s.pullCard(first)
+	slices.shows(pulled, offer(firstID).with(firstID, "removed-in-use:NoExecute"))
+	plugged := s.plugCard(first, 1, -1, otherAFU)
+	s.claimed("next", one())
+	s.pending("next")
+	s.staysInPhase("user", corev1.PodRunning)
+	for _, st := range slices.since(s, plugged) {
+		if taint, ok := devices(st.objects)[deviceName(firstID)]; !ok || taint == "" {
+			s.failf("slices: found %v after another card was plugged, want a taint", devices(st.objects))
+		}
+	}
+	s.step("  meanwhile: %v", devices(slices.since(s, time.Now())[0].objects))
+	s.step("the pod ends: the next pod gets the other card")
+	s.deleteClaimed("user")
+	s.hasReport("next", draReport(firstID, "dfl-port.0"))
+	s.deleteClaimed("next")
+	s.step("a card is pulled between allocation and Prepare: the pod's event has the reason, and the pod is evicted")
+	slices.shows(time.Now(), offer(firstID))
+	s.check(s.StopKubelet())
+	s.claimed("late", one())
+	await(s, "node of the pod", func() (string, error) {
+		pod, err := s.readPod("late")
+		if err != nil {
+			return "", err
+		}
+		return pod.Spec.NodeName, nil
+	}, cluster.NodeName)
+	slices.shows(s.pullCard(first), offered{})
+	began := time.Now()
+	s.check(s.StartKubelet())
+	marking := pods.marked(began, "late")
+	s.step("  %s", s.cannotPrepare("late", s.users+"/late", firstID))
+	s.step("  marked for deletion %.1f s after the start of the kubelet", marking.Sub(began).Seconds())
+	gone := pods.gone(began, "late")
+	s.step("  gone %.1f s after the start of the kubelet", gone.Sub(began).Seconds())
+	slices.shows(gone, offered{})
+	s.step("the card is plugged again: the next pod gets it")
+	s.plugCard(first, 1, -1, afuID)
+	s.claimed("again", one())
+	s.hasReport("again", draReport(firstID, "dfl-port.0"))
+}

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The kubelet restarts: it deletes the slices, and the driver publishes them again.
+func draKubelet(s *scene) {
+	s.plugCard(first, 1, -1, afuID)
+	s.plugCard(second, 1, -1, afuID)
+	s.installDRA()
+	both := offer(firstID, secondID)
+	slices := s.followSlices()
+	slices.shows(time.Now(), both)
+	s.claim("user", selects(attribute("afuId")+` == "`+afuID+`"`))
+	pod := s.claimant("user", "user")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	s.create(pod)
+	s.reachesPhase("user", corev1.PodRunning)
+	held, err := s.lastReport("user", "main")
+	s.check(err)
+	uid := s.uid("user")
+	s.step("the kubelet restarts, five times: slices are back")
+	var back times
+	for range 5 {
+		began := time.Now()
+		s.restartKubelet()
+		gone := slices.until(s, "no slice", began, func(found map[string]*resourceapi.ResourceSlice) bool { return len(found) == 0 })
+		back = append(back, slices.shows(gone, both).Sub(gone))
+	}
+	s.measured("slices deleted → slices back", back, time.Second)
+	s.step("the pod runs, and its claim is prepared")
+	n, err := s.restarts("user")
+	s.check(err)
+	same(s, "restarts", n, 0)
+	same(s, "pod", s.uid("user"), uid)
+	s.prepared(1)
+	s.step("its container restarts with the same device")
+	s.killContainer("user")
+	await(s, "restarts", func() (int32, error) { return s.restarts("user") }, 1)
+	s.hasReport("user", held)
+	s.claimHealth("user", map[string]string{held.Env["ACCELERATOR_DEVICES"]: "Healthy"})
+	s.step("all containers end and the CDI specs are gone, as in a reboot: the pod runs again with its device")
+	s.check(s.StopKubelet())
+	s.check(s.EndPods(s.ctx))
+	s.check(os.RemoveAll(specs))
+	s.check(os.Mkdir(specs, 0o755))
+	s.check(s.StartKubelet())
+	await(s, "container started again", func() (bool, error) {
+		n, err := s.restarts("user")
+		return n > 1, err
+	}, true)
+	s.hasReport("user", held)
+	slices.shows(time.Now(), both)
+	s.claimed("next", one())
+	s.reachesPhase("next", corev1.PodRunning)
+}
+
+// The driver is killed at random moments while pods come and go.
+func draKilled(s *scene) {
+	ids := []string{firstID, secondID, thirdID}
+	for _, address := range []string{first, second, third} {
+		s.plugCard(address, 1, -1, afuID)
+	}
+	s.installDRA()
+	s.followSlices().shows(time.Now(), offer(ids...))
+	s.template("card", one())
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 0))
+	s.step("the driver is killed at random moments while pods come and go; seed %d", seed)
+	began := time.Now()
+	crowd := s.startCrowd(3)
+	const kills = 10
+	for n := range kills {
+		pod := s.daemon()
+		select {
+		case <-time.After(time.Duration(random.IntN(3000)) * time.Millisecond):
+		case <-s.ctx.Done():
+			s.check(s.ctx.Err())
+		}
+		s.check(syscall.Kill(s.pid(pod.Status.ContainerStatuses[0].ContainerID), syscall.SIGKILL))
+		if n%3 > 0 { // another pod, without the kubelet's back-off; its sockets have other names
+			now := int64(0)
+			s.check(s.Client.CoreV1().Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+			await(s, "another daemon", func() (bool, error) {
+				pods, err := s.daemons()
+				return len(pods) == 1 && pods[0].Name != pod.Name, err
+			}, true)
+		}
+	}
+	s.daemon()
+	pods := crowd.end()
+	s.step("  %d kills in %.0f s; %d pods got a card", kills, time.Since(began).Seconds(), pods)
+	if pods < kills {
+		s.failf("pods: found %d, want at least %d", pods, kills)
+	}
+	s.step("three pods get all cards; the CDI spec has their claims only")
+	found := map[string]bool{}
+	for i := range ids {
+		name := fmt.Sprintf("last-%d", i)
+		s.claimed(name, one())
+		s.reachesPhase(name, corev1.PodRunning)
+		r, err := s.lastReport(name, "main")
+		s.check(err)
+		found[r.Env["ACCELERATOR_DEVICES"]] = true
+	}
+	same(s, "devices", slices.Sorted(maps.Keys(found)), ids)
+	s.prepared(3)
+	s.step("no socket of a killed driver is left")
+	uid := string(s.daemon().UID)
+	for _, socket := range sockets() {
+		if !strings.Contains(filepath.Base(socket), uid) {
+			s.failf("found socket %s, want only those of pod %s", socket, uid)
+		}
+	}
+}
+
+// crowd is a number of goroutines, each of which creates a pod, checks its device, deletes it and begins again.
+type crowd struct {
+	s     *scene
+	stop  context.CancelFunc
+	tasks sync.WaitGroup
+	mu    sync.Mutex
+	pods  int
+	holds map[string]string // device to pod
+	err   error             // the first one
+}
+
+// startCrowd starts n goroutines that use the template card.
+func (s *scene) startCrowd(n int) *crowd {
+	ctx, stop := context.WithCancel(s.ctx)
+	c := &crowd{s: s, stop: stop, holds: map[string]string{}}
+	for i := range n {
+		c.tasks.Go(func() {
+			for round := 0; ctx.Err() == nil; round++ {
+				if err := s.try(func() { c.round(fmt.Sprintf("crowd-%d-%d", i, round)) }); err != nil {
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					if c.err == nil {
+						c.err = err
+					}
+					return
+				}
+			}
+		})
+	}
+	s.cleanups = append(s.cleanups, func() {
+		stop()
+		c.tasks.Wait()
+	})
+	return c
+}
+
+// round creates a pod, checks that it alone has its card, and deletes it.
+func (c *crowd) round(name string) {
+	s := c.s
+	s.create(s.templated(name, "card"))
+	s.reachesPhase(name, corev1.PodRunning)
+	var r report
+	await(s, "report of pod "+name, func() (_ bool, err error) {
+		r, err = s.lastReport(name, "main")
+		return len(r.Env) > 0, err
+	}, true)
+	id := r.Env["ACCELERATOR_DEVICES"]
+	same(s, "devices of pod "+name, map[string]int{"variables": len(r.Env), "nodes": len(r.Nodes), "opens": len(r.Opens)},
+		map[string]int{"variables": 3, "nodes": 1, "opens": 1})
+	c.mu.Lock()
+	other := c.holds[id]
+	c.holds[id] = name
+	c.pods++
+	c.mu.Unlock()
+	if other != "" {
+		s.failf("device %s: found pods %s and %s, want one", id, other, name)
+	}
+	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, name, metav1.DeleteOptions{}))
+	// Free before the pod is gone: the next one may get the card first.
+	await(s, "end of pod "+name, func() (bool, error) {
+		pod, err := s.readPod(name)
+		if err != nil {
+			return true, nil
+		}
+		return len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Terminated != nil, nil
+	}, true)
+	c.mu.Lock()
+	delete(c.holds, id)
+	c.mu.Unlock()
+	s.podGone(name)
+}
+
+// end ends the goroutines, and returns the number of pods that got a card.
+func (c *crowd) end() int {
+	c.stop()
+	c.tasks.Wait()
+	c.s.check(c.err)
+	return c.pods
+}
+
+// helm upgrade with surge while pods start.
+func draUpgrade(s *scene) {
+	ids := []string{firstID, secondID, thirdID}
+	for _, address := range []string{first, second, third} {
+		s.plugCard(address, 1, -1, afuID)
+	}
+	s.installDRA("minReadySeconds=2")
+	slices := s.followSlices()
+	all := offer(ids...)
+	began := slices.shows(time.Now(), all)
+	s.template("card", one())
+	s.claim("stays", one())
+	s.create(s.claimant("stays", "stays"))
+	s.reachesPhase("stays", corev1.PodRunning)
+	crowd := s.startCrowd(2)
+	for _, tt := range []struct{ name, value string }{
+		{"to the next version", "dra.image.tag=" + nextVersion},
+		{"to other settings", "config.logLevel=debug"},
+		{"back to this version", "dra.image.tag=" + s.version},
+	} {
+		s.step("helm upgrade %s while pods start", tt.name)
+		old := s.daemon().Name
+		_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", tt.value, "--wait", "--timeout", "1m")
+		s.check(err)
+		await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
+	}
+	s.step("  %d pods got a card, and none failed", crowd.end())
+	s.step("  all cards in all %d states of the slices", slices.keep(began, all))
+	events, err := s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "type=Warning"})
+	s.check(err)
+	for _, event := range events.Items {
+		if event.LastTimestamp.After(began) && strings.Contains(event.Reason, "DynamicResources") {
+			s.failf("event of %s: found %s, want none", event.InvolvedObject.Name, event.Message)
+		}
+	}
+	n, err := s.restarts("stays")
+	s.check(err)
+	same(s, "restarts", n, 0)
+	s.deletePods("stays")
+	s.prepared(0)
+}
+
+// The costs of the driver on a node with 32 cards, with a real API server.
+func draCosts(s *scene) {
+	const cards = 32
+	all := offered{}
+	for i := range cards {
+		address := fmt.Sprintf("0000:%02x:00.0", i+1)
+		s.plugCard(address, 1, -1, afuID)
+		all[deviceName(address)] = ""
+	}
+	slices := s.followSlices()
+	s.installDRA("config.httpAddress=:9480")
+	shown := slices.shows(time.Unix(0, 0), all)
+	pid := s.daemonPID()
+	s.measured("process start → slice with 32 cards visible", times{shown.Sub(s.processStart(pid))}, time.Second)
+	s.step("a minute without changes")
+	before := s.apiRequests()
+	states := len(slices.since(s, time.Now()))
+	began := time.Now()
+	for time.Since(began) < time.Minute {
+		select {
+		case <-time.After(time.Minute - time.Since(began)):
+		case <-s.ctx.Done():
+			s.check(s.ctx.Err())
+		}
+	}
+	same(s, "requests for slices and claims", s.apiRequests(), before)
+	same(s, "states of the slices", len(slices.since(s, began)), states)
+	s.step("  resident %.1f MiB (aim 64 MiB)", s.resident(pid))
+	if found := s.resident(pid); found > 64 {
+		s.failf("resident: found %.1f MiB, want at most 64", found)
+	}
+	s.step("a burst: 32 cards break at once, and heal")
+	writes := len(slices.since(s, began))
+	broken := maps.Clone(all)
+	for name := range broken {
+		broken[name] = "port-ap6:NoExecute"
+	}
+	var at time.Time
+	for i := range cards {
+		at = s.breakCard(fmt.Sprintf("0000:%02x:00.0", i+1))
+	}
+	visible := slices.shows(at, broken)
+	s.step("  last card broken → all taints visible: %d ms, in %d writes", visible.Sub(at).Milliseconds(), len(slices.since(s, began))-writes)
+}
