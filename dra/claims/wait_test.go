@@ -313,6 +313,7 @@ func TestRunFindsClaimsOfPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
 		r.start()
+		synctest.Wait() // for the first check
 		p := r.peer()
 		one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
 		p.prepare(one)
@@ -344,6 +345,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 		r.prepare(one)
 		r.lines()
 		r.start()
+		synctest.Wait() // for the first check
 		path := filepath.Join(r.cdi, specName)
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
