@@ -17,6 +17,9 @@ type Holding struct {
 	// given. If they are not known, NodesErr has the error.
 	Nodes    []string
 	NodesErr error
+	// Given has the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that
+	// another card in its slot is recognized after a restart; nil: not known.
+	Given *Device
 }
 
 // holders has the newest answer about the holders of devices.
@@ -270,13 +273,21 @@ func (n *node) claimMissing(s *slot, h Holding, now time.Time) {
 		n.holders.ask = earlier(n.holders.ask, now.Add(n.rules.interval))
 		return
 	}
-	d := &Device{ID: s.id, OfferedAs: h.As, Health: Unhealthy, PCIAddress: address, NUMANode: -1, PortID: -1}
-	if address != "" {
-		d.PortID = portOf(s.id)
-	}
-	s.claim = &claim{device: d, since: now}
+	s.claim = claimOf(s.id, h, now)
 	n.waiting[s.id] = true
 	n.confirm(s, h)
+}
+
+// claimOf returns a claim on a device that is known only from its holding.
+func claimOf(id string, h Holding, now time.Time) *claim {
+	d := &Device{ID: id, OfferedAs: h.As, Health: Unhealthy, PCIAddress: addressOf(id), NUMANode: -1, PortID: -1}
+	if d.PCIAddress != "" {
+		d.PortID = portOf(id)
+	}
+	if h.Given != nil {
+		d.Family, d.PCIID, d.AFUID, d.InterfaceID = h.Given.Family, h.Given.PCIID, h.Given.AFUID, h.Given.InterfaceID
+	}
+	return &claim{device: d, identity: identityOf(d), since: now}
 }
 
 // finish handles the end of the first listing, when each card has been read or given up. It begins

@@ -204,6 +204,12 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 	}
 	holdings := n.holders.held[s.id]
 	_, heldByName := heldAs(holdings, name)
+	if h, ok := heldAs(n.holders.of(s.id), name); ok && s.claim == nil && h.Given != nil && n.policy.Name != nil &&
+		identityOf(h.Given).compare(s.unit.identity, true) == other && (n.holders.err == "" || now.Before(n.expiry(n.holders.heldAt))) {
+		// The cards were swapped while no daemon ran. While questions fail, as below.
+		s.claim = claimOf(s.id, h, now)
+		n.holders.ask = earlier(n.holders.ask, now)
+	}
 
 	switch c := s.claim; {
 	case c != nil && c.renamed && name == c.device.OfferedAs:

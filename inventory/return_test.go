@@ -214,3 +214,48 @@ func TestHoldAfterReleaseEndsOnTime(t *testing.T) {
 		r.want("held", map[string]string{"3b:00.0": "healthy[]"})
 	})
 }
+
+// A holding names the card that was given. Another card in its slot at the start is not offered until the
+// holding ends, or has not been known for the grace time; an AFU may be another one.
+func TestSwappedBeforeStart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
+		card := func(iface string) inventory.Unit {
+			u := good(0, 0)
+			u.InterfaceID = iface
+			return u
+		}
+		const first, second = "00000000000000000000000000000001", "00000000000000000000000000000002"
+		f.set(cardA, card(second))
+		d.held["3b:00.0"] = []inventory.Holding{{As: "b.com/fpga", Given: &inventory.Device{Family: "dfl", InterfaceID: first, AFUID: "x"}}}
+		cfg := withKubelet(d)
+		cfg.Policy.Name = func(*inventory.Device) (string, error) { return "b.com/fpga", nil }
+		cfg.Policy.AnyAFU, cfg.Record = true, d.record()
+		r := start(t, cfg, f)
+		replaced := map[string]string{"3b:00.0": "unhealthy[replaced-in-use]"}
+		swap := func(iface string) {
+			f.pull(cardA)
+			r.hint(cardA)
+			r.after(time.Second)
+			f.set(cardA, card(iface))
+			r.hint(cardA)
+			r.after(time.Minute)
+		}
+		r.want("start", replaced)
+		r.after(time.Hour)
+		r.want("an hour later", replaced)
+		swap(first)
+		r.want("the first card again", map[string]string{"3b:00.0": "healthy[]"})
+		swap(second)
+		r.want("swapped again", replaced)
+		d.fail("down")
+		r.after(10 * time.Minute)
+		r.want("not known for long", map[string]string{"3b:00.0": "healthy[]"})
+		d.fail("")
+		r.after(10 * time.Minute)
+		r.want("known again", replaced)
+		d.free("3b:00.0")
+		r.after(10 * time.Minute)
+		r.want("free", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
