@@ -48,6 +48,7 @@ const (
 // Config is the configuration of [Claims]. All fields are required.
 type Config struct {
 	Dir     string    // the plugin's directory, which has the file with the claims
+	Boot    string    // id of the kernel's boot, which differs after each start of the node
 	Node    string    // name of the node, which is that of its pool
 	Spec    *cdi.Spec // of a kind that only claims use; the caller closes it
 	Devices Devices
@@ -269,7 +270,7 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 		return nil, err
 	}
 	defer dir.Close()
-	all, err := read(dir) // needs no lock, because the file is replaced in one step
+	all, err := read(dir, c.cfg.Boot) // needs no lock, because the file is replaced in one step
 	if err != nil {
 		return nil, err
 	}
@@ -281,11 +282,8 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 			}
 			// One holding, even if claims wait for a device that another claim has: the waiting ones have no
 			// nodes.
-			if held[d.id()] == nil {
-				held[d.id()] = []inventory.Holding{{As: names.Driver}}
-			}
-			if !r.Waiting {
-				held[d.id()][0].Nodes = d.Nodes
+			if held[d.id()] == nil || !r.Waiting {
+				held[d.id()] = []inventory.Holding{{As: names.Driver, Nodes: d.Nodes, Given: d.given()}}
 			}
 		}
 	}
@@ -398,7 +396,7 @@ func injected(all []record, s inventory.Snapshot) []cdi.Device {
 
 // write replaces the claims on disk.
 func (c *Claims) write(dir *os.Root, all []record) error {
-	err := write(dir, all)
+	err := write(dir, c.cfg.Boot, all)
 	if err == nil {
 		c.know(all)
 	}
@@ -432,7 +430,7 @@ func (c *Claims) locked(ctx context.Context, work func(*os.Root) error) error {
 		return err
 	}
 	defer lock.Release()
-	all, err := read(dir)
+	all, err := read(dir, c.cfg.Boot)
 	if err != nil {
 		return err
 	}

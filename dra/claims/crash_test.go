@@ -269,3 +269,30 @@ func TestTwoInstances(t *testing.T) {
 		t.Errorf("files without claims: found %s, want none", text)
 	}
 }
+
+// After a reboot no container runs, and drivers may number the nodes in another order. So no claim has a
+// device until it is prepared again; its devices are still held, without the former nodes.
+func TestReboot(t *testing.T) {
+	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
+	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+	two.Status.Allocation.Devices.Config = append(two.Status.Allocation.Devices.Config, wantAFU(afu))
+	r.prepare(one)
+	r.prepare(two)
+	if err := os.RemoveAll(r.cdi); err != nil {
+		t.Fatal(err)
+	}
+	r.boot = "second"
+	r.open()
+	r.holds("3b:00.0", "5e:00.0")
+	other := port("5e:00.0", 0)
+	other.AFUID = strings.Repeat("0", 32)
+	r.set(port("3b:00.0", 1), other)
+	r.refuse(two, "found AFU "+other.AFUID+", want "+afu)
+	r.injects()
+	r.prepare(one)
+	r.injects(devicesOf(one, "dfl-port.1")...)
+	r.holds("3b:00.0 dfl-port.1 240:1", "5e:00.0")
+	r.unprepare(two)
+	r.unprepare(one)
+	r.holds()
+}

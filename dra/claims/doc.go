@@ -18,7 +18,7 @@
 // error, because the driver does not know which devices are in use.
 //
 // A record is of one of two types. A prepared claim has its devices. A waiting claim has none: a device of it
-// had left the node before Prepare. Its record makes the inventory list the device, tainted, so that the
+// had left the node before Prepare, or the node was started again. Its record makes the inventory list the device, tainted, so that the
 // pod is evicted instead of being stuck.
 //
 // # Crashes
@@ -26,8 +26,10 @@
 // Prepare writes the record, then the CDI spec, and then answers. Unprepare removes the CDI devices, and
 // then the record. So a device with a CDI device always has a record, and no other claim can get it. The
 // kubelet repeats a call that has not been answered: the next Prepare completes the first, or Unprepare
-// removes the record. After a reboot the CDI directory is empty, and Run or the next Prepare writes the spec
-// again.
+// removes the record.
+//
+// After a reboot all claims are waiting: their containers have ended, and devices may have other nodes, another
+// AFU or another health. The kubelet calls Prepare again for each pod that it starts.
 //
 // # The CDI spec
 //

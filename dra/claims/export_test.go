@@ -15,18 +15,18 @@ const (
 // Rewrite parses the text of a file and writes its claims to a directory. It returns an error of the text
 // and one of the write.
 func Rewrite(path string, text []byte) (parsing, writing error) {
-	all, err := parse(text)
+	c, err := parse(text)
 	if err != nil {
 		return err, nil
 	}
-	return nil, inDir(path, func(dir *os.Root) error { return write(dir, all) })
+	return nil, inDir(path, func(dir *os.Root) error { return write(dir, c.Boot, c.Claims) })
 }
 
 // Held returns the ids of the devices in the text of a file that are prepared for a claim, once for each
 // claim.
 func Held(text []byte) (ids []string, err error) {
-	all, err := parse(text)
-	for _, r := range all {
+	c, err := parse(text)
+	for _, r := range c.Claims {
 		for _, d := range r.Devices {
 			if !r.Waiting && !d.Admin {
 				ids = append(ids, d.id())

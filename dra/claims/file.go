@@ -19,6 +19,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/dra/names"
 	"b-com.com/accelerator-device-plugin/internal/trust"
+	"b-com.com/accelerator-device-plugin/inventory"
 )
 
 const (
@@ -35,6 +36,7 @@ const (
 // content is the content of the file.
 type content struct {
 	Version int      `json:"version"`
+	Boot    string   `json:"boot,omitempty"` // id of the boot in which the file was written
 	Claims  []record `json:"claims"`
 }
 
@@ -43,7 +45,8 @@ type record struct {
 	UID       string `json:"uid"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Waiting means that the claim has no devices: Devices are those that had left the node.
+	// Waiting means that the claim has no devices: Devices are those that had left the node, or those that
+	// the claim had before the node was started again.
 	Waiting bool     `json:"waiting,omitempty"`
 	Devices []device `json:"devices"` // in the order of the allocation
 }
@@ -55,12 +58,32 @@ type device struct {
 	Admin   bool   `json:"adminAccess,omitempty"`
 	// Nodes has the names and the numbers (MAJOR:MINOR) of the nodes that the device had at Prepare.
 	Nodes []string `json:"nodes,omitempty"`
+	// The other fields tell the device from another card in its slot. They are those of Prepare.
+	Family      string `json:"family,omitempty"`
+	PCIID       string `json:"pciId,omitempty"`
+	AFUID       string `json:"afuId,omitempty"`
+	InterfaceID string `json:"interfaceId,omitempty"`
 }
 
 // id returns the device's id in snapshots: 3b:00.0.
 func (d device) id() string {
 	id, _ := names.ID(d.Name)
 	return id
+}
+
+// of returns the device with the nodes and the identity of d.
+func (d device) of(now *inventory.Device) device {
+	d.Nodes = slices.Concat(now.Nodes, now.NodeNumbers)
+	d.Family, d.PCIID, d.AFUID, d.InterfaceID = now.Family, now.PCIID, now.AFUID, now.InterfaceID
+	return d
+}
+
+// given returns the identity of the device, or nil if it is not known.
+func (d device) given() *inventory.Device {
+	if d.Family == "" {
+		return nil
+	}
+	return &inventory.Device{ID: d.id(), Family: d.Family, PCIID: d.PCIID, AFUID: d.AFUID, InterfaceID: d.InterfaceID}
 }
 
 // cdiName returns the name of the CDI device for a device of the claim.
@@ -97,34 +120,43 @@ func holder(all []record, name string) *record {
 	return nil
 }
 
-// read returns the claims in the file, none if there is no file.
-func read(dir *os.Root) ([]record, error) {
+// read returns the claims in the file, none if there is no file. Those of an earlier boot are waiting: their
+// containers have ended, and their nodes may be those of other devices now.
+func read(dir *os.Root, boot string) ([]record, error) {
 	text, err := trust.ReadFile(dir, fileName, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	var all []record
+	var c content
 	if err == nil {
-		if all, err = parse(text); err != nil {
+		if c, err = parse(text); err != nil {
 			err = fmt.Errorf("%s: %w", filepath.Join(dir.Name(), fileName), err)
 		}
 	}
 	if errno := syscall.Errno(0); err != nil && !errors.As(err, &errno) {
 		return nil, fmt.Errorf("%w; the file is not changed: delete the pods of this node that have claims of %s, then remove the file", err, names.Driver)
 	}
-	return all, err
+	if c.Boot != boot {
+		for i, r := range c.Claims {
+			c.Claims[i].Waiting = true
+			for j := range r.Devices {
+				r.Devices[j].Nodes = nil
+			}
+		}
+	}
+	return c.Claims, err
 }
 
 // write replaces the file, or removes it if there are no claims: that works even on a full disk. After an
 // error the file may have been replaced. The caller holds the lock.
-func write(dir *os.Root, all []record) error {
+func write(dir *os.Root, boot string, all []record) error {
 	if len(all) == 0 {
 		return trust.RemoveFile(dir, fileName)
 	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetIndent("", "  ")
-	err := encoder.Encode(content{formatVersion, all})
+	err := encoder.Encode(content{formatVersion, boot, all})
 	if err == nil && text.Len() > maxFile {
 		err = fmt.Errorf("found %d bytes to write, want at most %d", text.Len(), maxFile)
 	}
@@ -138,41 +170,41 @@ func write(dir *os.Root, all []record) error {
 	return err
 }
 
-// parse returns the claims in the text of a file. It returns an error if two claims have the same device.
-func parse(text []byte) ([]record, error) {
+// parse returns the content in the text of a file. It returns an error if two claims have the same device.
+func parse(text []byte) (content, error) {
 	var found struct {
 		Version int `json:"version"`
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &found); err != nil {
-		return nil, fmt.Errorf("found %s, want the claims of the driver", cut(err.Error()))
+		return content{}, fmt.Errorf("found %s, want the claims of the driver", cut(err.Error()))
 	}
 	if found.Version != formatVersion {
-		return nil, fmt.Errorf("version: found %d, want %d: a newer driver or another program has written the file", found.Version, formatVersion)
+		return content{}, fmt.Errorf("version: found %d, want %d: a newer driver or another program has written the file", found.Version, formatVersion)
 	}
 	var c content
 	if err := unmarshal(text, &c); err != nil {
-		return nil, fmt.Errorf("found %w, want the claims of the driver", err)
+		return content{}, fmt.Errorf("found %w, want the claims of the driver", err)
 	}
 	owners := map[string]int{} // name of a device → the claim that it is prepared for
 	for i, r := range c.Claims {
 		place := fmt.Sprintf("claims[%d]", i)
 		if err := r.check(); err != nil {
-			return nil, fmt.Errorf("%s.%w", place, err)
+			return content{}, fmt.Errorf("%s.%w", place, err)
 		}
 		if first := indexOf(c.Claims, r.UID); first < i {
-			return nil, fmt.Errorf("%s.uid: found that of claims[%d], want another", place, first)
+			return content{}, fmt.Errorf("%s.uid: found that of claims[%d], want another", place, first)
 		}
 		for j, d := range r.Devices {
 			if r.Waiting || d.Admin {
 				continue
 			}
 			if first, taken := owners[d.Name]; taken {
-				return nil, fmt.Errorf("%s.devices[%d]: found %s, want a device that is not in claims[%d]", place, j, d.Name, first)
+				return content{}, fmt.Errorf("%s.devices[%d]: found %s, want a device that is not in claims[%d]", place, j, d.Name, first)
 			}
 			owners[d.Name] = i
 		}
 	}
-	return c.Claims, nil
+	return c, nil
 }
 
 // check returns an error unless the record has the form of one that Prepare writes.

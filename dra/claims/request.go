@@ -137,8 +137,7 @@ func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []re
 			}
 			return nil, nil, d.named(fmt.Errorf("found AFU %s, want %s: this version of the driver does not program devices", found, want.afu))
 		}
-		d.Nodes = slices.Concat(now.Nodes, now.NodeNumbers)
-		given = append(given, d)
+		given = append(given, d.of(now))
 	}
 	return given, nil, nil
 }

@@ -43,6 +43,7 @@ type rig struct {
 	*claims.Claims
 	t         testing.TB
 	dir, cdi  string
+	boot      string
 	spec      *cdi.Spec
 	snapshots *latest.Value[inventory.Snapshot]
 	logs      *observer.ObservedLogs
@@ -74,7 +75,7 @@ func (r *rig) open() {
 	core, logs := eventtest.Observed(r.t)
 	r.logs, r.metrics = logs, metrics.New("test")
 	r.Claims, err = claims.Open(claims.Config{
-		Dir: r.dir, Node: node, Spec: r.spec, Devices: r, Taints: taints, Log: zap.New(core), Metrics: r.metrics,
+		Dir: r.dir, Boot: r.boot, Node: node, Spec: r.spec, Devices: r, Taints: taints, Log: zap.New(core), Metrics: r.metrics,
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,6 +37,9 @@ import (
 
 // claimKind is the kind of the CDI devices of claims.
 const claimKind = names.Driver + "/claim"
+
+// bootFile has an id that the kernel makes at each boot. It is the same in all containers.
+const bootFile = "/proc/sys/kernel/random/boot_id"
 
 func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 	cfg, err := s.load(cmd.Flags(), loader)
@@ -99,13 +103,17 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 		}
 		client = dialed
 	}
+	boot, err := os.ReadFile(bootFile)
+	if err != nil {
+		return nil, err
+	}
 	spec, err := cdi.Open(cfg.CDIDir, claimKind, cfg.HostDevRoot)
 	if err != nil {
 		return nil, fmt.Errorf("--cdi-dir: %w", err)
 	}
 	a := &api{cfg: cfg, settings: s, log: log, metrics: counts, client: client, spec: spec}
 	a.claims, err = claims.Open(claims.Config{
-		Dir: s.pluginDir, Node: cfg.NodeName, Spec: spec, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints, Log: log, Metrics: counts,
+		Dir: s.pluginDir, Boot: strings.TrimSpace(string(boot)), Node: cfg.NodeName, Spec: spec, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints, Log: log, Metrics: counts,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--plugin-dir: %w", err), spec.Close())

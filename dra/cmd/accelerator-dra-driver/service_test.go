@@ -350,3 +350,37 @@ func TestVariables(t *testing.T) {
 		t.Errorf("exit code %d, output %s, want an error of registry-dir only", code, out.String())
 	}
 }
+
+// A card of another model in the slot of a claimed one is not given to the claim, even if the cards were
+// swapped while no driver ran.
+func TestSwapped(t *testing.T) {
+	for _, missing := range []bool{false, true} { // at the start of the driver
+		t.Run(fmt.Sprint("missing=", missing), func(t *testing.T) {
+			r := newRig(t)
+			plug(t, r.node, "pac-a10")
+			stop := r.run()
+			r.published("plugged", device)
+			claim := r.claim("first")
+			if _, failed := r.prepare(claim); failed != "" {
+				t.Fatal(failed)
+			}
+			stop()
+			must(t, r.node.Unplug(card))
+			if missing {
+				stop = r.run()
+				r.published("missing", device+":removed-in-use:NoExecute")
+			}
+			plug(t, r.node, "pac-d5005")
+			if !missing {
+				stop = r.run()
+			}
+			r.published("another card", device+":replaced-in-use:NoExecute")
+			r.eventually("CDI spec", func() bool { return len(r.spec()) == 0 })
+			stop()
+			r.run()
+			r.published("restarted", device+":replaced-in-use:NoExecute")
+			r.unprepare(claim)
+			r.published("free", device)
+		})
+	}
+}
