@@ -316,7 +316,7 @@ func TestPolicy(t *testing.T) {
 	evaluator := validator(t, policy)
 
 	slice := func(node, of string) *resourcev1.ResourceSlice {
-		s := &resourcev1.ResourceSlice{TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSlice"}, Spec: resourcev1.ResourceSliceSpec{Driver: of, NodeName: &node}}
+		s := &resourcev1.ResourceSlice{TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSlice"}, Spec: resourcev1.ResourceSliceSpec{Driver: of, NodeName: &node, Pool: resourcev1.ResourcePool{Name: node}}}
 		if node == "" {
 			s.Spec.NodeName, s.Spec.AllNodes = nil, new(true)
 		}
@@ -330,6 +330,9 @@ func TestPolicy(t *testing.T) {
 		return &user.DefaultInfo{Name: name, Extra: map[string][]string{key: nodes, "authentication.kubernetes.io/pod-name": {"a"}}}
 	}
 	here, there, foreign, everywhere := slice("here", driver), slice("there", driver), slice("here", "gpu.example.com"), slice("", driver)
+	posing := slice("here", driver) // as a slice with devices of another node
+	posing.Spec.Pool.Name = "there"
+	const otherPool = `"there", want "here", the node of the token`
 	const otherNode, otherDriver, noNode = "want \"here\", the node of the token", "spec.driver: found another driver", "found a token without the name of a node"
 	for _, tt := range []struct {
 		name        string
@@ -349,6 +352,8 @@ func TestPolicy(t *testing.T) {
 		{"create for another driver", token(account, "here"), nil, foreign, otherDriver},
 		{"delete that of another driver", token(account, "here"), foreign, nil, otherDriver},
 		{"take that of another driver", token(account, "here"), foreign, here, otherDriver},
+		{"create for the pool of another node", token(account, "here"), nil, posing, "spec.pool.name: found " + otherPool},
+		{"give to the pool of another node", token(account, "here"), here, posing, `spec.pool.name: found "here", ` + otherPool},
 		{"token without node", token(account), nil, here, noNode},
 		{"token with an empty node", token(account, ""), nil, everywhere, noNode},
 		{"token without extra", &user.DefaultInfo{Name: account}, here, nil, noNode},
