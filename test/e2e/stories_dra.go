@@ -216,10 +216,15 @@ func draPolicy(s *scene) {
 	}, true)
 	s.refused("slice of another node", err, "ValidatingAdmissionPolicy", "node")
 	s.step("  %v", err)
-	everywhere, yes := s.slice("everywhere", ""), true
+	everywhere, yes := s.slice("everywhere", cluster.NodeName), true
 	everywhere.Spec.NodeName, everywhere.Spec.AllNodes = nil, &yes
 	_, err = driver.ResourceV1().ResourceSlices().Create(s.ctx, everywhere, dry)
 	s.refused("slice of all nodes", err, "ValidatingAdmissionPolicy")
+	s.step("refused: a slice of the pool of another node, of another driver")
+	posing := s.slice("pool", cluster.NodeName)
+	posing.Spec.Pool.Name = other
+	_, err = driver.ResourceV1().ResourceSlices().Create(s.ctx, posing, dry)
+	s.refused("slice of the pool of another node", err, "ValidatingAdmissionPolicy", "pool")
 	another := s.slice("driver", cluster.NodeName)
 	another.Spec.Driver = "e2e." + draDriver
 	_, err = driver.ResourceV1().ResourceSlices().Create(s.ctx, another, dry)
@@ -244,12 +249,12 @@ func draPolicy(s *scene) {
 	})
 }
 
-// slice returns an empty slice of a node in a pool of its own.
+// slice returns an empty slice of a node.
 func (s *scene) slice(name, node string) *resourceapi.ResourceSlice {
 	return &resourceapi.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: "e2e-" + name},
 		Spec: resourceapi.ResourceSliceSpec{
-			Driver: draDriver, NodeName: &node, Pool: resourceapi.ResourcePool{Name: "e2e-" + name, ResourceSliceCount: 1},
+			Driver: draDriver, NodeName: &node, Pool: resourceapi.ResourcePool{Name: node, ResourceSliceCount: 1},
 		},
 	}
 }

@@ -184,6 +184,47 @@ func TestHelmTestOfDRA(t *testing.T) {
 	}
 }
 
+// selected reports whether a CEL expression selects a device, as the scheduler's package evaluates it.
+func selected(t *testing.T, expression string, device dracel.Device) bool {
+	t.Helper()
+	newExpression := environment.NewExpressions
+	result := dracel.GetCompiler(dracel.Features{}).CompileCELExpression(expression, dracel.Options{EnvType: &newExpression})
+	if result.Error != nil || result.MaxCost > resourcev1.CELSelectorExpressionMaxCost {
+		t.Fatalf("%s: cost %d, error %v", expression, result.MaxCost, result.Error)
+	}
+	matches, _, err := result.DeviceMatches(t.Context(), device)
+	if err != nil {
+		t.Errorf("%s: device %v: %v", expression, device, err)
+	}
+	return matches
+}
+
+// The expressions in the documentation select the device that they describe, and are no error for a
+// device with the fewest attributes.
+func TestDocumentedSelectors(t *testing.T) {
+	afu, region, bus, otherBus := "d8424dc4a4a3c413f89e433683f9040b", "69528db6eb31577a8c3668f9faa081f6", "0000:3b:00.0", "0000:5e:00.0"
+	const busID = resourcev1.QualifiedName("resource.kubernetes.io/pciBusID")
+	wanted := dracel.Device{Driver: driver, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
+		"afuId": {StringValue: &afu}, "interfaceId": {StringValue: &region}, busID: {StringValue: &bus}, "resource.kubernetes.io/numaNode": {IntValue: new(int64(1))},
+	}}
+	bare := dracel.Device{Driver: driver, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{busID: {StringValue: &otherBus}}}
+	for file, count := range map[string]int{"../../docs/dra.md": 4, "../../deploy/examples/claim.yaml": 2} {
+		found := regexp.MustCompile(`expression: ('[^']+'|[^'\n]+)`).FindAllStringSubmatch(read(t, file), -1)
+		if len(found) != count {
+			t.Errorf("%s: found %d expressions, want %d", file, len(found), count)
+		}
+		for _, f := range found {
+			expression := strings.Trim(f[1], "'")
+			if !selected(t, expression, wanted) {
+				t.Errorf("%s: %s: does not select %v", file, expression, wanted)
+			}
+			if got, want := selected(t, expression, bare), strings.Contains(expression, "degraded"); got != want {
+				t.Errorf("%s: %s: selects %v: %t, want %t", file, expression, bare, got, want)
+			}
+		}
+	}
+}
+
 // Evaluated by the scheduler's package, a class matches only devices of the driver with its ids.
 // A device without an id, or of another driver, is no error: the scheduler would place no pod.
 func TestDeviceClasses(t *testing.T) {
@@ -212,16 +253,7 @@ func TestDeviceClasses(t *testing.T) {
 		for name, device := range devices {
 			matches := true
 			for _, selector := range class.Spec.Selectors {
-				newExpression := environment.NewExpressions
-				result := dracel.GetCompiler(dracel.Features{}).CompileCELExpression(selector.CEL.Expression, dracel.Options{EnvType: &newExpression})
-				if result.Error != nil || result.MaxCost > resourcev1.CELSelectorExpressionMaxCost {
-					t.Fatalf("%s: cost %d, error %v", selector.CEL.Expression, result.MaxCost, result.Error)
-				}
-				ok, _, err := result.DeviceMatches(t.Context(), device)
-				if err != nil {
-					t.Errorf("%s: device %s: %v", class.Name, name, err)
-				}
-				matches = matches && ok
+				matches = matches && selected(t, selector.CEL.Expression, device)
 				// The scheduler stops at the first selector that does not match.
 				if !matches {
 					break
@@ -316,7 +348,7 @@ func TestPolicy(t *testing.T) {
 	evaluator := validator(t, policy)
 
 	slice := func(node, of string) *resourcev1.ResourceSlice {
-		s := &resourcev1.ResourceSlice{TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSlice"}, Spec: resourcev1.ResourceSliceSpec{Driver: of, NodeName: &node}}
+		s := &resourcev1.ResourceSlice{TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSlice"}, Spec: resourcev1.ResourceSliceSpec{Driver: of, NodeName: &node, Pool: resourcev1.ResourcePool{Name: node}}}
 		if node == "" {
 			s.Spec.NodeName, s.Spec.AllNodes = nil, new(true)
 		}
@@ -330,6 +362,9 @@ func TestPolicy(t *testing.T) {
 		return &user.DefaultInfo{Name: name, Extra: map[string][]string{key: nodes, "authentication.kubernetes.io/pod-name": {"a"}}}
 	}
 	here, there, foreign, everywhere := slice("here", driver), slice("there", driver), slice("here", "gpu.example.com"), slice("", driver)
+	posing := slice("here", driver) // as a slice with devices of another node
+	posing.Spec.Pool.Name = "there"
+	const otherPool = `"there", want "here", the node of the token`
 	const otherNode, otherDriver, noNode = "want \"here\", the node of the token", "spec.driver: found another driver", "found a token without the name of a node"
 	for _, tt := range []struct {
 		name        string
@@ -349,6 +384,8 @@ func TestPolicy(t *testing.T) {
 		{"create for another driver", token(account, "here"), nil, foreign, otherDriver},
 		{"delete that of another driver", token(account, "here"), foreign, nil, otherDriver},
 		{"take that of another driver", token(account, "here"), foreign, here, otherDriver},
+		{"create for the pool of another node", token(account, "here"), nil, posing, "spec.pool.name: found " + otherPool},
+		{"give to the pool of another node", token(account, "here"), here, posing, `spec.pool.name: found "here", ` + otherPool},
 		{"token without node", token(account), nil, here, noNode},
 		{"token with an empty node", token(account, ""), nil, everywhere, noNode},
 		{"token without extra", &user.DefaultInfo{Name: account}, here, nil, noNode},
