@@ -48,8 +48,8 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 	defer log.Close()
 	server.UseLogger(log.Logger)
 	apiserver.UseLogger(log.Logger)
-	for flag := range withoutEffect {
-		if loader.IsSet(flag) {
+	for _, flag := range append(withoutEffect, "resources") {
+		if loader.IsSet(flag) || flag == "resources" && len(cfg.Resources) > 0 {
 			log.Warn("setting has no effect with DRA", event.ConfigNotice, event.Flag(flag))
 		}
 	}
