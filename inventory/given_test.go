@@ -133,3 +133,21 @@ func TestQuestionsWhileHeld(t *testing.T) {
 		})
 	}
 }
+
+// Holdings may be called while the next answer is taken: go test -race.
+func TestHoldingsWhileAnswersArrive(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
+		f.set(cardA, good(0, 0))
+		d.hold("3b:00.0", pod)
+		r := start(t, withKubelet(d), f)
+		tick := time.NewTicker(10 * time.Second)
+		defer tick.Stop()
+		for range 3 {
+			<-tick.C // at the time of the next answer
+			if len(r.Holdings()) != 1 {
+				t.Errorf("holdings: found %v, want one", r.Holdings())
+			}
+		}
+	})
+}

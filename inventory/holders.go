@@ -431,7 +431,8 @@ func (p *poller) take(ctx context.Context, a answer, now time.Time) {
 		h.err = a.err.Error()
 	} else {
 		p.node.takeAnswer(a.held, a.asked, now)
-		p.holdings.Store(&h.held)
+		held := h.held // readers must not share the field, which the next answer replaces
+		p.holdings.Store(&held)
 	}
 	p.node.expire(now)
 	switch {

@@ -2,8 +2,8 @@
 // updates the offer when cards are plugged, pulled, reprogrammed or fail.
 //
 // This package only wires: it reads the command line, joins the daemon and the server, and turns
-// errors into exit codes (0 success, 1 failure, 2 usage). Only this package reads the environment,
-// handles signals and exits.
+// errors into exit codes (0 success, 1 failure, 2 usage). Only this package exits. Only it and
+// internal/daemon read the environment and handle signals.
 //
 // # Where things are
 //

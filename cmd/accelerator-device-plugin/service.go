@@ -3,10 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
-	"runtime/debug"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -30,8 +26,6 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	if err != nil {
 		return err
 	}
-	// If the reader of the log closes the pipe, lines are lost, but the daemon must continue.
-	signal.Ignore(syscall.SIGPIPE)
 	counts := metrics.New(buildVersion())
 	log := daemon.OpenLog(cfg, cmd.ErrOrStderr(), counts)
 	defer log.Close()
@@ -45,19 +39,8 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 		log.Warn("setting has no effect in this mode", event.ConfigNotice,
 			event.Flag("programming-hook"), event.Mode(cfg.Mode))
 	}
-	hangups, toggles := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	signal.Notify(toggles, syscall.SIGUSR1)
-	defer signal.Stop(hangups)
-	defer signal.Stop(toggles)
-
-	// Few objects live long, so frequent collections cost little: resident memory is about 2 MiB
-	// smaller. A GOGC in the environment takes precedence.
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
-	}
 	d := newDaemon(cfg, log.Logger, counts, nil)
-	d.Loader, d.Hangups, d.Toggles, d.Toggle = loader, hangups, toggles, log.Toggle
+	d.Loader = loader
 	if err := d.Live(cmd.Context(), log); err != nil {
 		return failure{error: err, logged: true}
 	}

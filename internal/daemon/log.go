@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"io"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -32,8 +34,10 @@ type Log struct {
 }
 
 // OpenLog returns a log that writes to w, and counts in m the lines that it drops.
-// [Log.Close] must be called at the end.
+// [Log.Close] must be called at the end. From now on the process ignores SIGPIPE: if the reader of the
+// log closes the pipe, lines are lost, but the daemon must continue.
 func OpenLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *Log {
+	signal.Ignore(syscall.SIGPIPE)
 	l := &Log{usual: levelOf(cfg), level: zap.NewAtomicLevelAt(levelOf(cfg))}
 	if l.usual == zapcore.DebugLevel {
 		l.usual = zapcore.InfoLevel

@@ -168,7 +168,7 @@ func claimed(t *testing.T, template *resourcev1.ResourceClaimTemplate, pod corev
 	}
 }
 
-// The pod of helm test claims a device, and fails unless it gets its node and variable.
+// The pod of helm test claims a device, and fails unless it gets its variable.
 func TestHelmTestOfDRA(t *testing.T) {
 	all := objects(t, plugin.rendered(t, "api: dra\nconfig: {mode: af}\ntest: {deviceClass: nlb.example.com}"))
 	template, job := only[*resourcev1.ResourceClaimTemplate](t, all), only[*batchv1.Job](t, all)

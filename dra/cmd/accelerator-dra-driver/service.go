@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"runtime/debug"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,28 +43,18 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 	if err != nil {
 		return err
 	}
-	// If the reader of the log closes the pipe, lines are lost, but the driver must continue.
-	signal.Ignore(syscall.SIGPIPE)
 	counts := metrics.New(buildVersion())
 	log := daemon.OpenLog(cfg, cmd.ErrOrStderr(), counts)
 	defer log.Close()
 	server.UseLogger(log.Logger)
 	apiserver.UseLogger(log.Logger)
-	for flag := range withoutEffect {
-		if loader.IsSet(flag) {
+	for _, flag := range append(withoutEffect, "resources") {
+		if loader.IsSet(flag) || flag == "resources" && len(cfg.Resources) > 0 {
 			log.Warn("setting has no effect with DRA", event.ConfigNotice, event.Flag(flag))
 		}
 	}
-	hangups, toggles := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	signal.Notify(toggles, syscall.SIGUSR1)
-	defer signal.Stop(hangups)
-	defer signal.Stop(toggles)
-	if os.Getenv("GOGC") == "" { // as in the daemon: frequent collections cost little
-		debug.SetGCPercent(50)
-	}
 	d := newDaemon(cfg, *s, nil, log.Logger, counts)
-	d.Loader, d.Hangups, d.Toggles, d.Toggle = loader, hangups, toggles, log.Toggle
+	d.Loader = loader
 	if err := d.Live(cmd.Context(), log); err != nil {
 		return failure{err}
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -33,6 +34,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
@@ -315,6 +317,39 @@ func TestCordon(t *testing.T) {
 	r.published("uncordoned", device)
 }
 
+// The containers of a claim have the names that the kubelet reports. Without them the device is held, too.
+func TestHolders(t *testing.T) {
+	r := newRig(t)
+	plug(t, r.node, "pac-a10")
+	r.cfg.PodResourcesSocket = filepath.Dir(r.cfg.Socket) + "/pods.sock"
+	r.run()
+	r.published("plugged", device)
+	first := r.claim("first")
+	if _, failed := r.prepare(first); failed != "" {
+		t.Fatal(failed)
+	}
+	holder := func(want string) {
+		t.Helper()
+		var got string
+		r.eventually("holder "+want, func() bool {
+			state, err := control.Dial(r.cfg.Socket).State(t.Context())
+			must(t, err)
+			row := state.Devices[0]
+			got = fmt.Sprintf("%t %s%s", row.Held != nil && *row.Held, row.Holder, state.HoldersError)
+			return got == want
+		})
+	}
+	holder("true []")
+	pods, err := simkubelet.StartPodResources(t.Context(), r.cfg.PodResourcesSocket)
+	must(t, err)
+	t.Cleanup(pods.Stop)
+	pods.HoldClaim("default", "pod", "main", "first", names.Driver, device)
+	holder("true [default/pod/main]")
+	pods.Release("default", "pod")
+	r.unprepare(first)
+	holder("false []")
+}
+
 // A setting that is not valid ends the program with exit code 2 and one line, which names it.
 func TestRefusedSettings(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
@@ -382,5 +417,20 @@ func TestSwapped(t *testing.T) {
 			r.unprepare(claim)
 			r.published("free", device)
 		})
+	}
+}
+
+// Settings of the device plugin are accepted, and the log names them.
+func TestSettingsWithoutEffect(t *testing.T) {
+	file := t.TempDir() + "/config.yaml"
+	must(t, os.WriteFile(file, []byte("resourceName: b-com.com/x\nresources: [{name: b-com.com/y, match: {family: dfl}}]\n"), 0o600))
+	var out bytes.Buffer
+	run(t.Context(), []string{"--node-name", "n", "--kubeconfig", "/none", "--config", file, "--kubelet-dir", "/k"}, &out, &out)
+	var got []string
+	for _, match := range regexp.MustCompile(`with DRA".*"flag":"([^"]*)"`).FindAllStringSubmatch(out.String(), -1) {
+		got = append(got, match[1])
+	}
+	if diff := cmp.Diff([]string{"resource-name", "kubelet-dir", "resources"}, got); diff != "" {
+		t.Errorf("flags (-want +got):\n%s\n%s", diff, out.String())
 	}
 }

@@ -24,15 +24,17 @@ type settings struct {
 
 // withoutEffect are settings of the device plugin that mean nothing here. They are accepted, so that
 // the file of settings can stay the same when the API is changed.
-var withoutEffect = map[string]bool{
-	"resource-name": true, "resource-namespace": true, "accel-nbunits": true, "allocation-policy": true, "kubelet-dir": true,
-	"node-annotation": true, "programming-hook": true, "programming-hook-arg": true,
+var withoutEffect = []string{
+	"resource-name", "resource-namespace", "accel-nbunits", "allocation-policy", "kubelet-dir", "node-annotation", "programming-hook",
+	"programming-hook-arg",
 }
 
 // addSettings adds the flags of all settings to fs. The help omits those without effect.
 func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
 	loader.AddFlags(fs)
-	fs.VisitAll(func(f *pflag.Flag) { f.Hidden = withoutEffect[f.Name] })
+	for _, name := range withoutEffect {
+		fs.Lookup(name).Hidden = true
+	}
 	fs.StringVar(&s.pluginDir, "plugin-dir", "/var/lib/kubelet/plugins/"+names.Driver,
 		"`path` of the driver's directory, with its socket for the kubelet and the prepared claims; the same on the host")
 	fs.StringVar(&s.registryDir, "registry-dir", "/var/lib/kubelet/plugins_registry",
