@@ -31,6 +31,9 @@ const (
 	answerWithin = 5 * time.Second
 	// lockWithin is the longest wait for the lock, which another instance holds for one write only.
 	lockWithin = 3 * time.Second
+	// retry is the time between two attempts of Prepare without a newer snapshot, because another claim may
+	// have been unprepared.
+	retry = time.Second
 	// recheck is the time between two checks of the CDI spec and of the claims of another instance.
 	recheck = 10 * time.Second
 )
@@ -96,7 +99,8 @@ func Open(cfg Config) (*Claims, error) {
 
 // Prepare gives a claim its devices of this driver, all or none. For a claim that is prepared already, it
 // returns the same answer, and writes the CDI spec again if needed. It waits up to 30 s, and ends before
-// ctx, while a device is unhealthy or the devices of the node have not all been read.
+// ctx, while a device is unhealthy or prepared for another claim, or the devices of the node have not
+// all been read.
 //
 // A device that has left the node is an error at once. The claim is then recorded as waiting, so that
 // [Claims.Holdings] has the device.
@@ -125,14 +129,15 @@ func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	return kubeletplugin.PrepareResult{Devices: devices}
 }
 
-// await attempts the request with each new snapshot until it is served or refused.
+// await attempts the request with each new snapshot, and each second, until it is served or refused.
 func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, error) {
 	wait := maxWait
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = max(0, min(wait, time.Until(deadline)-answerWithin))
 	}
-	over := time.NewTimer(wait)
+	over, again := time.NewTimer(wait), time.NewTicker(retry)
 	defer over.Stop()
+	defer again.Stop()
 	for {
 		_, stale := c.cfg.Devices.Latest()
 		devices, err := c.attempt(ctx, r)
@@ -141,6 +146,7 @@ func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, 
 		}
 		select {
 		case <-stale:
+		case <-again.C:
 		case <-over.C:
 			return nil, fmt.Errorf("%w (after %s)", err, wait.Round(time.Second))
 		case <-ctx.Done():
@@ -179,7 +185,8 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request) error {
 	given, gone, err := r.judge(s, c.cfg.Taints)
 	for _, d := range given {
 		if o := holder(c.known, d.Name); o != nil && !d.Admin {
-			return d.named(fmt.Errorf("is prepared for claim %s (uid %s)", o, o.UID))
+			// After a pod was deleted by force, its claim is unprepared seconds after the next one has the device.
+			return d.named(notYet{fmt.Errorf("is prepared for claim %s (uid %s)", o, o.UID)})
 		}
 	}
 	claim := record{UID: r.UID, Namespace: r.Namespace, Name: r.Name, Devices: given}

@@ -64,7 +64,7 @@ func TestCrash(t *testing.T) {
 				// Until Unprepare, no other claim gets a device that may have been given.
 				thief := claimOf("thief", result("a", "5e:00.0"))
 				if tc.held {
-					r.refuse(thief, "is prepared for claim default/one")
+					r.refuseNow(thief, "is prepared for claim default/one")
 				}
 				want := before
 				switch call {
@@ -189,7 +189,7 @@ func TestKilled(t *testing.T) {
 			if !strings.Contains(r.file(), `"name": "`+c.Name+`"`) {
 				continue
 			}
-			r.refuse(contender((n+1)%fourPorts), "is prepared for claim default/"+c.Name)
+			r.refuseNow(contender((n+1)%fourPorts), "is prepared for claim default/"+c.Name)
 			if i%2 == 0 {
 				r.prepare(c)
 				r.injects(devicesOf(c, fmt.Sprint("dfl-port.", n), fmt.Sprint("dfl-port.", (n+1)%fourPorts))...)
@@ -287,7 +287,7 @@ func TestReboot(t *testing.T) {
 	other := port("5e:00.0", 0)
 	other.AFUID = strings.Repeat("0", 32)
 	r.set(port("3b:00.0", 1), other)
-	r.refuse(two, "found AFU "+other.AFUID+", want "+afu)
+	r.refuseNow(two, "found AFU "+other.AFUID+", want "+afu)
 	r.injects()
 	r.prepare(one)
 	r.injects(devicesOf(one, "dfl-port.1")...)

@@ -291,7 +291,7 @@ func TestBoundedFile(t *testing.T) {
 	large := port("3b:00.0", 0)
 	large.NodeNumbers = []string{strings.Repeat("9", claims.MaxFile)}
 	r.set(large, port("5e:00.0", 1))
-	r.refuse(claimOf("one", result("a", "3b:00.0")), "bytes to write, want at most 4194304")
+	r.refuseNow(claimOf("one", result("a", "3b:00.0")), "bytes to write, want at most 4194304")
 	if diff := cmp.Diff(file, r.file()); diff != "" {
 		t.Errorf("file (-want +got):\n%s", diff)
 	}

@@ -66,7 +66,7 @@ func TestPrepare(t *testing.T) {
 	}, r.lines()); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
-	r.refuse(claimOf("three", result("a", "d8:00.0")), "has left the node")
+	r.refuseNow(claimOf("three", result("a", "d8:00.0")), "has left the node")
 	want := map[string]string{
 		`accelerator_allocations_total{resource="accelerator.b-com.com",result="served"}`:  "3",
 		`accelerator_allocations_total{resource="accelerator.b-com.com",result="refused"}`: "1",
@@ -109,7 +109,7 @@ func TestIdempotent(t *testing.T) {
 	r.set(port("3b:00.0", 0), port("5e:00.0", 1))
 	again := claimOf("one", result("a", "3b:00.0"))
 	again.UID = "uid-again"
-	r.refuse(again, "device pci-0000-3b-00-0 (3b:00.0) of request a: is prepared for claim default/one (uid uid-one)")
+	r.refuseNow(again, "device pci-0000-3b-00-0 (3b:00.0) of request a: is prepared for claim default/one (uid uid-one)")
 	r.unprepare(c)
 	r.prepare(again)
 	r.injects("uid-again-a-pci-0000-3b-00-0 dfl-port.0")
@@ -119,7 +119,7 @@ func TestIdempotent(t *testing.T) {
 	// The claim was deallocated and allocated again without Unprepare: the old device may be in use.
 	moved := claimOf("one", result("a", "5e:00.0"))
 	moved.UID = again.UID
-	r.refuse(moved, "found it prepared with other devices (3b:00.0), want it unprepared before")
+	r.refuseNow(moved, "found it prepared with other devices (3b:00.0), want it unprepared before")
 	r.unprepare(moved)
 	r.prepare(moved)
 	r.holds("5e:00.0 dfl-port.1 240:1")
@@ -166,7 +166,7 @@ func TestRefuses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-			r.refuse(tc.claim, tc.want)
+			r.refuseNow(tc.claim, tc.want)
 			if r.file() != "" || r.specText() != "" || r.added() {
 				t.Errorf("found files %s %s, want none", r.file(), r.specText())
 			}
@@ -211,14 +211,14 @@ func TestPrecedence(t *testing.T) {
 			if tc.served {
 				r.prepare(c)
 			} else {
-				r.refuse(c, "found AFU "+afu+", want "+wrong)
+				r.refuseNow(c, "found AFU "+afu+", want "+wrong)
 			}
 		})
 	}
 	r := newRig(t, func() *inventory.Device { d := port("3b:00.0", 0); d.AFUID = ""; return d }())
 	c := claimOf("one", result("a", "3b:00.0"))
 	c.Status.Allocation.Devices.Config = []resourceapi.DeviceAllocationConfiguration{wantAFU(afu)}
-	r.refuse(c, "found AFU none, want "+afu)
+	r.refuseNow(c, "found AFU none, want "+afu)
 }
 
 // A device is given to one claim, and to any number of claims with admin access.
@@ -230,11 +230,11 @@ func TestOneOwner(t *testing.T) {
 	r.prepare(watch)
 	r.prepare(one)
 	r.prepare(watch2)
-	r.refuse(two, "device pci-0000-5e-00-0 (5e:00.0) of request a: is prepared for claim default/watch (uid uid-watch)")
+	r.refuseNow(two, "device pci-0000-5e-00-0 (5e:00.0) of request a: is prepared for claim default/watch (uid uid-watch)")
 	r.holds("3b:00.0 dfl-port.0 240:0", "5e:00.0 dfl-port.1 240:1")
 	r.unprepare(watch)
 	r.holds("3b:00.0 dfl-port.0 240:0")
-	r.refuse(two, "is prepared for claim default/one (uid uid-one)")
+	r.refuseNow(two, "is prepared for claim default/one (uid uid-one)")
 	r.unprepare(one)
 	r.holds()
 	r.prepare(two)
@@ -259,13 +259,13 @@ func TestGone(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, append(tc.now, port("3b:00.0", 0))...)
 			c := claimOf("one", result("a", "3b:00.0"), result("b", "5e:00.0"), admin(result("c", "5e:00.0")))
-			r.refuse(c, tc.want)
+			r.refuseNow(c, tc.want)
 			if !r.added() {
 				t.Error("Added: found no element, want one: the inventory must list the device")
 			}
 			r.holds("5e:00.0")
 			r.injects()
-			r.refuse(c, tc.want)
+			r.refuseNow(c, tc.want)
 			if r.added() {
 				t.Error("Added after the second Prepare: found an element, want none: nothing has changed")
 			}
@@ -275,7 +275,7 @@ func TestGone(t *testing.T) {
 
 			// The inventory lists it now.
 			r.set(port("3b:00.0", 0), tombstone("5e:00.0", "removed-in-use"))
-			r.refuse(c, "has left the node")
+			r.refuseNow(c, "has left the node")
 			r.set(port("3b:00.0", 0), port("5e:00.0", 7))
 			r.prepare(c)
 			r.holds("3b:00.0 dfl-port.0 240:0", "5e:00.0 dfl-port.7 240:7")
@@ -289,16 +289,16 @@ func TestGone(t *testing.T) {
 func TestWaitingClaims(t *testing.T) {
 	r := newRig(t)
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "3b:00.0"))
-	r.refuse(one, "has left the node")
-	r.refuse(two, "has left the node")
-	r.refuse(claimOf("watch", admin(result("a", "3b:00.0"))), "has left the node")
+	r.refuseNow(one, "has left the node")
+	r.refuseNow(two, "has left the node")
+	r.refuseNow(claimOf("watch", admin(result("a", "3b:00.0"))), "has left the node")
 	r.holds("3b:00.0")
 	if n := strings.Count(r.file(), `"uid"`); n != 2 {
 		t.Errorf("records: found %d in %s, want 2", n, r.file())
 	}
 	r.set(port("3b:00.0", 0))
 	r.prepare(two)
-	r.refuse(one, "is prepared for claim default/two")
+	r.refuseNow(one, "is prepared for claim default/two")
 	r.holds("3b:00.0 dfl-port.0 240:0")
 	r.lines()
 	r.unprepare(one)
@@ -318,7 +318,7 @@ func TestPreparedAndGone(t *testing.T) {
 	file := r.file()
 	for _, now := range [][]*inventory.Device{{tombstone("3b:00.0", "removed-in-use")}, nil} {
 		r.set(now...)
-		r.refuse(c, "has left the node")
+		r.refuseNow(c, "has left the node")
 		r.injects()
 		if diff := cmp.Diff(file, r.file()); diff != "" {
 			t.Errorf("record (-want +got):\n%s", diff)

@@ -1,6 +1,7 @@
 package claims_test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
@@ -198,7 +200,20 @@ func (r *rig) prepare(c *resourceapi.ResourceClaim) {
 // refuse expects that a claim gets no devices, and an error that begins with its name and has the text.
 func (r *rig) refuse(c *resourceapi.ResourceClaim, want string) {
 	r.t.Helper()
-	got := r.Prepare(r.t.Context(), c)
+	r.refuseWithin(time.Minute, c, want)
+}
+
+// refuseNow is refuse for a kubelet whose deadline leaves no time to wait.
+func (r *rig) refuseNow(c *resourceapi.ResourceClaim, want string) {
+	r.t.Helper()
+	r.refuseWithin(4*time.Second, c, want)
+}
+
+func (r *rig) refuseWithin(limit time.Duration, c *resourceapi.ResourceClaim, want string) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), limit)
+	defer cancel()
+	got := r.Prepare(ctx, c)
 	if got.Err == nil || len(got.Devices) > 0 || !strings.HasPrefix(got.Err.Error(), "claim default/"+c.Name+": ") || !strings.Contains(got.Err.Error(), want) {
 		r.t.Errorf("Prepare %s: found %v, %v, want an error with %q", c.Name, got.Devices, got.Err, want)
 	}

@@ -404,3 +404,19 @@ func TestUnprepareEarly(t *testing.T) {
 		next.injects(devicesOf(two, "dfl-port.1")...)
 	})
 }
+
+// A pod that was deleted by force has its claim unprepared after the next claim of the device was
+// allocated.
+func TestForceDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, port("3b:00.0", 0))
+		one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "3b:00.0"))
+		r.prepare(one)
+		time.AfterFunc(2*time.Second, func() { r.unprepare(one) })
+		begin := time.Now()
+		r.prepare(two)
+		if took := time.Since(begin); took > 4*time.Second {
+			t.Errorf("prepared after %s, want soon after the other claim was unprepared", took)
+		}
+	})
+}
