@@ -283,6 +283,7 @@ func draTest(s *scene) {
 	s.step("helm test without a card ends at its deadline, and leaves no pending pod")
 	_, err := s.helm("test")
 	s.refused("helm test", err, "fpga-accelerator-device-plugin-test")
+	s.step("  %v", err)
 	s.noTestPods()
 	s.step("a card is plugged: helm test passes")
 	slices.shows(s.plugCard(first, 1, -1, afuID), offer(firstID))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -144,7 +145,13 @@ func draPulled(s *scene) {
 		}
 		return pod.Spec.NodeName, nil
 	}, cluster.NodeName)
-	slices.shows(s.pullCard(first), offered{})
+	// While the driver is stopped: otherwise it reports how the card leaves, step by step, and a taint of one of
+	// these steps evicts the pod before the kubelet asks for its claim.
+	pid := s.daemonPID()
+	s.check(syscall.Kill(pid, syscall.SIGSTOP))
+	pulled = s.pullCard(first)
+	s.check(syscall.Kill(pid, syscall.SIGCONT))
+	slices.shows(pulled, offered{})
 	began := time.Now()
 	s.check(s.StartKubelet())
 	marking := pods.marked(began, "late")

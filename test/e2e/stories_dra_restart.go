@@ -43,6 +43,7 @@ func draKubelet(s *scene) {
 		back = append(back, slices.shows(gone, both).Sub(gone))
 	}
 	s.measured("slices deleted → slices back", back, time.Second)
+	s.step("  each: %v", []time.Duration(back))
 	s.step("the pod runs, and its claim is prepared")
 	n, err := s.restarts("user")
 	s.check(err)
