@@ -162,6 +162,14 @@ func (p published) shows(since time.Time, want offered) time.Time {
 	})
 }
 
+// taints waits until a device has a taint with the effect NoExecute, and returns the first time at or after
+// since.
+func (p published) taints(since time.Time, id string) time.Time {
+	return p.until(p.s, "taint of "+id, since, func(slices map[string]*resourceapi.ResourceSlice) bool {
+		return strings.HasSuffix(devices(slices)[deviceName(id)], ":NoExecute")
+	})
+}
+
 // keep checks that all states since a time have these devices without a taint, and returns the number of
 // states.
 func (p published) keep(since time.Time, want offered) int {
@@ -249,10 +257,13 @@ func selects(expression string) resourceapi.DeviceClaim {
 	return resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{request("card", 1, expression)}}
 }
 
-// tolerating returns the devices of a claim for one device, also one with taints.
+// tolerating returns the devices of a claim for one device, whose pods are not evicted because of taints. In
+// Kubernetes 1.37 a toleration without an effect does not prevent that.
 func tolerating() resourceapi.DeviceClaim {
 	devices := one()
-	devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{{Operator: resourceapi.DeviceTolerationOpExists}}
+	devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{
+		{Operator: resourceapi.DeviceTolerationOpExists, Effect: resourceapi.DeviceTaintEffectNoExecute},
+	}
 	return devices
 }
 

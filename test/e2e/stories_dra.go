@@ -109,23 +109,26 @@ func draHotplug(s *scene) {
 	s.template("card", one())
 	s.step("a pod waits, a card is plugged, the pod runs; %d times", rounds)
 	var shown, running, withdrawn times
+	var names, ids []string
 	for round := range rounds {
-		// Another slot each time: a card that is back must be healthy for the recovery hold first.
 		name, id := fmt.Sprintf("pod-%d", round), fmt.Sprintf("%02x:00.0", round+1)
-		card := "0000:" + id
+		names, ids = append(names, name), append(ids, id)
 		s.create(s.templated(name, "card"))
 		s.pending(name)
-		plugged := s.plugCard(card, 1, -1, afuID)
-		shown = append(shown, slices.shows(plugged, offer(id)).Sub(plugged))
+		plugged := s.plugCard("0000:"+id, 1, -1, afuID)
+		shown = append(shown, slices.shows(plugged, offer(ids...)).Sub(plugged))
 		running = append(running, pods.runs(plugged, name).Sub(plugged))
-		s.hasReport(name, draReport(id, "dfl-port.0"))
-		s.deletePods(name)
-		s.prepared(0)
-		pulled := s.pullCard(card)
-		withdrawn = append(withdrawn, slices.shows(pulled, offered{}).Sub(pulled))
+		s.hasReport(name, draReport(id, fmt.Sprintf("dfl-port.%d", round)))
 	}
 	s.measured("card plugged → in the slice", shown, 100*time.Millisecond)
 	s.measured("card plugged → waiting pod runs", running, 0)
+	s.step("the pods end, and the cards are pulled")
+	s.deletePods(names...)
+	s.prepared(0)
+	for i, id := range ids {
+		pulled := s.pullCard("0000:" + id)
+		withdrawn = append(withdrawn, slices.shows(pulled, offer(ids[i+1:]...)).Sub(pulled))
+	}
 	s.measured("free card pulled → not in the slice", withdrawn, 100*time.Millisecond)
 }
 
@@ -285,6 +288,7 @@ func draTest(s *scene) {
 	s.step("helm test without a card ends at its deadline, and leaves no pending pod")
 	_, err := s.helm("test")
 	s.refused("helm test", err, "fpga-accelerator-device-plugin-test")
+	s.step("  %v", err)
 	s.noTestPods()
 	s.step("a card is plugged: helm test passes")
 	slices.shows(s.plugCard(first, 1, -1, afuID), offer(firstID))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,7 @@ func draBreak(s *scene) {
 	cards := map[string]string{firstID: first, secondID: second}
 	s.plugCard(first, 1, -1, afuID)
 	s.plugCard(second, 1, -1, afuID)
-	s.installDRA()
+	s.installDRA("config.flapLimit=0")
 	both := offer(firstID, secondID)
 	slices, pods := s.followSlices(), s.followPods()
 	slices.shows(time.Now(), both)
@@ -29,7 +30,7 @@ func draBreak(s *scene) {
 	var tainted, marked, ended, next, recovering, free times
 	for range rounds {
 		broken := s.breakCard(cards[id])
-		tainted = append(tainted, slices.shows(broken, both.with(id, "port-ap6:NoExecute")).Sub(broken))
+		tainted = append(tainted, slices.taints(broken, id).Sub(broken))
 		marked = append(marked, pods.marked(broken, name).Sub(broken))
 		ended = append(ended, pods.gone(broken, name).Sub(broken))
 		old := id
@@ -50,7 +51,7 @@ func draBreak(s *scene) {
 	s.measured("card healed → without a taint (recoveryHold is 1 s)", free, 0)
 	s.step("with the effect NoSchedule the pod stays, and pod status has the health of the card")
 	s.removeClaims()
-	_, err := s.helm("upgrade", s.settings(s.draValues("dra.taintEffect=NoSchedule")...)...)
+	_, err := s.helm("upgrade", s.settings(s.draValues("config.flapLimit=0", "dra.taintEffect=NoSchedule")...)...)
 	s.check(err)
 	s.daemon()
 	s.claimed("user", one())
@@ -92,7 +93,7 @@ func (s *scene) holderOf(deployment, old string) (name, id string) {
 // A card is pulled under a pod: it stays in the slice with a taint until the pod has ended.
 func draPulled(s *scene) {
 	s.plugCard(first, 1, -1, afuID)
-	s.installDRA()
+	s.installDRA("config.flapLimit=0")
 	slices, pods := s.followSlices(), s.followPods()
 	slices.shows(time.Now(), offer(firstID))
 	s.step("a card is pulled under its pod: the pod is evicted, then the card leaves the slice; %d times", rounds)
@@ -103,7 +104,7 @@ func draPulled(s *scene) {
 		s.create(s.templated(name, "card"))
 		s.hasReport(name, draReport(firstID, "dfl-port.0"))
 		pulled := s.pullCard(first)
-		tainted = append(tainted, slices.shows(pulled, offer(firstID).with(firstID, "removed-in-use:NoExecute")).Sub(pulled))
+		tainted = append(tainted, slices.taints(pulled, firstID).Sub(pulled))
 		marked = append(marked, pods.marked(pulled, name).Sub(pulled))
 		gone := pods.gone(pulled, name)
 		ended = append(ended, gone.Sub(pulled))
@@ -144,7 +145,13 @@ func draPulled(s *scene) {
 		}
 		return pod.Spec.NodeName, nil
 	}, cluster.NodeName)
-	slices.shows(s.pullCard(first), offered{})
+	// While the driver is stopped: otherwise it reports how the card leaves, step by step, and a taint of one of
+	// these steps evicts the pod before the kubelet asks for its claim.
+	pid := s.daemonPID()
+	s.check(syscall.Kill(pid, syscall.SIGSTOP))
+	pulled = s.pullCard(first)
+	s.check(syscall.Kill(pid, syscall.SIGCONT))
+	slices.shows(pulled, offered{})
 	began := time.Now()
 	s.check(s.StartKubelet())
 	marking := pods.marked(began, "late")
