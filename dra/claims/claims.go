@@ -15,7 +15,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
-	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/trust"
@@ -118,13 +118,13 @@ func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	if slices.ContainsFunc(r.Devices, func(d device) bool { return d.Admin }) {
 		admin = "admin access"
 	}
-	log := c.log.With(event.Resource(names.Driver), event.Claim(r.String()), event.Devices(event.Shorten(r.ids())), event.Lasted(time.Since(began)))
+	log := c.log.With(event.Resource(draname.Driver), event.Claim(r.String()), event.Devices(event.Shorten(r.ids())), event.Lasted(time.Since(began)))
 	if err != nil {
-		c.cfg.Metrics.AllocateRefused(names.Driver)
+		c.cfg.Metrics.AllocateRefused(draname.Driver)
 		log.Warn("claim refused", event.ClaimRefused, event.Reason(err.Error()))
 		return kubeletplugin.PrepareResult{Err: fmt.Errorf("claim %s: %w", r, err)}
 	}
-	c.cfg.Metrics.AllocateServed(names.Driver, len(devices))
+	c.cfg.Metrics.AllocateServed(draname.Driver, len(devices))
 	log.Info("claim prepared", event.ClaimPrepared, event.Reason(admin))
 	return kubeletplugin.PrepareResult{Devices: devices}
 }
@@ -253,7 +253,7 @@ func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedOb
 			return err
 		}
 		if !was.Waiting {
-			c.log.Info("claim unprepared", event.ClaimUnprepared, event.Resource(names.Driver), event.Claim(was.String()), event.Devices(event.Shorten(was.ids())))
+			c.log.Info("claim unprepared", event.ClaimUnprepared, event.Resource(draname.Driver), event.Claim(was.String()), event.Devices(event.Shorten(was.ids())))
 		}
 		return nil
 	})
@@ -290,7 +290,7 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 			// One holding, even if claims wait for a device that another claim has: the waiting ones have no
 			// nodes.
 			if held[d.id()] == nil || !r.Waiting {
-				held[d.id()] = []inventory.Holding{{As: names.Driver, Nodes: d.Nodes, Given: d.given()}}
+				held[d.id()] = []inventory.Holding{{As: draname.Driver, Nodes: d.Nodes, Given: d.given()}}
 			}
 		}
 	}

@@ -10,12 +10,12 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	kjson "sigs.k8s.io/json"
 
-	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 )
 
 // The apiVersion and the kind of an [AcceleratorConfig].
 const (
-	ConfigAPIVersion = names.Driver + "/v1alpha1"
+	ConfigAPIVersion = draname.Driver + "/v1alpha1"
 	ConfigKind       = "AcceleratorConfig"
 )
 
@@ -89,7 +89,7 @@ type setting struct {
 func settingsOf(all []resourceapi.DeviceAllocationConfiguration) ([]setting, error) {
 	var ofClass, ofClaim []setting
 	for i, entry := range all {
-		if entry.Opaque == nil || entry.Opaque.Driver != names.Driver {
+		if entry.Opaque == nil || entry.Opaque.Driver != draname.Driver {
 			continue
 		}
 		place := fmt.Sprintf("allocation.devices.config[%d]", i)

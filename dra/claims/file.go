@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	kjson "sigs.k8s.io/json"
 
-	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/trust"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -67,7 +67,7 @@ type device struct {
 
 // id returns the device's id in snapshots: 3b:00.0.
 func (d device) id() string {
-	id, _ := names.ID(d.Name)
+	id, _ := draname.ID(d.Name)
 	return id
 }
 
@@ -134,7 +134,7 @@ func read(dir *os.Root, boot string) ([]record, error) {
 		}
 	}
 	if errno := syscall.Errno(0); err != nil && !errors.As(err, &errno) {
-		return nil, fmt.Errorf("%w; the file is not changed: delete the pods of this node that have claims of %s, then remove the file", err, names.Driver)
+		return nil, fmt.Errorf("%w; the file is not changed: delete the pods of this node that have claims of %s, then remove the file", err, draname.Driver)
 	}
 	if c.Boot != boot {
 		for i, r := range c.Claims {
@@ -231,8 +231,8 @@ func (r record) check() error {
 		if len(validation.IsDNS1123Label(main)) > 0 || hasSub && len(validation.IsDNS1123Label(sub)) > 0 {
 			return fmt.Errorf("devices[%d].request: found %.200q, want REQUEST or REQUEST/SUBREQUEST", i, d.Request)
 		}
-		if _, ok := names.ID(d.Name); !ok {
-			return fmt.Errorf("devices[%d].device: found %.100q, want the name of a device, such as %s", i, d.Name, names.Device("3b:00.0"))
+		if _, ok := draname.ID(d.Name); !ok {
+			return fmt.Errorf("devices[%d].device: found %.100q, want the name of a device, such as %s", i, d.Name, draname.Device("3b:00.0"))
 		}
 		if k := (key{d.Request, d.Name}); seen[k] {
 			return fmt.Errorf("devices[%d]: found %s a second time in request %s, want another device", i, d.Name, d.Request)

@@ -9,7 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
-	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -37,7 +37,7 @@ func newRequest(claim *resourceapi.ResourceClaim, node string) (request, error) 
 		return r, err
 	}
 	for _, result := range allocated.Results {
-		if result.Driver != names.Driver {
+		if result.Driver != draname.Driver {
 			continue
 		}
 		d := device{Request: result.Request, Name: result.Device, Admin: result.AdminAccess != nil && *result.AdminAccess}
@@ -109,7 +109,7 @@ func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []re
 	for _, d := range r.Devices {
 		now := s.Device(d.id())
 		problem := usable(now)
-		if now != nil && now.OfferedAs != names.Driver {
+		if now != nil && now.OfferedAs != draname.Driver {
 			problem = errors.New("is not offered: the settings of this node have changed")
 		} else if problem != errGone {
 			continue

@@ -23,7 +23,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"b-com.com/accelerator-device-plugin/dra/claims"
-	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
@@ -107,7 +107,7 @@ func taints(d *inventory.Device) []resourceapi.DeviceTaint {
 	if d.Health != inventory.Unhealthy {
 		return nil
 	}
-	taint := resourceapi.DeviceTaint{Key: names.Taint, Value: strings.ReplaceAll(d.Reasons[0], "=", "."), Effect: resourceapi.DeviceTaintEffectNoExecute}
+	taint := resourceapi.DeviceTaint{Key: draname.Taint, Value: strings.ReplaceAll(d.Reasons[0], "=", "."), Effect: resourceapi.DeviceTaintEffectNoExecute}
 	if strings.HasPrefix(d.Reasons[0], "recovering") {
 		taint.Effect = resourceapi.DeviceTaintEffectNoSchedule
 	}
@@ -116,7 +116,7 @@ func taints(d *inventory.Device) []resourceapi.DeviceTaint {
 
 // port returns a healthy device with the node dfl-port.N, whose number is 240:N.
 func port(id string, n int) *inventory.Device {
-	return &inventory.Device{ID: id, OfferedAs: names.Driver, AFUID: afu, Nodes: []string{fmt.Sprint("dfl-port.", n)}, NodeNumbers: []string{fmt.Sprint("240:", n)}}
+	return &inventory.Device{ID: id, OfferedAs: draname.Driver, AFUID: afu, Nodes: []string{fmt.Sprint("dfl-port.", n)}, NodeNumbers: []string{fmt.Sprint("240:", n)}}
 }
 
 func sick(d *inventory.Device, reasons ...string) *inventory.Device {
@@ -126,12 +126,12 @@ func sick(d *inventory.Device, reasons ...string) *inventory.Device {
 
 // tombstone returns the device that stays listed after it has left.
 func tombstone(id, reason string) *inventory.Device {
-	return sick(&inventory.Device{ID: id, OfferedAs: names.Driver}, reason)
+	return sick(&inventory.Device{ID: id, OfferedAs: draname.Driver}, reason)
 }
 
 // result is an allocated device: REQUEST ID.
 func result(request, id string) resourceapi.DeviceRequestAllocationResult {
-	return resourceapi.DeviceRequestAllocationResult{Request: request, Driver: names.Driver, Pool: node, Device: names.Device(id)}
+	return resourceapi.DeviceRequestAllocationResult{Request: request, Driver: draname.Driver, Pool: node, Device: draname.Device(id)}
 }
 
 func admin(r resourceapi.DeviceRequestAllocationResult) resourceapi.DeviceRequestAllocationResult {
@@ -160,7 +160,7 @@ func opaque(raw string, requests ...string) resourceapi.DeviceAllocationConfigur
 	return resourceapi.DeviceAllocationConfiguration{
 		Source: resourceapi.AllocationConfigSourceClaim, Requests: requests,
 		DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
-			Driver: names.Driver, Parameters: runtime.RawExtension{Raw: []byte(raw)},
+			Driver: draname.Driver, Parameters: runtime.RawExtension{Raw: []byte(raw)},
 		}},
 	}
 }
@@ -173,7 +173,7 @@ func wantAFU(id string, requests ...string) resourceapi.DeviceAllocationConfigur
 func answer(c *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
 	var want kubeletplugin.PrepareResult
 	for _, r := range c.Status.Allocation.Devices.Results {
-		if r.Driver != names.Driver {
+		if r.Driver != draname.Driver {
 			continue
 		}
 		want.Devices = append(want.Devices, kubeletplugin.Device{
@@ -236,8 +236,8 @@ func (r *rig) holds(want ...string) {
 	var got []string
 	for id, holdings := range held {
 		for _, h := range holdings {
-			if h.As != names.Driver || len(h.Holders) > 0 || h.NodesErr != nil {
-				r.t.Errorf("holding of %s: found %+v, want it as %s without holders", id, h, names.Driver)
+			if h.As != draname.Driver || len(h.Holders) > 0 || h.NodesErr != nil {
+				r.t.Errorf("holding of %s: found %+v, want it as %s without holders", id, h, draname.Driver)
 			}
 			got = append(got, strings.Join(append([]string{id}, h.Nodes...), " "))
 		}

@@ -21,8 +21,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
-	"b-com.com/accelerator-device-plugin/dra/names"
 	draslices "b-com.com/accelerator-device-plugin/dra/slices"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
@@ -103,11 +103,11 @@ func (d *Driver) Run(ctx context.Context) error {
 		return err
 	}
 	removeLeftovers(ctx, d.cfg.PluginDir, "dra", ".sock", d.log)
-	removeLeftovers(ctx, d.cfg.RegistryDir, names.Driver, "-reg.sock", d.log)
+	removeLeftovers(ctx, d.cfg.RegistryDir, draname.Driver, "-reg.sock", d.log)
 
 	tasks, ctx := errgroup.WithContext(ctx)
 	helper, err := kubeletplugin.Start(ctx, d,
-		kubeletplugin.DriverName(names.Driver),
+		kubeletplugin.DriverName(draname.Driver),
 		kubeletplugin.NodeName(d.cfg.Node),
 		kubeletplugin.KubeClient(d.cfg.Client),
 		kubeletplugin.RollingUpdate(types.UID(d.cfg.PodUID)),
@@ -193,10 +193,10 @@ func (d *Driver) noteRegistration(ctx context.Context, request any, _ *grpc.Unar
 	if status, ok := request.(*registerapi.RegistrationStatus); ok {
 		d.registered.Store(status.PluginRegistered)
 		if !status.PluginRegistered {
-			d.cfg.Metrics.RegistrationFailed(names.Driver)
+			d.cfg.Metrics.RegistrationFailed(draname.Driver)
 		} else {
-			d.cfg.Metrics.Registered(names.Driver)
-			d.log.Info("driver registered", event.DriverRegistered, event.Resource(names.Driver))
+			d.cfg.Metrics.Registered(draname.Driver)
+			d.log.Info("driver registered", event.DriverRegistered, event.Resource(draname.Driver))
 		}
 	}
 	return handle(ctx, request) // logs a refusal
@@ -262,13 +262,13 @@ func (d *Driver) HandleError(ctx context.Context, err error, message string) {
 	case errors.As(err, &dropped) && slices.Contains(dropped.DisabledFeatures(), "DRADeviceTaints"):
 		d.publisher.WithoutTaints()
 		d.untainted.Do(func() {
-			d.log.Warn("taints not supported by the API server", event.TaintsUnsupported, event.Resource(names.Driver), event.Err(dropped))
+			d.log.Warn("taints not supported by the API server", event.TaintsUnsupported, event.Resource(draname.Driver), event.Err(dropped))
 		})
 	case errors.Is(err, kubeletplugin.ErrRecoverable) && strings.HasPrefix(message, "device health"):
 		utilruntime.HandleErrorWithContext(ctx, err, message) // while the inventory hangs
 	case errors.Is(err, kubeletplugin.ErrRecoverable):
 		d.cfg.Metrics.SlicesFailed()
-		d.log.Warn("slices not written", event.SlicesFailed, event.Resource(names.Driver), event.Err(fmt.Errorf("%s: %w", message, err)))
+		d.log.Warn("slices not written", event.SlicesFailed, event.Resource(draname.Driver), event.Err(fmt.Errorf("%s: %w", message, err)))
 	default:
 		select {
 		case d.failed <- fmt.Errorf("%s: %w", message, err):

@@ -26,7 +26,7 @@ import (
 	drahealth "k8s.io/kubelet/pkg/apis/dra-health/v1"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
-	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
@@ -220,7 +220,7 @@ func TestHandleError(t *testing.T) {
 	device := func(taints ...resourceapi.DeviceTaint) *resourceapi.ResourceSlice {
 		return &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Devices: []resourceapi.Device{{Name: "a", Taints: taints}}}}
 	}
-	taint := resourceapi.DeviceTaint{Key: names.Taint}
+	taint := resourceapi.DeviceTaint{Key: draname.Taint}
 	dropped := &resourceslice.DroppedFieldsError{DesiredSlice: device(taint), ActualSlice: device()}
 	other := device()
 	other.Spec.Devices[0].BindingConditions = []string{"a"}

@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
-	"b-com.com/accelerator-device-plugin/dra/names"
 	draslices "b-com.com/accelerator-device-plugin/dra/slices"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 )
 
 const (
@@ -26,7 +26,7 @@ func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletpl
 		return err
 	}
 	defer end()
-	d.cfg.Metrics.StreamOpened(names.Driver)
+	d.cfg.Metrics.StreamOpened(draname.Driver)
 	d.streams.Add(1)
 	defer d.streams.Add(-1)
 	tick := time.NewTicker(healthInterval)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
-	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
@@ -72,7 +72,7 @@ func (s state) current() bool {
 // does not answer, client-go tries again after 0.8 s to 30 s, at random.
 func (d *Driver) watch(ctx context.Context) {
 	selector := fields.Set{
-		resourceapi.ResourceSliceSelectorDriver: names.Driver, resourceapi.ResourceSliceSelectorNodeName: d.cfg.Node,
+		resourceapi.ResourceSliceSelectorDriver: draname.Driver, resourceapi.ResourceSliceSelectorNodeName: d.cfg.Node,
 	}.String()
 	client := d.cfg.Client.ResourceV1().ResourceSlices()
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
@@ -117,7 +117,7 @@ func (d *Driver) note(object any, deleted bool) {
 		return s
 	})
 	if s, _ := d.state.Load(); deleted && s.lacks() {
-		d.log.Info("slice deleted by another client", event.SlicesDeleted, event.Resource(names.Driver), event.Object("ResourceSlice/"+slice.Name))
+		d.log.Info("slice deleted by another client", event.SlicesDeleted, event.Resource(draname.Driver), event.Object("ResourceSlice/"+slice.Name))
 	}
 }
 

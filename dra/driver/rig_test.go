@@ -19,7 +19,7 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"b-com.com/accelerator-device-plugin/dra/driver"
-	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
@@ -64,7 +64,7 @@ func (d *devices) set(list ...*inventory.Device) {
 }
 
 func well(id string) *inventory.Device {
-	return &inventory.Device{ID: id, OfferedAs: names.Driver, Family: "dfl", PCIAddress: "0000:" + id, NUMANode: 1, AFUID: "d8424dc4a4a3c413f89e433683f9040b"}
+	return &inventory.Device{ID: id, OfferedAs: draname.Driver, Family: "dfl", PCIAddress: "0000:" + id, NUMANode: 1, AFUID: "d8424dc4a4a3c413f89e433683f9040b"}
 }
 
 func broken(id string) *inventory.Device {
@@ -172,12 +172,12 @@ func (r *rig) register(registered bool) *grpc.ClientConn {
 	r.Helper()
 	var sockets []string
 	r.eventually("socket for registration", func() bool {
-		sockets, _ = filepath.Glob(r.dir + "/registry/" + names.Driver + "*-reg.sock")
+		sockets, _ = filepath.Glob(r.dir + "/registry/" + draname.Driver + "*-reg.sock")
 		return len(sockets) > 0
 	})
 	client := registerapi.NewRegistrationClient(r.dial(sockets[0]))
 	info, err := client.GetInfo(r.Context(), &registerapi.InfoRequest{}, grpc.WaitForReady(true))
-	if err != nil || info.Name != names.Driver || info.Type != registerapi.DRAPlugin {
+	if err != nil || info.Name != draname.Driver || info.Type != registerapi.DRAPlugin {
 		r.Fatalf("GetInfo: found %v, error %v", info, err)
 	}
 	if _, err := client.NotifyRegistrationStatus(r.Context(), &registerapi.RegistrationStatus{PluginRegistered: registered}); (err == nil) != registered {

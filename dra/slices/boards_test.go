@@ -14,10 +14,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"sigs.k8s.io/yaml"
 
-	"b-com.com/accelerator-device-plugin/dra/names"
 	"b-com.com/accelerator-device-plugin/dra/slices"
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/daemon"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/board"
@@ -81,7 +81,7 @@ func devicesOn(t *testing.T, root string) []*inventory.Device {
 	cfg := config.Defaults()
 	cfg.Mode = "single"
 	watching := daemon.Watching(cfg, metrics.New("test"))
-	watching.Policy.Name = func(*inventory.Device) (string, error) { return names.Driver, nil }
+	watching.Policy.Name = func(*inventory.Device) (string, error) { return draname.Driver, nil }
 	inv := inventory.New(watching, sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}, eventtest.Log(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	var running sync.WaitGroup

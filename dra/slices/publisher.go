@@ -10,7 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
-	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
@@ -124,7 +124,7 @@ func (p *publication) devices() (byID map[string]resourceapi.Device, slices int)
 		for _, slice := range pool.Slices {
 			slices++
 			for _, d := range slice.Devices {
-				id, _ := names.ID(d.Name)
+				id, _ := draname.ID(d.Name)
 				byID[id] = d
 			}
 		}
@@ -170,8 +170,8 @@ func (p *Publisher) report(last, next *publication) {
 	if hinted {
 		latency = event.Latency(since)
 	}
-	p.cfg.Metrics.ListSent(names.Driver, since, hinted)
-	p.cfg.Log.Info("slices published", event.SlicesPublished, event.Resource(names.Driver), event.Rev(next.snapshot.Version),
+	p.cfg.Metrics.ListSent(draname.Driver, since, hinted)
+	p.cfg.Log.Info("slices published", event.SlicesPublished, event.Resource(draname.Driver), event.Rev(next.snapshot.Version),
 		event.Count(len(devices)), event.Slices(count), event.Tainted(tainted), event.Devices(event.Shorten(changed)),
 		event.Unhealthy(event.Shorten(unhealthy)), event.Gone(event.Shorten(gone)), latency)
 }

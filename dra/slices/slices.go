@@ -12,7 +12,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
-	"b-com.com/accelerator-device-plugin/dra/names"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -107,7 +107,7 @@ func nameOf(d *inventory.Device) string {
 	if d.OfferedAs == "" {
 		return ""
 	}
-	return names.Device(d.ID)
+	return draname.Device(d.ID)
 }
 
 // attributes returns the attributes of a device. A value that is not known is left out, and so is one
@@ -149,7 +149,7 @@ func (o Options) Taints(d *inventory.Device) []resourceapi.DeviceTaint {
 	if d.Health != inventory.Unhealthy {
 		return nil
 	}
-	taint := resourceapi.DeviceTaint{Key: names.Taint, Effect: resourceapi.DeviceTaintEffectNoSchedule}
+	taint := resourceapi.DeviceTaint{Key: draname.Taint, Effect: resourceapi.DeviceTaintEffectNoSchedule}
 	if len(d.Reasons) > 0 {
 		taint.Value = labelValue(d.Reasons[0])
 	}

@@ -13,8 +13,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
-	"b-com.com/accelerator-device-plugin/dra/names"
 	"b-com.com/accelerator-device-plugin/dra/slices"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -89,22 +89,22 @@ func FuzzOf(f *testing.F) {
 		bad := map[string]bool{}
 		for i := range int(count)%70 + 1 {
 			d := &inventory.Device{
-				ID: id, Family: family, Health: inventory.Health(r.IntN(3)), OfferedAs: names.Driver, Reasons: []string{reason},
+				ID: id, Family: family, Health: inventory.Health(r.IntN(3)), OfferedAs: draname.Driver, Reasons: []string{reason},
 				PCIAddress: address, PCIID: pciID, AFUID: afu, InterfaceID: afu, NUMANode: numa, PortID: port, Fault: r.IntN(2) == 0,
 			}
 			if i > 0 {
 				d.ID = fmt.Sprintf("%02x:%02x.%d", i, i%32, i%8)
 			}
-			if names.Device(d.ID) != "" && r.IntN(8) == 0 {
+			if draname.Device(d.ID) != "" && r.IntN(8) == 0 {
 				d.OfferedAs = ""
 			}
 			if i > 0 && d.ID == id {
 				continue
 			}
 			devices = append(devices, d)
-			if d.OfferedAs != "" && names.Device(d.ID) != "" && !(o.NoTaints && d.Health == inventory.Unhealthy) {
+			if d.OfferedAs != "" && draname.Device(d.ID) != "" && !(o.NoTaints && d.Health == inventory.Unhealthy) {
 				want++
-				bad[names.Device(d.ID)] = d.Health == inventory.Unhealthy
+				bad[draname.Device(d.ID)] = d.Health == inventory.Unhealthy
 			}
 		}
 		got := slices.Of(devices, o)
@@ -125,7 +125,7 @@ func FuzzOf(f *testing.F) {
 }
 
 func device(id string, health inventory.Health, reasons ...string) *inventory.Device {
-	return &inventory.Device{ID: id, OfferedAs: names.Driver, Health: health, Reasons: reasons, NUMANode: -1, PortID: -1}
+	return &inventory.Device{ID: id, OfferedAs: draname.Driver, Health: health, Reasons: reasons, NUMANode: -1, PortID: -1}
 }
 
 func TestTaint(t *testing.T) {

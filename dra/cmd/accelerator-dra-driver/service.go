@@ -17,13 +17,13 @@ import (
 
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/dra/driver"
-	"b-com.com/accelerator-device-plugin/dra/names"
 	"b-com.com/accelerator-device-plugin/dra/slices"
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/internal/daemon"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -33,7 +33,7 @@ import (
 )
 
 // claimKind is the kind of the CDI devices of claims.
-const claimKind = names.Driver + "/claim"
+const claimKind = draname.Driver + "/claim"
 
 // bootFile has an id that the kernel makes at each boot. It is the same in all containers.
 const bootFile = "/proc/sys/kernel/random/boot_id"
@@ -105,7 +105,7 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--plugin-dir: %w", err), spec.Close())
 	}
-	counts.AddDriver(names.Driver, a.claims.Count)
+	counts.AddDriver(draname.Driver, a.claims.Count)
 	return a, nil
 }
 
@@ -152,10 +152,10 @@ func (a *api) Close() error { return a.spec.Close() }
 func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	p := daemon.DevicePolicy(cfg, cordons)
 	p.Name = func(d *inventory.Device) (string, error) {
-		if names.Device(d.ID) == "" {
+		if draname.Device(d.ID) == "" {
 			return "", nil
 		}
-		return names.Driver, nil
+		return draname.Driver, nil
 	}
 	return p
 }
@@ -178,7 +178,7 @@ func (a *api) holders(ctx context.Context) (map[string][]inventory.Holding, erro
 		a.log.Debug("containers of claims not known", event.HoldersUnnamed, event.Err(err))
 	}
 	for id, holdings := range all {
-		for _, holder := range named[podresources.Key{Resource: names.Driver, ID: names.Device(id)}] {
+		for _, holder := range named[podresources.Key{Resource: draname.Driver, ID: draname.Device(id)}] {
 			for i := range holdings {
 				holdings[i].Holders = append(holdings[i].Holders, holder.String())
 			}
@@ -207,7 +207,7 @@ func (a *api) Holders(ctx context.Context) (daemon.Holders, error) {
 
 // Resources returns the driver as the one resource. Its streams are those of health.
 func (a *api) Resources() []metrics.Resource {
-	return []metrics.Resource{{Name: names.Driver, Streams: a.Streams(), Ready: a.Driver.Ready() == nil}}
+	return []metrics.Resource{{Name: draname.Driver, Streams: a.Streams(), Ready: a.Driver.Ready() == nil}}
 }
 
 // Latest implements [claims.Devices].

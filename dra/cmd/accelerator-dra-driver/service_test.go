@@ -29,9 +29,9 @@ import (
 	kubelet "k8s.io/kubelet/pkg/apis/dra/v1"
 	pluginregistration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
-	"b-com.com/accelerator-device-plugin/dra/names"
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
@@ -181,17 +181,20 @@ func (r *rig) claim(name string) *kubelet.Claim {
 	_, err := r.client.ResourceV1().ResourceClaims("default").Create(r.Context(), &resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
 		Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
-			Results: []resourceapi.DeviceRequestAllocationResult{{Request: "card", Driver: names.Driver, Pool: testNode, Device: device}},
+			Results: []resourceapi.DeviceRequestAllocationResult{{Request: "card", Driver: draname.Driver, Pool: testNode, Device: device}},
 		}}},
 	}, metav1.CreateOptions{})
 	must(r.T, err)
 	return &kubelet.Claim{Namespace: "default", Name: name, Uid: "uid-" + name}
 }
 
-// prepare calls NodePrepareResources, and returns the CDI device or the error.
+// prepare calls NodePrepareResources, and returns the CDI device or the error. Its deadline leaves the
+// driver no time to wait for a device.
 func (r *rig) prepare(claim *kubelet.Claim) (cdiDevice, failed string) {
 	r.Helper()
-	answer, err := kubelet.NewDRAPluginClient(r.services).NodePrepareResources(r.Context(), &kubelet.NodePrepareResourcesRequest{Claims: []*kubelet.Claim{claim}})
+	ctx, cancel := context.WithTimeout(r.Context(), 4*time.Second)
+	defer cancel()
+	answer, err := kubelet.NewDRAPluginClient(r.services).NodePrepareResources(ctx, &kubelet.NodePrepareResourcesRequest{Claims: []*kubelet.Claim{claim}})
 	must(r.T, err)
 	result := answer.Claims[claim.Uid]
 	if result.GetError() != "" {
@@ -287,7 +290,7 @@ func TestStory(t *testing.T) {
 	r.run()
 	r.published("removed, and the driver restarted", device+":removed-in-use:NoExecute")
 	state, err := control.Dial(r.cfg.Socket).State(t.Context())
-	if err != nil || len(state.Devices) != 1 || state.Devices[0].Resource != names.Driver || state.Devices[0].Health != "unhealthy" {
+	if err != nil || len(state.Devices) != 1 || state.Devices[0].Resource != draname.Driver || state.Devices[0].Health != "unhealthy" {
 		t.Errorf("state at the socket: found %+v, error %v, want the removed device", state.Devices, err)
 	}
 	r.unprepare(first)
@@ -343,7 +346,7 @@ func TestHolders(t *testing.T) {
 	pods, err := simkubelet.StartPodResources(t.Context(), r.cfg.PodResourcesSocket)
 	must(t, err)
 	t.Cleanup(pods.Stop)
-	pods.HoldClaim("default", "pod", "main", "first", names.Driver, device)
+	pods.HoldClaim("default", "pod", "main", "first", draname.Driver, device)
 	holder("true [default/pod/main]")
 	pods.Release("default", "pod")
 	r.unprepare(first)

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"b-com.com/accelerator-device-plugin/dra/names"
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
@@ -35,7 +35,7 @@ func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
 	for _, name := range withoutEffect {
 		fs.Lookup(name).Hidden = true
 	}
-	fs.StringVar(&s.pluginDir, "plugin-dir", "/var/lib/kubelet/plugins/"+names.Driver,
+	fs.StringVar(&s.pluginDir, "plugin-dir", "/var/lib/kubelet/plugins/"+draname.Driver,
 		"`path` of the driver's directory, with its socket for the kubelet and the prepared claims; the same on the host")
 	fs.StringVar(&s.registryDir, "registry-dir", "/var/lib/kubelet/plugins_registry",
 		"`path` of the directory in which the kubelet looks for drivers; the same on the host")
