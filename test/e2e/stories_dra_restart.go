@@ -84,7 +84,8 @@ func draKilled(s *scene) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	s.step("the driver is killed at random moments while pods come and go; seed %d", seed)
 	began := time.Now()
-	crowd := s.startCrowd(3)
+	// The kubelet tries a claim again only a minute after a failure.
+	crowd := s.startCrowd(3, 15*time.Second)
 	const kills = 10
 	for n := range kills {
 		pod := s.daemon()
@@ -135,6 +136,7 @@ func draKilled(s *scene) {
 type crowd struct {
 	s     *scene
 	stop  context.CancelFunc
+	limit time.Duration // a pod that does not run for so long is deleted; [patience]: it is an error
 	tasks sync.WaitGroup
 	mu    sync.Mutex
 	pods  int
@@ -143,9 +145,9 @@ type crowd struct {
 }
 
 // startCrowd starts n goroutines that use the template card.
-func (s *scene) startCrowd(n int) *crowd {
+func (s *scene) startCrowd(n int, limit time.Duration) *crowd {
 	ctx, stop := context.WithCancel(s.ctx)
-	c := &crowd{s: s, stop: stop, holds: map[string]string{}}
+	c := &crowd{s: s, stop: stop, limit: limit, holds: map[string]string{}}
 	for i := range n {
 		c.tasks.Go(func() {
 			for round := 0; ctx.Err() == nil; round++ {
@@ -170,8 +172,18 @@ func (s *scene) startCrowd(n int) *crowd {
 // round creates a pod, checks that it alone has its card, and deletes it.
 func (c *crowd) round(name string) {
 	s := c.s
+	created := time.Now()
 	s.create(s.templated(name, "card"))
-	s.reachesPhase(name, corev1.PodRunning)
+	running := false
+	await(s, "running pod "+name, func() (bool, error) {
+		pod, err := s.readPod(name)
+		running = err == nil && pod.Status.Phase == corev1.PodRunning
+		return running || c.limit < patience && time.Since(created) > c.limit, err
+	}, true)
+	if !running {
+		s.deletePods(name)
+		return
+	}
 	var r report
 	await(s, "report of pod "+name, func() (_ bool, err error) {
 		r, err = s.lastReport(name, "main")
@@ -225,7 +237,7 @@ func draUpgrade(s *scene) {
 	s.claim("stays", one())
 	s.create(s.claimant("stays", "stays"))
 	s.reachesPhase("stays", corev1.PodRunning)
-	crowd := s.startCrowd(2)
+	crowd := s.startCrowd(2, patience)
 	for _, tt := range []struct{ name, value string }{
 		{"to the next version", "dra.image.tag=" + nextVersion},
 		{"to other settings", "config.logLevel=debug"},
