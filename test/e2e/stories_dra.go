@@ -346,14 +346,37 @@ func draUninstall(s *scene) {
 	s.step("helm uninstall beside a pod that holds a card: the pod keeps running")
 	s.install(s.draValues()...)
 	slices.shows(time.Now(), offer(firstID))
-	s.claimed("user", one())
-	s.hasReport("user", draReport(firstID, "dfl-port.0"))
+	s.claim("user", one())
+	pod := s.claimant("user", "user")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	s.create(pod)
+	held := draReport(firstID, "dfl-port.0")
+	s.hasReport("user", held)
 	s.uninstall()
-	same(s, "sockets", sockets(), nil)
-	held, err := s.cdiDevices()
-	s.check(err)
-	s.step("  CDI devices left: %v", held)
+	s.nothingLeft()
 	s.staysInPhase("user", corev1.PodRunning)
+	s.step("its container ends: it cannot start without a driver")
+	s.killContainer("user")
+	message := ""
+	await(s, "state of the container", func() (string, error) {
+		pod, err := s.readPod("user")
+		if err != nil || pod.Status.ContainerStatuses[0].State.Waiting == nil {
+			return "", err
+		}
+		message = pod.Status.ContainerStatuses[0].State.Waiting.Message
+		return pod.Status.ContainerStatuses[0].State.Waiting.Reason, nil
+	}, "CreateContainerError")
+	s.step("  %s", message)
+	s.step("helm install: the container starts with its device")
+	s.install(s.draValues()...)
+	await(s, "report of the next container", func() (report, error) {
+		pod, err := s.readPod("user")
+		if err != nil || pod.Status.ContainerStatuses[0].State.Running == nil {
+			return report{}, err
+		}
+		return s.lastReport("user", "main")
+	}, held)
+	s.uninstall()
 	s.step("the pod is deleted without a driver")
 	began := time.Now()
 	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, "user", metav1.DeleteOptions{}))
@@ -405,10 +428,12 @@ func (s *scene) deleting(name string, limit time.Duration) string {
 	}
 	events, err := s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "type=Warning,involvedObject.name=" + name})
 	s.check(err)
-	slices.SortFunc(events.Items, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
+	slices.SortFunc(events.Items, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) }) // oldest first
 	last := "no event"
-	if n := len(events.Items); n > 0 {
-		last = events.Items[n-1].Reason + ": " + events.Items[n-1].Message
+	for _, event := range events.Items {
+		if event.Reason != "MissingClusterDNS" { // of each pod
+			last = event.Reason + ": " + event.Message
+		}
 	}
 	return fmt.Sprintf("still there after %v; %s", limit, last)
 }
