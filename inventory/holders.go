@@ -97,7 +97,7 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 	concerned := maps.Clone(n.waiting)
 	for id, was := range before {
 		concerned[id] = true
-		if len(answer[id]) == 0 {
+		if len(answer[id]) == 0 && !n.rules.certain {
 			s := n.slot(id)
 			given := nodesGiven(was)
 			s.released = released{given, slices.Concat(given, s.lost.nodes), asked}

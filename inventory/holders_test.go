@@ -1,7 +1,9 @@
 package inventory_test
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -261,4 +263,40 @@ func TestHeldOnACardThatHangs(t *testing.T) {
 		r.after(time.Minute)
 		r.want("answers", map[string]string{"3b:00.0-p1": "healthy[]"})
 	})
+}
+
+// The nodes of a device that was held are free at once for another card if the answers are certain.
+func TestCertainAnswers(t *testing.T) {
+	for _, certain := range []bool{true, false} {
+		t.Run(fmt.Sprint(certain), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var held atomic.Bool
+				held.Store(true)
+				cfg := withKubelet(newFakeKubelet())
+				cfg.Certain = certain
+				cfg.Holders = func(context.Context) (map[string][]inventory.Holding, error) {
+					if !held.Load() {
+						return nil, nil
+					}
+					return map[string][]inventory.Holding{"3b:00.0": {{As: "a", Holders: []string{pod}, Nodes: []string{"dfl-port.0"}}}}, nil
+				}
+				f := newFakeFamily("dfl")
+				f.set(cardA, good(0, 0))
+				r := start(t, cfg, f)
+				r.after(time.Minute)
+				held.Store(false)
+				r.after(cfg.HoldersInterval)
+				f.pull(cardA)
+				r.hint(cardA)
+				f.set(cardB, good(0, 0))
+				r.hint(cardB)
+				r.after(time.Second)
+				want := map[string]string{"0001:5e:00.0": "healthy[]"}
+				if !certain {
+					want["0001:5e:00.0"] = "unhealthy[node-in-use]"
+				}
+				r.want("another card with the node", want)
+			})
+		})
+	}
 }

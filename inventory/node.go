@@ -99,7 +99,7 @@ func newNode(cfg Config, now time.Time) *node {
 		rules: rules{
 			hold: cfg.RecoveryHold, reprogram: cfg.ReprogramTimeout,
 			flapLimit: cfg.FlapLimit, flapWindow: cfg.FlapWindow,
-			unnamed: cfg.HealthInterval, grace: cfg.TombstoneGrace, interval: cfg.HoldersInterval,
+			unnamed: cfg.HealthInterval, grace: cfg.TombstoneGrace, interval: cfg.HoldersInterval, certain: cfg.Certain,
 		},
 		policy: cfg.Policy, asks: cfg.Holders != nil,
 		cards: make(map[string]*card), slots: make(map[string]*slot), waiting: make(map[string]bool),

@@ -125,7 +125,7 @@ func dial(kubeconfig string) (kubernetes.Interface, error) {
 }
 
 func (a *api) Configure(cfg *inventory.Config) {
-	cfg.Holders, cfg.Given = a.holders, a.claims.Added()
+	cfg.Holders, cfg.Certain, cfg.Given = a.holders, true, a.claims.Added()
 	cfg.Record, _ = a.claims.Holdings(context.Background()) // an error is the first answer, too
 }
 
