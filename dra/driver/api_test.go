@@ -201,6 +201,9 @@ func (s *apiServer) within(limit time.Duration, states <-chan string, what, want
 	}
 }
 
+// soon is a time for this test on a loaded machine, far below the 30 s after which the helper alone would act.
+const soon = 5 * time.Second
+
 // deleteAll deletes the slices as a kubelet does when it starts.
 func (s *apiServer) deleteAll() {
 	s.t.Helper()
@@ -222,7 +225,7 @@ func TestAPIServer(t *testing.T) {
 		t.Error("Ready at the start: found no error, want one")
 	}
 	r.register(true)
-	s.within(3*time.Second, states, "first publication", "3b-00-0 4b-00-0 |")
+	s.within(soon, states, "first publication", "3b-00-0 4b-00-0 |")
 	t.Logf("start → slice visible: %v", time.Since(start).Round(time.Millisecond))
 	r.eventually("readiness", func() bool { return r.Ready() == nil })
 
@@ -230,16 +233,16 @@ func TestAPIServer(t *testing.T) {
 	for range 3 {
 		<-time.After(100 * time.Millisecond)
 		r.devices.set(broken(a), well(b))
-		s.within(time.Second, states, "taint", "3b-00-0! 4b-00-0 |")
+		s.within(soon, states, "taint", "3b-00-0! 4b-00-0 |")
 		r.devices.set(well(a), well(b))
-		s.within(time.Second, states, "no taint", "3b-00-0 4b-00-0 |")
+		s.within(soon, states, "no taint", "3b-00-0 4b-00-0 |")
 	}
 	r.devices.set(broken(a), well(b))
-	s.within(time.Second, states, "taint", "3b-00-0! 4b-00-0 |")
+	s.within(soon, states, "taint", "3b-00-0! 4b-00-0 |")
 	r.devices.set(well(b))
-	s.within(time.Second, states, "removal", "4b-00-0 |")
+	s.within(soon, states, "removal", "4b-00-0 |")
 	r.devices.set(well(a), well(b))
-	s.within(time.Second, states, "addition", "3b-00-0 4b-00-0 |")
+	s.within(soon, states, "addition", "3b-00-0 4b-00-0 |")
 	before := s.writes.Load()
 	r.devices.set(well(a), well(b))
 	r.eventually("readiness", func() bool { return r.Ready() == nil })
@@ -256,7 +259,7 @@ func TestAPIServer(t *testing.T) {
 		r.devices.set(list...)
 	}
 	r.devices.set(broken(a), well(b))
-	s.within(time.Second, states, "end of the burst", "3b-00-0! 4b-00-0 |")
+	s.within(soon, states, "end of the burst", "3b-00-0! 4b-00-0 |")
 	writes := s.writes.Load() - before
 	t.Logf("burst of 50 changes in 50 ms: %d writes", writes)
 	if writes > 5 {
@@ -271,8 +274,8 @@ func TestAPIServer(t *testing.T) {
 		before := r.count(event.SlicesDeleted)
 		for range 3 {
 			s.deleteAll()
-			s.within(time.Second, states, fmt.Sprintf("deleted, views late by %v", lag), "")
-			s.within(time.Second, states, "back", "3b-00-0! 4b-00-0 |")
+			s.within(soon, states, fmt.Sprintf("deleted, views late by %v", lag), "")
+			s.within(soon, states, "back", "3b-00-0! 4b-00-0 |")
 			r.eventually("readiness", func() bool { return r.Ready() == nil })
 		}
 		if n := r.count(event.SlicesDeleted) - before; n != 3 {
@@ -310,11 +313,11 @@ func TestAPIServer(t *testing.T) {
 		return
 	}
 
-	// An idle minute. The helper compares slices within it, and the API server ends no watch.
+	// 40 idle seconds. The helper compares slices within them, and the API server ends no watch.
 	calls := s.calls.Load()
-	<-time.After(time.Minute)
+	<-time.After(40 * time.Second)
 	if n := s.calls.Load() - calls; n != 0 {
-		t.Errorf("found %d requests in an idle minute, want none", n)
+		t.Errorf("found %d requests in 40 idle seconds, want none", n)
 	}
 	r.end()
 	if all, err := s.admin.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{}); err != nil || len(all.Items) != 3 {
@@ -329,11 +332,11 @@ func TestAPIServerWithoutTaints(t *testing.T) {
 	r := newRig(t, s.client, "", claims{}, broken("3b:00.0"), well("4b:00.0"))
 	r.start()
 	r.register(true)
-	s.within(3*time.Second, states, "broken device left out", "4b-00-0 |")
+	s.within(soon, states, "broken device left out", "4b-00-0 |")
 	r.devices.set(well("3b:00.0"), well("4b:00.0"))
-	s.within(time.Second, states, "device is well again", "3b-00-0 4b-00-0 |")
+	s.within(soon, states, "device is well again", "3b-00-0 4b-00-0 |")
 	r.devices.set(well("3b:00.0"), broken("4b:00.0"))
-	s.within(time.Second, states, "another one is broken", "3b-00-0 |")
+	s.within(soon, states, "another one is broken", "3b-00-0 |")
 	r.eventually("readiness", func() bool { return r.Ready() == nil })
 	if n := r.count(event.TaintsUnsupported); n != 1 {
 		t.Errorf("found %d lines about taints, want 1", n)
