@@ -294,10 +294,10 @@ func TestAPIServer(t *testing.T) {
 	for len(states) > 0 {
 		<-states
 	}
-	before := r.count(event.SlicesDeleted)
+	logged := r.count(event.SlicesDeleted)
 	s.deleteAll()
 	deleted := time.Now()
-	r.eventually("deletion", func() bool { return r.count(event.SlicesDeleted) > before })
+	r.eventually("deletion", func() bool { return r.count(event.SlicesDeleted) > logged })
 	r.eventually("readiness", func() bool { return r.Ready() == nil })
 	t.Logf("three slices deleted and back after %v", time.Since(deleted).Round(time.Millisecond))
 	if took := time.Since(deleted); took > soon {
