@@ -99,6 +99,7 @@ func TestReplacedInUse(t *testing.T) {
 	pod := r.admit("job", r.resource, 1)
 	r.kill(r.daemon) // the next daemon does not have the time of the allocation
 	r.daemon = r.startDaemon()
+	r.logged("scan.done", 2) // until then, the kubelet may still have the list of the first daemon
 	r.advertises("another daemon", r.only(4, 4))
 	r.do(r.node.Unplug(cardA.Address))
 	r.advertises("pulled", r.only(3, 2))
