@@ -58,9 +58,8 @@ type Device struct {
 
 	Health  Health
 	Reasons []string // worst first; empty if the device is healthy
-	// Fault means that a problem of the hardware, which is not over, makes the device unhealthy. It is
-	// false if the device is unhealthy only because of administrative reasons, the recovery hold, the
-	// quarantine, or because it has left.
+	// Fault means that the device is unhealthy because of a present problem of the hardware. It is false if
+	// the only reasons are administrative, the recovery hold, the quarantine, or that the device has left.
 	Fault bool
 
 	// OfferedAs is the name of the resource that the device belongs to, from [Policy.Name], or ""

@@ -278,7 +278,7 @@ func (n *node) claimMissing(s *slot, h Holding, now time.Time) {
 	n.confirm(s, h)
 }
 
-// claimOf returns a claim on a device that is known only from its holding.
+// claimOf returns a claim on a device of which only a holding is known.
 func claimOf(id string, h Holding, now time.Time) *claim {
 	d := &Device{ID: id, OfferedAs: h.As, Health: Unhealthy, PCIAddress: addressOf(id), NUMANode: -1, PortID: -1}
 	if d.PCIAddress != "" {
@@ -431,7 +431,7 @@ func (p *poller) take(ctx context.Context, a answer, now time.Time) {
 		h.err = a.err.Error()
 	} else {
 		p.node.takeAnswer(a.held, a.asked, now)
-		held := h.held // readers must not share the field, which the next answer replaces
+		held := h.held // a copy for readers, because the next answer replaces the field
 		p.holdings.Store(&held)
 	}
 	p.node.expire(now)

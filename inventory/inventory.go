@@ -38,8 +38,9 @@ type Config struct {
 	// until Holders answers or TombstoneGrace is over, because a kubelet may answer late after
 	// its start. The inventory uses only the nodes in it, and does not change it.
 	Record map[string][]Holding
-	// Certain means that a device that is not in an answer is free. Otherwise its nodes stay reserved for
-	// a while, because the answers of a kubelet that has just started may lack holders.
+	// Certain means that the answers of Holders are complete: a device that is not in an answer is free.
+	// Otherwise the nodes of such a device stay reserved for a while, because the answers of a kubelet that
+	// has just started may lack holders.
 	Certain bool
 	// HoldersInterval is the time between two calls of Holders while a device is held, or waits
 	// for the answer. Otherwise Holders is called with each resync, to find out whether it fails.

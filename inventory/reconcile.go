@@ -206,7 +206,8 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 	_, heldByName := heldAs(holdings, name)
 	if h, ok := heldAs(n.holders.of(s.id), name); ok && s.claim == nil && h.Given != nil && n.policy.Name != nil &&
 		identityOf(h.Given).compare(s.unit.identity, true) == other && (n.holders.err == "" || now.Before(n.expiry(n.holders.heldAt))) {
-		// The cards were swapped while no daemon ran. While questions fail, as below.
+		// The cards were swapped while no daemon ran. While requests for holders fail, the newest answer is
+		// used until it expires.
 		s.claim = claimOf(s.id, h, now)
 		n.holders.ask = earlier(n.holders.ask, now)
 	}

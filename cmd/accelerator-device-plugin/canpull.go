@@ -48,7 +48,7 @@ each reason, with a remedy. The exit code is 0 for yes, else 1.
 The command combines these sources:
   - the daemon: whether a new pod can get the card, and the containers that hold it
   - sysfs: all functions of the card, virtual ones included
-  - the kubelet's checkpoint: the pods with a device of the card; not in the pod of the DRA driver
+  - the kubelet's checkpoint, which the pod of the DRA driver does not have: the pods with a device of the card
   - /proc: the processes of the host that have a device node of the card open, whatever the name of the node
 
 The search for processes needs root on the host. In a pod that cannot see the
@@ -110,7 +110,7 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 		cfg.KubeletDir = cmp.Or(state.KubeletDir, cfg.KubeletDir)
 	}
 	f.Given, f.GivenErr = podsGiven(cfg.KubeletDir)
-	if f.DRA && errors.Is(f.GivenErr, fs.ErrNotExist) { // the driver's pod does not have it; Rows has the devices of the prepared claims
+	if f.DRA && errors.Is(f.GivenErr, fs.ErrNotExist) { // the driver's pod does not have the checkpoint, but Rows has the devices of the prepared claims
 		f.GivenErr = nil
 	}
 	if f.CardErr != nil || len(f.Card.Numbers()) == 0 {

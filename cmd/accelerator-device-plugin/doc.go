@@ -10,8 +10,8 @@
 //   - main.go and root.go have the exit codes and the command line. Each command has a file: serve is
 //     in service.go, devices.go, watch.go, cordon.go (and uncordon), canpull.go, logs.go, demo.go and
 //     simulate.go have the others. ask.go is for the commands that ask a running daemon.
-//   - service.go makes the server the API of the daemon, which is in internal/daemon. holders.go finds
-//     the holders of devices.
+//   - service.go connects the server to the daemon, which is in internal/daemon. holders.go finds the
+//     holders of devices.
 //
 // # State
 //

@@ -9,9 +9,9 @@ import (
 )
 
 // newGranted returns a command that fails unless its container was given a device through CDI. The
-// chart's test of the DRA driver runs it: a runtime in which CDI is disabled starts the container without
-// its device. The device nodes need no check, because the runtime takes them and the variable from one
-// CDI device.
+// chart's test of the DRA driver runs it, because a runtime in which CDI is disabled starts the container
+// without its device. The command does not check the device nodes: the runtime takes them from the same CDI
+// device as the variable.
 func newGranted() *cobra.Command {
 	return &cobra.Command{
 		Use:    "granted",

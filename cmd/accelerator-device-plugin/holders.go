@@ -27,8 +27,8 @@ const (
 // held is an answer of the kubelet: the holders of devices. It is nil if they are not known.
 type held map[podresources.Key][]podresources.Holder
 
-// askHolders asks the kubelet for the holders of devices. Devices of claims on the DRA driver have the
-// name of the driver as resource, and the ids of the devices.
+// askHolders asks the kubelet for the holders of devices. A device that belongs to a claim on
+// the DRA driver has the driver's name as its resource, and the device id: 3b:00.0.
 func askHolders(ctx context.Context, socket string, within time.Duration) (held, error) {
 	if _, err := os.Stat(socket); err != nil {
 		return nil, err // the error of grpc would not be fs.ErrNotExist

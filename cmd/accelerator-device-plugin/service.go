@@ -56,10 +56,10 @@ func newDaemon(cfg config.Config, log *zap.Logger, counts *metrics.Metrics, timi
 	}
 }
 
-// plugin is the device plugin API: the server, and the sources of holders.
+// plugin implements [daemon.API] for the device plugin API. It has the server and the sources of holders.
 type plugin struct {
-	*server.Server // since Start
-	*sharedHolders // since Start
+	*server.Server // set by Start
+	*sharedHolders // set by Start
 
 	log      *zap.Logger
 	settings server.Config
@@ -100,7 +100,7 @@ func (p *plugin) Start(ctx context.Context, inv *inventory.Inventory) {
 	p.sharedHolders = shareHolders(ctx, p.source)
 }
 
-// Close closes the CDI spec: the last daemon on the node removes it.
+// Close closes the CDI spec. The last daemon on the node removes the file.
 func (p *plugin) Close() error {
 	if p.settings.CDI == nil {
 		return nil

@@ -29,29 +29,29 @@ const (
 	maxWait = 30 * time.Second
 	// answerWithin is the time that Prepare keeps for the answer, after it has waited.
 	answerWithin = 5 * time.Second
-	// lockWithin is the longest wait for the lock, which another instance holds for one write only.
+	// lockWithin is the longest wait for the lock, which another instance holds only for one write.
 	lockWithin = 3 * time.Second
-	// retry is the time between two attempts of Prepare without a newer snapshot, because another claim may
-	// have been unprepared.
+	// retry is the longest time between two attempts of Prepare. Without a newer snapshot, an attempt may
+	// succeed because another claim has been unprepared.
 	retry = time.Second
-	// recheck is the time between two checks of the CDI spec and of the claims of another instance.
+	// recheck is the longest time between two checks of the CDI spec and of the claims of another instance.
 	recheck = 10 * time.Second
 )
 
 // The environment variables with the ids of the devices of a request, separated by commas, in the order of
-// the allocation. Both have the same value. If a container has several requests or claims, they have those
-// of the last one, because CDI cannot join values. The variables that begin with envDevice, one for each
-// device, are complete.
+// the allocation. Both have the same value. If a container has several requests or claims, they have only
+// the devices of the last one, because CDI cannot join values. A container always has a variable that begins
+// with envDevice for each of its devices.
 const (
 	envUnits   = "ACCELERATOR_UNITS"
 	envDevices = "ACCELERATOR_DEVICES"
-	envDevice  = "ACCELERATOR_DEVICE_" // with the device's name in capitals, - as _
+	envDevice  = "ACCELERATOR_DEVICE_" // followed by the device's name in capitals, with _ for -
 )
 
 // Config is the configuration of [Claims]. All fields are required.
 type Config struct {
-	Dir     string    // the plugin's directory, which has the file with the claims
-	Boot    string    // id of the kernel's boot, which differs after each start of the node
+	Dir     string    // the driver's directory, which has the file with the claims
+	Boot    string    // id of the boot, which differs after each restart of the node
 	Node    string    // name of the node, which is that of its pool
 	Spec    *cdi.Spec // of a kind that only claims use; the caller closes it
 	Devices Devices
@@ -72,7 +72,7 @@ type Claims struct {
 	cfg     Config
 	log     *zap.Logger
 	added   chan struct{}
-	problem atomic.Pointer[error] // of the newest check; nil: the spec is as it should be
+	problem atomic.Pointer[error] // of the newest check; nil: the spec is up to date
 
 	count atomic.Int32 // of prepared claims, as read or written last
 
@@ -80,12 +80,12 @@ type Claims struct {
 	// known has the claims that were read or written last; hasRead means that the file was read once.
 	known   []record
 	hasRead bool
-	// complete means that there was a complete snapshot. Until then the spec stays as it is, because it
-	// would lack the devices that have not been read yet.
+	// complete means that there has been a complete snapshot. Until then the spec is not changed, because the
+	// new one would lack the devices that have not been read yet.
 	complete bool
 }
 
-// Open returns the claims in a directory, which it creates if needed. It does not read the file: if that
+// Open returns the claims in a directory, which it creates if needed. It does not read the file. If the file
 // is not valid, Ready and each call return the error.
 func Open(cfg Config) (*Claims, error) {
 	dir, err := trust.OpenDir(cfg.Dir, true)
@@ -97,12 +97,12 @@ func Open(cfg Config) (*Claims, error) {
 	}, dir.Close()
 }
 
-// Prepare gives a claim its devices of this driver, all or none. For a claim that is prepared already, it
-// returns the same answer, and writes the CDI spec again if needed. It waits up to 30 s, and ends before
-// ctx, while a device is unhealthy or prepared for another claim, or the devices of the node have not
-// all been read.
+// Prepare gives a claim all its devices of this driver, or none. For a claim that is already prepared, it
+// returns the same answer, and writes the CDI spec again if needed. While a device is unhealthy or prepared
+// for another claim, or not all devices of the node have been read, it waits up to 30 s, but returns before
+// the deadline of ctx.
 //
-// A device that has left the node is an error at once. The claim is then recorded as waiting, so that
+// If a device has left the node, Prepare returns an error at once, and records the claim as waiting, so that
 // [Claims.Holdings] has the device.
 func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
 	began := time.Now()
@@ -129,7 +129,7 @@ func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	return kubeletplugin.PrepareResult{Devices: devices}
 }
 
-// await attempts the request with each new snapshot, and each second, until it is served or refused.
+// await attempts the request at once, with each new snapshot, and each second, until it is served or refused.
 func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, error) {
 	wait := maxWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -167,7 +167,7 @@ func (c *Claims) attempt(ctx context.Context, r request) (answer []kubeletplugin
 				return err
 			}
 		} else if was := c.known[i]; !r.same(was) {
-			return fmt.Errorf("found it prepared with other devices (%s), want it unprepared before: delete its pods", strings.Join(event.Shorten(was.ids()), ", "))
+			return fmt.Errorf("found it prepared with other devices (%s), want it unprepared first: delete its pods", strings.Join(event.Shorten(was.ids()), ", "))
 		}
 		if err := c.settle(c.known); err != nil {
 			return err
@@ -185,7 +185,8 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request) error {
 	given, gone, err := r.judge(s, c.cfg.Taints)
 	for _, d := range given {
 		if o := holder(c.known, d.Name); o != nil && !d.Admin {
-			// After a pod was deleted by force, its claim is unprepared seconds after the next one has the device.
+			// After a pod is deleted by force, the scheduler allocates its device again seconds before the kubelet
+			// unprepares its claim.
 			return d.named(notYet{fmt.Errorf("is prepared for claim %s (uid %s)", o, o.UID)})
 		}
 	}
@@ -217,14 +218,14 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request) error {
 	return err
 }
 
-// answer returns the CDI names of the devices of a claim, which the spec should have.
+// answer returns the CDI names of the devices of a claim. It returns an error if the spec lacks one.
 func (c *Claims) answer(r request) (answer []kubeletplugin.Device, err error) {
 	s, _ := c.cfg.Devices.Latest()
 	for _, d := range r.Devices {
 		name, ok := c.cfg.Spec.Name(r.cdiName(d))
 		if !ok {
 			err := usable(s.Device(d.id()))
-			if err == nil { // it was not, when the spec was written
+			if err == nil { // it was not usable when the spec was written
 				err = notYet{errors.New("is not in the CDI spec yet")}
 			}
 			return nil, d.named(err)
@@ -244,7 +245,7 @@ func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedOb
 			return nil
 		}
 		was := c.known[i]
-		// The CDI devices go first: while the record exists, no other claim gets the devices.
+		// The CDI devices are removed first: while the record exists, no other claim gets the devices.
 		rest := slices.Delete(slices.Clone(c.known), i, i+1)
 		if err := c.settle(rest); err != nil {
 			return err
@@ -287,8 +288,8 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 			if d.Admin {
 				continue
 			}
-			// One holding, even if claims wait for a device that another claim has: the waiting ones have no
-			// nodes.
+			// There is one holding for each device. A prepared claim takes precedence over waiting ones, which
+			// have no nodes.
 			if held[d.id()] == nil || !r.Waiting {
 				held[d.id()] = []inventory.Holding{{As: draname.Driver, Nodes: d.Nodes, Given: d.given()}}
 			}
@@ -303,8 +304,8 @@ func (c *Claims) Added() <-chan struct{} { return c.added }
 // Count returns the number of prepared claims when the file was last read or written. It does not block.
 func (c *Claims) Count() int { return int(c.count.Load()) }
 
-// Run keeps the CDI spec equal to the claims and the newest snapshot, after the first complete one, until
-// ctx ends. Then it returns nil.
+// Run keeps the CDI spec up to date with the claims and the newest snapshot until ctx ends. Then it returns
+// nil. Before the first complete snapshot it does not change the spec.
 func (c *Claims) Run(ctx context.Context) error {
 	tick := time.NewTicker(recheck)
 	defer tick.Stop()
@@ -329,7 +330,7 @@ func (c *Claims) Ready() error {
 }
 
 // check reads the claims and writes the CDI spec. If the claims cannot be read, it uses those that were read
-// last: the nodes of a device that has left must be withheld nevertheless.
+// last, because it must withhold the nodes of a device that has left even then.
 func (c *Claims) check(ctx context.Context) {
 	isRead := false
 	err := c.locked(ctx, func(*os.Root) error {
@@ -407,7 +408,7 @@ func (c *Claims) write(dir *os.Root, all []record) error {
 	if err == nil {
 		c.know(all)
 	}
-	c.signal() // after an error, too, because the file may have been replaced
+	c.signal() // also after an error, because the file may have been replaced
 	return err
 }
 
@@ -449,7 +450,7 @@ func (c *Claims) locked(ctx context.Context, work func(*os.Root) error) error {
 	return work(dir)
 }
 
-// know notes the claims that are on disk.
+// know stores the claims that are on disk.
 func (c *Claims) know(all []record) {
 	prepared := 0
 	for _, r := range all {

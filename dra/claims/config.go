@@ -19,12 +19,12 @@ const (
 	ConfigKind       = "AcceleratorConfig"
 )
 
-// AcceleratorConfig is the configuration of a claim or a DeviceClass for this driver: the opaque parameters
-// of an entry in its list config.
+// AcceleratorConfig is the configuration for this driver in a claim or a DeviceClass. It is the value of
+// opaque.parameters in an element of the list config.
 type AcceleratorConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// AFUID is the AFU that the devices must have: 32 hexadecimal digits, in capitals or not, with all
+	// AFUID is the AFU that the devices must have: 32 hexadecimal digits in upper or lower case, with all
 	// four dashes of a UUID or with none. [ParseConfig] returns it in lower case without dashes.
 	AFUID string `json:"afuId"`
 }
@@ -33,7 +33,7 @@ type AcceleratorConfig struct {
 var afuID = regexp.MustCompile(`^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`)
 
 // ParseConfig parses the opaque parameters of a configuration. Unknown and duplicate fields are errors,
-// because a misspelt field would otherwise be ignored and the pod run on another AFU than it needs.
+// because otherwise a misspelt field would be ignored, and the pod would run on another AFU than it needs.
 func ParseConfig(raw []byte) (AcceleratorConfig, error) {
 	if len(raw) > resourceapi.OpaqueParametersMaxLength {
 		return AcceleratorConfig{}, fmt.Errorf("found %d bytes, want at most %d", len(raw), resourceapi.OpaqueParametersMaxLength)
@@ -57,7 +57,7 @@ func ParseConfig(raw []byte) (AcceleratorConfig, error) {
 }
 
 // unmarshal decodes one JSON value. Unknown fields, duplicate fields, names in another case and data after the
-// value are errors. The text of an error is bounded, because it has parts of the input.
+// value are errors. The text of an error is shortened, because it has parts of the input.
 func unmarshal(text []byte, into any) error {
 	strict, err := kjson.UnmarshalStrict(text, into)
 	if err == nil && len(strict) > 0 {
@@ -69,7 +69,7 @@ func unmarshal(text []byte, into any) error {
 	return nil
 }
 
-// cut bounds a text in an error.
+// cut shortens a text for an error.
 func cut(text string) string {
 	const most = 200
 	if len(text) <= most {

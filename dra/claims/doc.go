@@ -1,30 +1,32 @@
-// Package claims prepares the devices of ResourceClaims for pods: it records on disk which claim has which
-// devices, and keeps the CDI spec file from which the container runtime reads their nodes and variables.
+// Package claims prepares the devices of ResourceClaims for pods. It records the devices of each claim on
+// disk, and writes the CDI spec file from which the container runtime reads their nodes and variables.
 //
 //	c, err := claims.Open(claims.Config{Dir: "/var/lib/kubelet/plugins/accelerator.b-com.com", …})
-//	go c.Run(ctx)                       // keeps the CDI spec equal to the claims and the newest snapshot
+//	go c.Run(ctx)                       // keeps the CDI spec up to date with the claims and the newest snapshot
 //	result := c.Prepare(ctx, claim)     // before the first pod of a claim starts
 //	err = c.Unprepare(ctx, object)      // after the last pod of a claim has ended
-//	held, err := c.Holdings(ctx)        // for the inventory: a held device stays listed when it leaves
+//	held, err := c.Holdings(ctx)        // for the inventory, which lists a held device even after it has left
 //
 // # The file
 //
-// claims.json in the plugin's directory is the only state about claims. It is read at each use, because
-// another instance of the driver may run on the node (an upgrade with surge). A write needs the flock on
-// claims.lock and replaces the file with a rename. The directory and its files must belong to the driver's
-// user, and no other user may be able to write to them: see package trust. Without claims there is no file.
+// The file claims.json in the driver's directory is the only state about claims. It is read at each use,
+// because another instance of the driver may run on the node during an upgrade. A write requires the flock on
+// claims.lock, and replaces the file with a rename. The directory and its files must belong to the driver's
+// user, and other users must not be able to write to them: see package trust. Without claims there is no
+// file.
 //
 // A file that is not valid, or that a newer driver has written, is never changed: each call returns an
 // error, because the driver does not know which devices are in use.
 //
-// A record is of one of two types. A prepared claim has its devices. A waiting claim has none: a device of it
-// had left the node before Prepare, or the node was started again. Its record makes the inventory list the device, tainted, so that the
-// pod is evicted instead of being stuck.
+// A claim in the file is prepared or waiting. A prepared claim has its devices. A waiting claim has none,
+// because one of its devices had left the node before Prepare, or the node was restarted. Because of its
+// record, the inventory lists a device that has left as unhealthy, so that it is tainted and the pod is
+// evicted instead of being stuck.
 //
 // # Crashes
 //
 // Prepare writes the record, then the CDI spec, and then answers. Unprepare removes the CDI devices, and
-// then the record. So a device with a CDI device always has a record, and no other claim can get it. The
+// then the record. So a claim that has CDI devices always has a record, and no other claim can get its devices. The
 // kubelet repeats a call that has not been answered: the next Prepare completes the first, or Unprepare
 // removes the record.
 //
@@ -35,12 +37,12 @@
 //
 // The spec has a CDI device for each device of a prepared claim, with the nodes that the device has in the
 // newest snapshot. If the device has left, or a reason withholds its nodes, the CDI device is missing: a
-// container that starts again would share the device with another, or get another device. The spec is
+// container that starts again would share a node with another container, or get another device. The spec is
 // written under the lock, so that an instance cannot overwrite it with an older list of claims.
 //
 // # What may block
 //
-// Every method except Added and Ready accesses the disk. Prepare also waits up to 30 s for a device that is
+// Every method except Added, Count and Ready accesses the disk. Prepare also waits up to 30 s for a device that is
 // unhealthy, and for the first complete snapshot; it holds no lock meanwhile. All methods are safe for
 // concurrent use. Run is called once.
 package claims

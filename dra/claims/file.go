@@ -25,11 +25,11 @@ import (
 const (
 	fileName = "claims.json"
 	lockName = "claims.lock"
-	// maxFile is the size of the largest file. A claim with 32 devices, the most that the API allows, has
-	// 6 kB.
+	// maxFile is the largest size of the file in bytes. A claim with 32 devices, the most that the API allows,
+	// needs 6 kB.
 	maxFile = 4 << 20
-	// formatVersion grows when the file gets a field. A driver refuses a newer file than it knows, because
-	// writing it again would drop the new field.
+	// formatVersion must be increased when the file gets a new field. A driver refuses a file of a newer
+	// version, because it would drop the new field when it writes the file.
 	formatVersion = 1
 )
 
@@ -45,8 +45,8 @@ type record struct {
 	UID       string `json:"uid"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Waiting means that the claim has no devices: Devices are those that had left the node, or those that
-	// the claim had before the node was started again.
+	// Waiting means that the claim is not prepared. Devices has its devices that had left the node, or those
+	// that it had before the node was restarted.
 	Waiting bool     `json:"waiting,omitempty"`
 	Devices []device `json:"devices"` // in the order of the allocation
 }
@@ -54,11 +54,12 @@ type record struct {
 // device is one device of a claim.
 type device struct {
 	Request string `json:"request"` // REQUEST or REQUEST/SUBREQUEST
-	Name    string `json:"device"`  // in the API: pci-0000-3b-00-0
+	Name    string `json:"device"`  // its name in the API: pci-0000-3b-00-0
 	Admin   bool   `json:"adminAccess,omitempty"`
 	// Nodes has the names and the numbers (MAJOR:MINOR) of the nodes that the device had at Prepare.
 	Nodes []string `json:"nodes,omitempty"`
-	// The other fields tell the device from another card in its slot. They are those of Prepare.
+	// The other fields distinguish the device from another card in its slot. They have the values at
+	// Prepare.
 	Family      string `json:"family,omitempty"`
 	PCIID       string `json:"pciId,omitempty"`
 	AFUID       string `json:"afuId,omitempty"`
@@ -91,7 +92,7 @@ func (r record) cdiName(d device) string {
 	return r.UID + "-" + strings.ReplaceAll(d.Request, "/", ".") + "-" + d.Name
 }
 
-// ids returns the ids of the claim's devices, without names that are not valid.
+// ids returns the ids of the claim's devices. It leaves out devices whose names are not valid.
 func (r record) ids() []string {
 	var ids []string
 	for _, d := range r.Devices {
@@ -120,8 +121,8 @@ func holder(all []record, name string) *record {
 	return nil
 }
 
-// read returns the claims in the file, none if there is no file. Those of an earlier boot are waiting: their
-// containers have ended, and their nodes may be those of other devices now.
+// read returns the claims in the file, or none if there is no file. It returns the claims of an earlier boot
+// as waiting, because their containers have ended, and their nodes may now belong to other devices.
 func read(dir *os.Root, boot string) ([]record, error) {
 	text, err := trust.ReadFile(dir, fileName, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -147,7 +148,7 @@ func read(dir *os.Root, boot string) ([]record, error) {
 	return c.Claims, err
 }
 
-// write replaces the file, or removes it if there are no claims: that works even on a full disk. After an
+// write replaces the file, or removes it if there are no claims, which works even on a full disk. After an
 // error the file may have been replaced. The caller holds the lock.
 func write(dir *os.Root, boot string, all []record) error {
 	if len(all) == 0 {
@@ -161,7 +162,7 @@ func write(dir *os.Root, boot string, all []record) error {
 		err = fmt.Errorf("found %d bytes to write, want at most %d", text.Len(), maxFile)
 	}
 	if err == nil {
-		_, err = parse(text.Bytes()) // a file that cannot be read would stop the driver
+		_, err = parse(text.Bytes()) // with a file that is not valid, the driver could prepare no claim
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir.Name(), fileName), err)

@@ -119,7 +119,7 @@ func TestIdempotent(t *testing.T) {
 	// The claim was deallocated and allocated again without Unprepare: the old device may be in use.
 	moved := claimOf("one", result("a", "5e:00.0"))
 	moved.UID = again.UID
-	r.refuseNow(moved, "found it prepared with other devices (3b:00.0), want it unprepared before")
+	r.refuseNow(moved, "found it prepared with other devices (3b:00.0), want it unprepared first")
 	r.unprepare(moved)
 	r.prepare(moved)
 	r.holds("5e:00.0 dfl-port.1 240:1")
@@ -142,7 +142,7 @@ func TestRefuses(t *testing.T) {
 		claim *resourceapi.ResourceClaim
 		want  string
 	}{
-		{"not allocated", with(func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }), "allocation: found none, want one"},
+		{"not allocated", with(func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }), "allocation: found none, want the devices of the claim"},
 		{"another node", first(func(r *resourceapi.DeviceRequestAllocationResult) { r.Pool = "node2" }),
 			`device pci-0000-3b-00-0: pool: found "node2", want that of this node, "node1"`},
 		{"no name of ours", first(func(r *resourceapi.DeviceRequestAllocationResult) { r.Device = "gpu-0" }),

@@ -13,13 +13,13 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// request has the devices of this driver that a claim was allocated. The Nodes of its devices are not set.
+// request has the devices of this driver that are allocated to a claim. The Nodes of its devices are not set.
 type request struct {
 	record
 	wants []want // one for each of Devices
 }
 
-// want is what else the allocation has about a device.
+// want has the other requirements of the allocation for a device.
 type want struct {
 	afu         string // "": any
 	tolerations []resourceapi.DeviceToleration
@@ -29,7 +29,7 @@ type want struct {
 func newRequest(claim *resourceapi.ResourceClaim, node string) (request, error) {
 	r := request{record: record{UID: string(claim.UID), Namespace: claim.Namespace, Name: claim.Name}}
 	if claim.Status.Allocation == nil {
-		return r, errors.New("allocation: found none, want one")
+		return r, errors.New("allocation: found none, want the devices of the claim")
 	}
 	allocated := claim.Status.Allocation.Devices
 	settings, err := settingsOf(allocated.Config)
@@ -45,7 +45,7 @@ func newRequest(claim *resourceapi.ResourceClaim, node string) (request, error) 
 			return r, fmt.Errorf("device %.100s: pool: found %.100q, want that of this node, %q", d.Name, result.Pool, node)
 		}
 		if !d.Admin && slices.ContainsFunc(r.Devices, func(o device) bool { return o.Name == d.Name && !o.Admin }) {
-			return r, fmt.Errorf("device %.100s: found it twice in the allocation, want it once", d.Name)
+			return r, fmt.Errorf("device %.100s: found it twice in the allocation, want each device once", d.Name)
 		}
 		r.Devices = append(r.Devices, d)
 		r.wants = append(r.wants, want{afuFor(d.Request, settings), result.Tolerations})
@@ -76,7 +76,7 @@ type notYet struct{ error }
 func (notYet) Is(target error) bool { return target == errNotYet }
 func (e notYet) Unwrap() error      { return e.error }
 
-// named returns an error with the names of a device.
+// named adds the names of a device to an error.
 func (d device) named(err error) error {
 	return fmt.Errorf("device %s (%s) of request %s: %w", d.Name, d.id(), d.Request, err)
 }
@@ -103,8 +103,8 @@ func withheld(d *inventory.Device) bool {
 // reasons returns the reasons of a device for an error. The API server refuses Events of more than 1 kB.
 func reasons(d *inventory.Device) string { return cut(strings.Join(d.Reasons, ", ")) }
 
-// judge returns the devices of the request with their nodes. If some are not listed, it returns those as
-// gone, and an error. taints returns the taints of a device.
+// judge returns the devices of the request with their nodes. If some of them are not listed, or not offered,
+// it returns these as gone, with an error. taints returns the taints of a device.
 func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []resourceapi.DeviceTaint) (given, gone []device, err error) {
 	for _, d := range r.Devices {
 		now := s.Device(d.id())
@@ -142,8 +142,8 @@ func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []re
 	return given, nil, nil
 }
 
-// tolerated reports whether there are taints, and each is tolerated. An unhealthy device without taints is
-// one that the API server cannot taint: no claim can tolerate it.
+// tolerated reports whether there are taints and all of them are tolerated. No claim can tolerate an
+// unhealthy device without taints.
 func tolerated(taints []resourceapi.DeviceTaint, tolerations []resourceapi.DeviceToleration) bool {
 	return len(taints) > 0 && !slices.ContainsFunc(taints, func(taint resourceapi.DeviceTaint) bool {
 		return !slices.ContainsFunc(tolerations, func(t resourceapi.DeviceToleration) bool { return resourceclaim.ToleratesTaint(t, taint) })

@@ -9,19 +9,19 @@
 //	kubelet ─ Prepare, Unprepare ─► helper ─► Claims
 //	kubelet ◄─ health stream ─ WatchHealthStatus ◄─ snapshots
 //
-// # Slices that others delete
+// # Slices that other clients delete
 //
-// A kubelet deletes all slices of its node when it starts. The helper writes them again after 30 s: it
-// delays its work after each event, because its own view of the API server may be older than the event.
-// The driver has a watch of its own. After a deletion it hands the slices over once more, and again at
-// growing intervals until its watch shows them. An attempt before the helper has seen the deletion has
-// no effect, and no attempt causes a request unless the helper finds a difference.
+// A kubelet deletes all slices of its node when it starts. The helper writes them again only after 30 s: it
+// waits after each deletion, because its cache of the API server may be outdated. So the driver has its own
+// watch. After a deletion it hands the slices to the helper once more, and repeats this at growing intervals
+// until its watch shows them. An attempt has no effect before the helper has seen the deletion, and causes
+// no request unless the helper finds a difference.
 //
 // # Goroutines and their state
 //
 // [Driver.Run] owns all goroutines and waits for them. Claims and the health stream are served in
 // goroutines of the gRPC server, several at a time. The wanted slices and those on the API server are
-// one immutable value, which the Publisher's goroutine and the watch replace. Handing slices over blocks
-// until the helper has its first view of the API server, which takes a second or as long as the API
-// server does not answer.
+// one immutable value, which the Publisher's goroutine and the watch replace. Handing slices to the helper
+// blocks until the helper has filled its cache. That takes a second, or longer while the API server does not
+// answer.
 package driver

@@ -42,8 +42,8 @@ type Config struct {
 	// SysfsRoot is the root of sysfs, for the root complexes and drivers of cards.
 	SysfsRoot string
 
-	// PodUID is the uid of the driver's pod, with which a new driver may start before the old one
-	// ends. "": there is one driver at a time.
+	// PodUID is the uid of the driver's pod. It is part of the names of sockets, so that a new driver can
+	// start before the old one ends. "": only one driver may run at a time.
 	PodUID string
 	// PluginDir is the driver's directory, in which the kubelet finds the socket of its services. It is
 	// created if it does not exist.
@@ -75,7 +75,7 @@ type Driver struct {
 	helper    *kubeletplugin.Helper // set by Run before another goroutine uses it
 	publisher *draslices.Publisher
 	state     *latest.Value[state]
-	handing   sync.Mutex // held while slices are handed over to the helper
+	handing   sync.Mutex // held while slices are handed to the helper
 
 	registered atomic.Bool
 	streams    atomic.Int32 // open health streams
@@ -96,8 +96,8 @@ func New(cfg Config) *Driver {
 	return d
 }
 
-// Run serves the kubelet and publishes slices until ctx ends; then it returns nil. The slices stay,
-// for the next driver.
+// Run serves the kubelet and publishes slices until ctx ends. Then it returns nil. It does not delete the
+// slices, because the next driver uses them.
 func (d *Driver) Run(ctx context.Context) error {
 	if err := os.MkdirAll(d.cfg.PluginDir, 0o750); err != nil {
 		return err
@@ -120,8 +120,8 @@ func (d *Driver) Run(ctx context.Context) error {
 		return err
 	}
 	d.helper = helper
-	// The first publication starts the helper's view of the API server, which takes a second. Without
-	// pools it writes nothing, so that second passes while the first snapshot is made.
+	// The first publication makes the helper fill its cache of the API server, which takes a second. This
+	// one has no pools and writes nothing, so that the cache is ready when the first snapshot is.
 	tasks.Go(func() error { return d.hand(ctx, resourceslice.DriverResources{}) })
 	tasks.Go(func() error { return d.publisher.Run(ctx) })
 	tasks.Go(func() error { d.watch(ctx); return nil })
@@ -142,7 +142,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	return err
 }
 
-// publish takes over the slices of the Publisher.
+// publish stores the slices of the Publisher as the wanted ones, and hands them to the helper.
 func (d *Driver) publish(ctx context.Context, r resourceslice.DriverResources) error {
 	d.handing.Lock()
 	defer d.handing.Unlock()
@@ -150,7 +150,7 @@ func (d *Driver) publish(ctx context.Context, r resourceslice.DriverResources) e
 	return d.hand(ctx, r)
 }
 
-// again hands the wanted slices over once more.
+// again hands the wanted slices to the helper once more.
 func (d *Driver) again(ctx context.Context) {
 	d.handing.Lock()
 	defer d.handing.Unlock()
@@ -159,7 +159,7 @@ func (d *Driver) again(ctx context.Context) {
 	_ = d.hand(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.cfg.Node: {Slices: s.wanted}}})
 }
 
-// hand hands slices over to the helper. The first call blocks until the API server has answered.
+// hand hands slices to the helper. The first call blocks until the API server has answered.
 func (d *Driver) hand(ctx context.Context, r resourceslice.DriverResources) error {
 	if err := d.helper.PublishResources(ctx, r); err != nil && ctx.Err() == nil {
 		return err
@@ -182,13 +182,13 @@ func (d *Driver) Ready() error {
 		return errors.New("not registered with the kubelet")
 	}
 	if s, _ := d.state.Load(); !s.current() {
-		return errors.New("ResourceSlices: found none or old ones on the API server, want those of the newest snapshot")
+		return errors.New("ResourceSlices: found none or outdated ones on the API server, want those of the newest snapshot")
 	}
 	return nil
 }
 
-// noteRegistration notes the kubelet's answer to the registration. The helper has it, too, but does not
-// guard it against concurrent use.
+// noteRegistration stores the kubelet's answer to the registration. The helper has it, too, but does not
+// protect it against concurrent use.
 func (d *Driver) noteRegistration(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if status, ok := request.(*registerapi.RegistrationStatus); ok {
 		d.registered.Store(status.PluginRegistered)
@@ -205,7 +205,8 @@ func (d *Driver) noteRegistration(ctx context.Context, request any, _ *grpc.Unar
 // errStopping is the error of a call that arrives while the driver stops.
 var errStopping = errors.New("driver is stopping")
 
-// begin begins a call of the kubelet. The caller calls end at its end, unless err is not nil.
+// begin registers a call of the kubelet, and returns a function that must be called at its end. It returns
+// an error if the driver is stopping.
 func (d *Driver) begin() (end func(), err error) {
 	d.calls.RLock()
 	if d.stopping {
@@ -239,7 +240,7 @@ func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 	}), nil
 }
 
-// each calls f for all claims at once, and returns the results by uid.
+// each calls f for all claims concurrently, and returns the results by uid.
 func each[C, R any](claims []C, f func(C) (types.UID, R)) map[types.UID]R {
 	var working sync.WaitGroup
 	uids, results := make([]types.UID, len(claims)), make([]R, len(claims))

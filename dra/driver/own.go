@@ -21,27 +21,27 @@ import (
 )
 
 const (
-	// settle is the time from the deletion of a slice to the first attempt to have it written again. In
-	// that time the helper learns of the deletion, too, and the other slices are deleted. The time
-	// doubles with each further attempt.
+	// settle is the time from the deletion of a slice to the first attempt to have it written again.
+	// Meanwhile the helper receives the deletion, too, and the other slices are deleted. The time doubles
+	// with each attempt.
 	settle = 50 * time.Millisecond
-	// maxWait bounds the time between two attempts. It is the time to the first one if no slice is
-	// missing but the content differs: while two drivers run, their views may differ for a while.
+	// maxWait is the longest time between two attempts. If no slice is missing, but the content differs, it
+	// is also the time to the first attempt: while two drivers run, their devices may differ for a while.
 	maxWait = 30 * time.Second
-	// After maxAttempts attempts in a row there is one in each attemptInterval: a slice may be deleted
-	// each time that it is written, for example because its node was created anew, with another uid.
+	// After maxAttempts attempts in a row, there is only one attempt in each attemptInterval: a slice may be
+	// deleted each time that it is written, for example if its node was created again with another uid.
 	maxAttempts     = 20
 	attemptInterval = 10 * time.Second
 )
 
 // state has the wanted slices and those on the API server. It is immutable.
 type state struct {
-	wanted []resourceslice.Slice                 // as published last; nil: not yet
+	wanted []resourceslice.Slice                 // as published last; nil: nothing published yet
 	stored map[string]*resourceapi.ResourceSlice // of this driver and node, by name
 }
 
-// byIndex returns the stored slices by the index with which their names begin, which is that of the
-// wanted slice. While two drivers run, there may be two for a moment.
+// byIndex returns the stored slices by the index with which their names begin. The wanted slice has the same
+// index. While two drivers run, there may be two slices of an index for a moment; it returns one of them.
 func (s state) byIndex() map[string]*resourceapi.ResourceSlice {
 	all := make(map[string]*resourceapi.ResourceSlice, len(s.stored))
 	for name, slice := range s.stored {
@@ -54,7 +54,7 @@ func (s state) byIndex() map[string]*resourceapi.ResourceSlice {
 // lacks reports whether there are fewer slices than wanted.
 func (s state) lacks() bool { return len(s.byIndex()) < len(s.wanted) }
 
-// current reports whether the stored slices are the wanted ones.
+// current reports whether the stored slices have the devices of the wanted ones.
 func (s state) current() bool {
 	found := s.byIndex()
 	if s.wanted == nil || len(found) != len(s.wanted) {
@@ -69,7 +69,7 @@ func (s state) current() bool {
 }
 
 // watch follows the slices of this driver and node on the API server until ctx ends. While the server
-// does not answer, client-go tries again after 0.8 s to 30 s, at random.
+// does not answer, client-go tries again after a random time from 0.8 s to 30 s.
 func (d *Driver) watch(ctx context.Context) {
 	selector := fields.Set{
 		resourceapi.ResourceSliceSelectorDriver: draname.Driver, resourceapi.ResourceSliceSelectorNodeName: d.cfg.Node,
@@ -121,9 +121,9 @@ func (d *Driver) note(object any, deleted bool) {
 	}
 }
 
-// restore hands the wanted slices over again while the API server has others, until ctx ends. The
-// helper alone would write deleted slices after 30 s, and after a long time without an API server it
-// might wait for 1000 s.
+// restore calls again, at intervals, while the API server does not have the wanted slices, until ctx ends.
+// Without restore, the helper would write deleted slices after 30 s, or after up to 1000 s if it could not
+// reach the API server for a long time.
 func (d *Driver) restore(ctx context.Context, again func(context.Context)) {
 	attempts := rate.NewLimiter(rate.Every(attemptInterval), maxAttempts)
 	wait, lacked := settle, false

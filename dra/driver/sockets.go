@@ -16,16 +16,16 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// probeTimeout bounds the time for all sockets of a directory together.
+// probeTimeout is the longest time for all sockets of a directory together.
 const probeTimeout = 500 * time.Millisecond
 
-// removeLeftovers removes the sockets that killed drivers left in a directory: those with this prefix
-// and suffix that refuse a connection. A socket that accepts one belongs to another driver. The helper
-// removes only sockets with the name of its own.
+// removeLeftovers removes the sockets that killed drivers have left in a directory: those with this prefix
+// and suffix that refuse a connection. A socket that accepts a connection belongs to a running driver. The
+// helper removes only a socket that has the name of its own.
 func removeLeftovers(ctx context.Context, dir, prefix, suffix string, log *zap.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	entries, _ := os.ReadDir(dir) // if it cannot be read, the helper fails
+	entries, _ := os.ReadDir(dir) // if the directory cannot be read, the helper returns the error
 	for _, entry := range entries {
 		name := entry.Name()
 		if entry.Type() != fs.ModeSocket || !strings.HasPrefix(name, prefix+"-") && name != prefix+suffix || !strings.HasSuffix(name, suffix) {

@@ -17,8 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// minInterval is the least time between two publications. The changes of a burst are published
-// together, and a single change is not delayed.
+// minInterval is the shortest time between two publications. A single change is not delayed. The changes
+// that follow within minInterval are published together.
 const minInterval = 50 * time.Millisecond
 
 // Config has the parts of a [Publisher].
@@ -28,8 +28,8 @@ type Config struct {
 	Devices interface {
 		Latest() (inventory.Snapshot, <-chan struct{})
 	}
-	// Publish takes over the slices, and writes them later. It must not change them. An error ends
-	// the Publisher.
+	// Publish starts to write the slices, and may return before they are written. It must not change
+	// them. If it returns an error, Run returns it.
 	Publish func(context.Context, resourceslice.DriverResources) error
 	Log     *zap.Logger
 	Metrics *metrics.Metrics
@@ -42,7 +42,7 @@ type Publisher struct {
 	asks *latest.Value[asked]
 }
 
-// asked has the wishes of other goroutines.
+// asked has the requests of other goroutines.
 type asked struct {
 	again    int // number of calls of Again
 	noTaints bool
@@ -53,8 +53,8 @@ func NewPublisher(cfg Config) *Publisher {
 	return &Publisher{cfg: cfg, asks: latest.New(asked{noTaints: cfg.NoTaints})}
 }
 
-// Again publishes the newest slices once more although they have not changed, because the API server
-// may no longer have them.
+// Again publishes the newest slices once more, even if they have not changed. It is for slices that the API
+// server may no longer have.
 func (p *Publisher) Again() {
 	p.asks.Update(func(a asked) asked { a.again++; return a })
 }
@@ -65,10 +65,9 @@ func (p *Publisher) WithoutTaints() {
 	p.asks.Update(func(a asked) asked { a.noTaints = true; return a })
 }
 
-// Run publishes until ctx ends; then it returns nil. The first publication waits for a complete
+// Run publishes until ctx ends. Then it returns nil. The first publication waits for a complete
 // snapshot: with slices that lack devices, the devices of running pods would seem to be gone. After
-// that Run publishes each change that the API server can see, at once, and then at intervals of
-// minInterval while there are more.
+// that Run publishes each change of the slices at once, but not more often than once in minInterval.
 func (p *Publisher) Run(ctx context.Context) error {
 	var last *publication
 	for {
@@ -132,8 +131,8 @@ func (p *publication) devices() (byID map[string]resourceapi.Device, slices int)
 	return byID, slices
 }
 
-// report logs a publication. The line has the devices that differ from the last one, unless it is
-// the first or was asked for.
+// report logs a publication. The line has the devices that differ from the last publication, unless this is
+// the first one, or [Publisher.Again] asked for it.
 func (p *Publisher) report(last, next *publication) {
 	devices, count := next.devices()
 	var before map[string]resourceapi.Device

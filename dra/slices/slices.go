@@ -27,8 +27,8 @@ const (
 	attributeDegraded    = "degraded"
 )
 
-// maxDevices is the number of devices in a slice. More are allowed as long as none has a taint; with
-// a fixed number a taint never moves devices to other slices.
+// maxDevices is the largest number of devices in a slice. The API allows more if no device has a taint. With
+// a fixed number, a new taint never moves devices to other slices.
 const maxDevices = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
 
 // Options are the settings of [Of].
@@ -40,13 +40,13 @@ type Options struct {
 	// NoTaints means that the API server does not store taints. Unhealthy devices are left out
 	// instead.
 	NoTaints bool
-	// PCI returns the root complex of the card with this address, and the name of its driver; "" if one
-	// is not known. It may be nil. [PCI] returns such a function.
+	// PCI returns the root complex of the card with this address, and the name of its driver. A result
+	// that is not known is "". It may be nil. [PCI] returns such a function.
 	PCI func(address string) (root, driver string)
 }
 
 // PCI returns a function that finds the root complexes and the drivers of cards in the sysfs tree at root.
-// It reads links only, so it does not wait for a card.
+// It reads only links, so it does not wait for a card.
 func PCI(root string) func(address string) (root, driver string) {
 	tree := deviceattribute.WithFSFromRoot(root)
 	return func(address string) (string, string) {
@@ -82,8 +82,8 @@ func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{o.Node: pool}}
 }
 
-// Health returns the health of the devices for the kubelet. It has all devices that [Of] publishes, and
-// those that it leaves out because the API server does not store taints.
+// Health returns the health of the devices for the kubelet. It includes the devices that [Of] leaves
+// out because the API server does not store taints.
 func Health(devices []*inventory.Device, node string) []kubeletplugin.DeviceHealth {
 	var all []kubeletplugin.DeviceHealth
 	for _, d := range devices {
@@ -110,8 +110,8 @@ func nameOf(d *inventory.Device) string {
 	return draname.Device(d.ID)
 }
 
-// attributes returns the attributes of a device. A value that is not known is left out, and so is one
-// that the API server would refuse, because it would refuse the whole slice.
+// attributes returns the attributes of a device, without values that are not known, and without values that
+// the API server does not allow, because of which it would refuse the whole slice.
 func (o Options) attributes(d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	all := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
 	text := func(name resourceapi.QualifiedName, value string) {
@@ -144,7 +144,8 @@ func (o Options) attributes(d *inventory.Device) map[resourceapi.QualifiedName]r
 	return all
 }
 
-// Taints returns the taint of an unhealthy device, which follows from Effect.
+// Taints returns the taint of a device, or none if it is not unhealthy. Its effect depends on Options.Effect
+// and on the reasons.
 func (o Options) Taints(d *inventory.Device) []resourceapi.DeviceTaint {
 	if d.Health != inventory.Unhealthy {
 		return nil
@@ -159,8 +160,7 @@ func (o Options) Taints(d *inventory.Device) []resourceapi.DeviceTaint {
 	return []resourceapi.DeviceTaint{taint}
 }
 
-// lost reports whether a reason means that the holder of a device no longer has the card that it was
-// given.
+// lost reports whether a reason means that the holder of a device has lost the card that it was given.
 func lost(reason string) bool {
 	switch reason {
 	case inventory.ReasonRemoved, inventory.ReasonRemovedInUse, inventory.ReasonReplacedInUse, inventory.ReasonNodeChanged:
@@ -169,7 +169,7 @@ func lost(reason string) bool {
 	return false
 }
 
-// labelValue returns a reason as the value of a label: recovering=removed as recovering.removed.
+// labelValue converts a reason to the value of a label: recovering=removed to recovering.removed.
 func labelValue(reason string) string {
 	const marks = "-_."
 	value := strings.Map(func(r rune) rune {

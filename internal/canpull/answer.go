@@ -160,7 +160,7 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 	if f.HoldersErr != "" {
 		do := "check --pod-resources-socket and the kubelet"
 		if f.DRA { // the holders are those of the prepared claims
-			do = "check the file of claims in the driver's --plugin-dir"
+			do = "check claims.json in the --plugin-dir of the driver"
 		}
 		a.unknown("the containers that hold the card are not known: "+f.HoldersErr, do)
 	}

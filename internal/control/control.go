@@ -18,7 +18,7 @@ const (
 // or removed.
 type State struct {
 	Version      string          `json:"version"` // of the daemon
-	API          string          `json:"api"`     // of Kubernetes, through which devices are offered: DevicePlugin, or DRA; "" of older daemons: DevicePlugin
+	API          string          `json:"api"`     // the Kubernetes API that offers the devices: DevicePlugin or DRA; "" from older daemons, which have DevicePlugin
 	PID          int             `json:"pid"`
 	Started      time.Time       `json:"started"`
 	Mode         string          `json:"mode"`

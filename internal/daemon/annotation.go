@@ -25,7 +25,7 @@ const FirstAnswer = 3 * time.Second
 type modeSelector struct {
 	setting  string      // --mode, which is used without an annotation
 	mode     string      // chosen last
-	modes    chan string // of size 1: holds the chosen mode until serve receives it
+	modes    chan string // of size 1: holds the chosen mode until Serve receives it
 	answered bool        // the API server has answered, even if with a refusal
 	log      *zap.Logger
 }

@@ -30,12 +30,12 @@ import (
 )
 
 // API is the Kubernetes API through which a daemon offers its devices: the device plugin API, or
-// DRA. The daemon calls Configure, Start, Run and Close once, in this order. The methods below
-// them must be safe for concurrent use, and are called after Start.
+// DRA. The daemon calls Configure, Start, Run and Close once, in this order. The other methods
+// must be safe for concurrent use, and are called after Start unless their comment allows otherwise.
 type API interface {
-	// Configure sets the sources of holders in cfg: Holders, Record and Given.
+	// Configure sets the fields of cfg about holders: Holders, Record, Given and Certain.
 	Configure(cfg *inventory.Config)
-	// Start takes over the inventory before it runs. ctx ends with the daemon.
+	// Start gives the API the inventory, which is not running yet. ctx ends with the daemon.
 	Start(ctx context.Context, inv *inventory.Inventory)
 	// Run offers the devices until ctx ends. An error ends the daemon.
 	Run(ctx context.Context) error
@@ -60,7 +60,7 @@ type API interface {
 // Holders has the holders of devices.
 type Holders struct {
 	Of     func(resource, id string) []string // namespace/pod/container; nil: not known
-	Given  func(id string) bool               // reports whether a device was given to a container, even if Of does not name it; nil: not known
+	Given  func(id string) bool               // reports whether a device was given to a container, even if Of does not have it; nil: not known
 	Unsure bool                               // the kubelet has just started, and may not name all holders
 }
 
@@ -75,7 +75,7 @@ type Daemon struct {
 	Metrics *metrics.Metrics
 	Open    func() (API, error) // opens the API at the start
 
-	Loader  *config.Loader   // has loaded Config; nil: there are no files
+	Loader  *config.Loader   // the loader that has loaded Config; nil: there are no files
 	Hangups <-chan os.Signal // SIGHUP; nil: not handled by Serve
 	toggles <-chan os.Signal // SIGUSR1; nil: not handled
 	toggle  func()           // switches level debug; not used if toggles is nil
@@ -90,8 +90,8 @@ func (d *Daemon) Live(ctx context.Context, log *Log) error {
 	defer signal.Stop(hangups)
 	defer signal.Stop(toggles)
 	d.Hangups, d.toggles, d.toggle = hangups, toggles, log.Toggle
-	// Few objects live long, so frequent collections cost little: resident memory of the device plugin
-	// is about 2 MiB smaller. A GOGC in the environment takes precedence.
+	// Few objects live long, so frequent collections cost little. They make the resident memory of the device
+	// plugin about 2 MiB smaller. A GOGC in the environment takes precedence.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
 	}
@@ -146,8 +146,8 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 		return nil
 	})
 
-	// The mode is chosen before the first card is read: after a change of the mode, the kubelet would
-	// have the resources of both modes.
+	// The mode is chosen before the first card is read. If it changed later, the kubelet would have the
+	// resources of both modes.
 	var mode atomic.Value
 	mode.Store(cfg.Mode)
 	change := func(asked string) (changed bool) {

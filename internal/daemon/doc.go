@@ -1,6 +1,6 @@
-// Package daemon is what the device plugin and the DRA driver have in common: it follows the devices of
-// a node, applies settings and cordons, and answers at HTTP and at the local socket. Through which
-// Kubernetes API the devices are offered is the matter of an [API].
+// Package daemon has the parts that the device plugin and the DRA driver share. It follows the devices of a
+// node, applies settings and cordons, and answers requests over HTTP and at the local socket. An [API] offers
+// the devices to Kubernetes.
 //
 //	settings, cordons, annotation ─► Serve ─► policy ─► inventory ─► snapshots ─► API
 //	                                                        │
@@ -8,24 +8,24 @@
 //
 // # Where things are
 //
-//   - daemon.go joins the parts of a daemon, from top to bottom. node.go makes the watcher, the
-//     inventory and its policy; settings.go follows the files of settings, annotation.go the node's
-//     annotation; log.go has the log.
-//   - The answers: state.go for the local socket and HTTP, cordons.go for the commands that change the
-//     cordons, metrics.go for the gauges.
+//   - daemon.go joins the parts of a daemon. Read it from top to bottom. node.go makes the watcher, the
+//     inventory and its policy. settings.go follows the files of settings, and annotation.go the node's
+//     annotation. log.go has the log.
+//   - state.go answers requests at the local socket and over HTTP, cordons.go serves the commands that change
+//     cordons, and metrics.go provides the values of the gauges.
 //
 // # State
 //
 // There is one watcher, inventory, API, HTTP server and local socket for the life of a daemon.
 //
 //   - The goroutine of [Daemon.Serve] owns the newest settings and the mode. Changed files, SIGHUP
-//     and the node's annotation change them. It makes a policy of them and of the cordons, and hands
-//     that to the inventory; the inventory and the API keep running.
+//     and the node's annotation change them. It makes a policy from them and the cordons, and
+//     hands it to the inventory. The inventory and the API keep running.
 //   - [cordon.Book] owns the cordons. The task "cordons" and the requests at the local socket use it.
-//   - liveSettings has the files that were read last, for the goroutine of Serve. Its state is for
-//     any goroutine.
+//   - liveSettings has the files that were read last, and belongs to the goroutine of Serve. Any goroutine
+//     may load its field state.
 //   - stateSource joins the newest snapshot, settings, cordons and holders for each request. It owns
-//     nothing but the signal that one of them has changed.
+//     only the signal that one of them has changed.
 //   - The task that follows the node's annotation owns the modeSelector. It hands over the newest mode
 //     through a channel of size one.
 //   - [Log] owns the log, its level and the lines that are not written yet.

@@ -23,8 +23,8 @@ func NewLogger(cfg config.Config, w io.Writer) *zap.Logger {
 	return newZap(zapcore.NewCore(newEncoder(cfg, w), zapcore.Lock(zapcore.AddSync(w)), levelOf(cfg)))
 }
 
-// Log is the log of a daemon. It suppresses and counts repeated warnings, level debug can be switched
-// at any time, and logging never blocks.
+// Log is the log of a daemon. It suppresses and counts repeated warnings. Level debug can be switched on and
+// off at any time. Logging never blocks.
 type Log struct {
 	*zap.Logger
 	level zap.AtomicLevel
@@ -34,8 +34,8 @@ type Log struct {
 }
 
 // OpenLog returns a log that writes to w, and counts in m the lines that it drops.
-// [Log.Close] must be called at the end. From now on the process ignores SIGPIPE: if the reader of the
-// log closes the pipe, lines are lost, but the daemon must continue.
+// [Log.Close] must be called at the end. The process ignores SIGPIPE from then on: if the reader of
+// the log closes the pipe, lines are lost, but the daemon must continue.
 func OpenLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *Log {
 	signal.Ignore(syscall.SIGPIPE)
 	l := &Log{usual: levelOf(cfg), level: zap.NewAtomicLevelAt(levelOf(cfg))}

@@ -103,7 +103,7 @@ func (n *Node) Watch(ctx context.Context) error {
 	return n.Watcher.Run(ctx, func(h watcher.Hint) { n.Inventory.Hint(inventory.Hint(h)) })
 }
 
-// Watching returns the configuration of the inventory, except Holders.
+// Watching returns the configuration of the inventory, without the fields that [API.Configure] sets.
 func Watching(cfg config.Config, m *metrics.Metrics) inventory.Config {
 	return inventory.Config{
 		Metrics:        m,

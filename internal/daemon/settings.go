@@ -17,7 +17,7 @@ import (
 )
 
 // liveSettings applies changed YAML files while the daemon runs. It belongs to the goroutine of
-// serve; any goroutine may load state.
+// Serve. Any goroutine may load state.
 type liveSettings struct {
 	loader  *config.Loader
 	read    config.Files // the files read last, valid or not

@@ -10,15 +10,15 @@ const (
 	// Driver is the name of the driver in ResourceSlices, claims and DeviceClasses, and the prefix of its
 	// attributes.
 	Driver = "accelerator.b-com.com"
-	// Taint is the key of the taint of a device that must not be used. Its value is the worst reason.
+	// Taint is the key of the taint of an unhealthy device. Its value is the worst reason.
 	Taint = Driver + "/unhealthy"
 )
 
 const prefix = "pci-"
 
-// Device returns the name in the API of the device with this id: pci-0000-3b-00-0 for 3b:00.0,
-// pci-0001-3b-00-0-p1 for 0001:3b:00.0-p1. The API allows neither colons nor dots. The name is "" if
-// the id is not that of a device in a PCI slot.
+// Device returns the name of a device in the API from its id: pci-0000-3b-00-0 for 3b:00.0, and
+// pci-0001-3b-00-0-p1 for 0001:3b:00.0-p1. The API allows neither colons nor dots. Device returns "" if the
+// device is not in a PCI slot.
 func Device(id string) string {
 	if !inventory.IsAddress(id) {
 		return ""
@@ -29,8 +29,8 @@ func Device(id string) string {
 	return prefix + strings.NewReplacer(":", "-", ".", "-").Replace(id)
 }
 
-// ID returns the id of the device with this name, the inverse of [Device]. ok is false if the name is
-// not that of a device.
+// ID returns the id of the device with this name. It is the inverse of [Device]. ok is false if the name is
+// not a name of a device.
 func ID(device string) (id string, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(device, prefix), "-")
 	if len(parts) < 4 {

@@ -36,10 +36,10 @@ var (
 	attribute   = Field{"attribute", Text, "", "attribute of a device's identity that changed: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
 	by          = Field{"by", Text, "", "user who cordoned or uncordoned a device; the name is not verified"}
 	size        = Field{"bytes", Whole, "bytes", "size of a buffer, or of a message"}
-	claim       = Field{"claim", Text, "", "a ResourceClaim: `NAMESPACE/NAME`"}
+	claim       = Field{"claim", Text, "", "name of a ResourceClaim: `NAMESPACE/NAME`"}
 	container   = Field{"container", Text, "", "id of a container, as the container runtime knows it"}
 	count       = Field{"count", Whole, "", "a number; the event has its meaning"}
-	device      = Field{"device", Text, "", "id of a device: `3b:00.0`, `3b:00.0-p1`. The daemon sends it to the kubelet"}
+	device      = Field{"device", Text, "", "id of a device, which the device plugin also sends to the kubelet: `3b:00.0`, `3b:00.0-p1`"}
 	devices     = Field{"devices", List, "", "ids of devices; if there are more than eight, the first eight and `and 3 more`"}
 	devpath     = Field{"devpath", Text, "", "path of a uevent's device below /sys"}
 	lostDebug   = Field{"dropped_debug", Whole, "", "number of dropped lines of level debug; missing: none"}
@@ -73,7 +73,7 @@ var (
 	reason      = Field{"reason", Text, "", "the cause, in words or as a fixed value; each event has its own"}
 	reasons     = Field{"reasons", List, "", "reasons why a device is not healthy, see [health.md](health.md); may be empty"}
 	remaining   = Field{"remaining", Text, "", "the means that still find changes while a source is lost"}
-	resource    = Field{"resource", Text, "", "name of a resource: `b-com.com/accelerator`; of the DRA driver: `accelerator.b-com.com`"}
+	resource    = Field{"resource", Text, "", "name of a resource: `b-com.com/accelerator`; in lines of the DRA driver always `accelerator.b-com.com`"}
 	retry       = Field{"retry_ms", Decimal, milliseconds, "time until the next attempt"}
 	rev         = Field{"rev", Whole, "", "version of the snapshot of all devices"}
 	seqnum      = Field{"seqnum", Whole, "", "sequence number of a uevent"}

@@ -170,8 +170,8 @@ func driver() []row {
 	return []row{
 		{DriverRegistered, levels(info), "The kubelet registered the driver.", must(resource), may(socket)},
 		{SlicesPublished, levels(info),
-			"The driver began to write the node's ResourceSlices, because a device changed or slices were deleted. `count`: their devices. " +
-				"`devices`: those that differ from the previous publication; missing for the first one and after a deletion.",
+			"The driver began to write the node's ResourceSlices, because a device has changed. `count`: number of devices in the slices. " +
+				"`devices`: those that differ from the previous publication; missing in the first one.",
 			must(resource, rev, count, sliceCount, tainted), may(devices, unhealthy, gone, latency)},
 		{SlicesDeleted, levels(info),
 			"Another client, such as a kubelet that restarts, deleted a ResourceSlice of this node. The driver writes it again.",
@@ -181,12 +181,12 @@ func driver() []row {
 			"The API server drops the taints of devices. From now on unhealthy devices are left out of the ResourceSlices, and no pod is evicted because of them.",
 			must(resource), may(errorText)},
 		{ClaimPrepared, levels(info),
-			"Devices were prepared for the pods of a claim. `lasted_ms`: the time that this took. `reason`: set if the claim has admin access.",
+			"Devices were prepared for the pods of a claim. `lasted_ms`: the time that this took. `reason`: `admin access`, if the claim has it.",
 			must(resource, claim, devices), may(reason, lasted)},
 		{ClaimRefused, levels(warn),
-			"Devices were refused to a claim, so its pods do not start. The kubelet tries again. `lasted_ms`: the time that this took.",
+			"A claim did not get its devices, so its pods do not start. The kubelet tries again. `lasted_ms`: the time until the refusal.",
 			must(resource, claim, reason), may(devices, lasted)},
-		{ClaimUnprepared, levels(info), "A claim no longer has its devices: its pods have ended.", must(resource, claim), may(devices)},
+		{ClaimUnprepared, levels(info), "A claim no longer has its devices, because its pods have ended.", must(resource, claim), may(devices)},
 		{HoldersUnnamed, levels(debug),
 			"The pod-resources API does not answer. The devices of claims are held as before, but the names of the containers are missing.", must(errorText), nil},
 	}

@@ -34,7 +34,7 @@ type Metrics struct {
 	allocations      *prometheus.CounterVec
 	allocatedDevices *prometheus.CounterVec
 	cdi              *prometheus.GaugeVec
-	slicesFailed     prometheus.Counter // on the page after AddDriver
+	slicesFailed     prometheus.Counter // registered by AddDriver
 
 	hints           *prometheus.CounterVec
 	hintSources     few
@@ -108,7 +108,7 @@ func New(version string) *Metrics {
 	m.listsSent = m.counters("accelerator_lists_sent_total",
 		"Lists sent on ListAndWatch streams. In the DRA driver: publications of slices.", "resource")
 	m.streams = m.now("accelerator_streams",
-		"Open ListAndWatch streams. In the DRA driver: open streams of the health of devices.", "resource")
+		"Open ListAndWatch streams. In the DRA driver: open health streams of the kubelet.", "resource")
 	m.streamsOpened = m.counters("accelerator_streams_opened_total",
 		"ListAndWatch streams that the kubelet has opened.", "resource")
 	m.registrations = m.counters("accelerator_registrations_total",
@@ -118,11 +118,11 @@ func New(version string) *Metrics {
 		"Restarts of the kubelet, counted once for each resource.", "resource")
 	m.resourceReady = m.now("accelerator_resource_ready",
 		"1 while a resource is registered with a stream open, or has no devices. "+
-			"In the DRA driver: while the kubelet has registered it and the API server has its newest slices.", "resource")
+			"In the DRA driver: 1 while the kubelet has registered the driver and the API server has the newest slices.", "resource")
 	m.allocations = m.counters("accelerator_allocations_total",
-		"Allocate calls of the kubelet, by result: served or refused. In the DRA driver: claims to be prepared.", "resource", "result")
+		"Allocate calls of the kubelet, by result: served or refused. In the DRA driver: attempts to prepare a claim.", "resource", "result")
 	m.allocatedDevices = m.counters("accelerator_allocated_devices_total",
-		"Devices given to containers. In the DRA driver: to claims.", "resource")
+		"Devices given to containers. In the DRA driver: devices given to claims.", "resource")
 	m.cdi = m.gauges("accelerator_cdi_ok",
 		"1 while the CDI spec file is up to date, 0 while it cannot be written. No series if CDI is off.")
 

@@ -84,8 +84,8 @@ func (f *Filter) wantsEvent(l *line) bool {
 	return l.level == zapcore.InfoLevel
 }
 
-// wantsDevice reports whether the filter selects a line by its devices. A list without devices is
-// about all devices of its resource. Starts and ends of daemons are always selected, because they show
+// wantsDevice reports whether the filter selects a line by its devices. A list.sent or
+// slices.published line without devices concerns all devices of its resource. Starts and ends of daemons are always selected, because they show
 // when no daemon was running.
 func (f *Filter) wantsDevice(l *line, n *node) bool {
 	if len(f.devices) == 0 {

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// ReadFile returns the content of the regular file in dir that has the name. It returns an error if other
+// ReadFile returns the content of the regular file with this name in dir. It returns an error if other
 // users can change the file, or if the file has more than limit bytes. The error wraps [fs.ErrNotExist] if
 // there is no such file.
 func ReadFile(dir *os.Root, name string, limit int64) ([]byte, error) {
@@ -32,13 +32,13 @@ func ReadFile(dir *os.Root, name string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// newSuffix ends the name of a new file before it replaces the old one.
+// newSuffix is the suffix of the name of a new file until it replaces the old one.
 const newSuffix = ".new"
 
-// ReplaceFile replaces the file in dir that has the name by one of mode 0600 with this content, in one
-// step: after a crash there is the old file or the new one. It also replaces the new file that a killed
-// process has left, so the caller must hold a lock against other writers. It reports whether the file was
-// replaced. If it was and there is an error, the old file may be back after a power loss.
+// ReplaceFile replaces the file with this name in dir by a file of mode 0600 with this content. It does so in
+// one step: after a crash, either the old file or the new one exists. It also overwrites a temporary file that
+// a killed process has left, so the caller must hold a lock against other writers. It reports whether the file
+// was replaced. If it was, and the error is not nil, a power loss may bring back the old file.
 func ReplaceFile(dir *os.Root, name string, text []byte) (replaced bool, err error) {
 	next := name + newSuffix
 	if err = fill(dir, next, text); err != nil {
@@ -53,7 +53,7 @@ func ReplaceFile(dir *os.Root, name string, text []byte) (replaced bool, err err
 	return true, syncDir(dir)
 }
 
-// RemoveFile removes the file in dir that has the name, if it exists. After an error the file may exist.
+// RemoveFile removes the file with this name in dir, if it exists. After an error the file may still exist.
 func RemoveFile(dir *os.Root, name string) error {
 	switch err := dir.Remove(name); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -64,7 +64,7 @@ func RemoveFile(dir *os.Root, name string) error {
 	return syncDir(dir)
 }
 
-// fill writes a new file to the disk.
+// fill creates a file with this content, and syncs it to the disk.
 func fill(dir *os.Root, name string, text []byte) error {
 	if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -80,7 +80,7 @@ func fill(dir *os.Root, name string, text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// syncDir writes the names in dir to the disk.
+// syncDir syncs the names in dir to the disk.
 func syncDir(dir *os.Root) error {
 	file, err := dir.Open(".")
 	if err == nil {

@@ -39,11 +39,11 @@
 // A new file needs space that a full disk does not have; removing a file needs none. If the new
 // file cannot be written, the old one stays as long as each device in it has the right nodes,
 // variables and hook. If a device in it has other nodes, a container that starts could get another
-// tenant's device; with other variables it could use the wrong one of its own. If a hook is missing or differs, a container could start with another AFU
-// than it asked for. In these cases the old file is removed, and the new one is tried again in the
-// space that this has freed. Without the file, containers with these devices do not start; the
-// kubelet tries them again. Overwriting the old file in place would need no space, but a runtime
-// could read half of it.
+// tenant's device. With other variables, it could use the wrong one of its own devices. If a hook is
+// missing or differs, a container could start with another AFU than it requested. In these cases the
+// old file is removed, and the new one is tried again in the space that this has freed. Without the
+// file, containers with these devices do not start; the kubelet tries them again. Overwriting the old
+// file in place would need no space, but a runtime could read half of it.
 //
 // # What may block
 //

@@ -21,7 +21,7 @@ const Timeout = 10 * time.Second
 const maxAnswer = 16 << 20
 
 // Key names one device of one resource. For a device of a claim, Resource is the name of its DRA driver,
-// which is no name of a resource, and ID is the name of the device in its pool.
+// which is not the name of a resource, and ID is the name of the device in its pool.
 type Key struct {
 	Resource string
 	ID       string
@@ -39,7 +39,8 @@ func (h Holder) String() string { return h.Namespace + "/" + h.Pod + "/" + h.Con
 
 // List asks the kubelet behind the socket for the devices that containers hold and returns the
 // sorted holders of each. It has the devices of all resources and claims of the node, also those of
-// other plugins and drivers. Several pools of one driver on the node are not distinguished.
+// other plugins and drivers. It does not distinguish several
+// pools of a driver on the node.
 func List(ctx context.Context, socket string) (map[Key][]Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()

@@ -23,7 +23,7 @@ var version = ""
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// A second signal has the default action: it kills.
+	// After the first signal, the next one has its default action and kills the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// failure is an error of a driver that was started correctly. It is in the log.
+// failure is an error after the settings were accepted. It has been logged.
 type failure struct{ error }
 
 const help = `Run the Kubernetes DRA driver for FPGA cards on this node. It publishes the
@@ -58,8 +58,9 @@ Each setting has a flag (--resync-interval) and an environment variable
 --config (resyncInterval). Flags take precedence over variables, and variables
 over the file.
 
-The commands devices, watch, cordon, uncordon, can-pull and logs of
-accelerator-device-plugin ask the driver at --socket, as they ask its daemon.
+The commands devices, watch, cordon, uncordon and can-pull of
+accelerator-device-plugin connect to --socket, as with the device plugin. Its
+command logs reads the log of the driver.
 
 Exit codes: 0 success, 1 failure, 2 usage error.`
 
@@ -90,7 +91,7 @@ func newCommand() *cobra.Command {
 	return cmd
 }
 
-// buildVersion returns the version that the Makefile sets, or the version of the module for go install.
+// buildVersion returns the version that the Makefile has set, or after go install the version of the module.
 func buildVersion() string {
 	if version != "" {
 		return version

@@ -35,7 +35,7 @@ import (
 // claimKind is the kind of the CDI devices of claims.
 const claimKind = draname.Driver + "/claim"
 
-// bootFile has an id that the kernel makes at each boot. It is the same in all containers.
+// bootFile has an id that the kernel generates at each boot. All containers read the same id.
 const bootFile = "/proc/sys/kernel/random/boot_id"
 
 func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
@@ -69,7 +69,8 @@ func newDaemon(cfg config.Config, s settings, client kubernetes.Interface, log *
 	}
 }
 
-// api is DRA: the prepared claims, and the driver that publishes slices and talks to the kubelet.
+// api implements [daemon.API] for DRA. It has the prepared claims, and the driver, which publishes slices
+// and serves the kubelet.
 type api struct {
 	cfg            config.Config
 	settings       settings
@@ -78,8 +79,8 @@ type api struct {
 	client         kubernetes.Interface
 	spec           *cdi.Spec
 	claims         *claims.Claims
-	inventory      *inventory.Inventory // since Start
-	*driver.Driver                      // since Start
+	inventory      *inventory.Inventory // set by Start
+	*driver.Driver                      // set by Start
 }
 
 func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.Logger, counts *metrics.Metrics) (*api, error) {
@@ -120,13 +121,13 @@ func dial(kubeconfig string) (kubernetes.Interface, error) {
 	}
 	cfg.UserAgent = program + "/" + buildVersion()
 	cfg.AcceptContentTypes, cfg.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
-	cfg.QPS, cfg.Burst = 20, 40 // the publisher limits the writes; a taint must not wait for earlier ones
+	cfg.QPS, cfg.Burst = 20, 40 // the publisher limits the writes, and a taint must not wait for earlier writes
 	return kubernetes.NewForConfig(cfg)
 }
 
 func (a *api) Configure(cfg *inventory.Config) {
 	cfg.Holders, cfg.Certain, cfg.Given = a.holders, true, a.claims.Added()
-	cfg.Record, _ = a.claims.Holdings(context.Background()) // an error is the first answer, too
+	cfg.Record, _ = a.claims.Holdings(context.Background()) // the inventory gets the error again with its first answer
 }
 
 func (a *api) Start(_ context.Context, inv *inventory.Inventory) {
@@ -145,7 +146,7 @@ func (a *api) Run(ctx context.Context) error {
 	return tasks.Wait()
 }
 
-// Close closes the CDI spec: the last driver on the node removes it.
+// Close closes the CDI spec. The last driver on the node removes the file.
 func (a *api) Close() error { return a.spec.Close() }
 
 // Policy returns the policy of the settings, under which each device in a PCI slot is published.
@@ -160,8 +161,8 @@ func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Polic
 	return p
 }
 
-// namesWithin is how long the kubelet may take to name the containers of claims. The names are for
-// people; whether a device is held is known without them.
+// namesWithin is the longest time to wait until the kubelet has named the containers of claims. The names
+// are shown to users. Whether a device is held is known without them.
 const namesWithin = 500 * time.Millisecond
 
 // holders returns the devices of the prepared claims, with the names of the containers that the kubelet
@@ -205,7 +206,7 @@ func (a *api) Holders(ctx context.Context) (daemon.Holders, error) {
 	}, nil
 }
 
-// Resources returns the driver as the one resource. Its streams are those of health.
+// Resources returns the driver as the only resource. Its streams are the health streams.
 func (a *api) Resources() []metrics.Resource {
 	return []metrics.Resource{{Name: draname.Driver, Streams: a.Streams(), Ready: a.Driver.Ready() == nil}}
 }
@@ -217,8 +218,8 @@ func (a *api) Latest() (inventory.Snapshot, <-chan struct{}) { return a.inventor
 // has the devices of the prepared claims.
 func (a *api) Ready() error { return errors.Join(a.Driver.Ready(), a.claims.Ready()) }
 
-// Alive returns nil: the driver has no goroutine that could hang unnoticed. The inventory has.
+// Alive returns nil, because the driver has no goroutine that could hang unnoticed.
 func (a *api) Alive() error { return nil }
 
-// Reregister does nothing: the kubelet connects to the driver, and finds it again by itself.
+// Reregister does nothing, because the kubelet finds the driver's socket by itself.
 func (a *api) Reregister() {}

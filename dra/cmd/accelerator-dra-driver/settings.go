@@ -15,18 +15,27 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// settings are the settings that only the driver has. They are no keys of the YAML file.
+// settings are the settings that only the driver has. They are not keys of the YAML file.
 type settings struct {
 	pluginDir, registryDir string
 	podUID                 string
 	taintEffect            string
 }
 
-// withoutEffect are settings of the device plugin that mean nothing here. They are accepted, so that
-// the file of settings can stay the same when the API is changed.
+// withoutEffect are settings of the device plugin that have no effect in the driver. They are accepted, so
+// that the same file of settings can be used with both APIs.
 var withoutEffect = []string{
 	"resource-name", "resource-namespace", "accel-nbunits", "allocation-policy", "kubelet-dir", "node-annotation", "programming-hook",
 	"programming-hook-arg",
+}
+
+// usages are the usages of settings that differ from those of the device plugin.
+var usages = map[string]string{
+	"cdi-dir":    "directory for the CDI spec, through which containers get their device nodes; empty: /var/run/cdi",
+	"kubeconfig": "kubeconfig file for the API server; empty: the pod's service account",
+	"mode":       "devices: single or af (ports), region (cards), regiondevel (as region, with the FME's node)",
+	"node-name":  "name of this node in the API server; required",
+	"socket":     "local socket for the commands of accelerator-device-plugin, for root only; empty: off",
 }
 
 // addSettings adds the flags of all settings to fs. The help omits those without effect.
@@ -35,13 +44,16 @@ func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
 	for _, name := range withoutEffect {
 		fs.Lookup(name).Hidden = true
 	}
+	for name, usage := range usages {
+		fs.Lookup(name).Usage = usage
+	}
 	fs.StringVar(&s.pluginDir, "plugin-dir", "/var/lib/kubelet/plugins/"+draname.Driver,
-		"`path` of the driver's directory, with its socket for the kubelet and the prepared claims; the same on the host")
+		"`path` of the driver's directory, which has the socket for the kubelet, and the prepared claims; the path is the same on the host")
 	fs.StringVar(&s.registryDir, "registry-dir", "/var/lib/kubelet/plugins_registry",
-		"`path` of the directory in which the kubelet looks for drivers; the same on the host")
-	fs.StringVar(&s.podUID, "pod-uid", "", "`uid` of the driver's pod, so that two pods can run during an upgrade; empty: only one runs")
+		"`path` of the directory in which the kubelet looks for drivers; the path is the same on the host")
+	fs.StringVar(&s.podUID, "pod-uid", "", "`uid` of the driver's pod, so that two pods can run during an upgrade; empty: only one may run")
 	fs.StringVar(&s.taintEffect, "taint-effect", string(resourceapi.DeviceTaintEffectNoExecute),
-		"`effect` of the taint of a broken device: NoExecute (its pods are evicted) or NoSchedule (they stay)")
+		"`effect` of the taint of a device that failed or was removed: NoExecute (its pods are evicted) or NoSchedule (they keep running)")
 }
 
 // load returns the configuration and completes s. It must be called after the flags fs are parsed.
@@ -60,7 +72,7 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 	cfg := loader.Config
 	cfg.NodeAnnotation = false
 	if cfg.CDIDir == "" {
-		cfg.CDIDir = "/var/run/cdi" // containers get their nodes through CDI only
+		cfg.CDIDir = "/var/run/cdi" // containers get their nodes only through CDI
 	}
 	return cfg, errors.Join(s.check(), check(cfg))
 }
@@ -84,7 +96,7 @@ func (s *settings) check() error {
 	return errors.Join(errs...)
 }
 
-// effect returns the effect of the taint of a broken device.
+// effect returns the effect of the taint of a device that failed or was removed.
 func (s *settings) effect() resourceapi.DeviceTaintEffect {
 	return resourceapi.DeviceTaintEffect(s.taintEffect)
 }
@@ -94,7 +106,7 @@ func check(cfg config.Config) error {
 	case cfg.NodeName == "":
 		return errors.New("node-name: found none, want the name of this node in the API server")
 	case cfg.Mode == offer.Pool:
-		return fmt.Errorf("mode: found %s, want single, af, region or regiondevel: a number is no device that a claim can select", offer.Pool)
+		return fmt.Errorf("mode: found %s, want single, af, region or regiondevel: a claim cannot select units without hardware", offer.Pool)
 	}
 	return nil
 }
