@@ -133,9 +133,10 @@ func draPulled(s *scene) {
 	s.step("the pod ends: the next pod gets the other card")
 	s.deleteClaimed("user")
 	s.hasReport("next", draReport(firstID, "dfl-port.0"))
-	s.deleteClaimed("next")
 	s.step("a card is pulled between allocation and Prepare: the pod's event has the reason, and the pod is evicted")
-	slices.shows(time.Now(), offer(firstID))
+	// A card that no pod has held: until it is known that the former pod's claim is not prepared any more, a card
+	// that leaves has a taint, too.
+	slices.shows(s.plugCard(second, 1, -1, afuID), offer(firstID, secondID))
 	s.check(s.StopKubelet())
 	s.claimed("late", one())
 	await(s, "node of the pod", func() (string, error) {
@@ -149,19 +150,19 @@ func draPulled(s *scene) {
 	// these steps evicts the pod before the kubelet asks for its claim.
 	pid := s.daemonPID()
 	s.check(syscall.Kill(pid, syscall.SIGSTOP))
-	pulled = s.pullCard(first)
+	pulled = s.pullCard(second)
 	s.check(syscall.Kill(pid, syscall.SIGCONT))
-	slices.shows(pulled, offered{})
+	slices.shows(pulled, offer(firstID))
 	began := time.Now()
 	s.check(s.StartKubelet())
 	marking := pods.marked(began, "late")
-	s.step("  %s", s.cannotPrepare("late", s.users+"/late", firstID))
+	s.step("  %s", s.cannotPrepare("late", s.users+"/late", secondID, "has left the node"))
 	s.step("  marked for deletion %.1f s after the start of the kubelet", marking.Sub(began).Seconds())
 	gone := pods.gone(began, "late")
 	s.step("  gone %.1f s after the start of the kubelet", gone.Sub(began).Seconds())
-	slices.shows(gone, offered{})
+	slices.shows(gone, offer(firstID))
 	s.step("the card is plugged again: the next pod gets it")
-	s.plugCard(first, 1, -1, afuID)
+	s.plugCard(second, 1, -1, afuID)
 	s.claimed("again", one())
-	s.hasReport("again", draReport(firstID, "dfl-port.0"))
+	s.hasReport("again", draReport(secondID, "dfl-port.1"))
 }
