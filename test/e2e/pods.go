@@ -102,6 +102,16 @@ func (s *scene) hasReport(name string, want report) {
 	await(s, "report of pod "+name, func() (report, error) { return s.lastReport(name, "main") }, want)
 }
 
+// anyReport waits until the container of a running pod has printed a report, and returns it.
+func (s *scene) anyReport(name string) report {
+	var r report
+	await(s, "report of pod "+name, func() (_ bool, err error) {
+		r, err = s.lastReport(name, "main")
+		return err == nil, err
+	}, true)
+	return r
+}
+
 // lastReport returns the last report of a container. It sorts the ids, because a kubelet passes them
 // in no order.
 func (s *scene) lastReport(name, container string) (report, error) {

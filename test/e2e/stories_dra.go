@@ -1,9 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -288,7 +288,7 @@ func draTest(s *scene) {
 	s.step("helm test without a card ends at its deadline, and leaves no pending pod")
 	_, err := s.helm("test")
 	s.refused("helm test", err, "fpga-accelerator-device-plugin-test")
-	s.step("  %v", err)
+	s.step("  %s", strings.TrimSpace(err.Error()))
 	s.noTestPods()
 	s.step("a card is plugged: helm test passes")
 	slices.shows(s.plugCard(first, 1, -1, afuID), offer(firstID))
@@ -377,10 +377,10 @@ func draUninstall(s *scene) {
 		return s.lastReport("user", "main")
 	}, held)
 	s.uninstall()
-	s.step("the pod is deleted without a driver")
+	s.step("the pod is deleted: it stays until a driver is back, and the kubelet can unprepare its claim")
 	began := time.Now()
 	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, "user", metav1.DeleteOptions{}))
-	s.step("  %s", s.deleting("user", 20*time.Second))
+	s.stays("user", 20*time.Second)
 	s.step("helm install: the pod is gone, and its claim can be deleted")
 	s.install(s.draValues()...)
 	s.podGone("user")
@@ -410,30 +410,19 @@ func (s *scene) nothingLeft() {
 	same(s, "CDI specs", len(specs), 0)
 }
 
-// deleting waits until a pod that was deleted is gone, at most for a time, and returns what happened, with the
-// last event of the pod.
-func (s *scene) deleting(name string, limit time.Duration) string {
+// stays checks for a time that a pod that was deleted is still there.
+func (s *scene) stays(name string, limit time.Duration) {
 	began := time.Now()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for time.Since(began) < limit {
 		if _, err := s.readPod(name); err != nil {
-			return fmt.Sprintf("gone after %.1f s", time.Since(began).Seconds())
+			s.failf("pod %s %.1f s after its deletion: %w, want it until a driver is back", name, time.Since(began).Seconds(), err)
 		}
 		select {
 		case <-tick.C:
 		case <-s.ctx.Done():
-			s.check(s.ctx.Err())
+			s.check(context.Cause(s.ctx))
 		}
 	}
-	events, err := s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "type=Warning,involvedObject.name=" + name})
-	s.check(err)
-	slices.SortFunc(events.Items, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) }) // oldest first
-	last := "no event"
-	for _, event := range events.Items {
-		if event.Reason != "MissingClusterDNS" { // of each pod
-			last = event.Reason + ": " + event.Message
-		}
-	}
-	return fmt.Sprintf("still there after %v; %s", limit, last)
 }
