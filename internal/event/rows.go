@@ -168,7 +168,7 @@ func allocation() []row {
 // driver returns the events that only accelerator-dra-driver has.
 func driver() []row {
 	return []row{
-		{DriverRegistered, levels(info), "The kubelet registered the driver.", must(resource), may(socket)},
+		{DriverRegistered, levels(info), "The kubelet registered the driver.", must(resource), nil},
 		{SlicesPublished, levels(info),
 			"The driver began to write the node's ResourceSlices, because a device has changed. `count`: number of devices in the slices. " +
 				"`devices`: those that differ from the previous publication; missing in the first one.",

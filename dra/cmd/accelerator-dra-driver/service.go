@@ -221,5 +221,5 @@ func (a *api) Ready() error { return errors.Join(a.Driver.Ready(), a.claims.Read
 // Alive returns nil, because the driver has no goroutine that could hang unnoticed.
 func (a *api) Alive() error { return nil }
 
-// Reregister does nothing, because the kubelet finds the driver's socket by itself.
-func (a *api) Reregister() {}
+// Reregister publishes the slices again. The kubelet registers drivers by itself.
+func (a *api) Reregister() { a.Again() }
