@@ -384,17 +384,29 @@ func (s *scene) pending(name string) {
 func (s *scene) cannotPrepare(name string, texts ...string) string {
 	message := ""
 	await(s, "event of pod "+name, func() (bool, error) {
-		events, err := s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{
-			FieldSelector: "reason=FailedPrepareDynamicResources,involvedObject.name=" + name,
-		})
-		if err != nil || len(events.Items) == 0 {
+		events, err := s.unprepared(name)
+		if err != nil || len(events) == 0 {
 			return false, err
 		}
-		message = events.Items[len(events.Items)-1].Message
+		message = events[len(events)-1].Message
 		return true, nil
 	}, true)
 	s.refused("pod "+name, errors.New(message), texts...)
 	return message
+}
+
+// unprepared returns the kubelet's events about claims that could not be prepared, of a pod, or of all pods for
+// "". It omits a race of Kubernetes 1.37: the kubelet asks for the claim of a new pod before the API server's node
+// authorizer has seen that the pod is bound to the node. The kubelet tries again after a minute.
+func (s *scene) unprepared(pod string) ([]corev1.Event, error) {
+	selector := "reason=FailedPrepareDynamicResources"
+	if pod != "" {
+		selector += ",involvedObject.name=" + pod
+	}
+	events, err := s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: selector})
+	return slices.DeleteFunc(events.Items, func(e corev1.Event) bool {
+		return strings.Contains(e.Message, "no relationship found between node")
+	}), err
 }
 
 // claimHealth waits until pod status has this health of the devices of a pod's claims, by id.

@@ -132,8 +132,8 @@ func draPulled(s *scene) {
 	s.step("the pod ends: the next pod gets the other card")
 	freed := time.Now()
 	s.deleteClaimed("user")
-	if took := pods.runs(freed, "next").Sub(freed); took > soon {
-		s.failf("next pod: found it running %v after the end of the former one, want it within %v", took, soon)
+	if took := slices.shows(freed, offer(firstID)).Sub(freed); took > soon {
+		s.failf("slices: found the other card without a taint after %v, want it within %v after the pod's end", took, soon)
 	}
 	s.hasReport("next", draReport(firstID, "dfl-port.0"))
 	s.step("a card is pulled between allocation and Prepare: the pod's event has the reason, and the pod is evicted")

@@ -244,10 +244,10 @@ func draUpgrade(s *scene) {
 	}
 	s.step("  %d pods got a card, and none failed", crowd.end())
 	s.step("  all cards in all %d states of the slices", slices.keep(began, all))
-	events, err := s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "type=Warning"})
+	events, err := s.unprepared("")
 	s.check(err)
-	for _, event := range events.Items {
-		if event.LastTimestamp.After(began) && strings.Contains(event.Reason, "DynamicResources") {
+	for _, event := range events {
+		if event.LastTimestamp.After(began) {
 			s.failf("event of %s: found %s, want none", event.InvolvedObject.Name, event.Message)
 		}
 	}
