@@ -49,7 +49,8 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 	server.UseLogger(log.Logger)
 	apiserver.UseLogger(log.Logger)
 	for _, flag := range append(withoutEffect, "resources") {
-		if loader.IsSet(flag) || flag == "resources" && len(cfg.Resources) > 0 {
+		off := flag == "node-annotation" && !loader.Config.NodeAnnotation // as the chart sets it
+		if loader.IsSet(flag) && !off || flag == "resources" && len(cfg.Resources) > 0 {
 			log.Warn("setting has no effect with DRA", event.ConfigNotice, event.Flag(flag))
 		}
 	}
