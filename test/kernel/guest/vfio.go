@@ -28,7 +28,7 @@ func hasIOMMU() bool {
 // loadVFIO loads the modules for stories of vfio.
 func loadVFIO() error {
 	if !hasIOMMU() {
-		return nil
+		return insmod([]string{"aer_inject"})
 	}
 	var present []string
 	for _, name := range vfioModules {
