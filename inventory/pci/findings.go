@@ -1,6 +1,7 @@
 package pci
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"slices"
@@ -96,4 +97,27 @@ func (f *Findings) AddNode(name string, err error) {
 	default:
 		fatal(inventory.ReasonUnreadable + "=" + name)
 	}
+}
+
+// Prefix adds a prefix to the names of the files and counters. A file that is gone or cannot be read keeps its
+// reason.
+func (f *Findings) Prefix(prefix string) {
+	for i := range f.Files {
+		file := &f.Files[i]
+		file.Reason = cmp.Or(file.Reason, inventory.ReasonUnreadable+"="+file.Name)
+		file.Name = prefix + file.Name
+	}
+	for i := range f.Counters {
+		f.Counters[i].Name = prefix + f.Counters[i].Name
+	}
+}
+
+// Join adds the findings of another part. Of conditions with the same reason it keeps the first.
+func (f *Findings) Join(o *Findings) {
+	for _, c := range o.Conditions {
+		f.Add(c)
+	}
+	f.Files = append(f.Files, o.Files...)
+	f.Counters = append(f.Counters, o.Counters...)
+	f.Observed = append(f.Observed, o.Observed...)
 }
