@@ -123,6 +123,10 @@ func checkHint(t *testing.T, h *recorder, at time.Time, parsed watcher.Parsed) s
 		logged["node"] = node
 		text += ", node " + node
 	}
+	if recovery := parsed.Env["ERROR_EVENT"]; recovery != "" {
+		logged["reason"] = recovery
+		text += ", " + recovery
+	}
 	if hint.Card == "" {
 		text = "every card"
 		maps.DeleteFunc(logged, func(key string, _ any) bool { return key == "pci" })

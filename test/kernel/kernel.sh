@@ -3,12 +3,14 @@
 # kernel of this series (6.12), or the one that linux-image-amd64 depends on. Prints its
 # directory, which is below CACHE and named after the kernel's ABI and version:
 #   vmlinux        the stock kernel, unpacked for PVH boot
-#   modules/*.ko   drivers/fpga of its source package, unmodified, built for it
+#   modules/*.ko   drivers/fpga of its source package, unmodified, built for it; vfio, pci-pf-stub
+#                  and aer_inject, as Debian has built them
 # Nothing is installed: the kernel's headers are unpacked, and deleted after the build. If a
 # program is missing, the script prints its package and fails.
 set -euo pipefail
 cache=$1
 series=${2:-}
+stamp=ready-2   # the number counts what this script puts into the directory
 say() { printf '  %s\n' "$*" >&2; }
 
 # A meta package depends on the current kernel, of this series or Debian's default. If apt
@@ -19,7 +21,7 @@ image=
 [ -z "$series" ] || image=$(current "linux-image-${series%.}-amd64")
 [ -n "$image" ] || image=$(current linux-image-amd64)
 if [ -z "$image" ]; then
-	ready=$({ ls -td "$cache/$series"*/ready 2>/dev/null || true; } | head -n 1)
+	ready=$({ ls -td "$cache/$series"*/$stamp 2>/dev/null || true; } | head -n 1)
 	[ -n "$ready" ] || { say "kernel ${series%.}: found no package, want linux-image-*: run apt-get update, or choose another series"; exit 1; }
 	dirname "$ready"
 	exit
@@ -28,7 +30,7 @@ abi=${image#linux-image-}                        # 6.1.0-56-amd64, 6.12.117+deb1
 series=$(cut -d. -f1,2 <<<"$abi")                # 6.1
 version=$(apt-cache show "$image" | awk '/^Version:/ {print $2; exit}')
 dir=$cache/${abi}_$version
-if [ -e "$dir/ready" ]; then
+if [ -e "$dir/$stamp" ]; then
 	echo "$dir"
 	exit
 fi
@@ -67,7 +69,8 @@ apt-get download -q -o APT::Sandbox::User=root "$image=$version" "linux-source-$
 	"$headers=$version" "$common=$version" "$kbuild=$version" $libelf >&2
 
 say "unpacking the kernel"
-dpkg-deb --fsys-tarfile "$image"_*.deb | tar xO "./boot/vmlinuz-$abi" >vmlinuz
+dpkg-deb --fsys-tarfile "$image"_*.deb >image.tar
+tar xOf image.tar "./boot/vmlinuz-$abi" >vmlinuz
 # The kernel's boot protocol (Documentation/arch/x86/boot.rst): payload_offset, at 0x248, counts
 # from the end of the setup sectors. The last 4 bytes of the payload are its unpacked size.
 number() { od -An -t"u$2" -j"$1" -N"$2" vmlinuz | tr -d ' '; }
@@ -79,6 +82,12 @@ case $(od -An -tx1 -N4 payload) in
 " 28 b5 2f fd") zstd -q -dc <payload >vmlinux ;;              # 6.12
 *) say "$image: compression: found $(od -An -tx1 -N4 payload), want xz or zstd"; exit 1 ;;
 esac
+
+# vfio_virqfd exists in 6.1 only.
+modules='irqbypass|vfio_virqfd|vfio|vfio_iommu_type1|vfio-pci-core|vfio-pci|pci-pf-stub|aer_inject'
+tar tf image.tar | grep -E "/($modules)\.ko(\.xz)?\$" | tar x -C root -f image.tar -T -
+find root -name '*.ko.xz' -exec xz -d {} +
+find root -name '*.ko' -exec mv -t modules {} +
 
 say "unpacking drivers/fpga, headers and build tools"
 dpkg-deb --fsys-tarfile "linux-source-${series}"_*.deb | tar xO "./usr/src/linux-source-$series.tar.xz" |
@@ -106,6 +115,6 @@ fi
 for module in src/*.ko; do
 	strip -g -o "modules/$(basename "$module")" "$module"
 done
-rm -rf ./*.deb vmlinuz payload src root
-touch ready
+rm -rf ./*.deb image.tar vmlinuz payload src root
+touch "$stamp"
 echo "$dir"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # run.sh DAEMON [PATTERN]: boots a stock Debian kernel with the DFL drivers under qemu, and
 # plugs emulated cards into it while DAEMON, a static binary, runs there together with a
-# stand-in for the kubelet. Runs the stories with PATTERN in their name; by default all.
+# stand-in for the kubelet. Runs the stories with PATTERN in their name; by default all. The
+# stories in the directory vfio below them run on a second machine, which has an IOMMU.
 # accelerator-fpga must be in the directory of DAEMON. runc is built as a static binary, in
 # the version of ../e2e/build/runc/go.mod.
 # Environment:
@@ -48,16 +49,30 @@ CGO_ENABLED=0 go build -ldflags '-s -w' -o "$out/init" ./guest
 CGO_ENABLED=1 go -C ../e2e/build/runc build -buildvcs=false -trimpath -tags netgo,osusergo -ldflags '-s -w -extldflags -static' \
 	-o "$(realpath "$out")/runc" github.com/opencontainers/runc
 
-step "boot"
 rm -rf "$out/guest"
 status=0
-nice "$out/host" -kernel "$kernel/vmlinux" -modules "$kernel/modules" -init "$out/init" -daemon "$daemon" \
-	-tool "$(dirname "$daemon")/accelerator-fpga" -runc "$out/runc" \
-	-stories "${STORIES_DIR:-stories}" -out "$out" -only "$pattern" ${COUNT:+-count} || status=$?
-if [ -s "$out/guest.tar.gz" ]; then
-	mkdir -p "$out/guest"
-	tar xzf "$out/guest.tar.gz" -C "$out/guest" --warning=no-timestamp
+booted=
+stories=${STORIES_DIR:-stories}
+
+# boot DIRECTORY OUT [-iommu]: runs the stories of a directory, if there is one with the pattern.
+boot() {
+	compgen -G "$1/*$pattern*.txt" >/dev/null || return 0
+	booted=yes
+	step "boot: $1"
+	nice "$out/host" -kernel "$kernel/vmlinux" -modules "$kernel/modules" -init "$out/init" -daemon "$daemon" \
+		-tool "$(dirname "$daemon")/accelerator-fpga" -runc "$out/runc" \
+		-stories "$1" -out "$2" -only "$pattern" ${COUNT:+-count} "${@:3}" || status=$?
+	if [ -s "$2/guest.tar.gz" ]; then
+		mkdir -p "$out/guest"
+		tar xzf "$2/guest.tar.gz" -C "$out/guest" --warning=no-timestamp
+	fi
+	rm -f "$2/initramfs" "$2/guest.tar.gz"
+}
+boot "$stories" "$out"
+boot "$stories/vfio" "$out/vfio" -iommu
+if [ -z "$booted" ]; then
+	echo "STORIES=$pattern: found no story with this in its name, want at least one"
+	status=2
 fi
-rm -f "$out/initramfs" "$out/guest.tar.gz"
 step "done, status $status; logs in $(realpath --relative-to=../.. "$out")"
 exit "$status"

@@ -48,6 +48,23 @@ func (r *rig) act(ctx context.Context, s story.Step) error {
 		return r.kill(s.Args[0], len(s.Args) == 2)
 	case "program":
 		return r.startProgram(s.Args[0], s.Args[1], s.Port())
+	case "bind", "unbind":
+		switch {
+		case len(s.Args) == 1:
+			return write(driver(s.Args[0])+"/"+s.Verb, s.Args[0])
+		case s.Verb == "bind":
+			return r.bindTo(ctx, s.Args[0], s.Args[1])
+		}
+		r.unbindHeld(s.Args[0])
+		return nil
+	case "use":
+		return r.use(s.Args[0], len(s.Args) == 2)
+	case "leave":
+		return r.leave(s.Args[0])
+	case "vfs":
+		return r.opens.unrecorded(func() error { return write(pciDir(s.Args[0])+"/sriov_numvfs", s.Args[1]) })
+	case "inject":
+		return inject(s.Args[0], s.Args[1])
 	case "release-port", "assign-port":
 		return r.movePort(s.Verb, s.Args[0], s.Port())
 	}
@@ -97,8 +114,6 @@ func operate(s story.Step) error {
 		return insmod(modules(s.Args, true))
 	case "rmmod":
 		return rmmod(modules(s.Args, false))
-	case "bind", "unbind":
-		return write(driver(s.Args[0])+"/"+s.Verb, s.Args[0])
 	case "remove":
 		return write("/sys/bus/pci/devices/"+s.Args[0]+"/remove", "1")
 	case "rescan":

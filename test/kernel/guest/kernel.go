@@ -19,6 +19,9 @@ var allModules = []string{
 	"dfl-fme-mgr", "dfl-fme-br", "dfl-fme-region", "dfl-fme", "dfl-afu", "dfl-pci",
 }
 
+// parameters are the parameters of modules: vfio-pci allows virtual functions of its functions.
+var parameters = map[string]string{"vfio-pci": "enable_sriov=1"}
+
 // insmod loads the modules that are not loaded yet.
 func insmod(names []string) error {
 	for _, name := range names {
@@ -26,7 +29,7 @@ func insmod(names []string) error {
 		if err != nil {
 			return err
 		}
-		err = unix.FinitModule(int(f.Fd()), "", 0)
+		err = unix.FinitModule(int(f.Fd()), parameters[name], 0)
 		if err := f.Close(); err != nil {
 			return err
 		}
@@ -70,9 +73,12 @@ func write(path, text string) error {
 }
 
 // driver returns the directory of the driver of a device, which is a PCI address, dfl-port.N
-// or dfl-fme.N.
+// or dfl-fme.N. A PCI function without driver is one for dfl-pci.
 func driver(device string) string {
-	if strings.Count(device, ":") == 2 {
+	if isAddress(device) {
+		if bound, err := filepath.EvalSymlinks(pciDir(device) + "/driver"); err == nil {
+			return bound
+		}
 		return "/sys/bus/pci/drivers/dfl-pci"
 	}
 	name, _, _ := strings.Cut(device, ".")

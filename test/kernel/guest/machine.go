@@ -91,6 +91,12 @@ func (m *machine) clear(ctx context.Context) error {
 	if err := insmod(allModules); err != nil {
 		return err
 	}
+	if err := loadVFIO(); err != nil {
+		return err
+	}
+	if err := m.opens.watchVFIO(""); err != nil {
+		return err
+	}
 	m.uevents.settle(ctx)
 	if lines := m.kernelErrors(); len(lines) > 0 {
 		return fmt.Errorf("kernel log: found errors, want none:\n%s", strings.Join(lines, "\n"))

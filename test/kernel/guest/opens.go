@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -11,14 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// opens records, by inotify, each open of a node of the DFL drivers. Opens by the rig and by the
-// commands of a story are allowed. All others are attributed to the daemon, which must open no
-// node: when a port is closed for the last time, its AFU is reset.
+// opens records, by inotify, each open of a node of the drivers, and of the attributes of blocking.
+// Opens by the rig and by the commands of a story are allowed. All others are attributed to the
+// daemon, which must open none of them: when a port is closed for the last time, its AFU is reset.
 type opens struct {
 	inotify  int
-	others   []string // names of nodes that other processes opened
-	running  bool     // commands run, and opens are attributed to them
-	commands []string // names of nodes that commands opened
+	dirs     map[int32]string // the watched directories, as paths in /dev; PCI functions as paths in /
+	others   []string         // names of nodes that other processes opened
+	running  bool             // commands run, and opens are attributed to them
+	commands []string         // names of nodes that commands opened
 }
 
 func watchOpens(dir string) (*opens, error) {
@@ -26,8 +28,45 @@ func watchOpens(dir string) (*opens, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = unix.InotifyAddWatch(fd, dir, unix.IN_OPEN)
-	return &opens{inotify: fd}, err
+	o := &opens{inotify: fd, dirs: map[int32]string{}}
+	return o, o.watch(dir, "")
+}
+
+// watch adds a directory whose files have names that begin with prefix. It may be watched already.
+func (o *opens) watch(dir, prefix string) error {
+	watch, err := unix.InotifyAddWatch(o.inotify, dir, unix.IN_OPEN)
+	if err != nil {
+		return fmt.Errorf("inotify: %s: %w", dir, err)
+	}
+	o.dirs[int32(watch)] = prefix
+	return nil
+}
+
+// blocking are the attributes of a function on vfio-pci whose reading can block until a container
+// has closed the function.
+var blocking = []string{"uevent", "driver_override", "sriov_numvfs"}
+
+// watchVFIO watches the nodes of vfio, and the attributes of a function, unless address is "".
+func (o *opens) watchVFIO(address string) error {
+	for _, dir := range []string{"vfio/", "vfio/devices/"} {
+		if err := o.watch("/dev/"+dir, dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if address == "" {
+		return nil
+	}
+	return o.watch(pciDir(address)+"/", address+"/")
+}
+
+// unrecorded calls a function of the rig, and ignores the opens until it returns.
+func (o *opens) unrecorded(act func() error) error {
+	if err := o.take(); err != nil {
+		return err
+	}
+	err := act()
+	_, rerr := o.read()
+	return errors.Join(err, rerr)
 }
 
 // open opens a node for the rig. inotify merges equal events in its queue, so the queue is read
@@ -95,7 +134,7 @@ func (o *opens) check() error {
 	return err
 }
 
-// read drains inotify's queue, and returns the names of the DFL nodes in it.
+// read drains inotify's queue, and returns the names of the nodes and attributes in it.
 func (o *opens) read() ([]string, error) {
 	var names []string
 	buffer := make([]byte, 64<<10)
@@ -113,8 +152,14 @@ func (o *opens) read() ([]string, error) {
 			if mask := binary.NativeEndian.Uint32(rest[4:]); mask&unix.IN_Q_OVERFLOW != 0 {
 				return nil, errors.New("inotify overflow: opens of nodes were lost")
 			}
-			if strings.HasPrefix(name, "dfl-") {
-				names = append(names, name)
+			prefix := o.dirs[int32(binary.NativeEndian.Uint32(rest))]
+			switch {
+			case isAddress(prefix):
+				if slices.Contains(blocking, name) {
+					names = append(names, prefix+name)
+				}
+			case strings.HasPrefix(prefix+name, "dfl-"), strings.HasPrefix(prefix+name, "vfio/") && name != "", name == "iommu":
+				names = append(names, prefix+name)
 			}
 			rest = rest[end:]
 		}

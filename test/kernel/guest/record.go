@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -19,9 +20,9 @@ func (r *rig) beginRecording(s story.Story) {
 	r.uevents.take()
 }
 
-// heard waits for a uevent, the last of those that a step causes.
-func (r *rig) heard(ctx context.Context, action, device string) error {
-	for !r.uevents.contain(action, device) {
+// heard waits for a uevent, the last of those that a step causes. Its message contains text.
+func (r *rig) heard(ctx context.Context, action, device, text string) error {
+	for !r.uevents.contain(action, device, text) {
 		if err := pause(ctx, 10*time.Millisecond); err != nil {
 			return err
 		}
@@ -32,7 +33,11 @@ func (r *rig) heard(ctx context.Context, action, device string) error {
 // record writes a board with the present state of the machine.
 func (r *rig) record(ctx context.Context, s story.Step) error {
 	r.uevents.settle(ctx)
-	text, err := fixture.Board("/", r.head(s))
+	var text []byte
+	err := r.opens.unrecorded(func() (err error) {
+		text, err = fixture.Board("/", r.head(s))
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -55,6 +60,9 @@ func (r *rig) recordUEvents(ctx context.Context, s story.Step) error {
 // story; for uevents, those since the last recording of uevents.
 func (r *rig) head(s story.Step) fixture.Head {
 	h := fixture.Head{Title: r.story.Title, Kernel: kernelName(), Story: "test/kernel/recordings/" + r.story.Name + ".txt"}
+	if hasIOMMU() {
+		h.Story = "test/kernel/recordings/vfio/" + r.story.Name + ".txt"
+	}
 	for _, before := range r.story.Steps {
 		silent := []string{"record", "uevents", "heard", "settle"}
 		if before.Line < s.Line && !slices.Contains(silent, before.Verb) && (s.Verb == "record" || before.Line > r.done) {
@@ -105,10 +113,10 @@ func (u *uevents) take() [][]byte {
 }
 
 // contain reports whether such a uevent was received since the last call of take.
-func (u *uevents) contain(action, device string) bool {
+func (u *uevents) contain(action, device, text string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return slices.ContainsFunc(u.received[u.taken:], func(e uevent) bool {
-		return e.action == action && filepath.Base(e.devpath) == device
+		return e.action == action && filepath.Base(e.devpath) == device && bytes.Contains(e.message, []byte(text))
 	})
 }

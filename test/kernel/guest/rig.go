@@ -38,6 +38,8 @@ type rig struct {
 	cause     cause
 	program   chan error // result of the last programming
 	holds     []hold
+	uses      map[string]use // functions that a container uses, by address
+	unbinds   []chan error   // results of unbindHeld
 
 	story story.Story // for the heads of recordings
 	done  int         // line of the last step that recorded uevents
@@ -50,7 +52,7 @@ type cause struct {
 }
 
 func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error) {
-	r := &rig{machine: m, ctx: ctx, tables: t, program: make(chan error, 1), commands: map[string]*command{}, syslogged: make(chan struct{})}
+	r := &rig{machine: m, ctx: ctx, tables: t, program: make(chan error, 1), commands: map[string]*command{}, uses: map[string]use{}, syslogged: make(chan struct{})}
 	for _, left := range []string{filepath.Join(kubeletDir, simkubelet.Checkpoint), containerDir, cdiDir, bitstreamDir, commandDir, storeDir, syslogSocket} {
 		if err := os.RemoveAll(left); err != nil { // left by an earlier story
 			return nil, err
@@ -83,6 +85,10 @@ func (r *rig) close() error {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(r.ctx), stepTimeout, fmt.Errorf("timeout after %v", stepTimeout))
 	defer cancel()
 	errs := []error{r.endCommands(ctx), r.syslog.Close()}
+	for _, u := range r.uses {
+		errs = append(errs, u.close())
+	}
+	errs = append(errs, r.endUnbinds(ctx))
 	<-r.syslogged
 	if r.daemon != nil {
 		errs = append(errs, r.daemon.end())
@@ -135,6 +141,8 @@ func (r *rig) do(ctx context.Context, s story.Step) error {
 		return r.closeNode(s.Args[0])
 	case "mknod":
 		return r.mknod(s.Args[0])
+	case "refused":
+		return r.refused(s.Args[0])
 	case "reaches":
 		return r.reaches(s.Args[0], s.Args[1])
 	case "withheld":
@@ -157,7 +165,7 @@ func (r *rig) do(ctx context.Context, s story.Step) error {
 		r.uevents.settle(ctx)
 		return nil
 	case "heard":
-		return r.heard(ctx, s.Args[0], s.Args[1])
+		return r.heard(ctx, s.Args[0], s.Args[1], strings.Join(s.Args[2:], ""))
 	case "record":
 		return r.record(ctx, s)
 	case "uevents":

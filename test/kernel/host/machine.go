@@ -114,6 +114,11 @@ func (m *machine) arguments(image string, o options) []string {
 		"-kernel", o.kernel, "-initrd", image,
 		"-append", "console=ttyS0 panic=-1 quiet tsc=reliable no_timer_check nokaslr mitigations=off only=" + o.only,
 	}
+	if o.iommu {
+		// vfio needs remapped interrupts; nvme needs a subsystem, which cannot be plugged, for virtual functions.
+		args[len(args)-1] += " intel_iommu=on"
+		args = append(args, "-device", "intel-iommu,intremap=on", "-device", "nvme-subsys,id=subsystem")
+	}
 	if o.count {
 		args = append(args, "-icount", "shift=0")
 	}

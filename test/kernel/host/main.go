@@ -19,6 +19,7 @@ type options struct {
 	only    string
 	cpus    int
 	count   bool
+	iommu   bool
 	timeout time.Duration
 }
 
@@ -36,6 +37,7 @@ func main() {
 	// With two processors, an emulated guest sometimes loses timers and hangs.
 	flag.IntVar(&o.cpus, "cpus", 1, "number of processors of the guest")
 	flag.BoolVar(&o.count, "count", false, "clock of the guest counts instructions, one nanosecond each")
+	flag.BoolVar(&o.iommu, "iommu", false, "the guest has an IOMMU, which vfio needs")
 	flag.DurationVar(&o.timeout, "timeout", 8*time.Minute, "time limit of the whole run")
 	flag.Parse()
 

@@ -3,6 +3,17 @@ package main
 // model is a card that can be plugged: its PCI functions, from 0.
 type model []functionModel
 
+// qemuModels are the cards that qemu emulates: the arguments of device_add.
+var qemuModels = map[string]map[string]any{
+	// A network card that reports errors (AER) and can be reset alone (FLR).
+	"e1000e": {"driver": "e1000e"},
+	// Up to four virtual functions.
+	"nvme-vfs": {
+		"driver": "nvme", "serial": "rig", "subsys": "subsystem", "sriov_max_vfs": 4,
+		"sriov_vq_flexible": 8, "sriov_vi_flexible": 4, "max_ioqpairs": 12, "msix_qsize": 9,
+	},
+}
+
 // functionModel holds the properties of a PCI function. A function without FME and port is
 // foreign: its BAR is all zeros, and no driver of the guest binds it.
 type functionModel struct {
@@ -62,6 +73,10 @@ var models = map[string]model{
 	"a10-2p": {{device: 0x09c4, fme: &a10, ports: []portModel{{afu: nlb, features: portFeatures}, {afu: nlb2, features: portFeatures}}}},
 	"a10-vf": {{device: 0x09c5, ports: []portModel{{afu: nlb, features: portFeatures}}}},
 	"d5005":  {{device: 0x0b2b, subsystem: 0x138d, fme: &d5005, ports: []portModel{{afu: hello, revision: 1, features: portFeatures}}}},
+	// Cards for vfio-pci: one function, as a virtual function of an N6001 is; three functions,
+	// which have one IOMMU group, since they do not support ACS.
+	"n6001-vf": {{device: 0xbccf, subsystem: 0x1771}},
+	"ofs-3fn":  {{device: 0xbcce, subsystem: 0x1771}, {device: 0xbcce, subsystem: 0x1771}, {device: 0xbcce, subsystem: 0x1771}},
 	// Function 0 has the FME and a port without AFU and without error feature. One of the
 	// other functions is a virtio network card; the others, with Intel's ids, have no feature
 	// list. (On real cards their feature list is empty. It is found through a capability of

@@ -17,10 +17,11 @@ import (
 //	say TEXT                     print TEXT to standard output
 //	plug NAME MODEL SLOT         plug a card, one of models, into a slot, rp0 to rp3
 //	unplug NAME                  request a removal; the answer follows when the guest has released the card
+//	pull NAME                    request a removal, and answer at once
 //	cards                        return the names of the plugged cards
 //	exit STATUS                  end the machine
 //
-// The following requests change the state of a card (fault.go). kill and revive apply to all
+// The following requests change the state of a card (fault.go), except one of qemuModels. kill and revive apply to all
 // functions of the card, the others to function 0:
 //
 //	kill NAME                    every read returns ones, every write is ignored
@@ -79,8 +80,11 @@ func (m *machine) request(verb string, args []string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("card %q is not plugged", args[0])
 	}
-	if verb == "unplug" {
+	switch verb {
+	case "unplug":
 		return "", m.unplug(c)
+	case "pull":
+		return "", m.pull(c)
 	}
 	return "", c.apply(verb, args[1:])
 }

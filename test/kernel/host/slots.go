@@ -16,6 +16,7 @@ type card struct {
 	name      string
 	functions []*function // by number, from 0
 	attached  int         // number of functions that the guest has not released
+	leaving   bool        // the removal has been requested
 }
 
 func newCard(name string, m model) (*card, error) {
@@ -43,14 +44,25 @@ func (c *card) id(function int) string {
 // to the guest.
 func (m *machine) plug(name, of, slot string) error {
 	mod, ok := models[of]
-	if !ok {
-		return fmt.Errorf("model: found %q, want one of %s", of, strings.Join(slices.Sorted(maps.Keys(models)), ", "))
+	emulated, byQEMU := qemuModels[of]
+	if !ok && !byQEMU {
+		names := slices.Concat(slices.Collect(maps.Keys(models)), slices.Collect(maps.Keys(qemuModels)))
+		return fmt.Errorf("model: found %q, want one of %s", of, strings.Join(slices.Sorted(slices.Values(names)), ", "))
 	}
 	if _, taken := m.cards[name]; taken {
 		return fmt.Errorf("card %q is plugged already", name)
 	}
 	if strings.Contains(name, ".") {
 		return fmt.Errorf("card: found %q, want a name without a dot", name)
+	}
+	if byQEMU {
+		arguments := maps.Clone(emulated)
+		arguments["id"], arguments["bus"] = name, slot
+		if err := m.qmp.do("device_add", arguments, -1); err != nil {
+			return err
+		}
+		m.cards[name] = &card{name: name, attached: 1}
+		return nil
 	}
 	c, err := newCard(name, mod)
 	if err != nil {
@@ -99,7 +111,7 @@ func (m *machine) attach(c *card, number int, slot string) error {
 // unplug requests the removal of a card, and blocks until the guest has released all of its
 // functions. The guest releases a slot as a whole.
 func (m *machine) unplug(c *card) error {
-	if err := m.qmp.do("device_del", map[string]any{"id": c.name}, -1); err != nil {
+	if err := m.pull(c); err != nil {
 		return err
 	}
 	for m.cards[c.name] != nil {
@@ -110,6 +122,15 @@ func (m *machine) unplug(c *card) error {
 		m.released(id)
 	}
 	return nil
+}
+
+// pull requests the removal of a card once, and does not wait.
+func (m *machine) pull(c *card) error {
+	if c.leaving {
+		return nil
+	}
+	c.leaving = true
+	return m.qmp.do("device_del", map[string]any{"id": c.name}, -1)
 }
 
 // dropReleased deletes the cards that the guest has released without a request: a card that

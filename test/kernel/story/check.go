@@ -173,6 +173,29 @@ func checkOpen(args []string) error {
 	return nil
 }
 
+func checkUnbind(args []string) error {
+	if len(args) == 2 && args[1] != "held" {
+		return fmt.Errorf("found %q, want held", args[1])
+	}
+	return nil
+}
+
+func checkVFs(args []string) error {
+	if n, err := strconv.Atoi(args[1]); err != nil || n < 0 || n > 4 {
+		return fmt.Errorf("found %q, want a number of virtual functions, 0 to 4", args[1])
+	}
+	return nil
+}
+
+func checkInject(args []string) error { return oneOf("correctable", "nonfatal", "fatal")(args[1:]) }
+
+func checkUse(args []string) error {
+	if len(args) == 2 && args[1] != "cdev" {
+		return fmt.Errorf("found %q, want cdev", args[1])
+	}
+	return nil
+}
+
 func checkKill(args []string) error {
 	if len(args) == 2 && args[1] != "hook" {
 		return fmt.Errorf("found %q, want hook", args[1])

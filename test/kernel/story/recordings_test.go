@@ -1,6 +1,7 @@
 package story_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +15,9 @@ import (
 // recorded; waits for each card that it plugs; and records under a unique name.
 func TestRecordings(t *testing.T) {
 	files, err := filepath.Glob("../recordings/*.txt")
-	if err != nil || len(files) == 0 {
+	ofVFIO, verr := filepath.Glob("../recordings/vfio/*.txt")
+	files = append(files, ofVFIO...)
+	if err := errors.Join(err, verr); err != nil || len(files) == 0 {
 		t.Fatalf("../recordings: found %d stories, %v; want at least one", len(files), err)
 	}
 	taken := map[string]string{}

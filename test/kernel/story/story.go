@@ -55,6 +55,9 @@ var grammars = map[string]grammar{
 	"close":          {1, 1, nil},
 	"mknod":          {1, 1, nil},
 	"reaches":        {2, 2, nil},
+	"use":            {1, 2, checkUse},
+	"refused":        {1, 1, nil},
+	"leave":          {1, 1, nil},
 	"container":      {1, -1, checkContainer},
 	"containerfails": {1, -1, checkContainer},
 
@@ -70,8 +73,10 @@ var grammars = map[string]grammar{
 	// the administrator
 	"insmod":       {1, -1, nil},
 	"rmmod":        {1, -1, nil},
-	"bind":         {1, 1, nil},
-	"unbind":       {1, 1, nil},
+	"bind":         {1, 2, nil},
+	"unbind":       {1, 2, checkUnbind},
+	"vfs":          {2, 2, checkVFs},
+	"inject":       {2, 2, checkInject},
 	"remove":       {1, 1, nil},
 	"rescan":       {0, 0, nil},
 	"clear":        {1, 1, nil},
@@ -88,7 +93,7 @@ var grammars = map[string]grammar{
 	"settle":       {0, 0, nil},
 
 	// recordings: docs/testing.md, Fixtures
-	"heard":   {2, 2, nil},
+	"heard":   {2, 3, nil},
 	"record":  {1, 1, checkName},
 	"uevents": {0, 1, checkName},
 

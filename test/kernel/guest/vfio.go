@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// vfioModules are the modules of vfio-pci, and of drivers for stories, in the order of their
+// dependencies. They are loaded if the machine has an IOMMU. Kernels after 6.1 have no
+// vfio_virqfd; iommufd is not in Debian's kernels.
+var vfioModules = []string{"irqbypass", "iommufd", "vfio_virqfd", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci", "pci-pf-stub", "aer_inject"}
+
+// hasIOMMU reports whether the machine has an IOMMU, as it has for the stories in the directory vfio.
+func hasIOMMU() bool {
+	groups, _ := filepath.Glob("/sys/kernel/iommu_groups/*") // the pattern is valid
+	return len(groups) > 0
+}
+
+// loadVFIO loads the modules for stories of vfio.
+func loadVFIO() error {
+	if !hasIOMMU() {
+		return nil
+	}
+	var present []string
+	for _, name := range vfioModules {
+		if _, err := os.Stat("/modules/" + name + ".ko"); err == nil {
+			present = append(present, name)
+		}
+	}
+	return insmod(present)
+}
+
+func pciDir(address string) string { return "/sys/bus/pci/devices/" + address }
+
+// bindTo binds a PCI function to a driver as an administrator does: the driver is written to
+// driver_override, the function is unbound from its present driver, and probed.
+func (r *rig) bindTo(ctx context.Context, address, driver string) error {
+	return r.opens.unrecorded(func() error {
+		dir := pciDir(address)
+		if err := write(dir+"/driver_override", driver); err != nil {
+			return err
+		}
+		if _, err := os.Lstat(dir + "/driver"); err == nil {
+			// ENODEV: it was only being probed.
+			if err := write(dir+"/driver/unbind", address); err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		if err := write("/sys/bus/pci/drivers_probe", address); err != nil {
+			return err
+		}
+		// A function that has just been plugged is probed by the kernel itself, later.
+		for {
+			bound, err := os.Readlink(dir + "/driver")
+			if err == nil && filepath.Base(bound) == driver {
+				return r.opens.watchVFIO(address)
+			}
+			if pause(ctx, time.Millisecond) != nil {
+				return fmt.Errorf("driver of %s: found %q (%v), want %s: %w", address, bound, err, driver, context.Cause(ctx))
+			}
+		}
+	})
+}
+
+// unbindHeld starts to unbind a function that a container uses. The kernel completes this only
+// when the container has closed the function: close of the rig waits for it.
+func (r *rig) unbindHeld(address string) {
+	done := make(chan error, 1)
+	r.unbinds = append(r.unbinds, done)
+	go func() { done <- write(driver(address)+"/unbind", address) }()
+}
+
+// endUnbinds waits until the kernel has completed each unbind of unbindHeld.
+func (r *rig) endUnbinds(ctx context.Context) error {
+	var errs []error
+	for _, done := range r.unbinds {
+		select {
+		case err := <-done:
+			errs = append(errs, err)
+		case <-ctx.Done():
+			return errors.Join(append(errs, fmt.Errorf("unbinding a function: %w", context.Cause(ctx)))...)
+		}
+	}
+	r.unbinds = nil
+	return errors.Join(errs...)
+}
+
+// use holds files that a container has open: its function, and the files that it opened to get it.
+type use []*os.File
+
+func (u use) close() error {
+	var errs []error
+	for _, f := range u {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Requests of ioctl(2), from include/uapi/linux/vfio.h.
+const (
+	vfioSetIOMMU      = ';'<<8 | 102
+	vfioGroupStatus   = ';'<<8 | 103
+	vfioSetContainer  = ';'<<8 | 104
+	vfioGetDeviceFD   = ';'<<8 | 106
+	vfioBindIOMMUFD   = ';'<<8 | 118
+	vfioType1         = 1
+	vfioGroupIsViable = 1
+)
+
+var errNotViable = errors.New("the group is not viable")
+
+// use opens a function as a program in a container does, through its group or its own node.
+// The files stay open until leave.
+func (r *rig) use(address string, cdev bool) error {
+	if _, ok := r.uses[address]; ok {
+		return fmt.Errorf("%s is in use already", address)
+	}
+	open := r.openGroup
+	if cdev {
+		open = r.openCDev
+	}
+	u, err := open(address)
+	if err != nil {
+		return errors.Join(err, u.close())
+	}
+	r.uses[address] = u
+	return nil
+}
+
+// refused returns an error unless the kernel refuses to let a container use the function
+// because its group is not viable.
+func (r *rig) refused(address string) error {
+	u, err := r.openGroup(address)
+	if errors.Is(err, errNotViable) {
+		return u.close()
+	}
+	return errors.Join(fmt.Errorf("use of %s: found error %w, want %w", address, err, errNotViable), u.close())
+}
+
+// leave closes the files of use.
+func (r *rig) leave(address string) error {
+	u, ok := r.uses[address]
+	if !ok {
+		return fmt.Errorf("%s is not in use", address)
+	}
+	delete(r.uses, address)
+	return u.close()
+}
+
+// openGroup opens a function through its group: the kernel's Documentation/driver-api/vfio.rst.
+func (r *rig) openGroup(address string) (u use, err error) {
+	group, err := os.Readlink(pciDir(address) + "/iommu_group")
+	if err != nil {
+		return nil, err
+	}
+	for _, node := range []string{"vfio/vfio", "vfio/" + filepath.Base(group)} {
+		f, err := r.opens.open(node, 0)
+		if err != nil {
+			return u, err
+		}
+		u = append(u, f)
+	}
+	container, g := u[0], u[1]
+	status := struct{ size, flags uint32 }{size: 8}
+	if err := ioctl(g, vfioGroupStatus, unsafe.Pointer(&status)); err != nil {
+		return u, fmt.Errorf("VFIO_GROUP_GET_STATUS: %w", err)
+	}
+	if status.flags&vfioGroupIsViable == 0 {
+		return u, errNotViable
+	}
+	fd := int32(container.Fd())
+	if err := ioctl(g, vfioSetContainer, unsafe.Pointer(&fd)); err != nil {
+		return u, fmt.Errorf("VFIO_GROUP_SET_CONTAINER: %w", err)
+	}
+	if err := unix.IoctlSetInt(int(container.Fd()), vfioSetIOMMU, vfioType1); err != nil {
+		return u, fmt.Errorf("VFIO_SET_IOMMU: %w", err)
+	}
+	name, err := unix.BytePtrFromString(address)
+	if err != nil {
+		return u, err
+	}
+	function, _, errno := unix.Syscall(unix.SYS_IOCTL, g.Fd(), vfioGetDeviceFD, uintptr(unsafe.Pointer(name)))
+	if errno != 0 {
+		return u, fmt.Errorf("VFIO_GROUP_GET_DEVICE_FD: %w", errno)
+	}
+	return append(u, os.NewFile(function, address)), nil
+}
+
+// openCDev opens a function through its own node, and binds it to an iommufd.
+func (r *rig) openCDev(address string) (u use, err error) {
+	names, err := filepath.Glob(pciDir(address) + "/vfio-dev/vfio*")
+	if err != nil || len(names) != 1 {
+		return nil, fmt.Errorf("vfio-dev of %s: found %v (%v), want one", address, names, err)
+	}
+	for _, node := range []string{"iommu", "vfio/devices/" + filepath.Base(names[0])} {
+		f, err := r.opens.open(node, 0)
+		if err != nil {
+			return u, err
+		}
+		u = append(u, f)
+	}
+	bind := struct {
+		size, flags uint32
+		iommufd     int32
+		device      uint32
+	}{size: 16, iommufd: int32(u[0].Fd())}
+	if err := ioctl(u[1], vfioBindIOMMUFD, unsafe.Pointer(&bind)); err != nil {
+		return u, fmt.Errorf("VFIO_DEVICE_BIND_IOMMUFD: %w", err)
+	}
+	return u, nil
+}
+
+// inject makes a PCI function report an error, by the kernel's aer_inject. Its record is struct
+// aer_error_inj of drivers/pci/pcie/aer_inject.c.
+func inject(address, kind string) error {
+	var record struct {
+		bus, device, function      uint8
+		_                          uint8
+		uncorrectable, correctable uint32
+		header                     [4]uint32
+		domain                     uint32
+	}
+	if _, err := fmt.Sscanf(address, "%x:%x:%x.%x", &record.domain, &record.bus, &record.device, &record.function); err != nil {
+		return fmt.Errorf("%s: found no PCI address: %w", address, err)
+	}
+	switch kind { // PCI_ERR_… of include/uapi/linux/pci_regs.h
+	case "correctable":
+		record.correctable = 1 << 6 // bad TLP
+	case "nonfatal":
+		record.uncorrectable = 1 << 14 // completion timeout
+	case "fatal":
+		record.uncorrectable = 1 << 18 // malformed TLP
+	}
+	f, err := os.OpenFile("/dev/aer_inject", os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(unsafe.Slice((*byte)(unsafe.Pointer(&record)), unsafe.Sizeof(record)))
+	return errors.Join(err, f.Close())
+}
+
+// isAddress reports whether the argument of bind and unbind is a PCI address.
+func isAddress(device string) bool { return strings.Count(device, ":") == 2 }
