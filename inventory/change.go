@@ -68,6 +68,8 @@ func (c Change) Identity() []Attribute {
 		{"afu", old.AFUID, d.AFUID},
 		{"interface", old.InterfaceID, d.InterfaceID},
 		{"nodes", strings.Join(old.Nodes, ","), strings.Join(d.Nodes, ",")},
+		{"shared_nodes", strings.Join(old.SharedNodes, ","), strings.Join(d.SharedNodes, ",")},
+		{"members", strings.Join(old.Members, ","), strings.Join(d.Members, ",")},
 		{"parent", old.Parent, d.Parent},
 		{"parent_nodes", strings.Join(old.ParentNodes, ","), strings.Join(d.ParentNodes, ",")},
 		{"port_id", strconv.Itoa(old.PortID), strconv.Itoa(d.PortID)},

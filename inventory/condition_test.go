@@ -171,7 +171,7 @@ func TestRecoveryFailedElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFakeFamily("dfl")
 		f.mu.Lock()
-		f.cards[cardB] = inventory.Reading{PhysFn: cardA, Units: []inventory.Unit{good(0, 0)}}
+		f.cards[cardB] = inventory.Reading{Related: []string{cardA}, Units: []inventory.Unit{good(0, 0)}}
 		f.mu.Unlock()
 		r := start(t, testConfig, f)
 		r.gaveUp("0000:99:00.0")

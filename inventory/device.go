@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,11 +49,11 @@ type Condition struct {
 	Err error
 }
 
-// Device is one FPGA port (or one unit of a pool, or one FME with all its ports),
-// immutable once published.
+// Device is one FPGA port, one FME with all its ports, the functions of one IOMMU group, or one unit of a
+// pool. It is immutable once published.
 type Device struct {
 	// ID is unique on the node and stable over re-enumeration: the PCI address
-	// as lspci prints it, with -pN for hardware port N > 0.
+	// as lspci prints it, with -pN for hardware port N > 0. The devices of a pool have numbers.
 	ID     string
 	Family string // name of the family that reads it
 
@@ -75,13 +76,31 @@ type Device struct {
 	InterfaceID string   // 32 lower-case hex digits; "" if there is none
 	Nodes       []string // names of its nodes below the device root, those of the ports first
 	NodeNumbers []string // MAJOR:MINOR of the nodes whose numbers are known
+	SharedNodes []string // names of nodes that several devices have, such as vfio/vfio
 	Parent      string   // name of the FME; "" if there is none
 	ParentNodes []string // names of the FME's nodes below the device root
 
 	// ProgramAtStart means that the device is programmed before each start of a container that
 	// has it.
 	ProgramAtStart bool
+
+	// Members has the addresses of the device's other functions, sorted, in the form of PCIAddress.
+	Members []string
+	// Attributes has the family's own facts about the device, by names in lowerCamelCase. They are no part
+	// of its identity.
+	Attributes map[string]string
+	// OnlyByRule means that the device is offered only if a rule of the administrator names its resource.
+	OnlyByRule bool
+	// AddressEnv has the names of environment variables that get the PCI addresses of a container's devices.
+	// A name that ends with _ is completed by the name of the resource.
+	AddressEnv []string
 }
+
+// The names of attributes that rules can match.
+const (
+	AttributePhysicalFunction = "physicalFunction" // PCI address in the form of [Device.PCIAddress]
+	AttributeVirtualFunction  = "virtualFunction"  // index of the virtual function, from 0
+)
 
 // equal reports whether all fields of d and o are equal.
 func (d *Device) equal(o *Device) bool {
@@ -89,7 +108,9 @@ func (d *Device) equal(o *Device) bool {
 		slices.Equal(d.Reasons, o.Reasons) && d.Fault == o.Fault &&
 		d.OfferedAs == o.OfferedAs && d.PCIAddress == o.PCIAddress && d.PCIID == o.PCIID && d.NUMANode == o.NUMANode && d.PortID == o.PortID &&
 		d.AFUID == o.AFUID && d.InterfaceID == o.InterfaceID &&
-		slices.Equal(d.Nodes, o.Nodes) && slices.Equal(d.NodeNumbers, o.NodeNumbers) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes) && d.ProgramAtStart == o.ProgramAtStart
+		slices.Equal(d.Nodes, o.Nodes) && slices.Equal(d.NodeNumbers, o.NodeNumbers) && slices.Equal(d.SharedNodes, o.SharedNodes) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes) && d.ProgramAtStart == o.ProgramAtStart &&
+		slices.Equal(d.Members, o.Members) && maps.Equal(d.Attributes, o.Attributes) &&
+		d.OnlyByRule == o.OnlyByRule && slices.Equal(d.AddressEnv, o.AddressEnv)
 }
 
 // deviceID returns the id of a hardware port: the address of the card, without domain 0, followed by

@@ -55,10 +55,10 @@ type Row struct {
 
 // Reading is the result of reading one card.
 type Reading struct {
-	// PhysFn is the PCI address of the physical function if the card is a virtual function,
-	// else "". Hints for it concern this card too.
-	PhysFn string
-	Units  []Unit // in the order of the driver's numbers
+	// Related has the PCI addresses of other functions whose events concern this card too, such as
+	// the physical function of a virtual one. A function need not exist.
+	Related []string
+	Units   []Unit // in the order of the driver's numbers; may be empty
 
 	// Observed has the observations that a check of the card compares with the present state, in
 	// this order, at the health interval. If all hold, this reading is still valid; otherwise the
@@ -93,13 +93,15 @@ func (r Reading) answers() bool {
 	return true
 }
 
-// Unit is the part of a card that becomes one device: a port, an FME with all its ports, or a
-// unit of a pool. A value that could not be read is marked as not known; the device then keeps
+// Unit is the part of a card that becomes one device: a port, an FME with all its ports, the
+// functions of an IOMMU group, or a unit of a pool. A value that could not be read is marked as not known; the device then keeps
 // the last known value as long as the unit's directory exists.
 type Unit struct {
-	// ID is the device's id if the family chooses it. Families with PCI
-	// cards leave it empty: the id is then made of the card's address and PortID.
+	// ID is the device's id if the family chooses it. Families with ports leave it empty: the id is
+	// then made of the card's address and PortID.
 	ID string
+	// PCIAddress is as in [Device]. It is used only if ID is not empty; otherwise it is the card's address.
+	PCIAddress string
 	// Name is the name of the unit's directory, for display. It has the driver's running number,
 	// which is reused, so it does not identify a device.
 	Name string
@@ -118,10 +120,19 @@ type Unit struct {
 	NUMANode    int    // -1: none
 	Nodes       []string
 	NodeNumbers []string // as in [Device]
+	SharedNodes []string // as in [Device]
 	Parent      string
 	ParentNodes []string
 
-	ProgramAtStart bool // as in [Device]
+	// As in [Device]. An attribute that a reading lacks keeps its value as long as the unit's directory
+	// exists; the value "" means that there is none.
+	Attributes map[string]string
+
+	// As in [Device].
+	Members        []string
+	ProgramAtStart bool
+	OnlyByRule     bool
+	AddressEnv     []string
 
 	// Partial means that the unit has fewer ports than its FME can have: the others belong to
 	// virtual functions, or have not been created yet.

@@ -28,11 +28,11 @@ func TestHintForThePhysicalFunctionReachesTheVirtualOne(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
-		f.cards[cardB] = inventory.Reading{PhysFn: cardA, Units: []inventory.Unit{good(1, 0)}}
+		f.cards[cardB] = inventory.Reading{Related: []string{cardA}, Units: []inventory.Unit{good(1, 0)}}
 		r := start(t, testConfig, f)
 		p := good(1, 0)
 		p.InterfaceID = afu2
-		f.cards[cardB] = inventory.Reading{PhysFn: cardA, Units: []inventory.Unit{p}}
+		f.cards[cardB] = inventory.Reading{Related: []string{cardA}, Units: []inventory.Unit{p}}
 		r.hint(cardA)
 		if s, _ := r.Latest(); s.Device("0001:5e:00.0").InterfaceID != afu2 {
 			t.Error("virtual function was not read again")

@@ -319,6 +319,11 @@ func (u *unit) learn(read Unit, family string) {
 	if len(read.NodeNumbers) < len(read.Nodes) && slices.Equal(read.Nodes, u.last.Nodes) {
 		read.NodeNumbers = u.last.NodeNumbers // a number does not change while the directory exists
 	}
+	if len(u.last.Attributes) > 0 {
+		known := maps.Clone(u.last.Attributes)
+		maps.Copy(known, read.Attributes)
+		read.Attributes = known
+	}
 	u.directory, u.family, u.last = directoryOf(read), family, read
 	if read.PortIDKnown && u.portID < 0 {
 		u.portID = read.PortID
@@ -364,15 +369,16 @@ func (u *unit) swapped(read Unit) bool {
 // describe returns the device of the unit, without its health and its name.
 func (u *unit) describe() *Device {
 	address := u.card
-	if u.last.ID != "" { // the unit is not in a PCI slot
-		address = ""
+	if u.last.ID != "" {
+		address = u.last.PCIAddress
 	}
 	return &Device{
 		ID: u.id, Family: u.family,
 		PCIAddress: address, PCIID: u.identity.pci, NUMANode: u.last.NUMANode,
 		PortID: u.portID, AFUID: u.identity.afu, InterfaceID: u.identity.iface,
 		Nodes: u.last.Nodes, NodeNumbers: u.last.NodeNumbers, Parent: u.last.Parent, ParentNodes: u.last.ParentNodes,
-		ProgramAtStart: u.last.ProgramAtStart,
+		SharedNodes: u.last.SharedNodes, Members: u.last.Members, Attributes: u.last.Attributes,
+		ProgramAtStart: u.last.ProgramAtStart, OnlyByRule: u.last.OnlyByRule, AddressEnv: u.last.AddressEnv,
 	}
 }
 

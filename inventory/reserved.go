@@ -41,7 +41,7 @@ type released struct {
 // A device that was offered before gets the nodes earlier: see isFree.
 const releasedAfter = 3
 
-// nodesOf returns the names and numbers of the nodes of a device.
+// nodesOf returns the names and numbers of the nodes of a device, without those that it shares.
 func nodesOf(d *Device) []string { return slices.Concat(d.Nodes, d.NodeNumbers) }
 
 func nodesGiven(holdings []Holding) []string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,7 +47,7 @@ type scheduler struct {
 	jobs       map[string]*job            // by the address of the card
 	reading    map[*job]bool              // jobs whose newest reading is under way and not overdue
 	unreadable map[*job]bool              // jobs whose last reading failed or is overdue
-	virtual    map[string]map[string]bool // physical function -> its virtual functions
+	related    map[string]map[string]bool // address -> the cards whose readings name it as related
 	now        []*job                     // queue of cards to be read at once
 	routine    []*job                     // queue of cards to be read in turn, a limited number at a time
 	busy       int                        // readings of the routine queue that are under way and not overdue
@@ -70,7 +71,7 @@ type scheduler struct {
 // job has the state of reading one card.
 type job struct {
 	address string
-	physFn  string
+	related []string // of the newest reading
 
 	want   want
 	queued want // the queue that has the job; wantNothing: none
@@ -134,7 +135,7 @@ func newScheduler(inv *Inventory, n *node) *scheduler {
 	return &scheduler{
 		Inventory: inv, node: n, families: inv.cfg.Policy.Families,
 		jobs: make(map[string]*job), reading: make(map[*job]bool), unreadable: make(map[*job]bool),
-		virtual: make(map[string]map[string]bool),
+		related: make(map[string]map[string]bool),
 		results: make(chan result), listed: make(chan listing), resolved: make(chan resolution),
 	}
 }
@@ -160,16 +161,16 @@ func (s *scheduler) use(ctx context.Context, families []Family, now time.Time) {
 	s.list(ctx, time.Time{})
 }
 
-// hintCard requests a reading of a card and of the virtual functions that share its FME, before the
-// routine queue.
+// hintCard requests a reading of a card, and of the cards to which it is related, before the routine
+// queue.
 func (s *scheduler) hintCard(address string, h Hint) {
 	s.log.Debug("hint received", event.HintReceived, event.PCI(address), event.Source(h.Source))
 	if s.jobs[address] == nil {
 		s.jobs[address] = &job{address: address}
 	}
 	hinted := []*job{s.jobs[address]}
-	for vf := range s.virtual[address] {
-		hinted = append(hinted, s.jobs[vf])
+	for card := range s.related[address] {
+		hinted = append(hinted, s.jobs[card])
 	}
 	for _, j := range hinted {
 		if j.hinted.IsZero() {
@@ -299,7 +300,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 		// The outline is used only if the card still cannot be read.
 		delete(s.first, j.address)
 		if r.err == nil && len(j.trouble(s.node)) > 0 && !s.node.known(j.address) {
-			s.setPhysFn(j, r.reading.PhysFn)
+			s.setRelated(j, r.reading.Related)
 			s.node.takeReading(j.address, r, j.answered, now)
 		}
 		return
@@ -333,7 +334,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 		j.known, j.failures = r, 0
 		j.starved, j.unchecked = time.Time{}, false
 		delete(s.first, j.address)
-		s.setPhysFn(j, r.reading.PhysFn)
+		s.setRelated(j, r.reading.Related)
 		s.node.takeReading(j.address, r, j.answered, now)
 		s.node.setTrouble(j.address, j.trouble(s.node), j.answered)
 		for name, h := range j.nodeHints {
@@ -506,28 +507,32 @@ func (s *scheduler) countUnreadable(j *job) {
 	s.cfg.Metrics.CardsUnreadable(len(s.unreadable))
 }
 
-// setPhysFn sets the physical function of a card.
-func (s *scheduler) setPhysFn(j *job, physFn string) {
-	if j.physFn == physFn {
+// setRelated sets the addresses whose hints concern a card too.
+func (s *scheduler) setRelated(j *job, addresses []string) {
+	if slices.Equal(j.related, addresses) {
 		return
 	}
-	delete(s.virtual[j.physFn], j.address)
-	if len(s.virtual[j.physFn]) == 0 {
-		delete(s.virtual, j.physFn)
+	for _, address := range j.related {
+		delete(s.related[address], j.address)
+		if len(s.related[address]) == 0 {
+			delete(s.related, address)
+		}
 	}
-	j.physFn = physFn
-	if physFn == "" {
-		return
+	j.related = addresses
+	for _, address := range addresses {
+		if address == j.address {
+			continue
+		}
+		if s.related[address] == nil {
+			s.related[address] = make(map[string]bool)
+		}
+		s.related[address][j.address] = true
 	}
-	if s.virtual[physFn] == nil {
-		s.virtual[physFn] = make(map[string]bool)
-	}
-	s.virtual[physFn][j.address] = true
 }
 
 // removeDevices removes the devices of a card that is gone.
 func (s *scheduler) removeDevices(j *job, now time.Time) {
-	s.setPhysFn(j, "")
+	s.setRelated(j, nil)
 	j.starved, j.unchecked = time.Time{}, false
 	s.node.removeCard(j.address, j.answered, now)
 }

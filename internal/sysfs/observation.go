@@ -3,6 +3,7 @@ package sysfs
 import (
 	"bytes"
 	"hash/maphash"
+	"os"
 	"syscall"
 )
 
@@ -23,6 +24,7 @@ const (
 	prefix                    // the first bytes of a binary file, as ReadFull returns them
 	identity                  // the type, inode and device number of a file
 	existence                 // the existence of a file
+	listing                   // the names in a directory
 )
 
 var seed = maphash.MakeSeed()
@@ -49,6 +51,19 @@ func ObserveEntry(path string) Observation {
 // the file.
 func ObserveExists(path string) Observation { return Observation{path: path, kind: existence} }
 
+// ObserveNames returns the observation that the directory at path has entries with these names, in any order.
+func ObserveNames(path string, names []string) Observation {
+	return Observation{path: path, kind: listing, sum: namesSum(names)}
+}
+
+// namesSum returns a hash of the names that does not depend on their order.
+func namesSum(names []string) (sum uint64) {
+	for _, name := range names {
+		sum += maphash.String(seed, name)
+	}
+	return sum
+}
+
 // Unchanged reports whether every observation still holds. It stops at the first one that does
 // not hold or that it cannot repeat. It may block, as Read does.
 func Unchanged(all []Observation) bool {
@@ -72,6 +87,8 @@ func (o *Observation) holds() bool {
 	case existence:
 		found, _ := exists(o.path)
 		return found
+	case listing:
+		return namesSum(names(o.path)) == o.sum
 	}
 	var buf [longestChecked + 1]byte
 	room := buf[:]
@@ -101,4 +118,18 @@ func entrySum(path string) uint64 {
 		return 0
 	}
 	return maphash.Comparable(seed, [...]uint64{uint64(st.Mode), st.Ino, uint64(st.Rdev)})
+}
+
+// names returns the names in a directory, or nil if it cannot be read.
+func names(dir string) []string {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
+	return names
 }

@@ -90,6 +90,20 @@ func PhysFn(dir string) (string, error) {
 	return address, nil
 }
 
+// VirtFn returns the index of the virtual function at dir: the number of the link virtfnN of its physical
+// function that leads to it, or -1 if there is none. It returns no other errors than those of [IsShortage].
+func VirtFn(dir string) (int, error) {
+	for n := 0; ; n++ {
+		target, err := os.Readlink(dir + "/physfn/virtfn" + strconv.Itoa(n))
+		if err != nil {
+			return -1, onlyShortage(err)
+		}
+		if filepath.Base(target) == filepath.Base(dir) {
+			return n, nil
+		}
+	}
+}
+
 // NUMANode returns the NUMA node of the PCI device at dir, or -1 if it has none or the number
 // cannot be read, which is no condition of its health. It returns no other errors than those of
 // [IsShortage].

@@ -233,3 +233,19 @@ func TestBound(t *testing.T) {
 		})
 	}
 }
+
+func TestVirtFn(t *testing.T) {
+	const board = `-- sys/01:00.0/virtfn0 -> ../01:00.1 --
+-- sys/01:00.0/virtfn1 -> ../01:00.2 --
+-- sys/01:00.0/virtfn3 -> ../01:00.4 --
+-- sys/01:00.1/physfn -> ../01:00.0 --
+-- sys/01:00.2/physfn -> ../01:00.0 --
+-- sys/01:00.4/physfn -> ../01:00.0 --
+`
+	h := node(t, board)
+	for name, want := range map[string]int{"01:00.0": -1, "01:00.1": 0, "01:00.2": 1, "01:00.4": -1, "01:00.5": -1} {
+		if got, err := sysfs.VirtFn(h.Sys + "/" + name); got != want || err != nil {
+			t.Errorf("%s: index %d, %v, want %d", name, got, err, want)
+		}
+	}
+}

@@ -188,7 +188,8 @@ func TestBoards(t *testing.T) {
 	first := portOf("dfl-port.0", 0, afuA)
 	recorded := portOf("dfl-port.0", 0, afuA, asRecorded)
 	vf := one(portOf("dfl-port.1", 0, afuA))
-	vf.PhysFn = "0000:01:00.0"
+	vf.Related = []string{"0000:01:00.0"}
+	vf.Units[0].Attributes = map[string]string{"physicalFunction": "0000:01:00.0", "virtualFunction": "0"}
 	tests := []struct {
 		board string // or two boards: both drivers on one node
 		want  cards
@@ -380,7 +381,11 @@ func TestVirtualFunction(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := one(portOf("dfl-port.1", 0, afuA, tt.want))
-			want.PhysFn = "0000:01:00.0"
+			want.Related = []string{"0000:01:00.0"}
+			want.Units[0].Attributes = map[string]string{"physicalFunction": "0000:01:00.0"}
+			if _, err := os.Readlink(host.Sys + "/bus/pci/devices/0000:03:00.0/physfn/virtfn0"); err == nil {
+				want.Units[0].Attributes["virtualFunction"] = "0"
+			}
 			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "NodeNumbers"), ignore); diff != "" {
 				t.Errorf("reading (-want +got):\n%s", diff)
 			}

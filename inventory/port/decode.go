@@ -3,7 +3,6 @@ package port
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
@@ -16,17 +15,17 @@ type decoder interface {
 	// dead reports that the value is that of a part that does not answer; such a value has no
 	// other meaning.
 	decode(value string, f *findings) (dead bool, err error)
-	// lines returns the lines of the table.
-	lines() []line
-	// worst returns the line that a file counts as if it cannot be read.
-	worst() line
+	// rows returns the rows of the table.
+	rows() []inventory.Row
+	// worst returns the row that a file counts as if it cannot be read.
+	worst() inventory.Row
 }
 
 // mask decodes a hexadecimal value of 64 bits. Each bit that is set is a condition.
 type mask struct {
 	bits  []field
-	other line   // for the bits without a line: NAME, to which =0x… is added
-	quiet uint64 // bits that have no meaning for health
+	other inventory.Row // for the bits without a row: NAME, to which =0x… is added
+	quiet uint64        // bits that have no meaning for health
 }
 
 type field struct {
@@ -46,29 +45,29 @@ func (m mask) decode(s string, f *findings) (dead bool, err error) {
 			return false, nil
 		}
 		if value&b.set != 0 {
-			f.addLine(line{b.reason, b.health})
+			f.AddRow(row(b.reason, b.health))
 			value &^= b.set
 		}
 	}
 	if value != 0 {
-		f.addValue(m.other, fmt.Sprintf("%#x", value))
+		f.AddValue(m.other, fmt.Sprintf("%#x", value))
 	}
 	return false, nil
 }
 
-func (m mask) lines() []line {
-	lines := []line{m.other}
+func (m mask) rows() []inventory.Row {
+	rows := []inventory.Row{m.other}
 	for _, b := range m.bits {
-		lines = append(lines, line{b.reason, b.health})
+		rows = append(rows, row(b.reason, b.health))
 	}
-	return lines
+	return rows
 }
 
-func (m mask) worst() line {
+func (m mask) worst() inventory.Row {
 	worst := m.other
 	for _, b := range m.bits {
-		if b.health > worst.health {
-			worst = line{b.reason, b.health}
+		if b.health > worst.Health {
+			worst = row(b.reason, b.health)
 		}
 	}
 	return worst
@@ -93,7 +92,7 @@ func (v values) decode(s string, f *findings) (dead bool, err error) {
 	}
 	for _, b := range v.bad {
 		if got == b.is {
-			f.addLine(line{b.reason, b.health})
+			f.AddRow(row(b.reason, b.health))
 			return false, nil
 		}
 	}
@@ -104,37 +103,37 @@ func (v values) decode(s string, f *findings) (dead bool, err error) {
 	return false, fmt.Errorf("found %#x, want one of %#x", got, allowed)
 }
 
-func (v values) lines() []line {
-	var lines []line
+func (v values) rows() []inventory.Row {
+	var rows []inventory.Row
 	for _, b := range v.bad {
-		lines = append(lines, line{b.reason, b.health})
+		rows = append(rows, row(b.reason, b.health))
 	}
-	return lines
+	return rows
 }
 
-func (v values) worst() line {
-	worst := line{}
+func (v values) worst() inventory.Row {
+	worst := inventory.Row{}
 	for _, b := range v.bad {
-		if b.health > worst.health {
-			worst = line{b.reason, b.health}
+		if b.health > worst.Health {
+			worst = row(b.reason, b.health)
 		}
 	}
 	return worst
 }
 
-// flag decodes 0, or 1 if the condition of its line is present.
-type flag line
+// flag decodes 0, or 1 if the condition of its row is present.
+type flag inventory.Row
 
 func (l flag) decode(s string, f *findings) (dead bool, err error) {
 	set, err := parseFlag(s)
 	if set {
-		f.addLine(line(l))
+		f.AddRow(inventory.Row(l))
 	}
 	return false, err
 }
 
-func (l flag) lines() []line { return []line{line(l)} }
-func (l flag) worst() line   { return line(l) }
+func (l flag) rows() []inventory.Row { return []inventory.Row{inventory.Row(l)} }
+func (l flag) worst() inventory.Row  { return inventory.Row(l) }
 
 func parseFlag(s string) (bool, error) {
 	switch s {
@@ -148,7 +147,7 @@ func parseFlag(s string) (bool, error) {
 
 // states decodes the name of a state. A state that ends in " error" is a failure.
 type states struct {
-	failed line
+	failed inventory.Row
 	known  []string
 	busy   []string // states while the card is programmed
 }
@@ -157,32 +156,12 @@ func (st states) decode(s string, f *findings) (dead bool, err error) {
 	switch {
 	case slices.Contains(st.known, s), slices.Contains(st.busy, s):
 	case strings.HasSuffix(s, " error"):
-		f.addLine(st.failed)
+		f.AddRow(st.failed)
 	default:
 		return false, fmt.Errorf("found %s, want one of %q or a state that ends in \" error\"", sysfs.Quote(s), slices.Concat(st.known, st.busy))
 	}
 	return false, nil
 }
 
-func (st states) lines() []line { return []line{st.failed} }
-func (st states) worst() line   { return st.failed }
-
-// parseTotal returns the count that follows label on a line of its own, or the only number if
-// label is "".
-func parseTotal(s, label string) (uint64, error) {
-	for l := range strings.Lines(s) {
-		number, ok := strings.CutPrefix(strings.TrimSuffix(l, "\n"), label)
-		if !ok || label != "" && !strings.HasPrefix(number, " ") {
-			continue
-		}
-		if n, err := strconv.ParseUint(strings.TrimPrefix(number, " "), 10, 64); err == nil {
-			return n, nil
-		}
-		break
-	}
-	want := "a decimal number"
-	if label != "" {
-		want = strconv.Quote(label) + " and a decimal number"
-	}
-	return 0, fmt.Errorf("found %s, want %s", sysfs.Quote(s), want)
-}
+func (st states) rows() []inventory.Row { return []inventory.Row{st.failed} }
+func (st states) worst() inventory.Row  { return st.failed }

@@ -17,7 +17,7 @@ func Read(host sysfs.Host, dir string) (inventory.Unit, bool) {
 func TakeAFU(p *inventory.Unit, id string, err error) (dead bool) {
 	var f findings
 	dead = f.takeAFU(p, id, err)
-	p.Conditions, p.Files = f.conditions, f.files
+	p.Conditions, p.Files = f.Conditions, f.Files
 	return dead
 }
 
@@ -29,7 +29,7 @@ func Decoders() map[string]func(value string) (found []inventory.Condition, dead
 		all[file.name] = func(value string) ([]inventory.Condition, bool, error) {
 			var f findings
 			dead, err := file.decode(value, &f)
-			return f.conditions, dead, err
+			return f.Conditions, dead, err
 		}
 	}
 	return all
@@ -41,8 +41,5 @@ func Join(conditions ...inventory.Condition) []inventory.Condition {
 	for _, c := range conditions {
 		f.join(c)
 	}
-	return f.conditions
+	return f.Conditions
 }
-
-// ParseTotal returns a count of errors in the value of a file.
-var ParseTotal = parseTotal

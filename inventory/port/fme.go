@@ -8,6 +8,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
 // FMETable has the health files of an FME. This part of the health table differs between the
@@ -47,17 +48,17 @@ const (
 
 // fmeOf reads the FME of a class entry. A virtual function has no FME of its own: its ports belong
 // to the FME of the physical function.
-func (l Layout) fmeOf(host sysfs.Host, e entry, c *pciCard) fme {
+func (l Layout) fmeOf(host sysfs.Host, e entry, c *pci.Function) fme {
 	if e.fme != "" {
 		return l.readFME(e)
 	}
-	if c.physfn == "" {
+	if c.PhysFn == "" {
 		return noFME()
 	}
-	found, err := l.entries(host, c.dir, c.physfn)
+	found, err := l.entries(host, c.Dir, c.PhysFn)
 	if err != nil && !sysfs.Gone(err) {
 		var f fme
-		f.addUnreadable(fmeDriver, lineFMEUnbound, err)
+		f.AddUnreadable(fmeDriver, rowFMEUnbound, err)
 		return f
 	}
 	for _, e := range found {
@@ -76,9 +77,9 @@ func noFME() fme {
 
 // addDriver adds the health file for the driver of the FME. It is absent if there is no FME.
 func (f *fme) addDriver(exists bool) {
-	f.files = append(f.files, inventory.HealthFile{
+	f.Files = append(f.Files, inventory.HealthFile{
 		Name: fmeDriver, Absent: !exists,
-		Lost: lineFMEUnbound.health, Row: lineFMEUnbound.reason, Reason: lineFMEUnbound.reason,
+		Lost: rowFMEUnbound.Health, Row: rowFMEUnbound.Name, Reason: rowFMEUnbound.Name,
 	})
 }
 
@@ -86,14 +87,14 @@ func (f *fme) addDriver(exists bool) {
 // file is read, and the health of the card is not known. If the FME does not answer, its alarms are
 // not read: all of them would be set.
 func (l Layout) readFME(e entry) fme {
-	f := fme{name: e.fme, findings: newFindings()}
+	f := fme{name: e.fme, findings: findings{pci.NewFindings()}}
 	top := listing{dir: e.dir + "/" + e.fme}
 	f.addDriver(true)
-	f.observe(sysfs.ObserveExists(top.dir + "/" + attrDriver))
+	f.Observe(sysfs.ObserveExists(top.dir + "/" + attrDriver))
 	bound, err := sysfs.Bound(top.dir, attrPorts, attrBitstream)
-	f.addShortage(err)
+	f.AddShortage(err)
 	if !bound {
-		f.addLine(lineFMEUnbound)
+		f.AddRow(rowFMEUnbound)
 		return f
 	}
 	f.bound = true
@@ -107,7 +108,7 @@ func (l Layout) readFME(e entry) fme {
 		}
 	}
 	if dead {
-		f.addDead(lineFMEDead, nil)
+		f.AddDead(rowFMEDead, nil)
 		return f
 	}
 	for _, file := range l.Table.alarms {
@@ -142,8 +143,8 @@ func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 		dead = dead || rerr == nil
 		err = errors.Join(err, rerr)
 	}
-	f.files = append(f.files, inventory.HealthFile{
-		Name: p.name, Absent: absent, Lost: lineInterface.health, Row: lineInterface.reason,
+	f.Files = append(f.Files, inventory.HealthFile{
+		Name: p.name, Absent: absent, Lost: rowInterface.Health, Row: rowInterface.Name,
 	})
 	switch {
 	case f.known:
@@ -151,7 +152,7 @@ func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	case absent:
 		f.known = true // there is none
 	case err != nil:
-		f.addUnreadable(p.name, lineInterface, err)
+		f.AddUnreadable(p.name, rowInterface, err)
 	}
 	return dead
 }

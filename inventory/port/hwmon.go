@@ -8,13 +8,14 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
 // hwmonAlarm is a kind of alarm. The name of its file is SENSOR followed by suffix, and SENSOR is
 // the value of the reason.
 type hwmonAlarm struct {
 	suffix string
-	line
+	inventory.Row
 }
 
 // readHWMon judges the alarms of the hwmon devices below an FME. All alarms together are one health
@@ -33,10 +34,10 @@ func (f *fme) readHWMon(top *listing, p pattern) {
 			}
 		}
 	}
-	worst := hwmonAlarms[0].line
-	f.files = append(f.files, inventory.HealthFile{Name: p.name, Absent: absent, Lost: worst.health, Row: worst.reason})
+	worst := hwmonAlarms[0].Row
+	f.Files = append(f.Files, inventory.HealthFile{Name: p.name, Absent: absent, Lost: worst.Health, Row: worst.Name})
 	if err != nil {
-		f.addUnreadable(p.name, worst, err)
+		f.AddUnreadable(p.name, worst, err)
 	}
 }
 
@@ -48,14 +49,14 @@ func (f *fme) readAlarm(hwmon, dir, name string) (read bool) {
 		if !ok || sensor == "" {
 			continue
 		}
-		set, err := readAs(&f.findings, dir+"/"+name, parseFlag)
+		set, err := pci.ReadAs(&f.findings.Findings, dir+"/"+name, parseFlag)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return false
 		case err != nil:
-			f.addUnreadable(hwmon+"/"+name, alarm.line, err)
+			f.AddUnreadable(hwmon+"/"+name, alarm.Row, err)
 		case set:
-			f.addValue(alarm.line, sensor)
+			f.AddValue(alarm.Row, sensor)
 		}
 		return true
 	}

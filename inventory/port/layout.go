@@ -11,6 +11,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
 // Layout has the places of a driver's cards, ports and FMEs in sysfs:
@@ -58,32 +59,34 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 		return inventory.Reading{}, err
 	}
 	r := inventory.Reading{Observed: make([]sysfs.Observation, 0, 32)}
-	if r.PhysFn, err = sysfs.PhysFn(dir); err != nil {
+	virtual, err := pci.VirtualOf(dir)
+	if err != nil {
 		return inventory.Reading{}, err
 	}
+	r.Related = virtual.Related()
 	if l.Kind != PerPort {
-		l.readRegions(&r, host, dir, found)
+		l.readRegions(&r, host, dir, virtual, found)
 		return r, nil
 	}
-	var c *pciCard
+	var c *pci.Function
 	for _, e := range found {
 		if len(e.ports) == 0 {
 			continue
 		}
 		if c == nil {
-			c = l.readCard(host, dir, r.PhysFn)
-			r.Observed = append(r.Observed, c.observed...)
+			c = pci.Read(host, dir, l.Class, virtual)
+			r.Observed = append(r.Observed, c.Observed...)
 		}
 		f := l.fmeOf(host, e, c)
-		r.Observed = append(r.Observed, f.observed...)
+		r.Observed = append(r.Observed, f.Observed...)
 		for _, name := range e.ports {
 			p, ok := readPort(host, e.dir+"/"+name, &r.Observed)
 			if !ok {
 				continue
 			}
-			c.describe(&p)
+			c.Describe(&p)
 			f.describe(&p)
-			join(&p, &f.findings, &c.findings)
+			join(&p, &f.findings.Findings, &c.Findings)
 			r.Units = append(r.Units, p)
 		}
 	}
@@ -92,10 +95,10 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 }
 
 // join adds the findings of the shared parts to a port. Each port gets a copy of them.
-func join(p *inventory.Unit, f, c *findings) {
-	p.Conditions = slices.Concat(p.Conditions, f.conditions, c.conditions)
-	p.Files = slices.Concat(p.Files, f.files, c.files)
-	p.Counters = slices.Concat(p.Counters, f.counters, c.counters)
+func join(p *inventory.Unit, f, c *pci.Findings) {
+	p.Conditions = slices.Concat(p.Conditions, f.Conditions, c.Conditions)
+	p.Files = slices.Concat(p.Files, f.Files, c.Files)
+	p.Counters = slices.Concat(p.Counters, f.Counters, c.Counters)
 }
 
 // Outline returns the units of the card with this PCI address, from directories and links only.
@@ -104,12 +107,13 @@ func (l Layout) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 	if err != nil {
 		return inventory.Reading{}, err
 	}
-	var r inventory.Reading
-	if r.PhysFn, err = sysfs.PhysFn(dir); err != nil {
+	virtual, err := pci.VirtualOf(dir)
+	if err != nil {
 		return inventory.Reading{}, err
 	}
+	r := inventory.Reading{Related: virtual.Related()}
 	if l.Kind != PerPort {
-		r.Units = l.outlineRegions(found)
+		r.Units = l.outlineRegions(found, virtual)
 		return r, nil
 	}
 	for _, e := range found {
@@ -120,6 +124,7 @@ func (l Layout) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 				continue
 			}
 			f.describe(&p)
+			virtual.Describe(&p)
 			r.Units = append(r.Units, p)
 		}
 	}

@@ -7,12 +7,13 @@ import (
 	"slices"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
 // merge returns the findings of a region: its own conditions, then those of its ports in order,
 // then those of the shared parts. Each reason occurs once.
-func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*findings) findings {
-	all := newFindings()
+func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*pci.Findings) findings {
+	all := findings{pci.NewFindings()}
 	for _, c := range own {
 		all.join(c)
 	}
@@ -20,11 +21,11 @@ func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*findings
 		all.takePort(&ports[i], len(ports) > 1)
 	}
 	for _, part := range parts {
-		for _, c := range part.conditions {
+		for _, c := range part.Conditions {
 			all.join(c)
 		}
-		all.files = append(all.files, part.files...)
-		all.counters = append(all.counters, part.counters...)
+		all.Files = append(all.Files, part.Files...)
+		all.Counters = append(all.Counters, part.Counters...)
 	}
 	return all
 }
@@ -42,28 +43,28 @@ func (f *findings) takePort(p *inventory.Unit, several bool) {
 	for _, file := range p.Files {
 		file.Reason = cmp.Or(file.Reason, inventory.ReasonUnreadable+"="+file.Name)
 		file.Name = p.Name + "/" + file.Name
-		f.files = append(f.files, file)
+		f.Files = append(f.Files, file)
 	}
 	for _, counter := range p.Counters {
 		counter.Name = p.Name + "/" + counter.Name
-		f.counters = append(f.counters, counter)
+		f.Counters = append(f.Counters, counter)
 	}
 }
 
 // join adds a condition. If there is one with the same reason, the result has the worst severity
 // and all errors.
 func (f *findings) join(c inventory.Condition) {
-	i := slices.IndexFunc(f.conditions, func(old inventory.Condition) bool { return old.Reason == c.Reason })
+	i := slices.IndexFunc(f.Conditions, func(old inventory.Condition) bool { return old.Reason == c.Reason })
 	if i < 0 {
-		f.conditions = append(f.conditions, c)
+		f.Conditions = append(f.Conditions, c)
 		return
 	}
-	old := f.conditions[i]
+	old := f.Conditions[i]
 	worst := old
 	if c.Health > old.Health {
 		worst = c
 	}
 	worst.Dead = old.Dead || c.Dead
 	worst.Err = errors.Join(old.Err, c.Err)
-	f.conditions[i] = worst
+	f.Conditions[i] = worst
 }

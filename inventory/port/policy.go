@@ -1,19 +1,18 @@
 package port
 
 import (
-	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
 // The health table: every health file, the meaning of its values, and their severities. This file
-// has only the table; decode.go, fme.go and pci.go apply its lines.
+// has only the table; decode.go and fme.go apply its rows. The rows of the PCI device are in package pci.
 //
 // The name of a file, in the table and in readings, is relative to the port, or below fme/ (the FME),
 // pci/ (the physical function), slot/ (the PCI device above the physical function) or root/ (the
 // topmost PCI device). A name never contains a number that the driver gave.
 //
-// A file may have several lines. A file that cannot be read has the severity of its worst line, also if
-// the configuration changes the severity of that line.
+// A file may have several rows. A file that cannot be read has the severity of its worst row, also if
+// the configuration changes the severity of that row.
 
 // The severities, by their names in the configuration.
 const (
@@ -21,37 +20,32 @@ const (
 	fatal    = inventory.Unhealthy
 )
 
-// line is one line of the table: a reason, NAME or NAME=VALUE, and its severity. If there are too
-// many values to list, the line has NAME, and the reason of a condition has the value that was
-// found.
-type line struct {
-	reason string
-	health inventory.Health
-}
+// row returns a row of the table. If a row has too many values to list, its name has none, and the reason
+// of a condition has the value that was found.
+func row(name string, h inventory.Health) inventory.Row { return inventory.Row{Name: name, Health: h} }
 
-// The lines that do not come from the value of one file.
+// The rows that do not come from the value of one file.
 var (
-	lineAFUDead       = line{"afu-dead", fatal}                 // afu_id: all f
-	lineReprogramming = line{"reprogramming", degraded}         // afu_id: fails with EBUSY; unhealthy after some time
-	linePortDead      = line{"port-dead", fatal}                // errors/errors: all ones; power_state: 0xf
-	lineFMEDead       = line{"fme-dead", fatal}                 // fme/errors/*: all ones; the interface id: all f
-	lineFMEUnbound    = line{inventory.ReasonFMEUnbound, fatal} // fme/driver: absent; or the FME no longer exists
-	linePCIGone       = line{"pci-gone", fatal}                 // pci/config: ff ff ff ff; pci/current_link_*: fails, is all ones, or is no longer known
+	rowAFUDead       = row("afu-dead", fatal)                 // afu_id: all f
+	rowReprogramming = row("reprogramming", degraded)         // afu_id: fails with EBUSY; unhealthy after some time
+	rowPortDead      = row("port-dead", fatal)                // errors/errors: all ones; power_state: 0xf
+	rowFMEDead       = row("fme-dead", fatal)                 // fme/errors/*: all ones; the interface id: all f
+	rowFMEUnbound    = row(inventory.ReasonFMEUnbound, fatal) // fme/driver: absent; or the FME no longer exists
 
 	// For an interface id that cannot be read. That does not prove that the FME is dead, so it is
 	// degraded and not fatal.
-	lineInterface = line{lineFMEDead.reason, degraded}
+	rowInterface = row(rowFMEDead.Name, degraded)
 )
 
-// otherLines has the lines above, except lineInterface, which has the reason of lineFMEDead.
-var otherLines = []line{lineAFUDead, lineReprogramming, linePortDead, lineFMEDead, lineFMEUnbound, linePCIGone}
+// otherRows has the rows above, except rowInterface, which has the reason of rowFMEDead.
+var otherRows = []inventory.Row{rowAFUDead, rowReprogramming, rowPortDead, rowFMEDead, rowFMEUnbound}
 
 // portFiles has the health files of a port with a driver. The bits of errors/errors are in
 // drivers/fpga/dfl-afu-error.c of the kernel, and in the table of OPAE's daemon
 // (tools/fpgad/errtable.c). power_state is a field of PORT_STS (drivers/fpga/dfl-afu.h): 1 and 2
 // are AP1 and AP2, throttled by 50 and 90 %; 6 is AP6, throttled completely.
 var portFiles = []file{
-	{"errors/errors", mask{other: line{"port-error", degraded}, bits: []field{
+	{"errors/errors", mask{other: row("port-error", degraded), bits: []field{
 		{1 << 50, "port-ap6", fatal},
 		{1 << 0, "port-tx=ch0-overflow", degraded},
 		{1 << 1, "port-tx=ch0-encoding", degraded},
@@ -95,7 +89,7 @@ var portFiles = []file{
 // The masks of an FME. The bits are in drivers/fpga/dfl-fme-error.c, and in the table of OPAE's
 // daemon.
 var (
-	fmeFatal = mask{other: line{"fme-fatal", fatal}, bits: []field{
+	fmeFatal = mask{other: row("fme-fatal", fatal), bits: []field{
 		{1 << 0, "fme-fatal=link", fatal},
 		{1 << 1, "fme-fatal=cache", fatal},
 		{1 << 2, "fme-fatal=cci", fatal},
@@ -109,7 +103,7 @@ var (
 		{1 << 10, "fme-fatal=thermal", fatal},
 		{1 << 11, "fme-fatal=injected-catastrophic", fatal},
 	}}
-	fmeNonfatal = mask{other: line{"fme-nonfatal", degraded}, bits: []field{
+	fmeNonfatal = mask{other: row("fme-nonfatal", degraded), bits: []field{
 		{1 << 9, "fme-ap6", fatal},
 		{1 << 0, "fme-nonfatal=temperature-ap1", degraded},
 		{1 << 1, "fme-nonfatal=temperature-ap2", degraded},
@@ -124,7 +118,7 @@ var (
 		{1 << 11, "fme-nonfatal=power-ap2", degraded},
 		{1 << 12, "fme-nonfatal=mbp", degraded},
 	}}
-	fmeError = mask{other: line{"fme-error", degraded}, bits: []field{
+	fmeError = mask{other: row("fme-error", degraded), bits: []field{
 		{1 << 0, "fme-error=fabric", degraded},
 		{1 << 1, "fme-error=fabric-fifo", degraded},
 		{0x3 << 2, "fme-error=kti-parity", degraded},
@@ -136,7 +130,7 @@ var (
 		{0x7 << 17, "fme-error=memory-parity", degraded},
 	}}
 	// Bits 62 and 63 are the number of the function.
-	fmePCIe0 = mask{other: line{"fme-pcie0", degraded}, quiet: 0x3 << 62, bits: []field{
+	fmePCIe0 = mask{other: row("fme-pcie0", degraded), quiet: 0x3 << 62, bits: []field{
 		{1 << 0, "fme-pcie0=format", degraded},
 		{1 << 1, "fme-pcie0=write-address", degraded},
 		{1 << 2, "fme-pcie0=write-length", degraded},
@@ -148,7 +142,7 @@ var (
 		{1 << 8, "fme-pcie0=parity", degraded},
 		{1 << 9, "fme-pcie0=poison", degraded},
 	}}
-	fmePCIe1 = mask{other: line{"fme-pcie1", degraded}, bits: []field{
+	fmePCIe1 = mask{other: row("fme-pcie1", degraded), bits: []field{
 		{1 << 0, "fme-pcie1=format", degraded},
 		{1 << 1, "fme-pcie1=write-address", degraded},
 		{1 << 2, "fme-pcie1=write-length", degraded},
@@ -205,8 +199,8 @@ var OPAE = FMETable{
 
 // hwmonAlarms has the kinds of alarms that are read, worst first.
 var hwmonAlarms = []hwmonAlarm{
-	{"_crit_alarm", line{"alarm-crit", fatal}},
-	{"_max_alarm", line{"alarm-max", degraded}},
+	{"_crit_alarm", row("alarm-crit", fatal)},
+	{"_max_alarm", row("alarm-max", degraded)},
 }
 
 // managerFile is the state of the FPGA manager. The states are in drivers/fpga/fpga-mgr.c. A state
@@ -214,33 +208,7 @@ var hwmonAlarms = []hwmonAlarm{
 var managerFile = file{"fme/manager", managerStates}
 
 var managerStates = states{
-	failed: line{"programming-failed", degraded},
+	failed: row("programming-failed", degraded),
 	known:  []string{"unknown", "power off", "power up", "reset", "operating"},
 	busy:   []string{"firmware request", "parse header", "write init", "write", "write complete"},
-}
-
-// links has the properties of a PCIe link.
-var links = []link{
-	{
-		now: "pci/current_link_speed", most: "pci/max_link_speed", slot: "slot/max_link_speed",
-		slow: line{"link-speed", degraded}, parse: sysfs.ParseLinkSpeed, show: showSpeed,
-	},
-	{
-		now: "pci/current_link_width", most: "pci/max_link_width", slot: "slot/max_link_width",
-		slow: line{"link-width", degraded}, parse: sysfs.ParseUint8, show: showWidth,
-		gone: 0x3f, // the field of the register, all ones
-		none: 0xff, // PCIE_LNK_WIDTH_UNKNOWN (include/linux/pci.h)
-	},
-}
-
-// aerCounters has the counters of PCI error reporting
-// (Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats). The total of a device is in a file
-// with the counts of each error. The total of a root port is in a separate file.
-var aerCounters = []aerCounter{
-	{ofCard, "pci/aer_dev_fatal", "TOTAL_ERR_FATAL", line{"aer-fatal", fatal}},
-	{ofCard, "pci/aer_dev_nonfatal", "TOTAL_ERR_NONFATAL", line{"aer-nonfatal", degraded}},
-	{ofSlot, "slot/aer_dev_fatal", "TOTAL_ERR_FATAL", line{"slot-aer-fatal", fatal}},
-	{ofSlot, "slot/aer_dev_nonfatal", "TOTAL_ERR_NONFATAL", line{"slot-aer-nonfatal", degraded}},
-	{ofRoot, "root/aer_rootport_total_err_fatal", "", line{"root-aer-fatal", fatal}},
-	{ofRoot, "root/aer_rootport_total_err_nonfatal", "", line{"root-aer-nonfatal", degraded}},
 }

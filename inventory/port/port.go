@@ -8,6 +8,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
 // Attributes of a port, relative to its directory. The port has id, afu_id and power_state only
@@ -66,9 +67,9 @@ func outline(dir string) (inventory.Unit, devNumber, bool) {
 
 // addShortage adds a condition to p as [findings.addShortage] does, and reports whether it did.
 func addShortage(p *inventory.Unit, err error) bool {
-	f := findings{conditions: p.Conditions}
-	f.addShortage(err)
-	p.Conditions = f.conditions
+	f := pci.Findings{Conditions: p.Conditions}
+	f.AddShortage(err)
+	p.Conditions = f.Conditions
 	return sysfs.IsShortage(err)
 }
 
@@ -112,47 +113,47 @@ func readUnbound(p *inventory.Unit, dir string) {
 // afu_id is all f, and the id is marked as not known. In the other order the id of a dead card
 // would be used.
 func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev devNumber) []sysfs.Observation {
-	f := findings{conditions: p.Conditions, observed: make([]sysfs.Observation, 0, 8)}
-	f.observe(sysfs.ObserveEntry(dir)) // another port with this name may have the same values
-	f.observe(sysfs.ObserveExists(dir + "/" + attrDriver))
+	f := findings{pci.Findings{Conditions: p.Conditions, Observed: make([]sysfs.Observation, 0, 8)}}
+	f.Observe(sysfs.ObserveEntry(dir)) // another port with this name may have the same values
+	f.Observe(sysfs.ObserveExists(dir + "/" + attrDriver))
 	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
 	if err != nil {
-		f.addUnreadable(attrID, unlisted, err)
+		f.AddUnreadable(attrID, unlisted, err)
 	} else {
 		p.PortID, p.PortIDKnown = id, true
 	}
-	afu, err := readAs(&f, dir+"/"+attrAFU, sysfs.ParseID)
+	afu, err := pci.ReadAs(&f.Findings, dir+"/"+attrAFU, sysfs.ParseID)
 	afuDead := f.takeAFU(p, afu, err)
 	dead := false
 	for _, file := range portFiles {
 		dead = f.judge(file, dir+"/"+file.name) || dead
 	}
 	if dead && !afuDead { // a port without AFU id
-		f.addDead(linePortDead, nil)
+		f.AddDead(rowPortDead, nil)
 	}
 	if dead || afuDead {
 		p.PortID, p.PortIDKnown = -1, false // a dead card reads id 3
 	}
-	f.observe(sysfs.ObserveEntry(host.Dev + "/" + p.Name))
-	f.takeNode(attrDev, dev.check(host, p.Name))
-	p.Conditions, p.Files = f.conditions, f.files
-	return f.observed
+	f.Observe(sysfs.ObserveEntry(host.Dev + "/" + p.Name))
+	f.AddNode(attrDev, dev.check(host, p.Name))
+	p.Conditions, p.Files = f.Conditions, f.Files
+	return f.Observed
 }
 
 // takeAFU applies the result of reading afu_id, and reports whether the AFU is dead.
 func (f *findings) takeAFU(p *inventory.Unit, id string, err error) (dead bool) {
-	absent := f.addFile(attrAFU, lineAFUDead, err)
+	absent := f.AddFile(attrAFU, rowAFUDead, err)
 	switch {
 	case absent:
 		p.AFUIDKnown = true // some cards have no AFU header, and no AFU id (N6000)
 	case errors.Is(err, syscall.EBUSY): // the port is disabled (dfl-afu-main.c, afu_id_show)
-		f.add(inventory.Condition{
-			Reason: lineReprogramming.reason, Health: lineReprogramming.health, Row: lineReprogramming.reason, Passing: true,
+		f.Add(inventory.Condition{
+			Reason: rowReprogramming.Name, Health: rowReprogramming.Health, Row: rowReprogramming.Name, Passing: true,
 		})
 	case err != nil:
-		f.addUnreadable(attrAFU, lineAFUDead, err)
+		f.AddUnreadable(attrAFU, rowAFUDead, err)
 	case sysfs.AllOnes(id):
-		f.addDead(lineAFUDead, nil)
+		f.AddDead(rowAFUDead, nil)
 		return true
 	default:
 		p.AFUID, p.AFUIDKnown = id, true
@@ -160,22 +161,9 @@ func (f *findings) takeAFU(p *inventory.Unit, id string, err error) (dead bool) 
 	return false
 }
 
-// takeNode applies the result of checking a node. name is that of the file with the node's number.
-func (f *findings) takeNode(name string, err error) {
-	switch {
-	case err == nil:
-	case errors.Is(err, sysfs.ErrNodeMissing):
-		f.add(inventory.Condition{Reason: inventory.ReasonNodeMissing, Health: fatal, Err: err})
-	case errors.Is(err, sysfs.ErrNodeMismatch):
-		f.add(inventory.Condition{Reason: inventory.ReasonNodeMismatch, Health: fatal, Err: err})
-	default:
-		f.addUnreadable(name, unlisted, err)
-	}
-}
-
-// unlisted is the line of a file that is not in the health table. A port without this file cannot
+// unlisted is the row of a file that is not in the health table. A port without this file cannot
 // be offered, so an administrator cannot overrule the severity.
-var unlisted = line{health: fatal}
+var unlisted = inventory.Row{Health: fatal}
 
 // mostPorts is the greatest number of ports of a card: PORT_CAP has two bits for the number
 // (drivers/fpga/dfl.h).

@@ -6,6 +6,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
 // Kind is the kind of the units of a reading.
@@ -25,15 +26,15 @@ const (
 const fmeDev = "fme/dev"
 
 // readRegions reads the regions of the card at dir, which has these class entries.
-func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir string, found []entry) {
-	var c *pciCard
+func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir string, virtual pci.Virtual, found []entry) {
+	var c *pci.Function
 	for _, e := range found {
 		if e.fme == "" && len(e.ports) == 0 {
 			continue
 		}
 		if c == nil {
-			c = l.readCard(host, dir, reading.PhysFn)
-			reading.Observed = append(reading.Observed, c.observed...)
+			c = pci.Read(host, dir, l.Class, virtual)
+			reading.Observed = append(reading.Observed, c.Observed...)
 		}
 		if r, seen, ok := l.readRegion(host, e, c); ok {
 			reading.Units = append(reading.Units, r)
@@ -46,7 +47,7 @@ func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir str
 // readRegion reads the region of e. If its FME or its ports have changed during the reading, it
 // reads the region once more: otherwise the unit would be incomplete while a card is added or
 // removed, or while its ports are released. It returns false if the region no longer exists.
-func (l Layout) readRegion(host sysfs.Host, e entry, c *pciCard) (inventory.Unit, []sysfs.Observation, bool) {
+func (l Layout) readRegion(host sysfs.Host, e entry, c *pci.Function) (inventory.Unit, []sysfs.Observation, bool) {
 	inode, err := sysfs.Inode(e.dir)
 	if err != nil {
 		var r inventory.Unit
@@ -73,14 +74,14 @@ func (e entry) same(o entry) bool { return e.fme == o.fme && slices.Equal(e.port
 
 // readAll reads the FME and the ports of the region of e. It returns false if the region has
 // neither.
-func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inventory.Unit, []sysfs.Observation, bool) {
+func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pci.Function) (inventory.Unit, []sysfs.Observation, bool) {
 	f := l.fmeOf(host, e, c)
 	if l.Kind == PerFMEWithNode && e.fme != "" && f.bound {
-		f.observe(sysfs.ObserveEntry(host.Dev + "/" + e.fme))
-		f.takeNode(fmeDev, readDev(e.dir+"/"+e.fme).check(host, e.fme))
+		f.Observe(sysfs.ObserveEntry(host.Dev + "/" + e.fme))
+		f.AddNode(fmeDev, readDev(e.dir+"/"+e.fme).check(host, e.fme))
 	}
 	var ports []inventory.Unit
-	seen := f.observed
+	seen := f.Observed
 	for _, name := range e.ports {
 		if p, ok := readPort(host, e.dir+"/"+name, &seen); ok {
 			ports = append(ports, p)
@@ -96,9 +97,9 @@ func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inv
 	if e.fme != "" {
 		f.describe(&r)
 	}
-	c.describe(&r)
-	all := merge(r.Conditions, ports, &f.findings, &c.findings)
-	r.Conditions, r.Files, r.Counters = all.conditions, all.files, all.counters
+	c.Describe(&r)
+	all := merge(r.Conditions, ports, &f.findings.Findings, &c.Findings)
+	r.Conditions, r.Files, r.Counters = all.Conditions, all.Files, all.Counters
 	return r, seen, e.fme != "" || len(ports) > 0
 }
 
@@ -159,28 +160,29 @@ func onlyAFU(has int, ports []inventory.Unit) (id string, known bool) {
 }
 
 // outlineRegions returns the regions, from directories and links only.
-func (l Layout) outlineRegions(found []entry) []inventory.Unit {
+func (l Layout) outlineRegions(found []entry, virtual pci.Virtual) []inventory.Unit {
 	var regions []inventory.Unit
 	for _, e := range found {
 		inode, err := sysfs.Inode(e.dir)
-		var own findings // shortages
-		own.addShortage(err)
+		var own pci.Findings // shortages
+		own.AddShortage(err)
 		var ports []inventory.Unit
 		for _, name := range e.ports {
 			if p, _, ok := outline(e.dir + "/" + name); ok {
 				ports = append(ports, p)
-				own.conditions = append(own.conditions, p.Conditions...)
+				own.Conditions = append(own.Conditions, p.Conditions...)
 			}
 		}
-		if len(own.conditions) == 0 && (err != nil || e.fme == "" && len(ports) == 0) {
+		if len(own.Conditions) == 0 && (err != nil || e.fme == "" && len(ports) == 0) {
 			continue
 		}
 		r := l.region(e, inode, ports)
-		r.Conditions = append(r.Conditions, own.conditions...)
+		r.Conditions = append(r.Conditions, own.Conditions...)
 		if e.fme != "" {
 			f := fme{name: e.fme}
 			f.describe(&r)
 		}
+		virtual.Describe(&r)
 		regions = append(regions, r)
 	}
 	sortUnits(regions)

@@ -46,6 +46,9 @@ func noFME(p *inventory.Unit)        { p.InterfaceID, p.Parent, p.ParentNodes = 
 func secondSocket(p *inventory.Unit) { p.NUMANode = 1 }
 func withAFU(p *inventory.Unit)      { p.AFUID = afuID }
 func a10(p *inventory.Unit)          { p.PCIID = "8086:09c4:8086:0000" }
+func virtual(p *inventory.Unit) {
+	p.Attributes = map[string]string{"physicalFunction": "0000:01:00.0", "virtualFunction": "0"}
+}
 func d5005(p *inventory.Unit) {
 	p.PCIID, p.InterfaceID, p.AFUID = "8086:0b2b:8086:138d", otherID, "bfaf2ae94a5246e382fe38f0f9e17764"
 }
@@ -97,7 +100,7 @@ func TestRegion(t *testing.T) {
 
 		{"physical function", "dfl-vf", "0000:01:00.0", nil,
 			region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU), nil},
-		{"virtual function", "dfl-vf", "0000:03:00.0", nil, region("region2", "", nodes("dfl-port.1"), withAFU, noFME), nil},
+		{"virtual function", "dfl-vf", "0000:03:00.0", nil, region("region2", "", nodes("dfl-port.1"), withAFU, noFME, virtual), nil},
 		{"FME missing", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard: {"dfl-fme.0": absent}},
 			first(withAFU, noFME), nil},
 

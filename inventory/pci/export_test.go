@@ -1,0 +1,4 @@
+package pci
+
+// ParseTotal returns a count of errors in the value of a file.
+var ParseTotal = parseTotal

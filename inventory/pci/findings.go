@@ -1,0 +1,123 @@
+package pci
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// Findings are the results of reading the files of one part of a card, for [inventory.Unit] and
+// [inventory.Reading].
+type Findings struct {
+	Conditions []inventory.Condition
+	Files      []inventory.HealthFile
+	Counters   []inventory.Counter
+	Observed   []sysfs.Observation
+}
+
+// NewFindings returns findings with capacity for the health files of one part.
+func NewFindings() Findings {
+	const most = 16
+	return Findings{Files: make([]inventory.HealthFile, 0, most), Observed: make([]sysfs.Observation, 0, most)}
+}
+
+// AddFile adds a health file, given the error of reading it, and reports whether the file is
+// absent. worst is the row that the file counts as if it is lost.
+func (f *Findings) AddFile(name string, worst inventory.Row, err error) (absent bool) {
+	absent = errors.Is(err, fs.ErrNotExist)
+	f.Files = append(f.Files, inventory.HealthFile{Name: name, Absent: absent, Lost: worst.Health, Row: worst.Name})
+	return absent
+}
+
+// Observe adds an observation, which a check compares with the present state.
+func (f *Findings) Observe(o sysfs.Observation) { f.Observed = append(f.Observed, o) }
+
+// ReadAs reads and parses the attribute at path, as [sysfs.ReadAs], and observes its value.
+func ReadAs[T any](f *Findings, path string, parse func(string) (T, error)) (T, error) {
+	return sysfs.ReadAs(path, func(value string) (T, error) {
+		f.Observe(sysfs.ObserveValue(path, value))
+		return parse(value)
+	})
+}
+
+// Add adds a condition. It does nothing if there is one with the same reason: two files may have
+// the same condition.
+func (f *Findings) Add(c inventory.Condition) {
+	if !slices.ContainsFunc(f.Conditions, func(old inventory.Condition) bool { return old.Reason == c.Reason }) {
+		f.Conditions = append(f.Conditions, c)
+	}
+}
+
+// AddRow adds the condition of a row.
+func (f *Findings) AddRow(r inventory.Row) {
+	f.Add(inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name})
+}
+
+// AddValue adds the condition of a row whose name has no value, with this value.
+func (f *Findings) AddValue(r inventory.Row, value string) {
+	f.Add(inventory.Condition{Reason: r.Name + "=" + value, Health: r.Health, Row: r.Name})
+}
+
+// AddDead adds the condition of a row for a part that does not answer.
+func (f *Findings) AddDead(r inventory.Row, err error) {
+	f.Add(inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name, Dead: true, Err: err})
+}
+
+// AddShortage adds a condition if err is a shortage ([sysfs.IsShortage]), and ignores any other
+// error. Because of the condition the whole reading is discarded ([inventory.Reading.Shortage]).
+func (f *Findings) AddShortage(err error) {
+	if sysfs.IsShortage(err) {
+		f.Conditions = append(f.Conditions, inventory.Condition{Reason: inventory.ReasonUnchecked, Health: inventory.Unhealthy, Err: err})
+	}
+}
+
+// AddUnreadable adds the condition of a file that cannot be read, or whose value is not valid.
+func (f *Findings) AddUnreadable(name string, worst inventory.Row, err error) {
+	f.Add(inventory.Condition{
+		Reason: inventory.ReasonUnreadable + "=" + name, Health: worst.Health, Row: worst.Name, Err: err,
+	})
+}
+
+// AddNode adds the condition for the error of checking a node ([sysfs.Host.CheckNode]), or nothing if err
+// is nil. name is the name of the file with the node's number.
+func (f *Findings) AddNode(name string, err error) {
+	fatal := func(reason string) {
+		f.Add(inventory.Condition{Reason: reason, Health: inventory.Unhealthy, Err: err})
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, sysfs.ErrNodeMissing):
+		fatal(inventory.ReasonNodeMissing)
+	case errors.Is(err, sysfs.ErrNodeMismatch):
+		fatal(inventory.ReasonNodeMismatch)
+	default:
+		fatal(inventory.ReasonUnreadable + "=" + name)
+	}
+}
+
+// Prefix adds a prefix to the names of the files and counters. A file that is gone or cannot be read keeps its
+// reason.
+func (f *Findings) Prefix(prefix string) {
+	for i := range f.Files {
+		file := &f.Files[i]
+		file.Reason = cmp.Or(file.Reason, inventory.ReasonUnreadable+"="+file.Name)
+		file.Name = prefix + file.Name
+	}
+	for i := range f.Counters {
+		f.Counters[i].Name = prefix + f.Counters[i].Name
+	}
+}
+
+// Join adds the findings of another part. Of conditions with the same reason it keeps the first.
+func (f *Findings) Join(o *Findings) {
+	for _, c := range o.Conditions {
+		f.Add(c)
+	}
+	f.Files = append(f.Files, o.Files...)
+	f.Counters = append(f.Counters, o.Counters...)
+	f.Observed = append(f.Observed, o.Observed...)
+}

@@ -1,0 +1,233 @@
+package pci
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// Function is the state of the PCI function of a card, which the card's units share.
+type Function struct {
+	Virtual
+	Dir  string // of the function whose health counts: of the physical function if there is one
+	ID   string // as [inventory.Device.PCIID]
+	NUMA int    // -1: none
+	Findings
+}
+
+// Read reads the PCI function of the card at dir. For a virtual function it judges the physical
+// function: the config space of a virtual function begins with ff and its link is Unknown, which is
+// normal. class is as in [sysfs.Host.PCIDir].
+func Read(host sysfs.Host, dir, class string, v Virtual) *Function {
+	f := &Function{Virtual: v, Dir: dir, Findings: NewFindings()}
+	var err error
+	f.ID, err = sysfs.PCIID(dir)
+	f.AddShortage(err)
+	f.NUMA, err = sysfs.NUMANode(dir)
+	f.AddShortage(err)
+	if f.PhysFn != "" {
+		if f.Dir, err = host.PCIDir(f.PhysFn, class); err != nil {
+			f.AddShortage(err)
+			// All reads there fail with the same error, which becomes a condition.
+			f.Dir = host.Sys + "/bus/pci/devices/" + f.PhysFn
+		}
+	}
+	slot, root := sysfs.Upstream(f.Dir)
+	if gone := f.readConfig(); !gone {
+		for i := range links {
+			f.readLink(&links[i], slot)
+		}
+	}
+	for i := range aerCounters {
+		a := &aerCounters[i]
+		switch a.of {
+		case ofCard:
+			f.count(a, f.Dir)
+		case ofSlot:
+			f.count(a, slot)
+		case ofRoot:
+			f.count(a, root)
+		}
+	}
+	return f
+}
+
+// Describe sets the fields of a unit that come from its function.
+func (f *Function) Describe(u *inventory.Unit) {
+	u.PCIID, u.NUMANode = f.ID, f.NUMA
+	f.Virtual.Describe(u)
+}
+
+// configFile is the config space of a PCI device.
+const configFile = "pci/config"
+
+// readConfig reads the vendor and device ids in config space, and reports whether the device has
+// left the bus: then all bits are ones. It reads no other byte, because each dword is an access to
+// the device.
+func (f *Function) readConfig() (gone bool) {
+	var id [4]byte
+	path := below(f.Dir, configFile)
+	err := sysfs.ReadFull(path, id[:])
+	switch {
+	case f.AddFile(configFile, rowPCIGone, err):
+	case err != nil:
+		f.AddUnreadable(configFile, rowPCIGone, err)
+	case id == [4]byte{0xff, 0xff, 0xff, 0xff}:
+		f.AddDead(rowPCIGone, nil)
+		return true
+	default:
+		f.Observe(sysfs.ObservePrefix(path, id[:]))
+	}
+	return false
+}
+
+// link is one property of a PCIe link, its speed or its width.
+type link struct {
+	now, most, slot string                    // files: present value, greatest of the device, greatest of its slot
+	slow            inventory.Row             // for a present value that is less than possible
+	parse           func(string) (int, error) // 0: unknown
+	show            func(int) string
+	gone            int // the present value of a device that has left the bus
+	none            int // greatest value that means unknown, in addition to 0
+}
+
+// readLink compares one property of the link with the greatest value that both the device and its
+// slot support: a card with many lanes in a slot with few lanes is as fast as possible. A device
+// whose greatest value is unknown has no link: it is integrated into the root complex.
+func (f *Function) readLink(l *link, slot string) {
+	path := below(f.Dir, l.now)
+	text, err := sysfs.Read(path)
+	if f.AddFile(l.now, rowPCIGone, err) {
+		return
+	}
+	if err != nil {
+		f.AddDead(rowPCIGone, err) // the kernel could not read the device (pci-sysfs.c)
+		return
+	}
+	f.Observe(sysfs.ObserveValue(path, text))
+	now, err := l.parse(text)
+	if err != nil {
+		f.AddUnreadable(l.now, rowPCIGone, fmt.Errorf("%s: %w", path, err))
+		return
+	}
+	most, ok := f.readMost(l, l.most, f.Dir)
+	if !ok {
+		return
+	}
+	switch now {
+	case 0:
+		// An unknown value is a condition only if it was known before. A virtual function in a
+		// guest has no physical function, so its value is never known.
+		f.markAbsent(l.now)
+		return
+	case l.gone:
+		f.AddDead(rowPCIGone, nil)
+		return
+	}
+	// The value of the slot is read only if needed: a link with the greatest value of the device
+	// is good in any slot.
+	if now < most && slot != "" {
+		if limit, ok := f.readMost(l, l.slot, slot); ok {
+			most = min(most, limit)
+		}
+	}
+	if now < most {
+		f.AddValue(l.slow, l.show(now))
+	}
+}
+
+// markAbsent marks the health file with this name as absent, because its value is unknown. If the value was
+// known before, the function has left the bus.
+func (f *Function) markAbsent(name string) {
+	for i := range f.Files {
+		if f.Files[i].Name == name {
+			f.Files[i].Absent, f.Files[i].Reason = true, rowPCIGone.Name
+		}
+	}
+}
+
+// readMost reads a greatest value. It returns false if there is no file, or if the value is unknown.
+func (f *Function) readMost(l *link, name, dir string) (most int, ok bool) {
+	most, err := sysfs.ReadAs(below(dir, name), l.parse)
+	if f.AddFile(name, l.slow, err) {
+		return 0, false
+	}
+	if err != nil {
+		f.AddUnreadable(name, l.slow, err)
+		return 0, false
+	}
+	return most, most != 0 && most != l.none
+}
+
+func showSpeed(tenths int) string { return fmt.Sprintf("%d.%d", tenths/10, tenths%10) }
+func showWidth(lanes int) string  { return strconv.Itoa(lanes) }
+
+// aerCounter is a count of PCI errors.
+type aerCounter struct {
+	of    part
+	file  string
+	label string        // of the count in the file; "": the file has only one number
+	row   inventory.Row // for a rise
+}
+
+// part is one of the PCI devices from the root port to a card.
+type part uint8
+
+const (
+	ofCard part = iota
+	ofSlot
+	ofRoot
+)
+
+// count reads a count of errors of the PCI device at dir. It does nothing if dir is "".
+func (f *Function) count(a *aerCounter, dir string) {
+	if dir == "" {
+		return
+	}
+	path := below(dir, a.file)
+	text, err := sysfs.Read(path)
+	if f.AddFile(a.file, a.row, err) {
+		return
+	}
+	var total uint64
+	if err == nil {
+		f.Observe(sysfs.ObserveValue(path, text))
+		if total, err = parseTotal(text, a.label); err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if err != nil {
+		f.AddUnreadable(a.file, a.row, err)
+		return
+	}
+	f.Counters = append(f.Counters, inventory.Counter{
+		Name: a.file, Value: total, Reason: a.row.Name, Health: a.row.Health, Row: a.row.Name,
+	})
+}
+
+// below returns the path of the file with this name in dir, which replaces the first element of the
+// name.
+func below(dir, name string) string { return dir + name[strings.IndexByte(name, '/'):] }
+
+// parseTotal returns the count that follows label on a line of its own, or the only number if
+// label is "".
+func parseTotal(s, label string) (uint64, error) {
+	for l := range strings.Lines(s) {
+		number, ok := strings.CutPrefix(strings.TrimSuffix(l, "\n"), label)
+		if !ok || label != "" && !strings.HasPrefix(number, " ") {
+			continue
+		}
+		if n, err := strconv.ParseUint(strings.TrimPrefix(number, " "), 10, 64); err == nil {
+			return n, nil
+		}
+		break
+	}
+	want := "a decimal number"
+	if label != "" {
+		want = strconv.Quote(label) + " and a decimal number"
+	}
+	return 0, fmt.Errorf("found %s, want %s", sysfs.Quote(s), want)
+}

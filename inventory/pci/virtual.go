@@ -1,0 +1,46 @@
+package pci
+
+import (
+	"strconv"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// Virtual is the place of a virtual function on its card. The zero value is that of a function that is not
+// virtual, or whose physical function is not visible, as in a guest.
+type Virtual struct {
+	PhysFn string // address of the physical function
+	index  int    // of the virtual function, from 0; -1: not known
+}
+
+// VirtualOf returns the place of the function at dir. It reads only links. It returns no other errors than
+// those of [sysfs.IsShortage].
+func VirtualOf(dir string) (v Virtual, err error) {
+	if v.PhysFn, err = sysfs.PhysFn(dir); err == nil && v.PhysFn != "" {
+		v.index, err = sysfs.VirtFn(dir)
+	}
+	return v, err
+}
+
+// Describe sets the attributes of a unit of the virtual function.
+func (v Virtual) Describe(u *inventory.Unit) {
+	if v.PhysFn == "" {
+		return
+	}
+	if u.Attributes == nil {
+		u.Attributes = make(map[string]string)
+	}
+	u.Attributes[inventory.AttributePhysicalFunction] = v.PhysFn
+	if v.index >= 0 {
+		u.Attributes[inventory.AttributeVirtualFunction] = strconv.Itoa(v.index)
+	}
+}
+
+// Related returns the addresses whose events concern the virtual function, for [inventory.Reading].
+func (v Virtual) Related() []string {
+	if v.PhysFn == "" {
+		return nil
+	}
+	return []string{v.PhysFn}
+}

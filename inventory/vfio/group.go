@@ -1,0 +1,165 @@
+package vfio
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory/pci"
+)
+
+// group is an IOMMU group with a function on vfio-pci.
+type group struct {
+	dir     string
+	number  string // the kernel reuses it
+	noIOMMU bool
+	names   []string // of all members, sorted: PCI addresses, except those of devices on other buses
+	drivers []string // of all members, "" without a driver; in the order of names
+
+	bound []function // the members on vfio-pci; never empty
+
+	node  string // name of the group's node in /dev/vfio
+	class bool   // the node is in the class vfio
+}
+
+// function is a member of a group that is bound to vfio-pci.
+type function struct {
+	pci.Virtual
+	address     string
+	dir         string
+	incarnation uint64
+	cdevs       []string // directories of its devices of the class vfio-dev, since Linux 6.1
+}
+
+// find returns the group of the function with this PCI address, from directories and links, and from the name
+// of the group. The error wraps fs.ErrNotExist if the function is not bound to vfio-pci.
+func find(host sysfs.Host, address string) (g group, err error) {
+	dir, err := host.PCIDir(address, "")
+	if err != nil {
+		return g, err
+	}
+	if err := checkBound(dir); err != nil {
+		return g, err
+	}
+	link, err := os.Readlink(dir + "/iommu_group")
+	if err != nil {
+		return g, err
+	}
+	g.number = filepath.Base(link)
+	g.dir = host.Sys + "/kernel/iommu_groups/" + g.number
+	members, err := os.ReadDir(g.dir + "/devices")
+	if err != nil {
+		return g, err
+	}
+	for _, m := range members {
+		driver, err := driverOf(g.dir + "/devices/" + m.Name())
+		if err != nil {
+			return g, err
+		}
+		g.names, g.drivers = append(g.names, m.Name()), append(g.drivers, driver)
+		if driver != vfioPCI {
+			continue
+		}
+		f, err := functionOf(host, m.Name())
+		if err != nil {
+			return g, err
+		}
+		g.bound = append(g.bound, f)
+	}
+	i := slices.IndexFunc(g.bound, func(f function) bool { return f.address == address })
+	if i < 0 {
+		return g, fmt.Errorf("%s: found no member %s: %w", g.dir, address, fs.ErrNotExist)
+	}
+	name, err := sysfs.Read(g.dir + "/name")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return g, err
+	}
+	g.node = g.number
+	if g.noIOMMU = name == "vfio-noiommu"; g.noIOMMU { // vfio_noiommu_group_alloc, drivers/vfio/group.c
+		g.node = "noiommu-" + g.number
+	}
+	switch _, err := os.Lstat(host.Sys + "/class/vfio/" + g.node); {
+	case err == nil:
+		g.class = true
+	case sysfs.IsShortage(err):
+		return g, err
+	case len(g.bound[i].cdevs) == 0:
+		// The driver core makes the link to the driver before it calls the driver.
+		return g, fmt.Errorf("%s: not yet registered with vfio: %w", dir, fs.ErrNotExist)
+	}
+	return g, nil
+}
+
+// functionOf returns the function with this PCI address.
+func functionOf(host sysfs.Host, address string) (f function, err error) {
+	f.address = address
+	if f.dir, err = host.PCIDir(address, ""); err != nil {
+		return f, err
+	}
+	if f.incarnation, err = sysfs.Inode(f.dir); err != nil {
+		return f, err
+	}
+	if f.Virtual, err = pci.VirtualOf(f.dir); err != nil {
+		return f, err
+	}
+	entries, err := os.ReadDir(f.dir + "/vfio-dev")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	for _, e := range entries {
+		f.cdevs = append(f.cdevs, f.dir+"/vfio-dev/"+e.Name())
+	}
+	return f, nil
+}
+
+// others returns the addresses of the group's PCI functions, without that of the device.
+func (g group) others() (addresses []string) {
+	for _, name := range g.names {
+		if address, err := sysfs.ParsePCIAddress(name); err == nil && address != g.bound[0].address {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
+// related returns the addresses of the functions whose events concern the group, without card: the members, the
+// physical functions of virtual ones, and the other functions in the slot of a physical one, which the kernel adds
+// to the group one after the other.
+func (g group) related(card string) []string {
+	all := append(g.others(), g.bound[0].address)
+	for _, f := range g.bound {
+		if f.PhysFn != "" {
+			all = append(all, f.PhysFn)
+			continue
+		}
+		slot, _, _ := strings.Cut(f.address, ".")
+		for n := range 8 {
+			all = append(all, fmt.Sprintf("%s.%d", slot, n))
+		}
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(address string) bool { return address == card })
+}
+
+// checkBound returns an error that wraps fs.ErrNotExist if the device at dir is not bound to vfio-pci.
+func checkBound(dir string) error {
+	driver, err := driverOf(dir)
+	if err == nil && driver != vfioPCI {
+		err = fmt.Errorf("%s: found driver %q, want %s: %w", dir, driver, vfioPCI, fs.ErrNotExist)
+	}
+	return err
+}
+
+// driverOf returns the name of the driver of the device at dir, or "" if there is none.
+func driverOf(dir string) (string, error) {
+	target, err := os.Readlink(dir + "/driver")
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return filepath.Base(target), err
+}

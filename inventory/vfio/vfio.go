@@ -1,0 +1,184 @@
+package vfio
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/pci"
+)
+
+// Family reads IOMMU groups that have functions on vfio-pci.
+type Family struct {
+	// Cdev adds the character devices of the functions, and /dev/iommu, where the kernel has them.
+	Cdev bool
+}
+
+// vfioPCI is the driver of the functions that are read.
+const vfioPCI = "vfio-pci"
+
+// harmless has the drivers whose functions do not prevent the use of their group: none, vfio-pci, and the
+// drivers that perform no DMA (driver_managed_dma in drivers/pci/pcie/portdrv.c and drivers/pci/pci-stub.c).
+var harmless = []string{"", vfioPCI, "pcieport", "pci-stub"}
+
+// The health rows, in addition to those of package pci.
+var (
+	rowNotViable = inventory.Row{Name: "group-not-viable", Health: inventory.Unhealthy} // =DRIVER of a function of the group
+	rowNoIOMMU   = inventory.Row{Name: "no-iommu", Health: inventory.Unhealthy}         // the group has no IOMMU
+)
+
+// Name returns vfio.
+func (Family) Name() string { return "vfio" }
+
+// Signals returns the subsystem of the functions' character devices. Since Linux 6.12 its event is the only
+// one when a function is unbound while its group is open.
+func (Family) Signals() inventory.Signals { return inventory.Signals{Subsystems: []string{"vfio-dev"}} }
+
+// Rows returns the health table.
+func (Family) Rows() []inventory.Row { return append(pci.Rows(), rowNotViable, rowNoIOMMU) }
+
+// Cards lists the PCI addresses of all functions on vfio-pci.
+func (Family) Cards(host sysfs.Host) ([]string, error) {
+	entries, err := os.ReadDir(host.Sys + "/bus/pci/drivers/" + vfioPCI)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var cards []string
+	for _, e := range entries {
+		if address, err := sysfs.ParsePCIAddress(e.Name()); err == nil && e.Type()&fs.ModeSymlink != 0 {
+			cards = append(cards, address)
+		}
+	}
+	return cards, err
+}
+
+// Read reads the group of the function with this PCI address. The reading has no unit if a lower function of
+// the group is bound to vfio-pci, because the unit belongs to that function.
+func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
+	g, err := find(host, card)
+	if err != nil {
+		return inventory.Reading{}, err
+	}
+	r := inventory.Reading{Related: g.related(card)}
+	if g.bound[0].address != card {
+		return r, nil
+	}
+	u, nodes, err := f.unit(host, g)
+	if err != nil {
+		return inventory.Reading{}, err
+	}
+	all := pci.NewFindings()
+	all.Observe(sysfs.ObserveEntry(g.bound[0].dir))
+	all.Observe(sysfs.ObserveNames(g.dir+"/devices", g.names))
+	for _, name := range g.names {
+		all.Observe(sysfs.ObserveEntry(g.dir + "/devices/" + name + "/driver"))
+	}
+	for _, other := range g.drivers {
+		if !slices.Contains(harmless, other) {
+			all.AddValue(rowNotViable, other)
+		}
+	}
+	if g.noIOMMU {
+		all.AddRow(rowNoIOMMU)
+	}
+	for _, n := range nodes {
+		all.Observe(sysfs.ObserveEntry(host.Dev + "/" + n.name))
+		all.AddNode(n.name+"/dev", host.CheckNode(n.name, n.number, n.err))
+	}
+	judged := make(map[string]bool) // directories: virtual functions have the same physical function
+	for _, b := range g.bound {
+		function := pci.Read(host, b.dir, "", b.Virtual)
+		if b.address == card {
+			function.Describe(&u)
+		} else {
+			function.Prefix(b.address + "/")
+		}
+		if !judged[function.Dir] {
+			judged[function.Dir] = true
+			all.Join(&function.Findings)
+		}
+	}
+	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
+	r.Units, r.Observed = []inventory.Unit{u}, all.Observed
+	// The kernel removes the link to the driver before the nodes. So a node that is missing because the function is
+	// being unbound is no condition.
+	return r, checkBound(g.bound[0].dir)
+}
+
+// Outline returns the same unit from directories and links, and from numbers that the driver core keeps.
+func (f Family) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
+	g, err := find(host, card)
+	if err != nil {
+		return inventory.Reading{}, err
+	}
+	r := inventory.Reading{Related: g.related(card)}
+	if g.bound[0].address != card {
+		return r, nil
+	}
+	u, _, err := f.unit(host, g)
+	r.Units = []inventory.Unit{u}
+	return r, err
+}
+
+// node is a device node.
+type node struct {
+	name   string // below the device root
+	number sysfs.DeviceNumber
+	err    error // of reading the number
+}
+
+// unit returns the unit of a group without its health, and all its nodes. It returns no other errors than those
+// of [sysfs.IsShortage].
+func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []node, err error) {
+	low := g.bound[0]
+	u = inventory.Unit{
+		ID: strings.TrimPrefix(low.address, "0000:"), PCIAddress: low.address, Name: low.address, Incarnation: low.incarnation,
+		PortID: -1, AFUIDKnown: true, InterfaceIDKnown: true, NUMANode: -1,
+		Members: g.others(), Attributes: map[string]string{"iommuGroup": g.number},
+		OnlyByRule: true, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_"}, // of sriov-network-device-plugin and of KubeVirt
+	}
+	low.Describe(&u)
+	add := func(name, sysfsDir string) {
+		n := node{name: name}
+		n.number, n.err = sysfs.ReadAs(sysfsDir+"/dev", sysfs.ParseDeviceNumber)
+		if sysfs.IsShortage(n.err) {
+			err = n.err
+		}
+		nodes = append(nodes, n)
+	}
+	if g.class {
+		add("vfio/"+g.node, host.Sys+"/class/vfio/"+g.node)
+	}
+	cdev := false
+	for _, b := range g.bound {
+		for _, dir := range b.cdevs {
+			if _, err := os.Lstat(dir + "/dev"); f.Cdev && err == nil {
+				add("vfio/devices/"+filepath.Base(dir), dir)
+				cdev = true
+			}
+		}
+	}
+	if len(nodes) == 0 { // a kernel that has only character devices
+		nodes = append(nodes, node{name: "vfio/" + g.node, err: fs.ErrNotExist})
+	}
+	for _, n := range nodes {
+		u.Nodes = append(u.Nodes, n.name)
+		if n.err == nil {
+			u.NodeNumbers = append(u.NodeNumbers, n.number.String())
+		}
+	}
+	if g.class {
+		u.SharedNodes = append(u.SharedNodes, "vfio/vfio")
+		add("vfio/vfio", host.Sys+"/class/misc/vfio")
+	}
+	if cdev {
+		u.SharedNodes = append(u.SharedNodes, "iommu")
+		add("iommu", host.Sys+"/class/misc/iommu")
+	}
+	return u, nodes, err
+}
