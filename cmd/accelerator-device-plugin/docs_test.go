@@ -63,7 +63,7 @@ func TestHealthTableIsExplained(t *testing.T) {
 		t.Fatalf("%d reasons found in the table, want all of them", len(severity))
 	}
 	known := map[string]bool{}
-	for _, f := range daemon.Families(config.Defaults()) {
+	for _, f := range daemon.AllFamilies(config.Defaults()) {
 		for _, row := range f.Rows() {
 			if got := severity[row.Name]; got != row.Health.String() {
 				t.Errorf("%s: %s makes a device %s; docs/health.md says %q", f.Name(), row.Name, row.Health, got)
@@ -82,12 +82,16 @@ func TestHealthTableIsExplained(t *testing.T) {
 // explains them. -update writes the schema.
 func TestFamiliesOfRules(t *testing.T) {
 	const schema = "../../deploy/helm/accelerator-device-plugin/values.schema.json"
-	row := regexp.MustCompile("(?m)^\\| `family` \\| .*$").FindString(read(t, "../../docs/configuration.md"))
+	text := read(t, "../../docs/configuration.md")
+	row := regexp.MustCompile("(?m)^\\| `family` \\| .*$").FindString(text)
+	flag := regexp.MustCompile("(?m)^\\| `--families` \\| .*$").FindString(text)
 	var names []string
-	for _, f := range daemon.Families(config.Defaults()) {
+	for _, f := range daemon.AllFamilies(config.Defaults()) {
 		names = append(names, f.Name())
-		if !strings.Contains(row, "`"+f.Name()+"`") {
-			t.Errorf("docs/configuration.md does not explain %s: %s", f.Name(), row)
+		for _, row := range []string{row, flag} {
+			if !strings.Contains(row, "`"+f.Name()+"`") {
+				t.Errorf("docs/configuration.md does not explain %s: %s", f.Name(), row)
+			}
 		}
 	}
 	got := read(t, schema)

@@ -17,6 +17,9 @@ type Config struct {
 	DevRoot     string
 	HostDevRoot string // never empty after Load: DevRoot if it was not set
 
+	Families []string // names of the families whose cards are read, in the daemon's order; not in mode pool
+	VFIOCdev bool     // devices of family vfio also have the character devices of their functions
+
 	Mode              string // one of offer.Modes
 	ResourceName      string // in modes single and pool
 	ResourceNamespace string // in the other modes
@@ -80,7 +83,7 @@ const (
 
 // Defaults returns the configuration without flags, variables and files.
 func Defaults() (c Config) {
-	settings(&c)
+	settings(&c, nil)
 	return c
 }
 
@@ -91,13 +94,17 @@ const (
 )
 
 // settings sets c to the defaults and returns the table of all settings. Each is a flag that sets a
-// field of c.
-func settings(c *Config) *pflag.FlagSet {
+// field of c. known has the names of all families.
+func settings(c *Config, known []string) *pflag.FlagSet {
 	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	fs.Var(of(&c.SysfsRoot, "/sys", path), "sysfs-root", "mount point of sysfs")
 	fs.Var(of(&c.DevRoot, "/dev", path), "dev-root", "directory of the device nodes, as seen by this program")
 	fs.Var(of(&c.HostDevRoot, "", absolute("/dev")), "host-dev-root",
 		"directory of the device nodes, as seen by the host (default: the value of --dev-root)")
+	fs.Var(of((*familyNames)(&c.Families), familyNames{"dfl", "opae"}, familiesOf(known)), "families",
+		"kinds of drivers whose cards are offered, separated by commas; no effect in mode pool")
+	fs.Var(of(&c.VFIOCdev, false, onOff), "vfio-cdev",
+		"also give the character devices of vfio-pci functions (iommu, vfio/devices/vfioN) where the kernel has them")
 	fs.Var(of(&c.Mode, offer.Single, oneOf(offer.Modes()...)), "mode",
 		"devices and their resources: single (ports, one resource), af (ports, one resource per AFU), "+
 			"region (cards, one resource per interface), regiondevel (as region, with the FME's node), pool (numbers)")
@@ -161,7 +168,7 @@ func settings(c *Config) *pflag.FlagSet {
 	fs.Var(of(&c.Overrides, "", path), overridesFlag,
 		"YAML file with exclude, health.severity and resources in addition to --config, for all nodes or for single ones; "+
 			"may be missing")
-	for _, name := range []string{"node-annotation", "events", "holder-metrics"} {
+	for _, name := range []string{"vfio-cdev", "node-annotation", "events", "holder-metrics"} {
 		fs.Lookup(name).NoOptDefVal = "true" // the value if the flag is given without one
 	}
 	return fs

@@ -15,7 +15,7 @@ import (
 // rows are some rows of a health table: one has a value, one allows any value.
 var rows = []string{"afu-dead", "link-speed", "port-mmio-timeout", "power-throttled=1", "power-throttled=2", "power-throttled=6"}
 
-var vocabulary = config.Vocabulary{Families: []string{"dfl", "opae"}, Rows: rows}
+var vocabulary = config.Vocabulary{Families: []string{"dfl", "opae", "vfio"}, Rows: rows}
 
 // load parses flags, then variables, then a file with this content.
 func load(t *testing.T, flags []string, variables map[string]string, yaml string) (config.Config, error) {
@@ -67,7 +67,7 @@ func TestPrecedence(t *testing.T) {
 // Each setting can be given by each of the three sources, with the same result.
 func TestSettingsFromEachSource(t *testing.T) {
 	want := config.Config{
-		SysfsRoot: "/a", DevRoot: "/b", HostDevRoot: "/c", Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
+		SysfsRoot: "/a", DevRoot: "/b", HostDevRoot: "/c", Families: []string{"opae", "vfio"}, VFIOCdev: true, Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
 		AllocationPolicy: "spread", CDIDir: "/f", ProgrammingHook: "/h", ProgrammingHookArgs: []string{"--store=/s", "--timeout", "80s"}, NodeName: "node-1.example.com", NodeAnnotation: false, Events: true, Kubeconfig: "/g",
 		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80", Socket: "/s", StateDir: "/v", HolderMetrics: false,
 		ResyncInterval: 50 * time.Millisecond, HealthInterval: 2 * time.Second, RecoveryHold: 0, TombstoneGrace: 4 * time.Second,
@@ -77,6 +77,8 @@ func TestSettingsFromEachSource(t *testing.T) {
 		{"sysfs-root", "ACCELERATOR_SYSFS_ROOT", "sysfsRoot", "/a"},
 		{"dev-root", "ACCELERATOR_DEV_ROOT", "devRoot", "/b"},
 		{"host-dev-root", "ACCELERATOR_HOST_DEV_ROOT", "hostDevRoot", "/c"},
+		{"families", "ACCELERATOR_FAMILIES", "families", "opae,vfio"},
+		{"vfio-cdev", "ACCELERATOR_VFIO_CDEV", "vfioCdev", "true"},
 		{"mode", "ACCELERATOR_MODE", "mode", "pool"},
 		{"resource-name", "ACCELERATOR_RESOURCE_NAME", "resourceName", "example.com/fpga"},
 		{"resource-namespace", "ACCELERATOR_RESOURCE_NAMESPACE", "resourceNamespace", "fpga.example.com"},
@@ -226,6 +228,7 @@ func TestRefusals(t *testing.T) {
 		{"units none", []string{"--accel-nbunits=0"}, nil, "", []string{"0", "from 1 to 10000"}},
 		{"units no number", []string{"--accel-nbunits=many"}, nil, "", []string{"many", "from 1 to 10000"}},
 		{"mode", []string{"--mode=zen"}, nil, "", []string{"zen", "want one of single, af, region, regiondevel, pool"}},
+		{"vfio-cdev that is a word", nil, nil, "vfioCdev: yes\n", []string{"config.yaml:1", "vfioCdev", `"yes"`, "true or false"}},
 		{"namespace of a resource", []string{"--resource-namespace=fpga.intel.com/x"}, nil, "", []string{"--resource-namespace", `"fpga.intel.com/x"`, "lower-case DNS name"}},
 		{"namespace empty", nil, map[string]string{"ACCELERATOR_RESOURCE_NAMESPACE": ""}, "", []string{"ACCELERATOR_RESOURCE_NAMESPACE", `namespace ""`, "lower-case DNS name"}},
 		{"namespace in capitals", nil, nil, "resourceNamespace: FPGA.intel.com\n", []string{"config.yaml:1", "resourceNamespace", `namespace "FPGA.intel.com"`, "lower-case"}},
@@ -268,7 +271,7 @@ func TestRefusals(t *testing.T) {
 		{"address", []string{"--http-address=9480"}, nil, "", []string{"9480", "host:port"}},
 		{"port too large", []string{"--http-address=:70000"}, nil, "", []string{":70000", "65535"}},
 		{"empty path", []string{"--kubelet-dir="}, nil, "", []string{"kubelet-dir", "want a path"}},
-		{"unknown key", nil, nil, "mode: single\nresyncIntervall: 60s\n", []string{"config.yaml:2", "resyncIntervall", "resourceName, resourceNamespace, resources, resyncInterval,", "devRoot, events, exclude, flapLimit, flapWindow, health, healthInterval"}},
+		{"unknown key", nil, nil, "mode: single\nresyncIntervall: 60s\n", []string{"config.yaml:2", "resyncIntervall", "resourceName, resourceNamespace, resources, resyncInterval,", "devRoot, events, exclude, families, flapLimit, flapWindow, health, healthInterval"}},
 		{"flag's name as key", nil, nil, "resync-interval: 60s\n", []string{"resync-interval"}},
 		{"key twice", nil, nil, "mode: single\nmode: pool\n", []string{"config.yaml:2", "mode", "found twice, first on line 1"}},
 		{"key not a string", nil, nil, "mode: single\n? [mode]\n: pool\n", []string{"config.yaml:2: found a list, want a string as a key"}},
@@ -323,6 +326,63 @@ func TestHookArguments(t *testing.T) {
 				t.Errorf("arguments (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The families of the strongest source count, in the daemon's order.
+func TestFamilies(t *testing.T) {
+	const variable = "ACCELERATOR_FAMILIES"
+	for _, test := range []struct {
+		name      string
+		flags     []string
+		variables map[string]string
+		yaml      string
+		want      []string
+	}{
+		{"default", nil, nil, "", []string{"dfl", "opae"}},
+		{"list", nil, nil, "families: [vfio]\n", []string{"vfio"}},
+		{"list in another order", nil, nil, "families:\n- vfio\n- &o opae\n- dfl\n", []string{"dfl", "opae", "vfio"}},
+		{"text in the file", nil, nil, "families: vfio, dfl\n", []string{"dfl", "vfio"}},
+		{"variable over file", nil, map[string]string{variable: "vfio,opae"}, "families: [dfl]\n", []string{"opae", "vfio"}},
+		{"flag over both", []string{"--families", "dfl"}, map[string]string{variable: "vfio"}, "families: [opae]\n", []string{"dfl"}},
+		{"the last flag", []string{"--families=dfl", "--families=vfio"}, nil, "", []string{"vfio"}},
+		{"in mode pool", nil, nil, "mode: pool\nfamilies: [vfio]\n", []string{"vfio"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := load(t, test.flags, test.variables, test.yaml)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got.Families); diff != "" {
+				t.Errorf("families (-want +got):\n%s", diff)
+			}
+		})
+	}
+	const want = ", want at least one of dfl, opae, vfio, each once, separated by commas"
+	for _, test := range []struct{ yaml, want string }{
+		{"families: []\n", `1: families: found ""` + want},
+		{"families: ''\n", `1: families: found ""` + want},
+		{"families:\n", "1: families: found nothing, want one value"},
+		{"families: dfl;opae\n", `1: families: found "dfl;opae"` + want},
+		{"families: dfl,\n", `1: families: found "dfl,"` + want},
+		{"families: DFL\n", `1: families: found "DFL"` + want},
+		{"families: pool\n", `1: families: found "pool"` + want},
+		{"families: [dfl, vfio, dfl]\n", `1: families: found "dfl,vfio,dfl"` + want},
+		{"families:\n- dfl\n- xrt\n", `3: families: found "xrt", want one of dfl, opae, vfio`},
+		{"families:\n- dfl,vfio\n", `2: families: found "dfl,vfio", want one of dfl, opae, vfio`},
+		{"families:\n- dfl\n-\n", "3: families: found nothing, want one value"},
+		{"families: &f\n- *f\n", "2: families: found a list, want one value"},
+		{"families: {dfl: true}\n", "1: families: found a mapping, want one value"},
+	} {
+		t.Run(test.yaml, func(t *testing.T) { wantRefusal(t, test.yaml, []string{test.want}) })
+	}
+	for _, text := range []string{"", "dfl,dfl", "dfl opae", "xrt"} {
+		if _, err := load(t, nil, map[string]string{variable: text}, ""); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s=%q: error %v, want %q", variable, text, err, want)
+		}
+		if _, err := load(t, []string{"--families=" + text}, nil, ""); err == nil || !strings.HasSuffix(err.Error(), want[2:]) {
+			t.Errorf("--families=%q: error %v, want %q", text, err, want)
+		}
 	}
 }
 

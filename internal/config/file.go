@@ -66,16 +66,19 @@ func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) err
 	f := &file{name: from.path, vocab: v}
 	var p policy
 	known := f.policyFields(&p)
-	unused := settings(new(Config))
+	unused := settings(new(Config), v.Families)
 	set.VisitAll(func(flag *pflag.Flag) {
 		to := flag.Value
 		if flag.Changed {
 			to = unused.Lookup(flag.Name).Value
 		}
 		known[keyOf(flag)] = func(where string, n *yaml.Node) {
-			if flag.Value.Type() == listType && n.Kind == yaml.SequenceNode {
+			switch list := n.Kind == yaml.SequenceNode; {
+			case list && flag.Value.Type() == listType:
 				f.list(where, n, "", func(n *yaml.Node) { f.value(where, n, to) })
-			} else {
+			case list && flag.Value.Type() == familiesType:
+				f.families(where, n, to)
+			default:
 				f.value(where, n, to)
 			}
 			flag.Changed = true
@@ -172,6 +175,20 @@ func keyOf(f *pflag.Flag) string {
 	return key
 }
 
+// families sets a variable to the names of families in a list.
+func (f *file) families(where string, n *yaml.Node, to pflag.Value) {
+	var names []string
+	before := len(f.errs)
+	f.list(where, n, "", func(n *yaml.Node) {
+		var name string
+		f.value(where, n, value[string]{&name, oneOf(f.vocab.Families...)})
+		names = append(names, name)
+	})
+	if len(f.errs) == before {
+		f.value(where, &yaml.Node{Kind: yaml.ScalarNode, Line: n.Line, Value: strings.Join(names, ",")}, to)
+	}
+}
+
 // exclude parses a list of cards and ports.
 func (f *file) exclude(where string, n *yaml.Node) (excluded map[string]bool) {
 	lines := make(map[string]int) // by address
@@ -242,13 +259,18 @@ func (f *file) rule(where string, n *yaml.Node, families []string) (rule offer.R
 	text := func(p *string, k kind[string]) func(string, *yaml.Node) {
 		return func(where string, n *yaml.Node) { f.value(where, n, value[string]{p, k}) }
 	}
-	match := fields{ // with the keys of `devices -o json`
-		"afuId":       text(&m.AFUID, guid),
-		"family":      text(&m.Family, oneOf(families...)),
-		"interfaceId": text(&m.InterfaceID, guid),
-		"pciAddress":  text(&m.PCIAddress, card),
-		"pciDevice":   text(&m.PCIDevice, fourDigits),
-		"pciVendor":   text(&m.PCIVendor, fourDigits),
+	match := fields{
+		"afuId":            text(&m.AFUID, guid),
+		"device":           text(&m.PCIDevice, fourDigits),
+		"family":           text(&m.Family, oneOf(families...)),
+		"interfaceId":      text(&m.InterfaceID, guid),
+		"pciAddress":       text(&m.PCIAddress, card),
+		"pciDevice":        text(&m.PCIDevice, fourDigits),
+		"pciVendor":        text(&m.PCIVendor, fourDigits),
+		"physicalFunction": text(&m.PhysicalFunction, card),
+		"subsystem":        text(&m.Subsystem, twoIDs),
+		"vendor":           text(&m.PCIVendor, fourDigits),
+		"virtualFunction":  text(&m.VirtualFunction, functionIndex),
 	}
 	f.mapping(where, n, fields{
 		"name": text(&rule.Resource, resourceName),
@@ -257,7 +279,12 @@ func (f *file) rule(where string, n *yaml.Node, families []string) (rule offer.R
 				f.refuse(n, where, "a mapping with at least one of "+strings.Join(slices.Sorted(maps.Keys(match)), ", "))
 				return
 			}
-			f.mapping(where, n, match)
+			lines := f.mapping(where, n, match)
+			for _, same := range [][2]string{{"pciVendor", "vendor"}, {"pciDevice", "device"}} {
+				if lines[same[0]] > 0 && lines[same[1]] > 0 {
+					f.errorf(n, "%s: found both %s and %s, want one of them: they are the same", where, same[0], same[1])
+				}
+			}
 		},
 	}, "name", "match")
 	return rule
@@ -347,14 +374,15 @@ func (known fields) allowed(key string) string {
 	return strings.Join(keys, ", ")
 }
 
-// mapping parses a mapping with these fields. Some of them may be required.
-func (f *file) mapping(where string, n *yaml.Node, known fields, required ...string) {
+// mapping parses a mapping with these fields. Some of them may be required. It returns the line numbers of
+// the keys.
+func (f *file) mapping(where string, n *yaml.Node, known fields, required ...string) (lines map[string]int) {
 	want := known.allowed("")
 	if n.Kind != yaml.MappingNode && !(isNull(n) && required == nil) {
 		f.refuse(n, where, "a mapping with "+want)
-		return
+		return nil
 	}
-	lines := f.entries(where, n, func(path string, key, value *yaml.Node) {
+	lines = f.entries(where, n, func(path string, key, value *yaml.Node) {
 		if read, ok := known[key.Value]; ok {
 			read(path, value)
 		} else {
@@ -366,6 +394,7 @@ func (f *file) mapping(where string, n *yaml.Node, known fields, required ...str
 			f.errorf(n, "%s: found no key %q, want %s", where, key, want)
 		}
 	}
+	return lines
 }
 
 // entries calls take for each entry of a mapping, with the path of its key, the key, and the value with

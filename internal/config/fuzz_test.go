@@ -22,6 +22,8 @@ var excluded = regexp.MustCompile(`^(([0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):)?[0-9a
 // The forms of the values in a rule, as devices have them; "" matches any device.
 var (
 	fourDigits  = regexp.MustCompile(`^([0-9a-f]{4})?$`)
+	twoIDs      = regexp.MustCompile(`^([0-9a-f]{4}:[0-9a-f]{4})?$`)
+	index       = regexp.MustCompile(`^(0|[1-9][0-9]{0,4})?$`)
 	id          = regexp.MustCompile(`^([0-9a-f]{32})?$`)
 	cardAddress = regexp.MustCompile(`^((([0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7])?$`)
 )
@@ -47,6 +49,10 @@ func FuzzFile(f *testing.F) {
 		"resources: [{name: a.com/x, match: {pciAddress: 0000:3B:00.0, family: opae}}, {name: a.com/x, match: {family: dfl}}]\n",
 		"resources:\n- &r {name: a.com/x, match: &m {family: &f dfl}}\n- *r\n- {name: a.com/x, match: *m}\n",
 		"resources: [{name: a.com/x, match: {pciAddress: 3b:00.0-p1}}, {match: {}}, ~, {? []: 1}]\n",
+		"families: [vfio, dfl]\nvfioCdev: true\n",
+		"families: vfio, dfl\nresources: [{name: a.com/x, match: {vendor: 10EE, device: 5005, subsystem: 10ee:000E}}]\n",
+		"families: &f [&d dfl, *d, *f, '', ~]\n",
+		"resources: [{name: a.com/x, match: {physicalFunction: 0000:3B:00.0, virtualFunction: +007}}, {name: a.com/x, match: {vendor: 10ee, pciVendor: 10ee}}]\n",
 		"mode: af\nresourceNamespace: 3com.example\ncdiDir: /c\nnodeName: n..1\nkubeconfig: k\n",
 		"resourceNamespace: a\ncdiDir: /c\nnodeName: n.1\nkubeconfig: k\nallocationPolicy: spread\n",
 		"cdiDir: /c\nprogrammingHook: /h\nprogrammingHookArgs: [--store=/s, &a '--afu x', *a, '']\n",
@@ -86,6 +92,10 @@ func FuzzFile(f *testing.F) {
 			strings.ContainsAny(strings.Join(c.ProgrammingHookArgs, ""), " \n\x00") {
 			t.Errorf("accepted: %+v", c)
 		}
+		if !slices.IsSorted(c.Families) || len(c.Families) == 0 || len(slices.Compact(slices.Clone(c.Families))) != len(c.Families) ||
+			slices.ContainsFunc(c.Families, func(f string) bool { return !slices.Contains(vocabulary.Families, f) }) {
+			t.Errorf("families: %q", c.Families)
+		}
 		checkRules(t, c.Resources)
 		again, others, err := l.Again(l.Read())
 		if diff := cmp.Diff(c, again); err != nil || others != nil || diff != "" {
@@ -102,7 +112,9 @@ func checkRules(t *testing.T, rules []offer.Rule) {
 		m := r.Match
 		if names.Validate(r.Resource) != nil || m == (offer.Match{}) || matches[m] || strings.HasPrefix(m.PCIAddress, "0000:") ||
 			!fourDigits.MatchString(m.PCIVendor) || !fourDigits.MatchString(m.PCIDevice) || !cardAddress.MatchString(m.PCIAddress) ||
-			!id.MatchString(m.AFUID) || !id.MatchString(m.InterfaceID) || !slices.Contains([]string{"", "dfl", "opae"}, m.Family) {
+			!id.MatchString(m.AFUID) || !id.MatchString(m.InterfaceID) ||
+			!twoIDs.MatchString(m.Subsystem) || !cardAddress.MatchString(m.PhysicalFunction) || strings.HasPrefix(m.PhysicalFunction, "0000:") ||
+			!index.MatchString(m.VirtualFunction) || m.Family != "" && !slices.Contains(vocabulary.Families, m.Family) {
 			t.Errorf("rule: %+v", r)
 		}
 		matches[m] = true

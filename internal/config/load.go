@@ -21,14 +21,14 @@ type Loader struct {
 
 // Vocabulary has the names that are valid in a file.
 type Vocabulary struct {
-	Families []string // for rules for resources
+	Families []string // all that the daemon has, also those that are off
 	Rows     []string // of the families' health tables, NAME or NAME=VALUE, whose severity may be overridden
 }
 
 // New returns a loader with the default configuration.
 func New(v Vocabulary) *Loader {
 	l := &Loader{vocabulary: v}
-	l.flags = settings(&l.Config)
+	l.flags = settings(&l.Config, v.Families)
 	l.set = l.flags
 	return l
 }
@@ -104,7 +104,7 @@ func (l *Loader) Again(files Files) (Config, []string, error) {
 // parse returns a new configuration from defaults, the configuration file, and the flags and variables
 // of l, without overrides.
 func (l *Loader) parse(files Files) (c Config, set *pflag.FlagSet, err error) {
-	set = settings(&c)
+	set = settings(&c, l.vocabulary.Families)
 	c.File, c.Overrides = l.Config.File, l.Config.Overrides
 	l.flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed {

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -15,7 +16,7 @@ func TestMatchRefusals(t *testing.T) {
 		keys       []string
 		bad        []bad
 	}{
-		{"four digits", wantPCI, []string{"pciVendor", "pciDevice"}, []bad{
+		{"four digits", wantPCI, []string{"pciVendor", "pciDevice", "vendor", "device"}, []bad{
 			{"0x09c4", `"0x09c4"`}, {"808", `"808"`}, {"80867", `"80867"`}, {"10", `"10"`}, {"1e+10", `"1e+10"`}, {"8086.0", `"8086.0"`}, {"8_086", `"8_086"`},
 			{"-086", `"-086"`}, {"0o17", `"0o17"`}, {"09cg", `"09cg"`}, {"8086:09c4", `"8086:09c4"`}, {`" 8086"`, `" 8086"`}, {`"8086\n"`, `"8086\n"`},
 			{`"８０８６"`, `"８０８６"`}, {"!!binary ODA4Ng==", `"ODA4Ng=="`}, {"Intel", `"Intel"`}, {".inf", `".inf"`}, {"2026-11-21", `"2026-11-21"`},
@@ -30,11 +31,15 @@ func TestMatchRefusals(t *testing.T) {
 			{`"{d8424dc4-a4a3-c413-f89e-433683f9040b}"`, `"{d8424dc4-a4a3-c413-f89e-433683f9040b}"`},
 			{"1e32", `"1e32"`}, {`"` + nlb + `\n"`, `"` + nlb + `\n"`}, {"8086", `"8086"`},
 		}},
-		{"address", wantCard, []string{"pciAddress"}, []bad{
+		{"address", wantCard, []string{"pciAddress", "physicalFunction"}, []bad{
 			{"3b:00.0-p0", `"3b:00.0-p0"`}, {"3B:00.0-P1", `"3B:00.0-P1"`}, {"3b:00", `"3b:00"`}, {"3b:00.8", `"3b:00.8"`}, {"3b:00.0-", `"3b:00.0-"`},
 			{"00010000:3b:00.0", `"00010000:3b:00.0"`}, {"3b.00.0", `"3b.00.0"`}, {"dfl-port.0", `"dfl-port.0"`}, {"3b:*", `"3b:*"`}, {"06:10", `"06:10"`}, {"8086", `"8086"`},
 		}},
-		{"family", "want one of dfl, opae", []string{"family"}, []bad{{"DFL", `"DFL"`}, {"pool", `"pool"`}, {"dfl,opae", `"dfl,opae"`}, {"' dfl'", `" dfl"`}}},
+		{"subsystem", `want four hexadecimal digits, a colon and four more, in quotes, such as "8086:1771"`, []string{"subsystem"}, []bad{
+			{"8086", `"8086"`}, {"8086:177", `"8086:177"`}, {"8086:17711", `"8086:17711"`}, {"8086-1771", `"8086-1771"`}, {`"8086: 1771"`, `"8086: 1771"`},
+			{"0x8086:0x1771", `"0x8086:0x1771"`}, {"8086:bcce:8086:1771", `"8086:bcce:8086:1771"`}, {"8086:17g1", `"8086:17g1"`}, {`"8086:1771\n"`, `"8086:1771\n"`},
+		}},
+		{"family", "want one of dfl, opae, vfio", []string{"family"}, []bad{{"DFL", `"DFL"`}, {"pool", `"pool"`}, {"dfl,opae", `"dfl,opae"`}, {"' dfl'", `" dfl"`}}},
 	} {
 		for _, key := range test.keys {
 			refused := func(bad bad, want string) {
@@ -50,5 +55,15 @@ func TestMatchRefusals(t *testing.T) {
 				refused(bad, "want one value")
 			}
 		}
+	}
+}
+
+// An index of a virtual function is a whole number of decimal digits.
+func TestVirtualFunctionRefusals(t *testing.T) {
+	for _, text := range []string{"-1", "65535", "1.0", "1e0", "0x1", "0o1", "1_0", "one", "''", "true", `" 1"`, "99999999999999999999"} {
+		t.Run(text, func(t *testing.T) {
+			wantRefusal(t, "resources:\n- name: a.com/x\n  match: {virtualFunction: "+text+"}\n", []string{
+				"3: resources.match.virtualFunction: found " + `"` + strings.Trim(text, `"'`) + `", want a whole number from 0 to 65534`})
+		})
 	}
 }

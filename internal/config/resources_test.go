@@ -31,6 +31,16 @@ func TestResources(t *testing.T) {
 		{"AFU", one("afuId: " + nlb), named(offer.Match{AFUID: nlb})},
 		{"interface", one("interfaceId: " + iface), named(offer.Match{InterfaceID: iface})},
 		{"family", one("family: opae"), named(offer.Match{Family: "opae"})},
+		{"a family that is off", one("family: vfio"), named(offer.Match{Family: "vfio"})},
+		{"vendor and device, short", one(`vendor: "8086", device: 09C4`), named(offer.Match{PCIVendor: "8086", PCIDevice: "09c4"})},
+		{"vendor short, device long", one(`vendor: "8086", pciDevice: "09c4"`), named(offer.Match{PCIVendor: "8086", PCIDevice: "09c4"})},
+		{"subsystem", one(`subsystem: "8086:17D4"`), named(offer.Match{Subsystem: "8086:17d4"})},
+		{"subsystem, a number of base 60 to YAML 1.1", one("subsystem: 1000:0000"), named(offer.Match{Subsystem: "1000:0000"})},
+		{"physical function", one("physicalFunction: 0000:3B:00.0"), named(offer.Match{PhysicalFunction: "3b:00.0"})},
+		{"physical function in another domain", one("physicalFunction: 0001:3b:00.0"), named(offer.Match{PhysicalFunction: "0001:3b:00.0"})},
+		{"first virtual function", one("virtualFunction: 0"), named(offer.Match{VirtualFunction: "0"})},
+		{"last virtual function", one(`virtualFunction: "65534"`), named(offer.Match{VirtualFunction: "65534"})},
+		{"virtual function with zeros in front", one("virtualFunction: 007"), named(offer.Match{VirtualFunction: "7"})},
 		{"all keys", one(`pciVendor: "8086", pciDevice: "09c4", pciAddress: 3b:00.0, family: dfl, afuId: ` + nlb + ", interfaceId: " + iface),
 			named(offer.Match{PCIVendor: "8086", PCIDevice: "09c4", PCIAddress: "3b:00.0", AFUID: nlb, InterfaceID: iface, Family: "dfl"})},
 		{"match before name", "resources: [{match: {family: dfl}, name: example.com/nlb}]\n", named(offer.Match{Family: "dfl"})},
@@ -82,8 +92,8 @@ func TestResources(t *testing.T) {
 const (
 	wantRule  = ", want a mapping with match, name"
 	wantName  = ", want DOMAIN/NAME, such as example.com/nlb"
-	wantMatch = ", want a mapping with at least one of afuId, family, interfaceId, pciAddress, pciDevice, pciVendor"
-	wantKeys  = ", want one of afuId, family, interfaceId, pciAddress, pciDevice, pciVendor"
+	wantMatch = ", want a mapping with at least one of afuId, device, family, interfaceId, pciAddress, pciDevice, pciVendor, physicalFunction, subsystem, vendor, virtualFunction"
+	wantKeys  = ", want one of afuId, device, family, interfaceId, pciAddress, pciDevice, pciVendor, physicalFunction, subsystem, vendor, virtualFunction"
 	wantPCI   = `want four hexadecimal digits in quotes, without 0x, such as "09c4"`
 	wantID    = "want 32 hexadecimal digits, such as d8424dc4a4a3c413f89e433683f9040b"
 	wantCard  = "want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0"
@@ -170,6 +180,13 @@ func TestResourcesRefusals(t *testing.T) {
 			"- {match: {interfaceId: 69528DB6-EB31-577A-8C36-68F9FAA081F6, afuId: D8424DC4-A4A3-C413-F89E-433683F9040B,\n" +
 			"    pciAddress: 0000:3B:00.0, pciDevice: 09C4, pciVendor: 10EE}, name: a.com/x}\n", []string{
 			"3: resources: found the match twice, first on line 2, want it once: this rule is never used"}},
+		{"twice, by synonyms", "resources:\n- {name: a.com/x, match: {vendor: 10ee, device: 5005}}\n- {name: a.com/y, match: {pciDevice: 5005, pciVendor: 10EE}}\n", []string{
+			"3: resources: found the match twice, first on line 2, want it once: this rule is never used"}},
+		{"synonyms", name + "  match: {vendor: 10ee, pciVendor: 10ee, family: dfl}\n", []string{
+			"3: resources.match: found both pciVendor and vendor, want one of them: they are the same"}},
+		{"both pairs of synonyms", name + "  match: {device: 5005, pciVendor: 8086, vendor: 10ee, pciDevice: 5005}\n", []string{
+			"3: resources.match: found both pciVendor and vendor, want one of them: they are the same",
+			"3: resources.match: found both pciDevice and device, want one of them: they are the same"}},
 		{"twice, by alias", "resources:\n- &r {name: a.com/x, match: {family: dfl}}\n- *r\n", []string{
 			"3: resources: found the match twice, first on line 2, want it once: this rule is never used"}},
 		{"three times", "resources:\n- {name: a.com/x, match: {family: dfl}}\n- {name: a.com/y, match: {family: dfl}}\n- {name: a.com/z, match: {family: dfl}}\n", []string{

@@ -144,6 +144,12 @@ func number(least, most int) kind[int] {
 	}}
 }
 
+// functionIndex is the index of a virtual function. A physical function has at most 65535 of them.
+var functionIndex = kind[string]{"int", func(s string) (string, error) {
+	n, err := number(0, 65534).parse(s)
+	return strconv.Itoa(n), err
+}}
+
 var onOff = kind[bool]{"bool", func(s string) (bool, error) {
 	if s != "true" && s != "false" {
 		return false, errors.New("want true or false")
@@ -185,6 +191,33 @@ func arguments(p *[]string) kind[words] {
 	}}
 }
 
+// familyNames is a list whose text has commas between the elements.
+type familyNames []string
+
+func (n familyNames) String() string { return strings.Join(n, ",") }
+
+// familiesType is the name of the kind of a flag whose value is a list of families.
+const familiesType = "families"
+
+// familiesOf is a list of some of the known families, sorted as these are.
+func familiesOf(known []string) kind[familyNames] {
+	return kind[familyNames]{familiesType, func(s string) (families familyNames, err error) {
+		given := strings.Split(s, ",")
+		for i := range given {
+			given[i] = strings.TrimSpace(given[i])
+		}
+		for _, name := range known {
+			if slices.Contains(given, name) {
+				families = append(families, name)
+			}
+		}
+		if len(families) != len(given) { // none, an unknown one, or one twice
+			return nil, fmt.Errorf("want at least one of %s, each once, separated by commas", strings.Join(known, ", "))
+		}
+		return families, nil
+	}}
+}
+
 var (
 	device = kind[string]{"address", sysfs.ParseDevice} // a card, or a port of it
 	card   = kind[string]{"address", sysfs.ParseCard}
@@ -206,6 +239,9 @@ var (
 	// fourDigits is the id of a PCI vendor or device. The error asks for quotes, because a program that
 	// rewrites the file may take 0010 or 1e10 for a number.
 	fourDigits = matching(`^[0-9A-Fa-f]{4}$`, `four hexadecimal digits in quotes, without 0x, such as "09c4"`)
+	// twoIDs are the ids of a vendor and a device.
+	twoIDs = matching(`^[0-9A-Fa-f]{4}:[0-9A-Fa-f]{4}$`,
+		`four hexadecimal digits, a colon and four more, in quotes, such as "8086:1771"`)
 	// guid is the id of an AFU or an interface: with all four dashes, or with none.
 	guid = matching(`^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`,
 		"32 hexadecimal digits, such as d8424dc4a4a3c413f89e433683f9040b")

@@ -31,21 +31,27 @@ const ReadTimeout = 2 * time.Second
 // the answer.
 const holdersInterval = 10 * time.Second
 
-// Families returns the families of a mode. A new family needs one line here.
+// Families returns the families of a mode that the settings enable.
 func Families(cfg config.Config) []inventory.Family {
 	if cfg.Mode == offer.Pool {
 		return []inventory.Family{pool.Pool{Units: cfg.AccelNbUnits}}
 	}
+	return slices.DeleteFunc(AllFamilies(cfg), func(f inventory.Family) bool { return !slices.Contains(cfg.Families, f.Name()) })
+}
+
+// AllFamilies returns all families of cards, also those that are off. A new family needs one line here.
+func AllFamilies(cfg config.Config) []inventory.Family {
 	return []inventory.Family{
 		dfl.Family{Kind: kindOf[cfg.Mode]},
 		opae.Family{Kind: kindOf[cfg.Mode]},
 	}
 }
 
-// NewLoader returns a loader with the names of families and health rows that are valid in settings.
+// NewLoader returns a loader with the names of families and health rows that are valid in settings. Those of
+// families that are off are valid, too, so that a family can be switched off without other changes.
 func NewLoader() *config.Loader {
 	var v config.Vocabulary
-	for _, f := range Families(config.Defaults()) {
+	for _, f := range AllFamilies(config.Defaults()) {
 		v.Families = append(v.Families, f.Name())
 		for _, row := range f.Rows() {
 			v.Rows = append(v.Rows, row.Name)
@@ -57,7 +63,7 @@ func NewLoader() *config.Loader {
 // kindOf has the kind of unit that a device is, by mode. In the other modes a device is a port.
 var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
 
-// signals returns the signals of the families of all modes, because the mode may change while
+// signals returns the signals of the enabled families of all modes, because the mode may change while
 // the watcher runs.
 func signals(cfg config.Config) (all inventory.Signals) {
 	for _, cfg.Mode = range offer.Modes() {

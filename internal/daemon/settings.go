@@ -85,6 +85,11 @@ func (l *liveSettings) applied(cfg config.Config, restart []string) {
 	if cfg.NodesUnused {
 		l.log.Warn("overrides of nodes have no effect without this setting", event.ConfigNotice, event.Flag("node-name"))
 	}
+	for _, r := range cfg.Resources {
+		if f := r.Match.Family; f != "" && !slices.Contains(l.loader.Config.Families, f) {
+			l.log.Warn("rule names a family that is off", event.ConfigNotice, event.Flag("families"), event.Reason(r.String()))
+		}
+	}
 	if l.loader.Follows() {
 		l.log.Info("settings applied", event.ConfigApplied, event.Hash(hash), event.Devices(slices.Sorted(maps.Keys(cfg.Exclude))))
 	}

@@ -29,6 +29,9 @@ func (p Policy) ResourceOf(d *inventory.Device) (string, error) {
 			return p.Rules[i].Resource, nil
 		}
 	}
+	if d.OnlyByRule {
+		return "", nil
+	}
 	return p.byMode(d)
 }
 

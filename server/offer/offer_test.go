@@ -151,6 +151,64 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// A virtual function has its physical function and its index as attributes.
+func TestRulesOfFunctions(t *testing.T) {
+	virtual := &inventory.Device{
+		ID: "0001:3b:00.5", Family: "vfio", PCIAddress: "0001:3b:00.5", PCIID: "8086:bccf:8086:17d4", OnlyByRule: true,
+		Attributes: map[string]string{inventory.AttributePhysicalFunction: "0001:3b:00.0", inventory.AttributeVirtualFunction: "0"},
+	}
+	physical := &inventory.Device{ID: "3b:00.0", Family: "vfio", PCIAddress: "0000:3b:00.0", PCIID: "8086:bcce", OnlyByRule: true}
+	inDomain0 := &inventory.Device{
+		ID: "3b:00.5", Family: "vfio", PCIAddress: "0000:3b:00.5", OnlyByRule: true,
+		Attributes: map[string]string{inventory.AttributePhysicalFunction: "0000:3b:00.0", inventory.AttributeVirtualFunction: "10"},
+	}
+	for _, tc := range []struct {
+		name   string
+		match  offer.Match
+		device *inventory.Device
+		want   bool
+	}{
+		{"subsystem", offer.Match{Subsystem: "8086:17d4"}, virtual, true},
+		{"another subsystem", offer.Match{Subsystem: "8086:1771"}, virtual, false},
+		{"vendor and device are no subsystem", offer.Match{Subsystem: "8086:bccf"}, virtual, false},
+		{"subsystem is not known", offer.Match{Subsystem: "8086:17d4"}, physical, false},
+		{"ids are not known", offer.Match{Subsystem: "8086:17d4"}, inDomain0, false},
+		{"physical function", offer.Match{PhysicalFunction: "0001:3b:00.0"}, virtual, true},
+		{"physical function in domain 0", offer.Match{PhysicalFunction: "3b:00.0"}, inDomain0, true},
+		{"another physical function", offer.Match{PhysicalFunction: "3b:00.0"}, virtual, false},
+		{"the physical function itself", offer.Match{PhysicalFunction: "3b:00.0"}, physical, false},
+		{"index", offer.Match{VirtualFunction: "0"}, virtual, true},
+		{"another index", offer.Match{VirtualFunction: "1"}, inDomain0, false},
+		{"index of a physical function", offer.Match{VirtualFunction: "0"}, physical, false},
+		{"all", offer.Match{PCIVendor: "8086", PCIDevice: "bccf", Subsystem: "8086:17d4", PhysicalFunction: "0001:3b:00.0", VirtualFunction: "0", Family: "vfio"}, virtual, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, mode := range offer.Modes() {
+				want := ""
+				if tc.want && mode != offer.Pool {
+					want = "example.com/vf"
+				}
+				// A device that needs a rule lacks nothing without one.
+				if got, err := policy(mode, offer.Rule{Resource: "example.com/vf", Match: tc.match}).ResourceOf(tc.device); got != want || err != nil {
+					t.Errorf("mode %s: resource %q, %v, want %q", mode, got, err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestRuleText(t *testing.T) {
+	r := offer.Rule{Resource: "example.com/vf", Match: offer.Match{
+		PCIVendor: "8086", PCIDevice: "bccf", Subsystem: "8086:17d4", PCIAddress: "3b:00.5", PhysicalFunction: "3b:00.0", VirtualFunction: "0",
+		AFUID: afu, InterfaceID: iface, Family: "vfio",
+	}}
+	const want = "example.com/vf for pciVendor=8086 pciDevice=bccf subsystem=8086:17d4 pciAddress=3b:00.5 physicalFunction=3b:00.0 virtualFunction=0 " +
+		"afuId=" + afu + " interfaceId=" + iface + " family=vfio"
+	if got := r.String(); got != want {
+		t.Errorf("rule %q, want %q", got, want)
+	}
+}
+
 func TestFirstMatchingRule(t *testing.T) {
 	p := policy(offer.AF,
 		offer.Rule{Resource: "example.com/other", Match: offer.Match{AFUID: iface}},

@@ -15,20 +15,25 @@ type Rule struct {
 // Match has the properties that a device must have. "" matches any value. Hexadecimal digits are in
 // lower case.
 type Match struct {
-	PCIVendor   string // 4 digits
-	PCIDevice   string // 4 digits
-	PCIAddress  string // of the card: BB:DD.F, or DDDD:BB:DD.F outside domain 0
-	AFUID       string // 32 digits
-	InterfaceID string // 32 digits
-	Family      string // of the inventory
+	PCIVendor        string // 4 digits
+	PCIDevice        string // 4 digits
+	Subsystem        string // VVVV:DDDD
+	PCIAddress       string // of the card: BB:DD.F, or DDDD:BB:DD.F outside domain 0
+	PhysicalFunction string // its address, as PCIAddress
+	VirtualFunction  string // its index, from 0, decimal
+	AFUID            string // 32 digits
+	InterfaceID      string // 32 digits
+	Family           string // of the inventory
 }
 
 func (m Match) matches(d *inventory.Device) bool {
 	vendor, rest, _ := strings.Cut(d.PCIID, ":")
-	device, _, _ := strings.Cut(rest, ":")
+	device, subsystem, _ := strings.Cut(rest, ":")
 	facts := Match{
-		PCIVendor: vendor, PCIDevice: device, PCIAddress: strings.TrimPrefix(d.PCIAddress, "0000:"),
-		AFUID: d.AFUID, InterfaceID: d.InterfaceID, Family: d.Family,
+		PCIVendor: vendor, PCIDevice: device, Subsystem: subsystem, PCIAddress: short(d.PCIAddress),
+		PhysicalFunction: short(d.Attributes[inventory.AttributePhysicalFunction]),
+		VirtualFunction:  d.Attributes[inventory.AttributeVirtualFunction],
+		AFUID:            d.AFUID, InterfaceID: d.InterfaceID, Family: d.Family,
 	}.facts()
 	for i, f := range m.facts() {
 		if f.value != "" && f.value != facts[i].value {
@@ -38,12 +43,16 @@ func (m Match) matches(d *inventory.Device) bool {
 	return true
 }
 
+// short returns a PCI address without domain 0.
+func short(address string) string { return strings.TrimPrefix(address, "0000:") }
+
 // fact is one field of a Match, with its key in the configuration file.
 type fact struct{ key, value string }
 
-func (m Match) facts() [6]fact {
+func (m Match) facts() [9]fact {
 	return [...]fact{
-		{"pciVendor", m.PCIVendor}, {"pciDevice", m.PCIDevice}, {"pciAddress", m.PCIAddress},
+		{"pciVendor", m.PCIVendor}, {"pciDevice", m.PCIDevice}, {"subsystem", m.Subsystem}, {"pciAddress", m.PCIAddress},
+		{"physicalFunction", m.PhysicalFunction}, {"virtualFunction", m.VirtualFunction},
 		{"afuId", m.AFUID}, {"interfaceId", m.InterfaceID}, {"family", m.Family},
 	}
 }

@@ -1,0 +1,535 @@
+package vfio_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"b-com.com/accelerator-device-plugin/internal/sim/board"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/internal/sysfs/sysfstest"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/vfio"
+)
+
+var _ inventory.Family = vfio.Family{}
+
+// remark is a file of a board that is not text, in the head of the board.
+var remark = regexp.MustCompile(`(?m)^  (\S+) begins ([0-9a-f ]+)$`)
+
+// node unfolds a recorded board into a new directory and returns the host.
+func node(t testing.TB, name string) sysfs.Host {
+	t.Helper()
+	root, file := t.TempDir(), filepath.Join("../../testdata/sysfs", "kernel-6.1-"+name+".txtar")
+	if err := board.Unfold(root, file); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(text), "\n-- ")
+	for _, m := range remark.FindAllStringSubmatch(head, -1) {
+		content, err := hex.DecodeString(strings.ReplaceAll(m[2], " ", ""))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(root, m[1]), content, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
+}
+
+// put writes a file, or removes it if the content is "absent". Paths are below the parent of /sys; a path that
+// ends in -> TARGET makes a link.
+func put(t testing.TB, host sysfs.Host, path, content string) {
+	t.Helper()
+	path, target, link := strings.Cut(path, " -> ")
+	path = filepath.Join(filepath.Dir(host.Sys), path)
+	err := os.RemoveAll(path)
+	if err == nil && content != absent {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	switch {
+	case err != nil:
+	case link:
+		err = os.Symlink(target, path)
+	case content != absent:
+		err = os.WriteFile(path, []byte(content), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const absent = "absent"
+
+// unit returns the unit of the board vfio-function, after the changes.
+func unit(changes ...func(*inventory.Unit)) inventory.Unit {
+	u := inventory.Unit{
+		ID: "01:00.0", PCIAddress: "0000:01:00.0", Name: "0000:01:00.0", PortID: -1, AFUIDKnown: true, InterfaceIDKnown: true,
+		PCIID: "8086:bccf:8086:1771", NUMANode: -1, Nodes: []string{"vfio/6"}, NodeNumbers: []string{"244:0"},
+		SharedNodes: []string{"vfio/vfio"}, Attributes: map[string]string{"iommuGroup": "6"},
+		OnlyByRule: true, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_"},
+	}
+	for _, change := range changes {
+		change(&u)
+	}
+	return u
+}
+
+func wrong(reason string) func(*inventory.Unit) {
+	row, _, _ := strings.Cut(reason, "=")
+	return func(u *inventory.Unit) {
+		c := inventory.Condition{Reason: reason, Health: inventory.Unhealthy, Row: row, Dead: reason == "pci-gone"}
+		if row == "node-missing" {
+			c.Row = ""
+		}
+		u.Conditions = append(u.Conditions, c)
+	}
+}
+
+// virtual returns the changes for a virtual function of the boards vfio-pf and vfio-vfs.
+func virtual(function, minor, index int) func(*inventory.Unit) {
+	return func(u *inventory.Unit) {
+		u.ID = fmt.Sprintf("03:00.%d", function)
+		u.PCIAddress, u.Name, u.PCIID = "0000:"+u.ID, "0000:"+u.ID, "1b36:0010:1af4:1100"
+		u.Nodes, u.NodeNumbers = []string{fmt.Sprintf("vfio/%d", 6+function)}, []string{fmt.Sprintf("244:%d", minor)}
+		u.Attributes = map[string]string{"iommuGroup": fmt.Sprint(6 + function)}
+		if index >= 0 {
+			u.Attributes["physicalFunction"], u.Attributes["virtualFunction"] = "0000:03:00.0", fmt.Sprint(index)
+		}
+	}
+}
+
+// several returns the changes for the board vfio-group: the second and the third function.
+func several(u *inventory.Unit) {
+	u.ID, u.PCIAddress, u.Name = "01:00.1", "0000:01:00.1", "0000:01:00.1"
+	u.PCIID, u.Members = "8086:bcce:8086:1771", []string{"0000:01:00.0", "0000:01:00.2"}
+}
+
+// readings are the readings of all cards, by their addresses. nil: a card without unit.
+type readings map[string][]inventory.Unit
+
+var ignore = cmp.Options{
+	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"), // TestFiles
+	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
+	cmpopts.EquateEmpty(),
+}
+
+// read returns the readings of all cards of a host, by Read and by Outline.
+func read(t testing.TB, host sysfs.Host, f vfio.Family) (all, outlines readings) {
+	t.Helper()
+	cards, err := f.Cards(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, outlines = readings{}, readings{}
+	for _, card := range cards {
+		r, err := f.Read(host, card)
+		o, oerr := f.Outline(host, card)
+		if errors.Is(err, fs.ErrNotExist) && errors.Is(oerr, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil || oerr != nil {
+			t.Fatalf("%s: %v, %v", card, err, oerr)
+		}
+		if diff := cmp.Diff(r.Related, o.Related); diff != "" {
+			t.Errorf("%s: related addresses of outline (-read +outline):\n%s", card, diff)
+		}
+		all[card], outlines[card] = r.Units, o.Units
+	}
+	return all, outlines
+}
+
+// TestBoards reads the boards that were recorded on a real kernel (make fixtures).
+func TestBoards(t *testing.T) {
+	notViable := func(u *inventory.Unit) {
+		several(u)
+		u.PCIID, u.Members = "8086:bcce:8086:1770", []string{"0000:01:00.0", "0000:01:00.2", "0000:01:00.3", "0000:01:00.4"}
+	}
+	whole := func(u *inventory.Unit) {
+		several(u)
+		u.ID, u.PCIAddress, u.Name = "01:00.0", "0000:01:00.0", "0000:01:00.0"
+		u.Members = []string{"0000:01:00.1", "0000:01:00.2"}
+	}
+	card := func(u *inventory.Unit) {
+		u.ID, u.PCIAddress, u.Name, u.PCIID = "04:00.0", "0000:04:00.0", "0000:04:00.0", "8086:10d3:8086:0000"
+	}
+	for name, want := range map[string]readings{
+		"vfio-function":         {"0000:01:00.0": {unit()}},
+		"vfio-unbound":          {},
+		"vfio-unbound-in-use":   {},
+		"vfio-unplugged-in-use": {},
+		"vfio-dead":             {"0000:01:00.0": {unit(wrong("pci-gone"))}},
+		"vfio-errors":           {"0000:04:00.0": {unit(card)}},
+		"vfio-group":            {"0000:01:00.1": {unit(several)}, "0000:01:00.2": nil},
+		"vfio-group-whole":      {"0000:01:00.0": {unit(whole)}, "0000:01:00.1": nil, "0000:01:00.2": nil},
+		"vfio-group-not-viable": {"0000:01:00.1": {unit(notViable, wrong("group-not-viable=dfl-pci"))}, "0000:01:00.2": nil},
+		"vfio-vfs":              {"0000:03:00.1": {unit(virtual(1, 0, 0))}, "0000:03:00.2": {unit(virtual(2, 1, 1))}},
+		"vfio-pf": {
+			"0000:03:00.0": {unit(virtual(0, 0, -1))},
+			"0000:03:00.1": {unit(virtual(1, 1, 0))}, "0000:03:00.2": {unit(virtual(2, 2, 1))},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, outlines := read(t, node(t, name), vfio.Family{})
+			if diff := cmp.Diff(want, got, ignore); diff != "" {
+				t.Errorf("readings (-want +got):\n%s", diff)
+			}
+			for _, units := range want { // an outline reads no attribute of the card
+				for i := range units {
+					units[i].PCIID, units[i].Conditions = "", nil
+				}
+			}
+			if diff := cmp.Diff(want, outlines, ignore); diff != "" {
+				t.Errorf("outlines (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestChanges changes the board of one function, or that of a group.
+func TestChanges(t *testing.T) {
+	const (
+		function = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
+		group    = "sys/kernel/iommu_groups/6"
+	)
+	cdev := func(names ...string) func(*inventory.Unit) {
+		return func(u *inventory.Unit) {
+			u.Nodes, u.SharedNodes = append(u.Nodes, names...), append(u.SharedNodes, "iommu")
+			for i := range names {
+				u.NodeNumbers = append(u.NodeNumbers, fmt.Sprintf("511:%d", i))
+			}
+		}
+	}
+	only := func(nodes, numbers, shared []string) func(*inventory.Unit) {
+		return func(u *inventory.Unit) { u.Nodes, u.NodeNumbers, u.SharedNodes = nodes, numbers, shared }
+	}
+	for _, tt := range []struct {
+		name, board string
+		family      vfio.Family
+		files       map[string]string
+		want        readings
+	}{
+		{"node missing", "vfio-function", vfio.Family{}, map[string]string{"dev/vfio/6": absent},
+			readings{"0000:01:00.0": {unit(wrong("node-missing"))}}},
+		{"shared node missing", "vfio-function", vfio.Family{}, map[string]string{"dev/vfio/vfio": absent},
+			readings{"0000:01:00.0": {unit(wrong("node-missing"))}}},
+		{"another driver", "vfio-function", vfio.Family{},
+			map[string]string{function + "/driver -> ../../../../bus/pci/drivers/dfl-pci": ""}, readings{}},
+		{"no group any more", "vfio-function", vfio.Family{}, map[string]string{function + "/iommu_group": absent}, readings{}},
+		{"group without the function", "vfio-function", vfio.Family{},
+			map[string]string{group + "/devices/0000:01:00.0": absent, group + "/devices/x/y": ""}, readings{}},
+		{"not registered yet", "vfio-function", vfio.Family{},
+			map[string]string{"sys/class/vfio/6": absent, function + "/vfio-dev": absent}, readings{}},
+		{"before Linux 6.1", "vfio-function", vfio.Family{}, map[string]string{function + "/vfio-dev": absent},
+			readings{"0000:01:00.0": {unit()}}},
+		{"no IOMMU", "vfio-function", vfio.Family{}, map[string]string{
+			group + "/name": "vfio-noiommu\n", "sys/class/vfio/noiommu-6/dev": "244:0\n", "dev/vfio/noiommu-6": "",
+		}, readings{"0000:01:00.0": {unit(wrong("no-iommu"), func(u *inventory.Unit) { u.Nodes = []string{"vfio/noiommu-6"} })}}},
+		{"group with another name", "vfio-function", vfio.Family{}, map[string]string{group + "/name": "fsl-mc\n"},
+			readings{"0000:01:00.0": {unit()}}},
+
+		{"harmless members", "vfio-group", vfio.Family{}, map[string]string{
+			"sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/driver -> ../../../../bus/pci/drivers/pci-stub": "",
+			"sys/devices/pci0000:00/0000:00:01.0/driver -> ../../../bus/pci_express/drivers/pcieport":         "",
+			group + "/devices/0000:00:01.0 -> ../../../../devices/pci0000:00/0000:00:01.0":                    "",
+			"sys/bus/pci/devices/0000:00:01.0 -> ../../../devices/pci0000:00/0000:00:01.0":                    "",
+			group + "/devices/platform.0 -> ../../../../devices/platform.0":                                   "",
+			"sys/devices/platform.0/x": "",
+		}, readings{"0000:01:00.1": {unit(several, func(u *inventory.Unit) {
+			u.Members = []string{"0000:00:01.0", "0000:01:00.0", "0000:01:00.2"}
+		})}, "0000:01:00.2": nil}},
+		{"the lowest member unbound", "vfio-group", vfio.Family{},
+			map[string]string{"sys/devices/pci0000:00/0000:00:01.0/0000:01:00.1/driver": absent},
+			readings{"0000:01:00.2": {unit(several, func(u *inventory.Unit) {
+				u.ID, u.PCIAddress, u.Name = "01:00.2", "0000:01:00.2", "0000:01:00.2"
+				u.Members = []string{"0000:01:00.0", "0000:01:00.1"}
+			})}}},
+		{"a member dead", "vfio-group", vfio.Family{},
+			map[string]string{"sys/devices/pci0000:00/0000:00:01.0/0000:01:00.2/config": "\xff\xff\xff\xff"},
+			readings{"0000:01:00.1": {unit(several, wrong("pci-gone"))}, "0000:01:00.2": nil}},
+		{"the physical function dead", "vfio-vfs", vfio.Family{},
+			map[string]string{"sys/devices/pci0000:00/0000:00:03.0/0000:03:00.0/config": "\xff\xff\xff\xff"},
+			readings{"0000:03:00.1": {unit(virtual(1, 0, 0), wrong("pci-gone"))}, "0000:03:00.2": {unit(virtual(2, 1, 1), wrong("pci-gone"))}}},
+
+		{"no character devices", "vfio-function", vfio.Family{Cdev: true}, nil, readings{"0000:01:00.0": {unit()}}},
+		{"character devices", "vfio-function", vfio.Family{Cdev: true}, map[string]string{
+			function + "/vfio-dev/vfio0/dev": "511:0\n", "dev/vfio/devices/vfio0": "", "dev/iommu": "",
+		}, readings{"0000:01:00.0": {unit(cdev("vfio/devices/vfio0"))}}},
+		{"character devices, not wanted", "vfio-function", vfio.Family{}, map[string]string{function + "/vfio-dev/vfio0/dev": "511:0\n"},
+			readings{"0000:01:00.0": {unit()}}},
+		{"character devices of a group", "vfio-group", vfio.Family{Cdev: true}, map[string]string{
+			"sys/devices/pci0000:00/0000:00:01.0/0000:01:00.1/vfio-dev/vfio0/dev": "511:0\n", "dev/vfio/devices/vfio0": "",
+			"sys/devices/pci0000:00/0000:00:01.0/0000:01:00.2/vfio-dev/vfio1/dev": "511:1\n", "dev/vfio/devices/vfio1": "",
+			"dev/iommu": "",
+		}, readings{"0000:01:00.1": {unit(several, cdev("vfio/devices/vfio0", "vfio/devices/vfio1"))}, "0000:01:00.2": nil}},
+		{"only character devices", "vfio-function", vfio.Family{Cdev: true}, map[string]string{
+			"sys/class/vfio/6": absent, function + "/vfio-dev/vfio0/dev": "511:0\n", "dev/vfio/devices/vfio0": "", "dev/iommu": "",
+		}, readings{"0000:01:00.0": {unit(only([]string{"vfio/devices/vfio0"}, []string{"511:0"}, []string{"iommu"}))}}},
+		{"only character devices, not wanted", "vfio-function", vfio.Family{}, map[string]string{
+			"sys/class/vfio/6": absent, "dev/vfio/6": absent, function + "/vfio-dev/vfio0/dev": "511:0\n",
+		}, readings{"0000:01:00.0": {unit(only([]string{"vfio/6"}, nil, nil), wrong("node-missing"))}}},
+		{"no node of iommufd", "vfio-function", vfio.Family{Cdev: true}, map[string]string{
+			function + "/vfio-dev/vfio0/dev": "511:0\n", "dev/vfio/devices/vfio0": "",
+		}, readings{"0000:01:00.0": {unit(cdev("vfio/devices/vfio0"), wrong("node-missing"))}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			host := node(t, tt.board)
+			for path, content := range tt.files {
+				put(t, host, path, content)
+			}
+			got, _ := read(t, host, tt.family)
+			if diff := cmp.Diff(tt.want, got, ignore); diff != "" {
+				t.Errorf("readings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A card that does not exist, or has another driver, is no card of the family.
+func TestNoCard(t *testing.T) {
+	host := node(t, "vfio-group-not-viable")
+	for _, card := range []string{"0000:01:00.0", "0000:09:00.0", "", "pool", "../../x"} {
+		for _, read := range []func(sysfs.Host, string) (inventory.Reading, error){vfio.Family{}.Read, vfio.Family{}.Outline} {
+			if r, err := read(host, card); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("card %q: %+v, %v; want fs.ErrNotExist", card, r, err)
+			}
+		}
+	}
+	if cards, err := (vfio.Family{}).Cards(sysfs.Host{Sys: t.TempDir()}); cards != nil || err != nil {
+		t.Errorf("without the driver: cards %v, error %v", cards, err)
+	}
+	// The other families do not read functions on vfio-pci.
+	if r, err := (dfl.Family{}).Read(host, "0000:01:00.1"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("dfl: %+v, %v; want fs.ErrNotExist", r, err)
+	}
+}
+
+func TestRelated(t *testing.T) {
+	slot := func(address string, functions ...int) (all []string) {
+		for _, n := range functions {
+			all = append(all, fmt.Sprintf("%s.%d", address, n))
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		board, card string
+		want        []string
+	}{
+		{"vfio-function", "0000:01:00.0", slot("0000:01:00", 1, 2, 3, 4, 5, 6, 7)},
+		{"vfio-group", "0000:01:00.1", slot("0000:01:00", 0, 2, 3, 4, 5, 6, 7)},
+		{"vfio-group", "0000:01:00.2", slot("0000:01:00", 0, 1, 3, 4, 5, 6, 7)},
+		{"vfio-vfs", "0000:03:00.2", slot("0000:03:00", 0)},
+	} {
+		r, err := vfio.Family{}.Read(node(t, tt.board), tt.card)
+		if diff := cmp.Diff(tt.want, r.Related); diff != "" || err != nil {
+			t.Errorf("%s %s: error %v, related addresses (-want +got):\n%s", tt.board, tt.card, err, diff)
+		}
+	}
+}
+
+// The conditions of a rise of a counter and of a lost file come from the files of a reading.
+func TestFiles(t *testing.T) {
+	names := func(board, card string) (all []string) {
+		r, err := vfio.Family{}.Read(node(t, board), card)
+		if err != nil || len(r.Units) != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		for _, f := range r.Units[0].Files {
+			if !f.Absent {
+				all = append(all, f.Name)
+			}
+		}
+		for _, c := range r.Units[0].Counters {
+			all = append(all, fmt.Sprintf("%s %d", c.Name, c.Value))
+		}
+		return all
+	}
+	upstream := []string{"slot/aer_dev_fatal", "slot/aer_dev_nonfatal", "root/aer_rootport_total_err_fatal", "root/aer_rootport_total_err_nonfatal"}
+	for _, tt := range []struct {
+		board, card string
+		want        []string
+	}{
+		{"vfio-errors", "0000:04:00.0", []string{
+			"pci/config", "pci/current_link_speed", "pci/max_link_speed", "pci/current_link_width", "pci/max_link_width",
+			"pci/aer_dev_fatal", "pci/aer_dev_nonfatal", upstream[0], upstream[1], upstream[2], upstream[3],
+			"pci/aer_dev_fatal 0", "pci/aer_dev_nonfatal 1",
+			upstream[0] + " 0", upstream[1] + " 0", upstream[2] + " 0", upstream[3] + " 2",
+		}},
+		{"vfio-group", "0000:01:00.1", []string{
+			"pci/config", upstream[0], upstream[1], upstream[2], upstream[3],
+			"0000:01:00.2/pci/config", "0000:01:00.2/" + upstream[0], "0000:01:00.2/" + upstream[1], "0000:01:00.2/" + upstream[2], "0000:01:00.2/" + upstream[3],
+			upstream[0] + " 0", upstream[1] + " 0", upstream[2] + " 0", upstream[3] + " 0",
+			"0000:01:00.2/" + upstream[0] + " 0", "0000:01:00.2/" + upstream[1] + " 0", "0000:01:00.2/" + upstream[2] + " 0", "0000:01:00.2/" + upstream[3] + " 0",
+		}},
+	} {
+		if diff := cmp.Diff(tt.want, names(tt.board, tt.card)); diff != "" {
+			t.Errorf("%s: files and counters (-want +got):\n%s", tt.board, diff)
+		}
+	}
+}
+
+// The files wait for a lock that the kernel holds while it unbinds a function whose group is open. A reader of a
+// FIFO waits for a writer.
+func TestNeverRead(t *testing.T) {
+	host := node(t, "vfio-pf")
+	for _, function := range []string{"0000:03:00.0", "0000:03:00.1", "0000:03:00.2"} {
+		for _, name := range []string{"uevent", "driver_override", "sriov_numvfs", "reset_method"} {
+			path := filepath.Join(host.Sys, "devices/pci0000:00/0000:00:03.0", function, name)
+			if err := errors.Join(os.RemoveAll(path), syscall.Mkfifo(path, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	done := make(chan readings)
+	go func() {
+		all, _ := read(t, host, vfio.Family{Cdev: true})
+		done <- all
+	}()
+	select {
+	case all := <-done:
+		if len(all) != 3 {
+			t.Errorf("readings %+v, want 3", all)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("a reading waits")
+	}
+}
+
+// A check finds each change that may concern the health of a group.
+func TestObserved(t *testing.T) {
+	const pci = "sys/devices/pci0000:00/0000:00:01.0"
+	host := node(t, "vfio-group")
+	r, err := vfio.Family{}.Read(host, "0000:01:00.1")
+	if err != nil || len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	root := filepath.Dir(host.Sys)
+	for _, path := range []string{
+		"dev/vfio/6", "dev/vfio/vfio", pci + "/0000:01:00.1", pci + "/0000:01:00.1/driver", pci + "/0000:01:00.2/driver",
+		pci + "/0000:01:00.1/config", pci + "/0000:01:00.2/config", pci + "/aer_dev_fatal", pci + "/aer_rootport_total_err_nonfatal",
+		"sys/kernel/iommu_groups/6/devices/0000:01:00.0", "sys/kernel/iommu_groups/6/devices",
+	} {
+		aside := filepath.Join(t.TempDir(), "aside")
+		if !sysfs.Unchanged(r.Observed) {
+			t.Fatal("changed, want unchanged")
+		}
+		if err := os.Rename(filepath.Join(root, path), aside); err != nil {
+			t.Fatal(err)
+		}
+		if sysfs.Unchanged(r.Observed) {
+			t.Errorf("%s is away: unchanged, want changed", path)
+		}
+		if err := os.Rename(aside, filepath.Join(root, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{
+		pci + "/0000:01:00.0/driver -> ../../../../bus/pci/drivers/dfl-pci",
+		"sys/kernel/iommu_groups/6/devices/0000:01:00.3 -> ../../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0",
+	} {
+		put(t, host, path, "")
+		if sysfs.Unchanged(r.Observed) {
+			t.Errorf("%s: unchanged, want changed", path)
+		}
+		name, _, _ := strings.Cut(path, " -> ")
+		put(t, host, name, absent)
+	}
+}
+
+// If one access of a reading or a listing fails because of a shortage of descriptors or memory, the result is
+// that error, or the same as without the shortage.
+func TestShortage(t *testing.T) {
+	f := vfio.Family{Cdev: true}
+	for _, tt := range []struct{ board, card string }{
+		{"vfio-function", "0000:01:00.0"}, {"vfio-group", "0000:01:00.1"}, {"vfio-group", "0000:01:00.2"},
+		{"vfio-vfs", "0000:03:00.1"}, {"vfio-unbound-in-use", "0000:01:00.0"},
+	} {
+		host := node(t, tt.board)
+		for name, do := range map[string]func() (any, error, error){
+			"Read": func() (any, error, error) {
+				r, err := f.Read(host, tt.card)
+				r.Observed = nil // without an observation the next check is a reading
+				return r, r.Shortage(), err
+			},
+			"Outline": func() (any, error, error) {
+				r, err := f.Outline(host, tt.card)
+				return r, r.Shortage(), err
+			},
+			"Cards": func() (any, error, error) {
+				cards, err := f.Cards(host)
+				return cards, nil, err
+			},
+		} {
+			result := func(nth int) (text string, accesses int) {
+				var r any
+				var short, err error
+				accesses = sysfstest.Refuse(t, nth, func() { r, short, err = do() })
+				if sysfs.IsShortage(err) && !sysfs.Gone(err) || short != nil {
+					return "", accesses
+				}
+				return fmt.Sprintf("%+v %v", r, err), accesses
+			}
+			want, accesses := result(-1)
+			if want == "" || accesses == 0 {
+				t.Fatalf("%s %s: %q after %d accesses", tt.board, name, want, accesses)
+			}
+			met := 0
+			for nth := range accesses {
+				got, _ := result(nth)
+				if got == "" {
+					met++
+				} else if got != want {
+					t.Errorf("%s %s, access %d refused:\n%s\nwant a shortage or\n%s", tt.board, name, nth, got, want)
+				}
+			}
+			if met == 0 {
+				t.Errorf("%s %s: no shortage in %d accesses", tt.board, name, accesses)
+			}
+		}
+	}
+}
+
+func TestRows(t *testing.T) {
+	var names []string
+	for _, r := range (vfio.Family{}).Rows() {
+		if r.Health == inventory.Healthy || slices.Contains(names, r.Name) {
+			t.Errorf("row %+v: no severity, or twice", r)
+		}
+		names = append(names, r.Name)
+	}
+	for _, want := range []string{"group-not-viable", "no-iommu", "pci-gone", "aer-fatal", "link-width"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("rows %v, want %s among them", names, want)
+		}
+	}
+}
+
+// BenchmarkCheck is the check of one virtual function, which the daemon makes at each health interval.
+func BenchmarkCheck(b *testing.B) {
+	r, err := vfio.Family{}.Read(node(b, "vfio-vfs"), "0000:03:00.1")
+	if err != nil || len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 {
+		b.Fatalf("%+v, %v", r, err)
+	}
+	for b.Loop() {
+		if !sysfs.Unchanged(r.Observed) {
+			b.Fatal("changed")
+		}
+	}
+}
