@@ -19,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/pool"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/inventory/vfio"
 	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -44,6 +45,7 @@ func AllFamilies(cfg config.Config) []inventory.Family {
 	return []inventory.Family{
 		dfl.Family{Kind: kindOf[cfg.Mode]},
 		opae.Family{Kind: kindOf[cfg.Mode]},
+		vfio.Family{Cdev: cfg.VFIOCdev},
 	}
 }
 
