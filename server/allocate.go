@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -81,8 +82,10 @@ func (e *endpoint) respond(newest *list, ids []string) (*v1beta1.ContainerAlloca
 		if d.ProgramAtStart {
 			answer.Annotations[annotationHook] = "fpga.intel.com/region"
 		}
+		// Without the shared nodes, so that no device is withheld because of them.
 		checkpoint.Annotate(answer.Annotations, d.ID, slices.Concat(d.Nodes, d.NodeNumbers))
 	}
+	maps.Copy(answer.Envs, addresses(e.resource, devices))
 	if e.server.injection != nil {
 		names, err := e.server.injection.names(devices)
 		if err != nil {
@@ -93,16 +96,61 @@ func (e *endpoint) respond(newest *list, ids []string) (*v1beta1.ContainerAlloca
 		}
 		return answer, nil
 	}
+	var own, shared []string
 	for _, d := range devices {
-		for _, node := range d.Nodes {
-			answer.Devices = append(answer.Devices, &v1beta1.DeviceSpec{
-				HostPath:      filepath.Join(e.server.cfg.HostDevRoot, node),
-				ContainerPath: path.Join("/dev", node),
-				Permissions:   "rw",
-			})
+		if len(d.Nodes) == 0 {
+			continue // shared nodes are of no use without it
+		}
+		own = append(own, d.Nodes...)
+		for _, node := range d.SharedNodes {
+			if !slices.Contains(shared, node) {
+				shared = append(shared, node)
+			}
 		}
 	}
+	for _, node := range append(own, shared...) {
+		answer.Devices = append(answer.Devices, &v1beta1.DeviceSpec{
+			HostPath:      filepath.Join(e.server.cfg.HostDevRoot, node),
+			ContainerPath: path.Join("/dev", node),
+			Permissions:   "rw",
+		})
+	}
 	return answer, nil
+}
+
+// addresses returns the variables that these devices of a resource name in [inventory.Device.AddressEnv], with
+// one PCI address for each device, in the order of devices.
+func addresses(resource string, devices []*inventory.Device) map[string]string {
+	all := map[string][]string{}
+	for _, d := range devices {
+		for _, name := range d.AddressEnv {
+			for _, name := range completed(name, resource) {
+				all[name] = append(all[name], d.PCIAddress)
+			}
+		}
+	}
+	envs := map[string]string{}
+	for name, addresses := range all {
+		envs[name] = strings.Join(addresses, ",")
+	}
+	return envs
+}
+
+// completed returns the names of the variables for a name in [inventory.Device.AddressEnv].
+//
+// A name that ends with _ is completed by the name of the resource, as sriov-network-device-plugin (GetEnvs in
+// pkg/resources/pool_stub.go) and KubeVirt (ResourceNameToEnvVar in pkg/util) do: in upper case, with _ in
+// place of dots and slashes. Both keep dashes, and virt-launcher finds no other name. A shell cannot use a
+// name with dashes, and some shells do not pass it on, so the name is also returned with _ in their place.
+func completed(name, resource string) []string {
+	if !strings.HasSuffix(name, "_") {
+		return []string{name}
+	}
+	name += strings.ToUpper(strings.NewReplacer("/", "_", ".", "_").Replace(resource))
+	if plain := strings.ReplaceAll(name, "-", "_"); plain != name {
+		return []string{name, plain}
+	}
+	return []string{name}
 }
 
 // check returns a status with all problems of the requests, or nil. Its code is that of the

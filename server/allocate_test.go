@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
 )
 
 // request returns a request for devices, one list per container.
@@ -101,6 +102,78 @@ func TestAllocate(t *testing.T) {
 	}
 	if served, refused := r.events("allocate.served"), r.events("allocate.refused"); served != 3 || refused != 10 {
 		t.Errorf("%d served and %d refused in the log, want 3 and 10", served, refused)
+	}
+}
+
+// group returns a device that is an IOMMU group.
+func group(id, number string) *inventory.Device {
+	return &inventory.Device{
+		ID: id, OfferedAs: resource, PCIAddress: "0000:" + id, Nodes: []string{"vfio/" + number}, NodeNumbers: []string{"240:" + number},
+		SharedNodes: []string{"vfio/vfio"}, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_", "VFIO_BDF"},
+	}
+}
+
+// Shared nodes are given once to each container, and only with other nodes. The annotations, which a later daemon
+// compares, do not have them. Each variable has the addresses of the devices that name it.
+func TestAllocateGroups(t *testing.T) {
+	cdev, noNode, other := group("3b:00.3", "3"), group("3b:00.4", "4"), group("3b:00.5", "5")
+	cdev.SharedNodes, cdev.Members = []string{"vfio/vfio", "iommu"}, []string{"0000:3b:00.6"}
+	noNode.Nodes, noNode.NodeNumbers = nil, nil
+	other.AddressEnv = []string{"VFIO_BDF"}
+	r, k := started(t, group("3b:00.1", "1"), group("3b:00.2", "2"), cdev, noNode, other)
+	plugin, err := k.Plugin(resource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := func(ids, addresses, all string) map[string]string {
+		env := envs(ids)
+		// The first name of each pair is what users of the other plugins expect, the second one is for shells.
+		for _, name := range []string{"PCIDEVICE_B-COM_COM_ACCELERATOR", "PCIDEVICE_B_COM_COM_ACCELERATOR", "PCI_RESOURCE_B-COM_COM_ACCELERATOR", "PCI_RESOURCE_B_COM_COM_ACCELERATOR"} {
+			if addresses != "" {
+				env[name] = addresses
+			}
+		}
+		env["VFIO_BDF"] = all
+		return env
+	}
+	annotations := func(pairs ...string) map[string]string {
+		all := map[string]string{}
+		for i := 0; i < len(pairs); i += 2 {
+			all["nodes.accelerator.b-com.com/"+pairs[i]] = pairs[i+1]
+		}
+		return all
+	}
+	got, err := plugin.Allocate(r.ctx, request([]string{"3b:00.2", "3b:00.1"}, []string{"3b:00.3", "3b:00.5"}, []string{"3b:00.4"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &v1beta1.AllocateResponse{ContainerResponses: []*v1beta1.ContainerAllocateResponse{
+		{Envs: env("3b:00.2,3b:00.1", "0000:3b:00.2,0000:3b:00.1", "0000:3b:00.2,0000:3b:00.1"),
+			Annotations: annotations("3b-00.2", "vfio/2,240:2", "3b-00.1", "vfio/1,240:1"),
+			Devices:     []*v1beta1.DeviceSpec{node("vfio/2"), node("vfio/1"), node("vfio/vfio")}},
+		{Envs: env("3b:00.3,3b:00.5", "0000:3b:00.3", "0000:3b:00.3,0000:3b:00.5"),
+			Annotations: annotations("3b-00.3", "vfio/3,240:3", "3b-00.5", "vfio/5,240:5"),
+			Devices:     []*v1beta1.DeviceSpec{node("vfio/3"), node("vfio/5"), node("vfio/vfio"), node("iommu")}},
+		{Envs: env("3b:00.4", "0000:3b:00.4", "0000:3b:00.4"), Annotations: annotations()},
+	}}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+}
+
+func TestNamesOfAddressEnv(t *testing.T) {
+	for _, tc := range []struct {
+		resource string
+		want     []string
+	}{
+		// The examples of sriov-network-device-plugin's README and of KubeVirt's resourceNameToEnvvar.
+		{"intel.com/sriov", []string{"PCIDEVICE_INTEL_COM_SRIOV"}},
+		{"intel.com/sriov_test", []string{"PCIDEVICE_INTEL_COM_SRIOV_TEST"}},
+		{"intel.com/dpdk-nic-1", []string{"PCIDEVICE_INTEL_COM_DPDK-NIC-1", "PCIDEVICE_INTEL_COM_DPDK_NIC_1"}},
+	} {
+		if diff := cmp.Diff(tc.want, server.Completed("PCIDEVICE_", tc.resource)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.resource, diff)
+		}
 	}
 }
 

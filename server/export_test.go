@@ -68,3 +68,6 @@ func (i Injection) Want(devices ...*inventory.Device) {
 
 // Settle writes the wanted content to the file.
 func (i Injection) Settle() error { return i.settle() }
+
+// Completed is completed.
+var Completed = completed

@@ -52,7 +52,7 @@ func (i *injection) want(resources []offer.Resource) {
 			if slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes }) {
 				nodes = nil // a container that restarts would share the device with another, or get another device
 			}
-			device := cdi.Device{ID: d.ID, Nodes: nodes}
+			device := cdi.Device{ID: d.ID, Nodes: nodes, SharedNodes: d.SharedNodes}
 			if i.hook != nil && d.ProgramAtStart {
 				args := []string{"accelerator-fpga", "hook", "--device", d.ID}
 				device.Hook = &cdi.Hook{Path: i.hook.Path, Args: slices.Concat(args, i.hook.Args)}

@@ -69,6 +69,40 @@ func TestAllocateWithCDI(t *testing.T) {
 	}
 }
 
+// With CDI, the spec has the shared nodes with each device, and the answer has the variables. A device whose nodes
+// are withheld has no shared nodes, either.
+func TestAllocateGroupsWithCDI(t *testing.T) {
+	withheld := group("3b:00.3", "3")
+	withheld.Health, withheld.Reasons = inventory.Unhealthy, []string{"node-in-use"}
+	r, k, file := injecting(t, group("3b:00.1", "1"), group("3b:00.2", "2"), withheld)
+	got, err := k.Allocate(r.ctx, resource, "3b:00.2", "3b:00.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const addresses = "0000:3b:00.2,0000:3b:00.1"
+	want := &v1beta1.ContainerAllocateResponse{
+		Envs: map[string]string{
+			"ACCELERATOR_UNITS": "3b:00.2,3b:00.1", "ACCELERATOR_DEVICES": "3b:00.2,3b:00.1", "VFIO_BDF": addresses,
+			"PCIDEVICE_B-COM_COM_ACCELERATOR": addresses, "PCIDEVICE_B_COM_COM_ACCELERATOR": addresses,
+			"PCI_RESOURCE_B-COM_COM_ACCELERATOR": addresses, "PCI_RESOURCE_B_COM_COM_ACCELERATOR": addresses,
+		},
+		CdiDevices:  []*v1beta1.CDIDevice{{Name: "fpga.intel.com/fpga=3b:00.2"}, {Name: "fpga.intel.com/fpga=3b:00.1"}},
+		Annotations: map[string]string{"nodes.accelerator.b-com.com/3b-00.1": "vfio/1,240:1", "nodes.accelerator.b-com.com/3b-00.2": "vfio/2,240:2"},
+	}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	var paths []string
+	for line := range strings.Lines(read(t, file)) {
+		if _, path, ok := strings.Cut(strings.Trim(line, " ,\n"), `"hostPath": `); ok {
+			paths = append(paths, strings.Trim(path, `"`))
+		}
+	}
+	if diff := cmp.Diff([]string{"/host/dev/vfio/1", "/host/dev/vfio/vfio", "/host/dev/vfio/2", "/host/dev/vfio/vfio"}, paths); diff != "" {
+		t.Errorf("nodes in the spec (-want +got):\n%s", diff)
+	}
+}
+
 // Devices that are programmed at the start of a container have the hook with their own id. Other
 // devices have no hook.
 func TestHookInSpec(t *testing.T) {

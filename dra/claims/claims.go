@@ -392,7 +392,7 @@ func injected(all []record, s inventory.Snapshot) []cdi.Device {
 				continue
 			}
 			ids := strings.Join(of[d.Request], ",")
-			devices = append(devices, cdi.Device{ID: r.cdiName(d), Nodes: now.Nodes, Env: []string{
+			devices = append(devices, cdi.Device{ID: r.cdiName(d), Nodes: now.Nodes, SharedNodes: now.SharedNodes, Env: []string{
 				envUnits + "=" + ids,
 				envDevices + "=" + ids,
 				envDevice + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_")) + "=" + d.id(),

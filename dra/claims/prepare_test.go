@@ -1,6 +1,7 @@
 package claims_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,6 +86,25 @@ func TestPrepareNone(t *testing.T) {
 	if got := r.Prepare(t.Context(), c); got.Err != nil || len(got.Devices) > 0 || r.file() != "" || len(r.lines()) > 0 {
 		t.Errorf("found %+v, file %s, want nothing", got, r.file())
 	}
+}
+
+// The CDI devices of a claim have the nodes that several devices share. The record has only their own nodes. A device
+// whose nodes are withheld has no CDI device.
+func TestSharedNodes(t *testing.T) {
+	group := func(id string, n int) *inventory.Device {
+		d := port(id, n)
+		d.Nodes, d.SharedNodes = []string{fmt.Sprint("vfio/", n)}, []string{"vfio/vfio"}
+		return d
+	}
+	r := newRig(t, group("3b:00.1", 1), group("3b:00.2", 2), port("5e:00.0", 3))
+	one, two := claimOf("one", result("a", "3b:00.1"), result("a", "3b:00.2")), claimOf("two", result("a", "5e:00.0"))
+	r.prepare(one)
+	own, shared := devicesOf(one, "vfio/1", "vfio/2"), devicesOf(one, "vfio/vfio", "vfio/vfio")
+	r.injects(own[0], own[1], shared[0], shared[1])
+	r.holds("3b:00.1 vfio/1 240:1", "3b:00.2 vfio/2 240:2")
+	r.set(group("3b:00.1", 1), sick(group("3b:00.2", 2), "node-in-use"), port("5e:00.0", 3))
+	r.prepare(two)
+	r.injects(own[0], shared[0], devicesOf(two, "dfl-port.3")[0])
 }
 
 // A second Prepare returns the same answer whatever the devices are like now, and makes the CDI devices

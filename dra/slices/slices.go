@@ -1,10 +1,12 @@
 package slices
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -24,8 +26,12 @@ const (
 	attributeInterfaceID = "interfaceId"
 	attributePortID      = "portId"
 	attributePCIID       = "pciId"
+	attributeMembers     = "members"
 	attributeDegraded    = "degraded"
 )
+
+// fixed has the names of attributes that a family cannot set.
+var fixed = []string{attributeDriver, attributeFamily, attributeAFUID, attributeInterfaceID, attributePortID, attributePCIID, attributeMembers, attributeDegraded}
 
 // maxDevices is the largest number of devices in a slice. The API allows more if no device has a taint. With
 // a fixed number, a new taint never moves devices to other slices.
@@ -115,7 +121,7 @@ func nameOf(d *inventory.Device) string {
 func (o Options) attributes(d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	all := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
 	text := func(name resourceapi.QualifiedName, value string) {
-		if value != "" && len(value) <= resourceapi.DeviceAttributeMaxValueLength {
+		if value != "" && len(value) <= resourceapi.DeviceAttributeMaxValueLength && utf8.ValidString(value) {
 			all[name] = resourceapi.DeviceAttribute{StringValue: &value}
 		}
 	}
@@ -128,6 +134,7 @@ func (o Options) attributes(d *inventory.Device) map[resourceapi.QualifiedName]r
 	text(attributeAFUID, d.AFUID)
 	text(attributeInterfaceID, d.InterfaceID)
 	text(attributePCIID, d.PCIID)
+	text(attributeMembers, strings.Join(d.Members, ","))
 	if d.PortID >= 0 {
 		all[attributePortID] = resourceapi.DeviceAttribute{IntValue: new(int64(d.PortID))}
 	}
@@ -140,6 +147,14 @@ func (o Options) attributes(d *inventory.Device) map[resourceapi.QualifiedName]r
 		root, driver := o.PCI(d.PCIAddress)
 		text(deviceattribute.StandardDeviceAttributePCIeRoot, root)
 		text(attributeDriver, driver)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Attributes)) {
+		if len(all) == resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
+			break
+		}
+		if len(name) <= resourceapi.DeviceMaxIDLength && len(validation.IsCIdentifier(name)) == 0 && !slices.Contains(fixed, name) {
+			text(resourceapi.QualifiedName(name), d.Attributes[name])
+		}
 	}
 	return all
 }

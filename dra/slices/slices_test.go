@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"sort"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
@@ -56,8 +58,8 @@ func validate(t testing.TB, r resourceslice.DriverResources, node string) {
 				if !cIdentifier.MatchString(identifier) || len(identifier) > resourceapi.DeviceMaxIDLength {
 					t.Errorf("%s: found the attribute %s, want a C identifier", d.Name, name)
 				}
-				if text := value.StringValue; text != nil && (*text == "" || len(*text) > resourceapi.DeviceAttributeMaxValueLength) {
-					t.Errorf("%s: found %s=%q, want 1 to 64 bytes", d.Name, name, *text)
+				if text := value.StringValue; text != nil && (*text == "" || !utf8.ValidString(*text) || len(*text) > resourceapi.DeviceAttributeMaxValueLength) {
+					t.Errorf("%s: found %s=%q, want 1 to 64 bytes of UTF-8", d.Name, name, *text)
 				}
 			}
 			for _, taint := range d.Taints {
@@ -91,6 +93,10 @@ func FuzzOf(f *testing.F) {
 			d := &inventory.Device{
 				ID: id, Family: family, Health: inventory.Health(r.IntN(3)), OfferedAs: draname.Driver, Reasons: []string{reason},
 				PCIAddress: address, PCIID: pciID, AFUID: afu, InterfaceID: afu, NUMANode: numa, PortID: port, Fault: r.IntN(2) == 0,
+				Members: []string{address, root}, Attributes: map[string]string{family: root, root: family, "afuId": pciID},
+			}
+			for n := range r.IntN(40) {
+				d.Attributes[fmt.Sprint("a", n)] = afu
 			}
 			if i > 0 {
 				d.ID = fmt.Sprintf("%02x:%02x.%d", i, i%32, i%8)
@@ -175,6 +181,60 @@ func TestTaint(t *testing.T) {
 				t.Errorf("without taints: found it published: %t, want %t", got, test.without)
 			}
 		})
+	}
+}
+
+// The attributes of a family have their own names. Those that the API server does not allow are left out, and so
+// are those with the name of another attribute.
+func TestFamilyAttributes(t *testing.T) {
+	many := map[string]string{}
+	for i := range 40 {
+		many[fmt.Sprintf("a%02d", i)] = "x"
+	}
+	member := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprintf("0000:3b:00.%d", i+1))
+		}
+		return all
+	}
+	long := strings.Repeat("x", 64)
+	for _, test := range []struct {
+		name       string
+		attributes map[string]string
+		members    []string
+		want       []string
+	}{
+		{"of a virtual function", map[string]string{"iommuGroup": "12", "physicalFunction": "0000:3b:00.0", "virtualFunction": "0"}, nil,
+			[]string{"family=vfio", "iommuGroup=12", "physicalFunction=0000:3b:00.0", "virtualFunction=0"}},
+		{"names of other attributes", map[string]string{"family": "x", "afuId": "x", "pciId": "x", "members": "x", "driver": "x", "degraded": "x", "portId": "x", "interfaceId": "x"}, nil,
+			[]string{"family=vfio"}},
+		{"names that are not valid", map[string]string{"": "x", "a b": "x", "a.b/c": "x", "1a": "x", long[:33]: "x", long[:32]: "x"}, nil,
+			[]string{"family=vfio", long[:32] + "=x"}},
+		{"values that are not valid", map[string]string{"a": "", "b": long + "x", "c": "\xff", "d": long}, nil, []string{"d=" + long, "family=vfio"}},
+		{"members", nil, member(5), []string{"family=vfio", "members=0000:3b:00.1,0000:3b:00.2,0000:3b:00.3,0000:3b:00.4,0000:3b:00.5"}},
+		{"members that do not fit", nil, member(6), []string{"family=vfio"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := device("3b:00.0", inventory.Healthy)
+			d.Family, d.Attributes, d.Members = "vfio", test.attributes, test.members
+			slices := slices.Of([]*inventory.Device{d}, slices.Options{Node: "n"})
+			validate(t, slices, "n")
+			var got []string
+			for name, value := range slices.Pools["n"].Slices[0].Devices[0].Attributes {
+				got = append(got, string(name)+"="+*value.StringValue)
+			}
+			sort.Strings(got)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("attributes (-want +got):\n%s", diff)
+			}
+		})
+	}
+	d := device("3b:00.0", inventory.Healthy)
+	d.Family, d.Attributes = "vfio", many
+	all := slices.Of([]*inventory.Device{d}, slices.Options{Node: "n"})
+	validate(t, all, "n")
+	if n := len(all.Pools["n"].Slices[0].Devices[0].Attributes); n != 32 {
+		t.Errorf("found %d attributes, want 32", n)
 	}
 }
 

@@ -68,6 +68,11 @@ func Judge(f Facts) Answer {
 	for _, function := range f.Card.Functions {
 		addresses[function.Address] = true
 	}
+	for _, row := range f.Rows { // a device with functions of several cards
+		if slices.ContainsFunc(row.Members, func(member string) bool { return addresses[member] }) {
+			addresses[row.PCIAddress] = true
+		}
+	}
 	switch {
 	case errors.Is(f.CardErr, fs.ErrNotExist):
 		a.unknown("no PCI device "+f.Address+": "+f.CardErr.Error(),

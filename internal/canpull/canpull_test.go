@@ -76,6 +76,7 @@ func node(t *testing.T) *simnode.Node {
 	link(t, "../../../kernel/iommu_groups/42", vfio+"/iommu_group")
 	write(t, n.Sys+"/class/vfio/42/dev", "235:7\n")
 	write(t, vfio+"/vfio-dev/vfio3/dev", "511:3\n")
+	link(t, "../../../../../../class/vfio-dev", vfio+"/vfio-dev/vfio3/subsystem")
 	network := function(t, n.Sys, "0000:3b:00.2", "i40e")
 	write(t, network+"/ptp/ptp0/dev", "248:0\n")
 	write(t, network+"/nvme/nvme0n1/dev", "259:0\n")
@@ -101,7 +102,7 @@ func TestRead(t *testing.T) {
 		{Address: address, Driver: "dfl-pci", Nodes: []canpull.Node{
 			{"dfl-fme.0", numbers("246:0")[0]}, {"dfl-port.0", numbers("245:0")[0]}, {"dfl-port.1", numbers("245:1")[0]}}},
 		{Address: "0000:3b:00.1", Driver: "vfio-pci", Nodes: []canpull.Node{
-			{"vfio3", numbers("511:3")[0]}, {"vfio/42", numbers("235:7")[0]}}},
+			{"vfio/devices/vfio3", numbers("511:3")[0]}, {"vfio/42", numbers("235:7")[0]}}},
 		{Address: "0000:3b:00.2", Driver: "i40e", Nodes: []canpull.Node{{"ptp0", numbers("248:0")[0]}}},
 		{Address: "0000:3b:00.3"},
 		{Address: "0000:3b:01.0", PhysFn: address, Driver: "dfl-pci", Nodes: []canpull.Node{{"dfl-port.2", numbers("245:2")[0]}}},
@@ -243,6 +244,15 @@ func TestJudge(t *testing.T) {
 		}, canpull.Yes, []string{
 			"yes: 3b:00.1 is pulled with the card; its driver is vfio-pci: ",
 			"yes: 3b:01.0 is pulled with the card as a virtual function; its driver is dfl-pci: "}},
+		{"a device of another card has a function of this one", func(f *canpull.Facts) {
+			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", Driver: "vfio-pci", Nodes: []canpull.Node{{Name: "vfio/12", Number: numbers("240:0")[0]}}})
+			f.Rows[1].Members, f.Rows[1].Holder, f.Rows[1].Held = []string{"0000:3b:00.1"}, []string{"a/b/c"}, &yes
+			f.Processes = []opened.Process{{PID: 7, Command: "qemu", Devices: numbers("240:0")}}
+		}, canpull.No, []string{
+			"no: 5e:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 5e:00.0 --why TEXT",
+			"no: held by a/b/c: kubectl --namespace a delete pod b",
+			"no: process 7 (qemu) has vfio/12 (240:0) open: end it",
+			"yes: 3b:00.1 is pulled with the card; its driver is vfio-pci: "}},
 		{"a network function", func(f *canpull.Facts) {
 			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", Driver: "i40e"})
 		}, canpull.Unknown, []string{

@@ -92,10 +92,14 @@ func (f *Function) read(sys, link string) error {
 		case e.Name() != "dev" || e.IsDir():
 			return nil
 		}
-		if class, _ := target(filepath.Dir(path) + "/subsystem"); class == "block" {
+		name := filepath.Base(filepath.Dir(path))
+		switch class, _ := target(filepath.Dir(path) + "/subsystem"); class {
+		case "block":
 			return nil // block devices have numbers of their own
+		case "vfio-dev":
+			name = "vfio/devices/" + name
 		}
-		return f.add(filepath.Base(filepath.Dir(path)), path)
+		return f.add(name, path)
 	})
 	if err != nil || !strings.Contains(f.Driver, "vfio") {
 		return err

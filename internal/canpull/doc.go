@@ -5,7 +5,8 @@
 //	answer := canpull.Judge(facts)
 //
 // A pull removes all functions in the slot and their virtual functions, so the answer is about all of
-// them. The address of a virtual function stands for its physical function.
+// them, and about devices of other cards that have one of these functions as a member. The address of a virtual
+// function stands for its physical function.
 //
 // The answer is yes only if all facts are known and none is a reason against a pull.
 //

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"maps"
 	"path/filepath"
 	"strings"
 
@@ -33,6 +34,12 @@ type Row struct {
 	NodeNumbers []string       `json:"nodeNumbers" yaml:"nodeNumbers"` // MAJOR:MINOR of the nodes
 	ParentNodes []string       `json:"parentNodes" yaml:"parentNodes"` // of the FME, names below the device root
 	Cordon      *cordon.Cordon `json:"cordon" yaml:"cordon"`           // nil: none
+
+	PCIID       string            `json:"pciId" yaml:"pciId"`             // VVVV:DDDD: PCIVendor and PCIDevice; "": not known
+	Subsystem   string            `json:"subsystem" yaml:"subsystem"`     // the same of the subsystem
+	Attributes  map[string]string `json:"attributes" yaml:"attributes"`   // the family's own
+	Members     []string          `json:"members" yaml:"members"`         // addresses of its other functions, with domain
+	SharedNodes []string          `json:"sharedNodes" yaml:"sharedNodes"` // paths on the host
 }
 
 // List has the devices at one time, and their holders.
@@ -65,13 +72,15 @@ func (l List) row(d *inventory.Device) Row {
 		Health: d.Health.String(), Reasons: append([]string{}, d.Reasons...),
 		PCIAddress: d.PCIAddress, NUMANode: known(d.NUMANode), PortID: known(d.PortID),
 		AFUID: d.AFUID, InterfaceID: d.InterfaceID,
-		DeviceNodes: []string{}, Parent: d.Parent, Holder: []string{}, HolderKnown: l.Holders != nil,
+		DeviceNodes: l.paths(d.Nodes), Parent: d.Parent, Holder: []string{}, HolderKnown: l.Holders != nil,
 		NodeNumbers: append([]string{}, d.NodeNumbers...), ParentNodes: append([]string{}, d.ParentNodes...),
-		Cordon: cordon.Of(l.Cordons, d.ID),
+		Cordon:     cordon.Of(l.Cordons, d.ID),
+		Attributes: map[string]string{}, Members: append([]string{}, d.Members...), SharedNodes: l.paths(d.SharedNodes),
 	}
-	r.PCIVendor, r.PCIDevice = vendorAndDevice(d.PCIID)
-	for _, name := range d.Nodes {
-		r.DeviceNodes = append(r.DeviceNodes, filepath.Join(l.HostDev, name))
+	maps.Copy(r.Attributes, d.Attributes)
+	if ids := strings.Split(d.PCIID, ":"); len(ids) == 4 {
+		r.PCIVendor, r.PCIDevice = ids[0], ids[1]
+		r.PCIID, r.Subsystem = ids[0]+":"+ids[1], ids[2]+":"+ids[3]
 	}
 	if l.Holders != nil {
 		r.Holder = append(r.Holder, l.Holders(r.Resource, r.ID)...)
@@ -94,11 +103,13 @@ func (r Row) holders() string {
 	return strings.Join(r.Holder, ",")
 }
 
-// vendorAndDevice returns the first two of the four numbers in a PCI id.
-func vendorAndDevice(pciID string) (vendor, device string) {
-	vendor, rest, _ := strings.Cut(pciID, ":")
-	device, _, _ = strings.Cut(rest, ":")
-	return vendor, device
+// paths returns the paths of nodes on the host.
+func (l List) paths(names []string) []string {
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = filepath.Join(l.HostDev, name)
+	}
+	return paths
 }
 
 // known returns a pointer to n, or nil for -1, which means that the number is not known.

@@ -3,6 +3,8 @@ package view
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,6 +65,16 @@ var wide = append(short[:len(short)-1:len(short)-1],
 	column{"PARENT", func(r Row) string { return r.Parent }},
 	column{"AFU", func(r Row) string { return r.AFUID }},
 	column{"INTERFACE", func(r Row) string { return r.InterfaceID }},
+	column{"PCI-ID", func(r Row) string { return r.PCIID }},
+	column{"SUBSYSTEM", func(r Row) string { return r.Subsystem }},
+	column{"MEMBERS", func(r Row) string { return strings.Join(r.Members, ",") }},
+	column{"ATTRIBUTES", func(r Row) string {
+		var all []string
+		for _, name := range slices.Sorted(maps.Keys(r.Attributes)) {
+			all = append(all, name+"="+r.Attributes[name])
+		}
+		return strings.Join(all, ",")
+	}},
 	resource,
 )
 

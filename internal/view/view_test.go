@@ -19,6 +19,7 @@ var devices = []*inventory.Device{
 		ID: "3b:00.0", OfferedAs: "b-com.com/accelerator", Family: "dfl", PCIAddress: "0000:3b:00.0", PCIID: "8086:09c4:8086:0000", NUMANode: 1, PortID: 0,
 		AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6",
 		Nodes: []string{"dfl-port.0"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
+		Members: []string{"0000:3b:00.1"}, Attributes: map[string]string{"iommuGroup": "12", "a": "b"}, SharedNodes: []string{"vfio/vfio"},
 	},
 	{
 		ID: "3b:00.0-p1", Family: "dfl", Health: inventory.Unhealthy, Reasons: []string{"port-ap6", "recovering=node-missing"},
@@ -88,7 +89,12 @@ func TestPrint(t *testing.T) {
       "by": "jo",
       "why": "fan",
       "since": "2026-11-22T10:22:13Z"
-    }
+    },
+    "pciId": "",
+    "subsystem": "",
+    "attributes": {},
+    "members": [],
+    "sharedNodes": []
   }
 ]
 `},
@@ -119,6 +125,19 @@ func TestPrint(t *testing.T) {
     by: jo
     why: fan
     since: 2026-11-22T10:22:13Z
+  pciId: 8086:09c4
+  subsystem: 8086:0000
+  attributes:
+    a: b
+    iommuGroup: "12"
+  members:
+    - 0000:3b:00.1
+  sharedNodes:
+    - /dev/vfio/vfio
+`},
+		{"wide table", "wide", rows(), false, `ID          HEALTH     HOLDER            REASONS                           NODES            FAMILY  PCI           NUMA  PORT  PARENT     AFU                               INTERFACE                         PCI-ID     SUBSYSTEM  MEMBERS       ATTRIBUTES         RESOURCE
+3b:00.0     healthy    default/pod/main  -                                 /dev/dfl-port.0  dfl     0000:3b:00.0  1     0     dfl-fme.0  d8424dc4a4a3c413f89e433683f9040b  69528db6eb31577a8c3668f9faa081f6  8086:09c4  8086:0000  0000:3b:00.1  a=b,iommuGroup=12  b-com.com/accelerator
+3b:00.0-p1  unhealthy  not named yet     port-ap6,recovering=node-missing  -                dfl     0000:3b:00.0  -     -     -          -                                 -                                 -          -          -             -                  -
 `},
 		{"holders not requested", "", view.List{Devices: []*inventory.Device{{ID: "3b:00.0", OfferedAs: "r"}}}.Rows(), false,
 			"ID       HEALTH   HOLDER  REASONS  NODES  RESOURCE\n3b:00.0  healthy  ?       -        -      r\n"},

@@ -1,6 +1,7 @@
 package hook_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -131,6 +132,20 @@ func FuzzState(f *testing.F) {
 			t.Errorf("bundle %q of %q", state.Bundle, text)
 		}
 	})
+}
+
+// Only nodes of ports are ports: no node that a container has of another family, and no block device.
+func TestPortsOfContainer(t *testing.T) {
+	var c hook.Config
+	text := `{"linux":{"devices":[{"path":"/dev/vfio/12","type":"c"},{"path":"/dev/dfl-port.1","type":"c"},{"path":"/dev/vfio/vfio","type":"c"},
+		{"path":"/dev/vfio/devices/vfio0","type":"c"},{"path":"/dev/iommu","type":"c"},{"path":"/dev/vfio/dfl-port.2","type":"c"},
+		{"path":"/dev/intel-fpga-port.0"},{"path":"/dev/dfl-port.3","type":"b"},{"path":"/dev/dfl-fme.0","type":"c"}]}}`
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"/dev/dfl-port.1", "/dev/intel-fpga-port.0"}, hook.Ports(c)); diff != "" {
+		t.Errorf("ports (-want +got):\n%s", diff)
+	}
 }
 
 func FuzzConfig(f *testing.F) {

@@ -50,7 +50,7 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 			continue // CDI refuses a device that changes nothing
 		}
 		device := specs.Device{Name: d.ID, ContainerEdits: specs.ContainerEdits{Env: append([]string(nil), d.Env...)}}
-		for _, node := range d.Nodes {
+		for _, node := range slices.Concat(d.Nodes, d.SharedNodes) {
 			if !filepath.IsLocal(node) {
 				return nil, fmt.Errorf("%w: device %q: node: found %q, want a name below the device root", errInvalid, d.ID, node)
 			}

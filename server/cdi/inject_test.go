@@ -108,6 +108,26 @@ func TestInject(t *testing.T) {
 	}
 }
 
+// The runtime's own code gives a container the shared node of its devices once, where the last of them has it. The
+// rule of the cgroup is there twice, which has no effect. A shared node alone is not given. A node may be in a
+// folder of /dev.
+func TestInjectShared(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	shared := []string{"pts/ptmx"}
+	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"null"}, SharedNodes: shared},
+		cdi.Device{ID: "5e:00.0", Nodes: []string{"zero"}, SharedNodes: shared}, cdi.Device{ID: "af:00.0", SharedNodes: shared})
+	if _, ok := s.Name("af:00.0"); ok {
+		t.Error("Name: found one for a device without nodes of its own, want none")
+	}
+	got, err := inject(t, dir, kind+"=3b:00.0", kind+"=5e:00.0")
+	want, rules := linux(t, "null", "zero", "pts/ptmx"), linux(t, "null", "pts/ptmx", "zero", "pts/ptmx")
+	want.Resources = rules.Resources
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
 // The runtime's own code gives a container the hooks of its devices, with the time limit, and
 // no hook of another device. The file has the same CDI version as one without hooks.
 func TestInjectHook(t *testing.T) {

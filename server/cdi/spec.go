@@ -22,8 +22,11 @@ const diskTimeout = time.Second
 type Device struct {
 	ID    string   // "3b:00.0": a valid CDI device name
 	Nodes []string // names below the device root, in the order of the file; a device without nodes is left out
-	Env   []string // NAME=VALUE, for each container with the device; may be empty
-	Hook  *Hook    // nil: none
+	// SharedNodes has the names of nodes that several devices have. A container with several of these devices
+	// gets each once: the runtime replaces a node of the same path.
+	SharedNodes []string
+	Env         []string // NAME=VALUE, for each container with the device; may be empty
+	Hook        *Hook    // nil: none
 }
 
 // Hook is a program that the runtime runs as root on the host, after it has made a container's

@@ -87,6 +87,14 @@ func TestRead(t *testing.T) {
 				podresources.Key{Resource: resource, ID: "3b:00.0"}:    {Nodes: []string{"dfl-port.0"}, Known: true},
 				podresources.Key{Resource: resource, ID: "3b:00.0-p1"}: {Nodes: []string{"dfl-port.1"}, Known: true},
 			}},
+		{name: "two devices with a shared node, and one without nodes", text: file(entry(t, resource,
+			withIDs(annotated(annotated(given("vfio/12", "vfio/13", "vfio/vfio"), "3b:00.1", "vfio/12", "240:0"), "3b:00.2", "vfio/13", "240:1"), "3b:00.1,3b:00.2,5e:00.0"),
+			`{"-1":["3b:00.1","3b:00.2","5e:00.0"]}`)),
+			want: checkpoint.Record{
+				podresources.Key{Resource: resource, ID: "3b:00.1"}: {Nodes: []string{"240:0", "vfio/12"}, Known: true},
+				podresources.Key{Resource: resource, ID: "3b:00.2"}: {Nodes: []string{"240:1", "vfio/13"}, Known: true},
+				podresources.Key{Resource: resource, ID: "5e:00.0"}: {Known: true},
+			}},
 		{name: "two devices, nodes alone", text: file(entry(t, resource,
 			withIDs(given("dfl-port.1", "dfl-port.0"), "3b:00.0-p1,3b:00.0"), `{"0":["3b:00.0"],"1":["3b:00.0-p1"]}`)),
 			want: checkpoint.Record{
