@@ -178,10 +178,13 @@ func (n *Node) loadVFIO(t *tree) {
 func (n *Node) unbindFunction(c *plugged, then func() error) error {
 	f, dir := c.Function, n.CardDir(c.Address)
 	if f.Driver != "" {
-		for _, link := range []string{n.sys(pciDrivers, f.Driver, c.Address), filepath.Join(dir, "driver")} {
-			if err := os.RemoveAll(link); err != nil {
-				return err
-			}
+		if err := os.RemoveAll(n.sys(pciDrivers, f.Driver, c.Address)); err != nil {
+			return err
+		}
+		// The link is kept elsewhere, so that the next one has another inode number, as in sysfs.
+		err := os.Rename(filepath.Join(dir, "driver"), filepath.Join(n.directories.dir, "driver-"+c.Address))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
 	f.Driver = ""
@@ -309,15 +312,14 @@ func (n *Node) EndUse(address string) error {
 	return nil
 }
 
-// GroupNode returns the name of the device node of a function's group.
-func (n *Node) GroupNode(address string) string { return n.cards[address].vfioNode() }
-
-// GroupNumber returns MAJOR:MINOR of the same node, or "" if there is none.
-func (n *Node) GroupNumber(address string) string {
-	if f := n.cards[address].Function; f.Minor >= 0 {
-		return fmt.Sprintf("%d:%d", n.vfioMajor(), f.Minor)
+// GroupNode returns the name of the device node of a function's group. ok is false if there is no such
+// function. The node exists while a function of the group is bound to vfio-pci.
+func (n *Node) GroupNode(address string) (name string, ok bool) {
+	c := n.cards[address]
+	if c == nil || c.Function == nil {
+		return "", false
 	}
-	return ""
+	return c.vfioNode(), true
 }
 
 // function returns the plugged function with this address.
