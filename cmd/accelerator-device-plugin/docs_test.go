@@ -95,7 +95,7 @@ func TestFamiliesOfRules(t *testing.T) {
 		}
 	}
 	got := read(t, schema)
-	want := regexp.MustCompile(`"family": \{"enum": .*\}`).ReplaceAllString(got, `"family": {"enum": ["`+strings.Join(names, `", "`)+`"]}`)
+	want := regexp.MustCompile(`("(?:family|families)": .*"enum": )\[.*?\]`).ReplaceAllString(got, `$1["`+strings.Join(names, `", "`)+`"]`)
 	if *update {
 		if err := os.WriteFile(schema, []byte(want), 0o600); err != nil {
 			t.Fatal(err)
