@@ -76,7 +76,9 @@ func quoted(t testing.TB, file string) [][]byte {
 // hints returns the content of a golden file: a line for each message, and the totals.
 func hints(t *testing.T, messages [][]byte) string {
 	t.Helper()
-	h := newRecorder(t, simulated(t))
+	cfg := simulated(t)
+	cfg.Subsystems = []string{"vfio-dev"} // of family vfio
+	h := newRecorder(t, cfg)
 	var b strings.Builder
 	hinted := 0
 	for i, raw := range messages {
@@ -105,7 +107,8 @@ func hints(t *testing.T, messages [][]byte) string {
 func checkHint(t *testing.T, h *recorder, at time.Time, parsed watcher.Parsed) string {
 	t.Helper()
 	hint := h.hints[len(h.hints)-1]
-	want := watcher.Hint{Card: hint.Card, Source: watcher.SourceUEvent, At: at}
+	recovery := parsed.Env["ERROR_EVENT"]
+	want := watcher.Hint{Card: hint.Card, Source: watcher.SourceUEvent, At: at, RecoveryFailed: recovery == "FAILED_RECOVERY"}
 	if diff := cmp.Diff(want, hint); diff != "" {
 		t.Errorf("%s@%s: hint (-want +got):\n%s", parsed.Action, parsed.Devpath, diff)
 	}
@@ -123,7 +126,7 @@ func checkHint(t *testing.T, h *recorder, at time.Time, parsed watcher.Parsed) s
 		logged["node"] = node
 		text += ", node " + node
 	}
-	if recovery := parsed.Env["ERROR_EVENT"]; recovery != "" {
+	if recovery != "" {
 		logged["reason"] = recovery
 		text += ", " + recovery
 	}

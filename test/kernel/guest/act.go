@@ -19,6 +19,8 @@ func (r *rig) act(ctx context.Context, s story.Step) error {
 	switch s.Verb {
 	case "start", "end", "signal", "kubelet", "hold", "release":
 		return r.actOnNode(ctx, s)
+	case "rule":
+		return addRule(configFile, s.Args[0], s.Args[1:])
 	case "plug", "unplug", "host":
 		request := strings.Join(s.Args, " ")
 		if s.Verb != "host" {
@@ -55,14 +57,17 @@ func (r *rig) act(ctx context.Context, s story.Step) error {
 		case s.Verb == "bind":
 			return r.bindTo(ctx, s.Args[0], s.Args[1])
 		}
-		r.unbindHeld(s.Args[0])
-		return nil
+		return r.writeHeld(driver(s.Args[0])+"/unbind", s.Args[0])
 	case "use":
 		return r.use(s.Args[0], len(s.Args) == 2)
 	case "leave":
 		return r.leave(s.Args[0])
 	case "vfs":
-		return r.opens.unrecorded(func() error { return write(pciDir(s.Args[0])+"/sriov_numvfs", s.Args[1]) })
+		path := pciDir(s.Args[0]) + "/sriov_numvfs"
+		if len(s.Args) == 3 {
+			return r.writeHeld(path, s.Args[1])
+		}
+		return r.opens.unrecorded(func() error { return write(path, s.Args[1]) })
 	case "inject":
 		return inject(s.Args[0], s.Args[1])
 	case "release-port", "assign-port":

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -24,6 +26,7 @@ const (
 	kubeletDir = "/run/kubelet"
 	podsSocket = "/run/pods/kubelet.sock"
 	cdiDir     = "/run/cdi"
+	configFile = "/run/settings.yaml" // written by the verb rule; a story starts the daemon with --config
 )
 
 // settings are the daemon's first flags; the story's flags follow. Stories would take long
@@ -31,6 +34,20 @@ const (
 var settings = []string{
 	"--kubelet-dir=" + kubeletDir, "--pod-resources-socket=" + podsSocket, "--http-address=" + address, "--socket=", "--state-dir=",
 	"--log-level=debug", "--health-interval=100ms", "--recovery-hold=300ms", "--reprogram-timeout=1s", "--flap-limit=0",
+}
+
+// addRule adds a rule for the resource to the daemon's configuration file.
+func addRule(file, resource string, match []string) error {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = []byte("resources:\n"), nil
+	}
+	text = fmt.Appendf(text, "- name: %s\n  match:\n", resource)
+	for _, word := range match {
+		key, value, _ := strings.Cut(word, "=")
+		text = fmt.Appendf(text, "    %s: %q\n", key, value)
+	}
+	return errors.Join(err, os.WriteFile(file, text, 0o644))
 }
 
 // daemon is the process under test.

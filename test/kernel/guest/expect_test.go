@@ -50,6 +50,8 @@ func TestMet(t *testing.T) {
 		{"01:00.0 gone", []string{"01:00.0-p1"}, true},
 		{"01:00.0 gone", []string{"!01:00.0"}, false},
 		{"01:00.0-p1 healthy", []string{"01:00.0"}, false},
+		{"01:00.0 healthy unoffered", nil, true},
+		{"01:00.0 healthy unoffered", []string{"01:00.0"}, false},
 	} {
 		if got := met(expectation(t, tc.expect), list(1, 0, tc.devices...)); got != tc.want {
 			t.Errorf("%s in %v: got %v, want %v", tc.expect, tc.devices, got, tc.want)

@@ -121,6 +121,9 @@ func (ls lists) String() string {
 // met reports whether the list satisfies the expectation.
 func met(e story.Expectation, l simkubelet.List) bool {
 	d, listed := l.Device(e.Device)
+	if e.Unoffered {
+		return !listed
+	}
 	return listed == (e.Health != "gone") && d.Healthy == e.Offered()
 }
 

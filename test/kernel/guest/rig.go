@@ -39,7 +39,7 @@ type rig struct {
 	program   chan error // result of the last programming
 	holds     []hold
 	uses      map[string]use // functions that a container uses, by address
-	unbinds   []chan error   // results of unbindHeld
+	writes    []chan error   // results of writeHeld
 
 	story story.Story // for the heads of recordings
 	done  int         // line of the last step that recorded uevents
@@ -53,7 +53,7 @@ type cause struct {
 
 func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error) {
 	r := &rig{machine: m, ctx: ctx, tables: t, program: make(chan error, 1), commands: map[string]*command{}, uses: map[string]use{}, syslogged: make(chan struct{})}
-	for _, left := range []string{filepath.Join(kubeletDir, simkubelet.Checkpoint), containerDir, cdiDir, bitstreamDir, commandDir, storeDir, syslogSocket} {
+	for _, left := range []string{filepath.Join(kubeletDir, simkubelet.Checkpoint), containerDir, cdiDir, bitstreamDir, commandDir, storeDir, syslogSocket, configFile} {
 		if err := os.RemoveAll(left); err != nil { // left by an earlier story
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func (r *rig) close() error {
 	for _, u := range r.uses {
 		errs = append(errs, u.close())
 	}
-	errs = append(errs, r.endUnbinds(ctx))
+	errs = append(errs, r.endWrites(ctx))
 	<-r.syslogged
 	if r.daemon != nil {
 		errs = append(errs, r.daemon.end())
@@ -141,6 +141,11 @@ func (r *rig) do(ctx context.Context, s story.Step) error {
 		return r.closeNode(s.Args[0])
 	case "mknod":
 		return r.mknod(s.Args[0])
+	case "reads":
+		if got := text(s.Args[0]); got != s.Args[1] {
+			return fmt.Errorf("found %q, want %q", got, s.Args[1])
+		}
+		return nil
 	case "refused":
 		return r.refused(s.Args[0])
 	case "reaches":

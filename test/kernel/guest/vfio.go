@@ -28,7 +28,7 @@ func hasIOMMU() bool {
 // loadVFIO loads the modules for stories of vfio.
 func loadVFIO() error {
 	if !hasIOMMU() {
-		return nil
+		return insmod([]string{"aer_inject"})
 	}
 	var present []string
 	for _, name := range vfioModules {
@@ -71,26 +71,38 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 	})
 }
 
-// unbindHeld starts to unbind a function that a container uses. The kernel completes this only
-// when the container has closed the function: close of the rig waits for it.
-func (r *rig) unbindHeld(address string) {
+// writeHeld starts to write to an attribute: to unbind a function that a container uses, or to remove
+// such virtual functions. The write ends when the container has closed the function; close of the
+// rig waits for it.
+func (r *rig) writeHeld(path, text string) error {
+	var f *os.File
+	err := r.opens.unrecorded(func() (err error) {
+		f, err = os.OpenFile(path, os.O_WRONLY, 0)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	done := make(chan error, 1)
-	r.unbinds = append(r.unbinds, done)
-	go func() { done <- write(driver(address)+"/unbind", address) }()
+	r.writes = append(r.writes, done)
+	go func() {
+		_, err := f.WriteString(text)
+		done <- errors.Join(err, f.Close())
+	}()
+	return nil
 }
 
-// endUnbinds waits until the kernel has completed each unbind of unbindHeld.
-func (r *rig) endUnbinds(ctx context.Context) error {
+// endWrites waits for the end of each write of writeHeld.
+func (r *rig) endWrites(ctx context.Context) error {
 	var errs []error
-	for _, done := range r.unbinds {
+	for _, done := range r.writes {
 		select {
 		case err := <-done:
 			errs = append(errs, err)
 		case <-ctx.Done():
-			return errors.Join(append(errs, fmt.Errorf("unbinding a function: %w", context.Cause(ctx)))...)
+			return errors.Join(append(errs, fmt.Errorf("a function that was in use: %w", context.Cause(ctx)))...)
 		}
 	}
-	r.unbinds = nil
 	return errors.Join(errs...)
 }
 

@@ -184,6 +184,15 @@ func checkVFs(args []string) error {
 	if n, err := strconv.Atoi(args[1]); err != nil || n < 0 || n > 4 {
 		return fmt.Errorf("found %q, want a number of virtual functions, 0 to 4", args[1])
 	}
+	return checkUnbind(args[1:])
+}
+
+func checkRule(args []string) error {
+	for _, word := range args[1:] {
+		if key, value, _ := strings.Cut(word, "="); key == "" || value == "" {
+			return fmt.Errorf("found %q, want KEY=VALUE", word)
+		}
+	}
 	return nil
 }
 

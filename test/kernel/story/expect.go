@@ -19,7 +19,10 @@ type Expectation struct {
 	// Resource is a prefix of the resource name. The lists of other resources are not checked:
 	// "gone" means that the device is on no list of a resource with this prefix.
 	Resource string
-	Within   time.Duration // time limit; 0 for the limit of every step
+	// Unoffered requires that the daemon lists the device, and that no resource has it.
+	Unoffered bool
+	Members   []string      // all other functions of its group, in this order; nil for any
+	Within    time.Duration // time limit; 0 for the limit of every step
 }
 
 // Device is one device in the daemon's answer to /devices.
@@ -31,6 +34,7 @@ type Device struct {
 	AFU      string   `json:"afuId"`
 	Nodes    []string `json:"deviceNodes"`
 	Holders  []string `json:"holder"`
+	Members  []string `json:"members"`
 }
 
 // Sysfs is the argument of expect for all devices: the kubelet's list must have exactly the
@@ -41,7 +45,7 @@ var healths = []string{"healthy", "degraded", "unhealthy", "gone"}
 
 // ParseExpectation reads the arguments of expect: DEVICE HEALTH, then, in any
 // order, reasons, "...", afu=DIGITS, node=NAME[,NAME …], holder=NAMESPACE/POD/CONTAINER,
-// resource=BEGINNING and within=DURATION.
+// resource=BEGINNING, unoffered, members=ADDRESS[,ADDRESS …] and within=DURATION.
 func ParseExpectation(args []string) (Expectation, error) {
 	if len(args) < 2 {
 		return Expectation{}, fmt.Errorf("found %d arguments, want a device and its health, or %s", len(args), Sysfs)
@@ -54,6 +58,10 @@ func ParseExpectation(args []string) (Expectation, error) {
 		switch key, value, _ := strings.Cut(word, "="); {
 		case word == "...":
 			e.More = true
+		case word == "unoffered":
+			e.Unoffered = true
+		case key == "members":
+			e.Members = strings.Split(value, ",")
 		case key == "afu":
 			e.AFU = value
 		case key == "node":
@@ -100,6 +108,8 @@ func (e Expectation) Met(devices []Device) bool {
 	return d.Health == e.Health && e.reasonsMet(d.Reasons) &&
 		strings.HasPrefix(d.AFU, e.AFU) &&
 		(e.Nodes == nil || slices.Equal(d.Nodes, below("/dev/", e.Nodes))) &&
+		(!e.Unoffered || d.Resource == "") &&
+		(e.Members == nil || slices.Equal(d.Members, e.Members)) &&
 		(e.Holder == "" || slices.Equal(d.Holders, []string{e.Holder}))
 }
 
@@ -125,5 +135,5 @@ func below(dir string, names []string) []string {
 }
 
 func (d Device) String() string {
-	return fmt.Sprintf("%s %s%v afu=%.8s nodes=%v holder=%v resource=%s", d.ID, d.Health, d.Reasons, d.AFU, d.Nodes, d.Holders, d.Resource)
+	return fmt.Sprintf("%s %s%v afu=%.8s nodes=%v holder=%v resource=%s members=%v", d.ID, d.Health, d.Reasons, d.AFU, d.Nodes, d.Holders, d.Resource, d.Members)
 }

@@ -35,6 +35,7 @@ var grammars = map[string]grammar{
 	"start":  {0, -1, checkStart},
 	"end":    {0, 0, nil},
 	"signal": {1, 1, oneOf("STOP", "CONT", "HUP")},
+	"rule":   {2, -1, checkRule},
 
 	// the kubelet and its pods
 	"kubelet": {1, 1, oneOf("stop", "start", "restart")},
@@ -75,7 +76,7 @@ var grammars = map[string]grammar{
 	"rmmod":        {1, -1, nil},
 	"bind":         {1, 2, nil},
 	"unbind":       {1, 2, checkUnbind},
-	"vfs":          {2, 2, checkVFs},
+	"vfs":          {2, 3, checkVFs},
 	"inject":       {2, 2, checkInject},
 	"remove":       {1, 1, nil},
 	"rescan":       {0, 0, nil},
@@ -106,6 +107,7 @@ var grammars = map[string]grammar{
 	"given":     {1, -1, nil},
 	"cdi":       {1, -1, nil},
 	"exclusive": {1, 1, nil},
+	"reads":     {2, 2, nil},
 }
 
 // Verbs lists the verbs, sorted.

@@ -60,6 +60,12 @@ func TestParseErrors(t *testing.T) {
 		{"environment of a command", "# t\nbegin a container 01:00.0 FPGA_AFU_1\n", `"FPGA_AFU_1", want NAME=VALUE`},
 		{"kill", "# t\nkill a init\n", `"init", want hook`},
 		{"end of a command", "# t\nended a well\n", `"well", want one of ok, failed, killed`},
+		{"unbind", "# t\nunbind 0000:01:00.0 now\n", `"now", want held`},
+		{"virtual functions", "# t\nvfs 0000:01:00.0 5\n", `"5", want a number of virtual functions, 0 to 4`},
+		{"virtual functions of a container", "# t\nvfs 0000:01:00.0 0 now\n", `"now", want held`},
+		{"PCIe error", "# t\ninject 0000:01:00.0 bad\n", `"bad", want one of correctable, nonfatal, fatal`},
+		{"use", "# t\nuse 0000:01:00.0 group\n", `"group", want cdev`},
+		{"rule", "# t\nrule example.com/a vfio\n", `"vfio", want KEY=VALUE`},
 		{"costs without a card", "# t\ncosts 5\n", "s:2: costs: found 1 arguments, want 4"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -137,6 +143,7 @@ func TestMet(t *testing.T) {
 		{ID: "01:00.0", Health: "healthy", AFU: "d8424dc4", Nodes: []string{"/dev/dfl-port.0"}, Holders: []string{"ns/job/main"}},
 		{ID: "02:00.0", Health: "unhealthy", Reasons: []string{"port-ap6", "fme-ap6"}, AFU: "bfaf"},
 		{ID: "04:00.0", Resource: "example.com/region-69528db6", Health: "healthy", Nodes: []string{"/dev/dfl-port.1", "/dev/dfl-fme.1"}},
+		{ID: "05:00.1", Health: "healthy", Members: []string{"0000:05:00.0", "0000:05:00.2"}},
 	}
 	for _, tc := range []struct {
 		expect string
@@ -162,6 +169,10 @@ func TestMet(t *testing.T) {
 		{"02:00.0 unhealthy port-ap6", false},
 		{"02:00.0 unhealthy port-ap6 ...", true},
 		{"02:00.0 unhealthy afu-dead ...", false},
+		{"05:00.1 healthy unoffered", true},
+		{"04:00.0 healthy unoffered", false},
+		{"05:00.1 healthy members=0000:05:00.0,0000:05:00.2", true},
+		{"05:00.1 healthy members=0000:05:00.0", false},
 		{"03:00.0 gone", true},
 		{"03:00.0 healthy", false},
 	} {
