@@ -45,7 +45,7 @@ func pciDir(address string) string { return "/sys/bus/pci/devices/" + address }
 // written to driver_override, the function is unbound from its present driver, and probed.
 func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 	return r.opens.unrecorded(func() error {
-		dir := pciDir(address)
+		dir, begin := pciDir(address), time.Now()
 		for {
 			err := write(dir+"/driver_override", driver)
 			if err == nil {
@@ -64,10 +64,12 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 		if err := write("/sys/bus/pci/drivers_probe", address); err != nil {
 			return err
 		}
-		// A function that has just been plugged is probed by the kernel itself, later.
+		// A function that has just been plugged is probed by the kernel itself, later. The link to the driver
+		// exists before the nodes, the uevent is sent after them.
 		for {
 			bound, err := os.Readlink(dir + "/driver")
-			if err == nil && filepath.Base(bound) == driver {
+			_, announced := r.uevents.first(begin, "bind", address, address)
+			if err == nil && filepath.Base(bound) == driver && announced {
 				return r.opens.watchVFIO(address)
 			}
 			if pause(ctx, time.Millisecond) != nil {
