@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-
 	"strings"
 	"syscall"
 	"testing"
@@ -114,7 +113,33 @@ var boards = map[string]byMode{
 		region:      []offered{poor(well("01:00.0", regionPAC, "dfl-port.0"), "programming-failed")},
 		regiondevel: []offered{poor(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), "programming-failed")},
 	},
+
+	"kernel-6.1-vfio-function":         inEach(well("01:00.0", function, "vfio/6")),
+	"kernel-6.1-vfio-unbound":          {},
+	"kernel-6.1-vfio-unbound-in-use":   {},
+	"kernel-6.1-vfio-unplugged-in-use": {},
+	"kernel-6.1-vfio-dead":             inEach(bad(well("01:00.0", function, "vfio/6"), "pci-gone")),
+	"kernel-6.1-vfio-errors":           inEach(well("04:00.0", function, "vfio/6")), // counted before the daemon began
+	"kernel-6.1-vfio-group":            inEach(well("01:00.1", function, "vfio/6")),
+	"kernel-6.1-vfio-group-whole":      inEach(well("01:00.0", function, "vfio/6")),
+	"kernel-6.1-vfio-vfs":              inEach(well("03:00.1", function, "vfio/7"), well("03:00.2", function, "vfio/8")),
+	"kernel-6.1-vfio-pf": inEach(
+		well("03:00.0", function, "vfio/6"), well("03:00.1", function, "vfio/7"), well("03:00.2", function, "vfio/8")),
+	// The first function is on dfl-pci, the next two are on vfio-pci.
+	"kernel-6.1-vfio-group-not-viable": {
+		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), notViable},
+		af:          []offered{well("01:00.0", notOffered, "dfl-port.0"), notViable},
+		region:      []offered{well("01:00.0", regionN6000, "dfl-port.0"), notViable},
+		regiondevel: []offered{well("01:00.0", regionN6000, "dfl-port.0", "dfl-fme.0"), notViable},
+	},
 }
+
+// function is the resource of functions on vfio-pci, in each mode.
+const function = "example.com/function"
+
+var notViable = bad(well("01:00.1", function, "vfio/6"), "group-not-viable=dfl-pci")
+
+func inEach(all ...offered) byMode { return byMode{all, all, all, all} }
 
 var portUnbound = byMode{
 	single:      []offered{bad(well("01:00.0", testResource, "dfl-port.0"), "driver-unbound")},
@@ -158,8 +183,13 @@ func opaeAt(id string) byMode {
 	}
 }
 
-// TestOfferedBoards prints every board in every mode.
+// TestOfferedBoards prints every board in every mode, with all families.
 func TestOfferedBoards(t *testing.T) {
+	settings := filepath.Join(t.TempDir(), "settings.yaml")
+	const text = "families: [dfl, opae, vfio]\nresources: [{name: example.com/function, match: {family: vfio}}]\n"
+	if err := os.WriteFile(settings, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	files, err := filepath.Glob(boardsDir + "*.txtar")
 	if err != nil || len(files) < len(boards) {
 		t.Fatalf("%d boards, error %v; want %d", len(files), err, len(boards))
@@ -171,7 +201,7 @@ func TestOfferedBoards(t *testing.T) {
 			if !ok {
 				t.Fatal("the test has no devices for this board")
 			}
-			want.check(t, unfold(t, name))
+			want.check(t, unfold(t, name), "--config", settings)
 		})
 	}
 }

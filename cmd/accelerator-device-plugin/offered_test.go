@@ -62,14 +62,14 @@ type byMode struct{ single, af, region, regiondevel []offered }
 
 // check runs `devices` in every mode on the node below root, whose devices are free, and expects
 // an empty stderr.
-func (want byMode) check(t *testing.T, root string) {
+func (want byMode) check(t *testing.T, root string, args ...string) {
 	t.Helper()
 	_, socket := servePods(t)
 	for _, tt := range []struct {
 		mode string
 		want []offered
 	}{{"single", want.single}, {"af", want.af}, {"region", want.region}, {"regiondevel", want.regiondevel}} {
-		got := devicesOf(t, root, "--mode", tt.mode, "--pod-resources-socket", socket)
+		got := devicesOf(t, root, append(args, "--mode", tt.mode, "--pod-resources-socket", socket)...)
 		if diff := cmp.Diff(append([]offered{}, tt.want...), got); diff != "" {
 			t.Errorf("--mode %s (-want +got):\n%s", tt.mode, diff)
 		}
