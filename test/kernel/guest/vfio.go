@@ -41,13 +41,19 @@ func loadVFIO() error {
 
 func pciDir(address string) string { return "/sys/bus/pci/devices/" + address }
 
-// bindTo binds a PCI function to a driver as an administrator does: the driver is written to
-// driver_override, the function is unbound from its present driver, and probed.
+// bindTo waits for a PCI function and binds it to a driver as an administrator does: the driver is
+// written to driver_override, the function is unbound from its present driver, and probed.
 func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 	return r.opens.unrecorded(func() error {
-		dir := pciDir(address)
-		if err := write(dir+"/driver_override", driver); err != nil {
-			return err
+		dir, begin := pciDir(address), time.Now()
+		for {
+			err := write(dir+"/driver_override", driver)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, fs.ErrNotExist) || pause(ctx, time.Millisecond) != nil {
+				return err
+			}
 		}
 		if _, err := os.Lstat(dir + "/driver"); err == nil {
 			// ENODEV: it was only being probed.
@@ -58,10 +64,12 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 		if err := write("/sys/bus/pci/drivers_probe", address); err != nil {
 			return err
 		}
-		// A function that has just been plugged is probed by the kernel itself, later.
+		// A function that has just been plugged is probed by the kernel itself, later. The link to the driver
+		// exists before the nodes, the uevent is sent after them.
 		for {
 			bound, err := os.Readlink(dir + "/driver")
-			if err == nil && filepath.Base(bound) == driver {
+			_, announced := r.uevents.first(begin, "bind", address, address)
+			if err == nil && filepath.Base(bound) == driver && announced {
 				return r.opens.watchVFIO(address)
 			}
 			if pause(ctx, time.Millisecond) != nil {
