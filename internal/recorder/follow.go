@@ -117,7 +117,7 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 		for _, reason := range reasons(was, is) {
 			n := change{reason: reason, was: was, is: is, at: changed}
 			if reason == DeviceCordoned && f.cfg.Cordon != nil {
-				if c := f.cfg.Cordon(c.ID); c != nil { // the cordon may have ended meanwhile
+				if c := f.cfg.Cordon(c.ID, is.device.Members...); c != nil { // the cordon may have ended meanwhile
 					n.cordon = ": " + c.String()
 				}
 			}
