@@ -19,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/canpull"
 	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/internal/opened"
+	"b-com.com/accelerator-device-plugin/internal/sim/board"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/internal/view"
@@ -125,6 +126,33 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// A group stays open after its function has been unbound, so its node counts although the function has no driver.
+func TestUnboundInUse(t *testing.T) {
+	for name, want := range map[string][]canpull.Node{
+		"vfio-unbound-in-use":   {{"vfio/6", numbers("244:0")[0]}},
+		"vfio-group-not-viable": nil, // function 0 is on dfl-pci, and another function of the group on vfio-pci
+		"vfio-unbound":          nil,
+	} {
+		root := t.TempDir()
+		if err := board.Unfold(root, "../../testdata/sysfs/kernel-6.1-"+name+".txtar"); err != nil {
+			t.Fatal(err)
+		}
+		card, err := canpull.Read(root+"/sys", "0000:01:00.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []canpull.Node
+		for _, n := range card.Functions[0].Nodes {
+			if strings.HasPrefix(n.Name, "vfio") {
+				got = append(got, n)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // If the group of a function on vfio-pci is not found, Read fails: the function might be open under an
 // unknown number.
 func TestGroupNotFound(t *testing.T) {
@@ -132,6 +160,11 @@ func TestGroupNotFound(t *testing.T) {
 	function(t, sys, address, "vfio-pci")
 	if _, err := canpull.Read(sys, address); err == nil || !strings.Contains(err.Error(), `: bound to vfio-pci, but `) {
 		t.Errorf("error %v", err)
+	}
+	write(t, sys+"/devices/pci0000:00/"+address+"/vfio-dev/vfio3/dev", "511:3\n")
+	link(t, "../../../../../../class/vfio-dev", sys+"/devices/pci0000:00/"+address+"/vfio-dev/vfio3/subsystem")
+	if card, err := canpull.Read(sys, address); err != nil || len(card.Functions[0].Nodes) != 1 {
+		t.Errorf("a kernel without groups: %+v, %v", card, err)
 	}
 }
 
