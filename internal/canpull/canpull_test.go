@@ -291,6 +291,10 @@ func TestJudge(t *testing.T) {
 		}, canpull.Unknown, []string{
 			"unknown: 3b:00.1 is pulled with the card; its driver is i40e, whose users are not known: " +
 				"end them, then: echo 0000:3b:00.1 > /sys/bus/pci/drivers/i40e/unbind"}},
+		{"a physical function without users", func(f *canpull.Facts) {
+			f.Card.Functions[0].Driver = "pci-pf-stub"
+			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", Driver: "pci-stub"})
+		}, canpull.Yes, []string{"yes: 3b:00.1 is pulled with the card; its driver is pci-stub: "}},
 		{"the address of a virtual function", func(f *canpull.Facts) { f.Address = "0000:3b:01.0" }, canpull.Yes, []string{
 			"yes: 3b:01.0 is a virtual function of 3b:00.0, which was checked: "}},
 		{"a virtual function is held", func(f *canpull.Facts) {
@@ -329,6 +333,15 @@ func TestManyProcesses(t *testing.T) {
 	a := canpull.Judge(f)
 	if n := len(a.Reasons); n != 21 || a.Reasons[20].What != "980 other processes have the card open" {
 		t.Errorf("%d reasons, the last %+v", n, a.Reasons[n-1])
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	group := canpull.Node{Name: "vfio/12", Number: numbers("240:0")[0]}
+	port := canpull.Node{Name: "dfl-port.0", Number: numbers("245:0")[0]}
+	got := canpull.Card{Functions: []canpull.Function{{Nodes: []canpull.Node{group}}, {Nodes: []canpull.Node{port, group}}}}.Numbers()
+	if diff := cmp.Diff(numbers("240:0", "245:0"), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
