@@ -138,7 +138,7 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 			conditions = append(conditions, Condition{Reason: s.claim.reason(), Health: Unhealthy})
 		}
 		conditions = append(conditions, n.contend(s, d)...)
-		out := n.policy.excludes(s.id)
+		out := n.policy.excludes(d)
 		for _, reason := range out {
 			conditions = append(conditions, Condition{Reason: reason, Health: Unhealthy})
 		}

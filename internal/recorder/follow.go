@@ -95,6 +95,10 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	complete := f.last.Complete && f.last.Generation == s.Generation // f.last has all devices of the generation
 	var all []change
 	for _, c := range inventory.Changes(before, s.Devices) {
+		if c.New != nil && c.New.OnlyByRule && c.New.OfferedAs == "" {
+			delete(f.devices, c.ID) // it may be a network card of a virtual machine
+			continue
+		}
 		was := f.devices[c.ID]
 		is := state{kind: kindOf(c.New, was.kind), device: cmp.Or(c.New, c.Old), since: changed}
 		if is.kind == absent {
@@ -117,7 +121,7 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 		for _, reason := range reasons(was, is) {
 			n := change{reason: reason, was: was, is: is, at: changed}
 			if reason == DeviceCordoned && f.cfg.Cordon != nil {
-				if c := f.cfg.Cordon(c.ID); c != nil { // the cordon may have ended meanwhile
+				if c := f.cfg.Cordon(c.ID, is.device.Members...); c != nil { // the cordon may have ended meanwhile
 					n.cordon = ": " + c.String()
 				}
 			}

@@ -76,6 +76,37 @@ func TestDeviceLifecycle(t *testing.T) {
 	})
 }
 
+// A device that needs a rule has no Events while no rule names it.
+func TestOnlyByRule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		function := func(as string, reasons ...string) *inventory.Device {
+			d := device("5e:00.1", reasons...)
+			d.OnlyByRule, d.OfferedAs = true, as
+			return d
+		}
+		r := start(t)
+		r.shows(function("", "group-not-viable=nouveau"))
+		r.shows(function(""))
+		r.shows(function("", "pci-gone"))
+		r.shows()
+		r.shows(function(""))
+		if got := r.Events(); len(got) > 0 {
+			t.Errorf("found %v, want no Events", got)
+		}
+		r.shows(function(resource)) // a new rule
+		r.shows(function(resource, "pci-gone"))
+		r.shows(function("", "pci-gone")) // the rule is removed
+		r.shows()
+		var got []string
+		for _, e := range r.Events() {
+			got = append(got, e.Reason)
+		}
+		if diff := cmp.Diff([]string{"DeviceAdded", "DeviceUnhealthy"}, got); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // The Events of each change of a device, on the node and on pods.
 func TestReasons(t *testing.T) {
 	seen := map[string]bool{}
