@@ -191,11 +191,7 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 	}
 }
 
-// unwanted reports whether no rule names d, a device that only a rule would offer: it may be the NIC of a virtual
-// machine.
-func (n *node) unwanted(d *Device) bool {
-	return d.OnlyByRule && d.OfferedAs == "" && n.policy.Name != nil
-}
+func (n *node) unwanted(d *Device) bool { return n.policy.Name != nil && d.Unwanted() }
 
 // portsTimeout is how long a new device waits for all ports of its card.
 const portsTimeout = time.Second

@@ -76,6 +76,39 @@ func TestDeviceLifecycle(t *testing.T) {
 	})
 }
 
+// A function on vfio-pci has Events only while a rule names it.
+func TestFunctionsWithoutRule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		function := func(as string, reasons ...string) *inventory.Device {
+			d := device("3b:00.0", reasons...)
+			d.OnlyByRule, d.OfferedAs = true, as
+			return d
+		}
+		r.shows()
+		r.shows(function(""))
+		r.shows(function("", "pci-gone"))
+		r.shows()
+		r.shows(function(""))
+		r.logged()
+		if all := r.Events(); len(all) > 0 {
+			t.Errorf("found Events %v, want none", all)
+		}
+		r.shows(function(resource))
+		r.shows(function(resource, "pci-gone"))
+		r.shows(function("", "pci-gone"))
+		r.shows(function(""))
+		r.shows()
+		var got []string
+		for _, e := range r.Events() {
+			got = append(got, e.Reason)
+		}
+		if diff := cmp.Diff([]string{"DeviceAdded", "DeviceUnhealthy"}, got); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // The Events of each change of a device, on the node and on pods.
 func TestReasons(t *testing.T) {
 	seen := map[string]bool{}
