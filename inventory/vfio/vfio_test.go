@@ -338,7 +338,7 @@ func TestRelated(t *testing.T) {
 	}{
 		{"6.1-vfio-function", "0000:01:00.0", slot("0000:01:00", 1, 2, 3, 4, 5, 6, 7)},
 		{"6.1-vfio-group", "0000:01:00.1", slot("0000:01:00", 0, 2, 3, 4, 5, 6, 7)},
-		{"6.1-vfio-group", "0000:01:00.2", slot("0000:01:00", 0, 1, 3, 4, 5, 6, 7)},
+		{"6.1-vfio-group", "0000:01:00.2", slot("0000:01:00", 1)},
 		{"6.1-vfio-vfs", "0000:03:00.2", slot("0000:03:00", 0)},
 	} {
 		r, err := vfio.Family{}.Read(node(t, tt.board), tt.card)
@@ -454,6 +454,69 @@ func TestObserved(t *testing.T) {
 		}
 		name, _, _ := strings.Cut(path, " -> ")
 		put(t, host, name, absent)
+	}
+}
+
+// If the node changes during a reading, the reading has the state after the change, or the next check finds that
+// it is out of date. A reading never fails because another member of the group leaves.
+func TestChangeDuringReading(t *testing.T) {
+	const (
+		pci     = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00."
+		drivers = "../../../../bus/pci/drivers/"
+		members = "sys/kernel/iommu_groups/6/devices/0000:01:00."
+	)
+	unbound := func(n string) []string {
+		return []string{"sys/bus/pci/drivers/vfio-pci/0000:01:00." + n, pci + n + "/driver", pci + n + "/vfio-dev"}
+	}
+	for _, tt := range []struct {
+		name  string
+		files []string // absent, or links
+	}{
+		{"another driver binds a member", []string{pci + "0/driver -> " + drivers + "dfl-pci"}},
+		{"another driver takes a member", append(unbound("2"), pci+"2/driver -> "+drivers+"dfl-pci")},
+		{"a member is unbound", unbound("2")},
+		{"a member leaves", append(unbound("2"), members+"2", "sys/bus/pci/devices/0000:01:00.2", pci+"2")},
+		{"the function is unbound", unbound("1")},
+		{"the function leaves", append(unbound("1"), members+"1", "sys/bus/pci/devices/0000:01:00.1", pci+"1")},
+		{"a lower member is bound", []string{pci + "0/driver -> " + drivers + "vfio-pci"}},
+		{"a member joins", []string{pci + "3/driver -> " + drivers + "dfl-pci", members + "3 -> ../../../../devices/pci0000:00/0000:00:01.0/0000:01:00.3"}},
+		{"the node is removed", []string{"dev/vfio/6"}},
+	} {
+		host := node(t, "6.1-vfio-group")
+		root, aside := filepath.Dir(host.Sys), t.TempDir()
+		for nth := 0; ; nth++ {
+			read := func() (r inventory.Reading, err error) { return vfio.Family{}.Read(host, "0000:01:00.1") }
+			var got inventory.Reading
+			var err error
+			n := sysfstest.Before(t, nth, func() {
+				for i, path := range tt.files {
+					if strings.Contains(path, " -> ") {
+						put(t, host, path, "")
+					} else if err := os.Rename(filepath.Join(root, path), filepath.Join(aside, fmt.Sprint(i))); err != nil {
+						t.Error(err)
+					}
+				}
+			}, func() { got, err = read() })
+			want, wantErr := read()
+			switch {
+			case err != nil && wantErr == nil:
+				t.Errorf("%s before access %d of %d: error %v, want a reading", tt.name, nth, n, err)
+			case err == nil && len(got.Units) > 0 && sysfs.Unchanged(got.Observed):
+				if diff := cmp.Diff(want.Units, got.Units, ignore); diff != "" || wantErr != nil {
+					t.Errorf("%s before access %d of %d: a check finds no change, want error %v or (-want +got):\n%s", tt.name, nth, n, wantErr, diff)
+				}
+			}
+			if nth >= n {
+				break
+			}
+			for i, path := range slices.Backward(tt.files) {
+				if path, _, link := strings.Cut(path, " -> "); link {
+					put(t, host, path, absent)
+				} else if err := os.Rename(filepath.Join(aside, fmt.Sprint(i)), filepath.Join(root, path)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
 	}
 }
 
