@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
