@@ -2,7 +2,8 @@
 # run.sh DAEMON [PATTERN]: boots a stock Debian kernel with the DFL drivers under qemu, and
 # plugs emulated cards into it while DAEMON, a static binary, runs there together with a
 # stand-in for the kubelet. Runs the stories with PATTERN in their name; by default all. The
-# stories in the directory vfio below them run on a second machine, which has an IOMMU.
+# stories in the directory vfio below them run on a second machine, which has an IOMMU, and those
+# in the directory dra on a third one, which has the DRA driver's code for claims.
 # accelerator-fpga must be in the directory of DAEMON. runc is built as a static binary, in
 # the version of ../e2e/build/runc/go.mod.
 # Environment:
@@ -70,6 +71,12 @@ boot() {
 }
 boot "$stories" "$out"
 boot "$stories/vfio" "$out/vfio" -iommu
+# The claims' code is large, so only these stories have it.
+if compgen -G "$stories/dra/*$pattern*.txt" >/dev/null; then
+	step "build: claims"
+	CGO_ENABLED=0 go -C ../../dra build -ldflags '-s -w' -o "$(realpath "$out")/claims" ./claims/kernelrig
+fi
+boot "$stories/dra" "$out/dra" -claims "$out/claims"
 if [ -z "$booted" ]; then
 	echo "STORIES=$pattern: found no story with this in its name, want at least one"
 	status=2
