@@ -137,6 +137,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(strings.Replace(good, `"devices"`, `"waiting": true, "devices"`, 1)))
 	f.Add([]byte(strings.ReplaceAll(good, "dfl-port.0", "\\u2028<>\\ud800\xff")))
+	f.Add([]byte(strings.Replace(good, `"nodes"`, `"wantedAfuId": "`+afu+`", "nodes"`, 1)))
 	f.Add([]byte(`{"version": 1}`))
 	f.Add([]byte(`{"version": 1e0, "claims": [null]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
