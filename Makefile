@@ -51,8 +51,8 @@ test-logging: build-plugin ## ship a log with a real OpenTelemetry Collector: do
 e2e: image-$(shell go env GOARCH) chart ## test images and charts on a real cluster of one node, as root (STORIES=pattern, KEEP=1)
 	@KEEP=$(KEEP) test/e2e/run.sh '$(VERSION)' '$(value STORIES)'
 
-fixtures: build-plugin ## record the fixtures of unit tests on the kernel of test-kernel; then read `git diff`
-	@test/kernel/fixtures.sh $(BINARY)
+fixtures: build-plugin ## record the fixtures of unit tests on the kernel of test-kernel; then read `git diff` (STORIES=pattern, KERNEL=6.12)
+	@KERNEL=$(KERNEL) test/kernel/fixtures.sh $(BINARY) $(STORIES)
 
 lint: deps ## run gofmt, go vet, staticcheck, check the allowed imports; print indicators of plain words
 	@test/words.sh
@@ -74,7 +74,7 @@ bench: build-plugin build-dra ## measure latency, cost, memory, size for the tab
 build-operator: ## build accelerator-operator only; the first build takes minutes
 	cd operator && CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/ ./cmd/...
 
-generate-operator: ## generate the CRDs and methods from operator/api; then read `git diff`
+generate-operator: ## generate the CRDs and methods from operator/api; then read `git diff` (STORIES=pattern, KERNEL=6.12)
 	cd operator && $(CONTROLLER_GEN) object crd paths=./api/... output:crd:dir=../deploy/helm/accelerator-operator/files/crds
 
 # The directory of etcd and kube-apiserver, if make e2e has built them.

@@ -1,6 +1,7 @@
 package inventory_test
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -111,7 +112,8 @@ func (s *scenario) busy(st scenarioStep) error {
 var names = map[string]string{
 	"afu1": afu1, "afu2": afu2, "interface1": "69528db6eb31577a8c3668f9faa081f6", "interface2": "9346116da52d5ca8b06aa9a389ef7c8d",
 	"all-ones": strings.Repeat("f", 32),
-	"a10":      "8086:09c4:8086:0000", "n3000": "8086:0b30:8086:0000",
+	"n6001-vf": "8086:bccf:8086:1771", "n6000-vf": "8086:bccf:8086:1770",
+	"a10": "8086:09c4:8086:0000", "n3000": "8086:0b30:8086:0000",
 }
 
 // inFull returns the long value of a name, or word if it is no name.
@@ -148,18 +150,48 @@ func (s *scenario) plug(st scenarioStep) error {
 			card.PCIID = value
 		case "vf-of":
 			card.PhysFn, err = parseCard(value)
+		case "driver":
+			card.Group, card.Driver = cmp.Or(card.Group, simnode.OwnGroup), driverOf(value)
+		case "group":
+			card.Group = value
 		default:
-			err = fmt.Errorf("found option %q, want ports, afu, interface, pci or vf-of", option)
+			err = fmt.Errorf("found option %q, want ports, afu, interface, pci, vf-of, driver or group", option)
 		}
 		if err != nil {
 			return err
 		}
 	}
+	if err := card.Check(); err != nil {
+		return err
+	}
 	if err := s.node.Plug(card); err != nil {
 		return err
 	}
 	s.plugged[st.card] = card.Ports
+	if card.Group != "" {
+		s.plugged[st.card] = 1 // one device node
+	}
 	return nil
+}
+
+// driverOf returns the name of a driver, or "" for none.
+func driverOf(word string) string {
+	if word == "none" {
+		return ""
+	}
+	return word
+}
+
+func (s *scenario) setDriver(st scenarioStep) error {
+	return s.node.SetDriver(st.card, driverOf(st.rest[0]))
+}
+
+func (s *scenario) endUse(st scenarioStep) error {
+	err := s.node.EndUse(st.card)
+	if err == nil && s.rig != nil {
+		s.rig.hint(st.card)
+	}
+	return err
 }
 
 func (s *scenario) unplug(st scenarioStep) error {
@@ -175,6 +207,9 @@ func (s *scenario) editNode(st scenarioStep) error {
 }
 
 func (s *scenario) nodeOf(st scenarioStep) string {
+	if name, ok := s.node.GroupNode(st.card); ok {
+		return filepath.Join(s.node.Dev, name)
+	}
 	return filepath.Join(s.node.Dev, s.node.PortNode(st.card, st.port))
 }
 

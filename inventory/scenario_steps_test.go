@@ -1,6 +1,7 @@
 package inventory_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/pool"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/inventory/vfio"
 )
 
 // scenarioCommands is the language of the scenarios.
@@ -21,14 +23,17 @@ var scenarioCommands = map[string]scenarioCommand{
 	"restart": {daemonAction, "[MODE]", (*scenario).restart}, // restarts the daemon, which stores no state
 	"wait":    {action, "DURATION", (*scenario).wait},
 
-	"plug":    {edit, "ADDRESS ports=N [OPTION=VALUE…]", (*scenario).plug}, // afu= interface= pci= vf-of=
+	"plug":    {edit, "ADDRESS ports=N|driver=NAME [OPTION=VALUE…]", (*scenario).plug}, // afu= interface= pci= vf-of=; with driver= also group=slot: the functions of the slot share an IOMMU group
 	"unplug":  {edit, "ADDRESS", (*scenario).unplug},
+	"driver":  {edit, "ADDRESS NAME|none", (*scenario).setDriver},                                           // of a function with an IOMMU group
+	"use":     {action, "ADDRESS", func(s *scenario, st scenarioStep) error { return s.node.Use(st.card) }}, // a process opens the IOMMU group of the function
+	"end-use": {action, "ADDRESS", (*scenario).endUse},                                                      // the process ends; if the function was to leave, it does so now, with a hint
 	"bind":    {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Bind(st.card, st.port) }},
 	"unbind":  {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Unbind(st.card, st.port) }},
 	"release": {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Release(st.card, st.port) }}, // releases the port from its card, for a virtual function
 	"assign":  {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Assign(st.card, st.port) }},  // assigns the port to its card again; the kernel does not bind it
-	"node":    {edit, "ADDRESS pN rm|make", (*scenario).editNode},
-	"set":     {edit, "ADDRESS FILE VALUE…", (*scenario).set}, // FILE is as in docs/health.md, with p0/ to p3/ before a file of a port
+	"node":    {edit, "ADDRESS pN rm|make", (*scenario).editNode},                                                         // of a function with an IOMMU group: p0
+	"set":     {edit, "ADDRESS FILE VALUE…", (*scenario).set},                                                             // FILE is as in docs/health.md, with p0/ to p3/ before a file of a port
 	"hide":    {edit, "ADDRESS FILE", (*scenario).hide},
 	"show":    {edit, "ADDRESS FILE", (*scenario).show},
 	"reprogram": {edit, "ADDRESS pN AFU", func(s *scenario, st scenarioStep) error {
@@ -51,7 +56,7 @@ var scenarioCommands = map[string]scenarioCommand{
 	"exclude":       {action, "[ID…]", (*scenario).exclude},                            // only these
 	"cordon":        {action, "[ID…]", (*scenario).cordon},                             // only these
 	"severity":      {action, "[ROW=SEVERITY…]", (*scenario).severity},                 // only these
-	"rules":         {action, "[AFU=NAME…]", (*scenario).rules},                        // only these
+	"rules":         {action, "[AFU|FAMILY|ID=NAME…]", (*scenario).rules},              // only these
 
 	"expect": {check, "ID healthy|degraded|unhealthy|gone|ATTRIBUTE=VALUE [REASON…]", (*scenario).expect},
 	"list":   {check, "[ID…]", (*scenario).list},                    // the whole list
@@ -99,7 +104,7 @@ func (s *scenario) setMode(mode string) error {
 		if unit != s.family.Kind {
 			s.family = &programming{dfl.Family{Kind: unit}, s.family.busyPorts}
 		}
-		families, anyAFU = []inventory.Family{s.family}, unit != port.PerPort
+		families, anyAFU = []inventory.Family{s.family, vfio.Family{}}, unit != port.PerPort
 	}
 	s.policy.Mode, s.policy.Families, s.policy.AnyAFU = mode, families, anyAFU
 	s.policy.Name = func(d *inventory.Device) (string, error) { return s.nameOf(mode, d) }
@@ -114,12 +119,15 @@ func (s *scenario) changeMode(st scenarioStep) error {
 	return err
 }
 
-// nameOf returns the short name of a device: af-afu1, region-interface1. Rules for AFUs come first.
+// nameOf returns the short name of a device: af-afu1, region-interface1. Rules come first.
 func (s *scenario) nameOf(mode string, d *inventory.Device) (string, error) {
 	afu, iface := inShort(d.AFUID), inShort(d.InterfaceID)
-	switch name := s.ruled.Load().(map[string]string)[afu]; {
+	rules := s.ruled.Load().(map[string]string)
+	switch name := cmp.Or(rules[d.ID], rules[d.Family], rules[afu]); {
 	case name != "":
 		return name, nil
+	case d.OnlyByRule:
+		return "", nil
 	case mode == "single", mode == "pool":
 		return mode, nil
 	case mode != "af" && iface != "":
@@ -135,7 +143,7 @@ func (s *scenario) rules(st scenarioStep) error {
 	for _, word := range st.rest {
 		afu, name, ok := strings.Cut(word, "=")
 		if !ok {
-			return fmt.Errorf("found %q, want AFU=NAME", word)
+			return fmt.Errorf("found %q, want AFU=NAME, FAMILY=NAME or ID=NAME", word)
 		}
 		named[afu] = name
 	}

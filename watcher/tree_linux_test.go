@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -143,6 +144,45 @@ func TestTree(t *testing.T) {
 }
 
 // A change after New and before Run is not missed.
+// Changes of functions on vfio-pci cause hints for the functions, or for everything: a group and its node in
+// sysfs do not name a function. The nodes in /dev/vfio have no watch, since the kernel also has an event of the
+// function whenever one changes.
+func TestTreeOfFunctions(t *testing.T) {
+	cfg := simulated(t)
+	node, err := simnode.New(filepath.Dir(cfg.Host.Sys))
+	must(t, err)
+	if node.Sys != cfg.Host.Sys || node.Dev != cfg.Host.Dev {
+		t.Fatalf("found the tree %s and %s, want %+v", node.Sys, node.Dev, cfg.Host)
+	}
+	const pf, vf = "0000:02:00.0", "0000:02:00.1"
+	b := &barrier{sys: node.Sys}
+	mkdir(t, node.Sys, "devices")
+	h := newRecorder(t, cfg)
+	h.run(t)
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want []string
+	}{
+		{"physical function", func() error {
+			return node.Plug(simnode.Card{Address: pf, Group: simnode.OwnGroup, Driver: "pci-pf-stub"})
+		}, []string{"", pf}},
+		{"virtual function", func() error {
+			return node.Plug(simnode.Card{Address: vf, Group: simnode.OwnGroup, PhysFn: pf})
+		}, []string{"", pf, vf}},
+		{"bound", func() error { return node.SetDriver(vf, "vfio-pci") }, []string{"", vf}},
+		{"node removed by hand", func() error { return os.Remove(filepath.Join(node.Dev, "vfio/1")) }, nil},
+		{"used", func() error { return node.Use(vf) }, nil},
+		{"unbound while used", func() error { return node.SetDriver(vf, "") }, []string{vf}},
+		{"no longer used", func() error { return node.EndUse(vf) }, []string{"", vf}},
+		{"virtual function gone", func() error { return node.Unplug(vf) }, []string{"", pf, vf}},
+	} {
+		if diff := cmp.Diff(step.want, b.between(t, h, step.do)); diff != "" {
+			t.Errorf("%s: hints (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
 func TestTreeListensBeforeRun(t *testing.T) {
 	cfg := simulated(t)
 	h := newRecorder(t, cfg)

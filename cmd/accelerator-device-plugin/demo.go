@@ -18,25 +18,36 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/demo"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/inventory/vfio"
 	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 func newDemo() *cobra.Command {
-	var interactive bool
+	var interactive, functions bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a demonstration without a card, a cluster or root",
 		Long: `Run the daemon on a simulated node in a temporary directory, with a simulated
 kubelet that speaks the real protocol. The demonstration plugs, breaks, heals and
 pulls cards, restarts the kubelet, and prints each list that the kubelet receives
-and its latency. It fails if the kubelet does not receive an expected list.`,
+and its latency. It fails if the kubelet does not receive an expected list.
+
+With --vfio the card has virtual functions on vfio-pci instead of ports.`,
 		Example: `  accelerator-device-plugin demo
+  accelerator-device-plugin demo --vfio
   accelerator-device-plugin demo --interactive      then change files in the directory that it prints`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg := config.Defaults()
 			cfg.RecoveryHold = time.Second // the default of 10 s is long for a demonstration
 			cfg.FlapWindow = 20 * time.Second
+			resource := cfg.ResourceName
+			if functions { // offered only by a rule
+				resource = "example.com/ofs-vf"
+				cfg.Families = append(cfg.Families, vfio.Family{}.Name())
+				cfg.Resources = []offer.Rule{{Resource: resource, Match: offer.Match{Family: vfio.Family{}.Name()}}}
+			}
 			// The daemon and the simulated kubelet share the gRPC library, which would mix their lines.
 			// UseLogger must be called before gRPC is used.
 			server.UseLogger(zap.NewNop())
@@ -45,13 +56,15 @@ and its latency. It fails if the kubelet does not receive an expected list.`,
 			signal.Ignore(syscall.SIGPIPE)
 			defer stop()
 			return asFailure(demo.Run(ctx, cmd.OutOrStdout(), demo.Options{
-				Interactive: interactive, Program: os.Args[0], Colour: terminal.Is(cmd.OutOrStdout()),
-				Resource: cfg.ResourceName, Hold: cfg.RecoveryHold,
+				Interactive: interactive, Functions: functions, Program: os.Args[0], Colour: terminal.Is(cmd.OutOrStdout()),
+				Resource: resource, Hold: cfg.RecoveryHold,
 			}, demoDaemon(cfg)))
 		},
 	}
 	cmd.Flags().BoolVar(&interactive, "interactive", false,
 		"keep the node at the end, and print the lists that the kubelet receives, until interrupted")
+	cmd.Flags().BoolVar(&functions, "vfio", false, "show functions on vfio-pci")
+	cmd.MarkFlagsMutuallyExclusive("interactive", "vfio")
 	return cmd
 }
 

@@ -95,13 +95,32 @@ func TestFamiliesOfRules(t *testing.T) {
 		}
 	}
 	got := read(t, schema)
-	want := regexp.MustCompile(`"family": \{"enum": .*\}`).ReplaceAllString(got, `"family": {"enum": ["`+strings.Join(names, `", "`)+`"]}`)
+	want := regexp.MustCompile(`("(?:family|families)": .*"enum": )\[.*?\]`).ReplaceAllString(got, `$1["`+strings.Join(names, `", "`)+`"]`)
 	if *update {
 		if err := os.WriteFile(schema, []byte(want), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	} else if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("run go test with -update (-want +values.schema.json):\n%s", diff)
+	}
+}
+
+// The daemon accepts the settings with rules for functions in the documentation.
+func TestDocumentedFamilies(t *testing.T) {
+	for _, page := range []string{"families.md", "migration.md"} {
+		example := regexp.MustCompile("(?s)```yaml\n( *)(families: .*?)```").FindStringSubmatch(read(t, "../../docs/"+page))
+		if example == nil {
+			t.Errorf("docs/%s: found no YAML with families", page)
+			continue
+		}
+		loader := daemon.NewLoader()
+		loader.Config.File = filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(loader.Config.File, []byte(strings.ReplaceAll(example[2], "\n"+example[1], "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := loader.Load(func(string) (string, bool) { return "", false }); err != nil || len(loader.Config.Resources) < 2 {
+			t.Errorf("docs/%s: found %d rules, %v; want at least two", page, len(loader.Config.Resources), err)
+		}
 	}
 }
 

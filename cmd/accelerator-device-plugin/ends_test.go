@@ -57,9 +57,14 @@ func TestLogReaderCloses(t *testing.T) {
 }
 
 func TestDemoCommand(t *testing.T) {
-	stdout, stderr, code := output(t, "demo")
-	if code != 0 || !strings.Contains(stdout, "All 11 steps passed") || stderr != "" {
-		t.Errorf("demo: exit code %d\n%s%s", code, stdout, stderr)
+	for _, tt := range []struct {
+		flags []string
+		want  string
+	}{{nil, "All 11 steps passed"}, {[]string{"--vfio"}, "All 7 steps passed"}} {
+		stdout, stderr, code := output(t, append([]string{"demo"}, tt.flags...)...)
+		if code != 0 || !strings.Contains(stdout, tt.want) || stderr != "" {
+			t.Errorf("demo %v: exit code %d\n%s%s", tt.flags, code, stdout, stderr)
+		}
 	}
 }
 

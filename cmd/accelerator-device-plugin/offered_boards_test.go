@@ -125,6 +125,7 @@ var boards = map[string]byMode{
 	"kernel-6.1-vfio-vfs":              inEach(well("03:00.1", function, "vfio/7"), well("03:00.2", function, "vfio/8")),
 	"kernel-6.1-vfio-pf": inEach(
 		well("03:00.0", function, "vfio/6"), well("03:00.1", function, "vfio/7"), well("03:00.2", function, "vfio/8")),
+	"kernel-6.12-vfio-cdev": inEach(well("01:00.0", function, "vfio/6")), // --vfio-cdev is off
 	// The first function is on dfl-pci, the next two are on vfio-pci.
 	"kernel-6.1-vfio-group-not-viable": {
 		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), notViable},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -41,7 +40,8 @@ pods. No driver has their numbers, so opening one fails. Run by another user, it
 creates regular files, which pods cannot get.
 
 ADDRESS is a slot, DDDD:BB:DD.F or BB:DD.F. DEVICE is the address of a card, or
-ADDRESS-pN for its port N. DIR must be missing, empty, or a simulated node, and
+ADDRESS-pN for its port N, or the address of a function on vfio-pci, which
+the daemon offers only with --families and a rule. DIR must be missing, empty, or a simulated node, and
 writable by no other user. Remove DIR to delete the node.
 
 Boards:
@@ -91,7 +91,7 @@ func (s simulation) change(args []string) (func(*simnode.Node) error, error) {
 	switch verb {
 	case "break":
 		return func(n *simnode.Node) error {
-			return n.Break(words[0], slices.Concat(words[1:], []string{simnode.Breaks[0].Reason})[0])
+			return n.Break(words[0], strings.Join(words[1:], ""))
 		}, nil
 	case "heal":
 		return func(n *simnode.Node) error { return n.Heal(words[0]) }, nil
@@ -144,7 +144,7 @@ func printSimulated(out io.Writer, node *simnode.Node) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tCARD\tNODE\tAFU")
 	for _, d := range node.Devices() {
-		fmt.Fprintf(w, "%s\t%s\t%s/%s\t%s%s\n", d.ID, d.Address, node.Dev, d.Node, d.AFUID,
+		fmt.Fprintf(w, "%s\t%s\t%s/%s\t%s%s\n", d.ID, d.Address, node.Dev, d.Node, cmp.Or(d.AFUID, "-"),
 			map[bool]string{true: "\tplugged or pulled in part: pull it"}[d.Partial])
 	}
 	return w.Flush()

@@ -34,19 +34,6 @@ func TestSimulateAsDocumented(t *testing.T) {
 // The devices after each step.
 func TestSimulate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
-	health := func() string {
-		cfg := config.Defaults()
-		cfg.SysfsRoot, cfg.DevRoot = dir+"/sys", dir+"/dev"
-		snapshot, err := scanOnce(t.Context(), cfg, daemon.Watching(cfg, metrics.New("test")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var all []string
-		for _, d := range snapshot.Devices {
-			all = append(all, d.ID+" "+d.Health.String())
-		}
-		return strings.Join(all, ", ")
-	}
 	for _, step := range []struct{ words, want string }{
 		{"", ""},
 		{"--board two-ports", "3b:00.0 healthy, 3b:00.0-p1 healthy"},
@@ -62,7 +49,7 @@ func TestSimulate(t *testing.T) {
 		if code := run(t.Context(), append([]string{"simulate", dir}, strings.Fields(step.words)...), &out, &stderr); code != 0 {
 			t.Fatalf("%q: exit code %d, %s", step.words, code, &stderr)
 		}
-		if diff := cmp.Diff(step.want, health()); diff != "" {
+		if diff := cmp.Diff(step.want, simulatedHealth(t, dir)); diff != "" {
 			t.Errorf("devices after %q (-want +got):\n%s", step.words, diff)
 		}
 		if lines := strings.Count(out.String(), "\n"); step.want == "" && lines != 1 || step.want != "" && lines != 2+strings.Count(step.want, ",") {
@@ -72,6 +59,49 @@ func TestSimulate(t *testing.T) {
 			t.Errorf("%q: stderr %q", step.words, &stderr)
 		}
 	}
+}
+
+// Functions on vfio-pci are listed by the family vfio.
+func TestSimulateFunctions(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "node")
+	for _, step := range []struct{ words, want string }{
+		{"plug 3b:00.0 --board n6001-vfs", "3b:00.1 healthy, 3b:00.2 healthy, 3b:00.3 healthy"},
+		{"break 3b:00.2", "3b:00.1 unhealthy, 3b:00.2 unhealthy, 3b:00.3 unhealthy"},
+		{"heal 3b:00.2", "3b:00.1 healthy, 3b:00.2 healthy, 3b:00.3 healthy"},
+		{"break 3b:00.2 node-missing", "3b:00.1 healthy, 3b:00.2 unhealthy, 3b:00.3 healthy"},
+		{"pull 3b:00.0", ""},
+		{"plug 3b:00.0 --board one-group", "3b:00.0 healthy"},
+		{"break 3b:00.0 group-not-viable", "3b:00.0 unhealthy"},
+		{"heal 3b:00.0", "3b:00.0 healthy"},
+	} {
+		var out, stderr bytes.Buffer
+		if code := run(t.Context(), append([]string{"simulate", dir}, strings.Fields(step.words)...), &out, &stderr); code != 0 {
+			t.Fatalf("%q: exit code %d, %s", step.words, code, &stderr)
+		}
+		if diff := cmp.Diff(step.want, simulatedHealth(t, dir, "vfio")); diff != "" {
+			t.Errorf("devices after %q (-want +got):\n%s", step.words, diff)
+		}
+		if lines := strings.Count(out.String(), "\n"); step.want == "" && lines != 1 || step.want != "" && lines != 2+strings.Count(step.want, ",") {
+			t.Errorf("%q: printed\n%s", step.words, &out)
+		}
+	}
+}
+
+// simulatedHealth returns the devices of a simulated node with their health.
+func simulatedHealth(t *testing.T, dir string, families ...string) string {
+	t.Helper()
+	cfg := config.Defaults()
+	cfg.SysfsRoot, cfg.DevRoot = dir+"/sys", dir+"/dev"
+	cfg.Families = append(cfg.Families, families...)
+	snapshot, err := scanOnce(t.Context(), cfg, daemon.Watching(cfg, metrics.New("test")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, d := range snapshot.Devices {
+		all = append(all, d.ID+" "+d.Health.String())
+	}
+	return strings.Join(all, ", ")
 }
 
 // The tree has the ids of the command line.

@@ -36,6 +36,18 @@ type daemon struct {
 // launch starts the binary on a node with the given number of cards, each with one port. The
 // intervals are the defaults; more are additional flags.
 func launch(ctx context.Context, binary string, cards int, more ...string) (*daemon, error) {
+	return launchOn(ctx, binary, func(n *simnode.Node) error {
+		for i := range cards {
+			if err := n.Plug(simnode.Card{Address: address(i), Ports: 1, AFUID: afu, InterfaceID: region, NUMANode: -1}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, more...)
+}
+
+// launchOn is launch on a node with the cards that plug plugs.
+func launchOn(ctx context.Context, binary string, plug func(*simnode.Node) error, more ...string) (*daemon, error) {
 	dir, err := os.MkdirTemp("", "accel-bench-")
 	if err != nil {
 		return nil, err
@@ -44,11 +56,8 @@ func launch(ctx context.Context, binary string, cards int, more ...string) (*dae
 	if d.node, err = simnode.New(dir); err != nil {
 		return nil, errors.Join(err, d.end())
 	}
-	for i := range cards {
-		card := simnode.Card{Address: address(i), Ports: 1, AFUID: afu, InterfaceID: region, NUMANode: -1}
-		if err := d.node.Plug(card); err != nil {
-			return nil, errors.Join(err, d.end())
-		}
+	if err := plug(d.node); err != nil {
+		return nil, errors.Join(err, d.end())
 	}
 	if d.kubelet, err = simkubelet.Start(ctx, filepath.Join(dir, "kubelet"), simkubelet.Behaviour{}); err != nil {
 		return nil, errors.Join(err, d.end())
@@ -168,7 +177,7 @@ func idle(ctx context.Context, binary string) ([]row, error) {
 		ports int
 		aim   string
 	}{{8, "≤ 0.1 %"}, {32, "≤ 0.3 %"}} {
-		memory, share, err := idleAt(ctx, binary, setting.ports)
+		memory, share, err := idleAt(ctx, setting.ports, func() (*daemon, error) { return launch(ctx, binary, setting.ports) })
 		if err != nil {
 			return nil, err
 		}
@@ -180,13 +189,42 @@ func idle(ctx context.Context, binary string) ([]row, error) {
 	return rows, nil
 }
 
-func idleAt(ctx context.Context, binary string, cards int) (memory, share float64, err error) {
-	d, err := launch(ctx, binary, cards)
+// idleFunctions measures a daemon whose devices are virtual functions on vfio-pci.
+func idleFunctions(ctx context.Context, binary string) (_ []row, err error) {
+	const functions = 64
+	rules, err := os.CreateTemp("", "accel-bench-*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.Remove(rules.Name())) }()
+	_, err = fmt.Fprintf(rules, "resources:\n- name: %s\n  match: {family: vfio}\n", resource)
+	if err := errors.Join(err, rules.Close()); err != nil {
+		return nil, err
+	}
+	_, share, err := idleAt(ctx, functions, func() (*daemon, error) {
+		return launchOn(ctx, binary, func(n *simnode.Node) error {
+			const physical = "0000:3b:00.0"
+			err := n.Plug(simnode.Card{Address: physical, Group: simnode.OwnGroup, Driver: "pci-pf-stub", NUMANode: -1})
+			for i := 1; i <= functions && err == nil; i++ {
+				err = n.Plug(simnode.Card{
+					Address: fmt.Sprintf("0000:3b:%02x.%d", i/8, i%8), PhysFn: physical, Group: simnode.OwnGroup, Driver: simnode.VFIODriver, NUMANode: -1,
+				})
+			}
+			return err
+		}, "--families", "dfl,opae,vfio", "--config", rules.Name())
+	})
+	return []row{
+		{fmt.Sprintf("idle CPU, %d virtual functions on vfio-pci, default intervals", functions), fmt.Sprintf("%.3f %% of a core", 100*share), "≤ 0.5 %"},
+	}, err
+}
+
+func idleAt(ctx context.Context, devices int, start func() (*daemon, error)) (memory, share float64, err error) {
+	d, err := start()
 	if err != nil {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, d.end()) }()
-	if _, err := d.await(ctx, cards); err != nil {
+	if _, err := d.await(ctx, devices); err != nil {
 		return 0, 0, err
 	}
 	before, err := d.cpu()

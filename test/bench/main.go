@@ -46,6 +46,7 @@ func run(ctx context.Context, binary string, wanted *regexp.Regexp) error {
 		{"hook of a container whose cards are programmed already, 500 times", hook},
 		{"change to list, 2000 times", latency},
 		{"memory and idle CPU, two minutes", idle},
+		{"memory and idle CPU with functions on vfio-pci, a minute", idleFunctions},
 		{"memory under scrapes, a minute", scraped},
 		{"cost of one card's change at 1, 32 and 1024 cards", scaling},
 		{"uevent parser", parser},

@@ -5,6 +5,8 @@
 #   vmlinux        the stock kernel, unpacked for PVH boot
 #   modules/*.ko   drivers/fpga of its source package, unmodified, built for it; vfio, pci-pf-stub
 #                  and aer_inject, as Debian has built them
+#   cdev/*.ko      of 6.12 only: the same, with vfio built from the source package with character
+#                  devices of functions, and iommufd. Debian's kernels have neither
 # Nothing is installed: the kernel's headers are unpacked, and deleted after the build. If a
 # program is missing, the script prints its package and fails.
 set -euo pipefail
@@ -115,6 +117,36 @@ fi
 for module in src/*.ko; do
 	strip -g -o "modules/$(basename "$module")" "$module"
 done
+if [ "$series" = 6.12 ]; then
+	say "building vfio with character devices"
+	mkdir -p cdevsrc cdev
+	dpkg-deb --fsys-tarfile "linux-source-${series}"_*.deb | tar xO "./usr/src/linux-source-$series.tar.xz" |
+		tar xJ --strip-components=2 -C cdevsrc --wildcards "linux-source-$series/drivers/iommu/iommu-priv.h" \
+			"linux-source-$series/drivers/iommu/iommufd/*" "linux-source-$series/drivers/vfio/*" "linux-source-$series/lib/interval_tree.c"
+	# The kernel does not have the part of interval_tree.c that iommufd needs.
+	{
+		echo '#include <linux/interval_tree.h>'
+		sed -n '/#ifdef CONFIG_INTERVAL_TREE_SPAN_ITER/,$p' cdevsrc/interval_tree.c | sed /EXPORT_SYMBOL/d
+	} >cdevsrc/iommu/iommufd/span.c
+	echo 'obj-m := iommu/iommufd/ vfio/' >cdevsrc/Makefile
+	echo 'iommufd-y += span.o' >>cdevsrc/iommu/iommufd/Makefile
+	sed -i '/iova_bitmap/d' cdevsrc/iommu/iommufd/Makefile
+	sed -i '/pci\/$/!{/\/$/d}' cdevsrc/vfio/Makefile            # of the drivers of other buses
+	sed -i '/\/$/d' cdevsrc/vfio/pci/Makefile                   # of single devices
+	options=(CONFIG_IOMMUFD=m CONFIG_VFIO_DEVICE_CDEV=y CONFIG_INTERVAL_TREE_SPAN_ITER=y)
+	if ! LD_LIBRARY_PATH=$(echo "$dir"/root/usr/lib/*-linux-gnu) \
+		make -s -j2 -C "$build" M="$dir/cdevsrc" CONFIG_DEBUG_INFO_BTF_MODULES= "${options[@]}" \
+		KCFLAGS="-DCONFIG_IOMMUFD_MODULE=1 -DCONFIG_VFIO_DEVICE_CDEV=1 -DCONFIG_INTERVAL_TREE_SPAN_ITER=1" modules >build.log 2>&1; then
+		cat build.log >&2
+		exit 1
+	fi
+	ln modules/*.ko cdev
+	find cdevsrc -name '*.ko' | while read -r module; do
+		strip -g -o "cdev/$(basename "$module").new" "$module"
+		mv -f "cdev/$(basename "$module").new" "cdev/$(basename "$module")"
+	done
+	rm -rf cdevsrc
+fi
 rm -rf ./*.deb image.tar vmlinuz payload src root
 touch "$stamp"
 echo "$dir"

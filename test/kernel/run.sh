@@ -2,8 +2,9 @@
 # run.sh DAEMON [PATTERN]: boots a stock Debian kernel with the DFL drivers under qemu, and
 # plugs emulated cards into it while DAEMON, a static binary, runs there together with a
 # stand-in for the kubelet. Runs the stories with PATTERN in their name; by default all. The
-# stories in the directory vfio below them run on a second machine, which has an IOMMU, and those
-# in the directory dra on a third one, which has the DRA driver's code for claims.
+# stories in the directory vfio below them run on a second machine, which has an IOMMU, those in
+# the directory cdev on a third, if the kernel has vfio with character devices, and those in the
+# directory dra on a fourth, which has the DRA driver's code for claims.
 # accelerator-fpga must be in the directory of DAEMON. runc is built as a static binary, in
 # the version of ../e2e/build/runc/go.mod.
 # Environment:
@@ -55,30 +56,31 @@ status=0
 booted=
 stories=${STORIES_DIR:-stories}
 
-# boot DIRECTORY OUT [-iommu]: runs the stories of a directory, if there is one with the pattern.
+# boot DIRECTORY OUT MODULES [-iommu]: runs the stories of a directory, if there is one with the pattern.
 boot() {
 	compgen -G "$1/*$pattern*.txt" >/dev/null || return 0
 	booted=yes
 	step "boot: $1"
-	nice "$out/host" -kernel "$kernel/vmlinux" -modules "$kernel/modules" -init "$out/init" -daemon "$daemon" \
+	nice "$out/host" -kernel "$kernel/vmlinux" -modules "$3" -init "$out/init" -daemon "$daemon" \
 		-tool "$(dirname "$daemon")/accelerator-fpga" -runc "$out/runc" \
-		-stories "$1" -out "$2" -only "$pattern" ${COUNT:+-count} "${@:3}" || status=$?
+		-stories "$1" -out "$2" -only "$pattern" ${COUNT:+-count} "${@:4}" || status=$?
 	if [ -s "$2/guest.tar.gz" ]; then
 		mkdir -p "$out/guest"
 		tar xzf "$2/guest.tar.gz" -C "$out/guest" --warning=no-timestamp
 	fi
 	rm -f "$2/initramfs" "$2/guest.tar.gz"
 }
-boot "$stories" "$out"
-boot "$stories/vfio" "$out/vfio" -iommu
+boot "$stories" "$out" "$kernel/modules"
+boot "$stories/vfio" "$out/vfio" "$kernel/modules" -iommu
+[ ! -d "$kernel/cdev" ] || boot "$stories/cdev" "$out/cdev" "$kernel/cdev" -iommu
 # The claims' code is large, so only these stories have it.
 if compgen -G "$stories/dra/*$pattern*.txt" >/dev/null; then
 	step "build: claims"
 	CGO_ENABLED=0 go -C ../../dra build -ldflags '-s -w' -o "$(realpath "$out")/claims" ./claims/kernelrig
 fi
-boot "$stories/dra" "$out/dra" -claims "$out/claims"
+boot "$stories/dra" "$out/dra" "$kernel/modules" -claims "$out/claims"
 if [ -z "$booted" ]; then
-	echo "STORIES=$pattern: found no story with this in its name, want at least one"
+	echo "STORIES=$pattern: found no story of this kernel with this in its name, want at least one"
 	status=2
 fi
 step "done, status $status; logs in $(realpath --relative-to=../.. "$out")"

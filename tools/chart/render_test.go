@@ -232,16 +232,21 @@ func TestDaemonAcceptsConfig(t *testing.T) {
 		case "dra":
 			want.CDIDir = "/var/run/cdi"
 		case "dra-everything":
+			want.Families = []string{"dfl", "vfio"}
 			want.Mode, want.CDIDir, want.Events, want.RecoveryHold, want.StateDir = "af", "/etc/cdi", true, 20e9, ""
 			want.SysfsRoot, want.HostDevRoot = "/host/sys", "/var/lib/simulated/dev"
 		case "everything":
 			want.NodeAnnotation, want.Events = true, true
+			want.Families, want.VFIOCdev = []string{"dfl", "vfio"}, true
 			want.Mode, want.CDIDir, want.HTTPAddress, want.FlapLimit, want.ResyncInterval = "af", "/var/run/cdi", ":8080", 0, 30e9
 			want.Exclude = map[string]bool{"3b:00.0": true, "0001:5e:00.0-p1": true, "10:00.0": true}
 			want.Severity = map[string]string{"port-mmio-timeout": "fatal", "power-throttled=1": "ignored"}
 			want.SysfsRoot, want.HostDevRoot = "/host/sys", "/var/lib/simulated/dev"
 			want.Resources = got.Resources
 			if rule := got.Resources[0].String(); rule != "example.com/nlb for pciVendor=8086 pciDevice=0010 afuId=d8424dc4a4a3c413f89e433683f9040b" {
+				t.Errorf("rule %q", rule)
+			}
+			if rule := got.Resources[1].String(); rule != "example.com/vf for pciVendor=8086 pciDevice=bccf subsystem=8086:17d4 physicalFunction=3b:00.0 virtualFunction=0 family=vfio" {
 				t.Errorf("rule %q", rule)
 			}
 		}
@@ -313,10 +318,10 @@ func overrides(t *testing.T, all []runtime.Object, file string) {
 	}
 }
 
-// newLoader returns a loader with one of the daemon's families.
+// newLoader returns a loader with the daemon's families and the health rows of one of them.
 func newLoader() *config.Loader {
 	family := dfl.Family{}
-	v := config.Vocabulary{Families: []string{family.Name()}}
+	v := config.Vocabulary{Families: []string{"dfl", "opae", "vfio"}}
 	for _, row := range family.Rows() {
 		v.Rows = append(v.Rows, row.Name)
 	}
@@ -352,6 +357,9 @@ func TestHelmTest(t *testing.T) {
 		{"{config: {mode: pool, resourceName: example.com/unit}}", "example.com/unit", nil, 50},
 		{"{config: {mode: af}}", "", []string{"test.resource: found none", "in mode af"}, 50},
 		{"{config: {mode: regiondevel}}", "", []string{"test.resource: found none", "in mode regiondevel"}, 50},
+		{"{config: {families: [vfio]}}", "", []string{"test.resource: found none", "names of rules"}, 50},
+		{"{config: {families: [vfio], mode: pool}}", "b-com.com/accelerator", nil, 50},
+		{"{config: {families: [dfl, vfio]}}", "b-com.com/accelerator", nil, 50},
 		{"{nodeAnnotation: true}", "", []string{"test.resource: found none", "with nodeAnnotation"}, 50},
 		{"{config: {mode: region}, programming: {enabled: true}}", "", []string{"test.interface and test.afu"}, 50},
 		{"{config: {mode: af}, test: {resource: example.com/nlb}}", "example.com/nlb", nil, 50},

@@ -100,6 +100,9 @@ func TestSchemaHasTheDaemonsValues(t *testing.T) {
 		}
 		t.Run(key, func(t *testing.T) { check(t, key+`: "?"`, s) })
 	}
+	t.Run("virtualFunction", func(t *testing.T) {
+		check(t, `resources: [{name: example.com/a, match: {virtualFunction: "?"}}]`, config.Properties["resources"].Items.Properties["match"].Properties["virtualFunction"])
+	})
 	t.Run("severity", func(t *testing.T) {
 		var words schema
 		if err := json.Unmarshal(config.Properties["health"].Properties["severity"].AdditionalProperties, &words); err != nil {
@@ -195,7 +198,17 @@ func TestRefused(t *testing.T) {
 		{"severity", "config: {health: {severity: {port-ap6: bad}}}", "'fatal', 'degraded', 'ignored'"},
 		{"rule without match", "config: {resources: [{name: example.com/a}]}", "missing property 'match'"},
 		{"rule that matches all", "config: {resources: [{name: example.com/a, match: {}}]}", "minProperties"},
-		{"key of match", "config: {resources: [{name: example.com/a, match: {vendor: x}}]}", "additional properties 'vendor' not allowed"},
+		{"key of match", "config: {resources: [{name: example.com/a, match: {pci: x}}]}", "additional properties 'pci' not allowed"},
+		{"synonyms", "config: {resources: [{name: example.com/a, match: {family: dfl}}, {name: example.com/b, match: {pciDevice: bccf, device: bccf}}]}", "config.resources[1].match: found both pciDevice and device, want one of them: they are the same"},
+		{"vendor", "config: {resources: [{name: example.com/a, match: {vendor: Intel}}]}", "at '/config/resources/0/match/vendor'"},
+		{"device that YAML takes for a number", "config: {resources: [{name: example.com/a, match: {device: 5005}}]}", "got number, want string"},
+		{"subsystem without vendor", "config: {resources: [{name: example.com/a, match: {subsystem: '1771'}}]}", "at '/config/resources/0/match/subsystem'"},
+		{"physical function", "config: {resources: [{name: example.com/a, match: {physicalFunction: '3b:00'}}]}", "at '/config/resources/0/match/physicalFunction'"},
+		{"virtual function", "config: {resources: [{name: example.com/a, match: {virtualFunction: 65535}}]}", "maximum: got 65,535, want 65,534"},
+		{"unknown family", "config: {families: [dfl, pool]}", "at '/config/families/1'"},
+		{"no family", "config: {families: []}", "minItems: got 0, want 1"},
+		{"family twice", "config: {families: [dfl, dfl]}", "at '/config/families'"},
+		{"families as one text", "config: {families: 'dfl,vfio'}", "got string, want array"},
 		{"digits that YAML takes for a number", "config: {resources: [{name: example.com/a, match: {pciVendor: 8086}}]}", "got number, want string"},
 		{"AFU id", "config: {resources: [{name: example.com/a, match: {afuId: abc}}]}", "at '/config/resources/0/match/afuId'"},
 		{"set by the chart: sysfsRoot", "config: {sysfsRoot: /sys}", "config.sysfsRoot: set by the chart: the runtime mounts /sys"},

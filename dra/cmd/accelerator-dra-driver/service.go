@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	stdslices "slices"
 	"strings"
 	"time"
 
@@ -49,8 +50,9 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 	server.UseLogger(log.Logger)
 	apiserver.UseLogger(log.Logger)
 	for _, flag := range append(withoutEffect, "resources") {
-		off := flag == "node-annotation" && !loader.Config.NodeAnnotation // as the chart sets it
-		if loader.IsSet(flag) && !off || flag == "resources" && len(cfg.Resources) > 0 {
+		off := flag == "node-annotation" && !loader.Config.NodeAnnotation || // as the chart sets it
+			flag == "resources" && stdslices.Contains(cfg.Families, "vfio") // whose devices need a rule
+		if (loader.IsSet(flag) || flag == "resources" && len(cfg.Resources) > 0) && !off {
 			log.Warn("setting has no effect with DRA", event.ConfigNotice, event.Flag(flag))
 		}
 	}
@@ -151,11 +153,13 @@ func (a *api) Run(ctx context.Context) error {
 // Close closes the CDI spec. The last driver on the node removes the file.
 func (a *api) Close() error { return a.spec.Close() }
 
-// Policy returns the policy of the settings, under which each device in a PCI slot is published.
+// Policy returns the policy of the settings, under which each device in a PCI slot is published. A device that is
+// offered only by a rule needs one here, too: a network card on vfio-pci is not for claims of accelerators.
 func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	p := daemon.DevicePolicy(cfg, cordons)
+	rules := daemon.PolicyOf(cfg)
 	p.Name = func(d *inventory.Device) (string, error) {
-		if draname.Device(d.ID) == "" {
+		if draname.Device(d.ID) == "" || d.OnlyByRule && rules.RuleOf(d) < 0 {
 			return "", nil
 		}
 		return draname.Driver, nil

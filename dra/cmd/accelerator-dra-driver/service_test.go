@@ -36,8 +36,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/programming"
 	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 const (
@@ -555,5 +557,31 @@ func TestSettingsWithoutEffect(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"resource-name", "kubelet-dir", "resources"}, got); diff != "" {
 		t.Errorf("flags (-want +got):\n%s\n%s", diff, out.String())
+	}
+}
+
+// Devices that are offered only by a rule are published only if a rule matches them. Then the rules have an effect.
+func TestOnlyByRule(t *testing.T) {
+	file := t.TempDir() + "/config.yaml"
+	must(t, os.WriteFile(file, []byte("families: [dfl, vfio]\nresources: [{name: b-com.com/vf, match: {family: vfio, vendor: \"8086\"}}]\n"), 0o600))
+	var out bytes.Buffer
+	run(t.Context(), []string{"--node-name", "n", "--kubeconfig", "/none", "--config", file}, &out, &out)
+	if strings.Contains(out.String(), "with DRA") {
+		t.Errorf("log: found a setting without effect, want none:\n%s", out.String())
+	}
+	cfg := config.Defaults()
+	cfg.Resources = []offer.Rule{{Resource: "b-com.com/vf", Match: offer.Match{Family: "vfio", PCIVendor: "8086"}}}
+	policy := (&api{}).Policy(cfg, nil)
+	for _, tc := range []struct {
+		device inventory.Device
+		want   string
+	}{
+		{inventory.Device{ID: "3b:00.0", Family: "dfl", PCIID: "8086:09c4:8086:0000"}, "accelerator.b-com.com"},
+		{inventory.Device{ID: "3b:00.1", Family: "vfio", PCIID: "8086:bccf:8086:1771", OnlyByRule: true}, "accelerator.b-com.com"},
+		{inventory.Device{ID: "5e:00.0", Family: "vfio", PCIID: "15b3:1018:15b3:0000", OnlyByRule: true}, ""},
+	} {
+		if got, err := policy.Name(&tc.device); got != tc.want || err != nil {
+			t.Errorf("%s: found %q, %v, want %q", tc.device.ID, got, err, tc.want)
+		}
 	}
 }

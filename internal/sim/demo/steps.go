@@ -63,6 +63,42 @@ func (s *stage) steps() []step {
 	}
 }
 
+const (
+	cardV = "0000:5e:00.0" // of the board n6001-vfs
+	vf0   = "5e:00.1"
+	vf1   = "5e:00.2"
+	vf2   = "5e:00.3"
+)
+
+// functionSteps are the steps with functions on vfio-pci.
+func (s *stage) functionSteps() []step {
+	list := func(first, others bool) func(context.Context) (string, time.Time, error) {
+		return s.list(health{vf0: first, vf1: others, vf2: others})
+	}
+	again := fmt.Sprintf("it is bound again (healthy after the hold of %s)", s.Hold)
+	return []step{
+		{"a card with three functions on vfio-pci is plugged in", s.plugFunctions, list(true, true), 0},
+		{"a pod gets " + vf0, s.nothing, s.allocation(vf0), 0},
+		{"the card no longer answers (its physical function)", s.change(func(n *simnode.Node) error { return n.Break(vf0, "pci-gone") }), list(false, false), 0},
+		{fmt.Sprintf("it heals (healthy after the hold of %s)", s.Hold), s.change(func(n *simnode.Node) error { return n.Heal(vf0) }), list(true, true), s.Hold},
+		{"the function that the pod holds is unbound", s.change(func(n *simnode.Node) error { return n.SetDriver("0000:"+vf0, "") }), list(false, true), 0},
+		{again, s.change(func(n *simnode.Node) error { return n.SetDriver("0000:"+vf0, simnode.VFIODriver) }), list(true, true), s.Hold},
+		{"the card is pulled while the pod holds a function", s.change(func(n *simnode.Node) error { return n.Unplug(cardV) }), s.list(health{vf0: false}), 0},
+	}
+}
+
+func (s *stage) plugFunctions(context.Context) error {
+	board, err := simnode.BoardNamed("n6001-vfs")
+	if err != nil {
+		return err
+	}
+	return s.node.PlugBoard(board, cardV)
+}
+
+func (s *stage) change(do func(*simnode.Node) error) func(context.Context) error {
+	return func(context.Context) error { return do(s.node) }
+}
+
 func (s *stage) nothing(context.Context) error { return nil }
 
 func (s *stage) plug(c simnode.Card) func(context.Context) error {

@@ -11,7 +11,8 @@ type Board struct {
 	Name    string
 	Text    string // its description, on one line
 	Card    Card   // without an address
-	Virtual bool   // it has a virtual function with one port, function 1 of its slot
+	Others  []Card // the further functions of its slot, from function 1, without addresses
+	Virtual bool   // these are virtual functions of Card
 }
 
 // Ids of Intel's Acceleration Stack: interfaces of the releases 1.2 (Arria 10) and 2.0 (D5005), and
@@ -33,8 +34,15 @@ var Boards = []Board{
 	{Name: "two-ports", Text: "PAC with Arria 10 GX and two ports",
 		Card: Card{Ports: 2, NUMANode: -1, AFUID: nlb0, InterfaceID: arria10}},
 	{Name: "vf", Text: "PAC with Arria 10 GX and a virtual function, one port each",
-		Card: Card{Ports: 1, NUMANode: -1, AFUID: nlb0, InterfaceID: arria10}, Virtual: true},
+		Card: Card{Ports: 1, NUMANode: -1, AFUID: nlb0, InterfaceID: arria10}, Others: []Card{{Ports: 1, NUMANode: -1}}, Virtual: true},
+	{Name: "n6001-vfs", Text: "N6001: three virtual functions on vfio-pci, an IOMMU group each",
+		Card: Card{NUMANode: -1, Group: OwnGroup, Driver: "pci-pf-stub"}, Others: []Card{vfio(OwnGroup), vfio(OwnGroup), vfio(OwnGroup)}, Virtual: true},
+	{Name: "one-group", Text: "card with three functions on vfio-pci, in one IOMMU group",
+		Card: vfio(SlotGroup), Others: []Card{vfio(SlotGroup), vfio(SlotGroup)}},
 }
+
+// vfio returns a function on vfio-pci.
+func vfio(group string) Card { return Card{NUMANode: -1, Group: group, Driver: VFIODriver} }
 
 // BoardNamed returns the board with this name.
 func BoardNamed(name string) (Board, error) {
@@ -55,16 +63,19 @@ func (b Board) At(address string) ([]Card, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if !b.Virtual {
-		return []Card{c}, nil
-	}
+	all := []Card{c}
 	slot, function, _ := strings.Cut(address, ".")
-	if function != "0" {
-		return nil, fmt.Errorf("address: found %q, want function 0 for a board with a virtual function", address)
+	if len(b.Others) > 0 && function != "0" {
+		return nil, fmt.Errorf("address: found %q, want function 0 for a board with several functions", address)
 	}
-	virtual := c
-	virtual.Address, virtual.PhysFn, virtual.InterfaceID = slot+".1", address, ""
-	return []Card{c, virtual}, nil
+	for i, o := range b.Others {
+		o.Address, o.AFUID = fmt.Sprintf("%s.%d", slot, i+1), c.AFUID
+		if b.Virtual {
+			o.PhysFn = address
+		}
+		all = append(all, o)
+	}
+	return all, nil
 }
 
 // PlugBoard plugs all functions of a board, or none.

@@ -1,6 +1,7 @@
 package simnode
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,40 +20,58 @@ type Break struct {
 	Reason string // reason that inventory reports
 	Text   string // its description, on one line
 
+	of        kinds  // the devices that can break so
 	file      string // of the port or the FME; "": the device is not broken by a value
 	good, bad string
 	fme       bool // the file is in the FME, so all ports of the card break
 }
 
-// Breaks are all ways in which a device can break. The first is the default.
+// kinds is a set of kinds of devices.
+type kinds uint8
+
+const (
+	ofPort kinds = 1 << iota
+	ofGroup
+)
+
+// Breaks are all ways in which a device can break. The default is the first one that the device has.
 var Breaks = []Break{
-	{"port-ap6", "the port was shut down for power or heat", "errors/errors", "0x0", "0x4000000000000", false},
-	{"port-mmio-timeout", "the AFU did not answer in time (degraded)", "errors/errors", "0x0", "0x100000000", false},
-	{"power-throttled", "the port is throttled completely", "power_state", "0x0", "0x6", false},
-	{"fme-fatal", "catastrophic error of the card: all its ports", "errors/catfatal_errors", "0x0", "0x400", true},
-	{driverUnbound, "the port has no driver", "", "", "", false},
-	{nodeMissing, "the port has no device node", "", "", "", false},
+	{"port-ap6", "the port was shut down for power or heat", ofPort, "errors/errors", "0x0", "0x4000000000000", false},
+	{"port-mmio-timeout", "the AFU did not answer in time (degraded)", ofPort, "errors/errors", "0x0", "0x100000000", false},
+	{"power-throttled", "the port is throttled completely", ofPort, "power_state", "0x0", "0x6", false},
+	{"fme-fatal", "catastrophic error of the card: all its ports", ofPort, "errors/catfatal_errors", "0x0", "0x400", true},
+	{pciGone, "the card does not answer: all its devices", ofPort | ofGroup, "", "", "", false},
+	{aerFatal, "one more fatal PCI error of the card: all its devices, until no further one is counted", ofPort | ofGroup, "", "", "", false},
+	{driverUnbound, "the port has no driver", ofPort, "", "", "", false},
+	{notViable, "another function of the group has a driver that is not for containers", ofGroup, "", "", "", false},
+	{nodeMissing, "the device has no device node", ofPort | ofGroup, "", "", "", false},
 }
 
 const (
+	pciGone       = "pci-gone"
+	aerFatal      = "aer-fatal"
 	driverUnbound = "driver-unbound"
+	notViable     = "group-not-viable"
 	nodeMissing   = "node-missing"
 )
 
-// Device is a port of a card.
+// Device is a port of a card, or an IOMMU group with a function on vfio-pci.
 type Device struct {
 	ID, Address string
 	Port        int
-	AFUID       string
+	AFUID       string // "" for a group
 	Node        string // name below Dev
 	Partial     bool   // the card is plugged or pulled in part
 }
 
-// Devices returns the ports of all cards, sorted by card. A card without ports has none.
+// Devices returns the devices of all cards, sorted by card. A card without ports has none.
 func (n *Node) Devices() []Device {
 	var all []Device
 	for _, address := range slices.Sorted(maps.Keys(n.cards)) {
 		c := n.cards[address]
+		if low := n.lowest(c); c.Partial && c.Function != nil || low != nil && low == c {
+			all = append(all, Device{ID: strings.TrimPrefix(address, "0000:"), Address: address, Node: c.vfioNode(), Partial: c.Partial})
+		}
 		for port, afu := range c.AFUs {
 			id := strings.TrimPrefix(address, "0000:")
 			if port > 0 {
@@ -62,6 +81,19 @@ func (n *Node) Devices() []Device {
 		}
 	}
 	return all
+}
+
+// lowest returns the function that names the device of the function's group, or nil if there is none.
+func (n *Node) lowest(c *plugged) *plugged {
+	if c.Function == nil {
+		return nil
+	}
+	for _, m := range n.groupOf(c.Function.IOMMU) {
+		if m.Function.Driver == VFIODriver {
+			return m
+		}
+	}
+	return nil
 }
 
 // device returns the card and port of a device, as in the setting exclude: the card's address, and
@@ -82,30 +114,46 @@ func (n *Node) device(text string) (*plugged, int, error) {
 		return nil, 0, fmt.Errorf("device: found %q, want a device of a plugged card: slot %s is empty", text, address)
 	case c.Partial:
 		return nil, 0, c.partial()
+	case c.Function != nil && !hasPort:
 	case port < 0 || port >= c.Ports:
 		return nil, 0, fmt.Errorf("device: found %q, want a port of the card, which has %d", text, c.Ports)
 	}
 	return c, port, nil
 }
 
-// Break breaks a device with a reason.
+// Break breaks a device with a reason, or with the first possible one if the reason is "".
 func (n *Node) Break(device, reason string) error {
 	c, port, err := n.device(device)
 	if err != nil {
 		return err
 	}
+	kind := ofPort
+	if c.Function != nil {
+		kind = ofGroup
+	}
 	var names []string
 	for _, b := range Breaks {
+		if b.of&kind == 0 {
+			continue
+		}
 		names = append(names, b.Reason)
 		switch {
-		case b.Reason != reason:
+		case reason != "" && b.Reason != reason:
 			continue
-		case reason == driverUnbound:
+		case b.Reason == pciGone:
+			return n.SetFile(n.config(c), strings.Repeat("\xff", 64))
+		case b.Reason == aerFatal:
+			return n.countFatal(c)
+		case b.Reason == notViable:
+			return n.breakGroup(c)
+		case b.Reason == nodeMissing && kind == ofGroup:
+			return os.RemoveAll(filepath.Join(n.Dev, c.vfioNode()))
+		case b.Reason == driverUnbound:
 			if err := n.Unbind(c.Address, port); err != nil {
 				return err
 			}
 			return n.save() // saves the numbers of the deleted directories
-		case reason == nodeMissing:
+		case b.Reason == nodeMissing:
 			return os.RemoveAll(filepath.Join(n.Dev, n.PortNode(c.Address, port)))
 		case b.fme && c.PhysFn != "":
 			return fmt.Errorf("%s: found %s, a virtual function, which has no FME, want %s", reason, device, c.PhysFn)
@@ -117,11 +165,46 @@ func (n *Node) Break(device, reason string) error {
 	return fmt.Errorf("reason: found %q, want one of %s", reason, strings.Join(names, ", "))
 }
 
-// Heal heals a device that was broken in any of these ways.
+// config returns the path of the config space by which the card of c is judged: that of the physical
+// function.
+func (n *Node) config(c *plugged) string { return filepath.Join(n.physical(c), "config") }
+
+func (n *Node) physical(c *plugged) string { return n.CardDir(cmp.Or(c.PhysFn, c.Address)) }
+
+// countFatal counts one more fatal error of the physical function.
+func (n *Node) countFatal(c *plugged) error {
+	file := filepath.Join(n.physical(c), "aer_dev_fatal")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	words := strings.Fields(string(text))
+	count, err := strconv.ParseUint(words[len(words)-1], 10, 64)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return n.SetFile(file, AER("FATAL", count+1)+"\n")
+}
+
+// breakGroup binds the last function of the group, except c, to another driver.
+func (n *Node) breakGroup(c *plugged) error {
+	members := n.groupOf(c.Function.IOMMU)
+	for _, m := range slices.Backward(members) {
+		if m != c {
+			return n.SetDriver(m.Address, "dfl-pci")
+		}
+	}
+	return fmt.Errorf("%s: found %s, which is alone in its group, want a function of a board with one group", notViable, c.Address)
+}
+
+// Heal heals a device that was broken in any of these ways. Counters of errors keep their values.
 func (n *Node) Heal(device string) error {
 	c, port, err := n.device(device)
 	if err != nil {
 		return err
+	}
+	if err := n.healConfig(c); err != nil || c.Function != nil {
+		return errors.Join(err, n.healGroup(c))
 	}
 	dir, node := n.PortDir(c.Address, port), n.PortNode(c.Address, port)
 	if _, err := os.Lstat(filepath.Join(n.Dev, node)); errors.Is(err, fs.ErrNotExist) {
@@ -140,7 +223,7 @@ func (n *Node) Heal(device string) error {
 		}
 	}
 	for _, b := range Breaks {
-		if b.file == "" || b.fme && c.PhysFn != "" {
+		if b.of&ofPort == 0 || b.file == "" || b.fme && c.PhysFn != "" {
 			continue
 		}
 		file := filepath.Join(dir, b.file)
@@ -155,4 +238,42 @@ func (n *Node) Heal(device string) error {
 		}
 	}
 	return nil
+}
+
+// healConfig restores the config space of the physical function.
+func (n *Node) healConfig(c *plugged) error {
+	physical := n.cards[cmp.Or(c.PhysFn, c.Address)]
+	if physical == nil {
+		return nil
+	}
+	id, err := physical.pciID()
+	if err != nil {
+		return err
+	}
+	good := header(id, false)
+	if text, err := os.ReadFile(n.config(c)); err == nil && string(text) == good {
+		return nil
+	}
+	return n.SetFile(n.config(c), good)
+}
+
+// healGroup gives the functions of a group the drivers that they had when they were plugged, and restores the
+// group's device node.
+func (n *Node) healGroup(c *plugged) error {
+	if c.Function == nil {
+		return nil
+	}
+	for _, m := range n.groupOf(c.Function.IOMMU) {
+		if m.Function.Driver != m.Driver && !m.Partial {
+			if err := n.SetDriver(m.Address, m.Driver); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(n.Dev, c.vfioNode())); !errors.Is(err, fs.ErrNotExist) || c.Function.Minor < 0 {
+		return err
+	}
+	t := n.tree()
+	n.node(t, c.vfioNode(), n.vfioMajor(), c.Function.Minor)
+	return t.err
 }

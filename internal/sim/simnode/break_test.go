@@ -8,38 +8,61 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Each way to break a device gives it the reason, and Heal restores all files.
+// Each way to break a device gives it the reason, and Heal restores all files, except counters.
 func TestBreakAndHeal(t *testing.T) {
-	n := open(t, filepath.Join(t.TempDir(), "node"))
-	must(t, n.PlugBoard(named("two-ports"), address))
-	root := filepath.Dir(n.Sys)
-	whole, nodes := files(t, n.Sys), names(t, n.Dev)
+	broken := map[string]bool{}
+	for _, tt := range []struct{ board, device, card string }{
+		{"two-ports", "01:00.0-p1", address},
+		{"n6001-vfs", "01:00.2", "0000:01:00.2"},
+		{"one-group", "01:00.0", address},
+	} {
+		n := open(t, filepath.Join(t.TempDir(), "node"))
+		must(t, n.PlugBoard(named(tt.board), address))
+		root := filepath.Dir(n.Sys)
+		unit := func() inventory.Unit {
+			units := read(t, root, tt.card).Units
+			return units[len(units)-1]
+		}
+		for _, b := range simnode.Breaks {
+			whole, nodes, before := files(t, n.Sys), names(t, n.Dev), unit().Counters
+			if err := n.Break(tt.device, b.Reason); err != nil {
+				continue // TestBreakRefuses
+			}
+			n = reopen(t, n)
+			found := false
+			for _, c := range unit().Conditions {
+				found = found || strings.HasPrefix(c.Reason, b.Reason)
+			}
+			if b.Reason == "aer-fatal" {
+				found, whole = !cmp.Equal(before, unit().Counters), files(t, n.Sys)
+			}
+			if !found {
+				t.Errorf("%s %s: found %v", tt.board, b.Reason, unit().Conditions)
+			}
+			broken[b.Reason] = true
+			must(t, n.Heal(tt.device))
+			if diff := cmp.Diff(whole, files(t, n.Sys)); diff != "" {
+				t.Errorf("%s %s healed (-before +after):\n%s", tt.board, b.Reason, diff)
+			}
+			if diff := cmp.Diff(nodes, names(t, n.Dev)); diff != "" {
+				t.Errorf("%s %s healed: nodes (-before +after):\n%s", tt.board, b.Reason, diff)
+			}
+		}
+		must(t, n.Close())
+	}
 	for _, b := range simnode.Breaks {
-		must(t, n.Break("01:00.0-p1", b.Reason))
-		n = reopen(t, n)
-		found := false
-		for _, c := range read(t, root, address).Units[1].Conditions {
-			found = found || strings.HasPrefix(c.Reason, b.Reason)
-		}
-		if !found {
-			t.Errorf("%s: found %v", b.Reason, read(t, root, address).Units[1].Conditions)
-		}
-		must(t, n.Heal(address+"-p1"))
-		if diff := cmp.Diff(whole, files(t, n.Sys)); diff != "" {
-			t.Errorf("%s healed (-before +after):\n%s", b.Reason, diff)
-		}
-		if diff := cmp.Diff(nodes, names(t, n.Dev)); diff != "" {
-			t.Errorf("%s healed: nodes (-before +after):\n%s", b.Reason, diff)
+		if !broken[b.Reason] {
+			t.Errorf("%s: no board has it", b.Reason)
 		}
 	}
-	must(t, n.Close())
 }
 
 func TestBreakRefuses(t *testing.T) {
 	n := newNode(t)
-	must(t, n.PlugBoard(named("vf"), address))
+	must(t, n.PlugBoard(named("vf"), address), n.PlugBoard(named("n6001-vfs"), "0000:03:00.0"))
 	for _, tt := range []struct{ device, reason, want string }{
 		{"01:00.0-p1", "port-ap6", "want a port of the card, which has 1"},
 		{"01:00.0-p", "port-ap6", "want a card BB:DD.F"},
@@ -47,6 +70,10 @@ func TestBreakRefuses(t *testing.T) {
 		{"dfl-port.0", "port-ap6", "want a card BB:DD.F"},
 		{"02:00.0", "port-ap6", "slot 0000:02:00.0 is empty"},
 		{"01:00.0", "fire", `found "fire", want one of port-ap6, `},
+		{"03:00.1", "port-ap6", "want one of pci-gone, aer-fatal, group-not-viable, node-missing"},
+		{"03:00.1", "group-not-viable", "alone in its group"},
+		{"03:00.1-p0", "pci-gone", "want a port of the card, which has 0"},
+		{"01:00.0", "group-not-viable", "want one of port-ap6, "},
 		{"01:00.1", "fme-fatal", "a virtual function, which has no FME, want 0000:01:00.0"},
 	} {
 		if err := n.Break(tt.device, tt.reason); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -61,8 +88,9 @@ func TestBoards(t *testing.T) {
 	for _, b := range simnode.Boards {
 		must(t, n.PlugBoard(b, address))
 		for _, d := range n.Devices() {
-			if r := read(t, filepath.Dir(n.Sys), d.Address); len(r.Units) != b.Card.Ports || len(r.Units[d.Port].Conditions) > 0 {
-				t.Errorf("%s: %+v, want %d good ports", b.Name, r.Units, b.Card.Ports)
+			want := max(b.Card.Ports, 1) // without ports: an IOMMU group
+			if r := read(t, filepath.Dir(n.Sys), d.Address); len(r.Units) != want || len(r.Units[d.Port].Conditions) > 0 {
+				t.Errorf("%s: %+v, want %d good devices", b.Name, r.Units, want)
 			}
 		}
 		must(t, n.Unplug(address))

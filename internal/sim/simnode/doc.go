@@ -1,6 +1,7 @@
 // Package simnode makes simulated nodes: a sysfs tree and a device directory below a folder, in the
 // layout of the kernel's drivers. Its cards can be plugged, pulled and broken. A card has all files that
-// determine its health, with good values; the Set functions change them.
+// determine its health, with good values; the Set functions change them. A PCI function can instead have an
+// IOMMU group and a driver such as vfio-pci, without any files of the DFL driver.
 //
 // It is for the commands demo and simulate, and for tests. It differs from a kernel: inotify reports all
 // changes on a disk, but hardly any in a real sysfs; there are no uevents; and a read of a file cannot

@@ -23,6 +23,9 @@ type Node struct {
 	spares                                 string              // directory of spare parts, see tree.part; a node of Open has none
 	directories                            *directories
 	regions, fmes, ports, managers, hwmons numbers
+	groups, minors, characters             numbers // of vfio
+	used                                   map[int]bool
+	waiting                                map[int][]func() error // by IOMMU group: what waits for the end of its use
 
 	// The following fields are only set in a node of Open.
 	state string // file in which the node is saved
@@ -30,7 +33,7 @@ type Node struct {
 	made  bool // all files of a node without cards exist
 }
 
-// Card describes a card with the in-tree DFL driver.
+// Card describes a card with the in-tree DFL driver, or a PCI function with an IOMMU group.
 type Card struct {
 	Address     string // PCI address DDDD:BB:DD.F, lower case
 	Ports       int    // hardware ports 0..Ports-1
@@ -40,7 +43,11 @@ type Card struct {
 	PhysFn      string // of a virtual function, which has no FME: address of the physical function
 	// PCIID is VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem, four digits each.
 	// "" is a PAC with Arria 10: 8086:09c4:8086:0000, 09c5 for a virtual function.
+	// A function with an IOMMU group has the ids 8086:bcce:8086:1771 by default, bccf if it is virtual.
 	PCIID string
+
+	Group  string `json:",omitempty"` // OwnGroup or SlotGroup: a function without ports and FME; "": a card with the DFL driver
+	Driver string `json:",omitempty"` // of such a function when it is plugged; "": none
 }
 
 // plugged is a plugged card, with the numbers of the driver.
@@ -54,6 +61,8 @@ type plugged struct {
 	PortNumbers []int    // driver's number of each hardware port
 	AFUs        []string // current AFU of each hardware port
 	Partial     bool     // the card is being plugged or pulled
+
+	Function *function `json:",omitempty"` // nil: a card with the DFL driver
 }
 
 const (
@@ -80,6 +89,8 @@ func in(dir string) *Node {
 		Sys:         filepath.Join(dir, "sys"),
 		Dev:         filepath.Join(dir, "dev"),
 		cards:       make(map[string]*plugged),
+		used:        make(map[int]bool),
+		waiting:     make(map[int][]func() error),
 		spares:      filepath.Join(dir, "spares"),
 		directories: &directories{dir: filepath.Join(dir, "directories"), keep: maxDeleted},
 	}
@@ -105,6 +116,14 @@ func (n *Node) always() []string {
 	return []string{
 		n.directories.dir, n.Dev, n.sys(regionClass), n.sys(managerClass), n.sys(hwmonClass), n.sys(busDir), n.bridgeDir(),
 		n.sys(driverDir, "dfl-port"), n.sys(driverDir, "dfl-fme"), n.sys("bus/pci/drivers/dfl-pci"),
+	}
+}
+
+// perhaps returns directories that exist as soon as there was a function on vfio-pci.
+func (n *Node) perhaps() []string {
+	return []string{
+		n.sys(pciDrivers, VFIODriver), n.sys(vfioDir), n.sys(vfioClass), n.sys(cdevClass), n.sys(groupsDir),
+		n.sys("class/misc"), n.sys("devices/virtual/misc/vfio"), filepath.Join(n.Dev, "vfio"),
 	}
 }
 

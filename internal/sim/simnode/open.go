@@ -178,9 +178,15 @@ func (n *Node) load(root *os.Root) error {
 // other users can change, because they can create links there. A node that was copied from elsewhere may
 // have such links, and files outside of the node would be written or removed.
 func (n *Node) checkDirs() error {
-	dirs := n.always()
+	dirs := append(n.always(), n.perhaps()...)
 	for address, c := range n.cards {
-		dirs = append(dirs, n.CardDir(address), n.regionDir(c))
+		dirs = append(dirs, n.CardDir(address))
+		if c.Function != nil {
+			dirs = append(dirs, filepath.Join(n.CardDir(address), "vfio-dev"), filepath.Join(n.groupDir(c), "devices"),
+				n.sys(vfioDir, filepath.Base(c.vfioNode())), n.sys(pciDrivers, c.Driver), n.sys(pciDrivers, c.Function.Driver))
+			continue
+		}
+		dirs = append(dirs, n.regionDir(c))
 		for port := range c.Ports {
 			dirs = append(dirs, filepath.Join(n.PortDir(address, port), "errors"))
 		}
@@ -248,6 +254,14 @@ func parse(text []byte) (saved, error) {
 		if err := c.Check(); err != nil {
 			return s, err
 		}
+		if f := c.Function; (c.Group != "") != (f != nil) {
+			return s, fmt.Errorf("%s: found group %q and function %+v, want both or none", c.Address, c.Group, f)
+		} else if f != nil {
+			if err := checkDriver(f.Driver); err != nil {
+				return s, fmt.Errorf("%s: %w", c.Address, err)
+			}
+			continue
+		}
 		if len(c.PortNumbers) != c.Ports || len(c.AFUs) != c.Ports {
 			return s, fmt.Errorf("%s: found %d numbers and %d AFUs, want %d", c.Address, len(c.PortNumbers), len(c.AFUs), c.Ports)
 		}
@@ -268,12 +282,18 @@ func (n *Node) restore(s saved) error {
 			return fmt.Errorf("%s: found two cards, want one", c.Address)
 		}
 		n.cards[c.Address] = c
+		if c.Function != nil {
+			if !n.markFunction(c) {
+				return errTaken(c)
+			}
+			continue
+		}
 		ok := n.regions.mark(c.Region) && n.ports.mark(c.PortNumbers...)
 		if c.PhysFn == "" {
 			ok = ok && n.fmes.mark(c.FME) && n.regions.mark(c.Child) && n.managers.mark(c.Manager) && n.hwmons.mark(c.HWMon[:]...)
 		}
 		if !ok {
-			return fmt.Errorf("%s: found a number that another card has, or that is out of range, want free numbers from 0 to %d", c.Address, maxNumber)
+			return errTaken(c)
 		}
 	}
 	for _, c := range s.Cards {
@@ -282,6 +302,27 @@ func (n *Node) restore(s saved) error {
 		}
 	}
 	return nil
+}
+
+func errTaken(c *plugged) error {
+	return fmt.Errorf("%s: found a number that another card has, or that is out of range, want free numbers from 0 to %d", c.Address, maxNumber)
+}
+
+// markFunction marks the numbers of a function as used, and reports whether they were free. The functions of
+// a slot may share a group and its node.
+func (n *Node) markFunction(c *plugged) bool {
+	f := c.Function
+	if f.Character < 0 {
+		f.Character, f.Minor = -1, -1
+	} else if other := n.registered(c); other != nil && other.Function.Minor != f.Minor || other == nil && !n.minors.mark(f.Minor) || !n.characters.mark(f.Character) {
+		return false
+	}
+	for _, other := range n.groupOf(f.IOMMU) {
+		if other != c {
+			return c.Group == SlotGroup && other.Group == SlotGroup && slotOf(other.Address) == slotOf(c.Address)
+		}
+	}
+	return n.groups.mark(f.IOMMU)
 }
 
 // mark marks numbers as used, and reports whether they were free.
@@ -309,6 +350,9 @@ func (c Card) Check() error {
 	if c.Ports < 0 || c.Ports > maxPorts {
 		return fmt.Errorf("%s: found %d ports, want 0 to %d", c.Address, c.Ports, maxPorts)
 	}
+	if c.Group != "" {
+		return c.checkFunction()
+	}
 	if err := checkID("AFU id", c.AFUID); err != nil {
 		return fmt.Errorf("%s: %w", c.Address, err)
 	}
@@ -317,6 +361,30 @@ func (c Card) Check() error {
 	}
 	_, err := c.pciID()
 	return err
+}
+
+// checkFunction is Check for a function with an IOMMU group.
+func (c Card) checkFunction() error {
+	if c.Group != OwnGroup && c.Group != SlotGroup {
+		return fmt.Errorf("%s: group: found %q, want %s or %s", c.Address, c.Group, OwnGroup, SlotGroup)
+	}
+	if c.Ports != 0 {
+		return fmt.Errorf("%s: found %d ports, want none with an IOMMU group", c.Address, c.Ports)
+	}
+	if err := checkDriver(c.Driver); err != nil {
+		return fmt.Errorf("%s: %w", c.Address, err)
+	}
+	_, err := c.pciID()
+	return err
+}
+
+var driverName = regexp.MustCompile("^[0-9a-z-]*$")
+
+func checkDriver(found string) error {
+	if !driverName.MatchString(found) {
+		return fmt.Errorf("driver: found %q, want letters in lower case, digits and -", found)
+	}
+	return nil
 }
 
 var id = regexp.MustCompile("^[0-9a-f]{32}$")

@@ -18,26 +18,30 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
-// killedIn is the variable that passes the directory of a node to the process that is killed.
-const killedIn = "SIMNODE_KILLED_IN"
+// killedIn and killedWith are the variables that pass the directory of a node, and the name of a board, to the
+// process that is killed.
+const (
+	killedIn   = "SIMNODE_KILLED_IN"
+	killedWith = "SIMNODE_KILLED_WITH"
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(killedIn); dir != "" {
-		fmt.Fprintln(os.Stderr, plugForever(dir))
+		fmt.Fprintln(os.Stderr, plugForever(dir, named(os.Getenv(killedWith))))
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
 
 // plugForever plugs and pulls a card repeatedly, and prints a line before each step.
-func plugForever(dir string) error {
+func plugForever(dir string, board simnode.Board) error {
 	n, err := simnode.Open(context.Background(), dir)
 	if err != nil {
 		return err
 	}
 	for {
 		fmt.Println("plug")
-		if err := n.PlugBoard(named("vf"), address); err != nil {
+		if err := n.PlugBoard(board, address); err != nil {
 			return err
 		}
 		fmt.Println("pull")
@@ -181,17 +185,27 @@ func TestDirectoriesAreBounded(t *testing.T) {
 
 // A node can be opened after its process was killed, and its cards can be pulled.
 func TestKilled(t *testing.T) {
+	for board, turns := range map[string]int{"vf": 12, "n6001-vfs": 6} {
+		t.Run(board, func(t *testing.T) { killed(t, board, turns) })
+	}
+}
+
+func killed(t *testing.T, board string, turns int) {
 	dir := filepath.Join(t.TempDir(), "node")
 	n := open(t, dir)
 	empty := files(t, n.Sys)
-	must(t, n.PlugBoard(named("vf"), address))
+	must(t, n.PlugBoard(named(board), address))
 	whole := files(t, n.Sys)
-	must(t, n.Unplug(address), n.Close())
+	must(t, n.Unplug(address))
+	if board != "vf" {
+		empty = files(t, n.Sys) // loading vfio has created a node
+	}
+	must(t, n.Close())
 	partial := 0
-	// Whether a process is killed during a step is a matter of chance: after 12 turns, further ones until one was.
-	for turn := 0; turn < 12 || partial == 0 && turn < 300; turn++ {
+	// Whether a process is killed during a step is a matter of chance: after these turns, further ones until one was.
+	for turn := 0; turn < turns || partial == 0 && turn < 300; turn++ {
 		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), killedIn+"="+dir)
+		child.Env = append(os.Environ(), killedIn+"="+dir, killedWith+"="+board)
 		child.Stderr = os.Stderr
 		out, err := child.StdoutPipe()
 		must(t, err, child.Start())
@@ -215,13 +229,13 @@ func TestKilled(t *testing.T) {
 				}
 			}
 		}
-		if len(n.Devices()) > 0 {
-			must(t, n.Unplug(n.Devices()[0].Address))
+		if err := n.Unplug(address); err != nil && !strings.Contains(err.Error(), "found no card") {
+			t.Fatal(err)
 		}
 		if diff := cmp.Diff(empty, files(t, n.Sys)); diff != "" {
 			t.Fatalf("pulled (-want +got):\n%s", diff)
 		}
-		must(t, n.PlugBoard(named("vf"), address))
+		must(t, n.PlugBoard(named(board), address))
 		if diff := cmp.Diff(whole, files(t, n.Sys)); diff != "" {
 			t.Fatalf("plugged again (-want +got):\n%s", diff)
 		}

@@ -14,6 +14,10 @@ type pciID struct{ vendor, device, subVendor, subDevice uint16 }
 func (c Card) pciID() (pciID, error) {
 	text := c.PCIID
 	switch {
+	case text == "" && c.Group != "" && c.PhysFn == "":
+		text = "8086:bcce:8086:1771"
+	case text == "" && c.Group != "":
+		text = "8086:bccf:8086:1771"
 	case text == "" && c.PhysFn == "":
 		text = "8086:09c4:8086:0000"
 	case text == "":

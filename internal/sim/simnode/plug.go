@@ -22,24 +22,34 @@ func (n *Node) Plug(card Card) error {
 	if err != nil {
 		return fmt.Errorf("simulated node: plug %s: %w", card.Address, err)
 	}
-	c := &plugged{Card: card, Region: n.regions.take(), Partial: true}
-	if card.PhysFn == "" {
-		c.FME, c.Child, c.Manager = n.fmes.take(), n.regions.take(), n.managers.take()
-		c.HWMon = [2]int{n.hwmons.take(), n.hwmons.take()}
-	}
-	for range card.Ports {
-		c.PortNumbers = append(c.PortNumbers, n.ports.take())
-		c.AFUs = append(c.AFUs, card.AFUID)
+	c := &plugged{Card: card, Partial: true}
+	if card.Group != "" {
+		n.addFunction(c)
+	} else {
+		n.addCard(c)
 	}
 	n.cards[card.Address] = c
 	if err = n.save(); err == nil {
 		err = n.plug(c, id)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("simulated node: plug %s: %w", card.Address, err), n.Unplug(card.Address))
+		return errors.Join(fmt.Errorf("simulated node: plug %s: %w", card.Address, err), n.unplugAll([]*plugged{c}))
 	}
 	c.Partial = false
 	return n.save()
+}
+
+// addCard gives a card the lowest free numbers of the DFL driver.
+func (n *Node) addCard(c *plugged) {
+	c.Region = n.regions.take()
+	if c.PhysFn == "" {
+		c.FME, c.Child, c.Manager = n.fmes.take(), n.regions.take(), n.managers.take()
+		c.HWMon = [2]int{n.hwmons.take(), n.hwmons.take()}
+	}
+	for range c.Ports {
+		c.PortNumbers = append(c.PortNumbers, n.ports.take())
+		c.AFUs = append(c.AFUs, c.AFUID)
+	}
 }
 
 func (n *Node) plug(c *plugged, id pciID) error {
@@ -49,6 +59,10 @@ func (n *Node) plug(c *plugged, id pciID) error {
 		t.spares = filepath.Join(n.spares, c.Address)
 	}
 	plugPCI(t, dir, c, id)
+	if c.Function != nil {
+		n.plugFunction(t, c)
+		return t.err
+	}
 	t.link(n.sys("bus/pci/drivers/dfl-pci"), filepath.Join(dir, "driver"))
 	if c.PhysFn != "" {
 		t.link(n.CardDir(c.PhysFn), filepath.Join(dir, "physfn"))
@@ -93,23 +107,41 @@ func (n *Node) bind(t *tree, dir string, port int, afu string) {
 }
 
 // Unplug pulls a card, in the order of the kernel: its virtual functions, the devices below the FME,
-// the FME, the ports, the card. Of each of them it first removes the device node and the links.
+// the FME, the ports, the card. Of each of them it first removes the device node and the links. Functions
+// that share their group with the card are pulled before it. If a process uses the group of a function, that
+// function and those after it wait for EndUse.
 func (n *Node) Unplug(address string) error {
 	c := n.cards[address]
 	if c == nil {
 		return fmt.Errorf("simulated node: slot %s: found no card", address)
 	}
-	for _, virtual := range slices.Sorted(maps.Keys(n.cards)) {
-		if n.cards[virtual].PhysFn == address {
-			if err := n.Unplug(virtual); err != nil {
-				return err
-			}
+	var all []*plugged
+	for _, other := range slices.Sorted(maps.Keys(n.cards)) {
+		o := n.cards[other]
+		if o.PhysFn == address || o != c && o.Group == SlotGroup && c.Group == SlotGroup && slotOf(other) == slotOf(address) {
+			all = append(all, o)
 		}
 	}
-	if err := n.unplug(c); err != nil {
-		return fmt.Errorf("simulated node: unplug %s: %w", address, err)
+	slices.Reverse(all)
+	return n.unplugAll(append(all, c))
+}
+
+// unplugAll pulls cards one after the other.
+func (n *Node) unplugAll(cards []*plugged) error {
+	if len(cards) == 0 {
+		return nil
 	}
-	delete(n.cards, address)
+	c, rest := cards[0], func() error { return n.unplugAll(cards[1:]) }
+	if c.Function != nil {
+		if err := n.unplugFunction(c, rest); err != nil {
+			return fmt.Errorf("simulated node: unplug %s: %w", c.Address, err)
+		}
+		return nil
+	}
+	if err := n.unplug(c); err != nil {
+		return fmt.Errorf("simulated node: unplug %s: %w", c.Address, err)
+	}
+	delete(n.cards, c.Address)
 	if c.PhysFn == "" {
 		n.fmes.free(c.FME)
 		n.regions.free(c.Child)
@@ -118,7 +150,10 @@ func (n *Node) Unplug(address string) error {
 	}
 	n.ports.free(c.PortNumbers...)
 	n.regions.free(c.Region)
-	return n.save()
+	if err := n.save(); err != nil {
+		return err
+	}
+	return rest()
 }
 
 func (n *Node) unplug(c *plugged) error {

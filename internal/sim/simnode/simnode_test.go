@@ -1,6 +1,7 @@
 package simnode_test
 
 import (
+	"errors"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/vfio"
 )
 
 const address = "0000:01:00.0"
@@ -40,7 +42,11 @@ func newNode(t *testing.T, cards ...simnode.Card) *simnode.Node {
 
 func read(t *testing.T, root, card string) inventory.Reading {
 	t.Helper()
-	r, err := dfl.Family{}.Read(sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}, card)
+	host := sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
+	r, err := dfl.Family{}.Read(host, card)
+	if errors.Is(err, fs.ErrNotExist) {
+		r, err = vfio.Family{}.Read(host, card)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,7 @@ func (n *Node) node(t *tree, name string, major, minor int) {
 		t.file(path, "")
 		return
 	}
+	t.dir(filepath.Dir(path))
 	if t.err != nil {
 		return
 	}

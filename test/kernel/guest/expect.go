@@ -165,7 +165,7 @@ func (r *rig) noteRead(verb, device string) {
 }
 
 // since returns the name of a measured interval and its length. For a plugged card, it begins
-// with the bind of the port, from which the card is usable; for a pulled card, with the first
+// with the bind of the port, from which the card is usable, or of the function; for a pulled card, with the first
 // uevent; for other changes, with the request.
 func (r *rig) since(e story.Expectation, received time.Time) (interval string, took time.Duration) {
 	switch r.cause.name {
@@ -174,6 +174,9 @@ func (r *rig) since(e story.Expectation, received time.Time) (interval string, t
 		if e.Offered() {
 			if at, ok := r.uevents.first(r.cause.at, "bind", card, "dfl-port."); ok {
 				return "port's bind → list", received.Sub(at)
+			}
+			if at, ok := r.uevents.first(r.cause.at, "bind", card, card); ok {
+				return "function's bind → list", received.Sub(at)
 			}
 		} else if at, _, ok := r.uevents.span(r.cause.at, card); ok {
 			return "first uevent → list", received.Sub(at)

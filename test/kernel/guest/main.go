@@ -59,7 +59,7 @@ func main() {
 
 // runStories runs the stories and returns the exit status.
 func (m *machine) runStories(ctx context.Context) (status int, err error) {
-	stories, err := read("/stories", only())
+	stories, err := read("/stories", parameter("only"))
 	if err != nil {
 		return 2, err
 	}
@@ -145,11 +145,11 @@ func read(dir, only string) ([]story.Story, error) {
 	return stories, nil
 }
 
-// only returns the value of "only=" on the kernel's command line, or "" for all stories.
-func only() string {
+// parameter returns the value of "NAME=" on the kernel's command line, or "" if there is none.
+func parameter(name string) string {
 	text, _ := os.ReadFile("/proc/cmdline")
 	for _, word := range strings.Fields(string(text)) {
-		if value, ok := strings.CutPrefix(word, "only="); ok {
+		if value, ok := strings.CutPrefix(word, name+"="); ok {
 			return value
 		}
 	}

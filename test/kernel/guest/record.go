@@ -59,10 +59,8 @@ func (r *rig) recordUEvents(ctx context.Context, s story.Step) error {
 // head returns the head of a recording, with the steps before it: for a board, all of the
 // story; for uevents, those since the last recording of uevents.
 func (r *rig) head(s story.Step) fixture.Head {
-	h := fixture.Head{Title: r.story.Title, Kernel: kernelName(), Story: "test/kernel/recordings/" + r.story.Name + ".txt"}
-	if hasIOMMU() {
-		h.Story = "test/kernel/recordings/vfio/" + r.story.Name + ".txt"
-	}
+	path := "test/kernel/" + parameter("stories") + "/" + r.story.Name + ".txt"
+	h := fixture.Head{Title: r.story.Title, Kernel: kernelName(), Story: path}
 	for _, before := range r.story.Steps {
 		silent := []string{"record", "uevents", "heard", "settle"}
 		if before.Line < s.Line && !slices.Contains(silent, before.Verb) && (s.Verb == "record" || before.Line > r.done) {

@@ -14,10 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vfioModules are the modules of vfio-pci, and of drivers for stories, in the order of their
-// dependencies. They are loaded if the machine has an IOMMU. Kernels after 6.1 have no
-// vfio_virqfd; iommufd is not in Debian's kernels.
-var vfioModules = []string{"irqbypass", "iommufd", "vfio_virqfd", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci", "pci-pf-stub", "aer_inject"}
+// vfioModules are the modules of vfio-pci, and a driver for physical functions, in the order of their
+// dependencies. Kernels after 6.1 have no vfio_virqfd; iommufd is not in Debian's kernels.
+var vfioModules = []string{"irqbypass", "iommufd", "vfio_virqfd", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci", "pci-pf-stub"}
 
 // hasIOMMU reports whether the machine has an IOMMU, as it has for the stories in the directory vfio.
 func hasIOMMU() bool {
@@ -25,29 +24,34 @@ func hasIOMMU() bool {
 	return len(groups) > 0
 }
 
-// loadVFIO loads the modules for stories of vfio.
-func loadVFIO() error {
-	if !hasIOMMU() {
-		return insmod([]string{"aer_inject"})
-	}
-	var present []string
-	for _, name := range vfioModules {
-		if _, err := os.Stat("/modules/" + name + ".ko"); err == nil {
-			present = append(present, name)
+// insmodFurther loads the modules that are not drivers of DFL: those of vfio if the machine has an IOMMU.
+func insmodFurther() error {
+	names := []string{"aer_inject"}
+	if hasIOMMU() {
+		for _, name := range vfioModules {
+			if _, err := os.Stat("/modules/" + name + ".ko"); err == nil {
+				names = append(names, name)
+			}
 		}
 	}
-	return insmod(present)
+	return insmod(names)
 }
 
 func pciDir(address string) string { return "/sys/bus/pci/devices/" + address }
 
-// bindTo binds a PCI function to a driver as an administrator does: the driver is written to
-// driver_override, the function is unbound from its present driver, and probed.
+// bindTo waits for a PCI function and binds it to a driver as an administrator does: the driver is
+// written to driver_override, the function is unbound from its present driver, and probed.
 func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 	return r.opens.unrecorded(func() error {
-		dir := pciDir(address)
-		if err := write(dir+"/driver_override", driver); err != nil {
-			return err
+		dir, begin := pciDir(address), time.Now()
+		for {
+			err := write(dir+"/driver_override", driver)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, fs.ErrNotExist) || pause(ctx, time.Millisecond) != nil {
+				return err
+			}
 		}
 		if _, err := os.Lstat(dir + "/driver"); err == nil {
 			// ENODEV: it was only being probed.
@@ -58,10 +62,12 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 		if err := write("/sys/bus/pci/drivers_probe", address); err != nil {
 			return err
 		}
-		// A function that has just been plugged is probed by the kernel itself, later.
+		// A function that has just been plugged is probed by the kernel itself, later. The link to the driver
+		// exists before the nodes, the uevent is sent after them.
 		for {
 			bound, err := os.Readlink(dir + "/driver")
-			if err == nil && filepath.Base(bound) == driver {
+			_, announced := r.uevents.first(begin, "bind", address, address)
+			if err == nil && filepath.Base(bound) == driver && announced {
 				return r.opens.watchVFIO(address)
 			}
 			if pause(ctx, time.Millisecond) != nil {

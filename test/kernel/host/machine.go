@@ -112,7 +112,7 @@ func (m *machine) arguments(image string, o options) []string {
 		"-serial", "file:" + filepath.Join(o.out, "guest.tar.gz"),
 		"-qmp", "unix:" + filepath.Join(m.dir, "qmp"),
 		"-kernel", o.kernel, "-initrd", image,
-		"-append", "console=ttyS0 panic=-1 quiet tsc=reliable no_timer_check nokaslr mitigations=off only=" + o.only,
+		"-append", "console=ttyS0 panic=-1 quiet tsc=reliable no_timer_check nokaslr mitigations=off only=" + o.only + " stories=" + o.stories,
 	}
 	if o.iommu {
 		// vfio needs remapped interrupts; nvme needs a subsystem, which cannot be plugged, for virtual functions.

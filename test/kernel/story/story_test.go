@@ -116,9 +116,9 @@ func TestBitstream(t *testing.T) {
 // Every story can be parsed, starts the daemon and has an expectation.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("../stories/*.txt")
-	others, oerr := filepath.Glob("../stories/*/*.txt") // of other machines
-	files, err = append(files, others...), errors.Join(err, oerr)
-	if err != nil || len(files) == 0 {
+	further, ferr := filepath.Glob("../stories/*/*.txt")
+	files = append(files, further...)
+	if err := errors.Join(err, ferr); err != nil || len(files) == 0 {
 		t.Fatalf("../stories: found %d stories, %v; want at least one", len(files), err)
 	}
 	for _, file := range files {

@@ -1,0 +1,115 @@
+package inventory_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// These tests show readings of functions, where the events of one address concern the cards at others, and
+// where a card may have no unit.
+
+// function returns a unit with an id of its own.
+func function(id string, bad ...inventory.Condition) inventory.Unit {
+	u := good(0, -1, bad...)
+	u.ID, u.PCIAddress, u.Name, u.PortIDKnown = id, "0000:"+id, id, false
+	return u
+}
+
+// relate sets the reading of a card, with related addresses.
+func (b *fakeFamily) relate(card, related string, units ...inventory.Unit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cards[card] = inventory.Reading{Related: []string{related}, Units: units}
+}
+
+// readsOf returns the number of readings of a card so far.
+func (b *fakeFamily) readsOf(card string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.reads[card]
+}
+
+// A hint for a function that no family lists, such as a new one in the slot of a group, causes readings of the
+// cards that name it.
+func TestHintForAnUnknownSibling(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const sibling = "0000:3b:00.1"
+		f := newFakeFamily("vfio")
+		f.relate(cardA, sibling, function("3b:00.0"))
+		f.set(cardB, function("6b:00.0"))
+		r := start(t, testConfig, f)
+		f.relate(cardA, sibling, function("3b:00.0", ap6))
+		before := f.readsOf(cardB)
+		r.hint(sibling)
+		r.want("sibling", map[string]string{"3b:00.0": "unhealthy[port-ap6]", "6b:00.0": "healthy[]"})
+		if got := f.readsOf(cardB) - before; got != 0 {
+			t.Errorf("found %d readings of another card, want none", got)
+		}
+
+		// The sibling is no longer named.
+		f.set(cardA, function("3b:00.0"))
+		r.hint(cardA)
+		before = f.readsOf(cardA)
+		r.hint(sibling)
+		if got := f.readsOf(cardA) - before; got != 0 {
+			t.Errorf("found %d readings after a hint for a function that is no longer named, want none", got)
+		}
+	})
+}
+
+// A card without units, as that of a function whose group has a lower one, is kept: its related addresses
+// count, and it is read at the health interval. When the lower one leaves, it has the unit at once.
+func TestCardWithoutUnits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const low, high = cardA, "0000:3b:00.1"
+		f := newFakeFamily("vfio")
+		f.relate(low, high, function("3b:00.0"))
+		f.relate(high, low)
+		r := start(t, testConfig, f)
+		r.want("start", map[string]string{"3b:00.0": "healthy[]"})
+		before := f.readsOf(high)
+		r.after(testConfig.HealthInterval)
+		if got := f.readsOf(high) - before; got != 1 {
+			t.Errorf("found %d readings in a health interval, want 1", got)
+		}
+		r.after(time.Minute)
+
+		f.pull(low)
+		f.relate(high, low, function("3b:00.1"))
+		r.hint(low)
+		r.want("the lower function left", map[string]string{"3b:00.1": "healthy[]"})
+	})
+}
+
+// An attribute that a reading lacks keeps its value as long as the unit's directory exists: the kernel removes
+// the links of a virtual function before the function. The value "" means that there is none.
+func TestAttributesAreKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFakeFamily("vfio")
+		r := start(t, testConfig, f)
+		for _, step := range []struct {
+			name        string
+			incarnation uint64
+			read, want  map[string]string
+		}{
+			{"plugged", 1, map[string]string{"iommuGroup": "6", "physicalFunction": "0000:3b:00.0"}, map[string]string{"iommuGroup": "6", "physicalFunction": "0000:3b:00.0"}},
+			{"one is missing", 1, map[string]string{"iommuGroup": "7"}, map[string]string{"iommuGroup": "7", "physicalFunction": "0000:3b:00.0"}},
+			{"all are missing", 1, nil, map[string]string{"iommuGroup": "7", "physicalFunction": "0000:3b:00.0"}},
+			{"one is empty", 1, map[string]string{"physicalFunction": ""}, map[string]string{"iommuGroup": "7", "physicalFunction": ""}},
+			{"another directory", 2, map[string]string{"iommuGroup": "8"}, map[string]string{"iommuGroup": "8"}},
+		} {
+			u := function("3b:00.0")
+			u.Incarnation, u.Attributes = step.incarnation, step.read
+			f.set(cardA, u)
+			r.hint(cardA)
+			s, _ := r.Latest()
+			if diff := cmp.Diff(step.want, s.Device("3b:00.0").Attributes); diff != "" {
+				t.Errorf("%s: attributes (-want +got):\n%s", step.name, diff)
+			}
+		}
+	})
+}

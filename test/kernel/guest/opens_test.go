@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Opens of nodes are attributed to the daemon, and of a PCI function those of the attributes that may block.
+func TestOpensOfOthers(t *testing.T) {
+	dev, function := t.TempDir(), t.TempDir()
+	o, err := watchOpens(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.watch(function, "0000:01:00.0/"); err != nil {
+		t.Fatal(err)
+	}
+	touch := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if err := os.WriteFile(name, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	touch(dev+"/dfl-port.0", dev+"/null", dev+"/iommu", function+"/vendor", function+"/uevent", function+"/sriov_numvfs")
+	failed := errors.New("failed")
+	if err := o.unrecorded(func() error { touch(dev+"/dfl-port.1", function+"/driver_override"); return failed }); !errors.Is(err, failed) {
+		t.Errorf("unrecorded: got %v, want the error of the function", err)
+	}
+	err = o.check()
+	const want = "found dfl-port.0, iommu, 0000:01:00.0/uevent, 0000:01:00.0/sriov_numvfs, want none"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want an error with %q", err, want)
+	}
+	if err := o.check(); err != nil {
+		t.Errorf("again: got %v, want no error", err)
+	}
+}
+
+// A rule is added to the file, whose values are texts.
+func TestAddRule(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "settings.yaml")
+	for _, rule := range [][]string{{"example.com/a", "family=vfio", "device=bccf"}, {"example.com/b", "virtualFunction=0"}} {
+		if err := addRule(file, rule[0], rule[1:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `resources:
+- name: example.com/a
+  match:
+    family: "vfio"
+    device: "bccf"
+- name: example.com/b
+  match:
+    virtualFunction: "0"
+`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("file (-want +got):\n%s", diff)
+	}
+}
