@@ -390,6 +390,8 @@ func TestProgramming(t *testing.T) {
 		spec["uid-first-card-"+device][0] = "/dev/" + r.node.PortNode(card, 0)
 		has("plugged in with the AFU of its flash memory", before)
 	}
+	must(t, r.node.Reprogram(card, 0, afu))
+	has("programmed again", afu)
 	r.unprepare(first)
 
 	// Without a configuration, another AFU is another device.
@@ -400,7 +402,6 @@ func TestProgramming(t *testing.T) {
 	must(t, r.node.Unplug(card))
 	r.published("removed", device+":removed-in-use:NoExecute")
 	plug(t, r.node, "pac-a10")
-	must(t, r.node.Reprogram(card, 0, afu))
 	r.published("with another AFU", device+":replaced-in-use:NoExecute")
 	r.unprepare(second)
 	r.published("free", device)
