@@ -74,7 +74,7 @@ bench: build-plugin build-dra ## measure latency, cost, memory, size for the tab
 build-operator: ## build accelerator-operator only; the first build takes minutes
 	cd operator && CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/ ./cmd/...
 
-generate-operator: ## generate the CRDs and methods from operator/api; then read `git diff` (STORIES=pattern, KERNEL=6.12)
+generate-operator: ## generate the CRDs and methods from operator/api; then read `git diff`
 	cd operator && $(CONTROLLER_GEN) object crd paths=./api/... output:crd:dir=../deploy/helm/accelerator-operator/files/crds
 
 # The directory of etcd and kube-apiserver, if make e2e has built them.

@@ -96,8 +96,8 @@ type Device struct {
 	AddressEnv []string
 }
 
-// Unwanted reports whether d is a device that only a rule offers, and no rule names it. It may be the NIC of a virtual
-// machine, so its health is no matter of concern.
+// Unwanted reports whether d is offered only by a rule and no rule names it. Such a device may be the NIC of a virtual
+// machine, so its health needs no attention.
 func (d *Device) Unwanted() bool { return d.OnlyByRule && d.OfferedAs == "" }
 
 // The names of attributes that rules can match.

@@ -124,7 +124,7 @@ type Unit struct {
 	Parent      string
 	ParentNodes []string
 
-	// As in [Device]. An attribute that a reading lacks keeps its value as long as the unit's directory
+	// As in [Device]. An attribute that is missing from a reading keeps its value as long as the unit's directory
 	// exists; the value "" means that there is none.
 	Attributes map[string]string
 

@@ -61,8 +61,8 @@ func TestHintForAnUnknownSibling(t *testing.T) {
 	})
 }
 
-// A card without units, as that of a function whose group has a lower one, is kept: its related addresses
-// count, and it is read at the health interval. When the lower one leaves, it has the unit at once.
+// A card without units, such as a function whose group has a lower function, is kept: its related addresses count, and
+// it is read at the health interval. When the lower function leaves, the card has the unit at once.
 func TestCardWithoutUnits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const low, high = cardA, "0000:3b:00.1"

@@ -20,7 +20,7 @@ type Holding struct {
 	// Given has the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that
 	// another card in its slot is recognized after a restart; nil: not known.
 	Given *Device
-	// AnyAFU means that the device is the same one with another AFU, because its holders program it.
+	// AnyAFU means that the device remains the same when its AFU changes, because its holders program it.
 	AnyAFU bool
 }
 

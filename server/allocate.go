@@ -99,7 +99,7 @@ func (e *endpoint) respond(newest *list, ids []string) (*v1beta1.ContainerAlloca
 	var own, shared []string
 	for _, d := range devices {
 		if len(d.Nodes) == 0 {
-			continue // shared nodes are of no use without it
+			continue // shared nodes are of no use without the device's own
 		}
 		own = append(own, d.Nodes...)
 		for _, node := range d.SharedNodes {

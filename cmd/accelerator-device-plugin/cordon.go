@@ -33,8 +33,8 @@ func newCordon() *cobra.Command {
 		Short: "Take cards or ports of this node out of service",
 		Long: `Take cards or ports out of service at once: no new pod gets them. Pods that hold
 one keep it. DEVICE is a card with all its ports, such as 3b:00.0 or 0001:3b:00.0,
-or one port, 3b:00.0-p0 to 3b:00.0-p3. Any function of a device with several of
-them (vfio-pci) stands for the device. The slot may be empty: the cordon then
+or one port, 3b:00.0-p0 to 3b:00.0-p3. The address of any function of an IOMMU
+group (vfio-pci) cordons the whole group. The slot may be empty: the cordon then
 applies to the next card in it.
 
 A cordon lasts until uncordon, or for the time of --for. It survives restarts and

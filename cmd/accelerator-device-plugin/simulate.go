@@ -39,10 +39,10 @@ Run by root, the command creates character devices, which the kubelet can give t
 pods. No driver has their numbers, so opening one fails. Run by another user, it
 creates regular files, which pods cannot get.
 
-ADDRESS is a slot, DDDD:BB:DD.F or BB:DD.F. DEVICE is the address of a card, or
-ADDRESS-pN for its port N, or the address of a function on vfio-pci, which
-the daemon offers only with --families and a rule. DIR must be missing, empty, or a simulated node, and
-writable by no other user. Remove DIR to delete the node.
+ADDRESS is a slot, DDDD:BB:DD.F or BB:DD.F. DEVICE is the address of a card,
+ADDRESS-pN for its port N, or the address of a function on vfio-pci. The daemon
+offers such functions only with --families and a rule. DIR must be missing, empty,
+or a simulated node, and writable by no other user. Remove DIR to delete the node.
 
 Boards:
 ` + boards.String() + `

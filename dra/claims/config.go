@@ -25,8 +25,9 @@ const (
 type AcceleratorConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// AFUID is the AFU with which the devices are programmed unless they have it already: 32 hexadecimal digits in upper or lower case, with all
-	// four dashes of a UUID or with none. [ParseConfig] returns it in lower case without dashes.
+	// AFUID is the AFU with which the devices are programmed unless they have it already: 32 hexadecimal digits in
+	// upper or lower case, with all four dashes of a UUID or with none. [ParseConfig] returns it in lower case
+	// without dashes.
 	AFUID string `json:"afuId"`
 }
 

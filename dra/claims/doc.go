@@ -44,12 +44,12 @@
 //
 // A claim may require an AFU ([AcceleratorConfig]). Prepare checks that the store has its bitstream, and records the
 // AFU. The CDI devices of the claim then have the hook of accelerator-fpga, which programs them on the host before
-// each start of a container. This package programs nothing and opens no device. A CDI device never lacks the hook
-// unless the device has the AFU: after programming was switched off, other devices have no CDI device.
+// each start of a container. This package programs nothing and opens no device. If programming is switched off
+// later, a device that has the AFU gets a CDI device without the hook, and a device with another AFU gets none.
 //
 // # What may block
 //
-// Every method except Added, Count and Ready accesses the disk; Prepare also reads the store, without a lock. Prepare also waits up to 30 s for a device that is
-// unhealthy, and for the first complete snapshot; it holds no lock meanwhile. All methods are safe for
-// concurrent use. Run is called once.
+// Every method except Added, Count and Ready accesses the disk. Prepare also reads the store. It waits up to 30 s for
+// a device that is unhealthy, and for the first complete snapshot. It holds no lock while it reads the store or waits.
+// All methods are safe for concurrent use. Run is called once.
 package claims

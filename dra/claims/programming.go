@@ -51,7 +51,7 @@ func (c *Claims) unprogrammable(r request, s inventory.Snapshot) []error {
 		case c.cfg.Programming == nil:
 			problems[i] = errOff
 		case afu == programming.OpenCL:
-			problems[i] = errors.New("all AOCX have this id, want the id of one bitstream")
+			problems[i] = errors.New("found the id of all AOCX, want that of one bitstream")
 		default:
 			problems[i] = c.cfg.Programming.check(now, afu)
 		}

@@ -115,7 +115,7 @@ func configured(c *resourceapi.ResourceClaim, all ...resourceapi.DeviceAllocatio
 }
 
 // The CDI device of a claim that requires an AFU has the hook, whether the device has the AFU already or not. The
-// name of port 0 tells it from its card.
+// name of port 0 distinguishes it from its card.
 func TestProgramming(t *testing.T) {
 	r := programmingRig(t, programmable("3b:00.0", 0, loaded), programmable("3b:00.0-p1", 1, loaded), programmable("5e:00.0", 2, loaded), programmable("af:00.0", 3, stored))
 	class := wantAFU(stored2)
@@ -213,7 +213,7 @@ func TestProgrammingRefused(t *testing.T) {
 		{configured(claimOf("one", result("a", "5e:00.1")), wantAFU(stored)), "found AFU " + loaded + ", want " + stored + ": interface id: found none, want that of a card with an FME"},
 		{configured(claimOf("one", result("a", "af:00.0")), wantAFU(stored)), "bitstream for interface " + elsewhere.InterfaceID},
 		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(other)), "install the file again"},
-		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(open)), "all AOCX have this id, want the id of one bitstream"},
+		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(open)), "found the id of all AOCX, want that of one bitstream"},
 		{admins, "a claim with admin access programs no device"},
 		{configured(claimOf("one", result("a", "3b:00.0"), result("b", "5e:00.1")), wantAFU(stored)), "of request b: found AFU"},
 	} {

@@ -102,9 +102,9 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.HostDevRoot, "", absolute("/dev")), "host-dev-root",
 		"directory of the device nodes, as seen by the host (default: the value of --dev-root)")
 	fs.Var(of((*familyNames)(&c.Families), familyNames{"dfl", "opae"}, familiesOf(known)), "families",
-		"kinds of drivers whose cards are offered, separated by commas; no effect in mode pool")
+		"kinds of drivers whose cards are read and offered, separated by commas; no effect in mode pool")
 	fs.Var(of(&c.VFIOCdev, false, onOff), "vfio-cdev",
-		"also give the character devices of vfio-pci functions (iommu, vfio/devices/vfioN) where the kernel has them")
+		"also give the character devices of vfio-pci functions (iommu, vfio/devices/vfioM) where the kernel has them")
 	fs.Var(of(&c.Mode, offer.Single, oneOf(offer.Modes()...)), "mode",
 		"devices and their resources: single (ports, one resource), af (ports, one resource per AFU), "+
 			"region (cards, one resource per interface), regiondevel (as region, with the FME's node), pool (numbers)")

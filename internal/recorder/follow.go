@@ -82,7 +82,7 @@ func (n change) forPods() bool {
 }
 
 // changes returns the changes between the reported states and a snapshot, in the order of ids, and
-// makes the states of the snapshot the reported ones. A device counts only while it is not unwanted.
+// makes the states of the snapshot the reported ones. Unwanted devices are left out.
 //
 // At the start and after a change of mode, until all cards have been read, a device that was not listed
 // before counts as found, not as added. A device of the former mode that is no longer listed counts as

@@ -36,8 +36,8 @@ type Row struct {
 	Cordon      *cordon.Cordon `json:"cordon" yaml:"cordon"`           // nil: none
 
 	PCIID       string            `json:"pciId" yaml:"pciId"`             // VVVV:DDDD: PCIVendor and PCIDevice; "": not known
-	Subsystem   string            `json:"subsystem" yaml:"subsystem"`     // the same of the subsystem
-	Attributes  map[string]string `json:"attributes" yaml:"attributes"`   // the family's own
+	Subsystem   string            `json:"subsystem" yaml:"subsystem"`     // VVVV:DDDD of the subsystem
+	Attributes  map[string]string `json:"attributes" yaml:"attributes"`   // facts of the family
 	Members     []string          `json:"members" yaml:"members"`         // addresses of its other functions, with domain
 	SharedNodes []string          `json:"sharedNodes" yaml:"sharedNodes"` // paths on the host
 }

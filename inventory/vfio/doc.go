@@ -2,12 +2,12 @@
 // for virtual machines.
 //
 // A device is an IOMMU group, because the kernel lets one process at a time open a group. Its id is the address
-// of the lowest function of the group that is bound to vfio-pci. The group is unhealthy while another driver
-// holds one of its functions. The functions of NICs and of graphics cards may be bound to vfio-pci, too, so a
-// device is offered only if a rule of the administrator names it.
+// of the lowest function of the group that is bound to vfio-pci. The group is unhealthy while one of its
+// functions is bound to another driver, unless that is pcieport or pci-stub. NICs and graphics cards may be bound to
+// vfio-pci, too, so a device is offered only if a rule of the administrator names it.
 //
-// The package opens no device. It never reads uevent, driver_override and sriov_numvfs: they wait for a lock
-// that the kernel holds while it unbinds a function whose group is open.
+// The package opens no device. It never reads uevent, driver_override and sriov_numvfs: such a read waits
+// for a lock that the kernel holds while it unbinds a function whose group is open.
 //
 // The package owns no state. Listing cards reads only directories and links. Reading a card may block as
 // long as the function does not answer.

@@ -22,10 +22,10 @@ type group struct {
 	drivers []string // of all members, "" without a driver; in the order of names
 
 	lowest string     // address of the lowest member on vfio-pci
-	bound  []function // all members on vfio-pci, the lowest first; empty if find was asked for another one than the lowest
+	bound  []function // all members on vfio-pci, the lowest first; empty if the argument of find is not the lowest
 
-	// observed is complete if bound is not empty. Each observation was made before what it observes was read, so that
-	// a check finds a change in between.
+	// observed is complete if bound is not empty. Each observation was made before the file that it covers was
+	// read, so that a check finds a change in between.
 	observed []sysfs.Observation
 
 	node  string // name of the group's node in /dev/vfio
@@ -42,8 +42,8 @@ type function struct {
 }
 
 // find returns the group of the function with this PCI address, from directories and links, and from the name
-// of the group. If a lower function of the group is on vfio-pci, the group has nothing else than the address of
-// that. The error wraps fs.ErrNotExist if the function is not bound to vfio-pci.
+// of the group. If a lower function of the group is on vfio-pci, only the field lowest is set, to the address of
+// that function. The error wraps fs.ErrNotExist if the function is not bound to vfio-pci.
 func find(host sysfs.Host, address string) (g group, err error) {
 	dir, err := host.PCIDir(address, "")
 	if err != nil {

@@ -23,7 +23,7 @@ type Family struct {
 const vfioPCI = "vfio-pci"
 
 // harmless has the drivers whose functions do not prevent the use of their group: none, vfio-pci, and the
-// drivers that perform no DMA (driver_managed_dma in drivers/pci/pcie/portdrv.c and drivers/pci/pci-stub.c).
+// drivers that do not use the kernel's DMA API (driver_managed_dma in drivers/pci/pcie/portdrv.c and drivers/pci/pci-stub.c).
 var harmless = []string{"", vfioPCI, "pcieport", "pci-stub"}
 
 // The health rows, in addition to those of package pci.
@@ -35,8 +35,8 @@ var (
 // Name returns vfio.
 func (Family) Name() string { return "vfio" }
 
-// Signals returns the subsystem of the functions' character devices. Since Linux 6.12 its event is the only
-// one when a function is unbound while its group is open.
+// Signals returns the subsystem of the functions' character devices. In Linux 6.12 its event is the only
+// one when a function is unbound while its group is open; Linux 6.1 sends none.
 func (Family) Signals() inventory.Signals { return inventory.Signals{Subsystems: []string{"vfio-dev"}} }
 
 // Rows returns the health table.
@@ -105,7 +105,7 @@ func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	return r, checkBound(g.bound[0].dir)
 }
 
-// Outline returns the same unit from directories and links, and from numbers that the driver core keeps.
+// Outline returns the unit without its health, from directories and links, and from numbers that the driver core keeps.
 func (f Family) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
 	g, err := find(host, card)
 	if err != nil {

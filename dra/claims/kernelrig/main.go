@@ -39,7 +39,7 @@ import (
 const (
 	node    = "node"
 	request = "card"
-	// requestTimeout is the longest time for a line. Prepare needs 5 s of it for its answer.
+	// requestTimeout is the time limit of a line. Prepare keeps 5 s of it for its answer.
 	requestTimeout = 8 * time.Second
 )
 
@@ -66,7 +66,7 @@ type rig struct {
 func run(ctx context.Context, dir, cdiDir, hook string) error {
 	cfg := config.Defaults()
 	cfg.HostDevRoot, cfg.LogLevel = cfg.DevRoot, "debug"
-	// As the daemon's in the stories, which would take long otherwise.
+	// As for the daemon in the stories: with the defaults they would take long.
 	cfg.HealthInterval, cfg.RecoveryHold, cfg.ReprogramTimeout, cfg.FlapLimit = 100*time.Millisecond, 300*time.Millisecond, time.Second, 0
 	counts := metrics.New("")
 	log := daemon.OpenLog(cfg, os.Stderr, counts)

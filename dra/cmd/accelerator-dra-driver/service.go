@@ -154,7 +154,7 @@ func (a *api) Run(ctx context.Context) error {
 func (a *api) Close() error { return a.spec.Close() }
 
 // Policy returns the policy of the settings, under which each device in a PCI slot is published. A device that is
-// offered only by a rule needs one here, too: a network card on vfio-pci is not for claims of accelerators.
+// offered only by a rule also needs the rule here: a network card on vfio-pci is not for claims of accelerators.
 func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	p := daemon.DevicePolicy(cfg, cordons)
 	rules := daemon.PolicyOf(cfg)

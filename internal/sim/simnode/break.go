@@ -43,7 +43,7 @@ var Breaks = []Break{
 	{pciGone, "the card does not answer: all its devices", ofPort | ofGroup, "", "", "", false},
 	{aerFatal, "one more fatal PCI error of the card: all its devices, until no further one is counted", ofPort | ofGroup, "", "", "", false},
 	{driverUnbound, "the port has no driver", ofPort, "", "", "", false},
-	{notViable, "another function of the group has a driver that is not for containers", ofGroup, "", "", "", false},
+	{notViable, "another function of the group is bound to dfl-pci, so no container can open it", ofGroup, "", "", "", false},
 	{nodeMissing, "the device has no device node", ofPort | ofGroup, "", "", "", false},
 }
 
@@ -194,7 +194,7 @@ func (n *Node) breakGroup(c *plugged) error {
 			return n.SetDriver(m.Address, "dfl-pci")
 		}
 	}
-	return fmt.Errorf("%s: found %s, which is alone in its group, want a function of a board with one group", notViable, c.Address)
+	return fmt.Errorf("%s: found %s, which is alone in its group, want a group of several functions", notViable, c.Address)
 }
 
 // Heal heals a device that was broken in any of these ways. Counters of errors keep their values.

@@ -218,7 +218,7 @@ func (n *Node) unbindFunction(c *plugged, then func() error) error {
 	return rest()
 }
 
-// unplugFunction pulls a function, and calls then. Like unbindFunction it may wait.
+// unplugFunction pulls a function, and calls then. As in unbindFunction, a part of this may wait until EndUse.
 func (n *Node) unplugFunction(c *plugged, then func() error) error {
 	dir := n.CardDir(c.Address)
 	c.Partial = true
@@ -255,7 +255,7 @@ func (n *Node) unplugFunction(c *plugged, then func() error) error {
 }
 
 // SetDriver unbinds the driver of a function, and binds another one; "" is none. If a process uses the
-// function's group, the function is only bound after EndUse.
+// function's group, the function is bound after EndUse.
 func (n *Node) SetDriver(address, driver string) error {
 	c, err := n.function(address)
 	if err == nil && n.used[c.Function.IOMMU] && !harmless(driver) {
@@ -281,7 +281,7 @@ func (n *Node) SetDriver(address, driver string) error {
 	return nil
 }
 
-// Use makes a process use the IOMMU group of a function, until EndUse. It is not saved.
+// Use marks the IOMMU group of a function as used by a process, until EndUse. The mark is not saved.
 func (n *Node) Use(address string) error {
 	c, err := n.function(address)
 	if err == nil && c.Function.Character < 0 {
@@ -294,7 +294,7 @@ func (n *Node) Use(address string) error {
 	return nil
 }
 
-// EndUse ends the use of the IOMMU group of a function. What waits for that happens, in its order.
+// EndUse ends the use of the IOMMU group of a function, and completes the waiting unbinds and removals in their order.
 func (n *Node) EndUse(address string) error {
 	c := n.cards[address]
 	if c == nil || c.Function == nil || !n.used[c.Function.IOMMU] {

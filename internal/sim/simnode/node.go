@@ -25,7 +25,7 @@ type Node struct {
 	regions, fmes, ports, managers, hwmons numbers
 	groups, minors, characters             numbers // of vfio
 	used                                   map[int]bool
-	waiting                                map[int][]func() error // by IOMMU group: what waits for the end of its use
+	waiting                                map[int][]func() error // by IOMMU group: steps that wait for the end of its use
 
 	// The following fields are only set in a node of Open.
 	state string // file in which the node is saved
@@ -119,7 +119,7 @@ func (n *Node) always() []string {
 	}
 }
 
-// perhaps returns directories that exist as soon as there was a function on vfio-pci.
+// perhaps returns the directories that exist once a function has been bound to vfio-pci.
 func (n *Node) perhaps() []string {
 	return []string{
 		n.sys(pciDrivers, VFIODriver), n.sys(vfioDir), n.sys(vfioClass), n.sys(cdevClass), n.sys(groupsDir),

@@ -81,7 +81,7 @@ func (r *rig) runClaims(verb string) (err error) {
 	case verb == "start" && r.claims == nil:
 		r.claims, err = startClaims(r.journal)
 	default:
-		err = errors.New("found it in this state already")
+		err = errors.New("found the claims in this state already")
 	}
 	return err
 }

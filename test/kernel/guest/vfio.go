@@ -54,7 +54,7 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 			}
 		}
 		if _, err := os.Lstat(dir + "/driver"); err == nil {
-			// ENODEV: it was only being probed.
+			// ENODEV: it was not bound, but being probed.
 			if err := write(dir+"/driver/unbind", address); err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}

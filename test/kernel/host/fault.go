@@ -8,7 +8,7 @@ import (
 // apply applies a request that changes the state of a card: see serve.
 func (c *card) apply(verb string, args []string) error {
 	if len(c.functions) == 0 {
-		return fmt.Errorf("%s: card %s is emulated by qemu, which does not take this request", verb, c.name)
+		return fmt.Errorf("%s: found card %s, which qemu emulates, want another model", verb, c.name)
 	}
 	if verb == "kill" || verb == "revive" {
 		if len(args) != 0 {

@@ -21,7 +21,7 @@ func TestPlugEmulatedByQEMU(t *testing.T) {
 			t.Fatalf("%s: %v", request, err)
 		}
 	}
-	if _, err := m.request("kill", []string{"p0"}); err == nil || !strings.Contains(err.Error(), "p0 is emulated by qemu") {
+	if _, err := m.request("kill", []string{"p0"}); err == nil || !strings.Contains(err.Error(), "found card p0, which qemu emulates") {
 		t.Errorf("kill: got %v, want an error with the card", err)
 	}
 	want := []qmpCommand{
