@@ -69,8 +69,8 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// The holders of a device may program it: then it is the same one with another AFU, also after a restart, but not
-// with another interface.
+// The holders of a device may program it: with another AFU it remains the same device, also after a restart. With
+// another interface it is another device.
 func TestReturnProgrammed(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint("restart=", restart), func(t *testing.T) {

@@ -140,8 +140,8 @@ func (m *model) setDriver(b *functionCard, f *functionState, driver string) {
 	}
 }
 
-// leave gives the daemon the time to read the nodes of held devices of a card that have others than were
-// given, before they may lose them, as in unplug.
+// leave lets the daemon read the nodes of a card's held devices whose nodes differ from the given ones, before the
+// card may lose its nodes, as in unplug.
 func (m *model) leave(b *functionCard) {
 	m.d.t.Helper()
 	for _, d := range m.groups(b) {

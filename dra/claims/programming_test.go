@@ -257,8 +257,8 @@ func TestBitstreamInstalledLater(t *testing.T) {
 	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", later))
 }
 
-// A device that was left without an AFU by a failed programming is given to no claim until it answers again, if it
-// is unhealthy. While it is only degraded, it is.
+// A failed programming leaves a device without an AFU. No claim gets the device while it is unhealthy. A claim gets it
+// while it is only degraded.
 func TestProgrammingFailed(t *testing.T) {
 	r := programmingRig(t)
 	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored))

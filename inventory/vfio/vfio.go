@@ -23,7 +23,8 @@ type Family struct {
 const vfioPCI = "vfio-pci"
 
 // harmless has the drivers whose functions do not prevent the use of their group: none, vfio-pci, and the
-// drivers that do not use the kernel's DMA API (driver_managed_dma in drivers/pci/pcie/portdrv.c and drivers/pci/pci-stub.c).
+// drivers that do not use the kernel's DMA API (driver_managed_dma in drivers/pci/pcie/portdrv.c and
+// drivers/pci/pci-stub.c).
 var harmless = []string{"", vfioPCI, "pcieport", "pci-stub"}
 
 // The health rows, in addition to those of package pci.

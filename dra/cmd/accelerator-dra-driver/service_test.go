@@ -327,7 +327,7 @@ func TestStory(t *testing.T) {
 	r.published("the waiting pod has ended")
 }
 
-// A card is programmed for a claim. Its other AFU is no other device, also after the card was away and the driver
+// A card is programmed for a claim. With the new AFU it is the same device, also after the card was away and the driver
 // was restarted. The hook itself is tested in package hook and on a real kernel.
 func TestProgramming(t *testing.T) {
 	const afu = bits.OtherAFU

@@ -73,7 +73,7 @@ func write(path, text string) error {
 }
 
 // driver returns the directory of the driver of a device, which is a PCI address, dfl-port.N
-// or dfl-fme.N. A PCI function without driver is one for dfl-pci.
+// or dfl-fme.N. A PCI function without a driver belongs to dfl-pci.
 func driver(device string) string {
 	if isAddress(device) {
 		if bound, err := filepath.EvalSymlinks(pciDir(device) + "/driver"); err == nil {

@@ -137,7 +137,7 @@ resources depend on the cards. */}}
 {{- $mode := default "single" .Values.config.mode }}
 {{- $why := .Values.nodeAnnotation | ternary "with nodeAnnotation the names of resources depend on the node" (printf "in mode %s the names of resources depend on the cards" $mode) }}
 {{- if include "adp.onlyByRule" . }}
-{{- $why = "the devices of family vfio have the names of rules" }}
+{{- $why = "rules name the resources of devices of family vfio" }}
 {{- end }}
 {{- $also := .Values.programming.enabled | ternary ", and test.interface and test.afu" "" }}
 {{- printf "test.resource: found none, want a resource of the nodes%s, because %s" $also $why }}
