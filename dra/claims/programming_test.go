@@ -120,7 +120,7 @@ func TestProgramming(t *testing.T) {
 	r := programmingRig(t, programmable("3b:00.0", 0, loaded), programmable("3b:00.0-p1", 1, loaded), programmable("5e:00.0", 2, loaded), programmable("af:00.0", 3, stored))
 	class := wantAFU(stored2)
 	class.Source = resourceapi.AllocationConfigSourceClass
-	// Request a has the AFU of its own configuration, b that of the claim for all requests. The one of the class is overruled.
+	// Request a has the AFU of its own configuration, b that of the claim for all requests. The configuration of the class is overruled.
 	one := configured(claimOf("one", result("a", "3b:00.0"), result("a", "3b:00.0-p1"), result("b", "5e:00.0")), class, wantAFU(stored), wantAFU(stored2, "a"))
 	// Only the class has a configuration, for one request.
 	class.Requests = []string{"b"}

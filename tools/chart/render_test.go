@@ -357,7 +357,7 @@ func TestHelmTest(t *testing.T) {
 		{"{config: {mode: pool, resourceName: example.com/unit}}", "example.com/unit", nil, 50},
 		{"{config: {mode: af}}", "", []string{"test.resource: found none", "in mode af"}, 50},
 		{"{config: {mode: regiondevel}}", "", []string{"test.resource: found none", "in mode regiondevel"}, 50},
-		{"{config: {families: [vfio]}}", "", []string{"test.resource: found none", "names of rules"}, 50},
+		{"{config: {families: [vfio]}}", "", []string{"test.resource: found none", "rules name the resources"}, 50},
 		{"{config: {families: [vfio], mode: pool}}", "b-com.com/accelerator", nil, 50},
 		{"{config: {families: [dfl, vfio]}}", "b-com.com/accelerator", nil, 50},
 		{"{nodeAnnotation: true}", "", []string{"test.resource: found none", "with nodeAnnotation"}, 50},
