@@ -18,7 +18,8 @@ type Policy struct {
 	AnyAFU bool
 	// Exclude has the cards (BB:DD.F, or DDDD:BB:DD.F outside domain 0) and the single
 	// ports (a card with -pN, also for port 0) that are given to no container, each with
-	// the reason: [ReasonExcluded] or [ReasonCordoned].
+	// the reason: [ReasonExcluded] or [ReasonCordoned]. The address of one of a device's members
+	// applies to the device.
 	Exclude map[string]string
 	// Severity overrules the severity of a condition, by its [Condition.Row] or the NAME of that
 	// row. Healthy means that the condition is ignored.
@@ -31,18 +32,22 @@ type Policy struct {
 	Name func(*Device) (string, error)
 }
 
-// Entries returns the two possible entries of [Policy.Exclude] for the device with this id: that of
-// its card and that of its port.
-func Entries(id string) [2]string {
-	if card := cardOf(id); id != card {
-		return [2]string{card, id}
+// entries returns the possible entries of [Policy.Exclude] for a device: those of its card, of its port and of its
+// other functions.
+func (d *Device) entries() []string {
+	all := []string{d.ID, d.ID + "-p0"}
+	if card := cardOf(d.ID); d.ID != card {
+		all = []string{card, d.ID}
 	}
-	return [2]string{id, id + "-p0"}
+	for _, m := range d.Members {
+		all = append(all, strings.TrimPrefix(m, "0000:"))
+	}
+	return all
 }
 
-// excludes returns the reasons of the entries in Exclude for the device with this id.
-func (p Policy) excludes(id string) (reasons []string) {
-	for _, entry := range Entries(id) {
+// excludes returns the reasons of the entries in Exclude for the device.
+func (p Policy) excludes(d *Device) (reasons []string) {
+	for _, entry := range d.entries() {
 		if reason := p.Exclude[entry]; reason != "" && !slices.Contains(reasons, reason) {
 			reasons = append(reasons, reason)
 		}
@@ -55,7 +60,7 @@ func (p Policy) excludes(id string) (reasons []string) {
 func (p Policy) unmatched(devices []*Device) []string {
 	named := make(map[string]bool)
 	for _, d := range devices {
-		for _, entry := range Entries(d.ID) {
+		for _, entry := range d.entries() {
 			named[entry] = true
 		}
 	}

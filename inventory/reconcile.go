@@ -138,7 +138,7 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 			conditions = append(conditions, Condition{Reason: s.claim.reason(), Health: Unhealthy})
 		}
 		conditions = append(conditions, n.contend(s, d)...)
-		out := n.policy.excludes(s.id)
+		out := n.policy.excludes(d)
 		for _, reason := range out {
 			conditions = append(conditions, Condition{Reason: reason, Health: Unhealthy})
 		}
@@ -279,7 +279,8 @@ func heldAs(holdings []Holding, name string) (Holding, bool) {
 // compare compares d, the present device, with the device that left the slot. name is the name of d
 // by the policy.
 func (n *node) compare(s *slot, d *Device, name string) standing {
-	like := s.claim.identity.compare(s.unit.identity, n.policy.AnyAFU)
+	holding, _ := heldAs(n.holders.of(s.id), s.claim.device.OfferedAs)
+	like := s.claim.identity.compare(s.unit.identity, n.policy.AnyAFU || holding.AnyAFU)
 	switch {
 	case like == unknown, s.unit.guessed(d), like == same && n.policy.Name != nil && name == "": // a later reading may be complete
 		return undecided

@@ -33,7 +33,8 @@ func newCordon() *cobra.Command {
 		Short: "Take cards or ports of this node out of service",
 		Long: `Take cards or ports out of service at once: no new pod gets them. Pods that hold
 one keep it. DEVICE is a card with all its ports, such as 3b:00.0 or 0001:3b:00.0,
-or one port, 3b:00.0-p0 to 3b:00.0-p3. The slot may be empty: the cordon then
+or one port, 3b:00.0-p0 to 3b:00.0-p3. Any function of a device with several of
+them (vfio-pci) stands for the device. The slot may be empty: the cordon then
 applies to the next card in it.
 
 A cordon lasts until uncordon, or for the time of --for. It survives restarts and
@@ -149,7 +150,7 @@ func printCordons(cmd *cobra.Command, daemon *control.Client, cordons []cordon.C
 		lines = append(lines, prefix+c.String())
 		known := false
 		for _, r := range state.Devices {
-			if cordon.Of([]cordon.Cordon{c}, r.ID) != nil {
+			if cordon.Of([]cordon.Cordon{c}, r.ID, r.Members...) != nil {
 				known = true
 				lines = append(lines, "  "+r.ID+" is "+inService(r)+", "+holdersText(r))
 			}

@@ -13,7 +13,9 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/cordon"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/view"
+	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 // times matches the times in the line of a cordon.
@@ -95,6 +97,31 @@ func TestCordon(t *testing.T) {
 	d.awaitLine("device.uncordoned", "5e:00.0", "by:dave", "reason:command")
 	expect("accelerator-device-plugin: SOCKET: device 5e:00.0 is not cordoned, and no other device is\n", 1, "uncordon", "5e:00.0")
 	expect("accelerator-device-plugin: SOCKET: why: found \"a\\nb\", want printable characters\n", 1, "cordon", "5e:00.0", "--why", "a\nb")
+}
+
+// A function of a group stands for the device, whose id is the address of another function.
+func TestCordonMember(t *testing.T) {
+	d := startDaemon(t, func(c *config.Config) {
+		c.Families = []string{"vfio"}
+		c.Resources = []offer.Rule{{Resource: testResource, Match: offer.Match{Family: "vfio"}}}
+	})
+	d.awaitLine("control.served")
+	group, err := simnode.BoardNamed("one-group")
+	d.do(err)
+	d.do(d.node.PlugBoard(group, "0000:3b:00.0"))
+	d.await("plugged", health{"3b:00.0": true})
+	for _, step := range []struct{ verb, want string }{
+		{"cordon", "3b:00.2 cordoned by alice since TIME: x\n  3b:00.0 is out of service, free\n"},
+		{"uncordon", "ended: 3b:00.2 cordoned by alice since TIME: x\n  3b:00.0 is healthy, free\n"},
+	} {
+		args := []string{step.verb, "3b:00.2", "--by", "alice"}
+		if step.verb == "cordon" {
+			args = append(args, "--why", "x")
+		}
+		if got, code := d.ask(args...); got != step.want || code != 0 {
+			t.Errorf("%s: exit code %d, output %q, want %q", step.verb, code, got, step.want)
+		}
+	}
 }
 
 // A cordon that the daemon has not published yet is not shown as in effect.

@@ -255,8 +255,8 @@ func (a *Answer) processes(f Facts) {
 	}
 }
 
-// fpgaDrivers are the drivers whose only users are the processes that have a node open.
-var fpgaDrivers = []string{"", "dfl-pci", "intel-fpga-pci", "pcieport"}
+// fpgaDrivers are the drivers whose only users are the processes that have a node open. The stubs have no users.
+var fpgaDrivers = []string{"", "dfl-pci", "intel-fpga-pci", "pcieport", "pci-stub", "pci-pf-stub"}
 
 // function adds a function that leaves the node together with the card.
 func (a *Answer) function(f Function, card string) {
@@ -276,12 +276,14 @@ func (a *Answer) function(f Function, card string) {
 	}
 }
 
-// Numbers returns the numbers of all nodes of the card.
+// Numbers returns the numbers of all nodes of the card, each once: functions may share a node.
 func (c Card) Numbers() []sysfs.DeviceNumber {
 	var all []sysfs.DeviceNumber
 	for _, f := range c.Functions {
 		for _, n := range f.Nodes {
-			all = append(all, n.Number)
+			if !slices.Contains(all, n.Number) {
+				all = append(all, n.Number)
+			}
 		}
 	}
 	return all

@@ -19,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/canpull"
 	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/internal/opened"
+	"b-com.com/accelerator-device-plugin/internal/sim/board"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/internal/view"
@@ -125,6 +126,33 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// A group stays open after its function has been unbound, so its node counts although the function has no driver.
+func TestUnboundInUse(t *testing.T) {
+	for name, want := range map[string][]canpull.Node{
+		"vfio-unbound-in-use":   {{"vfio/6", numbers("244:0")[0]}},
+		"vfio-group-not-viable": nil, // function 0 is on dfl-pci, and another function of the group on vfio-pci
+		"vfio-unbound":          nil,
+	} {
+		root := t.TempDir()
+		if err := board.Unfold(root, "../../testdata/sysfs/kernel-6.1-"+name+".txtar"); err != nil {
+			t.Fatal(err)
+		}
+		card, err := canpull.Read(root+"/sys", "0000:01:00.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []canpull.Node
+		for _, n := range card.Functions[0].Nodes {
+			if strings.HasPrefix(n.Name, "vfio") {
+				got = append(got, n)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // If the group of a function on vfio-pci is not found, Read fails: the function might be open under an
 // unknown number.
 func TestGroupNotFound(t *testing.T) {
@@ -132,6 +160,11 @@ func TestGroupNotFound(t *testing.T) {
 	function(t, sys, address, "vfio-pci")
 	if _, err := canpull.Read(sys, address); err == nil || !strings.Contains(err.Error(), `: bound to vfio-pci, but `) {
 		t.Errorf("error %v", err)
+	}
+	write(t, sys+"/devices/pci0000:00/"+address+"/vfio-dev/vfio3/dev", "511:3\n")
+	link(t, "../../../../../../class/vfio-dev", sys+"/devices/pci0000:00/"+address+"/vfio-dev/vfio3/subsystem")
+	if card, err := canpull.Read(sys, address); err != nil || len(card.Functions[0].Nodes) != 1 {
+		t.Errorf("a kernel without groups: %+v, %v", card, err)
 	}
 }
 
@@ -258,6 +291,10 @@ func TestJudge(t *testing.T) {
 		}, canpull.Unknown, []string{
 			"unknown: 3b:00.1 is pulled with the card; its driver is i40e, whose users are not known: " +
 				"end them, then: echo 0000:3b:00.1 > /sys/bus/pci/drivers/i40e/unbind"}},
+		{"a physical function without users", func(f *canpull.Facts) {
+			f.Card.Functions[0].Driver = "pci-pf-stub"
+			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", Driver: "pci-stub"})
+		}, canpull.Yes, []string{"yes: 3b:00.1 is pulled with the card; its driver is pci-stub: "}},
 		{"the address of a virtual function", func(f *canpull.Facts) { f.Address = "0000:3b:01.0" }, canpull.Yes, []string{
 			"yes: 3b:01.0 is a virtual function of 3b:00.0, which was checked: "}},
 		{"a virtual function is held", func(f *canpull.Facts) {
@@ -296,6 +333,15 @@ func TestManyProcesses(t *testing.T) {
 	a := canpull.Judge(f)
 	if n := len(a.Reasons); n != 21 || a.Reasons[20].What != "980 other processes have the card open" {
 		t.Errorf("%d reasons, the last %+v", n, a.Reasons[n-1])
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	group := canpull.Node{Name: "vfio/12", Number: numbers("240:0")[0]}
+	port := canpull.Node{Name: "dfl-port.0", Number: numbers("245:0")[0]}
+	got := canpull.Card{Functions: []canpull.Function{{Nodes: []canpull.Node{group}}, {Nodes: []canpull.Node{port, group}}}}.Numbers()
+	if diff := cmp.Diff(numbers("240:0", "245:0"), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -101,20 +101,20 @@ func (f *Function) read(sys, link string) error {
 		}
 		return f.add(name, path)
 	})
-	if err != nil || !strings.Contains(f.Driver, "vfio") {
+	bound := strings.Contains(f.Driver, "vfio")
+	if err != nil || !bound && f.Driver != "" { // a group may be open after its function has been unbound
 		return err
 	}
 	group, err := target(dir + "/iommu_group")
 	if err != nil {
 		return err
 	}
-	nodes := len(f.Nodes)
 	for _, name := range []string{group, "noiommu-" + group} {
 		if err := f.add("vfio/"+name, filepath.Join(sys, "class/vfio", name, "dev")); err != nil {
 			return err
 		}
 	}
-	if len(f.Nodes) == nodes {
+	if bound && len(f.Nodes) == 0 { // a kernel may have groups or character devices only
 		return fmt.Errorf("%s: bound to %s, but %s has no group %q", dir, f.Driver, filepath.Join(sys, "class/vfio"), group)
 	}
 	return nil

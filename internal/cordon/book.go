@@ -69,8 +69,8 @@ func (b *Book) List() []Cordon {
 	return all
 }
 
-// Of returns the cordon of the device with this id or of its card, or nil if there is none.
-func (b *Book) Of(id string) *Cordon { return Of(b.List(), id) }
+// Of returns the cordon of the device with this id and these members, as the function Of.
+func (b *Book) Of(id string, members ...string) *Cordon { return Of(b.List(), id, members...) }
 
 // Changed returns a channel that is closed when the list changes after this call.
 func (b *Book) Changed() <-chan struct{} {

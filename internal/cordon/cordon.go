@@ -40,11 +40,13 @@ func (c Cordon) String() string {
 	return text + ": " + c.Why
 }
 
-// Of returns the cordon of the device with this id or of its card, or nil if there is none.
-func Of(all []Cordon, id string) *Cordon {
+// Of returns the cordon of the device with this id, of its card, or of one of its members, or nil if there is
+// none. Members are PCI addresses with domain.
+func Of(all []Cordon, id string, members ...string) *Cordon {
 	card, _, isPort := strings.Cut(id, "-p")
 	for i, c := range all {
-		if c.Device == id || c.Device == card || !isPort && c.Device == id+"-p0" {
+		if c.Device == id || c.Device == card || !isPort && c.Device == id+"-p0" ||
+			slices.ContainsFunc(members, func(m string) bool { return strings.TrimPrefix(m, "0000:") == c.Device }) {
 			return &all[i]
 		}
 	}

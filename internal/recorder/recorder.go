@@ -15,8 +15,8 @@ import (
 type Config struct {
 	Node   string // name of the node
 	Client *apiserver.Client
-	// Cordon returns the cordon of a device, or nil. If Cordon is nil, there are no cordons.
-	Cordon func(device string) *cordon.Cordon
+	// Cordon returns the cordon of a device with these members, or nil. If Cordon is nil, there are no cordons.
+	Cordon func(device string, members ...string) *cordon.Cordon
 	// Count is called for each Event that was written ([Sent]), given up ([Failed])
 	// or dropped ([Dropped]). It must be safe for concurrent use.
 	Count func(result string)

@@ -135,7 +135,7 @@ func (r *rig) run() {
 		r.t.Fatal(err)
 	}
 	r.recorder = recorder.New(recorder.Config{
-		Node: node, Client: client, Cordon: func(device string) *cordon.Cordon { return cordon.Of(r.cordons, device) },
+		Node: node, Client: client, Cordon: func(device string, members ...string) *cordon.Cordon { return cordon.Of(r.cordons, device, members...) },
 		Count: func(result string) { r.locked(func() { r.results[result]++ }) },
 	}, zap.New(core))
 	end := r.task("Run", r.recorder.Run)

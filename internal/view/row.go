@@ -74,7 +74,7 @@ func (l List) row(d *inventory.Device) Row {
 		AFUID: d.AFUID, InterfaceID: d.InterfaceID,
 		DeviceNodes: l.paths(d.Nodes), Parent: d.Parent, Holder: []string{}, HolderKnown: l.Holders != nil,
 		NodeNumbers: append([]string{}, d.NodeNumbers...), ParentNodes: append([]string{}, d.ParentNodes...),
-		Cordon:     cordon.Of(l.Cordons, d.ID),
+		Cordon:     cordon.Of(l.Cordons, d.ID, d.Members...),
 		Attributes: map[string]string{}, Members: append([]string{}, d.Members...), SharedNodes: l.paths(d.SharedNodes),
 	}
 	maps.Copy(r.Attributes, d.Attributes)
