@@ -113,3 +113,25 @@ func TestAttributesAreKept(t *testing.T) {
 		}
 	})
 }
+
+// A function that another family reads, because another driver was bound to it, is another device: nothing is kept of
+// the former one, and it is not offered while that has holders.
+func TestFunctionOfAnotherFamily(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, before, after := newFakeKubelet(), newFakeFamily("vfio"), newFakeFamily("xrt")
+		u := function("3b:00.0")
+		u.Attributes = map[string]string{"iommuGroup": "6"}
+		before.set(cardA, u)
+		r := start(t, withKubelet(d), before, after)
+		d.hold("3b:00.0", "default/job/main")
+		before.pull(cardA)
+		u.Attributes = map[string]string{"vbnv": "u50"}
+		after.set(cardA, u)
+		r.hint(cardA)
+		r.want("another driver", map[string]string{"3b:00.0": "unhealthy[replaced-in-use recovering=removed]"})
+		s, _ := r.Latest()
+		if diff := cmp.Diff(map[string]string{"vbnv": "u50"}, s.Device("3b:00.0").Attributes); diff != "" {
+			t.Errorf("attributes (-want +got):\n%s", diff)
+		}
+	})
+}

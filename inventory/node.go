@@ -123,7 +123,7 @@ func (n *node) slot(id string) *slot {
 }
 
 // takeReading applies the reading, or the outline, of a card: it keeps, removes and adds units. A
-// unit with another directory than before was removed and added between two readings.
+// unit with another directory or family than before was removed and added between two readings.
 func (n *node) takeReading(address string, r result, cause, now time.Time) {
 	c := n.cards[address]
 	if c == nil {
@@ -141,7 +141,7 @@ func (n *node) takeReading(address string, r result, cause, now time.Time) {
 		}
 		s := n.slot(ids[i])
 		was := s.unit
-		if was != nil && (c.former && was.swapped(read) || !c.former && was.directory != directoryOf(read)) {
+		if was != nil && (c.former && was.swapped(read) || !c.former && (was.directory != directoryOf(read) || was.family != r.family)) {
 			n.removeUnit(s, cause, now)
 		}
 		switch {

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
@@ -22,10 +21,12 @@ type Family struct {
 // vfioPCI is the driver of the functions that are read.
 const vfioPCI = "vfio-pci"
 
-// harmless has the drivers whose functions do not prevent the use of their group: none, vfio-pci, and the
-// drivers that do not use the kernel's DMA API (driver_managed_dma in drivers/pci/pcie/portdrv.c and
-// drivers/pci/pci-stub.c).
-var harmless = []string{"", vfioPCI, "pcieport", "pci-stub"}
+// harmless reports whether a function with this driver does not prevent the use of its group; "" is no driver. Such a
+// driver does not use the kernel's DMA API (driver_managed_dma in drivers/pci/pcie/portdrv.c, drivers/pci/pci-stub.c and
+// all drivers of VFIO, such as mlx5_vfio_pci).
+func harmless(driver string) bool {
+	return driver == "" || driver == "pcieport" || driver == "pci-stub" || strings.Contains(driver, "vfio")
+}
 
 // The health rows, in addition to those of package pci.
 var (
@@ -75,7 +76,7 @@ func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	all := pci.NewFindings()
 	all.Observed = g.observed
 	for _, other := range g.drivers {
-		if !slices.Contains(harmless, other) {
+		if !harmless(other) {
 			all.AddValue(rowNotViable, other)
 		}
 	}

@@ -247,6 +247,9 @@ func TestChanges(t *testing.T) {
 		{"group with another name", "6.1-vfio-function", vfio.Family{}, map[string]string{group + "/name": "fsl-mc\n"},
 			readings{"0000:01:00.0": {unit()}}},
 
+		{"a driver of VFIO for one model", "6.1-vfio-group", vfio.Family{}, map[string]string{
+			"sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/driver -> ../../../../bus/pci/drivers/mlx5_vfio_pci": "",
+		}, readings{"0000:01:00.1": {unit(several)}, "0000:01:00.2": nil}},
 		{"harmless members", "6.1-vfio-group", vfio.Family{}, map[string]string{
 			"sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/driver -> ../../../../bus/pci/drivers/pci-stub": "",
 			"sys/devices/pci0000:00/0000:00:01.0/driver -> ../../../bus/pci_express/drivers/pcieport":         "",
