@@ -114,8 +114,8 @@ func TestAttributesAreKept(t *testing.T) {
 	})
 }
 
-// A function that another family reads, because another driver was bound to it, is another device: nothing is kept of
-// the former one, and it is not offered while that has holders.
+// A function that another family reads, because another driver was bound to it, is another device. It has no
+// attribute of the former device, and is not offered while the former device has holders.
 func TestFunctionOfAnotherFamily(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, before, after := newFakeKubelet(), newFakeFamily("vfio"), newFakeFamily("xrt")
