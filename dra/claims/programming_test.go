@@ -213,7 +213,7 @@ func TestProgrammingRefused(t *testing.T) {
 		{configured(claimOf("one", result("a", "5e:00.1")), wantAFU(stored)), "found AFU " + loaded + ", want " + stored + ": interface id: found none, want that of a card with an FME"},
 		{configured(claimOf("one", result("a", "af:00.0")), wantAFU(stored)), "bitstream for interface " + elsewhere.InterfaceID},
 		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(other)), "install the file again"},
-		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(open)), "all AOCX have this id, want the id of one bitstream"},
+		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(open)), "all AOCX have this id, want the hash of one of them"},
 		{admins, "a claim with admin access programs no device"},
 		{configured(claimOf("one", result("a", "3b:00.0"), result("b", "5e:00.1")), wantAFU(stored)), "of request b: found AFU"},
 	} {
@@ -341,4 +341,41 @@ func TestProgrammingOfMissing(t *testing.T) {
 	r.set(programmable("3b:00.0", 0, loaded))
 	r.prepare(c)
 	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored))
+}
+
+// A device that appears during Prepare is checked like others, whenever it appears.
+func TestAppearsDuringPrepare(t *testing.T) {
+	unknown := configured(claimOf("one", result("a", "3b:00.0")), wantAFU("bfac4d851ee856fe8c95865ce1bbaa2d"))
+	for _, tc := range []struct {
+		name  string
+		on    bool
+		claim *resourceapi.ResourceClaim
+		want  string
+	}{
+		{"no bitstream", true, unknown, "bitstream for interface"},
+		{"off", false, unknown, "programming is off on this node"},
+		{"admin", true, configured(claimOf("admin", admin(result("a", "3b:00.0"))), wantAFU(stored)), "a claim with admin access programs no device"},
+	} {
+		for when := 1; when < 6; when++ {
+			t.Run(fmt.Sprintf("%s, %d", tc.name, when), func(t *testing.T) {
+				r := programmingRig(t)
+				if !tc.on {
+					r.programs = nil
+					r.restart()
+				}
+				n := 0
+				r.onLatest = func() {
+					if n++; n == when {
+						r.set(programmable("3b:00.0", 0, loaded))
+					}
+				}
+				// If it appears too late, it has left the node for this call.
+				if got := r.Prepare(t.Context(), tc.claim); got.Err == nil || !strings.Contains(got.Err.Error(), tc.want) && !strings.Contains(got.Err.Error(), "has left the node") {
+					t.Errorf("Prepare: found %v, %v, want an error with %q", got.Devices, got.Err, tc.want)
+				}
+				r.refuseNow(tc.claim, tc.want)
+				r.hooks()
+			})
+		}
+	}
 }
