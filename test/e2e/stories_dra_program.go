@@ -99,7 +99,7 @@ func draProgram(s *scene) {
 	pod = s.claimant("retried", "retried")
 	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	s.create(pod)
-	s.hookFails("retried", secondID)
+	s.step("  %s", s.hookFails("retried", "--afu: card "+secondID))
 	same(s, "failures", s.countHookEvents("programming.failed") > 0, true)
 	s.step("the card has the AFU, as after a programming: the next attempt starts the container, and the device had no taint")
 	s.hardware(func(n *simnode.Node) error { return n.Reprogram(second, 0, afu) })

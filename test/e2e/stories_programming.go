@@ -79,16 +79,16 @@ func (s *scene) startFails(pod *corev1.Pod, words ...string) {
 	s.deletePods(pod.Name)
 }
 
-// hookFails waits until an event of a pod ends with a line of the hook that has all these words.
-func (s *scene) hookFails(pod string, words ...string) {
+// hookFails waits until an event of a pod ends with a line of the hook that has all these words, and returns the line.
+func (s *scene) hookFails(pod string, words ...string) (line string) {
 	await(s, "event of pod "+pod, func() (bool, error) {
 		list, err := s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + pod})
 		if err != nil || len(list.Items) == 0 {
 			return false, err
 		}
 		message := strings.TrimSpace(list.Items[0].Message)
-		_, line, ok := strings.Cut(message, "stderr: ")
-		if !ok || strings.Contains(line, "\n") || !strings.HasPrefix(line, "accelerator-fpga hook: ") {
+		var ok bool
+		if _, line, ok = strings.Cut(message, "stderr: "); !ok || strings.Contains(line, "\n") || !strings.HasPrefix(line, "accelerator-fpga hook: ") {
 			s.failf("event of pod %s: found %q, want one line of the hook at its end", pod, message)
 		}
 		for _, want := range words {
@@ -98,6 +98,7 @@ func (s *scene) hookFails(pod string, words ...string) {
 		}
 		return true, nil
 	}, true)
+	return line
 }
 
 // A pod whose card has its AFU runs. The events of all other pods have the reason.
