@@ -305,6 +305,30 @@ func TestProgrammingSwitched(t *testing.T) {
 	r.hooks("uid-before-b-pci-0000-5e-00-0")
 }
 
+// During an upgrade that turns programming on or off, two instances write the spec. None of them gives a container a
+// device that has another AFU and no hook.
+func TestProgrammingOfOneOfTwo(t *testing.T) {
+	r := programmingRig(t, programmable("3b:00.0", 0, loaded), programmable("5e:00.0", 1, stored), programmable("af:00.0", 2, loaded))
+	c := configured(claimOf("one", result("a", "3b:00.0"), result("b", "5e:00.0")), wantAFU(stored))
+	both := []string{hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored), hooked("uid-one-b-pci-0000-5e-00-0", "5e:00.0-p0", stored)}
+	r.prepare(c)
+	r.hooks(both...)
+	off := *r
+	off.programs = nil
+	off.open()
+	other := claimOf("two", result("a", "af:00.0"))
+	off.prepare(other)
+	r.hooks("uid-one-b-pci-0000-5e-00-0", "uid-two-a-pci-0000-af-00-0")
+	off.refuseNow(c, "programming is off on this node")
+	r.prepare(c)
+	r.hooks(append(both, "uid-two-a-pci-0000-af-00-0")...)
+	off.unprepare(c)
+	r.unprepare(other)
+	if text := r.file() + r.specText(); text != "" {
+		t.Errorf("files without claims: found %s, want none", text)
+	}
+}
+
 // A file that a driver without programming has written: its claims stay prepared, and new ones are added.
 func TestOldFile(t *testing.T) {
 	r := programmingRig(t, programmable("3b:00.0", 0, stored), programmable("5e:00.0", 1, loaded))
