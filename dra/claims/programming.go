@@ -45,13 +45,15 @@ func (c *Claims) unprogrammable(r request, s inventory.Snapshot) []error {
 	for i, d := range r.Devices {
 		afu, now := r.wants[i].afu, s.Device(d.id())
 		switch {
-		case afu == "" || now == nil:
+		case afu == "":
 		case d.Admin: // another pod may hold the device
 			problems[i] = errors.New("a claim with admin access programs no device")
 		case c.cfg.Programming == nil:
 			problems[i] = errOff
 		case afu == programming.OpenCL:
-			problems[i] = errors.New("found the id of all AOCX, want that of one bitstream")
+			problems[i] = errors.New("found the id of all AOCX, want the hash of one of them")
+		case now == nil: // if a newer snapshot has the device, the next attempt checks it
+			problems[i] = notYet{errors.New("the device has only just been found")}
 		default:
 			problems[i] = c.cfg.Programming.check(now, afu)
 		}

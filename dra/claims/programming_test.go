@@ -2,10 +2,12 @@ package claims_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -213,7 +215,7 @@ func TestProgrammingRefused(t *testing.T) {
 		{configured(claimOf("one", result("a", "5e:00.1")), wantAFU(stored)), "found AFU " + loaded + ", want " + stored + ": interface id: found none, want that of a card with an FME"},
 		{configured(claimOf("one", result("a", "af:00.0")), wantAFU(stored)), "bitstream for interface " + elsewhere.InterfaceID},
 		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(other)), "install the file again"},
-		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(open)), "found the id of all AOCX, want that of one bitstream"},
+		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(open)), "found the id of all AOCX, want the hash of one of them"},
 		{admins, "a claim with admin access programs no device"},
 		{configured(claimOf("one", result("a", "3b:00.0"), result("b", "5e:00.1")), wantAFU(stored)), "of request b: found AFU"},
 	} {
@@ -303,6 +305,30 @@ func TestProgrammingSwitched(t *testing.T) {
 	r.hooks("uid-before-b-pci-0000-5e-00-0")
 }
 
+// During an upgrade that turns programming on or off, two instances write the spec. None of them gives a container a
+// device that has another AFU and no hook.
+func TestProgrammingOfOneOfTwo(t *testing.T) {
+	r := programmingRig(t, programmable("3b:00.0", 0, loaded), programmable("5e:00.0", 1, stored), programmable("af:00.0", 2, loaded))
+	c := configured(claimOf("one", result("a", "3b:00.0"), result("b", "5e:00.0")), wantAFU(stored))
+	both := []string{hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored), hooked("uid-one-b-pci-0000-5e-00-0", "5e:00.0-p0", stored)}
+	r.prepare(c)
+	r.hooks(both...)
+	off := *r
+	off.programs = nil
+	off.open()
+	other := claimOf("two", result("a", "af:00.0"))
+	off.prepare(other)
+	r.hooks("uid-one-b-pci-0000-5e-00-0", "uid-two-a-pci-0000-af-00-0")
+	off.refuseNow(c, "programming is off on this node")
+	r.prepare(c)
+	r.hooks(append(both, "uid-two-a-pci-0000-af-00-0")...)
+	off.unprepare(c)
+	r.unprepare(other)
+	if text := r.file() + r.specText(); text != "" {
+		t.Errorf("files without claims: found %s, want none", text)
+	}
+}
+
 // A file that a driver without programming has written: its claims stay prepared, and new ones are added.
 func TestOldFile(t *testing.T) {
 	r := programmingRig(t, programmable("3b:00.0", 0, stored), programmable("5e:00.0", 1, loaded))
@@ -341,4 +367,87 @@ func TestProgrammingOfMissing(t *testing.T) {
 	r.set(programmable("3b:00.0", 0, loaded))
 	r.prepare(c)
 	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored))
+}
+
+// A device that appears during Prepare is checked like others, whenever it appears.
+func TestAppearsDuringPrepare(t *testing.T) {
+	unknown := configured(claimOf("one", result("a", "3b:00.0")), wantAFU("bfac4d851ee856fe8c95865ce1bbaa2d"))
+	for _, tc := range []struct {
+		name  string
+		on    bool
+		claim *resourceapi.ResourceClaim
+		want  string
+	}{
+		{"no bitstream", true, unknown, "bitstream for interface"},
+		{"off", false, unknown, "programming is off on this node"},
+		{"admin", true, configured(claimOf("admin", admin(result("a", "3b:00.0"))), wantAFU(stored)), "a claim with admin access programs no device"},
+	} {
+		for when := 1; when < 6; when++ {
+			t.Run(fmt.Sprintf("%s, %d", tc.name, when), func(t *testing.T) {
+				r := programmingRig(t)
+				if !tc.on {
+					r.programs = nil
+					r.restart()
+				}
+				n := 0
+				r.onLatest = func() {
+					if n++; n == when {
+						r.set(programmable("3b:00.0", 0, loaded))
+					}
+				}
+				// If it appears too late, it has left the node for this call.
+				if got := r.Prepare(t.Context(), tc.claim); got.Err == nil || !strings.Contains(got.Err.Error(), tc.want) && !strings.Contains(got.Err.Error(), "has left the node") {
+					t.Errorf("Prepare: found %v, %v, want an error with %q", got.Devices, got.Err, tc.want)
+				}
+				r.refuseNow(tc.claim, tc.want)
+				r.hooks()
+			})
+		}
+	}
+}
+
+// What is in the place of a bitstream is refused with one line, and opened only if it is a regular file.
+func TestForeignBitstream(t *testing.T) {
+	r := programmingRig(t, programmable("3b:00.0", 0, loaded))
+	const id = "bfac4d851ee856fe8c95865ce1bbaa2d"
+	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(id))
+	dir := filepath.Join(string(r.programs.Store), bits.Interface)
+	path, good := filepath.Join(dir, id+".gbs"), bits.GBS(bits.Metadata(bits.Interface, id), make([]byte, 64))
+	outside := filepath.Join(r.dir, "outside.gbs")
+	write := func(path string, data []byte, mode os.FileMode) error {
+		return errors.Join(os.WriteFile(path, data, mode), os.Chmod(path, mode))
+	}
+	for _, tc := range []struct {
+		name string
+		put  func() error
+		want string
+	}{
+		{"link", func() error { return errors.Join(write(outside, good, 0o644), os.Symlink(outside, path)) }, "want a regular file"},
+		{"FIFO", func() error { return syscall.Mkfifo(path, 0o600) }, "want a regular file"},
+		{"directory", func() error { return os.Mkdir(path, 0o755) }, "want a regular file"},
+		{"for others to write", func() error { return write(path, good, 0o666) }, "chmod go-w"},
+		{"too large", func() error { return errors.Join(write(path, good, 0o644), os.Truncate(path, programming.MaxSize+1)) }, "bytes, want at most"},
+		{"empty", func() error { return write(path, nil, 0o644) }, "header: found 0 bytes"},
+		{"no bitstream", func() error { return write(path, []byte(strings.Repeat("\x1b[2J\n", 64)), 0o644) }, "as in a GBS"},
+		{"without data", func() error { return write(path, bits.GBS(bits.Metadata(bits.Interface, id), nil), 0o644) }, "found none after the metadata"},
+		{"with metadata of many lines", func() error { return write(path, bits.GBS("{\n\"\x1b\": \n", make([]byte, 64)), 0o644) }, "not the JSON of a GBS"},
+		{"directory that is a link", func() error {
+			return errors.Join(write(path, good, 0o644), os.Rename(dir, dir+".there"), os.Symlink(dir+".there", dir))
+		}, "want a directory"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if err := tc.put(); err != nil {
+				t.Fatal(err)
+			}
+			r.refuseNow(c, tc.want)
+			for _, line := range r.lines() {
+				if strings.ContainsAny(line, "\n\x1b") || len(line) > 700 || !strings.Contains(line, filepath.Base(dir)) {
+					t.Errorf("log: found %q, want one line with the path", line)
+				}
+			}
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 }

@@ -49,11 +49,17 @@ type rig struct {
 	spec      *cdi.Spec
 	programs  *claims.Programming
 	snapshots *latest.Value[inventory.Snapshot]
+	onLatest  func() // called before each use of the newest snapshot; may be nil
 	logs      *observer.ObservedLogs
 	metrics   *metrics.Metrics
 }
 
-func (r *rig) Latest() (inventory.Snapshot, <-chan struct{}) { return r.snapshots.Load() }
+func (r *rig) Latest() (inventory.Snapshot, <-chan struct{}) {
+	if r.onLatest != nil {
+		r.onLatest()
+	}
+	return r.snapshots.Load()
+}
 
 // newRig starts an instance on an empty node with these devices.
 func newRig(t testing.TB, devices ...*inventory.Device) *rig {

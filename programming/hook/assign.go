@@ -15,7 +15,8 @@ type placement struct {
 	pair
 	card   fpga.Card
 	port   fpga.Port
-	loaded bool // the port has the AFU
+	loaded bool   // the port has the AFU
+	device string // id of the device that was given, for the log: of the card, or of one of its ports
 }
 
 // assign returns a card for each pair, in the order of pairs. A card gets at most one pair, and must
@@ -69,7 +70,7 @@ func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 		}
 		gets[i] = -1
 		port, loaded := choosePort(cards[i], p)
-		placements = append(placements, placement{p, cards[i], port, loaded})
+		placements = append(placements, placement{p, cards[i], port, loaded, cards[i].ID()})
 	}
 	return placements, nil
 }

@@ -73,9 +73,9 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 		return nil
 	}
 	at := h.at.Load()
-	device := at.card.ID()
+	device := at.device
 	if device == "" && len(h.Devices) == 1 {
-		device = h.Devices[0]
+		device = strings.TrimSuffix(h.Devices[0], "-p0") // the id of port 0 is that of its card
 	}
 	err = errors.New(terminal.Escape(at.about + ": " + err.Error()))
 	h.Log.Error("programming failed", event.ProgrammingFailed, event.Err(err), event.Lasted(time.Since(at.began)), event.Container(at.container),
@@ -157,7 +157,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 				return err
 			}
 		}
-		fields := []zap.Field{event.Device(p.card.ID()), event.AFU(p.afu), event.Interface(p.interfaceID),
+		fields := []zap.Field{event.Device(p.device), event.AFU(p.afu), event.Interface(p.interfaceID),
 			event.Lasted(time.Since(at.began)), event.Container(at.container)}
 		if loaded {
 			h.Log.Info("AFU was loaded already", append(fields, event.ProgrammingPresent)...)
@@ -216,6 +216,10 @@ func (h *Hook) named() ([]placement, error) {
 		}
 		p := placement{pair: pair{"--afu", cards[0].InterfaceID, afu}, card: cards[0]}
 		p.port, p.loaded = choosePort(p.card, p.pair)
+		p.device = p.card.ID()
+		if strings.Contains(name, p.device+"-p") && p.port.Number != 0 {
+			p.device = fmt.Sprintf("%s-p%d", p.device, p.port.Number)
+		}
 		if !slices.ContainsFunc(all, func(o placement) bool { return o.card.Address == p.card.Address && o.port.Number == p.port.Number }) {
 			all = append(all, p)
 		}

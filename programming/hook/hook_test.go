@@ -405,11 +405,30 @@ func TestAFUOfPorts(t *testing.T) {
 	if err := h.node.Plug(simnode.Card{Address: "0000:af:00.0", Ports: 2, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}); err != nil {
 		t.Fatal(err)
 	}
-	k, _ := h.hook(hook.Flags{Devices: []string{"af:00.0-p1", "af:00.0-p0", "dfl-port.3"}, AFU: bits.OtherAFU})
+	k, lines := h.hook(hook.Flags{Devices: []string{"af:00.0-p1", "af:00.0-p0", "dfl-port.3"}, AFU: bits.OtherAFU})
 	err := k.Run(t.Context(), h.bundle("no JSON"))
 	want := []string{"af:00.0 1 " + bits.OtherAFU, "af:00.0 0 " + bits.OtherAFU}
 	if diff := cmp.Diff(want, h.programmed); diff != "" || err != nil {
 		t.Errorf("%v, programmed (-want +got):\n%s", err, diff)
+	}
+	// The log has the ids of the daemon.
+	rest := " afu=" + bits.OtherAFU + " interface=" + bits.Interface + " path=/" + bits.Interface + "/" + bits.OtherAFU + ".gbs container=c1"
+	want = []string{"info programming.done device=af:00.0-p1" + rest, "info programming.done device=af:00.0" + rest}
+	if diff := cmp.Diff(want, lines()); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+	for name, want := range map[string]string{"af:00.0-p0": "af:00.0", "af:00.0-p1": "af:00.0-p1", "af:00.0": "af:00.0"} {
+		k, lines := h.hook(hook.Flags{Devices: []string{name}, AFU: bits.Interface})
+		if err := k.Run(t.Context(), h.bundle("no JSON")); err == nil || len(lines()) != 1 || !strings.HasPrefix(lines()[0], "error programming.failed device="+want+" afu=") {
+			t.Errorf("no bitstream for %s: %v, log %q, want it for %s", name, err, lines(), want)
+		}
+	}
+	if err := h.node.Unplug("0000:af:00.0"); err != nil {
+		t.Fatal(err)
+	}
+	k, lines = h.hook(hook.Flags{Devices: []string{"af:00.0-p0"}, AFU: bits.OtherAFU})
+	if err := k.Run(t.Context(), h.bundle("no JSON")); err == nil || len(lines()) != 1 || lines()[0] != "error programming.failed device=af:00.0 container=c1" {
+		t.Errorf("card that has left: %v, log %q", err, lines())
 	}
 }
 

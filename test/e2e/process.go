@@ -38,6 +38,19 @@ func (s *scene) killContainer(name string) {
 	s.check(syscall.Kill(s.pid(pod.Status.ContainerStatuses[0].ContainerID), syscall.SIGKILL))
 }
 
+// daemonStatus returns the fields of /proc/PID/status of the daemon's process.
+func (s *scene) daemonStatus() map[string]string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.daemonPID()))
+	s.check(err)
+	status := map[string]string{}
+	for l := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(l), ":"); ok {
+			status[name] = strings.TrimSpace(value)
+		}
+	}
+	return status
+}
+
 // daemonMounts returns which of these paths are mounts in the daemon's container: path to ro or rw.
 func (s *scene) daemonMounts(paths ...string) map[string]string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", s.daemonPID()))

@@ -46,6 +46,7 @@ var stories = []story{
 	{"simulate", simulate},
 	{"holders", holders},
 	{"dra-claim", draClaim},
+	{"dra-program", draProgram},
 	{"dra-hotplug", draHotplug},
 	{"dra-break", draBreak},
 	{"dra-pulled", draPulled},

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -83,11 +82,7 @@ func draClaim(s *scene) {
 		{"unknown", `{"apiVersion": "` + draDriver + `/v1alpha1", "kind": "AcceleratorConfig", "afu": "` + afuID + `"}`, `"afu"`},
 		{"other-afu", `{"apiVersion": "` + draDriver + `/v1alpha1", "kind": "AcceleratorConfig", "afuId": "` + otherAFU + `"}`, otherAFU},
 	} {
-		devices := selects(afu)
-		devices.Config = []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
-			Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: draDriver, Parameters: runtime.RawExtension{Raw: []byte(tt.config)}},
-		}}}
-		s.claimed(tt.name, devices)
+		s.claimed(tt.name, withConfig(selects(afu), tt.config))
 		s.step("  %s", s.cannotPrepare(tt.name, s.users+"/"+tt.name, tt.text))
 		s.deleteClaimed(tt.name)
 	}

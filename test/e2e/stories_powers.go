@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -14,14 +13,7 @@ import (
 func powers(s *scene) {
 	s.install()
 	s.step("its process has no capability, and cannot gain one")
-	status := map[string]string{}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.daemonPID()))
-	s.check(err)
-	for l := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(l), ":"); ok {
-			status[name] = strings.TrimSpace(value)
-		}
-	}
+	status := s.daemonStatus()
 	for name, want := range map[string]string{
 		"CapEff": "0000000000000000", "CapPrm": "0000000000000000", "CapBnd": "0000000000000000", "CapAmb": "0000000000000000",
 		"NoNewPrivs": "1", "Seccomp": "2", "Uid": "0\t0\t0\t0",

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,6 +33,12 @@ const (
 	hookLog = cluster.Root + "/programming/hook.log"
 )
 
+// programmingValues are the values of the chart with which programming is enabled.
+var programmingValues = []string{
+	"programming.enabled=true", "programming.hostDir=" + hostDir, "programming.store=" + store,
+	"config.programmingHookArgs={--lock-dir=" + cluster.Root + "/programming/lock,--log-file=" + hookLog + "}",
+}
+
 // installProgramming installs the chart with programming enabled.
 func (s *scene) installProgramming(values ...string) {
 	s.check(os.RemoveAll(filepath.Dir(hostDir)))
@@ -39,11 +46,9 @@ func (s *scene) installProgramming(values ...string) {
 		s.uninstall()
 		s.check(errors.Join(os.RemoveAll(filepath.Dir(hostDir)), os.RemoveAll(specs)))
 	})
-	s.install(append([]string{
-		"config.mode=region", "config.cdiDir=" + specs, "programming.enabled=true", "programming.hostDir=" + hostDir, "programming.store=" + store,
-		"config.programmingHookArgs={--lock-dir=" + cluster.Root + "/programming/lock,--log-file=" + hookLog + "}",
-		"test.interface=" + interfaceID, "test.afu=" + afuID,
-	}, values...)...)
+	s.install(slices.Concat(programmingValues, []string{
+		"config.mode=region", "config.cdiDir=" + specs, "test.interface=" + interfaceID, "test.afu=" + afuID,
+	}, values)...)
 }
 
 // hostTool runs accelerator-fpga, which the chart has installed on the host.
@@ -66,28 +71,34 @@ func (s *scene) podWithPairs(name string, n int64, ids ...string) *corev1.Pod {
 	return pod
 }
 
-// startFails creates a pod, and waits until an event of the pod ends with a line of the hook that has
-// all these words. Then it deletes the pod. No other pod of the story may have the name.
+// startFails creates a pod, waits as [scene.hookFails] does, and deletes the pod. No other pod of the story may have
+// the name.
 func (s *scene) startFails(pod *corev1.Pod, words ...string) {
 	s.create(pod)
-	await(s, "event of pod "+pod.Name, func() (bool, error) {
-		list, err := s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + pod.Name})
+	s.hookFails(pod.Name, words...)
+	s.deletePods(pod.Name)
+}
+
+// hookFails waits until an event of a pod ends with a line of the hook that has all these words, and returns the line.
+func (s *scene) hookFails(pod string, words ...string) (line string) {
+	await(s, "event of pod "+pod, func() (bool, error) {
+		list, err := s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + pod})
 		if err != nil || len(list.Items) == 0 {
 			return false, err
 		}
 		message := strings.TrimSpace(list.Items[0].Message)
-		_, line, ok := strings.Cut(message, "stderr: ")
-		if !ok || strings.Contains(line, "\n") || !strings.HasPrefix(line, "accelerator-fpga hook: ") {
-			s.failf("event of pod %s: found %q, want one line of the hook at its end", pod.Name, message)
+		var ok bool
+		if _, line, ok = strings.Cut(message, "stderr: "); !ok || strings.Contains(line, "\n") || !strings.HasPrefix(line, "accelerator-fpga hook: ") {
+			s.failf("event of pod %s: found %q, want one line of the hook at its end", pod, message)
 		}
 		for _, want := range words {
 			if !strings.Contains(line, want) {
-				s.failf("event of pod %s: found %q, want %q in it", pod.Name, line, want)
+				s.failf("event of pod %s: found %q, want %q in it", pod, line, want)
 			}
 		}
 		return true, nil
 	}, true)
-	s.deletePods(pod.Name)
+	return line
 }
 
 // A pod whose card has its AFU runs. The events of all other pods have the reason.

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
+)
+
+// withConfig returns the devices of a claim with a configuration for the driver.
+func withConfig(devices resourceapi.DeviceClaim, parameters string) resourceapi.DeviceClaim {
+	devices.Config = []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
+		Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: draDriver, Parameters: runtime.RawExtension{Raw: []byte(parameters)}},
+	}}}
+	return devices
+}
+
+// programmed returns the devices of a claim for the card with a PCI address, which must have an AFU.
+func programmed(address, afu string) resourceapi.DeviceClaim {
+	return withConfig(selects(`device.attributes["resource.kubernetes.io"].pciBusID == "`+address+`"`),
+		`{"apiVersion": "`+draDriver+`/v1alpha1", "kind": "AcceleratorConfig", "afuId": "`+afu+`"}`)
+}
+
+// oneLine checks that the kubelet's event of a pod has one line, which ends with the driver's error for the claim of
+// the same name.
+func (s *scene) oneLine(name string, texts ...string) {
+	message := s.cannotPrepare(name, append(texts, "claim "+s.users+"/"+name+": ")...)
+	if strings.Contains(message, "\n") || len(message) > 1024 {
+		s.failf("event of pod %s: found %q, want one line of at most 1024 bytes", name, message)
+	}
+	s.step("  %s", message)
+}
+
+// A claim programs its device: the runtime runs the hook of its CDI device. The events of pods have the reason if the
+// claim is refused, or if the hook fails.
+func draProgram(s *scene) {
+	s.plug(first)
+	s.plugAFU(second, otherAFU)
+	s.step("helm install with programming: the program is on the host; the driver reads the store, and has no capability")
+	s.check(os.RemoveAll(filepath.Dir(hostDir)))
+	s.cleanups = append(s.cleanups, func() {
+		s.uninstall()
+		s.check(errors.Join(os.RemoveAll(filepath.Dir(hostDir)), os.RemoveAll(specs)))
+	})
+	s.installDRA(programmingValues...)
+	slices := s.followSlices()
+	shown := slices.shows(time.Now(), offer(firstID, secondID))
+	s.hostTool("version")
+	same(s, "mounts of the driver", s.daemonMounts("/host"+hostDir, store), map[string]string{store: "ro"})
+	status := s.daemonStatus()
+	same(s, "capabilities of the driver", []string{status["CapEff"], status["CapBnd"], status["NoNewPrivs"]}, []string{"0000000000000000", "0000000000000000", "1"})
+
+	s.step("a card has the AFU of the claim: the hook runs before the container, and does not use the container's variables")
+	s.claim("user", programmed(first, strings.ToUpper(afuID[:8]+"-"+afuID[8:12]+"-"+afuID[12:16]+"-"+afuID[16:20]+"-"+afuID[20:])))
+	pod := s.claimant("user", "user")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FPGA_REGION_1", Value: interfaceID}, {Name: "FPGA_AFU_1", Value: otherAFU}, {Name: "FPGA_AFU_2", Value: "../.."}}
+	s.create(pod)
+	s.hasReport("user", draReport(firstID, "dfl-port.0"))
+	same(s, "events programming.present", s.countHookEvents("programming.present"), 1)
+	s.step("its container is restarted, then a second pod uses the claim: the hook runs again")
+	s.killContainer("user")
+	await(s, "container started again", func() (int32, error) { return s.restarts("user") }, 1)
+	s.hasReport("user", draReport(firstID, "dfl-port.0"))
+	s.create(s.claimant("beside", "user"))
+	s.hasReport("beside", draReport(firstID, "dfl-port.0"))
+	same(s, "events programming.present", s.countHookEvents("programming.present"), 3)
+	s.deletePods("beside")
+
+	s.step("the store has no bitstream: the claim is refused")
+	const afu = "0123456789abcdef0123456789abcdef"
+	s.claimed("missing", programmed(second, afu))
+	s.oneLine("missing", "device "+deviceName(secondID)+" ("+secondID+") of request card: found AFU "+otherAFU+", want "+afu+
+		": bitstream for interface "+interfaceID+" and AFU "+afu+": found none", filepath.Join(store, interfaceID, afu)+".gbs or .aocx: accelerator-fpga install FILE")
+	s.logged("claim.refused", line{"claim": s.users + "/missing"})
+	s.deleteClaimed("missing")
+	s.step("the bitstream could be changed by other users: the claim is refused")
+	given := filepath.Join(cluster.Root, "programming", "given.gbs")
+	s.check(os.WriteFile(given, bits.GBS(bits.Metadata(interfaceID, afu), make([]byte, 4096)), 0o644))
+	s.hostTool("install", "--store", store, given)
+	s.check(os.Chmod(store, 0o777))
+	s.claimed("writable", programmed(second, afu))
+	s.oneLine("writable", store, "chmod go-w")
+	s.deleteClaimed("writable")
+	s.check(os.Chmod(store, 0o755))
+
+	s.step("the card cannot be programmed, as it has no driver: the container does not start, and the event has the hook's line")
+	s.claim("retried", programmed(second, afu))
+	pod = s.claimant("retried", "retried")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	s.create(pod)
+	s.step("  %s", s.hookFails("retried", "--afu: card "+secondID))
+	same(s, "failures", s.countHookEvents("programming.failed") > 0, true)
+	s.step("the card has the AFU, as after a programming: the next attempt starts the container, and the device had no taint")
+	s.hardware(func(n *simnode.Node) error { return n.Reprogram(second, 0, afu) })
+	s.hasReport("retried", draReport(secondID, "dfl-port.1"))
+	slices.keep(shown, offer(firstID, secondID))
+	s.deleteClaimed("retried")
+	s.step("a privileged container, which has all devices of the host: the hook checks the claim's device")
+	s.hostNode("dfl-port.0")
+	s.claim("privileged", programmed(second, afu))
+	privileged, yes := s.claimant("privileged", "privileged"), true
+	privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
+	before := s.countHookEvents("programming.present")
+	s.create(privileged)
+	s.reachesPhase("privileged", corev1.PodRunning)
+	same(s, "events programming.present", s.countHookEvents("programming.present"), before+1)
+	s.deleteClaimed("privileged")
+
+	s.step("helm upgrade without programming: a claim with another AFU is refused")
+	old := s.daemon().Name
+	_, err := s.helm("upgrade", s.settings(s.draValues("programming.enabled=false")...)...)
+	s.check(err)
+	await(s, "another driver", func() (bool, error) { return s.daemon().Name != old, nil }, true)
+	s.claimed("off", programmed(second, otherAFU))
+	s.oneLine("off", "found AFU "+afu+", want "+otherAFU+": programming is off on this node")
+	s.deleteClaimed("off")
+	s.step("one with the AFU of its card is prepared, and the first pod is restarted, both without the hook")
+	s.claimed("has", programmed(second, afu))
+	s.hasReport("has", draReport(secondID, "dfl-port.1"))
+	s.killContainer("user")
+	await(s, "container started again", func() (int32, error) { return s.restarts("user") }, 2)
+	s.hasReport("user", draReport(firstID, "dfl-port.0"))
+	same(s, "events programming.present", s.countHookEvents("programming.present"), before+1)
+	slices.keep(shown, offer(firstID, secondID))
+}
