@@ -68,8 +68,6 @@ func BenchmarkScale(b *testing.B) {
 		s.until("slices", func() bool { return s.nodesWith(cards, 0) == *drivers })
 		return s.changed().Sub(began)
 	})
-	slice := s.anySlice()
-	fmt.Fprintf(os.Stderr, "one slice: %d bytes, and %d with all taints\n", slice.Size(), tainted(slice).Size())
 	s.measure("no change", func(time.Time) time.Duration { s.rest(*idle); return *idle })
 
 	for range rounds {
@@ -128,6 +126,7 @@ type site struct {
 	audit  string // file
 	admin  kubernetes.Interface
 	config *rest.Config // of the drivers
+	sysfs  string       // with the links of all cards
 	nodes  []*devices
 	rows   []result
 
@@ -151,6 +150,13 @@ func newSite(b *testing.B) *site {
 	}
 	dir := b.TempDir()
 	s := &site{B: b, audit: filepath.Join(dir, "audit.log"), slices: map[string]*resourceapi.ResourceSlice{}, conns: map[net.Conn]bool{}}
+	s.sysfs = filepath.Join(dir, "sysfs")
+	s.check(os.MkdirAll(s.sysfs+"/bus/pci/devices", 0o755))
+	for _, d := range withFailed(0) {
+		s.check(os.MkdirAll(s.sysfs+"/devices/pci0000:3a/"+d.PCIAddress, 0o755))
+		s.check(os.Symlink("../../../devices/pci0000:3a/"+d.PCIAddress, s.sysfs+"/bus/pci/devices/"+d.PCIAddress))
+		s.check(os.Symlink("../../../bus/pci/drivers/dfl-pci", s.sysfs+"/devices/pci0000:3a/"+d.PCIAddress+"/driver"))
+	}
 	s.check(os.WriteFile(filepath.Join(dir, "policy"), []byte(policy), 0o600))
 	s.env = &envtest.Environment{BinaryAssetsDirectory: bin, ControlPlaneStopTimeout: 5 * time.Second}
 	server := s.env.ControlPlane.GetAPIServer()
@@ -214,15 +220,6 @@ func withFailed(n int) []*inventory.Device {
 	return all
 }
 
-func tainted(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
-	slice = slice.DeepCopy()
-	now := metav1.Now()
-	for i := range slice.Spec.Devices {
-		slice.Spec.Devices[i].Taints = []resourceapi.DeviceTaint{{Key: "accelerator.b-com.com/unhealthy", Value: "afu-dead", Effect: resourceapi.DeviceTaintEffectNoExecute, TimeAdded: &now}}
-	}
-	return slice
-}
-
 func (s *site) check(err error) {
 	if err != nil {
 		s.Helper()
@@ -246,7 +243,7 @@ func (s *site) start() {
 		s.Cleanup(func() { os.RemoveAll(dir) })
 		s.check(os.Mkdir(dir+"/registry", 0o755))
 		d := driver.New(driver.Config{
-			Node: nodeName(i), Client: client, Inventory: devices, Claims: claims{}, Effect: resourceapi.DeviceTaintEffectNoExecute, SysfsRoot: dir,
+			Node: nodeName(i), Client: client, Inventory: devices, Claims: claims{}, Effect: resourceapi.DeviceTaintEffectNoExecute, SysfsRoot: s.sysfs,
 			PluginDir: dir + "/plugin", RegistryDir: dir + "/registry", Log: zap.NewNop(), Metrics: metrics.New("test"),
 		})
 		s.running = append(s.running, d)
@@ -343,12 +340,6 @@ func (s *site) changed() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last
-}
-
-func (s *site) anySlice() *resourceapi.ResourceSlice {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.slices[nodeName(0)]
 }
 
 // until waits until f returns true.
