@@ -120,9 +120,7 @@ func (d *Driver) Run(ctx context.Context) error {
 		return err
 	}
 	d.helper = helper
-	// The first publication makes the helper fill its cache of the API server, which takes a second. This
-	// one has no pools and writes nothing, so that the cache is ready when the first snapshot is.
-	tasks.Go(func() error { return d.hand(ctx, resourceslice.DriverResources{}) })
+	tasks.Go(func() error { return d.fillCache(ctx) })
 	tasks.Go(func() error { return d.publisher.Run(ctx) })
 	tasks.Go(func() error { d.watch(ctx); return nil })
 	tasks.Go(func() error { d.restore(ctx, d.again); return nil })
@@ -140,6 +138,18 @@ func (d *Driver) Run(ctx context.Context) error {
 	defer d.calls.Unlock()
 	d.stopping = true
 	return err
+}
+
+// fillCache makes the helper fill its cache of the API server, which takes a second, so that the cache is ready
+// when the first snapshot is. It hands over no pools, so the helper writes nothing. After the first publication
+// it does nothing: without pools, the helper would delete the slices.
+func (d *Driver) fillCache(ctx context.Context) error {
+	d.handing.Lock()
+	defer d.handing.Unlock()
+	if s, _ := d.state.Load(); s.wanted != nil {
+		return nil
+	}
+	return d.hand(ctx, resourceslice.DriverResources{})
 }
 
 // publish stores the slices of the Publisher as the wanted ones, and hands them to the helper.

@@ -316,3 +316,13 @@ func TestLeftovers(t *testing.T) {
 	}
 	r.end()
 }
+
+// If the first publication is faster than fillCache, fillCache must not hand over anything: without pools, the
+// helper would delete the slices. The helper is nil here, so a call would panic.
+func TestFillCacheAfterPublication(t *testing.T) {
+	r := newRig(t, nil, "", claims{})
+	r.Want(resourceslice.Slice{})
+	if err := r.FillCache(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

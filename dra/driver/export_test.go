@@ -11,6 +11,9 @@ import (
 // Restore runs the attempts to have slices written again.
 func (d *Driver) Restore(ctx context.Context, again func(context.Context)) { d.restore(ctx, again) }
 
+// FillCache makes the helper fill its cache, unless slices are wanted already.
+func (d *Driver) FillCache(ctx context.Context) error { return d.fillCache(ctx) }
+
 // Want sets the wanted slices.
 func (d *Driver) Want(wanted ...resourceslice.Slice) {
 	d.state.Update(func(s state) state { s.wanted = wanted; return s })

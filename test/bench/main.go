@@ -72,7 +72,7 @@ func run(ctx context.Context, binary string, wanted *regexp.Regexp) error {
 }
 
 // size returns the sizes of the daemon and of the DRA driver in the same directory. The story dra-costs of
-// make e2e has the driver's other costs, since the driver needs an API server.
+// make e2e and make bench-dra have the driver's other costs, since the driver needs an API server.
 func size(_ context.Context, binary string) ([]row, error) {
 	var rows []row
 	for _, b := range []struct{ name, path, aim string }{
