@@ -120,7 +120,7 @@ image-%:
 		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga -root ../dist/root_$*
 	cd dra && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-dra-driver) -description 'Kubernetes DRA driver for FPGA cards' -licence GPL-3.0-only -source \
-		-binary ../dist/bin_$*/accelerator-dra-driver -binary ../dist/bin_$*/accelerator-device-plugin
+		-binary ../dist/bin_$*/accelerator-dra-driver -binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga
 	cd operator && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-operator) -description 'Names for FPGA functions in Kubernetes' -licence Apache-2.0 \
 		-binary ../dist/bin_$*/accelerator-operator

@@ -96,6 +96,10 @@ type Device struct {
 	AddressEnv []string
 }
 
+// Unwanted reports whether d is a device that only a rule offers, and no rule names it. It may be the NIC of a virtual
+// machine, so its health is no matter of concern.
+func (d *Device) Unwanted() bool { return d.OnlyByRule && d.OfferedAs == "" }
+
 // The names of attributes that rules can match.
 const (
 	AttributePhysicalFunction = "physicalFunction" // PCI address in the form of [Device.PCIAddress]

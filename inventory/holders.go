@@ -20,6 +20,8 @@ type Holding struct {
 	// Given has the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that
 	// another card in its slot is recognized after a restart; nil: not known.
 	Given *Device
+	// AnyAFU means that the device is the same one with another AFU, because its holders program it.
+	AnyAFU bool
 }
 
 // holders has the newest answer about the holders of devices.

@@ -145,7 +145,11 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 		if !slices.Contains(out, ReasonCordoned) {
 			s.health.clear(ReasonCordoned) // the command to uncordon acts at once
 		}
-		v := s.health.judge(now, conditions, n.rules)
+		rules := n.rules
+		if n.unwanted(d) {
+			rules.flapLimit = 0 // a virtual machine may reset it at any time
+		}
+		v := s.health.judge(now, conditions, rules)
 		d.Health, d.Reasons, d.Fault = v.health, v.reasons, v.fault
 		n.recheckAt(u.card, v.recheck)
 		if d.Health != Unhealthy {
@@ -186,6 +190,8 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 		}
 	}
 }
+
+func (n *node) unwanted(d *Device) bool { return n.policy.Name != nil && d.Unwanted() }
 
 // portsTimeout is how long a new device waits for all ports of its card.
 const portsTimeout = time.Second
@@ -273,7 +279,8 @@ func heldAs(holdings []Holding, name string) (Holding, bool) {
 // compare compares d, the present device, with the device that left the slot. name is the name of d
 // by the policy.
 func (n *node) compare(s *slot, d *Device, name string) standing {
-	like := s.claim.identity.compare(s.unit.identity, n.policy.AnyAFU)
+	holding, _ := heldAs(n.holders.of(s.id), s.claim.device.OfferedAs)
+	like := s.claim.identity.compare(s.unit.identity, n.policy.AnyAFU || holding.AnyAFU)
 	switch {
 	case like == unknown, s.unit.guessed(d), like == same && n.policy.Name != nil && name == "": // a later reading may be complete
 		return undecided
@@ -351,6 +358,9 @@ func (n *node) note(s *slot, u *unit, d *Device, cause, now time.Time) {
 	} else {
 		u.beingPlugged = u.beingPlugged && pluggedIn(d)
 		c.warn = !u.beingPlugged && (d.Health > u.device.Health || hasNewTrouble(u.device, d))
+	}
+	if n.unwanted(d) {
+		c.warn, c.quiet = false, u.device != nil
 	}
 	if u.device == nil || u.device.Health != d.Health {
 		s.since = now

@@ -53,12 +53,12 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 		if !c.cause.IsZero() {
 			latency = event.Latency(now.Sub(c.cause))
 		}
-		health, claim := inv.log.Info, inv.log.Info
+		added, health, claim := inv.log.Info, inv.log.Info, inv.log.Info
 		if c.warn {
-			health = inv.log.Warn
+			added, health = inv.log.Warn, inv.log.Warn
 		}
 		if c.quiet {
-			claim = inv.log.Debug
+			health, claim = inv.log.Debug, inv.log.Debug
 		}
 		old, d := c.Old, c.New
 		switch c.kind {
@@ -69,7 +69,7 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 		case deviceListed:
 			if old == nil {
 				inv.cfg.Metrics.Transition("", d.Health.String(), worst(d))
-				health("device added", event.DeviceAdded, event.Device(c.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
+				added("device added", event.DeviceAdded, event.Device(c.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
 					event.Resource(d.OfferedAs), event.Health(d.Health.String()), event.Reasons(d.Reasons), event.AFU(d.AFUID), event.Interface(d.InterfaceID),
 					event.Nodes(d.Nodes), event.Parent(d.Parent), latency, event.Err(c.err))
 				continue

@@ -1,6 +1,7 @@
 package inventory_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -63,6 +64,46 @@ func TestReturn(t *testing.T) {
 				r.after(10 * time.Second)
 				r.after(10 * time.Second)
 				r.want("free", map[string]string{"3b:00.0": test.free})
+			})
+		})
+	}
+}
+
+// The holders of a device may program it: then it is the same one with another AFU, also after a restart, but not
+// with another interface.
+func TestReturnProgrammed(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprint("restart=", restart), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f, d := newFakeFamily("dfl"), newFakeKubelet()
+				first := good(0, 0)
+				first.InterfaceID = afu2
+				d.held["3b:00.0"] = []inventory.Holding{{As: "b.com/fpga", AnyAFU: true, Given: &inventory.Device{Family: "dfl", AFUID: first.AFUID, InterfaceID: afu2}}}
+				cfg := withKubelet(d)
+				cfg.Policy.Name = func(*inventory.Device) (string, error) { return "b.com/fpga", nil }
+				if restart {
+					cfg.Record = d.record()
+				} else {
+					f.set(cardA, first)
+				}
+				r := start(t, cfg, f)
+				f.pull(cardA)
+				r.hint(cardA)
+				r.after(time.Minute)
+				r.want("pulled", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
+				back := first
+				back.AFUID = afu2
+				f.set(cardA, back)
+				r.hint(cardA)
+				r.after(time.Minute)
+				r.want("another AFU", map[string]string{"3b:00.0": "healthy[]"})
+				f.pull(cardA)
+				r.hint(cardA)
+				back.InterfaceID = afu1
+				f.set(cardA, back)
+				r.hint(cardA)
+				r.after(time.Minute)
+				r.want("another interface", map[string]string{"3b:00.0": "unhealthy[replaced-in-use]"})
 			})
 		})
 	}

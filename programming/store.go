@@ -24,6 +24,9 @@ import (
 // hard links are checked, too. Symbolic links in the store are refused.
 type Store string
 
+// DefaultStore is the store of a node unless its settings name another one.
+const DefaultStore Store = "/srv/intel.com/fpga"
+
 // Lookup opens the bitstream for an interface, as [Open] does. id is the id of an AFU, or the hash
 // of an AOCX. If there is none, the error wraps [fs.ErrNotExist].
 func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {

@@ -27,6 +27,8 @@ type model struct {
 	ports     map[string][]portState // of the plugged cards, by address
 	pods      int                    // number of pods so far
 	held      map[string]grant       // by device ID
+	boards    []*functionCard        // cards with functions that can be plugged
+	ticks     bool                   // the daemon also finds what no hint announces
 }
 
 // portState is the state of a hardware port.
@@ -54,7 +56,8 @@ type modelDevice struct {
 	good         bool   // its ports have no fault
 	afu          string // that a driver shows, or ""
 	nodes        []string
-	numbered     []string // nodes, and nodes of released ports, which keep their numbers
+	numbers      []string // MAJOR:MINOR of nodes whose names do not have the minor
+	numbered     []string // nodes, numbers, and nodes of released ports, which keep their numbers
 }
 
 func newModel(d *testDaemon, inventory *inventory.Inventory) *model {
@@ -65,6 +68,7 @@ func newModel(d *testDaemon, inventory *inventory.Inventory) *model {
 		c.Ports = 1 + i%3
 		m.slots = append(m.slots, c)
 	}
+	m.boards, m.ticks = newBoards(d.t), d.cfg.HealthInterval < time.Minute
 	return m
 }
 
@@ -82,6 +86,9 @@ func (m *model) devices() []modelDevice {
 				all = append(all, m.port(c, port, s))
 			}
 		}
+	}
+	for _, b := range m.boards {
+		all = append(all, m.groups(b)...)
 	}
 	return all
 }
@@ -144,7 +151,7 @@ func (m *model) want() offers {
 	}
 	given := m.givenNodes()
 	for _, d := range m.devices() {
-		for _, node := range d.nodes {
+		for _, node := range slices.Concat(d.nodes, d.numbers) {
 			d.good = d.good && !slices.ContainsFunc(given[node], func(id string) bool { return id != d.id })
 		}
 		if h, held := m.held[d.id]; held {
@@ -179,6 +186,10 @@ func (m *model) String() string {
 
 // turn changes one card at random.
 func (m *model) turn(random *rand.Rand) {
+	if random.IntN(3) == 0 {
+		m.turnFunction(random)
+		return
+	}
 	c := m.slots[random.IntN(len(m.slots))]
 	if m.ports[c.Address] == nil {
 		m.plug(c)
@@ -336,6 +347,10 @@ func (m *model) turnPod(random *rand.Rand) {
 func (m *model) start(resource, id string) {
 	m.pods++
 	pod := fmt.Sprint("pod", m.pods)
+	if resource == functionResource {
+		m.startFunction(id, pod)
+		return
+	}
 	answer, err := m.d.kubelet.Allocate(m.d.t.Context(), resource, id)
 	if err != nil {
 		return
@@ -351,10 +366,13 @@ func (m *model) start(resource, id string) {
 	m.held[id] = h
 }
 
-// slot returns the card of a device, plugged or not.
-func (m *model) slot(id string) simnode.Card {
+// slot returns the card of a port, plugged or not, or a zero card if the device is no port.
+func (m *model) slot(id string) (found simnode.Card) {
 	address, _, _ := strings.Cut("0000:"+id, "-p")
-	return m.slots[slices.IndexFunc(m.slots, func(c simnode.Card) bool { return c.Address == address })]
+	if i := slices.IndexFunc(m.slots, func(c simnode.Card) bool { return c.Address == address }); i >= 0 {
+		found = m.slots[i]
+	}
+	return found
 }
 
 func (m *model) release(id string) {
@@ -397,6 +415,9 @@ func (m *model) settle(when string) {
 			found := s.Device(d.id)
 			if found == nil || !slices.Equal(slices.Sorted(slices.Values(found.Nodes)), slices.Sorted(slices.Values(d.nodes))) {
 				return fmt.Errorf("found device %s as %+v, want the nodes %v", d.id, found, d.nodes)
+			}
+			if len(d.numbers) > 0 && !slices.Equal(found.NodeNumbers, d.numbers) {
+				return fmt.Errorf("found device %s as %+v, want the numbers %v", d.id, found, d.numbers)
 			}
 			// The lists do not show this for a device that is held under another resource.
 			if d.afu != "" && found.AFUID != d.afu {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
@@ -82,7 +83,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SuggestionsMinimumDistance = 2
 	flags := root.PersistentFlags()
-	flags.StringVar(&s.store, "store", "/srv/intel.com/fpga", "`directory` with the bitstreams of this node")
+	flags.StringVar(&s.store, "store", string(programming.DefaultStore), "`directory` with the bitstreams of this node")
 	flags.StringVar(&s.sysfs, "sysfs-root", "/sys", "mount point of sysfs, a `directory`")
 	flags.StringVar(&s.dev, "dev-root", "/dev", "`directory` of the device nodes")
 	flags.StringVar(&s.lockDir, "lock-dir", "/run/accelerator-fpga", "`directory` of the lock files, one for each FME")

@@ -48,7 +48,7 @@ const (
 	envDevice  = "ACCELERATOR_DEVICE_" // followed by the device's name in capitals, with _ for -
 )
 
-// Config is the configuration of [Claims]. All fields are required.
+// Config is the configuration of [Claims]. All fields are required unless their comment allows otherwise.
 type Config struct {
 	Dir     string    // the driver's directory, which has the file with the claims
 	Boot    string    // id of the boot, which differs after each restart of the node
@@ -56,9 +56,11 @@ type Config struct {
 	Spec    *cdi.Spec // of a kind that only claims use; the caller closes it
 	Devices Devices
 	// Taints returns the taints that an unhealthy device has in its ResourceSlice.
-	Taints  func(*inventory.Device) []resourceapi.DeviceTaint
-	Log     *zap.Logger
-	Metrics *metrics.Metrics
+	Taints func(*inventory.Device) []resourceapi.DeviceTaint
+	// Programming is not required. Without it no device is programmed for a claim.
+	Programming *Programming
+	Log         *zap.Logger
+	Metrics     *metrics.Metrics
 }
 
 // Devices is the source of snapshots.
@@ -106,7 +108,7 @@ func Open(cfg Config) (*Claims, error) {
 // [Claims.Holdings] has the device.
 func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
 	began := time.Now()
-	r, err := newRequest(claim, c.cfg.Node)
+	r, err := newRequest(claim, c.cfg.Node, c.cfg.Programming != nil)
 	if err == nil && len(r.Devices) == 0 {
 		return kubeletplugin.PrepareResult{}
 	}
@@ -157,17 +159,21 @@ func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, 
 
 // attempt serves or refuses the request. The error wraps errNotYet if a later attempt may succeed.
 func (c *Claims) attempt(ctx context.Context, r request) (answer []kubeletplugin.Device, err error) {
-	if s, _ := c.cfg.Devices.Latest(); !s.Complete {
+	s, _ := c.cfg.Devices.Latest()
+	if !s.Complete {
 		return nil, notYet{errors.New("the devices of the node have not all been read yet")}
 	}
+	problems := c.unprogrammable(r, s) // without the lock, because it reads the store
 	err = c.locked(ctx, func(dir *os.Root) error {
 		i := indexOf(c.known, r.UID)
 		if i < 0 || c.known[i].Waiting {
-			if err := c.admit(ctx, dir, r); err != nil {
+			if err := c.admit(ctx, dir, r, problems); err != nil {
 				return err
 			}
 		} else if was := c.known[i]; !r.same(was) {
 			return fmt.Errorf("found it prepared with other devices (%s), want it unprepared first: delete its pods", strings.Join(event.Shorten(was.ids()), ", "))
+		} else if err := r.sameAFUs(was, s); err != nil {
+			return err
 		}
 		if err := c.settle(c.known); err != nil {
 			return err
@@ -179,10 +185,10 @@ func (c *Claims) attempt(ctx context.Context, r request) (answer []kubeletplugin
 }
 
 // admit records the devices of a claim that has none. If a device has left the node, it records the claim as
-// waiting instead, and returns an error.
-func (c *Claims) admit(ctx context.Context, dir *os.Root, r request) error {
+// waiting instead, and returns an error. problems has the results of [Claims.unprogrammable].
+func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, problems []error) error {
 	s, _ := c.cfg.Devices.Latest()
-	given, gone, err := r.judge(s, c.cfg.Taints)
+	given, gone, err := r.judge(s, c.cfg.Taints, problems)
 	for _, d := range given {
 		if o := holder(c.known, d.Name); o != nil && !d.Admin {
 			// After a pod is deleted by force, the scheduler allocates its device again seconds before the kubelet
@@ -221,10 +227,15 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request) error {
 // answer returns the CDI names of the devices of a claim. It returns an error if the spec lacks one.
 func (c *Claims) answer(r request) (answer []kubeletplugin.Device, err error) {
 	s, _ := c.cfg.Devices.Latest()
-	for _, d := range r.Devices {
+	recorded := c.known[indexOf(c.known, r.UID)].Devices
+	for i, d := range r.Devices {
 		name, ok := c.cfg.Spec.Name(r.cdiName(d))
 		if !ok {
-			err := usable(s.Device(d.id()))
+			now := s.Device(d.id())
+			err := usable(now)
+			if err == nil {
+				_, err = c.hook(recorded[i], now)
+			}
 			if err == nil { // it was not usable when the spec was written
 				err = notYet{errors.New("is not in the CDI spec yet")}
 			}
@@ -291,7 +302,7 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 			// There is one holding for each device. A prepared claim takes precedence over waiting ones, which
 			// have no nodes.
 			if held[d.id()] == nil || !r.Waiting {
-				held[d.id()] = []inventory.Holding{{As: draname.Driver, Nodes: d.Nodes, Given: d.given()}}
+				held[d.id()] = []inventory.Holding{{As: draname.Driver, Nodes: d.Nodes, Given: d.given(), AnyAFU: d.Wanted != ""}}
 			}
 		}
 	}
@@ -361,7 +372,7 @@ func (c *Claims) apply(all []record) error {
 	if !c.complete {
 		return nil
 	}
-	return c.cfg.Spec.Write(injected(all, s))
+	return c.cfg.Spec.Write(c.injected(all, s))
 }
 
 func (c *Claims) note(err error) {
@@ -376,7 +387,7 @@ func (c *Claims) note(err error) {
 }
 
 // injected returns the CDI devices of these claims.
-func injected(all []record, s inventory.Snapshot) []cdi.Device {
+func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 	var devices []cdi.Device
 	for _, r := range all {
 		if r.Waiting {
@@ -391,8 +402,12 @@ func injected(all []record, s inventory.Snapshot) []cdi.Device {
 			if usable(now) != nil {
 				continue
 			}
+			hook, err := c.hook(d, now)
+			if err != nil {
+				continue // a container that restarts would get another AFU
+			}
 			ids := strings.Join(of[d.Request], ",")
-			devices = append(devices, cdi.Device{ID: r.cdiName(d), Nodes: now.Nodes, SharedNodes: now.SharedNodes, Env: []string{
+			devices = append(devices, cdi.Device{ID: r.cdiName(d), Nodes: now.Nodes, SharedNodes: now.SharedNodes, Hook: hook, Env: []string{
 				envUnits + "=" + ids,
 				envDevices + "=" + ids,
 				envDevice + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_")) + "=" + d.id(),

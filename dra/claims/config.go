@@ -11,6 +11,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"b-com.com/accelerator-device-plugin/internal/draname"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 // The apiVersion and the kind of an [AcceleratorConfig].
@@ -24,13 +25,16 @@ const (
 type AcceleratorConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// AFUID is the AFU that the devices must have: 32 hexadecimal digits in upper or lower case, with all
+	// AFUID is the AFU with which the devices are programmed unless they have it already: 32 hexadecimal digits in upper or lower case, with all
 	// four dashes of a UUID or with none. [ParseConfig] returns it in lower case without dashes.
 	AFUID string `json:"afuId"`
 }
 
-// afuID is the form of an AFU id.
-var afuID = regexp.MustCompile(`^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`)
+// The forms of an AFU id in a configuration, and in the inventory.
+var (
+	afuID       = regexp.MustCompile(`^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`)
+	inventoryID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+)
 
 // ParseConfig parses the opaque parameters of a configuration. Unknown and duplicate fields are errors,
 // because otherwise a misspelt field would be ignored, and the pod would run on another AFU than it needs.
@@ -53,6 +57,9 @@ func ParseConfig(raw []byte) (AcceleratorConfig, error) {
 		return AcceleratorConfig{}, fmt.Errorf("afuId: found %.100q, want 32 hexadecimal digits, such as d8424dc4a4a3c413f89e433683f9040b", c.AFUID)
 	}
 	c.AFUID = strings.ToLower(strings.ReplaceAll(c.AFUID, "-", ""))
+	if sysfs.AllOnes(c.AFUID) {
+		return AcceleratorConfig{}, fmt.Errorf("afuId: found %q, want an id that is not all f, which a dead card has", c.AFUID)
+	}
 	return c, nil
 }
 

@@ -44,8 +44,8 @@ func TestBadFile(t *testing.T) {
 	}{
 		{"empty", put(""), ": found unexpected end of JSON input, want the claims of the driver" + remedy},
 		{"truncated", put(good[:100]), ": found unexpected end of JSON input, want the claims of the driver" + remedy},
-		{"of another program", put(`{"claims": {}}`), ": version: found 0, want 1: a newer driver or another program has written the file" + remedy},
-		{"of a newer driver", put(strings.Replace(good, `1`, `2`, 1)), ": version: found 2, want 1" + ": a newer driver or another program has written the file" + remedy},
+		{"of another program", put(`{"claims": {}}`), ": version: found 0, want 1 to 2: a newer driver or another program has written the file" + remedy},
+		{"of a newer driver", put(strings.Replace(good, `1`, `3`, 1)), ": version: found 3, want 1 to 2" + ": a newer driver or another program has written the file" + remedy},
 		{"with a newer field", put(strings.Replace(good, `"request"`, `"share": 1, "request"`, 1)), `unknown field "claims[0].devices[0].share"`},
 		{"large", put(good + strings.Repeat(" ", claims.MaxFile)), ": found more than 4194304 bytes, want at most 4194304" + remedy},
 		{"writable by others", func(t *testing.T, path string) {

@@ -40,9 +40,16 @@
 // container that starts again would share a node with another container, or get another device. The spec is
 // written under the lock, so that an instance cannot overwrite it with an older list of claims.
 //
+// # Programming
+//
+// A claim may require an AFU ([AcceleratorConfig]). Prepare checks that the store has its bitstream, and records the
+// AFU. The CDI devices of the claim then have the hook of accelerator-fpga, which programs them on the host before
+// each start of a container. This package programs nothing and opens no device. A CDI device never lacks the hook
+// unless the device has the AFU: after programming was switched off, other devices have no CDI device.
+//
 // # What may block
 //
-// Every method except Added, Count and Ready accesses the disk. Prepare also waits up to 30 s for a device that is
+// Every method except Added, Count and Ready accesses the disk; Prepare also reads the store, without a lock. Prepare also waits up to 30 s for a device that is
 // unhealthy, and for the first complete snapshot; it holds no lock meanwhile. All methods are safe for
 // concurrent use. Run is called once.
 package claims

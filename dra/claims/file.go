@@ -29,8 +29,9 @@ const (
 	// needs 6 kB.
 	maxFile = 4 << 20
 	// formatVersion must be increased when the file gets a new field. A driver refuses a file of a newer
-	// version, because it would drop the new field when it writes the file.
-	formatVersion = 1
+	// version, because it would drop the new field when it writes the file. A file without the fields of version 2
+	// is written as version 1, so that an older driver can read it after a rollback.
+	formatVersion = 2
 )
 
 // content is the content of the file.
@@ -64,6 +65,9 @@ type device struct {
 	PCIID       string `json:"pciId,omitempty"`
 	AFUID       string `json:"afuId,omitempty"`
 	InterfaceID string `json:"interfaceId,omitempty"`
+	// Wanted is the AFU that the device is programmed with before each start of a container; "": none. Since
+	// version 2.
+	Wanted string `json:"wantedAfuId,omitempty"`
 }
 
 // id returns the device's id in snapshots: 3b:00.0.
@@ -157,7 +161,13 @@ func write(dir *os.Root, boot string, all []record) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetIndent("", "  ")
-	err := encoder.Encode(content{formatVersion, boot, all})
+	version := 1
+	for _, r := range all {
+		if slices.ContainsFunc(r.Devices, func(d device) bool { return d.Wanted != "" }) {
+			version = formatVersion
+		}
+	}
+	err := encoder.Encode(content{version, boot, all})
 	if err == nil && text.Len() > maxFile {
 		err = fmt.Errorf("found %d bytes to write, want at most %d", text.Len(), maxFile)
 	}
@@ -179,8 +189,8 @@ func parse(text []byte) (content, error) {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &found); err != nil {
 		return content{}, fmt.Errorf("found %s, want the claims of the driver", cut(err.Error()))
 	}
-	if found.Version != formatVersion {
-		return content{}, fmt.Errorf("version: found %d, want %d: a newer driver or another program has written the file", found.Version, formatVersion)
+	if found.Version < 1 || found.Version > formatVersion {
+		return content{}, fmt.Errorf("version: found %d, want 1 to %d: a newer driver or another program has written the file", found.Version, formatVersion)
 	}
 	var c content
 	if err := unmarshal(text, &c); err != nil {
@@ -234,6 +244,9 @@ func (r record) check() error {
 		}
 		if _, ok := draname.ID(d.Name); !ok {
 			return fmt.Errorf("devices[%d].device: found %.100q, want the name of a device, such as %s", i, d.Name, draname.Device("3b:00.0"))
+		}
+		if d.Wanted != "" && !inventoryID.MatchString(d.Wanted) {
+			return fmt.Errorf("devices[%d].wantedAfuId: found %.100q, want 32 lower-case hexadecimal digits", i, d.Wanted)
 		}
 		if k := (key{d.Request, d.Name}); seen[k] {
 			return fmt.Errorf("devices[%d]: found %s a second time in request %s, want another device", i, d.Name, d.Request)

@@ -35,6 +35,10 @@ func TestParseConfig(t *testing.T) {
 		{"unknown field", head + `,"afuId":"` + afu + `","mode":"fast"}`, `found unknown field "mode"`},
 		{"field in capitals", head + `,"afuID":"` + afu + `"}`, `found unknown field "afuID"`},
 		{"long unknown field", head + `,"` + strings.Repeat("é", 3000) + `":1}`, `found unknown field "éé`},
+		{"all f", head + `,"afuId":"` + strings.Repeat("F", 32) + `"}`, "want an id that is not all f"},
+		{"a path", head + `,"afuId":"../../../../../../etc/shadow"}`, `afuId: found "../../../../../../etc/shadow", want 32`},
+		{"32 characters of a path", head + `,"afuId":"../` + afu[3:] + `"}`, `afuId: found "../`},
+		{"a flag", head + `,"afuId":"--store=/tmp"}`, `afuId: found "--store=/tmp", want 32`},
 		{"twice", head + `,"afuId":"` + afu + `","afuId":"` + afu + `"}`, `found duplicate field "afuId"`},
 		{"more data", whole + "{}", "found invalid character '{' after top-level value"},
 		{"large", whole + strings.Repeat(" ", 10*1024), "bytes, want at most 10240"},
@@ -106,6 +110,11 @@ func TestParse(t *testing.T) {
 		{"version as text", replace("1,", `"1",`), "found json: cannot unmarshal string"},
 		{"version twice", replace(`"version": 1`, `"version": 1, "version": 1`), `duplicate field "version"`},
 		{"field in capitals", replace("devices", "Devices"), `unknown field "claims[0].Devices"`},
+		{"wanted AFU", replace(`"nodes"`, `"wantedAfuId": "`+afu+`", "nodes"`), ""},
+		{"wanted AFU in capitals", replace(`"nodes"`, `"wantedAfuId": "`+strings.ToUpper(afu)+`", "nodes"`), `claims[0].devices[0].wantedAfuId: found "D8424DC4`},
+		{"wanted AFU that is a flag", replace(`"nodes"`, `"wantedAfuId": "--store=/tmp", "nodes"`), `wantedAfuId: found "--store=/tmp", want 32`},
+		{"newer version", replace(`"version": 1`, `"version": 3`), "version: found 3, want 1 to 2"},
+		{"no version", replace(`"version": 1,`, ""), "version: found 0, want 1 to 2"},
 		{"more data", good + "1", "after top-level value"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -128,6 +137,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(strings.Replace(good, `"devices"`, `"waiting": true, "devices"`, 1)))
 	f.Add([]byte(strings.ReplaceAll(good, "dfl-port.0", "\\u2028<>\\ud800\xff")))
+	f.Add([]byte(strings.Replace(good, `"nodes"`, `"wantedAfuId": "`+afu+`", "nodes"`, 1)))
 	f.Add([]byte(`{"version": 1}`))
 	f.Add([]byte(`{"version": 1e0, "claims": [null]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {

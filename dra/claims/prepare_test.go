@@ -182,7 +182,7 @@ func TestRefuses(t *testing.T) {
 			return c
 		}()), `allocation.devices.config[0].source: found "FromSky", want FromClass or FromClaim`},
 		{"another AFU", config(wantAFU(strings.Repeat("0", 32))),
-			"device pci-0000-3b-00-0 (3b:00.0) of request a: found AFU " + afu + ", want " + strings.Repeat("0", 32) + ": this version of the driver does not program devices"},
+			"device pci-0000-3b-00-0 (3b:00.0) of request a: found AFU " + afu + ", want " + strings.Repeat("0", 32) + ": programming is off on this node (--programming-hook)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/programming"
 )
 
 // request has the devices of this driver that are allocated to a claim. The Nodes of its devices are not set.
@@ -25,8 +27,9 @@ type want struct {
 	tolerations []resourceapi.DeviceToleration
 }
 
-// newRequest checks everything about a claim that does not depend on the state of the devices.
-func newRequest(claim *resourceapi.ResourceClaim, node string) (request, error) {
+// newRequest checks everything about a claim that does not depend on the state of the devices. If programs is
+// true, devices can be programmed for the claim.
+func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (request, error) {
 	r := request{record: record{UID: string(claim.UID), Namespace: claim.Namespace, Name: claim.Name}}
 	if claim.Status.Allocation == nil {
 		return r, errors.New("allocation: found none, want the devices of the claim")
@@ -47,8 +50,12 @@ func newRequest(claim *resourceapi.ResourceClaim, node string) (request, error) 
 		if !d.Admin && slices.ContainsFunc(r.Devices, func(o device) bool { return o.Name == d.Name && !o.Admin }) {
 			return r, fmt.Errorf("device %.100s: found it twice in the allocation, want each device once", d.Name)
 		}
+		afu := afuFor(d.Request, settings)
+		if programs && !d.Admin && afu != programming.OpenCL {
+			d.Wanted = afu
+		}
 		r.Devices = append(r.Devices, d)
-		r.wants = append(r.wants, want{afuFor(d.Request, settings), result.Tolerations})
+		r.wants = append(r.wants, want{afu, result.Tolerations})
 	}
 	if len(r.Devices) == 0 {
 		return r, nil
@@ -61,6 +68,21 @@ func (r request) same(o record) bool {
 	return slices.EqualFunc(r.Devices, o.Devices, func(a, b device) bool {
 		return a.Request == b.Request && a.Name == b.Name && a.Admin == b.Admin
 	})
+}
+
+// sameAFUs returns an error if a record, which has the devices of the request, has other AFUs for them. A record
+// without AFUs is accepted for a device that has its AFU: an older driver wrote it, or one that programmed none.
+func (r request) sameAFUs(was record, s inventory.Snapshot) error {
+	for i, d := range r.Devices {
+		before := was.Devices[i].Wanted
+		if d.Wanted == "" || before == d.Wanted {
+			continue
+		}
+		if now := s.Device(d.id()); before != "" || now != nil && now.AFUID != d.Wanted {
+			return d.named(fmt.Errorf("found it prepared for AFU %s, want %s: delete the pods of the claim first", cmp.Or(before, "none"), d.Wanted))
+		}
+	}
+	return nil
 }
 
 var (
@@ -104,8 +126,9 @@ func withheld(d *inventory.Device) bool {
 func reasons(d *inventory.Device) string { return cut(strings.Join(d.Reasons, ", ")) }
 
 // judge returns the devices of the request with their nodes. If some of them are not listed, or not offered,
-// it returns these as gone, with an error. taints returns the taints of a device.
-func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []resourceapi.DeviceTaint) (given, gone []device, err error) {
+// it returns these as gone, with an error. taints returns the taints of a device. problems has an error for each
+// device that cannot be programmed.
+func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []resourceapi.DeviceTaint, problems []error) (given, gone []device, err error) {
 	for _, d := range r.Devices {
 		now := s.Device(d.id())
 		problem := usable(now)
@@ -130,12 +153,8 @@ func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []re
 		if now.Health == inventory.Unhealthy && !d.Admin && !tolerated(taints(now), want.tolerations) {
 			return nil, nil, d.named(notYet{fmt.Errorf("unhealthy (%s), and the claim does not tolerate that", reasons(now))})
 		}
-		if want.afu != "" && want.afu != now.AFUID {
-			found := "none"
-			if now.AFUID != "" {
-				found = now.AFUID
-			}
-			return nil, nil, d.named(fmt.Errorf("found AFU %s, want %s: this version of the driver does not program devices", found, want.afu))
+		if problem := problems[i]; problem != nil && want.afu != now.AFUID {
+			return nil, nil, d.named(otherAFU(now, want.afu, problem))
 		}
 		given = append(given, d.of(now))
 	}

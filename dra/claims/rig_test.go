@@ -47,6 +47,7 @@ type rig struct {
 	dir, cdi  string
 	boot      string
 	spec      *cdi.Spec
+	programs  *claims.Programming
 	snapshots *latest.Value[inventory.Snapshot]
 	logs      *observer.ObservedLogs
 	metrics   *metrics.Metrics
@@ -77,7 +78,8 @@ func (r *rig) open() {
 	core, logs := eventtest.Observed(r.t)
 	r.logs, r.metrics = logs, metrics.New("test")
 	r.Claims, err = claims.Open(claims.Config{
-		Dir: r.dir, Boot: r.boot, Node: node, Spec: r.spec, Devices: r, Taints: taints, Log: zap.New(core), Metrics: r.metrics,
+		Dir: r.dir, Boot: r.boot, Node: node, Spec: r.spec, Devices: r, Taints: taints,
+		Programming: r.programs, Log: zap.New(core), Metrics: r.metrics,
 	})
 	if err != nil {
 		r.t.Fatal(err)

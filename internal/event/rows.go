@@ -53,9 +53,9 @@ func daemon() []row {
 
 func ofDevices() []row {
 	return []row{
-		{DeviceAdded, levels(info, warn.when("when it is unhealthy, except in the steps of being plugged in")), "A device was found.",
+		{DeviceAdded, levels(info, warn.when("when it is unhealthy, except in the steps of being plugged in, and while it is on `vfio-pci` and no rule names it")), "A device was found.",
 			must(device, family, health, reasons), may(pci, resource, afu, interfaceID, nodes, parent, latency, errorText)},
-		{DeviceHealth, levels(warn.when("when the health got worse, except in the steps of being plugged in"), info.when("otherwise")),
+		{DeviceHealth, levels(warn.when("when the health got worse, except in the steps of being plugged in"), info.when("otherwise"), debug.when("while the device is on `vfio-pci` and no rule names it")),
 			"A device's health or its reasons changed.",
 			must(device, oldValue, newValue, reasons, lasted), may(pci, holders, latency, errorText)},
 		{DeviceIdentity, levels(info), "An attribute of a device's identity changed.", must(device, attribute, oldValue, newValue), may(pci)},

@@ -82,7 +82,7 @@ func (n change) forPods() bool {
 }
 
 // changes returns the changes between the reported states and a snapshot, in the order of ids, and
-// makes the states of the snapshot the reported ones.
+// makes the states of the snapshot the reported ones. A device counts only while it is not unwanted.
 //
 // At the start and after a change of mode, until all cards have been read, a device that was not listed
 // before counts as found, not as added. A device of the former mode that is no longer listed counts as
@@ -95,8 +95,8 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	complete := f.last.Complete && f.last.Generation == s.Generation // f.last has all devices of the generation
 	var all []change
 	for _, c := range inventory.Changes(before, s.Devices) {
-		if c.New != nil && c.New.OnlyByRule && c.New.OfferedAs == "" {
-			delete(f.devices, c.ID) // it may be a network card of a virtual machine
+		if c.New != nil && c.New.Unwanted() {
+			delete(f.devices, c.ID) // also after its last rule has ended
 			continue
 		}
 		was := f.devices[c.ID]
@@ -121,7 +121,7 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 		for _, reason := range reasons(was, is) {
 			n := change{reason: reason, was: was, is: is, at: changed}
 			if reason == DeviceCordoned && f.cfg.Cordon != nil {
-				if c := f.cfg.Cordon(c.ID, is.device.Members...); c != nil { // the cordon may have ended meanwhile
+				if c := f.cfg.Cordon(c.ID); c != nil { // the cordon may have ended meanwhile
 					n.cordon = ": " + c.String()
 				}
 			}

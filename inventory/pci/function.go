@@ -66,7 +66,8 @@ const configFile = "pci/config"
 
 // readConfig reads the vendor and device ids in config space, and reports whether the device has
 // left the bus: then all bits are ones. It reads no other byte, because each dword is an access to
-// the device.
+// the device. It must come before the link: the access wakes the port above an idle function, and while that
+// sleeps, the link reads all ones in kernels that do not wake it for the files of the link (pci-sysfs.c).
 func (f *Function) readConfig() (gone bool) {
 	var id [4]byte
 	path := below(f.Dir, configFile)

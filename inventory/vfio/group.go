@@ -21,7 +21,12 @@ type group struct {
 	names   []string // of all members, sorted: PCI addresses, except those of devices on other buses
 	drivers []string // of all members, "" without a driver; in the order of names
 
-	bound []function // the members on vfio-pci; never empty
+	lowest string     // address of the lowest member on vfio-pci
+	bound  []function // all members on vfio-pci, the lowest first; empty if find was asked for another one than the lowest
+
+	// observed is complete if bound is not empty. Each observation was made before what it observes was read, so that
+	// a check finds a change in between.
+	observed []sysfs.Observation
 
 	node  string // name of the group's node in /dev/vfio
 	class bool   // the node is in the class vfio
@@ -37,12 +42,14 @@ type function struct {
 }
 
 // find returns the group of the function with this PCI address, from directories and links, and from the name
-// of the group. The error wraps fs.ErrNotExist if the function is not bound to vfio-pci.
+// of the group. If a lower function of the group is on vfio-pci, the group has nothing else than the address of
+// that. The error wraps fs.ErrNotExist if the function is not bound to vfio-pci.
 func find(host sysfs.Host, address string) (g group, err error) {
 	dir, err := host.PCIDir(address, "")
 	if err != nil {
 		return g, err
 	}
+	g.observed = append(g.observed, sysfs.ObserveEntry(dir))
 	if err := checkBound(dir); err != nil {
 		return g, err
 	}
@@ -57,7 +64,9 @@ func find(host sysfs.Host, address string) (g group, err error) {
 		return g, err
 	}
 	for _, m := range members {
-		driver, err := driverOf(g.dir + "/devices/" + m.Name())
+		path := g.dir + "/devices/" + m.Name()
+		g.observed = append(g.observed, sysfs.ObserveEntry(path+"/driver"))
+		driver, err := driverOf(path)
 		if err != nil {
 			return g, err
 		}
@@ -65,16 +74,22 @@ func find(host sysfs.Host, address string) (g group, err error) {
 		if driver != vfioPCI {
 			continue
 		}
+		if m.Name() < address {
+			return group{lowest: m.Name()}, nil
+		}
 		f, err := functionOf(host, m.Name())
-		if err != nil {
+		switch {
+		case err == nil:
+			g.bound = append(g.bound, f)
+		case m.Name() == address || !sysfs.Gone(err): // another member may leave meanwhile
 			return g, err
 		}
-		g.bound = append(g.bound, f)
 	}
-	i := slices.IndexFunc(g.bound, func(f function) bool { return f.address == address })
-	if i < 0 {
+	if len(g.bound) == 0 || g.bound[0].address != address {
 		return g, fmt.Errorf("%s: found no member %s: %w", g.dir, address, fs.ErrNotExist)
 	}
+	g.lowest = address
+	g.observed = append(g.observed, sysfs.ObserveNames(g.dir+"/devices", g.names))
 	name, err := sysfs.Read(g.dir + "/name")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return g, err
@@ -88,14 +103,15 @@ func find(host sysfs.Host, address string) (g group, err error) {
 		g.class = true
 	case sysfs.IsShortage(err):
 		return g, err
-	case len(g.bound[i].cdevs) == 0:
+	case len(g.bound[0].cdevs) == 0:
 		// The driver core makes the link to the driver before it calls the driver.
 		return g, fmt.Errorf("%s: not yet registered with vfio: %w", dir, fs.ErrNotExist)
 	}
-	return g, nil
+	g.bound[0].Virtual, err = pci.VirtualOf(dir)
+	return g, err
 }
 
-// functionOf returns the function with this PCI address.
+// functionOf returns the function with this PCI address, without the index of a virtual function.
 func functionOf(host sysfs.Host, address string) (f function, err error) {
 	f.address = address
 	if f.dir, err = host.PCIDir(address, ""); err != nil {
@@ -104,7 +120,7 @@ func functionOf(host sysfs.Host, address string) (f function, err error) {
 	if f.incarnation, err = sysfs.Inode(f.dir); err != nil {
 		return f, err
 	}
-	if f.Virtual, err = pci.VirtualOf(f.dir); err != nil {
+	if f.PhysFn, err = sysfs.PhysFn(f.dir); err != nil {
 		return f, err
 	}
 	entries, err := os.ReadDir(f.dir + "/vfio-dev")
@@ -120,18 +136,18 @@ func functionOf(host sysfs.Host, address string) (f function, err error) {
 // others returns the addresses of the group's PCI functions, without that of the device.
 func (g group) others() (addresses []string) {
 	for _, name := range g.names {
-		if address, err := sysfs.ParsePCIAddress(name); err == nil && address != g.bound[0].address {
+		if address, err := sysfs.ParsePCIAddress(name); err == nil && address != g.lowest {
 			addresses = append(addresses, address)
 		}
 	}
 	return addresses
 }
 
-// related returns the addresses of the functions whose events concern the group, without card: the members, the
-// physical functions of virtual ones, and the other functions in the slot of a physical one, which the kernel adds
-// to the group one after the other.
-func (g group) related(card string) []string {
-	all := append(g.others(), g.bound[0].address)
+// related returns the addresses of the functions whose events concern the lowest function on vfio-pci: the members,
+// the physical functions of virtual ones, and the other functions in the slot of a physical one, which the kernel
+// adds to the group one after the other.
+func (g group) related() []string {
+	all := g.others()
 	for _, f := range g.bound {
 		if f.PhysFn != "" {
 			all = append(all, f.PhysFn)
@@ -143,7 +159,7 @@ func (g group) related(card string) []string {
 		}
 	}
 	slices.Sort(all)
-	return slices.DeleteFunc(slices.Compact(all), func(address string) bool { return address == card })
+	return slices.DeleteFunc(slices.Compact(all), func(address string) bool { return address == g.lowest })
 }
 
 // checkBound returns an error that wraps fs.ErrNotExist if the device at dir is not bound to vfio-pci.

@@ -58,26 +58,21 @@ func (Family) Cards(host sysfs.Host) ([]string, error) {
 }
 
 // Read reads the group of the function with this PCI address. The reading has no unit if a lower function of
-// the group is bound to vfio-pci, because the unit belongs to that function.
+// the group is bound to vfio-pci, because the unit belongs to that function, whose events then concern the card.
 func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	g, err := find(host, card)
 	if err != nil {
 		return inventory.Reading{}, err
 	}
-	r := inventory.Reading{Related: g.related(card)}
-	if g.bound[0].address != card {
-		return r, nil
+	if g.lowest != card {
+		return inventory.Reading{Related: []string{g.lowest}}, nil
 	}
 	u, nodes, err := f.unit(host, g)
 	if err != nil {
 		return inventory.Reading{}, err
 	}
 	all := pci.NewFindings()
-	all.Observe(sysfs.ObserveEntry(g.bound[0].dir))
-	all.Observe(sysfs.ObserveNames(g.dir+"/devices", g.names))
-	for _, name := range g.names {
-		all.Observe(sysfs.ObserveEntry(g.dir + "/devices/" + name + "/driver"))
-	}
+	all.Observed = g.observed
 	for _, other := range g.drivers {
 		if !slices.Contains(harmless, other) {
 			all.AddValue(rowNotViable, other)
@@ -104,7 +99,7 @@ func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 		}
 	}
 	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
-	r.Units, r.Observed = []inventory.Unit{u}, all.Observed
+	r := inventory.Reading{Related: g.related(), Units: []inventory.Unit{u}, Observed: all.Observed}
 	// The kernel removes the link to the driver before the nodes. So a node that is missing because the function is
 	// being unbound is no condition.
 	return r, checkBound(g.bound[0].dir)
@@ -116,13 +111,11 @@ func (f Family) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 	if err != nil {
 		return inventory.Reading{}, err
 	}
-	r := inventory.Reading{Related: g.related(card)}
-	if g.bound[0].address != card {
-		return r, nil
+	if g.lowest != card {
+		return inventory.Reading{Related: []string{g.lowest}}, nil
 	}
 	u, _, err := f.unit(host, g)
-	r.Units = []inventory.Unit{u}
-	return r, err
+	return inventory.Reading{Related: g.related(), Units: []inventory.Unit{u}}, err
 }
 
 // node is a device node.

@@ -33,7 +33,7 @@ var remark = regexp.MustCompile(`(?m)^  (\S+) begins ([0-9a-f ]+)$`)
 // node unfolds a recorded board into a new directory and returns the host.
 func node(t testing.TB, name string) sysfs.Host {
 	t.Helper()
-	root, file := t.TempDir(), filepath.Join("../../testdata/sysfs", "kernel-6.1-"+name+".txtar")
+	root, file := t.TempDir(), filepath.Join("../../testdata/sysfs", "kernel-"+name+".txtar")
 	if err := board.Unfold(root, file); err != nil {
 		t.Fatal(err)
 	}
@@ -167,21 +167,23 @@ func TestBoards(t *testing.T) {
 		u.ID, u.PCIAddress, u.Name = "01:00.0", "0000:01:00.0", "0000:01:00.0"
 		u.Members = []string{"0000:01:00.1", "0000:01:00.2"}
 	}
+	newer := func(u *inventory.Unit) { u.NodeNumbers = []string{"243:0"} }
 	card := func(u *inventory.Unit) {
 		u.ID, u.PCIAddress, u.Name, u.PCIID = "04:00.0", "0000:04:00.0", "0000:04:00.0", "8086:10d3:8086:0000"
 	}
 	for name, want := range map[string]readings{
-		"vfio-function":         {"0000:01:00.0": {unit()}},
-		"vfio-unbound":          {},
-		"vfio-unbound-in-use":   {},
-		"vfio-unplugged-in-use": {},
-		"vfio-dead":             {"0000:01:00.0": {unit(wrong("pci-gone"))}},
-		"vfio-errors":           {"0000:04:00.0": {unit(card)}},
-		"vfio-group":            {"0000:01:00.1": {unit(several)}, "0000:01:00.2": nil},
-		"vfio-group-whole":      {"0000:01:00.0": {unit(whole)}, "0000:01:00.1": nil, "0000:01:00.2": nil},
-		"vfio-group-not-viable": {"0000:01:00.1": {unit(notViable, wrong("group-not-viable=dfl-pci"))}, "0000:01:00.2": nil},
-		"vfio-vfs":              {"0000:03:00.1": {unit(virtual(1, 0, 0))}, "0000:03:00.2": {unit(virtual(2, 1, 1))}},
-		"vfio-pf": {
+		"6.1-vfio-function":         {"0000:01:00.0": {unit()}},
+		"6.1-vfio-unbound":          {},
+		"6.1-vfio-unbound-in-use":   {},
+		"6.1-vfio-unplugged-in-use": {},
+		"6.1-vfio-dead":             {"0000:01:00.0": {unit(wrong("pci-gone"))}},
+		"6.1-vfio-errors":           {"0000:04:00.0": {unit(card)}},
+		"6.1-vfio-group":            {"0000:01:00.1": {unit(several)}, "0000:01:00.2": nil},
+		"6.1-vfio-group-whole":      {"0000:01:00.0": {unit(whole)}, "0000:01:00.1": nil, "0000:01:00.2": nil},
+		"6.1-vfio-group-not-viable": {"0000:01:00.1": {unit(notViable, wrong("group-not-viable=dfl-pci"))}, "0000:01:00.2": nil},
+		"6.1-vfio-vfs":              {"0000:03:00.1": {unit(virtual(1, 0, 0))}, "0000:03:00.2": {unit(virtual(2, 1, 1))}},
+		"6.12-vfio-cdev":            {"0000:01:00.0": {unit(newer)}},
+		"6.1-vfio-pf": {
 			"0000:03:00.0": {unit(virtual(0, 0, -1))},
 			"0000:03:00.1": {unit(virtual(1, 1, 0))}, "0000:03:00.2": {unit(virtual(2, 2, 1))},
 		},
@@ -226,26 +228,26 @@ func TestChanges(t *testing.T) {
 		files       map[string]string
 		want        readings
 	}{
-		{"node missing", "vfio-function", vfio.Family{}, map[string]string{"dev/vfio/6": absent},
+		{"node missing", "6.1-vfio-function", vfio.Family{}, map[string]string{"dev/vfio/6": absent},
 			readings{"0000:01:00.0": {unit(wrong("node-missing"))}}},
-		{"shared node missing", "vfio-function", vfio.Family{}, map[string]string{"dev/vfio/vfio": absent},
+		{"shared node missing", "6.1-vfio-function", vfio.Family{}, map[string]string{"dev/vfio/vfio": absent},
 			readings{"0000:01:00.0": {unit(wrong("node-missing"))}}},
-		{"another driver", "vfio-function", vfio.Family{},
+		{"another driver", "6.1-vfio-function", vfio.Family{},
 			map[string]string{function + "/driver -> ../../../../bus/pci/drivers/dfl-pci": ""}, readings{}},
-		{"no group any more", "vfio-function", vfio.Family{}, map[string]string{function + "/iommu_group": absent}, readings{}},
-		{"group without the function", "vfio-function", vfio.Family{},
+		{"no group any more", "6.1-vfio-function", vfio.Family{}, map[string]string{function + "/iommu_group": absent}, readings{}},
+		{"group without the function", "6.1-vfio-function", vfio.Family{},
 			map[string]string{group + "/devices/0000:01:00.0": absent, group + "/devices/x/y": ""}, readings{}},
-		{"not registered yet", "vfio-function", vfio.Family{},
+		{"not registered yet", "6.1-vfio-function", vfio.Family{},
 			map[string]string{"sys/class/vfio/6": absent, function + "/vfio-dev": absent}, readings{}},
-		{"before Linux 6.1", "vfio-function", vfio.Family{}, map[string]string{function + "/vfio-dev": absent},
+		{"before Linux 6.1", "6.1-vfio-function", vfio.Family{}, map[string]string{function + "/vfio-dev": absent},
 			readings{"0000:01:00.0": {unit()}}},
-		{"no IOMMU", "vfio-function", vfio.Family{}, map[string]string{
+		{"no IOMMU", "6.1-vfio-function", vfio.Family{}, map[string]string{
 			group + "/name": "vfio-noiommu\n", "sys/class/vfio/noiommu-6/dev": "244:0\n", "dev/vfio/noiommu-6": "",
 		}, readings{"0000:01:00.0": {unit(wrong("no-iommu"), func(u *inventory.Unit) { u.Nodes = []string{"vfio/noiommu-6"} })}}},
-		{"group with another name", "vfio-function", vfio.Family{}, map[string]string{group + "/name": "fsl-mc\n"},
+		{"group with another name", "6.1-vfio-function", vfio.Family{}, map[string]string{group + "/name": "fsl-mc\n"},
 			readings{"0000:01:00.0": {unit()}}},
 
-		{"harmless members", "vfio-group", vfio.Family{}, map[string]string{
+		{"harmless members", "6.1-vfio-group", vfio.Family{}, map[string]string{
 			"sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/driver -> ../../../../bus/pci/drivers/pci-stub": "",
 			"sys/devices/pci0000:00/0000:00:01.0/driver -> ../../../bus/pci_express/drivers/pcieport":         "",
 			group + "/devices/0000:00:01.0 -> ../../../../devices/pci0000:00/0000:00:01.0":                    "",
@@ -255,37 +257,39 @@ func TestChanges(t *testing.T) {
 		}, readings{"0000:01:00.1": {unit(several, func(u *inventory.Unit) {
 			u.Members = []string{"0000:00:01.0", "0000:01:00.0", "0000:01:00.2"}
 		})}, "0000:01:00.2": nil}},
-		{"the lowest member unbound", "vfio-group", vfio.Family{},
+		{"the lowest member unbound", "6.1-vfio-group", vfio.Family{},
 			map[string]string{"sys/devices/pci0000:00/0000:00:01.0/0000:01:00.1/driver": absent},
 			readings{"0000:01:00.2": {unit(several, func(u *inventory.Unit) {
 				u.ID, u.PCIAddress, u.Name = "01:00.2", "0000:01:00.2", "0000:01:00.2"
 				u.Members = []string{"0000:01:00.0", "0000:01:00.1"}
 			})}}},
-		{"a member dead", "vfio-group", vfio.Family{},
+		{"a member dead", "6.1-vfio-group", vfio.Family{},
 			map[string]string{"sys/devices/pci0000:00/0000:00:01.0/0000:01:00.2/config": "\xff\xff\xff\xff"},
 			readings{"0000:01:00.1": {unit(several, wrong("pci-gone"))}, "0000:01:00.2": nil}},
-		{"the physical function dead", "vfio-vfs", vfio.Family{},
+		{"the physical function dead", "6.1-vfio-vfs", vfio.Family{},
 			map[string]string{"sys/devices/pci0000:00/0000:00:03.0/0000:03:00.0/config": "\xff\xff\xff\xff"},
 			readings{"0000:03:00.1": {unit(virtual(1, 0, 0), wrong("pci-gone"))}, "0000:03:00.2": {unit(virtual(2, 1, 1), wrong("pci-gone"))}}},
 
-		{"no character devices", "vfio-function", vfio.Family{Cdev: true}, nil, readings{"0000:01:00.0": {unit()}}},
-		{"character devices", "vfio-function", vfio.Family{Cdev: true}, map[string]string{
+		{"no character devices", "6.1-vfio-function", vfio.Family{Cdev: true}, nil, readings{"0000:01:00.0": {unit()}}},
+		{"character devices of Linux 6.12", "6.12-vfio-cdev", vfio.Family{Cdev: true}, nil,
+			readings{"0000:01:00.0": {unit(only([]string{"vfio/6", "vfio/devices/vfio0"}, []string{"243:0", "242:0"}, []string{"vfio/vfio", "iommu"}))}}},
+		{"character devices", "6.1-vfio-function", vfio.Family{Cdev: true}, map[string]string{
 			function + "/vfio-dev/vfio0/dev": "511:0\n", "dev/vfio/devices/vfio0": "", "dev/iommu": "",
 		}, readings{"0000:01:00.0": {unit(cdev("vfio/devices/vfio0"))}}},
-		{"character devices, not wanted", "vfio-function", vfio.Family{}, map[string]string{function + "/vfio-dev/vfio0/dev": "511:0\n"},
+		{"character devices, not wanted", "6.1-vfio-function", vfio.Family{}, map[string]string{function + "/vfio-dev/vfio0/dev": "511:0\n"},
 			readings{"0000:01:00.0": {unit()}}},
-		{"character devices of a group", "vfio-group", vfio.Family{Cdev: true}, map[string]string{
+		{"character devices of a group", "6.1-vfio-group", vfio.Family{Cdev: true}, map[string]string{
 			"sys/devices/pci0000:00/0000:00:01.0/0000:01:00.1/vfio-dev/vfio0/dev": "511:0\n", "dev/vfio/devices/vfio0": "",
 			"sys/devices/pci0000:00/0000:00:01.0/0000:01:00.2/vfio-dev/vfio1/dev": "511:1\n", "dev/vfio/devices/vfio1": "",
 			"dev/iommu": "",
 		}, readings{"0000:01:00.1": {unit(several, cdev("vfio/devices/vfio0", "vfio/devices/vfio1"))}, "0000:01:00.2": nil}},
-		{"only character devices", "vfio-function", vfio.Family{Cdev: true}, map[string]string{
+		{"only character devices", "6.1-vfio-function", vfio.Family{Cdev: true}, map[string]string{
 			"sys/class/vfio/6": absent, function + "/vfio-dev/vfio0/dev": "511:0\n", "dev/vfio/devices/vfio0": "", "dev/iommu": "",
 		}, readings{"0000:01:00.0": {unit(only([]string{"vfio/devices/vfio0"}, []string{"511:0"}, []string{"iommu"}))}}},
-		{"only character devices, not wanted", "vfio-function", vfio.Family{}, map[string]string{
+		{"only character devices, not wanted", "6.1-vfio-function", vfio.Family{}, map[string]string{
 			"sys/class/vfio/6": absent, "dev/vfio/6": absent, function + "/vfio-dev/vfio0/dev": "511:0\n",
 		}, readings{"0000:01:00.0": {unit(only([]string{"vfio/6"}, nil, nil), wrong("node-missing"))}}},
-		{"no node of iommufd", "vfio-function", vfio.Family{Cdev: true}, map[string]string{
+		{"no node of iommufd", "6.1-vfio-function", vfio.Family{Cdev: true}, map[string]string{
 			function + "/vfio-dev/vfio0/dev": "511:0\n", "dev/vfio/devices/vfio0": "",
 		}, readings{"0000:01:00.0": {unit(cdev("vfio/devices/vfio0"), wrong("node-missing"))}}},
 	} {
@@ -304,7 +308,7 @@ func TestChanges(t *testing.T) {
 
 // A card that does not exist, or has another driver, is no card of the family.
 func TestNoCard(t *testing.T) {
-	host := node(t, "vfio-group-not-viable")
+	host := node(t, "6.1-vfio-group-not-viable")
 	for _, card := range []string{"0000:01:00.0", "0000:09:00.0", "", "pool", "../../x"} {
 		for _, read := range []func(sysfs.Host, string) (inventory.Reading, error){vfio.Family{}.Read, vfio.Family{}.Outline} {
 			if r, err := read(host, card); !errors.Is(err, fs.ErrNotExist) {
@@ -332,10 +336,10 @@ func TestRelated(t *testing.T) {
 		board, card string
 		want        []string
 	}{
-		{"vfio-function", "0000:01:00.0", slot("0000:01:00", 1, 2, 3, 4, 5, 6, 7)},
-		{"vfio-group", "0000:01:00.1", slot("0000:01:00", 0, 2, 3, 4, 5, 6, 7)},
-		{"vfio-group", "0000:01:00.2", slot("0000:01:00", 0, 1, 3, 4, 5, 6, 7)},
-		{"vfio-vfs", "0000:03:00.2", slot("0000:03:00", 0)},
+		{"6.1-vfio-function", "0000:01:00.0", slot("0000:01:00", 1, 2, 3, 4, 5, 6, 7)},
+		{"6.1-vfio-group", "0000:01:00.1", slot("0000:01:00", 0, 2, 3, 4, 5, 6, 7)},
+		{"6.1-vfio-group", "0000:01:00.2", slot("0000:01:00", 1)},
+		{"6.1-vfio-vfs", "0000:03:00.2", slot("0000:03:00", 0)},
 	} {
 		r, err := vfio.Family{}.Read(node(t, tt.board), tt.card)
 		if diff := cmp.Diff(tt.want, r.Related); diff != "" || err != nil {
@@ -366,13 +370,13 @@ func TestFiles(t *testing.T) {
 		board, card string
 		want        []string
 	}{
-		{"vfio-errors", "0000:04:00.0", []string{
+		{"6.1-vfio-errors", "0000:04:00.0", []string{
 			"pci/config", "pci/current_link_speed", "pci/max_link_speed", "pci/current_link_width", "pci/max_link_width",
 			"pci/aer_dev_fatal", "pci/aer_dev_nonfatal", upstream[0], upstream[1], upstream[2], upstream[3],
 			"pci/aer_dev_fatal 0", "pci/aer_dev_nonfatal 1",
 			upstream[0] + " 0", upstream[1] + " 0", upstream[2] + " 0", upstream[3] + " 2",
 		}},
-		{"vfio-group", "0000:01:00.1", []string{
+		{"6.1-vfio-group", "0000:01:00.1", []string{
 			"pci/config", upstream[0], upstream[1], upstream[2], upstream[3],
 			"0000:01:00.2/pci/config", "0000:01:00.2/" + upstream[0], "0000:01:00.2/" + upstream[1], "0000:01:00.2/" + upstream[2], "0000:01:00.2/" + upstream[3],
 			upstream[0] + " 0", upstream[1] + " 0", upstream[2] + " 0", upstream[3] + " 0",
@@ -388,7 +392,7 @@ func TestFiles(t *testing.T) {
 // The files wait for a lock that the kernel holds while it unbinds a function whose group is open. A reader of a
 // FIFO waits for a writer.
 func TestNeverRead(t *testing.T) {
-	host := node(t, "vfio-pf")
+	host := node(t, "6.1-vfio-pf")
 	for _, function := range []string{"0000:03:00.0", "0000:03:00.1", "0000:03:00.2"} {
 		for _, name := range []string{"uevent", "driver_override", "sriov_numvfs", "reset_method"} {
 			path := filepath.Join(host.Sys, "devices/pci0000:00/0000:00:03.0", function, name)
@@ -415,7 +419,7 @@ func TestNeverRead(t *testing.T) {
 // A check finds each change that may concern the health of a group.
 func TestObserved(t *testing.T) {
 	const pci = "sys/devices/pci0000:00/0000:00:01.0"
-	host := node(t, "vfio-group")
+	host := node(t, "6.1-vfio-group")
 	r, err := vfio.Family{}.Read(host, "0000:01:00.1")
 	if err != nil || len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 {
 		t.Fatalf("%+v, %v", r, err)
@@ -453,13 +457,76 @@ func TestObserved(t *testing.T) {
 	}
 }
 
+// If the node changes during a reading, the reading has the state after the change, or the next check finds that
+// it is out of date. A reading never fails because another member of the group leaves.
+func TestChangeDuringReading(t *testing.T) {
+	const (
+		pci     = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00."
+		drivers = "../../../../bus/pci/drivers/"
+		members = "sys/kernel/iommu_groups/6/devices/0000:01:00."
+	)
+	unbound := func(n string) []string {
+		return []string{"sys/bus/pci/drivers/vfio-pci/0000:01:00." + n, pci + n + "/driver", pci + n + "/vfio-dev"}
+	}
+	for _, tt := range []struct {
+		name  string
+		files []string // absent, or links
+	}{
+		{"another driver binds a member", []string{pci + "0/driver -> " + drivers + "dfl-pci"}},
+		{"another driver takes a member", append(unbound("2"), pci+"2/driver -> "+drivers+"dfl-pci")},
+		{"a member is unbound", unbound("2")},
+		{"a member leaves", append(unbound("2"), members+"2", "sys/bus/pci/devices/0000:01:00.2", pci+"2")},
+		{"the function is unbound", unbound("1")},
+		{"the function leaves", append(unbound("1"), members+"1", "sys/bus/pci/devices/0000:01:00.1", pci+"1")},
+		{"a lower member is bound", []string{pci + "0/driver -> " + drivers + "vfio-pci"}},
+		{"a member joins", []string{pci + "3/driver -> " + drivers + "dfl-pci", members + "3 -> ../../../../devices/pci0000:00/0000:00:01.0/0000:01:00.3"}},
+		{"the node is removed", []string{"dev/vfio/6"}},
+	} {
+		host := node(t, "6.1-vfio-group")
+		root, aside := filepath.Dir(host.Sys), t.TempDir()
+		for nth := 0; ; nth++ {
+			read := func() (r inventory.Reading, err error) { return vfio.Family{}.Read(host, "0000:01:00.1") }
+			var got inventory.Reading
+			var err error
+			n := sysfstest.Before(t, nth, func() {
+				for i, path := range tt.files {
+					if strings.Contains(path, " -> ") {
+						put(t, host, path, "")
+					} else if err := os.Rename(filepath.Join(root, path), filepath.Join(aside, fmt.Sprint(i))); err != nil {
+						t.Error(err)
+					}
+				}
+			}, func() { got, err = read() })
+			want, wantErr := read()
+			switch {
+			case err != nil && wantErr == nil:
+				t.Errorf("%s before access %d of %d: error %v, want a reading", tt.name, nth, n, err)
+			case err == nil && len(got.Units) > 0 && sysfs.Unchanged(got.Observed):
+				if diff := cmp.Diff(want.Units, got.Units, ignore); diff != "" || wantErr != nil {
+					t.Errorf("%s before access %d of %d: a check finds no change, want error %v or (-want +got):\n%s", tt.name, nth, n, wantErr, diff)
+				}
+			}
+			if nth >= n {
+				break
+			}
+			for i, path := range slices.Backward(tt.files) {
+				if path, _, link := strings.Cut(path, " -> "); link {
+					put(t, host, path, absent)
+				} else if err := os.Rename(filepath.Join(aside, fmt.Sprint(i)), filepath.Join(root, path)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}
+
 // If one access of a reading or a listing fails because of a shortage of descriptors or memory, the result is
 // that error, or the same as without the shortage.
 func TestShortage(t *testing.T) {
 	f := vfio.Family{Cdev: true}
 	for _, tt := range []struct{ board, card string }{
-		{"vfio-function", "0000:01:00.0"}, {"vfio-group", "0000:01:00.1"}, {"vfio-group", "0000:01:00.2"},
-		{"vfio-vfs", "0000:03:00.1"}, {"vfio-unbound-in-use", "0000:01:00.0"},
+		{"6.1-vfio-function", "0000:01:00.0"}, {"6.1-vfio-group", "0000:01:00.1"}, {"6.1-vfio-group", "0000:01:00.2"},
+		{"6.1-vfio-vfs", "0000:03:00.1"}, {"6.1-vfio-unbound-in-use", "0000:01:00.0"},
 	} {
 		host := node(t, tt.board)
 		for name, do := range map[string]func() (any, error, error){
@@ -523,7 +590,7 @@ func TestRows(t *testing.T) {
 
 // BenchmarkCheck is the check of one virtual function, which the daemon makes at each health interval.
 func BenchmarkCheck(b *testing.B) {
-	r, err := vfio.Family{}.Read(node(b, "vfio-vfs"), "0000:03:00.1")
+	r, err := vfio.Family{}.Read(node(b, "6.1-vfio-vfs"), "0000:03:00.1")
 	if err != nil || len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 {
 		b.Fatalf("%+v, %v", r, err)
 	}

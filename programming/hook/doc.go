@@ -16,7 +16,7 @@
 // # Trust
 //
 // The hook runs as root on the host. The environment in config.json comes from the pod's author,
-// who can choose only ids, and neither a path nor a card. linux.devices of a privileged container
+// who can choose only ids, and neither a path nor a card. With an AFU in the flags the environment is not used. linux.devices of a privileged container
 // has the cards of all tenants, and is used only if no entry has cards. The hook starts no process
 // and does not use its own environment.
 //

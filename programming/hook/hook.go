@@ -109,6 +109,8 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 			return err
 		}
 		nodes, _ = config.ports() // if the error matters, given has returned it
+	} else if config, err := readConfig(filepath.Join(state.Bundle, "config.json")); err == nil {
+		nodes, _ = config.ports()
 	}
 
 	at.about = "cards of the container"
@@ -138,7 +140,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 		// When a card has left, the kernel reuses the numbers of its ports for another card. If the
 		// daemon is not running, the CDI spec may be older, and give the container another pod's port.
 		if nodes != nil && !slices.ContainsFunc(nodes, func(node string) bool { return filepath.Base(node) == p.port.Name }) {
-			return fmt.Errorf("card %s: found %s in the container, want %s: the CDI spec is outdated: check that the device plugin runs",
+			return fmt.Errorf("card %s: found %s in the container, want %s: the CDI spec is outdated: check that the device plugin, or the DRA driver, runs",
 				p.card.ID(), strings.Join(nodes, ", "), p.port.Name)
 		}
 		loaded := p.loaded

@@ -369,12 +369,23 @@ func TestAOCX(t *testing.T) {
 	}
 }
 
-// With --afu the environment and config.json are ignored.
+// With --afu the environment is ignored. A container with the port of another card is refused.
 func TestAFU(t *testing.T) {
 	h := newHost(t)
 	k, lines := h.hook(hook.Flags{Devices: []string{"5e:00.0", "0000:5e:00.0"}, AFU: strings.ToUpper(bits.OtherAFU)})
 	if err := k.Run(t.Context(), h.bundle("no JSON")); err != nil || h.afus() != "A B" || len(lines()) != 1 {
 		t.Errorf("%v, cards hold %s, log %q", err, h.afus(), lines())
+	}
+	for _, port := range []string{"/dev/dfl-port.0", "/dev/dfl-port.1"} {
+		h := newHost(t)
+		k, _ := h.hook(hook.Flags{Devices: []string{"5e:00.0"}, AFU: bits.OtherAFU})
+		env := []string{"FPGA_REGION_1=../..", "FPGA_AFU_1=" + bits.AFU, "FPGA_AFU_2=x", "ACCELERATOR_STORE=/tmp"}
+		err := k.Run(t.Context(), h.bundle(container(env, []string{port})))
+		if port == "/dev/dfl-port.1" && (err != nil || h.afus() != "A B") {
+			t.Errorf("%v, cards hold %s, want the second one programmed", err, h.afus())
+		} else if port == "/dev/dfl-port.0" && (err == nil || !strings.Contains(err.Error(), "card 5e:00.0: found /dev/dfl-port.0 in the container, want dfl-port.1") || h.afus() != "A A") {
+			t.Errorf("%v, cards hold %s, want the port refused", err, h.afus())
+		}
 	}
 	for afu, want := range map[string]string{
 		"../../x":               `--afu: found "../../x", want the 32 hex digits`,

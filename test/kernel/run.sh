@@ -2,8 +2,9 @@
 # run.sh DAEMON [PATTERN]: boots a stock Debian kernel with the DFL drivers under qemu, and
 # plugs emulated cards into it while DAEMON, a static binary, runs there together with a
 # stand-in for the kubelet. Runs the stories with PATTERN in their name; by default all. The
-# stories in the directory vfio below them run on a second machine, which has an IOMMU, and those in
-# the directory cdev on a third, if the kernel has vfio with character devices.
+# stories in the directory vfio below them run on a second machine, which has an IOMMU, those in
+# the directory cdev on a third, if the kernel has vfio with character devices, and those in the
+# directory dra on a fourth, which has the DRA driver's code for claims.
 # accelerator-fpga must be in the directory of DAEMON. runc is built as a static binary, in
 # the version of ../e2e/build/runc/go.mod.
 # Environment:
@@ -72,6 +73,12 @@ boot() {
 boot "$stories" "$out" "$kernel/modules"
 boot "$stories/vfio" "$out/vfio" "$kernel/modules" -iommu
 [ ! -d "$kernel/cdev" ] || boot "$stories/cdev" "$out/cdev" "$kernel/cdev" -iommu
+# The claims' code is large, so only these stories have it.
+if compgen -G "$stories/dra/*$pattern*.txt" >/dev/null; then
+	step "build: claims"
+	CGO_ENABLED=0 go -C ../../dra build -ldflags '-s -w' -o "$(realpath "$out")/claims" ./claims/kernelrig
+fi
+boot "$stories/dra" "$out/dra" "$kernel/modules" -claims "$out/claims"
 if [ -z "$booted" ]; then
 	echo "STORIES=$pattern: found no story of this kernel with this in its name, want at least one"
 	status=2

@@ -134,6 +134,32 @@ func TestDriverPod(t *testing.T) {
 	}
 }
 
+// With programming, the driver sees the store at the path of the hook, and can write neither to it nor to the
+// directory of the program.
+func TestStoreOfDRA(t *testing.T) {
+	for _, mode := range []string{"single", "af", "region", "regiondevel"} {
+		all := objects(t, plugin.rendered(t, "{api: dra, config: {mode: "+mode+"}, programming: {enabled: true, store: /a/b}, dra: {image: {pullPolicy: Never}}}"))
+		pod := only[*appsv1.DaemonSet](t, all).Spec.Template.Spec
+		want := corev1.VolumeMount{Name: "store", MountPath: "/a/b", ReadOnly: true}
+		if mounts := pod.Containers[0].VolumeMounts; !slices.ContainsFunc(mounts, func(m corev1.VolumeMount) bool { return cmp.Equal(m, want) }) {
+			t.Errorf("mode %s: mounts %+v, want %+v", mode, mounts, want)
+		}
+		i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "store" })
+		if i < 0 || pod.Volumes[i].HostPath.Path != "/a/b" || *pod.Volumes[i].HostPath.Type != corev1.HostPathDirectoryOrCreate {
+			t.Errorf("mode %s: volumes %+v, want the store", mode, pod.Volumes)
+		}
+		if c := pod.InitContainers[0]; c.Image != "accelerator-dra-driver:devel" || c.ImagePullPolicy != corev1.PullNever || len(c.VolumeMounts) != 1 {
+			t.Errorf("mode %s: the init container %+v, want one of the driver's image with one mount", mode, c)
+		}
+	}
+	// The device plugin does not read the store.
+	for _, v := range only[*appsv1.DaemonSet](t, objects(t, plugin.rendered(t, "{config: {mode: region}, programming: {enabled: true}}"))).Spec.Template.Spec.Volumes {
+		if v.Name == "store" {
+			t.Error("device plugin: found the store, want it without")
+		}
+	}
+}
+
 // With the longest directory of the kubelet that is accepted, the path of the driver's socket has 107
 // characters, the most that the kernel accepts. The helper of Kubernetes makes it of the pod's uid.
 func TestLongestPath(t *testing.T) {
@@ -208,7 +234,7 @@ func TestDocumentedSelectors(t *testing.T) {
 		"afuId": {StringValue: &afu}, "interfaceId": {StringValue: &region}, busID: {StringValue: &bus}, "resource.kubernetes.io/numaNode": {IntValue: new(int64(1))},
 	}}
 	bare := dracel.Device{Driver: driver, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{busID: {StringValue: &otherBus}}}
-	for file, count := range map[string]int{"../../docs/dra.md": 4, "../../deploy/examples/claim.yaml": 2} {
+	for file, count := range map[string]int{"../../docs/dra.md": 5, "../../deploy/examples/claim.yaml": 2} {
 		found := regexp.MustCompile(`expression: ('[^']+'|[^'\n]+)`).FindAllStringSubmatch(read(t, file), -1)
 		if len(found) != count {
 			t.Errorf("%s: found %d expressions, want %d", file, len(found), count)

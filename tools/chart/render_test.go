@@ -225,6 +225,10 @@ func TestDaemonAcceptsConfig(t *testing.T) {
 			want.ProgrammingHookArgs = []string{"--store=/srv/fpga", "--sysfs-root=/var/lib/simulated/sys", "--dev-root=/var/lib/simulated/dev", "--timeout=60s"}
 		case "events":
 			want.Events = true
+		case "dra-programming":
+			want.CDIDir, want.SysfsRoot, want.HostDevRoot = "/var/run/cdi", "/host/sys", "/var/lib/simulated/dev"
+			want.ProgrammingHook = "/opt/fpga/bin/accelerator-fpga"
+			want.ProgrammingHookArgs = []string{"--store=/srv/fpga", "--sysfs-root=/var/lib/simulated/sys", "--dev-root=/var/lib/simulated/dev", "--timeout=60s"}
 		case "dra":
 			want.CDIDir = "/var/run/cdi"
 		case "dra-everything":

@@ -236,7 +236,7 @@ func TestRefused(t *testing.T) {
 		{"api", "api: DRA", "'devicePlugin', 'dra'"},
 		{"dra in mode pool", "api: dra\nconfig: {mode: pool}", "config.mode: found pool with api: dra, want another mode"},
 		{"dra with nodeAnnotation", "api: dra\nnodeAnnotation: true", "nodeAnnotation: found true with api: dra, want false"},
-		{"dra with programming", "api: dra\nconfig: {mode: region}\nprogramming: {enabled: true}", "programming.enabled: found true with api: dra, want false: programming by claim is not in this version"},
+		{"dra with programming and another hook", "api: dra\nconfig: {programmingHook: /h}\nprogramming: {enabled: true}", "config.programmingHook: set by the chart: programming.hostDir"},
 		{"dra below a long path", "api: dra\nkubelet: {rootDir: /var/snap/microk8s/common/var/lib/kubelet}", "kubelet.rootDir: found 41 characters, want at most 31 with api: dra"},
 		{"key of dra", "dra: {extendedResourceName: a/b}", "additional properties 'extendedResourceName' not allowed"},
 		{"effect of the taint", "dra: {taintEffect: PreferNoSchedule}", "'NoExecute', 'NoSchedule'"},

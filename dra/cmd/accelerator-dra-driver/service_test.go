@@ -37,6 +37,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/programming"
+	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
@@ -177,13 +179,24 @@ func (r *rig) published(when string, want ...string) {
 	})
 }
 
-// claim makes a claim that has the device allocated.
-func (r *rig) claim(name string) *kubelet.Claim {
+// claim makes a claim that has the device allocated, with the AFU unless it is "".
+func (r *rig) claim(name string, afu ...string) *kubelet.Claim {
 	r.Helper()
+	var configs []resourceapi.DeviceAllocationConfiguration
+	for _, id := range afu {
+		text := fmt.Sprintf(`{"apiVersion": "accelerator.b-com.com/v1alpha1", "kind": "AcceleratorConfig", "afuId": %q}`, id)
+		configs = append(configs, resourceapi.DeviceAllocationConfiguration{
+			Source: resourceapi.AllocationConfigSourceClaim,
+			DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+				Driver: draname.Driver, Parameters: runtime.RawExtension{Raw: []byte(text)},
+			}},
+		})
+	}
 	_, err := r.client.ResourceV1().ResourceClaims("default").Create(r.Context(), &resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
 		Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
 			Results: []resourceapi.DeviceRequestAllocationResult{{Request: "card", Driver: draname.Driver, Pool: testNode, Device: device}},
+			Config:  configs,
 		}}},
 	}, metav1.CreateOptions{})
 	must(r.T, err)
@@ -214,7 +227,7 @@ func (r *rig) unprepare(claim *kubelet.Claim) {
 	}
 }
 
-// spec returns the nodes and the variables of each device in the CDI spec.
+// spec returns the nodes, the variables and the hook of each device in the CDI spec.
 func (r *rig) spec() map[string][]string {
 	r.Helper()
 	all := map[string][]string{}
@@ -229,6 +242,10 @@ func (r *rig) spec() map[string][]string {
 			ContainerEdits struct {
 				Env         []string
 				DeviceNodes []struct{ HostPath string }
+				Hooks       []struct {
+					Path string
+					Args []string
+				}
 			}
 		}
 	}
@@ -238,6 +255,9 @@ func (r *rig) spec() map[string][]string {
 			all[d.Name] = append(all[d.Name], n.HostPath)
 		}
 		all[d.Name] = append(all[d.Name], d.ContainerEdits.Env...)
+		for _, h := range d.ContainerEdits.Hooks {
+			all[d.Name] = append(all[d.Name], h.Path+": "+strings.Join(h.Args, " "))
+		}
 	}
 	return all
 }
@@ -305,6 +325,107 @@ func TestStory(t *testing.T) {
 	r.published("waiting", device+":removed-in-use:NoExecute")
 	r.unprepare(second)
 	r.published("the waiting pod has ended")
+}
+
+// A card is programmed for a claim. Its other AFU is no other device, also after the card was away and the driver
+// was restarted. The hook itself is tested in package hook and on a real kernel.
+func TestProgramming(t *testing.T) {
+	const afu = bits.OtherAFU
+	r := newRig(t)
+	dir := filepath.Dir(r.cfg.CDIDir)
+	store := programming.Store(dir + "/store")
+	r.cfg.ProgrammingHook, r.cfg.ProgrammingHookArgs = "/opt/accelerator-fpga", []string{"--timeout", "60s", "--store", string(store)}
+	stop := r.run()
+	plug(t, r.node, "pac-a10")
+	r.published("plugged", device)
+	state, err := control.Dial(r.cfg.Socket).State(t.Context())
+	must(t, err)
+	region, before := state.Devices[0].InterfaceID, state.Devices[0].AFUID
+
+	first := r.claim("first", afu)
+	want := "claim default/first: device " + device + " (3b:00.0) of request card: found AFU " + before + ", want " + afu + ": bitstream for interface " + region
+	if _, failed := r.prepare(first); !strings.HasPrefix(failed, want) || strings.Contains(failed, "\n") {
+		t.Fatalf("without a bitstream: error %q, want one line with %q", failed, want)
+	}
+	must(t, os.Chmod(dir, 0o755), os.WriteFile(dir+"/a.gbs", bits.GBS(bits.Metadata(region, afu), make([]byte, 64)), 0o644))
+	b, err := programming.Open(dir + "/a.gbs")
+	must(t, err)
+	_, err = store.Install(t.Context(), b, programming.InstallOptions{})
+	must(t, err, b.Close())
+	if _, failed := r.prepare(first); failed != "" {
+		t.Fatal(failed)
+	}
+	spec := map[string][]string{"uid-first-card-" + device: {
+		"/dev/dfl-port.0", "ACCELERATOR_UNITS=3b:00.0", "ACCELERATOR_DEVICES=3b:00.0", "ACCELERATOR_DEVICE_PCI_0000_3B_00_0=3b:00.0",
+		"/opt/accelerator-fpga: accelerator-fpga hook --device 3b:00.0-p0 --afu " + afu + " --timeout 60s --store " + string(store),
+	}}
+	if diff := cmp.Diff(spec, r.spec()); diff != "" {
+		t.Errorf("CDI spec (-want +got):\n%s", diff)
+	}
+
+	has := func(when, afu string) {
+		t.Helper()
+		r.eventually("AFU "+when, func() bool {
+			state, err := control.Dial(r.cfg.Socket).State(t.Context())
+			must(t, err)
+			return len(state.Devices) == 1 && state.Devices[0].AFUID == afu && state.Devices[0].Health == "healthy"
+		})
+		r.published(when, device)
+		r.eventually("CDI spec "+when, func() bool { return cmp.Equal(spec, r.spec()) })
+		if _, failed := r.prepare(first); failed != "" { // for another pod with the claim
+			t.Errorf("%s: prepared again: error %q", when, failed)
+		}
+	}
+	must(t, r.node.Reprogram(card, 0, afu))
+	has("programmed", afu)
+	for _, restart := range []bool{false, true} {
+		must(t, r.node.Unplug(card))
+		r.published("removed", device+":removed-in-use:NoExecute")
+		if restart {
+			stop()
+			r.run()
+			r.published("removed, and the driver restarted", device+":removed-in-use:NoExecute")
+		}
+		plug(t, r.node, "pac-a10")
+		spec["uid-first-card-"+device][0] = "/dev/" + r.node.PortNode(card, 0)
+		has("plugged in with the AFU of its flash memory", before)
+	}
+	must(t, r.node.Reprogram(card, 0, afu))
+	has("programmed again", afu)
+	r.unprepare(first)
+
+	// Without a configuration, another AFU is another device.
+	second := r.claim("second")
+	if _, failed := r.prepare(second); failed != "" {
+		t.Fatal(failed)
+	}
+	must(t, r.node.Unplug(card))
+	r.published("removed", device+":removed-in-use:NoExecute")
+	plug(t, r.node, "pac-a10")
+	r.published("with another AFU", device+":replaced-in-use:NoExecute")
+	r.unprepare(second)
+	r.published("free", device)
+}
+
+// The store of the hook is that of its arguments.
+func TestProgrammingSettings(t *testing.T) {
+	cfg := config.Defaults()
+	if p := programmingOf(cfg); p != nil {
+		t.Errorf("without a hook: found %+v, want none", p)
+	}
+	cfg.ProgrammingHook = "/h"
+	for args, want := range map[string]programming.Store{
+		"": "/srv/intel.com/fpga", "--timeout=1s --lock-dir /l --store=/a -v": "/a", "--store /a --log-file /l --store /b": "/b", "--timeout 1s": "/srv/intel.com/fpga",
+	} {
+		cfg.ProgrammingHookArgs = strings.Fields(args)
+		if p := programmingOf(cfg); p.Store != want || p.Hook.Path != "/h" || !slices.Equal(p.Hook.Args, cfg.ProgrammingHookArgs) || !p.Ports {
+			t.Errorf("%s: found %+v, want the store %s", args, p, want)
+		}
+	}
+	cfg.Mode = "region"
+	if programmingOf(cfg).Ports {
+		t.Error("mode region: devices are ports, want cards")
+	}
 }
 
 // A cordon keeps new pods away, and evicts none.

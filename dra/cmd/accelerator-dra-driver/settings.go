@@ -10,8 +10,11 @@ import (
 	"github.com/spf13/pflag"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/draname"
+	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/server/cdi"
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
@@ -25,8 +28,7 @@ type settings struct {
 // withoutEffect are settings of the device plugin that have no effect in the driver. They are accepted, so
 // that the same file of settings can be used with both APIs.
 var withoutEffect = []string{
-	"resource-name", "resource-namespace", "accel-nbunits", "allocation-policy", "kubelet-dir", "node-annotation", "programming-hook",
-	"programming-hook-arg",
+	"resource-name", "resource-namespace", "accel-nbunits", "allocation-policy", "kubelet-dir", "node-annotation",
 }
 
 // usages are the usages of settings that differ from those of the device plugin.
@@ -35,7 +37,9 @@ var usages = map[string]string{
 	"kubeconfig": "kubeconfig file for the API server; empty: the pod's service account",
 	"mode":       "devices: single or af (ports), region (cards), regiondevel (as region, with the FME's node)",
 	"node-name":  "name of this node in the API server; required",
-	"socket":     "local socket for the commands of accelerator-device-plugin, for root only; empty: off",
+	"programming-hook": "path of accelerator-fpga on the host, which programs the devices of claims that require an AFU; " +
+		"requires --cdi-dir, and the hook's --store at the same path here; empty: off",
+	"socket": "local socket for the commands of accelerator-device-plugin, for root only; empty: off",
 }
 
 // addSettings adds the flags of all settings to fs. The help omits those without effect.
@@ -99,6 +103,21 @@ func (s *settings) check() error {
 // effect returns the effect of the taint of a device that failed or was removed.
 func (s *settings) effect() resourceapi.DeviceTaintEffect {
 	return resourceapi.DeviceTaintEffect(s.taintEffect)
+}
+
+// programmingOf returns how devices are programmed for claims, or nil if that is off.
+func programmingOf(cfg config.Config) *claims.Programming {
+	if cfg.ProgrammingHook == "" {
+		return nil
+	}
+	flags := pflag.NewFlagSet("hook", pflag.ContinueOnError)
+	flags.ParseErrorsAllowlist.UnknownFlags = true // those of the hook
+	store := flags.String("store", string(programming.DefaultStore), "")
+	_ = flags.Parse(cfg.ProgrammingHookArgs) // the hook refuses arguments that are not valid
+	return &claims.Programming{
+		Hook:  cdi.Hook{Path: cfg.ProgrammingHook, Args: cfg.ProgrammingHookArgs},
+		Store: programming.Store(*store), Ports: cfg.Mode == offer.Single || cfg.Mode == offer.AF,
+	}
 }
 
 func check(cfg config.Config) error {

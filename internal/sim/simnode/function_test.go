@@ -129,9 +129,7 @@ func TestLeavesWhileUsed(t *testing.T) {
 				t.Error("plugged into the same slot: no error, want one")
 			}
 			must(t, n.EndUse(vf.Address))
-			want := []string(nil)
 			if name == "unbound" {
-				want = []string{function, group}
 				if err := n.Plug(vf); err == nil {
 					t.Error("plugged into the same slot: no error, want one")
 				}
@@ -141,8 +139,8 @@ func TestLeavesWhileUsed(t *testing.T) {
 				}
 				return
 			}
-			if diff := cmp.Diff(want, present(n, append(all, "sys/bus/pci/devices/"+address)...)); diff != "" {
-				t.Errorf("after the use (-want +got):\n%s", diff)
+			if got := present(n, append(all, "sys/bus/pci/devices/"+address)...); len(got) > 0 {
+				t.Errorf("after the use: found %v, want none", got)
 			}
 		})
 	}

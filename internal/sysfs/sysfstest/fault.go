@@ -1,5 +1,5 @@
-// Package sysfstest makes the kernel refuse accesses to files, for tests of code that must handle
-// a shortage of descriptors or memory.
+// Package sysfstest stops a test before an access to a file: the kernel refuses the access, for tests of code
+// that must handle a shortage of descriptors or memory, or the files change before it.
 //
 // It owns no state. It needs no privilege, but Linux 5.5 or newer
 // (SECCOMP_USER_NOTIF_FLAG_CONTINUE).
@@ -8,6 +8,7 @@ package sysfstest
 import (
 	"fmt"
 	"runtime"
+	"sync"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -20,20 +21,48 @@ import (
 // Accesses of goroutines that work starts do not count.
 func Refuse(t testing.TB, nth int, work func()) (accesses int) {
 	t.Helper()
+	return supervised(t, work, func(n int, open bool) syscall.Errno {
+		switch {
+		case n != nth:
+			return 0
+		case open:
+			return syscall.EMFILE
+		}
+		return syscall.ENOMEM
+	})
+}
+
+// Before runs work and calls change before its nth access to a file, counted from 0 as in Refuse. It returns the
+// number of accesses, and blocks until work returns.
+func Before(t testing.TB, nth int, change, work func()) (accesses int) {
+	t.Helper()
+	once := sync.OnceFunc(change)
+	return supervised(t, work, func(n int, _ bool) syscall.Errno {
+		if n == nth {
+			once()
+		}
+		return 0
+	})
+}
+
+// supervised runs work, and calls access before each access to a file, with its number from 0. If access returns
+// an error, the kernel refuses the access. If a signal interrupts an access, it is made again with the same number.
+func supervised(t testing.TB, work func(), access func(n int, open bool) syscall.Errno) (accesses int) {
+	t.Helper()
 	type outcome struct {
 		accesses int
 		err      error
 	}
-	notifications, supervised := make(chan int, 1), make(chan outcome, 1)
+	notifications, answered := make(chan int, 1), make(chan outcome, 1)
 	go func() {
 		fd, ok := <-notifications
 		if !ok {
-			supervised <- outcome{}
+			answered <- outcome{}
 			return
 		}
-		n, err := supervise(fd, nth)
+		n, err := supervise(fd, access)
 		syscall.Close(fd)
-		supervised <- outcome{n, err}
+		answered <- outcome{n, err}
 	}()
 	refused := make(chan error, 1)
 	go func() {
@@ -52,7 +81,7 @@ func Refuse(t testing.TB, nth int, work func()) (accesses int) {
 	if err := <-refused; err != nil {
 		t.Fatalf("seccomp notifications: %v", err)
 	}
-	all := <-supervised
+	all := <-answered
 	if all.err != nil {
 		t.Fatalf("seccomp notifications: %v", all.err)
 	}
@@ -137,7 +166,7 @@ func notify() (fd int, err error) {
 
 // supervise answers the kernel until work has ended, and returns the number of accesses. A
 // call that a signal has interrupted (ENOENT, seccomp_unotify(2)) is made again.
-func supervise(fd, nth int) (accesses int, err error) {
+func supervise(fd int, access func(n int, open bool) syscall.Errno) (accesses int, err error) {
 	for {
 		var n notification
 		if err := ioctl(fd, ioctlReceive, unsafe.Pointer(&n)); err == syscall.ENOENT {
@@ -147,12 +176,10 @@ func supervise(fd, nth int) (accesses int, err error) {
 		}
 		r := response{id: n.id, flags: flagContinue}
 		ended := n.nr == syscall.SYS_GETPPID
-		if !ended && accesses == nth {
-			errno := syscall.ENOMEM
-			if uint32(n.nr) == calls[0] {
-				errno = syscall.EMFILE
+		if !ended {
+			if errno := access(accesses, uint32(n.nr) == calls[0]); errno != 0 {
+				r.flags, r.err = 0, -int32(errno)
 			}
-			r.flags, r.err = 0, -int32(errno)
 		}
 		if err := ioctl(fd, ioctlSend, unsafe.Pointer(&r)); err == syscall.ENOENT {
 			continue

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -46,5 +47,26 @@ func TestRefuse(t *testing.T) {
 		t.Errorf("open in another goroutine: %v, want nil", err)
 	} else {
 		syscall.Close(fd)
+	}
+}
+
+func TestBefore(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	for nth := range 3 {
+		var found []bool
+		n := sysfstest.Before(t, nth, func() {
+			if err := os.WriteFile(file, nil, 0o600); err != nil {
+				t.Error(err)
+			}
+		}, func() {
+			for range 2 {
+				var st syscall.Stat_t
+				found = append(found, syscall.Lstat(file, &st) == nil)
+			}
+		})
+		if want := []bool{nth == 0, nth < 2}; n != 2 || !slices.Equal(found, want) {
+			t.Errorf("change before access %d of 2: %d accesses, found %v, want %v", nth, n, found, want)
+		}
+		os.Remove(file)
 	}
 }

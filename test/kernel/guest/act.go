@@ -44,6 +44,10 @@ func (r *rig) act(ctx context.Context, s story.Step) error {
 		return r.run(ctx, s.Verb, "ok", s.Args)
 	case "toolfails", "containerfails", "pluginfails":
 		return r.run(ctx, strings.TrimSuffix(s.Verb, "fails"), "failed", s.Args)
+	case "claims":
+		return r.runClaims(s.Args[0])
+	case "claim", "claimfails":
+		return r.claim(ctx, s.Args, s.Verb == "claim")
 	case "begin":
 		return r.begin(s.Args[0], s.Args[1], s.Args[2:])
 	case "kill":

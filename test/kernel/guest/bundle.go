@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -18,7 +19,8 @@ const (
 )
 
 // writeBundle writes the bundle of a container with this environment. As in a container
-// runtime, the CDI library adds the devices and their hooks from the specs in a directory.
+// runtime, the CDI library adds the devices and their hooks from the specs in a directory. A device has the id of
+// one of the daemon, or the name of a CDI device.
 func writeBundle(dir, specs string, devices, env []string) error {
 	cache, err := cdi.NewCache(cdi.WithSpecDirs(specs), cdi.WithAutoRefresh(false))
 	if err != nil {
@@ -27,7 +29,10 @@ func writeBundle(dir, specs string, devices, env []string) error {
 	spec := containerSpec(env)
 	var names []string
 	for _, device := range devices {
-		names = append(names, cdiKind+"="+device)
+		if !strings.Contains(device, "=") {
+			device = cdiKind + "=" + device
+		}
+		names = append(names, device)
 	}
 	if _, err := cache.InjectDevices(spec, names...); err != nil {
 		return err

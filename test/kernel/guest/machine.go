@@ -91,7 +91,7 @@ func (m *machine) clear(ctx context.Context) error {
 	if err := insmod(allModules); err != nil {
 		return err
 	}
-	if err := loadVFIO(); err != nil {
+	if err := insmodFurther(); err != nil {
 		return err
 	}
 	if err := m.opens.watchVFIO(""); err != nil {

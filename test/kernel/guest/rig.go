@@ -30,6 +30,7 @@ type rig struct {
 	kubelet   *feed // nil if no kubelet runs
 	pods      *simkubelet.PodResources
 	daemon    *daemon // nil if no daemon runs
+	claims    *claims // nil if none run
 	journal   *journal
 	syslog    *net.UnixConn
 	syslogged chan struct{}       // closed when readSyslog has returned
@@ -53,7 +54,7 @@ type cause struct {
 
 func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error) {
 	r := &rig{machine: m, ctx: ctx, tables: t, program: make(chan error, 1), commands: map[string]*command{}, uses: map[string]use{}, syslogged: make(chan struct{})}
-	for _, left := range []string{filepath.Join(kubeletDir, simkubelet.Checkpoint), containerDir, cdiDir, bitstreamDir, commandDir, storeDir, syslogSocket, configFile} {
+	for _, left := range []string{filepath.Join(kubeletDir, simkubelet.Checkpoint), containerDir, cdiDir, claimsDir, bitstreamDir, commandDir, storeDir, syslogSocket, configFile} {
 		if err := os.RemoveAll(left); err != nil { // left by an earlier story
 			return nil, err
 		}
@@ -88,7 +89,7 @@ func (r *rig) close() error {
 	for _, u := range r.uses {
 		errs = append(errs, u.close())
 	}
-	errs = append(errs, r.endWrites(ctx))
+	errs = append(errs, r.endWrites(ctx), r.endClaims())
 	<-r.syslogged
 	if r.daemon != nil {
 		errs = append(errs, r.daemon.end())

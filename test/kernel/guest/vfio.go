@@ -14,10 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vfioModules are the modules of vfio-pci, and of drivers for stories, in the order of their
-// dependencies. They are loaded if the machine has an IOMMU. Kernels after 6.1 have no
-// vfio_virqfd; iommufd is not in Debian's kernels.
-var vfioModules = []string{"irqbypass", "iommufd", "vfio_virqfd", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci", "pci-pf-stub", "aer_inject"}
+// vfioModules are the modules of vfio-pci, and a driver for physical functions, in the order of their
+// dependencies. Kernels after 6.1 have no vfio_virqfd; iommufd is not in Debian's kernels.
+var vfioModules = []string{"irqbypass", "iommufd", "vfio_virqfd", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci", "pci-pf-stub"}
 
 // hasIOMMU reports whether the machine has an IOMMU, as it has for the stories in the directory vfio.
 func hasIOMMU() bool {
@@ -25,18 +24,17 @@ func hasIOMMU() bool {
 	return len(groups) > 0
 }
 
-// loadVFIO loads the modules for stories of vfio.
-func loadVFIO() error {
-	if !hasIOMMU() {
-		return insmod([]string{"aer_inject"})
-	}
-	var present []string
-	for _, name := range vfioModules {
-		if _, err := os.Stat("/modules/" + name + ".ko"); err == nil {
-			present = append(present, name)
+// insmodFurther loads the modules that are not drivers of DFL: those of vfio if the machine has an IOMMU.
+func insmodFurther() error {
+	names := []string{"aer_inject"}
+	if hasIOMMU() {
+		for _, name := range vfioModules {
+			if _, err := os.Stat("/modules/" + name + ".ko"); err == nil {
+				names = append(names, name)
+			}
 		}
 	}
-	return insmod(present)
+	return insmod(names)
 }
 
 func pciDir(address string) string { return "/sys/bus/pci/devices/" + address }

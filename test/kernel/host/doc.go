@@ -7,7 +7,7 @@
 // every access to it over a socket to this process (qemu's hw/remote/mpqemu-link.h). The
 // guest's unmodified dfl-pci driver finds a device feature list with working registers:
 // the port's reset is acknowledged, errors are cleared by writing ones, partial
-// reconfiguration succeeds or fails.
+// reconfiguration succeeds or fails. Cards with PCI Express capabilities are qemu's own.
 //
 // The guest sends its requests and its progress over its second serial port, one line
 // each (requests.go). Its console is written to OUT/console.log, its output files to

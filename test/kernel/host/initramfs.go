@@ -10,7 +10,7 @@ import (
 )
 
 // writeInitramfs packs what the guest needs into a cpio archive: /init, /daemon,
-// /bin/accelerator-fpga, /bin/runc, /modules/*.ko and /stories/*.txt.
+// /bin/accelerator-fpga, /bin/runc, /bin/claims if needed, /modules/*.ko and /stories/*.txt.
 func writeInitramfs(path string, o options) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -23,6 +23,9 @@ func writeInitramfs(path string, o options) (err error) {
 	a.entry("bin", directory|0o755, nil)
 	a.file("bin/accelerator-fpga", o.tool, 0o755)
 	a.file("bin/runc", o.runc, 0o755)
+	if o.claims != "" {
+		a.file("bin/claims", o.claims, 0o755)
+	}
 	a.files("modules", filepath.Join(o.modules, "*.ko"))
 	a.files("stories", filepath.Join(o.stories, "*.txt"))
 	return a.end()

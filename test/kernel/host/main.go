@@ -14,7 +14,7 @@ import (
 
 // options is the command line.
 type options struct {
-	kernel, modules, init, daemon, tool, runc, stories, out string
+	kernel, modules, init, daemon, tool, runc, claims, stories, out string
 
 	only    string
 	cpus    int
@@ -31,6 +31,7 @@ func main() {
 	flag.StringVar(&o.daemon, "daemon", "", "static binary accelerator-device-plugin under test")
 	flag.StringVar(&o.tool, "tool", "", "static binary accelerator-fpga under test")
 	flag.StringVar(&o.runc, "runc", "", "static binary runc")
+	flag.StringVar(&o.claims, "claims", "", "static binary with the claims of the DRA driver; empty: no story needs it")
 	flag.StringVar(&o.stories, "stories", "", "directory of stories")
 	flag.StringVar(&o.out, "out", "", "directory for the output")
 	flag.StringVar(&o.only, "only", "", "part of a name; only stories with this part in their name run")

@@ -156,6 +156,9 @@ func checkContainer(args []string) error {
 	return nil
 }
 
+// checkClaim checks a request to ../../../dra/claims/kernelrig.
+func checkClaim(args []string) error { return oneOf("prepare", "unprepare", "taint")(args) }
+
 func checkBegin(args []string) error {
 	switch args[1] {
 	case "tool":

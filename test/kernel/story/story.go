@@ -42,6 +42,11 @@ var grammars = map[string]grammar{
 	"hold":    {2, 2, nil},
 	"release": {1, 1, nil},
 
+	// the claims of the DRA driver
+	"claims":     {1, 1, oneOf("start", "stop")},
+	"claim":      {2, 4, checkClaim},
+	"claimfails": {2, 4, checkClaim},
+
 	// the hardware
 	"plug":    {3, 3, nil},
 	"unplug":  {1, 1, nil},

@@ -1,0 +1,182 @@
+// Command kernelrig prepares claims on the machine of test/kernel: with the driver's inventory, claims and CDI spec,
+// but without an API server and a kubelet. It executes the lines of stdin until its end, and answers each with
+// one line on stdout: "ok", or an error. It logs to stderr.
+//
+//	prepare NAME DEVICE [AFU]     for a claim whose only request is card
+//	unprepare NAME
+//	taint DEVICE [VALUE:EFFECT]   waits until the device has this taint, or none
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+
+	"b-com.com/accelerator-device-plugin/dra/claims"
+	"b-com.com/accelerator-device-plugin/dra/slices"
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
+	"b-com.com/accelerator-device-plugin/internal/draname"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/server/cdi"
+)
+
+const (
+	node    = "node"
+	request = "card"
+	// requestTimeout is the longest time for a line. Prepare needs 5 s of it for its answer.
+	requestTimeout = 8 * time.Second
+)
+
+func main() {
+	dir := flag.String("dir", "", "directory of the claims")
+	cdiDir := flag.String("cdi-dir", "", "directory of the CDI spec")
+	hook := flag.String("hook", "", "path of accelerator-fpga")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *dir, *cdiDir, *hook); err != nil {
+		fmt.Fprintln(os.Stderr, "kernelrig:", err)
+		os.Exit(1)
+	}
+}
+
+// rig has the parts of a driver.
+type rig struct {
+	*inventory.Inventory
+	claims *claims.Claims
+	taints func(*inventory.Device) []resourceapi.DeviceTaint
+}
+
+func run(ctx context.Context, dir, cdiDir, hook string) error {
+	cfg := config.Defaults()
+	cfg.HostDevRoot, cfg.LogLevel = cfg.DevRoot, "debug"
+	// As the daemon's in the stories, which would take long otherwise.
+	cfg.HealthInterval, cfg.RecoveryHold, cfg.ReprogramTimeout, cfg.FlapLimit = 100*time.Millisecond, 300*time.Millisecond, time.Second, 0
+	counts := metrics.New("")
+	log := daemon.OpenLog(cfg, os.Stderr, counts)
+	defer log.Close()
+
+	spec, err := cdi.Open(cdiDir, draname.Driver+"/claim", cfg.HostDevRoot)
+	if err != nil {
+		return err
+	}
+	defer spec.Close()
+	r := &rig{taints: slices.Options{Effect: resourceapi.DeviceTaintEffectNoExecute}.Taints}
+	r.claims, err = claims.Open(claims.Config{
+		Dir: dir, Boot: "boot", Node: node, Spec: spec, Devices: r, Taints: r.taints, Log: log.Logger, Metrics: counts,
+		Programming: &claims.Programming{Hook: cdi.Hook{Path: hook}, Store: programming.DefaultStore, Ports: true},
+	})
+	if err != nil {
+		return err
+	}
+	watched := daemon.Watching(cfg, counts)
+	watched.Policy.Name = func(*inventory.Device) (string, error) { return draname.Driver, nil }
+	watched.Holders, watched.Certain, watched.Given = r.claims.Holdings, true, r.claims.Added()
+	if watched.Record, err = r.claims.Holdings(ctx); err != nil {
+		return err
+	}
+	n, err := daemon.OpenNode(cfg, watched, log.Logger, log.Logger)
+	if err != nil {
+		return err
+	}
+	r.Inventory = n.Inventory
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tasks, ctx := errgroup.WithContext(ctx)
+	tasks.Go(func() error { return n.Watch(ctx) })
+	tasks.Go(func() error { return r.Inventory.Run(ctx) })
+	tasks.Go(func() error { return r.claims.Run(ctx) })
+	tasks.Go(func() error { defer cancel(); return r.serve(ctx) })
+	return tasks.Wait()
+}
+
+// serve executes the lines of stdin.
+func (r *rig) serve(ctx context.Context) error {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		answer := "ok"
+		limited, cancel := context.WithTimeout(ctx, requestTimeout)
+		if err := r.do(limited, strings.Fields(lines.Text())); err != nil {
+			answer = "error: " + err.Error()
+		}
+		cancel()
+		if _, err := fmt.Println(answer); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func (r *rig) do(ctx context.Context, words []string) error {
+	words = append(words, "", "", "", "")
+	switch name := words[1]; words[0] {
+	case "prepare":
+		return r.claims.Prepare(ctx, claimOf(name, words[2], words[3])).Err
+	case "unprepare":
+		return r.claims.Unprepare(ctx, kubeletplugin.NamespacedObject{
+			NamespacedName: types.NamespacedName{Namespace: "default", Name: name}, UID: types.UID(name),
+		})
+	case "taint":
+		return r.tainted(ctx, name, words[2])
+	}
+	return fmt.Errorf("found %q, want prepare, unprepare or taint", words[0])
+}
+
+// claimOf returns a claim with a device, and with a configuration unless afu is "".
+func claimOf(name, device, afu string) *resourceapi.ResourceClaim {
+	allocated := resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Request: request, Driver: draname.Driver, Pool: node, Device: draname.Device(device)},
+	}}
+	if afu != "" {
+		text := fmt.Sprintf(`{"apiVersion": %q, "kind": %q, "afuId": %q}`, claims.ConfigAPIVersion, claims.ConfigKind, afu)
+		allocated.Config = []resourceapi.DeviceAllocationConfiguration{{
+			Source: resourceapi.AllocationConfigSourceClaim,
+			DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+				Driver: draname.Driver, Parameters: runtime.RawExtension{Raw: []byte(text)},
+			}},
+		}}
+	}
+	return &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
+		Status:     resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{Devices: allocated}},
+	}
+}
+
+// tainted blocks until a device is listed with this taint, or without one.
+func (r *rig) tainted(ctx context.Context, device, want string) error {
+	for {
+		s, stale := r.Latest()
+		found := "no device"
+		if d := s.Device(device); d != nil {
+			found = ""
+			for _, taint := range r.taints(d) {
+				found = taint.Value + ":" + string(taint.Effect)
+			}
+		}
+		if found == want {
+			return nil
+		}
+		select {
+		case <-stale:
+		case <-ctx.Done():
+			return fmt.Errorf("taint of %s: found %q, want %q", device, found, want)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package claims
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/server/cdi"
+)
+
+// Programming is the hook that programs the devices of claims, and its bitstreams. The runtime runs the hook on the
+// host before each start of a container. This package only checks that it can succeed.
+type Programming struct {
+	// Hook is accelerator-fpga on the host, and flags of its command hook that all claims have.
+	Hook cdi.Hook
+	// Store is the store of the hook. It must have the same path here.
+	Store programming.Store
+	// Ports means that devices are ports. Otherwise they are cards, with all their ports.
+	Ports bool
+}
+
+// errOff is the error of a device that must be programmed while programming is off.
+var errOff = errors.New("programming is off on this node (--programming-hook)")
+
+// check returns an error if the hook cannot program a device with an AFU.
+func (p *Programming) check(now *inventory.Device, afu string) error {
+	if now.InterfaceID == "" {
+		return errors.New("interface id: found none, want that of a card with an FME: this device cannot be programmed")
+	}
+	b, err := p.Store.Lookup(now.InterfaceID, afu)
+	if err != nil {
+		return err
+	}
+	return b.Close()
+}
+
+// unprogrammable returns an error for each device of a request that must have an AFU and cannot be programmed with
+// it, and nil for the others. It does not consider whether the device has the AFU already.
+func (c *Claims) unprogrammable(r request, s inventory.Snapshot) []error {
+	problems := make([]error, len(r.Devices))
+	for i, d := range r.Devices {
+		afu, now := r.wants[i].afu, s.Device(d.id())
+		switch {
+		case afu == "" || now == nil:
+		case d.Admin: // another pod may hold the device
+			problems[i] = errors.New("a claim with admin access programs no device")
+		case c.cfg.Programming == nil:
+			problems[i] = errOff
+		case afu == programming.OpenCL:
+			problems[i] = errors.New("all AOCX have this id, want the id of one bitstream")
+		default:
+			problems[i] = c.cfg.Programming.check(now, afu)
+		}
+	}
+	return problems
+}
+
+// otherAFU adds the AFU that was found and the wanted one to an error.
+func otherAFU(now *inventory.Device, want string, err error) error {
+	return fmt.Errorf("found AFU %s, want %s: %w", cmp.Or(now.AFUID, "none"), want, err)
+}
+
+// hook returns the hook of a device of a prepared claim, or nil if the device is not programmed. It returns an error
+// if programming was switched off since, and the device has another AFU.
+func (c *Claims) hook(d device, now *inventory.Device) (*cdi.Hook, error) {
+	p := c.cfg.Programming
+	switch {
+	case d.Wanted == "" || p == nil && now.AFUID == d.Wanted:
+		return nil, nil
+	case p == nil:
+		return nil, otherAFU(now, d.Wanted, errOff)
+	}
+	// The id of port 0 is that of its card, for which the hook could choose another port.
+	name := d.id()
+	if p.Ports && !strings.Contains(name, "-p") {
+		name += "-p0"
+	}
+	args := []string{"accelerator-fpga", "hook", "--device", name, "--afu", d.Wanted}
+	return &cdi.Hook{Path: p.Hook.Path, Args: slices.Concat(args, p.Hook.Args)}, nil
+}

@@ -1,0 +1,344 @@
+package claims_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"b-com.com/accelerator-device-plugin/dra/claims"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/programming"
+	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/server/cdi"
+)
+
+const (
+	loaded  = bits.AFU // of each device of programmingRig
+	stored  = bits.OtherAFU
+	stored2 = "00112233445566778899aabbccddeeff"
+	hookAt  = "/opt/accelerator-fpga/bin/accelerator-fpga"
+)
+
+// programmingRig is newRig with programming, and a store with bitstreams with stored and stored2.
+func programmingRig(t testing.TB, devices ...*inventory.Device) *rig {
+	t.Helper()
+	r := newRig(t, devices...)
+	r.programs = &claims.Programming{
+		Hook:  cdi.Hook{Path: hookAt, Args: []string{"--timeout=60s"}},
+		Store: programming.Store(filepath.Dir(r.dir) + "/store"), Ports: true,
+	}
+	for _, id := range []string{stored, stored2} {
+		r.install(id+".gbs", bits.GBS(bits.Metadata(bits.Interface, id), make([]byte, 64)))
+	}
+	r.restart()
+	return r
+}
+
+// restart ends the instance and starts another one.
+func (r *rig) restart() {
+	r.t.Helper()
+	if err := r.spec.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.open()
+}
+
+func (r *rig) install(name string, data []byte) {
+	r.t.Helper()
+	dir := filepath.Join(string(r.programs.Store), bits.Interface)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// programmable returns a device with an AFU whose card can be programmed.
+func programmable(id string, n int, afu string) *inventory.Device {
+	d := port(id, n)
+	d.Family, d.PCIID, d.InterfaceID, d.AFUID = "dfl", "8086:09c4:8086:0000", bits.Interface, afu
+	return d
+}
+
+// hooks expects these hooks in the spec: "CDI-NAME PATH ARG ARG". Those of devices without a hook have only
+// the name.
+func (r *rig) hooks(want ...string) {
+	r.t.Helper()
+	var spec struct {
+		Devices []struct {
+			Name           string
+			ContainerEdits struct {
+				Hooks []struct {
+					HookName, Path string
+					Args, Env      []string
+					Timeout        int
+				}
+			}
+		}
+	}
+	if text := r.specText(); text != "" {
+		if err := json.Unmarshal([]byte(text), &spec); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, d := range spec.Devices {
+		line := d.Name
+		for _, h := range d.ContainerEdits.Hooks {
+			if h.HookName != "createRuntime" || h.Timeout != 110 || len(h.Env) > 0 {
+				r.t.Errorf("hook of %s: found %+v, want createRuntime with 110 s and no variables", d.Name, h)
+			}
+			line += " " + h.Path + " " + strings.Join(h.Args, " ")
+		}
+		got = append(got, line)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.t.Errorf("hooks (-want +got):\n%s", diff)
+	}
+}
+
+// hooked returns the expected line of hooks for a device that is programmed.
+func hooked(name, device, afu string) string {
+	return fmt.Sprintf("%s %s accelerator-fpga hook --device %s --afu %s --timeout=60s", name, hookAt, device, afu)
+}
+
+func configured(c *resourceapi.ResourceClaim, all ...resourceapi.DeviceAllocationConfiguration) *resourceapi.ResourceClaim {
+	c.Status.Allocation.Devices.Config = all
+	return c
+}
+
+// The CDI device of a claim that requires an AFU has the hook, whether the device has the AFU already or not. The
+// name of port 0 tells it from its card.
+func TestProgramming(t *testing.T) {
+	r := programmingRig(t, programmable("3b:00.0", 0, loaded), programmable("3b:00.0-p1", 1, loaded), programmable("5e:00.0", 2, loaded), programmable("af:00.0", 3, stored))
+	class := wantAFU(stored2)
+	class.Source = resourceapi.AllocationConfigSourceClass
+	// Request a has the AFU of its own configuration, b that of the claim for all requests. The one of the class is overruled.
+	one := configured(claimOf("one", result("a", "3b:00.0"), result("a", "3b:00.0-p1"), result("b", "5e:00.0")), class, wantAFU(stored), wantAFU(stored2, "a"))
+	// Only the class has a configuration, for one request.
+	class.Requests = []string{"b"}
+	two := configured(claimOf("two", result("b/x", "af:00.0")), class)
+	r.prepare(one)
+	r.prepare(two)
+	want := []string{
+		hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored2), hooked("uid-one-a-pci-0000-3b-00-0-p1", "3b:00.0-p1", stored2),
+		hooked("uid-one-b-pci-0000-5e-00-0", "5e:00.0-p0", stored), hooked("uid-two-b.x-pci-0000-af-00-0", "af:00.0-p0", stored2),
+	}
+	r.hooks(want...)
+	if !strings.Contains(r.file(), `"version": 2`) {
+		t.Errorf("file: found %s, want version 2", r.file())
+	}
+
+	// The hook has programmed some of them. The kubelet asks again; the driver is restarted; the AFU is not known
+	// while a port is programmed.
+	changing := programmable("3b:00.0-p1", 1, "")
+	changing.Health, changing.Reasons = inventory.Degraded, []string{"reprogramming"}
+	r.set(programmable("3b:00.0", 0, stored2), changing, programmable("5e:00.0", 2, stored), programmable("af:00.0", 3, stored))
+	file := r.file()
+	r.prepare(one)
+	r.restart()
+	r.prepare(one)
+	r.prepare(two)
+	r.hooks(want...)
+	if diff := cmp.Diff(file, r.file()); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
+	}
+	held, err := r.Holdings(t.Context())
+	for _, id := range []string{"3b:00.0", "3b:00.0-p1", "5e:00.0", "af:00.0"} {
+		if err != nil || len(held[id]) != 1 || !held[id][0].AnyAFU {
+			t.Errorf("holding of %s: found %+v, %v, want one for any AFU", id, held[id], err)
+		}
+	}
+
+	// In the modes whose devices are cards, the hook chooses the port.
+	r.programs.Ports = false
+	r.restart()
+	r.prepare(two)
+	want[3] = hooked("uid-two-b.x-pci-0000-af-00-0", "af:00.0", stored2)
+	want[0], want[2] = hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0", stored2), hooked("uid-one-b-pci-0000-5e-00-0", "5e:00.0", stored)
+	r.hooks(want...)
+	r.unprepare(one)
+	r.unprepare(two)
+	if text := r.file() + r.specText(); text != "" {
+		t.Errorf("files without claims: found %s, want none", text)
+	}
+}
+
+// A claim without a configuration for a request gets no hook there. Its record can be read by older drivers, and
+// another AFU means another device.
+func TestNotProgrammed(t *testing.T) {
+	r := programmingRig(t, programmable("3b:00.0", 0, loaded), programmable("5e:00.0", 1, loaded))
+	c := configured(claimOf("one", result("a", "3b:00.0"), result("b", "5e:00.0")), wantAFU(stored, "c"))
+	r.prepare(c)
+	r.hooks("uid-one-a-pci-0000-3b-00-0", "uid-one-b-pci-0000-5e-00-0")
+	if !strings.Contains(r.file(), `"version": 1`) || strings.Contains(r.file(), "wanted") {
+		t.Errorf("file: found %s, want version 1", r.file())
+	}
+	if held, err := r.Holdings(t.Context()); err != nil || held["3b:00.0"][0].AnyAFU {
+		t.Errorf("holdings: found %+v, %v, want none for any AFU", held, err)
+	}
+	c = configured(claimOf("two", result("a", "3b:00.0"), result("b", "5e:00.0")), wantAFU(stored, "b"))
+	r.unprepare(claimOf("one"))
+	r.prepare(c)
+	r.hooks("uid-two-a-pci-0000-3b-00-0", hooked("uid-two-b-pci-0000-5e-00-0", "5e:00.0-p0", stored))
+}
+
+// A device that cannot be programmed with the AFU is refused at once, and the error has the reason. A device that
+// has the AFU needs no bitstream.
+func TestProgrammingRefused(t *testing.T) {
+	const other, open = "bfac4d851ee856fe8c95865ce1bbaa2d", bits.OpenCL
+	virtual := programmable("5e:00.1", 1, loaded)
+	virtual.InterfaceID = ""
+	elsewhere := programmable("af:00.0", 2, loaded)
+	elsewhere.InterfaceID = strings.Repeat("1", 32)
+	r := programmingRig(t, programmable("3b:00.0", 0, loaded), virtual, elsewhere, programmable("d8:00.0", 3, open))
+	r.install(open+".gbs", bits.GBS(bits.Metadata(bits.Interface, open), make([]byte, 64)))
+	r.install(other+".gbs", bits.GBS(bits.Metadata(bits.Interface, stored), make([]byte, 64))) // renamed by hand
+	admins := configured(claimOf("admin", admin(result("a", "3b:00.0"))), wantAFU(stored))
+	for _, tc := range []struct {
+		claim *resourceapi.ResourceClaim
+		want  string
+	}{
+		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU("ABCDEF01-2345-6789-abcd-ef0123456789")),
+			"claim default/one: device pci-0000-3b-00-0 (3b:00.0) of request a: found AFU " + loaded + ", want abcdef0123456789abcdef0123456789: " +
+				"bitstream for interface " + bits.Interface + " and AFU abcdef0123456789abcdef0123456789: found none (file does not exist), want " +
+				string(r.programs.Store) + "/" + bits.Interface + "/abcdef0123456789abcdef0123456789.gbs or .aocx: accelerator-fpga install FILE"},
+		{configured(claimOf("one", result("a", "5e:00.1")), wantAFU(stored)), "found AFU " + loaded + ", want " + stored + ": interface id: found none, want that of a card with an FME"},
+		{configured(claimOf("one", result("a", "af:00.0")), wantAFU(stored)), "bitstream for interface " + elsewhere.InterfaceID},
+		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(other)), "install the file again"},
+		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(open)), "all AOCX have this id, want the id of one bitstream"},
+		{admins, "a claim with admin access programs no device"},
+		{configured(claimOf("one", result("a", "3b:00.0"), result("b", "5e:00.1")), wantAFU(stored)), "of request b: found AFU"},
+	} {
+		r.refuseNow(tc.claim, tc.want)
+	}
+	if err := os.Chmod(string(r.programs.Store), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "want it not writable by group and others")
+	if err := os.RemoveAll(string(r.programs.Store)); err != nil {
+		t.Fatal(err)
+	}
+	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "found none (file does not exist)")
+	r.programs.Store += "/none"
+	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "found none (file does not exist)")
+	if text := r.file() + r.specText(); text != "" {
+		t.Errorf("files after refusals: found %s, want none", text)
+	}
+	for _, line := range r.lines() {
+		if strings.Contains(line, "\n") || len(line) > 1000 {
+			t.Errorf("log: found %q, want one line", line)
+		}
+	}
+
+	// Each has its AFU.
+	has := configured(claimOf("has", result("a", "3b:00.0"), result("b", "5e:00.1"), result("c", "af:00.0"), result("d", "d8:00.0"), admin(result("e", "3b:00.0"))),
+		wantAFU(loaded), wantAFU(open, "d"))
+	r.prepare(has)
+	r.hooks(hooked("uid-has-a-pci-0000-3b-00-0", "3b:00.0-p0", loaded), hooked("uid-has-b-pci-0000-5e-00-1", "5e:00.1-p0", loaded),
+		hooked("uid-has-c-pci-0000-af-00-0", "af:00.0-p0", loaded), "uid-has-d-pci-0000-d8-00-0", "uid-has-e-pci-0000-3b-00-0")
+}
+
+// A bitstream that is installed after the refusal is found by the next call.
+func TestBitstreamInstalledLater(t *testing.T) {
+	const later = "bfac4d851ee856fe8c95865ce1bbaa2d"
+	r := programmingRig(t, programmable("3b:00.0", 0, loaded))
+	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(later))
+	r.refuseNow(c, "found none")
+	r.install(later+".gbs", bits.GBS(bits.Metadata(bits.Interface, later), make([]byte, 64)))
+	r.prepare(c)
+	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", later))
+}
+
+// A device that was left without an AFU by a failed programming is given to no claim until it answers again, if it
+// is unhealthy. While it is only degraded, it is.
+func TestProgrammingFailed(t *testing.T) {
+	r := programmingRig(t)
+	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored))
+	r.set(sick(programmable("3b:00.0", 0, ""), "reprogramming", "programming-failed"))
+	r.refuseNow(c, "unhealthy (reprogramming, programming-failed), and the claim does not tolerate that")
+	degraded := programmable("3b:00.0", 0, "")
+	degraded.Health, degraded.Reasons = inventory.Degraded, []string{"programming-failed"}
+	r.set(degraded)
+	r.prepare(c)
+	want := hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored)
+	r.hooks(want)
+	// The container is started again: the hook tries once more, also while the device is unhealthy.
+	r.set(sick(programmable("3b:00.0", 0, ""), "reprogramming", "programming-failed"))
+	r.prepare(c)
+	r.hooks(want)
+}
+
+// After programming was switched off, a container gets a device only if that has its AFU. After it was switched on,
+// claims that were prepared before stay as they are.
+func TestProgrammingSwitched(t *testing.T) {
+	r := programmingRig(t, programmable("3b:00.0", 0, loaded), programmable("5e:00.0", 1, stored))
+	on := r.programs
+	c := configured(claimOf("one", result("a", "3b:00.0"), result("b", "5e:00.0")), wantAFU(stored))
+	r.prepare(c)
+	r.programs = nil
+	r.restart()
+	r.refuseNow(c, "of request a: found AFU "+loaded+", want "+stored+": programming is off on this node (--programming-hook)")
+	r.hooks("uid-one-b-pci-0000-5e-00-0")
+	r.programs = on
+	r.restart()
+	r.prepare(c)
+	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored), hooked("uid-one-b-pci-0000-5e-00-0", "5e:00.0-p0", stored))
+	r.unprepare(c)
+
+	r.programs = nil
+	r.restart()
+	before := configured(claimOf("before", result("b", "5e:00.0")), wantAFU(stored))
+	r.prepare(before)
+	r.programs = on
+	r.restart()
+	r.prepare(before)
+	r.hooks("uid-before-b-pci-0000-5e-00-0")
+}
+
+// A file that a driver without programming has written: its claims stay prepared, and new ones are added.
+func TestOldFile(t *testing.T) {
+	r := programmingRig(t, programmable("3b:00.0", 0, stored), programmable("5e:00.0", 1, loaded))
+	r.writeFile(`{"version": 1, "claims": [{"uid": "uid-one", "namespace": "default", "name": "one", "devices": [
+		{"request": "a", "device": "pci-0000-3b-00-0", "nodes": ["dfl-port.0", "240:0"], "family": "dfl", "afuId": "` + stored + `"}]}]}`)
+	one := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored))
+	r.prepare(one)
+	r.prepare(configured(claimOf("two", result("a", "5e:00.0")), wantAFU(stored)))
+	r.hooks("uid-one-a-pci-0000-3b-00-0", hooked("uid-two-a-pci-0000-5e-00-0", "5e:00.0-p0", stored))
+
+	// The claim was deallocated and allocated again without Unprepare, with another configuration.
+	r.refuseNow(configured(one, wantAFU(stored2)), "found it prepared for AFU none, want "+stored2+": delete the pods of the claim first")
+	r.refuseNow(configured(claimOf("two", result("a", "5e:00.0")), wantAFU(stored2)), "found it prepared for AFU "+stored+", want "+stored2)
+}
+
+// After a reboot the card has another AFU, and the claim is prepared again.
+func TestProgrammingAfterReboot(t *testing.T) {
+	r := programmingRig(t, programmable("3b:00.0", 0, loaded))
+	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored))
+	r.prepare(c)
+	r.set(programmable("3b:00.0", 0, stored))
+	r.boot = "second"
+	r.set(programmable("3b:00.0", 4, loaded))
+	r.restart()
+	r.prepare(c)
+	r.injects(devicesOf(c, "dfl-port.4")...)
+	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored))
+}
+
+// The waiting record of a device that has left has the AFU, which an older driver must not drop.
+func TestProgrammingOfMissing(t *testing.T) {
+	r := programmingRig(t)
+	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored))
+	r.refuseNow(c, "has left the node")
+	r.holds("3b:00.0")
+	r.set(programmable("3b:00.0", 0, loaded))
+	r.prepare(c)
+	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored))
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+const (
+	claimsProgram = "/bin/claims" // ../../../dra/claims/kernelrig
+	claimsDir     = "/run/claims"
+)
+
+// claims is a process with the claims code of the DRA driver.
+type claims struct {
+	process *exec.Cmd
+	input   io.WriteCloser
+	answers chan string   // closed at the end of its stdout
+	logged  chan struct{} // closed at the end of its log
+}
+
+func startClaims(log *journal) (*claims, error) {
+	c := &claims{
+		process: exec.Command(claimsProgram, "--dir="+claimsDir, "--cdi-dir="+cdiDir, "--hook="+tool),
+		answers: make(chan string, 1), logged: make(chan struct{}),
+	}
+	input, err := c.process.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	output, err := c.process.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := c.process.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.process.Start(); err != nil {
+		return nil, err
+	}
+	c.input = input
+	go func() {
+		defer close(c.answers)
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			c.answers <- lines.Text()
+		}
+	}()
+	go func() {
+		defer close(c.logged)
+		log.read(stderr)
+	}()
+	return c, nil
+}
+
+// end ends the process, and returns an error unless its status is 0.
+func (c *claims) end() error {
+	err := c.input.Close()
+	kill := time.AfterFunc(10*time.Second, func() { _ = c.process.Process.Kill() })
+	defer kill.Stop()
+	for range c.answers { // until the end
+	}
+	<-c.logged
+	if err := errors.Join(err, c.process.Wait()); err != nil {
+		return fmt.Errorf("%s has failed: %w", claimsProgram, err)
+	}
+	return nil
+}
+
+// runClaims starts or stops the process with the claims.
+func (r *rig) runClaims(verb string) (err error) {
+	switch {
+	case verb == "stop" && r.claims != nil:
+		err, r.claims = r.claims.end(), nil
+	case verb == "start" && r.claims == nil:
+		r.claims, err = startClaims(r.journal)
+	default:
+		err = errors.New("found it in this state already")
+	}
+	return err
+}
+
+// claim executes a request for the claims, and returns an error unless the answer is as wanted.
+func (r *rig) claim(ctx context.Context, request []string, wanted bool) error {
+	if r.claims == nil {
+		return errors.New("the claims are not running")
+	}
+	if _, err := fmt.Fprintln(r.claims.input, strings.Join(request, " ")); err != nil {
+		return err
+	}
+	select {
+	case answer, ok := <-r.claims.answers:
+		fmt.Fprintf(r.log, "$ claim %s\n%s\n", strings.Join(request, " "), answer)
+		if r.output = answer; !ok || (answer == "ok") != wanted {
+			return fmt.Errorf("found %q", answer)
+		}
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// endClaims ends the process with the claims, and removes the claims.
+func (r *rig) endClaims() error {
+	if r.claims == nil {
+		return nil
+	}
+	return errors.Join(r.runClaims("stop"), os.RemoveAll(claimsDir))
+}
