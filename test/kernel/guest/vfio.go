@@ -59,7 +59,8 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 				return err
 			}
 		}
-		if err := write("/sys/bus/pci/drivers_probe", address); err != nil {
+		// ENODEV: it is not on the bus yet, and the kernel will probe it.
+		if err := write("/sys/bus/pci/drivers_probe", address); err != nil && !errors.Is(err, unix.ENODEV) {
 			return err
 		}
 		// A function that has just been plugged is probed by the kernel itself, later. The link to the driver
