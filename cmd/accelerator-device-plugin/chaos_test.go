@@ -26,7 +26,7 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// TestChaos changes a node hundreds of times at random, while pods come and go, streams are cut
+// TestChaos changes a node at random, while pods come and go, streams are cut
 // and the kubelet restarts. At the end, and several times before, the newest list of every
 // resource must have the devices of the disk, and the devices that pods hold. In one variant hints
 // are lost, doubled and reordered, and the ticks must find the changes. In the other there are no
@@ -53,7 +53,7 @@ func TestChaos(t *testing.T) {
 					if hearing.bad {
 						ear = (&badEar{random: rand.New(rand.NewPCG(seed, 1))}).hear
 					}
-					chaos(d, ear, rand.New(rand.NewPCG(seed, 0)), 250)
+					chaos(d, ear, rand.New(rand.NewPCG(seed, 0)), 150)
 				})
 			}
 		}
