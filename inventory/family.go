@@ -94,8 +94,8 @@ func (r Reading) answers() bool {
 }
 
 // Unit is the part of a card that becomes one device: a port, an FME with all its ports, the
-// functions of an IOMMU group, or a unit of a pool. A value that could not be read is marked as not known; the device then keeps
-// the last known value as long as the unit's directory exists.
+// functions of an IOMMU group, or a unit of a pool. A value that could not be read is marked as not
+// known; the device then keeps the last known value as long as the unit's directory exists.
 type Unit struct {
 	// ID is the device's id if the family chooses it. Families with ports leave it empty: the id is
 	// then made of the card's address and PortID.

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"encoding/hex"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/sim/board"
@@ -207,42 +204,12 @@ func TestOfferedBoards(t *testing.T) {
 	}
 }
 
-// remark is a line in the head of a recorded board (docs/testing.md). It describes a file that is not a text
-// file. A file whose read is an error is not in the tree.
-var remark = regexp.MustCompile(`(?m)^  (sys/\S+) (begins|does not answer) ?(.*)$`)
-
-// unfold creates the tree of a board, with the remarks in its head.
+// unfold creates the tree of a board. A file whose read is an error is not in the tree.
 func unfold(t *testing.T, name string) (root string) {
 	t.Helper()
-	root, file := t.TempDir(), boardsDir+name+".txtar"
-	if err := board.Unfold(root, file); err != nil {
+	root = t.TempDir()
+	if _, err := board.UnfoldRecorded(root, boardsDir+name+".txtar"); err != nil {
 		t.Fatal(err)
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, _, _ := strings.Cut(string(text), "\n-- ")
-	for _, m := range remark.FindAllStringSubmatch(head, -1) {
-		path := filepath.Join(root, m[1])
-		if m[2] == "begins" {
-			err = os.WriteFile(path, bytesOf(t, m[3]), 0o644)
-		} else {
-			err = syscall.Mkfifo(path, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	return root
-}
-
-// bytesOf parses hexadecimal bytes that are separated by spaces.
-func bytesOf(t *testing.T, digits string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }

@@ -2,54 +2,37 @@ package dfl_test
 
 import (
 	"context"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/sim/board"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 )
 
-// remark matches a line in the header of a board that `make fixtures` recorded. Such a line
-// describes an attribute that cannot be a text file.
-var remark = regexp.MustCompile(`(?m)^  (sys/\S+) (answers|begins|does not answer) ?(.*)$`)
-
-// recorded unfolds such a board, and makes the files of its header: binary files, and FIFOs for
-// attributes that do not answer. It returns the ports whose afu_id fails with EBUSY. Other errors
-// than ENOENT are not supported.
-func recorded(t testing.TB, board string) (host sysfs.Host, busy []string) {
+// recorded unfolds a board that `make fixtures` recorded. It returns the ports whose afu_id fails with EBUSY.
+// Other errors than ENOENT are not supported.
+func recorded(t testing.TB, name string) (host sysfs.Host, busy []string) {
 	t.Helper()
-	host = node(t, board)
-	text, err := os.ReadFile(filepath.Join("../../testdata/sysfs", board+".txtar"))
+	root := t.TempDir()
+	failing, err := board.UnfoldRecorded(root, filepath.Join("../../testdata/sysfs", name+".txtar"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, _, _ := strings.Cut(string(text), "\n-- ")
-	for _, m := range remark.FindAllStringSubmatch(head, -1) {
-		path := filepath.Join(filepath.Dir(host.Sys), m[1])
+	for path, errno := range failing {
 		switch {
-		case m[2] == "begins":
-			err = os.WriteFile(path, bytesOf(t, m[3]), 0o644)
-		case m[2] == "does not answer":
-			err = syscall.Mkfifo(path, 0o600)
-		case filepath.Base(path) == "afu_id" && m[3] == "EBUSY":
+		case filepath.Base(path) == "afu_id" && errno == "EBUSY":
 			busy = append(busy, filepath.Base(filepath.Dir(path)))
-		case m[3] != "ENOENT":
-			t.Errorf("%s: found answer %s, want EBUSY of an afu_id, or ENOENT", m[1], m[3])
-		}
-		if err != nil {
-			t.Fatal(err)
+		case errno != "ENOENT":
+			t.Errorf("%s: found answer %s, want EBUSY of an afu_id, or ENOENT", path, errno)
 		}
 	}
-	return host, busy
+	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}, busy
 }
 
 // programmed is the family on a host where the afu_id of some ports fails with EBUSY. A plain file
@@ -71,20 +54,6 @@ func (f programmed) Read(host sysfs.Host, card string) (inventory.Reading, error
 		}
 	}
 	return r, err
-}
-
-// bytesOf parses hexadecimal bytes that are separated by blanks.
-func bytesOf(t testing.TB, hex string) []byte {
-	t.Helper()
-	var b []byte
-	for _, digits := range strings.Fields(hex) {
-		v, err := sysfs.ParseMask("0x" + digits)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = append(b, byte(v))
-	}
-	return b
 }
 
 // publishedDevices returns the devices of the first complete snapshot of an inventory.

@@ -1,13 +1,11 @@
 package vfio_test
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -27,29 +25,12 @@ import (
 
 var _ inventory.Family = vfio.Family{}
 
-// remark is a file of a board that is not text, in the head of the board.
-var remark = regexp.MustCompile(`(?m)^  (\S+) begins ([0-9a-f ]+)$`)
-
 // node unfolds a recorded board into a new directory and returns the host.
 func node(t testing.TB, name string) sysfs.Host {
 	t.Helper()
-	root, file := t.TempDir(), filepath.Join("../../testdata/sysfs", "kernel-"+name+".txtar")
-	if err := board.Unfold(root, file); err != nil {
+	root := t.TempDir()
+	if _, err := board.UnfoldRecorded(root, filepath.Join("../../testdata/sysfs", "kernel-"+name+".txtar")); err != nil {
 		t.Fatal(err)
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, _, _ := strings.Cut(string(text), "\n-- ")
-	for _, m := range remark.FindAllStringSubmatch(head, -1) {
-		content, err := hex.DecodeString(strings.ReplaceAll(m[2], " ", ""))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(root, m[1]), content, 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }

@@ -161,9 +161,9 @@ func parseEntries(text []byte) ([]entry, error) {
 }
 
 // given returns the nodes that an answer gave with a device, and reports whether they are
-// known. Each device with nodes has an annotation with them, without shared nodes. Earlier releases wrote no
-// annotations. Then a single device has all nodes of the answer,
-// and of several devices each has one node, in the same order. With any other number of nodes, or
+// known. Each device with nodes has an annotation with them, without shared nodes. Earlier releases
+// wrote no annotations. Then a single device has all nodes of the answer, and of several devices each
+// has one node, in the same order. With any other number of nodes, or
 // with CDI devices, the nodes are not known: if each device had the nodes of all, the devices of
 // one container would conflict with each other.
 func given(answer *v1beta1.ContainerAllocateResponse, id string) (nodes []string, known bool) {

@@ -3,13 +3,17 @@ package board
 import (
 	"archive/tar"
 	"compress/gzip"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"syscall"
 
 	"golang.org/x/tools/txtar"
 )
@@ -51,6 +55,50 @@ func UnfoldText(root string, board []byte) error {
 		}
 	}
 	return nil
+}
+
+// remark matches a line in the head of a board that `make fixtures` recorded. Such a line describes a file that
+// cannot be text (docs/testing.md).
+var remark = regexp.MustCompile(`(?m)^  (sys/\S+) (answers|begins|does not answer) ?(.*)$`)
+
+// UnfoldRecorded is [Unfold] for a recorded board. It also makes the files that the head of the board
+// describes: binary files, and a FIFO for each file whose read does not return. It returns the names of the
+// errors of the files whose read fails, by their paths below root; such a file is not made.
+func UnfoldRecorded(root, file string) (failing map[string]string, err error) {
+	if err := Unfold(root, file); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	failing = make(map[string]string)
+	head, _, _ := strings.Cut(string(text), "\n-- ")
+	for _, m := range remark.FindAllStringSubmatch(head, -1) {
+		var err error
+		switch name := m[1]; m[2] {
+		case "begins":
+			var content []byte
+			if content, err = hex.DecodeString(strings.ReplaceAll(m[3], " ", "")); err == nil {
+				err = write(r, name, content)
+			}
+		case "does not answer":
+			if err = fs.ErrInvalid; filepath.IsLocal(name) {
+				err = syscall.Mkfifo(filepath.Join(root, name), 0o600)
+			}
+		default:
+			failing[name] = m[3]
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: remark on %s: %w", file, m[1], err)
+		}
+	}
+	return failing, nil
 }
 
 // maxRecorded is the most bytes that are read of a file in a recording. Recorded files are far

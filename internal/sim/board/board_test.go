@@ -197,3 +197,37 @@ func TestUnpackRefuses(t *testing.T) {
 		t.Error("a file that is no archive was unpacked")
 	}
 }
+
+// The head of a recorded board describes the files that are not text.
+func TestUnfoldRecorded(t *testing.T) {
+	const head = "A board.\n\n  sys/config begins 86 80 0a ff\n  sys/stuck does not answer\n  sys/afu_id answers EBUSY\n"
+	const files = "\n-- sys/id --\n0\n  sys/id begins ff\n"
+	unfold := func(text string) (root string, failing map[string]string, err error) {
+		root, file := t.TempDir(), filepath.Join(t.TempDir(), "board.txtar")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		failing, err = board.UnfoldRecorded(root, file)
+		return root, failing, err
+	}
+	root, failing, err := unfold(head + files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"sys/afu_id": "EBUSY"}, failing); diff != "" {
+		t.Errorf("failing files (-want +got):\n%s", diff)
+	}
+	for name, want := range map[string]string{"sys/config": "\x86\x80\x0a\xff", "sys/id": "0\n  sys/id begins ff\n"} {
+		if got, err := os.ReadFile(filepath.Join(root, name)); string(got) != want || err != nil {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, want)
+		}
+	}
+	if info, err := os.Lstat(filepath.Join(root, "sys/stuck")); err != nil || info.Mode().Type() != fs.ModeNamedPipe {
+		t.Errorf("sys/stuck: %v, %v; want a FIFO", info, err)
+	}
+	for _, bad := range []string{"sys/config begins 8", "sys/config begins xx", "sys/../../x begins 00", "sys/../../x does not answer"} {
+		if _, _, err := unfold("A board.\n\n  " + bad + "\n" + files); err == nil {
+			t.Errorf("%s: no error", bad)
+		}
+	}
+}
