@@ -2,7 +2,9 @@ package hook
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"syscall"
 	"time"
@@ -84,23 +86,29 @@ func appendTo(path string, line []byte) error {
 	}
 }
 
+// appendOrRotate appends a line to file, or renames a file that is full. It holds the file's lock, which
+// is released when file is closed.
 func appendOrRotate(file *os.File, path string, line []byte) (rotated bool, err error) {
 	info, err := file.Stat()
 	if err != nil {
 		return false, err
 	}
 	st := info.Sys().(*syscall.Stat_t)
-	if st.Nlink == 0 {
-		return true, nil // two other hooks have rotated the file since it was opened
-	}
 	if !info.Mode().IsRegular() || int(st.Uid) != os.Geteuid() || st.Nlink > 1 {
 		return false, fmt.Errorf("%s: found mode %s, uid %d and %d links, want a regular file, uid %d and one link", path, info.Mode(), st.Uid, st.Nlink, os.Geteuid())
 	}
-	// If several hooks run, one renames the file, and the others append to it.
-	if info.Size() >= maxFile && syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-		if now, err := os.Lstat(path); err == nil && os.SameFile(now, info) {
-			return true, os.Rename(path, path+".1")
-		}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		return false, fmt.Errorf("lock %s: %w", path, err)
+	}
+	now, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(now, info) {
+		return true, nil // another hook has rotated the file since it was opened
+	}
+	if err != nil {
+		return false, err
+	}
+	if now.Size() >= maxFile {
+		return true, os.Rename(path, path+".1")
 	}
 	_, err = file.Write(line)
 	return false, err

@@ -122,7 +122,7 @@ func TestLogRotates(t *testing.T) {
 	wg.Wait()
 	for _, name := range []string{path, path + ".1"} {
 		text, err := os.ReadFile(name)
-		if err != nil || len(text) == 0 || len(text) > 1<<20+8*len(line) || len(text)%len(line) != 0 {
+		if err != nil || len(text) == 0 || len(text) > 1<<20+len(line) || len(text)%len(line) != 0 {
 			t.Errorf("%s: %d bytes, %v", name, len(text), err)
 		}
 	}
