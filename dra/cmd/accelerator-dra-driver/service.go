@@ -138,7 +138,7 @@ func (a *api) Start(_ context.Context, inv *inventory.Inventory) {
 	a.inventory = inv
 	a.Driver = driver.New(driver.Config{
 		Node: a.cfg.NodeName, PodUID: a.settings.podUID, PluginDir: a.settings.pluginDir, RegistryDir: a.settings.registryDir,
-		SysfsRoot: a.cfg.SysfsRoot, Effect: a.settings.effect(),
+		SysfsRoot: a.cfg.SysfsRoot, Effect: a.settings.effect(), Finish: a.settings.finishClaims,
 		Client: a.client, Inventory: inv, Claims: a.claims, Log: a.log, Metrics: a.metrics,
 	})
 }
