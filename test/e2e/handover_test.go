@@ -14,28 +14,28 @@ func TestJudge(t *testing.T) {
 		}
 		return m
 	}
-	both := func(list, slices deviceNames) both { return both{list: list, slices: slices} }
+	sample := func(list, slices deviceNames) both { return both{list: list, slices: slices} }
 	for name, tt := range map[string]struct {
 		sample        both
 		before, after held
 		want          []string
 	}{
 		"neither":             {},
-		"one in each":         {sample: both(deviceNames{"a"}, deviceNames{"b"})},
-		"in both":             {sample: both(deviceNames{"a", "b"}, deviceNames{"b"}), want: []string{"b is in the list and in a slice"}},
-		"in both, and held":   {sample: both(deviceNames{"a"}, deviceNames{"a"}), after: held{byClaim: claim("a", "p")}, want: []string{"a is in the list and in a slice"}},
-		"held in its own API": {sample: both(deviceNames{"a"}, nil), before: held{byResource: claim("a", "p")}, after: held{byResource: claim("a", "p")}},
+		"one in each":         {sample: sample(deviceNames{"a"}, deviceNames{"b"})},
+		"in both":             {sample: sample(deviceNames{"a", "b"}, deviceNames{"b"}), want: []string{"b is in the list and in a slice"}},
+		"in both, and held":   {sample: sample(deviceNames{"a"}, deviceNames{"a"}), after: held{byClaim: claim("a", "p")}, want: []string{"a is in the list and in a slice"}},
+		"held in its own API": {sample: sample(deviceNames{"a"}, nil), before: held{byResource: claim("a", "p")}, after: held{byResource: claim("a", "p")}},
 		"held by a resource": {
-			sample: both(nil, deviceNames{"a"}), before: held{byResource: claim("a", "p")}, after: held{byResource: claim("a", "p")},
+			sample: sample(nil, deviceNames{"a"}), before: held{byResource: claim("a", "p")}, after: held{byResource: claim("a", "p")},
 			want: []string{"a is in a slice without a taint, and pod p holds it through a resource"},
 		},
 		"held by a claim": {
-			sample: both(deviceNames{"a"}, nil), before: held{byClaim: claim("a", "p")}, after: held{byClaim: claim("a", "p")},
+			sample: sample(deviceNames{"a"}, nil), before: held{byClaim: claim("a", "p")}, after: held{byClaim: claim("a", "p")},
 			want: []string{"a is in the list, healthy, and pod p holds it through a claim"},
 		},
-		"given up between":    {sample: both(deviceNames{"a"}, nil), before: held{byClaim: claim("a", "p")}},
-		"taken between":       {sample: both(deviceNames{"a"}, nil), after: held{byClaim: claim("a", "p")}},
-		"another pod between": {sample: both(deviceNames{"a"}, nil), before: held{byClaim: claim("a", "p")}, after: held{byClaim: claim("a", "q")}},
+		"given up between":    {sample: sample(deviceNames{"a"}, nil), before: held{byClaim: claim("a", "p")}},
+		"taken between":       {sample: sample(deviceNames{"a"}, nil), after: held{byClaim: claim("a", "p")}},
+		"another pod between": {sample: sample(deviceNames{"a"}, nil), before: held{byClaim: claim("a", "p")}, after: held{byClaim: claim("a", "q")}},
 		"held twice": {
 			after: held{byClaim: claim("a", "p"), byResource: claim("a", "q")},
 			want:  []string{"a is held by pod q through a resource, and by pod p through a claim"},
