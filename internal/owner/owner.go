@@ -21,7 +21,7 @@ const (
 	guardName   = "owner.lock"
 	guardWithin = 3 * time.Second // longest wait for the guard, which another daemon holds for some milliseconds
 
-	retry       = 200 * time.Millisecond // between two attempts to own the node
+	tryInterval = 200 * time.Millisecond // between two attempts to own the node
 	logInterval = time.Minute            // between two log lines about the same wait
 
 	// slicesWithin is the time after which the kubelet has removed the slices of a driver that was killed: it
@@ -37,6 +37,8 @@ type Node struct {
 	log             *zap.Logger
 	lock            *trust.Lock                // nil: not owned
 	waits           atomic.Pointer[waitingFor] // nil: Take does not wait
+
+	tryInterval, slicesWithin time.Duration // shorter in tests
 }
 
 // waitingFor is the cause why a daemon does not own the node yet.
@@ -45,7 +47,7 @@ type waitingFor struct{ error }
 // New returns the node for a daemon of the API control.DevicePlugin or control.DRA. It opens nothing. If the
 // state directory is "", the node is never locked.
 func New(dir, api string, log *zap.Logger) *Node {
-	n := &Node{dir: dir, api: api, other: control.DRA, log: log.Named("owner")}
+	n := &Node{dir: dir, api: api, other: control.DRA, log: log.Named("owner"), tryInterval: tryInterval, slicesWithin: slicesWithin}
 	if api == control.DRA {
 		n.other = control.DevicePlugin
 	}
@@ -87,7 +89,7 @@ func (n *Node) Take(ctx context.Context) error {
 
 // own blocks until the daemon has the lock. It reports whether slices of a driver may remain.
 func (n *Node) own(ctx context.Context) (slices bool, err error) {
-	tick := time.NewTicker(retry)
+	tick := time.NewTicker(n.tryInterval)
 	defer tick.Stop()
 	began, logged, last := time.Now(), time.Time{}, ""
 	for {
@@ -154,14 +156,14 @@ func (n *Node) try(ctx context.Context) (holder string, slices bool, err error) 
 // awaitSlices blocks until the kubelet has removed the slices of a driver that was killed.
 func (n *Node) awaitSlices(ctx context.Context) error {
 	n.waits.Store(&waitingFor{fmt.Errorf("%s: the DRA driver has not deleted its ResourceSlices: waiting %s, until the kubelet has",
-		n.path(n.other), slicesWithin)})
+		n.path(n.other), n.slicesWithin)})
 	n.log.Warn("ResourceSlices may remain of a driver, waiting until the kubelet has removed them", event.OwnerWaiting,
-		event.Owner(n.other), event.Path(n.path(n.other)), event.Retry(slicesWithin))
+		event.Owner(n.other), event.Path(n.path(n.other)), event.Retry(n.slicesWithin))
 	select {
 	case <-ctx.Done():
 		n.release()
 		return context.Cause(ctx)
-	case <-time.After(slicesWithin):
+	case <-time.After(n.slicesWithin):
 	}
 	// No driver can have started, because this daemon has its lock.
 	if err := n.guarded(ctx, func(dir *os.Root) error { return trust.RemoveFile(dir, nameOf(n.other)) }); err != nil {
