@@ -68,7 +68,8 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 func newDaemon(cfg config.Config, s settings, client kubernetes.Interface, log *zap.Logger, counts *metrics.Metrics) *daemon.Daemon {
 	return &daemon.Daemon{
 		Program: program, Kind: control.DRA, Version: buildVersion(), Config: cfg, Log: log, Metrics: counts,
-		Open: func() (daemon.API, error) { return open(cfg, s, client, log, counts) },
+		Guest: s.finishClaims,
+		Open:  func() (daemon.API, error) { return open(cfg, s, client, log, counts) },
 	}
 }
 

@@ -87,7 +87,7 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 	cfg := loader.Config
 	cfg.NodeAnnotation = false
 	if s.finishClaims {
-		// These belong to the device plugin, which runs on the same node. Without the state directory there is no lock.
+		// These belong to the device plugin, which runs on the same node.
 		cfg.Socket, cfg.StateDir, cfg.Events = "", "", false
 	}
 	if cfg.CDIDir == "" {
