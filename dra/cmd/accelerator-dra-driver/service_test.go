@@ -31,6 +31,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
@@ -572,7 +573,7 @@ func TestOnlyByRule(t *testing.T) {
 	}
 	cfg := config.Defaults()
 	cfg.Resources = []offer.Rule{{Resource: "b-com.com/vf", Match: offer.Match{Family: "vfio", PCIVendor: "8086"}}}
-	policy := (&api{}).Policy(cfg, nil)
+	policy := (&api{owned: offer.NewOwnership(daemon.PolicyOf(cfg))}).Policy(cfg, nil)
 	for _, tc := range []struct {
 		device inventory.Device
 		want   string
