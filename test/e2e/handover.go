@@ -38,6 +38,15 @@ type both struct {
 // held has the pods that hold devices, as the kubelet lists them: device to pod.
 type held struct{ byResource, byClaim map[string]string }
 
+// noSlices waits until the kubelet has deleted the slices of an earlier story, whose release was uninstalled with the
+// rights of its driver. A story begins without the state directory, so the daemons do not know of these slices.
+func (s *scene) noSlices() {
+	await(s, "slices of an earlier story", func() (int, error) {
+		all, err := s.Client.ResourceV1().ResourceSlices().List(s.ctx, metav1.ListOptions{})
+		return len(all.Items), err
+	}, 0)
+}
+
 // judge returns what is wrong with a sample. A device must not be in both APIs at once, whether it is held or
 // not. A device that is held through one API must not be in the other one. before and after are the newest lists of pods
 // around the sample: a device counts as held if both have it.

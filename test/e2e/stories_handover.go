@@ -58,6 +58,7 @@ func (s *scene) unharmed(pod string, was report, restarts int32) {
 // api is changed in both directions with helm upgrade while a pod holds a device through a resource, and others
 // through claims.
 func draHandover(s *scene) {
+	s.noSlices()
 	s.plug(first, second, third)
 	all := deviceNames{deviceName(firstID), deviceName(secondID), deviceName(thirdID)}
 	s.install()
@@ -148,6 +149,7 @@ func (w *sampler) remains(limit time.Duration, list, inSlices deviceNames) {
 
 // The daemon that must leave hangs, and is killed.
 func draHandoverKilled(s *scene) {
+	s.noSlices()
 	s.plug(first, second)
 	all := deviceNames{deviceName(firstID), deviceName(secondID)}
 	s.installDRA()
@@ -199,6 +201,7 @@ func draHandoverKilled(s *scene) {
 
 // The daemons of both APIs start at once, again and again.
 func draHandoverTogether(s *scene) {
+	s.noSlices()
 	s.plug(first, second)
 	all := deviceNames{deviceName(firstID), deviceName(secondID)}
 	const other, label = "other", "e2e.b-com.com/both"
@@ -264,6 +267,7 @@ func (s *scene) label(change string) {
 
 // helm rolls a change of the API back: by itself after a failure, and by helm rollback.
 func draHandoverRollback(s *scene) {
+	s.noSlices()
 	s.plug(first, second)
 	all := deviceNames{deviceName(firstID), deviceName(secondID)}
 	s.install()
