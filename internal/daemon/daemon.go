@@ -212,7 +212,9 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	}
 	api.Start(ctx, node.Inventory)
 	live := openSettings(d.Loader, cfg, log, d.Metrics)
-	d.Metrics.Follow(stateOf(func() string { return mode.Load().(string) }, live.hash, node.Inventory, api, cfg.HolderMetrics))
+	if !d.Guest { // the devices of the node are in the metrics of the owner
+		d.Metrics.Follow(stateOf(func() string { return mode.Load().(string) }, live.hash, node.Inventory, api, cfg.HolderMetrics))
+	}
 
 	inForce := latest.New(cfg)
 	shown := &stateSource{
