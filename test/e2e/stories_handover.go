@@ -11,7 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const finishing = "dra.finishClaims=true"
+// finishing are the values for the device plugin after DRA. The containers of claims need the directory of their CDI spec.
+var finishing = []string{"dra.finishClaims=true", "config.cdiDir=" + specs}
 
 // changeAPI changes the values of the release with helm upgrade, and returns when the devices of both APIs are as
 // wanted. It prints how long each part took.
@@ -86,7 +87,7 @@ func draHandover(s *scene) {
 	s.deleteClaimed("waits")
 
 	s.step("to the device plugin, while pods hold all devices")
-	w.changeAPI(deviceNames{own}, nil, finishing)
+	w.changeAPI(deviceNames{own}, nil, finishing...)
 	s.unharmed("by-resource", resource, 0)
 	s.unharmed("by-claim", claim, 0)
 	s.user("next")
@@ -178,7 +179,7 @@ func draHandoverKilled(s *scene) {
 	s.step("the pod with the claim is deleted: it stays until finishClaims is on")
 	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, "user", metav1.DeleteOptions{}))
 	s.stays("user", 3*time.Second)
-	_, err = s.helm("upgrade", s.settings(finishing)...)
+	_, err = s.helm("upgrade", s.settings(finishing...)...)
 	s.check(err)
 	s.podGone("user")
 	w.reaches(time.Now(), all, nil)
