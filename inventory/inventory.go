@@ -41,7 +41,7 @@ type Config struct {
 	// its start. The inventory uses only the nodes in it, and does not change it.
 	Record map[string][]Holding
 	// OtherAPI means that devices may be held through the other API when the daemon starts. No device
-	// is offered, and no snapshot is complete, until Holders has answered without an error, or
+	// is offered ([Snapshot.Awaiting]) until Holders has answered without an error, or
 	// TombstoneGrace is over. An error that wraps [fs.ErrNotExist] counts as an answer: then there
 	// is no source of such holders.
 	OtherAPI bool
@@ -216,6 +216,10 @@ func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 	late := !s.firstUntil.IsZero() && !now.Before(s.firstUntil)
 	if !n.ready && (s.first != nil && len(s.first) == 0 && p.answered || late) {
 		n.ready, n.changed = true, true // an empty list is published, too
+		if n.holders.awaits {
+			n.markAll()
+			changes = append(changes, n.reconcile(now)...)
+		}
 	}
 	finished := n.ready && !n.complete && s.first != nil && len(s.first) == 0
 	if finished {
@@ -227,7 +231,7 @@ func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 	first := n.ready && old.Version == 0
 	if n.ready && n.changed {
 		inv.current.Store(Snapshot{
-			Version: old.Version + 1, Devices: n.devices, Complete: n.complete && !n.holders.awaits, Generation: n.generation, Hinted: n.hinted,
+			Version: old.Version + 1, Devices: n.devices, Complete: n.complete, Awaiting: n.holders.awaits, Generation: n.generation, Hinted: n.hinted,
 		})
 		n.copied, n.changed, n.hinted = false, false, time.Time{}
 	}

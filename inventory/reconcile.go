@@ -144,10 +144,10 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 		conditions = append(conditions, n.cards[u.card].trouble...)
 		if s.claim != nil {
 			conditions = append(conditions, Condition{Reason: s.claim.reason(), Health: Unhealthy})
-		} else if n.holders.awaits && d.OfferedAs != "" {
+		}
+		s.health.clear(ReasonHoldersUnknown) // without recovery hold
+		if s.claim == nil && n.holders.awaits && n.ready && d.OfferedAs != "" { // before the first list the answer may arrive in time
 			conditions = append(conditions, Condition{Reason: ReasonHoldersUnknown, Health: Unhealthy})
-		} else {
-			s.health.clear(ReasonHoldersUnknown) // without recovery hold
 		}
 		conditions = append(conditions, n.contend(s, d)...)
 		out := n.policy.excludes(d)

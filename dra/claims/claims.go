@@ -163,6 +163,9 @@ func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, 
 // attempt serves or refuses the request. The error wraps errNotYet if a later attempt may succeed.
 func (c *Claims) attempt(ctx context.Context, r request) (answer []kubeletplugin.Device, err error) {
 	s, _ := c.cfg.Devices.Latest()
+	if s.Awaiting {
+		return nil, notYet{errors.New("the kubelet has not reported yet which devices are held through the device plugin API")}
+	}
 	if !s.Complete {
 		return nil, notYet{errors.New("the devices of the node have not all been read yet")}
 	}
