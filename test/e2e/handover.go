@@ -21,7 +21,7 @@ import (
 const (
 	sampleInterval = 20 * time.Millisecond
 	podsEvery      = 5
-	longestGap     = 500 * time.Millisecond // between two samples, on a machine that is shared
+	longestGap     = time.Second // between two samples, on a machine that is shared
 )
 
 // deviceNames is a set of names of devices, sorted.
