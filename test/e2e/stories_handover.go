@@ -197,6 +197,22 @@ func draHandoverKilled(s *scene) {
 	kill()
 	w.changed(began, nil, all)
 	s.daemonOf(draPods)
+
+	s.step("to the device plugin with finishClaims: the driver hangs, and the plugin waits")
+	s.claimed("last", one())
+	s.reachesPhase("last", corev1.PodRunning)
+	own = s.deviceOf("last")
+	kill = s.freeze(draPods)
+	_, err = s.helm("upgrade", values(finishing...)...)
+	s.check(err)
+	w.remains(3*time.Second, nil, all)
+	s.step("the driver is killed: the kubelet deletes its slices, although a driver that finishes claims runs")
+	began = time.Now()
+	kill()
+	w.changed(began, all.without(own), nil)
+	s.step("the pod with the claim ends")
+	s.deletePods("last")
+	w.reaches(time.Now(), all, nil)
 	w.end()
 }
 
