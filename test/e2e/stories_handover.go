@@ -65,7 +65,9 @@ func draHandover(s *scene) {
 	s.install()
 	w := s.sampleBoth()
 	w.reaches(time.Now(), all, nil)
-	s.user("by-resource")
+	pod := s.pod("by-resource", s.resource, 1)
+	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	s.create(pod)
 	s.reachesPhase("by-resource", corev1.PodRunning)
 	resource, own := s.anyReport("by-resource"), s.deviceOf("by-resource")
 
@@ -73,9 +75,12 @@ func draHandover(s *scene) {
 	w.changeAPI(nil, all.without(own), s.draValues()...)
 	s.cleanups = append(s.cleanups, s.removeClaims)
 	s.unharmed("by-resource", resource, 0)
+	s.step("a container with a resource restarts, and has its device")
+	s.killContainer("by-resource")
+	s.unharmed("by-resource", resource, 1)
 	s.step("claims get the other two devices; a third claim waits")
 	s.claim("by-claim", one())
-	pod := s.claimant("by-claim", "by-claim")
+	pod = s.claimant("by-claim", "by-claim")
 	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	s.create(pod)
 	s.claimed("ends", one())
@@ -88,7 +93,7 @@ func draHandover(s *scene) {
 
 	s.step("to the device plugin, while pods hold all devices")
 	w.changeAPI(deviceNames{own}, nil, finishing...)
-	s.unharmed("by-resource", resource, 0)
+	s.unharmed("by-resource", resource, 1)
 	s.unharmed("by-claim", claim, 0)
 	s.user("next")
 	s.unschedulable("next")
@@ -108,7 +113,7 @@ func draHandover(s *scene) {
 
 	s.step("to DRA, while one pod of each API holds a device")
 	w.changeAPI(nil, all.without(own), s.draValues()...)
-	s.unharmed("by-resource", resource, 0)
+	s.unharmed("by-resource", resource, 1)
 	s.unharmed("by-claim", claim, 1)
 	s.step("a pod with a resource ends: its device is free for claims")
 	began = time.Now()
