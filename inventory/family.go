@@ -117,10 +117,12 @@ type Unit struct {
 	InterfaceIDKnown bool
 
 	PCIID       string // as in [Device]; "" if it is not known
+	AnyPCIID    bool   // as in [Device]
 	NUMANode    int    // -1: none
 	Nodes       []string
 	NodeNumbers []string // as in [Device]
 	SharedNodes []string // as in [Device]
+	Mounts      []string // as in [Device]
 	Parent      string
 	ParentNodes []string
 

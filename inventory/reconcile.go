@@ -78,7 +78,7 @@ func (c *claim) reason() string {
 func tombstoneOf(d *Device) *Device {
 	m := *d
 	m.Health, m.Reasons, m.Fault = Unhealthy, nil, false
-	m.Nodes, m.NodeNumbers, m.SharedNodes, m.Parent, m.ParentNodes, m.ProgramAtStart = nil, nil, nil, "", nil, false
+	m.Nodes, m.NodeNumbers, m.SharedNodes, m.Mounts, m.Parent, m.ParentNodes, m.ProgramAtStart = nil, nil, nil, nil, "", nil, false
 	return &m
 }
 
