@@ -417,7 +417,7 @@ func sameNodes(a, b *Device) bool {
 var plugging = [][]string{
 	{ReasonFMEUnbound, ReasonNoPort}, {ReasonNoPort}, // of a region
 	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, {ReasonPortMissing, noFilesYet}, // of a region with several ports
-	{ReasonDriverUnbound}, {noFilesYet},
+	{ReasonDriverUnbound}, {noFilesYet}, {ReasonLoading},
 }
 
 // noFilesYet is the reason of a port while its driver binds: the driver core adds the link

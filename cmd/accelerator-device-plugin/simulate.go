@@ -41,7 +41,8 @@ creates regular files, which pods cannot get.
 
 ADDRESS is a slot, DDDD:BB:DD.F or BB:DD.F. DEVICE is the address of a card,
 ADDRESS-pN for its port N, or the address of a function on vfio-pci. The daemon
-offers such functions only with --families and a rule. DIR must be missing, empty,
+offers such functions only with --families and a rule, and AWS cards only with
+--families. DIR must be missing, empty,
 or a simulated node, and writable by no other user. Remove DIR to delete the node.
 
 Boards:
@@ -144,7 +145,11 @@ func printSimulated(out io.Writer, node *simnode.Node) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tCARD\tNODE\tAFU")
 	for _, d := range node.Devices() {
-		fmt.Fprintf(w, "%s\t%s\t%s/%s\t%s%s\n", d.ID, d.Address, node.Dev, d.Node, cmp.Or(d.AFUID, "-"),
+		path := "-" // an AWS card has no device node
+		if d.Node != "" {
+			path = node.Dev + "/" + d.Node
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s%s\n", d.ID, d.Address, path, cmp.Or(d.AFUID, "-"),
 			map[bool]string{true: "\tplugged or pulled in part: pull it"}[d.Partial])
 	}
 	return w.Flush()

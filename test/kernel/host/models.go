@@ -77,6 +77,8 @@ var models = map[string]model{
 	// which have one IOMMU group, since they do not support ACS.
 	"n6001-vf": {{device: 0xbccf, subsystem: 0x1771}},
 	"ofs-3fn":  {{device: 0xbcce, subsystem: 0x1771}, {device: 0xbcce, subsystem: 0x1771}, {device: 0xbcce, subsystem: 0x1771}},
+	// An F2 card of AWS: the application function with the ids of a cleared slot, and the management function.
+	"aws-f2": {{vendor: 0x1d0f, device: 0x9048, subsystem: 0x1d51}, {vendor: 0x1d0f, device: 0x9248, subsystem: 0x1d51}},
 	// Function 0 has the FME and a port without AFU and without error feature. One of the
 	// other functions is a virtio network card; the others, with Intel's ids, have no feature
 	// list. (On real cards their feature list is empty. It is found through a capability of
