@@ -41,12 +41,12 @@ var Breaks = []Break{
 	{"port-mmio-timeout", "the AFU did not answer in time (degraded)", ofPort, "errors/errors", "0x0", "0x100000000", false},
 	{"power-throttled", "the port is throttled completely", ofPort, "power_state", "0x0", "0x6", false},
 	{"fme-fatal", "catastrophic error of the card: all its ports", ofPort, "errors/catfatal_errors", "0x0", "0x400", true},
+	{loading, "an image is loaded, so the application function is missing", ofSlot, "", "", "", false},
+	{notRescanned, "another image was loaded without a rescan", ofSlot, "", "", "", false},
 	{pciGone, "the card does not answer: all its devices", ofPort | ofGroup | ofSlot, "", "", "", false},
 	{aerFatal, "one more fatal PCI error of the card: all its devices, until no further one is counted", ofPort | ofGroup | ofSlot, "", "", "", false},
 	{driverUnbound, "the port has no driver", ofPort, "", "", "", false},
 	{notViable, "another function of the group is bound to dfl-pci, so no container can open it", ofGroup, "", "", "", false},
-	{loading, "an image is loaded, so the application function is missing", ofSlot, "", "", "", false},
-	{notRescanned, "another image was loaded without a rescan", ofSlot, "", "", "", false},
 	{nodeMissing, "the device has no device node", ofPort | ofGroup, "", "", "", false},
 }
 
