@@ -74,6 +74,7 @@ var boards = map[string]byMode{
 	},
 
 	"kernel-6.1-no-driver": {},
+	"kernel-6.12-xrt-card": {},
 	"kernel-6.1-port-released": {
 		region:      []offered{bad(well("01:00.0", regionPAC), "no-port")},
 		regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-fme.0"), "no-port")},
