@@ -31,9 +31,9 @@ const (
 	mgmt    = slot + "0000:65:00.0/"
 	link    = "sys/bus/pci/drivers/xocl/" + address
 	render  = user + "drm/renderD128"
-	rom     = user + "rom.u.25165824"
-	tripped = user + "firewall.u.10486273/detected_time"
-	queue   = user + "dma.qdma.u.8388609"
+	rom     = user + "rom.u.0"
+	tripped = user + "firewall.u.16777216/detected_time"
+	queue   = user + "dma.qdma.u.5242880"
 )
 
 // node unfolds the board with all files, and config, into a new directory and returns the host.
@@ -173,7 +173,7 @@ func TestRead(t *testing.T) {
 		{"the management function is not ready", xrt.Family{}, map[string]string{mgmt + "ready": zero}, unit(wrong("management-not-ready"))},
 		{"neither is ready", xrt.Family{}, map[string]string{user + "ready": "0x0\n", mgmt + "ready": zero}, unit(wrong("management-not-ready"))},
 		{"the management function is offline", xrt.Family{}, map[string]string{mgmt + "dev_offline": one}, unit(wrong("management-offline"))},
-		{"a firewall has tripped", xrt.Family{}, map[string]string{mgmt + "firewall.m.10486272/status": "524288\n"}, unit(wrong("firewall-tripped"))},
+		{"a firewall has tripped", xrt.Family{}, map[string]string{mgmt + "firewall.m.16777216/status": "524288\n"}, unit(wrong("firewall-tripped"))},
 		{"a firewall tripped earlier", xrt.Family{}, map[string]string{tripped: "1700000000\n"}, unit()},
 		{"the user function is dead", xrt.Family{}, map[string]string{user + "config": gone}, unit(wrong("pci-gone"))},
 		{"the management function is dead", xrt.Family{}, map[string]string{mgmt + "config": gone}, unit(wrong("pci-gone"))},
@@ -183,7 +183,7 @@ func TestRead(t *testing.T) {
 		// As xocl_reset_notify leaves the card, and then as driver core does while it releases subdevices.
 		{"resetting", xrt.Family{}, map[string]string{
 			user + "drm": absent, user + "dev_offline": absent, user + "device_bad_state": absent, user + "ready": absent,
-			user + "interface_uuids": absent, user + "logic_uuids": absent, rom: absent, user + "firewall.u.10486273": absent, queue: absent, user + "hwmon_sdm.u.27262977": absent,
+			user + "interface_uuids": absent, user + "logic_uuids": absent, rom: absent, user + "firewall.u.16777216": absent, queue: absent, user + "hwmon_sdm.u.27262977": absent,
 		}, unit(nodes(), wrong("resetting"), noInterface(false), noShell, attributes("logicUuid", absent, "serialNumber", absent))},
 		{"resetting, with subdevices without drivers", xrt.Family{}, map[string]string{
 			rom + "/VBNV": absent, rom + "/timestamp": absent, rom + "/FPGA": absent, user + "drm": absent, queue: absent,
@@ -200,7 +200,7 @@ func TestRead(t *testing.T) {
 		{"other subdevices first", xrt.Family{}, map[string]string{user + "rom": "", user + "rom.x/VBNV": "y", user + "xmc.u.1/VBNV": "z"}, unit()},
 
 		{"unreadable", xrt.Family{}, map[string]string{
-			user + "dev_offline": "x\n", user + "ready": "maybe\n", tripped: "\n", mgmt + "firewall.m.10486272/status": "yes\n", mgmt + "ready": "\n",
+			user + "dev_offline": "x\n", user + "ready": "maybe\n", tripped: "\n", mgmt + "firewall.m.16777216/status": "yes\n", mgmt + "ready": "\n",
 		}, unit(unreadable("pci/dev_offline", "device-offline"), unreadable("pci/ready", "management-not-ready"),
 			unreadable("pci/firewall/detected_time", "firewall-tripped"), unreadable("mgmt/ready", "management-not-ready"), unreadable("mgmt/firewall/status", "firewall-tripped"))},
 	} {
@@ -233,6 +233,42 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestBoards reads the boards that were recorded on a real kernel. The rig has no driver for the management function, so
+// no card is ready.
+func TestBoards(t *testing.T) {
+	card := unit(nodes("dri/renderD128", "226:128"), noInterface(false), attributes(
+		"vbnv", "xilinx_u250_xdma_201830_2", "timestamp", "1561465320", "logicUuid", absent, "serialNumber", absent), wrong("management-not-ready"),
+		func(u *inventory.Unit) {
+			u.ID, u.PCIAddress, u.Name, u.NUMANode = "01:00.1", "0000:01:00.1", "0000:01:00.1", -1
+		})
+	for name, want := range map[string][]inventory.Unit{
+		"card": {card},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			if _, err := board.UnfoldRecorded(root, "../../testdata/sysfs/kernel-6.12-xrt-"+name+".txtar"); err != nil {
+				t.Fatal(err)
+			}
+			host := sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
+			cards, err := xrt.Family{}.Cards(host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []inventory.Unit
+			for _, c := range cards {
+				r, err := xrt.Family{}.Read(host, c)
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
+				}
+				got = append(got, r.Units...)
+			}
+			if diff := cmp.Diff(want, got, ignore); diff != "" {
+				t.Errorf("units (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // A function with another driver, or that is not yet bound completely, is no card.
 func TestNoCard(t *testing.T) {
 	host := node(t)
@@ -258,12 +294,12 @@ func TestNoCard(t *testing.T) {
 var files = map[string][]string{
 	user: {
 		"modalias", "numa_node", "config", "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "aer_dev_fatal", "aer_dev_nonfatal",
-		"dev_offline", "device_bad_state", "shutdown", "ready", "interface_uuids", "logic_uuids", "rom.u.25165824/VBNV", "rom.u.25165824/timestamp", "rom.u.25165824/FPGA",
-		"firewall.u.10486273/detected_time", "hwmon_sdm.u.27262977/serial_num", "drm/renderD128/dev", "dma.qdma.u.8388609/xrt_user/xfpga!dma.qdma.u25857.0/dev",
+		"dev_offline", "device_bad_state", "shutdown", "ready", "interface_uuids", "logic_uuids", "rom.u.0/VBNV", "rom.u.0/timestamp", "rom.u.0/FPGA",
+		"firewall.u.16777216/detected_time", "hwmon_sdm.u.27262977/serial_num", "drm/renderD128/dev", "dma.qdma.u.5242880/xrt_user/xfpga!dma.qdma.u25857.0/dev",
 	},
 	mgmt: {
 		"modalias", "numa_node", "config", "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "aer_dev_fatal", "aer_dev_nonfatal",
-		"dev_offline", "ready", "firewall.m.10486272/status", "xrt_mgmt/xclmgmt25856/dev",
+		"dev_offline", "ready", "firewall.m.16777216/status", "xrt_mgmt/xclmgmt25856/dev",
 	},
 }
 
@@ -381,7 +417,7 @@ func TestFiles(t *testing.T) {
 	}
 
 	// While the card is being reset, the attributes that xocl removes are no lost files.
-	for _, name := range []string{"dev_offline", "device_bad_state", "ready", "drm", "rom.u.25165824", "firewall.u.10486273"} {
+	for _, name := range []string{"dev_offline", "device_bad_state", "ready", "drm", "rom.u.0", "firewall.u.16777216"} {
 		put(t, host, user+name, absent)
 	}
 	r, err = xrt.Family{}.Read(host, address)
@@ -406,7 +442,7 @@ func TestObserved(t *testing.T) {
 	for _, path := range []string{
 		"dev/dri/renderD128", "dev/xfpga/dma.qdma.u25857.0", "dev/xclmgmt25856", user + "driver", user + "user_pf", render, queue,
 		user + "dev_offline", user + "device_bad_state", user + "shutdown", user + "ready", tripped, user + "config", user + "aer_dev_fatal",
-		mgmt + "driver", mgmt + "dev_offline", mgmt + "ready", mgmt + "firewall.m.10486272/status", mgmt + "config", mgmt + "aer_dev_fatal", slot + "aer_rootport_total_err_fatal",
+		mgmt + "driver", mgmt + "dev_offline", mgmt + "ready", mgmt + "firewall.m.16777216/status", mgmt + "config", mgmt + "aer_dev_fatal", slot + "aer_rootport_total_err_fatal",
 	} {
 		aside := filepath.Join(t.TempDir(), "aside")
 		if !sysfs.Unchanged(r.Observed) {
@@ -432,10 +468,10 @@ func TestChangeDuringReading(t *testing.T) {
 		name string
 		away []string // in this order
 	}{
-		{"a reset", slices.Concat([]string{"dev/dri/renderD128", user + "drm"}, attributes, []string{rom, queue, user + "firewall.u.10486273"})},
+		{"a reset", slices.Concat([]string{"dev/dri/renderD128", user + "drm"}, attributes, []string{rom, queue, user + "firewall.u.16777216"})},
 		{"the function is unbound", slices.Concat([]string{link, user + "driver", "dev/dri/renderD128", user + "drm", user + "user_pf"}, attributes, []string{rom})},
 		{"the card is pulled", []string{link, user + "driver", "sys/bus/pci/devices/" + address, user}},
-		{"the management function is unbound", []string{mgmt + "driver", "dev/xclmgmt25856", mgmt + "xrt_mgmt", mgmt + "ready", mgmt + "dev_offline", mgmt + "firewall.m.10486272"}},
+		{"the management function is unbound", []string{mgmt + "driver", "dev/xclmgmt25856", mgmt + "xrt_mgmt", mgmt + "ready", mgmt + "dev_offline", mgmt + "firewall.m.16777216"}},
 		{"the management function is pulled", []string{mgmt + "driver", "sys/bus/pci/devices/0000:65:00.0", mgmt}},
 		{"the node is removed", []string{"dev/dri/renderD128"}},
 	} {
