@@ -86,6 +86,7 @@ var grammars = map[string]grammar{
 	"remove":       {1, 1, nil},
 	"rescan":       {0, 0, nil},
 	"clear":        {1, 1, nil},
+	"write":        {2, 2, nil},
 	"program":      {2, 3, checkProgram},
 	"programmed":   {1, 1, nil},
 	"release-port": {2, 2, checkPort},
