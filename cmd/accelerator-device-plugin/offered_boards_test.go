@@ -75,12 +75,13 @@ var boards = map[string]byMode{
 
 	"kernel-6.1-no-driver": {},
 	// The family xrt is not among the test's families.
-	"kernel-6.12-xrt-card":           {},
-	"kernel-6.12-xrt-dead":           {},
-	"kernel-6.12-xrt-resetting":      {},
-	"kernel-6.12-xrt-shutdown":       {},
-	"kernel-6.12-xrt-unbound":        {},
-	"kernel-6.12-xrt-unbound-in-use": {},
+	"kernel-6.12-xrt-card":               {},
+	"kernel-6.12-xrt-dead":               {},
+	"kernel-6.12-xrt-management-offline": {},
+	"kernel-6.12-xrt-resetting":          {},
+	"kernel-6.12-xrt-shutdown":           {},
+	"kernel-6.12-xrt-unbound":            {},
+	"kernel-6.12-xrt-unbound-in-use":     {},
 	"kernel-6.1-port-released": {
 		region:      []offered{bad(well("01:00.0", regionPAC), "no-port")},
 		regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-fme.0"), "no-port")},

@@ -21,6 +21,16 @@ func (c *card) apply(verb string, args []string) error {
 		}
 		return nil
 	}
+	if verb == "management" {
+		for _, f := range c.functions {
+			if f.mailbox != nil && len(args) == 1 {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				return f.mailbox.report(args[0])
+			}
+		}
+		return fmt.Errorf("management: found %d arguments, want one, and a card with a mailbox", len(args))
+	}
 	return c.functions[0].apply(verb, args)
 }
 
@@ -45,7 +55,7 @@ func (f *function) apply(verb string, args []string) error {
 		}
 		return f.applyToPort(port, verb, args[0])
 	}
-	return fmt.Errorf("request: found %q, want one of kill, revive, error, power, afu, set, pr", verb)
+	return fmt.Errorf("request: found %q, want one of kill, revive, error, power, afu, set, pr, management", verb)
 }
 
 // port returns the offset in BAR 0 of the port with the given number, or of the first port if
