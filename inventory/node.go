@@ -378,7 +378,7 @@ func (u *unit) describe() *Device {
 		PortID: u.portID, AFUID: u.identity.afu, InterfaceID: u.identity.iface,
 		Nodes: u.last.Nodes, NodeNumbers: u.last.NodeNumbers, Parent: u.last.Parent, ParentNodes: u.last.ParentNodes,
 		SharedNodes: u.last.SharedNodes, Members: u.last.Members, Attributes: u.last.Attributes,
-		ProgramAtStart: u.last.ProgramAtStart, OnlyByRule: u.last.OnlyByRule, AddressEnv: u.last.AddressEnv,
+		ProgramAtStart: u.last.ProgramAtStart, OnlyByRule: u.last.OnlyByRule, AddressEnv: u.last.AddressEnv, NamedByShell: u.last.NamedByShell,
 	}
 }
 

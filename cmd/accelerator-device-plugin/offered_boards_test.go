@@ -73,15 +73,16 @@ var boards = map[string]byMode{
 		regiondevel: []offered{well("01:00.0", regionN6000, "dfl-port.0", "dfl-fme.0")},
 	},
 
-	"kernel-6.1-no-driver": {},
-	// The family xrt is not among the test's families.
-	"kernel-6.12-xrt-card":               {},
-	"kernel-6.12-xrt-dead":               {},
-	"kernel-6.12-xrt-management-offline": {},
-	"kernel-6.12-xrt-resetting":          {},
-	"kernel-6.12-xrt-shutdown":           {},
-	"kernel-6.12-xrt-unbound":            {},
-	"kernel-6.12-xrt-unbound-in-use":     {},
+	"kernel-6.1-no-driver":               {},
+	"kernel-6.12-xrt-card":               inEach(well("01:00.1", shellU250, "dri/renderD128")),
+	"kernel-6.12-xrt-dead":               inEach(bad(well("01:00.1", shellU250, "dri/renderD128"), "pci-gone")),
+	"kernel-6.12-xrt-management-offline": inEach(bad(well("01:00.1", shellU250, "dri/renderD128"), "management-not-ready")),
+	// Without its ROM the card has no shell.
+	"kernel-6.12-xrt-resetting":      inEach(bad(well("01:00.1", notOffered), "resetting")),
+	"kernel-6.12-xrt-shutdown":       inEach(bad(well("01:00.1", notOffered), "device-shutdown", "resetting")),
+	"kernel-6.12-xrt-unbound":        {},
+	"kernel-6.12-xrt-unbound-in-use": {},
+	"xrt-all-files":                  inEach(well("65:00.1", "amd.com/xilinx_u250_gen3x16_xdma_shell_4_1-0", "dri/renderD128", "xfpga/dma.qdma.u25857.0")),
 	"kernel-6.1-port-released": {
 		region:      []offered{bad(well("01:00.0", regionPAC), "no-port")},
 		regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-fme.0"), "no-port")},
@@ -140,6 +141,9 @@ var boards = map[string]byMode{
 	},
 }
 
+// shellU250 is the resource of the recorded cards with XRT, in each mode.
+const shellU250 = "amd.com/xilinx_u250_xdma_201830_2-1561465320"
+
 // function is the resource of functions on vfio-pci, in each mode.
 const function = "example.com/function"
 
@@ -192,7 +196,7 @@ func opaeAt(id string) byMode {
 // TestOfferedBoards prints every board in every mode, with all families.
 func TestOfferedBoards(t *testing.T) {
 	settings := filepath.Join(t.TempDir(), "settings.yaml")
-	const text = "families: [dfl, opae, vfio]\nresources: [{name: example.com/function, match: {family: vfio}}]\n"
+	const text = "families: [dfl, opae, vfio, xrt]\nresources: [{name: example.com/function, match: {family: vfio}}]\n"
 	if err := os.WriteFile(settings, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

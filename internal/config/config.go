@@ -20,6 +20,8 @@ type Config struct {
 	Families []string // names of the families whose cards are read, in the daemon's order; not in mode pool
 	VFIOCdev bool     // devices of family vfio also have the character devices of their functions
 
+	XRTManagement bool // devices of family xrt also have the node of their management function
+
 	Mode              string // one of offer.Modes
 	ResourceName      string // in modes single and pool
 	ResourceNamespace string // in the other modes
@@ -105,6 +107,8 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 		"kinds of drivers whose cards are read and offered, separated by commas; no effect in mode pool")
 	fs.Var(of(&c.VFIOCdev, false, onOff), "vfio-cdev",
 		"also give the character devices of vfio-pci functions (iommu, vfio/devices/vfioM) where the kernel has them")
+	fs.Var(of(&c.XRTManagement, false, onOff), "xrt-management",
+		"also give the node of the management function of cards with XRT (xclmgmtN), with which a container can reset the card and change its shell")
 	fs.Var(of(&c.Mode, offer.Single, oneOf(offer.Modes()...)), "mode",
 		"devices and their resources: single (ports, one resource), af (ports, one resource per AFU), "+
 			"region (cards, one resource per interface), regiondevel (as region, with the FME's node), pool (numbers)")
@@ -168,7 +172,7 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.Overrides, "", path), overridesFlag,
 		"YAML file with exclude, health.severity and resources in addition to --config, for all nodes or for single ones; "+
 			"may be missing")
-	for _, name := range []string{"vfio-cdev", "node-annotation", "events", "holder-metrics"} {
+	for _, name := range []string{"vfio-cdev", "xrt-management", "node-annotation", "events", "holder-metrics"} {
 		fs.Lookup(name).NoOptDefVal = "true" // the value if the flag is given without one
 	}
 	return fs
