@@ -39,8 +39,9 @@ type Condition struct {
 	// Row is the name of the [Row] that Health comes from. An administrator may overrule Health by
 	// this name ([Policy.Severity]). If Row is "", Health cannot be overruled.
 	Row string
-	// Passing marks a condition that is normal for some time: the device becomes Unhealthy
-	// when the condition has lasted for [Config.ReprogramTimeout].
+	// Passing marks a condition that is normal for some time: until it has lasted for
+	// [Config.ReprogramTimeout] it is no fault and makes no turn ([Config.FlapLimit]), also if it
+	// is Unhealthy. Then the device becomes Unhealthy.
 	Passing bool
 	// Dead means that the card, or this part of it, does not answer at all.
 	Dead bool

@@ -25,15 +25,16 @@ const (
 	xclmgmt = "xclmgmt"
 )
 
-// The health rows, in addition to those of package pci.
+// The health rows, in addition to those of package pci. Those that are passing are normal while a card is reset: users
+// reset cards between programs.
 var (
-	rowResetting  = fatal("resetting")            // without rom.* or drm: xocl has removed them for a reset
-	rowOffline    = fatal("device-offline")       // dev_offline
+	rowResetting  = fatal("resetting")            // rom.* or drm does not exist: xocl has removed its files for a reset; passing
+	rowOffline    = fatal("device-offline")       // dev_offline; passing
 	rowBadState   = fatal("device-bad-state")     // device_bad_state
 	rowShutdown   = fatal("device-shutdown")      // shutdown
-	rowFirewall   = fatal("firewall-tripped")     // the management function's status, or a rise of the user function's detected_time
-	rowManagement = fatal("management-not-ready") // ready, of either function
-	rowMgmtOff    = fatal("management-offline")   // dev_offline of the management function
+	rowFirewall   = fatal("firewall-tripped")     // status of the management function, or a rise of detected_time of the user function
+	rowManagement = fatal("management-not-ready") // ready, of either function; passing
+	rowMgmtOff    = fatal("management-offline")   // dev_offline of the management function; passing
 )
 
 func fatal(name string) inventory.Row { return inventory.Row{Name: name, Health: inventory.Unhealthy} }
@@ -41,23 +42,29 @@ func fatal(name string) inventory.Row { return inventory.Row{Name: name, Health:
 // states are the attributes of the user function with a state of the card. Their names begin with pci/ or mgmt/, for the
 // directory of the function.
 var states = []state{
-	{"pci/dev_offline", rowOffline, parseState},
-	{"pci/device_bad_state", rowBadState, parseState},
-	{"pci/shutdown", rowShutdown, parseState},
-	{"pci/ready", rowManagement, parseReady},
+	{"pci/dev_offline", rowOffline, true, parseState},
+	{"pci/device_bad_state", rowBadState, false, parseState},
+	{"pci/shutdown", rowShutdown, false, parseState},
+	{"pci/ready", rowManagement, true, parseReady},
 }
 
 // managementStates are those of the management function.
 var managementStates = []state{
-	{"mgmt/dev_offline", rowMgmtOff, parseState},
-	{"mgmt/ready", rowManagement, parseReady},
+	{"mgmt/dev_offline", rowMgmtOff, true, parseState},
+	{"mgmt/ready", rowManagement, true, parseReady},
 }
 
 // state is an attribute whose value is good if it is 0 after parsing.
 type state struct {
-	file  string
-	row   inventory.Row
-	parse func(string) (int, error)
+	file    string
+	row     inventory.Row
+	passing bool
+	parse   func(string) (int, error)
+}
+
+// condition returns the condition of a row.
+func condition(r inventory.Row, passing bool) inventory.Condition {
+	return inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name, Passing: passing}
 }
 
 // Name returns xrt.
@@ -105,7 +112,7 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 	}
 	resetting := !c.identify(&u, &all) || c.render == ""
 	if resetting {
-		all.AddRow(rowResetting)
+		all.Add(condition(rowResetting, true))
 	}
 	for _, s := range states {
 		readState(&all, c.dir, s, resetting)
@@ -186,7 +193,7 @@ func readState(all *pci.Findings, dir string, s state, resetting bool) {
 	case err != nil:
 		all.AddUnreadable(s.file, s.row, err)
 	case value != 0:
-		all.AddRow(s.row)
+		all.Add(condition(s.row, s.passing))
 	}
 }
 

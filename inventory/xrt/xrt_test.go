@@ -94,7 +94,8 @@ func unit(changes ...func(*inventory.Unit)) inventory.Unit {
 func wrong(reasons ...string) func(*inventory.Unit) {
 	return func(u *inventory.Unit) {
 		for _, reason := range reasons {
-			c := inventory.Condition{Reason: reason, Health: inventory.Unhealthy, Row: reason, Dead: reason == "pci-gone"}
+			c := inventory.Condition{Reason: reason, Health: inventory.Unhealthy, Row: reason, Dead: reason == "pci-gone",
+				Passing: slices.Contains([]string{"resetting", "device-offline", "management-not-ready", "management-offline"}, reason)}
 			if reason == "node-missing" {
 				c.Row = ""
 			}

@@ -17,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
+	"b-com.com/accelerator-device-plugin/inventory/xrt"
 )
 
 const address = "0000:01:00.0"
@@ -46,6 +47,9 @@ func read(t *testing.T, root, card string) inventory.Reading {
 	r, err := dfl.Family{}.Read(host, card)
 	if errors.Is(err, fs.ErrNotExist) {
 		r, err = vfio.Family{}.Read(host, card)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		r, err = xrt.Family{}.Read(host, card)
 	}
 	if err != nil {
 		t.Fatal(err)
