@@ -78,7 +78,7 @@ func (c *claim) reason() string {
 func tombstoneOf(d *Device) *Device {
 	m := *d
 	m.Health, m.Reasons, m.Fault = Unhealthy, nil, false
-	m.Nodes, m.NodeNumbers, m.SharedNodes, m.Parent, m.ParentNodes, m.ProgramAtStart = nil, nil, nil, "", nil, false
+	m.Nodes, m.NodeNumbers, m.SharedNodes, m.Mounts, m.Parent, m.ParentNodes, m.ProgramAtStart = nil, nil, nil, nil, "", nil, false
 	return &m
 }
 
@@ -417,7 +417,7 @@ func sameNodes(a, b *Device) bool {
 var plugging = [][]string{
 	{ReasonFMEUnbound, ReasonNoPort}, {ReasonNoPort}, // of a region
 	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, {ReasonPortMissing, noFilesYet}, // of a region with several ports
-	{ReasonDriverUnbound}, {noFilesYet},
+	{ReasonDriverUnbound}, {noFilesYet}, {ReasonLoading},
 }
 
 // noFilesYet is the reason of a port while its driver binds: the driver core adds the link

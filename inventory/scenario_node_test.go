@@ -113,6 +113,7 @@ var names = map[string]string{
 	"afu1": afu1, "afu2": afu2, "interface1": "69528db6eb31577a8c3668f9faa081f6", "interface2": "9346116da52d5ca8b06aa9a389ef7c8d",
 	"all-ones": strings.Repeat("f", 32),
 	"n6001-vf": "8086:bccf:8086:1771", "n6000-vf": "8086:bccf:8086:1770",
+	"cleared": "1d0f:9048:1d0f:1d51", "image1": "1d0f:f010:1d0f:1d51", "image2": "10ee:7011:10ee:0007",
 	"a10": "8086:09c4:8086:0000", "n3000": "8086:0b30:8086:0000",
 }
 
@@ -156,8 +157,10 @@ func (s *scenario) plug(st scenarioStep) error {
 			card.Group = value
 		case "vbnv":
 			card.VBNV = value
+		case "slot":
+			card.Slot = value
 		default:
-			err = fmt.Errorf("found option %q, want ports, afu, interface, pci, vf-of, driver, group or vbnv", option)
+			err = fmt.Errorf("found option %q, want ports, afu, interface, pci, vf-of, driver, group, vbnv or slot", option)
 		}
 		if err != nil {
 			return err
@@ -170,8 +173,8 @@ func (s *scenario) plug(st scenarioStep) error {
 		return err
 	}
 	s.plugged[st.card] = card.Ports
-	if card.Group != "" {
-		s.plugged[st.card] = 1 // one device node
+	if card.Group != "" || card.Slot != "" {
+		s.plugged[st.card] = 1 // one device node, or one unit
 	}
 	return nil
 }

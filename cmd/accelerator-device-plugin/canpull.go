@@ -144,7 +144,7 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		watched.Policy = daemon.DevicePolicy(cfg, cordons)
 		var snapshot inventory.Snapshot
 		snapshot, f.RowsErr = scanOnce(ctx, cfg, watched)
-		f.Rows = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Cordons: cordons}.Rows()
+		f.Rows = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Cordons: cordons}.Rows()
 	}
 	unsure := justStarted(cfg.PodResourcesSocket)
 	holders, err := askHolders(ctx, cfg.PodResourcesSocket, holdersPatient)

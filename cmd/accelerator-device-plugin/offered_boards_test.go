@@ -132,6 +132,13 @@ var boards = map[string]byMode{
 	"kernel-6.1-vfio-pf": inEach(
 		well("03:00.0", function, "vfio/6"), well("03:00.1", function, "vfio/7"), well("03:00.2", function, "vfio/8")),
 	"kernel-6.12-vfio-cdev": inEach(well("01:00.0", function, "vfio/6")), // --vfio-cdev is off
+
+	"kernel-6.1-aws-card":          inSingle(),
+	"kernel-6.1-aws-loaded":        inSingle(),
+	"kernel-6.1-aws-loading":       inSingle("loading"),
+	"kernel-6.1-aws-not-rescanned": inSingle("not-rescanned=1d0f:f010"),
+	"kernel-6.1-aws-dead":          inSingle("pci-gone"),
+
 	// The first function is on dfl-pci, the next two are on vfio-pci.
 	"kernel-6.1-vfio-group-not-viable": {
 		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), notViable},
@@ -150,6 +157,18 @@ const function = "example.com/function"
 var notViable = bad(well("01:00.1", function, "vfio/6"), "group-not-viable=dfl-pci")
 
 func inEach(all ...offered) byMode { return byMode{all, all, all, all} }
+
+// inSingle returns the AWS card of the rig, which mode single offers, unhealthy if there are reasons.
+func inSingle(reasons ...string) byMode {
+	is := func(resource string) []offered {
+		d := well("01:00.0", resource)
+		if reasons != nil {
+			d = bad(d, reasons...)
+		}
+		return []offered{d}
+	}
+	return byMode{single: is(testResource), af: is(notOffered), region: is(notOffered), regiondevel: is(notOffered)}
+}
 
 var portUnbound = byMode{
 	single:      []offered{bad(well("01:00.0", testResource, "dfl-port.0"), "driver-unbound")},
@@ -196,7 +215,7 @@ func opaeAt(id string) byMode {
 // TestOfferedBoards prints every board in every mode, with all families.
 func TestOfferedBoards(t *testing.T) {
 	settings := filepath.Join(t.TempDir(), "settings.yaml")
-	const text = "families: [dfl, opae, vfio, xrt]\nresources: [{name: example.com/function, match: {family: vfio}}]\n"
+	const text = "families: [dfl, opae, vfio, xrt, aws]\nresources: [{name: example.com/function, match: {family: vfio}}]\n"
 	if err := os.WriteFile(settings, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

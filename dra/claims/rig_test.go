@@ -84,7 +84,8 @@ func (r *rig) open() {
 	core, logs := eventtest.Observed(r.t)
 	r.logs, r.metrics = logs, metrics.New("test")
 	r.Claims, err = claims.Open(claims.Config{
-		Dir: r.dir, Boot: r.boot, Node: node, Spec: r.spec, Devices: r, Taints: taints,
+		HostSysRoot: "/sys",
+		Dir:         r.dir, Boot: r.boot, Node: node, Spec: r.spec, Devices: r, Taints: taints,
 		Programming: r.programs, Log: zap.New(core), Metrics: r.metrics,
 	})
 	if err != nil {

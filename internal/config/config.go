@@ -13,9 +13,11 @@ import (
 // Config is the daemon's configuration, after the checks. Paths are absolute. Durations are positive
 // unless a comment says otherwise.
 type Config struct {
-	SysfsRoot   string
-	DevRoot     string
-	HostDevRoot string // never empty after Load: DevRoot if it was not set
+	SysfsRoot string
+	DevRoot   string
+	// HostSysfsRoot is never empty after Load: SysfsRoot if it was not set.
+	HostSysfsRoot string
+	HostDevRoot   string // never empty after Load: DevRoot if it was not set
 
 	Families []string // names of the families whose cards are read, in the daemon's order; not in mode pool
 	VFIOCdev bool     // devices of family vfio also have the character devices of their functions
@@ -103,6 +105,8 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.DevRoot, "/dev", path), "dev-root", "directory of the device nodes, as seen by this program")
 	fs.Var(of(&c.HostDevRoot, "", absolute("/dev")), "host-dev-root",
 		"directory of the device nodes, as seen by the host (default: the value of --dev-root)")
+	fs.Var(of(&c.HostSysfsRoot, "", absolute("/sys")), "host-sysfs-root",
+		"root of sysfs, as seen by the host, for files of sysfs that containers get (default: the value of --sysfs-root)")
 	fs.Var(of((*familyNames)(&c.Families), familyNames{"dfl", "opae"}, familiesOf(known)), "families",
 		"kinds of drivers whose cards are read and offered, separated by commas; no effect in mode pool")
 	fs.Var(of(&c.VFIOCdev, false, onOff), "vfio-cdev",

@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/aws"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/pool"
@@ -48,6 +49,7 @@ func AllFamilies(cfg config.Config) []inventory.Family {
 		opae.Family{Kind: kindOf[cfg.Mode]},
 		vfio.Family{Cdev: cfg.VFIOCdev},
 		xrt.Family{Management: cfg.XRTManagement},
+		aws.Family{},
 	}
 }
 

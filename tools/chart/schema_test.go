@@ -214,6 +214,7 @@ func TestRefused(t *testing.T) {
 		{"set by the chart: sysfsRoot", "config: {sysfsRoot: /sys}", "config.sysfsRoot: set by the chart: the runtime mounts /sys"},
 		{"set by the chart: devRoot", "config: {devRoot: /dev}", "config.devRoot: set by the chart"},
 		{"set by the chart: hostDevRoot", "config: {hostDevRoot: /dev}", "config.hostDevRoot: set by the chart: it is /dev"},
+		{"set by the chart: hostSysfsRoot", "config: {hostSysfsRoot: /sys}", "config.hostSysfsRoot: set by the chart: it is /sys"},
 		{"set by the chart: kubeletDir", "config: {kubeletDir: /x}", "config.kubeletDir: set by the chart: want kubelet.devicePluginDir"},
 		{"set by the chart: podResourcesSocket", "config: {podResourcesSocket: /x}", "config.podResourcesSocket: set by the chart: want kubelet.rootDir"},
 		{"set by the chart: nodeName", "config: {nodeName: a}", "config.nodeName: set by the chart: it is the node of the pod"},

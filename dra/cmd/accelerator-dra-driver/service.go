@@ -104,7 +104,7 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	}
 	a := &api{cfg: cfg, settings: s, log: log, metrics: counts, client: client, spec: spec}
 	a.claims, err = claims.Open(claims.Config{
-		Dir: s.pluginDir, Boot: strings.TrimSpace(string(boot)), Node: cfg.NodeName, Spec: spec, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints,
+		Dir: s.pluginDir, Boot: strings.TrimSpace(string(boot)), Node: cfg.NodeName, Spec: spec, HostSysRoot: cfg.HostSysfsRoot, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints,
 		Programming: programmingOf(cfg), Log: log, Metrics: counts,
 	})
 	if err != nil {

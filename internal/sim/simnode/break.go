@@ -33,6 +33,7 @@ const (
 	ofPort kinds = 1 << iota
 	ofGroup
 	ofXRT
+	ofSlot
 )
 
 // Breaks are all ways in which a device can break. The default is the first one that the device has.
@@ -46,8 +47,10 @@ var Breaks = []Break{
 	{"management-not-ready", "xocl has no connection to the management function", ofXRT, "ready", "0x1", "0x0", false},
 	{firewallTripped, "a firewall has cut off the program in the card", ofXRT, "", "", "", false},
 	{resetting, "the card is being reset, until it is healed", ofXRT, "", "", "", false},
-	{pciGone, "the card does not answer: all its devices", ofPort | ofGroup | ofXRT, "", "", "", false},
-	{aerFatal, "one more fatal PCI error of the card: all its devices, until no further one is counted", ofPort | ofGroup | ofXRT, "", "", "", false},
+	{loading, "an image is loaded, so the application function is missing", ofSlot, "", "", "", false},
+	{notRescanned, "another image was loaded without a rescan", ofSlot, "", "", "", false},
+	{pciGone, "the card does not answer: all its devices", ofPort | ofGroup | ofXRT | ofSlot, "", "", "", false},
+	{aerFatal, "one more fatal PCI error of the card: all its devices, until no further one is counted", ofPort | ofGroup | ofXRT | ofSlot, "", "", "", false},
 	{driverUnbound, "the port has no driver", ofPort, "", "", "", false},
 	{notViable, "another function of the group is bound to dfl-pci, so no container can open it", ofGroup, "", "", "", false},
 	{nodeMissing, "the device has no device node", ofPort | ofGroup | ofXRT, "", "", "", false},
@@ -58,13 +61,16 @@ const (
 	aerFatal      = "aer-fatal"
 	driverUnbound = "driver-unbound"
 	notViable     = "group-not-viable"
+	loading       = "loading"
+	notRescanned  = "not-rescanned"
 	nodeMissing   = "node-missing"
 
 	firewallTripped = "firewall-tripped"
 	resetting       = "resetting"
 )
 
-// Device is a port of a card, an IOMMU group with a function on vfio-pci, or a user function of a card with XRT.
+// Device is a port of a card, an IOMMU group with a function on vfio-pci, a user function of a card with XRT, or an
+// AWS card.
 type Device struct {
 	ID, Address string
 	Port        int
@@ -85,6 +91,9 @@ func (n *Node) Devices() []Device {
 		}
 		if low := n.lowest(c); c.Partial && c.Function != nil || low != nil && low == c {
 			all = append(all, Device{ID: strings.TrimPrefix(address, "0000:"), Address: address, Node: c.vfioNode(), Partial: c.Partial})
+		}
+		if c.Slot == Application || c.Slot != "" && c.Partial {
+			all = append(all, Device{ID: strings.TrimPrefix(address, "0000:"), Address: address, Partial: c.Partial})
 		}
 		for port, afu := range c.AFUs {
 			id := strings.TrimPrefix(address, "0000:")
@@ -128,7 +137,9 @@ func (n *Node) device(text string) (*plugged, int, error) {
 		return nil, 0, fmt.Errorf("device: found %q, want a device of a plugged card: slot %s is empty", text, address)
 	case c.Partial:
 		return nil, 0, c.partial()
-	case c.Function != nil && !hasPort:
+	case c.Slot == Management:
+		return nil, 0, fmt.Errorf("device: found %q, a management function, want the application function", text)
+	case (c.Function != nil || c.Slot != "") && !hasPort:
 	case port < 0 || port >= c.Ports:
 		return nil, 0, fmt.Errorf("device: found %q, want a port of the card, which has %d", text, c.Ports)
 	}
@@ -147,6 +158,8 @@ func (n *Node) Break(device, reason string) error {
 		kind = ofXRT
 	case c.Function != nil:
 		kind = ofGroup
+	case c.Slot != "":
+		kind = ofSlot
 	}
 	var names []string
 	for _, b := range Breaks {
@@ -157,6 +170,12 @@ func (n *Node) Break(device, reason string) error {
 		switch {
 		case reason != "" && b.Reason != reason:
 			continue
+		case b.Reason == loading:
+			return n.Remove(c.Address)
+		case c.Removed:
+			return fmt.Errorf("%s: found %s, whose application function is missing: heal it first", b.Reason, c.Address)
+		case b.Reason == notRescanned:
+			return n.changeImage(c)
 		case b.Reason == pciGone:
 			return n.SetFile(n.config(c), strings.Repeat("\xff", 64))
 		case b.Reason == aerFatal:
@@ -234,10 +253,17 @@ func (n *Node) Heal(device string) error {
 	if err != nil {
 		return err
 	}
-	if err := n.healConfig(c); err == nil && c.Function != nil && c.Function.Driver == XRTDriver {
+	if c.Removed {
+		return n.Rescan(c.Address, "")
+	}
+	if err := n.healConfig(c); err != nil || c.Slot != "" {
+		return err
+	}
+	if c.Function != nil && c.Function.Driver == XRTDriver {
 		return n.healXRT(c)
-	} else if err != nil || c.Function != nil {
-		return errors.Join(err, n.healGroup(c))
+	}
+	if c.Function != nil {
+		return n.healGroup(c)
 	}
 	dir, node := n.PortDir(c.Address, port), n.PortNode(c.Address, port)
 	if _, err := os.Lstat(filepath.Join(n.Dev, node)); errors.Is(err, fs.ErrNotExist) {

@@ -30,6 +30,7 @@ import (
 //	power NAME V [PORT]          set the power state of the port
 //	afu NAME GUID [PORT]         replace the AFU without the driver
 //	set NAME OFFSET V            set any register of BAR 0
+//	ids NAME VENDOR DEVICE       change the ids in config space, four hexadecimal digits each
 //	pr NAME busy|ready|fail      block partial reconfiguration; unblock it; let the next one fail
 //	management NAME online|offline|firewall  the management function reports this state to xocl
 func (m *machine) serve() (status int, ok bool) {

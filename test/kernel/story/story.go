@@ -85,6 +85,7 @@ var grammars = map[string]grammar{
 	"inject":       {2, 2, checkInject},
 	"remove":       {1, 1, nil},
 	"rescan":       {0, 0, nil},
+	"enable":       {1, 1, nil},
 	"clear":        {1, 1, nil},
 	"write":        {2, 2, nil},
 	"program":      {2, 3, checkProgram},
