@@ -46,7 +46,7 @@ func TestChaos(t *testing.T) {
 					d := &testDaemon{t: t, cfg: config.Defaults()}
 					d.cfg.Mode = mode
 					d.cfg.ResyncInterval, d.cfg.HealthInterval, d.cfg.RecoveryHold = hearing.resync, hearing.health, 10*time.Millisecond
-					d.cfg.Families = append(d.cfg.Families, "vfio")
+					d.cfg.Families = append(d.cfg.Families, "vfio", "xrt")
 					d.cfg.Resources = []offer.Rule{functionRule}
 					d.cfg.FlapLimit = 0 // otherwise the random changes would cause quarantine
 					var ear ear = goodEar
