@@ -28,6 +28,7 @@ type model struct {
 	pods      int                    // number of pods so far
 	held      map[string]grant       // by device ID
 	boards    []*functionCard        // cards with functions that can be plugged
+	awsCards  []*slotCard            // AWS cards that can be plugged
 	ticks     bool                   // the daemon also finds what no hint announces
 }
 
@@ -68,7 +69,7 @@ func newModel(d *testDaemon, inventory *inventory.Inventory) *model {
 		c.Ports = 1 + i%3
 		m.slots = append(m.slots, c)
 	}
-	m.boards, m.ticks = newBoards(d.t), d.cfg.HealthInterval < time.Minute
+	m.boards, m.awsCards, m.ticks = newBoards(d.t), newSlots(), d.cfg.HealthInterval < time.Minute
 	return m
 }
 
@@ -89,6 +90,11 @@ func (m *model) devices() []modelDevice {
 	}
 	for _, b := range m.boards {
 		all = append(all, m.groups(b)...)
+	}
+	for _, s := range m.awsCards {
+		if d, ok := s.device(); ok {
+			all = append(all, d)
+		}
 	}
 	return all
 }
@@ -186,8 +192,12 @@ func (m *model) String() string {
 
 // turn changes one card at random.
 func (m *model) turn(random *rand.Rand) {
-	if random.IntN(3) == 0 {
+	switch random.IntN(9) {
+	case 0, 1, 2:
 		m.turnFunction(random)
+		return
+	case 3:
+		m.turnSlot(random)
 		return
 	}
 	c := m.slots[random.IntN(len(m.slots))]
@@ -349,6 +359,10 @@ func (m *model) start(resource, id string) {
 	pod := fmt.Sprint("pod", m.pods)
 	if resource == functionResource {
 		m.startFunction(id, pod)
+		return
+	}
+	if resource == slotResource {
+		m.startSlot(id, pod)
 		return
 	}
 	answer, err := m.d.kubelet.Allocate(m.d.t.Context(), resource, id)
