@@ -18,13 +18,14 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/demo"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/inventory/aws"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 func newDemo() *cobra.Command {
-	var interactive, functions bool
+	var interactive, functions, slots bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a demonstration without a card, a cluster or root",
@@ -33,9 +34,11 @@ kubelet that speaks the real protocol. The demonstration plugs, breaks, heals an
 pulls cards, restarts the kubelet, and prints each list that the kubelet receives
 and its latency. It fails if the kubelet does not receive an expected list.
 
-With --vfio the card has virtual functions on vfio-pci instead of ports.`,
+With --vfio the card has virtual functions on vfio-pci instead of ports. With --aws
+it is a card of an AWS F2 instance, into which images are loaded.`,
 		Example: `  accelerator-device-plugin demo
   accelerator-device-plugin demo --vfio
+  accelerator-device-plugin demo --aws
   accelerator-device-plugin demo --interactive      then change files in the directory that it prints`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,6 +51,9 @@ With --vfio the card has virtual functions on vfio-pci instead of ports.`,
 				cfg.Families = append(cfg.Families, vfio.Family{}.Name())
 				cfg.Resources = []offer.Rule{{Resource: resource, Match: offer.Match{Family: vfio.Family{}.Name()}}}
 			}
+			if slots {
+				cfg.Families = append(cfg.Families, aws.Family{}.Name())
+			}
 			// The daemon and the simulated kubelet share the gRPC library, which would mix their lines.
 			// UseLogger must be called before gRPC is used.
 			server.UseLogger(zap.NewNop())
@@ -56,7 +62,7 @@ With --vfio the card has virtual functions on vfio-pci instead of ports.`,
 			signal.Ignore(syscall.SIGPIPE)
 			defer stop()
 			return asFailure(demo.Run(ctx, cmd.OutOrStdout(), demo.Options{
-				Interactive: interactive, Functions: functions, Program: os.Args[0], Colour: terminal.Is(cmd.OutOrStdout()),
+				Interactive: interactive, Functions: functions, AWS: slots, Program: os.Args[0], Colour: terminal.Is(cmd.OutOrStdout()),
 				Resource: resource, Hold: cfg.RecoveryHold,
 			}, demoDaemon(cfg)))
 		},
@@ -64,7 +70,8 @@ With --vfio the card has virtual functions on vfio-pci instead of ports.`,
 	cmd.Flags().BoolVar(&interactive, "interactive", false,
 		"keep the node at the end, and print the lists that the kubelet receives, until interrupted")
 	cmd.Flags().BoolVar(&functions, "vfio", false, "show functions on vfio-pci")
-	cmd.MarkFlagsMutuallyExclusive("interactive", "vfio")
+	cmd.Flags().BoolVar(&slots, "aws", false, "show a card of an AWS instance")
+	cmd.MarkFlagsMutuallyExclusive("interactive", "vfio", "aws")
 	return cmd
 }
 

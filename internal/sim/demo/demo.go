@@ -17,8 +17,9 @@ import (
 
 // Options are the settings of a demo.
 type Options struct {
-	Interactive bool   // after the steps, continue until ctx ends; not with Functions
+	Interactive bool   // after the steps, continue until ctx ends; not with Functions and AWS
 	Functions   bool   // the card has functions on vfio-pci, for which the daemon needs a rule
+	AWS         bool   // the card is of an AWS instance; not with Functions
 	Program     string // path of this executable, for the printed commands
 	Colour      bool   // use the colours of terminals
 	Resource    string
@@ -106,8 +107,11 @@ func (s *stage) play(ctx context.Context, ended <-chan error) error {
 	fmt.Fprintf(s.out, "A simulated node and a stand-in for the kubelet, in %s\n\n", s.dir)
 	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", "STEP", "AFTER", "RECEIVED BY THE KUBELET")
 	all := s.steps()
-	if s.Functions {
+	switch {
+	case s.Functions:
 		all = s.functionSteps()
+	case s.AWS:
+		all = s.awsSteps()
 	}
 	begin := time.Now()
 	for i, step := range all {
