@@ -37,7 +37,7 @@ test: ## run every test that needs no root
 	go test $(RACE) ./...
 
 test-kernel: build-plugin ## test the daemon on a real kernel with emulated cards, under qemu (STORIES=pattern, KERNEL=6.12, COUNT=1)
-	@KERNEL=$(KERNEL) COUNT=$(COUNT) test/kernel/run.sh $(BINARY) $(STORIES)
+	@KERNEL=$(KERNEL) COUNT=$(COUNT) XRT=$(XRT) test/kernel/run.sh $(BINARY) $(STORIES)
 
 test-kubelet: build-plugin ## test the daemon against the real device managers of two kubelets (TESTS=pattern)
 	@test/kubelet/run.sh $(BINARY) '$(TESTS)'
@@ -52,7 +52,7 @@ e2e: image-$(shell go env GOARCH) chart ## test images and charts on a real clus
 	@KEEP=$(KEEP) test/e2e/run.sh '$(VERSION)' '$(value STORIES)'
 
 fixtures: build-plugin ## record the fixtures of unit tests on the kernel of test-kernel; then read `git diff` (STORIES=pattern, KERNEL=6.12)
-	@KERNEL=$(KERNEL) test/kernel/fixtures.sh $(BINARY) $(STORIES)
+	@KERNEL=$(KERNEL) XRT=$(XRT) test/kernel/fixtures.sh $(BINARY) $(STORIES)
 
 lint: deps ## run gofmt, go vet, staticcheck, check the allowed imports; print indicators of plain words
 	@test/words.sh

@@ -40,8 +40,9 @@ type Condition struct {
 	// Row is the name of the [Row] that Health comes from. An administrator may overrule Health by
 	// this name ([Policy.Severity]). If Row is "", Health cannot be overruled.
 	Row string
-	// Passing marks a condition that is normal for some time: the device becomes Unhealthy
-	// when the condition has lasted for [Config.ReprogramTimeout].
+	// Passing marks a condition that is normal for some time: until it has lasted for
+	// [Config.ReprogramTimeout] it is no fault and makes no turn ([Config.FlapLimit]), also if it
+	// is Unhealthy. Then the device becomes Unhealthy.
 	Passing bool
 	// Dead means that the card, or this part of it, does not answer at all.
 	Dead bool
@@ -99,6 +100,9 @@ type Device struct {
 	// AddressEnv has the names of environment variables that get the PCI addresses of a container's devices.
 	// A name that ends with _ is completed by the name of the resource.
 	AddressEnv []string
+	// NamedByShell means that the device is offered under the name of its shell, which its attributes vbnv and
+	// timestamp have, in all modes, unless a rule of the administrator names its resource.
+	NamedByShell bool
 }
 
 // Unwanted reports whether d is offered only by a rule and no rule names it. Such a device may be the NIC of a virtual
@@ -113,10 +117,12 @@ func (d *Device) MountsOf(sysRoot string) (paths []string) {
 	return paths
 }
 
-// The names of attributes that rules can match.
+// The names of attributes that rules can match, or that name resources.
 const (
 	AttributePhysicalFunction = "physicalFunction" // PCI address in the form of [Device.PCIAddress]
 	AttributeVirtualFunction  = "virtualFunction"  // index of the virtual function, from 0
+	AttributeVBNV             = "vbnv"             // name of the shell: vendor, board, name and version, such as xilinx_u250_gen3x16_xdma_shell_4_1
+	AttributeTimestamp        = "timestamp"        // of the build of the shell, in seconds, decimal; "0" for shells that are identified by UUIDs
 )
 
 // equal reports whether all fields of d and o are equal.
@@ -127,7 +133,8 @@ func (d *Device) equal(o *Device) bool {
 		d.AFUID == o.AFUID && d.InterfaceID == o.InterfaceID &&
 		slices.Equal(d.Nodes, o.Nodes) && slices.Equal(d.NodeNumbers, o.NodeNumbers) && slices.Equal(d.SharedNodes, o.SharedNodes) && slices.Equal(d.Mounts, o.Mounts) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes) && d.ProgramAtStart == o.ProgramAtStart &&
 		slices.Equal(d.Members, o.Members) && maps.Equal(d.Attributes, o.Attributes) &&
-		d.OnlyByRule == o.OnlyByRule && slices.Equal(d.AddressEnv, o.AddressEnv)
+		d.OnlyByRule == o.OnlyByRule && slices.Equal(d.AddressEnv, o.AddressEnv) &&
+		d.NamedByShell == o.NamedByShell
 }
 
 // deviceID returns the id of a hardware port: the address of the card, without domain 0, followed by

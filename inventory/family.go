@@ -136,6 +136,7 @@ type Unit struct {
 	ProgramAtStart bool
 	OnlyByRule     bool
 	AddressEnv     []string
+	NamedByShell   bool
 
 	// Partial means that the unit has fewer ports than its FME can have: the others belong to
 	// virtual functions, or have not been created yet.

@@ -379,6 +379,7 @@ func (u *unit) describe() *Device {
 		Nodes: u.last.Nodes, NodeNumbers: u.last.NodeNumbers, Parent: u.last.Parent, ParentNodes: u.last.ParentNodes,
 		SharedNodes: u.last.SharedNodes, Mounts: u.last.Mounts, Members: u.last.Members, Attributes: u.last.Attributes,
 		ProgramAtStart: u.last.ProgramAtStart, OnlyByRule: u.last.OnlyByRule, AddressEnv: u.last.AddressEnv,
+		NamedByShell: u.last.NamedByShell,
 	}
 }
 

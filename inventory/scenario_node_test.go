@@ -155,10 +155,12 @@ func (s *scenario) plug(st scenarioStep) error {
 			card.Group, card.Driver = cmp.Or(card.Group, simnode.OwnGroup), driverOf(value)
 		case "group":
 			card.Group = value
+		case "vbnv":
+			card.VBNV = value
 		case "slot":
 			card.Slot = value
 		default:
-			err = fmt.Errorf("found option %q, want ports, afu, interface, pci, vf-of, driver, group or slot", option)
+			err = fmt.Errorf("found option %q, want ports, afu, interface, pci, vf-of, driver, group, vbnv or slot", option)
 		}
 		if err != nil {
 			return err
@@ -189,6 +191,17 @@ func (s *scenario) setDriver(st scenarioStep) error {
 	return s.node.SetDriver(st.card, driverOf(st.rest[0]))
 }
 
+// reset begins or ends a reset of a card with XRT.
+func (s *scenario) reset(st scenarioStep) error {
+	switch {
+	case len(st.rest) == 1 && st.rest[0] == "begin":
+		return s.node.BeginReset(st.card)
+	case st.rest[0] == "end" && len(st.rest) <= 2:
+		return s.node.EndReset(st.card, strings.Join(st.rest[1:], ""))
+	}
+	return fmt.Errorf("found %q, want begin, end or end VBNV", st.rest)
+}
+
 func (s *scenario) endUse(st scenarioStep) error {
 	err := s.node.EndUse(st.card)
 	if err == nil && s.rig != nil {
@@ -210,6 +223,9 @@ func (s *scenario) editNode(st scenarioStep) error {
 }
 
 func (s *scenario) nodeOf(st scenarioStep) string {
+	if name, ok := s.node.RenderNode(st.card); ok {
+		return filepath.Join(s.node.Dev, name)
+	}
 	if name, ok := s.node.GroupNode(st.card); ok {
 		return filepath.Join(s.node.Dev, name)
 	}

@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pool"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
+	"b-com.com/accelerator-device-plugin/inventory/xrt"
 )
 
 // scenarioCommands is the language of the scenarios.
@@ -32,6 +33,7 @@ var scenarioCommands = map[string]scenarioCommand{
 	}}, // finds it again, with the ids of the loaded image
 	"driver":  {edit, "ADDRESS NAME|none", (*scenario).setDriver},                                           // of a function with an IOMMU group
 	"use":     {action, "ADDRESS", func(s *scenario, st scenarioStep) error { return s.node.Use(st.card) }}, // a process opens the IOMMU group of the function
+	"reset":   {edit, "ADDRESS begin|end [VBNV]", (*scenario).reset},                                        // of a function on xocl; it may have another shell at the end
 	"end-use": {action, "ADDRESS", (*scenario).endUse},                                                      // the process ends; if the function was to leave, it does so now, with a hint
 	"bind":    {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Bind(st.card, st.port) }},
 	"unbind":  {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Unbind(st.card, st.port) }},
@@ -109,7 +111,7 @@ func (s *scenario) setMode(mode string) error {
 		if unit != s.family.Kind {
 			s.family = &programming{dfl.Family{Kind: unit}, s.family.busyPorts}
 		}
-		families, anyAFU = []inventory.Family{s.family, vfio.Family{}, aws.Family{}}, unit != port.PerPort
+		families, anyAFU = []inventory.Family{s.family, vfio.Family{}, xrt.Family{}, aws.Family{}}, unit != port.PerPort
 	}
 	s.policy.Mode, s.policy.Families, s.policy.AnyAFU = mode, families, anyAFU
 	s.policy.Name = func(d *inventory.Device) (string, error) { return s.nameOf(mode, d) }
@@ -131,8 +133,12 @@ func (s *scenario) nameOf(mode string, d *inventory.Device) (string, error) {
 	switch name := cmp.Or(rules[d.ID], rules[d.Family], rules[afu]); {
 	case name != "":
 		return name, nil
-	case d.OnlyByRule:
+	case d.OnlyByRule, d.NamedByShell && mode == "pool":
 		return "", nil
+	case d.NamedByShell && d.Attributes["vbnv"] != "":
+		return d.Attributes["vbnv"], nil
+	case d.NamedByShell:
+		return "", errors.New("found no VBNV for a name")
 	case mode == "single", mode == "pool":
 		return mode, nil
 	case mode != "af" && iface != "":

@@ -74,6 +74,9 @@ var boards = map[string]byMode{
 	},
 
 	"kernel-6.1-no-driver": {},
+	// In the rig no driver binds to the management function.
+	"kernel-6.12-xrt-card": inEach(bad(well("01:00.1", shellU250, "dri/renderD128"), "management-not-ready")),
+	"xrt-all-files":        inEach(well("65:00.1", "amd.com/xilinx_u250_gen3x16_xdma_shell_4_1-0", "dri/renderD128", "xfpga/dma.qdma.u25857.0")),
 	"kernel-6.1-port-released": {
 		region:      []offered{bad(well("01:00.0", regionPAC), "no-port")},
 		regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-fme.0"), "no-port")},
@@ -139,6 +142,9 @@ var boards = map[string]byMode{
 	},
 }
 
+// shellU250 is the resource of the recorded cards with XRT, in each mode.
+const shellU250 = "amd.com/xilinx_u250_xdma_201830_2-1561465320"
+
 // function is the resource of functions on vfio-pci, in each mode.
 const function = "example.com/function"
 
@@ -203,7 +209,7 @@ func opaeAt(id string) byMode {
 // TestOfferedBoards prints every board in every mode, with all families.
 func TestOfferedBoards(t *testing.T) {
 	settings := filepath.Join(t.TempDir(), "settings.yaml")
-	const text = "families: [dfl, opae, vfio, aws]\nresources: [{name: example.com/function, match: {family: vfio}}]\n"
+	const text = "families: [dfl, opae, vfio, xrt, aws]\nresources: [{name: example.com/function, match: {family: vfio}}]\n"
 	if err := os.WriteFile(settings, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -40,10 +40,11 @@ pods. No driver has their numbers, so opening one fails. Run by another user, it
 creates regular files, which pods cannot get.
 
 ADDRESS is a slot, DDDD:BB:DD.F or BB:DD.F. DEVICE is the address of a card,
-ADDRESS-pN for its port N, or the address of a function on vfio-pci. The daemon
-offers such functions only with --families and a rule, and AWS cards only with
---families. DIR must be missing, empty,
-or a simulated node, and writable by no other user. Remove DIR to delete the node.
+ADDRESS-pN for its port N, or the address of a function on vfio-pci or xocl, or of
+the application function of an AWS card. The daemon offers the last three only
+with --families, and functions on vfio-pci only with a rule. DIR must be missing,
+empty, or a simulated node, and writable by no other user. Remove DIR to delete the
+node.
 
 Boards:
 ` + boards.String() + `
@@ -145,7 +146,7 @@ func printSimulated(out io.Writer, node *simnode.Node) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tCARD\tNODE\tAFU")
 	for _, d := range node.Devices() {
-		path := "-" // an AWS card has no device node
+		path := "-" // of an AWS card, and of a card that is being reset
 		if d.Node != "" {
 			path = node.Dev + "/" + d.Node
 		}

@@ -97,7 +97,7 @@ func New(cfg Config) *Driver {
 }
 
 // Run serves the kubelet and publishes slices until ctx ends. Then it returns nil. It does not delete the
-// slices, because the next driver uses them.
+// slices, because another driver of the node may use them: see [Withdraw].
 func (d *Driver) Run(ctx context.Context) error {
 	if err := os.MkdirAll(d.cfg.PluginDir, 0o750); err != nil {
 		return err

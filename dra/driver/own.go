@@ -71,9 +71,7 @@ func (s state) current() bool {
 // watch follows the slices of this driver and node on the API server until ctx ends. While the server
 // does not answer, client-go tries again after a random time from 0.8 s to 30 s.
 func (d *Driver) watch(ctx context.Context) {
-	selector := fields.Set{
-		resourceapi.ResourceSliceSelectorDriver: draname.Driver, resourceapi.ResourceSliceSelectorNodeName: d.cfg.Node,
-	}.String()
+	selector := selectorOf(d.cfg.Node)
 	client := d.cfg.Client.ResourceV1().ResourceSlices()
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -94,6 +92,13 @@ func (d *Driver) watch(ctx context.Context) {
 		},
 	})
 	informer.RunWithContext(ctx)
+}
+
+// selectorOf returns the field selector of the slices of this driver on a node.
+func selectorOf(node string) string {
+	return fields.Set{
+		resourceapi.ResourceSliceSelectorDriver: draname.Driver, resourceapi.ResourceSliceSelectorNodeName: node,
+	}.String()
 }
 
 // note stores one event of the watch.

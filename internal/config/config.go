@@ -22,6 +22,8 @@ type Config struct {
 	Families []string // names of the families whose cards are read, in the daemon's order; not in mode pool
 	VFIOCdev bool     // devices of family vfio also have the character devices of their functions
 
+	XRTManagement bool // devices of family xrt also have the node of their management function
+
 	Mode              string // one of offer.Modes
 	ResourceName      string // in modes single and pool
 	ResourceNamespace string // in the other modes
@@ -43,7 +45,7 @@ type Config struct {
 	PodResourcesSocket string
 	HTTPAddress        string // host:port, or "" for off
 	Socket             string // the local socket, for commands; "": off
-	StateDir           string // directory of the cordons; "": no device can be cordoned
+	StateDir           string // directory of the cordons and of the lock of the node; "": none
 	HolderMetrics      bool   // the metrics name the containers that hold devices
 
 	ResyncInterval   time.Duration
@@ -109,6 +111,8 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 		"kinds of drivers whose cards are read and offered, separated by commas; no effect in mode pool")
 	fs.Var(of(&c.VFIOCdev, false, onOff), "vfio-cdev",
 		"also give the character devices of vfio-pci functions (iommu, vfio/devices/vfioM) where the kernel has them")
+	fs.Var(of(&c.XRTManagement, false, onOff), "xrt-management",
+		"also give the node of the management function of cards with XRT (xclmgmtN), with which a container can reset the card and change its shell")
 	fs.Var(of(&c.Mode, offer.Single, oneOf(offer.Modes()...)), "mode",
 		"devices and their resources: single (ports, one resource), af (ports, one resource per AFU), "+
 			"region (cards, one resource per interface), regiondevel (as region, with the FME's node), pool (numbers)")
@@ -147,7 +151,8 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.Socket, "/run/accelerator-device-plugin/daemon.sock", optional(socketPath)), "socket",
 		"local socket of the daemon for the commands of this program, for root only; empty: off")
 	fs.Var(of(&c.StateDir, "/var/lib/accelerator-device-plugin", optional(path)), "state-dir",
-		"state directory, which has the cordons; empty: no device can be cordoned")
+		"state directory, which has the cordons and the lock of the node; empty: no device can be cordoned, and nothing "+
+			"prevents that a device plugin and a DRA driver offer the same devices")
 	fs.Var(of(&c.HolderMetrics, true, onOff), "holder-metrics",
 		"show the containers that hold devices in /metrics")
 	fs.Var(of(&c.ResyncInterval, time.Minute, duration(leastInterval)), "resync-interval",
@@ -172,7 +177,7 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.Overrides, "", path), overridesFlag,
 		"YAML file with exclude, health.severity and resources in addition to --config, for all nodes or for single ones; "+
 			"may be missing")
-	for _, name := range []string{"vfio-cdev", "node-annotation", "events", "holder-metrics"} {
+	for _, name := range []string{"vfio-cdev", "xrt-management", "node-annotation", "events", "holder-metrics"} {
 		fs.Lookup(name).NoOptDefVal = "true" // the value if the flag is given without one
 	}
 	return fs

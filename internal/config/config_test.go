@@ -67,7 +67,7 @@ func TestPrecedence(t *testing.T) {
 // Each setting can be given by each of the three sources, with the same result.
 func TestSettingsFromEachSource(t *testing.T) {
 	want := config.Config{
-		SysfsRoot: "/a", HostSysfsRoot: "/i", DevRoot: "/b", HostDevRoot: "/c", Families: []string{"opae", "vfio"}, VFIOCdev: true, Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
+		SysfsRoot: "/a", HostSysfsRoot: "/i", DevRoot: "/b", HostDevRoot: "/c", Families: []string{"opae", "vfio"}, VFIOCdev: true, XRTManagement: true, Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
 		AllocationPolicy: "spread", CDIDir: "/f", ProgrammingHook: "/h", ProgrammingHookArgs: []string{"--store=/s", "--timeout", "80s"}, NodeName: "node-1.example.com", NodeAnnotation: false, Events: true, Kubeconfig: "/g",
 		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80", Socket: "/s", StateDir: "/v", HolderMetrics: false,
 		ResyncInterval: 50 * time.Millisecond, HealthInterval: 2 * time.Second, RecoveryHold: 0, TombstoneGrace: 4 * time.Second,
@@ -80,6 +80,7 @@ func TestSettingsFromEachSource(t *testing.T) {
 		{"host-sysfs-root", "ACCELERATOR_HOST_SYSFS_ROOT", "hostSysfsRoot", "/i"},
 		{"families", "ACCELERATOR_FAMILIES", "families", "opae,vfio"},
 		{"vfio-cdev", "ACCELERATOR_VFIO_CDEV", "vfioCdev", "true"},
+		{"xrt-management", "ACCELERATOR_XRT_MANAGEMENT", "xrtManagement", "true"},
 		{"mode", "ACCELERATOR_MODE", "mode", "pool"},
 		{"resource-name", "ACCELERATOR_RESOURCE_NAME", "resourceName", "example.com/fpga"},
 		{"resource-namespace", "ACCELERATOR_RESOURCE_NAMESPACE", "resourceNamespace", "fpga.example.com"},

@@ -21,6 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pool"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
+	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -47,6 +48,7 @@ func AllFamilies(cfg config.Config) []inventory.Family {
 		dfl.Family{Kind: kindOf[cfg.Mode]},
 		opae.Family{Kind: kindOf[cfg.Mode]},
 		vfio.Family{Cdev: cfg.VFIOCdev},
+		xrt.Family{Management: cfg.XRTManagement},
 		aws.Family{},
 	}
 }

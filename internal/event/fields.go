@@ -66,6 +66,7 @@ var (
 	object      = Field{"object", Text, "", "object of the Kubernetes API: `Node/NAME`, `Pod/NAMESPACE/NAME`, `ResourceSlice/NAME`; in `recorder.*`: object of the Event"}
 	of          = Field{"of", Text, "", "the event whose lines were suppressed"}
 	oldValue    = Field{"old", Text, "", "value before a change; may be empty"}
+	owner       = Field{"owner", Text, "", "the API that offers the node's devices: `devicePlugin` or `dra`"}
 	parent      = Field{"parent", Text, "", "name of the FME of a port: `dfl-fme.0`"}
 	path        = Field{"path", Text, "", "path of a file or directory"}
 	pci         = Field{"pci", Text, "", "address of a card with its domain: `0000:3b:00.0`"}
@@ -123,6 +124,7 @@ func Nodes(names []string) zap.Field    { return nodes.list(names) }
 func Object(path string) zap.Field      { return object.text(path) }
 func Of(event string) zap.Field         { return zap.String(of.Key, event) }
 func Old(s string) zap.Field            { return zap.String(oldValue.Key, s) }
+func Owner(api string) zap.Field        { return owner.text(api) }
 func Parent(name string) zap.Field      { return parent.text(name) }
 func Path(p string) zap.Field           { return path.text(p) }
 func PCI(address string) zap.Field      { return pci.text(address) }

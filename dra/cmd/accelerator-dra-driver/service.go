@@ -150,6 +150,11 @@ func (a *api) Run(ctx context.Context) error {
 	return tasks.Wait()
 }
 
+// Withdraw deletes the slices of the node.
+func (a *api) Withdraw(ctx context.Context) error {
+	return driver.Withdraw(ctx, a.client, a.cfg.NodeName, a.Driver == nil || a.Settled())
+}
+
 // Close closes the CDI spec. The last driver on the node removes the file.
 func (a *api) Close() error { return a.spec.Close() }
 

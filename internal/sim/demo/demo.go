@@ -17,9 +17,10 @@ import (
 
 // Options are the settings of a demo.
 type Options struct {
-	Interactive bool   // after the steps, continue until ctx ends; not with Functions and AWS
+	Interactive bool   // after the steps, continue until ctx ends; not with Functions, XRT or AWS
 	Functions   bool   // the card has functions on vfio-pci, for which the daemon needs a rule
-	AWS         bool   // the card is of an AWS instance; not with Functions
+	XRT         bool   // the card is a U250 with XRT
+	AWS         bool   // the card is of an AWS instance
 	Program     string // path of this executable, for the printed commands
 	Colour      bool   // use the colours of terminals
 	Resource    string
@@ -112,6 +113,8 @@ func (s *stage) play(ctx context.Context, ended <-chan error) error {
 		all = s.functionSteps()
 	case s.AWS:
 		all = s.awsSteps()
+	case s.XRT:
+		all = s.xrtSteps()
 	}
 	begin := time.Now()
 	for i, step := range all {

@@ -113,6 +113,25 @@ func (s *stage) awsSteps() []step {
 	}
 }
 
+const (
+	cardX = "0000:5e:00.0" // of the board u250
+	user  = "5e:00.1"
+)
+
+// xrtSteps are the steps with a card with XRT.
+func (s *stage) xrtSteps() []step {
+	hold := fmt.Sprintf("(healthy after the hold of %s)", s.Hold)
+	return []step{
+		{"a card with XRT is plugged in", s.plugBoard("u250", cardX), s.list(health{user: true}), 0},
+		{"a pod gets " + user, s.nothing, s.allocation(user), 0},
+		{"a firewall cuts off the pod's program", s.change(func(n *simnode.Node) error { return n.Break(user, "firewall-tripped") }), s.list(health{user: false}), 0},
+		{"it is cleared " + hold, s.change(func(n *simnode.Node) error { return n.Heal(user) }), s.list(health{user: true}), s.Hold},
+		{"the pod resets the card: no PCI event", s.change(func(n *simnode.Node) error { return n.BeginReset("0000:" + user) }), s.list(health{user: false}), 0},
+		{"the reset ends " + hold, s.change(func(n *simnode.Node) error { return n.EndReset("0000:"+user, "") }), s.list(health{user: true}), s.Hold},
+		{"the card is pulled while the pod holds it", s.change(func(n *simnode.Node) error { return n.Unplug(cardX) }), s.list(health{user: false}), 0},
+	}
+}
+
 func (s *stage) plugBoard(name, address string) func(context.Context) error {
 	return func(context.Context) error {
 		board, err := simnode.BoardNamed(name)

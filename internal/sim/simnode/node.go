@@ -24,6 +24,7 @@ type Node struct {
 	directories                            *directories
 	regions, fmes, ports, managers, hwmons numbers
 	groups, minors, characters             numbers // of vfio
+	renders                                numbers // of the render nodes of xocl, from firstRender
 	used                                   map[int]bool
 	waiting                                map[int][]func() error // by IOMMU group: steps that wait for the end of its use
 
@@ -49,6 +50,7 @@ type Card struct {
 
 	Group  string `json:",omitempty"` // OwnGroup or SlotGroup: a function without ports and FME; "": a card with the DFL driver
 	Driver string `json:",omitempty"` // of such a function when it is plugged; "": none
+	VBNV   string `json:",omitempty"` // of the shell of a function on xocl; "": that of a U250
 
 	Slot string `json:",omitempty"` // Application or Management: a function of an AWS card; "": another card
 }
@@ -123,11 +125,11 @@ func (n *Node) always() []string {
 	}
 }
 
-// perhaps returns the directories that exist once a function has been bound to vfio-pci.
+// perhaps returns the directories that exist once a function has been bound to vfio-pci or xocl.
 func (n *Node) perhaps() []string {
 	return []string{
 		n.sys(pciDrivers, VFIODriver), n.sys(vfioDir), n.sys(vfioClass), n.sys(cdevClass), n.sys(groupsDir),
-		n.sys("class/misc"), n.sys("devices/virtual/misc/vfio"), filepath.Join(n.Dev, "vfio"),
+		n.sys("class/misc"), n.sys("devices/virtual/misc/vfio"), filepath.Join(n.Dev, "vfio"), filepath.Join(n.Dev, "dri"),
 	}
 }
 

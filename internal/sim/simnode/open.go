@@ -183,6 +183,8 @@ func (n *Node) checkDirs() error {
 		dirs = append(dirs, n.CardDir(address))
 		if c.Function != nil {
 			dirs = append(dirs, filepath.Join(n.CardDir(address), "vfio-dev"), filepath.Join(n.groupDir(c), "devices"),
+				filepath.Join(n.CardDir(address), drm), filepath.Join(n.CardDir(address), rom), filepath.Join(n.CardDir(address), firewall),
+				filepath.Join(n.CardDir(address), privileged),
 				n.sys(vfioDir, filepath.Base(c.vfioNode())), n.sys(pciDrivers, c.Driver), n.sys(pciDrivers, c.Function.Driver))
 			continue
 		}
@@ -326,6 +328,9 @@ func (n *Node) markFunction(c *plugged) bool {
 	} else if other := n.registered(c); other != nil && other.Function.Minor != f.Minor || other == nil && !n.minors.mark(f.Minor) || !n.characters.mark(f.Character) {
 		return false
 	}
+	if f.Render != 0 && !n.renders.mark(f.Render-firstRender) {
+		return false
+	}
 	for _, other := range n.groupOf(f.IOMMU) {
 		if other != c {
 			return c.Group == SlotGroup && other.Group == SlotGroup && slotOf(other.Address) == slotOf(c.Address)
@@ -385,6 +390,14 @@ func (c Card) checkFunction() error {
 	}
 	if err := checkDriver(c.Driver); err != nil {
 		return fmt.Errorf("%s: %w", c.Address, err)
+	}
+	if err := checkVBNV(c.VBNV); err != nil {
+		return fmt.Errorf("%s: %w", c.Address, err)
+	}
+	if c.InterfaceID != "" && c.Driver == XRTDriver {
+		if err := checkID("interface id", c.InterfaceID); err != nil {
+			return fmt.Errorf("%s: %w", c.Address, err)
+		}
 	}
 	_, err := c.pciID()
 	return err

@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/aws"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
+	"b-com.com/accelerator-device-plugin/inventory/xrt"
 )
 
 const address = "0000:01:00.0"
@@ -50,6 +51,9 @@ func read(t *testing.T, root, card string) inventory.Reading {
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		r, err = aws.Family{}.Read(host, card)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		r, err = xrt.Family{}.Read(host, card)
 	}
 	if err != nil {
 		t.Fatal(err)

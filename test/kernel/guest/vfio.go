@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -24,14 +25,21 @@ func hasIOMMU() bool {
 	return len(groups) > 0
 }
 
-// insmodFurther loads the modules that are not drivers of DFL: those of vfio if the machine has an IOMMU.
+// xrtModules are xocl and the modules that it depends on, which only the machine for the stories in the
+// directory xrt has.
+var xrtModules = []string{"crc32c_generic", "libcrc32c", "drm_panel_orientation_quirks", "drm", "xocl"}
+
+// insmodFurther loads the modules that are not drivers of DFL: those of vfio if the machine has an IOMMU,
+// and xocl if the machine has it.
 func insmodFurther() error {
 	names := []string{"aer_inject"}
+	further := xrtModules
 	if hasIOMMU() {
-		for _, name := range vfioModules {
-			if _, err := os.Stat("/modules/" + name + ".ko"); err == nil {
-				names = append(names, name)
-			}
+		further = slices.Concat(vfioModules, xrtModules)
+	}
+	for _, name := range further {
+		if _, err := os.Stat("/modules/" + name + ".ko"); err == nil {
+			names = append(names, name)
 		}
 	}
 	return insmod(names)

@@ -41,6 +41,9 @@ func newFunction(m functionModel, several bool) (*function, error) {
 	if f.fme || len(m.ports) > 0 {
 		f.bar = make([]byte, barSize)
 	}
+	if m.xrt != nil {
+		f.initXRT(m.xrt)
+	}
 	for i, p := range m.ports {
 		var at uint64
 		if f.fme {
