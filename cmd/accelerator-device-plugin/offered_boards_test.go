@@ -73,10 +73,16 @@ var boards = map[string]byMode{
 		regiondevel: []offered{well("01:00.0", regionN6000, "dfl-port.0", "dfl-fme.0")},
 	},
 
-	"kernel-6.1-no-driver": {},
-	// In the rig no driver binds to the management function.
-	"kernel-6.12-xrt-card": inEach(bad(well("01:00.1", shellU250, "dri/renderD128"), "management-not-ready")),
-	"xrt-all-files":        inEach(well("65:00.1", "amd.com/xilinx_u250_gen3x16_xdma_shell_4_1-0", "dri/renderD128", "xfpga/dma.qdma.u25857.0")),
+	"kernel-6.1-no-driver":               {},
+	"kernel-6.12-xrt-card":               inEach(well("01:00.1", shellU250, "dri/renderD128")),
+	"kernel-6.12-xrt-dead":               inEach(bad(well("01:00.1", shellU250, "dri/renderD128"), "pci-gone")),
+	"kernel-6.12-xrt-management-offline": inEach(bad(well("01:00.1", shellU250, "dri/renderD128"), "management-not-ready")),
+	// Without its ROM the card has no shell.
+	"kernel-6.12-xrt-resetting":      inEach(bad(well("01:00.1", notOffered), "resetting")),
+	"kernel-6.12-xrt-shutdown":       inEach(bad(well("01:00.1", notOffered), "device-shutdown", "resetting")),
+	"kernel-6.12-xrt-unbound":        {},
+	"kernel-6.12-xrt-unbound-in-use": {},
+	"xrt-all-files":                  inEach(well("65:00.1", "amd.com/xilinx_u250_gen3x16_xdma_shell_4_1-0", "dri/renderD128", "xfpga/dma.qdma.u25857.0")),
 	"kernel-6.1-port-released": {
 		region:      []offered{bad(well("01:00.0", regionPAC), "no-port")},
 		regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-fme.0"), "no-port")},

@@ -224,6 +224,7 @@ func TestMissingSysfsRootEndsAtOnce(t *testing.T) {
 	}
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot, cfg.HTTPAddress, cfg.Socket = "/nonexistent", node.Dev, node.Dev, "", ""
+	cfg.StateDir = filepath.Join(shortDir(t), "state")
 	err = newDaemon(cfg, zap.NewNop(), metrics.New("test"), nil).Serve(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "/nonexistent") {
 		t.Errorf("serve = %v, want an error that names /nonexistent", err)

@@ -107,6 +107,9 @@ func (p *plugin) Start(ctx context.Context, inv *inventory.Inventory) {
 	p.sharedHolders = shareHolders(ctx, p.source)
 }
 
+// Withdraw returns nil: the kubelet notices at once that the streams have ended, and offers no device.
+func (p *plugin) Withdraw(context.Context) error { return nil }
+
 // Close closes the CDI spec. The last daemon on the node removes the file.
 func (p *plugin) Close() error {
 	if p.settings.CDI == nil {

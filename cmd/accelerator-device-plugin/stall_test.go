@@ -296,6 +296,7 @@ const crashIn = "ACCELERATOR_TEST_CRASH"
 func liveCrash(dir string) (exitCode int) {
 	cfg := config.Defaults()
 	cfg.Mode, cfg.SysfsRoot, cfg.DevRoot, cfg.KubeletDir, cfg.HTTPAddress, cfg.Socket = offer.Pool, dir, dir, dir, "", ""
+	cfg.StateDir = ""
 	counts := metrics.New("test")
 	log := daemon.OpenLog(cfg, os.Stderr, counts)
 	defer log.Close()

@@ -17,6 +17,12 @@
 // until its watch shows them. An attempt has no effect before the helper has seen the deletion, and causes
 // no request unless the helper finds a difference.
 //
+// # Slices at the end
+//
+// Run leaves the slices on the API server. The last driver of a node deletes them with [Withdraw] when it stops,
+// because the device plugin may follow. So a driver that is restarted without another one beside it writes its slices
+// anew. Meanwhile no pod is scheduled that no driver could prepare. Allocated claims keep their devices.
+//
 // # Goroutines and their state
 //
 // [Driver.Run] owns all goroutines and waits for them. Claims and the health stream are served in

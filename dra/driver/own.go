@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -38,6 +39,7 @@ const (
 type state struct {
 	wanted []resourceslice.Slice                 // as published last; nil: nothing published yet
 	stored map[string]*resourceapi.ResourceSlice // of this driver and node, by name
+	listed bool                                  // stored is complete
 }
 
 // byIndex returns the stored slices by the index with which their names begin. The wanted slice has the same
@@ -71,9 +73,7 @@ func (s state) current() bool {
 // watch follows the slices of this driver and node on the API server until ctx ends. While the server
 // does not answer, client-go tries again after a random time from 0.8 s to 30 s.
 func (d *Driver) watch(ctx context.Context) {
-	selector := fields.Set{
-		resourceapi.ResourceSliceSelectorDriver: draname.Driver, resourceapi.ResourceSliceSelectorNodeName: d.cfg.Node,
-	}.String()
+	selector := selectorOf(d.cfg.Node)
 	client := d.cfg.Client.ResourceV1().ResourceSlices()
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -93,7 +93,21 @@ func (d *Driver) watch(ctx context.Context) {
 			DeleteFunc: func(object any) { d.note(object, true) },
 		},
 	})
+	var listing sync.WaitGroup
+	defer listing.Wait()
+	listing.Go(func() {
+		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			d.state.Update(func(s state) state { s.listed = true; return s })
+		}
+	})
 	informer.RunWithContext(ctx)
+}
+
+// selectorOf returns the field selector of the slices of this driver on a node.
+func selectorOf(node string) string {
+	return fields.Set{
+		resourceapi.ResourceSliceSelectorDriver: draname.Driver, resourceapi.ResourceSliceSelectorNodeName: node,
+	}.String()
 }
 
 // note stores one event of the watch.

@@ -45,7 +45,7 @@ type Config struct {
 	PodResourcesSocket string
 	HTTPAddress        string // host:port, or "" for off
 	Socket             string // the local socket, for commands; "": off
-	StateDir           string // directory of the cordons; "": no device can be cordoned
+	StateDir           string // directory of the cordons and of the lock of the node; "": none
 	HolderMetrics      bool   // the metrics name the containers that hold devices
 
 	ResyncInterval   time.Duration
@@ -151,7 +151,8 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.Socket, "/run/accelerator-device-plugin/daemon.sock", optional(socketPath)), "socket",
 		"local socket of the daemon for the commands of this program, for root only; empty: off")
 	fs.Var(of(&c.StateDir, "/var/lib/accelerator-device-plugin", optional(path)), "state-dir",
-		"state directory, which has the cordons; empty: no device can be cordoned")
+		"state directory, which has the cordons and the lock of the node; empty: no device can be cordoned, and nothing "+
+			"prevents that a device plugin and a DRA driver offer the same devices")
 	fs.Var(of(&c.HolderMetrics, true, onOff), "holder-metrics",
 		"show the containers that hold devices in /metrics")
 	fs.Var(of(&c.ResyncInterval, time.Minute, duration(leastInterval)), "resync-interval",

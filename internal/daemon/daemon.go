@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,12 +26,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/owner"
 	"b-com.com/accelerator-device-plugin/internal/recorder"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
 // API is the Kubernetes API through which a daemon offers its devices: the device plugin API, or
-// DRA. The daemon calls Configure, Start, Run and Close once, in this order. The other methods
+// DRA. The daemon calls Configure, Start, Run, Withdraw and Close at most once, in this order. The other methods
 // must be safe for concurrent use, and are called after Start unless their comment allows otherwise.
 type API interface {
 	// Configure sets the fields of cfg about holders: Holders, Record, Given and Certain.
@@ -39,6 +41,10 @@ type API interface {
 	Start(ctx context.Context, inv *inventory.Inventory)
 	// Run offers the devices until ctx ends. An error ends the daemon.
 	Run(ctx context.Context) error
+	// Withdraw removes from Kubernetes those devices that would remain there after the end of the daemon, and returns
+	// nil if none remains. It is called after Run has ended, unless the daemon has failed or another daemon of this API
+	// runs on the node. It is also called if Start was not called.
+	Withdraw(ctx context.Context) error
 	// Close releases what the API has opened. It is called after all tasks have ended.
 	Close() error
 
@@ -74,6 +80,7 @@ type Daemon struct {
 	Log     *zap.Logger
 	Metrics *metrics.Metrics
 	Open    func() (API, error) // opens the API at the start
+	Guest   bool                // offers no device, so it runs beside the owner of the node, without a lock
 
 	Loader  *config.Loader   // the loader that has loaded Config; nil: there are no files
 	Hangups <-chan os.Signal // SIGHUP; nil: not handled by Serve
@@ -117,10 +124,6 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 		return err
 	}
 	defer func() { failed = errors.Join(failed, api.Close()) }()
-	book, err := cordon.Open(cfg.StateDir, log)
-	if err != nil {
-		return fmt.Errorf("--state-dir: %w", err)
-	}
 	client, err := d.apiServer()
 	if err != nil {
 		return err
@@ -145,6 +148,30 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 		log.Info("daemon stopping", event.DaemonStopping, event.Reason(context.Cause(ctx).Error()))
 		return nil
 	})
+
+	owned := owner.New(cfg.StateDir, d.Kind, log)
+	probes := &switchable{waiting: owned.Waiting}
+	if cfg.HTTPAddress != "" {
+		address := cfg.HTTPAddress
+		task("http", func(ctx context.Context) error {
+			return httpd.Run(ctx, address, probes.answers(d.Metrics), log)
+		})
+	}
+	// Nothing is read or offered before the daemons of the other API have ended.
+	if !d.Guest && owned.Take(ctx) != nil { // ctx has ended
+		return tasks.Wait()
+	}
+	defer func() {
+		withdraw := api.Withdraw
+		if failed != nil {
+			withdraw = nil
+		}
+		owned.Leave(ctx, withdraw)
+	}()
+	book, err := cordon.Open(cfg.StateDir, log)
+	if err != nil {
+		return fail(fmt.Errorf("--state-dir: %w", err))
+	}
 
 	// The mode is chosen before the first card is read. If it changed later, the kubelet would have the
 	// resources of both modes.
@@ -185,7 +212,9 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	}
 	api.Start(ctx, node.Inventory)
 	live := openSettings(d.Loader, cfg, log, d.Metrics)
-	d.Metrics.Follow(stateOf(func() string { return mode.Load().(string) }, live.hash, node.Inventory, api, cfg.HolderMetrics))
+	if !d.Guest { // the devices of the node are in the metrics of the owner
+		d.Metrics.Follow(stateOf(func() string { return mode.Load().(string) }, live.hash, node.Inventory, api, cfg.HolderMetrics))
+	}
 
 	inForce := latest.New(cfg)
 	shown := &stateSource{
@@ -206,12 +235,7 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 		task("events", events.Run)
 		task("events", func(ctx context.Context) error { return events.Follow(ctx, node.Inventory, watched.Holders) })
 	}
-	if cfg.HTTPAddress != "" {
-		address := cfg.HTTPAddress
-		task("http", func(ctx context.Context) error {
-			return httpd.Run(ctx, address, answers(node, api, shown, d.Metrics), log)
-		})
-	}
+	probes.use(answers(node, api, shown))
 	if cfg.Socket != "" {
 		socket := cfg.Socket
 		task("socket", shown.follow)
@@ -269,13 +293,43 @@ func (d *Daemon) apiServer() (*apiserver.Client, error) {
 	return client, nil
 }
 
-// answers returns the functions behind /metrics, /healthz, /readyz and /devices.
-func answers(n *Node, api API, shown *stateSource, m *metrics.Metrics) httpd.Answers {
-	alive := func(ctx context.Context) error { return n.alive(ctx, api) }
+// switchable has the functions behind /healthz, /readyz and /devices, which are others once the daemon owns the node.
+type switchable struct {
+	waiting func() error // returns the cause why the daemon does not own the node yet, or nil
+	serving atomic.Pointer[httpd.Answers]
+}
+
+func (s *switchable) use(a httpd.Answers) { s.serving.Store(&a) }
+
+// now returns the present functions. A daemon that waits for the node is alive, not ready, and has no devices.
+func (s *switchable) now() httpd.Answers {
+	if a := s.serving.Load(); a != nil {
+		return *a
+	}
+	return httpd.Answers{
+		Alive:   func(context.Context) error { return nil },
+		Ready:   func(context.Context) error { return cmp.Or(s.waiting(), errStarting) },
+		Devices: func(context.Context) any { return []struct{}{} },
+	}
+}
+
+var errStarting = errors.New("starting")
+
+func (s *switchable) answers(m *metrics.Metrics) httpd.Answers {
 	return httpd.Answers{
 		Metrics: m.Handler(),
-		Alive:   alive,
-		Ready:   func(ctx context.Context) error { return errors.Join(api.Ready(), alive(ctx)) },
+		Alive:   func(ctx context.Context) error { return s.now().Alive(ctx) },
+		Ready:   func(ctx context.Context) error { return s.now().Ready(ctx) },
+		Devices: func(ctx context.Context) any { return s.now().Devices(ctx) },
+	}
+}
+
+// answers returns the functions behind /healthz, /readyz and /devices.
+func answers(n *Node, api API, shown *stateSource) httpd.Answers {
+	alive := func(ctx context.Context) error { return n.alive(ctx, api) }
+	return httpd.Answers{
+		Alive: alive,
+		Ready: func(ctx context.Context) error { return errors.Join(api.Ready(), alive(ctx)) },
 		Devices: func(ctx context.Context) any {
 			list, _, _ := shown.list(ctx) // unknown holders are shown as none
 			return list.Rows()

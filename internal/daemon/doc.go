@@ -21,6 +21,8 @@
 //   - The goroutine of [Daemon.Serve] owns the newest settings and the mode. Changed files, SIGHUP
 //     and the node's annotation change them. It makes a policy from them and the cordons, and
 //     hands it to the inventory. The inventory and the API keep running.
+//   - [owner.Node] owns the lock of the node. The goroutine of Serve takes it before anything is read, and leaves it
+//     after all tasks have ended. HTTP is served before, with other answers.
 //   - [cordon.Book] owns the cordons. The task "cordons" and the requests at the local socket use it.
 //   - liveSettings has the files that were read last, and belongs to the goroutine of Serve. Any goroutine
 //     may load its field state.
@@ -32,8 +34,8 @@
 //
 // # What may block
 //
-// If the annotation is followed, the start waits up to 3 s for the API server. [API.Holders] and
-// [inventory.Config.Holders] may wait for the kubelet. They run in goroutines of the inventory, of the
+// The start waits until no daemon of the other API owns the node. If the annotation is followed, it then waits
+// up to 3 s for the API server. [API.Holders] and [inventory.Config.Holders] may wait for the kubelet. They run in goroutines of the inventory, of the
 // recorder, and of requests over HTTP and at the local socket. A request to cordon waits for the disk of
 // the state directory. Logging never blocks.
 package daemon

@@ -33,7 +33,7 @@ var (
 	action      = Field{"action", Text, "", "action of a uevent: `add`, `remove`, `change` …; or operation of an inotify event: `CREATE`, `REMOVE` …"}
 	address     = Field{"address", Text, "", "address of a listener: `HOST:PORT`, or the API server's URL"}
 	afu         = Field{"afu", Text, "", "id of the AFU in the port, 32 hex digits; in `programming.*`: id of the AFU that a container requests, or hash of an AOCX"}
-	attribute   = Field{"attribute", Text, "", "attribute of a device's identity that changed: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `shared_nodes`, `mounts`, `members`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
+	attribute   = Field{"attribute", Text, "", "attribute of a device's identity that changed: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `shared_nodes`, `members`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
 	by          = Field{"by", Text, "", "user who cordoned or uncordoned a device; the name is not verified"}
 	size        = Field{"bytes", Whole, "bytes", "size of a buffer, or of a message"}
 	claim       = Field{"claim", Text, "", "name of a ResourceClaim: `NAMESPACE/NAME`"}
@@ -66,6 +66,7 @@ var (
 	object      = Field{"object", Text, "", "object of the Kubernetes API: `Node/NAME`, `Pod/NAMESPACE/NAME`, `ResourceSlice/NAME`; in `recorder.*`: object of the Event"}
 	of          = Field{"of", Text, "", "the event whose lines were suppressed"}
 	oldValue    = Field{"old", Text, "", "value before a change; may be empty"}
+	owner       = Field{"owner", Text, "", "the API that offers the node's devices: `devicePlugin` or `dra`"}
 	parent      = Field{"parent", Text, "", "name of the FME of a port: `dfl-fme.0`"}
 	path        = Field{"path", Text, "", "path of a file or directory"}
 	pci         = Field{"pci", Text, "", "address of a card with its domain: `0000:3b:00.0`"}
@@ -123,6 +124,7 @@ func Nodes(names []string) zap.Field    { return nodes.list(names) }
 func Object(path string) zap.Field      { return object.text(path) }
 func Of(event string) zap.Field         { return zap.String(of.Key, event) }
 func Old(s string) zap.Field            { return zap.String(oldValue.Key, s) }
+func Owner(api string) zap.Field        { return owner.text(api) }
 func Parent(name string) zap.Field      { return parent.text(name) }
 func Path(p string) zap.Field           { return path.text(p) }
 func PCI(address string) zap.Field      { return pci.text(address) }

@@ -21,6 +21,11 @@ var (
 	ConfigRefused   = name("config.refused")
 	ModeChanged     = name("mode.changed")
 
+	OwnerWaiting     = name("owner.waiting")
+	OwnerTaken       = name("owner.taken")
+	OwnerLeft        = name("owner.left")
+	OwnerUnavailable = name("owner.unavailable")
+
 	DeviceAdded       = name("device.added")
 	DeviceRemoved     = name("device.removed")
 	DeviceHealth      = name("device.health")

@@ -48,6 +48,16 @@ func daemon() []row {
 			"A setting or the node's annotation is not used, or a changed setting needs a restart. " +
 				"See *Notices about settings* in logs.md.",
 			nil, may(flag, mode, devices, node, reason)},
+		{OwnerWaiting, levels(info, warn.when("while the kubelet removes ResourceSlices")),
+			"The daemon offers nothing yet, because `owner` may still offer the devices. `path`: its lock. Logged at once, and then " +
+				"each minute. With `retry_ms`: a DRA driver was killed; the device plugin waits until the kubelet has removed its ResourceSlices.",
+			must(owner, path), may(lasted, retry)},
+		{OwnerTaken, levels(info), "The daemon may offer the node's devices. `lasted_ms`: how long it has waited.", must(owner, lasted), nil},
+		{OwnerLeft, levels(info, warn.when("with `error`: ResourceSlices may remain")),
+			"The last daemon of its API stops, and has withdrawn the devices.", must(owner), may(errorText)},
+		{OwnerUnavailable, levels(errorLevel),
+			"A lock in `--state-dir` cannot be used. Before `owner.taken`, the daemon offers nothing, and tries again. Logged for each error, and each minute.",
+			must(errorText), may(lasted)},
 	}
 }
 

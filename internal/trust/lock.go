@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Lock is an exclusive lock of this process. See [AcquireLock].
+// Lock is a lock of this process. See [AcquireLock] and [TryLock].
 type Lock struct {
 	file *os.File
 }
 
-// AcquireLock blocks until this process has the lock, or ctx ends. The lock is a flock on the file with
+// AcquireLock blocks until this process has the exclusive lock, or ctx ends. The lock is a flock on the file with
 // this name, which is created if it is missing. dir must come from [OpenDir], because a user who can open
 // the file can hold the lock for ever. The lock ends with Release, or with the process. A child that
 // inherits the descriptor would prolong it, but Go opens files with O_CLOEXEC.
@@ -25,7 +25,7 @@ func AcquireLock(ctx context.Context, dir *os.Root, name string) (*Lock, error) 
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		lock, err := tryLock(dir, name)
+		lock, err := TryLock(dir, name, Exclusive)
 		if lock != nil || err != nil {
 			return lock, err
 		}
@@ -38,8 +38,17 @@ func AcquireLock(ctx context.Context, dir *os.Root, name string) (*Lock, error) 
 	}
 }
 
-// tryLock returns the lock, or nil if another process holds it.
-func tryLock(dir *os.Root, name string) (*Lock, error) {
+// Kind is a kind of lock.
+type Kind int
+
+// Kinds of locks.
+const (
+	Exclusive Kind = syscall.LOCK_EX // no other process has a lock on the file
+	Shared    Kind = syscall.LOCK_SH // other processes may have shared locks on the file
+)
+
+// TryLock returns the lock, or nil if another process holds a lock that prevents it. See [AcquireLock].
+func TryLock(dir *os.Root, name string, kind Kind) (*Lock, error) {
 	path := filepath.Join(dir.Name(), name)
 	// O_EXCL does not follow links. If two processes create the file at once, one gets EEXIST.
 	made, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -60,7 +69,7 @@ func tryLock(dir *os.Root, name string) (*Lock, error) {
 		err = file.Chmod(0o600) // a process that can read a file can hold a lock on it
 	}
 	if err == nil {
-		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err = syscall.Flock(int(file.Fd()), int(kind)|syscall.LOCK_NB)
 	}
 	if err == nil {
 		// Another process may have removed the file, and a third one created it again.

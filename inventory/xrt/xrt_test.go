@@ -234,16 +234,26 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestBoards reads the boards that were recorded on a real kernel. The rig has no driver for the management function, so
-// no card is ready.
+// TestBoards reads the boards that were recorded on a real kernel.
 func TestBoards(t *testing.T) {
-	card := unit(nodes("dri/renderD128", "226:128"), noInterface(false), attributes(
-		"vbnv", "xilinx_u250_xdma_201830_2", "timestamp", "1561465320", "logicUuid", absent, "serialNumber", absent), wrong("management-not-ready"),
-		func(u *inventory.Unit) {
-			u.ID, u.PCIAddress, u.Name, u.NUMANode = "01:00.1", "0000:01:00.1", "0000:01:00.1", -1
-		})
+	card := func(changes ...func(*inventory.Unit)) []inventory.Unit {
+		return []inventory.Unit{unit(append([]func(*inventory.Unit){
+			nodes("dri/renderD128", "226:128"), noInterface(false), attributes(
+				"vbnv", "xilinx_u250_xdma_201830_2", "timestamp", "1561465320", "logicUuid", absent, "serialNumber", absent),
+			func(u *inventory.Unit) {
+				u.ID, u.PCIAddress, u.Name, u.NUMANode = "01:00.1", "0000:01:00.1", "0000:01:00.1", -1
+			},
+		}, changes...)...)}
+	}
+	noShell := attributes("vbnv", absent, "timestamp", absent, "fpga", absent)
 	for name, want := range map[string][]inventory.Unit{
-		"card": {card},
+		"card":               card(),
+		"dead":               card(wrong("pci-gone")),
+		"management-offline": card(wrong("management-not-ready")),
+		"resetting":          card(nodes(), noShell, wrong("resetting")),
+		"shutdown":           card(nodes(), noShell, wrong("resetting", "device-shutdown")),
+		"unbound":            nil,
+		"unbound-in-use":     nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()

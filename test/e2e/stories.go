@@ -46,6 +46,8 @@ var stories = []story{
 	{"simulate", simulate},
 	{"holders", holders},
 	{"dra-claim", draClaim},
+	{"dra-extended", draExtended},
+	{"dra-extended-stale", draExtendedStale},
 	{"dra-program", draProgram},
 	{"dra-hotplug", draHotplug},
 	{"dra-break", draBreak},
@@ -59,6 +61,10 @@ var stories = []story{
 	{"dra-events", draEvents},
 	{"dra-costs", draCosts},
 	{"dra-uninstall", draUninstall},
+	{"dra-handover", draHandover},
+	{"dra-handover-killed", draHandoverKilled},
+	{"dra-handover-together", draHandoverTogether},
+	{"dra-handover-rollback", draHandoverRollback},
 }
 
 // The cards of all stories have the same AFU and interface, unless a story chooses others.

@@ -20,7 +20,7 @@
 set -euo pipefail
 daemon=$(realpath "$1")
 pattern=${2:-}
-[ -z "${XRT:-}" ] || XRT=$(realpath "$XRT")
+[ -z "${XRT:-}" ] || XRT=$(realpath -m "$XRT")
 cd "$(dirname "$0")"
 out=${OUT:-../../bin/test-kernel}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/accelerator-device-plugin/kernel
@@ -92,7 +92,7 @@ else
 	boot "$stories/dra" "$out/dra" "$kernel/modules" -claims "$out/claims"
 fi
 if [ -z "$booted" ]; then
-	echo "STORIES=$pattern: found no story of this kernel with this in its name, want at least one"
+	echo "STORIES=$pattern: found no story of this kernel with this in its name, want at least one; those of xrt need XRT=DIRECTORY"
 	status=2
 fi
 step "done, status $status; logs in $(realpath --relative-to=../.. "$out")"

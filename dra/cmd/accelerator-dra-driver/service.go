@@ -70,7 +70,8 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 func newDaemon(cfg config.Config, s settings, client kubernetes.Interface, log *zap.Logger, counts *metrics.Metrics) *daemon.Daemon {
 	return &daemon.Daemon{
 		Program: program, Kind: control.DRA, Version: buildVersion(), Config: cfg, Log: log, Metrics: counts,
-		Open: func() (daemon.API, error) { return open(cfg, s, client, log, counts) },
+		Guest: s.finishClaims,
+		Open:  func() (daemon.API, error) { return open(cfg, s, client, log, counts) },
 	}
 }
 
@@ -144,7 +145,7 @@ func (a *api) Start(_ context.Context, inv *inventory.Inventory) {
 	a.inventory = inv
 	a.Driver = driver.New(driver.Config{
 		Node: a.cfg.NodeName, PodUID: a.settings.podUID, PluginDir: a.settings.pluginDir, RegistryDir: a.settings.registryDir,
-		SysfsRoot: a.cfg.SysfsRoot, Effect: a.settings.effect(),
+		SysfsRoot: a.cfg.SysfsRoot, Effect: a.settings.effect(), Finish: a.settings.finishClaims,
 		Client: a.client, Inventory: inv, Claims: a.claims, Log: a.log, Metrics: a.metrics,
 	})
 }
@@ -154,6 +155,11 @@ func (a *api) Run(ctx context.Context) error {
 	tasks.Go(func() error { return a.claims.Run(ctx) })
 	tasks.Go(func() error { return a.Driver.Run(ctx) })
 	return tasks.Wait()
+}
+
+// Withdraw deletes the slices of the node.
+func (a *api) Withdraw(ctx context.Context) error {
+	return driver.Withdraw(ctx, a.client, a.cfg.NodeName, a.Driver == nil || a.Settled())
 }
 
 // Close closes the CDI spec. The last driver on the node removes the file.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -511,6 +512,69 @@ func TestVariables(t *testing.T) {
 		strings.Contains(out.String(), "plugin-dir") || strings.Contains(out.String(), "taint-effect") {
 		t.Errorf("exit code %d, output %s, want an error of registry-dir only", code, out.String())
 	}
+}
+
+// With --finish-claims, the driver uses nothing that belongs to the device plugin on the node.
+func TestFinishSettings(t *testing.T) {
+	for _, tt := range []struct {
+		args     []string
+		variable string
+		want     bool
+		failed   string
+	}{
+		{nil, "", false, ""},
+		{nil, "false", false, ""},
+		{nil, "true", true, ""},
+		{[]string{"--finish-claims"}, "false", true, ""},
+		{nil, "yes", false, `finish-claims: found "yes", want true or false`},
+	} {
+		if tt.variable != "" {
+			t.Setenv("ACCELERATOR_FINISH_CLAIMS", tt.variable)
+		}
+		fs, loader, s := pflag.NewFlagSet("", pflag.ContinueOnError), daemon.NewLoader(), settings{}
+		addSettings(fs, loader, &s)
+		must(t, fs.Parse(append(tt.args, "--node-name", "n", "--events")))
+		cfg, err := s.load(fs, loader)
+		if tt.failed != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.failed) {
+				t.Errorf("%q: error %v, want %q", tt.variable, err, tt.failed)
+			}
+			continue
+		}
+		must(t, err)
+		if none := cfg.Socket == "" && cfg.StateDir == "" && !cfg.Events; none != tt.want || s.finishClaims != tt.want {
+			t.Errorf("%q, %q: finishes %t, socket %q, state directory %q, Events %t; want %t", tt.args, tt.variable,
+				s.finishClaims, cfg.Socket, cfg.StateDir, cfg.Events, tt.want)
+		}
+	}
+}
+
+// A driver that finishes claims follows one that has left: the containers of a claim keep their CDI device, until the
+// claim is unprepared. It needs no lock, and no slice appears.
+func TestFinish(t *testing.T) {
+	r := newRig(t)
+	stop := r.run()
+	plug(t, r.node, "pac-a10")
+	r.published("plugged", device)
+	first, second := r.claim("first"), r.claim("second")
+	_, failed := r.prepare(first)
+	if failed != "" {
+		t.Fatal(failed)
+	}
+	want := r.spec()
+	stop()
+	r.cfg.Socket, r.cfg.StateDir, r.settings.finishClaims = "", "", true
+	stop = r.run()
+	r.eventually("CDI spec", func() bool { return cmp.Equal(want, r.spec()) })
+	if _, failed := r.prepare(second); !strings.Contains(failed, "claim default/second: this node no longer offers devices") {
+		t.Errorf("second claim: error %q, want a refusal", failed)
+	}
+	r.unprepare(first)
+	r.eventually("end of the CDI spec", func() bool { return len(r.spec()) == 0 })
+	if all, err := r.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{}); err != nil || len(all.Items) > 0 {
+		t.Errorf("found %d slices, error %v; want none", len(all.Items), err)
+	}
+	stop()
 }
 
 // A card of another model in the slot of a claimed one is not given to the claim, even if the cards were

@@ -131,6 +131,8 @@ func operate(s story.Step) error {
 		return write("/sys/bus/pci/rescan", "1")
 	case "clear":
 		return clearErrors(s.Args[0])
+	case "write":
+		return write(s.Args[0], s.Args[1])
 	}
 	return fmt.Errorf("%s: the verb is not implemented", s.Verb)
 }

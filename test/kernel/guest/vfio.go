@@ -45,6 +45,12 @@ func insmodFurther() error {
 	return insmod(names)
 }
 
+// hasXOCL reports whether the machine has the driver xocl, as it has for the stories in the directory xrt.
+func hasXOCL() bool {
+	_, err := os.Stat("/sys/bus/pci/drivers/xocl")
+	return err == nil
+}
+
 func pciDir(address string) string { return "/sys/bus/pci/devices/" + address }
 
 // bindTo waits for a PCI function and binds it to a driver as an administrator does: the driver is
@@ -77,6 +83,9 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 			bound, err := os.Readlink(dir + "/driver")
 			_, announced := r.uevents.first(begin, "bind", address, address)
 			if err == nil && filepath.Base(bound) == driver && announced {
+				if driver == "xocl" {
+					return r.opens.watchXRT()
+				}
 				return r.opens.watchVFIO(address)
 			}
 			if pause(ctx, time.Millisecond) != nil {

@@ -22,6 +22,16 @@ func (c *card) apply(verb string, args []string) error {
 		}
 		return nil
 	}
+	if verb == "management" {
+		for _, f := range c.functions {
+			if f.mailbox != nil && len(args) == 1 {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				return f.mailbox.report(args[0])
+			}
+		}
+		return fmt.Errorf("management: found %d arguments, want one, and a card with a mailbox", len(args))
+	}
 	return c.functions[0].apply(verb, args)
 }
 
@@ -48,7 +58,7 @@ func (f *function) apply(verb string, args []string) error {
 		}
 		return f.applyToPort(port, verb, args[0])
 	}
-	return fmt.Errorf("request: found %q, want one of kill, revive, error, power, afu, set, ids, pr", verb)
+	return fmt.Errorf("request: found %q, want one of kill, revive, error, power, afu, set, ids, pr, management", verb)
 }
 
 // setIDs changes the vendor and the device in config space.

@@ -80,10 +80,8 @@ var models = map[string]model{
 	// which have one IOMMU group, since they do not support ACS.
 	"n6001-vf": {{device: 0xbccf, subsystem: 0x1771}},
 	"ofs-3fn":  {{device: 0xbcce, subsystem: 0x1771}, {device: 0xbcce, subsystem: 0x1771}, {device: 0xbcce, subsystem: 0x1771}},
-	// Cards for xocl. The management function of the first one has no driver; the second is the user
-	// function alone, as a virtual machine has it, which the kernel can reset.
-	"u250":      {{vendor: 0x10ee, device: 0x5004, subsystem: 0x000e}, {vendor: 0x10ee, device: 0x5005, subsystem: 0x000e, xrt: &u250}},
-	"u250-user": {{vendor: 0x10ee, device: 0x5005, subsystem: 0x000e, xrt: &u250}},
+	// A card for xocl: a management function, which has no driver, and the user function.
+	"u250": {{vendor: 0x10ee, device: 0x5004, subsystem: 0x000e}, {vendor: 0x10ee, device: 0x5005, subsystem: 0x000e, xrt: &u250}},
 	// An F2 card of AWS: the application function with the ids of a cleared slot, and the management function.
 	"aws-f2": {{vendor: 0x1d0f, device: 0x9048, subsystem: 0x1d51}, {vendor: 0x1d0f, device: 0x9248, subsystem: 0x1d51}},
 	// Function 0 has the FME and a port without AFU and without error feature. One of the

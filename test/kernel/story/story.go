@@ -87,6 +87,7 @@ var grammars = map[string]grammar{
 	"rescan":       {0, 0, nil},
 	"enable":       {1, 1, nil},
 	"clear":        {1, 1, nil},
+	"write":        {2, 2, nil},
 	"program":      {2, 3, checkProgram},
 	"programmed":   {1, 1, nil},
 	"release-port": {2, 2, checkPort},

@@ -1,0 +1,58 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	// withdrawAgain is the time between two requests of Withdraw for the list of slices.
+	withdrawAgain = 100 * time.Millisecond
+	// lateWrite is the time for which a write may still take effect after its request was cancelled.
+	lateWrite = time.Second
+)
+
+// Withdraw deletes the slices of this driver on a node, and returns nil once the API server has none. It tries
+// again after errors until ctx ends. settled is the result of [Driver.Settled], or true if no Driver has run.
+func Withdraw(ctx context.Context, client kubernetes.Interface, node string, settled bool) error {
+	began := time.Now()
+	for {
+		left, err := deleteSlices(ctx, client, node)
+		if err == nil && left == 0 && (settled || time.Since(began) >= lateWrite) {
+			return nil
+		}
+		if err == nil {
+			err = fmt.Errorf("ResourceSlices: found %d, want none", left)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-time.After(withdrawAgain):
+		}
+	}
+}
+
+// deleteSlices deletes the slices that the API server lists, and returns their number.
+func deleteSlices(ctx context.Context, client kubernetes.Interface, node string) (int, error) {
+	all, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: selectorOf(node)})
+	if err != nil {
+		return 0, err
+	}
+	for _, slice := range all.Items {
+		if err := client.ResourceV1().ResourceSlices().Delete(ctx, slice.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return 0, err
+		}
+	}
+	return len(all.Items), nil
+}
+
+// Settled reports whether the API server has the newest slices, so that no write was cancelled when Run ended.
+func (d *Driver) Settled() bool {
+	s, _ := d.state.Load()
+	return s.wanted == nil || s.current()
+}
