@@ -36,8 +36,8 @@ demo: build-plugin ## run the daemon on simulated cards; needs no card, no clust
 test: ## run every test that needs no root
 	go test $(RACE) ./...
 
-test-kernel: build-plugin ## test the daemon on a real kernel with emulated cards, under qemu (STORIES=pattern, KERNEL=6.12, COUNT=1)
-	@KERNEL=$(KERNEL) COUNT=$(COUNT) test/kernel/run.sh $(BINARY) $(STORIES)
+test-kernel: build-plugin ## test the daemon on a real kernel with emulated cards, under qemu (STORIES=pattern, KERNEL=6.12, COUNT=1, XRT=directory)
+	@KERNEL=$(KERNEL) COUNT=$(COUNT) XRT=$(XRT) test/kernel/run.sh $(BINARY) $(STORIES)
 
 test-kubelet: build-plugin ## test the daemon against the real device managers of two kubelets (TESTS=pattern)
 	@test/kubelet/run.sh $(BINARY) '$(TESTS)'
@@ -51,8 +51,8 @@ test-logging: build-plugin ## ship a log with a real OpenTelemetry Collector: do
 e2e: image-$(shell go env GOARCH) chart ## test images and charts on a real cluster of one node, as root (STORIES=pattern, KEEP=1)
 	@KEEP=$(KEEP) test/e2e/run.sh '$(VERSION)' '$(value STORIES)'
 
-fixtures: build-plugin ## record the fixtures of unit tests on the kernel of test-kernel; then read `git diff` (STORIES=pattern, KERNEL=6.12)
-	@KERNEL=$(KERNEL) test/kernel/fixtures.sh $(BINARY) $(STORIES)
+fixtures: build-plugin ## record the fixtures of unit tests on the kernel of test-kernel; then read `git diff` (STORIES=pattern, KERNEL=6.12, XRT=directory)
+	@KERNEL=$(KERNEL) XRT=$(XRT) test/kernel/fixtures.sh $(BINARY) $(STORIES)
 
 lint: deps ## run gofmt, go vet, staticcheck, check the allowed imports; print indicators of plain words
 	@test/words.sh

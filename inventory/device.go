@@ -3,6 +3,7 @@ package inventory
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,8 +40,9 @@ type Condition struct {
 	// Row is the name of the [Row] that Health comes from. An administrator may overrule Health by
 	// this name ([Policy.Severity]). If Row is "", Health cannot be overruled.
 	Row string
-	// Passing marks a condition that is normal for some time: the device becomes Unhealthy
-	// when the condition has lasted for [Config.ReprogramTimeout].
+	// Passing marks a condition that is normal for some time: until it has lasted for
+	// [Config.ReprogramTimeout] it is no fault and makes no turn ([Config.FlapLimit]), also if it
+	// is Unhealthy. Then the device becomes Unhealthy.
 	Passing bool
 	// Dead means that the card, or this part of it, does not answer at all.
 	Dead bool
@@ -68,8 +70,11 @@ type Device struct {
 	// unhealthy, until it is free.
 	OfferedAs string
 
-	PCIAddress  string   // DDDD:BB:DD.F in lower-case hex; "" if there is none
-	PCIID       string   // VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem in lower-case hex; "" if not known
+	PCIAddress string // DDDD:BB:DD.F in lower-case hex; "" if there is none
+	PCIID      string // VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem in lower-case hex; "" if not known
+	// AnyPCIID means that the device remains the same when its PCIID changes, because the image that is loaded into it
+	// determines the ids.
+	AnyPCIID    bool
 	NUMANode    int      // -1: none
 	PortID      int      // hardware port number; -1: not known
 	AFUID       string   // 32 lower-case hex digits; "" if there is none
@@ -77,6 +82,7 @@ type Device struct {
 	Nodes       []string // names of its nodes below the device root, those of the ports first
 	NodeNumbers []string // MAJOR:MINOR of the nodes whose numbers are known
 	SharedNodes []string // names of nodes that several devices have, such as vfio/vfio
+	Mounts      []string // paths below the root of sysfs of files that a container gets at the path that they have on the host
 	Parent      string   // name of the FME; "" if there is none
 	ParentNodes []string // names of the FME's nodes below the device root
 
@@ -94,27 +100,41 @@ type Device struct {
 	// AddressEnv has the names of environment variables that get the PCI addresses of a container's devices.
 	// A name that ends with _ is completed by the name of the resource.
 	AddressEnv []string
+	// NamedByShell means that the device is offered under the name of its shell, which its attributes vbnv and
+	// timestamp have, in all modes, unless a rule of the administrator names its resource.
+	NamedByShell bool
 }
 
 // Unwanted reports whether d is offered only by a rule and no rule names it. Such a device may be the NIC of a virtual
 // machine, so its health needs no attention.
 func (d *Device) Unwanted() bool { return d.OnlyByRule && d.OfferedAs == "" }
 
-// The names of attributes that rules can match.
+// MountsOf returns the paths of the device's mounts on a host with this root of sysfs.
+func (d *Device) MountsOf(sysRoot string) (paths []string) {
+	for _, file := range d.Mounts {
+		paths = append(paths, filepath.Join(sysRoot, file))
+	}
+	return paths
+}
+
+// The names of attributes that rules can match, or that name resources.
 const (
 	AttributePhysicalFunction = "physicalFunction" // PCI address in the form of [Device.PCIAddress]
 	AttributeVirtualFunction  = "virtualFunction"  // index of the virtual function, from 0
+	AttributeVBNV             = "vbnv"             // name of the shell: vendor, board, name and version, such as xilinx_u250_gen3x16_xdma_shell_4_1
+	AttributeTimestamp        = "timestamp"        // of the build of the shell, in seconds, decimal; "0" for shells that are identified by UUIDs
 )
 
 // equal reports whether all fields of d and o are equal.
 func (d *Device) equal(o *Device) bool {
 	return d.ID == o.ID && d.Family == o.Family && d.Health == o.Health &&
 		slices.Equal(d.Reasons, o.Reasons) && d.Fault == o.Fault &&
-		d.OfferedAs == o.OfferedAs && d.PCIAddress == o.PCIAddress && d.PCIID == o.PCIID && d.NUMANode == o.NUMANode && d.PortID == o.PortID &&
+		d.OfferedAs == o.OfferedAs && d.PCIAddress == o.PCIAddress && d.PCIID == o.PCIID && d.AnyPCIID == o.AnyPCIID && d.NUMANode == o.NUMANode && d.PortID == o.PortID &&
 		d.AFUID == o.AFUID && d.InterfaceID == o.InterfaceID &&
-		slices.Equal(d.Nodes, o.Nodes) && slices.Equal(d.NodeNumbers, o.NodeNumbers) && slices.Equal(d.SharedNodes, o.SharedNodes) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes) && d.ProgramAtStart == o.ProgramAtStart &&
+		slices.Equal(d.Nodes, o.Nodes) && slices.Equal(d.NodeNumbers, o.NodeNumbers) && slices.Equal(d.SharedNodes, o.SharedNodes) && slices.Equal(d.Mounts, o.Mounts) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes) && d.ProgramAtStart == o.ProgramAtStart &&
 		slices.Equal(d.Members, o.Members) && maps.Equal(d.Attributes, o.Attributes) &&
-		d.OnlyByRule == o.OnlyByRule && slices.Equal(d.AddressEnv, o.AddressEnv)
+		d.OnlyByRule == o.OnlyByRule && slices.Equal(d.AddressEnv, o.AddressEnv) &&
+		d.NamedByShell == o.NamedByShell
 }
 
 // deviceID returns the id of a hardware port: the address of the card, without domain 0, followed by

@@ -56,7 +56,8 @@ type Row struct {
 // Reading is the result of reading one card.
 type Reading struct {
 	// Related has the PCI addresses of other functions whose events concern this card too, such as
-	// the physical function of a virtual one. A function need not exist.
+	// the physical function of a virtual one. A function need not exist. If the reading has no unit, those that are
+	// not known are read.
 	Related []string
 	Units   []Unit // in the order of the driver's numbers; may be empty
 
@@ -117,10 +118,12 @@ type Unit struct {
 	InterfaceIDKnown bool
 
 	PCIID       string // as in [Device]; "" if it is not known
+	AnyPCIID    bool   // as in [Device]
 	NUMANode    int    // -1: none
 	Nodes       []string
 	NodeNumbers []string // as in [Device]
 	SharedNodes []string // as in [Device]
+	Mounts      []string // as in [Device]
 	Parent      string
 	ParentNodes []string
 
@@ -133,6 +136,7 @@ type Unit struct {
 	ProgramAtStart bool
 	OnlyByRule     bool
 	AddressEnv     []string
+	NamedByShell   bool
 
 	// Partial means that the unit has fewer ports than its FME can have: the others belong to
 	// virtual functions, or have not been created yet.

@@ -25,12 +25,13 @@ type tracked struct {
 	since   time.Time // first of the uninterrupted readings with the condition
 	healed  time.Time // first reading without the condition; zero while it is present
 	worst   Health    // worst severity since then
+	overdue bool      // a passing condition that has lasted too long
 }
 
 // rules are times and limits.
 type rules struct {
 	hold       time.Duration // how long a device must stay healthy before it is offered again
-	reprogram  time.Duration // how long a passing condition keeps its own severity
+	reprogram  time.Duration // how long a passing condition is normal
 	flapLimit  int           // allowed turns within flapWindow; 0: any number
 	flapWindow time.Duration
 
@@ -74,7 +75,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 			v.recheck = earlier(v.recheck, at)
 		}
 	}
-	hardware := Healthy // without administrative reasons
+	hardware := Healthy // without administrative reasons and passing conditions
 	var present []*tracked
 	var over []string
 	for reason, t := range h.conditions {
@@ -91,7 +92,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 			over = append(over, ReasonRecovering+"="+name)
 			recheck(t.healed.Add(r.hold))
 		case t.Passing && now.Sub(t.since) >= r.reprogram:
-			t.worst = Unhealthy
+			t.worst, t.overdue = Unhealthy, true
 			present = append(present, t)
 		default:
 			t.worst = max(t.worst, t.Health)
@@ -101,7 +102,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 			}
 		}
 		v.health = max(v.health, t.worst)
-		if !ReasonOf(reason).Administrative {
+		if !ReasonOf(reason).Administrative && (!t.Passing || t.overdue) {
 			hardware = max(hardware, t.worst)
 			v.fault = v.fault || t.present && t.worst == Unhealthy && !ReasonOf(reason).Tombstone
 		}

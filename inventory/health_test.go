@@ -226,3 +226,36 @@ func TestWarnings(t *testing.T) {
 		})
 	}
 }
+
+// A passing condition that makes a device unhealthy is no fault and no turn until it has lasted for the reprogram timeout.
+func TestPassingUnhealthy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := withFlaps(1)
+		cfg.ReprogramTimeout = 30 * time.Second
+		f := newFakeFamily("xrt")
+		f.set(cardA, good(0, 0))
+		r := start(t, cfg, f)
+		resetting := inventory.Condition{Reason: "resetting", Row: "resetting", Health: inventory.Unhealthy, Passing: true}
+		fault := func(when string, want bool) {
+			s, _ := r.Latest()
+			if got := s.Device("3b:00.0").Fault; got != want {
+				t.Errorf("%s: fault %v, want %v", when, got, want)
+			}
+		}
+		for range 5 {
+			f.set(cardA, good(0, 0, resetting))
+			r.hint(cardA)
+			r.want("resetting", map[string]string{"3b:00.0": "unhealthy[resetting]"})
+			fault("resetting", false)
+			r.turn()
+			r.want("reset", map[string]string{"3b:00.0": "healthy[]"})
+		}
+		f.set(cardA, good(0, 0, resetting))
+		r.hint(cardA)
+		r.after(30 * time.Second)
+		r.want("too long", map[string]string{"3b:00.0": "unhealthy[resetting]"})
+		fault("too long", true)
+		r.turn() // the second turn
+		r.want("reset after all", map[string]string{"3b:00.0": "unhealthy[flapping]"})
+	})
+}

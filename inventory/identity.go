@@ -8,19 +8,20 @@ import "cmp"
 type identity struct {
 	family string
 	pci    string // model of the card
+	anyPCI bool   // pci is no part of the identity
 	afu    string
 	iface  string
 }
 
 // identityOf returns the identity of a published device.
 func identityOf(d *Device) identity {
-	return identity{family: d.Family, pci: d.PCIID, afu: d.AFUID, iface: d.InterfaceID}
+	return identity{family: d.Family, pci: d.PCIID, anyPCI: d.AnyPCIID, afu: d.AFUID, iface: d.InterfaceID}
 }
 
 // learn updates the identity by a reading. A part that the reading lacks stays as it was.
 func (i *identity) learn(r Unit, family string) {
 	i.family = family
-	i.pci = cmp.Or(r.PCIID, i.pci)
+	i.pci, i.anyPCI = cmp.Or(r.PCIID, i.pci), r.AnyPCIID
 	if r.AFUIDKnown {
 		i.afu = cmp.Or(r.AFUID, i.afu)
 	}
@@ -38,11 +39,14 @@ const (
 	other
 )
 
-// compare compares two identities. It ignores the parts that are not known in before, and the AFU if
-// anyAFU is true.
+// compare compares two identities. It ignores the parts that are not known in before, the AFU if
+// anyAFU is true, and the PCI ids if one of the two has anyPCI: the record of a holding lacks it.
 func (before identity) compare(now identity, anyAFU bool) likeness {
 	if anyAFU {
 		before.afu = ""
+	}
+	if before.anyPCI || now.anyPCI {
+		before.pci = ""
 	}
 	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
 	switch {

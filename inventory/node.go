@@ -376,11 +376,12 @@ func (u *unit) describe() *Device {
 	}
 	return &Device{
 		ID: u.id, Family: u.family,
-		PCIAddress: address, PCIID: u.identity.pci, NUMANode: u.last.NUMANode,
+		PCIAddress: address, PCIID: u.identity.pci, AnyPCIID: u.identity.anyPCI, NUMANode: u.last.NUMANode,
 		PortID: u.portID, AFUID: u.identity.afu, InterfaceID: u.identity.iface,
 		Nodes: u.last.Nodes, NodeNumbers: u.last.NodeNumbers, Parent: u.last.Parent, ParentNodes: u.last.ParentNodes,
-		SharedNodes: u.last.SharedNodes, Members: u.last.Members, Attributes: u.last.Attributes,
+		SharedNodes: u.last.SharedNodes, Mounts: u.last.Mounts, Members: u.last.Members, Attributes: u.last.Attributes,
 		ProgramAtStart: u.last.ProgramAtStart, OnlyByRule: u.last.OnlyByRule, AddressEnv: u.last.AddressEnv,
+		NamedByShell: u.last.NamedByShell,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 const (
 	ReasonDriverUnbound  = "driver-unbound"   // the port has no driver
 	ReasonFMEUnbound     = "fme-unbound"      // the management engine has no driver; a row of families
+	ReasonLoading        = "loading"          // the part of the card that containers use is missing while an image is loaded
 	ReasonNodeMissing    = "node-missing"     // no node in the device root
 	ReasonNodeMismatch   = "node-mismatch"    // the file in the device root is no node, or the node of another device
 	ReasonNoPort         = "no-port"          // a region without ports: all were released, or none has been created yet
@@ -50,6 +51,7 @@ type Reason struct {
 // reasons has the properties of the reasons that are no row of a family.
 var reasons = map[string]Reason{
 	ReasonDriverUnbound:  {},
+	ReasonLoading:        {Administrative: true},
 	ReasonNodeMissing:    {},
 	ReasonNodeMismatch:   {},
 	ReasonNoPort:         {},

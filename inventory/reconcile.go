@@ -86,7 +86,7 @@ func (c *claim) reason() string {
 func tombstoneOf(d *Device) *Device {
 	m := *d
 	m.Health, m.Reasons, m.Fault = Unhealthy, nil, false
-	m.Nodes, m.NodeNumbers, m.SharedNodes, m.Parent, m.ParentNodes, m.ProgramAtStart = nil, nil, nil, "", nil, false
+	m.Nodes, m.NodeNumbers, m.SharedNodes, m.Mounts, m.Parent, m.ParentNodes, m.ProgramAtStart = nil, nil, nil, nil, "", nil, false
 	return &m
 }
 
@@ -145,7 +145,7 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 		if s.claim != nil {
 			conditions = append(conditions, Condition{Reason: s.claim.reason(), Health: Unhealthy})
 		}
-		s.health.clear(ReasonHoldersUnknown) // without recovery hold
+		s.health.clear(ReasonHoldersUnknown)                                    // without recovery hold
 		if s.claim == nil && n.holders.awaits && n.ready && d.OfferedAs != "" { // before the first list the answer may arrive in time
 			conditions = append(conditions, Condition{Reason: ReasonHoldersUnknown, Health: Unhealthy})
 		}
@@ -448,7 +448,7 @@ func sameNodes(a, b *Device) bool {
 var plugging = [][]string{
 	{ReasonFMEUnbound, ReasonNoPort}, {ReasonNoPort}, // of a region
 	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, {ReasonPortMissing, noFilesYet}, // of a region with several ports
-	{ReasonDriverUnbound}, {noFilesYet},
+	{ReasonDriverUnbound}, {noFilesYet}, {ReasonLoading},
 }
 
 // noFilesYet is the reason of a port while its driver binds: the driver core adds the link

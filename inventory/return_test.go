@@ -35,6 +35,8 @@ func TestReturn(t *testing.T) {
 			"unhealthy[replaced-in-use recovering=removed-in-use]", "unhealthy[replaced-in-use]", "healthy[]"},
 		{"another model", false, changed(func(p *inventory.Unit) { p.PCIID = "8086:0b30:8086:0000" }),
 			"unhealthy[replaced-in-use recovering=removed-in-use]", "unhealthy[replaced-in-use]", "healthy[]"},
+		{"another model, which the image determines", false, changed(func(p *inventory.Unit) { p.PCIID, p.AnyPCIID = "1d0f:f010:fedc:1d51", true }),
+			"unhealthy[recovering=removed-in-use]", "healthy[]", "healthy[]"},
 		{"model not known", false, changed(func(p *inventory.Unit) { p.PCIID = "" }), "unhealthy[recovering=removed-in-use]", "healthy[]", "healthy[]"},
 		{"AFU not known yet", false, changed(func(p *inventory.Unit) { p.AFUID, p.AFUIDKnown = "", false }),
 			"unhealthy[removed-in-use]", "unhealthy[removed-in-use]", "healthy[]"},

@@ -19,7 +19,7 @@ func (s *scenario) expect(st scenarioStep) error {
 			return mismatch("found gone, want " + state)
 		}
 		got, known := map[string]string{
-			"afu": d.AFUID, "interface": d.InterfaceID, "pci": d.PCIID, "as": d.OfferedAs, "node": strings.Join(d.Nodes, ","),
+			"afu": d.AFUID, "interface": d.InterfaceID, "pci": d.PCIID, "as": d.OfferedAs, "node": strings.Join(d.Nodes, ","), "mounts": strings.Join(d.Mounts, ","), "slot": d.Attributes["slot"],
 		}[attribute]
 		if want = inFull(want); !known || got != want {
 			return mismatch(fmt.Sprintf("%s: found %s, want %s", attribute, got, want))

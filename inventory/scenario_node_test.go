@@ -113,6 +113,7 @@ var names = map[string]string{
 	"afu1": afu1, "afu2": afu2, "interface1": "69528db6eb31577a8c3668f9faa081f6", "interface2": "9346116da52d5ca8b06aa9a389ef7c8d",
 	"all-ones": strings.Repeat("f", 32),
 	"n6001-vf": "8086:bccf:8086:1771", "n6000-vf": "8086:bccf:8086:1770",
+	"cleared": "1d0f:9048:1d0f:1d51", "image1": "1d0f:f010:1d0f:1d51", "image2": "10ee:7011:10ee:0007",
 	"a10": "8086:09c4:8086:0000", "n3000": "8086:0b30:8086:0000",
 }
 
@@ -154,8 +155,12 @@ func (s *scenario) plug(st scenarioStep) error {
 			card.Group, card.Driver = cmp.Or(card.Group, simnode.OwnGroup), driverOf(value)
 		case "group":
 			card.Group = value
+		case "vbnv":
+			card.VBNV = value
+		case "slot":
+			card.Slot = value
 		default:
-			err = fmt.Errorf("found option %q, want ports, afu, interface, pci, vf-of, driver or group", option)
+			err = fmt.Errorf("found option %q, want ports, afu, interface, pci, vf-of, driver, group, vbnv or slot", option)
 		}
 		if err != nil {
 			return err
@@ -168,8 +173,8 @@ func (s *scenario) plug(st scenarioStep) error {
 		return err
 	}
 	s.plugged[st.card] = card.Ports
-	if card.Group != "" {
-		s.plugged[st.card] = 1 // one device node
+	if card.Group != "" || card.Slot != "" {
+		s.plugged[st.card] = 1 // one device node, or one unit
 	}
 	return nil
 }
@@ -184,6 +189,17 @@ func driverOf(word string) string {
 
 func (s *scenario) setDriver(st scenarioStep) error {
 	return s.node.SetDriver(st.card, driverOf(st.rest[0]))
+}
+
+// reset begins or ends a reset of a card with XRT.
+func (s *scenario) reset(st scenarioStep) error {
+	switch {
+	case len(st.rest) == 1 && st.rest[0] == "begin":
+		return s.node.BeginReset(st.card)
+	case st.rest[0] == "end" && len(st.rest) <= 2:
+		return s.node.EndReset(st.card, strings.Join(st.rest[1:], ""))
+	}
+	return fmt.Errorf("found %q, want begin, end or end VBNV", st.rest)
 }
 
 func (s *scenario) endUse(st scenarioStep) error {
@@ -207,6 +223,9 @@ func (s *scenario) editNode(st scenarioStep) error {
 }
 
 func (s *scenario) nodeOf(st scenarioStep) string {
+	if name, ok := s.node.RenderNode(st.card); ok {
+		return filepath.Join(s.node.Dev, name)
+	}
 	if name, ok := s.node.GroupNode(st.card); ok {
 		return filepath.Join(s.node.Dev, name)
 	}

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/aws"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/pool"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
+	"b-com.com/accelerator-device-plugin/inventory/xrt"
 )
 
 // scenarioCommands is the language of the scenarios.
@@ -23,10 +25,15 @@ var scenarioCommands = map[string]scenarioCommand{
 	"restart": {daemonAction, "[MODE]", (*scenario).restart}, // restarts the daemon, which stores no state
 	"wait":    {action, "DURATION", (*scenario).wait},
 
-	"plug":    {edit, "ADDRESS ports=N|driver=NAME [OPTION=VALUE…]", (*scenario).plug}, // afu= interface= pci= vf-of=; with driver= also group=slot: the functions of the slot share an IOMMU group
-	"unplug":  {edit, "ADDRESS", (*scenario).unplug},
+	"plug":   {edit, "ADDRESS ports=N|driver=NAME|slot=KIND [OPTION=VALUE…]", (*scenario).plug}, // slot=: a function of an AWS card, application or management; afu= interface= pci= vf-of=; with driver= also group=slot: the functions of the slot share an IOMMU group
+	"unplug": {edit, "ADDRESS", (*scenario).unplug},
+	"remove": {edit, "ADDRESS", func(s *scenario, st scenarioStep) error { return s.node.Remove(st.card) }}, // removes a function of an AWS card through sysfs
+	"rescan": {edit, "ADDRESS [PCI]", func(s *scenario, st scenarioStep) error {
+		return s.node.Rescan(st.card, inFull(strings.Join(st.rest, "")))
+	}}, // finds it again, with the ids of the loaded image
 	"driver":  {edit, "ADDRESS NAME|none", (*scenario).setDriver},                                           // of a function with an IOMMU group
 	"use":     {action, "ADDRESS", func(s *scenario, st scenarioStep) error { return s.node.Use(st.card) }}, // a process opens the IOMMU group of the function
+	"reset":   {edit, "ADDRESS begin|end [VBNV]", (*scenario).reset},                                        // of a function on xocl; it may have another shell at the end
 	"end-use": {action, "ADDRESS", (*scenario).endUse},                                                      // the process ends; if the function was to leave, it does so now, with a hint
 	"bind":    {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Bind(st.card, st.port) }},
 	"unbind":  {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Unbind(st.card, st.port) }},
@@ -108,7 +115,7 @@ func (s *scenario) setMode(mode string) error {
 		if unit != s.family.Kind {
 			s.family = &programming{dfl.Family{Kind: unit}, s.family.busyPorts}
 		}
-		families, anyAFU = []inventory.Family{s.family, vfio.Family{}}, unit != port.PerPort
+		families, anyAFU = []inventory.Family{s.family, vfio.Family{}, xrt.Family{}, aws.Family{}}, unit != port.PerPort
 	}
 	s.policy.Mode, s.policy.Families, s.policy.AnyAFU = mode, families, anyAFU
 	s.policy.Name = func(d *inventory.Device) (string, error) { return s.nameOf(mode, d) }
@@ -130,8 +137,12 @@ func (s *scenario) nameOf(mode string, d *inventory.Device) (string, error) {
 	switch name := cmp.Or(rules[d.ID], rules[d.Family], rules[afu]); {
 	case name != "":
 		return name, nil
-	case d.OnlyByRule:
+	case d.OnlyByRule, d.NamedByShell && mode == "pool":
 		return "", nil
+	case d.NamedByShell && d.Attributes["vbnv"] != "":
+		return d.Attributes["vbnv"], nil
+	case d.NamedByShell:
+		return "", errors.New("found no VBNV for a name")
 	case mode == "single", mode == "pool":
 		return mode, nil
 	case mode != "af" && iface != "":

@@ -22,7 +22,9 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/aws"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
+	"b-com.com/accelerator-device-plugin/inventory/xrt"
 )
 
 // TestScenarios plays the files in testdata/scenarios. Each file is a scenario in the language of
@@ -159,7 +161,7 @@ func newScenario(t *testing.T) *scenario {
 }
 
 func (s *scenario) start(scenarioStep) error {
-	s.policy.Families = []inventory.Family{s.family, vfio.Family{}}
+	s.policy.Families = []inventory.Family{s.family, vfio.Family{}, xrt.Family{}, aws.Family{}}
 	s.cfg.Policy, s.cfg.Record = s.policy, s.kubelet.record()
 	host := sysfs.Host{Sys: s.node.Sys, Dev: s.node.Dev, Simulated: true}
 	inv := inventory.New(s.cfg, host, zap.New(s.core))

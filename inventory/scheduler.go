@@ -337,6 +337,9 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 		s.setRelated(j, r.reading.Related)
 		s.node.takeReading(j.address, r, j.answered, now)
 		s.node.setTrouble(j.address, j.trouble(s.node), j.answered)
+		if len(r.reading.Units) == 0 {
+			s.discover(r.reading.Related, j.answered)
+		}
 		for name, h := range j.nodeHints {
 			if s.node.hasNode(j.address, name) {
 				s.hintCard(j.address, h)
@@ -345,6 +348,17 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	}
 	s.countUnreadable(j)
 	s.queue(j) // another reading may be wanted
+}
+
+// discover requests readings of those addresses that are not known yet. A card without units, such as a function that
+// was plugged in after the card that it belongs to, may name that card.
+func (s *scheduler) discover(addresses []string, hinted time.Time) {
+	for _, address := range addresses {
+		if s.jobs[address] == nil {
+			s.jobs[address] = &job{address: address, hinted: hinted}
+			s.request(s.jobs[address], wantNow)
+		}
+	}
 }
 
 // takeLate handles a late reading, whose result is discarded because it may be out of date. If there

@@ -83,7 +83,9 @@ func (e *endpoint) respond(newest *list, ids []string) (*v1beta1.ContainerAlloca
 			answer.Annotations[annotationHook] = "fpga.intel.com/region"
 		}
 		// Without the shared nodes, so that no device is withheld because of them.
-		checkpoint.Annotate(answer.Annotations, d.ID, slices.Concat(d.Nodes, d.NodeNumbers))
+		if len(d.Nodes) > 0 || len(d.Mounts) > 0 {
+			checkpoint.Annotate(answer.Annotations, d.ID, slices.Concat(d.Nodes, d.NodeNumbers))
+		}
 	}
 	maps.Copy(answer.Envs, addresses(e.resource, devices))
 	if e.server.injection != nil {
@@ -98,6 +100,9 @@ func (e *endpoint) respond(newest *list, ids []string) (*v1beta1.ContainerAlloca
 	}
 	var own, shared []string
 	for _, d := range devices {
+		for _, file := range d.MountsOf(e.server.cfg.HostSysRoot) {
+			answer.Mounts = append(answer.Mounts, &v1beta1.Mount{HostPath: file, ContainerPath: file})
+		}
 		if len(d.Nodes) == 0 {
 			continue // shared nodes are of no use without the device's own
 		}

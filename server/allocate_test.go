@@ -113,6 +113,34 @@ func group(id, number string) *inventory.Device {
 	}
 }
 
+// slot returns a device that has files of the host and no node.
+func slot(id string) *inventory.Device {
+	dir := "devices/pci0000:00/0000:" + id
+	return &inventory.Device{ID: id, OfferedAs: resource, PCIAddress: "0000:" + id, Mounts: []string{dir + "/resource0", dir + "/resource4"}}
+}
+
+// A device with files of the host and no node is given by mounts at the same paths. Its annotation tells a later
+// daemon that it has no node.
+func TestAllocateMounts(t *testing.T) {
+	r, k := started(t, slot("00:1e.0"), port("b"))
+	got, err := k.Allocate(r.ctx, resource, "00:1e.0", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const dir = "/host/sys/devices/pci0000:00/0000:00:1e.0"
+	want := &v1beta1.ContainerAllocateResponse{
+		Envs:        map[string]string{"ACCELERATOR_UNITS": "00:1e.0,b", "ACCELERATOR_DEVICES": "00:1e.0,b"},
+		Annotations: map[string]string{"nodes.accelerator.b-com.com/00-1e.0": "", "nodes.accelerator.b-com.com/b": "dfl-port.b"},
+		Devices:     []*v1beta1.DeviceSpec{{HostPath: "/host/dev/dfl-port.b", ContainerPath: "/dev/dfl-port.b", Permissions: "rw"}},
+		Mounts: []*v1beta1.Mount{
+			{HostPath: dir + "/resource0", ContainerPath: dir + "/resource0"}, {HostPath: dir + "/resource4", ContainerPath: dir + "/resource4"},
+		},
+	}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+}
+
 // Shared nodes are given once to each container, and only with other nodes. The annotations, which a later daemon
 // compares, do not have them. Each variable has the addresses of the devices that name it.
 func TestAllocateGroups(t *testing.T) {

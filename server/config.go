@@ -15,6 +15,7 @@ import (
 type Config struct {
 	KubeletDir  string // directory of kubelet.sock and of the plugin's sockets
 	HostDevRoot string // directory of the device nodes on the host
+	HostSysRoot string // root of sysfs on the host
 	// CDI is the spec from which containers get their nodes. If it is nil, they get them from
 	// the kubelet. The server writes it and does not close it.
 	CDI *cdi.Spec
@@ -42,6 +43,7 @@ func Defaults() Config {
 	return Config{
 		KubeletDir:      filepath.Clean(v1beta1.DevicePluginPath),
 		HostDevRoot:     "/dev",
+		HostSysRoot:     "/sys",
 		RetireAfter:     5 * time.Minute,
 		RegisterTimeout: 10 * time.Second,
 		StreamTimeout:   30 * time.Second,

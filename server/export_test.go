@@ -58,7 +58,7 @@ type Injection struct{ *injection }
 
 // NewInjection returns an Injection for this spec, without content.
 func NewInjection(spec *cdi.Spec) Injection {
-	return Injection{newInjection(spec, nil, metrics.New("test"), zap.NewNop())}
+	return Injection{newInjection(spec, nil, "/sys", metrics.New("test"), zap.NewNop())}
 }
 
 // Want sets the content of the spec to these devices from the next Settle on.

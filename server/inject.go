@@ -27,16 +27,17 @@ type injection struct {
 	log     *zap.Logger
 	metrics *metrics.Metrics
 	hook    *cdi.Hook // of devices that are programmed at the start of a container; nil: none
+	sysRoot string    // of sysfs on the host
 	wanted  *latest.Value[[]cdi.Device]
 	problem atomic.Pointer[error] // of the last write; nil: the file has the wanted content
 }
 
 // newInjection returns nil if CDI is off.
-func newInjection(spec *cdi.Spec, hook *cdi.Hook, m *metrics.Metrics, log *zap.Logger) *injection {
+func newInjection(spec *cdi.Spec, hook *cdi.Hook, sysRoot string, m *metrics.Metrics, log *zap.Logger) *injection {
 	if spec == nil {
 		return nil
 	}
-	return &injection{spec: spec, hook: hook, log: log, metrics: m, wanted: latest.New[[]cdi.Device](nil)}
+	return &injection{spec: spec, hook: hook, sysRoot: sysRoot, log: log, metrics: m, wanted: latest.New[[]cdi.Device](nil)}
 }
 
 // want makes the devices of these resources the wanted content. Only the conductor
@@ -48,11 +49,11 @@ func (i *injection) want(resources []offer.Resource) {
 	devices := []cdi.Device{}
 	for _, r := range resources {
 		for _, d := range r.Devices {
-			nodes := d.Nodes
+			nodes, mounts := d.Nodes, d.MountsOf(i.sysRoot)
 			if slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes }) {
-				nodes = nil // a container that restarts would share the device with another, or get another device
+				nodes, mounts = nil, nil // a container that restarts would share the device with another, or get another device
 			}
-			device := cdi.Device{ID: d.ID, Nodes: nodes, SharedNodes: d.SharedNodes}
+			device := cdi.Device{ID: d.ID, Nodes: nodes, SharedNodes: d.SharedNodes, Mounts: mounts}
 			if i.hook != nil && d.ProgramAtStart {
 				args := []string{"accelerator-fpga", "hook", "--device", d.ID}
 				device.Hook = &cdi.Hook{Path: i.hook.Path, Args: slices.Concat(args, i.hook.Args)}
@@ -124,14 +125,14 @@ func (i *injection) ready() error {
 var errNotInSpec = errors.New("not in the CDI spec yet")
 
 // names writes the wanted content and returns the CDI names of these devices. A device without
-// nodes has none.
+// nodes and mounts has none.
 func (i *injection) names(devices []*inventory.Device) ([]string, error) {
 	if err := i.settle(); err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, d := range devices {
-		if len(d.Nodes) == 0 {
+		if len(d.Nodes) == 0 && len(d.Mounts) == 0 {
 			continue
 		}
 		name, ok := i.spec.Name(d.ID)

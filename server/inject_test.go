@@ -103,6 +103,31 @@ func TestAllocateGroupsWithCDI(t *testing.T) {
 	}
 }
 
+// With CDI, the spec has the files of the host, unless they are withheld.
+func TestAllocateMountsWithCDI(t *testing.T) {
+	withheld := slot("00:1f.0")
+	withheld.Health, withheld.Reasons = inventory.Unhealthy, []string{"replaced-in-use"}
+	r, k, file := injecting(t, slot("00:1e.0"), withheld)
+	got, err := k.Allocate(r.ctx, resource, "00:1e.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &v1beta1.ContainerAllocateResponse{
+		Envs:        map[string]string{"ACCELERATOR_UNITS": "00:1e.0", "ACCELERATOR_DEVICES": "00:1e.0"},
+		CdiDevices:  []*v1beta1.CDIDevice{{Name: "fpga.intel.com/fpga=00:1e.0"}},
+		Annotations: map[string]string{"nodes.accelerator.b-com.com/00-1e.0": ""},
+	}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	text := read(t, file)
+	for path, count := range map[string]int{"/host/sys/devices/pci0000:00/0000:00:1e.0/resource4": 2, "0000:00:1f.0": 0} {
+		if got := strings.Count(text, path); got != count {
+			t.Errorf("found %s %d times, want %d times: %s", path, got, count, text)
+		}
+	}
+}
+
 // Devices that are programmed at the start of a container have the hook with their own id. Other
 // devices have no hook.
 func TestHookInSpec(t *testing.T) {

@@ -103,7 +103,7 @@ func newRig(t testing.TB, edit func(*server.Config)) *rig {
 	cfg := server.Defaults()
 	cfg.Metrics = metrics.New("test")
 	cfg.KubeletDir = filepath.Join(dir, "k")
-	cfg.HostDevRoot = "/host/dev"
+	cfg.HostDevRoot, cfg.HostSysRoot = "/host/dev", "/host/sys"
 	cfg.BackoffMin, cfg.BackoffMax = 5*time.Millisecond, 50*time.Millisecond
 	cfg.PollInterval = pollOften
 	if err := os.Mkdir(cfg.KubeletDir, 0o755); err != nil {

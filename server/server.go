@@ -57,7 +57,7 @@ func New(cfg Config, devices Devices, log *zap.Logger) *Server {
 		log:        log,
 		directory:  newDirectory(cfg.KubeletDir, cfg.PollInterval, log),
 		reregister: latest.NewSignal(),
-		injection:  newInjection(cfg.CDI, cfg.ProgrammingHook, cfg.Metrics, log),
+		injection:  newInjection(cfg.CDI, cfg.ProgrammingHook, cfg.HostSysRoot, cfg.Metrics, log),
 		pulse:      pulse.New(pulse.Patience),
 		endpoints:  map[string]*endpoint{},
 		retiring:   map[string]chan struct{}{},

@@ -191,8 +191,8 @@ func (m *model) swapBoard(random *rand.Rand, when string) {
 	m.settle(when + ", in")
 }
 
-// startFunction is start for a device with functions. No pod may get a group that another one may have open.
-func (m *model) startFunction(id, pod string) {
+// startFunction is start for a device whose nodes have numbers, of functions. No pod may get a group that another one may have open.
+func (m *model) startFunction(resource, id, pod string) {
 	m.d.t.Helper()
 	m.settle("before a pod gets a group") // the daemon records the numbers of nodes that it has read
 	all := m.devices()
@@ -201,11 +201,11 @@ func (m *model) startFunction(id, pod string) {
 		return
 	}
 	d := all[i]
-	answer, err := m.d.kubelet.Allocate(m.d.t.Context(), functionResource, id)
+	answer, err := m.d.kubelet.Allocate(m.d.t.Context(), resource, id)
 	if err != nil {
 		return
 	}
-	m.d.pods.Hold("default", pod, "main", functionResource, id)
+	m.d.pods.Hold("default", pod, "main", resource, id)
 	var nodes []string
 	for _, n := range answer.Devices {
 		if name := strings.TrimPrefix(n.HostPath, "/dev/"); name != "vfio/vfio" {
@@ -224,5 +224,5 @@ func (m *model) startFunction(id, pod string) {
 	if !d.good {
 		m.d.t.Errorf("pod %s got the device %s, which is not good: %+v", pod, id, d)
 	}
-	m.held[id] = grant{pod: pod, resource: functionResource, kind: d.kind, given: d.numbered}
+	m.held[id] = grant{pod: pod, resource: resource, kind: d.kind, given: d.numbered}
 }

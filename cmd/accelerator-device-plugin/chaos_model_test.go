@@ -16,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/names"
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
@@ -28,6 +29,8 @@ type model struct {
 	pods      int                    // number of pods so far
 	held      map[string]grant       // by device ID
 	boards    []*functionCard        // cards with functions that can be plugged
+	xrt       []*xrtCard             // cards with XRT that can be plugged
+	awsCards  []*slotCard            // AWS cards that can be plugged
 	ticks     bool                   // the daemon also finds what no hint announces
 }
 
@@ -68,7 +71,7 @@ func newModel(d *testDaemon, inventory *inventory.Inventory) *model {
 		c.Ports = 1 + i%3
 		m.slots = append(m.slots, c)
 	}
-	m.boards, m.ticks = newBoards(d.t), d.cfg.HealthInterval < time.Minute
+	m.boards, m.xrt, m.awsCards, m.ticks = newBoards(d.t), newXRTCards(), newSlots(), d.cfg.HealthInterval < time.Minute
 	return m
 }
 
@@ -89,6 +92,16 @@ func (m *model) devices() []modelDevice {
 	}
 	for _, b := range m.boards {
 		all = append(all, m.groups(b)...)
+	}
+	for _, c := range m.xrt {
+		if c.in {
+			all = append(all, m.xrtDevice(c))
+		}
+	}
+	for _, s := range m.awsCards {
+		if d, ok := s.device(); ok {
+			all = append(all, d)
+		}
 	}
 	return all
 }
@@ -181,13 +194,20 @@ func (m *model) givenNodes() map[string][]string {
 }
 
 func (m *model) String() string {
-	return fmt.Sprintf("ports %v, held %v, nodes given %v", m.ports, m.held, m.givenNodes())
+	return fmt.Sprintf("ports %v, held %v, nodes given %v, XRT %v", m.ports, m.held, m.givenNodes(), m.xrt)
 }
 
 // turn changes one card at random.
 func (m *model) turn(random *rand.Rand) {
-	if random.IntN(3) == 0 {
+	switch random.IntN(8) {
+	case 0, 1:
 		m.turnFunction(random)
+		return
+	case 2:
+		m.turnXRT(random)
+		return
+	case 3:
+		m.turnSlot(random)
 		return
 	}
 	c := m.slots[random.IntN(len(m.slots))]
@@ -347,8 +367,12 @@ func (m *model) turnPod(random *rand.Rand) {
 func (m *model) start(resource, id string) {
 	m.pods++
 	pod := fmt.Sprint("pod", m.pods)
-	if resource == functionResource {
-		m.startFunction(id, pod)
+	if resource == functionResource || names.IsShell(resource) {
+		m.startFunction(resource, id, pod)
+		return
+	}
+	if resource == slotResource {
+		m.startSlot(id, pod)
 		return
 	}
 	answer, err := m.d.kubelet.Allocate(m.d.t.Context(), resource, id)
@@ -430,6 +454,9 @@ func (m *model) settle(when string) {
 		for port := range states {
 			states[port].seen = true
 		}
+	}
+	for _, c := range m.xrt {
+		c.seen = true
 	}
 }
 

@@ -18,13 +18,15 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/demo"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/inventory/aws"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
+	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 func newDemo() *cobra.Command {
-	var interactive, functions bool
+	var interactive, functions, withXRT, onAWS bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a demonstration without a card, a cluster or root",
@@ -33,9 +35,12 @@ kubelet that speaks the real protocol. The demonstration plugs, breaks, heals an
 pulls cards, restarts the kubelet, and prints each list that the kubelet receives
 and its latency. It fails if the kubelet does not receive an expected list.
 
-With --vfio the card has virtual functions on vfio-pci instead of ports.`,
+With --vfio the card has virtual functions on vfio-pci instead of ports. With --xrt
+it is an AMD card with XRT, with --aws a card of an AWS F2 instance.`,
 		Example: `  accelerator-device-plugin demo
   accelerator-device-plugin demo --vfio
+  accelerator-device-plugin demo --xrt
+  accelerator-device-plugin demo --aws
   accelerator-device-plugin demo --interactive      then change files in the directory that it prints`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,10 +48,17 @@ With --vfio the card has virtual functions on vfio-pci instead of ports.`,
 			cfg.RecoveryHold = time.Second // the default of 10 s is long for a demonstration
 			cfg.FlapWindow = 20 * time.Second
 			resource := cfg.ResourceName
-			if functions { // offered only by a rule
+			switch {
+			case withXRT:
+				resource = "amd.com/xilinx_u250_gen3x16_xdma_shell_4_1-0"
+				cfg.Families = append(cfg.Families, xrt.Family{}.Name())
+			case functions: // offered only by a rule
 				resource = "example.com/ofs-vf"
 				cfg.Families = append(cfg.Families, vfio.Family{}.Name())
 				cfg.Resources = []offer.Rule{{Resource: resource, Match: offer.Match{Family: vfio.Family{}.Name()}}}
+			}
+			if onAWS {
+				cfg.Families = append(cfg.Families, aws.Family{}.Name())
 			}
 			// The daemon and the simulated kubelet share the gRPC library, which would mix their lines.
 			// UseLogger must be called before gRPC is used.
@@ -56,7 +68,7 @@ With --vfio the card has virtual functions on vfio-pci instead of ports.`,
 			signal.Ignore(syscall.SIGPIPE)
 			defer stop()
 			return asFailure(demo.Run(ctx, cmd.OutOrStdout(), demo.Options{
-				Interactive: interactive, Functions: functions, Program: os.Args[0], Colour: terminal.Is(cmd.OutOrStdout()),
+				Interactive: interactive, Functions: functions, XRT: withXRT, AWS: onAWS, Program: os.Args[0], Colour: terminal.Is(cmd.OutOrStdout()),
 				Resource: resource, Hold: cfg.RecoveryHold,
 			}, demoDaemon(cfg)))
 		},
@@ -64,14 +76,16 @@ With --vfio the card has virtual functions on vfio-pci instead of ports.`,
 	cmd.Flags().BoolVar(&interactive, "interactive", false,
 		"keep the node at the end, and print the lists that the kubelet receives, until interrupted")
 	cmd.Flags().BoolVar(&functions, "vfio", false, "show functions on vfio-pci")
-	cmd.MarkFlagsMutuallyExclusive("interactive", "vfio")
+	cmd.Flags().BoolVar(&withXRT, "xrt", false, "show an AMD card with XRT")
+	cmd.Flags().BoolVar(&onAWS, "aws", false, "show a card of an AWS instance")
+	cmd.MarkFlagsMutuallyExclusive("interactive", "vfio", "xrt", "aws")
 	return cmd
 }
 
 // demoDaemon returns a function that runs the daemon, as serve does, on a simulated node.
 func demoDaemon(cfg config.Config) demo.Daemon {
 	return func(ctx context.Context, node *simnode.Node, paths demo.Paths, log io.Writer) error {
-		cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, node.Dev
+		cfg.SysfsRoot, cfg.HostSysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Sys, node.Dev, node.Dev
 		cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = paths.KubeletDir, paths.PodResources, ""
 		cfg.Socket, cfg.StateDir = paths.Daemon, filepath.Join(filepath.Dir(paths.Daemon), "state")
 		return newDaemon(cfg, daemon.NewLogger(cfg, log), metrics.New(buildVersion()), nil).Serve(ctx)

@@ -137,7 +137,7 @@ func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bo
 		state.HoldersError = unknown.Error()
 	}
 	state.Devices = view.List{
-		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup(), Unsure: podresources.JustStarted(cfg.PodResourcesSocket),
+		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Holders: holders.lookup(), Unsure: podresources.JustStarted(cfg.PodResourcesSocket),
 	}.Rows()
 	return printDevices(cmd, state, scanLine, format)
 }

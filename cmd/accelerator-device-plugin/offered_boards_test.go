@@ -73,7 +73,16 @@ var boards = map[string]byMode{
 		regiondevel: []offered{well("01:00.0", regionN6000, "dfl-port.0", "dfl-fme.0")},
 	},
 
-	"kernel-6.1-no-driver": {},
+	"kernel-6.1-no-driver":               {},
+	"kernel-6.12-xrt-card":               inEach(well("01:00.1", shellU250, "dri/renderD128")),
+	"kernel-6.12-xrt-dead":               inEach(bad(well("01:00.1", shellU250, "dri/renderD128"), "pci-gone")),
+	"kernel-6.12-xrt-management-offline": inEach(bad(well("01:00.1", shellU250, "dri/renderD128"), "management-not-ready")),
+	// Without its ROM the card has no shell.
+	"kernel-6.12-xrt-resetting":      inEach(bad(well("01:00.1", notOffered), "resetting")),
+	"kernel-6.12-xrt-shutdown":       inEach(bad(well("01:00.1", notOffered), "device-shutdown", "resetting")),
+	"kernel-6.12-xrt-unbound":        {},
+	"kernel-6.12-xrt-unbound-in-use": {},
+	"xrt-all-files":                  inEach(well("65:00.1", "amd.com/xilinx_u250_gen3x16_xdma_shell_4_1-0", "dri/renderD128", "xfpga/dma.qdma.u25857.0")),
 	"kernel-6.1-port-released": {
 		region:      []offered{bad(well("01:00.0", regionPAC), "no-port")},
 		regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-fme.0"), "no-port")},
@@ -123,6 +132,13 @@ var boards = map[string]byMode{
 	"kernel-6.1-vfio-pf": inEach(
 		well("03:00.0", function, "vfio/6"), well("03:00.1", function, "vfio/7"), well("03:00.2", function, "vfio/8")),
 	"kernel-6.12-vfio-cdev": inEach(well("01:00.0", function, "vfio/6")), // --vfio-cdev is off
+
+	"kernel-6.1-aws-card":          inSingle(),
+	"kernel-6.1-aws-loaded":        inSingle(),
+	"kernel-6.1-aws-loading":       inSingle("loading"),
+	"kernel-6.1-aws-not-rescanned": inSingle("not-rescanned=1d0f:f010"),
+	"kernel-6.1-aws-dead":          inSingle("pci-gone"),
+
 	// The first function is on dfl-pci, the next two are on vfio-pci.
 	"kernel-6.1-vfio-group-not-viable": {
 		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), notViable},
@@ -132,12 +148,27 @@ var boards = map[string]byMode{
 	},
 }
 
+// shellU250 is the resource of the recorded cards with XRT, in each mode.
+const shellU250 = "amd.com/xilinx_u250_xdma_201830_2-1561465320"
+
 // function is the resource of functions on vfio-pci, in each mode.
 const function = "example.com/function"
 
 var notViable = bad(well("01:00.1", function, "vfio/6"), "group-not-viable=dfl-pci")
 
 func inEach(all ...offered) byMode { return byMode{all, all, all, all} }
+
+// inSingle returns the AWS card of the rig, which mode single offers, unhealthy if there are reasons.
+func inSingle(reasons ...string) byMode {
+	is := func(resource string) []offered {
+		d := well("01:00.0", resource)
+		if reasons != nil {
+			d = bad(d, reasons...)
+		}
+		return []offered{d}
+	}
+	return byMode{single: is(testResource), af: is(notOffered), region: is(notOffered), regiondevel: is(notOffered)}
+}
 
 var portUnbound = byMode{
 	single:      []offered{bad(well("01:00.0", testResource, "dfl-port.0"), "driver-unbound")},
@@ -184,7 +215,7 @@ func opaeAt(id string) byMode {
 // TestOfferedBoards prints every board in every mode, with all families.
 func TestOfferedBoards(t *testing.T) {
 	settings := filepath.Join(t.TempDir(), "settings.yaml")
-	const text = "families: [dfl, opae, vfio]\nresources: [{name: example.com/function, match: {family: vfio}}]\n"
+	const text = "families: [dfl, opae, vfio, xrt, aws]\nresources: [{name: example.com/function, match: {family: vfio}}]\n"
 	if err := os.WriteFile(settings, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ type plugin struct {
 
 func openPlugin(cfg config.Config, log *zap.Logger, counts *metrics.Metrics, timing func(*inventory.Config, *server.Config)) (*plugin, error) {
 	p := &plugin{log: log, settings: server.Defaults(), timing: timing}
-	p.settings.KubeletDir, p.settings.HostDevRoot = cfg.KubeletDir, cfg.HostDevRoot
+	p.settings.KubeletDir, p.settings.HostDevRoot, p.settings.HostSysRoot = cfg.KubeletDir, cfg.HostDevRoot, cfg.HostSysfsRoot
 	p.settings.AllocationPolicy, p.settings.Metrics = prefer.Policy(cfg.AllocationPolicy), counts
 	if cfg.CDIDir != "" {
 		spec, err := cdi.Open(cfg.CDIDir, cfg.ResourceNamespace+"/fpga", cfg.HostDevRoot)

@@ -40,9 +40,11 @@ pods. No driver has their numbers, so opening one fails. Run by another user, it
 creates regular files, which pods cannot get.
 
 ADDRESS is a slot, DDDD:BB:DD.F or BB:DD.F. DEVICE is the address of a card,
-ADDRESS-pN for its port N, or the address of a function on vfio-pci. The daemon
-offers such functions only with --families and a rule. DIR must be missing, empty,
-or a simulated node, and writable by no other user. Remove DIR to delete the node.
+ADDRESS-pN for its port N, or the address of a function on vfio-pci or xocl, or of
+the application function of an AWS card. The daemon offers the last three only
+with --families, and functions on vfio-pci only with a rule. DIR must be missing,
+empty, or a simulated node, and writable by no other user. Remove DIR to delete the
+node.
 
 Boards:
 ` + boards.String() + `
@@ -144,7 +146,11 @@ func printSimulated(out io.Writer, node *simnode.Node) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tCARD\tNODE\tAFU")
 	for _, d := range node.Devices() {
-		fmt.Fprintf(w, "%s\t%s\t%s/%s\t%s%s\n", d.ID, d.Address, node.Dev, d.Node, cmp.Or(d.AFUID, "-"),
+		path := "-" // of an AWS card, and of a card that is being reset
+		if d.Node != "" {
+			path = node.Dev + "/" + d.Node
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s%s\n", d.ID, d.Address, path, cmp.Or(d.AFUID, "-"),
 			map[bool]string{true: "\tplugged or pulled in part: pull it"}[d.Partial])
 	}
 	return w.Flush()

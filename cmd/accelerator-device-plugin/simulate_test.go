@@ -61,7 +61,7 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// Functions on vfio-pci are listed by the family vfio.
+// Functions on vfio-pci are listed by the family vfio, those on xocl by the family xrt.
 func TestSimulateFunctions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	for _, step := range []struct{ words, want string }{
@@ -73,12 +73,19 @@ func TestSimulateFunctions(t *testing.T) {
 		{"plug 3b:00.0 --board one-group", "3b:00.0 healthy"},
 		{"break 3b:00.0 group-not-viable", "3b:00.0 unhealthy"},
 		{"heal 3b:00.0", "3b:00.0 healthy"},
+		{"pull 3b:00.0", ""},
+		{"plug 3b:00.0 --board u250", "3b:00.1 healthy"},
+		{"break 3b:00.1", "3b:00.1 unhealthy"},
+		{"heal 3b:00.1", "3b:00.1 healthy"},
+		{"break 3b:00.1 resetting", "3b:00.1 unhealthy"},
+		{"heal 3b:00.1", "3b:00.1 healthy"},
+		{"pull 3b:00.0", ""},
 	} {
 		var out, stderr bytes.Buffer
 		if code := run(t.Context(), append([]string{"simulate", dir}, strings.Fields(step.words)...), &out, &stderr); code != 0 {
 			t.Fatalf("%q: exit code %d, %s", step.words, code, &stderr)
 		}
-		if diff := cmp.Diff(step.want, simulatedHealth(t, dir, "vfio")); diff != "" {
+		if diff := cmp.Diff(step.want, simulatedHealth(t, dir, "vfio", "xrt")); diff != "" {
 			t.Errorf("devices after %q (-want +got):\n%s", step.words, diff)
 		}
 		if lines := strings.Count(out.String(), "\n"); step.want == "" && lines != 1 || step.want != "" && lines != 2+strings.Count(step.want, ",") {

@@ -50,11 +50,13 @@ const (
 
 // Config is the configuration of [Claims]. All fields are required unless their comment allows otherwise.
 type Config struct {
-	Dir     string    // the driver's directory, which has the file with the claims
-	Boot    string    // id of the boot, which differs after each restart of the node
-	Node    string    // name of the node, which is that of its pool
-	Spec    *cdi.Spec // of a kind that only claims use; the caller closes it
-	Devices Devices
+	Dir  string    // the driver's directory, which has the file with the claims
+	Boot string    // id of the boot, which differs after each restart of the node
+	Node string    // name of the node, which is that of its pool
+	Spec *cdi.Spec // of a kind that only claims use; the caller closes it
+	// HostSysRoot is the root of sysfs on the host.
+	HostSysRoot string
+	Devices     Devices
 	// Taints returns the taints that an unhealthy device has in its ResourceSlice.
 	Taints func(*inventory.Device) []resourceapi.DeviceTaint
 	// Elsewhere returns the devices that are held through the device plugin API, by id. It may block until its
@@ -424,7 +426,7 @@ func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 				continue // a container that restarts would get another AFU
 			}
 			ids := strings.Join(of[d.Request], ",")
-			devices = append(devices, cdi.Device{ID: r.cdiName(d), Nodes: now.Nodes, SharedNodes: now.SharedNodes, Hook: hook, Env: []string{
+			devices = append(devices, cdi.Device{ID: r.cdiName(d), Nodes: now.Nodes, SharedNodes: now.SharedNodes, Mounts: now.MountsOf(c.cfg.HostSysRoot), Hook: hook, Env: []string{
 				envUnits + "=" + ids,
 				envDevices + "=" + ids,
 				envDevice + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_")) + "=" + d.id(),

@@ -107,6 +107,17 @@ func TestSharedNodes(t *testing.T) {
 	r.injects(own[0], shared[0], devicesOf(two, "dfl-port.3")[0])
 }
 
+// The CDI device of a device with files of the host and no node has these files. The record has no node.
+func TestMounts(t *testing.T) {
+	d := port("00:1e.0", 1)
+	d.Nodes, d.NodeNumbers, d.Mounts = nil, nil, []string{"devices/pci0000:00/0000:00:1e.0/resource0"}
+	r := newRig(t, d)
+	c := claimOf("one", result("a", "00:1e.0"))
+	r.prepare(c)
+	r.injects(devicesOf(c, "/sys/devices/pci0000:00/0000:00:1e.0/resource0")...)
+	r.holds("00:1e.0")
+}
+
 // A second Prepare returns the same answer whatever the devices are like now, and makes the CDI devices
 // again, which a reboot removes. A claim that was created again under the same name is another claim.
 func TestIdempotent(t *testing.T) {

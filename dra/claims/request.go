@@ -111,7 +111,7 @@ func usable(d *inventory.Device) error {
 		return errGone
 	case withheld(d):
 		return notYet{fmt.Errorf("unhealthy (%s), and its nodes are withheld", reasons(d))}
-	case len(d.Nodes) == 0:
+	case len(d.Nodes) == 0 && len(d.Mounts) == 0:
 		return notYet{fmt.Errorf("%s, and its nodes are not known", d.Health)}
 	}
 	return nil

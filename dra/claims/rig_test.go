@@ -85,7 +85,8 @@ func (r *rig) open() {
 	core, logs := eventtest.Observed(r.t)
 	r.logs, r.metrics = logs, metrics.New("test")
 	r.Claims, err = claims.Open(claims.Config{
-		Dir: r.dir, Boot: r.boot, Node: node, Spec: r.spec, Devices: r, Taints: taints,
+		HostSysRoot: "/sys",
+		Dir:         r.dir, Boot: r.boot, Node: node, Spec: r.spec, Devices: r, Taints: taints,
 		Elsewhere: func(context.Context) map[string][]inventory.Holding { return r.elsewhere }, Programming: r.programs, Log: zap.New(core), Metrics: r.metrics,
 	})
 	if err != nil {

@@ -79,7 +79,7 @@ func TestBoards(t *testing.T) {
 func devicesOn(t *testing.T, root string) []*inventory.Device {
 	t.Helper()
 	cfg := config.Defaults()
-	cfg.Mode, cfg.Families = "single", []string{"dfl", "opae", "vfio"}
+	cfg.Mode, cfg.Families = "single", []string{"dfl", "opae", "vfio", "xrt", "aws"}
 	watching := daemon.Watching(cfg, metrics.New("test"))
 	watching.Policy.Name = func(*inventory.Device) (string, error) { return draname.Driver, nil }
 	inv := inventory.New(watching, sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}, eventtest.Log(t))

@@ -13,12 +13,16 @@ import (
 // Config is the daemon's configuration, after the checks. Paths are absolute. Durations are positive
 // unless a comment says otherwise.
 type Config struct {
-	SysfsRoot   string
-	DevRoot     string
-	HostDevRoot string // never empty after Load: DevRoot if it was not set
+	SysfsRoot string
+	DevRoot   string
+	// HostSysfsRoot is never empty after Load: SysfsRoot if it was not set.
+	HostSysfsRoot string
+	HostDevRoot   string // never empty after Load: DevRoot if it was not set
 
 	Families []string // names of the families whose cards are read, in the daemon's order; not in mode pool
 	VFIOCdev bool     // devices of family vfio also have the character devices of their functions
+
+	XRTManagement bool // devices of family xrt also have the node of their management function
 
 	Mode              string // one of offer.Modes
 	ResourceName      string // in modes single and pool
@@ -101,10 +105,14 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.DevRoot, "/dev", path), "dev-root", "directory of the device nodes, as seen by this program")
 	fs.Var(of(&c.HostDevRoot, "", absolute("/dev")), "host-dev-root",
 		"directory of the device nodes, as seen by the host (default: the value of --dev-root)")
+	fs.Var(of(&c.HostSysfsRoot, "", absolute("/sys")), "host-sysfs-root",
+		"root of sysfs, as seen by the host, for files of sysfs that containers get (default: the value of --sysfs-root)")
 	fs.Var(of((*familyNames)(&c.Families), familyNames{"dfl", "opae"}, familiesOf(known)), "families",
 		"kinds of drivers whose cards are read and offered, separated by commas; no effect in mode pool")
 	fs.Var(of(&c.VFIOCdev, false, onOff), "vfio-cdev",
 		"also give the character devices of vfio-pci functions (iommu, vfio/devices/vfioM) where the kernel has them")
+	fs.Var(of(&c.XRTManagement, false, onOff), "xrt-management",
+		"also give the node of the management function of cards with XRT (xclmgmtN), with which a container can reset the card and change its shell")
 	fs.Var(of(&c.Mode, offer.Single, oneOf(offer.Modes()...)), "mode",
 		"devices and their resources: single (ports, one resource), af (ports, one resource per AFU), "+
 			"region (cards, one resource per interface), regiondevel (as region, with the FME's node), pool (numbers)")
@@ -169,7 +177,7 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.Overrides, "", path), overridesFlag,
 		"YAML file with exclude, health.severity and resources in addition to --config, for all nodes or for single ones; "+
 			"may be missing")
-	for _, name := range []string{"vfio-cdev", "node-annotation", "events", "holder-metrics"} {
+	for _, name := range []string{"vfio-cdev", "xrt-management", "node-annotation", "events", "holder-metrics"} {
 		fs.Lookup(name).NoOptDefVal = "true" // the value if the flag is given without one
 	}
 	return fs

@@ -67,7 +67,7 @@ func TestPrecedence(t *testing.T) {
 // Each setting can be given by each of the three sources, with the same result.
 func TestSettingsFromEachSource(t *testing.T) {
 	want := config.Config{
-		SysfsRoot: "/a", DevRoot: "/b", HostDevRoot: "/c", Families: []string{"opae", "vfio"}, VFIOCdev: true, Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
+		SysfsRoot: "/a", HostSysfsRoot: "/i", DevRoot: "/b", HostDevRoot: "/c", Families: []string{"opae", "vfio"}, VFIOCdev: true, XRTManagement: true, Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
 		AllocationPolicy: "spread", CDIDir: "/f", ProgrammingHook: "/h", ProgrammingHookArgs: []string{"--store=/s", "--timeout", "80s"}, NodeName: "node-1.example.com", NodeAnnotation: false, Events: true, Kubeconfig: "/g",
 		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80", Socket: "/s", StateDir: "/v", HolderMetrics: false,
 		ResyncInterval: 50 * time.Millisecond, HealthInterval: 2 * time.Second, RecoveryHold: 0, TombstoneGrace: 4 * time.Second,
@@ -77,8 +77,10 @@ func TestSettingsFromEachSource(t *testing.T) {
 		{"sysfs-root", "ACCELERATOR_SYSFS_ROOT", "sysfsRoot", "/a"},
 		{"dev-root", "ACCELERATOR_DEV_ROOT", "devRoot", "/b"},
 		{"host-dev-root", "ACCELERATOR_HOST_DEV_ROOT", "hostDevRoot", "/c"},
+		{"host-sysfs-root", "ACCELERATOR_HOST_SYSFS_ROOT", "hostSysfsRoot", "/i"},
 		{"families", "ACCELERATOR_FAMILIES", "families", "opae,vfio"},
 		{"vfio-cdev", "ACCELERATOR_VFIO_CDEV", "vfioCdev", "true"},
+		{"xrt-management", "ACCELERATOR_XRT_MANAGEMENT", "xrtManagement", "true"},
 		{"mode", "ACCELERATOR_MODE", "mode", "pool"},
 		{"resource-name", "ACCELERATOR_RESOURCE_NAME", "resourceName", "example.com/fpga"},
 		{"resource-namespace", "ACCELERATOR_RESOURCE_NAMESPACE", "resourceNamespace", "fpga.example.com"},
@@ -154,7 +156,7 @@ func TestRelativePaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config.Defaults()
-	want.SysfsRoot, want.DevRoot, want.HostDevRoot = "/tmp/sys", "/tmp/dev", "/tmp/dev"
+	want.SysfsRoot, want.HostSysfsRoot, want.DevRoot, want.HostDevRoot = "/tmp/sys", "/tmp/sys", "/tmp/dev", "/tmp/dev"
 	want.KubeletDir, want.PodResourcesSocket, want.Kubeconfig = "/tmp", "/tmp/b.sock", "/tmp/kube/config"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
@@ -192,7 +194,7 @@ func TestEdges(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := config.Defaults()
-			want.HostDevRoot = want.DevRoot
+			want.HostDevRoot, want.HostSysfsRoot = want.DevRoot, want.SysfsRoot
 			test.adjust(&want)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("config (-want +got):\n%s", diff)
@@ -388,7 +390,7 @@ func TestFamilies(t *testing.T) {
 
 func TestFilesThatSetNothing(t *testing.T) {
 	want := config.Defaults()
-	want.HostDevRoot = want.DevRoot
+	want.HostDevRoot, want.HostSysfsRoot = want.DevRoot, want.SysfsRoot
 	for _, yaml := range []string{"\n", "# only a comment\n", "---\n", "{}\n"} {
 		got, err := load(t, nil, nil, yaml)
 		if err != nil {

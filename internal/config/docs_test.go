@@ -67,7 +67,7 @@ func TestDocumentedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := config.Defaults()
-		want.HostDevRoot = want.DevRoot
+		want.HostDevRoot, want.HostSysfsRoot = want.DevRoot, want.SysfsRoot
 		adjust[i](&want)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("example %d: config (-want +got):\n%s", i+1, diff)

@@ -269,6 +269,7 @@ func (f *file) rule(where string, n *yaml.Node, families []string) (rule offer.R
 		"pciVendor":        text(&m.PCIVendor, fourDigits),
 		"physicalFunction": text(&m.PhysicalFunction, card),
 		"subsystem":        text(&m.Subsystem, twoIDs),
+		"vbnv":             text(&m.VBNV, vbnv),
 		"vendor":           text(&m.PCIVendor, fourDigits),
 		"virtualFunction":  text(&m.VirtualFunction, functionIndex),
 	}

@@ -125,6 +125,9 @@ func (c *Config) validate() error {
 	if c.HostDevRoot == "" {
 		c.HostDevRoot = c.DevRoot
 	}
+	if c.HostSysfsRoot == "" {
+		c.HostSysfsRoot = c.SysfsRoot
+	}
 	// A namespace may begin with a digit, but the vendor of CDI devices may not.
 	if c.CDIDir != "" && c.ResourceNamespace < "a" {
 		return fmt.Errorf("resource-namespace: found %q, want a letter first, as CDI requires, or no cdi-dir",

@@ -67,3 +67,13 @@ func TestVirtualFunctionRefusals(t *testing.T) {
 		})
 	}
 }
+
+// A VBNV has at most 63 printable characters, and no spaces.
+func TestVBNVRefusals(t *testing.T) {
+	for _, text := range []string{"''", `"xilinx u250"`, "ü", strings.Repeat("x", 64)} {
+		t.Run(text, func(t *testing.T) {
+			wantRefusal(t, "resources:\n- name: a.com/x\n  match: {vbnv: "+text+"}\n", []string{
+				"3: resources.match.vbnv: found " + `"` + strings.Trim(text, `"'`) + `", want the VBNV of a shell, such as xilinx_u250_gen3x16_xdma_shell_4_1`})
+		})
+	}
+}

@@ -41,6 +41,7 @@ func TestResources(t *testing.T) {
 		{"first virtual function", one("virtualFunction: 0"), named(offer.Match{VirtualFunction: "0"})},
 		{"last virtual function", one(`virtualFunction: "65534"`), named(offer.Match{VirtualFunction: "65534"})},
 		{"virtual function with zeros in front", one("virtualFunction: 007"), named(offer.Match{VirtualFunction: "7"})},
+		{"VBNV", one("vbnv: xilinx_u250_gen3x16_xdma_shell_4_1"), named(offer.Match{VBNV: "xilinx_u250_gen3x16_xdma_shell_4_1"})},
 		{"all keys", one(`pciVendor: "8086", pciDevice: "09c4", pciAddress: 3b:00.0, family: dfl, afuId: ` + nlb + ", interfaceId: " + iface),
 			named(offer.Match{PCIVendor: "8086", PCIDevice: "09c4", PCIAddress: "3b:00.0", AFUID: nlb, InterfaceID: iface, Family: "dfl"})},
 		{"match before name", "resources: [{match: {family: dfl}, name: example.com/nlb}]\n", named(offer.Match{Family: "dfl"})},
@@ -92,8 +93,8 @@ func TestResources(t *testing.T) {
 const (
 	wantRule  = ", want a mapping with match, name"
 	wantName  = ", want DOMAIN/NAME, such as example.com/nlb"
-	wantMatch = ", want a mapping with at least one of afuId, device, family, interfaceId, pciAddress, pciDevice, pciVendor, physicalFunction, subsystem, vendor, virtualFunction"
-	wantKeys  = ", want one of afuId, device, family, interfaceId, pciAddress, pciDevice, pciVendor, physicalFunction, subsystem, vendor, virtualFunction"
+	wantMatch = ", want a mapping with at least one of afuId, device, family, interfaceId, pciAddress, pciDevice, pciVendor, physicalFunction, subsystem, vbnv, vendor, virtualFunction"
+	wantKeys  = ", want one of afuId, device, family, interfaceId, pciAddress, pciDevice, pciVendor, physicalFunction, subsystem, vbnv, vendor, virtualFunction"
 	wantPCI   = `want four hexadecimal digits in quotes, without 0x, such as "09c4"`
 	wantID    = "want 32 hexadecimal digits, such as d8424dc4a4a3c413f89e433683f9040b"
 	wantCard  = "want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0"

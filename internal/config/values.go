@@ -235,6 +235,9 @@ func matching(form, want string) kind[string] {
 	}}
 }
 
+// vbnvForm is the form of a VBNV: printable characters of ASCII without spaces, fewer than the 64 bytes that it has on a card.
+var vbnvForm = regexp.MustCompile(`^[!-~]{1,63}$`)
+
 var (
 	// fourDigits is the id of a PCI vendor or device. The error asks for quotes, because a program that
 	// rewrites the file may take 0010 or 1e10 for a number.
@@ -242,6 +245,9 @@ var (
 	// twoIDs are the ids of a vendor and a device.
 	twoIDs = matching(`^[0-9A-Fa-f]{4}:[0-9A-Fa-f]{4}$`,
 		`four hexadecimal digits, a colon and four more, in quotes, such as "8086:1771"`)
+	// vbnv is the name of a shell. Its characters are those that the inventory accepts.
+	vbnv = text("name", "the VBNV of a shell, such as xilinx_u250_gen3x16_xdma_shell_4_1",
+		func(s string) bool { return vbnvForm.MatchString(s) })
 	// guid is the id of an AFU or an interface: with all four dashes, or with none.
 	guid = matching(`^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`,
 		"32 hexadecimal digits, such as d8424dc4a4a3c413f89e433683f9040b")

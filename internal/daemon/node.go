@@ -15,11 +15,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/aws"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/pool"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
+	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -46,6 +48,8 @@ func AllFamilies(cfg config.Config) []inventory.Family {
 		dfl.Family{Kind: kindOf[cfg.Mode]},
 		opae.Family{Kind: kindOf[cfg.Mode]},
 		vfio.Family{Cdev: cfg.VFIOCdev},
+		xrt.Family{Management: cfg.XRTManagement},
+		aws.Family{},
 	}
 }
 

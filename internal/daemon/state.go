@@ -36,7 +36,7 @@ func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, 
 	snapshot := s.complete(ctx)
 	known, err := s.holders(ctx)
 	return view.List{
-		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: known.Of, Given: known.Given, Unsure: known.Unsure,
+		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Holders: known.Of, Given: known.Given, Unsure: known.Unsure,
 		Cordons: s.cordons.List(),
 	}, snapshot.Complete, err
 }

@@ -40,12 +40,14 @@ type Row struct {
 	Attributes  map[string]string `json:"attributes" yaml:"attributes"`   // facts of the family
 	Members     []string          `json:"members" yaml:"members"`         // addresses of its other functions, with domain
 	SharedNodes []string          `json:"sharedNodes" yaml:"sharedNodes"` // paths on the host
+	Mounts      []string          `json:"mounts" yaml:"mounts"`           // paths on the host
 }
 
 // List has the devices at one time, and their holders.
 type List struct {
 	Devices []*inventory.Device
 	HostDev string // the device root on the host
+	HostSys string // the root of sysfs on the host
 	// Holders returns the holders of a device. nil: they are not known.
 	Holders func(resource, id string) []string
 	// Given reports whether a device was given to a container, under any resource name. It is used
@@ -76,6 +78,7 @@ func (l List) row(d *inventory.Device) Row {
 		NodeNumbers: append([]string{}, d.NodeNumbers...), ParentNodes: append([]string{}, d.ParentNodes...),
 		Cordon:     cordon.Of(l.Cordons, d.ID, d.Members...),
 		Attributes: map[string]string{}, Members: append([]string{}, d.Members...), SharedNodes: l.paths(d.SharedNodes),
+		Mounts: append([]string{}, d.MountsOf(l.HostSys)...),
 	}
 	maps.Copy(r.Attributes, d.Attributes)
 	if ids := strings.Split(d.PCIID, ":"); len(ids) == 4 {

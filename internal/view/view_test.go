@@ -23,7 +23,7 @@ var devices = []*inventory.Device{
 	},
 	{
 		ID: "3b:00.0-p1", Family: "dfl", Health: inventory.Unhealthy, Reasons: []string{"port-ap6", "recovering=node-missing"},
-		PCIAddress: "0000:3b:00.0", NUMANode: -1, PortID: -1,
+		PCIAddress: "0000:3b:00.0", NUMANode: -1, PortID: -1, Mounts: []string{"devices/x/resource0"},
 	},
 }
 
@@ -37,7 +37,7 @@ func list(devices ...*inventory.Device) view.List {
 		return nil
 	}
 	return view.List{
-		Devices: devices, HostDev: "/dev", Holders: holders, Given: func(id string) bool { return id == "3b:00.0-p1" },
+		Devices: devices, HostDev: "/dev", HostSys: "/sys", Holders: holders, Given: func(id string) bool { return id == "3b:00.0-p1" },
 		Cordons: []cordon.Cordon{{Device: "3b:00.0", By: "jo", Why: "fan", Since: time.Date(2026, 11, 22, 10, 22, 13, 0, time.UTC)}},
 	}
 }
@@ -94,7 +94,10 @@ func TestPrint(t *testing.T) {
     "subsystem": "",
     "attributes": {},
     "members": [],
-    "sharedNodes": []
+    "sharedNodes": [],
+    "mounts": [
+      "/sys/devices/x/resource0"
+    ]
   }
 ]
 `},
@@ -134,6 +137,7 @@ func TestPrint(t *testing.T) {
     - 0000:3b:00.1
   sharedNodes:
     - /dev/vfio/vfio
+  mounts: []
 `},
 		{"wide table", "wide", rows(), false, `ID          HEALTH     HOLDER            REASONS                           NODES            FAMILY  PCI           NUMA  PORT  PARENT     AFU                               INTERFACE                         PCI-ID     SUBSYSTEM  MEMBERS       ATTRIBUTES         RESOURCE
 3b:00.0     healthy    default/pod/main  -                                 /dev/dfl-port.0  dfl     0000:3b:00.0  1     0     dfl-fme.0  d8424dc4a4a3c413f89e433683f9040b  69528db6eb31577a8c3668f9faa081f6  8086:09c4  8086:0000  0000:3b:00.1  a=b,iommuGroup=12  b-com.com/accelerator

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // recorded unfolds a board that `make fixtures` recorded. It returns the ports whose afu_id fails with EBUSY.
-// Other errors than ENOENT are not supported.
+// Other errors than ENOENT are not supported, except on cards of XRT, which are none of DFL.
 func recorded(t testing.TB, name string) (host sysfs.Host, busy []string) {
 	t.Helper()
 	root := t.TempDir()
@@ -28,7 +29,7 @@ func recorded(t testing.TB, name string) (host sysfs.Host, busy []string) {
 		switch {
 		case filepath.Base(path) == "afu_id" && errno == "EBUSY":
 			busy = append(busy, filepath.Base(filepath.Dir(path)))
-		case errno != "ENOENT":
+		case errno != "ENOENT" && !strings.Contains(name, "-xrt-"):
 			t.Errorf("%s: found answer %s, want EBUSY of an afu_id, or ENOENT", path, errno)
 		}
 	}

@@ -46,7 +46,7 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 	c := &content{spec: specs.Spec{Kind: kind}, names: map[string]string{}}
 	vendor, class := parser.ParseQualifier(kind)
 	for _, d := range devices {
-		if len(d.Nodes) == 0 {
+		if len(d.Nodes) == 0 && len(d.Mounts) == 0 {
 			continue // CDI refuses a device that changes nothing
 		}
 		device := specs.Device{Name: d.ID, ContainerEdits: specs.ContainerEdits{Env: append([]string(nil), d.Env...)}}
@@ -59,6 +59,15 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 				HostPath:    path.Join(hostDevRoot, node),
 				Permissions: "rw",
 				// Neither type nor numbers: the runtime reads them from the node.
+			})
+		}
+		for _, file := range d.Mounts {
+			if !filepath.IsAbs(file) || filepath.Clean(file) != file {
+				return nil, fmt.Errorf("%w: device %q: mount: found %q, want an absolute path without . and ..", errInvalid, d.ID, file)
+			}
+			device.ContainerEdits.Mounts = append(device.ContainerEdits.Mounts, &specs.Mount{
+				HostPath: file, ContainerPath: file,
+				Options: []string{"bind", "rw", "nosuid", "nodev", "noexec", "rprivate"},
 			})
 		}
 		if d.Hook != nil {

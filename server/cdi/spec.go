@@ -21,10 +21,11 @@ const diskTimeout = time.Second
 // Device is one device that containers can be given.
 type Device struct {
 	ID    string   // "3b:00.0": a valid CDI device name
-	Nodes []string // names below the device root, in the order of the file; a device without nodes is left out
+	Nodes []string // names below the device root, in the order of the file; a device without nodes and mounts is left out
 	// SharedNodes has the names of nodes that several devices have. A container with several of these devices
 	// gets each once: the runtime replaces a node of the same path.
 	SharedNodes []string
+	Mounts      []string // absolute paths of files on the host, which containers get at the same paths
 	Env         []string // NAME=VALUE, for each container with the device; may be empty
 	Hook        *Hook    // nil: none
 }

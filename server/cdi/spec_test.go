@@ -97,6 +97,28 @@ func TestHook(t *testing.T) {
 	expect(t, dir, map[string]string{lock: "", name: want})
 }
 
+// A device with files of the host and no node is in the file.
+func TestMounts(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	const file = "/sys/devices/pci0000:00/0000:00:1e.0/resource0"
+	write(t, s, cdi.Device{ID: "00:1e.0", Mounts: []string{file}})
+	if *update {
+		if err := os.WriteFile("testdata/mounts.json", []byte(fileText(t, dir)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, "mounts.json")})
+	if _, ok := s.Name("00:1e.0"); !ok {
+		t.Error("Name: found none, want one")
+	}
+	for _, file := range []string{"", "sys/resource0", "/sys/../etc/shadow", "/sys//resource0"} {
+		if err := s.Write([]cdi.Device{{ID: "00:1e.0", Mounts: []string{file}}}); err == nil || !strings.Contains(err.Error(), "want an absolute path") {
+			t.Errorf("mount %q: error %v, want it refused", file, err)
+		}
+	}
+}
+
 // The variables of a device are in the file in their order. A device with variables and without nodes is
 // left out.
 func TestEnv(t *testing.T) {

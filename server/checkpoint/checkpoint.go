@@ -59,11 +59,9 @@ const annotationPrefix = "nodes.accelerator.b-com.com/"
 func annotationKey(id string) string { return annotationPrefix + strings.ReplaceAll(id, ":", "-") }
 
 // Annotate adds the nodes of a device to the annotations of an answer of Allocate: their
-// names below the device root, and their numbers.
+// names below the device root, and their numbers. A device may have mounts and no nodes.
 func Annotate(annotations map[string]string, id string, nodes []string) {
-	if len(nodes) > 0 {
-		annotations[annotationKey(id)] = strings.Join(nodes, ",")
-	}
+	annotations[annotationKey(id)] = strings.Join(nodes, ",")
 }
 
 // file has the fields of the checkpoint that are read. The names are the kubelet's.
@@ -178,13 +176,16 @@ func parseEntries(text []byte) ([]entry, error) {
 }
 
 // given returns the nodes that an answer gave with a device, and reports whether they are
-// known. Each device with nodes has an annotation with them, without shared nodes. Earlier releases
+// known. Each device with nodes or mounts has an annotation with its nodes, without shared nodes. Earlier releases
 // wrote no annotations. Then a single device has all nodes of the answer, and of several devices each
 // has one node, in the same order. With any other number of nodes, or
 // with CDI devices, the nodes are not known: if each device had the nodes of all, the devices of
 // one container would conflict with each other.
 func given(answer *v1beta1.ContainerAllocateResponse, id string) (nodes []string, known bool) {
 	if text, ok := answer.Annotations[annotationKey(id)]; ok {
+		if text == "" {
+			return nil, true
+		}
 		return strings.Split(text, ","), true
 	}
 	for key := range answer.Annotations {

@@ -80,6 +80,8 @@ func TestRead(t *testing.T) {
 			want: of("3b:00.0", "245:0", "dfl-port.0")},
 		{name: "nodes alone", text: file(entry(t, resource, given("dfl-port.0"), `{"-1":["3b:00.0"]}`)), want: of("3b:00.0", "dfl-port.0")},
 		{name: "nothing, of a pool", text: file(entry(t, resource, given(), `{"-1":["unit-0"]}`)), want: of("unit-0")},
+		{name: "annotation without nodes beside a CDI device, of a device with mounts", text: file(entry(t, resource, annotated(named(), "3b:00.0"), `{"0":["3b:00.0"]}`)),
+			want: of("3b:00.0")},
 		{name: "CDI device alone", text: file(entry(t, resource, named(), `{"-1":["3b:00.0"]}`)), want: unknown},
 		{name: "two devices", text: file(entry(t, resource,
 			annotated(annotated(given("dfl-port.0", "dfl-port.1"), "3b:00.0", "dfl-port.0"), "3b:00.0-p1", "dfl-port.1"), `{"0":["3b:00.0"],"1":["3b:00.0-p1"]}`)),

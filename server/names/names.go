@@ -1,4 +1,4 @@
-// Package names makes the resource names that Intel's FPGA plugin used, and validates names.
+// Package names makes the resource names that Intel's and Xilinx's FPGA plugins used, and validates names.
 //
 // It is pure, and imports no other package of this project: the daemon names its resources with it,
 // and the operator names the resources that pods request.
@@ -48,6 +48,43 @@ func idBytes(s string) []byte {
 		return nil
 	}
 	return b
+}
+
+// Shell returns the name of the resource for the cards with a shell of AMD, with the domain: amd.com/VBNV-TIMESTAMP.
+// A character of vbnv that Kubernetes does not allow in names becomes _. Shell returns false if there is no such name:
+// a part is empty, the name does not begin with a letter or digit, the timestamp is not a decimal number, or the name is
+// too long. A name is never shortened, because two shells could then have the same.
+func Shell(vbnv, timestamp string) (name string, ok bool) {
+	if vbnv == "" || !isDecimal(timestamp) {
+		return "", false
+	}
+	name = shellDomain + strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-_.", r) || isAlphanumeric(r) {
+			return r
+		}
+		return '_'
+	}, vbnv) + "-" + timestamp
+	if Validate(name) != nil {
+		return "", false
+	}
+	return name, true
+}
+
+const shellDomain = "amd.com/"
+
+// IsShell reports whether the name of a resource has the form of those that Shell returns.
+func IsShell(resource string) bool {
+	name, ok := strings.CutPrefix(resource, shellDomain)
+	i := strings.LastIndexByte(name, '-')
+	return ok && i > 0 && isDecimal(name[i+1:])
+}
+
+func isDecimal(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+func isAlphanumeric(r rune) bool {
+	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }
 
 // Ours reports whether a name, without the domain, has the form of those that AF and Region return.

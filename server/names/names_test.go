@@ -47,6 +47,49 @@ func TestNames(t *testing.T) {
 	}
 }
 
+func TestShell(t *testing.T) {
+	for _, tc := range []struct{ name, vbnv, timestamp, want string }{
+		{"with a timestamp", "xilinx_u200_xdma_201830_2", "1561465320", "amd.com/xilinx_u200_xdma_201830_2-1561465320"},
+		{"with UUIDs", "xilinx_u250_gen3x16_xdma_shell_4_1", "0", "amd.com/xilinx_u250_gen3x16_xdma_shell_4_1-0"},
+		{"colons and a dot", "xilinx:u250:xdma:201830.2", "1", "amd.com/xilinx_u250_xdma_201830.2-1"},
+		{"characters that are not allowed", "xilinx u250/é\n", "1", "amd.com/xilinx_u250___-1"},
+		{"longest", strings.Repeat("x", 61), "7", "amd.com/" + strings.Repeat("x", 61) + "-7"},
+		{"too long", strings.Repeat("x", 62), "7", ""},
+		{"no VBNV", "", "7", ""},
+		{"no timestamp", "xilinx_u250", "", ""},
+		{"a timestamp that is no number", "xilinx_u250", "-1", ""},
+		{"does not begin with a letter or digit", "_u250", "7", ""},
+		{"no letter and no digit", ":::", "7", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, ok := names.Shell(tc.vbnv, tc.timestamp)
+			if got != tc.want || ok != (tc.want != "") {
+				t.Errorf("%q, %v, want %q", got, ok, tc.want)
+			}
+			if ok && !names.IsShell(got) {
+				t.Errorf("IsShell(%q): false", got)
+			}
+		})
+	}
+	for _, name := range []string{"", "amd.com/", "amd.com/-1", "amd.com/ama_u30", "amd.com/x-", "amd.com/x-1y", "xilinx.com/fpga-x-1", "x-1"} {
+		if names.IsShell(name) {
+			t.Errorf("IsShell(%q): true", name)
+		}
+	}
+}
+
+// The kubelet accepts the name of any shell.
+func FuzzShell(f *testing.F) {
+	f.Add("xilinx_u250_gen3x16_xdma_shell_4_1", "0")
+	f.Add("\x00\xff:.", "18446744073709551615")
+	f.Fuzz(func(t *testing.T, vbnv, timestamp string) {
+		name, ok := names.Shell(vbnv, timestamp)
+		if ok != (name != "") || ok && (names.Validate(name) != nil || !names.IsShell(name)) {
+			t.Errorf("%q, %v", name, ok)
+		}
+	})
+}
+
 const resource = "b-com.com/accelerator"
 
 func TestValidate(t *testing.T) {

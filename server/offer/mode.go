@@ -28,6 +28,7 @@ const familyPool = "pool"
 var (
 	errNoAFU       = errors.New("no AFU id is known, which the resource name in mode af needs")
 	errNoInterface = errors.New("no interface id is known, which the resource name in this mode needs")
+	errNoShell     = errors.New("no VBNV and timestamp that fit in a resource name are known; a rule can name the device")
 )
 
 // byMode returns the name of a device's resource according to the mode alone. The results are those of

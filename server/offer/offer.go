@@ -6,6 +6,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/names"
 )
 
 // Policy names resources.
@@ -30,8 +31,15 @@ func (p Policy) ResourceOf(d *inventory.Device) (string, error) {
 			return p.Rules[i].Resource, nil
 		}
 	}
-	if d.OnlyByRule {
+	switch {
+	case d.OnlyByRule, d.NamedByShell && p.Mode == Pool:
 		return "", nil
+	case d.NamedByShell:
+		name, ok := names.Shell(d.Attributes[inventory.AttributeVBNV], d.Attributes[inventory.AttributeTimestamp])
+		if !ok {
+			return "", errNoShell
+		}
+		return name, nil
 	}
 	return p.byMode(d)
 }
@@ -51,7 +59,7 @@ func (p Policy) Owns(resource, id string) bool {
 	return resource == p.ResourceName ||
 		slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Resource == resource }) ||
 		// Other plugins use the same names, but other ids.
-		p.namedByMode(resource) && inventory.IsAddress(id)
+		(p.namedByMode(resource) || names.IsShell(resource)) && inventory.IsAddress(id)
 }
 
 // Resources sorts devices into resources by [inventory.Device.OfferedAs] and returns the

@@ -197,13 +197,52 @@ func TestRulesOfFunctions(t *testing.T) {
 	}
 }
 
+// A card with a shell of AMD has the name of its shell in all modes.
+func TestShell(t *testing.T) {
+	card := func(edit ...func(*inventory.Device)) *inventory.Device {
+		return port(append([]func(*inventory.Device){func(d *inventory.Device) {
+			d.ID, d.PCIAddress, d.Family, d.NamedByShell = "3b:00.1", "0000:3b:00.1", "xrt", true
+			d.Attributes = map[string]string{"vbnv": "xilinx_u50_gen3x16_xdma_base_5", "timestamp": "0"}
+		}}, edit...)...)
+	}
+	unknown := func(d *inventory.Device) { d.Attributes = nil }
+	const name = "amd.com/xilinx_u50_gen3x16_xdma_base_5-0"
+	rule := func(vbnv string) offer.Rule {
+		return offer.Rule{Resource: "example.com/u50", Match: offer.Match{VBNV: vbnv}}
+	}
+	for _, mode := range offer.Modes() {
+		for _, tc := range []struct {
+			name   string
+			rules  []offer.Rule
+			device *inventory.Device
+			want   string
+			lacks  bool
+		}{
+			{"without rules", nil, card(), name, false},
+			{"a rule", []offer.Rule{rule("xilinx_u50_gen3x16_xdma_base_5")}, card(), "example.com/u50", false},
+			{"a rule for another shell", []offer.Rule{rule("xilinx_u50_gen3x16_xdma_base_4")}, card(), name, false},
+			{"the shell is not known", []offer.Rule{rule("xilinx_u50_gen3x16_xdma_base_5")}, card(unknown), "", true},
+			{"the shell is not known, a rule for the card", []offer.Rule{{Resource: "example.com/u50", Match: offer.Match{Family: "xrt"}}}, card(unknown), "example.com/u50", false},
+			{"a name that is too long", nil, card(func(d *inventory.Device) { d.Attributes["vbnv"] = strings.Repeat("x", 63) }), "", true},
+		} {
+			p := policy(mode, tc.rules...)
+			if mode == offer.Pool {
+				tc.want, tc.lacks = "", false
+			}
+			if got, err := p.ResourceOf(tc.device); got != tc.want || (err != nil) != tc.lacks {
+				t.Errorf("mode %s, %s: resource %q, %v, want %q", mode, tc.name, got, err, tc.want)
+			}
+		}
+	}
+}
+
 func TestRuleText(t *testing.T) {
 	r := offer.Rule{Resource: "example.com/vf", Match: offer.Match{
 		PCIVendor: "8086", PCIDevice: "bccf", Subsystem: "8086:17d4", PCIAddress: "3b:00.5", PhysicalFunction: "3b:00.0", VirtualFunction: "0",
-		AFUID: afu, InterfaceID: iface, Family: "vfio",
+		AFUID: afu, InterfaceID: iface, VBNV: "xilinx_u50", Family: "vfio",
 	}}
 	const want = "example.com/vf for pciVendor=8086 pciDevice=bccf subsystem=8086:17d4 pciAddress=3b:00.5 physicalFunction=3b:00.0 virtualFunction=0 " +
-		"afuId=" + afu + " interfaceId=" + iface + " family=vfio"
+		"afuId=" + afu + " interfaceId=" + iface + " vbnv=xilinx_u50 family=vfio"
 	if got := r.String(); got != want {
 		t.Errorf("rule %q, want %q", got, want)
 	}
@@ -237,6 +276,9 @@ func TestOwns(t *testing.T) {
 		{"Intel's plugin on the same node", afName, "dfl-port.0", false},
 		{"Intel's plugin on the same node, region", "fpga.intel.com/region-" + iface, "region0", false},
 		{"another name in that namespace", "fpga.intel.com/afu", "3b:00.0", false},
+		{"the name of a shell", "amd.com/xilinx_u50_gen3x16_xdma_base_5-0", "3b:00.1", true},
+		{"Xilinx' plugin on the same node", "amd.com/xilinx_u50_gen3x16_xdma_base_5-0", "0000:3b:00.1", false},
+		{"another name of that domain", "amd.com/gpu", "3b:00.1", false},
 		{"another namespace", "qat.intel.com/af-x", "3b:00.0", false},
 		{"another plugin", "example.com/gpu", "3b:00.0", false},
 		{"nothing", "", "", false},

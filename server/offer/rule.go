@@ -23,6 +23,7 @@ type Match struct {
 	VirtualFunction  string // its index, from 0, decimal
 	AFUID            string // 32 digits
 	InterfaceID      string // 32 digits
+	VBNV             string // of the shell of an AMD card
 	Family           string // of the inventory
 }
 
@@ -33,7 +34,7 @@ func (m Match) matches(d *inventory.Device) bool {
 		PCIVendor: vendor, PCIDevice: device, Subsystem: subsystem, PCIAddress: short(d.PCIAddress),
 		PhysicalFunction: short(d.Attributes[inventory.AttributePhysicalFunction]),
 		VirtualFunction:  d.Attributes[inventory.AttributeVirtualFunction],
-		AFUID:            d.AFUID, InterfaceID: d.InterfaceID, Family: d.Family,
+		AFUID:            d.AFUID, InterfaceID: d.InterfaceID, VBNV: d.Attributes[inventory.AttributeVBNV], Family: d.Family,
 	}.facts()
 	for i, f := range m.facts() {
 		if f.value != "" && f.value != facts[i].value {
@@ -49,11 +50,11 @@ func short(address string) string { return strings.TrimPrefix(address, "0000:") 
 // fact is one field of a Match, with its key in the configuration file.
 type fact struct{ key, value string }
 
-func (m Match) facts() [9]fact {
+func (m Match) facts() [10]fact {
 	return [...]fact{
 		{"pciVendor", m.PCIVendor}, {"pciDevice", m.PCIDevice}, {"subsystem", m.Subsystem}, {"pciAddress", m.PCIAddress},
 		{"physicalFunction", m.PhysicalFunction}, {"virtualFunction", m.VirtualFunction},
-		{"afuId", m.AFUID}, {"interfaceId", m.InterfaceID}, {"family", m.Family},
+		{"afuId", m.AFUID}, {"interfaceId", m.InterfaceID}, {"vbnv", m.VBNV}, {"family", m.Family},
 	}
 }
 

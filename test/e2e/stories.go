@@ -46,6 +46,8 @@ var stories = []story{
 	{"simulate", simulate},
 	{"holders", holders},
 	{"dra-claim", draClaim},
+	{"dra-extended", draExtended},
+	{"dra-extended-stale", draExtendedStale},
 	{"dra-program", draProgram},
 	{"dra-hotplug", draHotplug},
 	{"dra-break", draBreak},

@@ -13,7 +13,7 @@ set -euo pipefail
 cache=$1
 series=${2:-}
 stamp=ready-2   # the number counts what this script puts into the directory
-say() { printf '  %s\n' "$*" >&2; }
+. "$(dirname "$0")/headers.sh"
 
 # A meta package depends on the current kernel, of this series or Debian's default. If apt
 # has no package lists, the newest kernel of the cache is used.
@@ -37,31 +37,18 @@ if [ -e "$dir/$stamp" ]; then
 	exit
 fi
 
-# The packages for the build: the headers, the headers common to all flavours, the kernel's
-# build tools, and a library that these tools are linked with.
-depends() { { apt-cache depends "$1" 2>/dev/null || true; } | awk -v like="^$2" '/ Depends:/ && $2 ~ like {print $2; exit}'; }
-headers=linux-headers-$abi
-common=$(depends "$headers" linux-headers)
-kbuild=$(depends "$headers" linux-kbuild)
-libelf=$(depends "$kbuild" libelf)
-compiler=$({ apt-cache depends "$headers" 2>/dev/null | grep -o 'gcc-[0-9]*' || true; } | head -n 1)
+find_headers "$abi"
 if [ -z "$common" ] || [ -z "$kbuild" ] || [ -z "$compiler" ] || ! apt-cache show "linux-source-$series" >/dev/null 2>&1; then
 	say "building the modules of $abi: found no package of one of these names, want all: $headers, ${common:-linux-headers-…-common}, ${kbuild:-linux-kbuild-$series}, linux-source-$series"
 	exit 1
 fi
 
-missing=()
-need() { command -v "$1" >/dev/null || missing+=("$2"); }
 need make make
 need "$compiler" "$compiler"
 need xz xz-utils
 need zstd zstd
 need dpkg-deb dpkg
-if [ ${#missing[@]} -gt 0 ]; then
-	say "building the modules of $abi: programs are missing: ${missing[*]}"
-	say "  apt-get install --no-install-recommends ${missing[*]}"
-	exit 1
-fi
+need_end "building the modules of $abi"
 
 rm -rf "$dir"
 mkdir -p "$dir/src" "$dir/modules" "$dir/root"
@@ -94,12 +81,7 @@ find root -name '*.ko' -exec mv -t modules {} +
 say "unpacking drivers/fpga, headers and build tools"
 dpkg-deb --fsys-tarfile "linux-source-${series}"_*.deb | tar xO "./usr/src/linux-source-$series.tar.xz" |
 	tar xJ --strip-components=3 -C src "linux-source-$series/drivers/fpga"
-for package in "$headers" "$common" "$kbuild" $libelf; do
-	dpkg-deb -x "$package"_*.deb root
-done
-build=$dir/root/usr/src/$headers
-# The only absolute path in the headers; links are relative.
-sed -i "s|^include /usr/src|include $dir/root/usr/src|" "$build/Makefile"
+unpack_headers "$dir"
 
 # Debian does not build these drivers. Only this list of modules is written here.
 cat >src/Makefile <<'K'
@@ -108,12 +90,7 @@ dfl-fme-objs := dfl-fme-main.o dfl-fme-pr.o dfl-fme-error.o dfl-fme-perf.o
 dfl-afu-objs := dfl-afu-main.o dfl-afu-region.o dfl-afu-dma-region.o dfl-afu-error.o
 K
 say "building the modules"
-# Without BTF type information, which would need pahole.
-if ! LD_LIBRARY_PATH=$(echo "$dir"/root/usr/lib/*-linux-gnu) \
-	make -s -j2 -C "$build" M="$dir/src" CONFIG_DEBUG_INFO_BTF_MODULES= modules >build.log 2>&1; then
-	cat build.log >&2
-	exit 1
-fi
+build_modules "$dir" "$dir/src"
 for module in src/*.ko; do
 	strip -g -o "modules/$(basename "$module")" "$module"
 done
@@ -134,12 +111,8 @@ if [ "$series" = 6.12 ]; then
 	sed -i '/pci\/$/!{/\/$/d}' cdevsrc/vfio/Makefile            # of the drivers of other buses
 	sed -i '/\/$/d' cdevsrc/vfio/pci/Makefile                   # of single devices
 	options=(CONFIG_IOMMUFD=m CONFIG_VFIO_DEVICE_CDEV=y CONFIG_INTERVAL_TREE_SPAN_ITER=y)
-	if ! LD_LIBRARY_PATH=$(echo "$dir"/root/usr/lib/*-linux-gnu) \
-		make -s -j2 -C "$build" M="$dir/cdevsrc" CONFIG_DEBUG_INFO_BTF_MODULES= "${options[@]}" \
-		KCFLAGS="-DCONFIG_IOMMUFD_MODULE=1 -DCONFIG_VFIO_DEVICE_CDEV=1 -DCONFIG_INTERVAL_TREE_SPAN_ITER=1" modules >build.log 2>&1; then
-		cat build.log >&2
-		exit 1
-	fi
+	build_modules "$dir" "$dir/cdevsrc" "${options[@]}" \
+		KCFLAGS="-DCONFIG_IOMMUFD_MODULE=1 -DCONFIG_VFIO_DEVICE_CDEV=1 -DCONFIG_INTERVAL_TREE_SPAN_ITER=1"
 	ln modules/*.ko cdev
 	find cdevsrc -name '*.ko' | while read -r module; do
 		strip -g -o "cdev/$(basename "$module").new" "$module"

@@ -4,12 +4,14 @@
 # stand-in for the kubelet. Runs the stories with PATTERN in their name; by default all. The
 # stories in the directory vfio below them run on a second machine, which has an IOMMU, those in
 # the directory cdev on a third, if the kernel has vfio with character devices, and those in the
-# directory dra on a fourth, which has the DRA driver's code for claims.
+# directory dra on a fourth, which has the DRA driver's code for claims. If XRT is set, only those in
+# the directory xrt run, on a fifth one, which has the driver xocl.
 # accelerator-fpga must be in the directory of DAEMON. runc is built as a static binary, in
 # the version of ../e2e/build/runc/go.mod.
 # Environment:
 #   STORIES_DIR  directory of the stories; default stories
 #   KERNEL       kernel series, such as 6.12; default is Debian's current kernel
+#   XRT          a checkout of github.com/Xilinx/XRT, to build xocl of: xrt.sh
 #   COUNT        if set, the guest's clock counts instructions, one nanosecond each, so that
 #                the measured times do not depend on the load of this machine
 #   OUT          directory of the output; default bin/test-kernel: the console, and the log of
@@ -18,6 +20,7 @@
 set -euo pipefail
 daemon=$(realpath "$1")
 pattern=${2:-}
+[ -z "${XRT:-}" ] || XRT=$(realpath -m "$XRT")
 cd "$(dirname "$0")"
 out=${OUT:-../../bin/test-kernel}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/accelerator-device-plugin/kernel
@@ -42,6 +45,11 @@ fi
 step "kernel"
 kernel=$(./kernel.sh "$cache" "${KERNEL:-}")
 echo "  $(basename "$kernel")"
+
+if [ -n "${XRT:-}" ]; then
+	step "xocl"
+	modules=$(./xrt.sh "$kernel" "$XRT")
+fi
 
 step "build"
 mkdir -p "$out"
@@ -70,17 +78,21 @@ boot() {
 	fi
 	rm -f "$2/initramfs" "$2/guest.tar.gz"
 }
-boot "$stories" "$out" "$kernel/modules"
-boot "$stories/vfio" "$out/vfio" "$kernel/modules" -iommu
-[ ! -d "$kernel/cdev" ] || boot "$stories/cdev" "$out/cdev" "$kernel/cdev" -iommu
-# The claims' code is large, so only these stories have it.
-if compgen -G "$stories/dra/*$pattern*.txt" >/dev/null; then
-	step "build: claims"
-	CGO_ENABLED=0 go -C ../../dra build -ldflags '-s -w' -o "$(realpath "$out")/claims" ./claims/kernelrig
+if [ -n "${XRT:-}" ]; then
+	boot "$stories/xrt" "$out/xrt" "$modules" -xrt
+else
+	boot "$stories" "$out" "$kernel/modules"
+	boot "$stories/vfio" "$out/vfio" "$kernel/modules" -iommu
+	[ ! -d "$kernel/cdev" ] || boot "$stories/cdev" "$out/cdev" "$kernel/cdev" -iommu
+	# The claims' code is large, so only these stories have it.
+	if compgen -G "$stories/dra/*$pattern*.txt" >/dev/null; then
+		step "build: claims"
+		CGO_ENABLED=0 go -C ../../dra build -ldflags '-s -w' -o "$(realpath "$out")/claims" ./claims/kernelrig
+	fi
+	boot "$stories/dra" "$out/dra" "$kernel/modules" -claims "$out/claims"
 fi
-boot "$stories/dra" "$out/dra" "$kernel/modules" -claims "$out/claims"
 if [ -z "$booted" ]; then
-	echo "STORIES=$pattern: found no story of this kernel with this in its name, want at least one"
+	echo "STORIES=$pattern: found no story of this kernel with this in its name, want at least one; those of xrt need XRT=DIRECTORY"
 	status=2
 fi
 step "done, status $status; logs in $(realpath --relative-to=../.. "$out")"

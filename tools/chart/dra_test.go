@@ -56,6 +56,22 @@ func TestKubeVersionOfDRA(t *testing.T) {
 	}
 }
 
+// Extended resources are refused with versions of Kubernetes that drop the field by default.
+func TestKubeVersionOfExtendedResources(t *testing.T) {
+	const extended = "api: dra\ndra: {extendedResourceName: b-com.com/accelerator}"
+	for _, values := range []string{extended, "api: dra\ndra: {deviceClasses: [{name: a, extendedResourceName: b-com.com/accelerator, match: {family: dfl}}]}"} {
+		for kubernetes, accepted := range map[string]bool{"1.34.0": false, "v1.35.9-gke.1": false, "1.36.0": true, "v1.36.1-gke.2": true, "v1.37.1": true} {
+			_, err := plugin.render(t, values, "--kube-version", kubernetes)
+			if err != nil && !strings.Contains(err.Error(), ".extendedResourceName: found b-com.com/accelerator with Kubernetes") || (err == nil) != accepted {
+				t.Errorf("version %s: error %v, want it accepted: %t", kubernetes, err, accepted)
+			}
+		}
+	}
+	if _, err := plugin.render(t, strings.Replace(extended, "api: dra", "api: devicePlugin", 1), "--kube-version", "1.30.0"); err != nil {
+		t.Errorf("with api: devicePlugin, where the value has no effect: %v", err)
+	}
+}
+
 // The notes mention the taints only for versions of Kubernetes in which they are off by default.
 func TestNotesOfDRA(t *testing.T) {
 	c, err := loader.LoadDir(plugin.dir)
@@ -387,6 +403,15 @@ func TestDeviceClasses(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("devices of the classes (-want +got):\n%s", diff)
+	}
+	resources := map[string]string{} // extended resources, by the class
+	for _, class := range objects(t, plugin.rendered(t, read(t, plugin.data+"/dra-everything.yaml"))) {
+		if class, ok := class.(*resourcev1.DeviceClass); ok && class.Spec.ExtendedResourceName != nil {
+			resources[class.Name] = *class.Spec.ExtendedResourceName
+		}
+	}
+	if diff := cmp.Diff(map[string]string{driver: "b-com.com/accelerator", "nlb.example.com": "example.com/nlb"}, resources); diff != "" {
+		t.Errorf("extended resources of the classes (-want +got):\n%s", diff)
 	}
 	for _, o := range objects(t, plugin.rendered(t, "api: dra\ndra: {deviceClass: false}")) {
 		if class, ok := o.(*resourcev1.DeviceClass); ok {

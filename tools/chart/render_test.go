@@ -210,23 +210,23 @@ func TestDaemonAcceptsConfig(t *testing.T) {
 	plugin.sets(t, func(t *testing.T, _, manifests string) {
 		got := daemon(t, manifests)
 		want := config.Defaults()
-		want.File, want.DevRoot, want.HostDevRoot, want.HTTPAddress = got.File, "/host/dev", "/dev", ":9480"
+		want.File, want.DevRoot, want.HostSysfsRoot, want.HostDevRoot, want.HTTPAddress = got.File, "/host/dev", "/sys", "/dev", ":9480"
 		want.Overrides, want.NodeName, want.NodeAnnotation = got.Overrides, "worker-3", false
 		switch filepath.Base(t.Name()) {
 		case "pool":
 			want.Mode, want.AccelNbUnits, want.ResourceName = "pool", 8, "example.com/unit"
 		case "af":
-			want.Mode, want.SysfsRoot, want.HostDevRoot = "af", "/host/sys", "/var/lib/accel-sim/dev"
+			want.Mode, want.SysfsRoot, want.HostSysfsRoot, want.HostDevRoot = "af", "/host/sys", "/var/lib/accel-sim/sys", "/var/lib/accel-sim/dev"
 		case "least":
 			want.HTTPAddress, want.StateDir = "", ""
 		case "programming":
-			want.Mode, want.CDIDir, want.SysfsRoot, want.HostDevRoot = "region", "/var/run/cdi", "/host/sys", "/var/lib/simulated/dev"
+			want.Mode, want.CDIDir, want.SysfsRoot, want.HostSysfsRoot, want.HostDevRoot = "region", "/var/run/cdi", "/host/sys", "/var/lib/simulated/sys", "/var/lib/simulated/dev"
 			want.ProgrammingHook = "/opt/fpga/bin/accelerator-fpga"
 			want.ProgrammingHookArgs = []string{"--store=/srv/fpga", "--sysfs-root=/var/lib/simulated/sys", "--dev-root=/var/lib/simulated/dev", "--timeout=60s"}
 		case "events":
 			want.Events = true
 		case "dra-programming":
-			want.CDIDir, want.SysfsRoot, want.HostDevRoot = "/var/run/cdi", "/host/sys", "/var/lib/simulated/dev"
+			want.CDIDir, want.SysfsRoot, want.HostSysfsRoot, want.HostDevRoot = "/var/run/cdi", "/host/sys", "/var/lib/simulated/sys", "/var/lib/simulated/dev"
 			want.ProgrammingHook = "/opt/fpga/bin/accelerator-fpga"
 			want.ProgrammingHookArgs = []string{"--store=/srv/fpga", "--sysfs-root=/var/lib/simulated/sys", "--dev-root=/var/lib/simulated/dev", "--timeout=60s"}
 		case "dra":
@@ -234,14 +234,14 @@ func TestDaemonAcceptsConfig(t *testing.T) {
 		case "dra-everything":
 			want.Families = []string{"dfl", "vfio"}
 			want.Mode, want.CDIDir, want.Events, want.RecoveryHold, want.StateDir = "af", "/etc/cdi", true, 20e9, ""
-			want.SysfsRoot, want.HostDevRoot = "/host/sys", "/var/lib/simulated/dev"
+			want.SysfsRoot, want.HostSysfsRoot, want.HostDevRoot = "/host/sys", "/var/lib/simulated/sys", "/var/lib/simulated/dev"
 		case "everything":
 			want.NodeAnnotation, want.Events = true, true
 			want.Families, want.VFIOCdev = []string{"dfl", "vfio"}, true
 			want.Mode, want.CDIDir, want.HTTPAddress, want.FlapLimit, want.ResyncInterval = "af", "/var/run/cdi", ":8080", 0, 30e9
 			want.Exclude = map[string]bool{"3b:00.0": true, "0001:5e:00.0-p1": true, "10:00.0": true}
 			want.Severity = map[string]string{"port-mmio-timeout": "fatal", "power-throttled=1": "ignored"}
-			want.SysfsRoot, want.HostDevRoot = "/host/sys", "/var/lib/simulated/dev"
+			want.SysfsRoot, want.HostSysfsRoot, want.HostDevRoot = "/host/sys", "/var/lib/simulated/sys", "/var/lib/simulated/dev"
 			want.Resources = got.Resources
 			if rule := got.Resources[0].String(); rule != "example.com/nlb for pciVendor=8086 pciDevice=0010 afuId=d8424dc4a4a3c413f89e433683f9040b" {
 				t.Errorf("rule %q", rule)

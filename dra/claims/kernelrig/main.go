@@ -79,7 +79,7 @@ func run(ctx context.Context, dir, cdiDir, hook string) error {
 	defer spec.Close()
 	r := &rig{taints: slices.Options{Effect: resourceapi.DeviceTaintEffectNoExecute}.Taints}
 	r.claims, err = claims.Open(claims.Config{
-		Dir: dir, Boot: "boot", Node: node, Spec: spec, Devices: r, Taints: r.taints, Log: log.Logger, Metrics: counts,
+		Dir: dir, Boot: "boot", Node: node, Spec: spec, HostSysRoot: cfg.SysfsRoot, Devices: r, Taints: r.taints, Log: log.Logger, Metrics: counts,
 		Programming: &claims.Programming{Hook: cdi.Hook{Path: hook}, Store: programming.DefaultStore, Ports: true},
 	})
 	if err != nil {

@@ -111,7 +111,7 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	host, _ := os.Hostname()
 	a.memory = &podresources.Memory{Keep: a.isPlugins, Pod: host}
 	a.claims, err = claims.Open(claims.Config{
-		Dir: s.pluginDir, Boot: strings.TrimSpace(string(boot)), Node: cfg.NodeName, Spec: spec, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints,
+		Dir: s.pluginDir, Boot: strings.TrimSpace(string(boot)), Node: cfg.NodeName, Spec: spec, HostSysRoot: cfg.HostSysfsRoot, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints,
 		Elsewhere: a.elsewhere, Programming: programmingOf(cfg), Log: log, Metrics: counts,
 	})
 	if err != nil {

@@ -17,8 +17,10 @@ import (
 
 // Options are the settings of a demo.
 type Options struct {
-	Interactive bool   // after the steps, continue until ctx ends; not with Functions
+	Interactive bool   // after the steps, continue until ctx ends; not with Functions, XRT or AWS
 	Functions   bool   // the card has functions on vfio-pci, for which the daemon needs a rule
+	XRT         bool   // the card is a U250 with XRT
+	AWS         bool   // the card is of an AWS instance
 	Program     string // path of this executable, for the printed commands
 	Colour      bool   // use the colours of terminals
 	Resource    string
@@ -106,8 +108,13 @@ func (s *stage) play(ctx context.Context, ended <-chan error) error {
 	fmt.Fprintf(s.out, "A simulated node and a stand-in for the kubelet, in %s\n\n", s.dir)
 	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", "STEP", "AFTER", "RECEIVED BY THE KUBELET")
 	all := s.steps()
-	if s.Functions {
+	switch {
+	case s.Functions:
 		all = s.functionSteps()
+	case s.AWS:
+		all = s.awsSteps()
+	case s.XRT:
+		all = s.xrtSteps()
 	}
 	begin := time.Now()
 	for i, step := range all {

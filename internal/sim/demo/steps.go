@@ -2,8 +2,10 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -77,7 +79,7 @@ func (s *stage) functionSteps() []step {
 	}
 	again := fmt.Sprintf("it is bound again (healthy after the hold of %s)", s.Hold)
 	return []step{
-		{"a card with three functions on vfio-pci is plugged in", s.plugFunctions, list(true, true), 0},
+		{"a card with three functions on vfio-pci is plugged in", s.plugBoard("n6001-vfs", cardV), list(true, true), 0},
 		{"a pod gets " + vf0, s.nothing, s.allocation(vf0), 0},
 		{"the card no longer answers (its physical function)", s.change(func(n *simnode.Node) error { return n.Break(vf0, "pci-gone") }), list(false, false), 0},
 		{fmt.Sprintf("it heals (healthy after the hold of %s)", s.Hold), s.change(func(n *simnode.Node) error { return n.Heal(vf0) }), list(true, true), s.Hold},
@@ -87,12 +89,57 @@ func (s *stage) functionSteps() []step {
 	}
 }
 
-func (s *stage) plugFunctions(context.Context) error {
-	board, err := simnode.BoardNamed("n6001-vfs")
-	if err != nil {
-		return err
+const (
+	cardF2  = "0000:5e:00.0" // of the board aws-f2
+	slotF2  = "5e:00.0"
+	imageF2 = "1d0f:f010:1d0f:1d51"
+)
+
+// awsSteps are the steps with a card of an AWS instance.
+func (s *stage) awsSteps() []step {
+	list := func(healthy bool) func(context.Context) (string, time.Time, error) {
+		return s.list(health{slotF2: healthy})
 	}
-	return s.node.PlugBoard(board, cardV)
+	loaded := s.change(func(n *simnode.Node) error { return n.Rescan(cardF2, imageF2) })
+	return []step{
+		{"a card is found, its slot has no image", s.plugBoard("aws-f2", cardF2), list(true), 0},
+		{"an image is loaded: the function is removed", s.change(func(n *simnode.Node) error { return n.Remove(cardF2) }), list(false), 0},
+		{fmt.Sprintf("a rescan finds the image (healthy after %s)", s.Hold), loaded, list(true), s.Hold},
+		{"a pod gets " + slotF2, s.nothing, s.allocation(slotF2), 0},
+		{"another image is loaded without a rescan", s.change(func(n *simnode.Node) error { return n.Break(slotF2, "not-rescanned") }), list(false), 0},
+		{fmt.Sprintf("removed and rescanned (healthy after %s)", s.Hold), s.change(func(n *simnode.Node) error {
+			return errors.Join(n.Remove(cardF2), n.Rescan(cardF2, imageF2))
+		}), list(true), s.Hold},
+	}
+}
+
+const (
+	cardX = "0000:5e:00.0" // of the board u250
+	user  = "5e:00.1"
+)
+
+// xrtSteps are the steps with a card with XRT.
+func (s *stage) xrtSteps() []step {
+	hold := fmt.Sprintf("(healthy after the hold of %s)", s.Hold)
+	return []step{
+		{"a card with XRT is plugged in", s.plugBoard("u250", cardX), s.list(health{user: true}), 0},
+		{"a pod gets " + user, s.nothing, s.allocation(user), 0},
+		{"a firewall cuts off the pod's program", s.change(func(n *simnode.Node) error { return n.Break(user, "firewall-tripped") }), s.list(health{user: false}), 0},
+		{"it is cleared " + hold, s.change(func(n *simnode.Node) error { return n.Heal(user) }), s.list(health{user: true}), s.Hold},
+		{"the pod resets the card: no PCI event", s.change(func(n *simnode.Node) error { return n.BeginReset("0000:" + user) }), s.list(health{user: false}), 0},
+		{"the reset ends " + hold, s.change(func(n *simnode.Node) error { return n.EndReset("0000:"+user, "") }), s.list(health{user: true}), s.Hold},
+		{"the card is pulled while the pod holds it", s.change(func(n *simnode.Node) error { return n.Unplug(cardX) }), s.list(health{user: false}), 0},
+	}
+}
+
+func (s *stage) plugBoard(name, address string) func(context.Context) error {
+	return func(context.Context) error {
+		board, err := simnode.BoardNamed(name)
+		if err != nil {
+			return err
+		}
+		return s.node.PlugBoard(board, address)
+	}
 }
 
 func (s *stage) change(do func(*simnode.Node) error) func(context.Context) error {
@@ -162,6 +209,9 @@ func (s *stage) allocation(id string) func(context.Context) (string, time.Time, 
 		}
 		for _, d := range answer.Devices {
 			parts = append(parts, d.ContainerPath+" "+d.Permissions)
+		}
+		for _, m := range answer.Mounts {
+			parts = append(parts, filepath.Base(m.ContainerPath))
 		}
 		return strings.Join(parts, "  "), time.Now(), nil
 	}

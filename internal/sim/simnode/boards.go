@@ -39,6 +39,15 @@ var Boards = []Board{
 		Card: Card{NUMANode: -1, Group: OwnGroup, Driver: "pci-pf-stub"}, Others: []Card{vfio(OwnGroup), vfio(OwnGroup), vfio(OwnGroup)}, Virtual: true},
 	{Name: "one-group", Text: "card with three functions on vfio-pci, in one IOMMU group",
 		Card: vfio(SlotGroup), Others: []Card{vfio(SlotGroup), vfio(SlotGroup)}},
+	{Name: "aws-f2", Text: "card of an AWS F2 instance: an application function, and its management function",
+		Card: Card{NUMANode: -1, Slot: Application}, Others: []Card{{NUMANode: -1, Slot: Management}}},
+	{Name: "u250", Text: "U250 with XRT: a management function on xclmgmt and a user function on xocl",
+		Card: xrt(ManagementDriver, "10ee:5004:10ee:000e"), Others: []Card{xrt(XRTDriver, "10ee:5005:10ee:000e")}},
+}
+
+// xrt returns a function of a U250.
+func xrt(driver, id string) Card {
+	return Card{NUMANode: -1, Group: SlotGroup, Driver: driver, PCIID: id}
 }
 
 // vfio returns a function on vfio-pci.

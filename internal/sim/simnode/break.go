@@ -32,6 +32,8 @@ type kinds uint8
 const (
 	ofPort kinds = 1 << iota
 	ofGroup
+	ofXRT
+	ofSlot
 )
 
 // Breaks are all ways in which a device can break. The default is the first one that the device has.
@@ -40,11 +42,18 @@ var Breaks = []Break{
 	{"port-mmio-timeout", "the AFU did not answer in time (degraded)", ofPort, "errors/errors", "0x0", "0x100000000", false},
 	{"power-throttled", "the port is throttled completely", ofPort, "power_state", "0x0", "0x6", false},
 	{"fme-fatal", "catastrophic error of the card: all its ports", ofPort, "errors/catfatal_errors", "0x0", "0x400", true},
-	{pciGone, "the card does not answer: all its devices", ofPort | ofGroup, "", "", "", false},
-	{aerFatal, "one more fatal PCI error of the card: all its devices, until no further one is counted", ofPort | ofGroup, "", "", "", false},
+	{"device-offline", "xocl has taken the card offline", ofXRT, "dev_offline", "0", "1", false},
+	{"device-bad-state", "xocl accepts no more commands", ofXRT, "device_bad_state", "0", "1", false},
+	{"management-not-ready", "xocl has no connection to the management function", ofXRT, "ready", "0x1", "0x0", false},
+	{firewallTripped, "a firewall has cut off the program in the card", ofXRT, "", "", "", false},
+	{resetting, "the card is being reset, until it is healed", ofXRT, "", "", "", false},
+	{loading, "an image is loaded, so the application function is missing", ofSlot, "", "", "", false},
+	{notRescanned, "another image was loaded without a rescan", ofSlot, "", "", "", false},
+	{pciGone, "the card does not answer: all its devices", ofPort | ofGroup | ofXRT | ofSlot, "", "", "", false},
+	{aerFatal, "one more fatal PCI error of the card: all its devices, until no further one is counted", ofPort | ofGroup | ofXRT | ofSlot, "", "", "", false},
 	{driverUnbound, "the port has no driver", ofPort, "", "", "", false},
 	{notViable, "another function of the group is bound to dfl-pci, so no container can open it", ofGroup, "", "", "", false},
-	{nodeMissing, "the device has no device node", ofPort | ofGroup, "", "", "", false},
+	{nodeMissing, "the device has no device node", ofPort | ofGroup | ofXRT, "", "", "", false},
 }
 
 const (
@@ -52,15 +61,21 @@ const (
 	aerFatal      = "aer-fatal"
 	driverUnbound = "driver-unbound"
 	notViable     = "group-not-viable"
+	loading       = "loading"
+	notRescanned  = "not-rescanned"
 	nodeMissing   = "node-missing"
+
+	firewallTripped = "firewall-tripped"
+	resetting       = "resetting"
 )
 
-// Device is a port of a card, or an IOMMU group with a function on vfio-pci.
+// Device is a port of a card, an IOMMU group with a function on vfio-pci, a user function of a card with XRT, or an
+// AWS card.
 type Device struct {
 	ID, Address string
 	Port        int
-	AFUID       string // "" for a group
-	Node        string // name below Dev
+	AFUID       string // "" for a device that is no port
+	Node        string // name below Dev; "": none now
 	Partial     bool   // the card is plugged or pulled in part
 }
 
@@ -69,8 +84,16 @@ func (n *Node) Devices() []Device {
 	var all []Device
 	for _, address := range slices.Sorted(maps.Keys(n.cards)) {
 		c := n.cards[address]
+		if c.Function != nil && c.Function.Driver == XRTDriver {
+			node, _ := n.RenderNode(address)
+			all = append(all, Device{ID: strings.TrimPrefix(address, "0000:"), Address: address, Node: node, Partial: c.Partial})
+			continue
+		}
 		if low := n.lowest(c); c.Partial && c.Function != nil || low != nil && low == c {
 			all = append(all, Device{ID: strings.TrimPrefix(address, "0000:"), Address: address, Node: c.vfioNode(), Partial: c.Partial})
+		}
+		if c.Slot == Application || c.Slot != "" && c.Partial {
+			all = append(all, Device{ID: strings.TrimPrefix(address, "0000:"), Address: address, Partial: c.Partial})
 		}
 		for port, afu := range c.AFUs {
 			id := strings.TrimPrefix(address, "0000:")
@@ -114,7 +137,9 @@ func (n *Node) device(text string) (*plugged, int, error) {
 		return nil, 0, fmt.Errorf("device: found %q, want a device of a plugged card: slot %s is empty", text, address)
 	case c.Partial:
 		return nil, 0, c.partial()
-	case c.Function != nil && !hasPort:
+	case c.Slot == Management:
+		return nil, 0, fmt.Errorf("device: found %q, a management function, want the application function", text)
+	case (c.Function != nil || c.Slot != "") && !hasPort:
 	case port < 0 || port >= c.Ports:
 		return nil, 0, fmt.Errorf("device: found %q, want a port of the card, which has %d", text, c.Ports)
 	}
@@ -128,8 +153,13 @@ func (n *Node) Break(device, reason string) error {
 		return err
 	}
 	kind := ofPort
-	if c.Function != nil {
+	switch {
+	case c.Function != nil && c.Function.Driver == XRTDriver:
+		kind = ofXRT
+	case c.Function != nil:
 		kind = ofGroup
+	case c.Slot != "":
+		kind = ofSlot
 	}
 	var names []string
 	for _, b := range Breaks {
@@ -140,12 +170,32 @@ func (n *Node) Break(device, reason string) error {
 		switch {
 		case reason != "" && b.Reason != reason:
 			continue
+		case b.Reason == loading:
+			return n.Remove(c.Address)
+		case c.Removed:
+			return fmt.Errorf("%s: found %s, whose application function is missing: heal it first", b.Reason, c.Address)
+		case b.Reason == notRescanned:
+			return n.changeImage(c)
 		case b.Reason == pciGone:
 			return n.SetFile(n.config(c), strings.Repeat("\xff", 64))
 		case b.Reason == aerFatal:
 			return n.countFatal(c)
 		case b.Reason == notViable:
 			return n.breakGroup(c)
+		case b.of == ofXRT && c.Function.Render == 0, b.Reason == nodeMissing && kind == ofXRT && c.Function.Render == 0:
+			return fmt.Errorf("%s: found %s, which is being reset, want it healed", b.Reason, device)
+		case b.Reason == resetting:
+			return n.BeginReset(c.Address)
+		case b.Reason == firewallTripped:
+			m := n.management(c)
+			if m == nil {
+				return fmt.Errorf("%s: found %s without management function, want one with it", b.Reason, device)
+			}
+			return n.SetFile(filepath.Join(n.CardDir(m.Address), privileged, "status"), "524288\n")
+		case kind == ofXRT && b.file != "":
+			return n.SetFile(filepath.Join(n.CardDir(c.Address), b.file), b.bad+"\n")
+		case b.Reason == nodeMissing && kind == ofXRT:
+			return os.RemoveAll(filepath.Join(n.Dev, c.renderNode()))
 		case b.Reason == nodeMissing && kind == ofGroup:
 			return os.RemoveAll(filepath.Join(n.Dev, c.vfioNode()))
 		case b.Reason == driverUnbound:
@@ -203,8 +253,17 @@ func (n *Node) Heal(device string) error {
 	if err != nil {
 		return err
 	}
-	if err := n.healConfig(c); err != nil || c.Function != nil {
-		return errors.Join(err, n.healGroup(c))
+	if c.Removed {
+		return n.Rescan(c.Address, "")
+	}
+	if err := n.healConfig(c); err != nil || c.Slot != "" {
+		return err
+	}
+	if c.Function != nil && c.Function.Driver == XRTDriver {
+		return n.healXRT(c)
+	}
+	if c.Function != nil {
+		return n.healGroup(c)
 	}
 	dir, node := n.PortDir(c.Address, port), n.PortNode(c.Address, port)
 	if _, err := os.Lstat(filepath.Join(n.Dev, node)); errors.Is(err, fs.ErrNotExist) {

@@ -18,6 +18,8 @@ func TestBreakAndHeal(t *testing.T) {
 		{"two-ports", "01:00.0-p1", address},
 		{"n6001-vfs", "01:00.2", "0000:01:00.2"},
 		{"one-group", "01:00.0", address},
+		{"u250", "01:00.1", "0000:01:00.1"},
+		{"aws-f2", "01:00.0", address},
 	} {
 		n := open(t, filepath.Join(t.TempDir(), "node"))
 		must(t, n.PlugBoard(named(tt.board), address))
@@ -62,7 +64,9 @@ func TestBreakAndHeal(t *testing.T) {
 
 func TestBreakRefuses(t *testing.T) {
 	n := newNode(t)
-	must(t, n.PlugBoard(named("vf"), address), n.PlugBoard(named("n6001-vfs"), "0000:03:00.0"))
+	must(t, n.PlugBoard(named("vf"), address), n.PlugBoard(named("n6001-vfs"), "0000:03:00.0"),
+		n.PlugBoard(named("u250"), "0000:04:00.0"), n.Plug(on("0000:05:00.1", "xocl", "")), n.Plug(on("0000:06:00.1", "xocl", "")), n.BeginReset("0000:06:00.1"),
+		n.PlugBoard(named("aws-f2"), "0000:07:00.0"), n.PlugBoard(named("aws-f2"), "0000:08:00.0"), n.Break("08:00.0", "loading"))
 	for _, tt := range []struct{ device, reason, want string }{
 		{"01:00.0-p1", "port-ap6", "want a port of the card, which has 1"},
 		{"01:00.0-p", "port-ap6", "want a card BB:DD.F"},
@@ -74,6 +78,15 @@ func TestBreakRefuses(t *testing.T) {
 		{"03:00.1", "group-not-viable", "alone in its group"},
 		{"03:00.1-p0", "pci-gone", "want a port of the card, which has 0"},
 		{"01:00.0", "group-not-viable", "want one of port-ap6, "},
+		{"04:00.1", "port-ap6", "want one of device-offline, device-bad-state, management-not-ready, firewall-tripped, resetting, pci-gone, aer-fatal, node-missing"},
+		{"05:00.1", "firewall-tripped", "without management function"},
+		{"06:00.1", "device-offline", "is being reset"},
+		{"06:00.1", "node-missing", "is being reset"},
+		{"07:00.0", "node-missing", "want one of loading, not-rescanned, pci-gone, aer-fatal"},
+		{"07:00.1", "pci-gone", "want the application function"},
+		{"07:00.0-p0", "pci-gone", "want a port of the card, which has 0"},
+		{"08:00.0", "not-rescanned", "whose application function is missing"},
+		{"08:00.0", "pci-gone", "whose application function is missing"},
 		{"01:00.1", "fme-fatal", "a virtual function, which has no FME, want 0000:01:00.0"},
 	} {
 		if err := n.Break(tt.device, tt.reason); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -88,7 +101,7 @@ func TestBoards(t *testing.T) {
 	for _, b := range simnode.Boards {
 		must(t, n.PlugBoard(b, address))
 		for _, d := range n.Devices() {
-			want := max(b.Card.Ports, 1) // without ports: an IOMMU group
+			want := max(b.Card.Ports, 1) // without ports: an IOMMU group, or an AWS card
 			if r := read(t, filepath.Dir(n.Sys), d.Address); len(r.Units) != want || len(r.Units[d.Port].Conditions) > 0 {
 				t.Errorf("%s: %+v, want %d good devices", b.Name, r.Units, want)
 			}

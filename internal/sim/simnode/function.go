@@ -35,6 +35,7 @@ type function struct {
 	IOMMU     int    // number of the group
 	Character int    // M of vfio-dev/vfioM; -1: vfio-pci has not registered the function
 	Minor     int    // of the group's device node, the same for all its functions; -1 as Character
+	Render    int    `json:",omitempty"` // minor of the render node of a function on xocl; 0: none
 }
 
 // harmless reports whether a group is viable while a function has this driver.
@@ -128,13 +129,24 @@ func (n *Node) bindFunction(c *plugged, driver string) error {
 		}
 		f.Character = n.characters.take()
 	}
+	if driver == XRTDriver {
+		f.Render = firstRender + n.renders.take()
+	}
 	if err := n.save(); err != nil || driver == "" {
 		return err
 	}
 	t := n.tree()
 	t.link(dir, n.sys(pciDrivers, driver, c.Address))
 	t.link(n.sys(pciDrivers, driver), filepath.Join(dir, "driver"))
-	if driver != VFIODriver {
+	switch driver {
+	case XRTDriver:
+		n.bindXRT(t, c)
+		return t.err
+	case ManagementDriver:
+		n.bindManagement(t, c)
+		return t.err
+	case VFIODriver:
+	default:
 		return t.err
 	}
 	n.loadVFIO(t)
@@ -177,7 +189,8 @@ func (n *Node) loadVFIO(t *tree) {
 // the function's group, the rest waits until EndUse.
 func (n *Node) unbindFunction(c *plugged, then func() error) error {
 	f, dir := c.Function, n.CardDir(c.Address)
-	if f.Driver != "" {
+	was := f.Driver
+	if was != "" {
 		if err := os.RemoveAll(n.sys(pciDrivers, f.Driver, c.Address)); err != nil {
 			return err
 		}
@@ -188,6 +201,11 @@ func (n *Node) unbindFunction(c *plugged, then func() error) error {
 		}
 	}
 	f.Driver = ""
+	if was == XRTDriver || was == ManagementDriver {
+		if err := n.unbindXRT(c); err != nil {
+			return err
+		}
+	}
 	rest := func() error {
 		if f.Character < 0 {
 			return then()

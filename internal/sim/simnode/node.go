@@ -24,6 +24,7 @@ type Node struct {
 	directories                            *directories
 	regions, fmes, ports, managers, hwmons numbers
 	groups, minors, characters             numbers // of vfio
+	renders                                numbers // of the render nodes of xocl, from firstRender
 	used                                   map[int]bool
 	waiting                                map[int][]func() error // by IOMMU group: steps that wait for the end of its use
 
@@ -33,7 +34,7 @@ type Node struct {
 	made  bool // all files of a node without cards exist
 }
 
-// Card describes a card with the in-tree DFL driver, or a PCI function with an IOMMU group.
+// Card describes a card with the in-tree DFL driver, a PCI function with an IOMMU group, or a function of an AWS card.
 type Card struct {
 	Address     string // PCI address DDDD:BB:DD.F, lower case
 	Ports       int    // hardware ports 0..Ports-1
@@ -43,11 +44,15 @@ type Card struct {
 	PhysFn      string // of a virtual function, which has no FME: address of the physical function
 	// PCIID is VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem, four digits each.
 	// "" is a PAC with Arria 10: 8086:09c4:8086:0000, 09c5 for a virtual function.
-	// A function with an IOMMU group has the ids 8086:bcce:8086:1771 by default, bccf if it is virtual.
+	// A function with an IOMMU group has the ids 8086:bcce:8086:1771 by default, bccf if it is virtual. An
+	// AWS card has those of an F2 instance.
 	PCIID string
 
 	Group  string `json:",omitempty"` // OwnGroup or SlotGroup: a function without ports and FME; "": a card with the DFL driver
 	Driver string `json:",omitempty"` // of such a function when it is plugged; "": none
+	VBNV   string `json:",omitempty"` // of the shell of a function on xocl; "": that of a U250
+
+	Slot string `json:",omitempty"` // Application or Management: a function of an AWS card; "": another card
 }
 
 // plugged is a plugged card, with the numbers of the driver.
@@ -62,7 +67,8 @@ type plugged struct {
 	AFUs        []string // current AFU of each hardware port
 	Partial     bool     // the card is being plugged or pulled
 
-	Function *function `json:",omitempty"` // nil: a card with the DFL driver
+	Function *function `json:",omitempty"` // nil: a card with the DFL driver, or of AWS
+	Removed  bool      `json:",omitempty"` // of an AWS card: the function is missing until Rescan
 }
 
 const (
@@ -119,11 +125,11 @@ func (n *Node) always() []string {
 	}
 }
 
-// perhaps returns the directories that exist once a function has been bound to vfio-pci.
+// perhaps returns the directories that exist once a function has been bound to vfio-pci or xocl.
 func (n *Node) perhaps() []string {
 	return []string{
 		n.sys(pciDrivers, VFIODriver), n.sys(vfioDir), n.sys(vfioClass), n.sys(cdevClass), n.sys(groupsDir),
-		n.sys("class/misc"), n.sys("devices/virtual/misc/vfio"), filepath.Join(n.Dev, "vfio"),
+		n.sys("class/misc"), n.sys("devices/virtual/misc/vfio"), filepath.Join(n.Dev, "vfio"), filepath.Join(n.Dev, "dri"),
 	}
 }
 

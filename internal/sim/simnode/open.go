@@ -183,7 +183,12 @@ func (n *Node) checkDirs() error {
 		dirs = append(dirs, n.CardDir(address))
 		if c.Function != nil {
 			dirs = append(dirs, filepath.Join(n.CardDir(address), "vfio-dev"), filepath.Join(n.groupDir(c), "devices"),
+				filepath.Join(n.CardDir(address), drm), filepath.Join(n.CardDir(address), rom), filepath.Join(n.CardDir(address), firewall),
+				filepath.Join(n.CardDir(address), privileged),
 				n.sys(vfioDir, filepath.Base(c.vfioNode())), n.sys(pciDrivers, c.Driver), n.sys(pciDrivers, c.Function.Driver))
+			continue
+		}
+		if c.Slot != "" {
 			continue
 		}
 		dirs = append(dirs, n.regionDir(c))
@@ -262,6 +267,9 @@ func parse(text []byte) (saved, error) {
 			}
 			continue
 		}
+		if c.Slot == "" && c.Removed {
+			return s, fmt.Errorf("%s: found a removed function, want one of an AWS card", c.Address)
+		}
 		if len(c.PortNumbers) != c.Ports || len(c.AFUs) != c.Ports {
 			return s, fmt.Errorf("%s: found %d numbers and %d AFUs, want %d", c.Address, len(c.PortNumbers), len(c.AFUs), c.Ports)
 		}
@@ -286,6 +294,9 @@ func (n *Node) restore(s saved) error {
 			if !n.markFunction(c) {
 				return errTaken(c)
 			}
+			continue
+		}
+		if c.Slot != "" {
 			continue
 		}
 		ok := n.regions.mark(c.Region) && n.ports.mark(c.PortNumbers...)
@@ -315,6 +326,9 @@ func (n *Node) markFunction(c *plugged) bool {
 	if f.Character < 0 {
 		f.Character, f.Minor = -1, -1
 	} else if other := n.registered(c); other != nil && other.Function.Minor != f.Minor || other == nil && !n.minors.mark(f.Minor) || !n.characters.mark(f.Character) {
+		return false
+	}
+	if f.Render != 0 && !n.renders.mark(f.Render-firstRender) {
 		return false
 	}
 	for _, other := range n.groupOf(f.IOMMU) {
@@ -353,6 +367,9 @@ func (c Card) Check() error {
 	if c.Group != "" {
 		return c.checkFunction()
 	}
+	if c.Slot != "" {
+		return c.checkSlot()
+	}
 	if err := checkID("AFU id", c.AFUID); err != nil {
 		return fmt.Errorf("%s: %w", c.Address, err)
 	}
@@ -373,6 +390,26 @@ func (c Card) checkFunction() error {
 	}
 	if err := checkDriver(c.Driver); err != nil {
 		return fmt.Errorf("%s: %w", c.Address, err)
+	}
+	if err := checkVBNV(c.VBNV); err != nil {
+		return fmt.Errorf("%s: %w", c.Address, err)
+	}
+	if c.InterfaceID != "" && c.Driver == XRTDriver {
+		if err := checkID("interface id", c.InterfaceID); err != nil {
+			return fmt.Errorf("%s: %w", c.Address, err)
+		}
+	}
+	_, err := c.pciID()
+	return err
+}
+
+// checkSlot is Check for a function of an AWS card.
+func (c Card) checkSlot() error {
+	if c.Slot != Application && c.Slot != Management {
+		return fmt.Errorf("%s: slot: found %q, want %s or %s", c.Address, c.Slot, Application, Management)
+	}
+	if c.Ports != 0 || c.PhysFn != "" {
+		return fmt.Errorf("%s: found %d ports and physical function %q, want none in an AWS card", c.Address, c.Ports, c.PhysFn)
 	}
 	_, err := c.pciID()
 	return err

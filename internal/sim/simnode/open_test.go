@@ -185,7 +185,7 @@ func TestDirectoriesAreBounded(t *testing.T) {
 
 // A node can be opened after its process was killed, and its cards can be pulled.
 func TestKilled(t *testing.T) {
-	for board, turns := range map[string]int{"vf": 12, "n6001-vfs": 6} {
+	for board, turns := range map[string]int{"vf": 12, "n6001-vfs": 6, "u250": 6} {
 		t.Run(board, func(t *testing.T) { killed(t, board, turns) })
 	}
 }

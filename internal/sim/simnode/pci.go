@@ -14,6 +14,10 @@ type pciID struct{ vendor, device, subVendor, subDevice uint16 }
 func (c Card) pciID() (pciID, error) {
 	text := c.PCIID
 	switch {
+	case text == "" && c.Slot == Application:
+		text = "1d0f:9048:1d0f:1d51" // of a slot without image
+	case text == "" && c.Slot == Management:
+		text = "1d0f:9248:1d0f:1d51"
 	case text == "" && c.Group != "" && c.PhysFn == "":
 		text = "8086:bcce:8086:1771"
 	case text == "" && c.Group != "":

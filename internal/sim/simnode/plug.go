@@ -23,9 +23,10 @@ func (n *Node) Plug(card Card) error {
 		return fmt.Errorf("simulated node: plug %s: %w", card.Address, err)
 	}
 	c := &plugged{Card: card, Partial: true}
-	if card.Group != "" {
+	switch {
+	case card.Group != "":
 		n.addFunction(c)
-	} else {
+	case card.Slot == "":
 		n.addCard(c)
 	}
 	n.cards[card.Address] = c
@@ -61,6 +62,10 @@ func (n *Node) plug(c *plugged, id pciID) error {
 	plugPCI(t, dir, c, id)
 	if c.Function != nil {
 		n.plugFunction(t, c)
+		return t.err
+	}
+	if c.Slot != "" {
+		n.plugSlot(t, c)
 		return t.err
 	}
 	t.link(n.sys("bus/pci/drivers/dfl-pci"), filepath.Join(dir, "driver"))
@@ -108,7 +113,7 @@ func (n *Node) bind(t *tree, dir string, port int, afu string) {
 
 // Unplug pulls a card, in the order of the kernel: its virtual functions, the devices below the FME,
 // the FME, the ports, the card. Of each of them it first removes the device node and the links. Functions
-// that share their group with the card are pulled before it. If a process uses the group of a function, that
+// that share their group with the card, and the other function of an AWS card, are pulled before it. If a process uses the group of a function, that
 // function and those after it wait for EndUse.
 func (n *Node) Unplug(address string) error {
 	c := n.cards[address]
@@ -118,7 +123,8 @@ func (n *Node) Unplug(address string) error {
 	var all []*plugged
 	for _, other := range slices.Sorted(maps.Keys(n.cards)) {
 		o := n.cards[other]
-		if o.PhysFn == address || o != c && o.Group == SlotGroup && c.Group == SlotGroup && slotOf(other) == slotOf(address) {
+		together := o.Group == SlotGroup && c.Group == SlotGroup || o.Slot != "" && c.Slot != ""
+		if o.PhysFn == address || o != c && together && slotOf(other) == slotOf(address) {
 			all = append(all, o)
 		}
 	}
@@ -137,6 +143,21 @@ func (n *Node) unplugAll(cards []*plugged) error {
 			return fmt.Errorf("simulated node: unplug %s: %w", c.Address, err)
 		}
 		return nil
+	}
+	if c.Slot != "" {
+		c.Partial = true
+		err := n.save()
+		if err == nil && !c.Removed {
+			err = n.removeSlot(c)
+		}
+		if err != nil {
+			return fmt.Errorf("simulated node: unplug %s: %w", c.Address, err)
+		}
+		delete(n.cards, c.Address)
+		if err := n.save(); err != nil {
+			return err
+		}
+		return rest()
 	}
 	if err := n.unplug(c); err != nil {
 		return fmt.Errorf("simulated node: unplug %s: %w", c.Address, err)

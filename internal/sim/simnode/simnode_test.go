@@ -15,8 +15,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/aws"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
+	"b-com.com/accelerator-device-plugin/inventory/xrt"
 )
 
 const address = "0000:01:00.0"
@@ -46,6 +48,12 @@ func read(t *testing.T, root, card string) inventory.Reading {
 	r, err := dfl.Family{}.Read(host, card)
 	if errors.Is(err, fs.ErrNotExist) {
 		r, err = vfio.Family{}.Read(host, card)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		r, err = aws.Family{}.Read(host, card)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		r, err = xrt.Family{}.Read(host, card)
 	}
 	if err != nil {
 		t.Fatal(err)

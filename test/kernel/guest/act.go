@@ -125,10 +125,14 @@ func operate(s story.Step) error {
 		return rmmod(modules(s.Args, false))
 	case "remove":
 		return write("/sys/bus/pci/devices/"+s.Args[0]+"/remove", "1")
+	case "enable":
+		return write(pciDir(s.Args[0])+"/enable", "1")
 	case "rescan":
 		return write("/sys/bus/pci/rescan", "1")
 	case "clear":
 		return clearErrors(s.Args[0])
+	case "write":
+		return write(s.Args[0], s.Args[1])
 	}
 	return fmt.Errorf("%s: the verb is not implemented", s.Verb)
 }

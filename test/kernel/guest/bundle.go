@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unsafe"
 
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -76,14 +77,18 @@ func containerSpec(env []string) *oci.Spec {
 }
 
 // runInContainer is the process of a container: it opens each port in its /dev, and prints the
-// port's AFU.
+// port's AFU. It maps each BAR that is writable for it, and prints the first word.
 func runInContainer() error {
 	nodes, err := filepath.Glob("/dev/dfl-port.*")
-	if err == nil && len(nodes) == 0 {
-		err = errors.New("/dev: found no port, want at least one")
-	}
 	if err != nil {
 		return err
+	}
+	mapped, err := mapResources()
+	if err != nil {
+		return err
+	}
+	if len(nodes)+mapped == 0 {
+		return errors.New("found no port in /dev, and no writable file of a BAR, want at least one")
 	}
 	for _, node := range nodes {
 		port, err := os.OpenFile(node, os.O_RDWR, 0)
@@ -101,4 +106,29 @@ func runInContainer() error {
 		fmt.Printf("%s has %s", filepath.Base(node), afu)
 	}
 	return nil
+}
+
+// mapResources maps the first page of each BAR of a PCI function, as a program does, and prints the first word in it. It
+// returns the number of BARs, without those whose file is read-only in this container.
+func mapResources() (mapped int, err error) {
+	files, err := filepath.Glob("/sys/bus/pci/devices/*/resource[0-9]*")
+	for _, name := range files {
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_SYNC, 0)
+		if errors.Is(err, unix.EROFS) {
+			continue
+		}
+		if err != nil {
+			return mapped, err
+		}
+		page, err := unix.Mmap(int(f.Fd()), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil {
+			return mapped, fmt.Errorf("mmap %s: %w", name, err)
+		}
+		fmt.Printf("%s has %#x\n", strings.TrimPrefix(name, "/sys/bus/pci/devices/"), *(*uint32)(unsafe.Pointer(&page[0])))
+		if err := errors.Join(unix.Munmap(page), f.Close()); err != nil {
+			return mapped, err
+		}
+		mapped++
+	}
+	return mapped, err
 }

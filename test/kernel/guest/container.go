@@ -74,7 +74,7 @@ func (r *rig) openOwn(node string) error {
 // plugged; the cards of nodes that were opened earlier may have been removed.
 func (r *rig) closeNode(node string) error {
 	for at, f := range slices.Backward(r.kept) {
-		if filepath.Base(f.Name()) == node {
+		if strings.HasSuffix(f.Name(), "/"+node) {
 			r.kept = slices.Delete(r.kept, at, at+1)
 			return f.Close()
 		}

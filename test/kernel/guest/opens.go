@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -42,9 +43,10 @@ func (o *opens) watch(dir, prefix string) error {
 	return nil
 }
 
-// blocking are the attributes of a function on vfio-pci whose reading can block until a container
-// has closed the function.
-var blocking = []string{"uevent", "driver_override", "sriov_numvfs"}
+// blocking are the attributes of a function whose reading can block: of vfio-pci, until a container has
+// closed the function; of xocl, until the management function has answered. Reading ulp_uuids without a
+// loaded xclbin is a NULL pointer dereference in xocl.
+var blocking = []string{"uevent", "driver_override", "sriov_numvfs", "mig_calibration", "mig_cache_update", "ulp_uuids"}
 
 // watchVFIO watches the nodes of vfio, and the attributes of a function, unless address is "".
 func (o *opens) watchVFIO(address string) error {
@@ -57,6 +59,32 @@ func (o *opens) watchVFIO(address string) error {
 		return nil
 	}
 	return o.watch(pciDir(address)+"/", address+"/")
+}
+
+// watchXRT watches the nodes of xocl, and of the functions on xocl the attributes that must not be read.
+func (o *opens) watchXRT() error {
+	// The kernel removes an empty directory only if it has made it itself, so that these stay watched.
+	for _, dir := range []string{"dri/", "xfpga/"} {
+		if err := os.Mkdir("/dev/"+dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if err := o.watch("/dev/"+dir, dir); err != nil {
+			return err
+		}
+	}
+	const functions = "/sys/bus/pci/drivers/xocl/"
+	for _, pattern := range []string{"", "/xmc.u.*", "/icap.u.*", "/mailbox.u.*", "/hwmon/hwmon*"} {
+		found, err := filepath.Glob(functions + "0000:*" + pattern)
+		if err != nil {
+			return err
+		}
+		for _, dir := range found {
+			if err := o.watch(dir, strings.TrimPrefix(dir, functions)+"/"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // unrecorded calls a function of the rig, and ignores the opens until it returns.
@@ -154,11 +182,11 @@ func (o *opens) read() ([]string, error) {
 			}
 			prefix := o.dirs[int32(binary.NativeEndian.Uint32(rest))]
 			switch {
-			case isAddress(prefix):
+			case isAddress(prefix) && strings.Count(prefix, "/") == 1:
 				if slices.Contains(blocking, name) {
 					names = append(names, prefix+name)
 				}
-			case strings.HasPrefix(prefix+name, "dfl-"), strings.HasPrefix(prefix+name, "vfio/") && name != "", name == "iommu":
+			case strings.HasPrefix(prefix+name, "dfl-"), prefix != "" && name != "", name == "iommu":
 				names = append(names, prefix+name)
 			}
 			rest = rest[end:]

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -24,17 +25,30 @@ func hasIOMMU() bool {
 	return len(groups) > 0
 }
 
-// insmodFurther loads the modules that are not drivers of DFL: those of vfio if the machine has an IOMMU.
+// xrtModules are xocl and the modules that it depends on, which only the machine for the stories in the
+// directory xrt has.
+var xrtModules = []string{"crc32c_generic", "libcrc32c", "drm_panel_orientation_quirks", "drm", "xocl"}
+
+// insmodFurther loads the modules that are not drivers of DFL: those of vfio if the machine has an IOMMU,
+// and xocl if the machine has it.
 func insmodFurther() error {
 	names := []string{"aer_inject"}
+	further := xrtModules
 	if hasIOMMU() {
-		for _, name := range vfioModules {
-			if _, err := os.Stat("/modules/" + name + ".ko"); err == nil {
-				names = append(names, name)
-			}
+		further = slices.Concat(vfioModules, xrtModules)
+	}
+	for _, name := range further {
+		if _, err := os.Stat("/modules/" + name + ".ko"); err == nil {
+			names = append(names, name)
 		}
 	}
 	return insmod(names)
+}
+
+// hasXOCL reports whether the machine has the driver xocl, as it has for the stories in the directory xrt.
+func hasXOCL() bool {
+	_, err := os.Stat("/sys/bus/pci/drivers/xocl")
+	return err == nil
 }
 
 func pciDir(address string) string { return "/sys/bus/pci/devices/" + address }
@@ -69,6 +83,9 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 			bound, err := os.Readlink(dir + "/driver")
 			_, announced := r.uevents.first(begin, "bind", address, address)
 			if err == nil && filepath.Base(bound) == driver && announced {
+				if driver == "xocl" {
+					return r.opens.watchXRT()
+				}
 				return r.opens.watchVFIO(address)
 			}
 			if pause(ctx, time.Millisecond) != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strconv"
 )
@@ -21,6 +22,16 @@ func (c *card) apply(verb string, args []string) error {
 		}
 		return nil
 	}
+	if verb == "management" {
+		for _, f := range c.functions {
+			if f.mailbox != nil && len(args) == 1 {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				return f.mailbox.report(args[0])
+			}
+		}
+		return fmt.Errorf("management: found %d arguments, want one, and a card with a mailbox", len(args))
+	}
 	return c.functions[0].apply(verb, args)
 }
 
@@ -35,6 +46,8 @@ func (f *function) apply(verb string, args []string) error {
 		return f.setPR(args[0])
 	case "set":
 		return f.setRegister(args)
+	case "ids":
+		return f.setIDs(args)
 	case "error", "power", "afu":
 		if len(args) < 1 || len(args) > 2 {
 			return fmt.Errorf("%s: found %d arguments, want a value and a port", verb, len(args))
@@ -45,7 +58,22 @@ func (f *function) apply(verb string, args []string) error {
 		}
 		return f.applyToPort(port, verb, args[0])
 	}
-	return fmt.Errorf("request: found %q, want one of kill, revive, error, power, afu, set, pr", verb)
+	return fmt.Errorf("request: found %q, want one of kill, revive, error, power, afu, set, ids, pr, management", verb)
+}
+
+// setIDs changes the vendor and the device in config space.
+func (f *function) setIDs(args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("ids: found %d arguments, want a vendor and a device", len(args))
+	}
+	for i, text := range args {
+		id, err := strconv.ParseUint(text, 16, 16)
+		if err != nil {
+			return err
+		}
+		binary.LittleEndian.PutUint16(f.config[2*i:], uint16(id))
+	}
+	return nil
 }
 
 // port returns the offset in BAR 0 of the port with the given number, or of the first port if

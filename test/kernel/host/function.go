@@ -19,6 +19,8 @@ type function struct {
 	dead   bool
 	image  []byte // the part of a bitstream that was written so far
 	failPR bool   // the next programming fails when it completes
+
+	mailbox *mailbox // nil if the function has none
 }
 
 // newFunction returns a function in its state after reset. several reports whether the slot
@@ -40,6 +42,9 @@ func newFunction(m functionModel, several bool) (*function, error) {
 	le.PutUint16(f.config[0x2e:], m.subsystem)
 	if f.fme || len(m.ports) > 0 {
 		f.bar = make([]byte, barSize)
+	}
+	if m.xrt != nil {
+		f.initXRT(m.xrt)
 	}
 	for i, p := range m.ports {
 		var at uint64
@@ -108,6 +113,9 @@ func (f *function) read(at uint64, n int) uint64 {
 	if f.dead || !f.inside(at, n) {
 		return ones
 	}
+	if f.mailbox != nil && at >= xrtMailbox && at < xrtMailbox+0x30 {
+		return f.mailbox.read(at - xrtMailbox)
+	}
 	v := f.register(at&^7) >> (8 * (at & 7))
 	if n < 8 {
 		v &= 1<<(8*n) - 1
@@ -118,6 +126,10 @@ func (f *function) read(at uint64, n int) uint64 {
 // write writes n bytes, at most 8, that lie in one register.
 func (f *function) write(at, value uint64, n int) {
 	if f.dead || !f.inside(at, n) {
+		return
+	}
+	if f.mailbox != nil && at >= xrtMailbox && at < xrtMailbox+0x30 {
+		f.mailbox.write(at-xrtMailbox, uint32(value))
 		return
 	}
 	r := at &^ 7

@@ -122,8 +122,12 @@ func (m *machine) arguments(image string, o options) []string {
 	if o.count {
 		args = append(args, "-icount", "shift=0")
 	}
+	reserved := ""
+	if o.xrt {
+		reserved = ",mem-reserve=192M" // for a plugged card with a large BAR
+	}
 	for i := range slots {
-		args = append(args, "-device", fmt.Sprintf("pcie-root-port,id=rp%d,chassis=%d,slot=%d,port=%d", i, i+1, i+1, i))
+		args = append(args, "-device", fmt.Sprintf("pcie-root-port,id=rp%d,chassis=%d,slot=%d,port=%d%s", i, i+1, i+1, i, reserved))
 	}
 	return args
 }

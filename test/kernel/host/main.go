@@ -20,6 +20,7 @@ type options struct {
 	cpus    int
 	count   bool
 	iommu   bool
+	xrt     bool
 	timeout time.Duration
 }
 
@@ -39,6 +40,7 @@ func main() {
 	flag.IntVar(&o.cpus, "cpus", 1, "number of processors of the guest")
 	flag.BoolVar(&o.count, "count", false, "clock of the guest counts instructions, one nanosecond each")
 	flag.BoolVar(&o.iommu, "iommu", false, "the guest has an IOMMU, which vfio needs")
+	flag.BoolVar(&o.xrt, "xrt", false, "the slots have room for cards of xocl")
 	flag.DurationVar(&o.timeout, "timeout", 8*time.Minute, "time limit of the whole run")
 	flag.Parse()
 

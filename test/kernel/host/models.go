@@ -20,6 +20,7 @@ type functionModel struct {
 	vendor, device, subsystem uint16 // vendor 0 stands for 8086
 	fme                       *fmeModel
 	ports                     []portModel // one port without FME is a virtual function
+	xrt                       *xrtModel
 }
 
 type fmeModel struct {
@@ -35,6 +36,8 @@ type portModel struct {
 	afu      string // GUID; "" if the port does not identify its AFU
 	features []feature
 }
+
+var u250 = xrtModel{vbnv: "xilinx_u250_xdma_201830_2", fpga: "xcu250-figd2104-2L-e", timestamp: 1561465320}
 
 // feature is a private feature of an FME or a port. at is its offset from their header.
 type feature struct{ at, id, revision uint64 }
@@ -77,6 +80,10 @@ var models = map[string]model{
 	// which have one IOMMU group, since they do not support ACS.
 	"n6001-vf": {{device: 0xbccf, subsystem: 0x1771}},
 	"ofs-3fn":  {{device: 0xbcce, subsystem: 0x1771}, {device: 0xbcce, subsystem: 0x1771}, {device: 0xbcce, subsystem: 0x1771}},
+	// A card for xocl: a management function, which has no driver, and the user function.
+	"u250": {{vendor: 0x10ee, device: 0x5004, subsystem: 0x000e}, {vendor: 0x10ee, device: 0x5005, subsystem: 0x000e, xrt: &u250}},
+	// An F2 card of AWS: the application function with the ids of a cleared slot, and the management function.
+	"aws-f2": {{vendor: 0x1d0f, device: 0x9048, subsystem: 0x1d51}, {vendor: 0x1d0f, device: 0x9248, subsystem: 0x1d51}},
 	// Function 0 has the FME and a port without AFU and without error feature. One of the
 	// other functions is a virtio network card; the others, with Intel's ids, have no feature
 	// list. (On real cards their feature list is empty. It is found through a capability of

@@ -22,7 +22,7 @@ import (
 //	exit STATUS                  end the machine
 //
 // The following requests change the state of a card (fault.go), except one of qemuModels. kill and revive apply to all
-// functions of the card, the others to function 0:
+// functions of the card, management to the one that has a mailbox, the others to function 0:
 //
 //	kill NAME                    every read returns ones, every write is ignored
 //	revive NAME                  undo kill
@@ -30,7 +30,9 @@ import (
 //	power NAME V [PORT]          set the power state of the port
 //	afu NAME GUID [PORT]         replace the AFU without the driver
 //	set NAME OFFSET V            set any register of BAR 0
+//	ids NAME VENDOR DEVICE       change the ids in config space, four hexadecimal digits each
 //	pr NAME busy|ready|fail      block partial reconfiguration; unblock it; let the next one fail
+//	management NAME online|offline|firewall  the management function reports this state to xocl
 func (m *machine) serve() (status int, ok bool) {
 	lines := bufio.NewScanner(m.control)
 	for lines.Scan() {

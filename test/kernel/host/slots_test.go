@@ -45,7 +45,7 @@ func TestPlugEmulatedByQEMU(t *testing.T) {
 
 func TestPlugErrors(t *testing.T) {
 	m, _ := withQEMU(t)
-	if err := m.plug("c0", "a11", "rp0"); err == nil || !strings.Contains(err.Error(), `found "a11", want one of a10, a10-2p, a10-vf, d5005, e1000e, n6000`) {
+	if err := m.plug("c0", "a11", "rp0"); err == nil || !strings.Contains(err.Error(), `found "a11", want one of a10, a10-2p, a10-vf, aws-f2, d5005, e1000e, n6000`) {
 		t.Errorf("model: got %v, want an error with all models", err)
 	}
 }

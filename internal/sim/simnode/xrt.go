@@ -1,0 +1,231 @@
+package simnode
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// The drivers of the two functions of a card with XRT.
+const (
+	XRTDriver        = "xocl"
+	ManagementDriver = "xclmgmt"
+)
+
+const (
+	defaultVBNV = "xilinx_u250_gen3x16_xdma_shell_4_1"
+	firstRender = 128 // lowest minor of a render node
+
+	// Directories of xocl, and of xclmgmt for its firewall, below the directory of the function.
+	rom        = "rom.u.0"
+	firewall   = "firewall.u.16777216"
+	privileged = "firewall.m.16777216"
+	drm        = "drm"
+)
+
+// resetFiles are the files and directories that xocl removes for a reset, after drm.
+var resetFiles = []string{"dev_offline", "device_bad_state", "ready", "interface_uuids", "logic_uuids", rom, firewall}
+
+// renderNode returns the name of the render node of a function on xocl.
+func (c *plugged) renderNode() string { return "dri/renderD" + strconv.Itoa(c.Function.Render) }
+
+// bindXRT creates the files of xocl in the order of the driver: user_pf is the last one.
+func (n *Node) bindXRT(t *tree, c *plugged) {
+	n.addXRT(t, c)
+	dir := n.CardDir(c.Address)
+	t.file(filepath.Join(dir, "shutdown"), "0\n")
+	t.file(filepath.Join(dir, "user_pf"), "")
+}
+
+// addXRT creates the files that xocl removes for a reset.
+func (n *Node) addXRT(t *tree, c *plugged) {
+	dir, f := n.CardDir(c.Address), c.Function
+	vbnv := c.VBNV
+	if vbnv == "" {
+		vbnv = defaultVBNV
+	}
+	t.file(filepath.Join(dir, rom, "VBNV"), vbnv+"\n")
+	t.file(filepath.Join(dir, rom, "timestamp"), "0\n")
+	t.file(filepath.Join(dir, rom, "FPGA"), "xcu250-figd2104-2L-e\n")
+	t.file(filepath.Join(dir, firewall, "detected_time"), "0\n")
+	major := n.renderMajor()
+	t.file(filepath.Join(dir, drm, "renderD"+strconv.Itoa(f.Render), "dev"), fmt.Sprintf("%d:%d\n", major, f.Render))
+	n.node(t, c.renderNode(), major, f.Render)
+	if c.InterfaceID != "" {
+		t.file(filepath.Join(dir, "interface_uuids"), c.InterfaceID+"\n")
+		t.file(filepath.Join(dir, "logic_uuids"), c.InterfaceID+"\n")
+	}
+	t.file(filepath.Join(dir, "ready"), "0x1\n")
+	t.file(filepath.Join(dir, "device_bad_state"), "0\n")
+	t.file(filepath.Join(dir, "dev_offline"), "0\n")
+}
+
+// bindManagement creates the files of xclmgmt. The management function has no device node here.
+func (n *Node) bindManagement(t *tree, c *plugged) {
+	dir := n.CardDir(c.Address)
+	t.file(filepath.Join(dir, privileged, "status"), "0\n")
+	t.file(filepath.Join(dir, "ready"), "1\n")
+	t.file(filepath.Join(dir, "dev_offline"), "0\n")
+	t.file(filepath.Join(dir, "mgmt_pf"), "")
+}
+
+// removeXRT removes these files, the device node and drm first.
+func (n *Node) removeXRT(c *plugged, files ...string) error {
+	dir, f := n.CardDir(c.Address), c.Function
+	if f.Render != 0 {
+		if err := os.RemoveAll(filepath.Join(n.Dev, c.renderNode())); err != nil {
+			return err
+		}
+		_ = os.Remove(filepath.Join(n.Dev, "dri")) // if it is empty, as in devtmpfs
+		if err := n.directories.removeAll(filepath.Join(dir, drm)); err != nil {
+			return err
+		}
+	}
+	for _, file := range files {
+		if err := n.directories.removeAll(filepath.Join(dir, file)); err != nil {
+			return err
+		}
+	}
+	if f.Render != 0 {
+		n.renders.free(f.Render - firstRender)
+		f.Render = 0
+	}
+	return nil
+}
+
+// unbindXRT removes all files of xocl or xclmgmt.
+func (n *Node) unbindXRT(c *plugged) error {
+	return n.removeXRT(c, slices.Concat([]string{"user_pf", "shutdown", "mgmt_pf", privileged, drm}, resetFiles)...)
+}
+
+// BeginReset begins a reset of a card with XRT, by the address of its user function: xocl removes its device node and
+// most files, and stays bound.
+func (n *Node) BeginReset(address string) error {
+	c, err := n.user(address)
+	if err == nil && c.Function.Render == 0 {
+		err = fmt.Errorf("%s: found a card that is being reset", address)
+	}
+	if err == nil {
+		err = n.SetFile(filepath.Join(n.CardDir(address), "dev_offline"), "1\n")
+	}
+	if err == nil {
+		err = errors.Join(n.removeXRT(c, resetFiles...), n.save())
+	}
+	if err != nil {
+		return fmt.Errorf("simulated node: reset: %w", err)
+	}
+	return nil
+}
+
+// EndReset ends a reset. The card gets the lowest free render node, and the shell vbnv, if that is not empty.
+func (n *Node) EndReset(address, vbnv string) error {
+	c, err := n.user(address)
+	if err == nil && c.Function.Render != 0 {
+		err = fmt.Errorf("%s: found a card that is not being reset", address)
+	}
+	if err == nil {
+		err = checkVBNV(vbnv)
+	}
+	if err == nil {
+		if vbnv != "" {
+			c.VBNV = vbnv
+		}
+		c.Function.Render = firstRender + n.renders.take()
+		err = n.save()
+	}
+	if err == nil {
+		t := n.tree()
+		n.addXRT(t, c)
+		err = t.err
+	}
+	if err != nil {
+		return fmt.Errorf("simulated node: reset: %w", err)
+	}
+	return nil
+}
+
+// user returns the plugged function with this address, which is bound to xocl.
+func (n *Node) user(address string) (*plugged, error) {
+	c, err := n.function(address)
+	if err == nil && c.Function.Driver != XRTDriver {
+		err = fmt.Errorf("%s: found driver %q, want %s", address, c.Function.Driver, XRTDriver)
+	}
+	return c, err
+}
+
+// management returns the management function in the slot of c, or nil.
+func (n *Node) management(c *plugged) *plugged {
+	for _, o := range n.cards {
+		if o.Function != nil && o.Function.Driver == ManagementDriver && slotOf(o.Address) == slotOf(c.Address) {
+			return o
+		}
+	}
+	return nil
+}
+
+// RenderNode returns the name of the render node of a card with XRT. ok is false while it has none.
+func (n *Node) RenderNode(address string) (name string, ok bool) {
+	c := n.cards[address]
+	if c == nil || c.Function == nil || c.Function.Render == 0 {
+		return "", false
+	}
+	return c.renderNode(), true
+}
+
+// healXRT restores the files of a function on xocl, and of the management function.
+func (n *Node) healXRT(c *plugged) error {
+	if m := n.management(c); m != nil {
+		if err := n.restoreFile(filepath.Join(n.CardDir(m.Address), privileged, "status"), "0\n"); err != nil {
+			return err
+		}
+	}
+	if c.Function.Render == 0 {
+		if err := n.EndReset(c.Address, ""); err != nil {
+			return err
+		}
+	}
+	for _, b := range Breaks {
+		if b.of != ofXRT || b.file == "" {
+			continue
+		}
+		if err := n.restoreFile(filepath.Join(n.CardDir(c.Address), b.file), b.good+"\n"); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(n.Dev, c.renderNode())); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	t := n.tree()
+	n.node(t, c.renderNode(), n.renderMajor(), c.Function.Render)
+	return t.err
+}
+
+// renderMajor returns the major of render nodes.
+func (n *Node) renderMajor() int {
+	if n.Mknod {
+		return 124 // as in majors
+	}
+	return 226
+}
+
+// restoreFile writes a file unless it has this content: a write would cause the daemon to read the card.
+func (n *Node) restoreFile(path, content string) error {
+	if text, err := os.ReadFile(path); err == nil && string(text) == content {
+		return nil
+	}
+	return n.SetFile(path, content)
+}
+
+var vbnvForm = regexp.MustCompile("^[!-~]{0,63}$")
+
+func checkVBNV(found string) error {
+	if !vbnvForm.MatchString(found) {
+		return fmt.Errorf("VBNV: found %q, want up to 63 printable characters without spaces", found)
+	}
+	return nil
+}

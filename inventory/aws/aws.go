@@ -1,0 +1,212 @@
+package aws
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/pci"
+)
+
+// Family reads the application functions of AWS cards.
+type Family struct{}
+
+// resources are the files of BARs that containers get, where they exist. resource4_wc maps the same BAR as resource4,
+// with write combining.
+var resources = []string{"resource0", "resource4", "resource4_wc"}
+
+// rowNotRescanned is the health row of a function whose ids, as the kernel knows them, are not those in its config
+// space: an image was loaded without a rescan. Its value has those in config space, VVVV:DDDD.
+var rowNotRescanned = inventory.Row{Name: "not-rescanned", Health: inventory.Unhealthy}
+
+// Name returns aws.
+func (Family) Name() string { return "aws" }
+
+// Signals returns none: PCI events are sufficient.
+func (Family) Signals() inventory.Signals { return inventory.Signals{} }
+
+// Rows returns the health table.
+func (Family) Rows() []inventory.Row { return append(pci.Rows(), rowNotRescanned) }
+
+// Cards lists the PCI addresses of the application functions, present or not.
+func (Family) Cards(host sysfs.Host) (cards []string, err error) {
+	slots, err := list(host)
+	for _, s := range slots {
+		switch _, serr := s.find(host); {
+		case serr == nil:
+			cards = append(cards, s.application)
+		case !sysfs.Gone(serr):
+			err = errors.Join(err, serr)
+		}
+	}
+	return cards, err
+}
+
+// Read reads the card whose application function has this address. The reading of a management function has no unit,
+// and names the application function.
+func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
+	s, a, err := find(host, card)
+	if err != nil || s.management == card {
+		return inventory.Reading{Related: s.related(card)}, err
+	}
+	u, err := s.unit(host, a)
+	if err != nil {
+		return inventory.Reading{}, err
+	}
+	all := pci.NewFindings()
+	all.Observed = append(a.observed, sysfs.ObserveEntry(s.dir))
+	management := pci.Read(host, s.dir, "", pci.Virtual{})
+	if len(a.files) == 0 {
+		// The kernel adds the files of the BARs after it has announced the function, without a further event.
+		all.Add(inventory.Condition{Reason: inventory.ReasonLoading, Health: inventory.Unhealthy})
+	}
+	if a.dir != "" {
+		application := pci.Read(host, a.dir, "", pci.Virtual{})
+		u.PCIID = application.ID
+		compareIDs(&application.Findings, a.dir, application.ID)
+		all.Join(&application.Findings)
+	}
+	management.Prefix(s.management + "/")
+	all.Join(&management.Findings)
+	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
+	if a.dir != "" {
+		// What was read of a function that is being removed is no condition.
+		if again, err := s.find(host); err != nil || again.incarnation != a.incarnation {
+			u, uerr := s.unit(host, application{})
+			u.Conditions = []inventory.Condition{{Reason: inventory.ReasonLoading, Health: inventory.Unhealthy}}
+			return inventory.Reading{Related: s.related(card), Units: []inventory.Unit{u}}, errors.Join(err, uerr)
+		}
+	}
+	// The observation of the management function was made after the function had been found.
+	incarnation, err := sysfs.Inode(s.dir)
+	if err == nil && incarnation != s.incarnation {
+		err = fmt.Errorf("%s: replaced during the reading: %w", s.dir, fs.ErrNotExist)
+	}
+	return inventory.Reading{Related: s.related(card), Units: []inventory.Unit{u}, Observed: all.Observed}, err
+}
+
+// Outline returns the unit without its health, from directories and links, and from ids that the kernel keeps.
+func (Family) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
+	s, a, err := find(host, card)
+	if err != nil || s.management == card {
+		return inventory.Reading{Related: s.related(card)}, err
+	}
+	u, err := s.unit(host, a)
+	if a.dir != "" && err == nil {
+		u.PCIID, err = sysfs.PCIID(a.dir)
+	}
+	return inventory.Reading{Related: s.related(card), Units: []inventory.Unit{u}}, err
+}
+
+// related returns the addresses of the functions whose events concern the card, without the card itself.
+func (s slot) related(card string) []string {
+	switch card {
+	case s.management:
+		return []string{s.application}
+	case s.application:
+		return []string{s.management}
+	}
+	return nil
+}
+
+// unit returns the unit of a card without its health and its PCI ids. Its directory is that of the management
+// function, so it remains the same unit when an image is loaded. It returns no other errors than those of
+// [sysfs.IsShortage].
+func (s slot) unit(host sysfs.Host, a application) (u inventory.Unit, err error) {
+	u = inventory.Unit{
+		ID: strings.TrimPrefix(s.application, "0000:"), PCIAddress: s.application, Name: s.management, Incarnation: s.incarnation,
+		PortID: -1, AFUIDKnown: true, InterfaceIDKnown: true, AnyPCIID: true,
+		Members: []string{s.management}, Attributes: map[string]string{"slot": strconv.Itoa(s.number)},
+	}
+	for _, name := range a.files {
+		// In a tree that was not made by the kernel, a link may lead out of it.
+		if file, err := filepath.Rel(host.Sys, a.dir+"/"+name); err == nil && filepath.IsLocal(file) {
+			u.Mounts = append(u.Mounts, file)
+		}
+	}
+	u.NUMANode, err = sysfs.NUMANode(s.dir)
+	return u, err
+}
+
+// find returns the slot with a function at this address, and the state of its application function. The error wraps
+// fs.ErrNotExist if there is none, or if the application function belongs to another family.
+func find(host sysfs.Host, address string) (s slot, a application, err error) {
+	if s, err = slotOf(host, address); err == nil {
+		a, err = s.find(host)
+	}
+	return s, a, err
+}
+
+// application is the state of an application function.
+type application struct {
+	dir         string // "": the function is missing
+	incarnation uint64 // of dir
+	files       []string
+	observed    []sysfs.Observation
+}
+
+// find returns the state of the slot's application function, from directories and links. The error wraps
+// fs.ErrNotExist if the function belongs to another family.
+func (s slot) find(host sysfs.Host) (a application, err error) {
+	link := host.Sys + "/bus/pci/devices/" + s.application
+	a.observed = append(a.observed, sysfs.ObserveEntry(link))
+	dir, err := host.PCIDir(s.application, "")
+	if errors.Is(err, fs.ErrNotExist) {
+		return a, nil
+	}
+	if err != nil {
+		return a, err
+	}
+	a.observed = append(a.observed, sysfs.ObserveEntry(dir), sysfs.ObserveEntry(dir+"/driver"))
+	a.incarnation, err = sysfs.Inode(dir)
+	if sysfs.Gone(err) {
+		return application{observed: a.observed}, nil
+	}
+	if err != nil {
+		return a, err
+	}
+	a.dir = dir
+	driver, err := os.Readlink(dir + "/driver")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return a, err
+	}
+	if driver = filepath.Base(driver); driver == "xocl" || strings.Contains(driver, "vfio") {
+		return a, fmt.Errorf("%s: found driver %s, which belongs to another family: %w", dir, driver, fs.ErrNotExist)
+	}
+	for _, name := range resources {
+		a.observed = append(a.observed, sysfs.ObserveEntry(dir+"/"+name))
+		switch _, err := os.Lstat(dir + "/" + name); {
+		case err == nil:
+			a.files = append(a.files, name)
+		case !errors.Is(err, fs.ErrNotExist):
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+// compareIDs adds a condition if the vendor and the device in the config space of the function at dir are not those
+// that the kernel keeps. It adds none for a config space that cannot be read, or is all ones, because package pci has
+// read it, too. It reads no other bytes, because each dword is an access to the function.
+func compareIDs(f *pci.Findings, dir, kept string) {
+	var config [4]byte
+	err := sysfs.ReadFull(dir+"/config", config[:])
+	f.AddShortage(err)
+	if now, ok := idsOf(config); ok && err == nil && kept != "" && !strings.HasPrefix(kept, now+":") {
+		f.AddValue(rowNotRescanned, now)
+	}
+}
+
+// idsOf returns the vendor and the device at the beginning of a config space as VVVV:DDDD. ok is false if the function
+// does not answer.
+func idsOf(config [4]byte) (ids string, ok bool) {
+	vendor, device := binary.LittleEndian.Uint16(config[:2]), binary.LittleEndian.Uint16(config[2:])
+	return fmt.Sprintf("%04x:%04x", vendor, device), vendor != 0xffff
+}

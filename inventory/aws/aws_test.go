@@ -1,0 +1,449 @@
+package aws_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"b-com.com/accelerator-device-plugin/internal/sim/board"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/internal/sysfs/sysfstest"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/aws"
+)
+
+var _ inventory.Family = aws.Family{}
+
+// node unfolds a recorded board into a new directory and returns the host.
+func node(t testing.TB, name string) sysfs.Host {
+	t.Helper()
+	root := t.TempDir()
+	if _, err := board.UnfoldRecorded(root, filepath.Join("../../testdata/sysfs", "kernel-6.1-"+name+".txtar")); err != nil {
+		t.Fatal(err)
+	}
+	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
+}
+
+// put writes a file of sysfs, or removes it if the content is "absent". A path that ends in -> TARGET makes a link.
+func put(t testing.TB, host sysfs.Host, path, content string) {
+	t.Helper()
+	path, target, link := strings.Cut(path, " -> ")
+	path = filepath.Join(host.Sys, path)
+	err := os.RemoveAll(path)
+	if err == nil && content != absent {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	switch {
+	case err != nil:
+	case link:
+		err = os.Symlink(target, path)
+	case content != absent:
+		err = os.WriteFile(path, []byte(content), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	absent = "absent"
+
+	card        = "0000:01:00.0" // the application function of the boards
+	manager     = "0000:01:00.1"
+	slotDir     = "devices/pci0000:00/0000:00:01.0/"
+	application = slotDir + card
+)
+
+// unit returns the unit of the board aws-card, after the changes.
+func unit(changes ...func(*inventory.Unit)) inventory.Unit {
+	u := inventory.Unit{
+		ID: "01:00.0", PCIAddress: card, Name: manager, PortID: -1, AFUIDKnown: true, InterfaceIDKnown: true,
+		PCIID: "1d0f:9048:1d0f:1d51", AnyPCIID: true, NUMANode: -1, Mounts: []string{application + "/resource0"},
+		Members: []string{manager}, Attributes: map[string]string{"slot": "0"},
+	}
+	for _, change := range changes {
+		change(&u)
+	}
+	return u
+}
+
+func wrong(reason string) func(*inventory.Unit) {
+	row, _, _ := strings.Cut(reason, "=")
+	return func(u *inventory.Unit) {
+		c := inventory.Condition{Reason: reason, Health: inventory.Unhealthy, Row: row, Dead: reason == "pci-gone"}
+		if row == inventory.ReasonLoading {
+			c.Row, u.Mounts = "", nil
+		}
+		u.Conditions = append(u.Conditions, c)
+	}
+}
+
+func withIDs(ids string) func(*inventory.Unit) { return func(u *inventory.Unit) { u.PCIID = ids } }
+
+func mounts(names ...string) func(*inventory.Unit) {
+	return func(u *inventory.Unit) {
+		u.Mounts = nil
+		for _, name := range names {
+			u.Mounts = append(u.Mounts, application+"/"+name)
+		}
+	}
+}
+
+// readings are the units of all cards, by their addresses.
+type readings map[string][]inventory.Unit
+
+var ignore = cmp.Options{
+	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"), // TestFiles
+	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
+	cmpopts.EquateEmpty(),
+}
+
+// read returns the readings of all cards of a host, by Read and by Outline.
+func read(t testing.TB, host sysfs.Host) (all, outlines readings) {
+	t.Helper()
+	var f aws.Family
+	cards, err := f.Cards(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, outlines = readings{}, readings{}
+	for _, card := range cards {
+		r, err := f.Read(host, card)
+		o, oerr := f.Outline(host, card)
+		if err != nil || oerr != nil {
+			t.Fatalf("%s: %v, %v", card, err, oerr)
+		}
+		if diff := cmp.Diff(r.Related, o.Related); diff != "" {
+			t.Errorf("%s: related addresses of outline (-read +outline):\n%s", card, diff)
+		}
+		all[card], outlines[card] = r.Units, o.Units
+	}
+	return all, outlines
+}
+
+// TestBoards reads the boards that were recorded on a real kernel (make fixtures).
+func TestBoards(t *testing.T) {
+	for name, want := range map[string]inventory.Unit{
+		"aws-card":          unit(),
+		"aws-loaded":        unit(withIDs("1d0f:f010:1d0f:1d51")),
+		"aws-loading":       unit(withIDs(""), wrong("loading")),
+		"aws-not-rescanned": unit(wrong("not-rescanned=1d0f:f010")),
+		"aws-dead":          unit(wrong("pci-gone")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, outlines := read(t, node(t, name))
+			if diff := cmp.Diff(readings{card: {want}}, got, ignore); diff != "" {
+				t.Errorf("readings (-want +got):\n%s", diff)
+			}
+			want.Conditions = nil
+			if diff := cmp.Diff(readings{card: {want}}, outlines, ignore); diff != "" {
+				t.Errorf("outlines (-want +got):\n%s", diff)
+			}
+		})
+	}
+	for _, name := range []string{"vfio-function", "one-card", "several-functions"} {
+		if got, _ := read(t, node(t, name)); len(got) > 0 {
+			t.Errorf("%s: found %+v, want no card", name, got)
+		}
+	}
+}
+
+// A card of an F1 instance: the functions are in two PCI devices. The ids of the application function may be of any
+// vendor.
+func f1(t testing.TB, host sysfs.Host, bus string, application, manager int) {
+	for device, modalias := range map[int]string{
+		application: "pci:v000010EEd00007011sv000010EEsd00000007bc12sc00i00\n",
+		manager:     "pci:v00001D0Fd00001041sv0000FEDCsd00001D50bc12sc00i00\n",
+	} {
+		address := fmt.Sprintf("0000:%s:%02x.0", bus, device)
+		dir := "devices/pci0000:" + bus + "/" + address
+		put(t, host, dir+"/modalias", modalias)
+		put(t, host, dir+"/resource0", "")
+		put(t, host, "bus/pci/devices/"+address+" -> ../../../"+dir, "")
+	}
+}
+
+// TestChanges changes the board aws-card.
+func TestChanges(t *testing.T) {
+	older := func(u *inventory.Unit) {
+		u.ID, u.PCIAddress, u.Name, u.PCIID = "00:1d.0", "0000:00:1d.0", "0000:00:1e.0", "10ee:7011:10ee:0007"
+		u.Members, u.Mounts = []string{"0000:00:1e.0"}, []string{"devices/pci0000:00/0000:00:1d.0/resource0"}
+	}
+	second := func(u *inventory.Unit) { u.Attributes = map[string]string{"slot": "1"} }
+	for _, tt := range []struct {
+		name   string
+		change func(*testing.T, sysfs.Host)
+		files  map[string]string
+		want   readings
+	}{
+		{"all BARs", nil, map[string]string{application + "/resource4": "", application + "/resource4_wc": "", application + "/resource2": ""},
+			readings{card: {unit(mounts("resource0", "resource4", "resource4_wc"))}}},
+		{"no BAR yet", nil, map[string]string{application + "/resource0": absent}, readings{card: {unit(wrong("loading"))}}},
+		{"management function dead", nil, map[string]string{slotDir + manager + "/config": "\xff\xff\xff\xff"}, readings{card: {unit(wrong("pci-gone"))}}},
+		{"management function gone", nil, map[string]string{"bus/pci/devices/" + manager: absent, slotDir + manager: absent}, readings{}},
+		{"config space cannot be read in full", nil, map[string]string{application + "/config": "\x0f"},
+			readings{card: {unit(wrong("unreadable=pci/config"), func(u *inventory.Unit) { u.Conditions[0].Row = "pci-gone" })}}},
+		{"another driver", nil, map[string]string{application + "/driver -> ../../../../bus/pci/drivers/xdma": ""}, readings{card: {unit()}}},
+		{"xocl", nil, map[string]string{application + "/driver -> ../../../../bus/pci/drivers/xocl": ""}, readings{}},
+		{"vfio-pci", nil, map[string]string{application + "/driver -> ../../../../bus/pci/drivers/vfio-pci": ""}, readings{}},
+		{"xocl on the management function", nil, map[string]string{slotDir + manager + "/driver -> ../../../../bus/pci/drivers/xocl": ""}, readings{card: {unit()}}},
+		{"a link that leads out of the tree", nil,
+			map[string]string{"bus/pci/devices/" + card + " -> /nowhere/" + card: ""}, readings{card: {unit(withIDs(""), wrong("loading"))}}},
+		{"a second card, of F1, on a lower bus", func(t *testing.T, host sysfs.Host) { f1(t, host, "00", 0x1d, 0x1e) }, nil,
+			readings{"0000:00:1d.0": {unit(older)}, card: {unit(second)}}},
+		{"ids of a management function in device 0", func(t *testing.T, host sysfs.Host) { f1(t, host, "00", 1, 0) }, nil, readings{card: {unit()}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			host := node(t, "aws-card")
+			for path, content := range tt.files {
+				put(t, host, path, content)
+			}
+			if tt.change != nil {
+				tt.change(t, host)
+			}
+			got, _ := read(t, host)
+			if diff := cmp.Diff(tt.want, got, ignore); diff != "" {
+				t.Errorf("readings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The reading of a management function has no unit, and names the card. A function of another kind is no card.
+func TestRelated(t *testing.T) {
+	host := node(t, "aws-card")
+	for card, want := range map[string][]string{card: {manager}, manager: {card}} {
+		for _, read := range []func(sysfs.Host, string) (inventory.Reading, error){aws.Family{}.Read, aws.Family{}.Outline} {
+			r, err := read(host, card)
+			if diff := cmp.Diff(want, r.Related); diff != "" || err != nil || (len(r.Units) == 0) != (card == manager) {
+				t.Errorf("%s: error %v, %d units, related addresses (-want +got):\n%s", card, err, len(r.Units), diff)
+			}
+		}
+	}
+	put(t, host, application+"/driver -> ../../../../bus/pci/drivers/xocl", "")
+	for _, card := range []string{card, manager, "0000:09:00.0", "", "pool", "../../x"} {
+		for _, read := range []func(sysfs.Host, string) (inventory.Reading, error){aws.Family{}.Read, aws.Family{}.Outline} {
+			if r, err := read(host, card); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("card %q: %+v, %v; want fs.ErrNotExist", card, r, err)
+			}
+		}
+	}
+	if cards, err := (aws.Family{}).Cards(sysfs.Host{Sys: t.TempDir()}); cards != nil || err != nil {
+		t.Errorf("without PCI: cards %v, error %v", cards, err)
+	}
+}
+
+// The unit is the same while an image is loaded: its directory is that of the management function.
+func TestIncarnation(t *testing.T) {
+	host := node(t, "aws-card")
+	of := func() uint64 {
+		r, err := aws.Family{}.Read(host, card)
+		if err != nil || len(r.Units) != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		return r.Units[0].Incarnation
+	}
+	before := of()
+	put(t, host, "bus/pci/devices/"+card, absent)
+	put(t, host, application, absent)
+	if loading := of(); loading != before || before == 0 {
+		t.Errorf("incarnation: found %d, want %d", loading, before)
+	}
+}
+
+// The conditions of a rise of a counter and of a lost file come from the files of a reading. Those of a missing
+// application function are not read, so none counts as lost.
+func TestFiles(t *testing.T) {
+	names := func(board string) (all []string) {
+		r, err := aws.Family{}.Read(node(t, board), card)
+		if err != nil || len(r.Units) != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		for _, f := range r.Units[0].Files {
+			if !f.Absent {
+				all = append(all, f.Name)
+			}
+		}
+		for _, c := range r.Units[0].Counters {
+			all = append(all, c.Name)
+		}
+		return all
+	}
+	upstream := []string{"slot/aer_dev_fatal", "slot/aer_dev_nonfatal", "root/aer_rootport_total_err_fatal", "root/aer_rootport_total_err_nonfatal"}
+	var own, management []string
+	for _, name := range upstream {
+		own, management = append(own, name), append(management, manager+"/"+name)
+	}
+	want := slices.Concat([]string{manager + "/pci/config"}, management, management)
+	if diff := cmp.Diff(want, names("aws-loading")); diff != "" {
+		t.Errorf("while it is loaded (-want +got):\n%s", diff)
+	}
+	want = slices.Concat([]string{"pci/config"}, own, []string{manager + "/pci/config"}, management, own, management)
+	if diff := cmp.Diff(want, names("aws-card")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A check finds each change that may concern the health of a card, and its mounts.
+func TestObserved(t *testing.T) {
+	host := node(t, "aws-card")
+	r, err := aws.Family{}.Read(host, card)
+	if err != nil || len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, path := range []string{
+		application, application + "/config", application + "/resource0", slotDir + manager, slotDir + manager + "/config",
+		"bus/pci/devices/" + card, slotDir + "aer_dev_fatal",
+	} {
+		aside := filepath.Join(t.TempDir(), "aside")
+		if !sysfs.Unchanged(r.Observed) {
+			t.Fatal("changed, want unchanged")
+		}
+		if err := os.Rename(filepath.Join(host.Sys, path), aside); err != nil {
+			t.Fatal(err)
+		}
+		if sysfs.Unchanged(r.Observed) {
+			t.Errorf("%s is away: unchanged, want changed", path)
+		}
+		if err := os.Rename(aside, filepath.Join(host.Sys, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{application + "/driver -> ../../../../bus/pci/drivers/xocl", application + "/resource4"} {
+		put(t, host, path, "")
+		if sysfs.Unchanged(r.Observed) {
+			t.Errorf("%s: unchanged, want changed", path)
+		}
+		name, _, _ := strings.Cut(path, " -> ")
+		put(t, host, name, absent)
+	}
+}
+
+// If the node changes during a reading, the reading has the state after the change, or the next check finds that it is
+// out of date. The reading of a card whose application function leaves is never that of a broken function.
+func TestChangeDuringReading(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		files []string // absent, or links
+		gone  bool     // the card is gone afterwards
+	}{
+		{"the application function leaves", []string{application + "/config", application + "/modalias", "bus/pci/devices/" + card, application}, false},
+		{"the management function leaves", []string{"bus/pci/devices/" + manager, slotDir + manager}, true},
+		{"xocl binds the application function", []string{application + "/driver -> ../../../../bus/pci/drivers/xocl"}, true},
+	} {
+		host := node(t, "aws-card")
+		aside := t.TempDir()
+		for nth := 0; ; nth++ {
+			var got inventory.Reading
+			var err error
+			n := sysfstest.Before(t, nth, func() {
+				for i, path := range tt.files {
+					if strings.Contains(path, " -> ") {
+						put(t, host, path, "")
+					} else if err := os.Rename(filepath.Join(host.Sys, path), filepath.Join(aside, fmt.Sprint(i))); err != nil {
+						t.Error(err)
+					}
+				}
+			}, func() { got, err = aws.Family{}.Read(host, card) })
+			want, wantErr := aws.Family{}.Read(host, card)
+			switch {
+			case err != nil && !tt.gone:
+				t.Errorf("%s before access %d of %d: error %v, want a reading", tt.name, nth, n, err)
+			case err == nil && sysfs.Unchanged(got.Observed):
+				if diff := cmp.Diff(want.Units, got.Units, ignore); diff != "" || wantErr != nil {
+					t.Errorf("%s before access %d of %d: a check finds no change, want error %v or (-want +got):\n%s", tt.name, nth, n, wantErr, diff)
+				}
+			}
+			if err == nil && !tt.gone {
+				for _, c := range got.Units[0].Conditions {
+					if c.Reason != inventory.ReasonLoading {
+						t.Errorf("%s before access %d of %d: found %+v, want no condition or loading", tt.name, nth, n, c)
+					}
+				}
+			}
+			if nth >= n {
+				break
+			}
+			for i, path := range slices.Backward(tt.files) {
+				if path, _, link := strings.Cut(path, " -> "); link {
+					put(t, host, path, absent)
+				} else if err := os.Rename(filepath.Join(aside, fmt.Sprint(i)), filepath.Join(host.Sys, path)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}
+
+// If one access of a reading or a listing fails because of a shortage of descriptors or memory, the result is that
+// error, or the same as without the shortage.
+func TestShortage(t *testing.T) {
+	var f aws.Family
+	for _, board := range []string{"aws-card", "aws-loading", "aws-not-rescanned"} {
+		host := node(t, board)
+		for name, do := range map[string]func() (any, error, error){
+			"Read": func() (any, error, error) {
+				r, err := f.Read(host, card)
+				r.Observed = nil // without an observation the next check is a reading
+				return r, r.Shortage(), err
+			},
+			"Outline": func() (any, error, error) {
+				r, err := f.Outline(host, card)
+				return r, r.Shortage(), err
+			},
+			"Cards": func() (any, error, error) {
+				cards, err := f.Cards(host)
+				return cards, nil, err
+			},
+		} {
+			result := func(nth int) (text string, accesses int) {
+				var r any
+				var short, err error
+				accesses = sysfstest.Refuse(t, nth, func() { r, short, err = do() })
+				if sysfs.IsShortage(err) && !sysfs.Gone(err) || short != nil {
+					return "", accesses
+				}
+				return fmt.Sprintf("%+v %v", r, err), accesses
+			}
+			want, accesses := result(-1)
+			if want == "" || accesses == 0 {
+				t.Fatalf("%s %s: %q after %d accesses", board, name, want, accesses)
+			}
+			met := 0
+			for nth := range accesses {
+				got, _ := result(nth)
+				if got == "" {
+					met++
+				} else if got != want {
+					t.Errorf("%s %s, access %d refused:\n%s\nwant a shortage or\n%s", board, name, nth, got, want)
+				}
+			}
+			if met == 0 {
+				t.Errorf("%s %s: no shortage in %d accesses", board, name, accesses)
+			}
+		}
+	}
+}
+
+func TestRows(t *testing.T) {
+	var names []string
+	for _, r := range (aws.Family{}).Rows() {
+		if r.Health == inventory.Healthy || slices.Contains(names, r.Name) {
+			t.Errorf("row %+v: no severity, or twice", r)
+		}
+		names = append(names, r.Name)
+	}
+	for _, want := range []string{"not-rescanned", "pci-gone", "aer-fatal", "link-width"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("rows %v, want %s among them", names, want)
+		}
+	}
+}

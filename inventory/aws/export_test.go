@@ -1,0 +1,6 @@
+package aws
+
+var (
+	ApplicationOf = applicationOf
+	IDsOf         = idsOf
+)

@@ -1,0 +1,106 @@
+package aws
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+// slot is a card.
+type slot struct {
+	number      int    // as AWS's tools count (fpga_pci_get_all_slot_specs)
+	management  string // address of the management function
+	application string // address of the application function, which may be missing
+	dir         string // of the management function
+	incarnation uint64 // of dir
+}
+
+// The beginnings of the ids of management functions (fpga_common.h in AWS's SDK).
+const (
+	managementF2 = "1d0f:9248:"
+	managementF1 = "1d0f:1041:"
+)
+
+// list returns all slots, in the order of the addresses of their management functions, from which their numbers
+// follow. The error is of functions that could not be read.
+func list(host sysfs.Host) (all []slot, err error) {
+	entries, err := os.ReadDir(host.Sys + "/bus/pci/devices")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries { // sorted
+		s, serr := managedBy(host, e.Name())
+		switch {
+		case serr == nil:
+			s.number = len(all)
+			all = append(all, s)
+		case !sysfs.Gone(serr):
+			err = errors.Join(err, serr)
+		}
+	}
+	return all, err
+}
+
+// slotOf returns the slot with a function at this address, without a number if that is the management function. The
+// error wraps fs.ErrNotExist if there is none.
+func slotOf(host sysfs.Host, address string) (slot, error) {
+	if s, err := managedBy(host, address); err == nil || !sysfs.Gone(err) {
+		return s, err
+	}
+	slots, err := list(host)
+	for _, s := range slots {
+		if s.application == address {
+			return s, nil
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("%s: found no management function of a card: %w", address, fs.ErrNotExist)
+	}
+	return slot{}, err
+}
+
+// managedBy returns the slot, without its number, whose management function is at this address. The error wraps
+// fs.ErrNotExist if the function is none.
+func managedBy(host sysfs.Host, address string) (s slot, err error) {
+	dir, err := host.PCIDir(address, "")
+	if err != nil {
+		return s, err
+	}
+	id, err := sysfs.PCIID(dir)
+	if err != nil {
+		return s, err
+	}
+	application, ok := applicationOf(address, id)
+	if !ok {
+		return s, fmt.Errorf("%s: found the ids %q, want those of a management function: %w", dir, id, fs.ErrNotExist)
+	}
+	s = slot{management: address, application: application, dir: dir}
+	s.incarnation, err = sysfs.Inode(dir)
+	return s, err
+}
+
+// applicationOf returns the address of the application function that belongs to a management function with this
+// address and these ids. ok is false for any other function.
+func applicationOf(address, id string) (application string, ok bool) {
+	if _, err := sysfs.ParsePCIAddress(address); err != nil {
+		return "", false
+	}
+	front, function, _ := strings.Cut(address, ".") // DDDD:BB:DD
+	switch {
+	case strings.HasPrefix(id, managementF2):
+		return front + ".0", function != "0"
+	case strings.HasPrefix(id, managementF1):
+		bus, device := front[:len(front)-2], front[len(front)-2:]
+		n, err := strconv.ParseUint(device, 16, 8)
+		if err != nil || n == 0 {
+			return "", false
+		}
+		return fmt.Sprintf("%s%02x.%s", bus, n-1, function), true
+	}
+	return "", false
+}

@@ -1,0 +1,204 @@
+package xrt
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/pci"
+)
+
+// card is the user function of a card, and the management function in its slot.
+type card struct {
+	pci.Virtual
+	dir         string
+	incarnation uint64
+
+	// Paths below dir; "" if they do not exist. The names of subdevices end in a number of the driver.
+	rom, firewall, sensors string
+	render                 string   // of the render node: drm/renderDN
+	queues                 []string // of the nodes of QDMA: dma.qdma.u.N/xrt_user/xfpga!dma.qdma.uM.0
+
+	management string // directory of the management function; "": none on this host
+
+	// observed has an observation of each entry above. Each was made before the entry was searched or read, so that a
+	// check finds a change in between.
+	observed []sysfs.Observation
+}
+
+// find returns the card of the user function with this PCI address, from directories and links. The error wraps
+// fs.ErrNotExist if the function is not bound to xocl, or not completely yet.
+func find(host sysfs.Host, address string) (c card, err error) {
+	if c.dir, err = host.PCIDir(address, ""); err != nil {
+		return c, err
+	}
+	// xocl makes user_pf last when it is bound, and keeps it until it is unbound.
+	c.observed = append(c.observed, sysfs.ObserveEntry(c.dir+"/driver"), sysfs.ObserveEntry(c.dir+"/user_pf"))
+	if err := checkBound(c.dir); err != nil {
+		return c, err
+	}
+	if _, err := os.Lstat(c.dir + "/user_pf"); err != nil {
+		return c, err
+	}
+	if c.incarnation, err = sysfs.Inode(c.dir); err != nil {
+		return c, err
+	}
+	if c.Virtual, err = pci.VirtualOf(c.dir); err != nil {
+		return c, err
+	}
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return c, err
+	}
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case !e.IsDir():
+		case strings.HasPrefix(name, "rom.u."):
+			c.rom = name
+		case strings.HasPrefix(name, "firewall.u."):
+			c.firewall = name
+		case strings.HasPrefix(name, "hwmon_sdm.u."):
+			c.sensors = name
+		case strings.HasPrefix(name, "dma.qdma.u."):
+			nodes, err := c.entries(name+"/xrt_user", "xfpga!dma.qdma.u")
+			if err != nil {
+				return c, err
+			}
+			c.queues = append(c.queues, nodes...)
+		}
+	}
+	nodes, err := c.entries("drm", "renderD")
+	if err != nil {
+		return c, err
+	}
+	if len(nodes) > 0 {
+		c.render = nodes[0]
+	}
+	c.management, err = c.findManagement(host, address)
+	return c, err
+}
+
+// entries returns the paths below c.dir of the entries of a directory whose names have this prefix, and observes
+// them. A directory that does not exist has none.
+func (c *card) entries(dir, prefix string) (paths []string, err error) {
+	all, err := os.ReadDir(c.dir + "/" + dir)
+	if err != nil && !sysfs.Gone(err) {
+		return nil, err
+	}
+	for _, e := range all {
+		if !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		path := dir + "/" + e.Name()
+		c.observed = append(c.observed, sysfs.ObserveEntry(c.dir+"/"+path))
+		switch _, err := os.Lstat(c.dir + "/" + path); { // it may have left before the observation
+		case err == nil:
+			paths = append(paths, path)
+		case sysfs.IsShortage(err):
+			return nil, err
+		}
+	}
+	return paths, nil
+}
+
+// findManagement returns the directory of the management function in the slot of the user function, or "" if there is
+// none, as in a virtual machine.
+func (c *card) findManagement(host sysfs.Host, address string) (string, error) {
+	for _, other := range others(address) {
+		dir, err := host.PCIDir(other, "")
+		if err == nil {
+			var driver string
+			link := sysfs.ObserveEntry(dir + "/driver")
+			if driver, err = driverOf(dir); driver == xclmgmt {
+				c.observed = append(c.observed, link)
+				return dir, nil
+			}
+		}
+		if err != nil && !sysfs.Gone(err) {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// unit returns the unit of the card without its health and its attributes, and all its nodes. It returns no other
+// errors than those of [sysfs.IsShortage].
+func (f Family) unit(address string, c card) (u inventory.Unit, nodes []node, err error) {
+	u = inventory.Unit{
+		ID: strings.TrimPrefix(address, "0000:"), PCIAddress: address, Name: address, Incarnation: c.incarnation,
+		PortID: -1, AFUIDKnown: true, NUMANode: -1, NamedByShell: true,
+	}
+	c.Describe(&u)
+	add := func(name, sysfsDir string) {
+		n := node{name: name}
+		n.number, n.err = sysfs.ReadAs(sysfsDir+"/dev", sysfs.ParseDeviceNumber)
+		if sysfs.IsShortage(n.err) {
+			err = n.err
+		}
+		nodes = append(nodes, n)
+		u.Nodes = append(u.Nodes, name)
+		if n.err == nil {
+			u.NodeNumbers = append(u.NodeNumbers, n.number.String())
+		}
+	}
+	if c.render != "" {
+		add("dri/"+filepath.Base(c.render), c.dir+"/"+c.render)
+	}
+	for _, q := range c.queues {
+		add(strings.ReplaceAll(filepath.Base(q), "!", "/"), c.dir+"/"+q) // the kernel writes ! for the / in a name
+	}
+	if !f.Management || c.management == "" {
+		return u, nodes, err
+	}
+	entries, rerr := os.ReadDir(c.management + "/xrt_mgmt")
+	if sysfs.IsShortage(rerr) {
+		err = rerr
+	}
+	for _, e := range entries {
+		if sysfs.Numbered(e.Name(), "xclmgmt") {
+			add(e.Name(), c.management+"/xrt_mgmt/"+e.Name())
+		}
+	}
+	return u, nodes, err
+}
+
+// node is a device node.
+type node struct {
+	name   string // below the device root
+	number sysfs.DeviceNumber
+	err    error // of reading the number
+}
+
+// others returns the addresses of the other functions in the slot of a function.
+func others(address string) (all []string) {
+	slot, _, _ := strings.Cut(address, ".")
+	for n := range 8 {
+		if other := fmt.Sprintf("%s.%d", slot, n); other != address {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// checkBound returns an error that wraps fs.ErrNotExist if the device at dir is not bound to xocl.
+func checkBound(dir string) error {
+	driver, err := driverOf(dir)
+	if err == nil && driver != xocl {
+		err = fmt.Errorf("%s: found driver %q, want %s: %w", dir, driver, xocl, fs.ErrNotExist)
+	}
+	return err
+}
+
+// driverOf returns the name of the driver of the device at dir, or "" if there is none.
+func driverOf(dir string) (string, error) {
+	target, err := os.Readlink(dir + "/driver")
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return filepath.Base(target), err
+}

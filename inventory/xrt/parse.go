@@ -1,0 +1,84 @@
+package xrt
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+// mostText is the greatest length of a text from the ROM of a card, which has 64 bytes for it (FeatureRomHeader).
+const mostText = 63
+
+// parseText parses a text that comes from the memory of a card, such as the name of the FPGA.
+func parseText(s string) (string, error) {
+	if s == "" || len(s) > mostText || strings.TrimSpace(s) != s || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return "", fmt.Errorf("found %s, want 1 to %d printable characters", sysfs.Quote(s), mostText)
+	}
+	return s, nil
+}
+
+// parseVBNV parses the name of a shell.
+func parseVBNV(s string) (string, error) {
+	if s, err := parseText(s); err == nil && !strings.Contains(s, " ") {
+		return s, nil
+	}
+	return "", fmt.Errorf("found %s, want the name of a shell: 1 to %d printable characters without spaces", sysfs.Quote(s), mostText)
+}
+
+// parseTimestamp parses the build time of a shell, in seconds. It is 0 if the shell is identified by UUIDs.
+func parseTimestamp(s string) (string, error) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("found %s, want a decimal number", sysfs.Quote(s))
+	}
+	return strconv.FormatUint(n, 10), nil
+}
+
+// parseUUID parses a list of UUIDs, one on each line. It returns "" unless there is exactly one: of several interfaces,
+// none is that of the shell as a whole. XRT does the same (interface_uuid in xrt_device.cpp).
+func parseUUID(s string) (string, error) {
+	lines := strings.Fields(s)
+	for i, l := range lines {
+		id, err := sysfs.ParseID(l)
+		if err != nil {
+			return "", err
+		}
+		lines[i] = id
+	}
+	if len(lines) != 1 {
+		return "", nil
+	}
+	return lines[0], nil
+}
+
+// parseState parses a state that is good if it is 0. xocl prints an error as a negative number.
+func parseState(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return 0, fmt.Errorf("found %s, want a decimal number", sysfs.Quote(s))
+	}
+	return n, nil
+}
+
+// parseReady parses the state of the connection to the management function, as a state that is good if it is 0. xocl
+// prints it in hexadecimal, xclmgmt in decimal.
+func parseReady(s string) (int, error) {
+	switch n, err := strconv.ParseUint(s, 0, 64); {
+	case err != nil || strings.Contains(s, "_"):
+		return 0, fmt.Errorf("found %s, want a number", sysfs.Quote(s))
+	case n == 0:
+		return 1, nil
+	}
+	return 0, nil
+}
+
+// parseCount parses a number that the kernel printed with %llu.
+func parseCount(s string) (uint64, error) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("found %s, want a decimal number", sysfs.Quote(s))
+	}
+	return n, nil
+}

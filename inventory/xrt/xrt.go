@@ -1,0 +1,248 @@
+package xrt
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/pci"
+)
+
+// Family reads cards whose user function is bound to xocl.
+type Family struct {
+	// Management adds the device node of the management function, with which a container can reset the card and change
+	// its shell.
+	Management bool
+}
+
+// The drivers of the user and of the management function.
+const (
+	xocl    = "xocl"
+	xclmgmt = "xclmgmt"
+)
+
+// The health rows, in addition to those of package pci. Those that are passing are normal while a card is reset: users
+// reset cards between programs.
+var (
+	rowResetting  = fatal("resetting")            // rom.* or drm does not exist: xocl has removed its files for a reset; passing
+	rowOffline    = fatal("device-offline")       // dev_offline; passing
+	rowBadState   = fatal("device-bad-state")     // device_bad_state
+	rowShutdown   = fatal("device-shutdown")      // shutdown
+	rowFirewall   = fatal("firewall-tripped")     // status of the management function, or a rise of detected_time of the user function
+	rowManagement = fatal("management-not-ready") // ready, of either function; passing
+	rowMgmtOff    = fatal("management-offline")   // dev_offline of the management function; passing
+)
+
+func fatal(name string) inventory.Row { return inventory.Row{Name: name, Health: inventory.Unhealthy} }
+
+// states are the attributes of the user function with a state of the card. Their names begin with pci/ or mgmt/, for the
+// directory of the function.
+var states = []state{
+	{"pci/dev_offline", rowOffline, true, parseState},
+	{"pci/device_bad_state", rowBadState, false, parseState},
+	{"pci/shutdown", rowShutdown, false, parseState},
+	{"pci/ready", rowManagement, true, parseReady},
+}
+
+// managementStates are those of the management function.
+var managementStates = []state{
+	{"mgmt/dev_offline", rowMgmtOff, true, parseState},
+	{"mgmt/ready", rowManagement, true, parseReady},
+}
+
+// state is an attribute whose value is good if it is 0 after parsing.
+type state struct {
+	file    string
+	row     inventory.Row
+	passing bool
+	parse   func(string) (int, error)
+}
+
+// condition returns the condition of a row.
+func condition(r inventory.Row, passing bool) inventory.Condition {
+	return inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name, Passing: passing}
+}
+
+// Name returns xrt.
+func (Family) Name() string { return "xrt" }
+
+// Signals returns the subsystem of the render nodes. Its events are the only ones when a card is reset or gets another
+// shell.
+func (Family) Signals() inventory.Signals { return inventory.Signals{Subsystems: []string{"drm"}} }
+
+// Rows returns the health table.
+func (Family) Rows() []inventory.Row {
+	return append(pci.Rows(), rowResetting, rowOffline, rowBadState, rowShutdown, rowFirewall, rowManagement, rowMgmtOff)
+}
+
+// Cards lists the PCI addresses of all functions on xocl.
+func (Family) Cards(host sysfs.Host) ([]string, error) {
+	entries, err := os.ReadDir(host.Sys + "/bus/pci/drivers/" + xocl)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var cards []string
+	for _, e := range entries {
+		if address, err := sysfs.ParsePCIAddress(e.Name()); err == nil && e.Type()&fs.ModeSymlink != 0 {
+			cards = append(cards, address)
+		}
+	}
+	return cards, err
+}
+
+// Read reads the card of the user function with this PCI address.
+func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error) {
+	c, err := find(host, address)
+	if err != nil {
+		return inventory.Reading{}, err
+	}
+	u, nodes, err := f.unit(address, c)
+	if err != nil {
+		return inventory.Reading{}, err
+	}
+	all := pci.NewFindings()
+	all.Observed = c.observed
+	for _, n := range nodes {
+		all.Observe(sysfs.ObserveEntry(host.Dev + "/" + n.name))
+		all.AddNode(n.name+"/dev", host.CheckNode(n.name, n.number, n.err))
+	}
+	resetting := !c.identify(&u, &all) || c.render == ""
+	if resetting {
+		all.Add(condition(rowResetting, true))
+	}
+	for _, s := range states {
+		readState(&all, c.dir, s, resetting)
+	}
+	if c.firewall != "" {
+		c.readTrips(&all)
+	}
+	function := pci.Read(host, c.dir, "", c.Virtual)
+	function.Describe(&u)
+	all.Join(&function.Findings)
+	if c.management != "" {
+		readManagement(host, c.management, &all)
+	}
+	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
+	r := inventory.Reading{Related: related(address, c), Units: []inventory.Unit{u}, Observed: all.Observed}
+	// The kernel removes the link to the driver before xocl removes its nodes and attributes. So what is missing because
+	// the function is being unbound is no condition.
+	return r, checkBound(c.dir)
+}
+
+// Outline returns the unit without its health and attributes, from directories and links, and from numbers that the
+// driver core keeps.
+func (f Family) Outline(host sysfs.Host, address string) (inventory.Reading, error) {
+	c, err := find(host, address)
+	if err != nil {
+		return inventory.Reading{}, err
+	}
+	u, _, err := f.unit(address, c)
+	return inventory.Reading{Related: related(address, c), Units: []inventory.Unit{u}}, err
+}
+
+// related returns the addresses whose events concern the card: the other functions in its slot, such as the management
+// function, and the physical function of a virtual one.
+func related(address string, c card) []string { return append(others(address), c.Related()...) }
+
+// identify sets the fields of u that identify the shell, and reports whether the card has a ROM. Values that cannot be
+// read stay unknown. They are not observed: the ROM is made again with a new shell, together with the render node, and
+// the UUIDs are in memory that xocl replaces meanwhile.
+func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
+	if u.Attributes == nil {
+		u.Attributes = make(map[string]string)
+	}
+	attribute := func(name, path string, parse func(string) (string, error)) error {
+		value, err := sysfs.Read(c.dir + "/" + path)
+		all.AddShortage(err)
+		if err != nil {
+			return err
+		}
+		if value, err = parse(value); err != nil {
+			value = "" // not that of an earlier shell
+		}
+		u.Attributes[name] = value
+		return err
+	}
+	if c.rom != "" {
+		hasROM = !errors.Is(attribute(inventory.AttributeVBNV, c.rom+"/VBNV", parseVBNV), fs.ErrNotExist)
+		_ = attribute(inventory.AttributeTimestamp, c.rom+"/timestamp", parseTimestamp)
+		_ = attribute("fpga", c.rom+"/FPGA", parseText)
+	}
+	if c.sensors != "" { // of Versal cards; xocl keeps the number in memory
+		_ = attribute("serialNumber", c.sensors+"/serial_num", parseText)
+	}
+	_ = attribute("logicUuid", "logic_uuids", parseUUID)
+	id, err := sysfs.ReadAs(c.dir+"/interface_uuids", parseUUID)
+	all.AddShortage(err)
+	u.InterfaceID, u.InterfaceIDKnown = id, err == nil || errors.Is(err, syscall.EINVAL) // EINVAL: a shell without UUIDs
+	return hasROM
+}
+
+// readState reads an attribute of the function at dir. While the card is resetting, the attributes that do not exist are
+// no findings.
+func readState(all *pci.Findings, dir string, s state, resetting bool) {
+	value, err := pci.ReadAs(all, dir+s.file[strings.IndexByte(s.file, '/'):], s.parse)
+	if resetting && errors.Is(err, fs.ErrNotExist) || all.AddFile(s.file, s.row, err) {
+		return
+	}
+	switch {
+	case err != nil:
+		all.AddUnreadable(s.file, s.row, err)
+	case value != 0:
+		all.Add(condition(s.row, s.passing))
+	}
+}
+
+// readTrips reads when an AXI firewall of the card last tripped, as the management function has reported it. xocl keeps
+// the time after a reset, so only a rise is a new trip.
+func (c card) readTrips(all *pci.Findings) {
+	const file = "pci/firewall/detected_time"
+	at, err := pci.ReadAs(all, c.dir+"/"+c.firewall+"/detected_time", parseCount)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		all.AddShortage(err)
+	case err != nil:
+		all.AddFile(file, rowFirewall, err)
+		all.AddUnreadable(file, rowFirewall, err)
+	default:
+		all.AddFile(file, rowFirewall, nil)
+		all.Counters = append(all.Counters, inventory.Counter{
+			Name: file, Value: at, Reason: rowFirewall.Name, Health: rowFirewall.Health, Row: rowFirewall.Name,
+		})
+	}
+}
+
+// readManagement reads the management function at dir. It adds nothing if the function has been unbound meanwhile.
+func readManagement(host sysfs.Host, dir string, all *pci.Findings) {
+	m := pci.Read(host, dir, "", pci.Virtual{})
+	m.Prefix("mgmt/")
+	for _, s := range managementStates {
+		readState(&m.Findings, dir, s, false)
+	}
+	entries, err := os.ReadDir(dir)
+	m.AddShortage(err)
+	for _, e := range entries {
+		if e.IsDir() && strings.HasPrefix(e.Name(), "firewall.m.") {
+			status, err := pci.ReadAs(&m.Findings, dir+"/"+e.Name()+"/status", parseCount)
+			const file = "mgmt/firewall/status"
+			switch {
+			case m.AddFile(file, rowFirewall, err):
+			case err != nil:
+				m.AddUnreadable(file, rowFirewall, err)
+			case status != 0:
+				m.AddRow(rowFirewall)
+			}
+			break
+		}
+	}
+	switch driver, err := driverOf(dir); {
+	case sysfs.IsShortage(err):
+		all.AddShortage(err)
+	case driver == xclmgmt:
+		all.Join(&m.Findings)
+	}
+}

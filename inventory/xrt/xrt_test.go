@@ -1,0 +1,599 @@
+package xrt_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"b-com.com/accelerator-device-plugin/internal/sim/board"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/internal/sysfs/sysfstest"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/xrt"
+)
+
+var _ inventory.Family = xrt.Family{}
+
+const (
+	address = "0000:65:00.1"
+	slot    = "sys/devices/pci0000:64/0000:64:00.0/"
+	user    = slot + address + "/"
+	mgmt    = slot + "0000:65:00.0/"
+	link    = "sys/bus/pci/drivers/xocl/" + address
+	render  = user + "drm/renderD128"
+	rom     = user + "rom.u.0"
+	tripped = user + "firewall.u.16777216/detected_time"
+	queue   = user + "dma.qdma.u.5242880"
+)
+
+// node unfolds the board with all files, and config, into a new directory and returns the host.
+func node(t testing.TB) sysfs.Host {
+	t.Helper()
+	root := t.TempDir()
+	if err := board.Unfold(root, "../../testdata/sysfs/xrt-all-files.txtar"); err != nil {
+		t.Fatal(err)
+	}
+	host := sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
+	put(t, host, user+"config", "\xee\x10\x05\x50")
+	put(t, host, mgmt+"config", "\xee\x10\x04\x50")
+	return host
+}
+
+// put writes a file, or removes it if the content is "absent". Paths are below the parent of /sys; a path that
+// ends in -> TARGET makes a link.
+func put(t testing.TB, host sysfs.Host, path, content string) {
+	t.Helper()
+	path, target, link := strings.Cut(path, " -> ")
+	path = filepath.Join(filepath.Dir(host.Sys), path)
+	err := os.RemoveAll(path)
+	if err == nil && content != absent {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	switch {
+	case err != nil:
+	case link:
+		err = os.Symlink(target, path)
+	case content != absent:
+		err = os.WriteFile(path, []byte(content), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const absent = "absent"
+
+// unit returns the unit of the board, after the changes.
+func unit(changes ...func(*inventory.Unit)) inventory.Unit {
+	u := inventory.Unit{
+		ID: "65:00.1", PCIAddress: address, Name: address, PortID: -1, AFUIDKnown: true,
+		InterfaceID: "a9b7dc1c7b1c4c3d8f6c5d4e3b2a1908", InterfaceIDKnown: true, NamedByShell: true,
+		PCIID: "10ee:5005:10ee:000e", NUMANode: 1,
+		Nodes: []string{"dri/renderD128", "xfpga/dma.qdma.u25857.0"}, NodeNumbers: []string{"226:128", "235:0"},
+		Attributes: map[string]string{
+			"vbnv": "xilinx_u250_gen3x16_xdma_shell_4_1", "timestamp": "0", "fpga": "xcu250-figd2104-2L-e",
+			"logicUuid": "0f1e2d3c4b5a69788796a5b4c3d2e1f0", "serialNumber": "21320733400E",
+		},
+	}
+	for _, change := range changes {
+		change(&u)
+	}
+	return u
+}
+
+func wrong(reasons ...string) func(*inventory.Unit) {
+	return func(u *inventory.Unit) {
+		for _, reason := range reasons {
+			c := inventory.Condition{Reason: reason, Health: inventory.Unhealthy, Row: reason, Dead: reason == "pci-gone",
+				Passing: slices.Contains([]string{"resetting", "device-offline", "management-not-ready", "management-offline"}, reason)}
+			if reason == "node-missing" {
+				c.Row = ""
+			}
+			u.Conditions = append(u.Conditions, c)
+		}
+	}
+}
+
+// attributes changes attributes; "absent" is not known.
+func attributes(namesAndValues ...string) func(*inventory.Unit) {
+	return func(u *inventory.Unit) {
+		for i := 0; i < len(namesAndValues); i += 2 {
+			if name, value := namesAndValues[i], namesAndValues[i+1]; value == absent {
+				delete(u.Attributes, name)
+			} else {
+				u.Attributes[name] = value
+			}
+		}
+	}
+}
+
+func nodes(namesAndNumbers ...string) func(*inventory.Unit) {
+	return func(u *inventory.Unit) {
+		u.Nodes, u.NodeNumbers = nil, nil
+		for i := 0; i < len(namesAndNumbers); i += 2 {
+			u.Nodes = append(u.Nodes, namesAndNumbers[i])
+			if namesAndNumbers[i+1] != "" {
+				u.NodeNumbers = append(u.NodeNumbers, namesAndNumbers[i+1])
+			}
+		}
+	}
+}
+
+func noInterface(known bool) func(*inventory.Unit) {
+	return func(u *inventory.Unit) { u.InterfaceID, u.InterfaceIDKnown = "", known }
+}
+
+var ignore = cmp.Options{
+	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"), // TestFiles
+	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
+	cmpopts.EquateEmpty(),
+}
+
+func TestRead(t *testing.T) {
+	const one, zero, gone = "1\n", "0\n", "\xff\xff\xff\xff"
+	unreadable := func(file, row string) func(*inventory.Unit) {
+		return func(u *inventory.Unit) {
+			u.Conditions = append(u.Conditions, inventory.Condition{Reason: "unreadable=" + file, Health: inventory.Unhealthy, Row: row})
+		}
+	}
+	noShell := attributes("vbnv", absent, "timestamp", absent, "fpga", absent)
+	for _, tt := range []struct {
+		name   string
+		family xrt.Family
+		files  map[string]string
+		want   inventory.Unit
+	}{
+		{"good", xrt.Family{}, nil, unit()},
+		{"with the node of the management function", xrt.Family{Management: true}, nil,
+			unit(nodes("dri/renderD128", "226:128", "xfpga/dma.qdma.u25857.0", "235:0", "xclmgmt25856", "236:0"))},
+		{"another render node, without QDMA", xrt.Family{}, map[string]string{
+			render: absent, user + "drm/renderD131/dev": "226:131\n", "dev/dri/renderD131": "", queue: absent,
+		}, unit(nodes("dri/renderD131", "226:131"))},
+		{"no management function, as in a virtual machine", xrt.Family{Management: true}, map[string]string{
+			mgmt: absent, "sys/bus/pci/devices/0000:65:00.0": absent,
+		}, unit()},
+		{"management function with another driver", xrt.Family{Management: true}, map[string]string{
+			mgmt + "driver -> ../../../../bus/pci/drivers/vfio-pci": "", mgmt + "ready": zero, mgmt + "config": gone,
+		}, unit()},
+
+		{"offline", xrt.Family{}, map[string]string{user + "dev_offline": one}, unit(wrong("device-offline"))},
+		{"offline, the state cannot be known", xrt.Family{}, map[string]string{user + "dev_offline": "-19\n"}, unit(wrong("device-offline"))},
+		{"bad state", xrt.Family{}, map[string]string{user + "device_bad_state": one}, unit(wrong("device-bad-state"))},
+		{"shut down", xrt.Family{}, map[string]string{user + "shutdown": one}, unit(wrong("device-shutdown"))},
+		{"no management", xrt.Family{}, map[string]string{user + "ready": "0x0\n"}, unit(wrong("management-not-ready"))},
+		{"the management function is not ready", xrt.Family{}, map[string]string{mgmt + "ready": zero}, unit(wrong("management-not-ready"))},
+		{"neither is ready", xrt.Family{}, map[string]string{user + "ready": "0x0\n", mgmt + "ready": zero}, unit(wrong("management-not-ready"))},
+		{"the management function is offline", xrt.Family{}, map[string]string{mgmt + "dev_offline": one}, unit(wrong("management-offline"))},
+		{"a firewall has tripped", xrt.Family{}, map[string]string{mgmt + "firewall.m.16777216/status": "524288\n"}, unit(wrong("firewall-tripped"))},
+		{"a firewall tripped earlier", xrt.Family{}, map[string]string{tripped: "1700000000\n"}, unit()},
+		{"the user function is dead", xrt.Family{}, map[string]string{user + "config": gone}, unit(wrong("pci-gone"))},
+		{"the management function is dead", xrt.Family{}, map[string]string{mgmt + "config": gone}, unit(wrong("pci-gone"))},
+		{"the node is missing", xrt.Family{}, map[string]string{"dev/dri/renderD128": absent}, unit(wrong("node-missing"))},
+		{"the node of QDMA is missing", xrt.Family{}, map[string]string{"dev/xfpga": absent}, unit(wrong("node-missing"))},
+
+		// As xocl_reset_notify leaves the card, and then as driver core does while it releases subdevices.
+		{"resetting", xrt.Family{}, map[string]string{
+			user + "drm": absent, user + "dev_offline": absent, user + "device_bad_state": absent, user + "ready": absent,
+			user + "interface_uuids": absent, user + "logic_uuids": absent, rom: absent, user + "firewall.u.16777216": absent, queue: absent, user + "hwmon_sdm.u.27262977": absent,
+		}, unit(nodes(), wrong("resetting"), noInterface(false), noShell, attributes("logicUuid", absent, "serialNumber", absent))},
+		{"resetting, with subdevices without drivers", xrt.Family{}, map[string]string{
+			rom + "/VBNV": absent, rom + "/timestamp": absent, rom + "/FPGA": absent, user + "drm": absent, queue: absent,
+		}, unit(nodes(), wrong("resetting"), noShell)},
+		{"drm again, not yet the ROM", xrt.Family{}, map[string]string{rom: absent}, unit(wrong("resetting"), noShell)},
+
+		{"a shell with a timestamp, without UUIDs", xrt.Family{}, map[string]string{
+			rom + "/VBNV": "xilinx_u200_xdma_201830_2\n", rom + "/timestamp": "1561465320\n", user + "logic_uuids": absent, user + "interface_uuids": absent,
+		}, unit(attributes("vbnv", "xilinx_u200_xdma_201830_2", "timestamp", "1561465320", "logicUuid", absent), noInterface(false))},
+		{"two interfaces", xrt.Family{}, map[string]string{user + "interface_uuids": uuid1 + "\n" + uuid2 + "\n"}, unit(noInterface(true))},
+		{"garbage in the ROM", xrt.Family{}, map[string]string{rom + "/VBNV": "\xff\xff\xff", rom + "/timestamp": "x\n", rom + "/FPGA": strings.Repeat("x", 4096)},
+			unit(attributes("vbnv", "", "timestamp", "", "fpga", ""))},
+		{"an empty ROM", xrt.Family{}, map[string]string{rom + "/VBNV": "\n", rom + "/FPGA": "\n"}, unit(attributes("vbnv", "", "fpga", ""))},
+		{"other subdevices first", xrt.Family{}, map[string]string{user + "rom": "", user + "rom.x/VBNV": "y", user + "xmc.u.1/VBNV": "z"}, unit()},
+
+		{"unreadable", xrt.Family{}, map[string]string{
+			user + "dev_offline": "x\n", user + "ready": "maybe\n", tripped: "\n", mgmt + "firewall.m.16777216/status": "yes\n", mgmt + "ready": "\n",
+		}, unit(unreadable("pci/dev_offline", "device-offline"), unreadable("pci/ready", "management-not-ready"),
+			unreadable("pci/firewall/detected_time", "firewall-tripped"), unreadable("mgmt/ready", "management-not-ready"), unreadable("mgmt/firewall/status", "firewall-tripped"))},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			host := node(t)
+			for path, content := range tt.files {
+				put(t, host, path, content)
+			}
+			cards, err := tt.family.Cards(host)
+			if diff := cmp.Diff([]string{address}, cards); diff != "" || err != nil {
+				t.Fatalf("cards: %v, %v", cards, err)
+			}
+			r, err := tt.family.Read(host, address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]inventory.Unit{tt.want}, r.Units, ignore); diff != "" {
+				t.Errorf("reading (-want +got):\n%s", diff)
+			}
+			o, err := tt.family.Outline(host, address)
+			outline := tt.want
+			outline.PCIID, outline.NUMANode, outline.InterfaceID, outline.InterfaceIDKnown, outline.Attributes, outline.Conditions = "", -1, "", false, nil, nil
+			if diff := cmp.Diff([]inventory.Unit{outline}, o.Units, ignore); diff != "" || err != nil {
+				t.Errorf("outline: error %v (-want +got):\n%s", err, diff)
+			}
+			if diff := cmp.Diff(r.Related, o.Related); diff != "" || !slices.Contains(r.Related, "0000:65:00.0") || len(r.Related) != 7 {
+				t.Errorf("related addresses %v, of outline (-read +outline):\n%s", r.Related, diff)
+			}
+		})
+	}
+}
+
+// TestBoards reads the boards that were recorded on a real kernel.
+func TestBoards(t *testing.T) {
+	card := func(changes ...func(*inventory.Unit)) []inventory.Unit {
+		return []inventory.Unit{unit(append([]func(*inventory.Unit){
+			nodes("dri/renderD128", "226:128"), noInterface(false), attributes(
+				"vbnv", "xilinx_u250_xdma_201830_2", "timestamp", "1561465320", "logicUuid", absent, "serialNumber", absent),
+			func(u *inventory.Unit) {
+				u.ID, u.PCIAddress, u.Name, u.NUMANode = "01:00.1", "0000:01:00.1", "0000:01:00.1", -1
+			},
+		}, changes...)...)}
+	}
+	noShell := attributes("vbnv", absent, "timestamp", absent, "fpga", absent)
+	for name, want := range map[string][]inventory.Unit{
+		"card":               card(),
+		"dead":               card(wrong("pci-gone")),
+		"management-offline": card(wrong("management-not-ready")),
+		"resetting":          card(nodes(), noShell, wrong("resetting")),
+		"shutdown":           card(nodes(), noShell, wrong("resetting", "device-shutdown")),
+		"unbound":            nil,
+		"unbound-in-use":     nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			if _, err := board.UnfoldRecorded(root, "../../testdata/sysfs/kernel-6.12-xrt-"+name+".txtar"); err != nil {
+				t.Fatal(err)
+			}
+			host := sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
+			cards, err := xrt.Family{}.Cards(host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []inventory.Unit
+			for _, c := range cards {
+				r, err := xrt.Family{}.Read(host, c)
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
+				}
+				got = append(got, r.Units...)
+			}
+			if diff := cmp.Diff(want, got, ignore); diff != "" {
+				t.Errorf("units (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A function with another driver, or that is not yet bound completely, is no card.
+func TestNoCard(t *testing.T) {
+	host := node(t)
+	for _, step := range []struct{ name, file, card string }{
+		{"the management function", "", "0000:65:00.0"}, {"an empty slot", "", "0000:09:00.0"}, {"no address", "", ""}, {"no path", "", "../../x"},
+		{"not yet complete", user + "user_pf", address}, {"unbound", user + "driver", address}, {"pulled", user, address},
+	} {
+		if step.file != "" {
+			put(t, host, step.file, absent)
+		}
+		for _, read := range []func(sysfs.Host, string) (inventory.Reading, error){xrt.Family{}.Read, xrt.Family{}.Outline} {
+			if r, err := read(host, step.card); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s: %+v, %v; want fs.ErrNotExist", step.name, r, err)
+			}
+		}
+	}
+	if cards, err := (xrt.Family{}).Cards(sysfs.Host{Sys: t.TempDir()}); cards != nil || err != nil {
+		t.Errorf("without the driver: cards %v, error %v", cards, err)
+	}
+}
+
+// files are all files of the two functions that are read, below the directory of the function.
+var files = map[string][]string{
+	user: {
+		"modalias", "numa_node", "config", "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "aer_dev_fatal", "aer_dev_nonfatal",
+		"dev_offline", "device_bad_state", "shutdown", "ready", "interface_uuids", "logic_uuids", "rom.u.0/VBNV", "rom.u.0/timestamp", "rom.u.0/FPGA",
+		"firewall.u.16777216/detected_time", "hwmon_sdm.u.27262977/serial_num", "drm/renderD128/dev", "dma.qdma.u.5242880/xrt_user/xfpga!dma.qdma.u25857.0/dev",
+	},
+	mgmt: {
+		"modalias", "numa_node", "config", "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "aer_dev_fatal", "aer_dev_nonfatal",
+		"dev_offline", "ready", "firewall.m.16777216/status", "xrt_mgmt/xclmgmt25856/dev",
+	},
+}
+
+// TestOnlyTheseFiles makes all other files of the functions FIFOs, whose reader waits for a writer: reading error of the
+// management function clears it, and many attributes wait for an answer of the card.
+func TestOnlyTheseFiles(t *testing.T) {
+	host := node(t)
+	others := 0
+	for dir, read := range files {
+		dir = filepath.Join(filepath.Dir(host.Sys), dir)
+		found := 0
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			name, _ := filepath.Rel(dir, path)
+			switch {
+			case err != nil || !d.Type().IsRegular():
+				return err
+			case slices.Contains(read, name):
+				found++
+				return nil
+			}
+			others++
+			return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600))
+		})
+		if err != nil || found != len(read) {
+			t.Fatalf("%s: found %d files of %d, %v", dir, found, len(read), err)
+		}
+	}
+	if others < 10 {
+		t.Fatalf("found %d other files, want more", others)
+	}
+	done := make(chan error)
+	go func() {
+		r, err := xrt.Family{Management: true}.Read(host, address)
+		if err == nil && (len(r.Units) != 1 || len(r.Units[0].Conditions) > 0) {
+			err = fmt.Errorf("found %+v, want one good unit", r)
+		}
+		_, oerr := xrt.Family{Management: true}.Outline(host, address)
+		if !sysfs.Unchanged(r.Observed) {
+			err = errors.New("changed, want unchanged")
+		}
+		done <- errors.Join(err, oerr)
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("a reading waits")
+	}
+}
+
+// An outline reads no attribute of the drivers.
+func TestOutlineReadsNumbersOnly(t *testing.T) {
+	host := node(t)
+	for dir, read := range files {
+		for _, name := range read {
+			path := filepath.Join(filepath.Dir(host.Sys), dir, name)
+			if filepath.Base(name) == "dev" {
+				continue
+			}
+			if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	done := make(chan error)
+	go func() {
+		_, err := xrt.Family{Management: true}.Outline(host, address)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("an outline waits")
+	}
+}
+
+// The conditions of a rise of a counter and of a lost file come from the files of a reading.
+func TestFiles(t *testing.T) {
+	host := node(t)
+	r, err := xrt.Family{}.Read(host, address)
+	if err != nil || len(r.Units) != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	var files, counters []string
+	for _, f := range r.Units[0].Files {
+		if f.Absent {
+			t.Errorf("file %s is absent", f.Name)
+		}
+		if slices.Contains(files, f.Name) {
+			t.Errorf("file %s twice", f.Name)
+		}
+		files = append(files, f.Name)
+	}
+	for _, c := range r.Units[0].Counters {
+		if slices.Contains(counters, c.Name) {
+			t.Errorf("counter %s twice", c.Name)
+		}
+		counters = append(counters, c.Name)
+	}
+	for _, want := range []string{"pci/dev_offline", "pci/device_bad_state", "pci/shutdown", "pci/ready", "pci/firewall/detected_time", "pci/config",
+		"mgmt/dev_offline", "mgmt/ready", "mgmt/firewall/status", "mgmt/pci/config"} {
+		if !slices.Contains(files, want) {
+			t.Errorf("files %v, want %s among them", files, want)
+		}
+	}
+	for _, want := range []string{"pci/firewall/detected_time", "pci/aer_dev_fatal", "mgmt/pci/aer_dev_fatal"} {
+		if !slices.Contains(counters, want) {
+			t.Errorf("counters %v, want %s among them", counters, want)
+		}
+	}
+
+	// While the card is being reset, the attributes that xocl removes are no lost files.
+	for _, name := range []string{"dev_offline", "device_bad_state", "ready", "drm", "rom.u.0", "firewall.u.16777216"} {
+		put(t, host, user+name, absent)
+	}
+	r, err = xrt.Family{}.Read(host, address)
+	if err != nil || len(r.Units) != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, f := range r.Units[0].Files {
+		if f.Absent {
+			t.Errorf("file %s is lost", f.Name)
+		}
+	}
+}
+
+// A check finds each change that may concern the health or the nodes of a card.
+func TestObserved(t *testing.T) {
+	host := node(t)
+	r, err := xrt.Family{Management: true}.Read(host, address)
+	if err != nil || len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	root := filepath.Dir(host.Sys)
+	for _, path := range []string{
+		"dev/dri/renderD128", "dev/xfpga/dma.qdma.u25857.0", "dev/xclmgmt25856", user + "driver", user + "user_pf", render, queue,
+		user + "dev_offline", user + "device_bad_state", user + "shutdown", user + "ready", tripped, user + "config", user + "aer_dev_fatal",
+		mgmt + "driver", mgmt + "dev_offline", mgmt + "ready", mgmt + "firewall.m.16777216/status", mgmt + "config", mgmt + "aer_dev_fatal", slot + "aer_rootport_total_err_fatal",
+	} {
+		aside := filepath.Join(t.TempDir(), "aside")
+		if !sysfs.Unchanged(r.Observed) {
+			t.Fatal("changed, want unchanged")
+		}
+		if err := os.Rename(filepath.Join(root, path), aside); err != nil {
+			t.Fatal(err)
+		}
+		if sysfs.Unchanged(r.Observed) {
+			t.Errorf("%s is away: unchanged, want changed", path)
+		}
+		if err := os.Rename(aside, filepath.Join(root, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// If the node changes during a reading, the reading has the state after the change, or the next check finds that
+// it is out of date.
+func TestChangeDuringReading(t *testing.T) {
+	attributes := []string{user + "dev_offline", user + "device_bad_state", user + "ready", user + "interface_uuids", user + "logic_uuids"}
+	for _, tt := range []struct {
+		name string
+		away []string // in this order
+	}{
+		{"a reset", slices.Concat([]string{"dev/dri/renderD128", user + "drm"}, attributes, []string{rom, queue, user + "firewall.u.16777216"})},
+		{"the function is unbound", slices.Concat([]string{link, user + "driver", "dev/dri/renderD128", user + "drm", user + "user_pf"}, attributes, []string{rom})},
+		{"the card is pulled", []string{link, user + "driver", "sys/bus/pci/devices/" + address, user}},
+		{"the management function is unbound", []string{mgmt + "driver", "dev/xclmgmt25856", mgmt + "xrt_mgmt", mgmt + "ready", mgmt + "dev_offline", mgmt + "firewall.m.16777216"}},
+		{"the management function is pulled", []string{mgmt + "driver", "sys/bus/pci/devices/0000:65:00.0", mgmt}},
+		{"the node is removed", []string{"dev/dri/renderD128"}},
+	} {
+		host := node(t)
+		root, aside := filepath.Dir(host.Sys), t.TempDir()
+		for nth := 0; ; nth++ {
+			read := func() (inventory.Reading, error) { return xrt.Family{Management: true}.Read(host, address) }
+			var got inventory.Reading
+			var err error
+			n := sysfstest.Before(t, nth, func() {
+				for i, path := range tt.away {
+					if err := os.Rename(filepath.Join(root, path), filepath.Join(aside, fmt.Sprint(i))); err != nil {
+						t.Error(err)
+					}
+				}
+			}, func() { got, err = read() })
+			want, wantErr := read()
+			switch {
+			case err != nil && wantErr == nil:
+				t.Errorf("%s before access %d of %d: error %v, want a reading", tt.name, nth, n, err)
+			case err == nil && len(got.Units) > 0 && sysfs.Unchanged(got.Observed):
+				if diff := cmp.Diff(want.Units, got.Units, ignore); diff != "" || wantErr != nil {
+					t.Errorf("%s before access %d of %d: a check finds no change, want error %v or (-want +got):\n%s", tt.name, nth, n, wantErr, diff)
+				}
+			}
+			if nth >= n {
+				break
+			}
+			for i, path := range slices.Backward(tt.away) {
+				if err := os.Rename(filepath.Join(aside, fmt.Sprint(i)), filepath.Join(root, path)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// If one access of a reading or a listing fails because of a shortage of descriptors or memory, the result is
+// that error, or the same as without the shortage.
+func TestShortage(t *testing.T) {
+	f := xrt.Family{Management: true}
+	host := node(t)
+	for name, do := range map[string]func() (any, error, error){
+		"Read": func() (any, error, error) {
+			r, err := f.Read(host, address)
+			r.Observed = nil // without an observation the next check is a reading
+			return r, r.Shortage(), err
+		},
+		"Outline": func() (any, error, error) {
+			r, err := f.Outline(host, address)
+			return r, r.Shortage(), err
+		},
+		"Cards": func() (any, error, error) {
+			cards, err := f.Cards(host)
+			return cards, nil, err
+		},
+	} {
+		result := func(nth int) (text string, accesses int) {
+			var r any
+			var short, err error
+			accesses = sysfstest.Refuse(t, nth, func() { r, short, err = do() })
+			if sysfs.IsShortage(err) && !sysfs.Gone(err) || short != nil {
+				return "", accesses
+			}
+			return fmt.Sprintf("%+v %v", r, err), accesses
+		}
+		want, accesses := result(-1)
+		if want == "" || accesses == 0 {
+			t.Fatalf("%s: %q after %d accesses", name, want, accesses)
+		}
+		met := 0
+		for nth := range accesses {
+			got, _ := result(nth)
+			if got == "" {
+				met++
+			} else if got != want {
+				t.Errorf("%s, access %d refused:\n%s\nwant a shortage or\n%s", name, nth, got, want)
+			}
+		}
+		if met == 0 {
+			t.Errorf("%s: no shortage in %d accesses", name, accesses)
+		}
+	}
+}
+
+func TestRows(t *testing.T) {
+	var names []string
+	for _, r := range (xrt.Family{}).Rows() {
+		if r.Health == inventory.Healthy || slices.Contains(names, r.Name) {
+			t.Errorf("row %+v: no severity, or twice", r)
+		}
+		names = append(names, r.Name)
+	}
+	for _, want := range []string{
+		"resetting", "device-offline", "device-bad-state", "device-shutdown", "firewall-tripped", "management-not-ready", "management-offline", "pci-gone", "aer-fatal",
+	} {
+		if !slices.Contains(names, want) {
+			t.Errorf("rows %v, want %s among them", names, want)
+		}
+	}
+}
+
+// BenchmarkCheck is the check of one card, which the daemon makes at each health interval.
+func BenchmarkCheck(b *testing.B) {
+	r, err := xrt.Family{}.Read(node(b), address)
+	if err != nil || len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 {
+		b.Fatalf("%+v, %v", r, err)
+	}
+	for b.Loop() {
+		if !sysfs.Unchanged(r.Observed) {
+			b.Fatal("changed")
+		}
+	}
+}
