@@ -171,6 +171,16 @@ func f1(t testing.TB, host sysfs.Host, bus string, application, manager int) {
 	}
 }
 
+// function adds a function with a BAR.
+func function(t testing.TB, host sysfs.Host, bus, function, ids string) {
+	vendor, device, _ := strings.Cut(strings.ToUpper(ids), ":")
+	address := "0000:" + bus + ":" + function
+	dir := "devices/pci0000:" + bus + "/" + address
+	put(t, host, dir+"/modalias", fmt.Sprintf("pci:v0000%sd0000%ssv00001D0Fsd00001D51bc12sc00i00\n", vendor, device))
+	put(t, host, dir+"/resource0", "")
+	put(t, host, "bus/pci/devices/"+address+" -> ../../../"+dir, "")
+}
+
 // TestChanges changes the board aws-card.
 func TestChanges(t *testing.T) {
 	older := func(u *inventory.Unit) {
@@ -199,6 +209,20 @@ func TestChanges(t *testing.T) {
 			map[string]string{"bus/pci/devices/" + card + " -> /nowhere/" + card: ""}, readings{card: {unit(withIDs(""), wrong("loading"))}}},
 		{"a second card, of F1, on a lower bus", func(t *testing.T, host sysfs.Host) { f1(t, host, "00", 0x1d, 0x1e) }, nil,
 			readings{"0000:00:1d.0": {unit(older)}, card: {unit(second)}}},
+		// An image may have any ids. Otherwise a pod could get the BARs of the device before its card.
+		{"an image with the ids of F1's management functions, beside another device", func(t *testing.T, host sysfs.Host) {
+			function(t, host, "00", "1d.0", "8086:1572")
+			function(t, host, "00", "1e.0", "1d0f:1041")
+			function(t, host, "00", "1e.1", "1d0f:9248")
+		}, nil, readings{card: {unit(second)}, "0000:00:1e.0": {unit(func(u *inventory.Unit) {
+			u.ID, u.PCIAddress, u.Name, u.PCIID = "00:1e.0", "0000:00:1e.0", "0000:00:1e.1", "1d0f:1041:1d0f:1d51"
+			u.Members, u.Mounts = []string{"0000:00:1e.1"}, []string{"devices/pci0000:00/0000:00:1e.0/resource0"}
+		})}}},
+		{"the same on F1", func(t *testing.T, host sysfs.Host) {
+			function(t, host, "00", "1c.0", "8086:1572")
+			f1(t, host, "00", 0x1d, 0x1e)
+			function(t, host, "00", "1d.0", "1d0f:1041")
+		}, nil, readings{card: {unit(second)}, "0000:00:1d.0": {unit(older, withIDs("1d0f:1041:1d0f:1d51"))}}},
 		{"ids of a management function in device 0", func(t *testing.T, host sysfs.Host) { f1(t, host, "00", 1, 0) }, nil, readings{card: {unit()}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -389,6 +413,7 @@ func TestShortage(t *testing.T) {
 	var f aws.Family
 	for _, board := range []string{"aws-card", "aws-loading", "aws-not-rescanned"} {
 		host := node(t, board)
+		f1(t, host, "00", 0x1d, 0x1e) // the number of the other slot depends on it
 		for name, do := range map[string]func() (any, error, error){
 			"Read": func() (any, error, error) {
 				r, err := f.Read(host, card)
