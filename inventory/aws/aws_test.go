@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -280,6 +282,49 @@ func TestIncarnation(t *testing.T) {
 	put(t, host, application, absent)
 	if loading := of(); loading != before || before == 0 {
 		t.Errorf("incarnation: found %d, want %d", loading, before)
+	}
+}
+
+// TestOnlyTheseFiles makes all other files of the functions FIFOs, whose reader waits for a writer: a BAR must not be
+// accessed.
+func TestOnlyTheseFiles(t *testing.T) {
+	host := node(t, "aws-card")
+	read := []string{"modalias", "numa_node", "config", "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "aer_dev_fatal", "aer_dev_nonfatal"}
+	others := 0
+	for _, name := range []string{card, manager} {
+		put(t, host, slotDir+name+"/resource0", "")
+		err := filepath.WalkDir(filepath.Join(host.Sys, slotDir, name), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() || slices.Contains(read, d.Name()) {
+				return err
+			}
+			others++
+			return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if others < 10 {
+		t.Fatalf("found %d other files, want more", others)
+	}
+	done := make(chan error)
+	go func() {
+		var f aws.Family
+		_, err := f.Cards(host)
+		_, oerr := f.Outline(host, card)
+		r, rerr := f.Read(host, card)
+		if rerr == nil && (len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 || !sysfs.Unchanged(r.Observed)) {
+			rerr = fmt.Errorf("found %+v, want one good unit that is unchanged", r)
+		}
+		done <- errors.Join(err, oerr, rerr)
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("a reading waits")
 	}
 }
 
