@@ -114,6 +114,32 @@ func TestAttributesAreKept(t *testing.T) {
 	})
 }
 
+// Another shell of a card may have no interface, or several. The card then has none, not that of the former shell.
+func TestInterfaceOfAnotherShell(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFakeFamily("xrt")
+		r := start(t, testConfig, f)
+		for _, step := range []struct{ name, vbnv, read, want string }{
+			{"plugged", "base", "1", "1"},
+			{"is not there yet", "base", "", "1"},
+			{"the shell is not known", "", "", "1"},
+			{"another shell", "shell", "", ""},
+			{"its interface", "shell", "2", "2"},
+			{"another shell at once", "base", "1", "1"},
+		} {
+			u := function("3b:00.0")
+			u.NamedByShell, u.InterfaceID, u.InterfaceIDKnown = true, step.read, true
+			u.Attributes = map[string]string{inventory.AttributeVBNV: step.vbnv}
+			f.set(cardA, u)
+			r.hint(cardA)
+			s, _ := r.Latest()
+			if got := s.Device("3b:00.0").InterfaceID; got != step.want {
+				t.Errorf("%s: found interface %q, want %q", step.name, got, step.want)
+			}
+		}
+	})
+}
+
 // A function that another family reads, because another driver was bound to it, is another device. It has no
 // attribute of the former device, and is not offered while the former device has holders.
 func TestFunctionOfAnotherFamily(t *testing.T) {

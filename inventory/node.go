@@ -321,6 +321,9 @@ func (u *unit) learn(read Unit, family string) {
 	if len(read.NodeNumbers) < len(read.Nodes) && slices.Equal(read.Nodes, u.last.Nodes) {
 		read.NodeNumbers = u.last.NodeNumbers // a number does not change while the directory exists
 	}
+	if vbnv := read.Attributes[AttributeVBNV]; vbnv != "" && vbnv != u.last.Attributes[AttributeVBNV] {
+		u.identity.iface = "" // that of the former shell
+	}
 	if len(u.last.Attributes) > 0 {
 		known := maps.Clone(u.last.Attributes)
 		maps.Copy(known, read.Attributes)
