@@ -69,7 +69,6 @@ func (c Change) Identity() []Attribute {
 		{"interface", old.InterfaceID, d.InterfaceID},
 		{"nodes", strings.Join(old.Nodes, ","), strings.Join(d.Nodes, ",")},
 		{"shared_nodes", strings.Join(old.SharedNodes, ","), strings.Join(d.SharedNodes, ",")},
-		{"mounts", strings.Join(old.Mounts, ","), strings.Join(d.Mounts, ",")},
 		{"members", strings.Join(old.Members, ","), strings.Join(d.Members, ",")},
 		{"parent", old.Parent, d.Parent},
 		{"parent_nodes", strings.Join(old.ParentNodes, ","), strings.Join(d.ParentNodes, ",")},

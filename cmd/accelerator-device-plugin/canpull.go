@@ -113,16 +113,16 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 	if f.DRA && errors.Is(f.GivenErr, fs.ErrNotExist) { // the driver's pod does not have the checkpoint, but Rows has the devices of the prepared claims
 		f.GivenErr = nil
 	}
-	if f.CardErr != nil || len(f.Card.Numbers()) == 0 {
+	if f.CardErr != nil || len(f.Card.Numbers())+len(f.Card.Files()) == 0 {
 		return f
 	}
 	proc := opened.Proc{Root: procfs, Patience: processPatience}
 	if f.ProcessesErr = proc.SeesHost(); f.ProcessesErr == nil {
 		ctx, cancel := context.WithTimeoutCause(ctx, processesPatience, fmt.Errorf("the search took longer than %s", processesPatience))
 		defer cancel()
-		f.Processes, f.ProcessesErr = proc.Find(ctx, f.Card.Numbers())
+		f.Processes, f.ProcessesErr = proc.Find(ctx, f.Card.Numbers(), f.Card.Files()...)
 	}
-	f.Look = "on the node, as root: " + canpull.LookCommand(f.Card.Numbers())
+	f.Look = "on the node, as root: " + canpull.LookCommand(f.Card.Numbers(), f.Card.Files()...)
 	if !scan { // with --scan this may be the pod of kubectl debug, which has other paths
 		// Not -it: kubectl shows no output that was written before it attached.
 		f.Look += fmt.Sprintf("; or, followed by kubectl logs of the pod that kubectl debug creates: kubectl debug node/%s --profile=sysadmin --image=IMAGE -- "+

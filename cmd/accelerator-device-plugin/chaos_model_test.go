@@ -30,6 +30,7 @@ type model struct {
 	held      map[string]grant       // by device ID
 	boards    []*functionCard        // cards with functions that can be plugged
 	xrt       []*xrtCard             // cards with XRT that can be plugged
+	awsCards  []*slotCard            // AWS cards that can be plugged
 	ticks     bool                   // the daemon also finds what no hint announces
 }
 
@@ -70,7 +71,7 @@ func newModel(d *testDaemon, inventory *inventory.Inventory) *model {
 		c.Ports = 1 + i%3
 		m.slots = append(m.slots, c)
 	}
-	m.boards, m.xrt, m.ticks = newBoards(d.t), newXRTCards(), d.cfg.HealthInterval < time.Minute
+	m.boards, m.xrt, m.awsCards, m.ticks = newBoards(d.t), newXRTCards(), newSlots(), d.cfg.HealthInterval < time.Minute
 	return m
 }
 
@@ -95,6 +96,11 @@ func (m *model) devices() []modelDevice {
 	for _, c := range m.xrt {
 		if c.in {
 			all = append(all, m.xrtDevice(c))
+		}
+	}
+	for _, s := range m.awsCards {
+		if d, ok := s.device(); ok {
+			all = append(all, d)
 		}
 	}
 	return all
@@ -193,11 +199,14 @@ func (m *model) String() string {
 
 // turn changes one card at random.
 func (m *model) turn(random *rand.Rand) {
-	switch random.IntN(6) {
-	case 0, 1:
+	switch random.IntN(9) {
+	case 0, 1, 2:
 		m.turnFunction(random)
 		return
-	case 2:
+	case 3:
+		m.turnSlot(random)
+		return
+	case 4:
 		m.turnXRT(random)
 		return
 	}
@@ -360,6 +369,10 @@ func (m *model) start(resource, id string) {
 	pod := fmt.Sprint("pod", m.pods)
 	if resource == functionResource || names.IsShell(resource) {
 		m.startFunction(resource, id, pod)
+		return
+	}
+	if resource == slotResource {
+		m.startSlot(id, pod)
 		return
 	}
 	answer, err := m.d.kubelet.Allocate(m.d.t.Context(), resource, id)

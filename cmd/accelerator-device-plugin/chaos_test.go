@@ -46,8 +46,8 @@ func TestChaos(t *testing.T) {
 					d := &testDaemon{t: t, cfg: config.Defaults()}
 					d.cfg.Mode = mode
 					d.cfg.ResyncInterval, d.cfg.HealthInterval, d.cfg.RecoveryHold = hearing.resync, hearing.health, 10*time.Millisecond
-					d.cfg.Families = append(d.cfg.Families, "vfio", "xrt")
-					d.cfg.Resources = []offer.Rule{functionRule}
+					d.cfg.Families = append(d.cfg.Families, "vfio", "xrt", "aws")
+					d.cfg.Resources = []offer.Rule{functionRule, slotRule}
 					d.cfg.FlapLimit = 0 // otherwise the random changes would cause quarantine
 					var ear ear = goodEar
 					if hearing.bad {
@@ -65,7 +65,7 @@ func chaos(d *testDaemon, ear ear, random *rand.Rand, turns int) {
 	var err error
 	d.node, err = simnode.New(dir)
 	d.do(err)
-	d.cfg.SysfsRoot, d.cfg.DevRoot, d.cfg.HostDevRoot = d.node.Sys, d.node.Dev, "/dev"
+	d.cfg.SysfsRoot, d.cfg.HostSysfsRoot, d.cfg.DevRoot, d.cfg.HostDevRoot = d.node.Sys, d.node.Sys, d.node.Dev, "/dev"
 	d.cfg.KubeletDir, d.cfg.PodResourcesSocket = dir+"/kubelet", dir+"/pods.sock"
 	d.startKubelet()
 	defer func() { d.kubelet.Stop() }()
@@ -147,7 +147,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings.KubeletDir, settings.HostDevRoot = cfg.KubeletDir, cfg.HostDevRoot
+	settings.KubeletDir, settings.HostDevRoot, settings.HostSysRoot = cfg.KubeletDir, cfg.HostDevRoot, cfg.HostSysfsRoot
 	settings.BackoffMax = time.Second
 	// A stream that is closed before it arrives looks as if none had been opened.
 	settings.StreamTimeout = time.Second

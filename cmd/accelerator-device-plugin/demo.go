@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/demo"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/inventory/aws"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/server"
@@ -25,7 +26,7 @@ import (
 )
 
 func newDemo() *cobra.Command {
-	var interactive, functions, withXRT bool
+	var interactive, functions, withXRT, onAWS bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a demonstration without a card, a cluster or root",
@@ -35,10 +36,11 @@ pulls cards, restarts the kubelet, and prints each list that the kubelet receive
 and its latency. It fails if the kubelet does not receive an expected list.
 
 With --vfio the card has virtual functions on vfio-pci instead of ports. With --xrt
-it is an AMD card with XRT.`,
+it is an AMD card with XRT, with --aws a card of an AWS F2 instance.`,
 		Example: `  accelerator-device-plugin demo
   accelerator-device-plugin demo --vfio
   accelerator-device-plugin demo --xrt
+  accelerator-device-plugin demo --aws
   accelerator-device-plugin demo --interactive      then change files in the directory that it prints`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,6 +57,9 @@ it is an AMD card with XRT.`,
 				cfg.Families = append(cfg.Families, vfio.Family{}.Name())
 				cfg.Resources = []offer.Rule{{Resource: resource, Match: offer.Match{Family: vfio.Family{}.Name()}}}
 			}
+			if onAWS {
+				cfg.Families = append(cfg.Families, aws.Family{}.Name())
+			}
 			// The daemon and the simulated kubelet share the gRPC library, which would mix their lines.
 			// UseLogger must be called before gRPC is used.
 			server.UseLogger(zap.NewNop())
@@ -63,7 +68,7 @@ it is an AMD card with XRT.`,
 			signal.Ignore(syscall.SIGPIPE)
 			defer stop()
 			return asFailure(demo.Run(ctx, cmd.OutOrStdout(), demo.Options{
-				Interactive: interactive, Functions: functions, XRT: withXRT, Program: os.Args[0], Colour: terminal.Is(cmd.OutOrStdout()),
+				Interactive: interactive, Functions: functions, XRT: withXRT, AWS: onAWS, Program: os.Args[0], Colour: terminal.Is(cmd.OutOrStdout()),
 				Resource: resource, Hold: cfg.RecoveryHold,
 			}, demoDaemon(cfg)))
 		},
@@ -72,7 +77,8 @@ it is an AMD card with XRT.`,
 		"keep the node at the end, and print the lists that the kubelet receives, until interrupted")
 	cmd.Flags().BoolVar(&functions, "vfio", false, "show functions on vfio-pci")
 	cmd.Flags().BoolVar(&withXRT, "xrt", false, "show an AMD card with XRT")
-	cmd.MarkFlagsMutuallyExclusive("interactive", "vfio", "xrt")
+	cmd.Flags().BoolVar(&onAWS, "aws", false, "show a card of an AWS instance")
+	cmd.MarkFlagsMutuallyExclusive("interactive", "vfio", "xrt", "aws")
 	return cmd
 }
 

@@ -60,7 +60,7 @@ func TestDemoCommand(t *testing.T) {
 	for _, tt := range []struct {
 		flags []string
 		want  string
-	}{{nil, "All 11 steps passed"}, {[]string{"--vfio"}, "All 7 steps passed"}, {[]string{"--xrt"}, "All 7 steps passed"}} {
+	}{{nil, "All 11 steps passed"}, {[]string{"--vfio"}, "All 7 steps passed"}, {[]string{"--xrt"}, "All 7 steps passed"}, {[]string{"--aws"}, "All 6 steps passed"}} {
 		stdout, stderr, code := output(t, append([]string{"demo"}, tt.flags...)...)
 		if code != 0 || !strings.Contains(stdout, tt.want) || stderr != "" {
 			t.Errorf("demo %v: exit code %d\n%s%s", tt.flags, code, stdout, stderr)

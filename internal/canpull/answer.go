@@ -227,12 +227,15 @@ func (a *Answer) given(f Facts, addresses map[string]bool) {
 // mostProcesses limits the number of reasons: any user can start many processes.
 const mostProcesses = 20
 
-// processes adds the processes that have a node of the card open.
+// processes adds the processes that have a node or a BAR of the card open.
 func (a *Answer) processes(f Facts) {
-	names := map[sysfs.DeviceNumber]string{}
+	names, bars := map[sysfs.DeviceNumber]string{}, map[opened.File]string{}
 	for _, function := range f.Card.Functions {
 		for _, node := range function.Nodes {
 			names[node.Number] = node.Name
+		}
+		for _, bar := range function.BARs {
+			bars[bar.File] = short(function.Address) + "/" + bar.Name
 		}
 	}
 	for i, p := range f.Processes {
@@ -243,6 +246,9 @@ func (a *Answer) processes(f Facts) {
 		var open []string
 		for _, number := range p.Devices {
 			open = append(open, fmt.Sprintf("%s (%s)", names[number], number))
+		}
+		for _, file := range p.Files {
+			open = append(open, bars[file])
 		}
 		group := ""
 		if p.Group != "" {
@@ -289,16 +295,37 @@ func (c Card) Numbers() []sysfs.DeviceNumber {
 	return all
 }
 
+// Files returns the files of all BARs of the card's functions without driver.
+func (c Card) Files() (all []opened.File) {
+	for _, f := range c.Functions {
+		for _, bar := range f.BARs {
+			all = append(all, bar.File)
+		}
+	}
+	return all
+}
+
 // LookCommand returns a shell command that prints the links below /proc to open files and mappings of these
-// devices, and an error for each process that it may not read. It sets LC_ALL=C, because stat translates its
-// output.
-func LookCommand(numbers []sysfs.DeviceNumber) string {
-	var of []string
+// devices and files, and an error for each process that it may not read. It sets LC_ALL=C, because stat translates
+// its output.
+func LookCommand(numbers []sysfs.DeviceNumber, files ...opened.File) string {
+	var patterns, of []string
+	add := func(what string) {
+		if len(of) > 0 {
+			patterns = append(patterns, "^"+what+" ("+strings.Join(of, "|")+") ")
+		}
+		of = nil
+	}
 	for _, n := range numbers {
 		of = append(of, fmt.Sprintf("%x:%x", n.Major, n.Minor))
 	}
-	return "LC_ALL=C find /proc/[0-9]*/task/[0-9]*/fd /proc/[0-9]*/map_files -type l -exec stat -L -c '%F %t:%T %n' {} + 2>&1" +
-		" | grep -E '^character special file (" + strings.Join(of, "|") + ") |Permission denied'"
+	add("character special file")
+	for _, f := range files {
+		of = append(of, fmt.Sprintf("%d:%d", f.Inode, f.Size))
+	}
+	add("regular (empty )?file 0:0") // it has no device number
+	return "LC_ALL=C find /proc/[0-9]*/task/[0-9]*/fd /proc/[0-9]*/map_files -type l -exec stat -L -c '%F %t:%T %i:%s %n' {} + 2>&1" +
+		" | grep -E '" + strings.Join(append(patterns, "Permission denied"), "|") + "'"
 }
 
 func short(address string) string { return strings.TrimPrefix(address, "0000:") }

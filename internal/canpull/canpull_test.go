@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -123,6 +122,32 @@ func TestRead(t *testing.T) {
 	write(t, n.PortDir(address, 0)+"/dev", "rubbish\n")
 	if _, err := canpull.Read(n.Sys, address); err == nil || !strings.Contains(err.Error(), `dfl-port.0/dev: found "rubbish"`) {
 		t.Errorf("an invalid number: %v", err)
+	}
+}
+
+// The BARs of a card without driver count, because programs map them.
+func TestBARs(t *testing.T) {
+	n, err := simnode.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := simnode.BoardNamed("aws-f2")
+	if err := errors.Join(err, n.PlugBoard(b, address)); err != nil {
+		t.Fatal(err)
+	}
+	card, err := canpull.Read(n.Sys, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range card.Functions {
+		for _, bar := range f.BARs {
+			names = append(names, f.Address+"/"+bar.Name)
+		}
+	}
+	want := []string{address + "/resource0", address + "/resource4", address + "/resource4_wc", "0000:3b:00.1/resource0"}
+	if diff := cmp.Diff(want, names); diff != "" || len(card.Files()) != len(want) {
+		t.Errorf("%d files (-want +got):\n%s", len(card.Files()), diff)
 	}
 }
 
@@ -271,6 +296,12 @@ func TestJudge(t *testing.T) {
 		}, canpull.No, []string{
 			"no: process 7 (job) in cri-1.scope has dfl-port.0 (245:0) open: end it",
 			"unknown: not all processes that have the card open are known: process 1: permission denied: LOOK"}},
+		{"a BAR is mapped", func(f *canpull.Facts) {
+			bar := opened.File{Inode: 7, Size: 4096}
+			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", BARs: []canpull.BAR{{Name: "resource4", File: bar}}})
+			f.Processes = []opened.Process{{PID: 7, Command: "job", Files: []opened.File{bar}}}
+		}, canpull.No, []string{
+			"no: process 7 (job) has 3b:00.1/resource4 open: end it", "yes: 3b:00.1 is pulled with the card: "}},
 		{"other functions", func(f *canpull.Facts) {
 			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", Driver: "vfio-pci"},
 				canpull.Function{Address: "0000:3b:01.0", Driver: "dfl-pci", PhysFn: address})
@@ -364,14 +395,27 @@ func TestLookCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	command := canpull.LookCommand(numbers("1:7", "245:0"))
+	bar, err := os.Create(filepath.Join(t.TempDir(), "resource0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bar.Close()
+	file, err := opened.FileAt(bar.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := canpull.LookCommand(numbers("1:7", "245:0"), file)
 	out, err := exec.Command("sh", "-c", command).Output()
 	if err != nil {
 		t.Fatalf("%s: %v", command, err)
 	}
-	want := fmt.Sprintf("character special file 1:7 /proc/%d/task/%[1]d/fd/%d", os.Getpid(), f.Fd())
-	if !slices.Contains(strings.Split(string(out), "\n"), want) {
-		t.Errorf("%s\nprinted\n%s\nwant %s", command, out, want)
+	for _, want := range []string{
+		fmt.Sprintf(`character special file 1:7 \d+:0 /proc/%d/task/%[1]d/fd/%d\n`, os.Getpid(), f.Fd()),
+		fmt.Sprintf(`regular empty file 0:0 %d:0 /proc/%d/task/%[2]d/fd/%d\n`, file.Inode, os.Getpid(), bar.Fd()),
+	} {
+		if !regexp.MustCompile(want).Match(out) {
+			t.Errorf("%s\nprinted\n%s\nwant %s", command, out, want)
+		}
 	}
 	user := exec.Command("sh", "-c", command)
 	user.Dir = "/"

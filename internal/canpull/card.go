@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"b-com.com/accelerator-device-plugin/internal/opened"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
@@ -24,6 +25,13 @@ type Function struct {
 	PhysFn  string // of a virtual function, else ""
 	Driver  string // "": none is bound
 	Nodes   []Node
+	BARs    []BAR // of a function without driver, which programs map through sysfs
+}
+
+// BAR is the file of a BAR in sysfs.
+type BAR struct {
+	Name string // resource0
+	File opened.File
 }
 
 // hasPort reports whether the function has the node of a port.
@@ -101,6 +109,9 @@ func (f *Function) read(sys, link string) error {
 		}
 		return f.add(name, path)
 	})
+	if err == nil && f.Driver == "" {
+		err = f.addBARs(dir)
+	}
 	bound := strings.Contains(f.Driver, "vfio")
 	if err != nil || !bound && f.Driver != "" { // a group may be open after its function has been unbound
 		return err
@@ -118,6 +129,22 @@ func (f *Function) read(sys, link string) error {
 		return fmt.Errorf("%s: bound to %s, but %s has no group %q", dir, f.Driver, filepath.Join(sys, "class/vfio"), group)
 	}
 	return nil
+}
+
+// addBARs adds the files of the BARs of the function at dir.
+func (f *Function) addBARs(dir string) error {
+	files, err := filepath.Glob(dir + "/resource[0-9]*")
+	for _, name := range files {
+		file, err := opened.FileAt(name)
+		if sysfs.Gone(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		f.BARs = append(f.BARs, BAR{filepath.Base(name), file})
+	}
+	return err
 }
 
 // add adds the node whose number is in a file, if there is one.

@@ -33,7 +33,7 @@ var (
 	action      = Field{"action", Text, "", "action of a uevent: `add`, `remove`, `change` …; or operation of an inotify event: `CREATE`, `REMOVE` …"}
 	address     = Field{"address", Text, "", "address of a listener: `HOST:PORT`, or the API server's URL"}
 	afu         = Field{"afu", Text, "", "id of the AFU in the port, 32 hex digits; in `programming.*`: id of the AFU that a container requests, or hash of an AOCX"}
-	attribute   = Field{"attribute", Text, "", "attribute of a device's identity that changed: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `shared_nodes`, `mounts`, `members`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
+	attribute   = Field{"attribute", Text, "", "attribute of a device's identity that changed: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `shared_nodes`, `members`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
 	by          = Field{"by", Text, "", "user who cordoned or uncordoned a device; the name is not verified"}
 	size        = Field{"bytes", Whole, "bytes", "size of a buffer, or of a message"}
 	claim       = Field{"claim", Text, "", "name of a ResourceClaim: `NAMESPACE/NAME`"}

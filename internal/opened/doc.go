@@ -1,4 +1,4 @@
-// Package opened finds the processes of the host that have a device open or mapped.
+// Package opened finds the processes of the host that have a device, or a file of sysfs, open or mapped.
 //
 //	proc := opened.Proc{Root: "/proc", Patience: 2 * time.Second}
 //	if err := proc.SeesHost(); err != nil { … }
@@ -7,7 +7,8 @@
 // A device is identified by its number, because each container has nodes of its own, whose names and
 // inodes differ from those in the host's /dev. The number of an open file is in the inode behind
 // /proc/TID/fd/N, and that of a mapping in the inode behind /proc/PID/map_files/RANGE. All threads are
-// searched, because a thread may have its own table of open files.
+// searched, because a thread may have its own table of open files. A file of sysfs is identified by its inode number and
+// its size ([File]).
 //
 // # Safety
 //

@@ -35,6 +35,24 @@ type Process struct {
 	// container's id, for a service it is the unit. "": not known.
 	Group   string
 	Devices []sysfs.DeviceNumber // in the order of the argument of Find
+	Files   []File               // the same
+}
+
+// File is a file of sysfs, such as that of a BAR. Each network namespace has a sysfs with a device number of its own,
+// but the inode numbers are the same in all. The size excludes files of other file systems with this inode number.
+type File struct{ Inode, Size uint64 }
+
+// FileAt returns the file at path.
+func FileAt(path string) (File, error) {
+	var st unix.Stat_t
+	err := unix.Lstat(path, &st)
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = unix.EINVAL
+	}
+	if err != nil {
+		return File{}, &fs.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	return File{st.Ino, uint64(st.Size)}, nil
 }
 
 // hostNamespace is the link of the initial PID namespace: PROC_PID_INIT_INO in
@@ -55,9 +73,9 @@ func (p Proc) SeesHost() error {
 	return nil
 }
 
-// Find returns the processes that have one of these character devices open or mapped, sorted by PID. If
+// Find returns the processes that have one of these character devices or files open or mapped, sorted by PID. If
 // it returns an error, processes may be missing in the list.
-func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber) ([]Process, error) {
+func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber, files ...File) ([]Process, error) {
 	var found []Process
 	var first error
 	failed := 0
@@ -72,8 +90,8 @@ func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber) ([]Process
 	for ; len(pids) > 0; pids, err = next() {
 		for _, pid := range pids {
 			searched[pid] = true
-			process, err := p.within(ctx, pid, devices)
-			if len(process.Devices) > 0 {
+			process, err := p.within(ctx, pid, devices, files)
+			if len(process.Devices)+len(process.Files) > 0 {
 				found = append(found, process)
 			}
 			if ctx.Err() != nil {
@@ -99,14 +117,14 @@ func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber) ([]Process
 }
 
 // within searches one process, for at most Patience.
-func (p Proc) within(ctx context.Context, pid int, devices []sysfs.DeviceNumber) (Process, error) {
+func (p Proc) within(ctx context.Context, pid int, devices []sysfs.DeviceNumber, files []File) (Process, error) {
 	type result struct {
 		process Process
 		err     error
 	}
 	done := make(chan result, 1)
 	go func() {
-		process, err := p.search(pid, devices)
+		process, err := p.search(pid, devices, files)
 		done <- result{process, err}
 	}()
 	patience := time.NewTimer(p.Patience)
@@ -122,14 +140,14 @@ func (p Proc) within(ctx context.Context, pid int, devices []sysfs.DeviceNumber)
 }
 
 // search searches one process. It returns the first error, after which devices may be missing.
-func (p Proc) search(pid int, devices []sysfs.DeviceNumber) (Process, error) {
+func (p Proc) search(pid int, devices []sysfs.DeviceNumber, files []File) (Process, error) {
 	process := Process{PID: pid}
 	dir := filepath.Join(p.Root, strconv.Itoa(pid))
 	tids, err := numbers(dir + "/task")
 	if err != nil {
 		return process, unlessGone(err)
 	}
-	seen := map[sysfs.DeviceNumber]bool{}
+	seen := found{devices: map[sysfs.DeviceNumber]bool{}, files: map[File]bool{}}
 	mapped := false // the mappings have been searched: all threads share them
 	for _, tid := range tids {
 		// Each thread has a directory in Root, although only processes are listed.
@@ -145,20 +163,31 @@ func (p Proc) search(pid int, devices []sysfs.DeviceNumber) (Process, error) {
 		}
 	}
 	for _, d := range devices {
-		if seen[d] && !slices.Contains(process.Devices, d) {
+		if seen.devices[d] && !slices.Contains(process.Devices, d) {
 			process.Devices = append(process.Devices, d)
 		}
 	}
-	if len(process.Devices) > 0 {
+	for _, f := range files {
+		if seen.files[f] && !slices.Contains(process.Files, f) {
+			process.Files = append(process.Files, f)
+		}
+	}
+	if len(process.Devices)+len(process.Files) > 0 {
 		process.Command = string(bytes.TrimSuffix(head(dir+"/comm"), []byte("\n")))
 		process.Group = groupOf(head(dir + "/cgroup"))
 	}
 	return process, err
 }
 
-// numbersOf adds the device numbers of the character devices behind the links in dir to seen. It returns
+// found has the devices and the regular files of a process.
+type found struct {
+	devices map[sysfs.DeviceNumber]bool
+	files   map[File]bool
+}
+
+// numbersOf adds the character devices and the regular files behind the links in dir to seen. It returns
 // the number of links.
-func numbersOf(dir string, seen map[sysfs.DeviceNumber]bool) (links int, err error) {
+func numbersOf(dir string, seen found) (links int, err error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return 0, unlessGone(err)
@@ -168,12 +197,9 @@ func numbersOf(dir string, seen map[sysfs.DeviceNumber]bool) (links int, err err
 		names, listErr := d.Readdirnames(1024)
 		links += len(names)
 		for _, name := range names {
-			number, ok, statErr := deviceAt(int(d.Fd()), name)
+			statErr := seen.add(int(d.Fd()), name)
 			if statErr = unlessGone(statErr); statErr != nil && err == nil {
 				err = fmt.Errorf("%s/%s: %w", dir, name, statErr)
-			}
-			if ok {
-				seen[number] = true
 			}
 		}
 		if listErr != nil {
@@ -185,18 +211,24 @@ func numbersOf(dir string, seen map[sysfs.DeviceNumber]bool) (links int, err err
 	}
 }
 
-// deviceAt returns the device number if the link with the name in dir leads to a character device. It
-// requests no attributes: the kernel then returns type and device number without asking a file server. So
+// add adds the character device or the regular file to which the link with the name in dir leads. It
+// requests no attributes: the kernel then returns type, numbers and size without asking a file server. So
 // a FUSE file system that refuses access by root is no error; no device can be open on it.
-func deviceAt(dir int, name string) (sysfs.DeviceNumber, bool, error) {
+func (f found) add(dir int, name string) error {
 	for {
 		var st unix.Statx_t
 		err := unix.Statx(dir, name, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, 0, &st)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
-		return sysfs.DeviceNumber{Major: st.Rdev_major, Minor: st.Rdev_minor},
-			err == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR, err
+		switch {
+		case err != nil:
+		case st.Mode&unix.S_IFMT == unix.S_IFCHR:
+			f.devices[sysfs.DeviceNumber{Major: st.Rdev_major, Minor: st.Rdev_minor}] = true
+		case st.Mode&unix.S_IFMT == unix.S_IFREG:
+			f.files[File{st.Ino, st.Size}] = true
+		}
+		return err
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,6 +118,34 @@ func of(found []opened.Process, pid int) opened.Process {
 		}
 	}
 	return opened.Process{}
+}
+
+// A regular file is found by its inode number and its size, open or mapped, and others are not.
+func TestFindFiles(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root follows mappings")
+	}
+	path := filepath.Join(t.TempDir(), "resource0")
+	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := opened.FileAt(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"open", "map"} {
+		cmd, said := hold(t, kind, path, nil)
+		if said != "<nil>" {
+			t.Fatal(said)
+		}
+		found, err := proc.Find(t.Context(), nil, opened.File{Inode: file.Inode, Size: 1}, file)
+		if got := of(found, cmd.Process.Pid); err != nil && !errors.Is(err, fs.ErrPermission) || !slices.Equal(got.Files, []opened.File{file}) || len(got.Devices) > 0 {
+			t.Errorf("%s: found %+v (%v), want %+v", kind, got, err, file)
+		}
+	}
+	if f, err := opened.FileAt(filepath.Dir(path)); err == nil {
+		t.Errorf("a directory: found %+v, want an error", f)
+	}
 }
 
 func TestFind(t *testing.T) {

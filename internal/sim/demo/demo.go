@@ -17,9 +17,10 @@ import (
 
 // Options are the settings of a demo.
 type Options struct {
-	Interactive bool   // after the steps, continue until ctx ends; not with Functions or XRT
+	Interactive bool   // after the steps, continue until ctx ends; not with Functions, XRT or AWS
 	Functions   bool   // the card has functions on vfio-pci, for which the daemon needs a rule
 	XRT         bool   // the card is a U250 with XRT
+	AWS         bool   // the card is of an AWS instance
 	Program     string // path of this executable, for the printed commands
 	Colour      bool   // use the colours of terminals
 	Resource    string
@@ -110,6 +111,8 @@ func (s *stage) play(ctx context.Context, ended <-chan error) error {
 	switch {
 	case s.Functions:
 		all = s.functionSteps()
+	case s.AWS:
+		all = s.awsSteps()
 	case s.XRT:
 		all = s.xrtSteps()
 	}

@@ -2,8 +2,10 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -84,6 +86,30 @@ func (s *stage) functionSteps() []step {
 		{"the function that the pod holds is unbound", s.change(func(n *simnode.Node) error { return n.SetDriver("0000:"+vf0, "") }), list(false, true), 0},
 		{again, s.change(func(n *simnode.Node) error { return n.SetDriver("0000:"+vf0, simnode.VFIODriver) }), list(true, true), s.Hold},
 		{"the card is pulled while the pod holds a function", s.change(func(n *simnode.Node) error { return n.Unplug(cardV) }), s.list(health{vf0: false}), 0},
+	}
+}
+
+const (
+	cardF2  = "0000:5e:00.0" // of the board aws-f2
+	slotF2  = "5e:00.0"
+	imageF2 = "1d0f:f010:1d0f:1d51"
+)
+
+// awsSteps are the steps with a card of an AWS instance.
+func (s *stage) awsSteps() []step {
+	list := func(healthy bool) func(context.Context) (string, time.Time, error) {
+		return s.list(health{slotF2: healthy})
+	}
+	loaded := s.change(func(n *simnode.Node) error { return n.Rescan(cardF2, imageF2) })
+	return []step{
+		{"a card is found, its slot has no image", s.plugBoard("aws-f2", cardF2), list(true), 0},
+		{"an image is loaded: the function is removed", s.change(func(n *simnode.Node) error { return n.Remove(cardF2) }), list(false), 0},
+		{fmt.Sprintf("a rescan finds the image (healthy after %s)", s.Hold), loaded, list(true), s.Hold},
+		{"a pod gets " + slotF2, s.nothing, s.allocation(slotF2), 0},
+		{"another image is loaded without a rescan", s.change(func(n *simnode.Node) error { return n.Break(slotF2, "not-rescanned") }), list(false), 0},
+		{fmt.Sprintf("removed and rescanned (healthy after %s)", s.Hold), s.change(func(n *simnode.Node) error {
+			return errors.Join(n.Remove(cardF2), n.Rescan(cardF2, imageF2))
+		}), list(true), s.Hold},
 	}
 }
 
@@ -183,6 +209,9 @@ func (s *stage) allocation(id string) func(context.Context) (string, time.Time, 
 		}
 		for _, d := range answer.Devices {
 			parts = append(parts, d.ContainerPath+" "+d.Permissions)
+		}
+		for _, m := range answer.Mounts {
+			parts = append(parts, filepath.Base(m.ContainerPath))
 		}
 		return strings.Join(parts, "  "), time.Now(), nil
 	}
