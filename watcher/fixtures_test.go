@@ -77,7 +77,7 @@ func quoted(t testing.TB, file string) [][]byte {
 func hints(t *testing.T, messages [][]byte) string {
 	t.Helper()
 	cfg := simulated(t)
-	cfg.Subsystems = []string{"vfio-dev"} // of family vfio
+	cfg.Subsystems = []string{"vfio-dev", "drm"} // of the families vfio and xrt
 	h := newRecorder(t, cfg)
 	var b strings.Builder
 	hinted := 0

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
-	"b-com.com/accelerator-device-plugin/server/names"
 )
 
 const (
@@ -61,14 +61,16 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("VBNV %q: %q, %v", s, vbnv, err)
 		}
 		timestamp, err := xrt.ParseTimestamp(s)
-		if _, ok := names.Shell("x", timestamp); ok != (err == nil) {
+		if decimal := timestamp != "" && strings.Trim(timestamp, "0123456789") == ""; decimal != (err == nil) || len(timestamp) > 20 {
 			t.Errorf("timestamp %q: %q, %v, want a part of a name", s, timestamp, err)
 		}
 		if text, err := xrt.ParseText(s); err == nil && (text == "" || len(text) > 63) {
 			t.Errorf("text %q: %q", s, text)
 		}
-		if id, err := xrt.ParseUUID(s); id != "" && (err != nil || !names.IsID(id)) {
-			t.Errorf("UUID %q: %q, %v", s, id, err)
+		if id, err := xrt.ParseUUID(s); id != "" {
+			if same, idErr := sysfs.ParseID(id); err != nil || idErr != nil || same != id {
+				t.Errorf("UUID %q: %q, %v", s, id, err)
+			}
 		}
 		if n, err := xrt.ParseReady(s); err != nil && n != 0 {
 			t.Errorf("ready %q: %d, %v", s, n, err)
