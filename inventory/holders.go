@@ -2,6 +2,8 @@ package inventory
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -20,9 +22,19 @@ type Holding struct {
 	// Given has the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that
 	// another card in its slot is recognized after a restart; nil: not known.
 	Given *Device
+	// OtherAPI means that the device is held through the other API of Kubernetes: with the device
+	// plugin through DRA, and the reverse. No device with such a holding is offered.
+	OtherAPI bool
 	// AnyAFU means that the device remains the same when its AFU changes, because its holders program it.
 	AnyAFU bool
 }
+
+// Partial is the error of an answer of [Config.Holders] that has all devices that are held through the API of this
+// daemon, but may lack those that are held through the other API.
+type Partial struct{ Err error }
+
+func (e Partial) Error() string { return e.Err.Error() }
+func (e Partial) Unwrap() error { return e.Err }
 
 // holders has the newest answer about the holders of devices.
 type holders struct {
@@ -33,12 +45,27 @@ type holders struct {
 	record map[string][]Holding // holdings at the start, until there is an answer
 	began  time.Time            // the start
 
+	awaits  bool     // devices may be held through the other API, which no answer has shown yet
+	partial bool     // the newest answer was partial
+	unknown []string // in the newest answer, ids that are held through the other API with nodes that are not known
+
 	firstAt time.Time // time of the question of the first answer
 	awaited bool      // in the newest answer, the holder of a device is not known yet
 
 	ask      time.Time // when the next question is needed; zero: the node needs none
 	again    bool      // the newest answer is older than a claim that needs an answer
 	askUntil time.Time // questions are repeated until then, because a free device may turn out to be held
+}
+
+// keepElsewhere adds the newest holdings through the other API to a partial answer.
+func (h *holders) keepElsewhere(answer map[string][]Holding) {
+	for id, all := range h.held {
+		for _, holding := range all {
+			if _, has := heldAs(answer[id], holding.As); holding.OtherAPI && !has {
+				answer[id] = append(answer[id], holding)
+			}
+		}
+	}
 }
 
 // of returns the holdings of the device with this id, from the newest answer, or from the record
@@ -68,8 +95,13 @@ const (
 	confirmAfter = 250 * time.Millisecond
 	// answerWithin is how long an answer may take.
 	answerWithin = 2 * time.Second
-	// untilAnswered is the longest time between two questions before the first answer.
+	// untilAnswered is the longest time between two questions before the first answer, and
+	// untilOffered while no device is offered before it.
 	untilAnswered = time.Second
+	untilOffered  = 250 * time.Millisecond
+	// confirmFree is the least time between the two questions whose answers must have no holder before a
+	// device that was held through the other API is free.
+	confirmFree = time.Second
 	// maxMissing limits the claims on devices that this process has never read: no such claim begins
 	// while this many slots wait. The answer of a broken kubelet may have any number of such devices.
 	maxMissing = 1024
@@ -99,7 +131,7 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 	concerned := maps.Clone(n.waiting)
 	for id, was := range before {
 		concerned[id] = true
-		if len(answer[id]) == 0 && !n.rules.certain {
+		if _, other := heldElsewhere(was); len(answer[id]) == 0 && (!n.rules.certain || other) {
 			s := n.slot(id)
 			given := nodesGiven(was)
 			s.released = released{given, slices.Concat(given, s.lost.nodes), asked}
@@ -135,7 +167,11 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 			c.free = !isHeld && !c.since.After(asked)
 			switch {
 			case isHeld:
+				c.missing = time.Time{}
 				n.confirm(s, holding)
+			case c.free && c.other && !c.isMissing(asked):
+				c.free = false
+				h.ask = earlier(h.ask, c.missing.Add(confirmFree))
 			case !c.free:
 				h.again = true
 			default:
@@ -149,22 +185,49 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 		case s.claim != nil || len(is) == 0:
 		case s.unit == nil:
 			if n.complete {
-				n.claimMissing(s, is[0], now)
+				n.claimMissing(s, is, now)
 			}
 		default:
-			if _, ok := heldAs(is, s.device.OfferedAs); !ok || s.device.OfferedAs == "" {
+			_, ok := heldAs(is, s.device.OfferedAs)
+			if _, other := heldElsewhere(is); !ok || other || s.device.OfferedAs == "" {
 				n.mark(id, time.Time{})
 			}
 		}
 	}
 	blind := slices.ContainsFunc(slices.Collect(maps.Values(answer)), func(all []Holding) bool {
-		return slices.ContainsFunc(all, func(h Holding) bool { return h.NodesErr != nil })
+		return slices.ContainsFunc(all, func(h Holding) bool { return h.NodesErr != nil && !h.OtherAPI })
 	})
+	if unknown := unknownNodes(answer); !slices.Equal(unknown, h.unknown) {
+		h.unknown = unknown
+		n.markAll()
+	}
 	if blind != h.blind {
 		h.blind = blind
-		for _, d := range n.devices {
-			n.mark(d.ID, time.Time{})
-		}
+		n.markAll()
+	}
+}
+
+// markAll marks all listed devices.
+func (n *node) markAll() {
+	for _, d := range n.devices {
+		n.mark(d.ID, time.Time{})
+	}
+}
+
+// isMissing reports whether two answers have shown no holder. asked is the time of the question of the newest
+// one, which has none.
+func (c *claim) isMissing(asked time.Time) bool {
+	if c.missing.IsZero() {
+		c.missing = asked
+	}
+	return asked.Sub(c.missing) >= confirmFree
+}
+
+// offer ends the wait for the first answer about holders through the other API.
+func (n *node) offer() {
+	if n.holders.awaits {
+		n.holders.awaits, n.changed = false, true
+		n.markAll()
 	}
 }
 
@@ -266,7 +329,15 @@ func (h *holders) keepAsking(asked time.Time, grace time.Duration) {
 }
 
 // claimMissing begins a claim on a device that is held and missing.
-func (n *node) claimMissing(s *slot, h Holding, now time.Time) {
+//
+// There is no such claim on a device that is held through the other API. The kubelet does not ask this daemon for
+// the health of the device, and a device that is plugged in is withheld without a claim, too.
+func (n *node) claimMissing(s *slot, held []Holding, now time.Time) {
+	i := slices.IndexFunc(held, func(h Holding) bool { return !h.OtherAPI })
+	if i < 0 {
+		return
+	}
+	h := held[i]
 	address := addressOf(s.id)
 	if s.id == "" || len(s.id) > maxID || len(n.waiting) >= maxMissing {
 		return
@@ -298,9 +369,10 @@ func (n *node) finish(now time.Time) {
 	n.complete = true
 	for _, id := range slices.Sorted(maps.Keys(n.holders.held)) {
 		if s := n.slot(id); s.unit == nil && s.claim == nil && len(n.holders.held[id]) > 0 {
-			n.claimMissing(s, n.holders.held[id][0], now)
+			n.claimMissing(s, n.holders.held[id], now)
 		}
 	}
+	n.markUnknown()
 }
 
 // expiry returns the time at which a state that began at since, and waits for an answer, ends
@@ -314,13 +386,16 @@ func (n *node) expiry(since time.Time) time.Time {
 
 // expire ends the claims and reservations that have waited for an answer for the grace time.
 func (n *node) expire(now time.Time) {
+	if n.holders.awaits && !now.Before(n.holders.began.Add(n.rules.grace)) {
+		n.offer()
+	}
 	if n.holders.err == "" {
 		return
 	}
 	over := func(since time.Time) bool { return !since.IsZero() && !now.Before(n.expiry(since)) }
 	for _, id := range slices.Sorted(maps.Keys(n.waiting)) {
 		s := n.slots[id]
-		if s.claim != nil && over(s.claim.since) {
+		if s.claim != nil && !s.claim.other && over(s.claim.since) {
 			n.release(s, "not known for "+n.rules.grace.String(), now)
 		}
 		if over(s.lost.since) {
@@ -342,6 +417,9 @@ func (n *node) expire(now time.Time) {
 
 // nextExpiry returns the time at which [node.expire] next ends a claim or a reservation, or zero.
 func (n *node) nextExpiry() (next time.Time) {
+	if n.holders.awaits {
+		next = n.holders.began.Add(n.rules.grace)
+	}
 	if n.holders.err == "" {
 		return next
 	}
@@ -352,7 +430,7 @@ func (n *node) nextExpiry() (next time.Time) {
 	}
 	for id := range n.waiting {
 		s := n.slots[id]
-		if s.claim != nil {
+		if s.claim != nil && !s.claim.other {
 			over(s.claim.since)
 		}
 		over(s.lost.since)
@@ -428,17 +506,29 @@ func (p *poller) take(ctx context.Context, a answer, now time.Time) {
 	p.asking, p.answered = false, p.answered || !a.asked.Before(p.since)
 	p.cfg.Metrics.HoldersAsked(a.err)
 	before, blind := h.err, h.blind
-	h.err = ""
-	if a.err != nil {
+	wasPartial := h.partial
+	var partial Partial
+	h.err, h.partial = "", errors.As(a.err, &partial)
+	if a.err != nil && !h.partial {
 		h.err = a.err.Error()
 	} else {
+		if h.partial {
+			h.keepElsewhere(a.held)
+		}
 		p.node.takeAnswer(a.held, a.asked, now)
 		held := h.held // a copy for readers, because the next answer replaces the field
 		p.holdings.Store(&held)
 	}
+	if a.err == nil || errors.Is(a.err, fs.ErrNotExist) {
+		p.node.offer()
+	}
 	p.node.expire(now)
 	switch {
-	case a.err != nil && before == "":
+	case h.partial && !wasPartial:
+		p.log.Warn("holders through the other API not known", event.HoldersUnknown, event.Err(a.err), event.Grace(p.cfg.TombstoneGrace))
+	case wasPartial && !h.partial && a.err == nil:
+		p.log.Info("holders through the other API known again", event.HoldersKnown)
+	case a.err != nil && !h.partial && before == "":
 		p.log.Warn("holders not known, removed devices stay listed for the grace time", event.HoldersUnknown,
 			event.Err(a.err), event.Grace(p.cfg.TombstoneGrace))
 	case a.err == nil && before != "":
@@ -451,6 +541,9 @@ func (p *poller) take(ctx context.Context, a answer, now time.Time) {
 		p.ask(ctx)
 	} else {
 		plan := func(after time.Duration) { p.next = earlier(p.next, a.asked.Add(min(p.cfg.HoldersInterval, after))) }
+		if h.awaits {
+			plan(untilOffered)
+		}
 		if h.heldAt.IsZero() { // until the first answer, a device may be held under another name
 			plan(untilAnswered)
 		}

@@ -2,7 +2,9 @@ package inventory_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -296,6 +298,58 @@ func TestCertainAnswers(t *testing.T) {
 					want["0001:5e:00.0"] = "unhealthy[node-in-use]"
 				}
 				r.want("another card with the node", want)
+			})
+		})
+	}
+}
+
+// An answer with the error Partial has all holders through the API of the daemon. Those through the other API stay
+// as they were. At the start no device is offered before a complete answer, unless there is no source of one.
+func TestPartialAnswer(t *testing.T) {
+	refused := inventory.Partial{Err: errors.New("connection refused")}
+	for _, test := range []struct {
+		name  string
+		err   error // of the first answers
+		start map[string]string
+	}{
+		{"refused", refused, map[string]string{"3b:00.0": "unhealthy[holders-unknown]", "0001:5e:00.0": "unhealthy[holders-unknown]"}},
+		{"no socket", inventory.Partial{Err: fmt.Errorf("socket: %w", fs.ErrNotExist)}, map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f, d := newFakeFamily("dfl"), newFakeKubelet()
+				f.set(cardA, good(0, 0))
+				f.set(cardB, good(1, 0))
+				cfg := withKubelet(d)
+				cfg.OtherAPI = true
+				cfg.Policy.Name = func(*inventory.Device) (string, error) { return "b.com/fpga", nil }
+				d.set(func() { d.err = test.err })
+				r := start(t, cfg, f)
+				r.after(10 * time.Second)
+				r.want("partial answers", test.start)
+				s, _ := r.Latest()
+				if want := test.err == error(refused); s.Awaiting != want {
+					t.Errorf("awaiting: %v, want %v", s.Awaiting, want)
+				}
+				d.holdAs(otherAPI, "3b:00.0", pod)
+				d.hold("0001:5e:00.0", pod)
+				d.set(func() { d.err = nil })
+				r.after(11 * time.Second)
+				both := map[string]string{"3b:00.0": "unhealthy[held-other-api]", "0001:5e:00.0": "healthy[]"}
+				r.want("complete answer", both)
+				d.free("3b:00.0") // a partial answer does not show it
+				d.set(func() { d.err = refused })
+				r.after(time.Hour)
+				r.want("partial answers again", both)
+				f.pull(cardB)
+				r.hint(cardB)
+				r.want("pulled", map[string]string{"3b:00.0": "unhealthy[held-other-api]", "0001:5e:00.0": "unhealthy[removed-in-use]"})
+				d.free("0001:5e:00.0")
+				r.after(20 * time.Second)
+				r.want("pod ends", map[string]string{"3b:00.0": "unhealthy[held-other-api]"})
+				d.set(func() { d.err = nil })
+				r.after(12 * time.Second)
+				r.want("complete answer again", map[string]string{"3b:00.0": "healthy[]"})
 			})
 		})
 	}

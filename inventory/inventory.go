@@ -30,6 +30,8 @@ type Config struct {
 	// not in the answer is free. It may block until its context ends, after 2 s. A device
 	// that leaves stays listed, unhealthy, until it is free. If Holders is nil, a device
 	// that leaves is removed from the list at once.
+	//
+	// With the error [Partial] the answer is used, too.
 	Holders func(context.Context) (map[string][]Holding, error)
 	// Given receives an element after devices were given out. The inventory then calls Holders
 	// soon, to find the holder even of a short-lived pod. nil: not used.
@@ -38,8 +40,13 @@ type Config struct {
 	// until Holders answers or TombstoneGrace is over, because a kubelet may answer late after
 	// its start. The inventory uses only the nodes in it, and does not change it.
 	Record map[string][]Holding
-	// Certain means that the answers of Holders are complete: a device that is not in an answer is free.
-	// Otherwise the nodes of such a device stay reserved for a while, because the answers of a kubelet that
+	// OtherAPI means that devices may be held through the other API when the daemon starts. No device
+	// is offered ([Snapshot.Awaiting]) until Holders has answered without an error, or
+	// TombstoneGrace is over. An error that wraps [fs.ErrNotExist] counts as an answer: then there
+	// is no source of such holders.
+	OtherAPI bool
+	// Certain means that the answers of Holders are complete, except for holders through the other
+	// API: a device that is not in an answer is free. Otherwise the nodes of such a device stay reserved for a while, because the answers of a kubelet that
 	// has just started may lack holders.
 	Certain bool
 	// HoldersInterval is the time between two calls of Holders while a device is held, or waits
@@ -209,6 +216,10 @@ func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 	late := !s.firstUntil.IsZero() && !now.Before(s.firstUntil)
 	if !n.ready && (s.first != nil && len(s.first) == 0 && p.answered || late) {
 		n.ready, n.changed = true, true // an empty list is published, too
+		if n.holders.awaits {
+			n.markAll()
+			changes = append(changes, n.reconcile(now)...)
+		}
 	}
 	finished := n.ready && !n.complete && s.first != nil && len(s.first) == 0
 	if finished {
@@ -220,7 +231,7 @@ func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 	first := n.ready && old.Version == 0
 	if n.ready && n.changed {
 		inv.current.Store(Snapshot{
-			Version: old.Version + 1, Devices: n.devices, Complete: n.complete, Generation: n.generation, Hinted: n.hinted,
+			Version: old.Version + 1, Devices: n.devices, Complete: n.complete, Awaiting: n.holders.awaits, Generation: n.generation, Hinted: n.hinted,
 		})
 		n.copied, n.changed, n.hinted = false, false, time.Time{}
 	}

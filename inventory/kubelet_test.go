@@ -11,6 +11,9 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
+// otherAPI is the name under which devices are held through the other API.
+const otherAPI = "dra"
+
 // fakeKubelet answers the questions for holders.
 type fakeKubelet struct {
 	mu    sync.Mutex
@@ -60,7 +63,12 @@ func (d *fakeKubelet) give(name, id string, nodes []string, holders ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	others := slices.DeleteFunc(slices.Clone(d.held[id]), func(h inventory.Holding) bool { return h.As == name })
-	d.held[id] = append(others, inventory.Holding{As: name, Holders: holders, Nodes: nodes})
+	// The other API has the name dra. The nodes that it has given are not known.
+	h := inventory.Holding{As: name, Holders: holders, Nodes: nodes, OtherAPI: name == otherAPI}
+	if h.OtherAPI {
+		h.Nodes, h.NodesErr = nil, errors.New("not known")
+	}
+	d.held[id] = append(others, h)
 }
 
 // setNodesErr sets the error with which the nodes of a device's holders are not known. They are known

@@ -104,7 +104,7 @@ func newNode(cfg Config, now time.Time) *node {
 		policy: cfg.Policy, asks: cfg.Holders != nil,
 		cards: make(map[string]*card), slots: make(map[string]*slot), waiting: make(map[string]bool),
 		recheck: make(map[string]time.Time), reserved: make(map[string]map[string]bool), causes: make(map[string]time.Time),
-		holders: holders{record: cfg.Record, began: now},
+		holders: holders{record: cfg.Record, began: now, awaits: cfg.OtherAPI && cfg.Holders != nil},
 	}
 	for id := range cfg.Record {
 		n.reserveNodes(n.slot(id))
@@ -198,6 +198,7 @@ func (n *node) removeCard(address string, cause, now time.Time) {
 // recovery hold applies to the new device.
 func (n *node) addUnit(s *slot, now time.Time) {
 	s.unit, s.conflict = &unit{portID: -1}, noConflict
+	n.markUnknown()
 	if n.ready {
 		s.unit.added = now
 	}
@@ -214,6 +215,7 @@ func (n *node) addUnit(s *slot, now time.Time) {
 func (n *node) removeUnit(s *slot, cause, now time.Time) {
 	d, u := s.unit.device, s.unit
 	s.unit, s.contends = nil, false
+	n.markUnknown()
 	n.mark(s.id, cause)
 	if d == nil {
 		return

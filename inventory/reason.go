@@ -31,6 +31,8 @@ const (
 	ReasonMoving         = "moving"           // to be offered under another name; its holders are not known yet
 	ReasonNodeInUse      = "node-in-use"      // a container that holds another device may still open its node
 	ReasonNodeChanged    = "node-changed"     // has other nodes than its holder was given
+	ReasonHeldOtherAPI   = "held-other-api"   // a container holds it through the other API of Kubernetes
+	ReasonHoldersUnknown = "holders-unknown"  // after the start: a container may hold it through the other API
 )
 
 // Reason has the properties of a reason.
@@ -70,6 +72,8 @@ var reasons = map[string]Reason{
 	ReasonMoving:         {Administrative: true, Tombstone: true},
 	ReasonNodeInUse:      {Administrative: true, WithholdsNodes: true},
 	ReasonNodeChanged:    {Administrative: true, Tombstone: true},
+	ReasonHeldOtherAPI:   {Administrative: true, Tombstone: true},
+	ReasonHoldersUnknown: {Administrative: true, Tombstone: true},
 }
 
 // Reasons returns the names of the reasons that are no row of a family, sorted. An administrator

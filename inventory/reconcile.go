@@ -32,6 +32,10 @@ import (
 //	yes       renamed   old name again   claim ends, no hold
 //	yes       renamed   another name     own name, no hold     + moving        + replaced-in-use
 //	yes       renamed   no name          own name, no hold     + moving
+//
+// A claim on a device that is held through the other API is a "renamed" one, with the reason
+// held-other-api in place of moving and replaced-in-use. The device counts as free when two answers
+// have shown no holder.
 
 // claim keeps a device listed under a name that a container holds, or may hold.
 type claim struct {
@@ -42,6 +46,8 @@ type claim struct {
 	held     bool      // the kubelet's newest answer has holders of the device
 	holders  []string  // in the newest answer
 	free     bool      // the kubelet was asked after the claim began, and its answer has no holder of the device
+	other    bool      // the device is held through the other API
+	missing  time.Time // if other: time of the question since which the answers have no holder; zero: the newest has one
 	standing standing
 	// moved: the device has been renumbered since the claim began. Its holders may have any of
 	// the nodes that it has had since then.
@@ -62,6 +68,8 @@ const (
 // reason returns the reason for which the claimed device is unhealthy.
 func (c *claim) reason() string {
 	switch {
+	case c.renamed && c.other:
+		return ReasonHeldOtherAPI
 	case c.renamed && !(c.standing == replaced && c.held):
 		return ReasonMoving
 	case c.standing == replaced:
@@ -137,6 +145,10 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 		if s.claim != nil {
 			conditions = append(conditions, Condition{Reason: s.claim.reason(), Health: Unhealthy})
 		}
+		s.health.clear(ReasonHoldersUnknown)                                    // without recovery hold
+		if s.claim == nil && n.holders.awaits && n.ready && d.OfferedAs != "" { // before the first list the answer may arrive in time
+			conditions = append(conditions, Condition{Reason: ReasonHoldersUnknown, Health: Unhealthy})
+		}
 		conditions = append(conditions, n.contend(s, d)...)
 		out := n.policy.excludes(d)
 		for _, reason := range out {
@@ -210,6 +222,7 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 	}
 	holdings := n.holders.held[s.id]
 	_, heldByName := heldAs(holdings, name)
+	elsewhere, isElsewhere := heldElsewhere(holdings)
 	if h, ok := heldAs(n.holders.of(s.id), name); ok && s.claim == nil && h.Given != nil && n.policy.Name != nil &&
 		identityOf(h.Given).compare(s.unit.identity, true) == other && (n.holders.err == "" || now.Before(n.expiry(n.holders.heldAt))) {
 		// The cards were swapped while no daemon ran. While requests for holders fail, the newest answer is
@@ -249,7 +262,7 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 			}
 		}
 		n.holders.ask = earlier(n.holders.ask, now)
-	case len(holdings) > 0 && (!heldByName || name == "") && (n.holders.err == "" || now.Before(n.expiry(n.holders.heldAt))):
+	case len(holdings) > 0 && !isElsewhere && (!heldByName || name == "") && (n.holders.err == "" || now.Before(n.expiry(n.holders.heldAt))):
 		// The device was given out under another name before this daemon started, so only that
 		// name is known. While questions fail, the newest answer is used for the grace time.
 		s.claim = &claim{device: tombstoneOf(d), since: now, renamed: true, standing: undecided}
@@ -258,6 +271,15 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 			s.claim.standing = replaced
 		}
 		n.noteHeld(s, holdings[0])
+		n.holders.ask = earlier(n.holders.ask, n.holders.heldAt.Add(n.rules.interval))
+	}
+
+	if isElsewhere && s.claim == nil && n.policy.Name != nil {
+		// It stays withheld while questions fail: what the other API has given out, this daemon cannot take
+		// back.
+		s.claim = &claim{device: tombstoneOf(d), since: now, renamed: true, standing: undecided, other: true}
+		s.claim.device.OfferedAs = elsewhere.As
+		n.noteHeld(s, elsewhere)
 		n.holders.ask = earlier(n.holders.ask, n.holders.heldAt.Add(n.rules.interval))
 	}
 
@@ -270,6 +292,15 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 // heldAs returns the holding of a device under a name, or the first one if the name is "".
 func heldAs(holdings []Holding, name string) (Holding, bool) {
 	i := slices.IndexFunc(holdings, func(h Holding) bool { return name == "" || h.As == name })
+	if i < 0 {
+		return Holding{}, false
+	}
+	return holdings[i], true
+}
+
+// heldElsewhere returns the first holding through the other API.
+func heldElsewhere(holdings []Holding) (Holding, bool) {
+	i := slices.IndexFunc(holdings, func(h Holding) bool { return h.OtherAPI })
 	if i < 0 {
 		return Holding{}, false
 	}
@@ -307,7 +338,7 @@ func (n *node) release(s *slot, why string, now time.Time) {
 	c := s.claim
 	s.claim, s.justReleased, s.lost = nil, s.unit != nil, lost{}
 	if c.renamed {
-		s.health.clear(ReasonMoving, ReasonReplacedInUse) // without recovery hold
+		s.health.clear(ReasonMoving, ReasonReplacedInUse, ReasonHeldOtherAPI) // without recovery hold
 	}
 	n.changes = append(n.changes, change{
 		Change: Change{ID: s.id, New: c.device}, kind: deviceReleased, renamed: c.renamed, lasted: now.Sub(c.since), why: why,
@@ -331,7 +362,7 @@ func (n *node) noteHeld(s *slot, h Holding) {
 	c.held, c.holders = true, h.Holders
 	n.reserveNodes(s) // marks the devices that have its nodes now
 	n.changes = append(n.changes, change{
-		Change: Change{ID: s.id, New: c.device}, kind: deviceHeld, renamed: c.renamed, renumbered: c.standing == renumbered, holders: h.Holders,
+		Change: Change{ID: s.id, New: c.device}, kind: deviceHeld, renamed: c.renamed, other: c.other, renumbered: c.standing == renumbered, holders: h.Holders,
 	})
 }
 

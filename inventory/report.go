@@ -23,7 +23,7 @@ type change struct {
 	found   bool   // the first answer already had the holders
 	why     string // the reason for the log
 
-	renamed, renumbered bool // the properties of the claim
+	renamed, renumbered, other bool // the properties of the claim
 }
 
 // kind is the kind of a change.
@@ -93,6 +93,8 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 		case deviceHeld:
 			message := "removed device is held"
 			switch {
+			case c.renamed && c.other:
+				message = "device is held through the other API"
 			case c.renamed:
 				message = "device is held under another name"
 			case c.renumbered:

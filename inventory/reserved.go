@@ -150,10 +150,47 @@ func (n *node) conflictOf(s *slot, d *Device) conflict {
 			}
 		}
 	}
-	if worst == noConflict && n.holders.blind && len(d.Nodes) > 0 && len(mine) == 0 {
+	if worst == noConflict && len(d.Nodes) > 0 && len(mine) == 0 && (n.holders.blind || n.mayBeElsewhere(s)) {
 		return certain // the unknown nodes of a held device may be those of d
 	}
 	return worst
+}
+
+// unknownNodes returns the ids of the devices in an answer that are held through the other API with nodes that are
+// not known, sorted.
+func unknownNodes(answer map[string][]Holding) (ids []string) {
+	for _, id := range slices.Sorted(maps.Keys(answer)) {
+		if slices.ContainsFunc(answer[id], func(h Holding) bool { return h.OtherAPI && h.NodesErr != nil }) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// mayBeElsewhere reports whether a container may have been given nodes of the present device of the slot through
+// the other API, with a device of another id. The containers were probably given the nodes that their device
+// has now. But the device may have been a whole card, of which the present one is a part, or the reverse. If its card
+// is not on the node, the nodes may belong to any card now.
+func (n *node) mayBeElsewhere(s *slot) bool {
+	return slices.ContainsFunc(n.holders.unknown, func(id string) bool {
+		card := n.cards[addressOf(id)]
+		switch {
+		case id == s.id:
+			return false // is withheld because it is held
+		case card == nil || len(card.units) == 0:
+			return n.complete && len(n.slot(id).lost.nodes) == 0 // nodes that a device has lost are reserved
+		case s.unit.card != addressOf(id):
+			return false
+		}
+		return id == cardOf(id) || n.slot(id).unit == nil
+	})
+}
+
+// markUnknown marks the devices to which [node.mayBeElsewhere] applies.
+func (n *node) markUnknown() {
+	if len(n.holders.unknown) > 0 {
+		n.markAll()
+	}
 }
 
 // isFree reports whether the device of s, whose holders are no longer in the answers, counts as free

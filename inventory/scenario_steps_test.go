@@ -55,7 +55,7 @@ var scenarioCommands = map[string]scenarioCommand{
 	"gave-up": {daemonAction, "ADDRESS", (*scenario).gaveUp}, // uevent ERROR_EVENT=FAILED_RECOVERY
 
 	"hold":          {action, "ID POD…", (*scenario).hold},      // holds the device under the name of its resource
-	"hold-as":       {action, "NAME ID POD…", (*scenario).hold}, // holds the device under this name
+	"hold-as":       {action, "NAME ID POD…", (*scenario).hold}, // holds the device under this name; dra: through the other API, with nodes that are not known
 	"free":          {action, "ID", func(s *scenario, st scenarioStep) error { s.kubelet.free(st.rest[0]); return nil }},
 	"unknown-nodes": {action, "ID", (*scenario).unknownNodes},                          // makes the nodes unknown that the holders were given
 	"holders":       {action, "ok|slow|stall|empty|fail [WORD…]", (*scenario).holders}, // the form of the next answers about holders
@@ -82,6 +82,10 @@ func (s *scenario) configure(st scenarioStep) error {
 		s.policy.AnyAFU = value == "on"
 		return nil
 	}
+	if st.rest[0] == "other-api" {
+		s.cfg.OtherAPI = value == "on"
+		return nil
+	}
 	if st.rest[0] == "mode" {
 		return s.setMode(value)
 	}
@@ -92,7 +96,7 @@ func (s *scenario) configure(st scenarioStep) error {
 	}
 	setting := times[st.rest[0]]
 	if setting == nil {
-		return fmt.Errorf("found setting %q, want any-afu, flap-limit, mode or one of %v", st.rest[0], slices.Sorted(maps.Keys(times)))
+		return fmt.Errorf("found setting %q, want any-afu, flap-limit, mode, other-api or one of %v", st.rest[0], slices.Sorted(maps.Keys(times)))
 	}
 	*setting = d
 	return err

@@ -28,6 +28,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/checkpoint"
+	"b-com.com/accelerator-device-plugin/server/podresources"
 )
 
 const (
@@ -146,8 +147,8 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		snapshot, f.RowsErr = scanOnce(ctx, cfg, watched)
 		f.Rows = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Cordons: cordons}.Rows()
 	}
-	unsure := justStarted(cfg.PodResourcesSocket)
-	holders, err := askHolders(ctx, cfg.PodResourcesSocket, holdersPatient)
+	unsure := podresources.JustStarted(cfg.PodResourcesSocket)
+	holders, err := askHolders(ctx, cfg.PodResourcesSocket, holdersPatient, nil)
 	if err != nil {
 		f.HoldersErr = err.Error()
 		return

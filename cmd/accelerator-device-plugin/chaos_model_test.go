@@ -199,15 +199,15 @@ func (m *model) String() string {
 
 // turn changes one card at random.
 func (m *model) turn(random *rand.Rand) {
-	switch random.IntN(9) {
-	case 0, 1, 2:
+	switch random.IntN(8) {
+	case 0, 1:
 		m.turnFunction(random)
+		return
+	case 2:
+		m.turnXRT(random)
 		return
 	case 3:
 		m.turnSlot(random)
-		return
-	case 4:
-		m.turnXRT(random)
 		return
 	}
 	c := m.slots[random.IntN(len(m.slots))]

@@ -21,6 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/podresources"
 )
 
 func newDevices() *cobra.Command {
@@ -120,7 +121,7 @@ func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bo
 	policy := daemon.PolicyOf(cfg)
 	watched := daemon.Watching(cfg, metrics.New(buildVersion()))
 	asked := time.Now()
-	holders, unknown := askHolders(cmd.Context(), cfg.PodResourcesSocket, holdersPatient)
+	holders, unknown := askHolders(cmd.Context(), cfg.PodResourcesSocket, holdersPatient, nil)
 	if unknown == nil {
 		source := holderSource{kubeletDir: cfg.KubeletDir, owns: policy.Owns, given: server.NewAllocations(0)}
 		watched.Holders = func(ctx context.Context) (map[string][]inventory.Holding, error) {
@@ -136,7 +137,7 @@ func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bo
 		state.HoldersError = unknown.Error()
 	}
 	state.Devices = view.List{
-		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Holders: holders.lookup(), Unsure: justStarted(cfg.PodResourcesSocket),
+		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Holders: holders.lookup(), Unsure: podresources.JustStarted(cfg.PodResourcesSocket),
 	}.Rows()
 	return printDevices(cmd, state, scanLine, format)
 }

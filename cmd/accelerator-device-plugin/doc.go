@@ -15,7 +15,7 @@
 //
 // # State
 //
-// ownership has the names of our resources, also those of earlier rules. server.Allocations has the
+// offer.Ownership has the names of our resources, also those of earlier rules. server.Allocations has the
 // devices that the kubelet may not show as held yet. Both are shared, and safe for concurrent use.
 // internal/daemon documents the state of a running daemon.
 package main

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/draname"
@@ -14,7 +12,6 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/checkpoint"
-	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/server/podresources"
 )
 
@@ -28,17 +25,24 @@ const (
 type held map[podresources.Key][]podresources.Holder
 
 // askHolders asks the kubelet for the holders of devices. A device that belongs to a claim on
-// the DRA driver has the driver's name as its resource, and the device id: 3b:00.0.
-func askHolders(ctx context.Context, socket string, within time.Duration) (held, error) {
-	if _, err := os.Stat(socket); err != nil {
-		return nil, err // the error of grpc would not be fs.ErrNotExist
-	}
+// the DRA driver has the driver's name as its resource, and the device id: 3b:00.0. memory adds the
+// holders that the kubelet may not name yet; it may be nil.
+func askHolders(ctx context.Context, socket string, within time.Duration, memory *podresources.Memory) (held, error) {
+	justStarted := podresources.JustStarted(socket)
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	all, err := podresources.List(ctx, socket)
+	answer, err := podresources.List(ctx, socket)
 	if err != nil {
 		return nil, err
 	}
+	if memory != nil {
+		return devicesHeld(memory.Complete(answer, justStarted)), nil
+	}
+	return devicesHeld(answer.Holders), nil
+}
+
+// devicesHeld returns the holders with the ids of devices in place of the names that the driver gives them.
+func devicesHeld(all map[podresources.Key][]podresources.Holder) held {
 	known := held{}
 	for key, holders := range all {
 		if key.Resource == draname.Driver {
@@ -48,21 +52,7 @@ func askHolders(ctx context.Context, socket string, within time.Duration) (held,
 		}
 		known[key] = holders
 	}
-	return known, nil
-}
-
-// kubeletSettles is the time after its start in which a kubelet may not name all holders, because it
-// first gets its pods from the API server.
-const kubeletSettles = 10 * time.Second
-
-// justStarted reports whether the kubelet has created its socket within the last [kubeletSettles].
-func justStarted(socket string) bool {
-	info, err := os.Stat(socket)
-	if err != nil {
-		return false
-	}
-	age := time.Since(info.ModTime()) // negative after the clock was set back
-	return 0 <= age && age < kubeletSettles
+	return known
 }
 
 // lookup returns a function for the holders of one device, those of claims included. It is nil if the
@@ -71,7 +61,13 @@ func (h held) lookup() func(resource, id string) []string {
 	if h == nil {
 		return nil
 	}
-	return func(resource, id string) []string { return append(h.of(resource, id), h.of(draname.Driver, id)...) }
+	return func(resource, id string) []string {
+		all := h.of(draname.Driver, id)
+		if resource != draname.Driver {
+			all = append(h.of(resource, id), all...)
+		}
+		return all
+	}
 }
 
 // names reports whether the kubelet names a holder of the device.
@@ -87,12 +83,21 @@ func (h held) of(resource, id string) []string {
 	return names
 }
 
-// ours returns the holdings under names of our resources by device id, sorted by the names.
+// byClaim reports whether a device of the kubelet's answer is held by a claim.
+func byClaim(key podresources.Key) bool { return key.Resource == draname.Driver }
+
+var errClaimNodes = errors.New("the nodes of claims are not known to the device plugin")
+
+// ours returns the holdings under names of our resources, and those of claims, by device id, sorted by the names.
 func (h held) ours(owns func(resource, id string) bool) map[string][]inventory.Holding {
 	all := make(map[string][]inventory.Holding)
 	for key := range h {
 		if owns(key.Resource, key.ID) {
 			all[key.ID] = append(all[key.ID], inventory.Holding{As: key.Resource, Holders: h.of(key.Resource, key.ID)})
+		} else if byClaim(key) && inventory.IsAddress(key.ID) {
+			all[key.ID] = append(all[key.ID], inventory.Holding{
+				As: key.Resource, Holders: h.of(key.Resource, key.ID), OtherAPI: true, NodesErr: errClaimNodes,
+			})
 		}
 	}
 	for _, holdings := range all {
@@ -107,6 +112,7 @@ type holderSource struct {
 	kubeletDir string // has the kubelet's checkpoint
 	owns       func(resource, id string) bool
 	given      *server.Allocations
+	claims     *podresources.Memory // of the holders of claims
 }
 
 // rereadCheckpoint is the time after which the checkpoint is read again for a missing entry. The kubelet
@@ -117,7 +123,7 @@ const rereadCheckpoint = 100 * time.Millisecond
 // recent that the kubelet may not name the holder yet.
 func (s holderSource) ask(ctx context.Context) (map[string][]inventory.Holding, error) {
 	asked := time.Now()
-	known, err := askHolders(ctx, s.socket, holdersPatient)
+	known, err := askHolders(ctx, s.socket, holdersPatient, s.claims)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +150,7 @@ func (s holderSource) complete(ctx context.Context, asked time.Time, known held)
 	others := map[podresources.Key]*inventory.Holding{}
 	for id, holdings := range all {
 		for i, h := range holdings {
-			if key := (podresources.Key{Resource: h.As, ID: id}); !given[key] {
+			if key := (podresources.Key{Resource: h.As, ID: id}); !given[key] && !h.OtherAPI {
 				others[key] = &holdings[i]
 			}
 		}
@@ -156,8 +162,9 @@ func (s holderSource) complete(ctx context.Context, asked time.Time, known held)
 		}
 		complete := true
 		for key, h := range others {
-			r, found := record[key]
-			h.Nodes, h.NodesErr = r.Nodes, nodesErr(r, found, err)
+			if h.Nodes, h.NodesErr = record.Nodes(key); err != nil {
+				h.NodesErr = err
+			}
 			complete = complete && h.NodesErr == nil
 		}
 		if complete || again {
@@ -172,24 +179,6 @@ func (s holderSource) complete(ctx context.Context, asked time.Time, known held)
 	return all, nil
 }
 
-var (
-	errNotRecorded = errors.New("the kubelet's checkpoint has no entry of the device")
-	errNoNodes     = errors.New("the kubelet's checkpoint does not name the device's nodes")
-)
-
-// nodesErr returns an error if it is not known which nodes were given with a device.
-func nodesErr(given checkpoint.Given, found bool, err error) error {
-	switch {
-	case err != nil:
-		return err
-	case !found:
-		return errNotRecorded
-	case !given.Known:
-		return errNoNodes
-	}
-	return nil
-}
-
 // record returns the holdings in the kubelet's checkpoint, for the start. It ignores errors: if a device
 // is held, complete reports them.
 func (s holderSource) record() map[string][]inventory.Holding {
@@ -201,25 +190,6 @@ func (s holderSource) record() map[string][]inventory.Holding {
 		}
 	}
 	return all
-}
-
-// ownership has the names of our resources: the names in any mode, and the names in all rules since the
-// start, because containers may still hold devices under them. It is safe for concurrent use.
-type ownership struct {
-	policy offer.Policy // at the start
-	named  sync.Map     // resource names of later rules
-}
-
-// add adds the resource names of rules. They stay until the daemon ends.
-func (o *ownership) add(rules []offer.Rule) {
-	for _, r := range rules {
-		o.named.Store(r.Resource, true)
-	}
-}
-
-func (o *ownership) owns(resource, id string) bool {
-	_, named := o.named.Load(resource)
-	return named || o.policy.Owns(resource, id)
 }
 
 // holdersAge is the longest time for which an answer of the kubelet is used. The kubelet answers 100
@@ -255,8 +225,8 @@ type sharedHolders struct {
 // ctx and not with the caller that began it, because other callers wait for the same answer.
 func shareHolders(ctx context.Context, source holderSource) *sharedHolders {
 	return &sharedHolders{
-		ask:   func() (held, error) { return askHolders(ctx, source.socket, holdersSoon) },
-		fresh: func() bool { return justStarted(source.socket) },
+		ask:   func() (held, error) { return askHolders(ctx, source.socket, holdersSoon, source.claims) },
+		fresh: func() bool { return podresources.JustStarted(source.socket) },
 		owns:  source.owns, given: source.given,
 		turn: make(chan struct{}, 1),
 	}

@@ -99,7 +99,7 @@ func TestKubeletThatHasJustStarted(t *testing.T) {
 	for _, test := range []struct {
 		age  time.Duration
 		want bool
-	}{{-time.Hour, false}, {0, true}, {kubeletSettles / 2, true}, {kubeletSettles, false}} {
+	}{{-time.Hour, false}, {0, true}, {5 * time.Second, true}, {10 * time.Second, false}} {
 		at := time.Now().Add(-test.age)
 		if err := os.Chtimes(socket, at, at); err != nil {
 			t.Fatal(err)
@@ -109,7 +109,7 @@ func TestKubeletThatHasJustStarted(t *testing.T) {
 			t.Errorf("%s after its start: unsure %t, %v, want %t", test.age, got.unsure, err, test.want)
 		}
 	}
-	if justStarted("/nonexistent") {
+	if podresources.JustStarted("/nonexistent") {
 		t.Error("a kubelet that is not there has just started")
 	}
 }

@@ -83,7 +83,7 @@ func TestFreeAfterAShortPod(t *testing.T) {
 	d.hold("job", testResource, "5e:00.0")
 	d.do(d.pods.AwaitAsked(t.Context(), asked+1))
 	for range 3 { // an answer takes time: once later ones have arrived, that one has, too
-		_, err := askHolders(t.Context(), d.cfg.PodResourcesSocket, holdersPatient)
+		_, err := askHolders(t.Context(), d.cfg.PodResourcesSocket, holdersPatient, nil)
 		d.do(err)
 	}
 	d.pods.Release("default", "job")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
@@ -64,6 +65,18 @@ var heldCases = []heldCase{
 			heldBy(bad(well("0001:3b:00.0-p1", dmaOnPAC), "removed-in-use"), job)}},
 	{"pulled, under the name of another mode", "kernel-6.1-no-driver", "single", "", []holding{{regionPAC, "01:00.0"}},
 		[]offered{heldBy(bad(well("01:00.0", regionPAC), "removed-in-use"), job)}},
+
+	// A claim on the DRA driver. Its device is on no list of the kubelet.
+	{"by a claim", "kernel-6.1-two-cards", "single", "", []holding{{draname.Driver, "pci-0000-02-00-0"}},
+		[]offered{well("01:00.0", testResource, "dfl-port.0"), heldBy(bad(well("02:00.0", draname.Driver, "dfl-port.1"), "held-other-api"), job)}},
+	{"by a claim in mode af", "kernel-6.1-one-card", "af", "", []holding{{draname.Driver, "pci-0000-01-00-0"}},
+		[]offered{heldBy(bad(well("01:00.0", draname.Driver, "dfl-port.0"), "held-other-api"), job)}},
+	{"by a claim on a port that is part of the card now", "dfl-two-ports", "region", "", []holding{{draname.Driver, "pci-0001-3b-00-0-p1"}},
+		[]offered{bad(well("0001:3b:00.0", regionPAC, "dfl-port.9", "dfl-port.10"), "node-in-use")}},
+	{"by a claim, not on the node", "kernel-6.1-one-card", "single", "", []holding{{draname.Driver, "pci-0000-02-00-0"}},
+		[]offered{bad(well("01:00.0", testResource, "dfl-port.0"), "node-in-use")}},
+	{"by a claim with a name that is none", "kernel-6.1-one-card", "single", "", []holding{{draname.Driver, "gpu-0"}, {draname.Driver, ""}, {"gpu.example.com", "pci-0000-01-00-0"}},
+		[]offered{well("01:00.0", testResource, "dfl-port.0")}},
 
 	{"a rule came", "kernel-6.1-one-card", "single", "- {name: example.com/nlb, match: {family: dfl}}", []holding{{testResource, "01:00.0"}},
 		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},

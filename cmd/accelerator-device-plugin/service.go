@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -18,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/cdi"
 	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/server/podresources"
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
@@ -63,7 +65,7 @@ type plugin struct {
 
 	log      *zap.Logger
 	settings server.Config
-	owned    *ownership
+	owned    *offer.Ownership
 	source   holderSource
 	timing   func(*inventory.Config, *server.Config) // nil: none
 }
@@ -82,8 +84,12 @@ func openPlugin(cfg config.Config, log *zap.Logger, counts *metrics.Metrics, tim
 			p.settings.ProgrammingHook = &cdi.Hook{Path: cfg.ProgrammingHook, Args: cfg.ProgrammingHookArgs}
 		}
 	}
-	p.owned = &ownership{policy: daemon.PolicyOf(cfg)}
-	p.source = holderSource{socket: cfg.PodResourcesSocket, kubeletDir: cfg.KubeletDir, owns: p.owned.owns}
+	p.owned = offer.NewOwnership(daemon.PolicyOf(cfg))
+	host, _ := os.Hostname()
+	p.source = holderSource{
+		socket: cfg.PodResourcesSocket, kubeletDir: cfg.KubeletDir, owns: p.owned.Owns,
+		claims: &podresources.Memory{Keep: byClaim, Pod: host},
+	}
 	return p, nil
 }
 
@@ -92,6 +98,7 @@ func (p *plugin) Configure(cfg *inventory.Config) {
 		p.timing(cfg, &p.settings)
 	}
 	p.source.given = p.settings.Allocations
+	cfg.OtherAPI = true
 	cfg.Holders, cfg.Record, cfg.Given = p.source.ask, p.source.record(), p.settings.Allocations.Added()
 }
 
@@ -112,7 +119,7 @@ func (p *plugin) Close() error {
 }
 
 func (p *plugin) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
-	p.owned.add(cfg.Resources)
+	p.owned.Add(cfg.Resources)
 	return daemon.DevicePolicy(cfg, cordons)
 }
 

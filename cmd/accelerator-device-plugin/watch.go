@@ -95,7 +95,7 @@ func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) e
 		for {
 			snapshot, stale := node.Inventory.Latest()
 			if snapshot.Version > 0 {
-				holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon)
+				holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon, nil)
 				list := view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Holders: holders.lookup()}
 				if err := p.print(scanLine, list.Rows()); err != nil {
 					return err

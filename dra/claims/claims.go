@@ -59,6 +59,9 @@ type Config struct {
 	Devices     Devices
 	// Taints returns the taints that an unhealthy device has in its ResourceSlice.
 	Taints func(*inventory.Device) []resourceapi.DeviceTaint
+	// Elsewhere returns the devices that are held through the device plugin API, by id. It may block until its
+	// context ends. It is not required.
+	Elsewhere func(context.Context) map[string][]inventory.Holding
 	// Programming is not required. Without it no device is programmed for a claim.
 	Programming *Programming
 	Log         *zap.Logger
@@ -162,14 +165,21 @@ func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, 
 // attempt serves or refuses the request. The error wraps errNotYet if a later attempt may succeed.
 func (c *Claims) attempt(ctx context.Context, r request) (answer []kubeletplugin.Device, err error) {
 	s, _ := c.cfg.Devices.Latest()
+	if s.Awaiting {
+		return nil, notYet{errors.New("the kubelet has not reported yet which devices are held through the device plugin API")}
+	}
 	if !s.Complete {
 		return nil, notYet{errors.New("the devices of the node have not all been read yet")}
 	}
 	problems := c.unprogrammable(r, s) // without the lock, because it reads the store
+	var elsewhere map[string][]inventory.Holding
+	if c.cfg.Elsewhere != nil {
+		elsewhere = c.cfg.Elsewhere(ctx)
+	}
 	err = c.locked(ctx, func(dir *os.Root) error {
 		i := indexOf(c.known, r.UID)
 		if i < 0 || c.known[i].Waiting {
-			if err := c.admit(ctx, dir, r, problems); err != nil {
+			if err := c.admit(ctx, dir, r, problems, elsewhere); err != nil {
 				return err
 			}
 		} else if was := c.known[i]; !r.same(was) {
@@ -187,9 +197,16 @@ func (c *Claims) attempt(ctx context.Context, r request) (answer []kubeletplugin
 }
 
 // admit records the devices of a claim that has none. If a device has left the node, it records the claim as
-// waiting instead, and returns an error. problems has the results of [Claims.unprogrammable].
-func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, problems []error) error {
+// waiting instead, and returns an error. problems has the results of [Claims.unprogrammable], and elsewhere those of
+// [Config.Elsewhere].
+func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, problems []error, elsewhere map[string][]inventory.Holding) error {
 	s, _ := c.cfg.Devices.Latest()
+	for _, d := range r.Devices {
+		if held := elsewhere[d.id()]; len(held) > 0 && !d.Admin {
+			// The inventory may have an older answer.
+			return d.named(heldElsewhere(held[0]))
+		}
+	}
 	given, gone, err := r.judge(s, c.cfg.Taints, problems)
 	for _, d := range given {
 		if o := holder(c.known, d.Name); o != nil && !d.Admin {

@@ -117,6 +117,12 @@ func usable(d *inventory.Device) error {
 	return nil
 }
 
+// heldElsewhere returns the error of a device that a container holds through the device plugin API. No toleration
+// helps: two containers would have the device.
+func heldElsewhere(h inventory.Holding) error {
+	return notYet{fmt.Errorf("is held as %s, through the device plugin API, by %s", h.As, cmp.Or(cut(strings.Join(h.Holders, ", ")), "a pod"))}
+}
+
 // withheld reports whether a container that starts must not get the nodes of d.
 func withheld(d *inventory.Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes })
@@ -132,7 +138,7 @@ func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []re
 	for _, d := range r.Devices {
 		now := s.Device(d.id())
 		problem := usable(now)
-		if now != nil && now.OfferedAs != draname.Driver {
+		if now != nil && now.OfferedAs == "" {
 			problem = errors.New("is not offered: the settings of this node have changed")
 		} else if problem != errGone {
 			continue
@@ -149,6 +155,9 @@ func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []re
 		now, want := s.Device(d.id()), r.wants[i]
 		if err := usable(now); err != nil {
 			return nil, nil, d.named(err)
+		}
+		if now.OfferedAs != draname.Driver && !d.Admin {
+			return nil, nil, d.named(heldElsewhere(inventory.Holding{As: now.OfferedAs}))
 		}
 		if now.Health == inventory.Unhealthy && !d.Admin && !tolerated(taints(now), want.tolerations) {
 			return nil, nil, d.named(notYet{fmt.Errorf("unhealthy (%s), and the claim does not tolerate that", reasons(now))})

@@ -49,7 +49,8 @@ type rig struct {
 	spec      *cdi.Spec
 	programs  *claims.Programming
 	snapshots *latest.Value[inventory.Snapshot]
-	onLatest  func() // called before each use of the newest snapshot; may be nil
+	elsewhere map[string][]inventory.Holding // through the device plugin API
+	onLatest  func()                         // called before each use of the newest snapshot; may be nil
 	logs      *observer.ObservedLogs
 	metrics   *metrics.Metrics
 }
@@ -86,7 +87,7 @@ func (r *rig) open() {
 	r.Claims, err = claims.Open(claims.Config{
 		HostSysRoot: "/sys",
 		Dir:         r.dir, Boot: r.boot, Node: node, Spec: r.spec, Devices: r, Taints: taints,
-		Programming: r.programs, Log: zap.New(core), Metrics: r.metrics,
+		Elsewhere: func(context.Context) map[string][]inventory.Holding { return r.elsewhere }, Programming: r.programs, Log: zap.New(core), Metrics: r.metrics,
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -420,3 +420,41 @@ func TestForceDeleted(t *testing.T) {
 		}
 	})
 }
+
+// A device that a pod holds through the device plugin API is prepared for no claim, whatever the claim tolerates and
+// although the newest snapshot may not show it yet. Admin access is possible. The error names the pod.
+func TestHeldElsewhere(t *testing.T) {
+	const as = "b-com.com/accelerator"
+	held := func() *inventory.Device {
+		d := sick(port("3b:00.0", 0), inventory.ReasonHeldOtherAPI)
+		d.OfferedAs = as
+		return d
+	}
+	everything := result("a", "3b:00.0")
+	everything.Tolerations = []resourceapi.DeviceToleration{{Operator: resourceapi.DeviceTolerationOpExists}}
+	for _, tc := range []struct {
+		name   string
+		device *inventory.Device
+		holder bool // the kubelet names it
+		want   string
+	}{
+		{"newest snapshot", held(), true, "is held as " + as + ", through the device plugin API, by default/pod/main"},
+		{"older snapshot", port("3b:00.0", 0), true, "by default/pod/main (after 30s)"},
+		{"kubelet does not answer", held(), false, "is held as " + as + ", through the device plugin API, by a pod"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, tc.device)
+				if tc.holder {
+					r.elsewhere = map[string][]inventory.Holding{"3b:00.0": {{As: as, Holders: []string{"default/pod/main"}, OtherAPI: true}}}
+				}
+				r.refuse(claimOf("one", everything), tc.want)
+				r.holds()
+				r.prepare(claimOf("admin", admin(everything)))
+				r.elsewhere = nil
+				r.set(port("3b:00.0", 0))
+				r.prepare(claimOf("one", everything))
+			})
+		})
+	}
+}

@@ -51,6 +51,10 @@ type Config struct {
 	// RegistryDir is the kubelet's directory for the sockets by which plugins register.
 	RegistryDir string
 
+	// Finish makes a driver that only unprepares claims, for a node that has changed to the device plugin API: it
+	// publishes nothing, and refuses Prepare.
+	Finish bool
+
 	Log     *zap.Logger
 	Metrics *metrics.Metrics
 }
@@ -104,18 +108,12 @@ func (d *Driver) Run(ctx context.Context) error {
 	}
 	removeLeftovers(ctx, d.cfg.PluginDir, "dra", ".sock", d.log)
 	removeLeftovers(ctx, d.cfg.RegistryDir, draname.Driver, "-reg.sock", d.log)
+	if d.cfg.Finish {
+		return d.finish(ctx)
+	}
 
 	tasks, ctx := errgroup.WithContext(ctx)
-	helper, err := kubeletplugin.Start(ctx, d,
-		kubeletplugin.DriverName(draname.Driver),
-		kubeletplugin.NodeName(d.cfg.Node),
-		kubeletplugin.KubeClient(d.cfg.Client),
-		kubeletplugin.RollingUpdate(types.UID(d.cfg.PodUID)),
-		kubeletplugin.PluginDataDirectoryPath(d.cfg.PluginDir),
-		kubeletplugin.RegistrarDirectoryPath(d.cfg.RegistryDir),
-		kubeletplugin.Serialize(false), // a claim that waits for a device must not delay others
-		kubeletplugin.GRPCInterceptor(d.noteRegistration),
-	)
+	helper, err := d.start(ctx)
 	if err != nil {
 		return err
 	}
@@ -138,6 +136,20 @@ func (d *Driver) Run(ctx context.Context) error {
 	defer d.calls.Unlock()
 	d.stopping = true
 	return err
+}
+
+// start serves the kubelet until the helper is stopped.
+func (d *Driver) start(ctx context.Context) (*kubeletplugin.Helper, error) {
+	return kubeletplugin.Start(ctx, d,
+		kubeletplugin.DriverName(draname.Driver),
+		kubeletplugin.NodeName(d.cfg.Node),
+		kubeletplugin.KubeClient(d.cfg.Client),
+		kubeletplugin.RollingUpdate(types.UID(d.cfg.PodUID)),
+		kubeletplugin.PluginDataDirectoryPath(d.cfg.PluginDir),
+		kubeletplugin.RegistrarDirectoryPath(d.cfg.RegistryDir),
+		kubeletplugin.Serialize(false), // a claim that waits for a device must not delay others
+		kubeletplugin.GRPCInterceptor(d.noteRegistration),
+	)
 }
 
 // fillCache makes the helper fill its cache of the API server, which takes a second, so that the cache is ready
@@ -186,12 +198,18 @@ func (d *Driver) Registered() bool { return d.registered.Load() }
 // Streams returns the number of open streams of the health of devices.
 func (d *Driver) Streams() int { return int(d.streams.Load()) }
 
+var errNotRegistered = errors.New("not registered with the kubelet")
+
 // Ready returns nil if the kubelet has registered the driver, and the API server has the newest slices.
 func (d *Driver) Ready() error {
-	if !d.Registered() {
-		return errors.New("not registered with the kubelet")
+	s, _ := d.state.Load()
+	if d.cfg.Finish {
+		return d.finishing(s)
 	}
-	if s, _ := d.state.Load(); !s.current() {
+	if !d.Registered() {
+		return errNotRegistered
+	}
+	if !s.current() {
 		return errors.New("ResourceSlices: found none or outdated ones on the API server, want those of the newest snapshot")
 	}
 	return nil
@@ -234,6 +252,9 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 	}
 	defer end()
 	return each(claims, func(claim *resourceapi.ResourceClaim) (types.UID, kubeletplugin.PrepareResult) {
+		if d.cfg.Finish {
+			return claim.UID, d.refuse(claim)
+		}
 		return claim.UID, d.cfg.Claims.Prepare(ctx, claim)
 	}), nil
 }

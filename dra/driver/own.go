@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -38,6 +39,7 @@ const (
 type state struct {
 	wanted []resourceslice.Slice                 // as published last; nil: nothing published yet
 	stored map[string]*resourceapi.ResourceSlice // of this driver and node, by name
+	listed bool                                  // stored is complete
 }
 
 // byIndex returns the stored slices by the index with which their names begin. The wanted slice has the same
@@ -90,6 +92,13 @@ func (d *Driver) watch(ctx context.Context) {
 			UpdateFunc: func(_, object any) { d.note(object, false) },
 			DeleteFunc: func(object any) { d.note(object, true) },
 		},
+	})
+	var listing sync.WaitGroup
+	defer listing.Wait()
+	listing.Go(func() {
+		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			d.state.Update(func(s state) state { s.listed = true; return s })
+		}
 	})
 	informer.RunWithContext(ctx)
 }

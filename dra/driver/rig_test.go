@@ -100,6 +100,17 @@ type rig struct {
 
 func newRig(t *testing.T, client kubernetes.Interface, uid string, c driver.Claims, list ...*inventory.Device) *rig {
 	t.Helper()
+	return rigOf(t, client, uid, false, c, list...)
+}
+
+// newFinishing returns a rig whose driver only finishes claims.
+func newFinishing(t *testing.T, client kubernetes.Interface, c driver.Claims, list ...*inventory.Device) *rig {
+	t.Helper()
+	return rigOf(t, client, "d0ff1d24-63f8-4e4e-8e0b-3a5f1a2b3c4d", true, c, list...)
+}
+
+func rigOf(t *testing.T, client kubernetes.Interface, uid string, finish bool, c driver.Claims, list ...*inventory.Device) *rig {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "dra") // short, for the paths of sockets
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +123,7 @@ func newRig(t *testing.T, client kubernetes.Interface, uid string, c driver.Clai
 	r := &rig{T: t, dir: dir, devices: newDevices(list...), logs: logs, ended: make(chan error, 1)}
 	r.Driver = driver.New(driver.Config{
 		Node: node, Client: client, Inventory: r.devices, Claims: c, Effect: resourceapi.DeviceTaintEffectNoExecute, SysfsRoot: dir,
-		PodUID: uid, PluginDir: dir + "/plugin", RegistryDir: dir + "/registry", Log: zap.New(core), Metrics: metrics.New("test"),
+		PodUID: uid, PluginDir: dir + "/plugin", RegistryDir: dir + "/registry", Finish: finish, Log: zap.New(core), Metrics: metrics.New("test"),
 	})
 	return r
 }

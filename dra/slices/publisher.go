@@ -66,14 +66,15 @@ func (p *Publisher) WithoutTaints() {
 }
 
 // Run publishes until ctx ends. Then it returns nil. The first publication waits for a complete
-// snapshot: with slices that lack devices, the devices of running pods would seem to be gone. After
+// snapshot: with slices that lack devices, the devices of running pods would seem to be gone. It also waits until it is
+// known which devices are held through the device plugin API. After
 // that Run publishes each change of the slices at once, but not more often than once in minInterval.
 func (p *Publisher) Run(ctx context.Context) error {
 	var last *publication
 	for {
 		asks, more := p.asks.Load()
 		snapshot, stale := p.cfg.Devices.Latest()
-		if next := p.next(snapshot, asks); (last != nil || snapshot.Complete) && !next.equal(last) {
+		if next := p.next(snapshot, asks); (last != nil || snapshot.Complete && !snapshot.Awaiting) && !next.equal(last) {
 			if err := p.cfg.Publish(ctx, next.resources); err != nil {
 				if ctx.Err() != nil {
 					return nil

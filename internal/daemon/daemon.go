@@ -80,6 +80,7 @@ type Daemon struct {
 	Log     *zap.Logger
 	Metrics *metrics.Metrics
 	Open    func() (API, error) // opens the API at the start
+	Guest   bool                // offers no device, so it runs beside the owner of the node, without a lock
 
 	Loader  *config.Loader   // the loader that has loaded Config; nil: there are no files
 	Hangups <-chan os.Signal // SIGHUP; nil: not handled by Serve
@@ -157,7 +158,7 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 		})
 	}
 	// Nothing is read or offered before the daemons of the other API have ended.
-	if owned.Take(ctx) != nil { // ctx has ended
+	if !d.Guest && owned.Take(ctx) != nil { // ctx has ended
 		return tasks.Wait()
 	}
 	defer func() {
@@ -211,7 +212,9 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	}
 	api.Start(ctx, node.Inventory)
 	live := openSettings(d.Loader, cfg, log, d.Metrics)
-	d.Metrics.Follow(stateOf(func() string { return mode.Load().(string) }, live.hash, node.Inventory, api, cfg.HolderMetrics))
+	if !d.Guest { // the devices of the node are in the metrics of the owner
+		d.Metrics.Follow(stateOf(func() string { return mode.Load().(string) }, live.hash, node.Inventory, api, cfg.HolderMetrics))
+	}
 
 	inForce := latest.New(cfg)
 	shown := &stateSource{

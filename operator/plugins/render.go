@@ -179,6 +179,9 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if api, ok := values["api"]; ok && api != "devicePlugin" {
 		return nil, fmt.Errorf("spec.values.api: found %q, want devicePlugin: install the DRA driver with Helm", fmt.Sprint(api))
 	}
+	if dra, ok := values["dra"].(map[string]any); ok && dra["finishClaims"] == true {
+		return nil, errors.New("spec.values.dra.finishClaims: found true, want false: install the DRA driver with Helm")
+	}
 	config := map[string]any{"mode": "af"}
 	fields := map[string]any{"config": config, "image": r.image(p.Spec.Image)}
 	if p.Spec.Mode != "" {

@@ -111,6 +111,7 @@ func TestRefused(t *testing.T) {
 		{"error of a template", "values: {config: {events: true}}", "values: config.events: set by the chart: want events: true beside config"},
 		{"programming without its mode", "{mode: region, values: {config: {mode: af}}}", "values: programming.enabled: found true with config.mode af"},
 		{"DRA driver", "values: {api: dra}", `spec.values.api: found "dra", want devicePlugin: install the DRA driver with Helm`},
+		{"DRA driver that finishes claims", "values: {dra: {finishClaims: true}}", "spec.values.dra.finishClaims: found true, want false"},
 		{"unknown API", "values: {api: [a]}", `spec.values.api: found "[a]", want devicePlugin`},
 		{"name", "values: {fullnameOverride: x}", "spec.values.fullnameOverride: found a value, want none"},
 		{"short name", "values: {nameOverride: x}", "spec.values.nameOverride: found a value, want none"},

@@ -63,7 +63,7 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 		}
 		for _, file := range d.Mounts {
 			if !filepath.IsAbs(file) || filepath.Clean(file) != file {
-				return nil, fmt.Errorf("%w: device %q: mount: found %q, want an absolute path without . and ..", errInvalid, d.ID, file)
+				return nil, fmt.Errorf("%w: device %q: mount: found %q, want a clean absolute path", errInvalid, d.ID, file)
 			}
 			device.ContainerEdits.Mounts = append(device.ContainerEdits.Mounts, &specs.Mount{
 				HostPath: file, ContainerPath: file,

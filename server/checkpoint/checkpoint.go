@@ -31,6 +31,23 @@ type Given struct {
 // Record has the nodes that containers got, by device.
 type Record map[podresources.Key]Given
 
+var (
+	errNotRecorded = errors.New("the kubelet's checkpoint has no entry of the device")
+	errNoNodes     = errors.New("the kubelet's checkpoint does not name the device's nodes")
+)
+
+// Nodes returns the nodes that were given with a device, or an error if they are not known.
+func (r Record) Nodes(device podresources.Key) ([]string, error) {
+	given, found := r[device]
+	switch {
+	case !found:
+		return nil, errNotRecorded
+	case !given.Known:
+		return given.Nodes, errNoNodes
+	}
+	return given.Nodes, nil
+}
+
 // EnvDevices is the variable with the ids of a container's devices, separated by commas, in the
 // order of their nodes in the answer.
 const EnvDevices = "ACCELERATOR_DEVICES"

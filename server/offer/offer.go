@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/names"
 )
@@ -62,13 +63,14 @@ func (p Policy) Owns(resource, id string) bool {
 }
 
 // Resources sorts devices into resources by [inventory.Device.OfferedAs] and returns the
-// resources that have a device, sorted by name. The devices must be sorted by id, as they
+// resources that have a device, sorted by name. A device that is held by a claim has the name of the
+// DRA driver, which is no resource: it is left out. The devices must be sorted by id, as they
 // are in a snapshot.
 func Resources(devices []*inventory.Device) []Resource {
 	var resources []Resource
 	at := make(map[string]int)
 	for _, d := range devices {
-		if d.OfferedAs == "" {
+		if d.OfferedAs == "" || d.OfferedAs == draname.Driver {
 			continue
 		}
 		i, ok := at[d.OfferedAs]

@@ -300,6 +300,7 @@ func TestResources(t *testing.T) {
 	}
 	all := []*inventory.Device{
 		as("a.com/x", "3b:00.0"), as("b.com/y", "3b:00.0-p1", sick), as("", "4c:00.0"), as("b.com/y", "5e:00.0"),
+		as("accelerator.b-com.com", "5f:00.0", sick), // held by a claim
 	}
 	want := []offer.Resource{
 		{Name: "a.com/x", Devices: []*inventory.Device{all[0]}},
@@ -318,6 +319,18 @@ func TestAnyAFU(t *testing.T) {
 	for mode, want := range map[string]bool{"single": false, "af": false, "region": true, "regiondevel": true, "pool": false} {
 		if got := policy(mode).AnyAFU(); got != want {
 			t.Errorf("mode %s: %v, want %v", mode, got, want)
+		}
+	}
+}
+
+// The names of later rules are ours until the daemon ends.
+func TestOwnership(t *testing.T) {
+	o := offer.NewOwnership(policy(offer.Single, offer.Rule{Resource: "example.com/first"}))
+	o.Add([]offer.Rule{{Resource: "example.com/second"}})
+	o.Add(nil)
+	for name, want := range map[string]bool{resource: true, "example.com/first": true, "example.com/second": true, "example.com/third": false} {
+		if got := o.Owns(name, "3b:00.0"); got != want {
+			t.Errorf("owns %s: %v, want %v", name, got, want)
 		}
 	}
 }

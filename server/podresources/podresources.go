@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"time"
 
@@ -37,11 +38,24 @@ type Holder struct {
 // String returns namespace/pod/container.
 func (h Holder) String() string { return h.Namespace + "/" + h.Pod + "/" + h.Container }
 
-// List asks the kubelet behind the socket for the devices that containers hold and returns the
-// sorted holders of each. It has the devices of all resources and claims of the node, also those of
-// other plugins and drivers. It does not distinguish several
-// pools of a driver on the node.
-func List(ctx context.Context, socket string) (map[Key][]Holder, error) {
+// Answer is an answer of the kubelet.
+type Answer struct {
+	// Holders has the sorted holders of each device: the devices of all resources and claims of the node, also
+	// those of other plugins and drivers. It does not distinguish several pools of a driver on the node.
+	Holders map[Key][]Holder
+	Pods    []string // names of all pods of the node, also of those without devices
+}
+
+// List asks the kubelet behind the socket for the devices that containers hold. The error wraps
+// fs.ErrNotExist if there is no socket.
+//
+// The answer lacks the devices of init containers, except restartable ones, and those of pods that have ended or
+// that were deleted by force. A pod with a claim is listed until its claim has been unprepared. After its start the
+// kubelet first gets its pods from the API server: see [Memory].
+func List(ctx context.Context, socket string) (Answer, error) {
+	if _, err := os.Stat(socket); err != nil { // the error of grpc would not be fs.ErrNotExist
+		return Answer{}, fmt.Errorf("pod-resources socket %s: %w", socket, err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	conn, err := grpc.NewClient("passthrough:///pod-resources",
@@ -51,14 +65,18 @@ func List(ctx context.Context, socket string) (map[Key][]Holder, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		}))
 	if err != nil {
-		return nil, fmt.Errorf("pod-resources socket %s: %w", socket, err)
+		return Answer{}, fmt.Errorf("pod-resources socket %s: %w", socket, err)
 	}
 	defer conn.Close()
 	answer, err := v1.NewPodResourcesListerClient(conn).List(ctx, &v1.ListPodResourcesRequest{})
 	if err != nil {
-		return nil, fmt.Errorf("pod-resources socket %s: list: %w", socket, err)
+		return Answer{}, fmt.Errorf("pod-resources socket %s: list: %w", socket, err)
 	}
-	return holders(answer.GetPodResources()), nil
+	a := Answer{Holders: holders(answer.GetPodResources())}
+	for _, pod := range answer.GetPodResources() {
+		a.Pods = append(a.Pods, pod.GetName())
+	}
+	return a, nil
 }
 
 // holders returns the holders of each device in the kubelet's answer, which is sorted by pod.

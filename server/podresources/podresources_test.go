@@ -2,6 +2,8 @@ package podresources_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -87,10 +89,13 @@ func TestList(t *testing.T) {
 		{Resource: resource, ID: "3c:00.0"}:      {{Namespace: "ns2", Pod: "pod", Container: "main"}},
 		{Resource: "other/thing", ID: "3b:00.0"}: {{Namespace: "ns2", Pod: "pod", Container: "main"}},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got.Holders); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
-	if s := got[podresources.Key{Resource: resource, ID: "3c:00.0"}][0].String(); s != "ns2/pod/main" {
+	if diff := cmp.Diff([]string{"pod", "pod", "empty"}, got.Pods); diff != "" {
+		t.Errorf("pods (-want +got):\n%s", diff)
+	}
+	if s := got.Holders[podresources.Key{Resource: resource, ID: "3c:00.0"}][0].String(); s != "ns2/pod/main" {
 		t.Errorf("String: found %q, want ns2/pod/main", s)
 	}
 }
@@ -124,7 +129,7 @@ func TestListClaims(t *testing.T) {
 		{Resource: "other", ID: "gpu-0"}:              both,
 		{Resource: resource, ID: "3b:00.0"}:           {{Namespace: "ns", Pod: "pod1", Container: "plugin"}},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got.Holders); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
 }
@@ -132,7 +137,7 @@ func TestListClaims(t *testing.T) {
 func TestListEmpty(t *testing.T) {
 	path := socket(t)
 	serve(t, path, &kubelet{pods: []*v1.PodResources{}})
-	if got, err := podresources.List(t.Context(), path); err != nil || len(got) != 0 {
+	if got, err := podresources.List(t.Context(), path); err != nil || len(got.Holders) != 0 {
 		t.Errorf("got %v, %v, want nothing", got, err)
 	}
 }
@@ -157,6 +162,9 @@ func TestListFails(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			_, err := podresources.List(ctx, path)
+			if errors.Is(err, fs.ErrNotExist) != (tc.name == "no socket") {
+				t.Errorf("got %v, want fs.ErrNotExist only without a socket", err)
+			}
 			if err == nil || !strings.HasPrefix(err.Error(), "pod-resources socket "+path+": ") || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want an error with the path of the socket and %q", err, tc.want)
 			}

@@ -458,6 +458,9 @@ func (s *scene) cdiDevices() ([]string, error) {
 		if err := json.Unmarshal(text, &spec); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
+		if spec.Kind != draDriver+"/claim" { // of the device plugin
+			continue
+		}
 		for _, device := range spec.Devices {
 			found = append(found, device.Name)
 		}

@@ -16,7 +16,11 @@ import (
 const (
 	release   = "fpga"
 	namespace = "kube-system" // of the release
-	selector  = "app.kubernetes.io/name=accelerator-device-plugin,app.kubernetes.io/instance=" + release
+
+	// The labels of the pods of each API, and of both.
+	pluginPods = "app.kubernetes.io/name=accelerator-device-plugin,app.kubernetes.io/instance=" + release
+	draPods    = "app.kubernetes.io/name=accelerator-device-plugin-dra,app.kubernetes.io/instance=" + release
+	selector   = "app.kubernetes.io/name in (accelerator-device-plugin,accelerator-device-plugin-dra),app.kubernetes.io/instance=" + release
 
 	daemonAccount = namespace + ":" + release + "-accelerator-device-plugin"
 
@@ -82,8 +86,11 @@ func (s *scene) uninstall() {
 }
 
 // daemons returns the pods of the release.
-func (s *scene) daemons() ([]corev1.Pod, error) {
-	list, err := s.Client.CoreV1().Pods(namespace).List(s.ctx, metav1.ListOptions{LabelSelector: selector})
+func (s *scene) daemons() ([]corev1.Pod, error) { return s.daemonsOf(selector) }
+
+// daemonsOf returns the pods of daemons with these labels.
+func (s *scene) daemonsOf(labels string) ([]corev1.Pod, error) {
+	list, err := s.Client.CoreV1().Pods(namespace).List(s.ctx, metav1.ListOptions{LabelSelector: labels})
 	if err != nil {
 		return nil, err
 	}
@@ -91,10 +98,13 @@ func (s *scene) daemons() ([]corev1.Pod, error) {
 }
 
 // daemon waits until the release has one pod, which is ready, and returns the pod.
-func (s *scene) daemon() corev1.Pod {
+func (s *scene) daemon() corev1.Pod { return s.daemonOf(selector) }
+
+// daemonOf waits until there is one pod with these labels, which is ready, and returns the pod.
+func (s *scene) daemonOf(labels string) corev1.Pod {
 	var pod corev1.Pod
 	await(s, "one daemon, ready", func() (bool, error) {
-		pods, err := s.daemons()
+		pods, err := s.daemonsOf(labels)
 		if err != nil || len(pods) != 1 || pods[0].DeletionTimestamp != nil {
 			return false, err
 		}

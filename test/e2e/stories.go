@@ -64,6 +64,10 @@ var stories = []story{
 	{"dra-events", draEvents},
 	{"dra-costs", draCosts},
 	{"dra-uninstall", draUninstall},
+	{"dra-handover", draHandover},
+	{"dra-handover-killed", draHandoverKilled},
+	{"dra-handover-together", draHandoverTogether},
+	{"dra-handover-rollback", draHandoverRollback},
 }
 
 // The cards of all stories have the same AFU and interface, unless a story chooses others.

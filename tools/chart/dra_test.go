@@ -2,6 +2,7 @@ package chart_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -18,9 +19,12 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8slabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/admission"
@@ -91,6 +95,19 @@ func TestNotesOfDRA(t *testing.T) {
 		notes := files["accelerator-device-plugin/templates/NOTES.txt"]
 		if strings.Contains(notes, "taints of devices are off by default") != off || !strings.Contains(notes, "kubectl get resourceslices") {
 			t.Errorf("%s: want taints off: %t; notes:\n%s", kubernetes, off, notes)
+		}
+	}
+}
+
+// The notes show how to find the pods that keep dra.finishClaims necessary.
+func TestNotesOfFinishClaims(t *testing.T) {
+	for _, set := range []string{"dra.finishClaims=true", "dra.finishClaims=false"} {
+		out, err := helm("install", release, plugin.dir, "--namespace", space, "--set", set, "--dry-run=client")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shown := strings.Contains(out, "kubectl get resourceclaims"); shown != (set == "dra.finishClaims=true") {
+			t.Errorf("%s: notes with the command for claims: %t\n%s", set, shown, out)
 		}
 	}
 }
@@ -183,6 +200,78 @@ func TestLongestPath(t *testing.T) {
 	i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "plugin" })
 	if socket := pod.Volumes[i].HostPath.Path + "/dra-01234567-89ab-cdef-0123-456789abcdef.sock"; len(socket) != 107 {
 		t.Errorf("%s: %d characters, want 107", socket, len(socket))
+	}
+}
+
+// With finishClaims, the chart has the objects of the device plugin unchanged, except for the NetworkPolicy, and in
+// addition the DaemonSet of the driver, with its rights. No DaemonSet selects the pods of the other one.
+func TestFinishClaims(t *testing.T) {
+	for _, values := range []string{"{}", "{config: {mode: region}, programming: {enabled: true}, podMonitor: {enabled: true}}"} {
+		of := func(more string) map[string]runtime.Object {
+			all := map[string]runtime.Object{}
+			for _, o := range objects(t, plugin.rendered(t, values, "--skip-tests", "--set", more)) {
+				object, err := meta.Accessor(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all[fmt.Sprintf("%T %s", o, object.GetName())] = o
+			}
+			return all
+		}
+		got, want, dra := of("dra.finishClaims=true"), of("api=devicePlugin"), of("api=dra")
+		const daemonSet = "*v1.DaemonSet fpga-accelerator-device-plugin"
+		policy := "*v1.NetworkPolicy fpga-accelerator-device-plugin"
+		selector := &got[policy].(*networkingv1.NetworkPolicy).Spec.PodSelector
+		for _, labels := range []map[string]string{
+			got[daemonSet].(*appsv1.DaemonSet).Spec.Template.Labels, dra[daemonSet+"-dra"].(*appsv1.DaemonSet).Spec.Template.Labels,
+		} {
+			s, err := metav1.LabelSelectorAsSelector(selector)
+			if err != nil || !s.Matches(k8slabels.Set(labels)) {
+				t.Errorf("NetworkPolicy: selects %v, error %v; want pods with %v, too", selector, err, labels)
+			}
+		}
+		want[policy].(*networkingv1.NetworkPolicy).Spec.PodSelector = *selector
+		want[policy].(*networkingv1.NetworkPolicy).Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
+		for name, o := range dra {
+			switch o := o.(type) {
+			case *appsv1.DaemonSet:
+				pod := &o.Spec.Template.Spec
+				c := &pod.Containers[0]
+				for i := range c.Env {
+					if c.Env[i].Name == "ACCELERATOR_STATE_DIR" {
+						c.Env[i].Value = ""
+					}
+				}
+				at := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "ACCELERATOR_POD_UID" })
+				c.Env = slices.Insert(c.Env, at, corev1.EnvVar{Name: "ACCELERATOR_FINISH_CLAIMS", Value: "true"})
+				c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "state" })
+				pod.Volumes = slices.DeleteFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "state" })
+				want[name] = o
+			case *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
+				want[name] = o
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: objects (-want +got):\n%s", values, diff)
+		}
+		for _, name := range []string{daemonSet, daemonSet + "-dra"} {
+			other := map[string]string{daemonSet: daemonSet + "-dra", daemonSet + "-dra": daemonSet}[name]
+			s, err := metav1.LabelSelectorAsSelector(got[name].(*appsv1.DaemonSet).Spec.Selector)
+			if err != nil || s.Matches(k8slabels.Set(got[other].(*appsv1.DaemonSet).Spec.Template.Labels)) {
+				t.Errorf("%s: error %v, selects the pods of %s", name, err, other)
+			}
+		}
+	}
+	for values, want := range map[string]string{
+		"{config: {mode: pool}}":                                     "config.mode: found pool with dra.finishClaims",
+		"{kubelet: {rootDir: /a2345678901234567890123456789012345}}": "want at most 31 with dra.finishClaims",
+	} {
+		if _, err := plugin.render(t, values, "--set", "dra.finishClaims=true"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", values, err, want)
+		}
+	}
+	if plugin.rendered(t, "api: dra") != plugin.rendered(t, "{api: dra, dra: {finishClaims: true}}") {
+		t.Error("finishClaims has an effect with api: dra, want none")
 	}
 }
 

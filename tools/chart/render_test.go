@@ -300,6 +300,7 @@ func daemon(t *testing.T, manifests string) config.Config {
 func overrides(t *testing.T, all []runtime.Object, file string) {
 	ds := only[*appsv1.DaemonSet](t, all)
 	pod := ds.Spec.Template.Spec
+	name := strings.TrimSuffix(ds.Name, "-dra") + "-overrides" // the same for both APIs
 	want := corev1.VolumeMount{Name: "overrides", MountPath: filepath.Dir(file), ReadOnly: true}
 	for _, got := range pod.Containers[0].VolumeMounts {
 		if diff := cmp.Diff(want, got); got.Name == want.Name && diff != "" {
@@ -310,12 +311,12 @@ func overrides(t *testing.T, all []runtime.Object, file string) {
 		if v.Name != "overrides" {
 			continue
 		}
-		if m := v.ConfigMap; m == nil || m.Optional == nil || !*m.Optional || m.Name != ds.Name+"-overrides" {
+		if m := v.ConfigMap; m == nil || m.Optional == nil || !*m.Optional || m.Name != name {
 			t.Errorf("volume of the overrides: %+v", v)
 		}
 	}
 	for _, o := range all {
-		if m, ok := o.(*corev1.ConfigMap); ok && m.Name == ds.Name+"-overrides" {
+		if m, ok := o.(*corev1.ConfigMap); ok && m.Name == name {
 			t.Error("Helm creates the ConfigMap of the overrides, want none")
 		}
 	}

@@ -92,6 +92,7 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 		"dra.taintEffect":              {to: `"NoSchedule"`, beside: dra},
 		"dra.deviceClass":              {to: `false`, beside: dra},
 		"dra.extendedResourceName":     {to: `"example.com/x"`, beside: dra},
+		"dra.finishClaims":             {to: `true`},
 		"dra.deviceClasses":            {to: `[{"name":"x","match":{"afuId":"` + strings.Repeat("a", 32) + `"}}]`, beside: dra},
 		"nameOverride":                 {to: `"x"`},
 		"fullnameOverride":             {to: `"x"`},

@@ -30,6 +30,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/cdi"
+	"b-com.com/accelerator-device-plugin/server/checkpoint"
+	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/server/podresources"
 )
 
@@ -68,7 +70,8 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 func newDaemon(cfg config.Config, s settings, client kubernetes.Interface, log *zap.Logger, counts *metrics.Metrics) *daemon.Daemon {
 	return &daemon.Daemon{
 		Program: program, Kind: control.DRA, Version: buildVersion(), Config: cfg, Log: log, Metrics: counts,
-		Open: func() (daemon.API, error) { return open(cfg, s, client, log, counts) },
+		Guest: s.finishClaims,
+		Open:  func() (daemon.API, error) { return open(cfg, s, client, log, counts) },
 	}
 }
 
@@ -82,6 +85,8 @@ type api struct {
 	client         kubernetes.Interface
 	spec           *cdi.Spec
 	claims         *claims.Claims
+	owned          *offer.Ownership     // the resources of the device plugin
+	memory         *podresources.Memory // of the holders of these
 	inventory      *inventory.Inventory // set by Start
 	*driver.Driver                      // set by Start
 }
@@ -102,10 +107,12 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	if err != nil {
 		return nil, fmt.Errorf("--cdi-dir: %w", err)
 	}
-	a := &api{cfg: cfg, settings: s, log: log, metrics: counts, client: client, spec: spec}
+	a := &api{cfg: cfg, settings: s, log: log, metrics: counts, client: client, spec: spec, owned: offer.NewOwnership(daemon.PolicyOf(cfg))}
+	host, _ := os.Hostname()
+	a.memory = &podresources.Memory{Keep: a.isPlugins, Pod: host}
 	a.claims, err = claims.Open(claims.Config{
 		Dir: s.pluginDir, Boot: strings.TrimSpace(string(boot)), Node: cfg.NodeName, Spec: spec, HostSysRoot: cfg.HostSysfsRoot, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints,
-		Programming: programmingOf(cfg), Log: log, Metrics: counts,
+		Elsewhere: a.elsewhere, Programming: programmingOf(cfg), Log: log, Metrics: counts,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--plugin-dir: %w", err), spec.Close())
@@ -130,7 +137,7 @@ func dial(kubeconfig string) (kubernetes.Interface, error) {
 }
 
 func (a *api) Configure(cfg *inventory.Config) {
-	cfg.Holders, cfg.Certain, cfg.Given = a.holders, true, a.claims.Added()
+	cfg.Holders, cfg.Certain, cfg.Given, cfg.OtherAPI = a.holders, true, a.claims.Added(), true
 	cfg.Record, _ = a.claims.Holdings(context.Background()) // the inventory gets the error again with its first answer
 }
 
@@ -138,7 +145,7 @@ func (a *api) Start(_ context.Context, inv *inventory.Inventory) {
 	a.inventory = inv
 	a.Driver = driver.New(driver.Config{
 		Node: a.cfg.NodeName, PodUID: a.settings.podUID, PluginDir: a.settings.pluginDir, RegistryDir: a.settings.registryDir,
-		SysfsRoot: a.cfg.SysfsRoot, Effect: a.settings.effect(),
+		SysfsRoot: a.cfg.SysfsRoot, Effect: a.settings.effect(), Finish: a.settings.finishClaims,
 		Client: a.client, Inventory: inv, Claims: a.claims, Log: a.log, Metrics: a.metrics,
 	})
 }
@@ -161,6 +168,7 @@ func (a *api) Close() error { return a.spec.Close() }
 // Policy returns the policy of the settings, under which each device in a PCI slot is published. A device that is
 // offered only by a rule also needs the rule here: a network card on vfio-pci is not for claims of accelerators.
 func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
+	a.owned.Add(cfg.Resources)
 	p := daemon.DevicePolicy(cfg, cordons)
 	rules := daemon.PolicyOf(cfg)
 	p.Name = func(d *inventory.Device) (string, error) {
@@ -172,22 +180,22 @@ func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Polic
 	return p
 }
 
-// namesWithin is the longest time to wait until the kubelet has named the containers of claims. The names
-// are shown to users. Whether a device is held is known without them.
-const namesWithin = 500 * time.Millisecond
+// namesWithin is the longest time to wait for the kubelet's answer.
+const namesWithin = 1500 * time.Millisecond
 
 // holders returns the devices of the prepared claims, with the names of the containers that the kubelet
-// reports.
+// reports, and the devices that containers got from the device plugin. Without the kubelet the answer is partial:
+// the devices of claims are known without it.
 func (a *api) holders(ctx context.Context) (map[string][]inventory.Holding, error) {
 	all, err := a.claims.Holdings(ctx)
-	if err != nil || len(all) == 0 {
-		return all, err
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, namesWithin)
 	defer cancel()
-	named, err := podresources.List(ctx, a.cfg.PodResourcesSocket)
+	named, err := a.ask(ctx)
 	if err != nil {
-		a.log.Debug("containers of claims not known", event.HoldersUnnamed, event.Err(err))
+		return all, inventory.Partial{Err: err}
 	}
 	for id, holdings := range all {
 		for _, holder := range named[podresources.Key{Resource: draname.Driver, ID: draname.Device(id)}] {
@@ -196,7 +204,71 @@ func (a *api) holders(ctx context.Context) (map[string][]inventory.Holding, erro
 			}
 		}
 	}
+	for id, holdings := range a.byPlugin(named) {
+		all[id] = append(all[id], holdings...)
+	}
 	return all, nil
+}
+
+// ask asks the kubelet for the holders of devices.
+func (a *api) ask(ctx context.Context) (map[podresources.Key][]podresources.Holder, error) {
+	justStarted := podresources.JustStarted(a.cfg.PodResourcesSocket)
+	answer, err := podresources.List(ctx, a.cfg.PodResourcesSocket)
+	if err != nil {
+		return nil, err
+	}
+	return a.memory.Complete(answer, justStarted), nil
+}
+
+// isPlugins reports whether a device was given out by the device plugin, in any mode and with any rule that the
+// settings have had since the start. The units of mode pool are left out, because they are no cards.
+func (a *api) isPlugins(key podresources.Key) bool {
+	return key.Resource != draname.Driver && inventory.IsAddress(key.ID) && a.owned.Owns(key.Resource, key.ID)
+}
+
+// byPlugin returns the devices that were given out by the device plugin, by id, sorted by their resources. The nodes
+// that the containers got are read from the kubelet's checkpoint. Without it they are not known.
+func (a *api) byPlugin(named map[podresources.Key][]podresources.Holder) map[string][]inventory.Holding {
+	var keys []podresources.Key
+	for key := range named {
+		if a.isPlugins(key) {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	stdslices.SortFunc(keys, func(x, y podresources.Key) int { return strings.Compare(x.Resource, y.Resource) })
+	record, err := checkpoint.Read(a.cfg.KubeletDir)
+	all := map[string][]inventory.Holding{}
+	for _, key := range keys {
+		h := inventory.Holding{As: key.Resource, OtherAPI: true}
+		if h.Nodes, h.NodesErr = record.Nodes(key); err != nil {
+			h.NodesErr = err
+		}
+		for _, holder := range named[key] {
+			h.Holders = append(h.Holders, holder.String())
+		}
+		all[key.ID] = append(all[key.ID], h)
+	}
+	return all
+}
+
+// elsewhere implements [claims.Config.Elsewhere]. While the kubelet does not answer, it uses the inventory's newest answer.
+func (a *api) elsewhere(ctx context.Context) map[string][]inventory.Holding {
+	ctx, cancel := context.WithTimeout(ctx, namesWithin)
+	defer cancel()
+	named, err := a.ask(ctx)
+	if err == nil {
+		return a.byPlugin(named)
+	}
+	all := map[string][]inventory.Holding{}
+	for id, holdings := range a.inventory.Holdings() {
+		if held := stdslices.DeleteFunc(stdslices.Clone(holdings), func(h inventory.Holding) bool { return !h.OtherAPI }); len(held) > 0 {
+			all[id] = held
+		}
+	}
+	return all
 }
 
 // Holders returns the holders in the inventory's newest answer, and the devices of the prepared claims.

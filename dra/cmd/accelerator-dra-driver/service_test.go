@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -31,6 +32,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
@@ -512,6 +514,69 @@ func TestVariables(t *testing.T) {
 	}
 }
 
+// With --finish-claims, the driver uses nothing that belongs to the device plugin on the node.
+func TestFinishSettings(t *testing.T) {
+	for _, tt := range []struct {
+		args     []string
+		variable string
+		want     bool
+		failed   string
+	}{
+		{nil, "", false, ""},
+		{nil, "false", false, ""},
+		{nil, "true", true, ""},
+		{[]string{"--finish-claims"}, "false", true, ""},
+		{nil, "yes", false, `finish-claims: found "yes", want true or false`},
+	} {
+		if tt.variable != "" {
+			t.Setenv("ACCELERATOR_FINISH_CLAIMS", tt.variable)
+		}
+		fs, loader, s := pflag.NewFlagSet("", pflag.ContinueOnError), daemon.NewLoader(), settings{}
+		addSettings(fs, loader, &s)
+		must(t, fs.Parse(append(tt.args, "--node-name", "n", "--events")))
+		cfg, err := s.load(fs, loader)
+		if tt.failed != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.failed) {
+				t.Errorf("%q: error %v, want %q", tt.variable, err, tt.failed)
+			}
+			continue
+		}
+		must(t, err)
+		if none := cfg.Socket == "" && cfg.StateDir == "" && !cfg.Events; none != tt.want || s.finishClaims != tt.want {
+			t.Errorf("%q, %q: finishes %t, socket %q, state directory %q, Events %t; want %t", tt.args, tt.variable,
+				s.finishClaims, cfg.Socket, cfg.StateDir, cfg.Events, tt.want)
+		}
+	}
+}
+
+// A driver that finishes claims follows one that has left: the containers of a claim keep their CDI device, until the
+// claim is unprepared. It needs no lock, and no slice appears.
+func TestFinish(t *testing.T) {
+	r := newRig(t)
+	stop := r.run()
+	plug(t, r.node, "pac-a10")
+	r.published("plugged", device)
+	first, second := r.claim("first"), r.claim("second")
+	_, failed := r.prepare(first)
+	if failed != "" {
+		t.Fatal(failed)
+	}
+	want := r.spec()
+	stop()
+	r.cfg.Socket, r.cfg.StateDir, r.settings.finishClaims = "", "", true
+	stop = r.run()
+	r.eventually("CDI spec", func() bool { return cmp.Equal(want, r.spec()) })
+	if _, failed := r.prepare(second); !strings.Contains(failed, "claim default/second: this node no longer offers devices") {
+		t.Errorf("second claim: error %q, want a refusal", failed)
+	}
+	r.unprepare(first)
+	r.eventually("end of the CDI spec", func() bool { return len(r.spec()) == 0 })
+	if all, err := r.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{}); err != nil || len(all.Items) > 0 {
+		t.Errorf("found %d slices, error %v; want none", len(all.Items), err)
+	}
+	stop()
+}
+
 // A card of another model in the slot of a claimed one is not given to the claim, even if the cards were
 // swapped while no driver ran.
 func TestSwapped(t *testing.T) {
@@ -572,7 +637,7 @@ func TestOnlyByRule(t *testing.T) {
 	}
 	cfg := config.Defaults()
 	cfg.Resources = []offer.Rule{{Resource: "b-com.com/vf", Match: offer.Match{Family: "vfio", PCIVendor: "8086"}}}
-	policy := (&api{}).Policy(cfg, nil)
+	policy := (&api{owned: offer.NewOwnership(daemon.PolicyOf(cfg))}).Policy(cfg, nil)
 	for _, tc := range []struct {
 		device inventory.Device
 		want   string
@@ -584,5 +649,45 @@ func TestOnlyByRule(t *testing.T) {
 		if got, err := policy.Name(&tc.device); got != tc.want || err != nil {
 			t.Errorf("%s: found %q, %v, want %q", tc.device.ID, got, err, tc.want)
 		}
+	}
+}
+
+// Devices that pods got from the device plugin, under any name that its settings can give, are published with a
+// taint, and prepared for no claim, until the pods have ended. The units of mode pool are no cards.
+func TestHeldByThePlugin(t *testing.T) {
+	for _, resource := range []string{"b-com.com/accelerator", "fpga.intel.com/region-69528db6eb31577a8c3668f9faa081f6", "example.com/nlb"} {
+		t.Run(resource, func(t *testing.T) {
+			r := newRig(t)
+			plug(t, r.node, "pac-a10")
+			r.cfg.PodResourcesSocket = filepath.Join(filepath.Dir(r.cfg.PodResourcesSocket), "pods.sock")
+			r.cfg.KubeletDir = t.TempDir()
+			r.cfg.Resources = []offer.Rule{{Resource: "example.com/nlb", Match: offer.Match{Family: "opae"}}}
+			pods, err := simkubelet.StartPodResources(t.Context(), r.cfg.PodResourcesSocket)
+			must(t, err)
+			defer pods.Stop()
+			pods.Hold("default", "job", "main", resource, "3b:00.0")
+			pods.Hold("default", "units", "main", "b-com.com/accelerator", "0", "1")
+			pods.Hold("default", "other", "main", "example.com/gpu", "3b:00.0")
+			pods.Behave(simkubelet.PodBehaviour{Stall: true})
+			r.run()
+			must(t, pods.AwaitAsked(t.Context(), 2))
+			all, err := r.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+			if must(t, err); len(all.Items) > 0 {
+				t.Errorf("found slices before the kubelet's first answer: %v", all.Items)
+			}
+			pods.Behave(simkubelet.PodBehaviour{})
+			r.published("held", device+":held-other-api:NoSchedule")
+			state, err := control.Dial(r.cfg.Socket).State(t.Context())
+			must(t, err)
+			if len(state.Devices) != 1 || state.Devices[0].Resource != resource || !slices.Equal(state.Devices[0].Holder, []string{"default/job/main"}) {
+				t.Errorf("devices: found %+v, want one that default/job/main holds", state.Devices)
+			}
+			pods.Release("default", "job")
+			r.published("free", device)
+			if _, failed := r.prepare(r.claim("one")); failed != "" {
+				t.Errorf("prepare: %s", failed)
+			}
+			pods.HoldClaim("default", "dra", "main", "one", draname.Driver, device)
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -23,6 +24,7 @@ type settings struct {
 	pluginDir, registryDir string
 	podUID                 string
 	taintEffect            string
+	finishClaims           bool
 }
 
 // withoutEffect are settings of the device plugin that have no effect in the driver. They are accepted, so
@@ -58,6 +60,8 @@ func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
 	fs.StringVar(&s.podUID, "pod-uid", "", "`uid` of the driver's pod, so that two pods can run during an upgrade; empty: only one may run")
 	fs.StringVar(&s.taintEffect, "taint-effect", string(resourceapi.DeviceTaintEffectNoExecute),
 		"`effect` of the taint of a device that failed or was removed: NoExecute (its pods are evicted) or NoSchedule (they keep running)")
+	fs.BoolVar(&s.finishClaims, "finish-claims", false, "only unprepare the claims of pods that end, on a node that has changed to the device plugin: "+
+		"publish nothing, prepare nothing, write no Events, use no --socket and no --state-dir")
 }
 
 // load returns the configuration and completes s. It must be called after the flags fs are parsed.
@@ -73,8 +77,19 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 			*value = text
 		}
 	}
+	if text, ok := os.LookupEnv("ACCELERATOR_FINISH_CLAIMS"); ok && !fs.Changed("finish-claims") {
+		finish, err := strconv.ParseBool(text)
+		if err != nil {
+			return config.Config{}, fmt.Errorf("finish-claims: found %q, want true or false", text)
+		}
+		s.finishClaims = finish
+	}
 	cfg := loader.Config
 	cfg.NodeAnnotation = false
+	if s.finishClaims {
+		// These belong to the device plugin, which runs on the same node.
+		cfg.Socket, cfg.StateDir, cfg.Events = "", "", false
+	}
 	if cfg.CDIDir == "" {
 		cfg.CDIDir = "/var/run/cdi" // containers get their nodes only through CDI
 	}

@@ -40,7 +40,7 @@ func holders(t *testing.T, socket string) map[string]string {
 		t.Fatal(err)
 	}
 	held := map[string]string{}
-	for key, list := range all {
+	for key, list := range all.Holders {
 		var names []string
 		for _, holder := range list {
 			names = append(names, holder.String())

@@ -33,7 +33,7 @@ func TestXRTLikeTheKernel(t *testing.T) {
 			t.Errorf("%s: found in the simulated card, want it in the recording", name)
 		}
 	}
-	must(t, n.SetFile(n.CardDir(user)+"/ready", "0x0\n"), n.SetFile(n.CardDir(user)+"/rom.u.0/timestamp", "1561465320\n"))
+	must(t, n.SetFile(n.CardDir(user)+"/rom.u.0/timestamp", "1561465320\n"))
 	if diff := cmp.Diff(read(t, recorded, user), read(t, filepath.Dir(n.Sys), user), cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters", "InterfaceIDKnown"),
 		cmpopts.IgnoreFields(inventory.Reading{}, "Observed")); diff != "" {
 		t.Errorf("reading (-recorded +simulated):\n%s", diff)

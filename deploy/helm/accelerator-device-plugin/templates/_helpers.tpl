@@ -14,10 +14,35 @@
 {{- end }}
 {{- end }}
 
-{{- /* The labels that select the pods. A DaemonSet's selector cannot be changed. */}}
+{{- /* The labels of all objects. Of api: devicePlugin they also select the pods: a DaemonSet's selector cannot be changed. */}}
 {{- define "adp.selector" -}}
 app.kubernetes.io/name: {{ include "adp.chart" . }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end }}
+
+{{- /* The name of the DaemonSet. With the same name for both APIs, a change of api would be an upgrade with surge: the
+new pod of a node would wait for the old one to release the node, and the old one for the new one to be ready. */}}
+{{- define "adp.daemonSet" -}}
+{{- if eq .Values.api "dra" -}}
+{{ include "adp.name" . | trunc 59 | trimSuffix "-" }}-dra
+{{- else -}}
+{{ include "adp.name" . }}
+{{- end }}
+{{- end }}
+
+{{- /* The labels that select the pods. They differ, so that no DaemonSet selects the pods of the other one. */}}
+{{- define "adp.pods" -}}
+{{- if eq .Values.api "dra" -}}
+app.kubernetes.io/name: {{ include "adp.chart" . }}-dra
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- else -}}
+{{ include "adp.selector" . }}
+{{- end }}
+{{- end }}
+
+{{- /* Not empty if a second DaemonSet ends the claims of an earlier api: dra. */}}
+{{- define "adp.finish" -}}
+{{- if and (ne .Values.api "dra") .Values.dra.finishClaims }}true{{ end }}
 {{- end }}
 
 {{- /* A git version may be longer than a label's value, and end in characters that it may not end in. */}}

@@ -1,0 +1,92 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+
+	"b-com.com/accelerator-device-plugin/internal/draname"
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// finish serves the kubelet while the API server has no slice of this node, until ctx ends. Then it returns nil.
+//
+// While there are slices, a driver that publishes them runs, or was killed. In the second case the kubelet must delete
+// them, which it does 30 s after the last driver of this name has left. So finish must not be registered then.
+func (d *Driver) finish(ctx context.Context) error {
+	tasks, ctx := errgroup.WithContext(ctx)
+	tasks.Go(func() error { d.watch(ctx); return nil })
+	tasks.Go(func() error {
+		for d.await(ctx, true) {
+			if err := d.serveKubelet(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	tasks.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-d.failed:
+			return err
+		}
+	})
+	return tasks.Wait()
+}
+
+// serveKubelet serves the kubelet until there are slices again, or ctx ends.
+func (d *Driver) serveKubelet(ctx context.Context) error {
+	helper, err := d.start(ctx)
+	if err != nil {
+		return err
+	}
+	d.await(ctx, false)
+	helper.Stop()
+	d.registered.Store(false)
+	d.calls.Lock() // waits for the calls
+	defer d.calls.Unlock()
+	d.stopping = ctx.Err() != nil
+	return nil
+}
+
+// await blocks until the API server has no slice of this node (true) or has one (false). It reports whether
+// ctx has not ended.
+func (d *Driver) await(ctx context.Context, none bool) bool {
+	for {
+		s, stale := d.state.Load()
+		if s.listed && (len(s.stored) == 0) == none {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-stale:
+		}
+	}
+}
+
+// finishing returns nil if the driver has registered, or waits until there are no slices. In an upgrade a driver that
+// publishes slices ends only after this one is ready.
+func (d *Driver) finishing(s state) error {
+	switch {
+	case !s.listed:
+		return errors.New("ResourceSlices: not listed yet")
+	case len(s.stored) == 0 && !d.Registered():
+		return errNotRegistered
+	}
+	return nil
+}
+
+// refuse returns the refusal of a claim.
+func (d *Driver) refuse(claim *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
+	const reason = "this node no longer offers devices to claims (--finish-claims): delete the pod"
+	name := claim.Namespace + "/" + claim.Name
+	d.cfg.Metrics.AllocateRefused(draname.Driver)
+	d.log.Warn("claim refused", event.ClaimRefused, event.Resource(draname.Driver), event.Claim(name), event.Reason(reason))
+	return kubeletplugin.PrepareResult{Err: fmt.Errorf("claim %s: %s", name, reason)}
+}

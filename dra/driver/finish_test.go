@@ -1,0 +1,88 @@
+package driver_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
+
+	"b-com.com/accelerator-device-plugin/internal/draname"
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// A driver that finishes claims registers only while there is no slice, writes none, refuses Prepare and serves Unprepare.
+func TestFinish(t *testing.T) {
+	left := &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: "00000-x-1"},
+		Spec:       resourceapi.ResourceSliceSpec{Driver: draname.Driver, NodeName: new(node), Pool: resourceapi.ResourcePool{Name: node}},
+	}
+	client := newClient("new")
+	slices := client.ResourceV1().ResourceSlices()
+	if _, err := slices.Create(t.Context(), left.DeepCopy(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := slices.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left = &all.Items[0]
+	unprepared := make(chan string, 1)
+	r := newFinishing(t, client, claims{unprepare: func(_ context.Context, claim kubeletplugin.NamespacedObject) error {
+		unprepared <- claim.Name
+		return nil
+	}}, well("3b:00.0"))
+	sockets := func() int {
+		found, _ := filepath.Glob(r.dir + "/registry/*.sock")
+		return len(found)
+	}
+	if err := r.Ready(); err == nil {
+		t.Error("Ready before the start: found no error, want one")
+	}
+	r.start()
+	// The driver that has published the slice ends when this one is ready.
+	r.eventually("readiness beside a slice", func() bool { return r.Ready() == nil })
+	if n := sockets(); n != 0 || r.Registered() {
+		t.Errorf("beside a slice: found %d sockets of the registry, want none", n)
+	}
+	for range 2 {
+		if err := slices.Delete(t.Context(), left.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		r.eventually("socket without a slice", func() bool { return sockets() > 0 })
+		if err := r.Ready(); err == nil {
+			t.Error("Ready before the registration: found no error, want one")
+		}
+		kubelet := drapb.NewDRAPluginClient(r.register(true))
+		r.eventually("readiness", func() bool { return r.Ready() == nil && r.Registered() })
+		prepared, err := kubelet.NodePrepareResources(t.Context(), &drapb.NodePrepareResourcesRequest{Claims: request("new")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const want = "claim default/new: this node no longer offers devices to claims"
+		if found := prepared.Claims["new"].GetError(); !strings.HasPrefix(found, want) || strings.Contains(found, "\n") {
+			t.Errorf("Prepare: error %q, want one line that begins with %q", found, want)
+		}
+		ended, err := kubelet.NodeUnprepareResources(t.Context(), &drapb.NodeUnprepareResourcesRequest{Claims: request("old")})
+		if err != nil || ended.Claims["old"].GetError() != "" || <-unprepared != "old" {
+			t.Fatalf("Unprepare: found %v, error %v", ended, err)
+		}
+		if found, err := slices.List(t.Context(), metav1.ListOptions{}); err != nil || len(found.Items) > 0 {
+			t.Errorf("found %d slices, error %v; want none", len(found.Items), err)
+		}
+		// Another driver publishes.
+		if err := client.Tracker().Add(left); err != nil {
+			t.Fatal(err)
+		}
+		r.eventually("end of the registration", func() bool { return sockets() == 0 && !r.Registered() })
+		r.eventually("readiness beside a slice", func() bool { return r.Ready() == nil })
+	}
+	if n := r.count(event.ClaimRefused); n != 2 {
+		t.Errorf("found %d lines about refused claims, want 2", n)
+	}
+	r.end()
+}

@@ -1,0 +1,318 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// finishing are the values for the device plugin after DRA. The containers of claims need the directory of their CDI spec.
+var finishing = []string{"dra.finishClaims=true", "config.cdiDir=" + specs}
+
+// changeAPI changes the values of the release with helm upgrade, and returns when the devices of both APIs are as
+// wanted. It prints how long each part took.
+func (w *sampler) changeAPI(list, inSlices deviceNames, values ...string) {
+	began := time.Now()
+	_, err := w.s.helm("upgrade", w.s.settings(values...)...)
+	w.s.check(err)
+	took := time.Since(began)
+	w.changed(began, list, inSlices)
+	w.s.step("  helm upgrade --wait: %.1f s", took.Seconds())
+}
+
+// changed waits until the devices of both APIs are as wanted after a change of the API, and prints the times since
+// began: when the old API had no more device, and when the new one had them. It returns the second one.
+func (w *sampler) changed(began time.Time, list, inSlices deviceNames) time.Time {
+	reached := w.reaches(began, list, inSlices)
+	w.mu.Lock()
+	none := slices.IndexFunc(w.states, func(b both) bool { return !b.at.Before(began) && len(b.list)+len(b.slices) == 0 })
+	text := "never without"
+	if none >= 0 {
+		text = fmt.Sprintf("%.2f s", w.states[none].at.Sub(began).Seconds())
+	}
+	w.mu.Unlock()
+	w.s.step("  no device in either API after %s, in the new one after %.2f s", text, reached.Sub(began).Seconds())
+	return reached
+}
+
+// deviceOf returns the device of a pod with one device.
+func (s *scene) deviceOf(pod string) string {
+	return deviceName(s.anyReport(pod).Env["ACCELERATOR_DEVICES"])
+}
+
+// without returns the devices except one.
+func (d deviceNames) without(name string) deviceNames {
+	return slices.DeleteFunc(slices.Clone(d), func(n string) bool { return n == name })
+}
+
+// unharmed checks that a pod is the same one, with the same device, after a number of restarts of its container.
+func (s *scene) unharmed(pod string, was report, restarts int32) {
+	await(s, "restarts of "+pod, func() (int32, error) { return s.restarts(pod) }, restarts)
+	s.hasReport(pod, was)
+}
+
+// api is changed in both directions with helm upgrade while a pod holds a device through a resource, and others
+// through claims.
+func draHandover(s *scene) {
+	s.noSlices()
+	s.plug(first, second, third)
+	all := deviceNames{deviceName(firstID), deviceName(secondID), deviceName(thirdID)}
+	s.install()
+	w := s.sampleBoth()
+	w.reaches(time.Now(), all, nil)
+	pod := s.pod("by-resource", s.resource, 1)
+	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	s.create(pod)
+	s.reachesPhase("by-resource", corev1.PodRunning)
+	resource, own := s.anyReport("by-resource"), s.deviceOf("by-resource")
+
+	s.step("to DRA, while a pod holds a device through its resource")
+	w.changeAPI(nil, all.without(own), s.draValues()...)
+	s.cleanups = append(s.cleanups, s.removeClaims)
+	s.unharmed("by-resource", resource, 0)
+	s.step("a container with a resource restarts, and has its device")
+	s.killContainer("by-resource")
+	s.unharmed("by-resource", resource, 1)
+	s.step("claims get the other two devices; a third claim waits")
+	s.claim("by-claim", one())
+	pod = s.claimant("by-claim", "by-claim")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	s.create(pod)
+	s.claimed("ends", one())
+	s.reachesPhase("by-claim", corev1.PodRunning)
+	s.reachesPhase("ends", corev1.PodRunning)
+	claim, ends := s.anyReport("by-claim"), s.deviceOf("ends")
+	s.claimed("waits", one())
+	s.pending("waits")
+	s.deleteClaimed("waits")
+
+	s.step("to the device plugin, while pods hold all devices")
+	w.changeAPI(deviceNames{own}, nil, finishing...)
+	s.unharmed("by-resource", resource, 1)
+	s.unharmed("by-claim", claim, 0)
+	s.user("next")
+	s.unschedulable("next")
+	s.step("a container with a claim restarts, and has its device")
+	s.killContainer("by-claim")
+	s.unharmed("by-claim", claim, 1)
+	s.step("a pod with a claim ends: its device is free for resources")
+	began := time.Now()
+	s.deleteClaimed("ends")
+	s.step("  the pod and its claim are gone after %.1f s", time.Since(began).Seconds())
+	two := deviceNames{own, ends}
+	slices.Sort(two)
+	s.step("  in the list after %.1f s", w.reaches(began, two, nil).Sub(began).Seconds())
+	s.reachesPhase("next", corev1.PodRunning)
+	same(s, "device of the next pod", s.deviceOf("next"), ends)
+	s.deletePods("next")
+
+	s.step("to DRA, while one pod of each API holds a device")
+	w.changeAPI(nil, all.without(own), s.draValues()...)
+	s.unharmed("by-resource", resource, 1)
+	s.unharmed("by-claim", claim, 1)
+	s.step("a pod with a resource ends: its device is free for claims")
+	began = time.Now()
+	s.deletePods("by-resource")
+	s.step("  in a slice after %.1f s", w.reaches(began, nil, all).Sub(began).Seconds())
+	for _, name := range []string{"a", "b"} {
+		s.claimed(name, one())
+		s.reachesPhase(name, corev1.PodRunning)
+	}
+	s.unharmed("by-claim", claim, 1)
+	w.end()
+}
+
+// freeze stops the process of a daemon, which then can do nothing, and returns a function that kills it.
+func (s *scene) freeze(labels string) (kill func()) {
+	pid := s.pid(s.daemonOf(labels).Status.ContainerStatuses[0].ContainerID)
+	s.check(syscall.Kill(pid, syscall.SIGSTOP))
+	return func() { s.check(syscall.Kill(pid, syscall.SIGKILL)) }
+}
+
+// remains checks for a time that the devices of both APIs stay as they are.
+func (w *sampler) remains(limit time.Duration, list, inSlices deviceNames) {
+	began := time.Now()
+	for time.Since(began) < limit {
+		select {
+		case <-time.After(limit - time.Since(began)):
+		case <-w.s.ctx.Done():
+			w.s.check(w.s.ctx.Err())
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, state := range append(slices.Clone(w.states), w.last) {
+		if want := (both{list: list, slices: inSlices}); !state.at.Before(began) && state.String() != want.String() {
+			w.s.failf("devices in the list | in slices: found %q, want %q for %v", state, want, limit)
+		}
+	}
+}
+
+// The daemon that must leave hangs, and is killed.
+func draHandoverKilled(s *scene) {
+	s.noSlices()
+	s.plug(first, second)
+	all := deviceNames{deviceName(firstID), deviceName(secondID)}
+	s.installDRA()
+	w := s.sampleBoth()
+	w.reaches(time.Now(), nil, all)
+	s.claimed("user", one())
+	s.reachesPhase("user", corev1.PodRunning)
+	held, own := s.anyReport("user"), s.deviceOf("user")
+
+	s.step("to the device plugin: the driver hangs, and the plugin waits")
+	kill := s.freeze(draPods)
+	values := func(values ...string) []string {
+		return slices.DeleteFunc(s.settings(values...), func(arg string) bool { return arg == "--wait" })
+	}
+	_, err := s.helm("upgrade", values()...)
+	s.check(err)
+	w.remains(3*time.Second, nil, all)
+	s.step("the driver is killed: the kubelet deletes its slices, then the plugin offers the free device")
+	began := time.Now()
+	kill()
+	w.changed(began, all.without(own), nil)
+	s.unharmed("user", held, 0)
+	if took := time.Since(began); took < 40*time.Second || took > 60*time.Second {
+		s.failf("device in the list after %v, want it after 40 to 60 s", took)
+	}
+	s.step("the pod with the claim is deleted: it stays until finishClaims is on")
+	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, "user", metav1.DeleteOptions{}))
+	s.stays("user", 3*time.Second)
+	_, err = s.helm("upgrade", s.settings(finishing...)...)
+	s.check(err)
+	s.podGone("user")
+	w.reaches(time.Now(), all, nil)
+
+	s.step("to DRA: the plugin hangs, its pod is deleted by force, and the driver waits")
+	kill = s.freeze(pluginPods)
+	name := s.daemonOf(pluginPods).Name
+	_, err = s.helm("upgrade", values(s.draValues()...)...)
+	s.check(err)
+	now := int64(0)
+	err = s.Client.CoreV1().Pods(namespace).Delete(s.ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	s.check(err)
+	s.step("the plugin is killed: the driver publishes the devices")
+	began = time.Now()
+	kill()
+	w.changed(began, nil, all)
+	s.daemonOf(draPods)
+
+	s.step("to the device plugin with finishClaims: the driver hangs, and the plugin waits")
+	s.claimed("last", one())
+	s.reachesPhase("last", corev1.PodRunning)
+	own = s.deviceOf("last")
+	kill = s.freeze(draPods)
+	_, err = s.helm("upgrade", values(finishing...)...)
+	s.check(err)
+	w.remains(3*time.Second, nil, all)
+	s.step("the driver is killed: the kubelet deletes its slices, although a driver that finishes claims runs")
+	began = time.Now()
+	kill()
+	w.changed(began, all.without(own), nil)
+	s.step("the pod with the claim ends")
+	s.deletePods("last")
+	w.reaches(time.Now(), all, nil)
+	w.end()
+}
+
+// The daemons of both APIs start at once, again and again.
+func draHandoverTogether(s *scene) {
+	s.noSlices()
+	s.plug(first, second)
+	all := deviceNames{deviceName(firstID), deviceName(secondID)}
+	const other, label = "other", "e2e.b-com.com/both"
+	s.cleanups = append(s.cleanups, func() {
+		_, err := s.Run(s.ctx, "helm", "uninstall", other, "--namespace", namespace, "--ignore-not-found", "--wait", "--timeout", "1m")
+		s.check(err)
+		s.label(label + "-")
+	})
+	s.step("helm install, of a release for each API, for nodes with a label")
+	selected := `nodeSelector.e2e\.b-com\.com/both=yes`
+	s.install(selected)
+	args := append([]string{"install", other, "--namespace", namespace}, s.settings(s.draValues(selected)...)...)
+	_, err := s.Run(s.ctx, "helm", args...)
+	s.check(err)
+	w := s.sampleBoth()
+	var won []string
+	for round := range 4 {
+		s.step("both start at once: round %d", round+1)
+		began := time.Now()
+		s.label(label + "=yes")
+		winner := "neither"
+		await(s, "an API with all devices", func() (bool, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			s.check(w.problem())
+			switch {
+			case slices.Equal(w.last.list, all):
+				winner = "device plugin"
+			case slices.Equal(w.last.slices, all):
+				winner = "DRA"
+			}
+			return winner != "neither", nil
+		}, true)
+		won = append(won, winner)
+		// The other one runs, and waits.
+		await(s, "running daemons", func() (int, error) {
+			pods, err := s.daemonsOf("app.kubernetes.io/instance in (" + release + "," + other + ")")
+			return len(slices.DeleteFunc(pods, func(p corev1.Pod) bool {
+				return p.Status.Phase != corev1.PodRunning || strings.HasSuffix(p.Name, "test")
+			})), err
+		}, 2)
+		w.mu.Lock()
+		last := w.last
+		w.mu.Unlock()
+		w.remains(2*time.Second, last.list, last.slices)
+		s.step("  %s, after %.1f s; the other one waits", winner, time.Since(began).Seconds())
+		s.label(label + "-")
+		w.reaches(time.Now(), nil, nil)
+		await(s, "daemons left", func() (int, error) {
+			pods, err := s.daemonsOf("app.kubernetes.io/instance in (" + release + "," + other + ")")
+			return len(pods), err
+		}, 0)
+	}
+	s.step("  owners: %s", strings.Join(won, ", "))
+	w.end()
+}
+
+// label sets (KEY=VALUE) or removes (KEY-) a label of the node.
+func (s *scene) label(change string) {
+	_, err := s.Run(s.ctx, "kubectl", "label", "nodes", "--all", "--overwrite", change)
+	s.check(err)
+}
+
+// helm rolls a change of the API back: by itself after a failure, and by helm rollback.
+func draHandoverRollback(s *scene) {
+	s.noSlices()
+	s.plug(first, second)
+	all := deviceNames{deviceName(firstID), deviceName(secondID)}
+	s.install()
+	w := s.sampleBoth()
+	w.reaches(time.Now(), all, nil)
+	s.user("user")
+	s.reachesPhase("user", corev1.PodRunning)
+	held, own := s.anyReport("user"), s.deviceOf("user")
+	s.step("to DRA with an image that does not exist, and --rollback-on-failure: the plugin is back")
+	began := time.Now()
+	_, err := s.helm("upgrade", append(s.settings(s.draValues("dra.image.tag=none")...), "--rollback-on-failure", "--timeout", "15s")...)
+	s.refused("helm upgrade", err, "failed")
+	s.step("  helm upgrade: %.1f s", time.Since(began).Seconds())
+	w.reaches(time.Now(), all, nil)
+	s.daemonOf(pluginPods)
+	s.step("to DRA")
+	w.changeAPI(nil, all.without(own), s.draValues()...)
+	s.step("helm rollback: the plugin is back")
+	began = time.Now()
+	_, err = s.helm("rollback", "--wait", "--timeout", "2m")
+	s.check(err)
+	s.step("  helm rollback --wait: %.1f s", time.Since(began).Seconds())
+	w.changed(began, all, nil)
+	s.unharmed("user", held, 0)
+	w.end()
+}
