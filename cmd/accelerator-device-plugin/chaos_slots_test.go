@@ -33,7 +33,7 @@ const cleared, clearedConfig, deadConfig = "1d0f:9048:1d0f:1d51", "\x0f\x1d\x48\
 
 func newSlots() (all []*slotCard) {
 	for i := range 2 {
-		all = append(all, &slotCard{address: fmt.Sprintf("0000:%02x:00.0", 0x60+i)})
+		all = append(all, &slotCard{address: fmt.Sprintf("0000:%02x:00.0", 0x70+i)})
 	}
 	return all
 }
