@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -72,8 +73,7 @@ func (m *model) turnXRT(random *rand.Rand) {
 		node, _ := m.d.node.RenderNode(c.user)
 		path := filepath.Join(m.d.node.Dev, node)
 		if c.nodeless {
-			m.d.do(os.MkdirAll(filepath.Dir(path), 0o755)) // it left with the node of the other card
-			m.d.do(os.WriteFile(path, nil, 0o600))
+			m.d.do(errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600))) // dri leaves with its last node
 		} else {
 			m.d.do(os.Remove(path))
 		}

@@ -105,21 +105,22 @@ func TestFamiliesOfRules(t *testing.T) {
 	}
 }
 
-// The daemon accepts the settings with rules for functions in the documentation.
+// The daemon accepts the settings with rules for functions and shells in the documentation.
 func TestDocumentedFamilies(t *testing.T) {
 	for _, page := range []string{"families.md", "migration.md"} {
-		example := regexp.MustCompile("(?s)```yaml\n( *)(families: .*?)```").FindStringSubmatch(read(t, "../../docs/"+page))
-		if example == nil {
-			t.Errorf("docs/%s: found no YAML with families", page)
-			continue
+		examples := regexp.MustCompile("(?s)```yaml\n( *)((?:families: |resources:\n *- name).*?)```").FindAllStringSubmatch(read(t, "../../docs/"+page), -1)
+		if len(examples) != 2 {
+			t.Errorf("docs/%s: found %d examples with families or rules, want 2", page, len(examples))
 		}
-		loader := daemon.NewLoader()
-		loader.Config.File = filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(loader.Config.File, []byte(strings.ReplaceAll(example[2], "\n"+example[1], "\n")), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := loader.Load(func(string) (string, bool) { return "", false }); err != nil || len(loader.Config.Resources) < 2 {
-			t.Errorf("docs/%s: found %d rules, %v; want at least two", page, len(loader.Config.Resources), err)
+		for _, example := range examples {
+			loader := daemon.NewLoader()
+			loader.Config.File = filepath.Join(t.TempDir(), "config.yaml")
+			if err := os.WriteFile(loader.Config.File, []byte(strings.ReplaceAll(example[2], "\n"+example[1], "\n")), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := loader.Load(func(string) (string, bool) { return "", false }); err != nil || len(loader.Config.Resources) == 0 {
+				t.Errorf("docs/%s: found %d rules, %v; want at least one:\n%s", page, len(loader.Config.Resources), err, example[2])
+			}
 		}
 	}
 }

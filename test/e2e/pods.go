@@ -18,6 +18,7 @@ type report struct {
 	Env   map[string]string
 	Nodes map[string]string
 	Opens []string
+	Files map[string]string
 }
 
 // reportOf returns the report of a container with these devices and device nodes.

@@ -157,8 +157,8 @@ func TestDriverPod(t *testing.T) {
 				t.Errorf("%s: volume %v, mounts %v; want both at %s", name, volumes[name], c.VolumeMounts, got[variable])
 			}
 		}
-		if _, ok := volumes["device-plugins"]; ok {
-			t.Error("the pod has the directory of the device plugins")
+		if i := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "device-plugins" }); i < 0 || !c.VolumeMounts[i].ReadOnly {
+			t.Errorf("mounts %v; want device-plugins, read-only", c.VolumeMounts)
 		}
 		// Without a rule for egress the API server cannot be reached.
 		if types := only[*networkingv1.NetworkPolicy](t, all).Spec.PolicyTypes; !slices.Equal(types, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
@@ -372,6 +372,8 @@ func TestDeviceClasses(t *testing.T) {
 		"AFU":              device(driver, "afuId", afu),
 		"another AFU":      device(driver, "afuId", region, "interfaceId", region),
 		"without ids":      device(driver),
+		"shell":            device(driver, "vbnv", "Xilinx:u250-xdma:{201830.2}#&'"),
+		"another shell":    device(driver, "vbnv", "xilinx:u250xdma:{201830.2}#&'"),
 		"another driver":   device("gpu.example.com", "afuId", afu),
 		"its empty driver": device("gpu.example.com"),
 	}
@@ -397,9 +399,10 @@ func TestDeviceClasses(t *testing.T) {
 		slices.Sort(got[class.Name])
 	}
 	want := map[string][]string{
-		driver:            {"AFU", "another AFU", "both", "without ids"},
-		"nlb.example.com": {"AFU", "both"},
-		"pac.example.com": {"both"},
+		driver:             {"AFU", "another AFU", "another shell", "both", "shell", "without ids"},
+		"nlb.example.com":  {"AFU", "both"},
+		"pac.example.com":  {"both"},
+		"u250.example.com": {"shell"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("devices of the classes (-want +got):\n%s", diff)
@@ -410,7 +413,10 @@ func TestDeviceClasses(t *testing.T) {
 			resources[class.Name] = *class.Spec.ExtendedResourceName
 		}
 	}
-	if diff := cmp.Diff(map[string]string{driver: "b-com.com/accelerator", "nlb.example.com": "example.com/nlb"}, resources); diff != "" {
+	wantResources := map[string]string{
+		driver: "b-com.com/accelerator", "nlb.example.com": "example.com/nlb", "u250.example.com": "amd.com/Xilinx_u250-xdma__201830.2____-1561465320",
+	}
+	if diff := cmp.Diff(wantResources, resources); diff != "" {
 		t.Errorf("extended resources of the classes (-want +got):\n%s", diff)
 	}
 	for _, o := range objects(t, plugin.rendered(t, "api: dra\ndra: {deviceClass: false}")) {

@@ -232,12 +232,12 @@ func TestDaemonAcceptsConfig(t *testing.T) {
 		case "dra":
 			want.CDIDir = "/var/run/cdi"
 		case "dra-everything":
-			want.Families = []string{"dfl", "vfio"}
+			want.Families = []string{"dfl", "vfio", "xrt", "aws"}
 			want.Mode, want.CDIDir, want.Events, want.RecoveryHold, want.StateDir = "af", "/etc/cdi", true, 20e9, ""
 			want.SysfsRoot, want.HostSysfsRoot, want.HostDevRoot = "/host/sys", "/var/lib/simulated/sys", "/var/lib/simulated/dev"
 		case "everything":
 			want.NodeAnnotation, want.Events = true, true
-			want.Families, want.VFIOCdev = []string{"dfl", "vfio"}, true
+			want.Families, want.VFIOCdev, want.XRTManagement = []string{"dfl", "vfio", "xrt", "aws"}, true, true
 			want.Mode, want.CDIDir, want.HTTPAddress, want.FlapLimit, want.ResyncInterval = "af", "/var/run/cdi", ":8080", 0, 30e9
 			want.Exclude = map[string]bool{"3b:00.0": true, "0001:5e:00.0-p1": true, "10:00.0": true}
 			want.Severity = map[string]string{"port-mmio-timeout": "fatal", "power-throttled=1": "ignored"}
@@ -247,6 +247,9 @@ func TestDaemonAcceptsConfig(t *testing.T) {
 				t.Errorf("rule %q", rule)
 			}
 			if rule := got.Resources[1].String(); rule != "example.com/vf for pciVendor=8086 pciDevice=bccf subsystem=8086:17d4 physicalFunction=3b:00.0 virtualFunction=0 family=vfio" {
+				t.Errorf("rule %q", rule)
+			}
+			if rule := got.Resources[2].String(); rule != "example.com/u250 for vbnv=xilinx:u250:xdma:201830.2" {
 				t.Errorf("rule %q", rule)
 			}
 		}
@@ -322,7 +325,7 @@ func overrides(t *testing.T, all []runtime.Object, file string) {
 // newLoader returns a loader with the daemon's families and the health rows of one of them.
 func newLoader() *config.Loader {
 	family := dfl.Family{}
-	v := config.Vocabulary{Families: []string{"dfl", "opae", "vfio"}}
+	v := config.Vocabulary{Families: []string{"dfl", "opae", "vfio", "xrt", "aws"}}
 	for _, row := range family.Rows() {
 		v.Rows = append(v.Rows, row.Name)
 	}
@@ -361,6 +364,8 @@ func TestHelmTest(t *testing.T) {
 		{"{config: {families: [vfio]}}", "", []string{"test.resource: found none", "rules name the resources"}, 50},
 		{"{config: {families: [vfio], mode: pool}}", "b-com.com/accelerator", nil, 50},
 		{"{config: {families: [dfl, vfio]}}", "b-com.com/accelerator", nil, 50},
+		{"{config: {families: [xrt, vfio]}}", "", []string{"test.resource: found none", "rules and the shells of cards name the resources"}, 50},
+		{"{config: {families: [xrt, aws]}}", "b-com.com/accelerator", nil, 50},
 		{"{nodeAnnotation: true}", "", []string{"test.resource: found none", "with nodeAnnotation"}, 50},
 		{"{config: {mode: region}, programming: {enabled: true}}", "", []string{"test.interface and test.afu"}, 50},
 		{"{config: {mode: af}, test: {resource: example.com/nlb}}", "example.com/nlb", nil, 50},

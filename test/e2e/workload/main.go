@@ -21,7 +21,11 @@ type report struct {
 	Env   map[string]string // ACCELERATOR_…
 	Nodes map[string]string // name below /dev: MAJOR:MINOR
 	Opens []string          // devices of the simulated majors that the container may open, MAJOR:MINOR
+	Files map[string]string // path of a mounted file of a BAR: the text that it had
 }
+
+// answerAt is the offset in a file of a BAR at which the container writes ACCELERATOR_DEVICES.
+const answerAt = 2048
 
 func main() {
 	if len(os.Args) < 2 {
@@ -65,16 +69,22 @@ func inspect() (report, error) {
 			r.Env[name] = value
 		}
 	}
-	paths, _ := filepath.Glob("/dev/dfl-*")
-	for _, path := range paths {
-		var stat syscall.Stat_t
-		if err := syscall.Stat(path, &stat); err != nil {
-			return r, fmt.Errorf("%s: %w", path, err)
+	for _, pattern := range []string{"dfl-*", "vfio/*", "dri/*", "xfpga/*", "xclmgmt*"} {
+		paths, _ := filepath.Glob("/dev/" + pattern)
+		for _, path := range paths {
+			var stat syscall.Stat_t
+			if err := syscall.Stat(path, &stat); err != nil {
+				return r, fmt.Errorf("%s: %w", path, err)
+			}
+			r.Nodes[strings.TrimPrefix(path, "/dev/")] = fmt.Sprintf("%d:%d", stat.Rdev>>8, stat.Rdev&0xff)
 		}
-		r.Nodes[filepath.Base(path)] = fmt.Sprintf("%d:%d", stat.Rdev>>8, stat.Rdev&0xff)
 	}
-	for _, major := range []int{120, 121} {
-		for minor := range 8 {
+	for major := 120; major <= 124; major++ { // ports, FMEs, groups, vfio/vfio, render nodes
+		first := 0
+		if major == 124 {
+			first = 128
+		}
+		for minor := first; minor < first+8; minor++ {
 			if err := try(major, minor); err == nil {
 				r.Opens = append(r.Opens, fmt.Sprintf("%d:%d", major, minor))
 			} else if !errors.Is(err, syscall.EPERM) {
@@ -82,7 +92,38 @@ func inspect() (report, error) {
 			}
 		}
 	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return r, err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(filepath.Base(fields[4]), "resource") {
+			if r.Files == nil {
+				r.Files = map[string]string{}
+			}
+			if r.Files[fields[4]], err = exchange(fields[4], r.Env["ACCELERATOR_DEVICES"]); err != nil {
+				return r, fmt.Errorf("%s: %w", fields[4], err)
+			}
+		}
+	}
 	return r, nil
+}
+
+// exchange maps the first page of a file of a BAR, as programs for AWS cards do. It returns the text at the begin of
+// the page, and writes the answer.
+func exchange(path, answer string) (text string, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	page, err := syscall.Mmap(int(f.Fd()), 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return "", err
+	}
+	text, _, _ = strings.Cut(string(page[:answerAt]), "\x00")
+	copy(page[answerAt:], answer)
+	return text, syscall.Munmap(page)
 }
 
 // try creates a device node, which root in a container may do, and opens it. It returns nil if the

@@ -139,9 +139,15 @@ reports, so they have the same path in the container. */}}
 {{ include "adp.name" . | trunc 58 | trimSuffix "-" }}-test
 {{- end }}
 
-{{- /* Not empty if all devices need a rule, because vfio is the only family. */}}
-{{- define "adp.onlyByRule" -}}
-{{- if and (eq (join "," .Values.config.families) "vfio") (ne (default "single" .Values.config.mode) "pool") }}true{{ end }}
+{{- /* Not empty if no device has the resource of the mode: the families that name theirs in another way. */}}
+{{- define "adp.otherNames" -}}
+{{- if ne (default "single" .Values.config.mode) "pool" }}
+{{- with .Values.config.families }}
+{{- if not (without . "vfio" "xrt") }}
+{{- join " and " . }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- /* The resource that the pod of helm test requests, or nothing: in the other modes the names of
@@ -149,7 +155,7 @@ resources depend on the cards. */}}
 {{- define "adp.test.resource" -}}
 {{- if .Values.test.resource }}
 {{- .Values.test.resource }}
-{{- else if include "adp.onlyByRule" . }}
+{{- else if include "adp.otherNames" . }}
 {{- else if and (has (default "single" .Values.config.mode) (list "single" "pool")) (not .Values.nodeAnnotation) }}
 {{- default "b-com.com/accelerator" .Values.config.resourceName }}
 {{- else if and (eq (default "single" .Values.config.mode) "region") .Values.test.interface (not .Values.nodeAnnotation) }}
@@ -161,8 +167,8 @@ resources depend on the cards. */}}
 {{- define "adp.test.refusal" -}}
 {{- $mode := default "single" .Values.config.mode }}
 {{- $why := .Values.nodeAnnotation | ternary "with nodeAnnotation the names of resources depend on the node" (printf "in mode %s the names of resources depend on the cards" $mode) }}
-{{- if include "adp.onlyByRule" . }}
-{{- $why = "rules name the resources of devices of family vfio" }}
+{{- with include "adp.otherNames" . }}
+{{- $why = printf "rules%s name the resources of the devices of family %s" (contains "xrt" . | ternary " and the shells of cards" "") . }}
 {{- end }}
 {{- $also := .Values.programming.enabled | ternary ", and test.interface and test.afu" "" }}
 {{- printf "test.resource: found none, want a resource of the nodes%s, because %s" $also $why }}
