@@ -9,6 +9,11 @@
 //	kubelet ─ Prepare, Unprepare ─► helper ─► Claims
 //	kubelet ◄─ health stream ─ WatchHealthStatus ◄─ snapshots
 //
+// # Slices at the start
+//
+// The first publication waits until the kubelet has registered the driver. 30 s after the end of a driver that was
+// killed, the kubelet deletes its slices, but only if it had registered the driver. A device plugin relies on this.
+//
 // # Slices that other clients delete
 //
 // A kubelet deletes all slices of its node when it starts. The helper writes them again only after 30 s: it

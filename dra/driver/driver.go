@@ -81,7 +81,7 @@ type Driver struct {
 	state     *latest.Value[state]
 	handing   sync.Mutex // held while slices are handed to the helper
 
-	registered atomic.Bool
+	registered *latest.Value[bool]
 	streams    atomic.Int32 // open health streams
 	untainted  sync.Once
 	failed     chan error
@@ -92,7 +92,7 @@ type Driver struct {
 
 // New returns a Driver. It opens nothing.
 func New(cfg Config) *Driver {
-	d := &Driver{cfg: cfg, log: cfg.Log.Named("dra"), state: latest.New(state{}), failed: make(chan error, 1)}
+	d := &Driver{cfg: cfg, log: cfg.Log.Named("dra"), state: latest.New(state{}), registered: latest.New(false), failed: make(chan error, 1)}
 	d.publisher = draslices.NewPublisher(draslices.Config{
 		Options: draslices.Options{Node: cfg.Node, Effect: cfg.Effect, PCI: draslices.PCI(cfg.SysfsRoot)},
 		Devices: cfg.Inventory, Publish: d.publish, Log: d.log, Metrics: cfg.Metrics,
@@ -119,7 +119,13 @@ func (d *Driver) Run(ctx context.Context) error {
 	}
 	d.helper = helper
 	tasks.Go(func() error { return d.fillCache(ctx) })
-	tasks.Go(func() error { return d.publisher.Run(ctx) })
+	tasks.Go(func() error {
+		// The kubelet deletes the slices of a driver that was killed only if it had registered the driver.
+		if !d.awaitRegistration(ctx) {
+			return nil
+		}
+		return d.publisher.Run(ctx)
+	})
 	tasks.Go(func() error { d.watch(ctx); return nil })
 	tasks.Go(func() error { d.restore(ctx, d.again); return nil })
 	tasks.Go(func() error {
@@ -193,7 +199,25 @@ func (d *Driver) hand(ctx context.Context, r resourceslice.DriverResources) erro
 func (d *Driver) Again() { d.publisher.Again() }
 
 // Registered reports whether the kubelet has registered the driver.
-func (d *Driver) Registered() bool { return d.registered.Load() }
+func (d *Driver) Registered() bool {
+	registered, _ := d.registered.Load()
+	return registered
+}
+
+// awaitRegistration blocks until the kubelet has registered the driver. It reports whether ctx has not ended.
+func (d *Driver) awaitRegistration(ctx context.Context) bool {
+	for {
+		registered, stale := d.registered.Load()
+		if registered {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-stale:
+		}
+	}
+}
 
 // Streams returns the number of open streams of the health of devices.
 func (d *Driver) Streams() int { return int(d.streams.Load()) }

@@ -165,6 +165,26 @@ func TestRefused(t *testing.T) {
 	r.end()
 }
 
+// A driver that the kubelet has not registered publishes nothing: if it were killed, the kubelet would not delete its
+// slices.
+func TestPublishesOnceRegistered(t *testing.T) {
+	client := newClient()
+	r := newRig(t, client, "", claims{}, well("3b:00.0"))
+	r.start()
+	r.register(false)
+	<-time.After(2 * time.Second) // fillCache takes a second
+	all, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(all.Items) > 0 || r.count(event.SlicesPublished) > 0 {
+		t.Errorf("before the registration: found %d slices, error %v, want none", len(all.Items), err)
+	}
+	r.register(true)
+	r.eventually("slice", func() bool {
+		all, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+		return err == nil && len(all.Items) == 1
+	})
+	r.end()
+}
+
 // Run waits for the calls under way, whose contexts end.
 func TestStopsDuringCall(t *testing.T) {
 	begun, ended := make(chan struct{}), atomic.Bool{}
@@ -237,6 +257,7 @@ func TestHandleError(t *testing.T) {
 		all := r.logs.FilterField(event.SlicesPublished).All()
 		return len(all) > 0 && all[len(all)-1].ContextMap()["tainted"] == tainted && all[len(all)-1].ContextMap()["count"] == count
 	}
+	r.register(true)
 	r.eventually("publication", func() bool { return published(1, 2) })
 	r.HandleError(t.Context(), recoverable(errors.New("forbidden")), "processing ResourceSlice objects")
 	lines("refused", 1, 0)
@@ -292,7 +313,13 @@ func TestLeftovers(t *testing.T) {
 		}
 	}
 	r.start()
-	r.eventually("publication", func() bool { return r.count(event.SlicesPublished) > 0 })
+	r.eventually("driver", func() bool {
+		conn, err := net.Dial("unix", r.dir+"/registry/accelerator.b-com.com-new-reg.sock")
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
 	var got []string
 	for _, dir := range []string{"plugin", "registry"} {
 		entries, err := os.ReadDir(r.dir + "/" + dir)

@@ -14,6 +14,9 @@ func (d *Driver) Restore(ctx context.Context, again func(context.Context)) { d.r
 // FillCache makes the helper fill its cache, unless slices are wanted already.
 func (d *Driver) FillCache(ctx context.Context) error { return d.fillCache(ctx) }
 
+// Register notes that the kubelet has registered the driver.
+func (d *Driver) Register() { d.registered.Store(true) }
+
 // Want sets the wanted slices.
 func (d *Driver) Want(wanted ...resourceslice.Slice) {
 	d.state.Update(func(s state) state { s.wanted = wanted; return s })

@@ -247,6 +247,7 @@ func (s *site) start() {
 			PluginDir: dir + "/plugin", RegistryDir: dir + "/registry", Log: zap.NewNop(), Metrics: metrics.New("test"),
 		})
 		s.running = append(s.running, d)
+		d.Register() // there is no kubelet
 		done.Go(func() {
 			if err := d.Run(ctx); err != nil {
 				s.Errorf("%s: %v", nodeName(i), err)

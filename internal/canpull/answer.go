@@ -295,7 +295,7 @@ func (c Card) Numbers() []sysfs.DeviceNumber {
 	return all
 }
 
-// Files returns the files of all BARs of the card's functions without driver.
+// Files returns the files of all BARs of the card.
 func (c Card) Files() (all []opened.File) {
 	for _, f := range c.Functions {
 		for _, bar := range f.BARs {

@@ -125,14 +125,14 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// The BARs of a card without driver count, because programs map them.
+// The BARs of a card count, because programs map them, also if a driver is bound.
 func TestBARs(t *testing.T) {
 	n, err := simnode.New(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	b, err := simnode.BoardNamed("aws-f2")
-	if err := errors.Join(err, n.PlugBoard(b, address)); err != nil {
+	if err := errors.Join(err, n.PlugBoard(b, address), os.Symlink("../xdma", n.CardDir(address)+"/driver")); err != nil {
 		t.Fatal(err)
 	}
 	card, err := canpull.Read(n.Sys, address)

@@ -25,7 +25,7 @@ type Function struct {
 	PhysFn  string // of a virtual function, else ""
 	Driver  string // "": none is bound
 	Nodes   []Node
-	BARs    []BAR // of a function without driver, which programs map through sysfs
+	BARs    []BAR // which programs may map through sysfs
 }
 
 // BAR is the file of a BAR in sysfs.
@@ -109,7 +109,7 @@ func (f *Function) read(sys, link string) error {
 		}
 		return f.add(name, path)
 	})
-	if err == nil && f.Driver == "" {
+	if err == nil {
 		err = f.addBARs(dir)
 	}
 	bound := strings.Contains(f.Driver, "vfio")

@@ -163,7 +163,7 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	}
 	defer func() {
 		withdraw := api.Withdraw
-		if failed != nil {
+		if failed != nil || ctx.Err() == nil { // a panic: the tasks still run, and could offer the devices again
 			withdraw = nil
 		}
 		owned.Leave(ctx, withdraw)

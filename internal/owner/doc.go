@@ -17,14 +17,15 @@
 //
 // # The record
 //
-// ResourceSlices remain on the API server after a driver was killed. So the lock file is also a record: it is on
-// the disk before the first daemon of its API owns the node, and the last one removes it after it has withdrawn the
-// devices. A lock file of DRA on which no daemon has a lock means that slices may remain. A device plugin that
-// finds it owns the node, but waits until the kubelet has removed the slices, and removes the file then. It does so
-// after a reboot, too. The content of the files is never read, so it cannot be wrong.
+// ResourceSlices remain on the API server after a driver was killed. So the lock file of DRA is also a record: it is on
+// the disk before the first driver owns the node, and the last one removes it after it has withdrawn the devices. If no
+// daemon has a lock on it, slices may remain. A device plugin that finds it owns the node, but waits until the kubelet
+// has removed the slices, and removes the file then. It does so after a reboot, too. The content of the files is never
+// read, so it cannot be wrong.
 //
 // A driver does not wait for the devices of a device plugin that was killed: the kubelet notices the end of its
-// streams at once, and then has no healthy device of it.
+// streams at once, and then has no healthy device of it. So the lock file of the device plugin is no record. It stays, so
+// that a device plugin that has once run on the node starts although the disk is full or read-only.
 //
 // If a file or the directory cannot be used, the daemon waits, logs the error, and tries again. It offers
 // nothing without the lock. Two things defeat the lock: a state directory that the two APIs do not share, and a lock

@@ -196,7 +196,7 @@ func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) 
 		}
 		err = withdraw(ctx)
 	}
-	if err == nil {
+	if err == nil && n.api == control.DRA { // a file of the device plugin records nothing
 		err = n.guarded(ctx, func(dir *os.Root) error { return trust.RemoveFile(dir, nameOf(n.api)) })
 	}
 	if err != nil {

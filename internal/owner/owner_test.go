@@ -145,7 +145,7 @@ func TestTurns(t *testing.T) {
 					t.Error("the other API does not own the node after the last daemon has left")
 				}
 				other.Leave(t.Context(), nothing)
-				if diff := cmp.Diff([]string{"owner.lock"}, files(t, dir)); diff != "" {
+				if diff := cmp.Diff([]string{"owner-devicePlugin.lock", "owner.lock"}, files(t, dir)); diff != "" {
 					t.Errorf("files (-want +got):\n%s", diff)
 				}
 			})

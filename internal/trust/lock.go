@@ -57,7 +57,10 @@ func TryLock(dir *os.Root, name string, kind Kind) (*Lock, error) {
 	} else if !errors.Is(err, fs.ErrExist) {
 		return nil, PathError(path, err)
 	}
-	file, err := OpenFile(dir, name, os.O_RDWR)
+	file, err := OpenFile(dir, name, os.O_RDWR) // NFS wants a writable file for an exclusive lock
+	if errors.Is(err, syscall.EROFS) {
+		file, err = OpenFile(dir, name, os.O_RDONLY)
+	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrReplaced) {
 		return nil, nil // the file was removed or replaced
 	}

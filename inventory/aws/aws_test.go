@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -171,6 +173,16 @@ func f1(t testing.TB, host sysfs.Host, bus string, application, manager int) {
 	}
 }
 
+// function adds a function with a BAR.
+func function(t testing.TB, host sysfs.Host, bus, function, ids string) {
+	vendor, device, _ := strings.Cut(strings.ToUpper(ids), ":")
+	address := "0000:" + bus + ":" + function
+	dir := "devices/pci0000:" + bus + "/" + address
+	put(t, host, dir+"/modalias", fmt.Sprintf("pci:v0000%sd0000%ssv00001D0Fsd00001D51bc12sc00i00\n", vendor, device))
+	put(t, host, dir+"/resource0", "")
+	put(t, host, "bus/pci/devices/"+address+" -> ../../../"+dir, "")
+}
+
 // TestChanges changes the board aws-card.
 func TestChanges(t *testing.T) {
 	older := func(u *inventory.Unit) {
@@ -199,6 +211,20 @@ func TestChanges(t *testing.T) {
 			map[string]string{"bus/pci/devices/" + card + " -> /nowhere/" + card: ""}, readings{card: {unit(withIDs(""), wrong("loading"))}}},
 		{"a second card, of F1, on a lower bus", func(t *testing.T, host sysfs.Host) { f1(t, host, "00", 0x1d, 0x1e) }, nil,
 			readings{"0000:00:1d.0": {unit(older)}, card: {unit(second)}}},
+		// An image may have any ids. Otherwise a pod could get the BARs of the device before its card.
+		{"an image with the ids of F1's management functions, beside another device", func(t *testing.T, host sysfs.Host) {
+			function(t, host, "00", "1d.0", "8086:1572")
+			function(t, host, "00", "1e.0", "1d0f:1041")
+			function(t, host, "00", "1e.1", "1d0f:9248")
+		}, nil, readings{card: {unit(second)}, "0000:00:1e.0": {unit(func(u *inventory.Unit) {
+			u.ID, u.PCIAddress, u.Name, u.PCIID = "00:1e.0", "0000:00:1e.0", "0000:00:1e.1", "1d0f:1041:1d0f:1d51"
+			u.Members, u.Mounts = []string{"0000:00:1e.1"}, []string{"devices/pci0000:00/0000:00:1e.0/resource0"}
+		})}}},
+		{"the same on F1", func(t *testing.T, host sysfs.Host) {
+			function(t, host, "00", "1c.0", "8086:1572")
+			f1(t, host, "00", 0x1d, 0x1e)
+			function(t, host, "00", "1d.0", "1d0f:1041")
+		}, nil, readings{card: {unit(second)}, "0000:00:1d.0": {unit(older, withIDs("1d0f:1041:1d0f:1d51"))}}},
 		{"ids of a management function in device 0", func(t *testing.T, host sysfs.Host) { f1(t, host, "00", 1, 0) }, nil, readings{card: {unit()}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -256,6 +282,49 @@ func TestIncarnation(t *testing.T) {
 	put(t, host, application, absent)
 	if loading := of(); loading != before || before == 0 {
 		t.Errorf("incarnation: found %d, want %d", loading, before)
+	}
+}
+
+// TestOnlyTheseFiles makes all other files of the functions FIFOs, whose reader waits for a writer: a BAR must not be
+// accessed.
+func TestOnlyTheseFiles(t *testing.T) {
+	host := node(t, "aws-card")
+	read := []string{"modalias", "numa_node", "config", "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "aer_dev_fatal", "aer_dev_nonfatal"}
+	others := 0
+	for _, name := range []string{card, manager} {
+		put(t, host, slotDir+name+"/resource0", "")
+		err := filepath.WalkDir(filepath.Join(host.Sys, slotDir, name), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() || slices.Contains(read, d.Name()) {
+				return err
+			}
+			others++
+			return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if others < 10 {
+		t.Fatalf("found %d other files, want more", others)
+	}
+	done := make(chan error)
+	go func() {
+		var f aws.Family
+		_, err := f.Cards(host)
+		_, oerr := f.Outline(host, card)
+		r, rerr := f.Read(host, card)
+		if rerr == nil && (len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 || !sysfs.Unchanged(r.Observed)) {
+			rerr = fmt.Errorf("found %+v, want one good unit that is unchanged", r)
+		}
+		done <- errors.Join(err, oerr, rerr)
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("a reading waits")
 	}
 }
 
@@ -389,6 +458,7 @@ func TestShortage(t *testing.T) {
 	var f aws.Family
 	for _, board := range []string{"aws-card", "aws-loading", "aws-not-rescanned"} {
 		host := node(t, board)
+		f1(t, host, "00", 0x1d, 0x1e) // the number of the other slot depends on it
 		for name, do := range map[string]func() (any, error, error){
 			"Read": func() (any, error, error) {
 				r, err := f.Read(host, card)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,28 +34,37 @@ func list(host sysfs.Host) (all []slot, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	for _, e := range entries { // sorted
+	// An image may have the ids of a management function. So an application function is none: otherwise the image
+	// would make a card of the PCI device before it. It comes before its management function in the order of addresses.
+	applications := make(map[string]bool)
+	for _, e := range slices.Backward(entries) { // they are sorted
+		if applications[e.Name()] {
+			continue
+		}
 		s, serr := managedBy(host, e.Name())
 		switch {
-		case serr == nil:
-			s.number = len(all)
+		case serr == nil && !applications[s.application]:
+			applications[s.application] = true
 			all = append(all, s)
-		case !sysfs.Gone(serr):
+		case serr != nil && !sysfs.Gone(serr):
 			err = errors.Join(err, serr)
 		}
+	}
+	slices.Reverse(all)
+	for i := range all {
+		all[i].number = i
 	}
 	return all, err
 }
 
-// slotOf returns the slot with a function at this address, without a number if that is the management function. The
-// error wraps fs.ErrNotExist if there is none.
+// slotOf returns the slot with a function at this address. The error wraps fs.ErrNotExist if there is none.
 func slotOf(host sysfs.Host, address string) (slot, error) {
-	if s, err := managedBy(host, address); err == nil || !sysfs.Gone(err) {
-		return s, err
-	}
 	slots, err := list(host)
+	if sysfs.IsShortage(err) { // the other slots may have other numbers, too
+		return slot{}, err
+	}
 	for _, s := range slots {
-		if s.application == address {
+		if s.management == address || s.application == address {
 			return s, nil
 		}
 	}
@@ -64,8 +74,8 @@ func slotOf(host sysfs.Host, address string) (slot, error) {
 	return slot{}, err
 }
 
-// managedBy returns the slot, without its number, whose management function is at this address. The error wraps
-// fs.ErrNotExist if the function is none.
+// managedBy returns the slot, without its number, whose management function is at this address, by its ids. The error
+// wraps fs.ErrNotExist if the function is none.
 func managedBy(host sysfs.Host, address string) (s slot, err error) {
 	dir, err := host.PCIDir(address, "")
 	if err != nil {

@@ -150,7 +150,7 @@ func (f Family) unit(address string, c card) (u inventory.Unit, nodes []node, er
 		add("dri/"+filepath.Base(c.render), c.dir+"/"+c.render)
 	}
 	for _, q := range c.queues {
-		add(strings.ReplaceAll(filepath.Base(q), "!", "/"), c.dir+"/"+q) // the kernel writes ! for the / in a name
+		add(strings.Replace(filepath.Base(q), "!", "/", 1), c.dir+"/"+q) // the kernel writes ! for the / in a name
 	}
 	if !f.Management || c.management == "" {
 		return u, nodes, err

@@ -155,27 +155,35 @@ func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
 	if u.Attributes == nil {
 		u.Attributes = make(map[string]string)
 	}
-	attribute := func(name, path string, parse func(string) (string, error)) error {
+	read := func(path string, parse func(string) (string, error)) (string, error) {
 		value, err := sysfs.Read(c.dir + "/" + path)
 		all.AddShortage(err)
 		if err != nil {
-			return err
+			return "", err
 		}
 		if value, err = parse(value); err != nil {
 			value = "" // not that of an earlier shell
 		}
-		u.Attributes[name] = value
-		return err
+		return value, nil
+	}
+	set := func(name, path string, parse func(string) (string, error)) {
+		if value, err := read(path, parse); err == nil {
+			u.Attributes[name] = value
+		}
 	}
 	if c.rom != "" {
-		hasROM = !errors.Is(attribute(inventory.AttributeVBNV, c.rom+"/VBNV", parseVBNV), fs.ErrNotExist)
-		_ = attribute(inventory.AttributeTimestamp, c.rom+"/timestamp", parseTimestamp)
-		_ = attribute("fpga", c.rom+"/FPGA", parseText)
+		vbnv, err := read(c.rom+"/VBNV", parseVBNV)
+		timestamp, terr := read(c.rom+"/timestamp", parseTimestamp)
+		if err = errors.Join(err, terr); err == nil { // the two are one name: neither may be of an earlier shell
+			u.Attributes[inventory.AttributeVBNV], u.Attributes[inventory.AttributeTimestamp] = vbnv, timestamp
+		}
+		hasROM = !errors.Is(err, fs.ErrNotExist)
+		set("fpga", c.rom+"/FPGA", parseText)
 	}
 	if c.sensors != "" { // of Versal cards; xocl keeps the number in memory
-		_ = attribute("serialNumber", c.sensors+"/serial_num", parseText)
+		set("serialNumber", c.sensors+"/serial_num", parseText)
 	}
-	_ = attribute("logicUuid", "logic_uuids", parseUUID)
+	set("logicUuid", "logic_uuids", parseUUID)
 	id, err := sysfs.ReadAs(c.dir+"/interface_uuids", parseUUID)
 	all.AddShortage(err)
 	u.InterfaceID, u.InterfaceIDKnown = id, err == nil || errors.Is(err, syscall.EINVAL) // EINVAL: a shell without UUIDs

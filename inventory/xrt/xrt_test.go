@@ -191,6 +191,14 @@ func TestRead(t *testing.T) {
 		}, unit(nodes(), wrong("resetting"), noShell)},
 		{"drm again, not yet the ROM", xrt.Family{}, map[string]string{rom: absent}, unit(wrong("resetting"), noShell)},
 
+		// The name of the shell has both values, and must not have one of an earlier shell.
+		{"a part of the ROM of another shell", xrt.Family{}, map[string]string{rom + "/VBNV": "other\n", rom + "/timestamp": absent},
+			unit(wrong("resetting"), attributes("vbnv", absent, "timestamp", absent))},
+		{"the other part", xrt.Family{}, map[string]string{rom + "/VBNV": absent, rom + "/timestamp": "7\n"},
+			unit(wrong("resetting"), attributes("vbnv", absent, "timestamp", absent))},
+		{"a node with dots", xrt.Family{}, map[string]string{queue + "/xrt_user/xfpga!dma.qdma.u!..!..!mem/dev": "1:1\n", "dev/mem": ""}, unit(
+			nodes("dri/renderD128", "226:128", "xfpga/dma.qdma.u!..!..!mem", "1:1", "xfpga/dma.qdma.u25857.0", "235:0"), wrong("node-missing"))},
+
 		{"a shell with a timestamp, without UUIDs", xrt.Family{}, map[string]string{
 			rom + "/VBNV": "xilinx_u200_xdma_201830_2\n", rom + "/timestamp": "1561465320\n", user + "logic_uuids": absent, user + "interface_uuids": absent,
 		}, unit(attributes("vbnv", "xilinx_u200_xdma_201830_2", "timestamp", "1561465320", "logicUuid", absent), noInterface(false))},

@@ -113,7 +113,7 @@ func TestMounts(t *testing.T) {
 		t.Error("Name: found none, want one")
 	}
 	for _, file := range []string{"", "sys/resource0", "/sys/../etc/shadow", "/sys//resource0"} {
-		if err := s.Write([]cdi.Device{{ID: "00:1e.0", Mounts: []string{file}}}); err == nil || !strings.Contains(err.Error(), "want an absolute path") {
+		if err := s.Write([]cdi.Device{{ID: "00:1e.0", Mounts: []string{file}}}); err == nil || !strings.Contains(err.Error(), "want a clean absolute path") {
 			t.Errorf("mount %q: error %v, want it refused", file, err)
 		}
 	}

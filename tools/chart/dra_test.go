@@ -157,8 +157,8 @@ func TestDriverPod(t *testing.T) {
 				t.Errorf("%s: volume %v, mounts %v; want both at %s", name, volumes[name], c.VolumeMounts, got[variable])
 			}
 		}
-		if _, ok := volumes["device-plugins"]; ok {
-			t.Error("the pod has the directory of the device plugins")
+		if i := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "device-plugins" }); i < 0 || !c.VolumeMounts[i].ReadOnly {
+			t.Errorf("mounts %v; want device-plugins, read-only", c.VolumeMounts)
 		}
 		// Without a rule for egress the API server cannot be reached.
 		if types := only[*networkingv1.NetworkPolicy](t, all).Spec.PolicyTypes; !slices.Equal(types, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {

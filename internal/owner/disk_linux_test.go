@@ -1,0 +1,63 @@
+package owner_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/control"
+)
+
+// A device plugin that has once run on the node starts although the disk is full, or read-only after an error.
+func TestDisk(t *testing.T) {
+	for name, spoil := range map[string]func(dir string) error{
+		"full": func(dir string) error {
+			for i := range 100 {
+				if err := os.Mkdir(filepath.Join(dir, string(rune('A'+i))), 0o700); err != nil {
+					return nil
+				}
+			}
+			return errors.New("found space")
+		},
+		"read-only": func(dir string) error { return syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := stateDir(t)
+			if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=8,mode=700"); errors.Is(err, syscall.EPERM) {
+				t.Skip("not allowed to mount a file system")
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := syscall.Unmount(dir, 0); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Test(t, func(t *testing.T) {
+				plugin := start(t, dir, control.DevicePlugin)
+				plugin.owns(0)
+				plugin.Leave(t.Context(), nothing)
+				if err := spoil(dir); err != nil {
+					t.Fatal(err)
+				}
+				for range 2 {
+					if plugin = start(t, dir, control.DevicePlugin); !plugin.owns(0) {
+						t.Fatalf("the plugin waits: %v", plugin.Waiting())
+					}
+					second := start(t, dir, control.DevicePlugin)
+					driver := start(t, dir, control.DRA)
+					if !second.owns(0) || driver.owns(time.Second) {
+						t.Error("want that the other plugin owns the node, too, and no driver")
+					}
+					driver.stop()
+					plugin.Leave(t.Context(), nothing)
+					second.Kill()
+				}
+			})
+		})
+	}
+}
