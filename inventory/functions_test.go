@@ -2,6 +2,7 @@ package inventory_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,6 +83,27 @@ func TestCardWithoutUnits(t *testing.T) {
 		f.relate(high, low, function("3b:00.1"))
 		r.hint(low)
 		r.want("the lower function left", map[string]string{"3b:00.1": "healthy[]"})
+	})
+}
+
+// A card is plugged function by function, as a card of AWS. A reading of the card has begun before the last function
+// was there, and found none. The hint for that function causes another reading.
+func TestFunctionDuringReading(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const management = "0000:3b:00.1"
+		f := newFakeFamily("aws")
+		r := start(t, testConfig, f)
+		release := f.delay(cardA)
+		r.hint(cardA)
+		f.relate(cardA, management, function("3b:00.0"))
+		f.relate(management, cardA)
+		r.hint(management)
+		release()
+		synctest.Wait()
+		r.want("the last function was plugged", map[string]string{"3b:00.0": "healthy[]"})
+		if got := f.readsOf(cardA); got != 2 {
+			t.Errorf("found %d readings of the card, want 2", got)
+		}
 	})
 }
 

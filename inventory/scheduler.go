@@ -351,12 +351,20 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 }
 
 // discover requests readings of those addresses that are not known yet. A card without units, such as a function that
-// was plugged in after the card that it belongs to, may name that card.
+// was plugged in after the card that it belongs to, may name that card. A reading of that card that is under way may
+// have begun before the function was there, and find no card.
 func (s *scheduler) discover(addresses []string, hinted time.Time) {
 	for _, address := range addresses {
-		if s.jobs[address] == nil {
-			s.jobs[address] = &job{address: address, hinted: hinted}
-			s.request(s.jobs[address], wantNow)
+		switch j := s.jobs[address]; {
+		case j == nil:
+			j = &job{address: address, hinted: hinted}
+			s.jobs[address] = j
+			s.request(j, wantNow)
+		case j.state == reading:
+			if j.hinted.IsZero() {
+				j.hinted = hinted
+			}
+			s.request(j, wantNow)
 		}
 	}
 }
