@@ -145,7 +145,7 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 		if s.claim != nil {
 			conditions = append(conditions, Condition{Reason: s.claim.reason(), Health: Unhealthy})
 		}
-		s.health.clear(ReasonHoldersUnknown)                                    // without recovery hold
+		s.health.clear(ReasonHoldersUnknown) // without recovery hold
 		if s.claim == nil && n.holders.awaits && n.ready && d.OfferedAs != "" { // before the first list the answer may arrive in time
 			conditions = append(conditions, Condition{Reason: ReasonHoldersUnknown, Health: Unhealthy})
 		}

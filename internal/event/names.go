@@ -40,7 +40,6 @@ var (
 	DeviceUncordoned  = name("device.uncordoned")
 	CordonUnavailable = name("cordon.unavailable")
 	HoldersUnknown    = name("holders.unknown")
-	HoldersUnnamed    = name("holders.unnamed")
 	HoldersKnown      = name("holders.known")
 	NodesUnknown      = name("nodes.unknown")
 	NodesKnown        = name("nodes.known")

@@ -45,7 +45,6 @@ var phrases = map[string]string{
 	DeviceUncordoned.String:  "uncordoned[ by {by}]: {reason} | it was: {why}",
 	CordonUnavailable.String: "{message}: {error}",
 	HoldersUnknown.String:    "holders of devices unknown: {error} | removed devices stay listed for {grace_ms}",
-	HoldersUnnamed.String:    "containers of claims are not known: {error}",
 	HoldersKnown.String:      "holders of devices are known again",
 	NodesUnknown.String:      "device nodes of held devices are not known, free devices are withheld: {devices}: {error}",
 	NodesKnown.String:        "device nodes of all held devices are known again",

@@ -197,8 +197,6 @@ func driver() []row {
 			"A claim did not get its devices, so its pods do not start. The kubelet tries again. `lasted_ms`: the time until the refusal.",
 			must(resource, claim, reason), may(devices, lasted)},
 		{ClaimUnprepared, levels(info), "A claim no longer has its devices, because its pods have ended.", must(resource, claim), may(devices)},
-		{HoldersUnnamed, levels(debug),
-			"The pod-resources API does not answer. The devices of claims are held as before, but the names of the containers are missing.", must(errorText), nil},
 	}
 }
 

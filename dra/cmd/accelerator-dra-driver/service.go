@@ -109,7 +109,7 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	}
 	a := &api{cfg: cfg, settings: s, log: log, metrics: counts, client: client, spec: spec, owned: offer.NewOwnership(daemon.PolicyOf(cfg))}
 	host, _ := os.Hostname()
-	a.memory = &podresources.Memory{Keep: a.isPlugins, Pod: host}
+	a.memory = &podresources.Memory{Keep: isPlugins, Pod: host}
 	a.claims, err = claims.Open(claims.Config{
 		Dir: s.pluginDir, Boot: strings.TrimSpace(string(boot)), Node: cfg.NodeName, Spec: spec, HostSysRoot: cfg.HostSysfsRoot, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints,
 		Elsewhere: a.elsewhere, Programming: programmingOf(cfg), Log: log, Metrics: counts,
@@ -220,10 +220,10 @@ func (a *api) ask(ctx context.Context) (map[podresources.Key][]podresources.Hold
 	return a.memory.Complete(answer, justStarted), nil
 }
 
-// isPlugins reports whether a device was given out by the device plugin, in any mode and with any rule that the
-// settings have had since the start. The units of mode pool are left out, because they are no cards.
-func (a *api) isPlugins(key podresources.Key) bool {
-	return key.Resource != draname.Driver && inventory.IsAddress(key.ID) && a.owned.Owns(key.Resource, key.ID)
+// isPlugins reports whether a device was given out by a device plugin. The name of its resource does not matter: the
+// settings may have had other names and rules then. The units of mode pool are left out, because they are no cards.
+func isPlugins(key podresources.Key) bool {
+	return key.Resource != draname.Driver && inventory.IsAddress(key.ID)
 }
 
 // byPlugin returns the devices that were given out by the device plugin, by id, sorted by their resources. The nodes
@@ -231,7 +231,7 @@ func (a *api) isPlugins(key podresources.Key) bool {
 func (a *api) byPlugin(named map[podresources.Key][]podresources.Holder) map[string][]inventory.Holding {
 	var keys []podresources.Key
 	for key := range named {
-		if a.isPlugins(key) {
+		if isPlugins(key) {
 			keys = append(keys, key)
 		}
 	}
@@ -245,6 +245,9 @@ func (a *api) byPlugin(named map[podresources.Key][]podresources.Holder) map[str
 		h := inventory.Holding{As: key.Resource, OtherAPI: true}
 		if h.Nodes, h.NodesErr = record.Nodes(key); err != nil {
 			h.NodesErr = err
+		}
+		if !a.owned.Owns(key.Resource, key.ID) {
+			h.NodesErr = nil // another plugin must not make all free devices withheld
 		}
 		for _, holder := range named[key] {
 			h.Holders = append(h.Holders, holder.String())

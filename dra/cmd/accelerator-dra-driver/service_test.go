@@ -652,10 +652,11 @@ func TestOnlyByRule(t *testing.T) {
 	}
 }
 
-// Devices that pods got from the device plugin, under any name that its settings can give, are published with a
-// taint, and prepared for no claim, until the pods have ended. The units of mode pool are no cards.
+// Devices that pods got from the device plugin are published with a taint, and prepared for no claim, until the pods
+// have ended. The name of the resource does not matter: the settings may have changed since. The units of mode pool are
+// no cards.
 func TestHeldByThePlugin(t *testing.T) {
-	for _, resource := range []string{"b-com.com/accelerator", "fpga.intel.com/region-69528db6eb31577a8c3668f9faa081f6", "example.com/nlb"} {
+	for _, resource := range []string{"b-com.com/accelerator", "fpga.intel.com/region-69528db6eb31577a8c3668f9faa081f6", "example.com/nlb", "example.com/former"} {
 		t.Run(resource, func(t *testing.T) {
 			r := newRig(t)
 			plug(t, r.node, "pac-a10")
@@ -667,7 +668,7 @@ func TestHeldByThePlugin(t *testing.T) {
 			defer pods.Stop()
 			pods.Hold("default", "job", "main", resource, "3b:00.0")
 			pods.Hold("default", "units", "main", "b-com.com/accelerator", "0", "1")
-			pods.Hold("default", "other", "main", "example.com/gpu", "3b:00.0")
+			pods.Hold("default", "other", "main", "example.com/gpu", "5e:00.0") // its nodes are not known, and do not matter
 			pods.Behave(simkubelet.PodBehaviour{Stall: true})
 			r.run()
 			must(t, pods.AwaitAsked(t.Context(), 2))
