@@ -146,7 +146,8 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 			conditions = append(conditions, Condition{Reason: s.claim.reason(), Health: Unhealthy})
 		}
 		s.health.clear(ReasonHoldersUnknown) // without recovery hold
-		if s.claim == nil && n.holders.awaits && n.ready && d.OfferedAs != "" { // before the first list the answer may arrive in time
+		// The answer may still arrive in time for the first list.
+		if s.claim == nil && n.holders.awaits && n.ready && d.OfferedAs != "" {
 			conditions = append(conditions, Condition{Reason: ReasonHoldersUnknown, Health: Unhealthy})
 		}
 		conditions = append(conditions, n.contend(s, d)...)
