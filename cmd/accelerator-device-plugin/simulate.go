@@ -23,10 +23,10 @@ func newSimulate() *cobra.Command {
 	var s simulation
 	var boards, breaks strings.Builder
 	for _, b := range simnode.Boards {
-		fmt.Fprintf(&boards, "  %-18s %s\n", b.Name, b.Text)
+		fmt.Fprintf(&boards, "  %-20s  %s\n", b.Name, b.Text)
 	}
 	for _, b := range simnode.Breaks {
-		fmt.Fprintf(&breaks, "  %-18s %s\n", b.Reason, b.Text)
+		fmt.Fprintf(&breaks, "  %-20s  %s\n", b.Reason, b.Text)
 	}
 	cmd := &cobra.Command{
 		Use:   "simulate DIR [plug ADDRESS | pull ADDRESS | break DEVICE [REASON] | heal DEVICE]",
@@ -40,11 +40,12 @@ pods. No driver has their numbers, so opening one fails. Run by another user, it
 creates regular files, which pods cannot get.
 
 ADDRESS is a slot, DDDD:BB:DD.F or BB:DD.F. DEVICE is the address of a card,
-ADDRESS-pN for its port N, or the address of a function on vfio-pci or xocl, or of
-the application function of an AWS card. The daemon offers the last three only
-with --families, and functions on vfio-pci only with a rule. DIR must be missing,
-empty, or a simulated node, and writable by no other user. Remove DIR to delete the
-node.
+ADDRESS-pN for its port N, the address of a function on vfio-pci or xocl, or that
+of the application function of an AWS card. The daemon offers the last three only if
+--families has vfio, xrt or aws, and functions on vfio-pci only by a rule.
+
+DIR must be missing, empty, or a simulated node, and writable by no other user.
+Remove DIR to delete the node.
 
 Boards:
 ` + boards.String() + `

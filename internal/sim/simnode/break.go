@@ -139,6 +139,8 @@ func (n *Node) device(text string) (*plugged, int, error) {
 		return nil, 0, c.partial()
 	case c.Slot == Management:
 		return nil, 0, fmt.Errorf("device: found %q, a management function, want the application function", text)
+	case c.Driver == ManagementDriver:
+		return nil, 0, fmt.Errorf("device: found %q, a management function, want the user function", text)
 	case (c.Function != nil || c.Slot != "") && !hasPort:
 	case port < 0 || port >= c.Ports:
 		return nil, 0, fmt.Errorf("device: found %q, want a port of the card, which has %d", text, c.Ports)

@@ -79,6 +79,7 @@ func TestBreakRefuses(t *testing.T) {
 		{"03:00.1-p0", "pci-gone", "want a port of the card, which has 0"},
 		{"01:00.0", "group-not-viable", "want one of port-ap6, "},
 		{"04:00.1", "port-ap6", "want one of device-offline, device-bad-state, management-not-ready, firewall-tripped, resetting, pci-gone, aer-fatal, node-missing"},
+		{"04:00.0", "pci-gone", "want the user function"},
 		{"05:00.1", "firewall-tripped", "without management function"},
 		{"06:00.1", "device-offline", "is being reset"},
 		{"06:00.1", "node-missing", "is being reset"},
