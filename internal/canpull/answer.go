@@ -135,7 +135,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		}
 	}
 	if len(listed) == 0 {
-		a.unknown("no device of the card is listed", "check the address and the driver of the card with `devices -o wide`")
+		a.unknown("no device of the card is listed", "check the address and the driver of the card with `devices -o wide`, and --families")
 		return
 	}
 	for _, function := range f.Card.Functions { // functions whose device is not listed yet

@@ -282,7 +282,7 @@ func TestJudge(t *testing.T) {
 		{"no daemon", func(f *canpull.Facts) { f.Rows, f.RowsErr = nil, errors.New("no daemon") }, canpull.Unknown, []string{
 			"unknown: the devices of the card are not known: no daemon: run the command where the daemon runs, or with --scan"}},
 		{"no device of it", func(f *canpull.Facts) { f.Rows = f.Rows[1:] }, canpull.Unknown, []string{
-			"unknown: no device of the card is listed: check the address and the driver of the card with `devices -o wide`"}},
+			"unknown: no device of the card is listed: check the address and the driver of the card with `devices -o wide`, and --families"}},
 		{"gone, and held", func(f *canpull.Facts) {
 			f.Card, f.CardErr = canpull.Card{}, fs.ErrNotExist
 			f.Rows[0].Holder = []string{"a/b/c"}
