@@ -42,7 +42,7 @@ type Condition struct {
 	Row string
 	// Passing marks a condition that is normal for some time: until it has lasted for
 	// [Config.ReprogramTimeout] it is no fault and makes no turn ([Config.FlapLimit]), also if it
-	// is Unhealthy. Then the device becomes Unhealthy.
+	// is Unhealthy. After that, the device is Unhealthy.
 	Passing bool
 	// Dead means that the card, or this part of it, does not answer at all.
 	Dead bool
@@ -100,8 +100,8 @@ type Device struct {
 	// AddressEnv has the names of environment variables that get the PCI addresses of a container's devices.
 	// A name that ends with _ is completed by the name of the resource.
 	AddressEnv []string
-	// NamedByShell means that the device is offered under the name of its shell, which its attributes vbnv and
-	// timestamp have, in all modes, unless a rule of the administrator names its resource.
+	// NamedByShell means that the device is offered under the name of its shell, by its attributes vbnv and timestamp, in
+	// all modes, unless a rule of the administrator names its resource.
 	NamedByShell bool
 }
 

@@ -13,10 +13,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// finish serves the kubelet while the API server has no slice of this node, until ctx ends. Then it returns nil.
+// finish serves the kubelet while the API server has no slice of this node. It returns nil when ctx ends.
 //
 // While there are slices, a driver that publishes them runs, or was killed. In the second case the kubelet must delete
-// them, which it does 30 s after the last driver of this name has left. So finish must not be registered then.
+// them, which it does 30 s after the last driver of this name has left. So this driver must not be registered then.
 func (d *Driver) finish(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { d.watch(ctx); return nil })
@@ -54,8 +54,8 @@ func (d *Driver) serveKubelet(ctx context.Context) error {
 	return nil
 }
 
-// await blocks until the API server has no slice of this node (true) or has one (false). It reports whether
-// ctx has not ended.
+// await blocks until the API server has no slice of this node, or, if none is false, until it has one. It returns false
+// if ctx has ended.
 func (d *Driver) await(ctx context.Context, none bool) bool {
 	for {
 		s, stale := d.state.Load()
@@ -70,8 +70,8 @@ func (d *Driver) await(ctx context.Context, none bool) bool {
 	}
 }
 
-// finishing returns nil if the driver has registered, or waits until there are no slices. In an upgrade a driver that
-// publishes slices ends only after this one is ready.
+// finishing returns nil if the driver is ready: if it is registered, or if it waits for the end of existing slices,
+// because in an upgrade the driver that publishes them ends only after this one is ready.
 func (d *Driver) finishing(s state) error {
 	switch {
 	case !s.listed:
@@ -82,7 +82,7 @@ func (d *Driver) finishing(s state) error {
 	return nil
 }
 
-// refuse returns the refusal of a claim.
+// refuse logs the refusal of a claim, and returns it.
 func (d *Driver) refuse(claim *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
 	const reason = "this node no longer offers devices to claims (--finish-claims): delete the pod"
 	name := claim.Namespace + "/" + claim.Name

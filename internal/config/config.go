@@ -152,7 +152,7 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 		"local socket of the daemon for the commands of this program, for root only; empty: off")
 	fs.Var(of(&c.StateDir, "/var/lib/accelerator-device-plugin", optional(path)), "state-dir",
 		"state directory, which has the cordons and the lock of the node; empty: no device can be cordoned, and nothing "+
-			"prevents that a device plugin and a DRA driver offer the same devices")
+			"prevents a device plugin and a DRA driver from offering the same devices")
 	fs.Var(of(&c.HolderMetrics, true, onOff), "holder-metrics",
 		"show the containers that hold devices in /metrics")
 	fs.Var(of(&c.ResyncInterval, time.Minute, duration(leastInterval)), "resync-interval",

@@ -41,7 +41,7 @@ type Node struct {
 	tryInterval, slicesWithin time.Duration // shorter in tests
 }
 
-// waitingFor is the cause why a daemon does not own the node yet.
+// waitingFor is the reason why a daemon does not own the node yet.
 type waitingFor struct{ error }
 
 // New returns the node for a daemon of the API control.DevicePlugin or control.DRA. It opens nothing. If the
@@ -59,7 +59,7 @@ func nameOf(api string) string { return "owner-" + api + ".lock" }
 
 func (n *Node) path(api string) string { return filepath.Join(n.dir, nameOf(api)) }
 
-// Waiting returns the cause for which Take waits, or nil if it does not wait.
+// Waiting returns the reason why Take waits, or nil if it does not wait.
 func (n *Node) Waiting() error {
 	if w := n.waits.Load(); w != nil {
 		return w.error
@@ -68,7 +68,7 @@ func (n *Node) Waiting() error {
 }
 
 // Take blocks until the daemon may offer the devices of the node, and returns nil. If ctx ends before, it returns
-// the cause.
+// [context.Cause].
 func (n *Node) Take(ctx context.Context) error {
 	defer n.waits.Store(nil)
 	if n.dir == "" {
@@ -157,7 +157,7 @@ func (n *Node) try(ctx context.Context) (holder string, slices bool, err error) 
 func (n *Node) awaitSlices(ctx context.Context) error {
 	n.waits.Store(&waitingFor{fmt.Errorf("%s: the DRA driver has not deleted its ResourceSlices: waiting %s, until the kubelet has",
 		n.path(n.other), n.slicesWithin)})
-	n.log.Warn("ResourceSlices may remain of a driver, waiting until the kubelet has removed them", event.OwnerWaiting,
+	n.log.Warn("ResourceSlices of a driver may remain, waiting until the kubelet has removed them", event.OwnerWaiting,
 		event.Owner(n.other), event.Path(n.path(n.other)), event.Retry(n.slicesWithin))
 	select {
 	case <-ctx.Done():
@@ -172,9 +172,9 @@ func (n *Node) awaitSlices(ctx context.Context) error {
 	return nil
 }
 
-// Leave ends the ownership. If no other daemon of the API owns the node, it first calls withdraw, which removes
-// those devices from the API that would remain after the end of the daemon. Meanwhile no daemon can take the node. If
-// withdraw fails, or is nil because the daemon has failed, a record remains that devices may not have been withdrawn.
+// Leave ends the ownership. If no other daemon of the API owns the node, it first calls withdraw, which removes the
+// devices that the API would keep after the end of the daemon. Meanwhile no daemon can take the node. If withdraw
+// fails, or is nil because the daemon has failed, the record of DRA remains: devices may not have been withdrawn.
 func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) {
 	if n.lock == nil {
 		return

@@ -77,7 +77,7 @@ func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	all.Join(&management.Findings)
 	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
 	if a.dir != "" {
-		// What was read of a function that is being removed is no condition.
+		// Findings of a function that was being removed do not count.
 		if again, err := s.find(host); err != nil || again.incarnation != a.incarnation {
 			u, uerr := s.unit(host, application{})
 			u.Conditions = []inventory.Condition{{Reason: inventory.ReasonLoading, Health: inventory.Unhealthy}}

@@ -34,8 +34,9 @@ func list(host sysfs.Host) (all []slot, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	// An image may have the ids of a management function. So an application function is none: otherwise the image
-	// would make a card of the PCI device before it. It comes before its management function in the order of addresses.
+	// An image may have the ids of a management function. An application function with such ids does not count as a
+	// management function, because the PCI device before it would count as a card. The loop runs backwards, because the
+	// application function of a card comes before the management function.
 	applications := make(map[string]bool)
 	for _, e := range slices.Backward(entries) { // they are sorted
 		if applications[e.Name()] {
@@ -75,7 +76,7 @@ func slotOf(host sysfs.Host, address string) (slot, error) {
 }
 
 // managedBy returns the slot, without its number, whose management function is at this address, by its ids. The error
-// wraps fs.ErrNotExist if the function is none.
+// wraps fs.ErrNotExist if it is not a management function.
 func managedBy(host sysfs.Host, address string) (s slot, err error) {
 	dir, err := host.PCIDir(address, "")
 	if err != nil {

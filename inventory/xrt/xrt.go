@@ -128,8 +128,8 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 	}
 	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
 	r := inventory.Reading{Related: related(address, c), Units: []inventory.Unit{u}, Observed: all.Observed}
-	// The kernel removes the link to the driver before xocl removes its nodes and attributes. So what is missing because
-	// the function is being unbound is no condition.
+	// The kernel removes the link to the driver before xocl removes its nodes and attributes. So a reading during an
+	// unbind fails here, and missing files make no condition.
 	return r, checkBound(c.dir)
 }
 

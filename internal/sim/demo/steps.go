@@ -79,7 +79,7 @@ func (s *stage) functionSteps() []step {
 	}
 	again := fmt.Sprintf("it is bound again (healthy after the hold of %s)", s.Hold)
 	return []step{
-		{"a card with three functions on vfio-pci is plugged in", s.plugBoard("n6001-vfs", cardV), list(true, true), 0},
+		{"a card with three vfio-pci functions is plugged in", s.plugBoard("n6001-vfs", cardV), list(true, true), 0},
 		{"a pod gets " + vf0, s.nothing, s.allocation(vf0), 0},
 		{"the card no longer answers (its physical function)", s.change(func(n *simnode.Node) error { return n.Break(vf0, "pci-gone") }), list(false, false), 0},
 		{fmt.Sprintf("it heals (healthy after the hold of %s)", s.Hold), s.change(func(n *simnode.Node) error { return n.Heal(vf0) }), list(true, true), s.Hold},
@@ -120,12 +120,12 @@ const (
 
 // xrtSteps are the steps with a card with XRT.
 func (s *stage) xrtSteps() []step {
-	hold := fmt.Sprintf("(healthy after the hold of %s)", s.Hold)
+	hold := fmt.Sprintf("(healthy after %s)", s.Hold)
 	return []step{
 		{"a card with XRT is plugged in", s.plugBoard("u250", cardX), s.list(health{user: true}), 0},
 		{"a pod gets " + user, s.nothing, s.allocation(user), 0},
 		{"a firewall cuts off the pod's program", s.change(func(n *simnode.Node) error { return n.Break(user, "firewall-tripped") }), s.list(health{user: false}), 0},
-		{"it is cleared " + hold, s.change(func(n *simnode.Node) error { return n.Heal(user) }), s.list(health{user: true}), s.Hold},
+		{"the firewall is cleared " + hold, s.change(func(n *simnode.Node) error { return n.Heal(user) }), s.list(health{user: true}), s.Hold},
 		{"the pod resets the card: no PCI event", s.change(func(n *simnode.Node) error { return n.BeginReset("0000:" + user) }), s.list(health{user: false}), 0},
 		{"the reset ends " + hold, s.change(func(n *simnode.Node) error { return n.EndReset("0000:"+user, "") }), s.list(health{user: true}), s.Hold},
 		{"the card is pulled while the pod holds it", s.change(func(n *simnode.Node) error { return n.Unplug(cardX) }), s.list(health{user: false}), 0},
