@@ -56,8 +56,8 @@ type Row struct {
 // Reading is the result of reading one card.
 type Reading struct {
 	// Related has the PCI addresses of other functions whose events concern this card too, such as
-	// the physical function of a virtual one. A function need not exist. If the reading has no unit, those that are
-	// not known are read.
+	// the physical function of a virtual one. A function need not exist. After a reading without units, those
+	// functions that no family has listed are read, too.
 	Related []string
 	Units   []Unit // in the order of the driver's numbers; may be empty
 

@@ -46,8 +46,8 @@ type Config struct {
 	// is no source of such holders.
 	OtherAPI bool
 	// Certain means that the answers of Holders are complete, except for holders through the other
-	// API: a device that is not in an answer is free. Otherwise the nodes of such a device stay reserved for a while, because the answers of a kubelet that
-	// has just started may lack holders.
+	// API: a device that is not in an answer is free. Otherwise the nodes of such a device stay
+	// reserved for a while, because the answers of a kubelet that has just started may lack holders.
 	Certain bool
 	// HoldersInterval is the time between two calls of Holders while a device is held, or waits
 	// for the answer. Otherwise Holders is called with each resync, to find out whether it fails.

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,7 +27,10 @@ func Withdraw(ctx context.Context, client kubernetes.Interface, node string, set
 		if err == nil && left == 0 && (settled || time.Since(began) >= lateWrite) {
 			return nil
 		}
-		if err == nil {
+		switch {
+		case err == nil && left == 0:
+			err = errors.New("ResourceSlices: none found, but a cancelled write may still take effect")
+		case err == nil:
 			err = fmt.Errorf("ResourceSlices: found %d, want none", left)
 		}
 		select {

@@ -67,8 +67,8 @@ func (p *Publisher) WithoutTaints() {
 
 // Run publishes until ctx ends. Then it returns nil. The first publication waits for a complete
 // snapshot: with slices that lack devices, the devices of running pods would seem to be gone. It also waits until it is
-// known which devices are held through the device plugin API. After
-// that Run publishes each change of the slices at once, but not more often than once in minInterval.
+// known which devices are held through the device plugin API. After that Run publishes each change of the slices at
+// once, but not more often than once in minInterval.
 func (p *Publisher) Run(ctx context.Context) error {
 	var last *publication
 	for {

@@ -13,10 +13,9 @@ import (
 // Config is the daemon's configuration, after the checks. Paths are absolute. Durations are positive
 // unless a comment says otherwise.
 type Config struct {
-	SysfsRoot string
-	DevRoot   string
-	// HostSysfsRoot is never empty after Load: SysfsRoot if it was not set.
-	HostSysfsRoot string
+	SysfsRoot     string
+	DevRoot       string
+	HostSysfsRoot string // never empty after Load: SysfsRoot if it was not set
 	HostDevRoot   string // never empty after Load: DevRoot if it was not set
 
 	Families []string // names of the families whose cards are read, in the daemon's order; not in mode pool

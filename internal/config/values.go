@@ -235,7 +235,8 @@ func matching(form, want string) kind[string] {
 	}}
 }
 
-// vbnvForm is the form of a VBNV: printable characters of ASCII without spaces, fewer than the 64 bytes that it has on a card.
+// vbnvForm is the form of a VBNV: printable characters of ASCII without spaces, fewer than the 64 bytes that a card has
+// for it.
 var vbnvForm = regexp.MustCompile(`^[!-~]{1,63}$`)
 
 var (

@@ -293,9 +293,9 @@ func (d *Daemon) apiServer() (*apiserver.Client, error) {
 	return client, nil
 }
 
-// switchable has the functions behind /healthz, /readyz and /devices, which are others once the daemon owns the node.
+// switchable has the functions behind /healthz, /readyz and /devices, which change when the daemon owns the node.
 type switchable struct {
-	waiting func() error // returns the cause why the daemon does not own the node yet, or nil
+	waiting func() error // returns the reason why the daemon does not own the node yet, or nil
 	serving atomic.Pointer[httpd.Answers]
 }
 

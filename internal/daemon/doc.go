@@ -35,7 +35,7 @@
 // # What may block
 //
 // The start waits until no daemon of the other API owns the node. If the annotation is followed, it then waits
-// up to 3 s for the API server. [API.Holders] and [inventory.Config.Holders] may wait for the kubelet. They run in goroutines of the inventory, of the
-// recorder, and of requests over HTTP and at the local socket. A request to cordon waits for the disk of
-// the state directory. Logging never blocks.
+// up to 3 s for the API server. [API.Holders] and [inventory.Config.Holders] may wait for the kubelet. They run
+// in goroutines of the inventory, of the recorder, and of requests over HTTP and at the local socket. A request
+// to cordon waits for the disk of the state directory. Logging never blocks.
 package daemon

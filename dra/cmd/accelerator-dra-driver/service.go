@@ -247,7 +247,7 @@ func (a *api) byPlugin(named map[podresources.Key][]podresources.Holder) map[str
 			h.NodesErr = err
 		}
 		if !a.owned.Owns(key.Resource, key.ID) {
-			h.NodesErr = nil // another plugin must not make all free devices withheld
+			h.NodesErr = nil // a device of another plugin must not withhold all free devices
 		}
 		for _, holder := range named[key] {
 			h.Holders = append(h.Holders, holder.String())
@@ -257,7 +257,8 @@ func (a *api) byPlugin(named map[podresources.Key][]podresources.Holder) map[str
 	return all
 }
 
-// elsewhere implements [claims.Config.Elsewhere]. While the kubelet does not answer, it uses the inventory's newest answer.
+// elsewhere implements [claims.Config.Elsewhere]. While the kubelet does not answer, it uses the newest answer that the
+// inventory has.
 func (a *api) elsewhere(ctx context.Context) map[string][]inventory.Holding {
 	ctx, cancel := context.WithTimeout(ctx, namesWithin)
 	defer cancel()

@@ -113,8 +113,8 @@ func (n *Node) bind(t *tree, dir string, port int, afu string) {
 
 // Unplug pulls a card, in the order of the kernel: its virtual functions, the devices below the FME,
 // the FME, the ports, the card. Of each of them it first removes the device node and the links. Functions
-// that share their group with the card, and the other function of an AWS card, are pulled before it. If a process uses the group of a function, that
-// function and those after it wait for EndUse.
+// that share their group with the card, and the other function of an AWS card, are pulled before it. If a process
+// uses the group of a function, that function and those after it wait for EndUse.
 func (n *Node) Unplug(address string) error {
 	c := n.cards[address]
 	if c == nil {
