@@ -519,7 +519,7 @@ func (p *poller) take(ctx context.Context, a answer, now time.Time) {
 		held := h.held // a copy for readers, because the next answer replaces the field
 		p.holdings.Store(&held)
 	}
-	if a.err == nil || errors.Is(a.err, fs.ErrNotExist) {
+	if a.err == nil || errors.Is(a.err, fs.ErrNotExist) || errors.Is(a.err, fs.ErrPermission) { // no answer will come
 		p.node.offer()
 	}
 	p.node.expire(now)

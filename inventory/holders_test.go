@@ -314,6 +314,7 @@ func TestPartialAnswer(t *testing.T) {
 	}{
 		{"refused", refused, map[string]string{"3b:00.0": "unhealthy[holders-unknown]", "0001:5e:00.0": "unhealthy[holders-unknown]"}},
 		{"no socket", inventory.Partial{Err: fmt.Errorf("socket: %w", fs.ErrNotExist)}, map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}},
+		{"forbidden", inventory.Partial{Err: fmt.Errorf("socket: %w", fs.ErrPermission)}, map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

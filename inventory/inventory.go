@@ -42,8 +42,8 @@ type Config struct {
 	Record map[string][]Holding
 	// OtherAPI means that devices may be held through the other API when the daemon starts. No device
 	// is offered ([Snapshot.Awaiting]) until Holders has answered without an error, or
-	// TombstoneGrace is over. An error that wraps [fs.ErrNotExist] counts as an answer: then there
-	// is no source of such holders.
+	// TombstoneGrace is over. An error that wraps [fs.ErrNotExist] or [fs.ErrPermission] counts as an
+	// answer: no other one will come.
 	OtherAPI bool
 	// Certain means that the answers of Holders are complete, except for holders through the other
 	// API: a device that is not in an answer is free. Otherwise the nodes of such a device stay

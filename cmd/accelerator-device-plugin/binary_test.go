@@ -141,10 +141,8 @@ func TestDevicesCommand(t *testing.T) {
 	}
 	roots := []string{"--sysfs-root", node.Sys, "--dev-root", node.Dev, "--host-dev-root", "/dev"}
 	stdout, stderr, code := output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
-	if _, err := os.Stat(config.Defaults().PodResourcesSocket); err == nil {
-		stderr = scanLine + "\n" // a kubelet on this machine may cause further lines
-	}
-	if stdout != "[]\n" || stderr != scanLine+"\n" || code != 0 {
+	_, err = os.Stat(config.Defaults().PodResourcesSocket) // a kubelet on this machine may cause further lines and devices
+	if err != nil && (stdout != "[]\n" || stderr != scanLine+"\n") || code != 0 {
 		t.Errorf("no card: stdout %q, stderr %q, exit code %d; want [], the headline, 0", stdout, stderr, code)
 	}
 	roots = append(roots, "--pod-resources-socket", "/nonexistent/kubelet.sock") // not that of a kubelet on this machine

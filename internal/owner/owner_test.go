@@ -162,7 +162,10 @@ func TestTakeWhileLeaving(t *testing.T) {
 		var next *daemon
 		last.Leave(t.Context(), func(ctx context.Context) error {
 			next = start(t, dir, control.DRA)
-			if plugin := start(t, dir, control.DevicePlugin); next.owns(2*time.Second) || plugin.owns(0) {
+			time.Sleep(10 * time.Millisecond) // so that neither waits for an attempt of the other
+			plugin := start(t, dir, control.DevicePlugin)
+			time.Sleep(10 * time.Millisecond)
+			if next.owns(2*time.Second) || plugin.owns(0) {
 				t.Error("the node is owned while devices are withdrawn")
 			} else {
 				plugin.stop()
@@ -231,7 +234,12 @@ func TestSlicesRemain(t *testing.T) {
 				if plugin.owns(39 * time.Second) {
 					t.Fatal("the plugin does not wait once more")
 				}
-				second, driver := start(t, dir, control.DevicePlugin), start(t, dir, control.DRA)
+				// The pauses keep the attempts of the daemons apart, so that none waits for another's.
+				time.Sleep(10 * time.Millisecond)
+				second := start(t, dir, control.DevicePlugin)
+				time.Sleep(10 * time.Millisecond)
+				driver = start(t, dir, control.DRA)
+				time.Sleep(10 * time.Millisecond)
 				if !plugin.owns(time.Second) || second.owns(0) || driver.owns(0) {
 					t.Error("after 40 s: want that the first plugin owns the node, and no other daemon")
 				}

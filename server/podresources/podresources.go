@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"time"
 
@@ -47,17 +46,19 @@ type Answer struct {
 }
 
 // List asks the kubelet behind the socket for the devices that containers hold. The error wraps
-// fs.ErrNotExist if there is no socket.
+// fs.ErrNotExist if there is no socket, and fs.ErrPermission if connecting to it is forbidden, for example by SELinux.
 //
 // The answer lacks the devices of init containers, except restartable ones, and those of pods that have ended or
 // that were deleted by force. A pod with a claim is listed until its claim has been unprepared. After its start the
 // kubelet first gets its pods from the API server: see [Memory].
 func List(ctx context.Context, socket string) (Answer, error) {
-	if _, err := os.Stat(socket); err != nil { // the error of grpc would not be fs.ErrNotExist
-		return Answer{}, fmt.Errorf("pod-resources socket %s: %w", socket, err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
+	probe, err := (&net.Dialer{}).DialContext(ctx, "unix", socket) // an error of grpc would not wrap that of connect
+	if err != nil {
+		return Answer{}, fmt.Errorf("pod-resources socket %s: %w", socket, err)
+	}
+	probe.Close()
 	conn, err := grpc.NewClient("passthrough:///pod-resources",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
