@@ -350,9 +350,10 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	s.queue(j) // another reading may be wanted
 }
 
-// discover requests readings of those addresses that are not known yet. A card without units, such as a function that
-// was plugged in after the card that it belongs to, may name that card. A reading of that card that is under way may
-// have begun before the function was there, and find no card.
+// discover requests readings of those addresses that are not known yet: a card without units, such as a function that
+// was plugged in after the card that it belongs to, may name that card. hinted is the time of the hint for the function,
+// or zero. If there was one, a reading of that card that is under way may have begun before the function was there, and
+// find no card, so another one is requested.
 func (s *scheduler) discover(addresses []string, hinted time.Time) {
 	for _, address := range addresses {
 		switch j := s.jobs[address]; {
@@ -360,7 +361,7 @@ func (s *scheduler) discover(addresses []string, hinted time.Time) {
 			j = &job{address: address, hinted: hinted}
 			s.jobs[address] = j
 			s.request(j, wantNow)
-		case j.state == reading:
+		case j.state == reading && !hinted.IsZero():
 			if j.hinted.IsZero() {
 				j.hinted = hinted
 			}
