@@ -28,7 +28,7 @@ const (
 // The health rows, in addition to those of package pci. Those that are passing are normal while a card is reset: users
 // reset cards between programs.
 var (
-	rowResetting  = fatal("resetting")            // rom.* or drm does not exist: xocl has removed its files for a reset; passing
+	rowResetting  = fatal("resetting")            // rom.*, drm, dev_offline or ready does not exist: xocl has removed its files for a reset; passing
 	rowOffline    = fatal("device-offline")       // dev_offline; passing
 	rowBadState   = fatal("device-bad-state")     // device_bad_state
 	rowShutdown   = fatal("device-shutdown")      // shutdown
@@ -42,16 +42,16 @@ func fatal(name string) inventory.Row { return inventory.Row{Name: name, Health:
 // states are the attributes of the user function with a state of the card. Their names begin with pci/ or mgmt/, for the
 // directory of the function.
 var states = []state{
-	{"pci/dev_offline", rowOffline, true, parseState},
-	{"pci/device_bad_state", rowBadState, false, parseState},
-	{"pci/shutdown", rowShutdown, false, parseState},
-	{"pci/ready", rowManagement, true, parseReady},
+	{file: "pci/dev_offline", row: rowOffline, passing: true, always: true, parse: parseState},
+	{file: "pci/device_bad_state", row: rowBadState, parse: parseState},
+	{file: "pci/shutdown", row: rowShutdown, parse: parseState},
+	{file: "pci/ready", row: rowManagement, passing: true, always: true, parse: parseReady},
 }
 
 // managementStates are those of the management function.
 var managementStates = []state{
-	{"mgmt/dev_offline", rowMgmtOff, true, parseState},
-	{"mgmt/ready", rowManagement, true, parseReady},
+	{file: "mgmt/dev_offline", row: rowMgmtOff, passing: true, parse: parseState},
+	{file: "mgmt/ready", row: rowManagement, passing: true, parse: parseReady},
 }
 
 // state is an attribute whose value is good if it is 0 after parsing.
@@ -59,8 +59,12 @@ type state struct {
 	file    string
 	row     inventory.Row
 	passing bool
+	always  bool // every xocl has the file, except while it resets the card
 	parse   func(string) (int, error)
 }
+
+// path returns the path of the file for a function at dir.
+func (s state) path(dir string) string { return dir + s.file[strings.IndexByte(s.file, '/'):] }
 
 // condition returns the condition of a row.
 func condition(r inventory.Row, passing bool) inventory.Condition {
@@ -106,17 +110,30 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 	}
 	all := pci.NewFindings()
 	all.Observed = c.observed
+	found := pci.NewFindings() // about the nodes
 	for _, n := range nodes {
-		all.Observe(sysfs.ObserveEntry(host.Dev + "/" + n.name))
-		all.AddNode(n.name+"/dev", host.CheckNode(n.name, n.number, n.err))
+		found.Observe(sysfs.ObserveEntry(host.Dev + "/" + n.name))
+		found.AddNode(n.name+"/dev", host.CheckNode(n.name, n.number, n.err))
 	}
-	resetting := !c.identify(&u, &all) || c.render == ""
+	resetting, offline := !c.identify(&u, &all) || c.render == "", false
+	values, errs := make([]int, len(states)), make([]error, len(states))
+	for i, s := range states {
+		values[i], errs[i] = pci.ReadAs(&all, s.path(c.dir), s.parse)
+		resetting = resetting || s.always && errors.Is(errs[i], fs.ErrNotExist)
+		offline = offline || s.row == rowOffline && values[i] != 0
+	}
 	if resetting {
 		all.Add(condition(rowResetting, true))
 	}
-	for _, s := range states {
-		readState(&all, c.dir, s, resetting)
+	for i, s := range states {
+		judge(&all, s, values[i], errs[i], resetting)
 	}
+	if resetting || offline { // xocl removes the nodes first, and makes the other files after them
+		for i := range found.Conditions {
+			found.Conditions[i].Passing = true
+		}
+	}
+	all.Join(&found)
 	if c.firewall != "" {
 		c.readTrips(&all)
 	}
@@ -190,10 +207,8 @@ func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
 	return hasROM
 }
 
-// readState reads an attribute of the function at dir. While the card is resetting, the attributes that do not exist are
-// no findings.
-func readState(all *pci.Findings, dir string, s state, resetting bool) {
-	value, err := pci.ReadAs(all, dir+s.file[strings.IndexByte(s.file, '/'):], s.parse)
+// judge adds the findings about a state. While the card is resetting, the files that do not exist are no findings.
+func judge(all *pci.Findings, s state, value int, err error, resetting bool) {
 	if resetting && errors.Is(err, fs.ErrNotExist) || all.AddFile(s.file, s.row, err) {
 		return
 	}
@@ -229,7 +244,8 @@ func readManagement(host sysfs.Host, dir string, all *pci.Findings) {
 	m := pci.Read(host, dir, "", pci.Virtual{})
 	m.Prefix("mgmt/")
 	for _, s := range managementStates {
-		readState(&m.Findings, dir, s, false)
+		value, err := pci.ReadAs(&m.Findings, s.path(dir), s.parse)
+		judge(&m.Findings, s, value, err, false)
 	}
 	entries, err := os.ReadDir(dir)
 	m.AddShortage(err)

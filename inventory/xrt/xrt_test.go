@@ -104,6 +104,9 @@ func wrong(reasons ...string) func(*inventory.Unit) {
 	}
 }
 
+// passing marks the last condition.
+func passing(u *inventory.Unit) { u.Conditions[len(u.Conditions)-1].Passing = true }
+
 // attributes changes attributes; "absent" is not known.
 func attributes(namesAndValues ...string) func(*inventory.Unit) {
 	return func(u *inventory.Unit) {
@@ -190,6 +193,13 @@ func TestRead(t *testing.T) {
 			rom + "/VBNV": absent, rom + "/timestamp": absent, rom + "/FPGA": absent, user + "drm": absent, queue: absent,
 		}, unit(nodes(), wrong("resetting"), noShell)},
 		{"drm again, not yet the ROM", xrt.Family{}, map[string]string{rom: absent}, unit(wrong("resetting"), noShell)},
+
+		// Nodes are normally missing at both ends of a reset.
+		{"a reset begins: the node leaves first", xrt.Family{}, map[string]string{user + "dev_offline": one, "dev/dri/renderD128": absent},
+			unit(wrong("device-offline", "node-missing"), passing)},
+		{"a reset ends: the states come last", xrt.Family{}, map[string]string{
+			user + "dev_offline": absent, user + "device_bad_state": absent, user + "ready": absent, "dev/dri/renderD128": absent,
+		}, unit(wrong("resetting", "node-missing"), passing)},
 
 		// The name of the shell has both values, and must not have one of an earlier shell.
 		{"a part of the ROM of another shell", xrt.Family{}, map[string]string{rom + "/VBNV": "other\n", rom + "/timestamp": absent},
