@@ -28,7 +28,7 @@ const (
 // The health rows, in addition to those of package pci. Those that are passing are normal while a card is reset: users
 // reset cards between programs.
 var (
-	rowResetting  = fatal("resetting")            // rom.*, drm, dev_offline or ready does not exist: xocl has removed its files for a reset; passing
+	rowResetting  = fatal("resetting")            // a file that every card has does not exist, as xocl has removed it for a reset; passing
 	rowOffline    = fatal("device-offline")       // dev_offline; passing
 	rowBadState   = fatal("device-bad-state")     // device_bad_state
 	rowShutdown   = fatal("device-shutdown")      // shutdown
