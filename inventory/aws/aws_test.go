@@ -13,13 +13,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/internal/sim/board"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
-	"b-com.com/accelerator-device-plugin/internal/sysfs/sysfstest"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/aws"
+	"b-com.com/accelerator-device-plugin/inventory/familytest"
 )
 
 var _ inventory.Family = aws.Family{}
@@ -34,29 +33,14 @@ func node(t testing.TB, name string) sysfs.Host {
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
-// put writes a file of sysfs, or removes it if the content is "absent". A path that ends in -> TARGET makes a link.
+// put is [familytest.Put] for a path below /sys.
 func put(t testing.TB, host sysfs.Host, path, content string) {
 	t.Helper()
-	path, target, link := strings.Cut(path, " -> ")
-	path = filepath.Join(host.Sys, path)
-	err := os.RemoveAll(path)
-	if err == nil && content != absent {
-		err = os.MkdirAll(filepath.Dir(path), 0o755)
-	}
-	switch {
-	case err != nil:
-	case link:
-		err = os.Symlink(target, path)
-	case content != absent:
-		err = os.WriteFile(path, []byte(content), 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	familytest.Put(t, host, "sys/"+path, content)
 }
 
 const (
-	absent = "absent"
+	absent = familytest.Absent
 
 	card        = "0000:01:00.0" // the application function of the boards
 	manager     = "0000:01:00.1"
@@ -102,12 +86,6 @@ func mounts(names ...string) func(*inventory.Unit) {
 // readings are the units of all cards, by their addresses.
 type readings map[string][]inventory.Unit
 
-var ignore = cmp.Options{
-	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"), // TestFiles
-	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
-	cmpopts.EquateEmpty(),
-}
-
 // read returns the readings of all cards of a host, by Read and by Outline.
 func read(t testing.TB, host sysfs.Host) (all, outlines readings) {
 	t.Helper()
@@ -142,11 +120,11 @@ func TestBoards(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, outlines := read(t, node(t, name))
-			if diff := cmp.Diff(readings{card: {want}}, got, ignore); diff != "" {
+			if diff := cmp.Diff(readings{card: {want}}, got, familytest.Ignore); diff != "" {
 				t.Errorf("readings (-want +got):\n%s", diff)
 			}
 			want.Conditions = nil
-			if diff := cmp.Diff(readings{card: {want}}, outlines, ignore); diff != "" {
+			if diff := cmp.Diff(readings{card: {want}}, outlines, familytest.Ignore); diff != "" {
 				t.Errorf("outlines (-want +got):\n%s", diff)
 			}
 		})
@@ -236,7 +214,7 @@ func TestChanges(t *testing.T) {
 				tt.change(t, host)
 			}
 			got, _ := read(t, host)
-			if diff := cmp.Diff(tt.want, got, ignore); diff != "" {
+			if diff := cmp.Diff(tt.want, got, familytest.Ignore); diff != "" {
 				t.Errorf("readings (-want +got):\n%s", diff)
 			}
 		})
@@ -399,107 +377,36 @@ func TestObserved(t *testing.T) {
 // If the node changes during a reading, the reading has the state after the change, or the next check finds that it is
 // out of date. The reading of a card whose application function leaves is never that of a broken function.
 func TestChangeDuringReading(t *testing.T) {
+	const devices = "sys/bus/pci/devices/"
 	for _, tt := range []struct {
-		name  string
-		files []string // absent, or links
-		gone  bool     // the card is gone afterwards
+		familytest.Change
+		loading bool // found for a while
 	}{
-		{"the application function leaves", []string{application + "/config", application + "/modalias", "bus/pci/devices/" + card, application}, false},
-		{"the management function leaves", []string{"bus/pci/devices/" + manager, slotDir + manager}, true},
-		{"xocl binds the application function", []string{application + "/driver -> ../../../../bus/pci/drivers/xocl"}, true},
+		{familytest.Change{Name: "the application function leaves", Steps: []string{
+			"sys/" + application + "/config", "sys/" + application + "/modalias", devices + card, "sys/" + application}}, true},
+		{familytest.Change{Name: "the management function leaves", Steps: []string{devices + manager, "sys/" + slotDir + manager}}, false},
+		{familytest.Change{Name: "xocl binds the application function", Steps: []string{"sys/" + application + "/driver -> ../../../../bus/pci/drivers/xocl"}}, false},
 	} {
-		host := node(t, "aws-card")
-		aside := t.TempDir()
-		for nth := 0; ; nth++ {
-			var got inventory.Reading
-			var err error
-			n := sysfstest.Before(t, nth, func() {
-				for i, path := range tt.files {
-					if strings.Contains(path, " -> ") {
-						put(t, host, path, "")
-					} else if err := os.Rename(filepath.Join(host.Sys, path), filepath.Join(aside, fmt.Sprint(i))); err != nil {
-						t.Error(err)
-					}
-				}
-			}, func() { got, err = aws.Family{}.Read(host, card) })
-			want, wantErr := aws.Family{}.Read(host, card)
-			switch {
-			case err != nil && !tt.gone:
-				t.Errorf("%s before access %d of %d: error %v, want a reading", tt.name, nth, n, err)
-			case err == nil && sysfs.Unchanged(got.Observed):
-				if diff := cmp.Diff(want.Units, got.Units, ignore); diff != "" || wantErr != nil {
-					t.Errorf("%s before access %d of %d: a check finds no change, want error %v or (-want +got):\n%s", tt.name, nth, n, wantErr, diff)
+		familytest.ChangeDuringReading(t, node(t, "aws-card"), aws.Family{}, card, tt.Change, func(t *testing.T, r inventory.Reading) {
+			if !tt.loading {
+				return
+			}
+			for _, c := range r.Units[0].Conditions {
+				if c.Reason != inventory.ReasonLoading {
+					t.Errorf("%s: found %+v, want no condition or loading", tt.Name, c)
 				}
 			}
-			if err == nil && !tt.gone {
-				for _, c := range got.Units[0].Conditions {
-					if c.Reason != inventory.ReasonLoading {
-						t.Errorf("%s before access %d of %d: found %+v, want no condition or loading", tt.name, nth, n, c)
-					}
-				}
-			}
-			if nth >= n {
-				break
-			}
-			for i, path := range slices.Backward(tt.files) {
-				if path, _, link := strings.Cut(path, " -> "); link {
-					put(t, host, path, absent)
-				} else if err := os.Rename(filepath.Join(aside, fmt.Sprint(i)), filepath.Join(host.Sys, path)); err != nil {
-					t.Error(err)
-				}
-			}
-		}
+		})
 	}
 }
 
 // If one access of a reading or a listing fails because of a shortage of descriptors or memory, the result is that
 // error, or the same as without the shortage.
 func TestShortage(t *testing.T) {
-	var f aws.Family
 	for _, board := range []string{"aws-card", "aws-loading", "aws-not-rescanned"} {
 		host := node(t, board)
 		f1(t, host, "00", 0x1d, 0x1e) // the number of the other slot depends on it
-		for name, do := range map[string]func() (any, error, error){
-			"Read": func() (any, error, error) {
-				r, err := f.Read(host, card)
-				r.Observed = nil // without an observation the next check is a reading
-				return r, r.Shortage(), err
-			},
-			"Outline": func() (any, error, error) {
-				r, err := f.Outline(host, card)
-				return r, r.Shortage(), err
-			},
-			"Cards": func() (any, error, error) {
-				cards, err := f.Cards(host)
-				return cards, nil, err
-			},
-		} {
-			result := func(nth int) (text string, accesses int) {
-				var r any
-				var short, err error
-				accesses = sysfstest.Refuse(t, nth, func() { r, short, err = do() })
-				if sysfs.IsShortage(err) && !sysfs.Gone(err) || short != nil {
-					return "", accesses
-				}
-				return fmt.Sprintf("%+v %v", r, err), accesses
-			}
-			want, accesses := result(-1)
-			if want == "" || accesses == 0 {
-				t.Fatalf("%s %s: %q after %d accesses", board, name, want, accesses)
-			}
-			met := 0
-			for nth := range accesses {
-				got, _ := result(nth)
-				if got == "" {
-					met++
-				} else if got != want {
-					t.Errorf("%s %s, access %d refused:\n%s\nwant a shortage or\n%s", board, name, nth, got, want)
-				}
-			}
-			if met == 0 {
-				t.Errorf("%s %s: no shortage in %d accesses", board, name, accesses)
-			}
-		}
+		familytest.Shortage(t, host, aws.Family{}, card)
 	}
 }
 

@@ -13,13 +13,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/internal/sim/board"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
-	"b-com.com/accelerator-device-plugin/internal/sysfs/sysfstest"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/familytest"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
 )
 
@@ -35,29 +34,7 @@ func node(t testing.TB, name string) sysfs.Host {
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
-// put writes a file, or removes it if the content is "absent". Paths are below the parent of /sys; a path that
-// ends in -> TARGET makes a link.
-func put(t testing.TB, host sysfs.Host, path, content string) {
-	t.Helper()
-	path, target, link := strings.Cut(path, " -> ")
-	path = filepath.Join(filepath.Dir(host.Sys), path)
-	err := os.RemoveAll(path)
-	if err == nil && content != absent {
-		err = os.MkdirAll(filepath.Dir(path), 0o755)
-	}
-	switch {
-	case err != nil:
-	case link:
-		err = os.Symlink(target, path)
-	case content != absent:
-		err = os.WriteFile(path, []byte(content), 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-const absent = "absent"
+const absent = familytest.Absent
 
 // unit returns the unit of the board vfio-function, after the changes.
 func unit(changes ...func(*inventory.Unit)) inventory.Unit {
@@ -105,12 +82,6 @@ func several(u *inventory.Unit) {
 
 // readings are the readings of all cards, by their addresses. nil: a card without unit.
 type readings map[string][]inventory.Unit
-
-var ignore = cmp.Options{
-	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"), // TestFiles
-	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
-	cmpopts.EquateEmpty(),
-}
 
 // read returns the readings of all cards of a host, by Read and by Outline.
 func read(t testing.TB, host sysfs.Host, f vfio.Family) (all, outlines readings) {
@@ -171,7 +142,7 @@ func TestBoards(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, outlines := read(t, node(t, name), vfio.Family{})
-			if diff := cmp.Diff(want, got, ignore); diff != "" {
+			if diff := cmp.Diff(want, got, familytest.Ignore); diff != "" {
 				t.Errorf("readings (-want +got):\n%s", diff)
 			}
 			for _, units := range want { // an outline reads no attribute of the card
@@ -179,7 +150,7 @@ func TestBoards(t *testing.T) {
 					units[i].PCIID, units[i].Conditions = "", nil
 				}
 			}
-			if diff := cmp.Diff(want, outlines, ignore); diff != "" {
+			if diff := cmp.Diff(want, outlines, familytest.Ignore); diff != "" {
 				t.Errorf("outlines (-want +got):\n%s", diff)
 			}
 		})
@@ -280,10 +251,10 @@ func TestChanges(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			host := node(t, tt.board)
 			for path, content := range tt.files {
-				put(t, host, path, content)
+				familytest.Put(t, host, path, content)
 			}
 			got, _ := read(t, host, tt.family)
-			if diff := cmp.Diff(tt.want, got, ignore); diff != "" {
+			if diff := cmp.Diff(tt.want, got, familytest.Ignore); diff != "" {
 				t.Errorf("readings (-want +got):\n%s", diff)
 			}
 		})
@@ -432,12 +403,12 @@ func TestObserved(t *testing.T) {
 		pci + "/0000:01:00.0/driver -> ../../../../bus/pci/drivers/dfl-pci",
 		"sys/kernel/iommu_groups/6/devices/0000:01:00.3 -> ../../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0",
 	} {
-		put(t, host, path, "")
+		familytest.Put(t, host, path, "")
 		if sysfs.Unchanged(r.Observed) {
 			t.Errorf("%s: unchanged, want changed", path)
 		}
 		name, _, _ := strings.Cut(path, " -> ")
-		put(t, host, name, absent)
+		familytest.Put(t, host, name, absent)
 	}
 }
 
@@ -452,108 +423,29 @@ func TestChangeDuringReading(t *testing.T) {
 	unbound := func(n string) []string {
 		return []string{"sys/bus/pci/drivers/vfio-pci/0000:01:00." + n, pci + n + "/driver", pci + n + "/vfio-dev"}
 	}
-	for _, tt := range []struct {
-		name  string
-		files []string // absent, or links
-	}{
-		{"another driver binds a member", []string{pci + "0/driver -> " + drivers + "dfl-pci"}},
-		{"another driver takes a member", append(unbound("2"), pci+"2/driver -> "+drivers+"dfl-pci")},
-		{"a member is unbound", unbound("2")},
-		{"a member leaves", append(unbound("2"), members+"2", "sys/bus/pci/devices/0000:01:00.2", pci+"2")},
-		{"the function is unbound", unbound("1")},
-		{"the function leaves", append(unbound("1"), members+"1", "sys/bus/pci/devices/0000:01:00.1", pci+"1")},
-		{"a lower member is bound", []string{pci + "0/driver -> " + drivers + "vfio-pci"}},
-		{"a member joins", []string{pci + "3/driver -> " + drivers + "dfl-pci", members + "3 -> ../../../../devices/pci0000:00/0000:00:01.0/0000:01:00.3"}},
-		{"the node is removed", []string{"dev/vfio/6"}},
+	for _, c := range []familytest.Change{
+		{Name: "another driver binds a member", Steps: []string{pci + "0/driver -> " + drivers + "dfl-pci"}},
+		{Name: "another driver takes a member", Steps: append(unbound("2"), pci+"2/driver -> "+drivers+"dfl-pci")},
+		{Name: "a member is unbound", Steps: unbound("2")},
+		{Name: "a member leaves", Steps: append(unbound("2"), members+"2", "sys/bus/pci/devices/0000:01:00.2", pci+"2")},
+		{Name: "the function is unbound", Steps: unbound("1")},
+		{Name: "the function leaves", Steps: append(unbound("1"), members+"1", "sys/bus/pci/devices/0000:01:00.1", pci+"1")},
+		{Name: "a lower member is bound", Steps: []string{pci + "0/driver -> " + drivers + "vfio-pci"}},
+		{Name: "a member joins", Steps: []string{pci + "3/driver -> " + drivers + "dfl-pci", members + "3 -> ../../../../devices/pci0000:00/0000:00:01.0/0000:01:00.3"}},
+		{Name: "the node is removed", Steps: []string{"dev/vfio/6"}},
 	} {
-		host := node(t, "6.1-vfio-group")
-		root, aside := filepath.Dir(host.Sys), t.TempDir()
-		for nth := 0; ; nth++ {
-			read := func() (r inventory.Reading, err error) { return vfio.Family{}.Read(host, "0000:01:00.1") }
-			var got inventory.Reading
-			var err error
-			n := sysfstest.Before(t, nth, func() {
-				for i, path := range tt.files {
-					if strings.Contains(path, " -> ") {
-						put(t, host, path, "")
-					} else if err := os.Rename(filepath.Join(root, path), filepath.Join(aside, fmt.Sprint(i))); err != nil {
-						t.Error(err)
-					}
-				}
-			}, func() { got, err = read() })
-			want, wantErr := read()
-			switch {
-			case err != nil && wantErr == nil:
-				t.Errorf("%s before access %d of %d: error %v, want a reading", tt.name, nth, n, err)
-			case err == nil && len(got.Units) > 0 && sysfs.Unchanged(got.Observed):
-				if diff := cmp.Diff(want.Units, got.Units, ignore); diff != "" || wantErr != nil {
-					t.Errorf("%s before access %d of %d: a check finds no change, want error %v or (-want +got):\n%s", tt.name, nth, n, wantErr, diff)
-				}
-			}
-			if nth >= n {
-				break
-			}
-			for i, path := range slices.Backward(tt.files) {
-				if path, _, link := strings.Cut(path, " -> "); link {
-					put(t, host, path, absent)
-				} else if err := os.Rename(filepath.Join(aside, fmt.Sprint(i)), filepath.Join(root, path)); err != nil {
-					t.Error(err)
-				}
-			}
-		}
+		familytest.ChangeDuringReading(t, node(t, "6.1-vfio-group"), vfio.Family{}, "0000:01:00.1", c, nil)
 	}
 }
 
 // If one access of a reading or a listing fails because of a shortage of descriptors or memory, the result is
 // that error, or the same as without the shortage.
 func TestShortage(t *testing.T) {
-	f := vfio.Family{Cdev: true}
 	for _, tt := range []struct{ board, card string }{
 		{"6.1-vfio-function", "0000:01:00.0"}, {"6.1-vfio-group", "0000:01:00.1"}, {"6.1-vfio-group", "0000:01:00.2"},
 		{"6.1-vfio-vfs", "0000:03:00.1"}, {"6.1-vfio-unbound-in-use", "0000:01:00.0"},
 	} {
-		host := node(t, tt.board)
-		for name, do := range map[string]func() (any, error, error){
-			"Read": func() (any, error, error) {
-				r, err := f.Read(host, tt.card)
-				r.Observed = nil // without an observation the next check is a reading
-				return r, r.Shortage(), err
-			},
-			"Outline": func() (any, error, error) {
-				r, err := f.Outline(host, tt.card)
-				return r, r.Shortage(), err
-			},
-			"Cards": func() (any, error, error) {
-				cards, err := f.Cards(host)
-				return cards, nil, err
-			},
-		} {
-			result := func(nth int) (text string, accesses int) {
-				var r any
-				var short, err error
-				accesses = sysfstest.Refuse(t, nth, func() { r, short, err = do() })
-				if sysfs.IsShortage(err) && !sysfs.Gone(err) || short != nil {
-					return "", accesses
-				}
-				return fmt.Sprintf("%+v %v", r, err), accesses
-			}
-			want, accesses := result(-1)
-			if want == "" || accesses == 0 {
-				t.Fatalf("%s %s: %q after %d accesses", tt.board, name, want, accesses)
-			}
-			met := 0
-			for nth := range accesses {
-				got, _ := result(nth)
-				if got == "" {
-					met++
-				} else if got != want {
-					t.Errorf("%s %s, access %d refused:\n%s\nwant a shortage or\n%s", tt.board, name, nth, got, want)
-				}
-			}
-			if met == 0 {
-				t.Errorf("%s %s: no shortage in %d accesses", tt.board, name, accesses)
-			}
-		}
+		familytest.Shortage(t, node(t, tt.board), vfio.Family{Cdev: true}, tt.card)
 	}
 }
 

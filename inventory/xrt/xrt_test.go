@@ -13,12 +13,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/internal/sim/board"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
-	"b-com.com/accelerator-device-plugin/internal/sysfs/sysfstest"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/familytest"
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
 )
 
@@ -44,34 +43,12 @@ func node(t testing.TB) sysfs.Host {
 		t.Fatal(err)
 	}
 	host := sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
-	put(t, host, user+"config", "\xee\x10\x05\x50")
-	put(t, host, mgmt+"config", "\xee\x10\x04\x50")
+	familytest.Put(t, host, user+"config", "\xee\x10\x05\x50")
+	familytest.Put(t, host, mgmt+"config", "\xee\x10\x04\x50")
 	return host
 }
 
-// put writes a file, or removes it if the content is "absent". Paths are below the parent of /sys; a path that
-// ends in -> TARGET makes a link.
-func put(t testing.TB, host sysfs.Host, path, content string) {
-	t.Helper()
-	path, target, link := strings.Cut(path, " -> ")
-	path = filepath.Join(filepath.Dir(host.Sys), path)
-	err := os.RemoveAll(path)
-	if err == nil && content != absent {
-		err = os.MkdirAll(filepath.Dir(path), 0o755)
-	}
-	switch {
-	case err != nil:
-	case link:
-		err = os.Symlink(target, path)
-	case content != absent:
-		err = os.WriteFile(path, []byte(content), 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-const absent = "absent"
+const absent = familytest.Absent
 
 // unit returns the unit of the board, after the changes.
 func unit(changes ...func(*inventory.Unit)) inventory.Unit {
@@ -134,12 +111,6 @@ func nodes(namesAndNumbers ...string) func(*inventory.Unit) {
 
 func noInterface(known bool) func(*inventory.Unit) {
 	return func(u *inventory.Unit) { u.InterfaceID, u.InterfaceIDKnown = "", known }
-}
-
-var ignore = cmp.Options{
-	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"), // TestFiles
-	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
-	cmpopts.EquateEmpty(),
 }
 
 func TestRead(t *testing.T) {
@@ -226,7 +197,7 @@ func TestRead(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			host := node(t)
 			for path, content := range tt.files {
-				put(t, host, path, content)
+				familytest.Put(t, host, path, content)
 			}
 			cards, err := tt.family.Cards(host)
 			if diff := cmp.Diff([]string{address}, cards); diff != "" || err != nil {
@@ -236,13 +207,13 @@ func TestRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]inventory.Unit{tt.want}, r.Units, ignore); diff != "" {
+			if diff := cmp.Diff([]inventory.Unit{tt.want}, r.Units, familytest.Ignore); diff != "" {
 				t.Errorf("reading (-want +got):\n%s", diff)
 			}
 			o, err := tt.family.Outline(host, address)
 			outline := tt.want
 			outline.PCIID, outline.NUMANode, outline.InterfaceID, outline.InterfaceIDKnown, outline.Attributes, outline.Conditions = "", -1, "", false, nil, nil
-			if diff := cmp.Diff([]inventory.Unit{outline}, o.Units, ignore); diff != "" || err != nil {
+			if diff := cmp.Diff([]inventory.Unit{outline}, o.Units, familytest.Ignore); diff != "" || err != nil {
 				t.Errorf("outline: error %v (-want +got):\n%s", err, diff)
 			}
 			if diff := cmp.Diff(r.Related, o.Related); diff != "" || !slices.Contains(r.Related, "0000:65:00.0") || len(r.Related) != 7 {
@@ -291,7 +262,7 @@ func TestBoards(t *testing.T) {
 				}
 				got = append(got, r.Units...)
 			}
-			if diff := cmp.Diff(want, got, ignore); diff != "" {
+			if diff := cmp.Diff(want, got, familytest.Ignore); diff != "" {
 				t.Errorf("units (-want +got):\n%s", diff)
 			}
 		})
@@ -306,7 +277,7 @@ func TestNoCard(t *testing.T) {
 		{"not yet complete", user + "user_pf", address}, {"unbound", user + "driver", address}, {"pulled", user, address},
 	} {
 		if step.file != "" {
-			put(t, host, step.file, absent)
+			familytest.Put(t, host, step.file, absent)
 		}
 		for _, read := range []func(sysfs.Host, string) (inventory.Reading, error){xrt.Family{}.Read, xrt.Family{}.Outline} {
 			if r, err := read(host, step.card); !errors.Is(err, fs.ErrNotExist) {
@@ -447,7 +418,7 @@ func TestFiles(t *testing.T) {
 
 	// While the card is being reset, the attributes that xocl removes are no lost files.
 	for _, name := range []string{"dev_offline", "device_bad_state", "ready", "drm", "rom.u.0", "firewall.u.16777216"} {
-		put(t, host, user+name, absent)
+		familytest.Put(t, host, user+name, absent)
 	}
 	r, err = xrt.Family{}.Read(host, address)
 	if err != nil || len(r.Units) != 1 {
@@ -493,97 +464,22 @@ func TestObserved(t *testing.T) {
 // it is out of date.
 func TestChangeDuringReading(t *testing.T) {
 	attributes := []string{user + "dev_offline", user + "device_bad_state", user + "ready", user + "interface_uuids", user + "logic_uuids"}
-	for _, tt := range []struct {
-		name string
-		away []string // in this order
-	}{
-		{"a reset", slices.Concat([]string{"dev/dri/renderD128", user + "drm"}, attributes, []string{rom, queue, user + "firewall.u.16777216"})},
-		{"the function is unbound", slices.Concat([]string{link, user + "driver", "dev/dri/renderD128", user + "drm", user + "user_pf"}, attributes, []string{rom})},
-		{"the card is pulled", []string{link, user + "driver", "sys/bus/pci/devices/" + address, user}},
-		{"the management function is unbound", []string{mgmt + "driver", "dev/xclmgmt25856", mgmt + "xrt_mgmt", mgmt + "ready", mgmt + "dev_offline", mgmt + "firewall.m.16777216"}},
-		{"the management function is pulled", []string{mgmt + "driver", "sys/bus/pci/devices/0000:65:00.0", mgmt}},
-		{"the node is removed", []string{"dev/dri/renderD128"}},
+	for _, c := range []familytest.Change{
+		{Name: "a reset", Steps: slices.Concat([]string{"dev/dri/renderD128", user + "drm"}, attributes, []string{rom, queue, user + "firewall.u.16777216"})},
+		{Name: "the function is unbound", Steps: slices.Concat([]string{link, user + "driver", "dev/dri/renderD128", user + "drm", user + "user_pf"}, attributes, []string{rom})},
+		{Name: "the card is pulled", Steps: []string{link, user + "driver", "sys/bus/pci/devices/" + address, user}},
+		{Name: "the management function is unbound", Steps: []string{mgmt + "driver", "dev/xclmgmt25856", mgmt + "xrt_mgmt", mgmt + "ready", mgmt + "dev_offline", mgmt + "firewall.m.16777216"}},
+		{Name: "the management function is pulled", Steps: []string{mgmt + "driver", "sys/bus/pci/devices/0000:65:00.0", mgmt}},
+		{Name: "the node is removed", Steps: []string{"dev/dri/renderD128"}},
 	} {
-		host := node(t)
-		root, aside := filepath.Dir(host.Sys), t.TempDir()
-		for nth := 0; ; nth++ {
-			read := func() (inventory.Reading, error) { return xrt.Family{Management: true}.Read(host, address) }
-			var got inventory.Reading
-			var err error
-			n := sysfstest.Before(t, nth, func() {
-				for i, path := range tt.away {
-					if err := os.Rename(filepath.Join(root, path), filepath.Join(aside, fmt.Sprint(i))); err != nil {
-						t.Error(err)
-					}
-				}
-			}, func() { got, err = read() })
-			want, wantErr := read()
-			switch {
-			case err != nil && wantErr == nil:
-				t.Errorf("%s before access %d of %d: error %v, want a reading", tt.name, nth, n, err)
-			case err == nil && len(got.Units) > 0 && sysfs.Unchanged(got.Observed):
-				if diff := cmp.Diff(want.Units, got.Units, ignore); diff != "" || wantErr != nil {
-					t.Errorf("%s before access %d of %d: a check finds no change, want error %v or (-want +got):\n%s", tt.name, nth, n, wantErr, diff)
-				}
-			}
-			if nth >= n {
-				break
-			}
-			for i, path := range slices.Backward(tt.away) {
-				if err := os.Rename(filepath.Join(aside, fmt.Sprint(i)), filepath.Join(root, path)); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
+		familytest.ChangeDuringReading(t, node(t), xrt.Family{Management: true}, address, c, nil)
 	}
 }
 
 // If one access of a reading or a listing fails because of a shortage of descriptors or memory, the result is
 // that error, or the same as without the shortage.
 func TestShortage(t *testing.T) {
-	f := xrt.Family{Management: true}
-	host := node(t)
-	for name, do := range map[string]func() (any, error, error){
-		"Read": func() (any, error, error) {
-			r, err := f.Read(host, address)
-			r.Observed = nil // without an observation the next check is a reading
-			return r, r.Shortage(), err
-		},
-		"Outline": func() (any, error, error) {
-			r, err := f.Outline(host, address)
-			return r, r.Shortage(), err
-		},
-		"Cards": func() (any, error, error) {
-			cards, err := f.Cards(host)
-			return cards, nil, err
-		},
-	} {
-		result := func(nth int) (text string, accesses int) {
-			var r any
-			var short, err error
-			accesses = sysfstest.Refuse(t, nth, func() { r, short, err = do() })
-			if sysfs.IsShortage(err) && !sysfs.Gone(err) || short != nil {
-				return "", accesses
-			}
-			return fmt.Sprintf("%+v %v", r, err), accesses
-		}
-		want, accesses := result(-1)
-		if want == "" || accesses == 0 {
-			t.Fatalf("%s: %q after %d accesses", name, want, accesses)
-		}
-		met := 0
-		for nth := range accesses {
-			got, _ := result(nth)
-			if got == "" {
-				met++
-			} else if got != want {
-				t.Errorf("%s, access %d refused:\n%s\nwant a shortage or\n%s", name, nth, got, want)
-			}
-		}
-		if met == 0 {
-			t.Errorf("%s: no shortage in %d accesses", name, accesses)
-		}
-	}
+	familytest.Shortage(t, node(t), xrt.Family{Management: true}, address)
 }
 
 func TestRows(t *testing.T) {
