@@ -50,7 +50,7 @@ func find(host sysfs.Host, address string) (g group, err error) {
 		return g, err
 	}
 	g.observed = append(g.observed, sysfs.ObserveEntry(dir))
-	if err := checkBound(dir); err != nil {
+	if err := pci.CheckBound(dir, vfioPCI); err != nil {
 		return g, err
 	}
 	link, err := os.Readlink(dir + "/iommu_group")
@@ -66,7 +66,7 @@ func find(host sysfs.Host, address string) (g group, err error) {
 	for _, m := range members {
 		path := g.dir + "/devices/" + m.Name()
 		g.observed = append(g.observed, sysfs.ObserveEntry(path+"/driver"))
-		driver, err := driverOf(path)
+		driver, err := pci.DriverOf(path)
 		if err != nil {
 			return g, err
 		}
@@ -160,22 +160,4 @@ func (g group) related() []string {
 	}
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(address string) bool { return address == g.lowest })
-}
-
-// checkBound returns an error that wraps fs.ErrNotExist if the device at dir is not bound to vfio-pci.
-func checkBound(dir string) error {
-	driver, err := driverOf(dir)
-	if err == nil && driver != vfioPCI {
-		err = fmt.Errorf("%s: found driver %q, want %s: %w", dir, driver, vfioPCI, fs.ErrNotExist)
-	}
-	return err
-}
-
-// driverOf returns the name of the driver of the device at dir, or "" if there is none.
-func driverOf(dir string) (string, error) {
-	target, err := os.Readlink(dir + "/driver")
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return filepath.Base(target), err
 }

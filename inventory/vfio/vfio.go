@@ -1,7 +1,6 @@
 package vfio
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,19 +44,7 @@ func (Family) Signals() inventory.Signals { return inventory.Signals{Subsystems:
 func (Family) Rows() []inventory.Row { return append(pci.Rows(), rowNotViable, rowNoIOMMU) }
 
 // Cards lists the PCI addresses of all functions on vfio-pci.
-func (Family) Cards(host sysfs.Host) ([]string, error) {
-	entries, err := os.ReadDir(host.Sys + "/bus/pci/drivers/" + vfioPCI)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var cards []string
-	for _, e := range entries {
-		if address, err := sysfs.ParsePCIAddress(e.Name()); err == nil && e.Type()&fs.ModeSymlink != 0 {
-			cards = append(cards, address)
-		}
-	}
-	return cards, err
-}
+func (Family) Cards(host sysfs.Host) ([]string, error) { return pci.BoundTo(host, vfioPCI) }
 
 // Read reads the group of the function with this PCI address. The reading has no unit if a lower function of
 // the group is bound to vfio-pci, because the unit belongs to that function, whose events then concern the card.
@@ -104,7 +91,7 @@ func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	r := inventory.Reading{Related: g.related(), Units: []inventory.Unit{u}, Observed: all.Observed}
 	// The kernel removes the link to the driver before the nodes. So a node that is missing because the function is
 	// being unbound is no condition.
-	return r, checkBound(g.bound[0].dir)
+	return r, pci.CheckBound(g.bound[0].dir, vfioPCI)
 }
 
 // Outline returns the unit without its health, from directories and links, and from numbers that the driver core keeps.

@@ -1,9 +1,7 @@
 package xrt
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,7 +37,7 @@ func find(host sysfs.Host, address string) (c card, err error) {
 	}
 	// xocl makes user_pf last when it is bound, and keeps it until it is unbound.
 	c.observed = append(c.observed, sysfs.ObserveEntry(c.dir+"/driver"), sysfs.ObserveEntry(c.dir+"/user_pf"))
-	if err := checkBound(c.dir); err != nil {
+	if err := pci.CheckBound(c.dir, xocl); err != nil {
 		return c, err
 	}
 	if _, err := os.Lstat(c.dir + "/user_pf"); err != nil {
@@ -114,7 +112,7 @@ func (c *card) findManagement(host sysfs.Host, address string) (string, error) {
 		if err == nil {
 			var driver string
 			link := sysfs.ObserveEntry(dir + "/driver")
-			if driver, err = driverOf(dir); driver == xclmgmt {
+			if driver, err = pci.DriverOf(dir); driver == xclmgmt {
 				c.observed = append(c.observed, link)
 				return dir, nil
 			}
@@ -183,22 +181,4 @@ func others(address string) (all []string) {
 		}
 	}
 	return all
-}
-
-// checkBound returns an error that wraps fs.ErrNotExist if the device at dir is not bound to xocl.
-func checkBound(dir string) error {
-	driver, err := driverOf(dir)
-	if err == nil && driver != xocl {
-		err = fmt.Errorf("%s: found driver %q, want %s: %w", dir, driver, xocl, fs.ErrNotExist)
-	}
-	return err
-}
-
-// driverOf returns the name of the driver of the device at dir, or "" if there is none.
-func driverOf(dir string) (string, error) {
-	target, err := os.Readlink(dir + "/driver")
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return filepath.Base(target), err
 }

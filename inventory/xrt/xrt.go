@@ -84,19 +84,7 @@ func (Family) Rows() []inventory.Row {
 }
 
 // Cards lists the PCI addresses of all functions on xocl.
-func (Family) Cards(host sysfs.Host) ([]string, error) {
-	entries, err := os.ReadDir(host.Sys + "/bus/pci/drivers/" + xocl)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var cards []string
-	for _, e := range entries {
-		if address, err := sysfs.ParsePCIAddress(e.Name()); err == nil && e.Type()&fs.ModeSymlink != 0 {
-			cards = append(cards, address)
-		}
-	}
-	return cards, err
-}
+func (Family) Cards(host sysfs.Host) ([]string, error) { return pci.BoundTo(host, xocl) }
 
 // Read reads the card of the user function with this PCI address.
 func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error) {
@@ -147,7 +135,7 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 	r := inventory.Reading{Related: related(address, c), Units: []inventory.Unit{u}, Observed: all.Observed}
 	// The kernel removes the link to the driver before xocl removes its nodes and attributes. So a reading during an
 	// unbind fails here, and missing files make no condition.
-	return r, checkBound(c.dir)
+	return r, pci.CheckBound(c.dir, xocl)
 }
 
 // Outline returns the unit without its health and attributes, from directories and links, and from numbers that the
@@ -263,7 +251,7 @@ func readManagement(host sysfs.Host, dir string, all *pci.Findings) {
 			break
 		}
 	}
-	switch driver, err := driverOf(dir); {
+	switch driver, err := pci.DriverOf(dir); {
 	case sysfs.IsShortage(err):
 		all.AddShortage(err)
 	case driver == xclmgmt:
