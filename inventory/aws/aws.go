@@ -173,11 +173,11 @@ func (s slot) find(host sysfs.Host) (a application, err error) {
 		return a, err
 	}
 	a.dir = dir
-	driver, err := os.Readlink(dir + "/driver")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	driver, err := pci.DriverOf(dir)
+	if err != nil {
 		return a, err
 	}
-	if driver = filepath.Base(driver); driver == "xocl" || strings.Contains(driver, "vfio") {
+	if driver == "xocl" || strings.Contains(driver, "vfio") {
 		return a, fmt.Errorf("%s: found driver %s, which belongs to another family: %w", dir, driver, fs.ErrNotExist)
 	}
 	for _, name := range resources {

@@ -1,5 +1,5 @@
-// Package pci reads the PCI function of a card for the families: its config space, its link, and the error
-// counters from the root port to the card. [Findings] collect what a family finds in the files of a part of a
+// Package pci reads the PCI function of a card for the families: its driver, its config space, its link, and the
+// error counters from the root port to the card. [Findings] collect what a family finds in the files of a part of a
 // card.
 //
 // The package owns no state. A reading may block as long as the function does not answer.
