@@ -47,7 +47,7 @@ func Put(t testing.TB, host sysfs.Host, path, content string) {
 		err = os.WriteFile(path, []byte(content), 0o644)
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("put: %v", err)
 	}
 }
 
@@ -64,7 +64,7 @@ func (c Change) make(t testing.TB, host sysfs.Host, aside string) {
 		if strings.Contains(path, " -> ") {
 			Put(t, host, path, "")
 		} else if err := os.Rename(filepath.Join(filepath.Dir(host.Sys), path), filepath.Join(aside, fmt.Sprint(i))); err != nil {
-			t.Error(err)
+			t.Errorf("%s: %v", c.Name, err)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (c Change) undo(t testing.TB, host sysfs.Host, aside string) {
 		if path, _, link := strings.Cut(path, " -> "); link {
 			Put(t, host, path, Absent)
 		} else if err := os.Rename(filepath.Join(aside, fmt.Sprint(i)), filepath.Join(filepath.Dir(host.Sys), path)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("undo %s: %v", c.Name, err)
 		}
 	}
 }
