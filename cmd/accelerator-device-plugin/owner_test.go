@@ -78,9 +78,7 @@ func TestEndsWhileItWaits(t *testing.T) {
 	d.do(driver.Take(t.Context()))
 	defer driver.Leave(context.WithoutCancel(t.Context()), nil)
 	d.run()
-	for deadline := time.Now().Add(10 * time.Second); d.logs.FilterField(event.OwnerWaiting).Len() == 0 && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	d.awaitLine(event.OwnerWaiting.String)
 	began := time.Now()
 	d.do(d.stop())
 	if took := time.Since(began); took > 2*time.Second {

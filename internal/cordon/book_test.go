@@ -22,17 +22,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/cordon"
+	"b-com.com/accelerator-device-plugin/internal/trust/trusttest"
 )
-
-// ownDir returns a directory that the package accepts, with any umask.
-func ownDir(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "state")
-	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Mkdir(dir, 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
 
 func open(t *testing.T, dir string) (*cordon.Book, *observer.ObservedLogs) {
 	t.Helper()
@@ -76,7 +67,7 @@ func lines(logs *observer.ObservedLogs) (all []string) {
 }
 
 func TestAddAndRemove(t *testing.T) {
-	dir := filepath.Join(ownDir(t), "made")
+	dir := filepath.Join(trusttest.Dir(t), "made")
 	book, logs := open(t, dir)
 	changed := book.Changed()
 	begin := time.Now().UTC().Truncate(time.Millisecond)
@@ -139,7 +130,7 @@ func TestAddAndRemove(t *testing.T) {
 
 // The removal of the file ends no cordon. The file is written again with the next change.
 func TestRemovedFile(t *testing.T) {
-	dir := ownDir(t)
+	dir := trusttest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		book, logs := open(t, dir)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -169,7 +160,7 @@ func TestRemovedFile(t *testing.T) {
 
 // A cordon from before the clock was set back can be renewed.
 func TestClockSetBack(t *testing.T) {
-	dir := ownDir(t)
+	dir := trusttest.Dir(t)
 	text := `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", "since": "2199-01-01T00:00:00Z"}]}`
 	if err := os.WriteFile(filepath.Join(dir, "cordons.json"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -182,7 +173,7 @@ func TestClockSetBack(t *testing.T) {
 }
 
 func TestAddRefuses(t *testing.T) {
-	dir := ownDir(t)
+	dir := trusttest.Dir(t)
 	book, logs := open(t, dir)
 	for _, tc := range []struct {
 		name, device, by, why string
@@ -274,7 +265,7 @@ func TestFailedWrite(t *testing.T) {
 			if tc.root && os.Geteuid() == 0 {
 				t.Skip("root may")
 			}
-			dir := ownDir(t)
+			dir := trusttest.Dir(t)
 			book, logs := open(t, dir)
 			if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0); err != nil {
 				t.Fatal(err)
@@ -350,7 +341,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestFullDisk(t *testing.T) {
-	dir := ownDir(t)
+	dir := trusttest.Dir(t)
 	book, _ := open(t, dir)
 	if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0); err != nil {
 		t.Fatal(err)
@@ -369,7 +360,7 @@ func TestFullDisk(t *testing.T) {
 
 // A killed writer leaves its new file, and no lock.
 func TestKilledWriter(t *testing.T) {
-	dir := ownDir(t)
+	dir := trusttest.Dir(t)
 	book, _ := open(t, dir)
 	if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0); err != nil {
 		t.Fatal(err)
@@ -403,7 +394,7 @@ func TestOpen(t *testing.T) {
 		{"large", good + strings.Repeat(" ", 1<<20), 0o700, "cordons.json: found more than 1048576 bytes", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			dir := ownDir(t)
+			dir := trusttest.Dir(t)
 			if tc.text != "" {
 				if err := os.WriteFile(filepath.Join(dir, "cordons.json"), []byte(tc.text), 0o600); err != nil {
 					t.Fatal(err)
@@ -421,8 +412,8 @@ func TestOpen(t *testing.T) {
 		})
 	}
 	t.Run("links", func(t *testing.T) {
-		dir := ownDir(t)
-		other := filepath.Join(ownDir(t), "other")
+		dir := trusttest.Dir(t)
+		other := filepath.Join(trusttest.Dir(t), "other")
 		if err := errors.Join(os.WriteFile(other, []byte(good), 0o600), os.Symlink(other, filepath.Join(dir, "cordons.json"))); err != nil {
 			t.Fatal(err)
 		}
@@ -440,7 +431,7 @@ func TestOpen(t *testing.T) {
 		}
 	})
 	t.Run("a file in the place of the directory", func(t *testing.T) {
-		dir := filepath.Join(ownDir(t), "file")
+		dir := filepath.Join(trusttest.Dir(t), "file")
 		if err := os.WriteFile(dir, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -455,7 +446,7 @@ func TestOpen(t *testing.T) {
 }
 
 func TestExpiry(t *testing.T) {
-	dir := ownDir(t)
+	dir := trusttest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		one, logs := open(t, dir)
 		two, _ := open(t, dir)
@@ -502,7 +493,7 @@ func TestExpiry(t *testing.T) {
 
 // If the file cannot be read, a cordon stays until its end, and ends in time.
 func TestBadFileWhileRunning(t *testing.T) {
-	dir := ownDir(t)
+	dir := trusttest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		book, logs := open(t, dir)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -537,7 +528,7 @@ func TestBadFileWhileRunning(t *testing.T) {
 
 // With inotify, a change of one daemon reaches the other at once.
 func TestTwoDaemons(t *testing.T) {
-	dir := ownDir(t)
+	dir := trusttest.Dir(t)
 	one, _ := open(t, dir)
 	two, logs := open(t, dir)
 	start(t, one.Run)

@@ -24,6 +24,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/owner"
+	"b-com.com/accelerator-device-plugin/internal/trust/trusttest"
 )
 
 // world has the daemons of a node, and its slices: a kubelet deletes them 30 s after the last driver has ended.
@@ -162,7 +163,7 @@ func TestRandomSequences(t *testing.T) {
 		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 22))
-				w := &world{T: t, dir: stateDir(t), owners: map[string]int{}, seen: seen}
+				w := &world{T: t, dir: trusttest.Dir(t), owners: map[string]int{}, seen: seen}
 				w.kill = time.AfterFunc(time.Hour, func() {
 					w.do("the kubelet deletes slices", func() { w.slices = w.owners[control.DRA] > 0 })
 				})
@@ -304,7 +305,7 @@ func play(dir, api string) error {
 
 // Processes of both APIs, two of each, that are killed at random times.
 func TestKilled(t *testing.T) {
-	dir := stateDir(t)
+	dir := trusttest.Dir(t)
 	end := time.Now().Add(5 * time.Second)
 	var mu sync.Mutex
 	owned, kills := map[string]int{}, 0

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/trust/trusttest"
 )
 
 // A device plugin that has once run on the node starts although the disk is full, or read-only after an error.
@@ -26,7 +27,7 @@ func TestDisk(t *testing.T) {
 		"read-only": func(dir string) error { return syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := stateDir(t)
+			dir := trusttest.Dir(t)
 			if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=8,mode=700"); errors.Is(err, syscall.EPERM) {
 				t.Skip("not allowed to mount a file system")
 			} else if err != nil {

@@ -20,17 +20,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/owner"
+	"b-com.com/accelerator-device-plugin/internal/trust/trusttest"
 )
-
-// stateDir returns a directory that the package accepts, with any umask.
-func stateDir(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "state")
-	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Mkdir(dir, 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
 
 // daemon is a daemon of an API in a bubble of synctest.
 type daemon struct {
@@ -103,7 +94,7 @@ func TestTurns(t *testing.T) {
 	for _, apis := range [][2]string{{control.DevicePlugin, control.DRA}, {control.DRA, control.DevicePlugin}} {
 		t.Run(apis[0], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				dir := stateDir(t)
+				dir := trusttest.Dir(t)
 				first := start(t, dir, apis[0])
 				owns := first.owns(0)
 				second := start(t, dir, apis[0])
@@ -156,7 +147,7 @@ func TestTurns(t *testing.T) {
 // While the last daemon withdraws its devices, no other daemon owns the node, not even one of the same API.
 func TestTakeWhileLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := stateDir(t)
+		dir := trusttest.Dir(t)
 		last := start(t, dir, control.DRA)
 		last.owns(0)
 		var next *daemon
@@ -205,7 +196,7 @@ func TestSlicesRemain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				dir := stateDir(t)
+				dir := trusttest.Dir(t)
 				driver := start(t, dir, control.DRA)
 				driver.owns(0)
 				leave(driver)
@@ -322,7 +313,7 @@ func TestObstacles(t *testing.T) {
 				t.Skip("only root can give a file away")
 			}
 			synctest.Test(t, func(t *testing.T) {
-				dir := stateDir(t)
+				dir := trusttest.Dir(t)
 				mend, err := tc.put(dir)
 				if err != nil {
 					t.Fatal(err)
@@ -351,7 +342,7 @@ func TestObstacles(t *testing.T) {
 // The content of the files has no meaning.
 func TestGarbage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := stateDir(t)
+		dir := trusttest.Dir(t)
 		for _, name := range []string{"owner-dra.lock", "owner-devicePlugin.lock", "owner.lock", "owner-dra.lock.new"} {
 			path := filepath.Join(dir, name)
 			if err := errors.Join(os.WriteFile(path, []byte("{rubbish"), 0o600), os.Truncate(path, 1<<40)); err != nil {
