@@ -101,7 +101,7 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
-// A driver is settled if the API server has what it wants.
+// A driver is settled if the API server has its wanted slices.
 func TestSettled(t *testing.T) {
 	r := newRig(t, nil, "", claims{})
 	a, b := resourceapi.Device{Name: "a"}, resourceapi.Device{Name: "b"}

@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Ignore ignores what depends on the run, and the findings about files, when units are compared.
+// Ignore leaves out the fields of units that differ between runs, and the findings about files.
 var Ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"),
 	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
