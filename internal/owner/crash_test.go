@@ -236,8 +236,8 @@ func TestMain(m *testing.M) {
 }
 
 // play owns the node again and again. While it does, it has a shared lock on the witness of its API, and no process
-// may have one on the witness of the other API. A driver creates the file "slices", and removes it when it withdraws. While
-// a plugin waits for the kubelet, the file is removed. Later it must not find the file. play returns a violation.
+// may have one on the witness of the other API. A driver creates the file "slices", and removes it when it withdraws.
+// While a plugin waits for the kubelet, the file is removed. Later it must not find the file. play returns a violation.
 func play(dir, api string) error {
 	other := map[string]string{control.DRA: control.DevicePlugin, control.DevicePlugin: control.DRA}[api]
 	mine, err := os.OpenFile(filepath.Join(dir, "..", "witness-"+api), os.O_RDWR|os.O_CREATE, 0o600)
