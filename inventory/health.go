@@ -38,7 +38,6 @@ type rules struct {
 	unnamed  time.Duration // how long a device may lack a name before that is logged
 	grace    time.Duration // how long a claim lasts without an answer about holders
 	interval time.Duration // between two questions for holders
-	certain  bool          // [Config.Certain]
 }
 
 // verdict is the health of a device by one reading.

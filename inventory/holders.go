@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -14,62 +15,86 @@ type Holding struct {
 	// given. If they are not known, NodesErr has the error.
 	Nodes    []string
 	NodesErr error
+	// Injected has the names and numbers of further nodes that a holder has got if it was started again.
+	Injected []string
 	// Given has the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that
 	// another card in its slot is recognized after a restart; nil: not known.
 	Given *Device
+	// Containers has the containers as the kubelet's checkpoint names them, if it does. Some of them may not be in
+	// Holders, such as init containers.
+	Containers []string
 	// OtherAPI means that the device is held through the other API of Kubernetes: with the device
 	// plugin through DRA, and the reverse. No device with such a holding is offered.
 	OtherAPI bool
+	// Foreign means that another plugin gave out nodes, perhaps those of our devices. The id is none of ours.
+	Foreign bool
 	// AnyAFU means that the device remains the same when its AFU changes, because its holders program it.
 	AnyAFU bool
 }
 
-// Partial is the error of an answer of [Config.Holders] that has all devices that are held through the API of this
-// daemon, but may lack those that are held through the other API.
-type Partial struct{ Err error }
-
-func (e Partial) Error() string { return e.Err.Error() }
-func (e Partial) Unwrap() error { return e.Err }
-
-// holders has the newest answer about the holders of devices.
-type holders struct {
-	held   map[string][]Holding // the newest answer; nil: none yet
-	heldAt time.Time            // time of its question
-	err    string               // of the newest question; "": it was answered
-	blind  bool                 // in the newest answer, the nodes of a held device are not known
-	record map[string][]Holding // holdings at the start, until there is an answer
-	began  time.Time            // the start
-
-	awaits  bool     // devices may be held through the other API, which no answer has shown yet
-	partial bool     // the newest answer was partial
-	unknown []string // in the newest answer, ids that are held through the other API with nodes that are not known
-
-	firstAt time.Time // time of the question of the first answer
-	awaited bool      // in the newest answer, the holder of a device is not known yet
-
-	ask      time.Time // when the next question is needed; zero: the node needs none
-	again    bool      // the newest answer is older than a claim that needs an answer
-	askUntil time.Time // questions are repeated until then, because a free device may turn out to be held
+// Holdings says who uses the devices of the node, by everything that is known. See package kubelet/holders, which makes
+// it.
+type Holdings struct {
+	// Of has the holdings of each device by its id. A device that is not in it is free, unless Err is set. A device that
+	// was given out before Asked is in it.
+	Of    map[string][]Holding
+	Asked time.Time
+	// Err means that Of may lack devices: it has only those that were known before. Missing has all sources that did not
+	// answer, also those without which Of is complete enough.
+	Err     error
+	Missing []MissingSource
+	// Awaiting means that devices may be held through the other API, because no complete answer has shown yet which are.
+	Awaiting bool
+	Unnamed  bool                // a device has just been given out, and its container is not known yet
+	Again    time.Duration       // ask again after this time, because a holder may have ended; 0: not needed
+	Shared   map[string][]string // holders of each device that several pods hold at once, by its id
 }
 
-// keepElsewhere adds the newest holdings through the other API to a partial answer.
-func (h *holders) keepElsewhere(answer map[string][]Holding) {
-	for id, all := range h.held {
-		for _, holding := range all {
-			if _, has := heldAs(answer[id], holding.As); holding.OtherAPI && !has {
-				answer[id] = append(answer[id], holding)
-			}
+// inUse reports whether a device of ours is held.
+func (h Holdings) inUse() bool {
+	for _, all := range h.Of {
+		if slices.ContainsFunc(all, func(h Holding) bool { return !h.Foreign }) {
+			return true
 		}
 	}
+	return false
+}
+
+// Problem returns the errors of all missing sources, or nil.
+func (h Holdings) Problem() error {
+	var all []error
+	for _, m := range h.Missing {
+		all = append(all, m.Err)
+	}
+	return errors.Join(all...)
+}
+
+// MissingSource is a source of holders that did not answer.
+type MissingSource struct {
+	Name string // pod-resources, checkpoint or claims
+	Err  error
+}
+
+// holders has the newest holdings.
+type holders struct {
+	Holdings
+	taken      bool                 // Holdings has an answer
+	record     map[string][]Holding // holdings at the start, until there is an answer
+	firstAt    time.Time            // time of the question of the first answer
+	answeredAt time.Time            // time of the newest question that was answered without an error
+	unknown    []string             // ids of devices that are held with nodes that are not known
+
+	ask   time.Time // when the next question is needed; zero: the node needs none
+	again bool      // the newest answer is older than a claim that needs an answer
 }
 
 // of returns the holdings of the device with this id, from the newest answer, or from the record
 // until there is an answer.
 func (h *holders) of(id string) []Holding {
-	if h.held == nil {
+	if !h.taken {
 		return h.record[id]
 	}
-	return h.held[id]
+	return h.Of[id]
 }
 
 // holder is a container that holds a device, by the answers.
@@ -90,13 +115,8 @@ const (
 	confirmAfter = 250 * time.Millisecond
 	// answerWithin is how long an answer may take.
 	answerWithin = 2 * time.Second
-	// untilAnswered is the longest time between two questions before the first answer, and
-	// untilOffered while no device is offered before it.
+	// untilAnswered is the longest time between two questions before the first answer.
 	untilAnswered = time.Second
-	untilOffered  = 250 * time.Millisecond
-	// confirmFree is the least time between the two questions whose answers must have no holder before a
-	// device that was held through the other API is free.
-	confirmFree = time.Second
 	// maxMissing limits the claims on devices that this process has never read: no such claim begins
 	// while this many slots wait. The answer of a broken kubelet may have any number of such devices.
 	maxMissing = 1024
@@ -105,73 +125,63 @@ const (
 	maxID = 63
 )
 
-// takeAnswer applies an answer about holders. It ends the claims on devices that are free, and
-// begins claims on devices that are held and missing, or held under another name. asked is the time
-// of the question: the answer may lack later allocations.
-func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
+// takeHoldings applies the newest holdings. It ends the claims on devices that are free, and
+// begins claims on devices that are held and missing, or held under another name.
+func (n *node) takeHoldings(newest Holdings, now time.Time) {
 	h := &n.holders
-	before := h.held
-	if before == nil {
+	if newest.Err != nil && newest.Of == nil { // no source was asked
+		newest.Of, newest.Shared = h.Of, h.Shared
+	}
+	before, asked := h.Of, newest.Asked
+	if !h.taken {
 		before = h.record
 	}
-	if answer == nil {
-		answer = map[string][]Holding{}
-	}
-	h.held, h.heldAt, h.record = answer, asked, nil
+	was := h.Holdings
+	h.Holdings, h.record, h.taken = newest, nil, true
 	if h.firstAt.IsZero() {
 		h.firstAt = asked
 	}
-	h.awaited = false
+	if h.Err == nil {
+		h.answeredAt = asked
+	}
 
-	concerned := maps.Clone(n.waiting)
-	for id, was := range before {
-		concerned[id] = true
-		if _, other := heldElsewhere(was); len(answer[id]) == 0 && (!n.rules.certain || other) {
-			s := n.slot(id)
-			given := nodesGiven(was)
-			s.released = released{given, slices.Concat(given, s.lost.nodes), asked}
-			h.keepAsking(asked, n.rules.grace)
+	for _, shared := range []map[string][]string{was.Shared, newest.Shared} {
+		for _, id := range slices.Sorted(maps.Keys(shared)) {
+			n.mark(id, time.Time{})
 		}
 	}
-	for id := range answer {
+	concerned := maps.Clone(n.waiting)
+	for id := range before {
 		concerned[id] = true
 	}
-	sameNodes := func(a, b Holding) bool { return slices.Equal(a.Nodes, b.Nodes) }
+	for id := range newest.Of {
+		concerned[id] = true
+	}
+	sameNodes := func(a, b Holding) bool { return slices.Equal(a.Nodes, b.Nodes) && slices.Equal(a.Injected, b.Injected) }
 	for _, id := range slices.Sorted(maps.Keys(concerned)) {
-		s, is := n.slot(id), answer[id]
+		s, is := n.slot(id), newest.Of[id]
 		n.takeHolders(s, is, asked)
 		changed := !slices.EqualFunc(before[id], is, sameNodes)
-		if !s.released.since.IsZero() {
-			if len(is) > 0 || asked.Sub(s.released.since) >= releasedAfter*n.rules.interval {
-				s.released = released{}
-			}
-			changed = true // this answer may be the second one without holders
-		}
-		if len(s.lost.nodes) > 0 && len(is) == 0 {
-			if s.lost.since.After(asked) {
-				h.again = true
-			} else {
-				s.lost, changed = lost{}, true
-			}
+		switch {
+		case len(s.lost.nodes) == 0 || len(is) > 0:
+		case s.lost.since.After(asked):
+			h.again = true
+		case h.Err == nil:
+			s.lost, changed = lost{}, true
 		}
 		if changed {
 			n.reserveNodes(s)
 		}
 		if c := s.claim; c != nil {
 			holding, isHeld := heldAs(is, c.device.OfferedAs)
-			c.free = !isHeld && !c.since.After(asked)
 			switch {
 			case isHeld:
-				c.missing = time.Time{}
-				n.confirm(s, holding)
-			case c.free && c.other && !c.isMissing(asked):
 				c.free = false
-				h.ask = earlier(h.ask, c.missing.Add(confirmFree))
-			case !c.free:
+				n.confirm(s, holding)
+			case c.since.After(asked):
 				h.again = true
-			default:
-				h.keepAsking(asked, n.rules.grace)
-				if !n.isFormer(s) {
+			case h.Err == nil:
+				if c.free = true; !n.isFormer(s) {
 					n.release(s, "free", now)
 				}
 			}
@@ -183,21 +193,14 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 				n.claimMissing(s, is, now)
 			}
 		default:
-			_, ok := heldAs(is, s.device.OfferedAs)
-			if _, other := heldElsewhere(is); !ok || other || s.device.OfferedAs == "" {
+			if otherHolding(is, s.device.OfferedAs) != nil || s.device.OfferedAs == "" {
 				n.mark(id, time.Time{})
 			}
 		}
 	}
-	blind := slices.ContainsFunc(slices.Collect(maps.Values(answer)), func(all []Holding) bool {
-		return slices.ContainsFunc(all, func(h Holding) bool { return h.NodesErr != nil && !h.OtherAPI })
-	})
-	if unknown := unknownNodes(answer); !slices.Equal(unknown, h.unknown) {
-		h.unknown = unknown
-		n.markAll()
-	}
-	if blind != h.blind {
-		h.blind = blind
+	unknown := unknownNodes(newest.Of)
+	if !slices.Equal(unknown, h.unknown) || was.Awaiting != h.Awaiting {
+		h.unknown, n.changed = unknown, n.changed || was.Awaiting != h.Awaiting
 		n.markAll()
 	}
 }
@@ -209,39 +212,18 @@ func (n *node) markAll() {
 	}
 }
 
-// isMissing reports whether two answers have shown no holder. asked is the time of the question of the newest
-// one, which has none.
-func (c *claim) isMissing(asked time.Time) bool {
-	if c.missing.IsZero() {
-		c.missing = asked
-	}
-	return asked.Sub(c.missing) >= confirmFree
-}
-
-// offer ends the wait for the first answer about holders through the other API.
-func (n *node) offer() {
-	if n.holders.awaits {
-		n.holders.awaits, n.changed = false, true
-		n.markAll()
-	}
-}
-
-// takeHolders updates the holders of a slot by an answer, and adds changes for the holders that have
-// ended. A holder has ended if one answer lacks it and has other holders, or if there is a claim.
-// Otherwise two answers must lack it: those of a kubelet that has just started do not have all
-// holders.
+// takeHolders updates the holders of a slot, and adds changes for the holders that have ended.
 func (n *node) takeHolders(s *slot, is []Holding, asked time.Time) {
 	known := make(map[holderKey]holder, len(s.holders))
 	for _, h := range s.holders {
 		known[h.holderKey] = h
 	}
-	var named, ended, unsure []holder
+	var named, ended []holder
 	still := make(map[holderKey]bool, len(known))
 	for _, h := range is {
-		n.holders.awaited = n.holders.awaited || len(h.Holders) == 0
 		for _, name := range h.Holders {
 			key := holderKey{h.As, name}
-			if still[key] {
+			if still[key] || h.Foreign {
 				continue
 			}
 			still[key] = true
@@ -252,19 +234,11 @@ func (n *node) takeHolders(s *slot, is []Holding, asked time.Time) {
 		}
 	}
 	for _, h := range s.holders {
-		switch {
-		case still[h.holderKey], !h.logged:
-		case h.gone.IsZero() && len(named) == 0 && s.claim == nil:
+		if !still[h.holderKey] && h.logged {
 			h.gone = asked
-			unsure = append(unsure, h)
-		default:
-			if h.gone.IsZero() {
-				h.gone = asked
-			}
 			ended = append(ended, h)
 		}
 	}
-	named = append(named, unsure...)
 	if !slices.Equal(s.holders, named) {
 		n.mark(s.id, time.Time{})
 	}
@@ -295,18 +269,12 @@ func (n *node) noteHolders(s *slot, kind kind, all []holder) {
 func (n *node) noteGiven(s *slot) {
 	var fresh []holder
 	for i, h := range s.holders {
-		if !h.logged && h.gone.IsZero() {
+		if !h.logged {
 			s.holders[i].logged = true
 			fresh = append(fresh, h)
 		}
 	}
 	n.noteHolders(s, deviceGiven, fresh)
-}
-
-// ending reports whether the newest answer lacks a holder of the slot, which another answer must
-// confirm.
-func (s *slot) ending() bool {
-	return slices.ContainsFunc(s.holders, func(h holder) bool { return !h.gone.IsZero() })
 }
 
 // namesOf returns the names of the holders in all holdings of a device.
@@ -317,18 +285,12 @@ func namesOf(holdings []Holding) (names []string) {
 	return names
 }
 
-// keepAsking repeats the question for the grace time, and at least once, after an answer without
-// holders of a device: the answers of a kubelet that has just started may not have all holders.
-func (h *holders) keepAsking(asked time.Time, grace time.Duration) {
-	h.askUntil = asked.Add(max(grace, time.Nanosecond))
-}
-
 // claimMissing begins a claim on a device that is held and missing.
 //
 // There is no such claim on a device that is held through the other API. The kubelet does not ask this daemon for
 // the health of the device, and a device that is plugged in is withheld without a claim, too.
 func (n *node) claimMissing(s *slot, held []Holding, now time.Time) {
-	i := slices.IndexFunc(held, func(h Holding) bool { return !h.OtherAPI })
+	i := slices.IndexFunc(held, func(h Holding) bool { return !h.OtherAPI && !h.Foreign })
 	if i < 0 {
 		return
 	}
@@ -362,76 +324,43 @@ func claimOf(id string, h Holding, now time.Time) *claim {
 // claims on the devices that are held and missing.
 func (n *node) finish(now time.Time) {
 	n.complete = true
-	for _, id := range slices.Sorted(maps.Keys(n.holders.held)) {
-		if s := n.slot(id); s.unit == nil && s.claim == nil && len(n.holders.held[id]) > 0 {
-			n.claimMissing(s, n.holders.held[id], now)
+	for _, id := range slices.Sorted(maps.Keys(n.holders.Of)) {
+		if s := n.slot(id); s.unit == nil && s.claim == nil && len(n.holders.Of[id]) > 0 {
+			n.claimMissing(s, n.holders.Of[id], now)
 		}
 	}
 	n.markUnknown()
 }
 
-// expiry returns the time at which a state that began at since, and waits for an answer, ends
-// without an answer.
-func (n *node) expiry(since time.Time) time.Time {
-	if n.holders.heldAt.After(since) {
-		since = n.holders.heldAt
+// expire ends the claims and the reservations of lost nodes that have waited for an answer for the grace time. It returns
+// the time at which it next ends one, or zero. A device that is known to be held waits in any case.
+func (n *node) expire(now time.Time) (next time.Time) {
+	h := &n.holders
+	if h.taken && h.Err == nil {
+		return next
 	}
-	return since.Add(n.rules.grace)
-}
-
-// expire ends the claims and reservations that have waited for an answer for the grace time.
-func (n *node) expire(now time.Time) {
-	if n.holders.awaits && !now.Before(n.holders.began.Add(n.rules.grace)) {
-		n.offer()
+	over := func(since time.Time) bool {
+		if h.answeredAt.After(since) {
+			since = h.answeredAt
+		}
+		end := since.Add(n.rules.grace)
+		if now.Before(end) {
+			next = earlier(next, end)
+		}
+		return !now.Before(end)
 	}
-	if n.holders.err == "" {
-		return
-	}
-	over := func(since time.Time) bool { return !since.IsZero() && !now.Before(n.expiry(since)) }
 	for _, id := range slices.Sorted(maps.Keys(n.waiting)) {
 		s := n.slots[id]
-		if s.claim != nil && !s.claim.other && over(s.claim.since) {
+		if len(h.Of[id]) > 0 {
+			continue
+		}
+		if s.claim != nil && over(s.claim.since) {
 			n.release(s, "not known for "+n.rules.grace.String(), now)
 		}
-		if over(s.lost.since) {
+		if len(s.lost.nodes) > 0 && over(s.lost.since) {
 			s.lost = lost{}
 			n.reserveNodes(s)
 		}
-		if over(s.released.since) {
-			s.released = released{}
-			n.reserveNodes(s)
-		}
-	}
-	if record := n.holders.record; len(record) > 0 && over(n.holders.began) {
-		n.holders.record = nil
-		for _, id := range slices.Sorted(maps.Keys(record)) {
-			n.reserveNodes(n.slot(id))
-		}
-	}
-}
-
-// nextExpiry returns the time at which [node.expire] next ends a claim or a reservation, or zero.
-func (n *node) nextExpiry() (next time.Time) {
-	if n.holders.awaits {
-		next = n.holders.began.Add(n.rules.grace)
-	}
-	if n.holders.err == "" {
-		return next
-	}
-	over := func(since time.Time) {
-		if !since.IsZero() {
-			next = earlier(next, n.expiry(since))
-		}
-	}
-	for id := range n.waiting {
-		s := n.slots[id]
-		if s.claim != nil && !s.claim.other {
-			over(s.claim.since)
-		}
-		over(s.lost.since)
-	}
-	if len(n.holders.record) > 0 {
-		over(n.holders.began)
 	}
 	return next
 }

@@ -1,16 +1,13 @@
 package inventory_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -69,68 +66,12 @@ func TestGrace(t *testing.T) {
 					r.after(time.Millisecond)
 				}
 				r.want("after it", map[string]string{})
-				if n := r.logs.FilterMessage("holders not known, removed devices stay listed for the grace time").Len(); n != 1 {
+				if n := r.logs.FilterMessage("holders not known, what may be in use is withheld").Len(); n != 1 {
 					t.Errorf("%d lines that holders are not known, want 1", n)
 				}
 			})
 		})
 	}
-}
-
-// The grace time begins anew with each answer.
-func TestAnswersStop(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		d.hold("3b:00.0", pod)
-		r := start(t, withKubelet(d), f)
-		f.pull(cardA)
-		r.hint(cardA)
-		r.after(time.Hour)
-		d.fail("no such socket")
-		r.after(4*time.Minute + 49*time.Second)
-		r.want("not known for less than the grace time", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
-		d.fail("")
-		r.after(time.Hour)
-		r.want("known again", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
-		d.fail("no such socket")
-		r.after(6 * time.Minute)
-		r.want("not known for longer", map[string]string{})
-	})
-}
-
-// The answers of a kubelet that has just started may not have all holders.
-func TestIncompleteAnswer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		r := start(t, withKubelet(d), f)
-		f.pull(cardA)
-		r.hint(cardA)
-		r.want("said to be free", map[string]string{})
-		r.after(4 * time.Minute)
-		d.hold("3b:00.0", pod)
-		r.after(10 * time.Second)
-		r.want("held after all", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
-	})
-}
-
-// The same with two ports, of which one leaves during the question for the other, and without a grace
-// time.
-func TestTwoIncompleteAnswers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0), good(1, 1))
-		cfg := withKubelet(d)
-		cfg.TombstoneGrace = 0
-		r := start(t, cfg, f)
-		f.pull(cardA)
-		r.hint(cardA)
-		r.want("said to be free", map[string]string{})
-		d.hold("3b:00.0-p1", pod)
-		r.after(10 * time.Second)
-		r.want("held after all", map[string]string{"3b:00.0-p1": "unhealthy[removed-in-use]"})
-	})
 }
 
 // Questions continue after holders were unknown for longer than the grace time: a device whose claim
@@ -139,9 +80,9 @@ func TestAnswerAfterTheGrace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 0))
-		d.hold("3b:00.0", pod)
 		r := start(t, withKubelet(d), f)
 		d.fail("no such socket")
+		d.hold("3b:00.0", pod)
 		f.pull(cardA)
 		r.hint(cardA)
 		r.after(time.Hour)
@@ -267,91 +208,78 @@ func TestHeldOnACardThatHangs(t *testing.T) {
 	})
 }
 
-// The nodes of a device that was held are free at once for another card if the answers are certain.
-func TestCertainAnswers(t *testing.T) {
-	for _, certain := range []bool{true, false} {
-		t.Run(fmt.Sprint(certain), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				var held atomic.Bool
-				held.Store(true)
-				cfg := withKubelet(newFakeKubelet())
-				cfg.Certain = certain
-				cfg.Holders = func(context.Context) (map[string][]inventory.Holding, error) {
-					if !held.Load() {
-						return nil, nil
-					}
-					return map[string][]inventory.Holding{"3b:00.0": {{As: "a", Holders: []string{pod}, Nodes: []string{"dfl-port.0"}}}}, nil
-				}
-				f := newFakeFamily("dfl")
-				f.set(cardA, good(0, 0))
-				r := start(t, cfg, f)
-				r.after(time.Minute)
-				held.Store(false)
-				r.after(cfg.HoldersInterval)
-				f.pull(cardA)
-				r.hint(cardA)
-				f.set(cardB, good(0, 0))
-				r.hint(cardB)
-				r.after(time.Second)
-				want := map[string]string{"0001:5e:00.0": "healthy[]"}
-				if !certain {
-					want["0001:5e:00.0"] = "unhealthy[node-in-use]"
-				}
-				r.want("another card with the node", want)
-			})
-		})
-	}
+// Several pods hold a device: a fault of the kubelet, or of this daemon. It is offered again, without recovery hold, when
+// one of them is left. The device may be missing meanwhile.
+func TestHeldTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
+		f.set(cardA, good(0, 0))
+		r := start(t, withKubelet(d), f)
+		for range 2 {
+			d.hold("3b:00.0", pod, "default/other/main")
+			r.after(time.Minute)
+			r.want("held twice", map[string]string{"3b:00.0": "unhealthy[held-twice]"})
+			d.hold("3b:00.0", pod, "default/job/side")
+			r.after(time.Minute)
+			r.want("two containers of a pod", map[string]string{"3b:00.0": "healthy[]"})
+		}
+		d.hold("3b:00.0", pod, "default/other/main")
+		f.pull(cardA)
+		r.hint(cardA)
+		r.want("pulled", map[string]string{"3b:00.0": "unhealthy[removed-in-use held-twice]"})
+		d.fail("no such socket")
+		r.after(time.Hour)
+		d.fail("")
+		d.free("3b:00.0")
+		r.after(time.Minute)
+		r.want("free", map[string]string{})
+		var got []string
+		for _, l := range r.logs.FilterField(event.DeviceHeldTwice).All() {
+			got = append(got, fmt.Sprint(l.Level, " ", l.ContextMap()["device"]))
+		}
+		want := []string{"error 3b:00.0", "info 3b:00.0", "error 3b:00.0", "info 3b:00.0", "error 3b:00.0", "info 3b:00.0"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("lines (-want +got):\n%s", diff)
+		}
+	})
 }
 
-// An answer with the error Partial has all holders through the API of the daemon. Those through the other API stay
-// as they were. At the start no device is offered before a complete answer, unless there is no source of one.
-func TestPartialAnswer(t *testing.T) {
-	refused := inventory.Partial{Err: errors.New("connection refused")}
-	for _, test := range []struct {
-		name  string
-		err   error // of the first answers
-		start map[string]string
-	}{
-		{"refused", refused, map[string]string{"3b:00.0": "unhealthy[holders-unknown]", "0001:5e:00.0": "unhealthy[holders-unknown]"}},
-		{"no socket", inventory.Partial{Err: fmt.Errorf("socket: %w", fs.ErrNotExist)}, map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}},
-		{"forbidden", inventory.Partial{Err: fmt.Errorf("socket: %w", fs.ErrPermission)}, map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f, d := newFakeFamily("dfl"), newFakeKubelet()
-				f.set(cardA, good(0, 0))
-				f.set(cardB, good(1, 0))
-				cfg := withKubelet(d)
-				cfg.OtherAPI = true
-				cfg.Policy.Name = func(*inventory.Device) (string, error) { return "b.com/fpga", nil }
-				d.set(func() { d.err = test.err })
-				r := start(t, cfg, f)
-				r.after(10 * time.Second)
-				r.want("partial answers", test.start)
-				s, _ := r.Latest()
-				if want := test.err == error(refused); s.Awaiting != want {
-					t.Errorf("awaiting: %v, want %v", s.Awaiting, want)
-				}
-				d.holdAs(otherAPI, "3b:00.0", pod)
-				d.hold("0001:5e:00.0", pod)
-				d.set(func() { d.err = nil })
-				r.after(11 * time.Second)
-				both := map[string]string{"3b:00.0": "unhealthy[held-other-api]", "0001:5e:00.0": "healthy[]"}
-				r.want("complete answer", both)
-				d.free("3b:00.0") // a partial answer does not show it
-				d.set(func() { d.err = refused })
-				r.after(time.Hour)
-				r.want("partial answers again", both)
-				f.pull(cardB)
-				r.hint(cardB)
-				r.want("pulled", map[string]string{"3b:00.0": "unhealthy[held-other-api]", "0001:5e:00.0": "unhealthy[removed-in-use]"})
-				d.free("0001:5e:00.0")
-				r.after(20 * time.Second)
-				r.want("pod ends", map[string]string{"3b:00.0": "unhealthy[held-other-api]"})
-				d.set(func() { d.err = nil })
-				r.after(12 * time.Second)
-				r.want("complete answer again", map[string]string{"3b:00.0": "healthy[]"})
-			})
-		})
+// Another plugin has given out the node of a device, which is withheld as long as the container lives. The device of the
+// other plugin is not listed.
+func TestForeignHolding(t *testing.T) {
+	foreign := func(nodes ...string) []inventory.Holding {
+		return []inventory.Holding{{As: "other.org/fpga", Foreign: true, Nodes: nodes, Holders: []string{"default/other/main"}}}
 	}
+	bubble(t, func(t *testing.T) {
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
+		f.set(cardA, good(0, 0))
+		f.set(cardB, good(1, 0))
+		d.set(func() { d.held["other.org/fpga/5e:00.0"] = foreign("dfl-port.0") })
+		cfg := withKubelet(d)
+		cfg.Policy.Name = func(*inventory.Device) (string, error) { return "b.com/fpga", nil }
+		r := start(t, cfg, f)
+		want := map[string]string{"3b:00.0": "unhealthy[node-in-use]", "0001:5e:00.0": "healthy[]"}
+		r.want("start", want)
+		d.fail("no such socket")
+		r.after(time.Hour)
+		r.want("no answer", want)
+		d.fail("")
+		d.set(func() { clear(d.held); d.held["other.org/fpga/5e:00.0"] = foreign("dfl-port.1") })
+		r.after(time.Minute)
+		want = map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "unhealthy[node-in-use]"}
+		r.want("another node", want)
+		f.pull(cardB)
+		r.hint(cardB)
+		delete(want, "0001:5e:00.0")
+		r.after(time.Second)
+		r.want("pulled", want)
+		d.set(func() { clear(d.held) })
+		f.set(cardB, good(1, 0))
+		r.after(2 * time.Minute)
+		want["0001:5e:00.0"] = "healthy[]"
+		r.want("free", want)
+		if n := r.logs.FilterField(event.DeviceTombstone).Len() + r.logs.FilterField(event.DeviceHeld).Len(); n != 0 {
+			t.Errorf("%d lines about the holder, want none", n)
+		}
+	})
 }

@@ -26,29 +26,19 @@ type Config struct {
 	FlapLimit  int           // allowed turns within FlapWindow; more: quarantine; 0: no quarantine
 	FlapWindow time.Duration // not used if FlapLimit is 0
 
-	// Holders returns the holdings of the devices that are held, by id; a device that is
-	// not in the answer is free. It may block until its context ends, after 2 s. A device
+	// Holders returns who uses which device. It may block until its context ends, after 2 s. A device
 	// that leaves stays listed, unhealthy, until it is free. If Holders is nil, a device
 	// that leaves is removed from the list at once.
-	//
-	// With the error [Partial] the answer is used, too.
-	Holders func(context.Context) (map[string][]Holding, error)
+	Holders func(context.Context) Holdings
 	// Given receives an element after devices were given out. The inventory then calls Holders
 	// soon, to find the holder even of a short-lived pod. nil: not used.
 	Given <-chan struct{}
 	// Record has the holdings at the start, in the form of Holders' answers. It is used
-	// until Holders answers or TombstoneGrace is over, because a kubelet may answer late after
-	// its start. The inventory uses only the nodes in it, and does not change it.
+	// until Holders answers. The inventory uses only the nodes in it, and does not change it.
 	Record map[string][]Holding
 	// OtherAPI means that devices may be held through the other API when the daemon starts. No device
-	// is offered ([Snapshot.Awaiting]) until Holders has answered without an error, or
-	// TombstoneGrace is over. An error that wraps [fs.ErrNotExist] or [fs.ErrPermission] counts as an
-	// answer: no other one will come.
+	// is offered ([Snapshot.Awaiting]) until an answer of Holders is not [Holdings.Awaiting].
 	OtherAPI bool
-	// Certain means that the answers of Holders are complete, except for holders through the other
-	// API: a device that is not in an answer is free. Otherwise the nodes of such a device stay
-	// reserved for a while, because the answers of a kubelet that has just started may lack holders.
-	Certain bool
 	// HoldersInterval is the time between two calls of Holders while a device is held, or waits
 	// for the answer. Otherwise Holders is called with each resync, to find out whether it fails.
 	// HoldersInterval is not used if Holders is nil.
@@ -73,7 +63,7 @@ type Inventory struct {
 	pings   chan struct{}
 	current *latest.Value[Snapshot]
 
-	holdings atomic.Pointer[map[string][]Holding]
+	holdings atomic.Pointer[Holdings]
 }
 
 // New returns an inventory whose snapshot is empty (Version 0) until it is run.
@@ -99,13 +89,13 @@ func (inv *Inventory) Use(p Policy) { inv.hints.use(p) }
 // Latest returns the newest snapshot and a channel that is closed when there is a newer one.
 func (inv *Inventory) Latest() (Snapshot, <-chan struct{}) { return inv.current.Load() }
 
-// Holdings returns the newest answer of [Config.Holders], or nil if there is none. The caller must
+// Holdings returns the newest answer of [Config.Holders], or the zero Holdings if there is none. The caller must
 // not change it.
-func (inv *Inventory) Holdings() map[string][]Holding {
-	if all := inv.holdings.Load(); all != nil {
-		return *all
+func (inv *Inventory) Holdings() Holdings {
+	if newest := inv.holdings.Load(); newest != nil {
+		return *newest
 	}
-	return nil
+	return Holdings{}
 }
 
 // Alive blocks until the loop receives a ping, and returns nil. If ctx ends before, it returns the
@@ -131,7 +121,7 @@ func (inv *Inventory) Run(ctx context.Context) error {
 
 	n := newNode(inv.cfg, time.Now())
 	s := newScheduler(inv, n)
-	p := &poller{Inventory: inv, node: n, scheduler: s, answers: make(chan answer)}
+	p := &poller{Inventory: inv, node: n, scheduler: s, answers: make(chan Holdings)}
 	s.list(ctx, time.Time{})
 	p.ask(ctx)
 	for {
@@ -139,7 +129,7 @@ func (inv *Inventory) Run(ctx context.Context) error {
 		s.startReadings(ctx, now)
 		inv.publish(n, s, p, now)
 		p.plan(ctx, now)
-		if next := earlier(s.next(), earlier(p.next, n.nextExpiry())); next.IsZero() {
+		if next := earlier(s.next(), earlier(p.next, n.expire(now))); next.IsZero() {
 			wake.Stop()
 		} else {
 			wake.Reset(time.Until(next))
@@ -216,7 +206,7 @@ func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 	late := !s.firstUntil.IsZero() && !now.Before(s.firstUntil)
 	if !n.ready && (s.first != nil && len(s.first) == 0 && p.answered || late) {
 		n.ready, n.changed = true, true // an empty list is published, too
-		if n.holders.awaits {
+		if n.holders.Awaiting {
 			n.markAll()
 			changes = append(changes, n.reconcile(now)...)
 		}
@@ -231,7 +221,7 @@ func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 	first := n.ready && old.Version == 0
 	if n.ready && n.changed {
 		inv.current.Store(Snapshot{
-			Version: old.Version + 1, Devices: n.devices, Complete: n.complete, Awaiting: n.holders.awaits, Generation: n.generation, Hinted: n.hinted,
+			Version: old.Version + 1, Devices: n.devices, Complete: n.complete, Awaiting: n.holders.Awaiting, Generation: n.generation, Hinted: n.hinted,
 		})
 		n.copied, n.changed, n.hinted = false, false, time.Time{}
 	}

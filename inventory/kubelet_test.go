@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path"
 	"slices"
 	"sync"
 	"time"
@@ -11,44 +12,63 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
+const tombstoneGrace = 5 * time.Minute
+
 // otherAPI is the name under which devices are held through the other API.
 const otherAPI = "dra"
 
-// fakeKubelet answers the questions for holders.
+// fakeKubelet answers the questions for holders, as package kubelet/holders does.
 type fakeKubelet struct {
-	mu    sync.Mutex
-	held  map[string][]inventory.Holding
-	err   error
-	stall bool          // no answer before the context ends
-	empty bool          // the answer has no holders, as that of a kubelet that has just started
-	takes time.Duration // before it answers
-	asked []time.Time
+	mu     sync.Mutex
+	held   map[string][]inventory.Holding
+	known  map[string][]inventory.Holding // in the newest answer without an error
+	awaits bool                           // devices may be held through the other API until there is such an answer
+	err    error
+	stall  bool          // no answer before the context ends
+	takes  time.Duration // before it answers
+	asked  []time.Time
 }
 
 func newFakeKubelet() *fakeKubelet { return &fakeKubelet{held: map[string][]inventory.Holding{}} }
 
-func (d *fakeKubelet) ask(ctx context.Context) (map[string][]inventory.Holding, error) {
+func (d *fakeKubelet) ask(ctx context.Context) inventory.Holdings {
 	d.mu.Lock()
-	d.asked = append(d.asked, time.Now())
-	held, err, stall, takes := maps.Clone(d.held), d.err, d.stall, d.takes
+	h := inventory.Holdings{Of: maps.Clone(d.held), Asked: time.Now(), Err: d.err}
+	d.asked = append(d.asked, h.Asked)
+	stall, takes := d.stall, d.takes
 	d.mu.Unlock()
-	if d.isEmpty() {
-		held = map[string][]inventory.Holding{}
-	}
 	if stall {
 		<-ctx.Done()
-		return nil, ctx.Err()
+		h.Err = ctx.Err()
 	}
 	if takes > 0 {
 		time.Sleep(takes) // in the bubble
 	}
-	return held, err
-}
-
-func (d *fakeKubelet) isEmpty() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.empty
+	if h.Err != nil {
+		h.Of, h.Missing = maps.Clone(d.known), []inventory.MissingSource{{Name: "pod-resources", Err: h.Err}}
+		h.Awaiting = d.awaits && h.Asked.Sub(d.asked[0]) < tombstoneGrace
+	} else {
+		d.known, d.awaits = maps.Clone(h.Of), false
+	}
+	for id, holdings := range h.Of {
+		pods := map[string]bool{}
+		var names []string
+		for _, holding := range holdings {
+			h.Unnamed = h.Unnamed || len(holding.Holders) == 0
+			for _, name := range holding.Holders {
+				pods[path.Dir(name)], names = true, append(names, name)
+			}
+		}
+		if len(pods) > 1 {
+			if h.Shared == nil {
+				h.Shared = map[string][]string{}
+			}
+			h.Shared[id] = slices.Sorted(slices.Values(names))
+		}
+	}
+	return h
 }
 
 func (d *fakeKubelet) hold(id string, holders ...string) {
@@ -82,11 +102,19 @@ func (d *fakeKubelet) setNodesErr(id string, err error) {
 	}
 }
 
-// record returns the present holdings.
+// record returns what a daemon that starts now finds in the checkpoint: the present holdings, without those through the
+// other API.
 func (d *fakeKubelet) record() map[string][]inventory.Holding {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return maps.Clone(d.held)
+	d.known, d.asked = map[string][]inventory.Holding{}, nil
+	for id, holdings := range d.held {
+		own := slices.DeleteFunc(slices.Clone(holdings), func(h inventory.Holding) bool { return h.OtherAPI })
+		if len(own) > 0 {
+			d.known[id] = own
+		}
+	}
+	return maps.Clone(d.known)
 }
 
 func (d *fakeKubelet) free(id string) {
@@ -124,6 +152,6 @@ func (d *fakeKubelet) questions(start time.Time) []time.Duration {
 // withKubelet returns the test configuration with d for Holders.
 func withKubelet(d *fakeKubelet) inventory.Config {
 	cfg := testConfig
-	cfg.Holders, cfg.HoldersInterval, cfg.TombstoneGrace = d.ask, 10*time.Second, 5*time.Minute
+	cfg.Holders, cfg.HoldersInterval, cfg.TombstoneGrace = d.ask, 10*time.Second, tombstoneGrace
 	return cfg
 }

@@ -100,6 +100,7 @@ func TestMetrics(t *testing.T) {
 // The metric accelerator_holders_known is set before a device needs the answer about holders.
 func TestHoldersKnown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
+		const series = `accelerator_holders_known{source="pod-resources"}`
 		m, d, f := metrics.New("test"), newFakeKubelet(), newFakeFamily("test")
 		cfg := withKubelet(d)
 		cfg.Metrics = m
@@ -112,8 +113,8 @@ func TestHoldersKnown(t *testing.T) {
 		} {
 			d.fail(step.why)
 			r.after(cfg.ResyncInterval + time.Second)
-			if got := metricstest.Samples(metricstest.Page(t, m), "accelerator_holders_known")["accelerator_holders_known"]; got != step.want {
-				t.Errorf("%s: accelerator_holders_known is %q (\"\": 0), want %q", step.name, got, step.want)
+			if got := metricstest.Samples(metricstest.Page(t, m), series)[series]; got != step.want {
+				t.Errorf("%s: %s is %q (\"\": 0), want %q", step.name, series, got, step.want)
 			}
 		}
 	})

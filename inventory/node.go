@@ -89,8 +89,6 @@ type slot struct {
 	holders  []holder // in the newest answers
 	nodes    []string // names and numbers of the device nodes that are reserved for the device
 	lost     lost     // the part of nodes that the device no longer has
-	released released // the part of nodes that former holders were given
-	conflict conflict // the worst since the last time without a conflict
 	contends bool     // the device waits until its nodes are reserved for no other device
 }
 
@@ -99,12 +97,12 @@ func newNode(cfg Config, now time.Time) *node {
 		rules: rules{
 			hold: cfg.RecoveryHold, reprogram: cfg.ReprogramTimeout,
 			flapLimit: cfg.FlapLimit, flapWindow: cfg.FlapWindow,
-			unnamed: cfg.HealthInterval, grace: cfg.TombstoneGrace, interval: cfg.HoldersInterval, certain: cfg.Certain,
+			unnamed: cfg.HealthInterval, grace: cfg.TombstoneGrace, interval: cfg.HoldersInterval,
 		},
 		policy: cfg.Policy, asks: cfg.Holders != nil,
 		cards: make(map[string]*card), slots: make(map[string]*slot), waiting: make(map[string]bool),
 		recheck: make(map[string]time.Time), reserved: make(map[string]map[string]bool), causes: make(map[string]time.Time),
-		holders: holders{record: cfg.Record, began: now, awaits: cfg.OtherAPI && cfg.Holders != nil},
+		holders: holders{record: cfg.Record, Holdings: Holdings{Awaiting: cfg.OtherAPI && cfg.Holders != nil}},
 	}
 	for id := range cfg.Record {
 		n.reserveNodes(n.slot(id))
@@ -165,6 +163,11 @@ func (n *node) takeReading(address string, r result, cause, now time.Time) {
 		n.mark(u.id, cause)
 	}
 	c.read, c.former = c.read || !r.outline, false
+	for _, id := range slices.Sorted(maps.Keys(n.waiting)) { // devices of the card that are held in the form of another mode
+		if n.slots[id].unit == nil && addressOf(id) == address {
+			n.mark(id, cause)
+		}
+	}
 }
 
 // setTrouble sets the conditions of a whole card.
@@ -197,7 +200,7 @@ func (n *node) removeCard(address string, cause, now time.Time) {
 // addUnit adds a unit to an empty slot. If there is a claim on the device that left the slot, the
 // recovery hold applies to the new device.
 func (n *node) addUnit(s *slot, now time.Time) {
-	s.unit, s.conflict = &unit{portID: -1}, noConflict
+	s.unit = &unit{portID: -1}
 	n.markUnknown()
 	if n.ready {
 		s.unit.added = now

@@ -2,8 +2,6 @@ package inventory
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -16,20 +14,13 @@ type poller struct {
 	*Inventory
 	node      *node
 	scheduler *scheduler // for its goroutines
-	answers   chan answer
+	answers   chan Holdings
 	asking    bool          // a question is under way
 	again     bool          // another question follows the one under way
 	answered  bool          // a question after since was answered, or failed
 	since     time.Time     // the start, or the newest change of the families
 	next      time.Time     // time of the next question; zero: not planned
 	wait      time.Duration // between the last two questions for the holder of a device that was given out
-}
-
-// answer is the answer to one question.
-type answer struct {
-	asked time.Time
-	held  map[string][]Holding
-	err   error
 }
 
 // ask asks a question in a new goroutine. If a question is under way, ask repeats it afterwards.
@@ -45,12 +36,10 @@ func (p *poller) ask(ctx context.Context) {
 	}
 	p.asking, p.again = true, false
 	p.scheduler.readers.Go(func() {
-		a := answer{asked: time.Now()}
 		asking, cancel := context.WithTimeout(ctx, answerWithin)
 		defer cancel()
-		a.held, a.err = p.cfg.Holders(asking)
 		select {
-		case p.answers <- a:
+		case p.answers <- p.cfg.Holders(asking):
 		case <-ctx.Done():
 		}
 	})
@@ -59,7 +48,7 @@ func (p *poller) ask(ctx context.Context) {
 // askWhenIdle asks a question although no device needs the answer. So a kubelet that does not answer
 // is logged before a card is pulled.
 func (p *poller) askWhenIdle(ctx context.Context) {
-	if !p.asking && p.next.IsZero() && time.Since(p.node.holders.heldAt) >= p.cfg.HoldersInterval {
+	if !p.asking && p.next.IsZero() && time.Since(p.node.holders.Asked) >= p.cfg.HoldersInterval {
 		p.ask(ctx)
 	}
 }
@@ -71,82 +60,68 @@ func (p *poller) given(now time.Time) {
 }
 
 // take applies an answer and plans the next question.
-func (p *poller) take(ctx context.Context, a answer, now time.Time) {
+func (p *poller) take(ctx context.Context, newest Holdings, now time.Time) {
 	h := &p.node.holders
-	p.asking, p.answered = false, p.answered || !a.asked.Before(p.since)
-	p.cfg.Metrics.HoldersAsked(a.err)
-	before, blind := h.err, h.blind
-	wasPartial := h.partial
-	var partial Partial
-	h.err, h.partial = "", errors.As(a.err, &partial)
-	if a.err != nil && !h.partial {
-		h.err = a.err.Error()
-	} else {
-		if h.partial {
-			h.keepElsewhere(a.held)
-		}
-		p.node.takeAnswer(a.held, a.asked, now)
-		held := h.held // a copy for readers, because the next answer replaces the field
-		p.holdings.Store(&held)
-	}
-	if a.err == nil || errors.Is(a.err, fs.ErrNotExist) || errors.Is(a.err, fs.ErrPermission) { // no answer will come
-		p.node.offer()
-	}
+	p.asking, p.answered = false, p.answered || !newest.Asked.Before(p.since)
+	before := h.Holdings
+	p.node.takeHoldings(newest, now)
+	newest = h.Holdings
+	p.holdings.Store(&newest)
 	p.node.expire(now)
+	p.report(before, newest)
+	plan := func(after time.Duration) {
+		p.next = earlier(p.next, newest.Asked.Add(min(p.cfg.HoldersInterval, after)))
+	}
 	switch {
-	case h.partial && !wasPartial:
-		p.log.Warn("holders through the other API not known", event.HoldersUnknown, event.Err(a.err), event.Grace(p.cfg.TombstoneGrace))
-	case wasPartial && !h.partial && a.err == nil:
-		p.log.Info("holders through the other API known again", event.HoldersKnown)
-	case a.err != nil && !h.partial && before == "":
-		p.log.Warn("holders not known, removed devices stay listed for the grace time", event.HoldersUnknown,
-			event.Err(a.err), event.Grace(p.cfg.TombstoneGrace))
-	case a.err == nil && before != "":
-		p.log.Info("holders known again", event.HoldersKnown)
-	}
-	if h.blind != blind {
-		p.logBlind(h)
-	}
-	if p.again || h.again {
+	case p.again || h.again:
 		p.ask(ctx)
-	} else {
-		plan := func(after time.Duration) { p.next = earlier(p.next, a.asked.Add(min(p.cfg.HoldersInterval, after))) }
-		if h.awaits {
-			plan(untilOffered)
-		}
-		if h.heldAt.IsZero() { // until the first answer, a device may be held under another name
-			plan(untilAnswered)
-		}
-		if a.err == nil && h.awaited {
+	case h.answeredAt.IsZero(): // until the first answer, a device may be held under another name
+		plan(untilAnswered)
+	default:
+		if newest.Unnamed {
 			p.wait = max(4*p.wait, confirmAfter)
 			plan(p.wait)
 		}
-		if a.asked.Before(h.askUntil) { // at least two questions before a released device is offered
-			plan(max(p.cfg.RecoveryHold/2, time.Second))
+		if newest.Again > 0 {
+			plan(newest.Again)
 		}
-		if h.blind || a.err != nil || len(h.held) > 0 { // to find the end of a holding
+		if len(newest.Missing) > 0 || newest.Err != nil || newest.inUse() { // to find the end of a holding
 			plan(p.cfg.HoldersInterval)
 		}
 	}
 	h.again = false
 }
 
-// logBlind logs that the nodes of held devices are not known, or that they are known again.
-func (p *poller) logBlind(h *holders) {
-	if !h.blind {
-		p.log.Info("nodes of held devices known", event.NodesKnown)
-		return
-	}
-	var ids []string
-	var why error
-	for _, id := range slices.Sorted(maps.Keys(h.held)) {
-		for _, holding := range h.held[id] {
-			if holding.NodesErr != nil {
-				ids, why = append(ids, id), holding.NodesErr
+// report logs and counts the sources that no longer answer, or answer again, and the devices with several holders.
+func (p *poller) report(before, now Holdings) {
+	failed := func(all []MissingSource, name string) error {
+		for _, m := range all {
+			if m.Name == name {
+				return m.Err
 			}
 		}
+		return nil
 	}
-	p.log.Warn("nodes of held devices not known, free devices are withheld", event.NodesUnknown, event.Devices(slices.Compact(ids)), event.Err(why))
+	for _, name := range []string{"pod-resources", "checkpoint", "claims"} {
+		was, is := failed(before.Missing, name), failed(now.Missing, name)
+		p.cfg.Metrics.HoldersSource(name, is)
+		switch {
+		case is != nil && was == nil:
+			p.log.Warn("holders not known, what may be in use is withheld", event.HoldersUnknown, event.Source(name), event.Err(is), event.Grace(p.cfg.TombstoneGrace))
+		case is == nil && was != nil:
+			p.log.Info("holders known again", event.HoldersKnown, event.Source(name))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(now.Shared)) {
+		if id != "" && !slices.Equal(before.Shared[id], now.Shared[id]) { // a broken kubelet may name devices without an id
+			p.log.Error("several pods hold one device", event.DeviceHeldTwice, event.Device(id), event.Holders(now.Shared[id]))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(before.Shared)) {
+		if id != "" && now.Shared[id] == nil {
+			p.log.Info("one pod holds the device again", event.DeviceHeldTwice, event.Device(id))
+		}
+	}
 }
 
 // plan plans the next question for the devices that wait for an answer.

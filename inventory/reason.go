@@ -29,8 +29,10 @@ const (
 	ReasonRemovedInUse   = "removed-in-use"   // left the node while a container holds it
 	ReasonReplacedInUse  = "replaced-in-use"  // another device in the place of one that a container still holds
 	ReasonMoving         = "moving"           // to be offered under another name; its holders are not known yet
+	ReasonFormerMode     = "former-mode"      // a container holds it in the form of a former mode; its card is present
 	ReasonNodeInUse      = "node-in-use"      // a container that holds another device may still open its node
 	ReasonNodeChanged    = "node-changed"     // has other nodes than its holder was given
+	ReasonHeldTwice      = "held-twice"       // several pods hold it at once
 	ReasonHeldOtherAPI   = "held-other-api"   // a container holds it through the other API of Kubernetes
 	ReasonHoldersUnknown = "holders-unknown"  // after the start: a container may hold it through the other API
 )
@@ -70,8 +72,10 @@ var reasons = map[string]Reason{
 	ReasonRemovedInUse:   {Tombstone: true, WithholdsNodes: true},
 	ReasonReplacedInUse:  {Administrative: true, Tombstone: true, WithholdsNodes: true},
 	ReasonMoving:         {Administrative: true, Tombstone: true},
+	ReasonFormerMode:     {Administrative: true, Tombstone: true},
 	ReasonNodeInUse:      {Administrative: true, WithholdsNodes: true},
 	ReasonNodeChanged:    {Administrative: true, Tombstone: true},
+	ReasonHeldTwice:      {Administrative: true},
 	ReasonHeldOtherAPI:   {Administrative: true, Tombstone: true},
 	ReasonHoldersUnknown: {Administrative: true, Tombstone: true},
 }

@@ -25,6 +25,7 @@ import (
 //	present   claim     compared         free, or grace over   holder unknown  held
 //	yes       none                       own name, own health
 //	no        any                        nothing               removed         removed-in-use
+//	no        any      its card is there nothing                               former-mode
 //	yes       left      same             claim ends, hold
 //	yes       left      too little known own name, hold        + removed       + removed-in-use
 //	yes       left      another one      own name, hold        + replaced-in-use
@@ -47,8 +48,10 @@ type claim struct {
 	holders  []string  // in the newest answer
 	free     bool      // the kubelet was asked after the claim began, and its answer has no holder of the device
 	other    bool      // the device is held through the other API
-	missing  time.Time // if other: time of the question since which the answers have no holder; zero: the newest has one
 	standing standing
+	// reshaped: no device is present, but its card is, with the nodes that the holders were given. The device was
+	// given out in another mode: as a port of a card, or as a card with its ports.
+	reshaped bool
 	// moved: the device has been renumbered since the claim began. Its holders may have any of
 	// the nodes that it has had since then.
 	moved bool
@@ -76,6 +79,8 @@ func (c *claim) reason() string {
 		return ReasonReplacedInUse
 	case c.standing == renumbered:
 		return ReasonNodeChanged
+	case c.reshaped:
+		return ReasonFormerMode
 	case c.held:
 		return ReasonRemovedInUse
 	}
@@ -147,10 +152,15 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 		}
 		s.health.clear(ReasonHoldersUnknown) // without recovery hold
 		// The answer may still arrive in time for the first list.
-		if s.claim == nil && n.holders.awaits && n.ready && d.OfferedAs != "" {
+		if s.claim == nil && n.holders.Awaiting && n.ready && d.OfferedAs != "" {
 			conditions = append(conditions, Condition{Reason: ReasonHoldersUnknown, Health: Unhealthy})
 		}
 		conditions = append(conditions, n.contend(s, d)...)
+		if n.holders.Shared[s.id] != nil {
+			conditions = append(conditions, Condition{Reason: ReasonHeldTwice, Health: Unhealthy})
+		} else {
+			s.health.clear(ReasonHeldTwice) // without recovery hold
+		}
 		out := n.policy.excludes(d)
 		for _, reason := range out {
 			conditions = append(conditions, Condition{Reason: reason, Health: Unhealthy})
@@ -176,7 +186,14 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 		s.device, u.device = d, d
 	case s.claim != nil:
 		m := *s.claim.device
+		was := s.claim.reshaped
+		if n.reshape(s, &m); s.claim.reshaped != was {
+			n.changes = append(n.changes, heldChange(s))
+		}
 		m.Reasons = []string{s.claim.reason()}
+		if n.holders.Shared[s.id] != nil {
+			m.Reasons = append(m.Reasons, ReasonHeldTwice)
+		}
 		if before == nil || !before.equal(&m) {
 			s.device = &m
 		}
@@ -194,12 +211,52 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 	if s.device != nil {
 		n.noteGiven(s)
 	}
-	if s.claim != nil || s.contends || len(s.lost.nodes) > 0 || !s.released.since.IsZero() || s.ending() {
+	if s.claim != nil || s.contends || len(s.lost.nodes) > 0 {
 		n.waiting[s.id] = true
 	} else {
 		delete(n.waiting, s.id)
 		if s.device == nil && len(s.nodes) == 0 && len(s.holders) == 0 {
 			delete(n.slots, s.id)
+		}
+	}
+}
+
+// reshape updates whether the claimed device was given out in another mode, while its card is still there. If it was, m
+// gets its nodes, and is at fault if a device with one of them is.
+func (n *node) reshape(s *slot, m *Device) {
+	s.claim.reshaped = false
+	given, card := nodesGiven(n.holders.of(s.id)), n.cards[addressOf(s.id)]
+	if !s.claim.held || len(given) == 0 || card == nil || card.former {
+		return
+	}
+	var present []string
+	for _, u := range card.units {
+		was := s.claim.identity
+		if was.family = u.family; was.compare(u.identity, true) == other {
+			return // another card
+		}
+		present = append(present, u.last.Nodes...)
+		present = append(present, u.last.NodeNumbers...)
+	}
+	if lacks(present, given) {
+		return
+	}
+	s.claim.reshaped = true
+	for _, u := range card.units {
+		before := len(m.Nodes)
+		for _, name := range u.last.Nodes {
+			if slices.Contains(given, name) {
+				m.Nodes = append(m.Nodes, name)
+			}
+		}
+		for _, number := range u.last.NodeNumbers {
+			if slices.Contains(given, number) {
+				m.NodeNumbers = append(m.NodeNumbers, number)
+			}
+		}
+		if len(m.Nodes) > before {
+			m.SharedNodes, m.Family = u.last.SharedNodes, u.family
+			m.Fault = m.Fault || u.device != nil && u.device.Fault
 		}
 	}
 }
@@ -221,13 +278,10 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 		name, err = n.policy.Name(d)
 		n.noteUnnamed(s, err, now)
 	}
-	holdings := n.holders.held[s.id]
-	_, heldByName := heldAs(holdings, name)
+	holdings := n.holders.Of[s.id]
 	elsewhere, isElsewhere := heldElsewhere(holdings)
 	if h, ok := heldAs(n.holders.of(s.id), name); ok && s.claim == nil && h.Given != nil && n.policy.Name != nil &&
-		identityOf(h.Given).compare(s.unit.identity, true) == other && (n.holders.err == "" || now.Before(n.expiry(n.holders.heldAt))) {
-		// The cards were swapped while no daemon ran. While requests for holders fail, the newest answer is
-		// used until it expires.
+		identityOf(h.Given).compare(s.unit.identity, true) == other { // the cards were swapped while no daemon ran
 		s.claim = claimOf(s.id, h, now)
 		n.holders.ask = earlier(n.holders.ask, now)
 	}
@@ -244,7 +298,7 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 			s.health.clear(ReasonMoving) // replaced by the reason replaced-in-use
 		}
 	case c != nil:
-		c.standing = n.compare(s, d, name)
+		c.standing, c.reshaped = n.compare(s, d, name), false
 		c.moved = c.moved || c.standing == renumbered
 		if c.standing == identical {
 			n.endClaim(s, change{kind: deviceReturned}, now)
@@ -252,8 +306,7 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 				s.lost = lost{}
 			}
 		}
-	case n.policy.Name == nil:
-	case old != nil && old.OfferedAs != "" && old.OfferedAs != name && !s.justReleased && n.asks:
+	case n.policy.Name != nil && old != nil && old.OfferedAs != "" && old.OfferedAs != name && !s.justReleased && n.asks:
 		// A device that was never offered and is not held changes its name at once: a rule for
 		// an AFU does not match a new port until its driver binds.
 		if _, held := heldAs(holdings, old.OfferedAs); held || s.health.offered {
@@ -263,25 +316,24 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 			}
 		}
 		n.holders.ask = earlier(n.holders.ask, now)
-	case len(holdings) > 0 && !isElsewhere && (!heldByName || name == "") && (n.holders.err == "" || now.Before(n.expiry(n.holders.heldAt))):
-		// The device was given out under another name before this daemon started, so only that
-		// name is known. While questions fail, the newest answer is used for the grace time.
+	}
+
+	if held := otherHolding(holdings, name); held != nil && s.claim == nil && !isElsewhere && n.policy.Name != nil {
+		// The device was given out under another name, by an earlier daemon or another one. It may be held under its
+		// own name, too.
 		s.claim = &claim{device: tombstoneOf(d), since: now, renamed: true, standing: undecided}
-		s.claim.device.OfferedAs = holdings[0].As
+		s.claim.device.OfferedAs = held.As
 		if name != "" {
 			s.claim.standing = replaced
 		}
-		n.noteHeld(s, holdings[0])
-		n.holders.ask = earlier(n.holders.ask, n.holders.heldAt.Add(n.rules.interval))
+		n.noteHeld(s, *held)
 	}
-
 	if isElsewhere && s.claim == nil && n.policy.Name != nil {
 		// It stays withheld while questions fail: what the other API has given out, this daemon cannot take
 		// back.
 		s.claim = &claim{device: tombstoneOf(d), since: now, renamed: true, standing: undecided, other: true}
 		s.claim.device.OfferedAs = elsewhere.As
 		n.noteHeld(s, elsewhere)
-		n.holders.ask = earlier(n.holders.ask, n.holders.heldAt.Add(n.rules.interval))
 	}
 
 	d.OfferedAs = name
@@ -297,6 +349,15 @@ func heldAs(holdings []Holding, name string) (Holding, bool) {
 		return Holding{}, false
 	}
 	return holdings[i], true
+}
+
+// otherHolding returns the first holding of a device under another name than this one, or nil.
+func otherHolding(holdings []Holding, name string) *Holding {
+	i := slices.IndexFunc(holdings, func(h Holding) bool { return h.As != name && !h.Foreign })
+	if i < 0 {
+		return nil
+	}
+	return &holdings[i]
 }
 
 // heldElsewhere returns the first holding through the other API.
@@ -338,13 +399,11 @@ func (n *node) endClaim(s *slot, as change, now time.Time) {
 func (n *node) release(s *slot, why string, now time.Time) {
 	c := s.claim
 	s.claim, s.justReleased, s.lost = nil, s.unit != nil, lost{}
-	if c.renamed {
-		s.health.clear(ReasonMoving, ReasonReplacedInUse, ReasonHeldOtherAPI) // without recovery hold
-	}
+	s.health.clear(ReasonMoving, ReasonReplacedInUse, ReasonNodeChanged, ReasonHeldOtherAPI) // without recovery hold: the hardware was well
 	n.changes = append(n.changes, change{
 		Change: Change{ID: s.id, New: c.device}, kind: deviceReleased, renamed: c.renamed, lasted: now.Sub(c.since), why: why,
 		// At level debug if the device had no holder during the claim: its removal has been logged.
-		quiet: !c.held && n.holders.err == "" && c.standing != renumbered && (c.standing != replaced || c.renamed),
+		quiet: !c.held && n.holders.Err == nil && c.standing != renumbered && (c.standing != replaced || c.renamed),
 	})
 	n.mark(s.id, time.Time{})
 	n.reserveNodes(s)
@@ -361,10 +420,19 @@ func (n *node) confirm(s *slot, h Holding) {
 func (n *node) noteHeld(s *slot, h Holding) {
 	c := s.claim
 	c.held, c.holders = true, h.Holders
+	if s.unit == nil {
+		n.reshape(s, &Device{})
+	}
 	n.reserveNodes(s) // marks the devices that have its nodes now
-	n.changes = append(n.changes, change{
-		Change: Change{ID: s.id, New: c.device}, kind: deviceHeld, renamed: c.renamed, other: c.other, renumbered: c.standing == renumbered, holders: h.Holders,
-	})
+	n.changes = append(n.changes, heldChange(s))
+}
+
+func heldChange(s *slot) change {
+	c := s.claim
+	return change{
+		Change: Change{ID: s.id, New: c.device}, kind: deviceHeld, renamed: c.renamed, other: c.other,
+		renumbered: c.standing == renumbered, reshaped: c.reshaped, holders: c.holders,
+	}
 }
 
 // noteUnnamed adds a change, once, if a device has had no name for [rules.unnamed]. A new unit

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -11,7 +12,7 @@ import (
 var reconcileConfig = Config{
 	RecoveryHold: 10 * time.Second, ReprogramTimeout: time.Minute, HealthInterval: 5 * time.Second,
 	HoldersInterval: 10 * time.Second, TombstoneGrace: 5 * time.Minute,
-	Holders: func(context.Context) (map[string][]Holding, error) { return nil, errors.New("not called") },
+	Holders: func(context.Context) Holdings { return Holdings{Err: errors.New("not called")} },
 }
 
 // world is a host with two slots for cards, the pods that use the cards, and a node that gets readings
@@ -26,9 +27,12 @@ type world struct {
 	family     string   // port or region
 	name       string   // under which ports are offered
 	pods       []*testPod
-	started    int       // pods so far
-	question   *question // nil: no question is under way
-	answeredAt time.Time // time of the question of the newest answer, or of the start
+	started    int                  // pods so far
+	question   *question            // nil: no question is under way
+	answeredAt time.Time            // time of the question of the newest answer, or of the start
+	known      map[string][]Holding // by the newest answer, or by the checkpoint at the start
+	awaiting   bool                 // there has been no answer since the daemon was restarted
+	settled    bool                 // the daemon has had an answer and has read all cards
 
 	shown      map[string]*Device // the device of each present unit, by the changes
 	holders    map[string]bool    // the holders in the newest answer, by the changes
@@ -54,15 +58,15 @@ type testPod struct {
 	nodes        []string
 	model        string // of the card
 	named        bool   // an answer had the pod, so the nodes that it was given are known
-	// forgotten: the claim for the pod has ended, because there was no answer for the grace time.
+	// forgotten: the claim for the pod has ended, because there was no answer for the grace time, and none before has
+	// had the pod.
 	forgotten bool
 }
 
 // question is a question for holders that is under way.
 type question struct {
-	asked time.Time
-	held  map[string][]Holding
-	pods  []*testPod
+	answer Holdings
+	pods   []*testPod
 }
 
 var addresses = [2]string{"0000:3b:00.0", "0000:5e:00.0"}
@@ -82,6 +86,8 @@ var operations = map[string]func(w *world) bool{
 	"grace":  func(w *world) bool { return w.wait(reconcileConfig.TombstoneGrace) },
 	"mode":   (*world).changeMode,
 	"ready":  func(w *world) bool { return !w.n.ready && w.finish() },
+
+	"restart": (*world).restart,
 }
 
 func init() {
@@ -117,11 +123,8 @@ func set(flag *bool, to bool) (changed bool) {
 // from the operation with the index from. It skips operations that are not possible. done reports
 // whether the last operation was possible.
 func play(history []string, from int) (w *world, done bool) {
-	w = &world{now: time.Unix(1e9, 0), family: "port", name: "one", shown: map[string]*Device{}, holders: map[string]bool{}, claimed: map[string]bool{}}
-	w.answeredAt = w.now
-	cfg := reconcileConfig
-	cfg.Policy = w.policy()
-	w.n = newNode(cfg, w.now)
+	w = &world{now: time.Unix(1e9, 0), family: "port", name: "one"}
+	w.start(reconcileConfig)
 	w.n.ready, w.n.complete = true, true
 	operations["plug0"](w)
 	for i, name := range history {
@@ -130,6 +133,26 @@ func play(history []string, from int) (w *world, done bool) {
 		w.check()
 	}
 	return w, done
+}
+
+// start starts a daemon, which knows nothing but its configuration.
+func (w *world) start(cfg Config) {
+	cfg.Policy = w.policy()
+	w.n, w.question, w.answeredAt, w.known, w.settled = newNode(cfg, w.now), nil, w.now, cfg.Record, cfg.Record == nil
+	w.shown, w.holders, w.claimed = map[string]*Device{}, map[string]bool{}, map[string]bool{}
+}
+
+// restart restarts the daemon. It finds the nodes of all containers in the checkpoint. The cards are read one by one,
+// or by the operation ready.
+func (w *world) restart() bool {
+	cfg := reconcileConfig
+	cfg.OtherAPI, cfg.Record = true, w.held()
+	for _, p := range w.pods {
+		p.named, p.model = true, "" // the checkpoint has the nodes, but not the card
+	}
+	w.awaiting = true
+	w.start(cfg)
+	return true
 }
 
 func (w *world) policy() Policy {
@@ -186,6 +209,13 @@ func (c *testCard) units(family string) (all []Unit) {
 	return all
 }
 
+func (c *testCard) nodes() (all []string) {
+	for _, u := range c.units("port") {
+		all = append(all, u.Nodes...)
+	}
+	return all
+}
+
 // read applies the state of the card in a slot to the node.
 func (w *world) read(i int) bool {
 	address, c := addresses[i], w.cards[i]
@@ -212,7 +242,7 @@ func (w *world) wait(d time.Duration) bool {
 	}
 	until := w.now.Add(d)
 	for range 50 {
-		next := w.n.nextExpiry()
+		next := w.n.expire(w.now)
 		for _, at := range w.n.recheck {
 			next = earlier(next, at)
 		}
@@ -251,7 +281,7 @@ func (w *world) expire() bool {
 	}
 	w.n.expire(w.now)
 	for i, p := range w.pods {
-		p.forgotten = p.forgotten || claims(p) < before[i] && w.now.Sub(w.answeredAt) >= reconcileConfig.TombstoneGrace
+		p.forgotten = p.forgotten || !p.named && claims(p) < before[i] && w.now.Sub(w.answeredAt) >= reconcileConfig.TombstoneGrace
 	}
 	return w.reconcile()
 }
@@ -289,7 +319,8 @@ func (w *world) finish() bool {
 	}
 	w.n.finish(w.now)
 	w.n.ready = true
-	return w.reconcile()
+	w.n.markAll()
+	return w.settle()
 }
 
 // startPod gives a device of a slot to a pod, if the list has an offered device that no pod uses under
@@ -311,6 +342,14 @@ func (w *world) startPod(i int) bool {
 	return false
 }
 
+// settle reconciles the node after an answer, or after all cards have been read.
+func (w *world) settle() bool {
+	w.settled = w.settled || w.n.holders.taken && w.n.complete && !slices.ContainsFunc(addresses[:], func(address string) bool {
+		return w.n.cards[address] != nil && !w.n.wasRead(address)
+	})
+	return w.expire()
+}
+
 func share(a, b []string) bool {
 	return slices.ContainsFunc(a, func(node string) bool { return slices.Contains(b, node) })
 }
@@ -323,8 +362,8 @@ func (w *world) endPod(i int) bool {
 	return true
 }
 
-// ask begins a question. Its answer is the present state.
-func (w *world) ask() bool {
+// held returns who uses which device now.
+func (w *world) held() map[string][]Holding {
 	held := map[string][]Holding{}
 	for _, p := range w.pods {
 		i := slices.IndexFunc(held[p.id], func(h Holding) bool { return h.As == p.as })
@@ -335,23 +374,36 @@ func (w *world) ask() bool {
 		h := &held[p.id][i]
 		h.Holders, h.Nodes = append(h.Holders, p.name), append(h.Nodes, p.nodes...)
 	}
-	w.question = &question{w.now, held, slices.Clone(w.pods)}
+	return held
+}
+
+// ask begins a question. Its answer is the present state.
+func (w *world) ask() bool {
+	w.question = &question{Holdings{Of: w.held(), Asked: w.now, Shared: map[string][]string{}}, slices.Clone(w.pods)}
+	for id, holdings := range w.question.answer.Of {
+		if names := namesOf(holdings); len(names) > 1 {
+			w.question.answer.Shared[id] = names
+		}
+	}
 	return true
 }
 
 func (w *world) arrive() bool {
 	q := w.question
-	w.question, w.answeredAt, w.n.holders.err = nil, q.asked, ""
-	w.n.takeAnswer(q.held, q.asked, w.now)
+	w.question, w.answeredAt, w.known, w.awaiting = nil, q.answer.Asked, q.answer.Of, false
+	w.n.takeHoldings(q.answer, w.now)
 	for _, p := range q.pods {
 		p.named = true
 	}
-	return w.expire()
+	return w.settle()
 }
 
+// fail answers that the kubelet does not answer: what is known to be held stays held.
 func (w *world) fail() bool {
-	w.question, w.n.holders.err = nil, "refused"
-	return w.expire()
+	w.question = nil
+	awaiting := w.awaiting && w.now.Sub(w.answeredAt) < reconcileConfig.TombstoneGrace
+	w.n.takeHoldings(Holdings{Of: maps.Clone(w.known), Asked: w.now, Err: errors.New("refused"), Awaiting: awaiting}, w.now)
+	return w.settle()
 }
 
 func (w *world) violated(format string, args ...any) bool {

@@ -23,7 +23,7 @@ type change struct {
 	found   bool   // the first answer already had the holders
 	why     string // the reason for the log
 
-	renamed, renumbered, other bool // the properties of the claim
+	renamed, renumbered, reshaped, other bool // the properties of the claim
 }
 
 // kind is the kind of a change.
@@ -97,6 +97,8 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 				message = "device is held through the other API"
 			case c.renamed:
 				message = "device is held under another name"
+			case c.reshaped:
+				message = "device is held in the form of another mode"
 			case c.renumbered:
 				message = "device is held with its former node"
 			}

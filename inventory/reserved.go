@@ -12,34 +12,13 @@ import (
 // offered only while its nodes are reserved for no other device.
 //
 // Three sets of names and numbers are reserved for a device: those of the nodes that it has, that it
-// had when it left, and that its holders were given.
-
-// conflict is the certainty with which a node of a device is reserved for another device.
-type conflict uint8
-
-const (
-	noConflict conflict = iota
-	possible            // reserved for a device whose holders are not known yet
-	certain             // reserved for a device that is held
-)
+// had when it left, and that its holders were given or get when they are started again.
 
 // lost has the nodes that a device no longer has and that its holders may still open.
 type lost struct {
 	nodes []string  // names and numbers
 	since time.Time // when the device lost the newest of them
 }
-
-// released has the nodes of a device whose holders are no longer in the newest answer.
-type released struct {
-	given []string  // names and numbers of the nodes that the holders were given
-	nodes []string  // given, and the nodes that the device has lost
-	since time.Time // when the kubelet was asked for the first answer that has no holders
-}
-
-// releasedAfter is how long nodes stay reserved for a released device, in intervals between two
-// questions. The answers of a kubelet that has just started do not have all holders.
-// A device that was offered before gets the nodes earlier: see isFree.
-const releasedAfter = 3
 
 // nodesOf returns the names and numbers of the nodes of a device, without those that it shares.
 func nodesOf(d *Device) []string { return slices.Concat(d.Nodes, d.NodeNumbers) }
@@ -76,7 +55,10 @@ func (s *slot) lose(nodes []string, now time.Time) {
 // reserveNodes updates the nodes that are reserved for a device, and marks all devices whose conflicts
 // may have changed.
 func (n *node) reserveNodes(s *slot) {
-	nodes := slices.Concat(nodesGiven(n.holders.of(s.id)), s.lost.nodes, s.released.nodes)
+	nodes := slices.Concat(nodesGiven(n.holders.of(s.id)), s.lost.nodes)
+	for _, h := range n.holders.of(s.id) {
+		nodes = append(nodes, h.Injected...)
+	}
 	if s.device != nil {
 		nodes = append(nodes, nodesOf(s.device)...)
 	}
@@ -107,68 +89,50 @@ func (n *node) reserveNodes(s *slot) {
 // nodes.
 func (n *node) contend(s *slot, d *Device) []Condition {
 	var all []Condition
-	if n.nodeChanged(s, d) {
-		s.health.offered = true // by an earlier process, so the recovery hold applies
+	switch {
+	case n.nodeChanged(s, d):
 		all = append(all, Condition{Reason: ReasonNodeChanged, Health: Unhealthy})
+	case s.claim == nil:
+		s.health.clear(ReasonNodeChanged) // without recovery hold: the hardware was well
 	}
-	switch now := n.conflictOf(s, d); {
-	case now != noConflict:
-		s.conflict = max(s.conflict, now)
-		// The recovery hold applies even to a device that was never offered: the answers of a
-		// kubelet that has just started may not have all holders.
-		s.health.offered = s.health.offered || now == certain
+	if n.conflicts(s, d) {
 		all = append(all, Condition{Reason: ReasonNodeInUse, Health: Unhealthy})
-	default:
-		if s.conflict == possible {
-			s.health.clear(ReasonNodeInUse) // without recovery hold: the other device had no holder
-		}
-		s.conflict = noConflict
+	} else {
+		s.health.clear(ReasonNodeInUse)
 	}
 	s.contends = len(all) > 0
 	return all
 }
 
-// conflictOf returns the worst conflict of d, the present device of the slot, with other devices.
-func (n *node) conflictOf(s *slot, d *Device) conflict {
-	worst := noConflict
+// conflicts reports whether a node of d, the present device of the slot, is reserved for another device.
+func (n *node) conflicts(s *slot, d *Device) bool {
 	if !n.asks {
-		return worst // without [Config.Holders], holders are never known
+		return false // without [Config.Holders], holders are never known
 	}
 	mine := n.holders.of(s.id)
 	for _, name := range nodesOf(d) {
 		for id := range n.reserved[name] {
-			o := n.slots[id]
-			theirs := n.holders.of(id)
-			switch {
-			case id == s.id, sameHolders(theirs, mine):
-			case len(theirs) > 0, o.claim != nil && o.claim.held:
-				return certain
-			case n.isFree(o, s.health.offered) && !(o.device != nil && slices.Contains(nodesOf(o.device), name)) && !slices.Contains(o.lost.nodes, name):
-				// Reserved only for the former holders of o, which have ended.
-			default:
-				worst = possible
+			if id != s.id && !sameHolders(n.holders.of(id), mine) {
+				return true
 			}
 		}
 	}
-	if worst == noConflict && len(d.Nodes) > 0 && len(mine) == 0 && (n.holders.blind || n.mayBeElsewhere(s)) {
-		return certain // the unknown nodes of a held device may be those of d
-	}
-	return worst
+	// The unknown nodes of a held device may be those of d.
+	return len(d.Nodes) > 0 && len(mine) == 0 && n.mayBeElsewhere(s)
 }
 
-// unknownNodes returns the ids of the devices in an answer that are held through the other API with nodes that are
-// not known, sorted.
+// unknownNodes returns the ids of the devices in an answer that are held with nodes that are not known, sorted.
 func unknownNodes(answer map[string][]Holding) (ids []string) {
 	for _, id := range slices.Sorted(maps.Keys(answer)) {
-		if slices.ContainsFunc(answer[id], func(h Holding) bool { return h.OtherAPI && h.NodesErr != nil }) {
+		if slices.ContainsFunc(answer[id], func(h Holding) bool { return h.NodesErr != nil }) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// mayBeElsewhere reports whether a container may have been given nodes of the present device of the slot through
-// the other API, with a device of another id. The containers were probably given the nodes that their device
+// mayBeElsewhere reports whether a container may have been given nodes of the present device of the slot with a device of
+// another id, whose nodes are not known. The containers were probably given the nodes that their device
 // has now. But the device may have been a whole card, of which the present one is a part, or the reverse. If its card
 // is not on the node, the nodes may belong to any card now.
 func (n *node) mayBeElsewhere(s *slot) bool {
@@ -193,24 +157,13 @@ func (n *node) markUnknown() {
 	}
 }
 
-// isFree reports whether the device of s, whose holders are no longer in the answers, counts as free
-// for a device that needs its nodes. Two answers must lack the holders. The device that needs the
-// nodes must have been offered before, so that the recovery hold applies to it.
-func (n *node) isFree(s *slot, offered bool) bool {
-	return offered && n.holders.heldAt.After(s.released.since)
-}
-
 // nodeChanged reports whether a held device that has not left since this process began has
 // other nodes than its holders were given.
 func (n *node) nodeChanged(s *slot, d *Device) bool {
 	if s.claim != nil && !s.claim.renamed {
 		return false // the reason of the claim is used instead
 	}
-	given := nodesGiven(n.holders.of(s.id))
-	if len(given) == 0 && !n.isFree(s, s.health.offered) {
-		given = s.released.given
-	}
-	return replacedNodes(given, nodesOf(d))
+	return replacedNodes(nodesGiven(n.holders.of(s.id)), nodesOf(d))
 }
 
 // hasReplacedNodes reports whether a device that has returned to its slot has other nodes than its
@@ -238,5 +191,6 @@ func lacks(present, nodes []string) bool {
 // sameHolders reports whether two devices are held by the same single container. Such a container
 // may open the nodes of both.
 func sameHolders(a, b []Holding) bool {
-	return len(a) == 1 && len(b) == 1 && len(a[0].Holders) == 1 && slices.Equal(a[0].Holders, b[0].Holders)
+	same := func(a, b []string) bool { return len(a) == 1 && slices.Equal(a, b) }
+	return len(a) == 1 && len(b) == 1 && (same(a[0].Holders, b[0].Holders) || same(a[0].Containers, b[0].Containers))
 }

@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// TestRightsToNodes changes cards, pods, the daemon and the kubelet at random. An offered device never
+// TestRightsToNodes changes cards, pods and the daemon at random. An offered device never
 // has a node that the container of another device may open, and an offered device that is held still
 // has a node of its container. In the end, without pods, all devices are healthy.
 func TestRightsToNodes(t *testing.T) {
@@ -118,9 +118,9 @@ func (a *randomScenario) step(card string) {
 		a.answer("ok")
 		a.do("wait 11s")
 	}
-	turns := 16
+	turns := 14
 	if a.modes {
-		turns = 20
+		turns = 18
 	}
 	switch r.IntN(turns) {
 	case 0, 1, 2:
@@ -154,26 +154,14 @@ func (a *randomScenario) step(card string) {
 		}
 	case 13:
 		a.do("%s %s", []string{"exclude", "cordon"}[r.IntN(2)], []string{card, ""}[r.IntN(2)])
-	case 14, 15: // the kubelet restarts, and its first answers have no holders
-		if !a.failing.IsZero() || len(a.rights) == 0 {
-			return
-		}
-		a.do("holders ok")
-		a.do("wait 61s") // there is an answer with the holders before
-		a.do("holders empty")
-		a.togglePlug("", card)
-		a.check()
-		a.do("wait %dms", r.IntN(4000))
-		a.check()
-		a.do("holders ok")
-	case 16, 17, 18:
+	case 14, 15, 16:
 		if a.scenario.mode != "" {
 			a.do("mode %s", []string{"single", "af", "region", "regiondevel"}[r.IntN(4)])
 			a.startPod()
 			a.check()
 			a.do("wait %dms", r.IntN(400))
 		}
-	case 19:
+	case 17:
 		a.hang(card)
 	}
 }

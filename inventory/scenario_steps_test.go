@@ -57,13 +57,13 @@ var scenarioCommands = map[string]scenarioCommand{
 	"hold":          {action, "ID POD…", (*scenario).hold},      // holds the device under the name of its resource
 	"hold-as":       {action, "NAME ID POD…", (*scenario).hold}, // holds the device under this name; dra: through the other API, with nodes that are not known
 	"free":          {action, "ID", func(s *scenario, st scenarioStep) error { s.kubelet.free(st.rest[0]); return nil }},
-	"unknown-nodes": {action, "ID", (*scenario).unknownNodes},                          // makes the nodes unknown that the holders were given
-	"holders":       {action, "ok|slow|stall|empty|fail [WORD…]", (*scenario).holders}, // the form of the next answers about holders
-	"mode":          {action, "MODE", (*scenario).changeMode},                          // while the daemon runs
-	"exclude":       {action, "[ID…]", (*scenario).exclude},                            // only these
-	"cordon":        {action, "[ID…]", (*scenario).cordon},                             // only these
-	"severity":      {action, "[ROW=SEVERITY…]", (*scenario).severity},                 // only these
-	"rules":         {action, "[AFU|FAMILY|ID=NAME…]", (*scenario).rules},              // only these
+	"unknown-nodes": {action, "ID", (*scenario).unknownNodes},                    // makes the nodes unknown that the holders were given
+	"holders":       {action, "ok|slow|stall|fail [WORD…]", (*scenario).holders}, // the form of the next answers about holders
+	"mode":          {action, "MODE", (*scenario).changeMode},                    // while the daemon runs
+	"exclude":       {action, "[ID…]", (*scenario).exclude},                      // only these
+	"cordon":        {action, "[ID…]", (*scenario).cordon},                       // only these
+	"severity":      {action, "[ROW=SEVERITY…]", (*scenario).severity},           // only these
+	"rules":         {action, "[AFU|FAMILY|ID=NAME…]", (*scenario).rules},        // only these
 
 	"expect": {check, "ID healthy|degraded|unhealthy|gone|ATTRIBUTE=VALUE [REASON…]", (*scenario).expect},
 	"list":   {check, "[ID…]", (*scenario).list},                    // the whole list
@@ -232,15 +232,15 @@ func (s *scenario) holders(st scenarioStep) error {
 	switch {
 	case how == "slow":
 		takes, err = time.ParseDuration(rest)
-	case (how == "ok" || how == "stall" || how == "empty") && rest == "", how == "fail" && rest != "":
+	case (how == "ok" || how == "stall") && rest == "", how == "fail" && rest != "":
 	default:
-		err = fmt.Errorf("found %q, want ok, stall, empty, slow DURATION or fail ERROR", st.rest)
+		err = fmt.Errorf("found %q, want ok, stall, slow DURATION or fail ERROR", st.rest)
 	}
 	if how != "fail" {
 		rest = ""
 	}
 	s.kubelet.fail(rest)
-	s.kubelet.set(func() { s.kubelet.stall, s.kubelet.empty, s.kubelet.takes = how == "stall", how == "empty", takes })
+	s.kubelet.set(func() { s.kubelet.stall, s.kubelet.takes = how == "stall", takes })
 	return err
 }
 

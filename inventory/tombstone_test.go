@@ -101,13 +101,11 @@ func TestRemovedInUse(t *testing.T) {
 			t.Errorf("%d lines that the device was released, want 1", n)
 		}
 
-		// Questions continue for the grace time, because the answer may have been incomplete; then
-		// there is one with each listing.
 		begin = time.Now()
 		before = len(d.questions(begin))
 		r.after(time.Hour)
-		if asked := len(d.questions(begin)) - before; asked != 60+55 {
-			t.Errorf("%d questions without a tombstone, want one every 5 s for 5 min, then one every minute", asked)
+		if asked := len(d.questions(begin)) - before; asked != 60 {
+			t.Errorf("%d questions without a tombstone, want one with each listing", asked)
 		}
 	})
 }

@@ -17,14 +17,14 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/server/checkpoint"
+	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 )
 
 // The environment variables with the ids of a container's devices, separated by commas, in
 // the order of the request. Both have the same value.
 const (
 	envUnits   = "ACCELERATOR_UNITS"
-	envDevices = checkpoint.EnvDevices
+	envDevices = "ACCELERATOR_DEVICES"
 )
 
 // annotationHook is the annotation by which Intel's programming hook recognizes its containers. Its
@@ -46,13 +46,25 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 	e := p.endpoint
 	cfg, log := e.server.cfg, e.log.With(event.Devices(shorten(requested)), event.Count(len(requested)))
 	defer backlog.FlushOnPanic(log)
-	newest, err := cfg.Allocations.add(e, r.GetContainerRequests(), requested)
+	var newest *list
+	err := cfg.Allocations.Add(e.resource, func() (map[string][]string, error) {
+		newest, _ = e.lists.Load()
+		if err := e.check(newest, r.GetContainerRequests()); err != nil {
+			return nil, err
+		}
+		nodes := map[string][]string{}
+		for _, id := range requested {
+			d := newest.Device(id)
+			nodes[id] = slices.Concat(d.Nodes, d.NodeNumbers)
+		}
+		return nodes, nil
+	})
 	answer := &v1beta1.AllocateResponse{}
 	if err == nil {
 		for _, request := range r.GetContainerRequests() {
 			var c *v1beta1.ContainerAllocateResponse
 			if c, err = e.respond(newest, request.GetDevicesIds()); err != nil {
-				cfg.Allocations.remove(e.resource, requested)
+				cfg.Allocations.Remove(e.resource, requested)
 				break
 			}
 			answer.ContainerResponses = append(answer.ContainerResponses, c)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/server/cdi"
 	"b-com.com/accelerator-device-plugin/server/prefer"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
@@ -33,7 +34,11 @@ type Config struct {
 	BackoffMax      time.Duration // longest wait before later attempts
 	PollInterval    time.Duration // between two checks of the kubelet's directory without an event
 
-	Allocations *Allocations // the record of the devices that are given out
+	// Injected remembers nodes that CDI gives to a container that is started again, and that it was not given before. It is
+	// called before the spec has them. nil: not used.
+	Injected func(nodes map[string][]string) error
+
+	Allocations *holders.Allocations // the record of the devices that are given out
 
 	Metrics *metrics.Metrics // required
 }
@@ -50,7 +55,7 @@ func Defaults() Config {
 		BackoffMin:      100 * time.Millisecond,
 		BackoffMax:      30 * time.Second,
 		PollInterval:    5 * time.Second,
-		Allocations:     NewAllocations(time.Minute),
+		Allocations:     holders.NewAllocations(),
 
 		AllocationPolicy: prefer.Packed,
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -33,19 +34,14 @@ func (s *Server) Offer(ctx context.Context, resource string, devices ...*invento
 	}
 }
 
-// AllocationCount returns the number of allocations that are kept.
-func (s *Server) AllocationCount() int {
-	s.cfg.Allocations.mu.Lock()
-	defer s.cfg.Allocations.mu.Unlock()
-	return len(s.cfg.Allocations.served)
-}
-
-// Allocated returns the ids that count as given out, by resource, without an answer of the
-// kubelet.
+// Allocated returns the ids that were given out, by resource, sorted.
 func (s *Server) Allocated() map[string][]string {
 	all := map[string][]string{}
-	for _, a := range s.cfg.Allocations.Compare(time.Time{}, func(string, string) bool { return false }) {
-		all[a.Resource] = append(all[a.Resource], a.ID)
+	for key := range s.cfg.Allocations.All() {
+		all[key.Resource] = append(all[key.Resource], key.ID)
+	}
+	for _, ids := range all {
+		slices.Sort(ids)
 	}
 	return all
 }
@@ -58,7 +54,7 @@ type Injection struct{ *injection }
 
 // NewInjection returns an Injection for this spec, without content.
 func NewInjection(spec *cdi.Spec) Injection {
-	return Injection{newInjection(spec, nil, "/sys", metrics.New("test"), zap.NewNop())}
+	return Injection{newInjection(Config{CDI: spec, HostSysRoot: "/sys", Metrics: metrics.New("test")}, zap.NewNop())}
 }
 
 // Want sets the content of the spec to these devices from the next Settle on.

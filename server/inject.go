@@ -26,18 +26,28 @@ type injection struct {
 	spec    *cdi.Spec
 	log     *zap.Logger
 	metrics *metrics.Metrics
-	hook    *cdi.Hook // of devices that are programmed at the start of a container; nil: none
-	sysRoot string    // of sysfs on the host
-	wanted  *latest.Value[[]cdi.Device]
+	hook    *cdi.Hook                       // of devices that are programmed at the start of a container; nil: none
+	sysRoot string                          // of sysfs on the host
+	changed func(map[string][]string) error // [Config.Injected]
+	wanted  *latest.Value[wanted]
 	problem atomic.Pointer[error] // of the last write; nil: the file has the wanted content
 }
 
+// wanted is the wanted content.
+type wanted struct {
+	devices []cdi.Device
+	changed map[string][]string // nodes that their holders were not given, by device
+}
+
 // newInjection returns nil if CDI is off.
-func newInjection(spec *cdi.Spec, hook *cdi.Hook, sysRoot string, m *metrics.Metrics, log *zap.Logger) *injection {
-	if spec == nil {
+func newInjection(cfg Config, log *zap.Logger) *injection {
+	if cfg.CDI == nil {
 		return nil
 	}
-	return &injection{spec: spec, hook: hook, sysRoot: sysRoot, log: log, metrics: m, wanted: latest.New[[]cdi.Device](nil)}
+	return &injection{
+		spec: cfg.CDI, hook: cfg.ProgrammingHook, sysRoot: cfg.HostSysRoot, log: log, metrics: cfg.Metrics, changed: cfg.Injected,
+		wanted: latest.New(wanted{}),
+	}
 }
 
 // want makes the devices of these resources the wanted content. Only the conductor
@@ -46,12 +56,15 @@ func (i *injection) want(resources []offer.Resource) {
 	if i == nil {
 		return
 	}
-	devices := []cdi.Device{}
+	devices, changed := []cdi.Device{}, map[string][]string{}
 	for _, r := range resources {
 		for _, d := range r.Devices {
 			nodes, mounts := d.Nodes, d.MountsOf(i.sysRoot)
 			if slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes }) {
 				nodes, mounts = nil, nil // a container that restarts would share the device with another, or get another device
+			}
+			if len(nodes) > 0 && slices.Contains(d.Reasons, inventory.ReasonNodeChanged) {
+				changed[d.ID] = slices.Concat(d.Nodes, d.NodeNumbers)
 			}
 			device := cdi.Device{ID: d.ID, Nodes: nodes, SharedNodes: d.SharedNodes, Mounts: mounts}
 			if i.hook != nil && d.ProgramAtStart {
@@ -61,8 +74,8 @@ func (i *injection) want(resources []offer.Resource) {
 			devices = append(devices, device)
 		}
 	}
-	if now, _ := i.wanted.Load(); !reflect.DeepEqual(now, devices) {
-		i.wanted.Store(devices)
+	if now, _ := i.wanted.Load(); !reflect.DeepEqual(now, wanted{devices, changed}) {
+		i.wanted.Store(wanted{devices, changed})
 	}
 }
 
@@ -88,11 +101,17 @@ func (i *injection) run(ctx context.Context, every time.Duration) {
 // once, and the recovery.
 func (i *injection) settle() error {
 	for {
-		devices, stale := i.wanted.Load()
-		if devices == nil {
+		now, stale := i.wanted.Load()
+		if now.devices == nil {
 			return nil // no content yet: the file may have the content of a peer
 		}
-		err := i.spec.Write(devices)
+		var err error
+		if i.changed != nil && len(now.changed) > 0 {
+			err = i.changed(now.changed)
+		}
+		if err == nil {
+			err = i.spec.Write(now.devices)
+		}
 		i.metrics.CDI(err)
 		if err != nil {
 			if was := i.problem.Swap(&err); was == nil || (*was).Error() != err.Error() {

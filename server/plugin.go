@@ -51,15 +51,21 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 	}()
 
 	var sent []*inventory.Device
+	refreshed := false
 	for first := true; ; first = false {
+		refresh := e.server.refresh.Next()
 		newest, stale := e.lists.Load()
 		changes := inventory.Changes(sent, newest.Devices)
-		if first || slices.ContainsFunc(changes, visible) {
+		changed := first || slices.ContainsFunc(changes, visible)
+		if changed || refreshed {
 			if err := stream.Send(newest.message); err != nil {
 				return err
 			}
+		}
+		if changed {
 			e.logSent(newest, changes, first)
 		}
+		refreshed = false
 		sent = newest.Devices
 		e.sent.Store(newest)
 		select {
@@ -69,6 +75,8 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 		case <-stream.Context().Done():
 			return stream.Context().Err()
 		case <-stale:
+		case <-refresh:
+			refreshed = true
 		}
 	}
 }

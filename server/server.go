@@ -33,6 +33,7 @@ type Server struct {
 	log        *zap.Logger
 	directory  *directory
 	reregister latest.Signal
+	refresh    latest.Signal
 	injection  *injection   // nil: off
 	pulse      *pulse.Pulse // the conductor's
 	generation uint64       // of the newest snapshot; the conductor's
@@ -57,7 +58,8 @@ func New(cfg Config, devices Devices, log *zap.Logger) *Server {
 		log:        log,
 		directory:  newDirectory(cfg.KubeletDir, cfg.PollInterval, log),
 		reregister: latest.NewSignal(),
-		injection:  newInjection(cfg.CDI, cfg.ProgrammingHook, cfg.HostSysRoot, cfg.Metrics, log),
+		refresh:    latest.NewSignal(),
+		injection:  newInjection(cfg, log),
 		pulse:      pulse.New(pulse.Patience),
 		endpoints:  map[string]*endpoint{},
 		retiring:   map[string]chan struct{}{},
@@ -86,6 +88,13 @@ func (s *Server) Run(ctx context.Context) error {
 
 // Reregister ends all streams and registers every resource again on a new socket.
 func (s *Server) Reregister() { s.reregister.Raise() }
+
+// Refresh sends the newest list on each stream again, and reports whether there is one. The kubelet then writes its
+// checkpoint, without the entries of containers that have ended. It does not block.
+func (s *Server) Refresh() (sent bool) {
+	s.refresh.Raise()
+	return slices.ContainsFunc(s.Resources(), func(r Resource) bool { return r.Streams > 0 })
+}
 
 // Ready returns nil if there is a first snapshot and every resource that has devices is
 // registered and has a stream open. Otherwise it returns an error with each resource that is

@@ -36,17 +36,19 @@ never() {
 only '^github.com/pilebones/go-udev' 'watcher'
 only '^golang.org/x/sys' 'watcher|internal/opened'
 only '^github.com/fsnotify/fsnotify' 'watcher|server|internal/(notify|filewatch)'
-only '^google.golang.org/grpc' 'server|internal/sim/simkubelet'
+only '^google.golang.org/grpc' 'server|kubelet|internal/sim/simkubelet'
 only '^github.com/prometheus/' 'internal/metrics'
-only '^k8s.io/kubelet' 'server|internal/sim/simkubelet'
+only '^k8s.io/kubelet' 'server|kubelet|internal/sim/simkubelet'
 only '^tags.cncf.io/container-device-interface|^github.com/opencontainers/runtime-spec' 'server/cdi'
 only '^github.com/spf13/cobra' 'cmd'
 only '^k8s.io/(client-go|apimachinery|klog)|^github.com/go-logr' 'internal/apiserver'
 never 'watcher' 'inventory|server|cmd|internal/(apiserver|recorder)'
-never 'inventory' 'watcher|server|cmd|internal/(apiserver|recorder)'
+never 'inventory' 'watcher|server|kubelet|cmd|internal/(apiserver|recorder)'
 never 'server' 'watcher|cmd|internal/(apiserver|recorder)'
+never 'kubelet' 'watcher|server|cmd|internal/(apiserver|recorder)'
+never 'kubelet/(podresources|checkpoint)' 'inventory|internal'
 never 'server/cdi' 'inventory|internal'
-never 'server/peers' 'inventory|server/(cdi|checkpoint|offer|podresources|prefer)'
+never 'server/peers' 'inventory|kubelet|server/(cdi|offer|prefer)'
 never 'server/names' 'watcher|inventory|programming|internal|server/[^n].*'
 never 'programming' 'watcher|inventory|server|cmd|internal/(apiserver|recorder)'
 never 'cmd/accelerator-fpga' 'watcher|inventory|server|internal/(apiserver|recorder)'
@@ -56,12 +58,12 @@ never 'internal/canpull' 'watcher|server|cmd|internal/control'
 never 'internal/timeline' 'watcher|inventory|server|cmd|internal/view'
 never 'internal/(latest|sysfs|terminal|trust|cordon|owner|notify|filewatch|backoff|throttle|apiserver|metrics|pulse)' 'inventory'
 never 'internal/daemon' 'cmd|internal/sim'
-never 'watcher|inventory|server|internal/[^d].*' 'internal/daemon'
-never 'internal/config' 'watcher|inventory|server/podresources|cmd'
+never 'watcher|inventory|kubelet|server|internal/[^d].*' 'internal/daemon'
+never 'internal/config' 'watcher|inventory|kubelet|cmd'
 
 # Except tests, only the commands `demo` and `simulate` may import the simulated node, kubelet and API server.
 bad=$(go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}
-{{end}}' ./cmd/... ./watcher/... ./inventory/... ./server/... ./programming/... ./internal/... |
+{{end}}' ./cmd/... ./watcher/... ./inventory/... ./kubelet/... ./server/... ./programming/... ./internal/... |
 	awk -v sim="^$module/internal/sim/" '$2 ~ sim && $1 !~ sim && $1 !~ /cmd\/accelerator-device-plugin$/')
 if [ -n "$bad" ]; then
 	echo "only tests and cmd/accelerator-device-plugin may import internal/sim:"

@@ -27,8 +27,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/server/checkpoint"
-	"b-com.com/accelerator-device-plugin/server/podresources"
+	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 )
 
 const (
@@ -147,19 +146,20 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		snapshot, f.RowsErr = scanOnce(ctx, cfg, watched)
 		f.Rows = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Cordons: cordons}.Rows()
 	}
-	unsure := podresources.JustStarted(cfg.PodResourcesSocket)
-	holders, err := askHolders(ctx, cfg.PodResourcesSocket, holdersPatient, nil)
-	if err != nil {
-		f.HoldersErr = err.Error()
+	// All resource names count: the daemon may have other settings than this command.
+	use := askOnce(ctx, cfg, func(string, string) bool { return true })
+	if use.Err != nil {
+		f.HoldersErr = use.Err.Error()
 		return
 	}
-	// All resource names count: the daemon may have other settings than this command.
 	f.Holders = map[string][]string{}
-	for key := range holders {
-		f.Holders[key.ID] = append(f.Holders[key.ID], holders.of(key.Resource, key.ID)...)
+	for id, holdings := range use.Of {
+		for _, h := range holdings {
+			f.Holders[id] = append(f.Holders[id], h.Holders...)
+		}
 	}
 	for i := range f.Rows {
-		if !unsure {
+		if !use.Awaiting {
 			f.Rows[i].Held = new(bool)
 		}
 	}
@@ -172,7 +172,8 @@ func podsGiven(kubeletDir string) (map[string][]string, error) {
 	if err := sysfs.CheckDir(kubeletDir); err != nil {
 		return nil, err
 	}
-	given, err := checkpoint.Pods(kubeletDir)
+	record, err := new(checkpoint.Reader).Read(kubeletDir)
+	given := record.Pods()
 	dir := filepath.Join(filepath.Dir(filepath.Clean(kubeletDir)), "pods")
 	if err != nil || sysfs.CheckDir(dir) != nil {
 		return given, err

@@ -24,7 +24,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/view"
-	"b-com.com/accelerator-device-plugin/server/checkpoint"
+	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 )
 
 // fakeProc makes a procfs in which a process of the host has a file open, or none if file is "".
@@ -77,7 +77,7 @@ func TestCanPull(t *testing.T) {
 	idle, busy := fakeProc(t, ""), fakeProc(t, node)
 	offered := "3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT\n"
 	held := "held by default/job/main: kubectl --namespace default delete pod job\n"
-	// The daemon keeps the kubelet's answer for holdersAge.
+	// The daemon keeps the kubelet's answer for a second.
 	await := func(want string) {
 		for late := time.After(20 * time.Second); asks(t, d.cfg, false, idle) != want; {
 			select {
@@ -94,7 +94,7 @@ func TestCanPull(t *testing.T) {
 		proc string
 		want string
 	}{
-		{"offered and held", func() {}, idle, "no\n" + offered + held},
+		{"offered and held", func() { await("no\n" + offered + held) }, idle, "no\n" + offered + held},
 		{"cordoned", func() {
 			_, err := control.Dial(d.cfg.Socket).Cordon(t.Context(), []string{"3b:00.0"}, "test", "to be pulled", 0)
 			d.do(err)

@@ -21,6 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/watcher"
@@ -138,9 +139,11 @@ func lastWords(t *testing.T) *zap.Logger {
 func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.Inventory, stop func()) {
 	watched, settings := daemon.Watching(cfg, metrics.New("test")), server.Defaults()
 	settings.Metrics = watched.Metrics
-	settings.Allocations = server.NewAllocations(100 * time.Millisecond)
-	source := holderSource{socket: cfg.PodResourcesSocket, kubeletDir: cfg.KubeletDir, owns: daemon.PolicyOf(cfg).Owns, given: settings.Allocations}
-	watched.Holders, watched.Record = source.ask, source.record()
+	var srv *server.Server
+	sources := sourceOf(cfg, daemon.PolicyOf(cfg).Owns)
+	sources.Allocations, sources.Refresh = settings.Allocations, func() bool { return srv.Refresh() }
+	use := holders.New(sources)
+	watched.Holders, watched.Record, watched.Given = use.Ask, use.Record(t.Context()), settings.Allocations.Added()
 	watched.HoldersInterval = 50 * time.Millisecond
 	log := lastWords(t)
 	node, err := daemon.OpenNode(cfg, watched, log, log)
@@ -152,7 +155,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	// A stream that is closed before it arrives looks as if none had been opened.
 	settings.StreamTimeout = time.Second
 	settings.RetireAfter = 200 * time.Millisecond
-	srv := server.New(settings, node.Inventory, log)
+	srv = server.New(settings, node.Inventory, log)
 	ctx, cancel := context.WithCancel(t.Context())
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error {

@@ -127,6 +127,9 @@ func (d *testDaemon) startKubelet() {
 		d.t.Fatal(err)
 	}
 	d.kubelet.Follow(soundLists(d.t))
+	if d.pods != nil {
+		d.pods.Join(d.kubelet)
+	}
 }
 
 func (d *testDaemon) startPods() {
@@ -136,6 +139,7 @@ func (d *testDaemon) startPods() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	d.pods.Join(d.kubelet)
 }
 
 func (d *testDaemon) restartKubelet() {

@@ -20,8 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/podresources"
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
 )
 
 func newDevices() *cobra.Command {
@@ -120,26 +119,29 @@ func printDevices(cmd *cobra.Command, state control.State, headline, format stri
 func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bool) error {
 	policy := daemon.PolicyOf(cfg)
 	watched := daemon.Watching(cfg, metrics.New(buildVersion()))
-	asked := time.Now()
-	holders, unknown := askHolders(cmd.Context(), cfg.PodResourcesSocket, holdersPatient, nil)
-	if unknown == nil {
-		source := holderSource{kubeletDir: cfg.KubeletDir, owns: policy.Owns, given: server.NewAllocations(0)}
-		watched.Holders = func(ctx context.Context) (map[string][]inventory.Holding, error) {
-			return source.complete(ctx, asked, holders)
-		}
+	use := askOnce(cmd.Context(), cfg, policy.Owns)
+	if use.Err == nil {
+		watched.Holders = func(context.Context) inventory.Holdings { return use }
 	}
 	snapshot, err := scanOnce(cmd.Context(), cfg, watched)
 	if err != nil {
 		return err
 	}
 	state := control.State{IdleRules: daemon.IdleRules(policy, snapshot.Devices)}
-	if unknown != nil && (insist || len(snapshot.Devices) > 0 || !errors.Is(unknown, fs.ErrNotExist)) {
+	if unknown := use.Problem(); unknown != nil && (insist || len(snapshot.Devices) > 0 || !errors.Is(unknown, fs.ErrNotExist)) {
 		state.HoldersError = unknown.Error()
 	}
 	state.Devices = view.List{
-		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Holders: holders.lookup(), Unsure: podresources.JustStarted(cfg.PodResourcesSocket),
+		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Use: use,
 	}.Rows()
 	return printDevices(cmd, state, scanLine, format)
+}
+
+// askOnce asks the kubelet once who uses which device.
+func askOnce(ctx context.Context, cfg config.Config, owns func(resource, id string) bool) inventory.Holdings {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	return holders.New(sourceOf(cfg, owns)).Ask(ctx)
 }
 
 // scanOnce returns the devices after one scan. It blocks until each card has been read or has timed out.

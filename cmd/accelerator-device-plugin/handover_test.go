@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,34 +24,39 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/kubelet/podresources"
 	"b-com.com/accelerator-device-plugin/server/offer"
-	"b-com.com/accelerator-device-plugin/server/podresources"
 )
 
 // twoAPIs is a node on which pods get devices through either API. Its methods are called by one goroutine, except
-// ask and check.
+// report and check.
 type twoAPIs struct {
 	*testing.T
 	random *rand.Rand
 	node   *simnode.Node
 	cfg    config.Config
-	state  chan struct{} // has an element while a goroutine uses pods, knows, started or delays
+	state  chan struct{} // has an element while a goroutine uses one of the following fields
 	delays *rand.Rand
 
 	pods    map[string]heldPod // by name
 	knows   time.Time          // when the kubelet knows its pods again
 	started time.Time          // the start of the kubelet
+	memory  map[string]heldPod // the pods in the memory of its device manager, some of which have ended
+	file    checkpoint.Record  // its checkpoint
 	next    int                // number of the next pod
 
-	dra  bool // the API of the running daemon
-	inv  *inventory.Inventory
-	stop func()
+	dra         bool // the API of the running daemon
+	allocations *holders.Allocations
+	inv         *inventory.Inventory
+	stop        func()
 }
 
 type heldPod struct {
-	dra bool // the device belongs to a claim
-	id  string
+	dra   bool // the device belongs to a claim
+	id    string
+	nodes []string // names and numbers
 }
 
 var handOvers = flag.Int("handovers", 8, "number of random sequences of TestHandOver")
@@ -57,13 +65,7 @@ const ownPod = "accelerator-x7k2p"
 
 var ownKey = map[bool]string{false: testResource, true: draname.Driver}
 
-// key returns the kubelet's key of a device.
-func (p heldPod) key() podresources.Key {
-	if p.dra {
-		return podresources.Key{Resource: draname.Driver, ID: draname.Device(p.id)}
-	}
-	return podresources.Key{Resource: testResource, ID: p.id}
-}
+func (p heldPod) key() holders.Key { return holders.Key{Resource: ownKey[p.dra], ID: p.id} }
 
 // locked calls f while no other goroutine uses the pods.
 func (n *twoAPIs) locked(f func()) {
@@ -72,28 +74,83 @@ func (n *twoAPIs) locked(f func()) {
 	f()
 }
 
-// answer returns the answer of pod-resources, and reports whether the kubelet has just started.
-func (n *twoAPIs) answer() (a podresources.Answer, justStarted bool) {
-	var takes time.Duration // mostly none; some answers come too late
+// report returns what the sources of the daemon with the API say. Some answers of the kubelet come too late, and
+// sometimes it does not write its checkpoint after an answer.
+func (n *twoAPIs) report(ctx context.Context, dra bool, allocations *holders.Allocations) (r holders.Report) {
+	r.Asked = time.Now()
+	var takes time.Duration // mostly none
+	writes := false
 	n.locked(func() {
 		if n.delays.IntN(4) == 0 {
 			takes = time.Duration(n.delays.Int64N(int64(3 * time.Second)))
 		}
+		writes = n.delays.IntN(4) > 0
 	})
 	time.Sleep(takes)
+	r.KubeletErr, r.Answered = ctx.Err(), time.Now()
 	n.locked(func() {
-		a.Holders = map[podresources.Key][]podresources.Holder{}
-		justStarted = time.Since(n.started) < 10*time.Second
-		if time.Now().Before(n.knows) {
-			return
+		r.Answer = podresources.Answer{Holders: map[holders.Key][]podresources.Holder{}, Started: n.started}
+		if !time.Now().Before(n.knows) {
+			r.Answer.Pods = []string{"kube-system/" + ownPod}
+			for name, p := range n.pods {
+				r.Answer.Pods = append(r.Answer.Pods, "ns/"+name)
+				r.Answer.Holders[p.key()] = []podresources.Holder{{Namespace: "ns", Pod: name, Container: "main"}}
+			}
+			maps.DeleteFunc(n.memory, func(name string, _ heldPod) bool { return n.pods[name].id == "" })
 		}
-		a.Pods = []string{ownPod}
-		for name, p := range n.pods {
-			a.Pods = append(a.Pods, name)
-			a.Holders[p.key()] = append(a.Holders[p.key()], podresources.Holder{Namespace: "ns", Pod: name, Container: "main"})
+		if writes {
+			n.write()
+		}
+		if r.Checkpoint = n.file; dra {
+			r.Claims = n.prepared()
+		} else {
+			r.Allocated = allocations.All()
 		}
 	})
-	return a, justStarted
+	return r
+}
+
+// write writes the checkpoint, a moment after this call. The caller must be in locked.
+func (n *twoAPIs) write() {
+	type entry struct {
+		PodUID, ContainerName, ResourceName string
+		DeviceIDs                           map[string][]string
+		AllocResp                           []byte
+	}
+	var content struct {
+		Data struct{ PodDeviceEntries []entry }
+	}
+	for name, p := range n.memory {
+		annotations := map[string]string{}
+		checkpoint.Annotate(annotations, p.id, p.nodes)
+		var answer []byte
+		for key, value := range annotations {
+			answer = append(answer, field(4, append(field(1, []byte(key)), field(2, []byte(value))...))...)
+		}
+		content.Data.PodDeviceEntries = append(content.Data.PodDeviceEntries, entry{name, "main", testResource, map[string][]string{"-1": {p.id}}, answer})
+	}
+	text, err := json.Marshal(content)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(n.cfg.KubeletDir, checkpoint.File), text, 0o600)
+	}
+	if err == nil {
+		n.file, err = new(checkpoint.Reader).Read(n.cfg.KubeletDir)
+	}
+	if err != nil {
+		n.Error(err)
+	}
+	n.file.Written = time.Now().Add(time.Millisecond)
+}
+
+// prepared returns the content of the DRA driver's claims.json. The caller must be in locked.
+func (n *twoAPIs) prepared() map[string][]inventory.Holding {
+	all := map[string][]inventory.Holding{}
+	for _, p := range n.pods {
+		if p.dra {
+			all[p.id] = []inventory.Holding{{As: draname.Driver, Nodes: p.nodes}}
+		}
+	}
+	return all
 }
 
 // start starts a daemon with the API. The kubelet starts it, so it knows its pods.
@@ -107,24 +164,26 @@ func (n *twoAPIs) start(dra bool) {
 	n.dra = dra
 	cfg := daemon.Watching(n.cfg, metrics.New("test"))
 	cfg.OtherAPI = true
-	owned := offer.NewOwnership(daemon.PolicyOf(n.cfg))
+	rules := holders.Rules{
+		Owns: offer.NewOwnership(daemon.PolicyOf(n.cfg)).Owns, DRA: dra, Pod: ownPod, DevRoot: "/dev", Grace: n.cfg.TombstoneGrace,
+	}
+	allocations := holders.NewAllocations()
+	n.allocations = allocations
+	cfg.Given = allocations.Added()
 	if dra {
 		cfg.Policy.Name = func(*inventory.Device) (string, error) { return draname.Driver, nil }
-		cfg.Certain = true
-		memory := &podresources.Memory{Pod: ownPod, Keep: func(k podresources.Key) bool { return owned.Owns(k.Resource, k.ID) }}
-		cfg.Holders = func(ctx context.Context) (map[string][]inventory.Holding, error) { return n.askDriver(ctx, memory) }
-	} else {
-		source := holderSource{
-			kubeletDir: n.cfg.KubeletDir, owns: owned.Owns, given: server.NewAllocations(0),
-			claims: &podresources.Memory{Pod: ownPod, Keep: byClaim},
+	}
+	n.locked(func() {
+		r := holders.Report{Asked: time.Now(), KubeletErr: context.Canceled, Checkpoint: n.file}
+		if dra {
+			r.Claims = n.prepared()
 		}
-		cfg.Holders = func(ctx context.Context) (map[string][]inventory.Holding, error) {
-			a, justStarted := n.answer()
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			return source.complete(ctx, time.Now(), devicesHeld(source.claims.Complete(a, justStarted)))
-		}
+		cfg.Record = holders.Merge(holders.State{}, r, rules).Holdings().Of
+	})
+	var known holders.State
+	cfg.Holders = func(ctx context.Context) inventory.Holdings { // one call at a time
+		known = holders.Merge(known, n.report(ctx, dra, allocations), rules)
+		return known.Holdings()
 	}
 	n.inv = inventory.New(cfg, sysfs.Host{Sys: n.node.Sys, Dev: n.node.Dev, Simulated: true}, zap.NewNop())
 	ctx, cancel := context.WithCancel(n.Context())
@@ -148,29 +207,6 @@ func (n *twoAPIs) start(dra bool) {
 		<-ended
 	}
 	synctest.Wait()
-}
-
-// askDriver returns the answer of the DRA driver's source: the claims of its own file, and what the kubelet reports
-// about the device plugin.
-func (n *twoAPIs) askDriver(ctx context.Context, memory *podresources.Memory) (map[string][]inventory.Holding, error) {
-	a, justStarted := n.answer()
-	all := map[string][]inventory.Holding{}
-	n.locked(func() {
-		for name, p := range n.pods {
-			if p.dra {
-				all[p.id] = []inventory.Holding{{As: draname.Driver, Holders: []string{name}}}
-			}
-		}
-	})
-	if ctx.Err() != nil {
-		return all, inventory.Partial{Err: ctx.Err()}
-	}
-	for key, holders := range memory.Complete(a, justStarted) {
-		if key.Resource == testResource {
-			all[key.ID] = append(all[key.ID], inventory.Holding{As: key.Resource, Holders: []string{holders[0].String()}, OtherAPI: true})
-		}
-	}
-	return all, nil
 }
 
 // free reports whether Kubernetes may give the device to a pod.
@@ -213,8 +249,14 @@ func (n *twoAPIs) allocate() {
 					n.Errorf("%s, DRA %v: %s is given to a pod, and held by %s", time.Now().Format("04:05.000"), n.dra, d.ID, name)
 				}
 			}
-			n.pods[fmt.Sprint("pod", n.next)] = heldPod{n.dra, d.ID}
+			name, p := fmt.Sprint("pod", n.next), heldPod{n.dra, d.ID, slices.Concat(d.Nodes, d.NodeNumbers)}
 			n.next++
+			n.pods[name] = p
+			if !n.dra {
+				_ = n.allocations.Add(testResource, func() (map[string][]string, error) { return map[string][]string{p.id: p.nodes}, nil })
+				n.memory[name] = p
+				n.write()
+			}
 			return
 		}
 	})
@@ -235,6 +277,14 @@ func (n *twoAPIs) turn() {
 		n.locked(func() {
 			n.started = time.Now()
 			n.knows = n.started.Add(time.Duration(n.random.Int64N(int64(90 * time.Second))))
+			clear(n.memory)
+			for _, e := range n.file.Entries {
+				nodes, err := e.Nodes(e.IDs[0], "/dev")
+				if err != nil {
+					n.Error(err)
+				}
+				n.memory[e.PodUID] = heldPod{false, e.IDs[0], nodes}
+			}
 		})
 	case 7:
 		n.start(n.random.IntN(3) == 0 == n.dra) // mostly the other API
@@ -280,7 +330,7 @@ func TestHandOver(t *testing.T) {
 				cfg := config.Defaults()
 				cfg.KubeletDir, cfg.ResourceName, cfg.FlapLimit = t.TempDir(), testResource, 0
 				n := &twoAPIs{
-					T: t, random: rand.New(rand.NewPCG(1, uint64(seed))), delays: rand.New(rand.NewPCG(2, uint64(seed))), node: node, cfg: cfg, pods: map[string]heldPod{},
+					T: t, random: rand.New(rand.NewPCG(1, uint64(seed))), delays: rand.New(rand.NewPCG(2, uint64(seed))), node: node, cfg: cfg, pods: map[string]heldPod{}, memory: map[string]heldPod{},
 					state: make(chan struct{}, 1), started: time.Now().Add(-time.Hour),
 				}
 				n.start(seed%2 == 0)

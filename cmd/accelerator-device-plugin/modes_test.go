@@ -42,19 +42,16 @@ func inMode(t *testing.T, mode string, adjust func(*config.Config)) *testDaemon 
 			adjust(c)
 		}
 	})
-	d.shorten(0)
+	d.shorten()
 	d.run()
 	return d
 }
 
-// shorten sets short intervals. An allocation counts for the grace time; 0: as long as outside tests.
-func (d *testDaemon) shorten(grace time.Duration) {
+// shorten sets short intervals.
+func (d *testDaemon) shorten() {
 	d.timing = func(i *inventory.Config, s *server.Config) {
 		i.HoldersInterval = 20 * time.Millisecond
 		s.RetireAfter = 200 * time.Millisecond
-		if grace > 0 {
-			s.Allocations = server.NewAllocations(grace)
-		}
 	}
 }
 

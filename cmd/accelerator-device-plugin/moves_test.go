@@ -74,24 +74,17 @@ func TestAllocatedPortStays(t *testing.T) {
 	d.awaitOffers("the old AFU again", unmoved)
 }
 
-// A port that was given out, and never gets a holder, moves after the grace time.
-func TestAllocatedPortMovesAfterGrace(t *testing.T) {
-	t.Parallel()
-	d := prepareDaemon(t, func(c *config.Config) { c.Mode = "af" })
-	const grace = 500 * time.Millisecond
-	d.shorten(grace)
-	d.run()
-	d.do(d.node.Plug(cardA))
-	d.awaitOffers("card in", unmoved)
-	given := time.Now()
-	if _, err := d.kubelet.Allocate(t.Context(), afAa, "3b:00.0-p1"); err != nil {
-		t.Fatal(err)
-	}
+// A port that was given out to a container that pod-resources never names, such as an init container, moves when the
+// kubelet's checkpoint does not have the container any more.
+func TestAllocatedPortMovesWhenFree(t *testing.T) {
+	d := inModeAF(t, nil)
+	_, err := d.kubelet.Allocate(t.Context(), afAa, "3b:00.0-p1")
+	d.do(err)
 	d.reprogram(cardB.AFUID)
-	d.awaitOffers("another AFU", moved)
-	if took := time.Since(given); took < grace {
-		t.Errorf("moved %s after it was given out, want %s at least", took, grace)
-	}
+	d.awaitOffers("another AFU", moving)
+	d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
+	d.kubelet.End(afAa, "3b:00.0-p1")
+	d.awaitOffers("the container has ended", moved)
 }
 
 // A port that a container holds stays until the container has ended. It is unhealthy there, and

@@ -62,7 +62,7 @@ var heldCases = []heldCase{
 		[]offered{kept("0001:3b:00.0", regionPAC, "dfl-port.9"), well("0001:3b:00.0-p1", dmaOnPAC, "dfl-port.10")}},
 	{"af became region, two ports", "dfl-two-ports", "region", "", []holding{{dmaOnPAC, "0001:3b:00.0-p1"}},
 		[]offered{bad(well("0001:3b:00.0", regionPAC, "dfl-port.9", "dfl-port.10"), "node-in-use"),
-			heldBy(bad(well("0001:3b:00.0-p1", dmaOnPAC), "removed-in-use"), job)}},
+			heldBy(bad(well("0001:3b:00.0-p1", dmaOnPAC, "dfl-port.10"), "former-mode"), job)}},
 	{"pulled, under the name of another mode", "kernel-6.1-no-driver", "single", "", []holding{{regionPAC, "01:00.0"}},
 		[]offered{heldBy(bad(well("01:00.0", regionPAC), "removed-in-use"), job)}},
 
@@ -82,8 +82,9 @@ var heldCases = []heldCase{
 		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
 	{"a rule matches no more", "kernel-6.1-one-card", "single", "- {name: example.com/nlb, match: {family: opae}}", []holding{{"example.com/nlb", "01:00.0"}},
 		[]offered{kept("01:00.0", "example.com/nlb", "dfl-port.0")}},
+	// Another plugin may have such a name, too. Its containers have the node.
 	{"a rule went", "kernel-6.1-one-card", "single", "", []holding{{"example.com/nlb", "01:00.0"}},
-		[]offered{well("01:00.0", testResource, "dfl-port.0")}},
+		[]offered{bad(well("01:00.0", testResource, "dfl-port.0"), "node-in-use")}},
 
 	// A device without a name in the new mode may still get one.
 	{"a virtual function, single became af", "kernel-6.1-virtual-function", "af", "", []holding{{testResource, "02:00.0"}},
@@ -99,7 +100,7 @@ var heldCases = []heldCase{
 	{"Intel's regions", "kernel-6.1-one-card", "region", "", []holding{{regionPAC, "region0"}, {regionPAC, "dfl-fme.0"}},
 		[]offered{well("01:00.0", regionPAC, "dfl-port.0")}},
 	{"another plugin's, by our id", "kernel-6.1-one-card", "af", "", []holding{{"example.com/nic", "01:00.0"}, {"fpga.intel.com/fpga", "01:00.0"}},
-		[]offered{well("01:00.0", nlbOnPAC, "dfl-port.0")}},
+		[]offered{bad(well("01:00.0", nlbOnPAC, "dfl-port.0"), "node-in-use")}}, // it gave out the node of the port
 	{"Intel's and ours", "kernel-6.1-one-card", "af", "", []holding{{nlbOnPAC, "dfl-port.0"}, {testResource, "01:00.0"}},
 		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
 }
@@ -110,8 +111,8 @@ var nodesOnBoards = map[string][]string{
 }
 
 // prepare creates the board, with a kubelet that returns the holders of devices, and returns the arguments of
-// our commands.
-func (c heldCase) prepare(t *testing.T) (pods *simkubelet.PodResources, root string, args []string) {
+// our commands. end ends the pod.
+func (c heldCase) prepare(t *testing.T) (end func(), root string, args []string) {
 	t.Helper()
 	root = unfold(t, c.board)
 	pods, socket := servePods(t)
@@ -135,7 +136,16 @@ func (c heldCase) prepare(t *testing.T) (pods *simkubelet.PodResources, root str
 		}
 		args = append(args, "--config", file)
 	}
-	return pods, root, args
+	end = func() { // as in a kubelet that writes its checkpoint afterwards
+		pods.Release("default", "job")
+		for _, h := range c.holds {
+			kubelet.End(h.resource, h.id)
+		}
+		if err := kubelet.Gave("example.com/other", nil, "0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return end, root, args
 }
 
 // A device that a container holds under another resource of ours stays in that resource, unhealthy, until it is
@@ -143,11 +153,11 @@ func (c heldCase) prepare(t *testing.T) (pods *simkubelet.PodResources, root str
 func TestOfferedWhileHeld(t *testing.T) {
 	for _, tt := range heldCases {
 		t.Run(tt.name, func(t *testing.T) {
-			pods, root, args := tt.prepare(t)
+			end, root, args := tt.prepare(t)
 			if diff := cmp.Diff(tt.want, devicesOf(t, root, args...)); diff != "" {
 				t.Errorf("held (-want +got):\n%s", diff)
 			}
-			pods.Release("default", "job")
+			end()
 			for _, d := range devicesOf(t, root, args...) {
 				for _, reason := range []string{"replaced-in-use", "removed-in-use", "moving"} {
 					if slices.Contains(d.Reasons, reason) || len(d.Holder) > 0 {

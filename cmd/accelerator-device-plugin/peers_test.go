@@ -21,6 +21,7 @@ func (d *testDaemon) peer() *testDaemon {
 	peer := *d
 	peer.cfg.KubeletDir = filepath.Join(shortDir(d.t), "kubelet")
 	peer.startKubelet()
+	d.pods.Join(d.kubelet)
 	d.t.Cleanup(func() { peer.kubelet.Stop() })
 	return &peer
 }

@@ -197,6 +197,7 @@ func TestNothingIsLeft(t *testing.T) {
 		d.do(d.stop())
 		d.kubelet.Stop()
 		d.pods.Stop()
+		d.do(os.Remove(filepath.Join(d.cfg.KubeletDir, simkubelet.Checkpoint)))
 		left, err := filepath.Glob(d.cfg.KubeletDir + "/*")
 		if err != nil || len(left) != 0 {
 			t.Errorf("left in the kubelet's directory: %v %v", left, err)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -16,10 +15,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/cdi"
 	"b-com.com/accelerator-device-plugin/server/offer"
-	"b-com.com/accelerator-device-plugin/server/podresources"
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
@@ -58,20 +57,20 @@ func newDaemon(cfg config.Config, log *zap.Logger, counts *metrics.Metrics, timi
 	}
 }
 
-// plugin implements [daemon.API] for the device plugin API. It has the server and the sources of holders.
+// plugin implements [daemon.API] for the device plugin API.
 type plugin struct {
 	*server.Server // set by Start
-	*sharedHolders // set by Start
 
 	log      *zap.Logger
 	settings server.Config
 	owned    *offer.Ownership
-	source   holderSource
+	cfg      config.Config
+	use      *holders.Source                         // set by Configure
 	timing   func(*inventory.Config, *server.Config) // nil: none
 }
 
 func openPlugin(cfg config.Config, log *zap.Logger, counts *metrics.Metrics, timing func(*inventory.Config, *server.Config)) (*plugin, error) {
-	p := &plugin{log: log, settings: server.Defaults(), timing: timing}
+	p := &plugin{log: log, settings: server.Defaults(), cfg: cfg, timing: timing}
 	p.settings.KubeletDir, p.settings.HostDevRoot, p.settings.HostSysRoot = cfg.KubeletDir, cfg.HostDevRoot, cfg.HostSysfsRoot
 	p.settings.AllocationPolicy, p.settings.Metrics = prefer.Policy(cfg.AllocationPolicy), counts
 	if cfg.CDIDir != "" {
@@ -85,26 +84,39 @@ func openPlugin(cfg config.Config, log *zap.Logger, counts *metrics.Metrics, tim
 		}
 	}
 	p.owned = offer.NewOwnership(daemon.PolicyOf(cfg))
-	host, _ := os.Hostname()
-	p.source = holderSource{
-		socket: cfg.PodResourcesSocket, kubeletDir: cfg.KubeletDir, owns: p.owned.Owns,
-		claims: &podresources.Memory{Keep: byClaim, Pod: host},
-	}
 	return p, nil
 }
 
-func (p *plugin) Configure(cfg *inventory.Config) {
+func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 	if p.timing != nil {
 		p.timing(cfg, &p.settings)
 	}
-	p.source.given = p.settings.Allocations
+	source := sourceOf(p.cfg, p.owned.Owns)
+	source.Allocations = p.settings.Allocations
+	source.Refresh = func() bool { return p.Refresh() } // the inventory, which asks, is started after the server
+	if p.settings.CDI != nil {
+		injected, err := holders.OpenInjected(p.cfg.StateDir)
+		if err != nil {
+			return fmt.Errorf("--state-dir: %w", err)
+		}
+		source.Injected, p.settings.Injected = injected, injected.Add
+	}
+	p.use = holders.New(source)
 	cfg.OtherAPI = true
-	cfg.Holders, cfg.Record, cfg.Given = p.source.ask, p.source.record(), p.settings.Allocations.Added()
+	cfg.Holders, cfg.Record, cfg.Given = p.use.Ask, p.use.Record(ctx), p.settings.Allocations.Added()
+	return nil
 }
 
-func (p *plugin) Start(ctx context.Context, inv *inventory.Inventory) {
+// sourceOf returns the configuration of the sources that tell who uses the devices of the device plugin.
+func sourceOf(cfg config.Config, owns func(resource, id string) bool) holders.Config {
+	return holders.Config{
+		Rules:  holders.Rules{Owns: owns, Node: cfg.NodeName, DevRoot: cfg.HostDevRoot, Grace: cfg.TombstoneGrace},
+		Socket: cfg.PodResourcesSocket, KubeletDir: cfg.KubeletDir,
+	}
+}
+
+func (p *plugin) Start(_ context.Context, inv *inventory.Inventory) {
 	p.Server = server.New(p.settings, inv, p.log)
-	p.sharedHolders = shareHolders(ctx, p.source)
 }
 
 // Withdraw returns nil: the kubelet notices at once that the streams have ended, and offers no device.
@@ -123,10 +135,7 @@ func (p *plugin) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Po
 	return daemon.DevicePolicy(cfg, cordons)
 }
 
-func (p *plugin) Holders(ctx context.Context) (daemon.Holders, error) {
-	known, err := p.latest(ctx)
-	return daemon.Holders{Of: known.held.lookup(), Given: known.gave, Unsure: known.unsure}, err
-}
+func (p *plugin) Holders(ctx context.Context) inventory.Holdings { return p.use.Recent(ctx) }
 
 func (p *plugin) Resources() []metrics.Resource {
 	var all []metrics.Resource

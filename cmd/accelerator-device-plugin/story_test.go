@@ -137,8 +137,8 @@ func liveStory(dir string) (exitCode int) {
 	counts := metrics.New("test")
 	log := daemon.OpenLog(cfg, os.Stderr, counts)
 	defer log.Close()
-	s := newDaemon(cfg, log.Logger, counts, func(i *inventory.Config, s *server.Config) {
-		i.HoldersInterval, s.Allocations = 50*time.Millisecond, server.NewAllocations(100*time.Millisecond)
+	s := newDaemon(cfg, log.Logger, counts, func(i *inventory.Config, _ *server.Config) {
+		i.HoldersInterval = 50 * time.Millisecond
 	})
 	if s.Live(ctx, log) != nil {
 		return 1
@@ -156,6 +156,7 @@ func (s *story) start() {
 	s.pods, err = simkubelet.StartPodResources(context.WithoutCancel(s.t.Context()), filepath.Join(s.dir, "pods.sock"))
 	s.do(err)
 	s.t.Cleanup(s.pods.Stop)
+	s.pods.Join(s.kubelet)
 	s.begin("the daemon starts on a node without cards")
 	cmd := exec.CommandContext(s.t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), storyIn+"="+s.dir)
@@ -184,6 +185,9 @@ func (s *story) startKubelet() {
 	var err error
 	s.kubelet, err = simkubelet.Start(context.WithoutCancel(s.t.Context()), filepath.Join(s.dir, "kubelet"), simkubelet.Behaviour{})
 	s.do(err)
+	if s.pods != nil {
+		s.pods.Join(s.kubelet)
+	}
 }
 
 func (s *story) begin(what string) {

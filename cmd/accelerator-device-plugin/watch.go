@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/view"
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
 )
 
 func newWatch() *cobra.Command {
@@ -88,6 +90,7 @@ func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) e
 	if err != nil {
 		return err
 	}
+	source := holders.New(sourceOf(cfg, daemon.PolicyOf(cfg).Owns))
 	tasks, ctx := errgroup.WithContext(p.cmd.Context())
 	tasks.Go(func() error { return node.Watch(ctx) })
 	tasks.Go(func() error { return node.Inventory.Run(ctx) })
@@ -95,8 +98,9 @@ func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) e
 		for {
 			snapshot, stale := node.Inventory.Latest()
 			if snapshot.Version > 0 {
-				holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon, nil)
-				list := view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Holders: holders.lookup()}
+				asking, cancel := context.WithTimeout(ctx, time.Second)
+				list := view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Use: source.Recent(asking)}
+				cancel()
 				if err := p.print(scanLine, list.Rows()); err != nil {
 					return err
 				}

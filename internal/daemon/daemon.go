@@ -35,8 +35,8 @@ import (
 // DRA. The daemon calls Configure, Start, Run, Withdraw and Close at most once, in this order. The other methods
 // must be safe for concurrent use, and are called after Start unless their comment allows otherwise.
 type API interface {
-	// Configure sets the fields of cfg about holders: Holders, Record, Given and Certain.
-	Configure(cfg *inventory.Config)
+	// Configure sets the fields of cfg about holders: Holders, Record, Given and OtherAPI.
+	Configure(ctx context.Context, cfg *inventory.Config) error
 	// Start gives the API the inventory, which is not running yet. ctx ends with the daemon.
 	Start(ctx context.Context, inv *inventory.Inventory)
 	// Run offers the devices until ctx ends. An error ends the daemon.
@@ -53,21 +53,14 @@ type API interface {
 	Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy
 	// Reregister registers with the kubelet again.
 	Reregister()
-	// Holders returns the holders of devices. It may block until ctx ends.
-	Holders(ctx context.Context) (Holders, error)
+	// Holders returns who uses which device. It may block until ctx ends.
+	Holders(ctx context.Context) inventory.Holdings
 	// Resources returns the resources under which devices are offered.
 	Resources() []metrics.Resource
 	// Alive returns an error if a main goroutine hangs.
 	Alive() error
 	// Ready returns nil if Kubernetes has the devices.
 	Ready() error
-}
-
-// Holders has the holders of devices.
-type Holders struct {
-	Of     func(resource, id string) []string // namespace/pod/container; nil: not known
-	Given  func(id string) bool               // reports whether a device was given to a container, even if Of does not have it; nil: not known
-	Unsure bool                               // the kubelet has just started, and may not name all holders
 }
 
 // Daemon follows the devices of a node and offers them through an API. Its fields do not change
@@ -205,7 +198,9 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	watched := Watching(cfg, d.Metrics)
 	cordoned := book.Changed()
 	watched.Policy = api.Policy(cfg, book.List())
-	api.Configure(&watched)
+	if err := api.Configure(ctx, &watched); err != nil {
+		return fail(err)
+	}
 	node, err := OpenNode(cfg, watched, log, log)
 	if err != nil {
 		return fail(err)

@@ -25,7 +25,7 @@ func stateOf(mode, config func() string, inv *inventory.Inventory, api API, show
 		Resources: api.Resources,
 	}
 	if showHolders {
-		s.Holders = func() []metrics.Holder { return holdersOf(inv.Holdings()) }
+		s.Holders = func() []metrics.Holder { return holdersOf(inv.Holdings().Of) }
 	}
 	return s
 }
@@ -35,6 +35,9 @@ func holdersOf(holdings map[string][]inventory.Holding) []metrics.Holder {
 	var all []metrics.Holder
 	for _, id := range slices.Sorted(maps.Keys(holdings)) {
 		for _, holding := range holdings[id] {
+			if holding.Foreign {
+				continue
+			}
 			for _, name := range holding.Holders {
 				namespace, rest, _ := strings.Cut(name, "/")
 				pod, container, _ := strings.Cut(rest, "/")

@@ -15,6 +15,9 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
+// holdersSoon is how long an answer waits for the kubelet.
+const holdersSoon = 500 * time.Millisecond
+
 // stateSource answers requests for the daemon's state, over HTTP and at the local socket. It is safe
 // for concurrent use.
 type stateSource struct {
@@ -23,22 +26,23 @@ type stateSource struct {
 	settings  *latest.Value[control.Settings]
 	inventory *inventory.Inventory
 	cordons   *cordon.Book
-	holders   func(context.Context) (Holders, error)
+	holders   func(context.Context) inventory.Holdings
 	version   string
 	kind      string        // of the API
 	changes   latest.Signal // raised by follow
 }
 
 // list returns the devices and their holders, and reports whether each card was read or has timed out.
-// If the error is not nil, the holders are not known.
+// If the error is not nil, the holders are not all known.
 func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, err error) {
 	cfg, _ := s.inForce.Load()
 	snapshot := s.complete(ctx)
-	known, err := s.holders(ctx)
+	asking, cancel := context.WithTimeout(ctx, holdersSoon)
+	defer cancel()
+	use := s.holders(asking)
 	return view.List{
-		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Holders: known.Of, Given: known.Given, Unsure: known.Unsure,
-		Cordons: s.cordons.List(),
-	}, snapshot.Complete, err
+		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Use: use, Cordons: s.cordons.List(),
+	}, snapshot.Complete, use.Problem()
 }
 
 // complete returns the newest snapshot. Soon after the start it blocks until each card has been read

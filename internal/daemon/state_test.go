@@ -30,7 +30,7 @@ func TestStateBeforeTheCardsAreRead(t *testing.T) {
 		s := &stateSource{
 			started: begin, inForce: latest.New(cfg), settings: latest.New(control.Settings{}), cordons: book, // the inventory is not run
 			inventory: inventory.New(Watching(cfg, metrics.New("test")), sysfs.Host{}, zap.NewNop()),
-			holders:   func(context.Context) (Holders, error) { return Holders{}, fs.ErrNotExist },
+			holders:   func(context.Context) inventory.Holdings { return inventory.Holdings{Err: fs.ErrNotExist} },
 		}
 		state := s.state(t.Context())
 		if took := time.Since(begin); took != ReadTimeout+time.Second || !state.Incomplete {

@@ -79,6 +79,9 @@ func ofDevices() []row {
 		{DeviceFreed, levels(info),
 			"The kubelet no longer reports these holders of a device. `lasted_ms`: since it first reported them to this daemon.",
 			must(device, resource, holders, lasted), nil},
+		{DeviceHeldTwice, levels(errorLevel, info.when("when one pod holds the device again")),
+			"Several pods hold one device at once: `holders`. The kubelet or this plugin has given it out twice. It is listed as unhealthy.",
+			must(device), may(holders)},
 		{DeviceTombstone, levels(warn),
 			"A device is still held, although it was removed, is to move to another resource, or has other nodes than its " +
 				"holder was given. It stays listed as unhealthy. Logged again when its holders change.",
@@ -100,13 +103,10 @@ func ofDevices() []row {
 		{CordonUnavailable, levels(warn.when("at the start: no cordon can be kept"), errorLevel.when("otherwise: the present cordons stay")),
 			"`--state-dir` or its `cordons.json` cannot be used. Logged once for each error.", must(errorText), nil},
 		{HoldersUnknown, levels(warn),
-			"The pod-resources API does not answer. A removed device stays listed for `--tombstone-grace`.", must(errorText, grace), nil},
-		{HoldersKnown, levels(info), "The pod-resources API answers again.", nil, nil},
-		{NodesUnknown, levels(warn),
-			"The nodes that the holders of `devices` were given are not known, see `error`. " +
-				"Free devices are withheld with the reason `node-in-use`.",
-			must(devices, errorText), nil},
-		{NodesKnown, levels(info), "The nodes of all held devices are known again.", nil, nil},
+			"A source of what containers use does not answer: `source` is `pod-resources`, `checkpoint` or `claims`. Devices that " +
+				"are known to be in use stay withheld; a removed device without a known holder stays listed for `--tombstone-grace`.",
+			must(source, errorText, grace), nil},
+		{HoldersKnown, levels(info), "The source answers again.", must(source), nil},
 	}
 }
 

@@ -56,8 +56,10 @@ func (m *Metrics) ListingStarved() { m.listings.WithLabelValues(starved).Inc() }
 // CardsUnreadable sets the number of cards whose last read failed or is overdue.
 func (m *Metrics) CardsUnreadable(n int) { m.cardsUnreadable.Set(float64(n)) }
 
-// HoldersAsked records whether the kubelet has answered a request for holders.
-func (m *Metrics) HoldersAsked(err error) { m.holders.WithLabelValues().Set(number(err == nil)) }
+// HoldersSource records whether a source of holders has answered.
+func (m *Metrics) HoldersSource(source string, err error) {
+	m.holders.WithLabelValues(source).Set(number(err == nil))
+}
 
 // APIEvent counts a Kubernetes Event by its result: sent, failed or dropped.
 func (m *Metrics) APIEvent(result string) { m.apiEvents.WithLabelValues(result).Inc() }

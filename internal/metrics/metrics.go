@@ -147,8 +147,9 @@ func New(version string) *Metrics {
 	m.snapshotVersion = m.now("accelerator_snapshot_version",
 		"Version of the newest snapshot of devices, which grows by one with each change. 0 before the first one.")
 	m.holders = m.gauges("accelerator_holders_known",
-		"1 while the kubelet's pod-resources API answers, 0 while it does not. "+
-			"The API is called at least once in each --resync-interval. No series before the first call.")
+		"1 while a source of what containers use answers, 0 while it does not: the kubelet's pod-resources API, its checkpoint, "+
+			"or the claims.json of the DRA driver. They are asked at least once in each --resync-interval. "+
+			"No series before the first question.", "source")
 
 	m.uevents = m.counters("accelerator_uevents_total",
 		"Uevents of the kernel that may concern a card.", "subsystem", "action")

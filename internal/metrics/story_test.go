@@ -51,7 +51,7 @@ func story() *metrics.Metrics {
 	m.ListSent(accelerator, 0, false)
 	m.Listing(nil)
 	m.Listing(errors.New("permission denied"))
-	m.HoldersAsked(nil)
+	m.HoldersSource("pod-resources", nil)
 	m.CDI(errors.New("disk full"))
 
 	m.UEvent([]byte("pci"), []byte("add"))

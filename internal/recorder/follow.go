@@ -146,11 +146,11 @@ func cardLeft(s inventory.Snapshot, address string) bool {
 // because the kubelet had not answered or the device had just been allocated.
 func (f *following) report(ctx context.Context, all []change) {
 	f.pending = slices.DeleteFunc(f.pending, func(n change) bool { return f.devices[n.is.device.ID].kind != n.is.kind })
-	var held map[string][]inventory.Holding
-	var err error
+	var use inventory.Holdings
 	if len(all)+len(f.pending) > 0 {
-		held, err = f.holders(ctx)
+		use = f.holders(ctx)
 	}
+	held, err := use.Of, use.Err
 	notePods := func(n change) (done bool) {
 		pods, k := podsOf(held[n.is.device.ID])
 		if (k != known || err != nil) && time.Since(n.at) < giveUp {

@@ -34,8 +34,8 @@ type Devices interface {
 	Latest() (inventory.Snapshot, <-chan struct{}) // the channel closes when the snapshot is stale
 }
 
-// Holders returns the holdings of each device by its id, as in [inventory.Config].
-type Holders func(context.Context) (map[string][]inventory.Holding, error)
+// Holders returns who uses which device, as in [inventory.Config].
+type Holders func(context.Context) inventory.Holdings
 
 // Recorder writes Events. Create it with [New].
 type Recorder struct {

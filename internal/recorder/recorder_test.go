@@ -112,7 +112,7 @@ func TestFunctionsWithoutRule(t *testing.T) {
 // The Events of each change of a device, on the node and on pods.
 func TestReasons(t *testing.T) {
 	seen := map[string]bool{}
-	warnings := []string{"DeviceUnhealthy", "DeviceDegraded", "DeviceRemovedInUse", "DeviceReplacedInUse"} // other Warnings are marked "!"
+	warnings := []string{"DeviceUnhealthy", "DeviceDegraded", "DeviceRemovedInUse", "DeviceReplacedInUse", "DeviceHeldTwice"} // other Warnings are marked "!"
 	for _, tc := range []struct {
 		name  string
 		steps [][]string // reasons of the device; nil: not listed; {}: healthy
@@ -147,6 +147,7 @@ func TestReasons(t *testing.T) {
 			[]string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased"}},
 		{"another resource", [][]string{{}, {"moving"}, {"replaced-in-use"}, {}}, []string{"DeviceMoving"}},
 		{"excluded", [][]string{{}, {"excluded"}, {"recovering=excluded"}, {}}, []string{"DeviceExcluded", "DeviceRecovered"}},
+		{"held by two pods", [][]string{{}, {"held-twice"}, {"held-twice", "port-ap6"}, {}}, []string{"DeviceUnhealthy+ x2", "DeviceHeldTwice+", "DeviceRecovered+"}},
 		{"cordoned", [][]string{{}, {"cordoned"}, {"cordoned", "excluded"}, {"excluded"}, {}},
 			[]string{"DeviceCordoned", "DeviceExcluded", "DeviceRecovered"}},
 		{"cordoned from the start", [][]string{{"cordoned"}, {}}, []string{"DeviceRecovered"}},

@@ -166,16 +166,16 @@ func (r *rig) locked(f func()) {
 	f()
 }
 
-func (r *rig) holders(context.Context) (map[string][]inventory.Holding, error) {
+func (r *rig) holders(context.Context) inventory.Holdings {
 	var takes time.Duration
 	r.locked(func() { takes = r.slow })
 	time.Sleep(takes) // fake
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.asking != nil {
-		return nil, r.asking
+		return inventory.Holdings{Err: r.asking}
 	}
-	return maps.Clone(r.held), nil
+	return inventory.Holdings{Of: maps.Clone(r.held)}
 }
 
 // hold sets the holders of a device, each as NAMESPACE/POD/CONTAINER.

@@ -35,6 +35,10 @@ type state struct {
 	found  bool              // the device was already of this kind when it was first seen, at since
 }
 
+func (s state) heldTwice() bool {
+	return s.device != nil && slices.Contains(s.device.Reasons, inventory.ReasonHeldTwice)
+}
+
 // recovering is the prefix of a reason that has ended less than the recovery hold ago.
 const recovering = inventory.ReasonRecovering + "="
 
@@ -87,6 +91,7 @@ const (
 	DeviceReplacedInUse Reason = "DeviceReplacedInUse" // Warning, pods
 	DeviceReturned      Reason = "DeviceReturned"      // pods
 	DeviceReleased      Reason = "DeviceReleased"      // removed or replaced, and no longer held
+	DeviceHeldTwice     Reason = "DeviceHeldTwice"     // Warning, pods
 )
 
 // reasons returns the reasons of the Events about a device between two states.
@@ -116,6 +121,9 @@ func reasons(was, is state) []Reason {
 			excluded: DeviceExcluded, cordoned: DeviceCordoned, moving: DeviceMoving, removed: DeviceRemoved,
 			removedInUse: DeviceRemovedInUse, replacedInUse: DeviceReplacedInUse,
 		}[is.kind])
+	}
+	if is.heldTwice() && !was.heldTwice() {
+		all = append(all, DeviceHeldTwice)
 	}
 	return all
 }

@@ -45,6 +45,10 @@ var texts = map[Reason]struct{ node, pod string }{
 		"{device} of container {containers} returned at {since}{after}: {health}." +
 			" Device files that the pod has open no longer work. It must open them again, or be restarted.",
 	},
+	DeviceHeldTwice: {
+		"{device} has been given to several pods at once since {since}. {holders} Delete all of them but one, and report this.",
+		"{device} of container {containers} has been given to another pod, too, since {since}. Delete one of the two pods, and report this.",
+	},
 	DeviceReleased: {node: "{device}, which was removed from the node, was released at {since}{after}."},
 }
 
@@ -118,7 +122,7 @@ func (n change) fill(text string, by pods, k knowledge) string {
 // warning reports whether the Event is a Warning.
 func (n change) warning() bool {
 	switch n.reason {
-	case DeviceUnhealthy, DeviceDegraded, DeviceRemovedInUse, DeviceReplacedInUse:
+	case DeviceUnhealthy, DeviceDegraded, DeviceRemovedInUse, DeviceReplacedInUse, DeviceHeldTwice:
 		return true
 	}
 	return n.is.kind == removed

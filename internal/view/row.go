@@ -3,6 +3,7 @@ package view
 import (
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"b-com.com/accelerator-device-plugin/internal/cordon"
@@ -46,16 +47,9 @@ type Row struct {
 // List has the devices at one time, and their holders.
 type List struct {
 	Devices []*inventory.Device
-	HostDev string // the device root on the host
-	HostSys string // the root of sysfs on the host
-	// Holders returns the holders of a device. nil: they are not known.
-	Holders func(resource, id string) []string
-	// Given reports whether a device was given to a container, under any resource name. It is used
-	// only if Holders is not nil.
-	Given func(id string) bool
-	// Unsure means that the holders may be incomplete, because the kubelet has just started.
-	Unsure bool
-
+	HostDev string             // the device root on the host
+	HostSys string             // the root of sysfs on the host
+	Use     inventory.Holdings // the zero value: not known
 	Cordons []cordon.Cordon
 }
 
@@ -74,7 +68,7 @@ func (l List) row(d *inventory.Device) Row {
 		Health: d.Health.String(), Reasons: append([]string{}, d.Reasons...),
 		PCIAddress: d.PCIAddress, NUMANode: known(d.NUMANode), PortID: known(d.PortID),
 		AFUID: d.AFUID, InterfaceID: d.InterfaceID,
-		DeviceNodes: l.paths(d.Nodes), Parent: d.Parent, Holder: []string{}, HolderKnown: l.Holders != nil,
+		DeviceNodes: l.paths(d.Nodes), Parent: d.Parent, Holder: []string{},
 		NodeNumbers: append([]string{}, d.NodeNumbers...), ParentNodes: append([]string{}, d.ParentNodes...),
 		Cordon:     cordon.Of(l.Cordons, d.ID, d.Members...),
 		Attributes: map[string]string{}, Members: append([]string{}, d.Members...), SharedNodes: l.paths(d.SharedNodes),
@@ -85,12 +79,17 @@ func (l List) row(d *inventory.Device) Row {
 		r.PCIVendor, r.PCIDevice = ids[0], ids[1]
 		r.PCIID, r.Subsystem = ids[0]+":"+ids[1], ids[2]+":"+ids[3]
 	}
-	if l.Holders != nil {
-		r.Holder = append(r.Holder, l.Holders(r.Resource, r.ID)...)
-		held := len(r.Holder) > 0 || l.Given != nil && l.Given(r.ID)
-		if r.HolderKnown = held || !l.Unsure; r.HolderKnown {
-			r.Held = &held
+	for _, h := range l.Use.Of[r.ID] {
+		for _, name := range h.Holders {
+			if !slices.Contains(r.Holder, name) { // it may hold the device under two names
+				r.Holder = append(r.Holder, name)
+			}
 		}
+	}
+	held := len(l.Use.Of[r.ID]) > 0
+	asked := !l.Use.Asked.IsZero()
+	if r.HolderKnown = held || asked && l.Use.Problem() == nil && !l.Use.Awaiting; r.HolderKnown {
+		r.Held = &held
 	}
 	return r
 }

@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -30,14 +31,10 @@ var devices = []*inventory.Device{
 // list returns a list of these devices. The first is held, the second was given out, and their card is
 // cordoned.
 func list(devices ...*inventory.Device) view.List {
-	holders := func(resource, id string) []string {
-		if resource == "b-com.com/accelerator" && id == "3b:00.0" {
-			return []string{"default/pod/main"}
-		}
-		return nil
-	}
 	return view.List{
-		Devices: devices, HostDev: "/dev", HostSys: "/sys", Holders: holders, Given: func(id string) bool { return id == "3b:00.0-p1" },
+		Devices: devices, HostDev: "/dev", HostSys: "/sys", Use: inventory.Holdings{Asked: time.Unix(1, 0), Of: map[string][]inventory.Holding{
+			"3b:00.0": {{As: "b-com.com/accelerator", Holders: []string{"default/pod/main"}}}, "3b:00.0-p1": {{As: "b-com.com/accelerator"}},
+		}},
 		Cordons: []cordon.Cordon{{Device: "3b:00.0", By: "jo", Why: "fan", Since: time.Date(2026, 11, 22, 10, 22, 13, 0, time.UTC)}},
 	}
 }
@@ -202,10 +199,10 @@ func TestChanges(t *testing.T) {
 	broken.Health, broken.Reasons = inventory.Unhealthy, []string{"port-ap6"}
 	renumbered.NodeNumbers = []string{"245:0"}
 	freed, unknown := list(a, b), list(a, b)
-	freed.Holders = func(string, string) []string { return nil }
-	unknown.Holders = nil
+	freed.Use.Of = map[string][]inventory.Holding{"3b:00.0-p1": {{As: "b-com.com/accelerator"}}}
+	unknown.Use = inventory.Holdings{Missing: []inventory.MissingSource{{Name: "pod-resources", Err: errors.New("no answer")}}}
 	unsure := freed // a device without a named holder is still known to be held
-	unsure.Unsure = true
+	unsure.Use.Awaiting = true
 	for _, test := range []struct {
 		name        string
 		before, now view.List

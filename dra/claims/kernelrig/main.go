@@ -87,7 +87,12 @@ func run(ctx context.Context, dir, cdiDir, hook string) error {
 	}
 	watched := daemon.Watching(cfg, counts)
 	watched.Policy.Name = func(*inventory.Device) (string, error) { return draname.Driver, nil }
-	watched.Holders, watched.Certain, watched.Given = r.claims.Holdings, true, r.claims.Added()
+	watched.Holders = func(ctx context.Context) inventory.Holdings {
+		asked := time.Now()
+		held, err := r.claims.Holdings(ctx)
+		return inventory.Holdings{Of: held, Asked: asked, Err: err}
+	}
+	watched.Given = r.claims.Added()
 	if watched.Record, err = r.claims.Holdings(ctx); err != nil {
 		return err
 	}

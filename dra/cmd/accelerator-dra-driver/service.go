@@ -28,11 +28,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/cdi"
-	"b-com.com/accelerator-device-plugin/server/checkpoint"
 	"b-com.com/accelerator-device-plugin/server/offer"
-	"b-com.com/accelerator-device-plugin/server/podresources"
 )
 
 // claimKind is the kind of the CDI devices of claims.
@@ -85,8 +84,8 @@ type api struct {
 	client         kubernetes.Interface
 	spec           *cdi.Spec
 	claims         *claims.Claims
-	owned          *offer.Ownership     // the resources of the device plugin
-	memory         *podresources.Memory // of the holders of these
+	owned          *offer.Ownership // the resources of the device plugin
+	use            *holders.Source
 	inventory      *inventory.Inventory // set by Start
 	*driver.Driver                      // set by Start
 }
@@ -108,8 +107,6 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 		return nil, fmt.Errorf("--cdi-dir: %w", err)
 	}
 	a := &api{cfg: cfg, settings: s, log: log, metrics: counts, client: client, spec: spec, owned: offer.NewOwnership(daemon.PolicyOf(cfg))}
-	host, _ := os.Hostname()
-	a.memory = &podresources.Memory{Keep: isPlugins, Pod: host}
 	a.claims, err = claims.Open(claims.Config{
 		Dir: s.pluginDir, Boot: strings.TrimSpace(string(boot)), Node: cfg.NodeName, Spec: spec, HostSysRoot: cfg.HostSysfsRoot, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints,
 		Elsewhere: a.elsewhere, Programming: programmingOf(cfg), Log: log, Metrics: counts,
@@ -117,6 +114,10 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--plugin-dir: %w", err), spec.Close())
 	}
+	a.use = holders.New(holders.Config{
+		Rules:  holders.Rules{Owns: a.owned.Owns, DRA: true, Node: cfg.NodeName, DevRoot: cfg.HostDevRoot, Grace: cfg.TombstoneGrace},
+		Socket: cfg.PodResourcesSocket, KubeletDir: cfg.KubeletDir, Claims: a.claims.Holdings,
+	})
 	counts.AddDriver(draname.Driver, a.claims.Count)
 	return a, nil
 }
@@ -136,9 +137,10 @@ func dial(kubeconfig string) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(cfg)
 }
 
-func (a *api) Configure(cfg *inventory.Config) {
-	cfg.Holders, cfg.Certain, cfg.Given, cfg.OtherAPI = a.holders, true, a.claims.Added(), true
-	cfg.Record, _ = a.claims.Holdings(context.Background()) // the inventory gets the error again with its first answer
+func (a *api) Configure(ctx context.Context, cfg *inventory.Config) error {
+	cfg.Holders, cfg.Given, cfg.OtherAPI = a.use.Ask, a.claims.Added(), true
+	cfg.Record = a.use.Record(ctx)
+	return nil
 }
 
 func (a *api) Start(_ context.Context, inv *inventory.Inventory) {
@@ -180,118 +182,26 @@ func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Polic
 	return p
 }
 
-// namesWithin is the longest time to wait for the kubelet's answer.
-const namesWithin = 1500 * time.Millisecond
+// elsewhereWithin is the longest time to wait for the kubelet's answer.
+const elsewhereWithin = 1500 * time.Millisecond
 
-// holders returns the devices of the prepared claims, with the names of the containers that the kubelet
-// reports, and the devices that containers got from the device plugin. Without the kubelet the answer is partial:
-// the devices of claims are known without it.
-func (a *api) holders(ctx context.Context) (map[string][]inventory.Holding, error) {
-	all, err := a.claims.Holdings(ctx)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, namesWithin)
-	defer cancel()
-	named, err := a.ask(ctx)
-	if err != nil {
-		return all, inventory.Partial{Err: err}
-	}
-	for id, holdings := range all {
-		for _, holder := range named[podresources.Key{Resource: draname.Driver, ID: draname.Device(id)}] {
-			for i := range holdings {
-				holdings[i].Holders = append(holdings[i].Holders, holder.String())
-			}
-		}
-	}
-	for id, holdings := range a.byPlugin(named) {
-		all[id] = append(all[id], holdings...)
-	}
-	return all, nil
-}
-
-// ask asks the kubelet for the holders of devices.
-func (a *api) ask(ctx context.Context) (map[podresources.Key][]podresources.Holder, error) {
-	justStarted := podresources.JustStarted(a.cfg.PodResourcesSocket)
-	answer, err := podresources.List(ctx, a.cfg.PodResourcesSocket)
-	if err != nil {
-		return nil, err
-	}
-	return a.memory.Complete(answer, justStarted), nil
-}
-
-// isPlugins reports whether a device was given out by a device plugin. The name of its resource does not matter: the
-// settings may have had other names and rules then. The units of mode pool are left out, because they are no cards.
-func isPlugins(key podresources.Key) bool {
-	return key.Resource != draname.Driver && inventory.IsAddress(key.ID)
-}
-
-// byPlugin returns the devices that were given out by the device plugin, by id, sorted by their resources. The nodes
-// that the containers got are read from the kubelet's checkpoint. Without it they are not known.
-func (a *api) byPlugin(named map[podresources.Key][]podresources.Holder) map[string][]inventory.Holding {
-	var keys []podresources.Key
-	for key := range named {
-		if isPlugins(key) {
-			keys = append(keys, key)
-		}
-	}
-	if len(keys) == 0 {
-		return nil
-	}
-	stdslices.SortFunc(keys, func(x, y podresources.Key) int { return strings.Compare(x.Resource, y.Resource) })
-	record, err := checkpoint.Read(a.cfg.KubeletDir)
-	all := map[string][]inventory.Holding{}
-	for _, key := range keys {
-		h := inventory.Holding{As: key.Resource, OtherAPI: true}
-		if h.Nodes, h.NodesErr = record.Nodes(key); err != nil {
-			h.NodesErr = err
-		}
-		if !a.owned.Owns(key.Resource, key.ID) {
-			h.NodesErr = nil // a device of another plugin must not withhold all free devices
-		}
-		for _, holder := range named[key] {
-			h.Holders = append(h.Holders, holder.String())
-		}
-		all[key.ID] = append(all[key.ID], h)
-	}
-	return all
-}
-
-// elsewhere implements [claims.Config.Elsewhere]. While the kubelet does not answer, it uses the newest answer that the
-// inventory has.
+// elsewhere implements [claims.Config.Elsewhere].
 func (a *api) elsewhere(ctx context.Context) map[string][]inventory.Holding {
-	ctx, cancel := context.WithTimeout(ctx, namesWithin)
+	ctx, cancel := context.WithTimeout(ctx, elsewhereWithin)
 	defer cancel()
-	named, err := a.ask(ctx)
-	if err == nil {
-		return a.byPlugin(named)
-	}
 	all := map[string][]inventory.Holding{}
-	for id, holdings := range a.inventory.Holdings() {
-		if held := stdslices.DeleteFunc(stdslices.Clone(holdings), func(h inventory.Holding) bool { return !h.OtherAPI }); len(held) > 0 {
-			all[id] = held
+	for id, holdings := range a.use.Ask(ctx).Of {
+		for _, h := range holdings {
+			if h.OtherAPI && !h.Foreign {
+				all[id] = append(all[id], h)
+			}
 		}
 	}
 	return all
 }
 
-// Holders returns the holders in the inventory's newest answer, and the devices of the prepared claims.
-func (a *api) Holders(ctx context.Context) (daemon.Holders, error) {
-	given, err := a.claims.Holdings(ctx)
-	if err != nil {
-		return daemon.Holders{}, err
-	}
-	newest := a.inventory.Holdings()
-	return daemon.Holders{
-		Of: func(_, id string) (all []string) {
-			for _, h := range newest[id] {
-				all = append(all, h.Holders...)
-			}
-			return all
-		},
-		Given: func(id string) bool { return len(given[id]) > 0 },
-	}, nil
-}
+// Holders returns who uses which device.
+func (a *api) Holders(ctx context.Context) inventory.Holdings { return a.use.Recent(ctx) }
 
 // Resources returns the driver as the only resource. Its streams are the health streams.
 func (a *api) Resources() []metrics.Resource {

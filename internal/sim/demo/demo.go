@@ -72,6 +72,7 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 		return err
 	}
 	defer s.pods.Stop()
+	s.pods.Join(s.kubelet)
 
 	daemonCtx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)

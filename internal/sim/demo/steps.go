@@ -173,6 +173,7 @@ func (s *stage) restart(ctx context.Context) (err error) {
 		return err
 	}
 	s.kubelet = next
+	s.pods.Join(next)
 	return nil
 }
 

@@ -104,8 +104,9 @@ func (k *Kubelet) Gave(resource string, nodes []string, ids ...string) error {
 	return k.Allocated(resource, answer, ids...)
 }
 
-// End ends the allocations of a resource that have one of these devices. As in the kubelet, the file
-// has them until it is written the next time: only the pod-resources API shows which devices are held.
+// End ends the allocations of a resource that have one of these devices, as those of an init container. As in the
+// kubelet, the file has them until it is written the next time. For a pod that the pod-resources API names, use
+// [PodResources.Release].
 func (k *Kubelet) End(resource string, ids ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,6 +116,26 @@ func (k *Kubelet) End(resource string, ids ...string) {
 // end removes allocations. The caller must hold mu.
 func (k *Kubelet) end(resource string, ids []string) {
 	k.entries = slices.DeleteFunc(k.entries, func(e podDevicesEntry) bool { return e.has(resource, ids) })
+}
+
+// podsOf returns the UIDs of the pods that have one of these devices of the resource.
+func (k *Kubelet) podsOf(resource string, ids ...string) (uids []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, e := range k.entries {
+		if e.has(resource, ids) {
+			uids = append(uids, e.PodUID)
+		}
+	}
+	return uids
+}
+
+// forget removes the allocations of pods that have ended from the memory, and not from the file, as
+// UpdateAllocatedDevices of the device manager does.
+func (k *Kubelet) forget(ended map[string]bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.entries = slices.DeleteFunc(k.entries, func(e podDevicesEntry) bool { return ended[e.PodUID] })
 }
 
 // writeCheckpoint writes the file and renames it. The caller must hold mu.

@@ -7,12 +7,14 @@
 // then creates kubelet.sock; Register connects to the plugin and calls
 // GetDevicePluginOptions before it answers; ListAndWatch is called after that; a stream that has ended
 // is not opened again. The answers of Allocate are kept in the [Checkpoint], which the next kubelet
-// reads; [Kubelet.End] ends an allocation. A [Behaviour] makes the stand-in fail as real kubelets do.
+// reads. It is written at each allocation and at each received list. A [Behaviour] makes the stand-in fail as real
+// kubelets do.
 //
 // [PodResources] is a stand-in for the kubelet's other socket, the pod-resources
 // API: [PodResources.Hold] and [PodResources.Release] set the answer of its List, a
-// [PodBehaviour] makes it stall, fail and return wrong answers. It is independent of the
-// Kubelet: an allocated device is listed as held only when the test calls Hold.
+// [PodBehaviour] makes it stall, fail and return wrong answers. An allocated device is listed as held only when the
+// test calls Hold. [PodResources.Join] connects it with a Kubelet: then List ends the allocations of released pods, unless
+// the PodBehaviour says that the kubelet does not know its pods yet.
 //
 // [Kubelet] owns its socket, one connection to each registered plugin, and the received lists.
 // PodResources owns its socket and the held devices. All methods are safe for concurrent use. The

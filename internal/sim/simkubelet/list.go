@@ -46,6 +46,7 @@ func (k *Kubelet) record(resource string, m *v1beta1.ListAndWatchResponse, recei
 	k.change(func() {
 		k.lists[resource] = List{Number: k.lists[resource].Number + 1, Devices: devices, Received: received}
 		k.open[resource] = k.lists[resource]
+		_ = k.writeCheckpoint() // genericDeviceUpdateCallback of the device manager only logs the error
 		k.callFollower()
 	})
 }

@@ -23,7 +23,7 @@ type PodBehaviour struct {
 	Refuse  bool   // connections are accepted, and closed at once
 	Stall   bool   // List does not answer while this is set
 	Fail    string // List returns this error
-	Nothing bool   // List returns no pods, although some hold devices
+	Nothing bool   // List returns no pods, although some hold devices: the kubelet does not know its pods yet
 	Garbage bool   // List also returns entries that no kubelet returns; with Nothing, only these
 }
 
@@ -38,8 +38,10 @@ type PodResources struct {
 
 	state     // its mu guards the following fields
 	behaviour PodBehaviour
-	holds     []hold // in the order of Hold
-	asked     int    // number of calls of List
+	kubelet   *Kubelet        // with the allocations of the pods; nil: none
+	ended     map[string]bool // UIDs of pods that have been released
+	holds     []hold          // in the order of Hold
+	asked     int             // number of calls of List
 }
 
 // StartPodResources serves the API on this socket. It creates the directory if it is missing, and
@@ -65,7 +67,7 @@ func StartPodResources(ctx context.Context, socket string) (*PodResources, error
 		listener.Close()
 		return nil, fmt.Errorf("pod-resources socket: %w", err)
 	}
-	p := &PodResources{server: grpc.NewServer(grpc.WaitForHandlers(true)), state: newState()}
+	p := &PodResources{server: grpc.NewServer(grpc.WaitForHandlers(true)), state: newState(), ended: map[string]bool{}}
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	podresources.RegisterPodResourcesListerServer(p.server, p)
 	p.tasks.Go(func() {
@@ -98,6 +100,9 @@ func (p *PodResources) List(ctx context.Context, _ *podresources.ListPodResource
 	err := p.await(ctx, p.ctx, func() bool {
 		if b = p.behaviour; b.Stall && !b.Refuse {
 			return false
+		}
+		if p.kubelet != nil && b == (PodBehaviour{}) {
+			p.kubelet.forget(p.ended)
 		}
 		pods = answer(p.holds, b)
 		return true

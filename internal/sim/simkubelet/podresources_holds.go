@@ -29,11 +29,35 @@ func (p *PodResources) HoldClaim(namespace, pod, container, claim, driver string
 	})
 }
 
-// Release removes all devices of the pod.
+// Release removes all devices of the pod. If the device manager is known ([PodResources.Join]), the pod's allocations
+// leave its memory at the next List, and its [Checkpoint] when that is written after this.
 func (p *PodResources) Release(namespace, pod string) {
 	p.change(func() {
-		p.holds = slices.DeleteFunc(p.holds, func(h hold) bool { return h.namespace == namespace && h.pod == pod })
+		var released []hold
+		p.holds = slices.DeleteFunc(p.holds, func(h hold) bool {
+			ends := h.namespace == namespace && h.pod == pod
+			if ends {
+				released = append(released, h)
+			}
+			return ends
+		})
+		for _, h := range released {
+			other := slices.ContainsFunc(p.holds, func(o hold) bool { return o.resource == h.resource && o.id == h.id })
+			if p.kubelet == nil || other || h.claim != "" {
+				continue
+			}
+			for _, uid := range p.kubelet.podsOf(h.resource, h.id) {
+				p.ended[uid] = true
+			}
+		}
 	})
+}
+
+// Join makes k and p parts of one kubelet: the allocation of a device in k belongs to the pod that holds it here. An
+// allocation that no pod ever holds, as that of an init container, stays until [Kubelet.End]. After a restart of
+// either part, Join must be called again.
+func (p *PodResources) Join(k *Kubelet) {
+	p.change(func() { p.kubelet = k })
 }
 
 // answer returns the answer of List for the holds. It shares no memory with them.

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
-	"b-com.com/accelerator-device-plugin/server/podresources"
+	"b-com.com/accelerator-device-plugin/kubelet/podresources"
 )
 
 // patience bounds all waits.

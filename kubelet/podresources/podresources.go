@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"time"
 
@@ -32,6 +33,7 @@ type Holder struct {
 	Namespace string
 	Pod       string
 	Container string
+	Claim     string // name of the ResourceClaim, in the same namespace; "" for a device of a resource
 }
 
 // String returns namespace/pod/container.
@@ -42,15 +44,18 @@ type Answer struct {
 	// Holders has the sorted holders of each device: the devices of all resources and claims of the node, also
 	// those of other plugins and drivers. It does not distinguish several pools of a driver on the node.
 	Holders map[Key][]Holder
-	Pods    []string // names of all pods of the node, also of those without devices
+	Pods    []string // NAMESPACE/NAME of all pods that the kubelet knows, also of those without devices
+	// Started is the time at which the kubelet created its socket: at its start.
+	Started time.Time
 }
 
 // List asks the kubelet behind the socket for the devices that containers hold. The error wraps
 // fs.ErrNotExist if there is no socket, and fs.ErrPermission if connecting to it is forbidden, for example by SELinux.
 //
 // The answer lacks the devices of init containers, except restartable ones, and those of pods that have ended or
-// that were deleted by force. A pod with a claim is listed until its claim has been unprepared. After its start the
-// kubelet first gets its pods from the API server: see [Memory].
+// that were deleted by force. A pod with a claim is listed until its claim has been unprepared. A kubelet that has just
+// started answers at once, but knows only some of its pods: it gets them from the API server, and adds one after the
+// other.
 func List(ctx context.Context, socket string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -59,6 +64,10 @@ func List(ctx context.Context, socket string) (Answer, error) {
 		return Answer{}, fmt.Errorf("pod-resources socket %s: %w", socket, err)
 	}
 	probe.Close()
+	info, err := os.Stat(socket)
+	if err != nil {
+		return Answer{}, fmt.Errorf("pod-resources socket: %w", err)
+	}
 	conn, err := grpc.NewClient("passthrough:///pod-resources",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
@@ -73,9 +82,9 @@ func List(ctx context.Context, socket string) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("pod-resources socket %s: list: %w", socket, err)
 	}
-	a := Answer{Holders: holders(answer.GetPodResources())}
+	a := Answer{Holders: holders(answer.GetPodResources()), Started: info.ModTime()}
 	for _, pod := range answer.GetPodResources() {
-		a.Pods = append(a.Pods, pod.GetName())
+		a.Pods = append(a.Pods, pod.GetNamespace()+"/"+pod.GetName())
 	}
 	return a, nil
 }
@@ -85,18 +94,18 @@ func holders(pods []*v1.PodResources) map[Key][]Holder {
 	held := map[Key][]Holder{}
 	for _, pod := range pods {
 		for _, container := range pod.GetContainers() {
-			holder := Holder{pod.GetNamespace(), pod.GetName(), container.GetName()}
-			hold := func(resource, id string) {
+			hold := func(resource, id, claim string) {
+				holder := Holder{pod.GetNamespace(), pod.GetName(), container.GetName(), claim}
 				held[Key{resource, id}] = append(held[Key{resource, id}], holder)
 			}
 			for _, devices := range container.GetDevices() {
 				for _, id := range devices.GetDeviceIds() {
-					hold(devices.GetResourceName(), id)
+					hold(devices.GetResourceName(), id, "")
 				}
 			}
 			for _, claim := range container.GetDynamicResources() {
 				for _, device := range claim.GetClaimResources() {
-					hold(device.GetDriverName(), device.GetDeviceName())
+					hold(device.GetDriverName(), device.GetDeviceName(), claim.GetClaimName())
 				}
 			}
 		}
@@ -104,7 +113,7 @@ func holders(pods []*v1.PodResources) map[Key][]Holder {
 	for key, list := range held {
 		slices.SortFunc(list, func(a, b Holder) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
-				cmp.Compare(a.Container, b.Container))
+				cmp.Compare(a.Container, b.Container), cmp.Compare(a.Claim, b.Claim))
 		})
 		// A device with several NUMA nodes may be listed once for each, and one of a claim once for each request.
 		held[key] = slices.Compact(list)

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc"
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"b-com.com/accelerator-device-plugin/server/podresources"
+	"b-com.com/accelerator-device-plugin/kubelet/podresources"
 )
 
 const resource = "b-com.com/accelerator"
@@ -92,8 +92,11 @@ func TestList(t *testing.T) {
 	if diff := cmp.Diff(want, got.Holders); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"pod", "pod", "empty"}, got.Pods); diff != "" {
+	if diff := cmp.Diff([]string{"ns2/pod", "ns1/pod", "ns1/empty"}, got.Pods); diff != "" {
 		t.Errorf("pods (-want +got):\n%s", diff)
+	}
+	if info, err := os.Stat(path); err != nil || !got.Started.Equal(info.ModTime()) {
+		t.Errorf("started %v, want the time of the socket (%v)", got.Started, err)
 	}
 	if s := got.Holders[podresources.Key{Resource: resource, ID: "3c:00.0"}][0].String(); s != "ns2/pod/main" {
 		t.Errorf("String: found %q, want ns2/pod/main", s)
@@ -122,10 +125,13 @@ func TestListClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := []podresources.Holder{{Namespace: "ns", Pod: "pod1", Container: "main"}, {Namespace: "ns", Pod: "pod2", Container: "main"}}
+	of := func(pod, claim string) podresources.Holder {
+		return podresources.Holder{Namespace: "ns", Pod: pod, Container: "main", Claim: claim}
+	}
+	both := []podresources.Holder{of("pod1", "shared"), of("pod2", "shared")}
 	want := map[podresources.Key][]podresources.Holder{
 		{Resource: driver, ID: "pci-0000-3b-00-0"}:    both,
-		{Resource: driver, ID: "pci-0000-3c-00-0-p1"}: both[:1],
+		{Resource: driver, ID: "pci-0000-3c-00-0-p1"}: {of("pod1", "own")},
 		{Resource: "other", ID: "gpu-0"}:              both,
 		{Resource: resource, ID: "3b:00.0"}:           {{Namespace: "ns", Pod: "pod1", Container: "plugin"}},
 	}

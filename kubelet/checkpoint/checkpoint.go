@@ -1,0 +1,182 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// File is the name of the file in the directory of the kubelet's device plugins.
+const File = "kubelet_internal_checkpoint"
+
+// maxSize is the maximum size of the file, in bytes. An entry has about 500.
+const maxSize = 16 << 20
+
+// Record is the content of the file.
+type Record struct {
+	Written time.Time // when the kubelet wrote the file; zero: there is none
+	Entries []Entry
+}
+
+// Entry says what one container got of one resource. The container may have ended.
+type Entry struct {
+	PodUID    string
+	Container string
+	Resource  string
+	IDs       []string                           // of the devices, sorted
+	answer    *v1beta1.ContainerAllocateResponse // nil: it cannot be parsed
+}
+
+// Holder returns a name for the container, which no other container has.
+func (e Entry) Holder() string { return e.PodUID + "/" + e.Container }
+
+// annotationPrefix is the prefix of the key of a device's annotation. The rest is its id, with - in
+// place of the colons, which a key may not have.
+const annotationPrefix = "nodes.accelerator.b-com.com/"
+
+func annotationKey(id string) string { return annotationPrefix + strings.ReplaceAll(id, ":", "-") }
+
+// Annotate adds the nodes of a device to the annotations of an answer of Allocate: their
+// names below the device root, and their numbers. A device may have mounts and no nodes.
+func Annotate(annotations map[string]string, id string, nodes []string) {
+	annotations[annotationKey(id)] = strings.Join(nodes, ",")
+}
+
+// Ours reports whether a daemon of this project gave the device to the container, under whatever name of a
+// resource. Releases before 0.2.0 wrote no annotations, and are not recognized.
+func (e Entry) Ours(id string) bool {
+	_, found := e.answer.GetAnnotations()[annotationKey(id)]
+	return found
+}
+
+var errNoNodes = errors.New("the kubelet's checkpoint does not name the device's nodes")
+
+// Nodes returns the nodes that the container got with a device: their names below devRoot, the device root on the
+// host, and their numbers (MAJOR:MINOR) if they are known. Without an annotation, as from another plugin, it returns
+// the names of all nodes of the answer.
+func (e Entry) Nodes(id, devRoot string) ([]string, error) {
+	if e.answer == nil {
+		return nil, errNoNodes
+	}
+	annotations := e.answer.GetAnnotations()
+	if text, ok := annotations[annotationKey(id)]; ok {
+		if text == "" {
+			return nil, nil
+		}
+		return strings.Split(text, ","), nil
+	}
+	for key := range annotations {
+		if strings.HasPrefix(key, annotationPrefix) {
+			return nil, nil // of another device: this one had no node
+		}
+	}
+	if len(e.answer.CdiDevices) > 0 {
+		return nil, errNoNodes
+	}
+	var nodes []string
+	for _, d := range e.answer.Devices {
+		if name, err := filepath.Rel(devRoot, d.GetHostPath()); err == nil && filepath.IsLocal(name) {
+			nodes = append(nodes, name)
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes), nil
+}
+
+// Reader reads the file, and parses it only if it has changed since the last call. The zero Reader is ready for use.
+type Reader struct {
+	info os.FileInfo // of the file that was parsed last
+	last Record
+
+	files int
+}
+
+// Files returns the number of different files that were read so far.
+func (r *Reader) Files() int { return r.files }
+
+// Read returns the content of the file in the kubelet's directory of device plugins. It is empty if there is no file.
+func (r *Reader) Read(kubeletDir string) (Record, error) {
+	path := filepath.Join(kubeletDir, File)
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return Record{}, nil
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("kubelet's checkpoint: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Record{}, fmt.Errorf("kubelet's checkpoint: %w", err)
+	}
+	if r.info != nil && os.SameFile(info, r.info) && info.ModTime().Equal(r.info.ModTime()) && info.Size() == r.info.Size() {
+		return r.last, nil
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err != nil {
+		return Record{}, fmt.Errorf("kubelet's checkpoint: %w", err)
+	}
+	if len(text) > maxSize {
+		return Record{}, fmt.Errorf("kubelet's checkpoint %s: found more than the limit of %d bytes", path, maxSize)
+	}
+	record, err := parse(text)
+	if err != nil {
+		return Record{}, fmt.Errorf("kubelet's checkpoint %s: %w", path, err)
+	}
+	record.Written = info.ModTime()
+	r.info, r.last, r.files = info, record, r.files+1
+	return record, nil
+}
+
+// parse returns the content of the file, without the time.
+func parse(text []byte) (Record, error) {
+	var found struct { // the names are the kubelet's
+		Data *struct {
+			PodDeviceEntries []struct {
+				PodUID, ContainerName, ResourceName string
+				DeviceIDs                           map[string][]string // by NUMA node
+				AllocResp                           []byte              // a ContainerAllocateResponse
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &found); err != nil {
+		return Record{}, err
+	}
+	if found.Data == nil {
+		return Record{}, errors.New("found no Data, want the format of Kubernetes 1.20 or newer")
+	}
+	var record Record
+	for _, e := range found.Data.PodDeviceEntries {
+		ids := slices.Concat(slices.Collect(maps.Values(e.DeviceIDs))...)
+		slices.Sort(ids)
+		answer := &v1beta1.ContainerAllocateResponse{}
+		if proto.Unmarshal(e.AllocResp, answer) != nil {
+			answer = nil
+		}
+		record.Entries = append(record.Entries, Entry{e.PodUID, e.ContainerName, e.ResourceName, slices.Compact(ids), answer})
+	}
+	return record, nil
+}
+
+// Pods returns the UIDs of the pods in the record, by the ids of their devices.
+func (r Record) Pods() map[string][]string {
+	pods := map[string][]string{}
+	for _, e := range r.Entries {
+		for _, id := range e.IDs {
+			if !slices.Contains(pods[id], e.PodUID) {
+				pods[id] = append(pods[id], e.PodUID)
+			}
+		}
+	}
+	return pods
+}

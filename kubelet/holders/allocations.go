@@ -1,0 +1,82 @@
+package holders
+
+import (
+	"sync"
+	"time"
+)
+
+// Allocations contains the devices that this daemon has given to containers, each with the time at which it was given
+// out last. Its size is bounded by the number of devices that were ever listed. It is safe for concurrent use.
+type Allocations struct {
+	added chan struct{} // holds one element while an allocation is new
+
+	mu    sync.Mutex
+	given map[Key]Allocation
+}
+
+// Allocation says when a device was given out, and with which nodes (names and numbers, MAJOR:MINOR).
+type Allocation struct {
+	At    time.Time
+	Nodes []string
+}
+
+// NewAllocations returns an empty set.
+func NewAllocations() *Allocations {
+	return &Allocations{added: make(chan struct{}, 1), given: map[Key]Allocation{}}
+}
+
+// Added returns a channel that has an element if an allocation was added since the last read of the channel.
+func (a *Allocations) Added() <-chan struct{} { return a.added }
+
+// Add records that devices of a resource are given out, unless check returns an error. check returns the nodes of each
+// device by its id. The lock is held meanwhile: when a device becomes unhealthy or leaves the list, the inventory asks
+// for its holders, and finds this allocation unless check has refused it.
+func (a *Allocations) Add(resource string, check func() (nodes map[string][]string, err error)) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	nodes, err := check()
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	for id, names := range nodes {
+		a.given[Key{Resource: resource, ID: id}] = Allocation{now, names}
+	}
+	select {
+	case a.added <- struct{}{}:
+	default: // not read yet
+	}
+	return nil
+}
+
+// Remove removes the allocations of devices that were not given out after all.
+func (a *Allocations) Remove(resource string, ids []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, id := range ids {
+		delete(a.given, Key{Resource: resource, ID: id})
+	}
+}
+
+// since reports whether a device was given out at this time or later.
+func (a *Allocations) since(at time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, given := range a.given {
+		if !given.At.Before(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// All returns a copy of the set.
+func (a *Allocations) All() map[Key]Allocation {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := make(map[Key]Allocation, len(a.given))
+	for key, given := range a.given {
+		all[key] = given
+	}
+	return all
+}

@@ -1,0 +1,133 @@
+package holders
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"b-com.com/accelerator-device-plugin/internal/trust"
+)
+
+const (
+	injectedFile = "injected.json"
+	maxInjected  = 1 << 20 // size of the file in bytes; a device has about 60
+
+	// bootFile contains an id that the kernel generates at each boot. All containers read the same id.
+	bootFile = "/proc/sys/kernel/random/boot_id"
+)
+
+// Injected remembers the nodes that a container gets through CDI if it is started again, when they are not those that it
+// was given by Allocate. The kubelet's checkpoint does not have them, so they are in a file of the state directory, which
+// survives a restart of the daemon. After a reboot the file is not used. An Injected is safe for concurrent use.
+type Injected struct {
+	dir, boot string
+
+	mu    sync.Mutex
+	nodes map[string][]string // names and numbers, by the id of the device
+}
+
+// injectedContent is the content of the file.
+type injectedContent struct {
+	Version int                 `json:"version"`
+	Boot    string              `json:"boot"`
+	Nodes   map[string][]string `json:"nodes"`
+}
+
+// OpenInjected reads the file in the state directory. Without a directory nothing is remembered on disk.
+func OpenInjected(dir string) (*Injected, error) {
+	i := &Injected{dir: dir, nodes: map[string][]string{}}
+	if dir == "" {
+		return i, nil
+	}
+	boot, err := os.ReadFile(bootFile)
+	if err != nil {
+		return nil, err
+	}
+	i.boot = strings.TrimSpace(string(boot))
+	root, err := trust.OpenDir(dir, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return i, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	text, err := trust.ReadFile(root, injectedFile, maxInjected)
+	if errors.Is(err, fs.ErrNotExist) {
+		return i, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var c injectedContent
+	if err := json.Unmarshal(text, &c); err != nil || c.Version != 1 {
+		return nil, fmt.Errorf("%s: found version %d (%v), want 1: remove the file after all pods with devices of this node have ended",
+			filepath.Join(dir, injectedFile), c.Version, err)
+	}
+	if c.Boot == i.boot && c.Nodes != nil {
+		i.nodes = c.Nodes
+	}
+	return i, nil
+}
+
+// Add remembers nodes that containers with a device may get from now on. It returns after they are on the disk.
+func (i *Injected) Add(nodes map[string][]string) error {
+	return i.change(func(all map[string][]string) {
+		for id, names := range nodes {
+			joined := slices.Concat(all[id], names)
+			slices.Sort(joined)
+			all[id] = slices.Compact(joined)
+		}
+	})
+}
+
+// forget forgets the devices of which keep is false.
+func (i *Injected) forget(keep func(id string) bool) error {
+	return i.change(func(all map[string][]string) {
+		maps.DeleteFunc(all, func(id string, _ []string) bool { return !keep(id) })
+	})
+}
+
+// all returns the nodes of each device. The caller must not change them.
+func (i *Injected) all() map[string][]string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return maps.Clone(i.nodes)
+}
+
+func (i *Injected) change(f func(map[string][]string)) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	after := maps.Clone(i.nodes)
+	f(after)
+	if maps.EqualFunc(after, i.nodes, slices.Equal) {
+		return nil
+	}
+	if i.dir != "" {
+		root, err := trust.OpenDir(i.dir, true)
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		if len(after) == 0 {
+			err = trust.RemoveFile(root, injectedFile)
+		} else {
+			var text []byte
+			if text, err = json.Marshal(injectedContent{1, i.boot, after}); err == nil {
+				_, err = trust.ReplaceFile(root, injectedFile, text)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	i.nodes = after
+	return nil
+}

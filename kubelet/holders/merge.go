@@ -1,0 +1,498 @@
+package holders
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/draname"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
+	"b-com.com/accelerator-device-plugin/kubelet/podresources"
+)
+
+// Key is a device under the name under which it was given out: that of a resource, or of the DRA driver. Its id is
+// always that of the inventory.
+type Key = podresources.Key
+
+const (
+	settles   = 10 * time.Second // a kubelet that has just started may take this long to list the next of its pods
+	confirm   = 3 * time.Second  // between two complete answers that together show the end of a holder
+	admission = time.Minute      // the kubelet admits a pod, or gives up, this long after Allocate at most
+)
+
+// Rules decide what the sources mean for one daemon. They do not change while it runs.
+type Rules struct {
+	// Owns reports whether a device may have been given out by this plugin under the name of this resource, even if
+	// the checkpoint has no annotation of it. For the driver, every id of a device in a PCI slot counts.
+	Owns    func(resource, id string) bool
+	DRA     bool          // the daemon is the DRA driver
+	Pod     string        // name of the daemon's pod, or any other text if it is no pod
+	Node    string        // name of the node; static pods have it at the end of their names. It may be ""
+	DevRoot string        // root of the device nodes on the host
+	Grace   time.Duration // how long an entry of the checkpoint counts that no answer ever explains
+}
+
+// Report is what the sources said when they were asked once.
+type Report struct {
+	Asked    time.Time           // before the first source was asked
+	Answered time.Time           // when the kubelet had answered
+	Answer   podresources.Answer // with the ids of the inventory for the devices of claims
+	// KubeletErr means that the kubelet has not answered. [fs.ErrNotExist] and [fs.ErrPermission] mean that it does not
+	// run, or that this daemon may never ask it.
+	KubeletErr error
+
+	Checkpoint    checkpoint.Record
+	CheckpointErr error
+
+	Allocated map[Key]Allocation
+
+	Injected map[string][]string // nodes that containers may get if they are started again, by device
+
+	Claims    map[string][]inventory.Holding // prepared claims, by device; not used by the device plugin
+	ClaimsErr error
+}
+
+// State is what has been reported so far. The zero State is that of a daemon that has just started. A State does not
+// change: [Merge] returns another one.
+type State struct {
+	rules     Rules
+	uses      map[Key]use
+	asked     time.Time
+	claimsErr error
+	missing   []inventory.MissingSource
+
+	first     time.Time       // time of the first question
+	complete  bool            // there has been a complete answer, or none will ever come
+	started   time.Time       // start of the kubelet
+	pods      map[string]bool // that the newest answer of this kubelet, or the last one of the former kubelet, had
+	former    map[string]bool // pods of the former kubelet that this one has not listed yet
+	returned  time.Time       // when the newest of them was listed
+	ownListed bool            // an answer has had the daemon's own pod
+	remote    bool            // the newest answer has a pod of the API server
+	away      bool            // the former kubelet listed pods of the API server, and this one none yet
+}
+
+// use says who uses one device under one name.
+type use struct {
+	names   []string              // the containers that the kubelet named last
+	lacked  time.Time             // time of the first complete question since then whose answer did not name it; zero: none
+	entries map[string]entryState // of the checkpoint, by container
+
+	allocatedAt time.Time // of the newest allocation by this daemon
+	settledAt   time.Time // of the newest one that another source has confirmed, or that has expired
+	prepared    bool      // a claim in claims.json
+	leftClaims  bool      // the claim was in claims.json at the question before this one
+
+	nodes    []string
+	nodesErr error
+	injected []string
+	given    *inventory.Device
+	anyAFU   bool
+	foreign  bool // given out by another plugin
+	held     bool
+}
+
+// entryState is what is known about an entry of the checkpoint.
+type entryState struct {
+	since time.Time // when the kubelet was last known to insist on it
+	named bool      // an answer has named the device since
+	ended bool      // its container has ended, although the file still has it
+}
+
+// Merge returns the state after a report.
+func Merge(before State, r Report, rules Rules) State {
+	s := before
+	s.rules, s.asked = rules, r.Asked
+	if s.first.IsZero() || r.down() {
+		s.first = r.Asked // nothing is given out while the kubelet does not run
+	}
+	complete := s.listen(before, r)
+	s.complete = s.complete || complete || r.never() && before.started.IsZero()
+
+	entries := map[Key]map[string]checkpoint.Entry{}
+	for _, e := range r.Checkpoint.Entries {
+		for _, id := range e.IDs {
+			key := Key{Resource: e.Resource, ID: id}
+			if entries[key] == nil {
+				entries[key] = map[string]checkpoint.Entry{}
+			}
+			entries[key][e.Holder()] = e
+		}
+	}
+	keys := map[Key]bool{}
+	for key := range before.uses {
+		keys[key] = true
+	}
+	for key := range r.Answer.Holders {
+		keys[key] = true
+	}
+	for key := range entries {
+		keys[key] = true
+	}
+	for key := range r.Allocated {
+		keys[key] = true
+	}
+	for id := range r.Claims {
+		keys[Key{Resource: draname.Driver, ID: id}] = true
+	}
+	s.uses = map[Key]use{}
+	for key := range keys {
+		u, used := before.uses[key]
+		u.foreign = !rules.ours(key, entries[key], used && !u.foreign)
+		if u.foreign && len(entries[key]) == 0 {
+			continue
+		}
+		if u = u.merge(key, r, entries[key], complete, rules); u.held || len(u.entries) > 0 || !u.settledAt.IsZero() {
+			s.uses[key] = u
+		}
+	}
+	s.missing = nil
+	for _, source := range []inventory.MissingSource{
+		{Name: "pod-resources", Err: r.KubeletErr}, {Name: "checkpoint", Err: r.CheckpointErr}, {Name: "claims", Err: r.ClaimsErr},
+	} {
+		if source.Err != nil {
+			s.missing = append(s.missing, source)
+		}
+	}
+	s.claimsErr = r.ClaimsErr
+	return s
+}
+
+// down reports whether the kubelet does not run.
+func (r Report) down() bool { return errors.Is(r.KubeletErr, syscall.ECONNREFUSED) }
+
+// never reports whether the kubelet cannot be asked: its socket is missing, or forbidden.
+func (r Report) never() bool {
+	return errors.Is(r.KubeletErr, fs.ErrNotExist) || errors.Is(r.KubeletErr, fs.ErrPermission)
+}
+
+// listen updates what is known about the kubelet by its answer, and reports whether the answer is complete.
+func (s *State) listen(before State, r Report) (complete bool) {
+	if r.KubeletErr != nil {
+		return false
+	}
+	pods := make(map[string]bool, len(r.Answer.Pods))
+	own, remote := false, false
+	for _, pod := range r.Answer.Pods {
+		pods[pod] = true
+		_, name, _ := strings.Cut(pod, "/")
+		own = own || s.rules.isOwn(name)
+		remote = remote || !s.rules.isStatic(name)
+	}
+	if !r.Answer.Started.Equal(before.started) {
+		s.started, s.returned, s.former = r.Answer.Started, r.Answer.Started, map[string]bool{}
+		maps.Copy(s.former, before.pods)
+		maps.Copy(s.former, before.former) // the kubelet was restarted twice
+		s.away = before.away || before.remote
+	} else {
+		s.former = maps.Clone(before.former)
+	}
+	was := len(s.former)
+	maps.DeleteFunc(s.former, func(pod string, _ bool) bool { return pods[pod] })
+	if len(s.former) < was {
+		s.returned = r.Asked
+	}
+	s.pods, s.ownListed, s.remote, s.away = pods, s.ownListed || own, remote, s.away && !remote
+	age := r.Asked.Sub(s.returned)
+	settled := age >= settles || age < 0 // the clock was set back
+	allBack := was > 0 && len(s.former) == 0
+	if complete = (settled || allBack) && own == s.ownListed && !s.away; complete {
+		s.former = nil
+	}
+	return complete
+}
+
+// isOwn reports whether a pod has the name of this daemon's pod, and comes from the API server: a kubelet that has just
+// started lists static pods at once. The kubelet cuts host names after 63 characters, and then removes dots and dashes
+// from the end.
+func (r Rules) isOwn(pod string) bool {
+	const longest = 63
+	if r.isStatic(pod) {
+		return false
+	}
+	if len(pod) > longest {
+		pod = strings.TrimRight(pod[:longest], "-.")
+	}
+	return r.Pod != "" && pod == r.Pod
+}
+
+func (r Rules) isStatic(pod string) bool { return r.Node != "" && strings.HasSuffix(pod, "-"+r.Node) }
+
+// ours reports whether a device was given out by the plugin or the driver of this project.
+func (r Rules) ours(key Key, entries map[string]checkpoint.Entry, before bool) bool {
+	if key.Resource == draname.Driver {
+		return inventory.IsAddress(key.ID)
+	}
+	if before || r.Owns(key.Resource, key.ID) || r.DRA && inventory.IsAddress(key.ID) {
+		return true
+	}
+	for _, e := range entries {
+		if e.Ours(key.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// merge returns the use of one device after a report.
+func (u use) merge(key Key, r Report, entries map[string]checkpoint.Entry, complete bool, rules Rules) use {
+	named := r.Answer.Holders[key]
+	switch {
+	case r.KubeletErr != nil:
+	case len(named) > 0:
+		u.lacked, u.names = time.Time{}, nil
+		for _, holder := range named {
+			u.names = append(u.names, holder.String())
+		}
+		slices.Sort(u.names)
+		u.names = slices.Compact(u.names)
+	case complete && u.lacked.IsZero():
+		u.lacked = r.Asked
+	}
+	ended := complete && !u.lacked.IsZero() && r.Asked.Sub(u.lacked) >= confirm
+	if ended {
+		u.names = nil
+	}
+	alive := u.mergeEntries(key, r, entries, len(named) > 0, ended, rules)
+
+	allocation := r.Allocated[key]
+	pending := allocation.At.After(u.settledAt)
+	if pending {
+		u.allocatedAt = allocation.At
+		recorded := r.CheckpointErr == nil && r.Checkpoint.Written.After(allocation.At) && slices.ContainsFunc(slices.Collect(maps.Values(entries)), func(e checkpoint.Entry) bool {
+			return e.Ours(key.ID) || len(allocation.Nodes) == 0
+		})
+		expires := admission
+		if r.CheckpointErr != nil { // it may be of an init container
+			expires = max(admission, rules.Grace)
+		}
+		if len(named) > 0 && r.Asked.After(allocation.At) || recorded || complete && r.Asked.Sub(allocation.At) >= expires {
+			u.settledAt, pending = allocation.At, false
+		}
+	}
+
+	u.leftClaims = u.prepared
+	if r.ClaimsErr == nil {
+		u.prepared = key.Resource == draname.Driver && len(r.Claims[key.ID]) > 0
+	}
+	u.leftClaims = u.leftClaims && !u.prepared
+	if rules.DRA && key.Resource == draname.Driver && !u.prepared && u.leftClaims {
+		u.names = nil // it has just been unprepared: the answer of the kubelet may be older
+	}
+	if u.held = len(u.names) > 0 || alive > 0 || pending || u.prepared; u.held {
+		u.mergeNodes(key, r, entries, allocation, rules)
+	}
+	if u.foreign { // only its nodes matter, if they are known
+		u.nodesErr, u.held = nil, u.held && len(u.nodes) > 0
+	}
+	if !u.held {
+		return use{entries: u.entries, settledAt: u.settledAt, foreign: u.foreign}
+	}
+	return u
+}
+
+// mergeEntries updates the entries of the checkpoint, and returns how many belong to containers that may be alive.
+func (u *use) mergeEntries(key Key, r Report, entries map[string]checkpoint.Entry, named, ended bool, rules Rules) (alive int) {
+	if r.CheckpointErr != nil { // those that were read last
+		for _, e := range u.entries {
+			if !e.ended {
+				alive++
+			}
+		}
+		return alive
+	}
+	insists := r.KubeletErr == nil && r.Checkpoint.Written.After(r.Answered)
+	after := map[string]entryState{}
+	for holder := range entries {
+		e, known := u.entries[holder]
+		switch {
+		case !known:
+			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked) // else the answer may name the container before this one
+		case insists:
+			e.since, e.ended, e.named = r.Asked, false, named
+		case named:
+			e.named, e.ended = true, false
+		case ended && (e.named || r.Asked.Sub(e.since) >= rules.Grace):
+			e.ended = true
+		}
+		after[holder] = e
+		if !e.ended {
+			alive++
+		}
+	}
+	u.entries = after
+	if len(after) == 0 {
+		u.entries = nil
+	}
+	return alive
+}
+
+var errNotRecorded = errors.New("no source has the nodes of the device")
+
+// mergeNodes updates the nodes that the containers were given. They include those of the checkpoint, of this daemon's
+// own allocation and of claims.json.
+func (u *use) mergeNodes(key Key, r Report, entries map[string]checkpoint.Entry, allocation Allocation, rules Rules) {
+	if key.Resource == draname.Driver {
+		claims := r.Claims[key.ID]
+		switch {
+		case len(claims) > 0:
+			u.nodes, u.nodesErr, u.given, u.anyAFU = nil, nil, claims[0].Given, claims[0].AnyAFU
+			for _, c := range claims {
+				u.nodes = append(u.nodes, c.Nodes...)
+			}
+		case !u.prepared && u.nodes == nil:
+			u.nodesErr = errNotRecorded
+		}
+		return
+	}
+	u.injected = r.Injected[key.ID]
+	var nodes []string
+	err := errNotRecorded
+	if r.CheckpointErr != nil && u.nodes != nil {
+		nodes, err = slices.Clone(u.nodes), u.nodesErr // those that were read last
+	}
+	for holder, e := range entries {
+		if u.entries[holder].ended {
+			continue
+		}
+		more, failed := e.Nodes(key.ID, rules.DevRoot)
+		nodes = append(nodes, more...)
+		if err == errNotRecorded || failed != nil {
+			err = failed
+		}
+	}
+	if !u.allocatedAt.IsZero() { // exact, and newer than the entries
+		nodes, err = append(nodes, allocation.Nodes...), nil
+	}
+	if r.CheckpointErr != nil && err == errNotRecorded {
+		err = r.CheckpointErr
+	}
+	if !rules.Owns(key.Resource, key.ID) && len(entries) == 0 {
+		err = nil // a device of another plugin must not withhold ours
+	}
+	slices.Sort(nodes)
+	u.nodes, u.nodesErr = slices.Compact(nodes), err
+}
+
+// leftover reports whether the checkpoint has entries that the kubelet's answer does not explain, and that are not newer
+// than the answer. If the kubelet writes the file again, it tells whether their containers have ended.
+func (r Rules) leftover(is Report) bool {
+	if is.KubeletErr != nil || is.CheckpointErr != nil || is.Checkpoint.Written.After(is.Answered) {
+		return false
+	}
+	return slices.ContainsFunc(is.Checkpoint.Entries, func(e checkpoint.Entry) bool {
+		return slices.ContainsFunc(e.IDs, func(id string) bool {
+			key := Key{Resource: e.Resource, ID: id}
+			return len(is.Answer.Holders[key]) == 0 && r.ours(key, map[string]checkpoint.Entry{"": e}, false)
+		})
+	})
+}
+
+// lacks reports whether the checkpoint has no entry of a device of ours that the kubelet names: it may be about to write
+// the entry.
+func (r Rules) lacks(is Report) bool {
+	if is.KubeletErr != nil || is.CheckpointErr != nil {
+		return false
+	}
+	for key := range is.Answer.Holders {
+		if key.Resource != draname.Driver && r.ours(key, nil, false) && !slices.ContainsFunc(is.Checkpoint.Entries, func(e checkpoint.Entry) bool {
+			return e.Resource == key.Resource && slices.Contains(e.IDs, key.ID)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// Holdings returns the state for the inventory.
+func (s State) Holdings() inventory.Holdings {
+	h := inventory.Holdings{
+		Of: map[string][]inventory.Holding{}, Asked: s.asked, Missing: s.missing,
+		Awaiting: !s.complete && s.asked.Sub(s.first) < s.rules.Grace,
+	}
+	if h.Awaiting {
+		h.Again = time.Second
+	}
+	named := map[string]map[string]bool{} // by id: pods that the newest answer names, by resources
+	for key, u := range s.uses {
+		if !u.held {
+			continue
+		}
+		other := (key.Resource == draname.Driver) != s.rules.DRA
+		holding := inventory.Holding{
+			As: key.Resource, Holders: u.names, Containers: u.containers(), Nodes: u.nodes, NodesErr: u.nodesErr, Injected: u.injected,
+			Given: u.given, AnyAFU: u.anyAFU, OtherAPI: other,
+		}
+		id := key.ID
+		if u.foreign || s.rules.DRA && !inventory.IsAddress(id) { // the unit of a pool
+			id, holding.Foreign = key.Resource+"/"+id, true
+		}
+		h.Of[id] = append(h.Of[id], holding)
+		if !u.lacked.IsZero() && s.asked.Sub(u.lacked) < confirm {
+			h.Again = confirm
+		}
+		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < admission
+		if u.lacked.IsZero() && !holding.Foreign {
+			for _, name := range u.names {
+				if named[id] == nil {
+					named[id] = map[string]bool{}
+				}
+				pod := name[:max(0, strings.LastIndexByte(name, '/'))]
+				if key.Resource == draname.Driver {
+					pod = draname.Driver // pods may share a claim, and claims with admin access hold nothing
+				}
+				named[id][pod] = true
+			}
+		}
+	}
+	for id, pods := range named {
+		if len(pods) > 1 {
+			if h.Shared == nil {
+				h.Shared = map[string][]string{}
+			}
+			for _, holding := range h.Of[id] {
+				h.Shared[id] = append(h.Shared[id], holding.Holders...)
+			}
+			slices.Sort(h.Shared[id])
+		}
+	}
+	for _, holdings := range h.Of {
+		slices.SortFunc(holdings, func(a, b inventory.Holding) int { return strings.Compare(a.As, b.As) })
+	}
+	if kubelet := s.missing; len(kubelet) > 0 && kubelet[0].Name == "pod-resources" && !s.rules.DRA {
+		h.Err = kubelet[0].Err
+	}
+	if s.claimsErr != nil {
+		h.Err = s.claimsErr
+	}
+	return h
+}
+
+// settled reports whether all sources have answered completely.
+func (s State) settled() bool { return s.complete && len(s.missing) == 0 }
+
+// injects reports whether a container may get nodes of a device when it is started again.
+func (s State) injects(id string) bool {
+	for key, u := range s.uses {
+		if key.ID == id && key.Resource != draname.Driver && u.held {
+			return true
+		}
+	}
+	return false
+}
+
+// containers returns the containers of the checkpoint that may be alive, sorted.
+func (u use) containers() (all []string) {
+	for holder, e := range u.entries {
+		if !e.ended {
+			all = append(all, holder)
+		}
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,255 @@
+package holders_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"b-com.com/accelerator-device-plugin/internal/draname"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/kubelet/podresources"
+)
+
+// fileOf returns a checkpoint with an entry of a container that was given a device with an annotation of these nodes, or with
+// these device nodes alone if the first one begins with a slash.
+func fileOf(t testing.TB, uid, resource, id string, nodes ...string) string {
+	t.Helper()
+	answer := &v1beta1.ContainerAllocateResponse{Annotations: map[string]string{}}
+	if len(nodes) > 0 && filepath.IsAbs(nodes[0]) {
+		for _, node := range nodes {
+			answer.Devices = append(answer.Devices, &v1beta1.DeviceSpec{HostPath: node})
+		}
+	} else {
+		checkpoint.Annotate(answer.Annotations, id, nodes)
+	}
+	raw, err := proto.Marshal(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, _ := json.Marshal(raw)
+	return fmt.Sprintf(`{"Data":{"PodDeviceEntries":[{"PodUID":%q,"ContainerName":"main","ResourceName":%q,"DeviceIDs":{"-1":[%q]},"AllocResp":%s}]}}`,
+		uid, resource, id, encoded)
+}
+
+// entryOf returns the entry of [fileOf].
+func entryOf(t testing.TB, uid, resource, id string, nodes ...string) checkpoint.Entry {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, checkpoint.File), []byte(fileOf(t, uid, resource, id, nodes...)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	record, err := new(checkpoint.Reader).Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return record.Entries[0]
+}
+
+// A table of histories. Each step is one report, and what the inventory is told then.
+type step struct {
+	at   string // since the beginning
+	from report
+	want string // the holdings as "As Holders|Containers Nodes", "; " between them, and then flags
+}
+
+// report says what the sources tell. The zero report is that of a kubelet that has run for an hour.
+type report struct {
+	started  string // of the kubelet; "": -1h
+	pods     string // besides own
+	lacksOwn bool
+	named    string // devices as POD/CONTAINER=RESOURCE=ID
+	entries  string // the checkpoint: UID=RESOURCE=ID=NODE
+	newer    bool   // the checkpoint is newer than the answer
+	given    string // allocations: RESOURCE=ID=NODE@TIME
+	claims   string // claims.json: ids
+	kubelet  error
+	file     error
+}
+
+func ago(t testing.TB, text string) time.Time {
+	t.Helper()
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return epoch.Add(d)
+}
+
+func (r report) make(t testing.TB, at time.Time) holders.Report {
+	is := holders.Report{Asked: at, Answered: at.Add(time.Millisecond), KubeletErr: r.kubelet, CheckpointErr: r.file,
+		Allocated: map[holders.Key]holders.Allocation{}, Claims: map[string][]inventory.Holding{}}
+	if r.kubelet == nil {
+		is.Answer = podresources.Answer{Started: ago(t, cmp.Or(r.started, "-1h")), Holders: map[holders.Key][]podresources.Holder{}}
+		if is.Answer.Pods = strings.Fields(r.pods); !r.lacksOwn {
+			is.Answer.Pods = append(is.Answer.Pods, "ns/own")
+		}
+		for _, text := range strings.Fields(r.named) {
+			f := strings.Split(text, "=")
+			pod, container, _ := strings.Cut(f[0], "/")
+			key := holders.Key{Resource: f[1], ID: f[2]}
+			is.Answer.Holders[key] = append(is.Answer.Holders[key], podresources.Holder{Namespace: "ns", Pod: pod, Container: container})
+		}
+	}
+	is.Checkpoint.Written = epoch.Add(-time.Hour)
+	if r.newer {
+		is.Checkpoint.Written = is.Answered.Add(time.Millisecond)
+	}
+	for _, text := range strings.Fields(r.entries) {
+		f := strings.Split(text, "=")
+		is.Checkpoint.Entries = append(is.Checkpoint.Entries, entryOf(t, f[0], f[1], f[2], f[3]))
+	}
+	for _, text := range strings.Fields(r.given) {
+		text, given, _ := strings.Cut(text, "@")
+		f := strings.Split(text, "=")
+		is.Allocated[holders.Key{Resource: f[0], ID: f[1]}] = holders.Allocation{At: ago(t, given), Nodes: f[2:]}
+	}
+	for _, id := range strings.Fields(r.claims) {
+		is.Claims[id] = []inventory.Holding{{As: draname.Driver, Nodes: []string{"c"}}}
+	}
+	return is
+}
+
+// text returns holdings in the form of a step.
+func text(h inventory.Holdings) string {
+	var all []string
+	for _, id := range slices.Sorted(maps.Keys(h.Of)) {
+		for _, is := range h.Of[id] {
+			line := fmt.Sprintf("%s=%s %s|%s %s", strings.TrimPrefix(is.As, "example.com/"), id, strings.Join(is.Holders, ","), strings.Join(is.Containers, ","), strings.Join(is.Nodes, ","))
+			for i, set := range []bool{is.NodesErr != nil, is.OtherAPI, is.Foreign} {
+				if set {
+					line += []string{" unknown", " other", " foreign"}[i]
+				}
+			}
+			all = append(all, line)
+		}
+	}
+	if h.Awaiting {
+		all = append(all, "awaiting")
+	}
+	for _, m := range h.Missing {
+		all = append(all, "no "+m.Name)
+	}
+	for _, id := range slices.Sorted(maps.Keys(h.Shared)) {
+		all = append(all, "shared "+strings.Join(h.Shared[id], ","))
+	}
+	return strings.Join(all, "; ")
+}
+
+func TestMerge(t *testing.T) {
+	const (
+		p, a, named   = "example.com/port", "3b:00.0", "p/main=example.com/port=3b:00.0"
+		entry, given  = "u=example.com/port=3b:00.0=n", "example.com/port=3b:00.0=n@0s"
+		held, both    = "port=3b:00.0 ns/p/main| ", "port=3b:00.0 ns/p/main|u/main n"
+		old, own      = "port=3b:00.0 |u/main n", "port=3b:00.0 | n"
+		lacks, former = " unknown", "u=example.com/former=3b:00.0=n"
+		claim         = draname.Driver + "=3b:00.0"
+	)
+	gone := syscall.ECONNREFUSED
+	for _, tt := range []struct {
+		name  string
+		rules holders.Rules // with Owns, Pod, DevRoot and Grace by default
+		steps []step
+	}{
+		{name: "own allocation, until the checkpoint has it", steps: []step{{"1s", report{given: given}, own}, {"2s", report{given: given, entries: entry, newer: true}, old},
+			{"3s", report{given: given, newer: true}, ""}}},
+		{name: "own allocation, until an answer has it", steps: []step{{"1s", report{given: given, named: named}, "port=3b:00.0 ns/p/main| n"},
+			{"2s", report{given: given}, "port=3b:00.0 ns/p/main| n"}, {"5s", report{given: given}, ""}}},
+		{name: "own allocation: an entry in an older file is of another container", steps: []step{{"1s", report{given: given, entries: entry}, old}, {"2s", report{given: given}, own}}},
+		{name: "own allocation, never confirmed", steps: []step{{"59s", report{given: given}, own}, {"1m", report{given: given}, ""}}},
+		{name: "own allocation, never confirmed, the kubelet is away", steps: []step{{"5m", report{given: given, kubelet: gone}, own + "; awaiting; no pod-resources"}}},
+		{name: "own allocation, the checkpoint is unreadable: perhaps of an init container", steps: []step{{"2m", report{given: given, file: fs.ErrPermission}, own + "; no checkpoint"},
+			{"5m", report{given: given, file: fs.ErrPermission}, "no checkpoint"}}},
+		{name: "one complete answer lacks it", steps: []step{{"0s", report{named: named}, held + lacks}, {"1h", report{}, held + lacks}}},
+		{name: "two do, soon after each other", steps: []step{{"0s", report{named: named}, held + lacks}, {"10s", report{}, held + lacks}, {"12.9s", report{}, held + lacks}, {"13s", report{}, ""}}},
+		{name: "named again between them", steps: []step{{"0s", report{named: named}, held + lacks}, {"10s", report{}, held + lacks}, {"12s", report{named: named}, held + lacks}, {"14s", report{}, held + lacks}}},
+		{name: "the kubelet is young", steps: []step{{"0s", report{started: "0s", named: named}, held + lacks + "; awaiting"}, {"4s", report{started: "0s"}, held + lacks + "; awaiting"},
+			{"9s", report{started: "0s"}, held + lacks + "; awaiting"}, {"10s", report{started: "0s"}, held + lacks}, {"13s", report{started: "0s"}, ""}}},
+		{name: "own pod missing", steps: []step{{"0s", report{named: named}, held + lacks}, {"1m", report{lacksOwn: true}, held + lacks}, {"2m", report{lacksOwn: true}, held + lacks}}},
+		{name: "own pod static", rules: holders.Rules{Pod: "own", Node: "own"}, steps: []step{{"0s", report{started: "-1s"}, "awaiting"}}},
+		{name: "pods of the former kubelet return", steps: []step{{"0s", report{named: named, pods: "ns/p ns/q"}, held + lacks}, {"21s", report{started: "20s"}, held + lacks},
+			{"29s", report{started: "20s", pods: "ns/q"}, held + lacks}, {"38s", report{started: "20s", pods: "ns/q"}, held + lacks}, {"39s", report{started: "20s", pods: "ns/q"}, held + lacks}, {"41.5s", report{started: "20s", pods: "ns/q"}, held + lacks},
+			{"42s", report{started: "20s", pods: "ns/q"}, ""}}},
+		{name: "all pods are back", steps: []step{{"0s", report{named: named, pods: "ns/p"}, held + lacks}, {"21s", report{started: "20s", pods: "ns/p"}, held + lacks}, {"31s", report{started: "20s", pods: "ns/p"}, ""}}},
+		{name: "API server away, no own pod", rules: holders.Rules{Node: "node"}, steps: []step{{"0s", report{named: named, pods: "ns/p ns/s-node", lacksOwn: true}, held + lacks},
+			{"1h", report{started: "20s", pods: "ns/s-node", lacksOwn: true}, held + lacks}, {"2h", report{started: "20s", pods: "ns/s-node", lacksOwn: true}, held + lacks},
+			{"3h", report{started: "20s", pods: "ns/s-node", lacksOwn: true}, held + lacks}}},
+		{name: "restarted twice, with an empty answer between", steps: []step{{"0s", report{named: named, pods: "ns/p"}, held + lacks}, {"21s", report{started: "20s", lacksOwn: true}, held + lacks},
+			{"31s", report{started: "30s", lacksOwn: true}, held + lacks}, {"35s", report{started: "30s"}, held + lacks}}},
+		{name: "connections refused for an hour", steps: []step{{"0s", report{named: named, entries: entry}, both}, {"1h", report{kubelet: gone, entries: entry}, both + "; no pod-resources"}, {"1h1s", report{}, held + lacks}}},
+		{name: "no socket from the start", steps: []step{{"0s", report{kubelet: fs.ErrNotExist}, "no pod-resources"}}},
+		{name: "no answer within the grace time", steps: []step{{"0s", report{kubelet: os.ErrDeadlineExceeded}, "awaiting; no pod-resources"}, {"5m", report{kubelet: os.ErrDeadlineExceeded}, "no pod-resources"}}},
+		{name: "refused: the grace time does not run", steps: []step{{"0s", report{kubelet: gone}, "awaiting; no pod-resources"}, {"5m", report{kubelet: gone}, "awaiting; no pod-resources"}}},
+		{name: "unexplained entry in an old file", steps: []step{{"0s", report{entries: entry}, old}, {"4m59s", report{entries: entry}, old}, {"5m", report{entries: entry}, ""}}},
+		{name: "in a newer one", steps: []step{{"0s", report{entries: entry}, old}, {"1h", report{entries: entry, newer: true}, old}, {"1h1m", report{entries: entry}, old}}},
+		{name: "it is gone", steps: []step{{"0s", report{entries: entry}, old}, {"1s", report{}, ""}}},
+		{name: "entry of a container that was named: ended, and alive again", steps: []step{{"0s", report{entries: entry, named: named}, both}, {"1s", report{entries: entry}, both}, {"4s", report{entries: entry}, ""},
+			{"5s", report{entries: entry, newer: true}, old}}},
+		{name: "new entry, newer than the answer that names the former container", steps: []step{{"0s", report{named: named, entries: entry, newer: true}, both}, {"1s", report{entries: entry}, both}, {"4s", report{entries: entry}, old}}},
+		{name: "renamed resource", steps: []step{{"0s", report{entries: former}, "former=3b:00.0 |u/main n"}, {"1s", report{named: "p/main=example.com/former=3b:00.0"}, "former=3b:00.0 ns/p/main| "}}},
+		{name: "unknown resource without annotation", steps: []step{{"0s", report{entries: "u=example.com/gpu=3b:00.0=/dev/gpu0"}, "gpu=example.com/gpu/3b:00.0 |u/main gpu0 foreign"},
+			{"1s", report{named: "p/main=example.com/gpu=3b:00.0"}, ""}}},
+		{name: "checkpoint unreadable", steps: []step{{"0s", report{entries: entry}, old}, {"1h", report{file: fs.ErrPermission}, old + "; no checkpoint"}, {"2h", report{}, ""}}},
+		{name: "checkpoint unreadable, given out again", steps: []step{{"0s", report{entries: entry}, old}, {"2s", report{file: fs.ErrPermission, given: "example.com/port=3b:00.0=m@1s"}, "port=3b:00.0 |u/main m,n; no checkpoint"}}},
+		{name: "claim ends", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{claims: a}, "accelerator.b-com.com=3b:00.0 | c"}, {"1s", report{kubelet: gone}, "no pod-resources"}}},
+		{name: "claim that claims.json lacks", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main|  unknown"}}},
+		{name: "claim just unprepared", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{claims: a, named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main| c"}, {"1s", report{named: "p/main=" + claim}, ""},
+			{"2s", report{named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main|  unknown"}}},
+		{name: "other API: claim", steps: []step{{"0s", report{named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main|  unknown other"}}},
+		{name: "other API: resource", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{entries: entry}, old + " other"}}},
+		{name: "unit of a pool", steps: []step{{"0s", report{entries: "u=example.com/port=unit-0=n"}, "port=unit-0 |u/main n"}}},
+		{name: "two pods", steps: []step{{"0s", report{named: named + " q/main=example.com/port=3b:00.0"}, "port=3b:00.0 ns/p/main,ns/q/main|  unknown; shared ns/p/main,ns/q/main"}}},
+		{name: "one pod twice", steps: []step{{"0s", report{named: named + " p/side=example.com/port=3b:00.0"}, "port=3b:00.0 ns/p/main,ns/p/side|  unknown"}}},
+		{name: "shared claim", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{claims: a, named: "p/main=" + claim + " q/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main,ns/q/main| c"}}},
+		{name: "resource and claim", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{claims: a, named: "p/main=" + claim + " " + named},
+			"accelerator.b-com.com=3b:00.0 ns/p/main| c; " + held + " other; shared ns/p/main,ns/p/main"}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := tt.rules
+			r.Owns, r.DevRoot, r.Grace = func(resource, _ string) bool { return resource == p && !tt.rules.DRA }, "/dev", grace
+			r.Pod = cmp.Or(r.Pod, "own")
+			var s holders.State
+			for _, step := range tt.steps {
+				at := ago(t, step.at)
+				s = holders.Merge(s, step.from.make(t, at), r)
+				if got := text(s.Holdings()); got != step.want {
+					t.Errorf("%s: found %q, want %q", step.at, got, step.want)
+				}
+			}
+		})
+	}
+}
+
+// The size of the state is bounded by that of the sources.
+func TestMergeLargeAnswer(t *testing.T) {
+	r := report{}.make(t, epoch)
+	for i := range 50_000 {
+		r.Answer.Holders[holders.Key{Resource: "example.com/port", ID: fmt.Sprintf("\x00%d", i)}] = []podresources.Holder{{}}
+		r.Answer.Holders[holders.Key{Resource: "example.com/gpu", ID: fmt.Sprint(i)}] = []podresources.Holder{{}}
+	}
+	rules := holders.Rules{Owns: func(resource, _ string) bool { return resource == "example.com/port" }, Pod: "own", Grace: grace}
+	begin := time.Now()
+	s := holders.Merge(holders.State{}, r, rules)
+	if n, took := len(s.Holdings().Of), time.Since(begin); n != 50_000 || took > 10*time.Second {
+		t.Errorf("found %d devices after %v, want 50000 at once", n, took)
+	}
+	for _, after := range []time.Duration{time.Second, time.Minute} {
+		s = holders.Merge(s, report{}.make(t, epoch.Add(after)), rules)
+	}
+	if n := len(s.Holdings().Of); n != 0 {
+		t.Errorf("found %d devices after their end, want none", n)
+	}
+}

@@ -1,0 +1,603 @@
+package holders_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/draname"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/kubelet/podresources"
+)
+
+// world is a simulated node: a kubelet as in Kubernetes 1.37.1, its pods, two daemons with the device plugin, and the
+// DRA driver. Nothing in it is real, neither files nor time.
+type world struct {
+	rng     *rand.Rand
+	now     time.Time
+	log     func(format string, args ...any)
+	err     error // the first violation of an invariant
+	depth   int   // of events that happen during an event
+	created int   // pods
+	entries map[string]checkpoint.Entry
+
+	pods    []*pod // by age
+	claims  map[string]*use
+	daemons [3]*daemon // the last one is the DRA driver
+
+	// The kubelet.
+	up, socket, ready bool
+	away, fetched     bool // the API server does not answer; the kubelet has got its pods
+	starts            int
+	started           time.Time
+	admitting         bool
+	known             map[*pod]bool // pods that it has added
+	queue             []*pod        // pods of the API server that it adds next
+	memory, file      []*use        // with recorded allocations
+	written           time.Time     // the file
+}
+
+type pod struct {
+	uid, name               string
+	static, admitted, ended bool
+	uses                    []*use
+}
+
+// use is a device that a container was given.
+type use struct {
+	pod       *pod
+	container string
+	key       holders.Key
+	node      string
+}
+
+// daemon is a process: a restart replaces it by a new one.
+type daemon struct {
+	slot      int
+	rules     holders.Rules
+	resource  string
+	pod       *pod // nil: the daemon is not a pod
+	state     holders.State
+	allocated map[holders.Key]holders.Allocation
+	told      map[*use]*told // what the sources have told this process
+	refresh   bool           // the process can make the kubelet write the checkpoint
+	asking    bool
+}
+
+type told struct {
+	at          time.Time // the newest report that confirms the use: its first one, a name, or a checkpoint that is newer than the answer
+	named, node bool      // an answer has named the use; a source has named its node
+	file, fresh bool      // the checkpoint has the use; since this question
+}
+
+const grace = 5 * time.Minute
+
+var (
+	devices   = []string{"3b:00.0", "3b:00.0-p1", "5e:00.0"}
+	resources = []string{"example.com/port", "example.com/afu"}
+	epoch     = time.Unix(1_800_000_000, 0)
+)
+
+func (w *world) chance(of int) bool { return w.rng.IntN(of) == 0 }
+
+// pass lets time go by. A pod of the API server is added every nine seconds at least: an admission that takes longer
+// than that while other pods wait is an exception that no source reports.
+func (w *world) pass(d time.Duration) {
+	for d > 0 {
+		step := min(d, time.Duration(w.rng.Int64N(int64(9*time.Second)))+1)
+		w.now, d = w.now.Add(step), d-step
+		w.addPod()
+	}
+}
+
+func (w *world) addPod() {
+	if !w.up || w.away && !w.fetched || w.admitting || w.ready {
+		return
+	}
+	w.fetched = true
+	if len(w.queue) == 0 {
+		w.ready = true
+		w.log("the kubelet's sources are ready")
+		return
+	}
+	p := w.queue[0]
+	w.queue = w.queue[1:]
+	w.log("the kubelet adds %s", p.name)
+	w.known[p] = true
+	if !p.admitted {
+		w.admit(p)
+	}
+}
+
+func (w *world) newPod(name string, static bool) *pod {
+	w.created++
+	p := &pod{uid: fmt.Sprintf("uid%d", w.created), name: fmt.Sprintf("ns/%s%d", name, w.created), static: static}
+	if static {
+		p.name += "-node"
+	}
+	w.pods = append(w.pods, p)
+	return p
+}
+
+// admit gives devices to the containers of a new pod: to the init container, the main one, or both, perhaps the same.
+func (w *world) admit(p *pod) {
+	p.admitted, w.admitting = true, true
+	defer func() { w.admitting = false }()
+	starts, kind := w.starts, w.rng.IntN(4)
+	if kind == 3 { // a claim, if no other pod has its device
+		id := devices[w.rng.IntN(len(devices))]
+		if w.claims[id] == nil && !p.static {
+			u := &use{p, "main", holders.Key{Resource: draname.Driver, ID: id}, "claimed"}
+			w.log("claim: %s gets %v", p.name, u.key)
+			w.claims[id], p.uses = u, []*use{u}
+			w.meanwhile(time.Second)
+		}
+		return
+	}
+	for i, container := range []string{"init", "main"} {
+		if kind == i {
+			continue
+		}
+		d := w.daemons[w.rng.IntN(2)]
+		key, node := holders.Key{Resource: d.resource, ID: devices[w.rng.IntN(len(devices))]}, fmt.Sprintf("port.%d", w.rng.IntN(2))
+		if len(p.uses) > 0 && w.chance(2) && p.uses[0].key.Resource == key.Resource {
+			key = p.uses[0].key // the device of the init container
+		}
+		if len(p.uses) > 0 && key == p.uses[0].key {
+			node = p.uses[0].node
+		}
+		w.collect()
+		if slices.ContainsFunc(w.memory, func(u *use) bool { return u.key == key && u.pod != p }) {
+			p.ended = true
+			return
+		}
+		u := &use{p, container, key, node}
+		w.log("daemon %d: %s/%s gets %v with %s", d.slot, p.name, container, key, u.node)
+		d.allocated[key] = holders.Allocation{At: w.now, Nodes: []string{u.node}}
+		d.told[u], p.uses = &told{at: w.now, node: true}, append(p.uses, u)
+		longest := 2 * time.Second
+		if w.ready {
+			longest = 25 * time.Second // another plugin is slow
+		}
+		w.meanwhile(longest)
+		if w.starts != starts || !w.up {
+			w.log("%s ends, because the kubelet has ended", p.name)
+			p.ended = true
+			return
+		}
+		if w.memory = append(w.memory, u); w.chance(10) {
+			w.log("%s is not admitted", p.name)
+			p.ended = true
+			return
+		}
+		w.write()
+	}
+}
+
+// collect is UpdateAllocatedDevices.
+func (w *world) collect() {
+	if w.ready {
+		w.memory = slices.DeleteFunc(slices.Clone(w.memory), func(u *use) bool { return u.pod.ended || !w.known[u.pod] })
+	}
+}
+
+func (w *world) write() {
+	w.now = w.now.Add(time.Millisecond)
+	w.file, w.written = slices.Clone(w.memory), w.now
+}
+
+// list is List of the pod-resources API.
+func (w *world) list() (a podresources.Answer, named []*use) {
+	w.collect()
+	a = podresources.Answer{Started: w.started, Holders: map[holders.Key][]podresources.Holder{}}
+	for _, p := range w.pods {
+		prepared := slices.ContainsFunc(p.uses, func(u *use) bool { return w.claims[u.key.ID] == u })
+		if !w.known[p] || p.ended && !prepared {
+			continue
+		}
+		a.Pods = append(a.Pods, p.name)
+		for _, u := range p.uses {
+			if u.container == "main" && (prepared || slices.Contains(w.memory, u)) {
+				a.Holders[u.key] = append(a.Holders[u.key], podresources.Holder{Namespace: "ns", Pod: p.name[3:], Container: u.container})
+				named = append(named, u)
+			}
+		}
+	}
+	return a, named
+}
+
+// meanwhile lets other things happen, and time go by.
+func (w *world) meanwhile(longest time.Duration) {
+	for w.depth < 2 && w.chance(3) {
+		w.depth++
+		w.event()
+		w.depth--
+	}
+	d := time.Duration(w.rng.Int64N(int64(longest))) + 1
+	w.now = w.now.Add(d)
+}
+
+// ask asks the sources as [holders.Source] does, and checks the invariants.
+func (w *world) ask(d *daemon, sound bool) inventory.Holdings {
+	d.asking = true
+	defer func() { d.asking = false }()
+	fails := func() bool { return !sound && w.chance(12) }
+	pause := func() {
+		if w.now = w.now.Add(time.Millisecond); !sound {
+			w.meanwhile(50 * time.Millisecond)
+		}
+	}
+	r := holders.Report{Asked: w.now, Claims: map[string][]inventory.Holding{}}
+	pause()
+	var named []*use
+	switch {
+	case w.up && fails():
+		r.KubeletErr = context.DeadlineExceeded
+	case w.up:
+		r.Answer, named = w.list()
+	case w.socket:
+		r.KubeletErr = syscall.ECONNREFUSED
+	default:
+		r.KubeletErr = fs.ErrNotExist
+	}
+	pause()
+	r.Answered = w.now
+	pause()
+	tell := func(u *use) *told {
+		if d.told[u] == nil {
+			d.told[u] = &told{at: r.Asked}
+		}
+		return d.told[u]
+	}
+	if r.ClaimsErr = nil; d.rules.DRA {
+		if fails() {
+			r.ClaimsErr = context.DeadlineExceeded
+		} else {
+			for id, u := range w.claims {
+				r.Claims[id] = []inventory.Holding{{As: draname.Driver, Nodes: []string{u.node}}}
+				tell(u).node = true
+			}
+		}
+	}
+	r.Allocated = maps.Clone(d.allocated)
+	read := func() {
+		if fails() {
+			r.Checkpoint, r.CheckpointErr = checkpoint.Record{}, context.DeadlineExceeded
+			return
+		}
+		r.Checkpoint, r.CheckpointErr = checkpoint.Record{Written: w.written}, nil
+		for _, u := range w.file {
+			e := w.entries[u.key.ID+u.node]
+			e.PodUID, e.Container, e.Resource = u.pod.uid, u.container, u.key.Resource
+			r.Checkpoint.Entries = append(r.Checkpoint.Entries, e)
+		}
+	}
+	if read(); d.refresh && d.rules.Leftover(r) && w.up {
+		pause()
+		w.write()
+		read()
+	}
+	if r.CheckpointErr == nil {
+		for _, u := range w.file {
+			t := tell(u)
+			newer := r.KubeletErr == nil && r.Checkpoint.Written.After(r.Answered)
+			if t.fresh = !t.file && !w.written.Before(r.Asked); !t.file || newer {
+				t.at, t.named = r.Asked, false
+			}
+			t.node, t.file = true, true
+		}
+	}
+	for _, u := range named { // names that the other plugin has now are known to be ours by the checkpoint alone
+		if d.told[u] != nil || u.key.Resource == d.resource || u.key.Resource == draname.Driver || d.rules.DRA {
+			t := tell(u)
+			t.at, t.named = r.Asked, r.CheckpointErr == nil && !t.fresh
+		}
+	}
+	d.state = holders.Merge(d.state, r, d.rules)
+	h := d.state.Holdings()
+	w.log("daemon %d asks: pods %v, names %v, errors %v %v %v, file of %v ago: %v → %v, awaiting %v", d.slot, r.Answer.Pods, keys(named), r.KubeletErr,
+		r.CheckpointErr, r.ClaimsErr, w.now.Sub(w.written), keys(w.file), h.Of, h.Awaiting)
+	w.check(d, r, h)
+	return h
+}
+
+func keys(uses []*use) (all []string) {
+	for _, u := range uses {
+		all = append(all, u.pod.name+"/"+u.container+":"+u.key.Resource+"="+u.key.ID)
+	}
+	return all
+}
+
+func (w *world) fail(format string, args ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf(format, args...)
+		w.log("VIOLATION: %v", w.err)
+	}
+}
+
+// check checks that each device that a running container was given is held, from when on a source has told so, and that
+// missing sources are named.
+func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
+	for _, p := range w.pods {
+		for _, u := range p.uses {
+			t := d.told[u]
+			if p.ended || t == nil || t.at.After(r.Asked) {
+				continue
+			}
+			// The exception: no answer has named an init container, and the file was not written again for the grace time.
+			if !t.named && w.now.Sub(t.at) >= grace {
+				continue
+			}
+			i := slices.IndexFunc(h.Of[u.key.ID], func(h inventory.Holding) bool { return h.As == u.key.Resource })
+			if i < 0 {
+				w.fail("daemon %d: %v of %s/%s is free", d.slot, u.key, p.name, u.container)
+				continue
+			}
+			is := h.Of[u.key.ID][i]
+			// Without the checkpoint, the nodes of an earlier holder may be taken for those of this one.
+			if known := t.node || is.NodesErr == nil && len(is.Nodes) == 0; known && !slices.Contains(is.Nodes, u.node) && !is.OtherAPI {
+				w.fail("daemon %d: %v of %s/%s has nodes %v, %v, want %s", d.slot, u.key, p.name, u.container, is.Nodes, is.NodesErr, u.node)
+			}
+			if is.OtherAPI != ((u.key.Resource == draname.Driver) != d.rules.DRA) || is.Foreign {
+				w.fail("daemon %d: %v is wrong: %+v", d.slot, u.key, is)
+			}
+		}
+	}
+	var want, got []string
+	for i, err := range []error{r.KubeletErr, r.CheckpointErr, r.ClaimsErr} {
+		if err != nil {
+			want = append(want, []string{"pod-resources", "checkpoint", "claims"}[i])
+		}
+	}
+	for _, m := range h.Missing {
+		got = append(got, m.Name)
+	}
+	if !slices.Equal(want, got) {
+		w.fail("daemon %d: missing %v, want %v", d.slot, got, want)
+	}
+}
+
+// start replaces a daemon: by a new pod, a static one or none.
+func (w *world) start(slot int, p *pod) {
+	d := &daemon{slot: slot, allocated: map[holders.Key]holders.Allocation{}, told: map[*use]*told{}, pod: p, refresh: slot < 2 && !w.chance(4)}
+	d.rules = holders.Rules{DRA: slot == 2, Pod: "host", Node: "node", DevRoot: "/dev", Grace: grace}
+	if p != nil {
+		d.rules.Pod = p.name[3:]
+	}
+	d.resource = resources[w.rng.IntN(2)]
+	d.rules.Owns = func(resource, _ string) bool { return resource == d.resource && slot < 2 }
+	w.daemons[slot] = d
+	w.log("daemon %d starts as %s, %s, refresh %v", slot, d.rules.Pod, d.resource, d.refresh)
+}
+
+// event is one random event.
+func (w *world) event() {
+	slot := w.rng.IntN(len(w.daemons))
+	d := w.daemons[slot]
+	switch n := w.rng.IntN(40); {
+	case n < 14:
+		if !d.asking {
+			w.ask(d, false)
+		}
+	case n < 19:
+		if w.depth == 0 {
+			w.pass([]time.Duration{time.Second, 4 * time.Second, 20 * time.Second, 2 * time.Minute, grace}[w.rng.IntN(5)])
+		}
+	case n < 25:
+		if static := w.chance(4); len(w.pods) < 12 && !w.admitting && w.up && (static || !w.away) {
+			switch p := w.newPod("pod", static); {
+			case static || w.ready:
+				w.known[p] = true
+				w.admit(p)
+			default:
+				w.queue = append(w.queue, p)
+			}
+		}
+	case n < 29:
+		if p := w.pods[w.rng.IntN(len(w.pods))]; p != w.pods[0] && !w.isDaemon(p) && (p.admitted || !w.known[p]) && !w.admitting {
+			w.log("%s ends", p.name)
+			p.ended = true
+			w.queue = slices.DeleteFunc(w.queue, func(q *pod) bool { return p == q })
+		}
+	case n < 31:
+		w.unprepare()
+	case n < 33:
+		if w.up { // another plugin sends a list
+			w.log("the kubelet writes the checkpoint")
+			w.write()
+		}
+	case n < 34:
+		w.away = !w.away
+		w.log("API server away: %v", w.away)
+	case n < 37:
+		w.restart(d)
+	case n < 38:
+		d.refresh = slot < 2 && !d.refresh
+	case w.up:
+		w.up, w.socket = false, w.chance(2)
+		w.log("the kubelet ends")
+	case !w.admitting:
+		w.boot()
+	}
+}
+
+// boot starts the kubelet.
+func (w *world) boot() {
+	w.up, w.ready, w.fetched, w.started, w.memory = true, false, false, w.now, slices.Clone(w.file)
+	w.starts++
+	w.known, w.queue = map[*pod]bool{}, nil
+	w.log("the kubelet starts")
+	for _, p := range w.pods {
+		switch {
+		case p.ended:
+		case p.static:
+			w.known[p] = true
+		default:
+			w.queue = append(w.queue, p)
+		}
+	}
+}
+
+func (w *world) isDaemon(p *pod) bool {
+	return slices.ContainsFunc(w.daemons[:], func(d *daemon) bool { return d.pod == p })
+}
+
+// restart replaces a daemon. Only the kubelet starts a pod's container again.
+func (w *world) restart(d *daemon) {
+	if p := d.pod; d.asking || p != nil && (!w.up || !w.known[p]) {
+		return
+	} else if w.ready && w.up && !w.away && w.chance(2) { // an upgrade
+		if p != nil {
+			p.ended = true
+		}
+		w.start(d.slot, w.daemonPod())
+		return
+	}
+	w.start(d.slot, d.pod)
+}
+
+// daemonPod returns a pod for a daemon, perhaps a static one or none.
+func (w *world) daemonPod() *pod {
+	if w.chance(4) {
+		return nil
+	}
+	p := w.newPod("daemon", w.chance(4))
+	p.admitted, w.known[p] = true, true
+	return p
+}
+
+// unprepare ends the claims of ended pods.
+func (w *world) unprepare() {
+	for id, u := range w.claims {
+		if w.up && w.ready && u.pod.ended {
+			w.log("claim: %s is free", id)
+			delete(w.claims, id)
+		}
+	}
+}
+
+// settle checks that devices whose holders have ended are free within 15 s, while everything answers and the kubelet has
+// run for 10 s.
+func (w *world) settle() {
+	for !w.up || !w.ready { // an admission may end it again
+		if w.away = false; !w.up {
+			w.boot()
+		}
+		w.pass(time.Second)
+	}
+	w.away = false
+	for _, d := range w.daemons {
+		w.ask(d, true)
+	}
+	w.unprepare()
+	w.pass(10 * time.Second)
+	for _, d := range w.daemons {
+		h, begin := inventory.Holdings{}, w.now
+		for next := w.now.Add(time.Duration(w.rng.IntN(10_001)) * time.Millisecond); next.Sub(begin) <= 15*time.Second; {
+			w.now = next
+			if h, next = w.ask(d, true), w.now.Add(10*time.Second); h.Again > 0 {
+				next = w.now.Add(min(10*time.Second, h.Again))
+			}
+		}
+		if h.Awaiting || len(h.Missing) > 0 {
+			w.fail("daemon %d: awaiting %v, missing %v, want neither", d.slot, h.Awaiting, h.Missing)
+		}
+		for id, all := range h.Of {
+			for _, is := range all {
+				key := holders.Key{Resource: is.As, ID: id}
+				last := d.allocated[key]
+				if !w.runs(key) && !w.excepted(d, key) && w.now.Sub(last.At) > time.Minute+20*time.Second {
+					w.fail("daemon %d: %v is held by nothing: %+v", d.slot, key, is)
+				}
+			}
+		}
+	}
+}
+
+// runs reports whether a running container has a device.
+func (w *world) runs(key holders.Key) bool {
+	return slices.ContainsFunc(w.pods, func(p *pod) bool {
+		return !p.ended && slices.ContainsFunc(p.uses, func(u *use) bool { return u.key == key })
+	})
+}
+
+// excepted reports whether the kubelet's file, which this daemon cannot refresh, has an entry that no answer has named.
+// It counts for the grace time.
+func (w *world) excepted(d *daemon, key holders.Key) bool {
+	return !d.refresh && slices.ContainsFunc(w.file, func(u *use) bool {
+		return u.key == key && !d.told[u].named && w.now.Sub(d.told[u].at) < grace+20*time.Second
+	})
+}
+
+// history runs a random history, and returns the first violation of an invariant.
+func history(seed uint64, entries map[string]checkpoint.Entry, log func(format string, args ...any)) error {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 0)), now: epoch, entries: entries, claims: map[string]*use{}, socket: true, known: map[*pod]bool{}}
+	w.log = func(format string, args ...any) {
+		if log != nil {
+			log("%10v %*s%s", w.now.Sub(epoch).Round(time.Millisecond), 2*w.depth, "", fmt.Sprintf(format, args...))
+		}
+	}
+	proxy := w.newPod("proxy", false) // each node has a pod of the API server that never ends
+	proxy.admitted = true
+	for slot := range w.daemons {
+		w.start(slot, w.daemonPod())
+	}
+	w.boot()
+	for range 40 {
+		if w.event(); w.err == nil && w.chance(20) {
+			w.settle()
+		}
+		if w.now = w.now.Add(time.Millisecond); w.err != nil {
+			return w.err
+		}
+		w.pods = slices.DeleteFunc(w.pods, func(p *pod) bool {
+			return p.ended && !w.known[p] && !slices.ContainsFunc(p.uses, func(u *use) bool { return w.claims[u.key.ID] == u })
+		})
+	}
+	w.settle()
+	return w.err
+}
+
+// templates returns entries of the checkpoint, by device and node.
+func templates(t testing.TB) map[string]checkpoint.Entry {
+	all := map[string]checkpoint.Entry{}
+	for _, id := range devices {
+		for _, node := range []string{"port.0", "port.1"} {
+			all[id+node] = entryOf(t, "", "", id, node)
+		}
+	}
+	return all
+}
+
+func TestModel(t *testing.T) {
+	entries, failed := templates(t), 0
+	for seed := range uint64(10_000) {
+		if err := history(seed, entries, nil); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+			if failed++; failed == 1 {
+				_ = history(seed, entries, t.Logf)
+			}
+			if failed > 5 {
+				return
+			}
+		}
+	}
+}
+
+func FuzzModel(f *testing.F) {
+	entries := templates(f)
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		if err := history(seed, entries, nil); err != nil {
+			_ = history(seed, entries, t.Logf)
+			t.Error(err)
+		}
+	})
+}

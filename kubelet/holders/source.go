@@ -1,0 +1,143 @@
+package holders
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/draname"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
+	"b-com.com/accelerator-device-plugin/kubelet/podresources"
+)
+
+// Config says where the sources are. Only Rules, Socket and KubeletDir are required.
+type Config struct {
+	Rules
+	Socket      string       // of the pod-resources API
+	KubeletDir  string       // with the kubelet's checkpoint
+	Allocations *Allocations // by this daemon
+	Injected    *Injected    // by CDI
+	// Claims returns the devices of the prepared claims, by id.
+	Claims func(context.Context) (map[string][]inventory.Holding, error)
+	// Refresh makes the kubelet write its checkpoint again, by sending it a list that it has already. It does not block,
+	// and reports whether the kubelet gets a list.
+	Refresh func() bool
+}
+
+// Source asks the sources. Create it with [New].
+type Source struct {
+	cfg  Config
+	turn chan struct{} // full while a caller uses the fields below
+
+	reader checkpoint.Reader
+	state  State
+	asked  time.Time
+}
+
+// New returns a source. It asks nothing.
+func New(cfg Config) *Source {
+	if cfg.Pod == "" {
+		cfg.Pod, _ = os.Hostname()
+	}
+	return &Source{cfg: cfg, turn: make(chan struct{}, 1)}
+}
+
+const (
+	// recent is the longest time for which an answer of the kubelet is used. The kubelet answers 100 requests a second,
+	// for all its clients together.
+	recent = time.Second
+	// readAgain and readAgainFor are how often and how long the checkpoint is read again if the kubelet is about to
+	// write it.
+	readAgain    = 50 * time.Millisecond
+	readAgainFor = 300 * time.Millisecond
+)
+
+// Ask asks all sources, and returns who uses which device.
+func (s *Source) Ask(ctx context.Context) inventory.Holdings { return s.ask(ctx, 0) }
+
+// Recent is Ask, but returns the last answer if it is younger than a second, and no device was given out since.
+func (s *Source) Recent(ctx context.Context) inventory.Holdings { return s.ask(ctx, recent) }
+
+func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		err := context.Cause(ctx)
+		return inventory.Holdings{Err: err, Missing: []inventory.MissingSource{{Name: "pod-resources", Err: err}}}
+	}
+	defer func() { <-s.turn }()
+	if s.asked.IsZero() || time.Since(s.asked) >= age || s.cfg.Allocations != nil && s.cfg.Allocations.since(s.asked) {
+		report := s.report(ctx)
+		s.asked, s.state = report.Asked, Merge(s.state, report, s.cfg.Rules)
+		if s.cfg.Injected != nil && s.state.settled() {
+			_ = s.cfg.Injected.forget(s.state.injects) // it is tried again
+		}
+	}
+	return s.state.Holdings()
+}
+
+// report asks the kubelet, and reads the files.
+func (s *Source) report(ctx context.Context) Report {
+	r := Report{Asked: time.Now()}
+	r.Answer, r.KubeletErr = podresources.List(ctx, s.cfg.Socket)
+	r.Answered = time.Now()
+	byID(r.Answer.Holders)
+	if s.cfg.Claims != nil {
+		r.Claims, r.ClaimsErr = s.cfg.Claims(ctx)
+	}
+	if s.cfg.Allocations != nil {
+		r.Allocated = s.cfg.Allocations.All()
+	}
+	if s.cfg.Injected != nil {
+		r.Injected = s.cfg.Injected.all()
+	}
+	refreshed, first, replaced := false, true, false
+	for {
+		before := s.reader.Files()
+		r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
+		if replaced = replaced || !first && s.reader.Files() > before; replaced && !r.Checkpoint.Written.After(r.Answered) {
+			r.Checkpoint.Written = r.Answered.Add(1) // the times of files are several milliseconds behind the clock
+		}
+		first = false
+		if r.Checkpoint.Written.After(time.Now().Add(time.Second)) {
+			r.Checkpoint.Written = time.Time{} // the clock was set back
+		}
+		leftover := s.cfg.leftover(r)
+		if leftover && !refreshed && s.cfg.Refresh != nil {
+			refreshed = s.cfg.Refresh()
+		}
+		waited := time.Since(r.Answered)
+		if waited >= readAgainFor || !(leftover && refreshed) && (waited >= readAgainFor/3 || !s.cfg.lacks(r)) {
+			return r
+		}
+		select {
+		case <-ctx.Done():
+			return r
+		case <-time.After(readAgain):
+		}
+	}
+}
+
+// byID replaces the names that the API has for the driver's devices by their ids.
+func byID(held map[podresources.Key][]podresources.Holder) {
+	for key, holders := range held {
+		if id, ok := draname.ID(key.ID); ok && key.Resource == draname.Driver {
+			delete(held, key)
+			held[Key{Resource: key.Resource, ID: id}] = holders
+		}
+	}
+}
+
+// Record returns what the files say at the start of the daemon: devices that may be in use, with the nodes that were
+// given out.
+func (s *Source) Record(ctx context.Context) map[string][]inventory.Holding {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	r := Report{Asked: time.Now(), KubeletErr: errNotRecorded}
+	r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
+	if s.cfg.Claims != nil {
+		r.Claims, r.ClaimsErr = s.cfg.Claims(ctx)
+	}
+	return Merge(State{}, r, s.cfg.Rules).Holdings().Of
+}

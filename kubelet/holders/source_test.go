@@ -1,0 +1,220 @@
+package holders_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
+)
+
+const port = "example.com/port"
+
+// rig is a source with a stand-in for the pod-resources API.
+type rig struct {
+	*simkubelet.PodResources
+	cfg  holders.Config
+	path string // of the checkpoint
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "adp") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	r := &rig{cfg: holders.Config{
+		Rules:  holders.Rules{Owns: func(resource, _ string) bool { return resource == port }, Pod: "host", DevRoot: "/dev", Grace: grace},
+		Socket: filepath.Join(dir, "p.sock"), KubeletDir: dir,
+	}, path: filepath.Join(dir, checkpoint.File)}
+	if r.PodResources, err = simkubelet.StartPodResources(t.Context(), r.cfg.Socket); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Stop)
+	return r
+}
+
+func (r *rig) write(t *testing.T, text string) {
+	t.Helper()
+	if err := errors.Join(os.WriteFile(r.path+"1", []byte(text), 0o600), os.Rename(r.path+"1", r.path)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Recent uses an answer for a second. Ask asks each time.
+func TestRecent(t *testing.T) {
+	r := newRig(t)
+	r.Hold("ns", "pod", "main", port, "3b:00.0")
+	s := holders.New(r.cfg)
+	var callers sync.WaitGroup
+	for range 20 {
+		callers.Go(func() {
+			if h := s.Recent(t.Context()); len(h.Of["3b:00.0"]) != 1 || h.Problem() != nil || h.Awaiting {
+				t.Errorf("found %+v", h)
+			}
+		})
+	}
+	callers.Wait()
+	if n := r.Asked(); n != 1 {
+		t.Errorf("20 callers of Recent: asked %d times, want once", n)
+	}
+	s.Ask(t.Context())
+	if n := r.Asked(); n != 2 {
+		t.Errorf("Ask: asked %d times in all, want 2", n)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if h := s.Ask(ended); h.Problem() == nil && h.Err == nil {
+		t.Errorf("ended context: found %+v, want an error", h)
+	}
+}
+
+// What is missing is named, and what was known stays.
+func TestMissing(t *testing.T) {
+	r := newRig(t)
+	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
+	r.Hold("ns", "pod", "main", port, "3b:00.0")
+	r.cfg.Claims = func(context.Context) (map[string][]inventory.Holding, error) { return nil, nil }
+	s := holders.New(r.cfg)
+	for _, step := range []struct {
+		name string
+		do   func()
+		want string // the names and parts of the errors
+	}{
+		{"all answer", func() {}, ""},
+		{"cut off", func() { r.write(t, `{"Data":`) }, "checkpoint: unexpected end"},
+		{"too long", func() { r.write(t, strings.Repeat(" ", 16<<20+1)) }, "checkpoint: found more than"},
+		{"a directory", func() { _, _ = os.Remove(r.path), os.Mkdir(r.path, 0o700) }, "checkpoint: is a directory"},
+		{"the kubelet fails", func() { r.Behave(simkubelet.PodBehaviour{Fail: "broken"}) }, "pod-resources: broken; checkpoint: is a directory"},
+		{"all again", func() {
+			_ = os.Remove(r.path)
+			r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
+			r.Behave(simkubelet.PodBehaviour{})
+		}, ""},
+		{"garbage beside it", func() { r.Behave(simkubelet.PodBehaviour{Garbage: true}) }, ""},
+		{"no checkpoint", func() { _ = os.Remove(r.path) }, ""},
+		{"no socket", r.Stop, "pod-resources: no such file"},
+	} {
+		step.do()
+		h, want := s.Ask(t.Context()), strings.Split(step.want, "; ")
+		for i, m := range h.Missing {
+			name, part, _ := strings.Cut(want[min(i, len(want)-1)], ": ")
+			if m.Name != name || !strings.Contains(m.Err.Error(), part) {
+				t.Errorf("%s: missing %s: %v, want %q", step.name, m.Name, m.Err, step.want)
+			}
+		}
+		if (step.want == "") != (len(h.Missing) == 0) || step.want != "" && len(want) != len(h.Missing) {
+			t.Errorf("%s: missing %v, want %q", step.name, h.Missing, step.want)
+		}
+		if len(h.Of["3b:00.0"]) != 1 || !cmp.Equal(h.Of["3b:00.0"][0].Holders[0][:4], "ns/p") && step.name != "garbage beside it" {
+			t.Errorf("%s: found %+v, want the holder", step.name, h.Of)
+		}
+	}
+}
+
+// If the checkpoint has an entry that no answer explains, the kubelet writes it again, and the same question sees that.
+func TestRefresh(t *testing.T) {
+	r := newRig(t)
+	r.write(t, fileOf(t, "uid", "example.com/former", "3b:00.0", "dfl-port.0"))
+	refreshed := 0
+	r.cfg.Refresh = func() bool {
+		refreshed++
+		r.write(t, `{"Data":{}}`)
+		return true
+	}
+	s := holders.New(r.cfg)
+	if h := s.Ask(t.Context()); refreshed != 1 || len(h.Of) != 0 {
+		t.Errorf("refreshed %d times, found %+v, want once and nothing", refreshed, h.Of)
+	}
+	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
+	r.Hold("ns", "pod", "main", port, "3b:00.0")
+	if h := s.Ask(t.Context()); refreshed != 1 || len(h.Of) != 1 {
+		t.Errorf("explained entry: refreshed %d times, found %+v, want once and the holder", refreshed, h.Of)
+	}
+	r.write(t, fileOf(t, "uid", "example.com/gpu", "3b:00.0", "/dev/gpu0"))
+	if s.Ask(t.Context()); refreshed != 1 {
+		t.Errorf("entry of another plugin: refreshed %d times, want once", refreshed)
+	}
+}
+
+// Record has the devices in the files, under whatever name, and asks no kubelet.
+func TestRecord(t *testing.T) {
+	r := newRig(t)
+	r.write(t, fileOf(t, "uid", "example.com/former", "3b:00.0", "dfl-port.0"))
+	want := map[string][]inventory.Holding{"3b:00.0": {{As: "example.com/former", Nodes: []string{"dfl-port.0"}, Containers: []string{"uid/main"}}}}
+	if diff := cmp.Diff(want, holders.New(r.cfg).Record(t.Context())); diff != "" || r.Asked() > 0 {
+		t.Errorf("asked %d times, record (-want +got):\n%s", r.Asked(), diff)
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, begin := holders.NewAllocations(), time.Now()
+		add := func(err error, ids ...string) error {
+			return a.Add(port, func() (map[string][]string, error) {
+				nodes := map[string][]string{}
+				for _, id := range ids {
+					nodes[id] = []string{"node-" + id}
+				}
+				return nodes, err
+			})
+		}
+		given := func(id string, seconds int) (holders.Key, holders.Allocation) {
+			return holders.Key{Resource: port, ID: id}, holders.Allocation{At: begin.Add(time.Duration(seconds) * time.Second), Nodes: []string{"node-" + id}}
+		}
+		if err := add(nil, "a", "b"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // fake
+		if add(nil, "b") != nil || add(os.ErrInvalid, "a", "c") == nil {
+			t.Error("found the wrong errors")
+		}
+		copied := a.All()
+		clear(copied)
+		want := map[holders.Key]holders.Allocation{}
+		for id, at := range map[string]int{"a": 0, "b": 1} {
+			key, allocation := given(id, at)
+			want[key] = allocation
+		}
+		if diff := cmp.Diff(want, a.All()); diff != "" {
+			t.Errorf("allocations (-want +got):\n%s", diff)
+		}
+		<-a.Added()
+		select {
+		case <-a.Added():
+			t.Error("found a second element, want one for all allocations")
+		default:
+		}
+		if a.Remove(port, []string{"a", "b"}); len(a.All()) != 0 {
+			t.Errorf("found %v after Remove, want none", a.All())
+		}
+	})
+}
+
+// An allocation counts while the check lasts: All waits for it.
+func TestAllocationsWhileChecking(t *testing.T) {
+	a, checking, all := holders.NewAllocations(), make(chan bool), make(chan int)
+	go func() {
+		<-checking
+		all <- len(a.All())
+	}()
+	_ = a.Add(port, func() (map[string][]string, error) {
+		checking <- true
+		return map[string][]string{"a": nil}, nil
+	})
+	if n := <-all; n != 1 {
+		t.Errorf("found %d allocations, want 1", n)
+	}
+}

@@ -1,0 +1,199 @@
+package server_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/cdi"
+)
+
+// An allocation counts before the kubelet has the answer, for all callers.
+func TestAllocatedAtOnce(t *testing.T) {
+	const calls = 50
+	list := ports(calls)
+	r, k := started(t, list...)
+	var tasks sync.WaitGroup
+	for _, d := range list {
+		tasks.Go(func() {
+			if _, err := k.Allocate(r.ctx, resource, d.ID); err != nil {
+				t.Error(err)
+			}
+			for _, id := range r.Allocated()[resource] {
+				if id == d.ID {
+					return
+				}
+			}
+			t.Errorf("allocated: found no %s, want it: Allocate has returned", d.ID)
+		})
+	}
+	tasks.Wait()
+	if n := len(r.Allocated()[resource]); n != calls {
+		t.Errorf("%d allocated, want %d", n, calls)
+	}
+}
+
+// An allocation counts while Allocate waits for the disk, so a device that moves to another resource
+// meanwhile is not free. A refused device does not count.
+func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
+	dir := t.TempDir()
+	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer spec.Close()
+	cfg := server.Defaults()
+	cfg.Metrics = metrics.New("test")
+	cfg.KubeletDir, cfg.CDI = t.TempDir(), spec
+	s := server.New(cfg, &devices{}, zap.NewNop())
+	allocate := s.Offer(t.Context(), resource, port("a"), port("b"))
+
+	release := lockOut(t, filepath.Join(dir, ".fpga.intel.com-fpga.lock"))
+	answered := make(chan error)
+	go func() { answered <- allocate("a") }()
+	want := map[string][]string{resource: {"a"}}
+	for !cmp.Equal(want, s.Allocated()) {
+		select {
+		case err := <-answered:
+			t.Fatalf("Allocate returned %v before the allocation counted", err)
+		default:
+			runtime.Gosched()
+		}
+	}
+	release()
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(dir+"/fpga.intel.com-fpga.json"), os.Mkdir(dir+"/fpga.intel.com-fpga.json", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := allocate("b"); err == nil {
+		t.Error("Allocate of a device that is not in the spec: found no error, want one")
+	}
+	if diff := cmp.Diff(want, s.Allocated()); diff != "" {
+		t.Errorf("allocated (-want +got):\n%s", diff)
+	}
+}
+
+// lockOut creates a lock file and holds its lock until release is called.
+func lockOut(t *testing.T, path string) (release func()) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	return func() { file.Close() }
+}
+
+// Allocations of a retired resource still count.
+func TestAllocatedOutlivesItsResource(t *testing.T) {
+	r := newRig(t, func(c *server.Config) { c.RetireAfter = 10 * time.Millisecond })
+	r.devices.set(port("a"))
+	k := r.kubelet(simkubelet.Behaviour{})
+	r.run()
+	r.awaitList(k)
+	if _, err := k.Allocate(r.ctx, resource, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Allocate(r.ctx, resource, "b"); err == nil {
+		t.Fatal("Allocate of a device that is not listed: found no error, want one")
+	}
+	want := map[string][]string{resource: {"a"}}
+	r.devices.set()
+	r.awaitEvent("resource.retired", 1)
+	if diff := cmp.Diff(want, r.Allocated()); diff != "" {
+		t.Errorf("retired (-want +got):\n%s", diff)
+	}
+	r.devices.set(port("c"))
+	r.awaitList(k)
+	if diff := cmp.Diff(want, r.Allocated()); diff != "" {
+		t.Errorf("offered again (-want +got):\n%s", diff)
+	}
+	r.stop()
+	if diff := cmp.Diff(want, r.Allocated()); diff != "" {
+		t.Errorf("stopped (-want +got):\n%s", diff)
+	}
+}
+
+// A refused request leaves the allocations as they were.
+func TestAllocatedAfterRefusals(t *testing.T) {
+	cfg := server.Defaults()
+	cfg.Metrics = metrics.New("test")
+	cfg.KubeletDir = t.TempDir()
+	s := server.New(cfg, &devices{}, zap.NewNop())
+	allocate := s.Offer(t.Context(), resource, port("a"), port("b"), sick("d"))
+	if err := allocate("b"); err != nil {
+		t.Fatal(err)
+	}
+	before := cfg.Allocations.All()
+	for _, ids := range [][]string{{"a", "z"}, {"a", "d"}, {"b", "b"}, {}} {
+		if allocate(ids...) == nil {
+			t.Errorf("Allocate of %q: found no error, want one", ids)
+		}
+	}
+	if diff := cmp.Diff(before, cfg.Allocations.All()); diff != "" {
+		t.Errorf("allocated (-want +got):\n%s", diff)
+	}
+}
+
+// Refresh sends each newest list again, without a line in the log, so that the kubelet writes its checkpoint. Without a
+// stream it sends nothing.
+func TestRefresh(t *testing.T) {
+	r := newRig(t, nil)
+	k := r.kubelet(simkubelet.Behaviour{})
+	r.run()
+	r.devices.set(port("a"), as(otherResource, port("b")))
+	r.await("the first lists", func() bool { return len(r.sent(0)) == 2 })
+	r.awaitReady()
+	checkpoint := filepath.Join(r.cfg.KubeletDir, simkubelet.Checkpoint)
+	for n := range 3 {
+		written, err := os.Stat(checkpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.Refresh() {
+			t.Error("Refresh: found false, want true: streams are open")
+		}
+		for _, name := range []string{resource, otherResource} {
+			if _, err := k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return l.Number == n+2 && len(l.Devices) == 1 }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, err := os.Stat(checkpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if os.SameFile(written, again) && written.ModTime().Equal(again.ModTime()) {
+			t.Errorf("refresh %d: the checkpoint is not written again", n)
+		}
+	}
+	if n := len(r.sent(0)); n != 2 {
+		t.Errorf("list.sent: found %d lines, want 2: the lists have not changed", n)
+	}
+	k.Stop()
+	for r.Refresh() {
+		select {
+		case <-r.ctx.Done():
+			t.Fatal("Refresh: found true, want false after the end of the kubelet")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
