@@ -25,7 +25,7 @@ func TestWaitsForTheOtherAPI(t *testing.T) {
 	d := prepareDaemon(t, func(c *config.Config) { c.HTTPAddress = freeAddress(t) })
 	d.do(d.node.Plug(cardA))
 	driver := owner.New(d.cfg.StateDir, control.DRA, zap.NewNop())
-	d.do(driver.Take(t.Context()))
+	d.do(driver.Take(t.Context(), func() owner.Naming { return 1 }))
 	d.run()
 	get := func(path string) string {
 		answer, err := probe.Get("http://" + d.cfg.HTTPAddress + path)
@@ -75,7 +75,7 @@ func TestWaitsForTheOtherAPI(t *testing.T) {
 func TestEndsWhileItWaits(t *testing.T) {
 	d := prepareDaemon(t, nil)
 	driver := owner.New(d.cfg.StateDir, control.DRA, zap.NewNop())
-	d.do(driver.Take(t.Context()))
+	d.do(driver.Take(t.Context(), func() owner.Naming { return 1 }))
 	defer driver.Leave(context.WithoutCancel(t.Context()), nil)
 	d.run()
 	d.awaitLine(event.OwnerWaiting.String)

@@ -72,3 +72,10 @@ func (m *modeSelector) choose() {
 func logUnknownMode(log *zap.Logger, node, mode string) {
 	log.Warn("annotation not known, mode of the settings used", event.ConfigNotice, event.Node(node), event.Mode(mode))
 }
+
+// logMode logs a change of the mode.
+func logMode(log *zap.Logger, before, now string) {
+	if before != now {
+		log.Info("mode changed", event.ModeChanged, event.Old(before), event.New(now))
+	}
+}

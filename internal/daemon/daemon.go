@@ -143,16 +143,75 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	})
 
 	owned := owner.New(cfg.StateDir, d.Kind, log)
-	probes := &switchable{waiting: owned.Waiting}
+	d.Metrics.FollowOwner(func() string { return string(owned.WaitsFor()) })
+	probes := &switchable{owned: owned}
 	if cfg.HTTPAddress != "" {
 		address := cfg.HTTPAddress
 		task("http", func(ctx context.Context) error {
 			return httpd.Run(ctx, address, probes.answers(d.Metrics), log)
 		})
 	}
-	// Nothing is read or offered before the daemons of the other API have ended.
-	if !d.Guest && owned.Take(ctx) != nil { // ctx has ended
-		return tasks.Wait()
+	// A daemon that waits for another naming is ready. So what would make it fail is found before.
+	if _, err := OpenHost(cfg); err != nil {
+		return fail(err)
+	}
+
+	// The mode is chosen before the node is taken, because it is part of the naming, and before the first card is
+	// read: if it changed later, the kubelet would have the resources of both modes.
+	var modes chan string // nil: the mode is that of the settings
+	if client != nil && cfg.NodeAnnotation {
+		modes = make(chan string, 1)
+		selector := modeSelector{setting: cfg.Mode, mode: cfg.Mode, modes: modes, log: log}
+		task("node annotation", func(ctx context.Context) error {
+			return client.FollowNode(ctx, cfg.NodeName, selector.changed, func() { selector.refused(cfg.NodeName) })
+		})
+		select {
+		case <-ctx.Done():
+			return tasks.Wait()
+		case asked := <-modes:
+			logMode(log, cfg.Mode, asked)
+			cfg.Mode = asked
+		case <-time.After(FirstAnswer):
+			logUnknownMode(log, cfg.NodeName, cfg.Mode)
+		}
+	}
+	live := openSettings(d.Loader, cfg, log, d.Metrics)
+	changed := make(chan config.Files)
+	if live.loader.Follows() {
+		task("settings", func(ctx context.Context) error { return live.follow(ctx, changed) })
+	}
+
+	// Nothing is read or offered before the daemons of the other API, and those that name the devices in another way,
+	// have ended.
+	for !d.Guest {
+		var wanted atomic.Int64
+		want := func() { wanted.Store(int64(Naming(cfg, d.Kind))) }
+		want()
+		taken := make(chan error, 1)
+		task("owner", func(ctx context.Context) error {
+			taken <- owned.Take(ctx, func() owner.Naming { return owner.Naming(wanted.Load()) })
+			return nil
+		})
+		for waiting := true; waiting; {
+			select {
+			case err := <-taken:
+				if err != nil { // ctx has ended
+					return tasks.Wait()
+				}
+				waiting = false
+			case asked := <-modes:
+				logMode(log, cfg.Mode, asked)
+				cfg.Mode = asked
+				want()
+			case files := <-changed:
+				live.changed(&cfg, files)
+				want()
+			}
+		}
+		if owned.Naming() == Naming(cfg, d.Kind) {
+			break
+		}
+		owned.Release() // the settings have changed after the last attempt
 	}
 	defer func() {
 		withdraw := api.Withdraw
@@ -166,35 +225,6 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 		return fail(fmt.Errorf("--state-dir: %w", err))
 	}
 
-	// The mode is chosen before the first card is read. If it changed later, the kubelet would have the
-	// resources of both modes.
-	var mode atomic.Value
-	mode.Store(cfg.Mode)
-	change := func(asked string) (changed bool) {
-		if changed = asked != cfg.Mode; changed {
-			log.Info("mode changed", event.ModeChanged, event.Old(cfg.Mode), event.New(asked))
-			cfg.Mode = asked
-			mode.Store(asked)
-		}
-		return changed
-	}
-	var modes chan string // nil: the mode is that of the settings
-	if client != nil && cfg.NodeAnnotation {
-		modes = make(chan string, 1)
-		selector := modeSelector{setting: cfg.Mode, mode: cfg.Mode, modes: modes, log: log}
-		task("node annotation", func(ctx context.Context) error {
-			return client.FollowNode(ctx, cfg.NodeName, selector.changed, func() { selector.refused(cfg.NodeName) })
-		})
-		select {
-		case <-ctx.Done():
-			return tasks.Wait()
-		case asked := <-modes:
-			change(asked)
-		case <-time.After(FirstAnswer):
-			logUnknownMode(log, cfg.NodeName, cfg.Mode)
-		}
-	}
-
 	watched := Watching(cfg, d.Metrics)
 	cordoned := book.Changed()
 	watched.Policy = api.Policy(cfg, book.List())
@@ -206,12 +236,14 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 		return fail(err)
 	}
 	api.Start(ctx, node.Inventory)
-	live := openSettings(d.Loader, cfg, log, d.Metrics)
-	if !d.Guest { // the devices of the node are in the metrics of the owner
-		d.Metrics.Follow(stateOf(func() string { return mode.Load().(string) }, live.hash, node.Inventory, api, cfg.HolderMetrics))
-	}
-
 	inForce := latest.New(cfg)
+	if !d.Guest { // the devices of the node are in the metrics of the owner
+		mode := func() string {
+			c, _ := inForce.Load()
+			return c.Mode
+		}
+		d.Metrics.Follow(stateOf(mode, live.hash, node.Inventory, api, cfg.HolderMetrics))
+	}
 	shown := &stateSource{
 		version: d.Version, kind: d.Kind, started: time.Now(), inForce: inForce, settings: live.state,
 		inventory: node.Inventory, cordons: book, holders: api.Holders, changes: latest.NewSignal(),
@@ -221,10 +253,6 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	task("inventory", node.Inventory.Run)
 	task("server", api.Run)
 	task("cordons", book.Run)
-	changed := make(chan config.Files)
-	if live.loader.Follows() {
-		task("settings", func(ctx context.Context) error { return live.follow(ctx, changed) })
-	}
 	if client != nil && cfg.Events {
 		events := recorder.New(recorder.Config{Node: cfg.NodeName, Client: client, Cordon: book.Of, Count: d.Metrics.APIEvent}, log)
 		task("events", events.Run)
@@ -242,29 +270,63 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 		})
 	}
 
+	// cfg has the newest settings, used those in force. While another daemon offers the devices under their former
+	// names, only the settings that leave the names as they are take effect.
+	used := cfg
+	var retry, renamed <-chan time.Time
+	use := func(next config.Config) {
+		logMode(log, used.Mode, next.Mode)
+		used = next
+		inForce.Store(used)
+		node.Inventory.Use(api.Policy(used, book.List()))
+	}
+	rename := func() bool {
+		former := owned.Naming()
+		if !d.Guest && !owned.Rename(ctx, Naming(cfg, d.Kind)) {
+			retry = time.After(owner.RenameInterval)
+			return false
+		}
+		if retry = nil; owned.Naming() != former {
+			renamed = time.After(withdrawn)
+		}
+		return true
+	}
+	apply := func() {
+		next := cfg
+		if !rename() {
+			next.Mode, next.Resources = used.Mode, used.Resources
+		}
+		use(next)
+	}
 	for {
-		inForce.Store(cfg)
 		select {
 		case <-ctx.Done():
 			return tasks.Wait()
 		case asked := <-modes:
-			if change(asked) {
-				node.Inventory.Use(api.Policy(cfg, book.List()))
+			if cfg.Mode != asked {
+				cfg.Mode = asked
+				apply()
 			}
 		case files := <-changed:
 			if live.changed(&cfg, files) {
-				node.Inventory.Use(api.Policy(cfg, book.List()))
+				apply()
 			}
+		case <-retry:
+			if rename() {
+				use(cfg)
+			}
+		case <-renamed:
+			owned.Renamed()
 		case <-cordoned:
 			cordoned = book.Changed()
-			node.Inventory.Use(api.Policy(cfg, book.List()))
+			node.Inventory.Use(api.Policy(used, book.List()))
 		case <-d.toggles:
 			d.toggle()
 		case <-d.Hangups:
 			message := "hangup received, settings unchanged"
 			if live.take(&cfg, live.loader.Read()) {
 				message = "hangup received"
-				node.Inventory.Use(api.Policy(cfg, book.List()))
+				apply()
 			}
 			log.Info(message, event.Reloaded, event.Devices(slices.Sorted(maps.Keys(cfg.Exclude))))
 			node.Inventory.Hint(inventory.Hint{Source: "sighup", At: time.Now()})
@@ -272,6 +334,10 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 		}
 	}
 }
+
+// withdrawn is the time after which the lists under the former names have reached Kubernetes, and daemons that wait
+// may offer the devices under the new ones. The inventory withdraws all devices that may change their name at once.
+const withdrawn = time.Second
 
 // apiServer returns a client of the API server, or nil if none is needed.
 func (d *Daemon) apiServer() (*apiserver.Client, error) {
@@ -290,20 +356,27 @@ func (d *Daemon) apiServer() (*apiserver.Client, error) {
 
 // switchable has the functions behind /healthz, /readyz and /devices, which change when the daemon owns the node.
 type switchable struct {
-	waiting func() error // returns the reason why the daemon does not own the node yet, or nil
+	owned   *owner.Node
 	serving atomic.Pointer[httpd.Answers]
 }
 
 func (s *switchable) use(a httpd.Answers) { s.serving.Store(&a) }
 
-// now returns the present functions. A daemon that waits for the node is alive, not ready, and has no devices.
+// now returns the present functions. A daemon that waits for the node is alive, and has no devices. It is not ready,
+// unless it waits for a daemon of its API with another naming: in an upgrade, Kubernetes ends that one only after this
+// one is ready.
 func (s *switchable) now() httpd.Answers {
 	if a := s.serving.Load(); a != nil {
 		return *a
 	}
 	return httpd.Answers{
-		Alive:   func(context.Context) error { return nil },
-		Ready:   func(context.Context) error { return cmp.Or(s.waiting(), errStarting) },
+		Alive: func(context.Context) error { return nil },
+		Ready: func(context.Context) error {
+			if s.owned.WaitsFor() == owner.ForNaming {
+				return nil
+			}
+			return cmp.Or(s.owned.Waiting(), errStarting)
+		},
 		Devices: func(context.Context) any { return []struct{}{} },
 	}
 }

@@ -10,7 +10,7 @@
 //
 //   - daemon.go joins the parts of a daemon. Read it from top to bottom. node.go makes the watcher, the
 //     inventory and its policy. settings.go follows the files of settings, and annotation.go the node's
-//     annotation. log.go has the log.
+//     annotation. naming.go has the settings that decide the names of devices. log.go has the log.
 //   - state.go answers requests at the local socket and over HTTP, cordons.go serves the commands that change
 //     cordons, and metrics.go provides the values of the gauges.
 //
@@ -20,9 +20,11 @@
 //
 //   - The goroutine of [Daemon.Serve] owns the newest settings and the mode. Changed files, SIGHUP
 //     and the node's annotation change them. It makes a policy from them and the cordons, and
-//     hands it to the inventory. The inventory and the API keep running.
-//   - [owner.Node] owns the lock of the node. The goroutine of Serve takes it before anything is read, and leaves it
-//     after all tasks have ended. HTTP is served before, with other answers.
+//     hands it to the inventory. The inventory and the API keep running. Settings that change the naming take effect
+//     once no other daemon offers the devices.
+//   - [owner.Node] owns the lock of the node. Serve takes it before a card is read, under the naming of the newest
+//     settings, and leaves it after all tasks have ended. HTTP is served before, with other answers. A daemon that waits
+//     because of its naming is ready.
 //   - [cordon.Book] owns the cordons. The task "cordons" and the requests at the local socket use it.
 //   - liveSettings has the files that were read last, and belongs to the goroutine of Serve. Any goroutine
 //     may load its field state.
@@ -34,8 +36,8 @@
 //
 // # What may block
 //
-// The start waits until no daemon of the other API owns the node. If the annotation is followed, it then waits
-// up to 3 s for the API server. [API.Holders] and [inventory.Config.Holders] may wait for the kubelet. They run
+// If the annotation is followed, the start waits up to 3 s for the API server. Then it waits until no daemon of the
+// other API owns the node, and none with another naming. [API.Holders] and [inventory.Config.Holders] may wait for the kubelet. They run
 // in goroutines of the inventory, of the recorder, and of requests over HTTP and at the local socket. A request
 // to cordon waits for the disk of the state directory. Logging never blocks.
 package daemon

@@ -26,7 +26,7 @@ var phrases = map[string]string{
 	ConfigRefused.String:   "settings refused, the old ones stay in force: {error}",
 	ConfigNotice.String:    "{message}[: --{flag}][: {devices}][: {reason}] | mode {mode} | node {node}",
 
-	OwnerWaiting.String:     "{message}: {owner} | {path} | for {lasted_ms} so far | for {retry_ms}",
+	OwnerWaiting.String:     "{message}: {owner} | {reason} | {path} | for {lasted_ms} so far | for {retry_ms}",
 	OwnerTaken.String:       "node taken: {owner} offers its devices | waited for {lasted_ms}",
 	OwnerLeft.String:        "{message}: {owner}[: {error}]",
 	OwnerUnavailable.String: "{message}: {error} | for {lasted_ms} so far",

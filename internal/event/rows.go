@@ -50,8 +50,11 @@ func daemon() []row {
 			nil, may(flag, mode, devices, node, reason)},
 		{OwnerWaiting, levels(info, warn.when("while the kubelet removes ResourceSlices")),
 			"The daemon offers nothing yet, because `owner` may still offer the devices. `path`: its lock. Logged at once, and then " +
-				"each minute. With `retry_ms`: a DRA driver was killed; the device plugin waits until the kubelet has removed its ResourceSlices.",
-			must(owner, path), may(lasted, retry)},
+				"each minute. `reason`: why it waits. `api`: a daemon of the other API owns the node; with `retry_ms`: a DRA driver was killed, and the " +
+				"device plugin waits until the kubelet has removed its ResourceSlices. `naming`: a daemon of the same API owns the node whose settings " +
+				"give the devices other names. `withdrawal`: the last daemon of the same API withdraws its devices. `settings`: this " +
+				"daemon goes on with its former names, because another daemon does, too.",
+			must(owner, path), may(lasted, reason, retry)},
 		{OwnerTaken, levels(info), "The daemon may offer the node's devices. `lasted_ms`: how long it has waited.", must(owner, lasted), nil},
 		{OwnerLeft, levels(info, warn.when("with `error`: ResourceSlices may remain")),
 			"The last daemon of its API stops, and has withdrawn the devices.", must(owner), may(errorText)},

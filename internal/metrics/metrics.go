@@ -16,11 +16,12 @@ type Metrics struct {
 	registry   *prometheus.Registry
 	collectors []prometheus.Collector // in the order of the documentation
 	state      atomic.Pointer[State]
+	waitsFor   atomic.Pointer[func() string]
 
 	// Gauges of the state, which [Metrics.Collect] reads at the time of a scrape.
-	modeInfo, configInfo, devices, deviceHealth, deviceReason, deviceInfo, tombstones now
-	streams, resourceReady, snapshotVersion                                           now
-	holder, holdersOmitted                                                            now
+	ownerWaiting, modeInfo, configInfo, devices, deviceHealth, deviceReason, deviceInfo, tombstones now
+	streams, resourceReady, snapshotVersion                                                         now
+	holder, holdersOmitted                                                                          now
 
 	transitions     *prometheus.CounterVec
 	identityChanges *prometheus.CounterVec
@@ -75,6 +76,10 @@ func New(version string) *Metrics {
 		"Always 1. The label is the hash of the settings files in force: "+
 			"the first 12 hex digits of the SHA-256 of the file of --config followed by that of --overrides; \"\" without files.",
 		"hash")
+
+	m.ownerWaiting = m.now("accelerator_owner_waiting",
+		"1 while the daemon waits for another daemon on the node, by reason: naming, api, withdrawal, state-dir (it offers nothing), "+
+			"or settings (it offers its devices under their former names). No series if it does not wait.", "reason")
 
 	m.devices = m.now("accelerator_devices",
 		"Devices by resource and health. The resource is \"\" for devices that are not offered.",
@@ -251,6 +256,11 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, c := range m.collectors {
 		c.Collect(to)
 	}
+	if waits := m.waitsFor.Load(); waits != nil {
+		if reason := (*waits)(); reason != "" {
+			to <- prometheus.MustNewConstMetric(m.ownerWaiting.Desc, prometheus.GaugeValue, 1, reason)
+		}
+	}
 	if s := m.state.Load(); s != nil {
 		m.collectState(s, to)
 	}
@@ -258,6 +268,10 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 
 // Follow sets the functions from which the state is read, until the next call.
 func (m *Metrics) Follow(s State) { m.state.Store(&s) }
+
+// FollowOwner sets the function that returns why the daemon waits for another one on the node, or "". It must be safe
+// for concurrent use and must not block.
+func (m *Metrics) FollowOwner(waitsFor func() string) { m.waitsFor.Store(&waitsFor) }
 
 // maxScrapes bounds the number of concurrent scrapes: each takes memory for the whole page.
 const maxScrapes = 4

@@ -40,6 +40,7 @@ func stateOf(resources []metrics.Resource, devices ...metrics.Device) metrics.St
 // story returns metrics after at least one event of each kind.
 func story() *metrics.Metrics {
 	m := metrics.New("v1.2.3")
+	m.FollowOwner(func() string { return "settings" })
 	for _, source := range []string{"uevent", "nodes", "tree"} {
 		m.Source(source, true)
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -33,7 +34,7 @@ type world struct {
 	dir string
 
 	mu     sync.Mutex
-	owners map[string]int // by API
+	owners map[string]map[owner.Naming]int // by API and the naming under which they offer devices
 	slices bool
 	kill   *time.Timer // of the kubelet
 	seen   map[string]int
@@ -44,10 +45,10 @@ func (w *world) do(what string, f func()) {
 	defer w.mu.Unlock()
 	w.seen[what]++
 	f()
-	if w.owners[control.DRA] > 0 && w.owners[control.DevicePlugin] > 0 {
-		w.Errorf("after %q: found owners %v, want those of one API", what, w.owners)
+	if len(w.owners[control.DRA])+len(w.owners[control.DevicePlugin]) > 1 {
+		w.Errorf("after %q: found owners %v, want those of one API with one naming", what, w.owners)
 	}
-	if w.owners[control.DevicePlugin] > 0 && w.slices {
+	if len(w.owners[control.DevicePlugin]) > 0 && w.slices {
 		w.Errorf("after %q: found slices while a plugin owns the node", what)
 	}
 }
@@ -59,9 +60,19 @@ func (w *world) count(what string) int {
 	return w.seen[what]
 }
 
-func (w *world) takes(api string) {
+// add changes the number of owners.
+func (w *world) add(api string, naming owner.Naming, n int) {
+	if w.owners[api][naming] += n; w.owners[api][naming] == 0 {
+		delete(w.owners[api], naming)
+	}
+}
+
+func (w *world) takes(api string, naming owner.Naming) {
 	w.do(api+" takes", func() {
-		w.owners[api]++
+		w.add(api, naming, 1)
+		if w.owners[api][naming] > 1 {
+			w.seen["another daemon joins"]++
+		}
 		if api == control.DRA {
 			w.slices = true
 			w.kill.Stop()
@@ -69,10 +80,10 @@ func (w *world) takes(api string) {
 	})
 }
 
-func (w *world) ends(how, api string) {
+func (w *world) ends(how, api string, naming owner.Naming) {
 	w.do(api+how, func() {
-		w.owners[api]--
-		if api == control.DRA && w.owners[api] == 0 && w.slices {
+		w.add(api, naming, -1)
+		if api == control.DRA && len(w.owners[api]) == 0 && w.slices {
 			w.kill.Reset(30 * time.Second)
 		}
 	})
@@ -80,9 +91,11 @@ func (w *world) ends(how, api string) {
 
 // member is a daemon of a random sequence. Its end is one of the ways to end; nil: it has ended.
 type member struct {
-	api  string
-	end  chan string
-	done chan struct{}
+	api    string
+	wants  atomic.Int64 // its naming
+	change chan bool    // of wants
+	end    chan string
+	done   chan struct{}
 }
 
 const (
@@ -93,16 +106,34 @@ const (
 	cut   = " is killed while it withdraws"
 )
 
-func (w *world) start(api string) *member {
-	m := &member{api, make(chan string, 1), make(chan struct{})}
+// rename changes the naming of a daemon, whether it owns the node or not.
+func (m *member) rename(naming owner.Naming) {
+	m.wants.Store(int64(naming))
+	select {
+	case m.change <- true:
+	default:
+	}
+}
+
+func (w *world) start(api string, naming owner.Naming) *member {
+	m := &member{api: api, change: make(chan bool, 1), end: make(chan string, 1), done: make(chan struct{})}
+	m.wants.Store(int64(naming))
 	go func() {
 		defer close(m.done)
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		n := owner.New(w.dir, api, zap.NewNop())
 		n.Hurry(time.Second, 40*time.Second) // fewer attempts: the sequences last for hours together
+		wants := func() owner.Naming { return owner.Naming(m.wants.Load()) }
 		taken := make(chan error, 1)
-		go func() { taken <- n.Take(ctx) }()
+		go func() {
+			err := n.Take(ctx, wants)
+			for err == nil && n.Naming() != wants() { // changed after the last attempt
+				n.Release()
+				err = n.Take(ctx, wants)
+			}
+			taken <- err
+		}()
 		how := ""
 		select {
 		case how = <-m.end:
@@ -110,23 +141,54 @@ func (w *world) start(api string) *member {
 			if <-taken != nil {
 				return
 			}
-			w.takes(api)
 		case <-taken:
-			w.takes(api)
-			how = <-m.end
+		}
+		offered := n.Naming()
+		w.takes(api, offered)
+		again := time.NewTicker(time.Second)
+		defer again.Stop()
+		var moved, settled <-chan time.Time
+		rename := func() {
+			before := n.Naming()
+			switch {
+			case wants() == before:
+			case n.Rename(ctx, wants()):
+				w.do(api+" may rename", func() {})
+				moved, settled = time.After(time.Duration(rand.IntN(900))*time.Millisecond), nil
+			default:
+				w.do(api+" may not rename", func() {})
+			}
+		}
+		for how == "" {
+			select {
+			case how = <-m.end:
+			case <-m.change:
+				rename()
+			case <-again.C:
+				rename()
+			case <-moved:
+				w.do("devices are renamed", func() {
+					w.add(api, offered, -1)
+					offered = n.Naming()
+					w.add(api, offered, 1)
+				})
+				moved, settled = nil, time.After(time.Duration(rand.IntN(900))*time.Millisecond)
+			case <-settled:
+				n.Renamed()
+			}
 		}
 		withdrawn := false
 		switch how {
 		case kill:
-			w.ends(how, api)
+			w.ends(how, api, offered)
 			n.Kill()
 			return
 		case fail:
-			w.ends(how, api)
+			w.ends(how, api, offered)
 			n.Leave(ctx, nil)
 			return
 		}
-		w.ends(stop, api) // it offers nothing from now on
+		w.ends(stop, api, offered) // it offers nothing from now on
 		n.Leave(ctx, func(ctx context.Context) error {
 			time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
 			switch how {
@@ -155,33 +217,46 @@ func (w *world) start(api string) *member {
 // sequences is the number of random sequences. 1000 take a minute with -race.
 const sequences uint64 = 100
 
-// Whatever starts, stops and is killed: daemons of both APIs never own the node at once, a device plugin never
-// owns it while there are slices, and in the end any daemon can own it.
+// Whatever starts, stops, is renamed and is killed: daemons of both APIs never own the node at once, nor do daemons
+// with different namings, a device plugin never owns it while there are slices, and in the end any daemon can own it.
 func TestRandomSequences(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range sequences {
 		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 22))
-				w := &world{T: t, dir: trusttest.Dir(t), owners: map[string]int{}, seen: seen}
+				w := &world{T: t, dir: trusttest.Dir(t), seen: seen}
+				w.owners = map[string]map[owner.Naming]int{control.DRA: {}, control.DevicePlugin: {}}
 				w.kill = time.AfterFunc(time.Hour, func() {
-					w.do("the kubelet deletes slices", func() { w.slices = w.owners[control.DRA] > 0 })
+					w.do("the kubelet deletes slices", func() { w.slices = len(w.owners[control.DRA]) > 0 })
 				})
+				naming := func() owner.Naming { return owner.Naming(1 + random.IntN(3)) }
 				var running []*member
-				for range 14 {
-					switch n := random.IntN(10); {
+				for range 18 {
+					switch n := random.IntN(13); {
 					case n < 4 || len(running) == 0:
 						api := control.DRA
 						if random.IntN(2) == 0 {
 							api = control.DevicePlugin
 						}
+						wants := naming()
+						if len(running) > 0 && random.IntN(2) == 0 {
+							wants = owner.Naming(running[0].wants.Load())
+						}
 						for range 1 + random.IntN(2) {
-							running = append(running, w.start(api))
+							running = append(running, w.start(api, wants))
 						}
 					case n < 8:
 						i := random.IntN(len(running))
 						running[i].end <- []string{stop, stop, stop, kill, kill, fail, stuck, cut}[random.IntN(8)]
 						running = append(running[:i], running[i+1:]...)
+					case n < 9: // the settings of one daemon
+						running[random.IntN(len(running))].rename(naming())
+					case n < 11: // the settings of all daemons, as the annotation of the node
+						to := naming()
+						for _, m := range running {
+							m.rename(to)
+						}
 					default:
 						time.Sleep(time.Duration(random.IntN(60_000)) * time.Millisecond)
 					}
@@ -198,7 +273,7 @@ func TestRandomSequences(t *testing.T) {
 				time.Sleep(10 * time.Second) // those that were ended before leave
 				for _, api := range []string{control.DRA, control.DevicePlugin, control.DRA} {
 					before := w.count(api + " takes")
-					m := w.start(api)
+					m := w.start(api, naming())
 					time.Sleep(43 * time.Second)
 					synctest.Wait()
 					if w.count(api+" takes") == before {
@@ -215,7 +290,8 @@ func TestRandomSequences(t *testing.T) {
 		}
 	}
 	t.Logf("seen: %v", seen)
-	for _, what := range []string{"the kubelet deletes slices", "dra cannot withdraw", "dra is killed while it withdraws", "devicePlugin takes", "dra leaves last"} {
+	for _, what := range []string{"the kubelet deletes slices", "dra cannot withdraw", "dra is killed while it withdraws", "devicePlugin takes", "dra leaves last",
+		"another daemon joins", "devices are renamed", "dra may not rename", "devicePlugin may not rename"} {
 		if seen[what] == 0 {
 			t.Errorf("no sequence in which %q", what)
 		}
@@ -235,18 +311,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play owns the node again and again. While it does, it has a shared lock on the witness of its API, and no process
-// may have one on the witness of the other API. A driver creates the file "slices", and removes it when it withdraws.
+// play owns the node again and again, with one of two namings. While it does, it has a shared lock on the witness of its
+// API and naming, and no process may have one on another witness. A driver creates the file "slices", and removes it when it withdraws.
 // While a plugin waits for the kubelet, the file is removed. Later it must not find the file. play returns a violation.
 func play(dir, api string) error {
-	other := map[string]string{control.DRA: control.DevicePlugin, control.DevicePlugin: control.DRA}[api]
-	mine, err := os.OpenFile(filepath.Join(dir, "..", "witness-"+api), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	theirs, err := os.OpenFile(filepath.Join(dir, "..", "witness-"+other), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
+	witnesses := map[string]*os.File{}
+	for _, of := range []string{control.DRA, control.DevicePlugin} {
+		for _, naming := range "12" {
+			name := fmt.Sprintf("witness-%s-%c", of, naming)
+			file, err := os.OpenFile(filepath.Join(dir, "..", name), os.O_RDWR|os.O_CREATE, 0o600)
+			if err != nil {
+				return err
+			}
+			witnesses[name] = file
+		}
 	}
 	flock := func(f *os.File, how int) error { return syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) }
 	published := filepath.Join(dir, "..", "slices")
@@ -259,26 +337,31 @@ func play(dir, api string) error {
 			return nil
 		})))
 		n.Hurry(time.Millisecond, 20*time.Millisecond)
-		if err := n.Take(context.Background()); err != nil {
+		naming := owner.Naming(1 + rand.IntN(2))
+		if err := n.Take(context.Background(), func() owner.Naming { return naming }); err != nil {
 			return err
 		}
 		if logs.FilterField(event.OwnerUnavailable).Len() > 0 {
 			return fmt.Errorf("log: %v", logs.All())
 		}
+		own := fmt.Sprintf("witness-%s-%d", api, naming)
+		mine := witnesses[own]
 		if err := flock(mine, syscall.LOCK_SH); err != nil {
 			return fmt.Errorf("own witness: %w", err)
 		}
-		// A process that is killed may lose the lock of the node some microseconds before that of its witness.
-		for until := time.Now().Add(time.Second); ; {
-			err := flock(theirs, syscall.LOCK_EX)
-			if err == nil {
-				err = flock(theirs, syscall.LOCK_UN)
-			}
-			if err == nil {
-				break
-			}
-			if time.Now().After(until) {
-				return fmt.Errorf("%s owns the node, and %s too", api, other)
+		for name, theirs := range witnesses {
+			// A process that is killed may lose the lock of the node some microseconds before that of its witness.
+			for until := time.Now().Add(time.Second); name != own; {
+				err := flock(theirs, syscall.LOCK_EX)
+				if err == nil {
+					err = flock(theirs, syscall.LOCK_UN)
+				}
+				if err == nil {
+					break
+				}
+				if time.Now().After(until) {
+					return fmt.Errorf("%s owns the node, and %s too", own, name)
+				}
 			}
 		}
 		if api == control.DRA {
@@ -288,7 +371,7 @@ func play(dir, api string) error {
 		} else if _, err := os.Lstat(published); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("the plugin owns the node: found slices, error %v, want none", err)
 		}
-		fmt.Println("owned")
+		fmt.Println("owned", naming)
 		time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond)
 		if err := flock(mine, syscall.LOCK_UN); err != nil {
 			return err
@@ -328,12 +411,13 @@ func TestKilled(t *testing.T) {
 				}
 				killed := time.AfterFunc(time.Duration(20_000+rand.IntN(150_000))*time.Microsecond, func() { _ = child.Process.Kill() })
 				for lines := bufio.NewScanner(out); lines.Scan(); {
-					if text := lines.Text(); text != "owned" {
+					text, ok := strings.CutPrefix(lines.Text(), "owned ")
+					if !ok {
 						t.Errorf("%s: %s", api, text)
 						break
 					}
 					mu.Lock()
-					owned[api]++
+					owned[api+" "+text]++
 					mu.Unlock()
 				}
 				_ = child.Wait() // killed
@@ -349,7 +433,7 @@ func TestKilled(t *testing.T) {
 	}
 	all.Wait()
 	t.Logf("%d kills, owned %v", kills, owned)
-	if owned[control.DRA] == 0 || owned[control.DevicePlugin] == 0 {
-		t.Errorf("found that %v owned the node, want both", owned)
+	if len(owned) != 4 {
+		t.Errorf("found that %v owned the node, want both APIs with both namings", owned)
 	}
 }

@@ -1,8 +1,9 @@
-// Package owner decides which API of Kubernetes offers the devices of a node: the device plugin API, or DRA.
-// Never both, because each would give the same device to a container.
+// Package owner decides which daemons offer the devices of a node: those of one API of Kubernetes, the device plugin
+// API or DRA, and among them those that give the devices the same names. Never others beside them, because each would
+// give the same device to a container.
 //
 //	node := owner.New("/var/lib/accelerator-device-plugin", control.DRA, log)
-//	err := node.Take(ctx)          // blocks while a daemon of the device plugin API owns the node
+//	err := node.Take(ctx, naming)  // blocks while a daemon of the device plugin API, or one with another naming, owns the node
 //	…                              // offers devices
 //	node.Leave(ctx, deleteSlices)  // the last daemon of its API withdraws the devices
 //
@@ -10,8 +11,14 @@
 //
 // Each API has a lock file in the state directory, owner-devicePlugin.lock or owner-dra.lock. Each daemon that owns
 // the node has a shared lock (flock) on the file of its API until it ends. So several daemons of one API may own
-// the node, as in an upgrade. A daemon gets the lock only if no daemon has a lock on the other file. The lock on
-// owner.lock makes these steps one. It is held for some milliseconds.
+// the node, as in an upgrade. A daemon gets the lock only if no daemon has a lock on the other file.
+//
+// Each owner also marks its [Naming] on the file ([trust.Mark]): a shared lock on one byte, at an offset which is the
+// hash of the settings that decide the names of devices. A daemon gets the lock only if it is alone, or if the others
+// have its mark and no other one. So a daemon of an older version, which has no mark, counts as one with another
+// naming. The mark needs no file of its own and no space, because a byte can be locked that does not exist.
+//
+// The lock on owner.lock makes these steps one. It is held for some milliseconds.
 //
 // A kill at any moment releases the locks. The kernel, not a record, knows whether an owner is alive.
 //
@@ -31,15 +38,22 @@
 // nothing without the lock. Two things defeat the lock: a state directory that the two APIs do not share, and a lock
 // file that an administrator removes while its daemon runs.
 //
+// # Other names while a daemon runs
+//
+// The settings of a daemon that owns the node may change, such as the mode of the node. [Node.Rename] changes its naming
+// if it is the only owner. Until the former names are withdrawn ([Node.Renamed]) it has both marks, so no other daemon
+// can own the node. If it is not the only owner, it goes on with its former names and tries again. Two daemons
+// that run side by side for ever would never get the new names; in an upgrade one of them ends soon.
+//
 // # Order
 //
-// There is no queue. While daemons of one API own the node, others of this API start at once, and the other API
-// waits until the last one has ended. An endless sequence of overlapping upgrades would delay it for ever: an
-// administrator ends this by removing the API that shall not run.
+// There is no queue. While daemons of one API own the node, others of this API with the same naming start at once, and
+// all others wait until the last one has ended. An endless sequence of overlapping upgrades would delay them for ever: an
+// administrator ends this by removing the daemons that shall not run.
 //
 // # What may block
 //
-// A [Node] owns its lock. Take and Leave are called once, in this order, by one goroutine. They access the disk, and
-// start no goroutines. Take blocks until the node is owned, and Leave for up to 6 s. Waiting does not block, and is
-// safe for concurrent use.
+// A [Node] owns its lock. One call at a time may use it: Take, then Rename and Renamed, then Leave. They access the disk,
+// and start no goroutines. Take blocks until the node is owned, Rename for up to 3 s, and Leave for up to 6 s. Waiting
+// and WaitsFor do not block, and are safe for concurrent use.
 package owner

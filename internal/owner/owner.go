@@ -2,6 +2,8 @@ package owner
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,18 +33,46 @@ const (
 	leaveWithin = 6 * time.Second
 )
 
+// Naming identifies the way in which a daemon names its devices. Daemons with the same naming offer the same devices
+// under the same names.
+type Naming trust.Mark
+
+// NamingOf returns the naming with this description. Other descriptions give other namings.
+func NamingOf(description string) Naming {
+	sum := sha256.Sum256([]byte(description))
+	return Naming(1 + binary.BigEndian.Uint64(sum[:])>>2)
+}
+
+// Reason is why a daemon waits.
+type Reason string
+
+// Reasons to wait. With all but ForSettings, the daemon offers nothing.
+const (
+	ForAPI        Reason = "api"        // a daemon of the other API owns the node, or its ResourceSlices may remain
+	ForNaming     Reason = "naming"     // a daemon of this API owns the node with another naming
+	ForWithdrawal Reason = "withdrawal" // the last daemon of this API withdraws its devices
+	ForStateDir   Reason = "state-dir"  // the lock cannot be used
+	ForSettings   Reason = "settings"   // the daemon owns the node with its former naming, because another daemon does, too
+)
+
 // Node is the node as one daemon sees it. Create it with [New].
 type Node struct {
 	dir, api, other string
 	log             *zap.Logger
-	lock            *trust.Lock                // nil: not owned
-	waits           atomic.Pointer[waitingFor] // nil: Take does not wait
+	lock            *trust.Lock          // nil: not owned
+	naming          Naming               // of the owned node
+	waits           atomic.Pointer[wait] // nil: the daemon does not wait
 
 	tryInterval, slicesWithin time.Duration // shorter in tests
 }
 
-// waitingFor is the reason why a daemon does not own the node yet.
-type waitingFor struct{ error }
+// wait is the reason why a daemon waits.
+type wait struct {
+	reason Reason
+	err    error
+	began  time.Time
+	logged time.Time
+}
 
 // New returns the node for a daemon of the API control.DevicePlugin or control.DRA. It opens nothing. If the
 // state directory is "", the node is never locked.
@@ -59,24 +89,37 @@ func nameOf(api string) string { return "owner-" + api + ".lock" }
 
 func (n *Node) path(api string) string { return filepath.Join(n.dir, nameOf(api)) }
 
-// Waiting returns the reason why Take waits, or nil if it does not wait.
+// Waiting returns why the daemon waits, or nil if it does not.
 func (n *Node) Waiting() error {
 	if w := n.waits.Load(); w != nil {
-		return w.error
+		return w.err
 	}
 	return nil
 }
 
-// Take blocks until the daemon may offer the devices of the node, and returns nil. If ctx ends before, it returns
-// [context.Cause].
-func (n *Node) Take(ctx context.Context) error {
+// WaitsFor returns why the daemon waits, or "" if it does not.
+func (n *Node) WaitsFor() Reason {
+	if w := n.waits.Load(); w != nil {
+		return w.reason
+	}
+	return ""
+}
+
+// Naming returns the naming with which the daemon owns the node. It must not be called during Take and Rename.
+func (n *Node) Naming() Naming { return n.naming }
+
+// Take blocks until the daemon may offer the devices of the node under its naming, and returns nil. If ctx ends
+// before, it returns [context.Cause]. wanted returns the naming. It is called before each attempt, because the
+// settings may change meanwhile; [Node.Naming] is its last result.
+func (n *Node) Take(ctx context.Context, wanted func() Naming) error {
 	defer n.waits.Store(nil)
 	if n.dir == "" {
-		n.log.Warn("without a state directory, the other API may offer the same devices", event.ConfigNotice, event.Flag("state-dir"))
+		n.naming = wanted()
+		n.log.Warn("without a state directory, another daemon may offer the same devices", event.ConfigNotice, event.Flag("state-dir"))
 		return nil
 	}
 	began := time.Now()
-	slices, err := n.own(ctx)
+	slices, err := n.own(ctx, wanted)
 	if err == nil && slices {
 		err = n.awaitSlices(ctx)
 	}
@@ -88,33 +131,18 @@ func (n *Node) Take(ctx context.Context) error {
 }
 
 // own blocks until the daemon has the lock. It reports whether slices of a driver may remain.
-func (n *Node) own(ctx context.Context) (slices bool, err error) {
+func (n *Node) own(ctx context.Context, wanted func() Naming) (slices bool, err error) {
 	tick := time.NewTicker(n.tryInterval)
 	defer tick.Stop()
-	began, logged, last := time.Now(), time.Time{}, ""
 	for {
-		holder, slices, err := n.try(ctx)
+		reason, slices, err := n.try(ctx, wanted())
 		switch {
 		case n.lock != nil:
 			return slices, nil
 		case ctx.Err() != nil:
 			return false, context.Cause(ctx)
-		case err != nil:
-			n.waits.Store(&waitingFor{fmt.Errorf("--state-dir: %w", err)})
-		case holder == n.api:
-			n.waits.Store(&waitingFor{fmt.Errorf("%s: the last daemon of the same API withdraws its devices", n.path(holder))})
-		default:
-			n.waits.Store(&waitingFor{fmt.Errorf("%s: found a daemon of the API %s, want none", n.path(holder), holder)})
 		}
-		if text := n.Waiting().Error(); text != last || time.Since(logged) >= logInterval {
-			last, logged = text, time.Now()
-			if err != nil {
-				n.log.Error("node cannot be locked, trying again", event.OwnerUnavailable, event.Err(err), event.Lasted(time.Since(began)))
-			} else {
-				n.log.Info("node owned by another daemon, waiting", event.OwnerWaiting,
-					event.Owner(holder), event.Path(n.path(holder)), event.Lasted(time.Since(began)))
-			}
-		}
+		n.wait(reason, err)
 		select {
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
@@ -123,16 +151,59 @@ func (n *Node) own(ctx context.Context) (slices bool, err error) {
 	}
 }
 
-// try sets n.lock if the daemon may own the node now, and reports whether slices of a driver may remain.
-// Otherwise it returns the API of the daemon that prevents this.
-func (n *Node) try(ctx context.Context) (holder string, slices bool, err error) {
+// wait stores and logs why the daemon waits. An error takes precedence over the reason.
+func (n *Node) wait(reason Reason, err error) {
+	now, before := time.Now(), n.waits.Load()
+	holder := n.api
+	if reason == ForAPI {
+		holder = n.other
+	}
+	if err != nil && reason != ForSettings {
+		reason = ForStateDir
+	}
+	w := &wait{reason: reason, began: now}
+	switch {
+	case err != nil:
+		w.err = fmt.Errorf("--state-dir: %w", err)
+	case reason == ForAPI:
+		w.err = fmt.Errorf("%s: found a daemon of the API %s, want none", n.path(holder), holder)
+	case reason == ForNaming:
+		w.err = fmt.Errorf("%s: found a daemon whose settings give the devices other names, want none", n.path(holder))
+	case reason == ForWithdrawal:
+		w.err = fmt.Errorf("%s: the last daemon of the same API withdraws its devices", n.path(holder))
+	case reason == ForSettings:
+		w.err = fmt.Errorf("%s: found another daemon, so the devices keep their former names", n.path(holder))
+	}
+	if before != nil {
+		w.began, w.logged = before.began, before.logged
+	}
+	if before == nil || before.err.Error() != w.err.Error() || now.Sub(w.logged) >= logInterval {
+		w.logged = now
+		lasted := event.Lasted(now.Sub(w.began))
+		switch {
+		case err != nil:
+			n.log.Error("node cannot be locked, trying again", event.OwnerUnavailable, event.Err(err), lasted)
+		case reason == ForSettings:
+			n.log.Info("another daemon uses the former settings, waiting", event.OwnerWaiting,
+				event.Owner(holder), event.Path(n.path(holder)), event.Reason(string(reason)), lasted)
+		default:
+			n.log.Info("node owned by another daemon, waiting", event.OwnerWaiting,
+				event.Owner(holder), event.Path(n.path(holder)), event.Reason(string(reason)), lasted)
+		}
+	}
+	n.waits.Store(w)
+}
+
+// try sets n.lock if the daemon may own the node with this naming now, and reports whether slices of a driver may
+// remain. Otherwise it returns the reason.
+func (n *Node) try(ctx context.Context, naming Naming) (reason Reason, slices bool, err error) {
 	err = n.guarded(ctx, func(dir *os.Root) error {
 		left, err := exists(dir, n.other)
 		if left {
 			// The lock is taken only to learn whether another process has it.
 			other, err := trust.TryLock(dir, nameOf(n.other), trust.Exclusive)
 			if other == nil {
-				holder = n.other
+				reason = ForAPI
 				return err
 			}
 			other.Release()
@@ -144,21 +215,84 @@ func (n *Node) try(ctx context.Context) (holder string, slices bool, err error) 
 		if err == nil && !own {
 			_, err = trust.ReplaceFile(dir, nameOf(n.api), nil) // unlike TryLock, it syncs the new file to the disk
 		}
+		var lock *trust.Lock
 		if err == nil {
-			n.lock, err = trust.TryLock(dir, nameOf(n.api), trust.Shared)
+			lock, err = trust.TryLock(dir, nameOf(n.api), trust.Shared)
 		}
-		holder, slices = n.api, left && n.other == control.DRA
+		if lock == nil {
+			reason = ForWithdrawal
+			return err
+		}
+		free, err := lock.Sole()
+		if err == nil && !free {
+			var same, others bool
+			same, others, err = lock.Marked(trust.Mark(naming))
+			free = same && !others
+		}
+		if err == nil && free {
+			err = lock.Mark(trust.Mark(naming))
+		}
+		if err != nil || !free {
+			reason = ForNaming
+			lock.Release()
+			return err
+		}
+		n.lock, n.naming, slices = lock, naming, left && n.other == control.DRA
+		return nil
+	})
+	return reason, slices, err
+}
+
+// Rename gives the owned node another naming, and returns true if the daemon may offer the devices under it now. It
+// does so only if no other daemon owns the node. Otherwise the daemon keeps its former naming, and should call Rename
+// again after [RenameInterval].
+//
+// After a change, the node has both namings until [Node.Renamed], so that no other daemon offers devices before the
+// former names are withdrawn.
+func (n *Node) Rename(ctx context.Context, to Naming) bool {
+	if n.naming == to || n.lock == nil {
+		n.naming = to
+		n.waits.Store(nil)
+		return true
+	}
+	sole := false
+	err := n.guarded(ctx, func(*os.Root) (err error) {
+		if sole, err = n.lock.Sole(); err == nil && sole {
+			err = n.lock.Mark(trust.Mark(to))
+		}
 		return err
 	})
-	return holder, slices, err
+	switch {
+	case ctx.Err() != nil: // it ends
+		return false
+	case err != nil || !sole:
+		n.wait(ForSettings, err)
+		return false
+	}
+	n.naming = to
+	n.waits.Store(nil)
+	return true
+}
+
+// RenameInterval is the time between two calls of [Node.Rename] for the same change.
+const RenameInterval = tryInterval
+
+// Renamed ends the former namings of the node, after the devices are no longer offered under them.
+func (n *Node) Renamed() {
+	if n.lock == nil {
+		return
+	}
+	if err := n.lock.KeepMark(trust.Mark(n.naming)); err != nil { // other daemons wait until this one ends
+		n.log.Error("former naming cannot be unlocked", event.OwnerUnavailable, event.Err(err))
+	}
 }
 
 // awaitSlices blocks until the kubelet has removed the slices of a driver that was killed.
 func (n *Node) awaitSlices(ctx context.Context) error {
-	n.waits.Store(&waitingFor{fmt.Errorf("%s: the DRA driver has not deleted its ResourceSlices: waiting %s, until the kubelet has",
+	n.waits.Store(&wait{reason: ForAPI, err: fmt.Errorf("%s: the DRA driver has not deleted its ResourceSlices: waiting %s, until the kubelet has",
 		n.path(n.other), n.slicesWithin)})
 	n.log.Warn("ResourceSlices of a driver may remain, waiting until the kubelet has removed them", event.OwnerWaiting,
-		event.Owner(n.other), event.Path(n.path(n.other)), event.Retry(n.slicesWithin))
+		event.Owner(n.other), event.Path(n.path(n.other)), event.Reason(string(ForAPI)), event.Retry(n.slicesWithin))
 	select {
 	case <-ctx.Done():
 		n.release()
@@ -205,6 +339,9 @@ func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) 
 	}
 	n.log.Info("node left", event.OwnerLeft, event.Owner(n.api))
 }
+
+// Release ends the ownership of a daemon that has offered nothing yet. It may call Take again.
+func (n *Node) Release() { n.release() }
 
 func (n *Node) release() {
 	if n.lock != nil {

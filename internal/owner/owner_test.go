@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -28,15 +29,23 @@ type daemon struct {
 	*owner.Node
 	stop  context.CancelFunc
 	taken chan error
+	wants atomic.Int64 // its naming
 	logs  *observer.ObservedLogs
 }
 
 func start(t *testing.T, dir, api string) *daemon {
 	t.Helper()
+	return startNamed(t, dir, api, 1)
+}
+
+// startNamed is start with a naming.
+func startNamed(t *testing.T, dir, api string, naming owner.Naming) *daemon {
+	t.Helper()
 	core, logs := eventtest.Observed(t)
 	ctx, stop := context.WithCancel(t.Context())
-	d := &daemon{owner.New(dir, api, zap.New(core)), stop, make(chan error, 1), logs}
-	go func() { d.taken <- d.Take(ctx) }()
+	d := &daemon{Node: owner.New(dir, api, zap.New(core)), stop: stop, taken: make(chan error, 1), logs: logs}
+	d.wants.Store(int64(naming))
+	go func() { d.taken <- d.Take(ctx, func() owner.Naming { return owner.Naming(d.wants.Load()) }) }()
 	return d
 }
 
@@ -58,7 +67,7 @@ func (d *daemon) lines() (all []string) {
 	for _, l := range d.logs.TakeAll() {
 		f := l.ContextMap()
 		line := fmt.Sprint(l.Level, " ", f["event"])
-		for _, key := range []string{"owner", "lasted_ms", "retry_ms", "error"} {
+		for _, key := range []string{"owner", "reason", "lasted_ms", "retry_ms", "error"} {
 			if v, ok := f[key]; ok {
 				line += fmt.Sprint(" ", v)
 			}
@@ -109,7 +118,7 @@ func TestTurns(t *testing.T) {
 				if err := other.Waiting(); err == nil || err.Error() != want {
 					t.Errorf("Waiting() = %v, want %s", err, want)
 				}
-				other.logged(t, "info owner.waiting "+apis[0]+" 0", "info owner.waiting "+apis[0]+" 60000", "info owner.waiting "+apis[0]+" 120000")
+				other.logged(t, "info owner.waiting "+apis[0]+" api 0", "info owner.waiting "+apis[0]+" api 60000", "info owner.waiting "+apis[0]+" api 120000")
 
 				first.Leave(t.Context(), func(context.Context) error {
 					t.Error("devices are withdrawn although another daemon of the API runs")
@@ -170,7 +179,7 @@ func TestTakeWhileLeaving(t *testing.T) {
 		if !next.owns(time.Second) {
 			t.Error("the next driver does not own the node")
 		}
-		next.logged(t, "info owner.waiting dra 0", "info owner.taken dra 2200")
+		next.logged(t, "info owner.waiting dra withdrawal 0", "info owner.taken dra 2200")
 		next.Kill()
 	})
 }
@@ -234,7 +243,7 @@ func TestSlicesRemain(t *testing.T) {
 				if !plugin.owns(time.Second) || second.owns(0) || driver.owns(0) {
 					t.Error("after 40 s: want that the first plugin owns the node, and no other daemon")
 				}
-				plugin.logged(t, "warn owner.waiting dra 40000", "info owner.taken devicePlugin 40000")
+				plugin.logged(t, "warn owner.waiting dra api 40000", "info owner.taken devicePlugin 40000")
 				if !second.owns(39*time.Second) || driver.owns(0) {
 					t.Error("after 79 s: want that both plugins own the node")
 				}

@@ -155,3 +155,55 @@ func TestLock(t *testing.T) {
 		}
 	})
 }
+
+// Holders of a shared lock see each other's marks, and whether they are alone. All ends with the lock.
+func TestMarks(t *testing.T) {
+	dir, err := trust.OpenDir(ownDir(t), false)
+	check(t, err)
+	defer dir.Close()
+	share := func(marks ...trust.Mark) *trust.Lock {
+		t.Helper()
+		l, err := trust.TryLock(dir, "lock", trust.Shared)
+		check(t, err)
+		for _, m := range marks {
+			check(t, l.Mark(m))
+		}
+		return l
+	}
+	const least, most = trust.Mark(1), trust.Mark(1 << 62)
+	me := share(5)
+	want := func(what string, m trust.Mark, same, other, sole bool) {
+		t.Helper()
+		gotSame, gotOther, err := me.Marked(m)
+		check(t, err)
+		gotSole, err := me.Sole()
+		check(t, err)
+		if gotSame != same || gotOther != other || gotSole != sole {
+			t.Errorf("%s: found mark %v, other mark %v, sole %v, want %v, %v, %v", what, gotSame, gotOther, gotSole, same, other, sole)
+		}
+	}
+	want("alone, own mark", 5, false, false, true)
+	want("alone, another mark", 6, false, false, true)
+	silent := share()
+	want("one without mark", 5, false, false, false)
+	check(t, silent.Release())
+	a := share(5, 5)
+	want("one with my mark", 5, true, false, false)
+	want("one with another mark", 6, false, true, false)
+	b := share(least, most)
+	want("the smallest", least, true, true, false)
+	want("the largest", most, true, true, false)
+	check(t, b.KeepMark(most))
+	want("kept only the largest", most, true, true, false)
+	want("kept only the largest", least, false, true, false)
+	check(t, a.Release())
+	want("the other has ended", most, true, false, false)
+	check(t, b.KeepMark(least)) // it does not have this one
+	want("kept none", most, false, false, false)
+	check(t, b.Release())
+	want("alone again", 5, false, false, true)
+	if exclusive, err := trust.TryLock(dir, "lock", trust.Exclusive); err != nil || exclusive != nil {
+		t.Errorf("exclusive lock: found %v, error %v, want none of both", exclusive, err)
+	}
+	check(t, me.Release())
+}

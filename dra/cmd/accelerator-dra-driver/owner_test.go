@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,10 +15,12 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/daemon"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/owner"
+	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 // count returns the number of slices.
@@ -40,7 +43,7 @@ func TestOneOwner(t *testing.T) {
 	r := newRig(t)
 	plug(t, r.node, "pac-a10")
 	plugin := owner.New(r.cfg.StateDir, control.DevicePlugin, zap.NewNop())
-	must(t, plugin.Take(t.Context()))
+	must(t, plugin.Take(t.Context(), func() owner.Naming { return 1 }))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -66,7 +69,7 @@ func TestOneOwner(t *testing.T) {
 	stop = r.run()
 	r.published("started again", device)
 	second := owner.New(r.cfg.StateDir, control.DRA, zap.NewNop())
-	must(t, second.Take(t.Context()))
+	must(t, second.Take(t.Context(), func() owner.Naming { return daemon.Naming(r.cfg, control.DRA) }))
 	stop()
 	if n := r.count(); n != 1 || !r.locked() {
 		t.Errorf("beside another driver: found %d slices, lock file %t, want one and true", n, r.locked())
@@ -86,4 +89,50 @@ func TestOneOwner(t *testing.T) {
 	if took := time.Since(began); r.count() != 1 || !r.locked() || took > 9*time.Second {
 		t.Errorf("without the API server: found %d slices, lock file %t after %s, want one, true, in less than 9s", r.count(), r.locked(), took)
 	}
+}
+
+// In an upgrade that changes the mode, two drivers never write the slices in turn: the new one waits until the old one
+// has deleted its slices, and then publishes its own soon after. A device of a prepared claim stays with its pod.
+func TestUpgradeWithAnotherMode(t *testing.T) {
+	old := newRig(t)
+	plug(t, old.node, "pac-a10")
+	old.settings.podUID = "old"
+	stop := old.run()
+	old.published("the old driver", device)
+	next := *old
+	next.cfg.Mode, next.settings.podUID = offer.Region, "next"
+	next.cfg.Socket += "2"
+	_, logs := next.start()
+	next.eventually("line that the driver waits", func() bool {
+		return logs.FilterField(event.OwnerWaiting).FilterField(event.Reason("naming")).Len() > 0
+	})
+	claim := old.claim("job")
+	if _, failed := old.prepare(claim); failed != "" {
+		t.Fatal(failed)
+	}
+	before := old.writes()
+	time.Sleep(500 * time.Millisecond)
+	if n := old.writes() - before; n > 0 {
+		t.Errorf("both run: found %d writes of slices, want none", n)
+	}
+	began := time.Now()
+	stop()
+	next.register()
+	next.published("the old driver has ended", device)
+	took := time.Since(began) // a second of it is the start of the library that writes slices
+	t.Logf("the devices were away for %s", took)
+	if took > 5*time.Second {
+		t.Errorf("the devices were away for %s, want about 1.3 s, and 5 s on a busy machine", took)
+	}
+	next.unprepare(claim)
+}
+
+// writes returns the number of requests that have changed slices.
+func (r *rig) writes() (n int) {
+	for _, a := range r.client.Actions() {
+		if a.GetResource().Resource == "resourceslices" && slices.Contains([]string{"create", "update", "delete"}, a.GetVerb()) {
+			n++
+		}
+	}
+	return n
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	corev1 "k8s.io/api/core/v1"
@@ -90,7 +91,15 @@ func newRig(t *testing.T) *rig {
 // run runs the driver and registers it. stop ends it.
 func (r *rig) run() (stop func()) {
 	r.Helper()
-	core, _ := eventtest.Observed(r.T)
+	stop, _ = r.start()
+	r.register()
+	return stop
+}
+
+// start runs the driver, and returns its log. stop ends it.
+func (r *rig) start() (stop func(), logs *observer.ObservedLogs) {
+	r.Helper()
+	core, logs := eventtest.Observed(r.T)
 	ctx, cancel := context.WithCancel(r.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- newDaemon(r.cfg, r.settings, r.client, zap.New(core), metrics.New("test")).Serve(ctx) }()
@@ -106,6 +115,12 @@ func (r *rig) run() (stop func()) {
 		}
 	}
 	r.Cleanup(stop)
+	return stop, logs
+}
+
+// register registers the driver, as the kubelet does.
+func (r *rig) register() {
+	r.Helper()
 	var sockets []string
 	r.eventually("socket of the registry", func() bool {
 		sockets, _ = filepath.Glob(r.settings.registryDir + "/*.sock")
@@ -117,7 +132,6 @@ func (r *rig) run() (stop func()) {
 	_, err = registry.NotifyRegistrationStatus(r.Context(), &pluginregistration.RegistrationStatus{PluginRegistered: true})
 	must(r.T, err)
 	r.services = r.dial(info.Endpoint)
-	return stop
 }
 
 func (r *rig) dial(path string) *grpc.ClientConn {
