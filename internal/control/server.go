@@ -47,7 +47,7 @@ func run(ctx context.Context, path string, listen func(context.Context) (net.Lis
 		Served:  func(net.Addr) { log.Info("socket served", event.ControlServed, event.Socket(path)) },
 		Failed: func(err error, retry time.Duration) {
 			log.Warn("socket not served, trying again", event.ControlFailed,
-				event.Socket(path), event.Retry(retry), event.Err(err))
+				event.Socket(path), event.Retry(retry), event.Err(fmt.Errorf("--socket: %w", err)))
 		},
 		Log: log,
 	})

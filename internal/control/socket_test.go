@@ -227,8 +227,8 @@ func TestRunTriesAgain(t *testing.T) {
 	path := filepath.Join(shortDir(t), "daemon.sock")
 	l := listenUnix(t, path)
 	logs := serve(t, path, control.Answers{State: state, Changed: never})
-	if line := await(t, logs, "control.failed"); !strings.Contains(line, "found the socket of another running daemon") {
-		t.Errorf("control.failed: %s, want the other daemon", line)
+	if line := await(t, logs, "control.failed"); !strings.Contains(line, "--socket: "+path+": found the socket of another running daemon") {
+		t.Errorf("control.failed: %s, want --socket and the other daemon", line)
 	}
 	l.Close() // the other daemon is killed
 	await(t, logs, "control.served")

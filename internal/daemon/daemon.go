@@ -112,6 +112,9 @@ func (d *Daemon) Live(ctx context.Context, log *Log) error {
 func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	cfg, log := d.Config, d.Log // cfg changes with the mode and with the files
 	defer backlog.FlushOnPanic(log)
+	if err := checkStateDir(cfg.StateDir, d.Kind); err != nil {
+		return err
+	}
 	api, err := d.Open()
 	if err != nil {
 		return err

@@ -220,8 +220,18 @@ func checkOwner(path string, info fs.FileInfo, uids ...int) error {
 	if slices.Contains(uids, owner) {
 		return nil
 	}
-	own := uids[len(uids)-1]
-	return fmt.Errorf("%s: found owner uid %d, want %d: chown -h %[3]d %[1]s", path, owner, own)
+	return &OwnerError{Path: path, UID: owner, Want: uids[len(uids)-1]}
+}
+
+// OwnerError is the error for a file or directory of another user.
+type OwnerError struct {
+	Path string
+	UID  int // the owner
+	Want int // the effective user
+}
+
+func (e *OwnerError) Error() string {
+	return fmt.Sprintf("%s: found owner uid %d, want %d: chown -h %[3]d %[1]s", e.Path, e.UID, e.Want)
 }
 
 // PathError returns err with this path in place of the one in err. Errors of [os.Root] have only
