@@ -15,8 +15,9 @@ type Holding struct {
 	// given. If they are not known, NodesErr has the error.
 	Nodes    []string
 	NodesErr error
-	// Injected has the names and numbers of further nodes that a holder has got if it was started again.
-	Injected []string
+	// Later has the names and numbers of further nodes that a holder may have got through CDI if it was started again. They are
+	// reserved like Nodes, but a device that has only these has other nodes than its holders were given.
+	Later []string
 	// Given has the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that
 	// another card in its slot is recognized after a restart; nil: not known.
 	Given *Device
@@ -157,7 +158,7 @@ func (n *node) takeHoldings(newest Holdings, now time.Time) {
 	for id := range newest.Of {
 		concerned[id] = true
 	}
-	sameNodes := func(a, b Holding) bool { return slices.Equal(a.Nodes, b.Nodes) && slices.Equal(a.Injected, b.Injected) }
+	sameNodes := func(a, b Holding) bool { return slices.Equal(a.Nodes, b.Nodes) && slices.Equal(a.Later, b.Later) }
 	for _, id := range slices.Sorted(maps.Keys(concerned)) {
 		s, is := n.slot(id), newest.Of[id]
 		n.takeHolders(s, is, asked)

@@ -57,7 +57,7 @@ func (s *slot) lose(nodes []string, now time.Time) {
 func (n *node) reserveNodes(s *slot) {
 	nodes := slices.Concat(nodesGiven(n.holders.of(s.id)), s.lost.nodes)
 	for _, h := range n.holders.of(s.id) {
-		nodes = append(nodes, h.Injected...)
+		nodes = append(nodes, h.Later...)
 	}
 	if s.device != nil {
 		nodes = append(nodes, nodesOf(s.device)...)

@@ -170,8 +170,7 @@ func TestNodeNumberInUseWhileTheKubeletKnowsNoPods(t *testing.T) {
 		d.refuses(untilSettled+untilEnded, "the kubelet knows no pods", "5e:00.0", "")
 		d.pods.Behave(simkubelet.PodBehaviour{})
 		d.awaitAsked()
-		d.pods.Release("default", "job")
-		d.await("the pod has ended", health{"5e:00.0": true})
+		d.await("the kubelet knows its pods", health{"3b:00.0": false, "5e:00.0": false})
 	})
 }
 

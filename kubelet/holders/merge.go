@@ -90,7 +90,7 @@ type use struct {
 
 	nodes    []string
 	nodesErr error
-	injected []string
+	later    []string
 	given    *inventory.Device
 	anyAFU   bool
 	foreign  bool // given out by another plugin
@@ -341,16 +341,16 @@ func (u *use) mergeNodes(key Key, r Report, entries map[string]checkpoint.Entry,
 		claims := r.Claims[key.ID]
 		switch {
 		case len(claims) > 0:
-			u.nodes, u.nodesErr, u.given, u.anyAFU = nil, nil, claims[0].Given, claims[0].AnyAFU
+			u.nodes, u.later, u.nodesErr, u.given, u.anyAFU = nil, nil, nil, claims[0].Given, claims[0].AnyAFU
 			for _, c := range claims {
-				u.nodes = append(u.nodes, c.Nodes...)
+				u.nodes, u.later = append(u.nodes, c.Nodes...), append(u.later, c.Later...)
 			}
 		case !u.prepared && u.nodes == nil:
 			u.nodesErr = errNotRecorded
 		}
 		return
 	}
-	u.injected = r.Injected[key.ID]
+	u.later = r.Injected[key.ID]
 	var nodes []string
 	err := errNotRecorded
 	if r.CheckpointErr != nil && u.nodes != nil {
@@ -425,7 +425,7 @@ func (s State) Holdings() inventory.Holdings {
 		}
 		other := (key.Resource == draname.Driver) != s.rules.DRA
 		holding := inventory.Holding{
-			As: key.Resource, Holders: u.names, Containers: u.containers(), Nodes: u.nodes, NodesErr: u.nodesErr, Injected: u.injected,
+			As: key.Resource, Holders: u.names, Containers: u.containers(), Nodes: u.nodes, NodesErr: u.nodesErr, Later: u.later,
 			Given: u.given, AnyAFU: u.anyAFU, OtherAPI: other,
 		}
 		id := key.ID

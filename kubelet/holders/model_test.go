@@ -551,7 +551,7 @@ func history(seed uint64, entries map[string]checkpoint.Entry, log func(format s
 		w.start(slot, w.daemonPod())
 	}
 	w.boot()
-	for range 40 {
+	for range 25 {
 		if w.event(); w.err == nil && w.chance(20) {
 			w.settle()
 		}
