@@ -110,6 +110,9 @@ func TestTolerations(t *testing.T) {
 		{"admin access", sick(port("3b:00.0", 0), "pr-error"), nil, true, true},
 		{"withheld", sick(port("3b:00.0", 0), "node-in-use"), []resourceapi.DeviceToleration{exists("")}, false, false},
 		{"withheld, admin access", sick(port("3b:00.0", 0), "replaced-in-use"), nil, true, false},
+		{"node of another device", sick(port("3b:00.0", 0), "node-mismatch"), []resourceapi.DeviceToleration{exists("")}, false, false},
+		{"node of another device, admin access", sick(port("3b:00.0", 0), "node-mismatch"), nil, true, false},
+		{"another port", sick(port("3b:00.0", 0), "port-id-conflict"), []resourceapi.DeviceToleration{exists("")}, false, false},
 		{"nodes not known", nodeless, []resourceapi.DeviceToleration{exists("")}, true, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
