@@ -14,6 +14,10 @@ type Holding struct {
 	// given. If they are not known, NodesErr has the error.
 	Nodes    []string
 	NodesErr error
+	// Later has further names and numbers, of nodes that the holders may have been given since, when a container was
+	// started again (CDI). They are reserved like Nodes, but a device that has only these has other nodes than its
+	// holders were given.
+	Later []string
 	// Given has the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that
 	// another card in its slot is recognized after a restart; nil: not known.
 	Given *Device
@@ -136,7 +140,7 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 	for id := range answer {
 		concerned[id] = true
 	}
-	sameNodes := func(a, b Holding) bool { return slices.Equal(a.Nodes, b.Nodes) }
+	sameNodes := func(a, b Holding) bool { return slices.Equal(a.Nodes, b.Nodes) && slices.Equal(a.Later, b.Later) }
 	for _, id := range slices.Sorted(maps.Keys(concerned)) {
 		s, is := n.slot(id), answer[id]
 		n.takeHolders(s, is, asked)

@@ -76,7 +76,11 @@ func (s *slot) lose(nodes []string, now time.Time) {
 // reserveNodes updates the nodes that are reserved for a device, and marks all devices whose conflicts
 // may have changed.
 func (n *node) reserveNodes(s *slot) {
-	nodes := slices.Concat(nodesGiven(n.holders.of(s.id)), s.lost.nodes, s.released.nodes)
+	held := n.holders.of(s.id)
+	nodes := slices.Concat(nodesGiven(held), s.lost.nodes, s.released.nodes)
+	for _, h := range held {
+		nodes = append(nodes, h.Later...)
+	}
 	if s.device != nil {
 		nodes = append(nodes, nodesOf(s.device)...)
 	}
