@@ -46,7 +46,7 @@ type Reason struct {
 	// former device with this id.
 	Tombstone bool
 	// WithholdsNodes means that a container that is started again gets no node of the device
-	// (CDI): otherwise it would share the device with another container, or get another device.
+	// (CDI): otherwise it could share the device with another container, or get another device.
 	WithholdsNodes bool
 }
 
@@ -55,10 +55,10 @@ var reasons = map[string]Reason{
 	ReasonDriverUnbound:  {},
 	ReasonLoading:        {Administrative: true},
 	ReasonNodeMissing:    {},
-	ReasonNodeMismatch:   {},
+	ReasonNodeMismatch:   {WithholdsNodes: true},
 	ReasonNoPort:         {},
 	ReasonPortMissing:    {},
-	ReasonPortIDConflict: {},
+	ReasonPortIDConflict: {WithholdsNodes: true},
 	ReasonUnreadable:     {},
 	ReasonReadTimeout:    {},
 	ReasonScanFailed:     {},

@@ -103,6 +103,34 @@ func TestAllocateGroupsWithCDI(t *testing.T) {
 	}
 }
 
+// With CDI, a container that starts again gets no node of a device whose node may be that of another device.
+func TestWithheldNodes(t *testing.T) {
+	for _, tc := range []struct {
+		reason   string
+		withheld bool
+	}{
+		{"node-in-use", true},
+		{"node-mismatch", true},
+		{"port-id-conflict", true},
+		{"removed-in-use", true},
+		{"node-changed", false},
+		{"port-ap6", false},
+		{"cordoned", false},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			sick := port("b")
+			sick.Health, sick.Reasons = inventory.Unhealthy, []string{"flapping", tc.reason}
+			r, k, file := injecting(t, port("a"), sick)
+			if _, err := k.Allocate(r.ctx, resource, "a"); err != nil { // writes the spec
+				t.Fatal(err)
+			}
+			if has := strings.Contains(read(t, file), "/host/dev/dfl-port.b"); has == tc.withheld {
+				t.Errorf("the spec has the node: %t, want %t", has, !tc.withheld)
+			}
+		})
+	}
+}
+
 // With CDI, the spec has the files of the host, unless they are withheld.
 func TestAllocateMountsWithCDI(t *testing.T) {
 	withheld := slot("00:1f.0")

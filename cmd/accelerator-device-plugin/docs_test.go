@@ -168,7 +168,7 @@ func TestReasonsOfAlerts(t *testing.T) {
 		}
 	}
 	for _, name := range inventory.Reasons() {
-		if r := inventory.ReasonOf(name); (r.Tombstone || r.WithholdsNodes) && !slices.Contains(all[0], name) {
+		if r := inventory.ReasonOf(name); (r.Tombstone || r.Administrative && r.WithholdsNodes) && !slices.Contains(all[0], name) {
 			t.Errorf("AcceleratorDeviceUnhealthy fires for %s", name)
 		}
 	}

@@ -187,7 +187,7 @@ func (c *Claims) attempt(ctx context.Context, r request) (answer []kubeletplugin
 		} else if err := r.sameAFUs(was, s); err != nil {
 			return err
 		}
-		if err := c.settle(c.known); err != nil {
+		if err := c.update(dir); err != nil {
 			return err
 		}
 		answer, err = c.answer(r)
@@ -213,6 +213,9 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, problems []
 			// After a pod is deleted by force, the scheduler allocates its device again seconds before the kubelet
 			// unprepares its claim.
 			return d.named(notYet{fmt.Errorf("is prepared for claim %s (uid %s)", o, o.UID)})
+		}
+		if err := (device{}).mayGet(d.Nodes, c.known, r.UID); err != nil && !d.Admin {
+			return d.named(err)
 		}
 	}
 	claim := record{UID: r.UID, Namespace: r.Namespace, Name: r.Name, Devices: given}
@@ -252,6 +255,9 @@ func (c *Claims) answer(r request) (answer []kubeletplugin.Device, err error) {
 		if !ok {
 			now := s.Device(d.id())
 			err := usable(now)
+			if err == nil && !d.Admin {
+				err = recorded[i].mayGet(recorded[i].fresh(now), c.known, r.UID)
+			}
 			if err == nil {
 				_, err = c.hook(recorded[i], now)
 			}
@@ -321,7 +327,7 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 			// There is one holding for each device. A prepared claim takes precedence over waiting ones, which
 			// have no nodes.
 			if held[d.id()] == nil || !r.Waiting {
-				held[d.id()] = []inventory.Holding{{As: draname.Driver, Nodes: d.Nodes, Given: d.given(), AnyAFU: d.Wanted != ""}}
+				held[d.id()] = []inventory.Holding{{As: draname.Driver, Nodes: d.Nodes, Later: d.Later, Given: d.given(), AnyAFU: d.Wanted != ""}}
 			}
 		}
 	}
@@ -363,9 +369,9 @@ func (c *Claims) Ready() error {
 // last, because it must withhold the nodes of a device that has left even then.
 func (c *Claims) check(ctx context.Context) {
 	isRead := false
-	err := c.locked(ctx, func(*os.Root) error {
+	err := c.locked(ctx, func(dir *os.Root) error {
 		isRead = true
-		return c.settle(c.known)
+		return c.update(dir)
 	})
 	if isRead || ctx.Err() != nil || c.enter(ctx) != nil {
 		return
@@ -377,6 +383,50 @@ func (c *Claims) check(ctx context.Context) {
 	}
 }
 
+// update records the new nodes of prepared devices, and then writes the CDI spec, which may have only recorded nodes. It
+// logs the first error and the recovery. If the nodes cannot be recorded, the spec lacks the devices that have them.
+func (c *Claims) update(dir *os.Root) error {
+	err := errors.Join(c.remember(dir), c.apply(c.known))
+	c.note(err)
+	return err
+}
+
+// remember records the nodes that the devices of prepared claims have got since Prepare. A container that starts again
+// gets these from the spec, and may open them until it ends, even if the device leaves again and the driver restarts.
+func (c *Claims) remember(dir *os.Root) error {
+	s, complete := c.newest()
+	if !complete {
+		return nil
+	}
+	all, changed := slices.Clone(c.known), false
+	for i, r := range all {
+		if r.Waiting {
+			continue
+		}
+		all[i].Devices = slices.Clone(r.Devices)
+		for j, d := range r.Devices {
+			now := s.Device(d.id())
+			if d.Admin || usable(now) != nil {
+				continue
+			}
+			if fresh := d.fresh(now); len(fresh) > 0 && d.mayGet(fresh, all, r.UID) == nil {
+				all[i].Devices[j].Later, changed = slices.Concat(d.Later, fresh), true
+			}
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return c.write(dir, all)
+}
+
+// newest returns the newest snapshot, and whether one has been complete.
+func (c *Claims) newest() (inventory.Snapshot, bool) {
+	s, _ := c.cfg.Devices.Latest()
+	c.complete = c.complete || s.Complete
+	return s, c.complete
+}
+
 // settle writes the CDI spec for these claims, and logs the first error and the recovery.
 func (c *Claims) settle(all []record) error {
 	err := c.apply(all)
@@ -386,9 +436,8 @@ func (c *Claims) settle(all []record) error {
 
 // apply writes the CDI spec for these claims.
 func (c *Claims) apply(all []record) error {
-	s, _ := c.cfg.Devices.Latest()
-	c.complete = c.complete || s.Complete
-	if !c.complete {
+	s, complete := c.newest()
+	if !complete {
 		return nil
 	}
 	return c.cfg.Spec.Write(c.injected(all, s))
@@ -418,7 +467,7 @@ func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 		}
 		for _, d := range r.Devices {
 			now := s.Device(d.id())
-			if usable(now) != nil {
+			if usable(now) != nil || !d.Admin && len(d.fresh(now)) > 0 {
 				continue
 			}
 			hook, err := c.hook(d, now)

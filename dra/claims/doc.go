@@ -25,7 +25,7 @@
 //
 // # Crashes
 //
-// Prepare writes the record, then the CDI spec, and then answers. Unprepare removes the CDI devices, and
+// Prepare writes the record with the device nodes, then the CDI spec, and then answers. Unprepare removes the CDI devices, and
 // then the record. So a claim that has CDI devices always has a record, and no other claim can get its devices. The
 // kubelet repeats a call that has not been answered: the next Prepare completes the first, or Unprepare
 // removes the record.
@@ -39,6 +39,11 @@
 // newest snapshot. If the device has left, or a reason withholds its nodes, the CDI device is missing: a
 // container that starts again would share a node with another container, or get another device. The spec is
 // written under the lock, so that an instance cannot overwrite it with an older list of claims.
+//
+// The spec has only nodes that are in the record of the claim, and no node is in the records of two claims, even if
+// they have different devices. When a device gets other nodes, for example because its card was pulled and plugged in
+// again, they are recorded first. They stay in the record until the claim is unprepared, because the record is how the
+// inventory of the next driver learns that a container may have them open.
 //
 // # Programming
 //

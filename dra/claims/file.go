@@ -34,6 +34,15 @@ const (
 	formatVersion = 2
 )
 
+const (
+	// noNode is between the Nodes and the Later of a device in the file. It is the name of no node, so drivers that do
+	// not know Later read such a file, too, and reserve all these nodes.
+	noNode = ""
+	// maxLater is the length of Later from which no more nodes are recorded. Drivers give small numbers again and again,
+	// so even a card that is pulled and plugged in all day has few different nodes.
+	maxLater = 256
+)
+
 // content is the content of the file.
 type content struct {
 	Version int      `json:"version"`
@@ -57,8 +66,12 @@ type device struct {
 	Request string `json:"request"` // REQUEST or REQUEST/SUBREQUEST
 	Name    string `json:"device"`  // its name in the API: pci-0000-3b-00-0
 	Admin   bool   `json:"adminAccess,omitempty"`
-	// Nodes has the names and the numbers (MAJOR:MINOR) of the nodes that the device had at Prepare.
+	// Nodes has the names and the numbers (MAJOR:MINOR) of the nodes that the device had at Prepare. In the file,
+	// noNode and Later follow.
 	Nodes []string `json:"nodes,omitempty"`
+	// Later has those of further nodes, which the device got while the claim was prepared, for example when its card was
+	// pulled and plugged in again. A container that was started again since was given them.
+	Later []string `json:"-"`
 	// The other fields distinguish the device from another card in its slot. They have the values at
 	// Prepare.
 	Family      string `json:"family,omitempty"`
@@ -81,6 +94,13 @@ func (d device) of(now *inventory.Device) device {
 	d.Nodes = slices.Concat(now.Nodes, now.NodeNumbers)
 	d.Family, d.PCIID, d.AFUID, d.InterfaceID = now.Family, now.PCIID, now.AFUID, now.InterfaceID
 	return d
+}
+
+// fresh returns the names and numbers of the nodes of now that are not recorded for the device.
+func (d device) fresh(now *inventory.Device) []string {
+	return slices.DeleteFunc(slices.Concat(now.Nodes, now.NodeNumbers), func(node string) bool {
+		return slices.Contains(d.Nodes, node) || slices.Contains(d.Later, node)
+	})
 }
 
 // given returns the identity of the device, or nil if it is not known.
@@ -125,6 +145,29 @@ func holder(all []record, name string) *record {
 	return nil
 }
 
+// mayGet returns an error if a claim must not be given these nodes, names and numbers, of its device d: another claim was
+// given one of them, or the record would have too many. Admin access does not count.
+//
+// That other claim may have another device. During an upgrade that changes the mode, one driver prepares cards and the
+// other ports. After a card has left, its node may belong to another card, while a container still has it open.
+func (d device) mayGet(nodes []string, all []record, uid string) error {
+	for _, r := range all {
+		if r.Waiting || r.UID == uid {
+			continue
+		}
+		for _, o := range r.Devices {
+			i := slices.IndexFunc(nodes, func(node string) bool { return slices.Contains(o.Nodes, node) || slices.Contains(o.Later, node) })
+			if i >= 0 && !o.Admin {
+				return notYet{fmt.Errorf("its node %s is prepared for claim %s (uid %s)", nodes[i], r, r.UID)}
+			}
+		}
+	}
+	if len(nodes) > 0 && len(d.Later) >= maxLater {
+		return fmt.Errorf("has had %d other nodes while the claim was prepared: delete the pods of the claim", len(d.Later))
+	}
+	return nil
+}
+
 // read returns the claims in the file, or none if there is no file. It returns the claims of an earlier boot
 // as waiting, because their containers have ended, and their nodes may now belong to other devices.
 func read(dir *os.Root, boot string) ([]record, error) {
@@ -145,7 +188,7 @@ func read(dir *os.Root, boot string) ([]record, error) {
 		for i, r := range c.Claims {
 			c.Claims[i].Waiting = true
 			for j := range r.Devices {
-				r.Devices[j].Nodes = nil
+				r.Devices[j].Nodes, r.Devices[j].Later = nil, nil
 			}
 		}
 	}
@@ -161,13 +204,19 @@ func write(dir *os.Root, boot string, all []record) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetIndent("", "  ")
-	version := 1
-	for _, r := range all {
-		if slices.ContainsFunc(r.Devices, func(d device) bool { return d.Wanted != "" }) {
-			version = formatVersion
+	stored := content{1, boot, slices.Clone(all)}
+	for i, r := range all {
+		stored.Claims[i].Devices = slices.Clone(r.Devices)
+		for j, d := range r.Devices {
+			if d.Wanted != "" {
+				stored.Version = formatVersion
+			}
+			if len(d.Later) > 0 {
+				stored.Claims[i].Devices[j].Nodes = slices.Concat(d.Nodes, []string{noNode}, d.Later)
+			}
 		}
 	}
-	err := encoder.Encode(content{version, boot, all})
+	err := encoder.Encode(stored)
 	if err == nil && text.Len() > maxFile {
 		err = fmt.Errorf("found %d bytes to write, want at most %d", text.Len(), maxFile)
 	}
@@ -182,6 +231,10 @@ func write(dir *os.Root, boot string, all []record) error {
 }
 
 // parse returns the content in the text of a file. It returns an error if two claims have the same device.
+//
+// Two claims that have the same node are no error, although this driver never makes the second of them. Older drivers
+// compared only devices. If parse refused their file, no claim of the node could be unprepared, so the two containers
+// would never end. The inventory withholds both devices (node-in-use), and no third claim gets the node.
 func parse(text []byte) (content, error) {
 	var found struct {
 		Version int `json:"version"`
@@ -206,6 +259,9 @@ func parse(text []byte) (content, error) {
 			return content{}, fmt.Errorf("%s.uid: found that of claims[%d], want another", place, first)
 		}
 		for j, d := range r.Devices {
+			if k := slices.Index(d.Nodes, noNode); k >= 0 {
+				r.Devices[j].Nodes, r.Devices[j].Later = d.Nodes[:k:k], d.Nodes[k+1:]
+			}
 			if r.Waiting || d.Admin {
 				continue
 			}

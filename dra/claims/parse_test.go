@@ -95,6 +95,8 @@ func TestParse(t *testing.T) {
 		{"no claims", `{"version": 1}`, ""},
 		{"waiting for the device of another claim", replace(claim, claim+`,`+strings.NewReplacer("uid-one", "b", `"devices"`, `"waiting": true, "devices"`).Replace(claim)), ""},
 		{"admin access", replace(claim, claim+`,`+strings.NewReplacer("uid-one", "b", `"nodes"`, `"adminAccess": true, "nodes"`).Replace(claim)), ""},
+		{"a node in two claims", replace(claim, claim+`,`+strings.NewReplacer("uid-one", "b", "3b", "5e").Replace(claim)), ""},
+		{"nodes that came later", replace(`"dfl-port.0"`, `"dfl-port.0", "240:0", "", "dfl-port.4"`), ""},
 		{"a device twice", replace(claim, claim+`,`+strings.ReplaceAll(claim, "uid-one", "b")),
 			"claims[1].devices[0]: found pci-0000-3b-00-0, want a device that is not in claims[0]"},
 		{"a device twice in a claim", replace(device, device+`,`+strings.Replace(device, `"a"`, `"b"`, 1)), "claims[0].devices[1]: found pci-0000-3b-00-0, want a device"},
@@ -138,6 +140,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(strings.Replace(good, `"devices"`, `"waiting": true, "devices"`, 1)))
 	f.Add([]byte(strings.ReplaceAll(good, "dfl-port.0", "\\u2028<>\\ud800\xff")))
 	f.Add([]byte(strings.Replace(good, `"nodes"`, `"wantedAfuId": "`+afu+`", "nodes"`, 1)))
+	f.Add([]byte(strings.Replace(good, `"dfl-port.0"`, `"dfl-port.0", "", "dfl-port.4", ""`, 1)))
 	f.Add([]byte(`{"version": 1}`))
 	f.Add([]byte(`{"version": 1e0, "claims": [null]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -123,6 +123,20 @@ func heldElsewhere(h inventory.Holding) error {
 	return notYet{fmt.Errorf("is held as %s, through the device plugin API, by %s", h.As, cmp.Or(cut(strings.Join(h.Holders, ", ")), "a pod"))}
 }
 
+// outOfService returns an error if an administrator has taken d, a device in a snapshot, out of service. No toleration
+// helps: a tenant writes the tolerations of its claims itself, and a cordoned card may be pulled at any moment.
+//
+// Both settings can change without a restart, so Prepare waits as it does for an unhealthy device.
+func outOfService(d *inventory.Device) error {
+	switch {
+	case slices.Contains(d.Reasons, inventory.ReasonCordoned):
+		return notYet{errors.New("is cordoned: uncordon it, or delete the pod so that it gets another device")}
+	case slices.Contains(d.Reasons, inventory.ReasonExcluded):
+		return notYet{errors.New("is excluded by the settings of this node: delete the pod so that it gets another device")}
+	}
+	return nil
+}
+
 // withheld reports whether a container that starts must not get the nodes of d.
 func withheld(d *inventory.Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes })
@@ -158,6 +172,9 @@ func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []re
 		}
 		if now.OfferedAs != draname.Driver && !d.Admin {
 			return nil, nil, d.named(heldElsewhere(inventory.Holding{As: now.OfferedAs}))
+		}
+		if err := outOfService(now); err != nil && !d.Admin {
+			return nil, nil, d.named(err)
 		}
 		if now.Health == inventory.Unhealthy && !d.Admin && !tolerated(taints(now), want.tolerations) {
 			return nil, nil, d.named(notYet{fmt.Errorf("unhealthy (%s), and the claim does not tolerate that", reasons(now))})

@@ -236,7 +236,7 @@ func (r *rig) unprepare(c *resourceapi.ResourceClaim) {
 	}
 }
 
-// holds expects these holdings: "ID NODE NODE".
+// holds expects these holdings: "ID NODE NODE", followed by "later NODE NODE" if there are any.
 func (r *rig) holds(want ...string) {
 	r.t.Helper()
 	held, err := r.Holdings(r.t.Context())
@@ -249,7 +249,11 @@ func (r *rig) holds(want ...string) {
 			if h.As != draname.Driver || len(h.Holders) > 0 || h.NodesErr != nil {
 				r.t.Errorf("holding of %s: found %+v, want it as %s without holders", id, h, draname.Driver)
 			}
-			got = append(got, strings.Join(append([]string{id}, h.Nodes...), " "))
+			words := append([]string{id}, h.Nodes...)
+			if len(h.Later) > 0 {
+				words = append(append(words, "later"), h.Later...)
+			}
+			got = append(got, strings.Join(words, " "))
 		}
 	}
 	slices.Sort(got)

@@ -110,6 +110,9 @@ func TestTolerations(t *testing.T) {
 		{"admin access", sick(port("3b:00.0", 0), "pr-error"), nil, true, true},
 		{"withheld", sick(port("3b:00.0", 0), "node-in-use"), []resourceapi.DeviceToleration{exists("")}, false, false},
 		{"withheld, admin access", sick(port("3b:00.0", 0), "replaced-in-use"), nil, true, false},
+		{"node of another device", sick(port("3b:00.0", 0), "node-mismatch"), []resourceapi.DeviceToleration{exists("")}, false, false},
+		{"node of another device, admin access", sick(port("3b:00.0", 0), "node-mismatch"), nil, true, false},
+		{"another port", sick(port("3b:00.0", 0), "port-id-conflict"), []resourceapi.DeviceToleration{exists("")}, false, false},
 		{"nodes not known", nodeless, []resourceapi.DeviceToleration{exists("")}, true, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -128,6 +131,56 @@ func TestTolerations(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A device that an administrator has taken out of service is prepared for no claim, whatever the claim tolerates, but
+// with admin access. When the device is back in service, a claim that waits gets it.
+func TestOutOfService(t *testing.T) {
+	everything := result("a", "3b:00.0")
+	everything.Tolerations = []resourceapi.DeviceToleration{{Operator: resourceapi.DeviceTolerationOpExists}}
+	for _, tc := range []struct {
+		name    string
+		reasons []string
+		want    string
+	}{
+		{"cordoned", []string{inventory.ReasonCordoned}, "of request a: is cordoned: uncordon it, or delete the pod so that it gets another device (after 30s)"},
+		{"excluded", []string{inventory.ReasonExcluded}, "of request a: is excluded by the settings of this node: delete the pod so that it gets another device (after 30s)"},
+		{"broken and cordoned", []string{"port-ap6", inventory.ReasonCordoned}, "is cordoned"},
+		{"broken, excluded and cordoned", []string{"port-ap6", inventory.ReasonExcluded, inventory.ReasonCordoned}, "is cordoned"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, sick(port("3b:00.0", 0), tc.reasons...))
+				r.refuse(claimOf("one", everything), tc.want)
+				r.refuse(claimOf("one", result("a", "3b:00.0")), tc.want)
+				if r.file() != "" {
+					t.Errorf("found the file %s, want none", r.file())
+				}
+				watch := claimOf("watch", admin(everything))
+				r.prepare(watch)
+				r.injects(devicesOf(watch, "dfl-port.0")...)
+
+				time.AfterFunc(10*time.Second, func() { r.set(port("3b:00.0", 0)) })
+				began := time.Now()
+				r.prepare(claimOf("one", everything))
+				if took := time.Since(began); took != 10*time.Second {
+					t.Errorf("prepared after %s, want at once when the device is back in service", took)
+				}
+			})
+		})
+	}
+}
+
+// A claim that is prepared keeps its device when the device is cordoned or excluded: its container can start again.
+func TestTakenOutOfService(t *testing.T) {
+	for _, reason := range []string{inventory.ReasonCordoned, inventory.ReasonExcluded} {
+		r := newRig(t, port("3b:00.0", 0))
+		c := claimOf("one", result("a", "3b:00.0"))
+		r.prepare(c)
+		r.set(sick(port("3b:00.0", 0), reason))
+		r.prepare(c)
+		r.injects(devicesOf(c, "dfl-port.0")...)
 	}
 }
 
