@@ -23,7 +23,7 @@
 //   - The kubelet no longer names it in two complete answers, some seconds apart. An answer is complete if the kubelet
 //     has run for 10 s, lists the daemon's own pod (unless that is no pod, or a static one), and has not listed a
 //     formerly known pod for the first time within these 10 s. After a restart, an answer is also complete as soon as
-//     all pods are back.
+//     all pods are back, and it is not complete while it has static pods only, although there were others before.
 //   - The checkpoint has no entry of it. If an entry is left over, [Config.Refresh] makes the kubelet write the file
 //     again: an entry in a file that is newer than the answer belongs to a container that is alive, or to a kubelet
 //     that does not know its pods yet. If the file is not written again, the entry counts until two complete answers

@@ -67,7 +67,7 @@ type State struct {
 	missing   []inventory.MissingSource
 
 	first     time.Time       // time of the first question
-	complete  bool            // there has been a complete answer, or none will ever come
+	complete  bool            // there has been a complete answer and a checkpoint, or no answer will ever come
 	started   time.Time       // start of the kubelet
 	pods      map[string]bool // that the newest answer of this kubelet, or the last one of the former kubelet, had
 	former    map[string]bool // pods of the former kubelet that this one has not listed yet
@@ -112,7 +112,8 @@ func Merge(before State, r Report, rules Rules) State {
 		s.first = r.Asked // nothing is given out while the kubelet does not run
 	}
 	complete := s.listen(before, r)
-	s.complete = s.complete || complete || r.never() && before.started.IsZero()
+	// Without the checkpoint, it is not known what was given out under former names.
+	s.complete = s.complete || (complete || r.never() && before.started.IsZero()) && r.CheckpointErr == nil
 
 	entries := map[Key]map[string]checkpoint.Entry{}
 	for _, e := range r.Checkpoint.Entries {
