@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
@@ -53,7 +54,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// command returns the program with arguments, in an environment without settings, the daemon's socket and its state directory.
+// command returns the program with arguments. The environment replaces the defaults of settings that name a file or
+// an address of this machine, which a kubelet or another daemon may use.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := buildBinary()
@@ -61,7 +63,10 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "ACCELERATOR_SOCKET=", "ACCELERATOR_STATE_DIR="}
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "ACCELERATOR_SOCKET=", "ACCELERATOR_STATE_DIR=", "ACCELERATOR_HTTP_ADDRESS=",
+		"ACCELERATOR_KUBELET_DIR=/nonexistent/device-plugins", "ACCELERATOR_POD_RESOURCES_SOCKET=/nonexistent/kubelet.sock",
+	}
 	return cmd
 }
 
@@ -140,12 +145,17 @@ func TestDevicesCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	roots := []string{"--sysfs-root", node.Sys, "--dev-root", node.Dev, "--host-dev-root", "/dev"}
-	stdout, stderr, code := output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
-	_, err = os.Stat(config.Defaults().PodResourcesSocket) // a kubelet on this machine may cause further lines and devices
-	if err != nil && (stdout != "[]\n" || stderr != scanLine+"\n") || code != 0 {
-		t.Errorf("no card: stdout %q, stderr %q, exit code %d; want [], the headline, 0", stdout, stderr, code)
+	// As without --pod-resources-socket, but with a path at which this machine has no kubelet.
+	cfg := config.Defaults()
+	cfg.SysfsRoot, cfg.DevRoot, cfg.PodResourcesSocket = node.Sys, node.Dev, "/nonexistent/kubelet.sock"
+	var cmd cobra.Command
+	var out, errs bytes.Buffer
+	cmd.SetContext(t.Context())
+	cmd.SetOut(&out)
+	cmd.SetErr(&errs)
+	if err := scanDevices(&cmd, cfg, "json", false); err != nil || out.String() != "[]\n" || errs.String() != scanLine+"\n" {
+		t.Errorf("no card: stdout %q, stderr %q, error %v; want [], the headline, none", &out, &errs, err)
 	}
-	roots = append(roots, "--pod-resources-socket", "/nonexistent/kubelet.sock") // not that of a kubelet on this machine
 	card := cardA
 	card.Address, card.NUMANode = "0001:3b:00.0", -1
 	for _, err := range []error{node.Plug(card), node.Set(card.Address, 1, "errors/errors", "0x4000000000000")} {
@@ -153,7 +163,7 @@ func TestDevicesCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stdout, stderr, code = output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
+	stdout, stderr, code := output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
 	// Without a kubelet the holders are unknown, and must not be printed as none.
 	if !strings.HasPrefix(stderr, scanLine+"\naccelerator-device-plugin: the holders of devices are not known: ") || strings.Count(stderr, "\n") != 2 || code != 0 {
 		t.Errorf("a bad card: stderr %q, exit code %d; want a line that holders are not known, 0", stderr, code)

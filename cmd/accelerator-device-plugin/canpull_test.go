@@ -168,12 +168,13 @@ func TestCanPullInAPod(t *testing.T) {
 	}
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot, cfg.NodeName, cfg.Socket = node.Sys, node.Dev, "/dev", "worker-1", filepath.Join(t.TempDir(), "none.sock")
+	cfg.StateDir, cfg.KubeletDir, cfg.PodResourcesSocket = "/nonexistent/state", "/nonexistent/device-plugins", "/nonexistent/kubelet.sock"
 	got := asks(t, cfg, false, proc)
 	for _, want := range []string{
 		"unknown\n", "not all processes that have the card open are known: this process is in a PID namespace of its own: on the node, as root: LC_ALL=C find /proc/",
 		"(f6:0|f5:0|f5:1) |Permission denied'; or, followed by kubectl logs of the pod that kubectl debug creates: " +
 			"kubectl debug node/worker-1 --profile=sysadmin --image=IMAGE -- accelerator-device-plugin can-pull 0000:3b:00.0 " +
-			"--scan --state-dir /host/var/lib/accelerator-device-plugin --kubelet-dir /host/var/lib/kubelet/device-plugins --pod-resources-socket /host/var/lib/kubelet/pod-resources/kubelet.sock\n",
+			"--scan --state-dir /host/nonexistent/state --kubelet-dir /host/nonexistent/device-plugins --pod-resources-socket /host/nonexistent/kubelet.sock\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("answer\n%s\nwant %q in it", got, want)

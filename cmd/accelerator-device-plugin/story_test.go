@@ -132,7 +132,7 @@ func liveStory(dir string) (exitCode int) {
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = dir+"/sys", dir+"/dev", "/dev"
 	cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = dir+"/kubelet", dir+"/pods.sock", ""
-	cfg.Socket = ""
+	cfg.Socket, cfg.StateDir = "", dir+"/state"
 	cfg.RecoveryHold = 200 * time.Millisecond
 	counts := metrics.New("test")
 	log := daemon.OpenLog(cfg, os.Stderr, counts)
