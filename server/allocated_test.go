@@ -161,7 +161,11 @@ func TestRefresh(t *testing.T) {
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	r.devices.set(port("a"), as(otherResource, port("b")))
-	r.await("the first lists", func() bool { return len(r.sent(0)) == 2 })
+	for _, name := range []string{resource, otherResource} {
+		if _, err := k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return l.Number == 1 }); err != nil {
+			t.Fatal(err)
+		}
+	}
 	r.awaitReady()
 	checkpoint := filepath.Join(r.cfg.KubeletDir, simkubelet.Checkpoint)
 	for n := range 3 {

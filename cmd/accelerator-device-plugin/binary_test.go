@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
+	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
@@ -143,9 +145,16 @@ func TestDevicesCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	roots := []string{"--sysfs-root", node.Sys, "--dev-root", node.Dev, "--host-dev-root", "/dev"}
-	stdout, stderr, code := output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
-	if stdout != "[]\n" || stderr != scanLine+"\n" || code != 0 {
-		t.Errorf("no card: stdout %q, stderr %q, exit code %d; want [], the headline, 0", stdout, stderr, code)
+	// As without --pod-resources-socket, but with a path at which this machine has no kubelet.
+	cfg := config.Defaults()
+	cfg.SysfsRoot, cfg.DevRoot, cfg.PodResourcesSocket = node.Sys, node.Dev, "/nonexistent/kubelet.sock"
+	var cmd cobra.Command
+	var out, errs bytes.Buffer
+	cmd.SetContext(t.Context())
+	cmd.SetOut(&out)
+	cmd.SetErr(&errs)
+	if err := scanDevices(&cmd, cfg, "json", false); err != nil || out.String() != "[]\n" || errs.String() != scanLine+"\n" {
+		t.Errorf("no card: stdout %q, stderr %q, error %v; want [], the headline, none", &out, &errs, err)
 	}
 	card := cardA
 	card.Address, card.NUMANode = "0001:3b:00.0", -1
@@ -154,7 +163,7 @@ func TestDevicesCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stdout, stderr, code = output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
+	stdout, stderr, code := output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
 	// Without a kubelet the holders are unknown, and must not be printed as none.
 	if !strings.HasPrefix(stderr, scanLine+"\naccelerator-device-plugin: the holders of devices are not known: ") || strings.Count(stderr, "\n") != 2 || code != 0 {
 		t.Errorf("a bad card: stderr %q, exit code %d; want a line that holders are not known, 0", stderr, code)

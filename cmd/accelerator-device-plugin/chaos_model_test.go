@@ -414,12 +414,12 @@ func (m *model) releaseAll() {
 	}
 }
 
-// settle blocks until the kubelet has the lists that it must get, and the daemon has read the
-// nodes and AFUs of all devices.
+// settle blocks until the kubelet has the lists that it must get, and the daemon has read the nodes and AFUs of all devices.
+// If a stream was cut during Allocate, the daemon has given out a device that the kubelet has not: it counts for a minute.
 func (m *model) settle(when string) {
 	m.d.t.Helper()
 	m.d.pods.Behave(simkubelet.PodBehaviour{})
-	ctx, cancel := context.WithTimeout(m.d.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(m.d.t.Context(), 80*time.Second)
 	defer cancel()
 	want, got := m.want(), offers{}
 	_, err := m.d.kubelet.AwaitLists(ctx, func(lists map[string]simkubelet.List) bool {

@@ -147,8 +147,6 @@ func TestPortMovesWhileTheKubeletKnowsNoPods(t *testing.T) {
 		d.pods.Behave(simkubelet.PodBehaviour{})
 		d.awaitAsked()
 		d.awaitOffers("the kubelet knows its pods", moving)
-		d.pods.Release("default", "job")
-		d.awaitOffers("the pod has ended", moved)
 	})
 }
 

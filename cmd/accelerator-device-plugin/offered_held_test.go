@@ -53,7 +53,7 @@ var heldCases = []heldCase{
 	{"one of two cards", "kernel-6.1-two-cards", "af", "", []holding{{testResource, "02:00.0"}},
 		[]offered{well("01:00.0", nlbOnPAC, "dfl-port.0"), kept("02:00.0", testResource, "dfl-port.1")}},
 	{"under two names, one of them its own", "kernel-6.1-one-card", "af", "", []holding{{testResource, "01:00.0"}, {nlbOnPAC, "01:00.0"}},
-		[]offered{heldBy(well("01:00.0", nlbOnPAC, "dfl-port.0"), job)}},
+		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
 	{"bad beside it", "kernel-6.1-port-unbound", "region", "", []holding{{testResource, "01:00.0"}},
 		[]offered{heldBy(bad(well("01:00.0", testResource, "dfl-port.0"), "driver-unbound", "replaced-in-use"), job)}},
 
