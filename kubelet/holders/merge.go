@@ -65,6 +65,7 @@ type State struct {
 	asked     time.Time
 	claimsErr error
 	missing   []inventory.MissingSource
+	leftover  bool // the checkpoint has entries that the kubelet has not been made to write again yet
 
 	first     time.Time       // time of the first question
 	complete  bool            // there has been a complete answer and a checkpoint, or no answer will ever come
@@ -160,7 +161,7 @@ func Merge(before State, r Report, rules Rules) State {
 			s.missing = append(s.missing, source)
 		}
 	}
-	s.claimsErr = r.ClaimsErr
+	s.claimsErr, s.leftover = r.ClaimsErr, !rules.DRA && rules.leftover(r)
 	return s
 }
 
@@ -416,7 +417,7 @@ func (s State) Holdings() inventory.Holdings {
 		Of: map[string][]inventory.Holding{}, Asked: s.asked, Missing: s.missing,
 		Awaiting: !s.complete && s.asked.Sub(s.first) < s.rules.Grace,
 	}
-	if h.Awaiting {
+	if h.Awaiting || s.leftover && s.asked.Sub(s.first) < admission {
 		h.Again = time.Second
 	}
 	named := map[string]map[string]bool{} // by id: pods that the newest answer names, by resources
