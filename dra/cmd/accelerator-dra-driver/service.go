@@ -112,7 +112,7 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	a.memory = &podresources.Memory{Keep: isPlugins, Pod: host}
 	a.claims, err = claims.Open(claims.Config{
 		Dir: s.pluginDir, Boot: strings.TrimSpace(string(boot)), Node: cfg.NodeName, Spec: spec, HostSysRoot: cfg.HostSysfsRoot, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints,
-		Elsewhere: a.elsewhere, Programming: programmingOf(cfg), Log: log, Metrics: counts,
+		Elsewhere: a.elsewhere, Client: client, Named: a.named, Programming: programmingOf(cfg), Log: log, Metrics: counts,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--plugin-dir: %w", err), spec.Close())
