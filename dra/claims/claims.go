@@ -8,11 +8,13 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"b-com.com/accelerator-device-plugin/internal/draname"
@@ -62,6 +64,11 @@ type Config struct {
 	// Elsewhere returns the devices that are held through the device plugin API, by id. It may block until its
 	// context ends. It is not required.
 	Elsewhere func(context.Context) map[string][]inventory.Holding
+	// Client and Named are not required. With both, Run unprepares the claims that the kubelet has forgotten. Named
+	// returns the names, in the API, of the devices of claims that the kubelet reports as held. It returns an error if the
+	// answer may lack some. It may block until its context ends.
+	Client kubernetes.Interface
+	Named  func(context.Context) (map[string]bool, error)
 	// Programming is not required. Without it no device is programmed for a claim.
 	Programming *Programming
 	Log         *zap.Logger
@@ -281,12 +288,7 @@ func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedOb
 			return nil
 		}
 		was := c.known[i]
-		// The CDI devices are removed first: while the record exists, no other claim gets the devices.
-		rest := slices.Delete(slices.Clone(c.known), i, i+1)
-		if err := c.settle(rest); err != nil {
-			return err
-		}
-		if err := c.write(dir, rest); err != nil {
+		if err := c.remove(dir, i); err != nil {
 			return err
 		}
 		if !was.Waiting {
@@ -300,21 +302,20 @@ func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedOb
 	return nil
 }
 
+// remove removes the CDI devices and the record of a claim.
+func (c *Claims) remove(dir *os.Root, i int) error {
+	// The CDI devices are removed first: while the record exists, no other claim gets the devices.
+	rest := slices.Delete(slices.Clone(c.known), i, i+1)
+	if err := c.settle(rest); err != nil {
+		return err
+	}
+	return c.write(dir, rest)
+}
+
 // Holdings returns the devices that claims hold, by device id, as [inventory.Config.Holders] does, without
 // the names of holders. A device for which a claim waits is held, too. Admin access holds no device.
 func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, error) {
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
-	dir, err := trust.OpenDir(c.cfg.Dir, false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return map[string][]inventory.Holding{}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	all, err := read(dir, c.cfg.Boot) // needs no lock, because the file is replaced in one step
+	all, err := c.recorded(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -334,15 +335,34 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 	return held, nil
 }
 
+// recorded returns the claims on disk. It needs no lock, because the file is replaced in one step.
+func (c *Claims) recorded(ctx context.Context) ([]record, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	dir, err := trust.OpenDir(c.cfg.Dir, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return read(dir, c.cfg.Boot)
+}
+
 // Added returns a channel that has an element after the claims on disk have changed.
 func (c *Claims) Added() <-chan struct{} { return c.added }
 
 // Count returns the number of prepared claims when the file was last read or written. It does not block.
 func (c *Claims) Count() int { return int(c.count.Load()) }
 
-// Run keeps the CDI spec up to date with the claims and the newest snapshot until ctx ends. Then it returns
-// nil. Before the first complete snapshot it does not change the spec.
+// Run keeps the CDI spec up to date with the claims and the newest snapshot, and unprepares the claims that the kubelet
+// has forgotten, until ctx ends. Then it returns nil. Before the first complete snapshot it does not change the spec.
 func (c *Claims) Run(ctx context.Context) error {
+	var comparing sync.WaitGroup
+	defer comparing.Wait()
+	comparing.Go(func() { c.compareOften(ctx) })
 	tick := time.NewTicker(recheck)
 	defer tick.Stop()
 	for {

@@ -45,6 +45,12 @@
 // again, they are recorded first. They stay in the record until the claim is unprepared, because the record is how the
 // inventory of the next driver learns that a container may have them open.
 //
+// # Forgotten claims
+//
+// A kubelet that loses its state never calls Unprepare for the claims of running pods. So Run compares the file with the
+// API server, at the start and each hour. A claim that no pod can use any more, and whose devices the kubelet does not
+// name in two answers, is unprepared.
+//
 // # Programming
 //
 // A claim may require an AFU ([AcceleratorConfig]). Prepare checks that the store has its bitstream, and records the
@@ -54,7 +60,8 @@
 //
 // # What may block
 //
-// Every method except Added, Count and Ready accesses the disk. Prepare also reads the store. It waits up to 30 s for
+// Every method except Added, Count and Ready accesses the disk. Run also asks the API server and the kubelet, in a
+// goroutine of its own, and holds the lock during one request of 2 s at most. Prepare also reads the store. It waits up to 30 s for
 // a device that is unhealthy, and for the first complete snapshot. It holds no lock while it reads the store or waits.
 // All methods are safe for concurrent use. Run is called once.
 package claims

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"b-com.com/accelerator-device-plugin/dra/claims"
@@ -50,7 +51,9 @@ type rig struct {
 	programs  *claims.Programming
 	snapshots *latest.Value[inventory.Snapshot]
 	elsewhere map[string][]inventory.Holding // through the device plugin API
-	onLatest  func()                         // called before each use of the newest snapshot; may be nil
+	client    kubernetes.Interface           // nil: claims are not compared with the API server
+	named     func(context.Context) (map[string]bool, error)
+	onLatest  func() // called before each use of the newest snapshot; may be nil
 	logs      *observer.ObservedLogs
 	metrics   *metrics.Metrics
 }
@@ -87,7 +90,7 @@ func (r *rig) open() {
 	r.Claims, err = claims.Open(claims.Config{
 		HostSysRoot: "/sys",
 		Dir:         r.dir, Boot: r.boot, Node: node, Spec: r.spec, Devices: r, Taints: taints,
-		Elsewhere: func(context.Context) map[string][]inventory.Holding { return r.elsewhere }, Programming: r.programs, Log: zap.New(core), Metrics: r.metrics,
+		Elsewhere: func(context.Context) map[string][]inventory.Holding { return r.elsewhere }, Programming: r.programs, Client: r.client, Named: r.named, Log: zap.New(core), Metrics: r.metrics,
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -86,6 +86,8 @@ var (
 	ClaimPrepared     = name("claim.prepared")
 	ClaimRefused      = name("claim.refused")
 	ClaimUnprepared   = name("claim.unprepared")
+	ClaimForgotten    = name("claim.forgotten")
+	ClaimUnchecked    = name("claim.unchecked")
 
 	ProgrammingDone    = name("programming.done")
 	ProgrammingPresent = name("programming.present")

@@ -93,6 +93,8 @@ var phrases = map[string]string{
 	ClaimPrepared.String:     "prepared for claim {claim}: {devices} | {reason} | took {lasted_ms}",
 	ClaimRefused.String:      "refused to claim {claim}[: {devices}]: {reason} | after {lasted_ms}",
 	ClaimUnprepared.String:   "no longer prepared for claim {claim}[: {devices}]",
+	ClaimForgotten.String:    "forgotten by the kubelet: no longer prepared for claim {claim}[: {devices}] | {reason}",
+	ClaimUnchecked.String:    "could not look for forgotten claims: {error} | again in {retry_ms}",
 
 	ProgrammingDone.String:    "programmed for a container: AFU {afu} | took {lasted_ms}",
 	ProgrammingPresent.String: "already had the AFU of a container: {afu}",

@@ -200,6 +200,13 @@ func driver() []row {
 			"A claim did not get its devices, so its pods do not start. The kubelet tries again. `lasted_ms`: the time until the refusal.",
 			must(resource, claim, reason), may(devices, lasted)},
 		{ClaimUnprepared, levels(info), "A claim no longer has its devices, because its pods have ended.", must(resource, claim), may(devices)},
+		{ClaimForgotten, levels(warn),
+			"A claim no longer has its devices, although the kubelet has not unprepared it: `reason` is what the API server says about the claim, " +
+				"and two answers of the kubelet, five minutes apart, did not name its devices. See *A claim that the kubelet has forgotten* in dra.md.",
+			must(resource, claim, reason), may(devices)},
+		{ClaimUnchecked, levels(warn.when("the first of several in a row")),
+			"The driver could not find out whether the kubelet has forgotten claims, because the API server or the kubelet did not answer. Nothing is unprepared.",
+			must(resource, errorText, retry), nil},
 	}
 }
 

@@ -20,7 +20,8 @@
 //
 // A device is in use from the first source that reports it. Its holder has ended when no source supports it any more:
 //
-//   - The kubelet no longer names it in two complete answers, some seconds apart. An answer is complete if the kubelet
+//   - The kubelet no longer names it, and has written its checkpoint without it since. If the checkpoint does not tell,
+//     as for claims, two complete answers, some seconds apart, must not name it. An answer is complete if the kubelet
 //     has run for 10 s, lists the daemon's own pod (unless that is no pod, or a static one), and has not listed a
 //     formerly known pod for the first time within these 10 s. After a restart, an answer is also complete as soon as
 //     all pods are back, and it is not complete while it has static pods only, although there were others before.

@@ -81,6 +81,7 @@ type State struct {
 // use says who uses one device under one name.
 type use struct {
 	names   []string              // the containers that the kubelet named last
+	namedAt time.Time             // when it did
 	lacked  time.Time             // time of the first complete question since then whose answer did not name it; zero: none
 	entries map[string]entryState // of the checkpoint, by container
 
@@ -247,7 +248,7 @@ func (u use) merge(key Key, r Report, entries map[string]checkpoint.Entry, compl
 	switch {
 	case r.KubeletErr != nil:
 	case len(named) > 0:
-		u.lacked, u.names = time.Time{}, nil
+		u.lacked, u.names, u.namedAt = time.Time{}, nil, r.Answered
 		for _, holder := range named {
 			u.names = append(u.names, holder.String())
 		}
@@ -257,7 +258,7 @@ func (u use) merge(key Key, r Report, entries map[string]checkpoint.Entry, compl
 		u.lacked = r.Asked
 	}
 	ended := complete && !u.lacked.IsZero() && r.Asked.Sub(u.lacked) >= confirm
-	if ended {
+	if ended || len(named) == 0 && u.dropped(key, r, entries) {
 		u.names = nil
 	}
 	alive := u.mergeEntries(key, r, entries, len(named) > 0, ended, rules)
@@ -296,6 +297,12 @@ func (u use) merge(key Key, r Report, entries map[string]checkpoint.Entry, compl
 		return use{entries: u.entries, settledAt: u.settledAt, foreign: u.foreign}
 	}
 	return u
+}
+
+// dropped reports whether the kubelet has written its checkpoint without the device after it named the device: it
+// does not do this before it knows all its pods.
+func (u use) dropped(key Key, r Report, entries map[string]checkpoint.Entry) bool {
+	return key.Resource != draname.Driver && len(entries) == 0 && r.KubeletErr == nil && r.CheckpointErr == nil && r.Checkpoint.Written.After(u.namedAt)
 }
 
 // mergeEntries updates the entries of the checkpoint, and returns how many belong to containers that may be alive.

@@ -109,7 +109,7 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	a := &api{cfg: cfg, settings: s, log: log, metrics: counts, client: client, spec: spec, owned: offer.NewOwnership(daemon.PolicyOf(cfg))}
 	a.claims, err = claims.Open(claims.Config{
 		Dir: s.pluginDir, Boot: strings.TrimSpace(string(boot)), Node: cfg.NodeName, Spec: spec, HostSysRoot: cfg.HostSysfsRoot, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints,
-		Elsewhere: a.elsewhere, Programming: programmingOf(cfg), Log: log, Metrics: counts,
+		Elsewhere: a.elsewhere, Client: client, Named: a.named, Programming: programmingOf(cfg), Log: log, Metrics: counts,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--plugin-dir: %w", err), spec.Close())
@@ -198,6 +198,26 @@ func (a *api) elsewhere(ctx context.Context) map[string][]inventory.Holding {
 		}
 	}
 	return all
+}
+
+// named implements [claims.Config.Named]. The kubelet no longer names a claim only if complete answers lack it.
+func (a *api) named(ctx context.Context) (map[string]bool, error) {
+	use := a.use.Ask(ctx)
+	if err := use.Problem(); err != nil {
+		return nil, err
+	}
+	if use.Awaiting {
+		return nil, errors.New("the kubelet does not know all its pods yet")
+	}
+	names := map[string]bool{}
+	for id, holdings := range use.Of {
+		for _, h := range holdings {
+			if h.As == draname.Driver && len(h.Holders) > 0 {
+				names[draname.Device(id)] = true
+			}
+		}
+	}
+	return names, nil
 }
 
 // Holders returns who uses which device.
