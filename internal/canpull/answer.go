@@ -165,7 +165,7 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 	if f.HoldersErr != "" {
 		do := "check --pod-resources-socket and the kubelet"
 		if f.DRA { // the holders are those of the prepared claims
-			do = "check claims.json in the --plugin-dir of the driver"
+			do = "check --pod-resources-socket, the kubelet, and claims.json in the --plugin-dir of the driver"
 		}
 		a.unknown("the containers that hold the card are not known: "+f.HoldersErr, do)
 	}

@@ -228,10 +228,10 @@ func (r Rules) isStatic(pod string) bool { return r.Node != "" && strings.HasSuf
 
 // ours reports whether a device was given out by the plugin or the driver of this project.
 func (r Rules) ours(key Key, entries map[string]checkpoint.Entry, before bool) bool {
-	if key.Resource == draname.Driver {
+	if key.Resource == draname.Driver || r.DRA { // the driver has no units of a pool
 		return inventory.IsAddress(key.ID)
 	}
-	if before || r.Owns(key.Resource, key.ID) || r.DRA && inventory.IsAddress(key.ID) {
+	if before || r.Owns(key.Resource, key.ID) {
 		return true
 	}
 	for _, e := range entries {
@@ -438,7 +438,7 @@ func (s State) Holdings() inventory.Holdings {
 			Given: u.given, AnyAFU: u.anyAFU, OtherAPI: other,
 		}
 		id := key.ID
-		if u.foreign || s.rules.DRA && !inventory.IsAddress(id) { // the unit of a pool
+		if u.foreign {
 			id, holding.Foreign = key.Resource+"/"+id, true
 		}
 		h.Of[id] = append(h.Of[id], holding)
