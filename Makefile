@@ -34,7 +34,7 @@ demo: build-plugin ## run the daemon on simulated cards; needs no card, no clust
 	$(BINARY) demo
 
 test: ## run every test that needs no root
-	go test $(RACE) ./...
+	go test $(RACE) -timeout 20m ./...
 
 test-kernel: build-plugin ## test the daemon on a real kernel with emulated cards, under qemu (STORIES=pattern, KERNEL=6.12, COUNT=1, XRT=directory)
 	@KERNEL=$(KERNEL) COUNT=$(COUNT) XRT=$(XRT) test/kernel/run.sh $(BINARY) $(STORIES)

@@ -236,7 +236,7 @@ func TestCanPullWithDRA(t *testing.T) {
 		t.Errorf("answer of the daemon %q, want that the checkpoint is not known", got)
 	}
 	state.API, state.HoldersError = control.DRA, "claims.json: unexpected end"
-	if got := answer(); !strings.Contains(got, "claims.json: unexpected end: check claims.json in the --plugin-dir of the driver\n") {
+	if got := answer(); !strings.Contains(got, "claims.json: unexpected end: check --pod-resources-socket, the kubelet, and claims.json in the --plugin-dir of the driver\n") {
 		t.Errorf("answer %q, want the remedy for claims", got)
 	}
 	if got := stateLine(state); !strings.HasPrefix(got, "DRA driver ") {

@@ -85,8 +85,10 @@ func TestPeers(t *testing.T) {
 					late := d.peer()
 					late.run()
 					awaitAlike(when+", one that came later", d, other, late)
-					d.awaitAsked()
-					awaitAlike(when+", asked again who holds what", d, other, late)
+					if len(n.held) > 0 { // otherwise the next question comes with the next resync
+						d.awaitAsked()
+						awaitAlike(when+", asked again who holds what", d, other, late)
+					}
 					d.do(late.stop())
 				}
 			})
