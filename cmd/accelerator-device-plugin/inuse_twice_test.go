@@ -1,12 +1,17 @@
 package main
 
 import (
+	"context"
 	"os"
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/draname"
+	"b-com.com/accelerator-device-plugin/internal/owner"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
@@ -204,6 +209,9 @@ func TestClaimThatAFreshKubeletDoesNotName(t *testing.T) {
 	d.pods.HoldClaim("default", "job", "main", "claim", draname.Driver, draname.Device("5e:00.0"))
 	d.pods.Behave(simkubelet.PodBehaviour{Nothing: true})
 	d.startedAgo(6 * time.Second)
+	driver := owner.New(d.cfg.StateDir, control.DRA, zap.NewNop()) // it prepared the claim
+	d.do(driver.Take(t.Context(), func() owner.Naming { return 1 }))
+	driver.Leave(t.Context(), func(context.Context) error { return nil })
 	d.run()
 	d.await("started", health{"5e:00.0": false})
 	d.refuses(3*time.Second, "the kubelet knows no pods", "5e:00.0", "")

@@ -92,7 +92,7 @@ func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 		p.timing(cfg, &p.settings)
 	}
 	source := sourceOf(p.cfg, p.owned.Owns)
-	source.Allocations = p.settings.Allocations
+	source.Allocations, source.Alone = p.settings.Allocations, !cfg.OtherAPI
 	source.Refresh = func() bool { return p.Refresh() } // the inventory, which asks, is started after the server
 	if p.settings.CDI != nil {
 		injected, err := holders.OpenInjected(p.cfg.StateDir)
@@ -102,7 +102,6 @@ func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 		source.Injected, p.settings.Injected = injected, injected.Add
 	}
 	p.use = holders.New(source)
-	cfg.OtherAPI = true
 	cfg.Holders, cfg.Record, cfg.Given = p.use.Ask, p.use.Record(ctx), p.settings.Allocations.Added()
 	return nil
 }

@@ -35,7 +35,7 @@ import (
 // DRA. The daemon calls Configure, Start, Run, Withdraw and Close at most once, in this order. The other methods
 // must be safe for concurrent use, and are called after Start unless their comment allows otherwise.
 type API interface {
-	// Configure sets the fields of cfg about holders: Holders, Record, Given and OtherAPI.
+	// Configure sets the fields of cfg about holders: Holders, Record and Given. OtherAPI is set.
 	Configure(ctx context.Context, cfg *inventory.Config) error
 	// Start gives the API the inventory, which is not running yet. ctx ends with the daemon.
 	Start(ctx context.Context, inv *inventory.Inventory)
@@ -231,6 +231,7 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	watched := Watching(cfg, d.Metrics)
 	cordoned := book.Changed()
 	watched.Policy = api.Policy(cfg, book.List())
+	watched.OtherAPI = owned.OtherMayHold()
 	if err := api.Configure(ctx, &watched); err != nil {
 		return fail(err)
 	}

@@ -34,6 +34,10 @@
 // streams at once, and then has no healthy device of it. So the lock file of the device plugin is no record. It stays, so
 // that a device plugin that has once run on the node starts although the disk is full or read-only.
 //
+// Pods may still have claims after the last driver has left. The file owner-dra.boot contains the id of the boot in which a
+// driver owned the node last. In another boot no container can have a device of a claim, so a device plugin need not find
+// out which are held ([Node.OtherMayHold]).
+//
 // If a file or the directory cannot be used, the daemon waits, logs the error, and tries again. It offers
 // nothing without the lock. Two things defeat the lock: a state directory that the two APIs do not share, and a lock
 // file that an administrator removes while its daemon runs.

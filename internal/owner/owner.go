@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/boot"
 	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/trust"
@@ -21,7 +22,9 @@ import (
 
 const (
 	guardName   = "owner.lock"
-	guardWithin = 3 * time.Second // longest wait for the guard, which another daemon holds for some milliseconds
+	bootName    = "owner-dra.boot" // the boot in which a driver owned the node last
+	maxBoot     = 100              // size of this file in bytes
+	guardWithin = 3 * time.Second  // longest wait for the guard, which another daemon holds for some milliseconds
 
 	tryInterval = 200 * time.Millisecond // between two attempts to own the node
 	logInterval = time.Minute            // between two log lines about the same wait
@@ -126,8 +129,45 @@ func (n *Node) Take(ctx context.Context, wanted func() Naming) error {
 	if err != nil {
 		return err
 	}
+	if n.api == control.DRA {
+		if err := n.guarded(ctx, noteBoot); err != nil {
+			n.log.Warn("boot not recorded, a device plugin that follows may give out devices of claims", event.OwnerUnavailable, event.Err(err))
+		}
+	}
 	n.log.Info("node taken", event.OwnerTaken, event.Owner(n.api), event.Lasted(time.Since(began)))
 	return nil
+}
+
+// noteBoot records that a driver has owned the node since the machine was booted.
+func noteBoot(dir *os.Root) error {
+	id, err := boot.ID()
+	if err != nil {
+		return err
+	}
+	if text, err := trust.ReadFile(dir, bootName, maxBoot); err == nil && string(text) == id {
+		return nil // the disk may be full
+	}
+	_, err = trust.ReplaceFile(dir, bootName, []byte(id))
+	return err
+}
+
+// OtherMayHold reports whether containers may hold devices through the other API. They hold none through DRA if no
+// driver has owned the node since the machine was booted.
+func (n *Node) OtherMayHold() bool {
+	if n.api == control.DRA || n.dir == "" {
+		return true
+	}
+	dir, err := trust.OpenDir(n.dir, false)
+	if err != nil {
+		return true
+	}
+	defer dir.Close()
+	text, err := trust.ReadFile(dir, bootName, maxBoot)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	id, failed := boot.ID()
+	return err != nil || failed != nil || string(text) == id
 }
 
 // own blocks until the daemon has the lock. It reports whether slices of a driver may remain.

@@ -145,7 +145,7 @@ func TestTurns(t *testing.T) {
 					t.Error("the other API does not own the node after the last daemon has left")
 				}
 				other.Leave(t.Context(), nothing)
-				if diff := cmp.Diff([]string{"owner-devicePlugin.lock", "owner.lock"}, files(t, dir)); diff != "" {
+				if diff := cmp.Diff([]string{"owner-devicePlugin.lock", "owner-dra.boot", "owner.lock"}, files(t, dir)); diff != "" {
 					t.Errorf("files (-want +got):\n%s", diff)
 				}
 			})
@@ -383,5 +383,31 @@ func TestWithoutDirectory(t *testing.T) {
 		}
 		a.logged(t, "warn config.notice")
 		a.Leave(t.Context(), func(context.Context) error { t.Error("devices are withdrawn without a lock"); return nil })
+	})
+}
+
+// A device plugin asks who holds devices of claims only if a driver has run since the machine was booted.
+func TestOtherMayHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := trusttest.Dir(t)
+		plugin := start(t, dir, control.DevicePlugin)
+		if !plugin.owns(0) || plugin.OtherMayHold() {
+			t.Error("no driver has run: found that claims may hold devices, want not")
+		}
+		plugin.Leave(t.Context(), nothing)
+		driver := start(t, dir, control.DRA)
+		driver.owns(time.Second)
+		driver.Leave(t.Context(), nothing)
+		if !plugin.OtherMayHold() || !driver.OtherMayHold() {
+			t.Error("a driver has run: found that the other API holds no device, want that it may")
+		}
+		for _, boot := range []string{"of an earlier boot", ""} {
+			if err := os.WriteFile(filepath.Join(dir, "owner-dra.boot"), []byte(boot), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if plugin.OtherMayHold() {
+				t.Errorf("boot %q: found that claims may hold devices, want not", boot)
+			}
+		}
 	})
 }

@@ -6,21 +6,17 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
+	"b-com.com/accelerator-device-plugin/internal/boot"
 	"b-com.com/accelerator-device-plugin/internal/trust"
 )
 
 const (
 	injectedFile = "injected.json"
 	maxInjected  = 1 << 20 // size of the file in bytes; a device has about 60
-
-	// bootFile contains an id that the kernel generates at each boot. All containers read the same id.
-	bootFile = "/proc/sys/kernel/random/boot_id"
 )
 
 // Injected remembers the nodes that a container gets through CDI if it is started again, when they are not those that it
@@ -46,11 +42,10 @@ func OpenInjected(dir string) (*Injected, error) {
 	if dir == "" {
 		return i, nil
 	}
-	boot, err := os.ReadFile(bootFile)
-	if err != nil {
+	var err error
+	if i.boot, err = boot.ID(); err != nil {
 		return nil, err
 	}
-	i.boot = strings.TrimSpace(string(boot))
 	root, err := trust.OpenDir(dir, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return i, nil

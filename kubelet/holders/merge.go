@@ -31,6 +31,7 @@ type Rules struct {
 	// the checkpoint has no annotation of it. For the driver, every id of a device in a PCI slot counts.
 	Owns    func(resource, id string) bool
 	DRA     bool          // the daemon is the DRA driver
+	Alone   bool          // no container can hold a device through the other API
 	Pod     string        // name of the daemon's pod, or any other text if it is no pod
 	Node    string        // name of the node; static pods have it at the end of their names. It may be ""
 	DevRoot string        // root of the device nodes on the host
@@ -68,7 +69,7 @@ type State struct {
 	leftover  bool // the checkpoint has entries that the kubelet has not been made to write again yet
 
 	first     time.Time       // time of the first question
-	complete  bool            // there has been a complete answer and a checkpoint, or no answer will ever come
+	complete  bool            // there has been a checkpoint, and a complete answer if it is needed
 	started   time.Time       // start of the kubelet
 	pods      map[string]bool // that the newest answer of this kubelet, or the last one of the former kubelet, had
 	former    map[string]bool // pods of the former kubelet that this one has not listed yet
@@ -114,8 +115,8 @@ func Merge(before State, r Report, rules Rules) State {
 		s.first = r.Asked // nothing is given out while the kubelet does not run
 	}
 	complete := s.listen(before, r)
-	// Without the checkpoint, it is not known what was given out under former names.
-	s.complete = s.complete || (complete || r.never() && before.started.IsZero()) && r.CheckpointErr == nil
+	// The checkpoint shows what was given out under former names, even if the kubelet has just started.
+	s.complete = s.complete || (complete || rules.Alone || r.never() && before.started.IsZero()) && r.CheckpointErr == nil
 
 	entries := map[Key]map[string]checkpoint.Entry{}
 	for _, e := range r.Checkpoint.Entries {

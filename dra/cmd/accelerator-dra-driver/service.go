@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	stdslices "slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/driver"
 	"b-com.com/accelerator-device-plugin/dra/slices"
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
+	"b-com.com/accelerator-device-plugin/internal/boot"
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/cordon"
@@ -36,9 +35,6 @@ import (
 
 // claimKind is the kind of the CDI devices of claims.
 const claimKind = draname.Driver + "/claim"
-
-// bootFile has an id that the kernel generates at each boot. All containers read the same id.
-const bootFile = "/proc/sys/kernel/random/boot_id"
 
 func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 	cfg, err := s.load(cmd.Flags(), loader)
@@ -98,7 +94,7 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 		}
 		client = dialed
 	}
-	boot, err := os.ReadFile(bootFile)
+	id, err := boot.ID()
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +104,7 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	}
 	a := &api{cfg: cfg, settings: s, log: log, metrics: counts, client: client, spec: spec, owned: offer.NewOwnership(daemon.PolicyOf(cfg))}
 	a.claims, err = claims.Open(claims.Config{
-		Dir: s.pluginDir, Boot: strings.TrimSpace(string(boot)), Node: cfg.NodeName, Spec: spec, HostSysRoot: cfg.HostSysfsRoot, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints,
+		Dir: s.pluginDir, Boot: id, Node: cfg.NodeName, Spec: spec, HostSysRoot: cfg.HostSysfsRoot, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints,
 		Elsewhere: a.elsewhere, Client: client, Named: a.named, Programming: programmingOf(cfg), Log: log, Metrics: counts,
 	})
 	if err != nil {
@@ -138,7 +134,7 @@ func dial(kubeconfig string) (kubernetes.Interface, error) {
 }
 
 func (a *api) Configure(ctx context.Context, cfg *inventory.Config) error {
-	cfg.Holders, cfg.Given, cfg.OtherAPI = a.use.Ask, a.claims.Added(), true
+	cfg.Holders, cfg.Given = a.use.Ask, a.claims.Added()
 	cfg.Record = a.use.Record(ctx)
 	return nil
 }
