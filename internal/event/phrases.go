@@ -45,8 +45,8 @@ var phrases = map[string]string{
 	DeviceCordoned.String:    "cordoned by {by}[ until {until}]: {why} | {reason}",
 	DeviceUncordoned.String:  "uncordoned[ by {by}]: {reason} | it was: {why}",
 	CordonUnavailable.String: "{message}: {error}",
-	HoldersUnknown.String:    "holders of devices unknown, {source} does not answer: {error} | removed devices stay listed for {grace_ms}",
-	HoldersKnown.String:      "holders of devices are known again, {source} answers",
+	HoldersUnknown.String:    "holders of devices unknown: {error} | source {source} | removed devices stay listed for {grace_ms}",
+	HoldersKnown.String:      "holders of devices are known again | source {source}",
 
 	ScanDone.String:      "first snapshot: {count device}",
 	ScanFailed.String:    "{message}: {error} | {count time}",

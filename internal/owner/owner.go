@@ -131,7 +131,7 @@ func (n *Node) Take(ctx context.Context, wanted func() Naming) error {
 	}
 	if n.api == control.DRA {
 		if err := n.guarded(ctx, noteBoot); err != nil {
-			n.log.Warn("boot not recorded, a device plugin that follows may give out devices of claims", event.OwnerUnavailable, event.Err(err))
+			n.log.Error("boot not recorded, a device plugin that follows may give out devices of claims", event.OwnerUnavailable, event.Err(err))
 		}
 	}
 	n.log.Info("node taken", event.OwnerTaken, event.Owner(n.api), event.Lasted(time.Since(began)))

@@ -98,7 +98,7 @@ func TestNothingRead(t *testing.T) {
 func TestUnknownEvent(t *testing.T) {
 	for _, test := range []struct{ event, want string }{
 		{"cdi.lost", `event: found "cdi.lost", want one of source.lost, socket.lost, cdi.failed, cdi.recovered, api.lost`},
-		{"nodes.gone", `event: found "nodes.gone", want one of nodes.unknown, nodes.known`},
+		{"holders.gone", `event: found "holders.gone", want one of holders.unknown, holders.known`},
 		{"denied", `event: found "denied", want one of admission.denied`},
 		{"foo", `event: found "foo", want one of admission.*, allocate.*, api.*, ca.*, cdi.*, certificate.*, claim.*, config.*, `},
 		{"scan.done", ""},
