@@ -93,7 +93,7 @@ func (r *rig) startDaemon(flags ...string) *kubelet.Daemon {
 	r.t.Helper()
 	all := append([]string{
 		"--sysfs-root", r.node.Sys, "--dev-root", r.node.Dev, "--host-dev-root", "/dev",
-		"--kubelet-dir", r.kubelet.Dir, "--pod-resources-socket", r.kubelet.Pods, "--http-address", "", "--socket", "", "--state-dir", "",
+		"--kubelet-dir", r.kubelet.Dir, "--pod-resources-socket", r.kubelet.Pods, "--http-address", "", "--socket", "", "--state-dir", filepath.Join(filepath.Dir(r.kubelet.Dir), "state"),
 		"--resource-name", r.resource, "--resource-namespace", r.namespace,
 		"--log-level", "debug", "--recovery-hold", "0s", "--flap-limit", "0",
 	}, append(r.flags, flags...)...)
