@@ -131,7 +131,12 @@ const (
 func (n *node) takeHoldings(newest Holdings, now time.Time) {
 	h := &n.holders
 	if newest.Err != nil && newest.Of == nil { // no source was asked
-		newest.Of, newest.Shared = h.Of, h.Shared
+		err, missing := newest.Err, newest.Missing
+		newest = h.Holdings
+		newest.Err, newest.Missing = err, missing
+		if !h.taken {
+			newest.Of = h.record
+		}
 	}
 	before, asked := h.Of, newest.Asked
 	if !h.taken {

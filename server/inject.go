@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,17 +106,19 @@ func (i *injection) settle() error {
 		if now.devices == nil {
 			return nil // no content yet: the file may have the content of a peer
 		}
-		var err error
+		devices := now.devices
+		var unrecorded error
 		if i.changed != nil && len(now.changed) > 0 {
-			err = i.changed(now.changed)
+			if unrecorded = i.changed(now.changed); unrecorded != nil { // no container gets nodes that would be forgotten
+				devices = slices.DeleteFunc(slices.Clone(devices), func(d cdi.Device) bool { return now.changed[d.ID] != nil })
+			}
 		}
-		if err == nil {
-			err = i.spec.Write(now.devices)
-		}
-		i.metrics.CDI(err)
-		if err != nil {
-			if was := i.problem.Swap(&err); was == nil || (*was).Error() != err.Error() {
-				i.log.Error("CDI spec could not be written", event.CDIFailed, event.Err(err))
+		err := i.spec.Write(devices)
+		problem := cmp.Or(err, unrecorded)
+		i.metrics.CDI(problem)
+		if problem != nil {
+			if was := i.problem.Swap(&problem); was == nil || (*was).Error() != problem.Error() {
+				i.log.Error("CDI spec could not be written", event.CDIFailed, event.Err(problem))
 			}
 			return err
 		}

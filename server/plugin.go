@@ -51,9 +51,8 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 	}()
 
 	var sent []*inventory.Device
-	refreshed := false
+	refreshed, refresh := false, e.server.refresh.Next()
 	for first := true; ; first = false {
-		refresh := e.server.refresh.Next()
 		newest, stale := e.lists.Load()
 		changes := inventory.Changes(sent, newest.Devices)
 		changed := first || slices.ContainsFunc(changes, visible)
@@ -76,7 +75,7 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 			return stream.Context().Err()
 		case <-stale:
 		case <-refresh:
-			refreshed = true
+			refreshed, refresh = true, e.server.refresh.Next()
 		}
 	}
 }

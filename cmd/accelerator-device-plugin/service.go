@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -94,13 +95,11 @@ func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 	source := sourceOf(p.cfg, p.owned.Owns)
 	source.Allocations, source.Alone = p.settings.Allocations, !cfg.OtherAPI
 	source.Refresh = func() bool { return p.Refresh() } // the inventory, which asks, is started after the server
-	if p.settings.CDI != nil {
-		injected, err := holders.OpenInjected(p.cfg.StateDir)
-		if err != nil {
-			return fmt.Errorf("--state-dir: %w", err)
-		}
-		source.Injected, p.settings.Injected = injected, injected.Add
+	injected, err := holders.OpenInjected(p.cfg.StateDir)
+	if err != nil {
+		return fmt.Errorf("--state-dir: %w", err)
 	}
+	source.Injected, p.settings.Injected = injected, injected.Add
 	p.use = holders.New(source)
 	cfg.Holders, cfg.Record, cfg.Given = p.use.Ask, p.use.Record(ctx), p.settings.Allocations.Added()
 	return nil
@@ -109,7 +108,7 @@ func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 // sourceOf returns the configuration of the sources that tell who uses the devices of the device plugin.
 func sourceOf(cfg config.Config, owns func(resource, id string) bool) holders.Config {
 	return holders.Config{
-		Rules:  holders.Rules{Owns: owns, Node: cfg.NodeName, DevRoot: cfg.HostDevRoot, Grace: cfg.TombstoneGrace},
+		Rules:  holders.Rules{Owns: owns, InPod: os.Getenv("KUBERNETES_SERVICE_HOST") != "", Node: cfg.NodeName, DevRoot: cfg.HostDevRoot, Grace: cfg.TombstoneGrace},
 		Socket: cfg.PodResourcesSocket, KubeletDir: cfg.KubeletDir,
 	}
 }

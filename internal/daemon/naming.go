@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"encoding/json"
+	"slices"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/control"
@@ -41,7 +42,7 @@ func Naming(cfg config.Config, api string) owner.Naming {
 	n := naming{
 		Version: namingVersion, API: api,
 		SysfsRoot: cfg.SysfsRoot, DevRoot: cfg.DevRoot, HostSysfsRoot: cfg.HostSysfsRoot, HostDevRoot: cfg.HostDevRoot,
-		Mode: cfg.Mode, Families: cfg.Families, Units: cfg.AccelNbUnits, VFIOCdev: cfg.VFIOCdev, XRTManagement: cfg.XRTManagement,
+		Mode: cfg.Mode, Families: slices.Sorted(slices.Values(cfg.Families)), Units: cfg.AccelNbUnits, VFIOCdev: cfg.VFIOCdev, XRTManagement: cfg.XRTManagement,
 		CDIDir: cfg.CDIDir, ProgrammingHook: cfg.ProgrammingHook, ProgrammingHookArgs: append([]string{}, cfg.ProgrammingHookArgs...),
 	}
 	if api != control.DRA {

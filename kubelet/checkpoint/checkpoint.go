@@ -104,11 +104,12 @@ type Reader struct {
 // Files returns the number of different files that were read so far.
 func (r *Reader) Files() int { return r.files }
 
-// Read returns the content of the file in the kubelet's directory of device plugins. It is empty if there is no file.
+// Read returns the content of the file in the kubelet's directory of device plugins. It is empty if there
+// was never a file. If a file has disappeared, the error wraps [os.ErrNotExist].
 func (r *Reader) Read(kubeletDir string) (Record, error) {
 	path := filepath.Join(kubeletDir, File)
 	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) && r.info == nil {
 		return Record{}, nil
 	}
 	if err != nil {

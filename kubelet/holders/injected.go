@@ -115,7 +115,10 @@ func (i *Injected) change(f func(map[string][]string)) error {
 			err = trust.RemoveFile(root, injectedFile)
 		} else {
 			var text []byte
-			if text, err = json.Marshal(injectedContent{1, i.boot, after}); err == nil {
+			if text, err = json.Marshal(injectedContent{1, i.boot, after}); len(text) > maxInjected {
+				err = fmt.Errorf("%s: found %d bytes to write, want at most %d", filepath.Join(i.dir, injectedFile), len(text), maxInjected)
+			}
+			if err == nil {
 				_, err = trust.ReplaceFile(root, injectedFile, text)
 			}
 		}

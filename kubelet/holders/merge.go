@@ -1,6 +1,7 @@
 package holders
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -25,12 +26,14 @@ const (
 	admission = time.Minute      // the kubelet admits a pod, or gives up, this long after Allocate at most
 )
 
-// Rules decide what the sources mean for one daemon. They do not change while it runs.
+// Rules decide what the sources mean for one daemon. They do not change while it runs, but Owns may recognize more names
+// later.
 type Rules struct {
 	// Owns reports whether a device may have been given out by this plugin under the name of this resource, even if
 	// the checkpoint has no annotation of it. For the driver, every id of a device in a PCI slot counts.
 	Owns    func(resource, id string) bool
 	DRA     bool          // the daemon is the DRA driver
+	InPod   bool          // the daemon runs in a pod
 	Alone   bool          // no container can hold a device through the other API
 	Pod     string        // name of the daemon's pod, or any other text if it is no pod
 	Node    string        // name of the node; static pods have it at the end of their names. It may be ""
@@ -116,7 +119,7 @@ func Merge(before State, r Report, rules Rules) State {
 	}
 	complete := s.listen(before, r)
 	// The checkpoint shows what was given out under former names, even if the kubelet has just started.
-	s.complete = s.complete || (complete || rules.Alone || r.never() && before.started.IsZero()) && r.CheckpointErr == nil
+	s.complete = s.complete || (complete || rules.Alone || r.never() && before.started.IsZero()) && (r.CheckpointErr == nil || errors.Is(r.CheckpointErr, fs.ErrPermission))
 
 	entries := map[Key]map[string]checkpoint.Entry{}
 	for _, e := range r.Checkpoint.Entries {
@@ -148,7 +151,7 @@ func Merge(before State, r Report, rules Rules) State {
 	for key := range keys {
 		u, used := before.uses[key]
 		u.foreign = !rules.ours(key, entries[key], used && !u.foreign)
-		if u.foreign && len(entries[key]) == 0 {
+		if u.foreign && len(entries[key]) == 0 && r.CheckpointErr == nil {
 			continue
 		}
 		if u = u.merge(key, r, entries[key], complete, rules); u.held || len(u.entries) > 0 || !u.settledAt.IsZero() {
@@ -205,7 +208,7 @@ func (s *State) listen(before State, r Report) (complete bool) {
 	age := r.Asked.Sub(s.returned)
 	settled := age >= settles || age < 0 // the clock was set back
 	allBack := was > 0 && len(s.former) == 0
-	if complete = (settled || allBack) && own == s.ownListed && !s.away; complete {
+	if complete = (settled || allBack) && (own || !s.ownListed && !s.rules.ownExpected()) && !s.away; complete {
 		s.former = nil
 	}
 	return complete
@@ -224,6 +227,9 @@ func (r Rules) isOwn(pod string) bool {
 	}
 	return r.Pod != "" && pod == r.Pod
 }
+
+// ownExpected reports whether a kubelet that knows all its pods lists the daemon's own pod by its host name.
+func (r Rules) ownExpected() bool { return r.InPod && r.Pod != r.Node && !r.isStatic(r.Pod) }
 
 func (r Rules) isStatic(pod string) bool { return r.Node != "" && strings.HasSuffix(pod, "-"+r.Node) }
 
@@ -376,7 +382,7 @@ func (u *use) mergeNodes(key Key, r Report, entries map[string]checkpoint.Entry,
 			err = failed
 		}
 	}
-	if !u.allocatedAt.IsZero() { // exact, and newer than the entries
+	if !u.allocatedAt.IsZero() && !allocation.At.IsZero() { // exact, and newer than the entries
 		nodes, err = append(nodes, allocation.Nodes...), nil
 	}
 	if r.CheckpointErr != nil && err == errNotRecorded {
@@ -444,7 +450,7 @@ func (s State) Holdings() inventory.Holdings {
 		}
 		h.Of[id] = append(h.Of[id], holding)
 		if !u.lacked.IsZero() && s.asked.Sub(u.lacked) < confirm {
-			h.Again = confirm
+			h.Again = cmp.Or(h.Again, confirm)
 		}
 		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < admission
 		if u.lacked.IsZero() && !holding.Foreign {

@@ -2,6 +2,8 @@ package holders
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"time"
 
@@ -103,12 +105,12 @@ func (s *Source) report(ctx context.Context) Report {
 		if r.Checkpoint.Written.After(time.Now().Add(time.Second)) {
 			r.Checkpoint.Written = time.Time{} // the clock was set back
 		}
-		leftover := s.cfg.leftover(r)
+		leftover := s.cfg.leftover(r) || errors.Is(r.CheckpointErr, fs.ErrNotExist)
 		if leftover && !refreshed && s.cfg.Refresh != nil {
 			refreshed = s.cfg.Refresh()
 		}
 		waited := time.Since(r.Answered)
-		if waited >= readAgainFor || !(leftover && refreshed) && (waited >= readAgainFor/3 || !s.cfg.lacks(r)) {
+		if waited >= readAgainFor || !(leftover && refreshed) && (waited >= readAgainFor/3 || s.cfg.DRA || !s.cfg.lacks(r)) {
 			return r
 		}
 		select {

@@ -104,8 +104,8 @@ func TestMissing(t *testing.T) {
 			r.Behave(simkubelet.PodBehaviour{})
 		}, ""},
 		{"garbage beside it", func() { r.Behave(simkubelet.PodBehaviour{Garbage: true}) }, ""},
-		{"no checkpoint", func() { _ = os.Remove(r.path) }, ""},
-		{"no socket", r.Stop, "pod-resources: no such file"},
+		{"no checkpoint", func() { _ = os.Remove(r.path) }, "checkpoint: no such file"},
+		{"no socket", r.Stop, "pod-resources: no such file; checkpoint: no such file"},
 	} {
 		step.do()
 		h, want := s.Ask(t.Context()), strings.Split(step.want, "; ")

@@ -66,6 +66,7 @@ func launchOn(ctx context.Context, binary string, plug func(*simnode.Node) error
 	if d.pods, err = simkubelet.StartPodResources(ctx, pods); err != nil {
 		return nil, errors.Join(err, d.end())
 	}
+	d.pods.Join(d.kubelet)
 	d.process = exec.CommandContext(ctx, binary, append([]string{"--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
 		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--pod-resources-socket", pods, "--http-address", "", "--socket", "", "--state-dir", "", "--recovery-hold", "0s", "--flap-limit", "0", "--log-level", "error"}, more...)...)
 	d.process.Stderr = os.Stderr

@@ -87,6 +87,7 @@ func (r *rig) startKubelet() {
 	var err error
 	r.kubelet, err = simkubelet.Start(context.Background(), filepath.Join(r.dir, "kubelet"), simkubelet.Behaviour{})
 	r.do(err)
+	r.pods.Join(r.kubelet)
 }
 
 // startDaemon starts one more daemon, as the pod with this name.

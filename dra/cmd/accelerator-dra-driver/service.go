@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	stdslices "slices"
 	"time"
 
@@ -80,8 +81,8 @@ type api struct {
 	client         kubernetes.Interface
 	spec           *cdi.Spec
 	claims         *claims.Claims
-	owned          *offer.Ownership // the resources of the device plugin
-	use            *holders.Source
+	owned          *offer.Ownership     // the resources of the device plugin
+	use            *holders.Source      // set by Configure
 	inventory      *inventory.Inventory // set by Start
 	*driver.Driver                      // set by Start
 }
@@ -110,10 +111,6 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--plugin-dir: %w", err), spec.Close())
 	}
-	a.use = holders.New(holders.Config{
-		Rules:  holders.Rules{Owns: a.owned.Owns, DRA: true, Node: cfg.NodeName, DevRoot: cfg.HostDevRoot, Grace: cfg.TombstoneGrace},
-		Socket: cfg.PodResourcesSocket, KubeletDir: cfg.KubeletDir, Claims: a.claims.Holdings,
-	})
 	counts.AddDriver(draname.Driver, a.claims.Count)
 	return a, nil
 }
@@ -134,6 +131,17 @@ func dial(kubeconfig string) (kubernetes.Interface, error) {
 }
 
 func (a *api) Configure(ctx context.Context, cfg *inventory.Config) error {
+	injected, err := holders.OpenInjected(a.cfg.StateDir) // by a device plugin before
+	if err != nil {
+		return fmt.Errorf("--state-dir: %w", err)
+	}
+	a.use = holders.New(holders.Config{
+		Rules: holders.Rules{
+			Owns: a.owned.Owns, DRA: true, InPod: os.Getenv("KUBERNETES_SERVICE_HOST") != "",
+			Node: a.cfg.NodeName, DevRoot: a.cfg.HostDevRoot, Grace: a.cfg.TombstoneGrace,
+		},
+		Socket: a.cfg.PodResourcesSocket, KubeletDir: a.cfg.KubeletDir, Injected: injected, Claims: a.claims.Holdings,
+	})
 	cfg.Holders, cfg.Given = a.use.Ask, a.claims.Added()
 	cfg.Record = a.use.Record(ctx)
 	return nil
@@ -186,7 +194,11 @@ func (a *api) elsewhere(ctx context.Context) map[string][]inventory.Holding {
 	ctx, cancel := context.WithTimeout(ctx, elsewhereWithin)
 	defer cancel()
 	all := map[string][]inventory.Holding{}
-	for id, holdings := range a.use.Ask(ctx).Of {
+	use := a.use.Recent(ctx)
+	if use.Of == nil { // not asked in time
+		use = a.inventory.Holdings()
+	}
+	for id, holdings := range use.Of {
 		for _, h := range holdings {
 			if h.OtherAPI && !h.Foreign {
 				all[id] = append(all[id], h)

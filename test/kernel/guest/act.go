@@ -106,6 +106,9 @@ func (r *rig) actOnNode(ctx context.Context, s story.Step) (err error) {
 		}
 		if s.Args[0] != "stop" && r.kubelet == nil {
 			r.kubelet, err = startKubelet(r.ctx)
+			if err == nil {
+				r.pods.Join(r.kubelet.kubelet)
+			}
 		}
 		return err
 	case "hold":

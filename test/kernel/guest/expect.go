@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -97,13 +98,13 @@ func (r *rig) withheld(device string) error {
 	return nil
 }
 
-// quiet waits for d, and returns an error if the kubelet received a list meanwhile.
+// quiet waits for d, and returns an error if the kubelet received another list meanwhile.
 func (r *rig) quiet(ctx context.Context, d time.Duration) error {
 	before := r.newest()
 	if err := pause(ctx, d); err != nil {
 		return err
 	}
-	if after := r.newest(); after.of("").Number != before.of("").Number {
+	if after := r.newest(); !reflect.DeepEqual(after.of("").Devices, before.of("").Devices) {
 		return fmt.Errorf("lists of the kubelet: found %s, want no change of %s", after, before)
 	}
 	return nil

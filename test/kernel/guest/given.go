@@ -33,6 +33,7 @@ func (r *rig) given(ctx context.Context, device string, want []string) error {
 	if err != nil {
 		return err
 	}
+	r.kubelet.kubelet.End(resource, device) // the container ends at once
 	var got []string
 	for _, d := range answer.Devices {
 		got = append(got, strings.TrimPrefix(d.HostPath, "/dev/"))

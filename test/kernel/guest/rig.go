@@ -77,6 +77,7 @@ func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error
 	if r.pods, err = simkubelet.StartPodResources(ctx, podsSocket); err != nil {
 		return nil, err
 	}
+	r.pods.Join(r.kubelet.kubelet)
 	return r, openToAll(filepath.Dir(podsSocket), podsSocket)
 }
 
