@@ -313,7 +313,8 @@ func (c *Claims) remove(dir *os.Root, i int) error {
 }
 
 // Holdings returns the devices that claims hold, by device id, as [inventory.Config.Holders] does, without
-// the names of holders. A device for which a claim waits is held, too. Admin access holds no device.
+// the names of holders. A device for which a claim waits is held, too. A device with admin access alone is in the map, with
+// no holding.
 func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, error) {
 	all, err := c.recorded(ctx)
 	if err != nil {
@@ -322,7 +323,10 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 	held := map[string][]inventory.Holding{}
 	for _, r := range all {
 		for _, d := range r.Devices {
-			if d.Admin {
+			if d.Admin { // the kubelet names its pods, which hold nothing
+				if _, known := held[d.id()]; !known {
+					held[d.id()] = nil
+				}
 				continue
 			}
 			// There is one holding for each device. A prepared claim takes precedence over waiting ones, which

@@ -291,8 +291,9 @@ func (u use) merge(key Key, r Report, entries map[string]checkpoint.Entry, compl
 		u.prepared = key.Resource == draname.Driver && len(r.Claims[key.ID]) > 0
 	}
 	u.leftClaims = u.leftClaims && !u.prepared
-	if rules.DRA && key.Resource == draname.Driver && !u.prepared && u.leftClaims {
-		u.names = nil // it has just been unprepared: the answer of the kubelet may be older
+	_, admin := r.Claims[key.ID]
+	if rules.DRA && key.Resource == draname.Driver && !u.prepared && (u.leftClaims || admin) {
+		u.names = nil // it has just been unprepared: the answer of the kubelet may be older; or all its claims have admin access
 	}
 	if u.held = len(u.names) > 0 || alive > 0 || pending || u.prepared; u.held {
 		u.mergeNodes(key, r, entries, allocation, rules)
