@@ -118,6 +118,12 @@ func TestReportOf(t *testing.T) {
 	}
 }
 
+func TestAFName(t *testing.T) {
+	if got := afName(interfaceID, afuID); got != afResource {
+		t.Errorf("found %q, want %q", got, afResource)
+	}
+}
+
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
 	times := table{rows: []row{

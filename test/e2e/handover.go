@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -13,10 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// Both APIs are sampled every sampleInterval. The kubelet's pods are listed with each podsEvery-th sample,
+// All names are sampled every sampleInterval. The kubelet's pods are listed with each podsEvery-th sample,
 // because the kubelet serves 100 calls a second to all clients of its pod-resources API, also to the daemon.
 const (
 	sampleInterval = 20 * time.Millisecond
@@ -24,19 +27,29 @@ const (
 	longestGap     = time.Second // between two samples, on a machine that is shared
 )
 
+// wholeCards is the name of the driver's devices that are cards with several ports, as in mode region. The name of its
+// other devices is draDriver.
+const wholeCards = draDriver + "/card"
+
 // deviceNames is a set of names of devices, sorted.
 type deviceNames []string
 
-// both is one sample: the devices that each API could give to a pod, if no pod had them. This is more than the free
-// devices, because it includes those that a pod holds through the same API.
-type both struct {
+// offers says which devices each name could give to a pod, if no pod had them: name of a resource, or of the driver, to
+// devices. This is more than the free devices, because it includes those that a pod holds under the same name. Names
+// without devices are left out.
+type offers map[string]deviceNames
+
+// glimpse is one sample. The devices of a resource are healthy in the list of the kubelet's device manager
+// (GetAllocatableResources of pod-resources). Those of the driver are in a ResourceSlice without a taint, read from the
+// API server by a list without a resource version.
+type glimpse struct {
 	at     time.Time
-	list   deviceNames // healthy in the list of the kubelet's device manager: GetAllocatableResources of pod-resources
-	slices deviceNames // in a ResourceSlice without a taint, read from the API server by a list without a resource version
+	offers offers
+	nodes  map[string][]string // device nodes inside of containers, as MAJOR:MINOR, to the names of their pods
 }
 
-// held has the pods that hold devices, as the kubelet lists them: device to pod.
-type held struct{ byResource, byClaim map[string]string }
+// held has the pods that hold devices, as the kubelet lists them: name to device to pod.
+type held map[string]map[string]string
 
 // noSlices waits until the kubelet has deleted the slices of an earlier story, whose release was uninstalled with the
 // rights of its driver. A story begins without the state directory, so the daemons do not know of these slices.
@@ -47,61 +60,90 @@ func (s *scene) noSlices() {
 	}, 0)
 }
 
-// judge returns what is wrong with a sample. A device must not be in both APIs at once, whether it is held or
-// not. A device that is held through one API must not be in the other one. before and after are the newest lists of pods
-// around the sample: a device counts as held if both have it.
-func judge(sample both, before, after held) []string {
-	var wrong []string
-	for _, name := range sample.list {
-		if slices.Contains(sample.slices, name) {
-			wrong = append(wrong, fmt.Sprintf("%s is in the list and in a slice", name))
-		}
+// portsOf returns the ports that a device has under a name: a card in mode region has all its ports. The cards of the
+// stories have at most two.
+func portsOf(name, device string) deviceNames {
+	if name == wholeCards || strings.Contains(name, "/region-") {
+		return deviceNames{device, device + "-p1"}
 	}
-	for _, tt := range []struct {
-		free          deviceNames
-		where, how    string
-		before, after map[string]string
-	}{
-		{sample.slices, "a slice without a taint", "resource", before.byResource, after.byResource},
-		{sample.list, "the list, healthy", "claim", before.byClaim, after.byClaim},
-	} {
-		for _, name := range tt.free {
-			if pod := tt.after[name]; pod != "" && pod == tt.before[name] {
-				wrong = append(wrong, fmt.Sprintf("%s is in %s, and pod %s holds it through a %s", name, tt.where, pod, tt.how))
+	return deviceNames{device}
+}
+
+// judge returns what is wrong with a sample. No port must be offered under two names at once, whether it is held or not.
+// A port that is held under one name must not be offered under another one, or be held again. No device node must be
+// inside of two pods. before and after are the newest lists of pods around the sample: a device counts as held if both
+// have it. The list of pods has one name only for the devices of the driver.
+func judge(sample glimpse, before, after held) []string {
+	var wrong []string
+	offered, holds := map[string]string{}, map[string]string{} // port to name; port to pod and name
+	for _, name := range slices.Sorted(maps.Keys(sample.offers)) {
+		for _, device := range sample.offers[name] {
+			for _, port := range portsOf(name, device) {
+				if other, ok := offered[port]; ok {
+					wrong = append(wrong, fmt.Sprintf("%s is offered as %s and as %s", port, other, name))
+				}
+				offered[port] = name
 			}
 		}
 	}
-	for name, pod := range after.byClaim {
-		if other := after.byResource[name]; other != "" {
-			wrong = append(wrong, fmt.Sprintf("%s is held by pod %s through a resource, and by pod %s through a claim", name, other, pod))
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		for device, pod := range after[name] {
+			for _, port := range portsOf(name, device) {
+				other, ok := offered[port]
+				if ok && strings.TrimSuffix(other, "/card") != name && before[name][device] == pod {
+					wrong = append(wrong, fmt.Sprintf("%s is offered as %s, and pod %s holds it as %s", port, other, pod, name))
+				}
+				if other, ok := holds[port]; ok {
+					wrong = append(wrong, fmt.Sprintf("%s is held by pod %s, and by pod %s as %s", port, other, pod, name))
+				}
+				holds[port] = pod + " as " + name
+			}
+		}
+	}
+	for node, pods := range sample.nodes {
+		if len(pods) > 1 {
+			wrong = append(wrong, fmt.Sprintf("device node %s is inside of the pods %s", node, strings.Join(pods, ", ")))
 		}
 	}
 	slices.Sort(wrong)
 	return wrong
 }
 
-// sampler samples both APIs until the end of the story.
+// sampler samples all names until the end of the story.
 type sampler struct {
-	s    *scene
-	stop func()
+	resources []string
+	inSlices  bool          // slices are sampled, too
+	awayLimit time.Duration // longest time for which a free port may be offered under no name; 0: no limit
+	outage    bool          // the story restarts the kubelet, so samples are missing
 
-	mu      sync.Mutex
-	began   time.Time
-	last    both
-	held    held
-	count   int
-	gap     time.Duration
-	failed  int   // samples that could not be read
-	err     error // the first of them
-	states  []both
-	pending []both // since the last list of pods
-	wrong   []string
+	s     *scene
+	stop  func()
+	began time.Time
+
+	mu       sync.Mutex
+	last     glimpse
+	held     held
+	inside   insides
+	count    int
+	gap      time.Duration
+	failed   int   // samples that could not be read
+	err      error // the first of them
+	states   []glimpse
+	pending  []glimpse // since the last list of pods
+	most     int       // most pods that had a device node at once
+	wrong    []string
+	absences absences
 }
 
-// sampleBoth starts a sampler.
+// sampleBoth samples both APIs, with the story's resource.
 func (s *scene) sampleBoth() *sampler {
+	return s.sample(&sampler{resources: []string{s.resource}, inSlices: true})
+}
+
+// sample starts a sampler. The cards are plugged already.
+func (s *scene) sample(w *sampler) *sampler {
 	ctx, cancel := context.WithCancel(s.ctx)
-	w := &sampler{s: s, began: time.Now()}
+	w.s, w.began, w.inside, w.absences = s, time.Now(), insides{}, absences{ports: s.ports()}
 	kubelet := s.kubelet()
 	var task sync.WaitGroup
 	task.Go(func() {
@@ -120,19 +162,37 @@ func (s *scene) sampleBoth() *sampler {
 	return w
 }
 
+// ports returns the ports of the node's cards, by the numbers of their device nodes.
+func (s *scene) ports() map[string]string {
+	ports := map[string]string{}
+	s.hardware(func(n *simnode.Node) error {
+		for _, d := range n.Devices() {
+			if _, number, ok := strings.Cut(d.Node, "dfl-port."); ok {
+				ports["120:"+number] = deviceName(d.ID)
+			}
+		}
+		return nil
+	})
+	return ports
+}
+
 // take takes one sample.
 func (w *sampler) take(ctx context.Context, kubelet podresources.PodResourcesListerClient, pods bool) {
-	sample := both{at: time.Now()}
+	sample := glimpse{at: time.Now()}
 	var now held
 	var reads sync.WaitGroup
+	var inSlices offers
 	var failed error
-	reads.Go(func() { sample.slices, failed = w.s.untainted(ctx) })
+	if w.inSlices {
+		reads.Go(func() { inSlices, failed = w.s.untainted(ctx) })
+	}
 	var err error
-	sample.list, err = w.s.listed(ctx, kubelet)
+	sample.offers, err = w.listed(ctx, kubelet)
+	sample.nodes = w.inside.read()
 	reads.Wait()
 	err = errors.Join(err, failed)
 	if pods && err == nil { // after the sample
-		now, err = w.s.holders(ctx, kubelet)
+		now, err = w.holders(ctx, kubelet)
 	}
 	if ctx.Err() != nil {
 		return
@@ -145,10 +205,11 @@ func (w *sampler) take(ctx context.Context, kubelet podresources.PodResourcesLis
 		}
 		return
 	}
+	maps.Copy(sample.offers, inSlices)
 	if w.count++; w.count > 1 {
 		w.gap = max(w.gap, sample.at.Sub(w.last.at))
 	}
-	if !slices.Equal(sample.list, w.last.list) || !slices.Equal(sample.slices, w.last.slices) || w.count == 1 {
+	if !sample.offers.equal(w.last.offers) || w.count == 1 {
 		w.states = append(w.states, sample)
 	}
 	w.last = sample
@@ -157,71 +218,92 @@ func (w *sampler) take(ctx context.Context, kubelet podresources.PodResourcesLis
 		return
 	}
 	for _, p := range w.pending {
-		for _, text := range judge(p, w.held, now) {
+		w.most = max(w.most, podsWith(p.nodes))
+		wrong := judge(p, w.held, now)
+		if away := w.absences.note(p, w.held, w.awayLimit); w.awayLimit > 0 {
+			wrong = append(wrong, away...)
+		}
+		for _, text := range wrong {
 			w.wrong = append(w.wrong, fmt.Sprintf("%.3f s: %s", p.at.Sub(w.began).Seconds(), text))
 		}
 	}
 	w.pending, w.held = nil, now
 }
 
-// listed returns the devices of the story's resource that the kubelet's device manager has as healthy.
-func (s *scene) listed(ctx context.Context, kubelet podresources.PodResourcesListerClient) (deviceNames, error) {
+// listed returns the devices of the resources that the kubelet's device manager has as healthy.
+func (w *sampler) listed(ctx context.Context, kubelet podresources.PodResourcesListerClient) (offers, error) {
 	all, err := kubelet.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
 	if err != nil {
 		return nil, err
 	}
-	var found deviceNames
+	found := offers{}
 	for _, devices := range all.Devices {
-		if devices.ResourceName == s.resource {
+		if slices.Contains(w.resources, devices.ResourceName) {
 			for _, id := range devices.DeviceIds {
-				found = append(found, deviceName(id))
+				found[devices.ResourceName] = append(found[devices.ResourceName], deviceName(id))
 			}
+			slices.Sort(found[devices.ResourceName])
 		}
 	}
-	slices.Sort(found)
 	return found, nil
 }
 
 // untainted returns the devices of the driver's slices that no taint keeps from new pods.
-func (s *scene) untainted(ctx context.Context) (deviceNames, error) {
+func (s *scene) untainted(ctx context.Context) (offers, error) {
 	all, err := s.Client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
 		FieldSelector: "spec.driver=" + draDriver + ",spec.nodeName=" + cluster.NodeName,
 	})
 	if err != nil {
 		return nil, err
 	}
-	var found deviceNames
+	found := offers{}
 	for _, slice := range all.Items {
 		for _, device := range slice.Spec.Devices {
 			if !slices.ContainsFunc(device.Taints, func(t resourceapi.DeviceTaint) bool { return t.Effect != resourceapi.DeviceTaintEffectNone }) {
-				found = append(found, device.Name)
+				found[formOf(device)] = append(found[formOf(device)], device.Name)
 			}
 		}
 	}
-	slices.Sort(found)
+	for _, devices := range found {
+		slices.Sort(devices)
+	}
 	return found, nil
 }
 
-// holders returns the pods that hold devices of the story's resource or of the driver.
-func (s *scene) holders(ctx context.Context, kubelet podresources.PodResourcesListerClient) (held, error) {
-	h := held{map[string]string{}, map[string]string{}}
+// formOf returns wholeCards for a card with several ports, which has no single AFU, and draDriver for other devices.
+func formOf(device resourceapi.Device) string {
+	if _, ok := device.Attributes["afuId"]; ok {
+		return draDriver
+	}
+	return wholeCards
+}
+
+// holders returns the pods that hold devices of the sampler's resources or of the driver.
+func (w *sampler) holders(ctx context.Context, kubelet podresources.PodResourcesListerClient) (held, error) {
+	h := held{}
+	add := func(name, device, pod string) {
+		if h[name] == nil {
+			h[name] = map[string]string{}
+		}
+		h[name][device] = pod
+	}
 	list, err := kubelet.List(ctx, &podresources.ListPodResourcesRequest{})
 	if err != nil {
-		return h, err
+		return nil, err
 	}
 	for _, pod := range list.PodResources {
 		for _, container := range pod.Containers {
 			for _, devices := range container.Devices {
 				for _, id := range devices.DeviceIds {
-					if devices.ResourceName == s.resource {
-						h.byResource[deviceName(id)] = pod.Name
+					if slices.Contains(w.resources, devices.ResourceName) {
+						add(devices.ResourceName, deviceName(id), pod.Name)
 					}
 				}
 			}
 			for _, claim := range container.DynamicResources {
 				for _, device := range claim.ClaimResources {
 					if device.DriverName == draDriver {
-						h.byClaim[device.DeviceName] = pod.Name
+						add(draDriver, device.DeviceName, pod.Name)
 					}
 				}
 			}
@@ -230,28 +312,63 @@ func (s *scene) holders(ctx context.Context, kubelet podresources.PodResourcesLi
 	return h, nil
 }
 
-// reaches waits until the list and the slices have these devices, and returns the time of the first such sample
-// at or after since.
+// reaches waits until the list of the story's resource and the slices have these devices, and returns the time of the
+// first such sample at or after since.
 func (w *sampler) reaches(since time.Time, list, inSlices deviceNames) time.Time {
+	return w.shows(since, w.both(list, inSlices))
+}
+
+// both returns the offers of the story's resource and of the driver.
+func (w *sampler) both(list, inSlices deviceNames) offers {
+	o := offers{w.s.resource: list, draDriver: inSlices}
+	maps.DeleteFunc(o, func(_ string, d deviceNames) bool { return len(d) == 0 })
+	return o
+}
+
+// shows waits for these offers, and returns the time of the first such sample at or after since.
+func (w *sampler) shows(since time.Time, want offers) time.Time {
 	var at time.Time
-	await(w.s, "devices in the list | in slices", func() (string, error) {
+	await(w.s, "offers", func() (string, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.s.check(w.problem())
 		for _, state := range append(slices.Clone(w.states), w.last) {
-			if slices.Equal(state.list, list) && slices.Equal(state.slices, inSlices) && !state.at.Before(since) {
+			if state.offers.equal(want) && !state.at.Before(since) {
 				at = state.at
-				return state.String(), nil
+				return want.String(), nil
 			}
 		}
-		return w.last.String(), nil
-	}, both{list: list, slices: inSlices}.String())
+		if w.last.offers.equal(want) {
+			return "", errors.New("no new sample")
+		}
+		return w.last.offers.String(), nil
+	}, want.String())
 	return at
 }
 
-// String returns the devices in the list, and after "|" those in slices.
-func (b both) String() string {
-	return strings.Join(b.list, " ") + " | " + strings.Join(b.slices, " ")
+// since returns the different states from a time on, the one at that time included.
+func (w *sampler) since(t time.Time) []glimpse {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var chosen []glimpse
+	for _, state := range append(slices.Clone(w.states), w.last) {
+		if state.at.Before(t) {
+			chosen = nil
+		}
+		chosen = append(chosen, state)
+	}
+	return chosen
+}
+
+func (o offers) equal(other offers) bool { return maps.EqualFunc(o, other, slices.Equal) }
+
+// String returns the devices of each name, which is abbreviated.
+func (o offers) String() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		all = append(all, fmt.Sprintf("%.16s: %s", path.Base(name), strings.Join(o[name], " ")))
+	}
+	return strings.Join(all, " | ")
 }
 
 // problem returns an error if a sample was wrong, or too many could not be read.
@@ -259,7 +376,7 @@ func (w *sampler) problem() error {
 	switch {
 	case len(w.wrong) > 0:
 		return fmt.Errorf("%d samples are wrong, first: %s", len(w.wrong), strings.Join(w.wrong[:min(len(w.wrong), 5)], "; "))
-	case w.failed > w.count/100+1:
+	case w.failed > w.count/100+1 && !w.outage:
 		return fmt.Errorf("%d of %d samples could not be read, first: %w", w.failed, w.count, w.err)
 	}
 	return nil
@@ -269,9 +386,16 @@ func (w *sampler) problem() error {
 func (w *sampler) end() {
 	w.stop()
 	took := time.Since(w.began)
-	w.s.step("  %d samples in %.1f s, the largest gap between two %d ms, %d not read: no device in both APIs, none that a pod holds through the other one",
+	w.s.step("  %d samples in %.1f s, the largest gap between two %d ms, %d not read: no port under two names, none that a pod holds under another name",
 		w.count, took.Seconds(), w.gap.Milliseconds(), w.failed)
+	w.s.step("  no device node in two pods; nodes in at most %d pods at once", w.most)
+	if w.awayLimit > 0 {
+		w.s.step("  free ports without a name: %v; ports without a name after their pod had ended: %v", w.absences.free, w.absences.after)
+	}
 	w.s.check(w.problem())
+	if w.outage {
+		return
+	}
 	if w.gap > longestGap {
 		w.s.failf("largest gap between two samples: found %v, want at most %v", w.gap, longestGap)
 	}
@@ -282,11 +406,7 @@ func (w *sampler) end() {
 
 // changes prints the states since a time.
 func (w *sampler) changes(since time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, state := range w.states {
-		if !state.at.Before(since) {
-			fmt.Printf("             %6.2f s  %s\n", state.at.Sub(since).Seconds(), state)
-		}
+	for _, state := range w.since(since) {
+		fmt.Printf("             %6.2f s  %s\n", state.at.Sub(since).Seconds(), state.offers)
 	}
 }

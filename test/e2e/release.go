@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,6 +73,12 @@ func (s *scene) install(values ...string) {
 		s.step("helm install")
 	}
 	_, err := s.helm("install", s.settings(values...)...)
+	s.check(err)
+}
+
+// beginUpgrade changes the values of the release with helm upgrade, and does not wait for the daemon.
+func (s *scene) beginUpgrade(values ...string) {
+	_, err := s.helm("upgrade", slices.DeleteFunc(s.settings(values...), func(arg string) bool { return arg == "--wait" })...)
 	s.check(err)
 }
 

@@ -167,6 +167,16 @@ func await[T any](s *scene, name string, read func() (T, error), want T) time.Du
 	}
 }
 
+// wait waits for a time.
+func (s *scene) wait(limit time.Duration) {
+	select {
+	case <-time.After(limit):
+	case <-s.ctx.Done():
+		s.check(context.Cause(s.ctx))
+	}
+	s.check(s.Ended())
+}
+
 // same ends the story unless got equals want.
 func same[T any](s *scene, name string, got, want T) {
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -30,7 +30,7 @@ func (w *sampler) changeAPI(list, inSlices deviceNames, values ...string) {
 func (w *sampler) changed(began time.Time, list, inSlices deviceNames) time.Time {
 	reached := w.reaches(began, list, inSlices)
 	w.mu.Lock()
-	none := slices.IndexFunc(w.states, func(b both) bool { return !b.at.Before(began) && len(b.list)+len(b.slices) == 0 })
+	none := slices.IndexFunc(w.states, func(g glimpse) bool { return !g.at.Before(began) && len(g.offers) == 0 })
 	text := "never without"
 	if none >= 0 {
 		text = fmt.Sprintf("%.2f s", w.states[none].at.Sub(began).Seconds())
@@ -137,18 +137,10 @@ func (s *scene) freeze(labels string) (kill func()) {
 // remains checks for a time that the devices of both APIs stay as they are.
 func (w *sampler) remains(limit time.Duration, list, inSlices deviceNames) {
 	began := time.Now()
-	for time.Since(began) < limit {
-		select {
-		case <-time.After(limit - time.Since(began)):
-		case <-w.s.ctx.Done():
-			w.s.check(w.s.ctx.Err())
-		}
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, state := range append(slices.Clone(w.states), w.last) {
-		if want := (both{list: list, slices: inSlices}); !state.at.Before(began) && state.String() != want.String() {
-			w.s.failf("devices in the list | in slices: found %q, want %q for %v", state, want, limit)
+	w.s.wait(limit)
+	for _, state := range w.since(began) {
+		if want := w.both(list, inSlices); !state.offers.equal(want) {
+			w.s.failf("offers: found %q, want %q for %v", state.offers, want, limit)
 		}
 	}
 }
@@ -167,11 +159,7 @@ func draHandoverKilled(s *scene) {
 
 	s.step("to the device plugin: the driver hangs, and the plugin waits")
 	kill := s.freeze(draPods)
-	values := func(values ...string) []string {
-		return slices.DeleteFunc(s.settings(values...), func(arg string) bool { return arg == "--wait" })
-	}
-	_, err := s.helm("upgrade", values()...)
-	s.check(err)
+	s.beginUpgrade()
 	w.remains(3*time.Second, nil, all)
 	s.step("the driver is killed: the kubelet deletes its slices, then the plugin offers the free device")
 	began := time.Now()
@@ -184,7 +172,7 @@ func draHandoverKilled(s *scene) {
 	s.step("the pod with the claim is deleted: it stays until finishClaims is on")
 	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, "user", metav1.DeleteOptions{}))
 	s.stays("user", 3*time.Second)
-	_, err = s.helm("upgrade", s.settings(finishing...)...)
+	_, err := s.helm("upgrade", s.settings(finishing...)...)
 	s.check(err)
 	s.podGone("user")
 	w.reaches(time.Now(), all, nil)
@@ -192,8 +180,7 @@ func draHandoverKilled(s *scene) {
 	s.step("to DRA: the plugin hangs, its pod is deleted by force, and the driver waits")
 	kill = s.freeze(pluginPods)
 	name := s.daemonOf(pluginPods).Name
-	_, err = s.helm("upgrade", values(s.draValues()...)...)
-	s.check(err)
+	s.beginUpgrade(s.draValues()...)
 	now := int64(0)
 	err = s.Client.CoreV1().Pods(namespace).Delete(s.ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 	s.check(err)
@@ -208,8 +195,7 @@ func draHandoverKilled(s *scene) {
 	s.reachesPhase("last", corev1.PodRunning)
 	own = s.deviceOf("last")
 	kill = s.freeze(draPods)
-	_, err = s.helm("upgrade", values(finishing...)...)
-	s.check(err)
+	s.beginUpgrade(finishing...)
 	w.remains(3*time.Second, nil, all)
 	s.step("the driver is killed: the kubelet deletes its slices, although a driver that finishes claims runs")
 	began = time.Now()
@@ -250,9 +236,9 @@ func draHandoverTogether(s *scene) {
 			defer w.mu.Unlock()
 			s.check(w.problem())
 			switch {
-			case slices.Equal(w.last.list, all):
+			case w.last.offers.equal(w.both(all, nil)):
 				winner = "device plugin"
-			case slices.Equal(w.last.slices, all):
+			case w.last.offers.equal(w.both(nil, all)):
 				winner = "DRA"
 			}
 			return winner != "neither", nil
@@ -268,7 +254,7 @@ func draHandoverTogether(s *scene) {
 		w.mu.Lock()
 		last := w.last
 		w.mu.Unlock()
-		w.remains(2*time.Second, last.list, last.slices)
+		w.remains(2*time.Second, last.offers[s.resource], last.offers[draDriver])
 		s.step("  %s, after %.1f s; the other one waits", winner, time.Since(began).Seconds())
 		s.label(label + "-")
 		w.reaches(time.Now(), nil, nil)

@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os/exec"
@@ -10,8 +12,11 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
 // The log and a metric have the pods that hold a device, and the command logs shows them.
@@ -101,4 +106,125 @@ func (s *scene) logsCommand(text string, args ...string) []byte {
 	out, err := cmd.Output()
 	s.check(err)
 	return out
+}
+
+// A container that only the kubelet's checkpoint names, an init container, holds a port whose AFU changes.
+func initHolds(s *scene) {
+	changed := afName(interfaceID, otherAFU)
+	s.plug(first, second)
+	s.install("config.mode=af")
+	w := s.sample(&sampler{resources: []string{afResource, changed}})
+	w.shows(time.Now(), offers{afResource: {deviceName(firstID), deviceName(secondID)}})
+	pod := s.pod("user", afResource, 1)
+	before := pod.Spec.Containers[0]
+	before.Name = "before"
+	pod.Spec.InitContainers, pod.Spec.Containers[0].Resources = []corev1.Container{before}, corev1.ResourceRequirements{}
+	s.create(pod)
+	var id string
+	await(s, "report of the init container", func() (bool, error) {
+		r, err := s.lastReport("user", "before")
+		id = r.Env["ACCELERATOR_DEVICES"]
+		return err == nil, err
+	}, true)
+	held, free := deviceName(id), deviceName(map[string]string{firstID: secondID, secondID: firstID}[id])
+
+	s.step("the AFU of its port changes: for a minute nobody else gets it")
+	s.create(s.pod("next", changed, 1))
+	s.unschedulable("next")
+	began := s.hardware(func(n *simnode.Node) error { return n.Reprogram("0000:"+id, 0, otherAFU) })
+	w.shows(began, offers{afResource: {free}})
+	s.hasReasons(map[string][]string{id: {"replaced-in-use"}})
+	s.wait(time.Minute)
+	s.step("nor for another minute, after a restart of the daemon")
+	s.restartDaemon()
+	w.shows(time.Now(), offers{afResource: {free}})
+	s.hasReasons(map[string][]string{id: {"replaced-in-use"}})
+	s.wait(time.Minute)
+	w.withheld(began.Add(time.Second), held)
+	s.unschedulable("next")
+
+	s.step("its pod ends: the port is offered within %v", soon)
+	s.deletePods("user")
+	ended := time.Now()
+	took := w.shows(ended, offers{afResource: {free}, changed: {held}}).Sub(ended)
+	s.step("  after %.1f s", took.Seconds())
+	if took > soon {
+		s.failf("port offered after %v, want at most %v", took, soon)
+	}
+	s.reachesPhase("next", corev1.PodRunning)
+	same(s, "device of the next pod", s.deviceOf("next"), held)
+	w.end()
+}
+
+// withheld ends the story if a device was offered under any name since a time.
+func (w *sampler) withheld(since time.Time, device string) {
+	for _, state := range w.since(since) {
+		for name, devices := range state.offers {
+			if slices.Contains(devices, device) {
+				w.s.failf("%s was offered as %s %.1f s after the begin, want it withheld", device, name, state.at.Sub(since).Seconds())
+			}
+		}
+	}
+}
+
+// afName returns the name in mode af of an AFU on an interface.
+func afName(region, afu string) string {
+	ids, _ := hex.DecodeString(region + afu)
+	return fmt.Sprintf("fpga.intel.com/af-%s.%s.%s", region[:3], afu[:3], base64.RawURLEncoding.EncodeToString(ids))
+}
+
+// The kubelet restarts while the API server is down, so it does not know its pods. A pod holds a device under a former
+// name.
+func kubeletBlind(s *scene) {
+	other := s.resource + "-other"
+	s.plug(first, second)
+	s.install()
+	w := s.sample(&sampler{resources: []string{s.resource, other}, outage: true})
+	all := deviceNames{deviceName(firstID), deviceName(secondID)}
+	w.shows(time.Now(), offers{s.resource: all})
+	s.user("user")
+	s.reachesPhase("user", corev1.PodRunning)
+	id, held := s.anyReport("user").Env["ACCELERATOR_DEVICES"], s.deviceOf("user")
+	free := all.without(held)
+	s.step("helm upgrade to another name: the device stays withheld")
+	_, err := s.helm("upgrade", s.settings("config.resourceName="+other)...)
+	s.check(err)
+	w.shows(time.Now(), offers{other: free})
+	s.hasReasons(map[string][]string{id: {"replaced-in-use"}})
+
+	s.step("the API server ends, and the kubelet restarts: the other device is offered")
+	s.cleanups = append(s.cleanups, func() {
+		if _, err := s.Node(s.ctx); err != nil {
+			s.check(s.StartAPIServer(s.ctx))
+		}
+	})
+	s.check(s.StopAPIServer())
+	s.check(s.StopKubelet())
+	began := time.Now()
+	s.check(s.StartKubelet())
+	s.step("  after %.1f s", w.shows(began, offers{other: free}).Sub(began).Seconds())
+	s.step("for a minute the device of the pod, which the kubelet does not list, is not offered")
+	kubelet := s.kubelet()
+	for range 6 {
+		s.wait(10 * time.Second)
+		listed, err := w.holders(s.ctx, kubelet)
+		s.check(err)
+		same(s, "pods that the kubelet lists", len(listed), 0)
+	}
+	w.withheld(began, held)
+
+	s.step("the API server is back: the device is not offered before the pod ends")
+	s.check(s.StartAPIServer(s.ctx))
+	s.wait(soon)
+	w.withheld(began, held)
+	s.reachesPhase("user", corev1.PodRunning)
+	s.step("the pod ends: the device is offered within %v", soon)
+	s.deletePods("user")
+	ended := time.Now()
+	took := w.shows(ended, offers{other: all}).Sub(ended)
+	s.step("  after %.1f s", took.Seconds())
+	if took > soon {
+		s.failf("device offered after %v, want at most %v", took, soon)
+	}
+	w.end()
 }

@@ -116,7 +116,7 @@ func (s *scene) noneMissing(seen samples) {
 }
 
 // One FpgaDevicePlugin installs the plugin, and its status has the devices. A change of the mode is
-// rolled out without a gap. When it is deleted, its objects are deleted.
+// rolled out. When it is deleted, its objects are deleted.
 func operatorInstalls(s *scene) {
 	s.plug(first, second)
 	s.installPlugins()
@@ -133,16 +133,21 @@ func operatorInstalls(s *scene) {
 		[]string{"NAME DESIRED READY DEVICES UNHEALTHY AVAILABLE AGE", "fpga 1 1 2 0 True AGE"})
 	s.user("user")
 	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
-	s.step("another mode: rolled out without a gap")
+	s.step("another mode: rolled out, the devices are away for at most %v", namingAway)
 	_, before := s.pluginObjects("fpga")
-	s.noneMissing(s.sampled(2, func() {
+	seen := s.sampled(2, func() {
 		s.patchFDP("fpga", map[string]any{"mode": "af", "values": map[string]any{"config": map[string]any{"mode": nil}}})
 		await(s, "another pod", func() (bool, error) {
 			_, pods := s.pluginObjects("fpga")
 			return len(pods) == 1 && pods[0].Name != before[0].Name && ready(pods[0]), nil
 		}, true)
 		s.hasConditions("fpga", accepted, available)
-	}))
+		s.offers(s.resource, 2, 2)
+	})
+	s.step("  for %.2f s", seen.Kubelet.Gap.Seconds())
+	if seen.Kubelet.Gap > namingAway {
+		s.failf("found samples with less than all devices: %+v", seen)
+	}
 	s.step("a device breaks, and is healthy again")
 	s.check(s.breakPower(first)(false))
 	await(s, "unhealthy", func() (string, error) {

@@ -196,6 +196,17 @@ func (c *Cluster) StopKubelet() error { return c.stop("kubelet") }
 // StartKubelet starts the kubelet, and does not wait until it answers.
 func (c *Cluster) StartKubelet() error { return c.start("kubelet") }
 
+// StopAPIServer ends the API server. The other parts keep running, and try again.
+func (c *Cluster) StopAPIServer() error { return c.stop("kube-apiserver") }
+
+// StartAPIServer starts the API server, and returns when it is ready.
+func (c *Cluster) StartAPIServer(ctx context.Context) error {
+	if err := c.start("kube-apiserver"); err != nil {
+		return err
+	}
+	return c.await(ctx, "API server", c.apiServerReady)
+}
+
 // EndPods ends the containers of all pods without the kubelet, as a reboot does.
 func (c *Cluster) EndPods(ctx context.Context) error { return removeSandboxes(ctx) }
 

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// insides has the device nodes inside of the containers that run the workload, by the process. They do not change while
+// it runs.
+type insides map[string]inside
+
+type inside struct {
+	pod   string
+	nodes []string // MAJOR:MINOR
+}
+
+// read returns the device nodes inside of all containers, to the names of the pods, sorted. It reads the containers' own
+// /dev, so init containers count too, and so do containers that the kubelet does not know.
+func (all insides) read() map[string][]string {
+	running := workloads()
+	maps.DeleteFunc(all, func(pid string, _ inside) bool { return !slices.Contains(running, pid) })
+	found := map[string][]string{}
+	for _, pid := range running {
+		in, ok := all[pid]
+		if !ok {
+			if in, ok = look(pid); !ok {
+				continue // it has ended, or is not started yet
+			}
+			all[pid] = in
+		}
+		for _, node := range in.nodes {
+			if !slices.Contains(found[node], in.pod) {
+				found[node] = append(found[node], in.pod)
+			}
+		}
+	}
+	for _, pods := range found {
+		slices.Sort(pods)
+	}
+	return found
+}
+
+// workloads returns the processes in the cgroups of pods.
+func workloads() []string {
+	root := "/sys/fs/cgroup/kubepods"
+	if _, err := os.Stat(root); err != nil { // cgroup v1: any hierarchy
+		root = "/sys/fs/cgroup/memory/kubepods"
+	}
+	var pids []string
+	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			text, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+			pids = append(pids, strings.Fields(string(text))...)
+		}
+		return nil
+	})
+	return pids
+}
+
+// look returns what is inside of the container of a process, if that runs the workload with an argument. Without one it
+// is a sandbox, and another program may be the runtime, which has not entered the container yet.
+func look(pid string) (inside, bool) {
+	dir := filepath.Join("/proc", pid)
+	command, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+	if err != nil || !strings.HasPrefix(string(command), "/workload\x00") || strings.Count(string(command), "\x00") < 2 {
+		return inside{}, false
+	}
+	environment, err := os.ReadFile(filepath.Join(dir, "environ"))
+	if err != nil {
+		return inside{}, false
+	}
+	var in inside
+	for variable := range strings.SplitSeq(string(environment), "\x00") {
+		if name, ok := strings.CutPrefix(variable, "HOSTNAME="); ok {
+			in.pod = name
+		}
+	}
+	nodes, _ := filepath.Glob(filepath.Join(dir, "root/dev/dfl-*"))
+	for _, node := range nodes {
+		var stat syscall.Stat_t
+		if err := syscall.Stat(node, &stat); err != nil {
+			return inside{}, false
+		}
+		in.nodes = append(in.nodes, fmt.Sprintf("%d:%d", stat.Rdev>>8, stat.Rdev&0xff))
+	}
+	return in, true
+}
+
+// podsWith returns the number of pods that have a device node.
+func podsWith(nodes map[string][]string) int {
+	pods := map[string]bool{}
+	for _, names := range nodes {
+		for _, name := range names {
+			pods[name] = true
+		}
+	}
+	return len(pods)
+}
+
+// absences measures for how long ports are offered under no name.
+type absences struct {
+	ports   map[string]string // number of the device node to port
+	offered map[string]time.Time
+	held    map[string]time.Time // by a pod: the newest sample
+	last    time.Time            // newest sample
+
+	free  longest // of ports that no pod held
+	after longest // of other ports: since their pod has ended
+}
+
+// longest has the number of times, and the longest one.
+type longest struct {
+	count int
+	most  time.Duration
+}
+
+func (l *longest) add(took time.Duration) {
+	l.count++
+	l.most = max(l.most, took)
+}
+
+func (l longest) String() string {
+	if l.count == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("at most %.2f s of %d", l.most.Seconds(), l.count)
+}
+
+// note notes a sample, and returns what is wrong: a port that no pod held and that was away for more than the limit, and a
+// port that was not offered [soon] after its pod had ended. A port counts as held if the newest list of pods before the
+// sample has it or another port of its card, which may be offered as a whole, or if one of their device nodes is inside of a
+// container.
+func (a *absences) note(sample glimpse, before held, limit time.Duration) (wrong []string) {
+	if a.offered == nil {
+		a.offered, a.held = map[string]time.Time{}, map[string]time.Time{}
+	}
+	offered, holds := map[string]bool{}, map[string]bool{} // ports; cards
+	cardOf := func(port string) string { return strings.TrimSuffix(port, "-p1") }
+	for name, devices := range sample.offers {
+		for _, device := range devices {
+			for _, port := range portsOf(name, device) {
+				offered[port] = true
+			}
+		}
+	}
+	for _, devices := range before {
+		for device := range devices {
+			holds[cardOf(device)] = true
+		}
+	}
+	for node := range sample.nodes {
+		holds[cardOf(a.ports[node])] = true
+	}
+	for _, port := range a.ports {
+		was, held := a.offered[port], holds[cardOf(port)]
+		if held {
+			a.held[port] = sample.at
+		}
+		if !offered[port] {
+			continue
+		}
+		a.offered[port] = sample.at
+		away, ended := sample.at.Sub(was), sample.at.Sub(a.held[port])
+		switch {
+		case was.IsZero(), was.Equal(a.last), held:
+		case a.held[port].After(was):
+			a.after.add(ended)
+			if ended > soon {
+				wrong = append(wrong, fmt.Sprintf("%s is offered %v after its pod had ended", port, ended))
+			}
+		default:
+			a.free.add(away)
+			if away > limit && ended > soon {
+				wrong = append(wrong, fmt.Sprintf("%s was free, and not offered for %v", port, away))
+			}
+		}
+	}
+	a.last = sample.at
+	slices.Sort(wrong)
+	return wrong
+}
