@@ -131,12 +131,8 @@ const (
 func (n *node) takeHoldings(newest Holdings, now time.Time) {
 	h := &n.holders
 	if newest.Err != nil && newest.Of == nil { // no source was asked
-		err, missing := newest.Err, newest.Missing
-		newest = h.Holdings
-		newest.Err, newest.Missing = err, missing
-		if !h.taken {
-			newest.Of = h.record
-		}
+		h.Err, h.Missing = newest.Err, newest.Missing
+		return
 	}
 	before, asked := h.Of, newest.Asked
 	if !h.taken {

@@ -16,6 +16,7 @@ type poller struct {
 	scheduler *scheduler // for its goroutines
 	answers   chan Holdings
 	asking    bool          // a question is under way
+	at        time.Time     // time of the newest question
 	again     bool          // another question follows the one under way
 	answered  bool          // a question after since was answered, or failed
 	since     time.Time     // the start, or the newest change of the families
@@ -34,7 +35,7 @@ func (p *poller) ask(ctx context.Context) {
 		p.again = true
 		return
 	}
-	p.asking, p.again = true, false
+	p.asking, p.again, p.at = true, false, time.Now()
 	p.scheduler.readers.Go(func() {
 		asking, cancel := context.WithTimeout(ctx, answerWithin)
 		defer cancel()
@@ -70,7 +71,7 @@ func (p *poller) take(ctx context.Context, newest Holdings, now time.Time) {
 	p.node.expire(now)
 	p.report(before, newest)
 	plan := func(after time.Duration) {
-		p.next = earlier(p.next, newest.Asked.Add(min(p.cfg.HoldersInterval, after)))
+		p.next = earlier(p.next, p.at.Add(min(p.cfg.HoldersInterval, after)))
 	}
 	switch {
 	case p.again || h.again:

@@ -57,6 +57,7 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(func() { r.kubelet.Stop() })
 	r.pods, err = simkubelet.StartPodResources(context.Background(), filepath.Join(dir, "pods.sock"))
 	r.do(err)
+	r.pods.Join(r.kubelet)
 	t.Cleanup(r.pods.Stop)
 	t.Cleanup(func() {
 		for pod := range r.daemons {
@@ -87,7 +88,9 @@ func (r *rig) startKubelet() {
 	var err error
 	r.kubelet, err = simkubelet.Start(context.Background(), filepath.Join(r.dir, "kubelet"), simkubelet.Behaviour{})
 	r.do(err)
-	r.pods.Join(r.kubelet)
+	if r.pods != nil {
+		r.pods.Join(r.kubelet)
+	}
 }
 
 // startDaemon starts one more daemon, as the pod with this name.
