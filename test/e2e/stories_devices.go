@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -74,6 +75,7 @@ func health(s *scene) {
 	s.check(s.breakPower(first)(false))
 	s.check(s.breakPower(second)(false))
 	s.offers(s.resource, 2, 0)
+	s.wait(time.Second) // the scheduler reads the node's status a little later
 	s.user("user")
 	s.unschedulable("user")
 	s.step("one is healthy: the pod gets it")

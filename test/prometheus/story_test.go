@@ -185,6 +185,7 @@ var empty = map[string]string{
 // unseen maps metrics without series on this node to their labels.
 var unseen = map[string][]string{
 	"accelerator_uevents_total": {"subsystem", "action"},
+	"accelerator_owner_waiting": {"reason"},
 }
 
 // answered checks that each query of the dashboard has a result and no error.
