@@ -34,6 +34,9 @@ func (r *rig) given(ctx context.Context, device string, want []string) error {
 		return err
 	}
 	r.kubelet.kubelet.End(resource, device) // the container ends at once
+	if err := r.kubelet.kubelet.Allocated(resource, answer); err != nil { // of no device, so that the checkpoint is written
+		return err
+	}
 	var got []string
 	for _, d := range answer.Devices {
 		got = append(got, strings.TrimPrefix(d.HostPath, "/dev/"))
