@@ -33,7 +33,7 @@ func (r *rig) given(ctx context.Context, device string, want []string) error {
 	if err != nil {
 		return err
 	}
-	r.kubelet.kubelet.End(resource, device) // the container ends at once
+	r.kubelet.kubelet.End(resource, device)                               // the container ends at once
 	if err := r.kubelet.kubelet.Allocated(resource, answer); err != nil { // of no device, so that the checkpoint is written
 		return err
 	}
