@@ -73,6 +73,7 @@ type State struct {
 
 	first     time.Time       // time of the first question
 	complete  bool            // there has been a checkpoint, and a complete answer if it is needed
+	never     bool            // no kubelet has been there yet that could have given anything out
 	started   time.Time       // start of the kubelet
 	pods      map[string]bool // that the newest answer of this kubelet, or the last one of the former kubelet, had
 	former    map[string]bool // pods of the former kubelet that this one has not listed yet
@@ -86,7 +87,8 @@ type State struct {
 type use struct {
 	names   []string              // the containers that the kubelet named last
 	namedAt time.Time             // when it did
-	lacked  time.Time             // time of the first complete question since then whose answer did not name it; zero: none
+	lacked  time.Time             // of the first question since then whose answer shows that they have ended; zero: none
+	lost    []string              // containers that the former kubelet named, and this one has not. If it lists their pods, it has forgotten them
 	entries map[string]entryState // of the checkpoint, by container
 
 	allocatedAt time.Time // of the newest allocation by this daemon
@@ -117,9 +119,12 @@ func Merge(before State, r Report, rules Rules) State {
 	if s.first.IsZero() || r.down() {
 		s.first = r.Asked // nothing is given out while the kubelet does not run
 	}
-	complete := s.listen(before, r)
+	is := reading{Report: r, rules: rules, complete: s.listen(before, r), pods: s.pods}
+	is.restarted = r.KubeletErr == nil && !before.started.IsZero() && !before.started.Equal(s.started)
 	// The checkpoint shows what was given out under former names, even if the kubelet has just started.
-	s.complete = s.complete || (complete || rules.Alone || r.never() && before.started.IsZero()) && (r.CheckpointErr == nil || errors.Is(r.CheckpointErr, fs.ErrPermission))
+	files := r.CheckpointErr == nil || errors.Is(r.CheckpointErr, fs.ErrPermission)
+	s.complete = s.complete || files && (is.complete || rules.Alone)
+	s.never = files && s.started.IsZero() && r.never()
 
 	entries := map[Key]map[string]checkpoint.Entry{}
 	for _, e := range r.Checkpoint.Entries {
@@ -154,7 +159,7 @@ func Merge(before State, r Report, rules Rules) State {
 		if u.foreign && len(entries[key]) == 0 && r.CheckpointErr == nil {
 			continue
 		}
-		if u = u.merge(key, r, entries[key], complete, rules); u.held || len(u.entries) > 0 || !u.settledAt.IsZero() {
+		if u = u.merge(key, is, entries[key]); u.held || len(u.entries) > 0 || !u.settledAt.IsZero() {
 			s.uses[key] = u
 		}
 	}
@@ -249,26 +254,32 @@ func (r Rules) ours(key Key, entries map[string]checkpoint.Entry, before bool) b
 	return false
 }
 
+// reading is a report with what follows from it for all devices.
+type reading struct {
+	Report
+	rules     Rules
+	complete  bool            // the answer has all containers that are alive
+	restarted bool            // it is the first one of this kubelet
+	pods      map[string]bool // that the kubelet lists
+}
+
 // merge returns the use of one device after a report.
-func (u use) merge(key Key, r Report, entries map[string]checkpoint.Entry, complete bool, rules Rules) use {
+func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use {
 	named := r.Answer.Holders[key]
+	u.lost = u.mergeLost(key, r, entries)
+	ends := r.complete || u.dropped(key, r, entries)
 	switch {
 	case r.KubeletErr != nil:
 	case len(named) > 0:
-		u.lacked, u.names, u.namedAt = time.Time{}, nil, r.Answered
-		for _, holder := range named {
-			u.names = append(u.names, holder.String())
-		}
-		slices.Sort(u.names)
-		u.names = slices.Compact(u.names)
-	case complete && u.lacked.IsZero():
+		u.lacked, u.names, u.namedAt = time.Time{}, containersOf(named), r.Answered
+	case ends && u.lacked.IsZero():
 		u.lacked = r.Asked
 	}
-	ended := complete && !u.lacked.IsZero() && r.Asked.Sub(u.lacked) >= confirm
-	if ended || len(named) == 0 && u.dropped(key, r, entries) {
+	ended := ends && !u.lacked.IsZero() && r.Asked.Sub(u.lacked) >= confirm
+	if ended {
 		u.names = nil
 	}
-	alive := u.mergeEntries(key, r, entries, len(named) > 0, ended, rules)
+	alive := u.mergeEntries(r, entries, len(named) > 0, ended)
 
 	allocation := r.Allocated[key]
 	pending := allocation.At.After(u.settledAt)
@@ -279,9 +290,9 @@ func (u use) merge(key Key, r Report, entries map[string]checkpoint.Entry, compl
 		})
 		expires := admission
 		if r.CheckpointErr != nil { // it may be of an init container
-			expires = max(admission, rules.Grace)
+			expires = max(admission, r.rules.Grace)
 		}
-		if len(named) > 0 && r.Asked.After(allocation.At) || recorded || complete && r.Asked.Sub(allocation.At) >= expires {
+		if len(named) > 0 && r.Asked.After(allocation.At) || recorded || r.complete && r.Asked.Sub(allocation.At) >= expires {
 			u.settledAt, pending = allocation.At, false
 		}
 	}
@@ -292,11 +303,11 @@ func (u use) merge(key Key, r Report, entries map[string]checkpoint.Entry, compl
 	}
 	u.leftClaims = u.leftClaims && !u.prepared
 	_, admin := r.Claims[key.ID]
-	if rules.DRA && key.Resource == draname.Driver && !u.prepared && (u.leftClaims || admin) {
+	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (u.leftClaims || admin) {
 		u.names = nil // it has just been unprepared: the answer of the kubelet may be older; or all its claims have admin access
 	}
-	if u.held = len(u.names) > 0 || alive > 0 || pending || u.prepared; u.held {
-		u.mergeNodes(key, r, entries, allocation, rules)
+	if u.held = len(u.names) > 0 || len(u.lost) > 0 || alive > 0 || pending || u.prepared; u.held {
+		u.mergeNodes(key, r, entries, allocation)
 	}
 	if u.foreign { // only its nodes matter, if they are known
 		u.nodesErr, u.held = nil, u.held && len(u.nodes) > 0
@@ -309,12 +320,48 @@ func (u use) merge(key Key, r Report, entries map[string]checkpoint.Entry, compl
 
 // dropped reports whether the kubelet has written its checkpoint without the device after it named the device: it
 // does not do this before it knows all its pods.
-func (u use) dropped(key Key, r Report, entries map[string]checkpoint.Entry) bool {
+func (u use) dropped(key Key, r reading, entries map[string]checkpoint.Entry) bool {
 	return key.Resource != draname.Driver && len(entries) == 0 && r.KubeletErr == nil && r.CheckpointErr == nil && r.Checkpoint.Written.After(u.namedAt)
 }
 
+// mergeLost returns the containers that the former kubelet named, and that this one has never named. If it lists their
+// pods, its checkpoint was lost, and it may give their devices out again.
+func (u use) mergeLost(key Key, r reading, entries map[string]checkpoint.Entry) []string {
+	if r.KubeletErr != nil || key.Resource == draname.Driver {
+		return u.lost
+	}
+	lost := slices.Clone(u.lost)
+	if r.restarted {
+		lost = append(lost, u.names...)
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	for holder := range entries {
+		if e, known := u.entries[holder]; known && e.since.Before(r.Answer.Started) && r.Checkpoint.Written.After(r.Answer.Started) {
+			return nil // this kubelet has read the former one's checkpoint
+		}
+	}
+	named := containersOf(r.Answer.Holders[key])
+	return slices.DeleteFunc(lost, func(container string) bool {
+		return slices.Contains(named, container) || r.complete && !r.pods[podOf(container)]
+	})
+}
+
+// containersOf returns the sorted containers as NAMESPACE/POD/CONTAINER.
+func containersOf(named []podresources.Holder) []string {
+	var names []string
+	for _, holder := range named {
+		names = append(names, holder.String())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func podOf(container string) string { return container[:max(0, strings.LastIndexByte(container, '/'))] }
+
 // mergeEntries updates the entries of the checkpoint, and returns how many belong to containers that may be alive.
-func (u *use) mergeEntries(key Key, r Report, entries map[string]checkpoint.Entry, named, ended bool, rules Rules) (alive int) {
+func (u *use) mergeEntries(r reading, entries map[string]checkpoint.Entry, named, ended bool) (alive int) {
 	if r.CheckpointErr != nil { // those that were read last
 		for _, e := range u.entries {
 			if !e.ended {
@@ -334,7 +381,7 @@ func (u *use) mergeEntries(key Key, r Report, entries map[string]checkpoint.Entr
 			e.since, e.ended, e.named = r.Asked, false, named
 		case named:
 			e.named, e.ended = true, false
-		case ended && (e.named || r.Asked.Sub(e.since) >= rules.Grace):
+		case ended && (e.named || r.Asked.Sub(e.since) >= r.rules.Grace):
 			e.ended = true
 		}
 		after[holder] = e
@@ -353,7 +400,7 @@ var errNotRecorded = errors.New("no source has the nodes of the device")
 
 // mergeNodes updates the nodes that the containers were given. They include those of the checkpoint, of this daemon's
 // own allocation and of claims.json.
-func (u *use) mergeNodes(key Key, r Report, entries map[string]checkpoint.Entry, allocation Allocation, rules Rules) {
+func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry, allocation Allocation) {
 	if key.Resource == draname.Driver {
 		claims := r.Claims[key.ID]
 		switch {
@@ -370,14 +417,14 @@ func (u *use) mergeNodes(key Key, r Report, entries map[string]checkpoint.Entry,
 	u.later = r.Injected[key.ID]
 	var nodes []string
 	err := errNotRecorded
-	if r.CheckpointErr != nil && u.nodes != nil {
+	if (r.CheckpointErr != nil || len(entries) == 0 || len(u.lost) > 0) && u.nodes != nil {
 		nodes, err = slices.Clone(u.nodes), u.nodesErr // those that were read last
 	}
 	for holder, e := range entries {
 		if u.entries[holder].ended {
 			continue
 		}
-		more, failed := e.Nodes(key.ID, rules.DevRoot)
+		more, failed := e.Nodes(key.ID, r.rules.DevRoot)
 		nodes = append(nodes, more...)
 		if err == errNotRecorded || failed != nil {
 			err = failed
@@ -389,7 +436,7 @@ func (u *use) mergeNodes(key Key, r Report, entries map[string]checkpoint.Entry,
 	if r.CheckpointErr != nil && err == errNotRecorded {
 		err = r.CheckpointErr
 	}
-	if !rules.Owns(key.Resource, key.ID) && len(entries) == 0 {
+	if !r.rules.Owns(key.Resource, key.ID) && len(entries) == 0 {
 		err = nil // a device of another plugin must not withhold ours
 	}
 	slices.Sort(nodes)
@@ -430,20 +477,26 @@ func (r Rules) lacks(is Report) bool {
 func (s State) Holdings() inventory.Holdings {
 	h := inventory.Holdings{
 		Of: map[string][]inventory.Holding{}, Asked: s.asked, Missing: s.missing,
-		Awaiting: !s.complete && s.asked.Sub(s.first) < s.rules.Grace,
+		Awaiting: !s.complete && !s.never && s.asked.Sub(s.first) < s.rules.Grace,
 	}
 	if h.Awaiting || s.leftover && s.asked.Sub(s.first) < admission {
 		h.Again = time.Second
 	}
-	named := map[string]map[string]bool{} // by id: pods that the newest answer names, by resources
+	known := map[string][]string{} // containers that hold each device now
 	for key, u := range s.uses {
 		if !u.held {
 			continue
 		}
-		other := (key.Resource == draname.Driver) != s.rules.DRA
 		holding := inventory.Holding{
 			As: key.Resource, Holders: u.names, Containers: u.containers(), Nodes: u.nodes, NodesErr: u.nodesErr, Later: u.later,
-			Given: u.given, AnyAFU: u.anyAFU, OtherAPI: other,
+			Given: u.given, AnyAFU: u.anyAFU, OtherAPI: (key.Resource == draname.Driver) != s.rules.DRA,
+		}
+		lost := slices.DeleteFunc(slices.Clone(u.lost), func(container string) bool { return !s.pods[podOf(container)] })
+		if len(lost) > 0 {
+			holding.Holders = slices.Compact(slices.Sorted(slices.Values(slices.Concat(u.names, lost))))
+			// The kubelet must not give the device out again, not even under the same name.
+			foreign := key.Resource + "/" + key.ID
+			h.Of[foreign] = append(h.Of[foreign], inventory.Holding{As: key.Resource, Nodes: u.nodes, Foreign: true})
 		}
 		id := key.ID
 		if u.foreign {
@@ -454,21 +507,18 @@ func (s State) Holdings() inventory.Holdings {
 			h.Again = cmp.Or(h.Again, confirm)
 		}
 		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < admission
-		if u.lacked.IsZero() && !holding.Foreign {
-			for _, name := range u.names {
-				if named[id] == nil {
-					named[id] = map[string]bool{}
-				}
-				pod := name[:max(0, strings.LastIndexByte(name, '/'))]
-				if key.Resource == draname.Driver {
-					pod = draname.Driver // pods may share a claim, and claims with admin access hold nothing
-				}
-				named[id][pod] = true
-			}
+		switch {
+		case u.foreign:
+		case key.Resource != draname.Driver && u.lacked.IsZero():
+			known[id] = append(known[id], holding.Holders...)
+		case key.Resource != draname.Driver:
+			known[id] = append(known[id], lost...)
+		case u.prepared && len(u.names) > 0: // pods may share a claim, and claims with admin access hold nothing
+			known[id] = append(known[id], draname.Driver)
 		}
 	}
-	for id, pods := range named {
-		if len(pods) > 1 {
+	for id, containers := range known {
+		if len(containers) > 1 {
 			if h.Shared == nil {
 				h.Shared = map[string][]string{}
 			}

@@ -76,6 +76,7 @@ type report struct {
 	newer    bool   // the checkpoint is newer than the answer
 	given    string // allocations: RESOURCE=ID=NODE@TIME
 	claims   string // claims.json: ids
+	admin    string // ids in claims.json of which all claims have admin access
 	kubelet  error
 	file     error
 }
@@ -120,6 +121,9 @@ func (r report) make(t testing.TB, at time.Time) holders.Report {
 	for _, id := range strings.Fields(r.claims) {
 		is.Claims[id] = []inventory.Holding{{As: draname.Driver, Nodes: []string{"c"}}}
 	}
+	for _, id := range strings.Fields(r.admin) {
+		is.Claims[id] = nil
+	}
 	return is
 }
 
@@ -154,6 +158,7 @@ func TestMerge(t *testing.T) {
 		p, a, named   = "example.com/port", "3b:00.0", "p/main=example.com/port=3b:00.0"
 		entry, given  = "u=example.com/port=3b:00.0=n", "example.com/port=3b:00.0=n@0s"
 		held, both    = "port=3b:00.0 ns/p/main| ", "port=3b:00.0 ns/p/main|u/main n"
+		lost          = "port=example.com/port/3b:00.0 | n foreign"
 		old, own      = "port=3b:00.0 |u/main n", "port=3b:00.0 | n"
 		lacks, former = " unknown", "u=example.com/former=3b:00.0=n"
 		claim         = draname.Driver + "=3b:00.0"
@@ -183,14 +188,22 @@ func TestMerge(t *testing.T) {
 		{name: "pods of the former kubelet return", steps: []step{{"0s", report{named: named, pods: "ns/p ns/q"}, held + lacks}, {"21s", report{started: "20s"}, held + lacks},
 			{"29s", report{started: "20s", pods: "ns/q"}, held + lacks}, {"38s", report{started: "20s", pods: "ns/q"}, held + lacks}, {"39s", report{started: "20s", pods: "ns/q"}, held + lacks}, {"41.5s", report{started: "20s", pods: "ns/q"}, held + lacks},
 			{"42s", report{started: "20s", pods: "ns/q"}, ""}}},
-		{name: "all pods are back", steps: []step{{"0s", report{named: named, pods: "ns/p"}, held + lacks}, {"21s", report{started: "20s", pods: "ns/p"}, held + lacks}, {"31s", report{started: "20s", pods: "ns/p"}, ""}}},
+		{name: "all pods are back, a container has ended", steps: []step{{"0s", report{named: named, pods: "ns/p", entries: entry}, both}, {"21s", report{started: "20s", pods: "ns/p", entries: entry, newer: true}, both},
+			{"23.9s", report{started: "20s", pods: "ns/p", newer: true}, held + "n"}, {"24s", report{started: "20s", pods: "ns/p", newer: true}, ""}}},
+		{name: "the kubelet has lost its checkpoint", steps: []step{{"0s", report{named: named, pods: "ns/p", entries: entry}, both}, {"21s", report{started: "20s", lacksOwn: true, newer: true}, held + "n"},
+			{"22s", report{started: "20s", pods: "ns/p", newer: true}, held + "n; " + lost}, {"1h", report{started: "20s", pods: "ns/p", newer: true}, held + "n; " + lost},
+			{"2h", report{started: "20s", pods: "ns/p", newer: true, named: "q/main=example.com/port=3b:00.0"}, "port=3b:00.0 ns/p/main,ns/q/main| n; " + lost + "; shared ns/p/main,ns/q/main"},
+			{"3h", report{started: "20s", newer: true, named: "q/main=example.com/port=3b:00.0"}, "port=3b:00.0 ns/q/main| n"}}},
+		{name: "the kubelet has dropped it", steps: []step{{"0s", report{named: named, pods: "ns/p", entries: entry}, both}, {"1s", report{lacksOwn: true, newer: true}, held + "n"},
+			{"3.9s", report{lacksOwn: true, newer: true}, held + "n"}, {"4s", report{lacksOwn: true, newer: true}, ""}}},
 		{name: "API server away, no own pod", rules: holders.Rules{Node: "node"}, steps: []step{{"0s", report{named: named, pods: "ns/p ns/s-node", lacksOwn: true}, held + lacks},
 			{"1h", report{started: "20s", pods: "ns/s-node", lacksOwn: true}, held + lacks}, {"2h", report{started: "20s", pods: "ns/s-node", lacksOwn: true}, held + lacks},
 			{"3h", report{started: "20s", pods: "ns/s-node", lacksOwn: true}, held + lacks}}},
 		{name: "restarted twice, before a pod has returned", steps: []step{{"0s", report{named: named, pods: "ns/p"}, held + lacks}, {"21s", report{started: "20s"}, held + lacks},
 			{"31s", report{started: "30s"}, held + lacks}, {"44s", report{started: "30s"}, held + lacks}}},
-		{name: "connections refused for an hour", steps: []step{{"0s", report{named: named, entries: entry}, both}, {"1h", report{kubelet: gone, entries: entry}, both + "; no pod-resources"}, {"1h1s", report{}, held + lacks}}},
+		{name: "connections refused for an hour", steps: []step{{"0s", report{named: named, entries: entry}, both}, {"1h", report{kubelet: gone, entries: entry}, both + "; no pod-resources"}, {"1h1s", report{}, held + "n"}}},
 		{name: "no socket from the start", steps: []step{{"0s", report{kubelet: fs.ErrNotExist}, "no pod-resources"}}},
+		{name: "no socket from the start, and a young kubelet later", steps: []step{{"0s", report{kubelet: fs.ErrNotExist}, "no pod-resources"}, {"20s", report{started: "19s"}, "awaiting"}, {"29s", report{started: "19s"}, ""}}},
 		{name: "no answer within the grace time", steps: []step{{"0s", report{kubelet: os.ErrDeadlineExceeded}, "awaiting; no pod-resources"}, {"5m", report{kubelet: os.ErrDeadlineExceeded}, "no pod-resources"}}},
 		{name: "refused: the grace time does not run", steps: []step{{"0s", report{kubelet: gone}, "awaiting; no pod-resources"}, {"5m", report{kubelet: gone}, "awaiting; no pod-resources"}}},
 		{name: "unexplained entry in an old file", steps: []step{{"0s", report{entries: entry}, old}, {"4m59s", report{entries: entry}, old}, {"5m", report{entries: entry}, ""}}},
@@ -199,7 +212,7 @@ func TestMerge(t *testing.T) {
 		{name: "entry of a container that was named: ended, and alive again", steps: []step{{"0s", report{entries: entry, named: named}, both}, {"1s", report{entries: entry}, both}, {"4s", report{entries: entry}, ""},
 			{"5s", report{entries: entry, newer: true}, old}}},
 		{name: "new entry, newer than the answer that names the former container", steps: []step{{"0s", report{named: named, entries: entry, newer: true}, both}, {"1s", report{entries: entry}, both}, {"4s", report{entries: entry}, old}}},
-		{name: "renamed resource", steps: []step{{"0s", report{entries: former}, "former=3b:00.0 |u/main n"}, {"1s", report{named: "p/main=example.com/former=3b:00.0"}, "former=3b:00.0 ns/p/main| "}}},
+		{name: "renamed resource", steps: []step{{"0s", report{entries: former}, "former=3b:00.0 |u/main n"}, {"1s", report{named: "p/main=example.com/former=3b:00.0"}, "former=3b:00.0 ns/p/main| n"}}},
 		{name: "unknown resource without annotation", steps: []step{{"0s", report{entries: "u=example.com/gpu=3b:00.0=/dev/gpu0"}, "gpu=example.com/gpu/3b:00.0 |u/main gpu0 foreign"},
 			{"1s", report{named: "p/main=example.com/gpu=3b:00.0"}, ""}}},
 		{name: "checkpoint unreadable", steps: []step{{"0s", report{entries: entry}, old}, {"1h", report{file: fs.ErrPermission}, old + "; no checkpoint"}, {"2h", report{}, ""}}},
@@ -212,8 +225,9 @@ func TestMerge(t *testing.T) {
 		{name: "other API: resource", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{entries: entry}, old + " other"}}},
 		{name: "unit of a pool", steps: []step{{"0s", report{entries: "u=example.com/port=unit-0=n"}, "port=unit-0 |u/main n"}}},
 		{name: "two pods", steps: []step{{"0s", report{named: named + " q/main=example.com/port=3b:00.0"}, "port=3b:00.0 ns/p/main,ns/q/main|  unknown; shared ns/p/main,ns/q/main"}}},
-		{name: "one pod twice", steps: []step{{"0s", report{named: named + " p/side=example.com/port=3b:00.0"}, "port=3b:00.0 ns/p/main,ns/p/side|  unknown"}}},
+		{name: "two containers of a pod", steps: []step{{"0s", report{named: named + " p/side=example.com/port=3b:00.0"}, "port=3b:00.0 ns/p/main,ns/p/side|  unknown; shared ns/p/main,ns/p/side"}}},
 		{name: "shared claim", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{claims: a, named: "p/main=" + claim + " q/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main,ns/q/main| c"}}},
+		{name: "resource and claim with admin access", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{admin: a, named: "q/main=" + claim + " " + named}, held + " other"}}},
 		{name: "resource and claim", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{claims: a, named: "p/main=" + claim + " " + named},
 			"accelerator.b-com.com=3b:00.0 ns/p/main| c; " + held + " other; shared ns/p/main,ns/p/main"}}},
 	} {

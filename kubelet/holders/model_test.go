@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -48,8 +49,12 @@ type world struct {
 type pod struct {
 	uid, name               string
 	static, admitted, ended bool
+	killed                  time.Time // removed by force: its containers run until then
 	uses                    []*use
 }
+
+// gone reports whether the containers of the pod have ended.
+func (w *world) gone(p *pod) bool { return p.ended || !p.killed.IsZero() && !w.now.Before(p.killed) }
 
 // use is a device that a container was given.
 type use struct {
@@ -57,6 +62,7 @@ type use struct {
 	container string
 	key       holders.Key
 	node      string
+	lost      bool // from the kubelet's checkpoint
 }
 
 // daemon is a process: a restart replaces it by a new one.
@@ -135,7 +141,7 @@ func (w *world) admit(p *pod) {
 	if kind == 3 { // a claim, if no other pod has its device
 		id := devices[w.rng.IntN(len(devices))]
 		if w.claims[id] == nil && !p.static {
-			u := &use{p, "main", holders.Key{Resource: draname.Driver, ID: id}, "claimed"}
+			u := &use{pod: p, container: "main", key: holders.Key{Resource: draname.Driver, ID: id}, node: "claimed"}
 			w.log("claim: %s gets %v", p.name, u.key)
 			w.claims[id], p.uses = u, []*use{u}
 			w.meanwhile(time.Second)
@@ -159,7 +165,7 @@ func (w *world) admit(p *pod) {
 			p.ended = true
 			return
 		}
-		u := &use{p, container, key, node}
+		u := &use{pod: p, container: container, key: key, node: node}
 		w.log("daemon %d: %s/%s gets %v with %s", d.slot, p.name, container, key, u.node)
 		d.allocated[key] = holders.Allocation{At: w.now, Nodes: []string{u.node}}
 		d.told[u], p.uses = &told{at: w.now, node: true}, append(p.uses, u)
@@ -329,7 +335,12 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 	for _, p := range w.pods {
 		for _, u := range p.uses {
 			t := d.told[u]
-			if p.ended || t == nil || t.at.After(r.Asked) {
+			if w.gone(p) || t == nil || t.at.After(r.Asked) {
+				continue
+			}
+			// Nothing shows that a container runs whose pod was removed by force, or that the kubelet has forgotten,
+			// unless an answer has named it before. Both together are shown by nothing.
+			if (u.lost || !p.killed.IsZero()) && !t.named || u.lost && !p.killed.IsZero() {
 				continue
 			}
 			// The exception: no answer has named an init container, and the file was not written again for the grace time.
@@ -343,7 +354,7 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 			}
 			is := h.Of[u.key.ID][i]
 			// Without the checkpoint, the nodes of an earlier holder may be taken for those of this one.
-			if known := t.node || is.NodesErr == nil && len(is.Nodes) == 0; known && !slices.Contains(is.Nodes, u.node) && !is.OtherAPI {
+			if known := t.node || is.NodesErr == nil && len(is.Nodes) == 0; known && !slices.Contains(is.Nodes, u.node) && !is.OtherAPI && !u.lost {
 				w.fail("daemon %d: %v of %s/%s has nodes %v, %v, want %s", d.slot, u.key, p.name, u.container, is.Nodes, is.NodesErr, u.node)
 			}
 			if is.OtherAPI != ((u.key.Resource == draname.Driver) != d.rules.DRA) || is.Foreign {
@@ -407,6 +418,12 @@ func (w *world) event() {
 			p.ended = true
 			w.queue = slices.DeleteFunc(w.queue, func(q *pod) bool { return p == q })
 		}
+	case n < 30:
+		if p := w.pods[w.rng.IntN(len(w.pods))]; p != w.pods[0] && !w.isDaemon(p) && w.known[p] && p.admitted && !w.admitting && len(p.uses) > 0 && p.uses[0].key.Resource != draname.Driver {
+			w.log("%s is removed by force", p.name)
+			p.killed = w.now.Add(2 * time.Second)
+			delete(w.known, p)
+		}
 	case n < 31:
 		w.unprepare()
 	case n < 33:
@@ -432,12 +449,18 @@ func (w *world) event() {
 // boot starts the kubelet.
 func (w *world) boot() {
 	w.up, w.ready, w.fetched, w.started, w.memory = true, false, false, w.now, slices.Clone(w.file)
-	w.starts++
+	if w.starts++; w.chance(8) {
+		w.log("the kubelet has lost its checkpoint")
+		for _, u := range w.memory {
+			u.lost = true
+		}
+		w.memory = nil
+	}
 	w.known, w.queue = map[*pod]bool{}, nil
 	w.log("the kubelet starts")
 	for _, p := range w.pods {
 		switch {
-		case p.ended:
+		case p.ended, !p.killed.IsZero():
 		case p.static:
 			w.known[p] = true
 		default:
@@ -512,7 +535,7 @@ func (w *world) settle() {
 		}
 		for id, all := range h.Of {
 			for _, is := range all {
-				key := holders.Key{Resource: is.As, ID: id}
+				key := holders.Key{Resource: is.As, ID: strings.TrimPrefix(id, is.As+"/")}
 				last := d.allocated[key]
 				if !w.runs(key) && !w.excepted(d, key) && w.now.Sub(last.At) > time.Minute+20*time.Second {
 					w.fail("daemon %d: %v is held by nothing: %+v", d.slot, key, is)
@@ -525,7 +548,7 @@ func (w *world) settle() {
 // runs reports whether a running container has a device.
 func (w *world) runs(key holders.Key) bool {
 	return slices.ContainsFunc(w.pods, func(p *pod) bool {
-		return !p.ended && slices.ContainsFunc(p.uses, func(u *use) bool { return u.key == key })
+		return !w.gone(p) && slices.ContainsFunc(p.uses, func(u *use) bool { return u.key == key })
 	})
 }
 
@@ -559,7 +582,7 @@ func history(seed uint64, entries map[string]checkpoint.Entry, log func(format s
 			return w.err
 		}
 		w.pods = slices.DeleteFunc(w.pods, func(p *pod) bool {
-			return p.ended && !w.known[p] && !slices.ContainsFunc(p.uses, func(u *use) bool { return w.claims[u.key.ID] == u })
+			return w.gone(p) && !w.known[p] && !slices.ContainsFunc(p.uses, func(u *use) bool { return w.claims[u.key.ID] == u })
 		})
 	}
 	w.settle()

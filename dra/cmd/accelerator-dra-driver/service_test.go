@@ -82,7 +82,7 @@ func newRig(t *testing.T) *rig {
 	r.cfg.SysfsRoot, r.cfg.DevRoot, r.cfg.HostDevRoot = node.Sys, node.Dev, "/dev"
 	r.cfg.NodeName, r.cfg.NodeAnnotation, r.cfg.HTTPAddress = testNode, false, ""
 	r.cfg.Socket, r.cfg.StateDir, r.cfg.CDIDir = dir+"/daemon.sock", dir+"/state", dir+"/cdi"
-	r.cfg.PodResourcesSocket = dir + "/none.sock"
+	r.cfg.PodResourcesSocket, r.cfg.KubeletDir = dir+"/none.sock", dir+"/kubelet"
 	r.cfg.RecoveryHold, r.cfg.FlapLimit, r.cfg.HealthInterval = 100*time.Millisecond, 0, 50*time.Millisecond
 	r.settings = settings{pluginDir: dir + "/plugin", registryDir: dir + "/registry", taintEffect: "NoExecute"}
 	return r
@@ -675,7 +675,7 @@ func TestHeldByThePlugin(t *testing.T) {
 			r := newRig(t)
 			plug(t, r.node, "pac-a10")
 			r.cfg.PodResourcesSocket = filepath.Join(filepath.Dir(r.cfg.PodResourcesSocket), "pods.sock")
-			r.cfg.KubeletDir = t.TempDir()
+			must(t, os.Mkdir(r.cfg.KubeletDir, 0o755))
 			r.cfg.Resources = []offer.Rule{{Resource: "example.com/nlb", Match: offer.Match{Family: "opae"}}}
 			pods, err := simkubelet.StartPodResources(t.Context(), r.cfg.PodResourcesSocket)
 			must(t, err)
