@@ -48,7 +48,7 @@ type Holdings struct {
 	Awaiting bool
 	Unnamed  bool                // a device has just been given out, and its container is not known yet
 	Again    time.Duration       // ask again after this time, because a holder may have ended; 0: not needed
-	Shared   map[string][]string // holders of each device that several pods hold at once, by its id
+	Shared   map[string][]string // holders of each device that several containers hold at once, by its id
 }
 
 // inUse reports whether a device of ours is held.

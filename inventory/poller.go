@@ -115,12 +115,12 @@ func (p *poller) report(before, now Holdings) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(now.Shared)) {
 		if id != "" && !slices.Equal(before.Shared[id], now.Shared[id]) { // a broken kubelet may name devices without an id
-			p.log.Error("several pods hold one device", event.DeviceHeldTwice, event.Device(id), event.Holders(now.Shared[id]))
+			p.log.Error("several containers hold one device", event.DeviceHeldTwice, event.Device(id), event.Holders(now.Shared[id]))
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(before.Shared)) {
 		if id != "" && now.Shared[id] == nil {
-			p.log.Info("one pod holds the device again", event.DeviceHeldTwice, event.Device(id))
+			p.log.Info("at most one container holds the device again", event.DeviceHeldOnce, event.Device(id))
 		}
 	}
 }

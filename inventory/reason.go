@@ -32,7 +32,7 @@ const (
 	ReasonFormerMode     = "former-mode"      // a container holds it in the form of a former mode; its card is present
 	ReasonNodeInUse      = "node-in-use"      // a container that holds another device may still open its node
 	ReasonNodeChanged    = "node-changed"     // has other nodes than its holder was given
-	ReasonHeldTwice      = "held-twice"       // several pods hold it at once
+	ReasonHeldTwice      = "held-twice"       // several containers hold it at once
 	ReasonHeldOtherAPI   = "held-other-api"   // a container holds it through the other API of Kubernetes
 	ReasonHoldersUnknown = "holders-unknown"  // after the start: a container may hold it through the other API
 )

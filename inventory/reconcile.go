@@ -35,8 +35,8 @@ import (
 //	yes       renamed   no name          own name, no hold     + moving
 //
 // A claim on a device that is held through the other API is a "renamed" one, with the reason
-// held-other-api in place of moving and replaced-in-use. The device counts as free when two answers
-// have shown no holder.
+// held-other-api in place of moving and replaced-in-use. The device is free when it is in no
+// [Holdings]; package kubelet/holders decides that.
 
 // claim keeps a device listed under a name that a container holds, or may hold.
 type claim struct {

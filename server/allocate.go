@@ -46,15 +46,15 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 	e := p.endpoint
 	cfg, log := e.server.cfg, e.log.With(event.Devices(shorten(requested)), event.Count(len(requested)))
 	defer backlog.FlushOnPanic(log)
-	var newest *list
-	err := cfg.Allocations.Add(e.resource, func() (map[string][]string, error) {
-		newest, _ = e.lists.Load()
-		if err := e.check(newest, r.GetContainerRequests()); err != nil {
+	var device func(id string) *inventory.Device
+	undo, err := cfg.Allocations.Add(e.resource, func() (map[string][]string, error) {
+		device = e.newest()
+		if err := e.check(device, r.GetContainerRequests()); err != nil {
 			return nil, err
 		}
 		nodes := map[string][]string{}
 		for _, id := range requested {
-			d := newest.Device(id)
+			d := device(id)
 			nodes[id] = slices.Concat(d.Nodes, d.NodeNumbers)
 		}
 		return nodes, nil
@@ -63,8 +63,8 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 	if err == nil {
 		for _, request := range r.GetContainerRequests() {
 			var c *v1beta1.ContainerAllocateResponse
-			if c, err = e.respond(newest, request.GetDevicesIds()); err != nil {
-				cfg.Allocations.Remove(e.resource, requested)
+			if c, err = e.respond(device, request.GetDevicesIds()); err != nil {
+				undo()
 				break
 			}
 			answer.ContainerResponses = append(answer.ContainerResponses, c)
@@ -81,7 +81,7 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 }
 
 // respond returns the answer for a container that gets these devices, which must be listed.
-func (e *endpoint) respond(newest *list, ids []string) (*v1beta1.ContainerAllocateResponse, error) {
+func (e *endpoint) respond(device func(id string) *inventory.Device, ids []string) (*v1beta1.ContainerAllocateResponse, error) {
 	joined := strings.Join(ids, ",")
 	answer := &v1beta1.ContainerAllocateResponse{
 		Envs:        map[string]string{envUnits: joined, envDevices: joined},
@@ -89,7 +89,7 @@ func (e *endpoint) respond(newest *list, ids []string) (*v1beta1.ContainerAlloca
 	}
 	devices := make([]*inventory.Device, len(ids))
 	for i, id := range ids {
-		d := newest.Device(id)
+		d := device(id)
 		devices[i] = d
 		if d.ProgramAtStart {
 			answer.Annotations[annotationHook] = "fpga.intel.com/region"
@@ -170,24 +170,28 @@ func completed(name, resource string) []string {
 	return []string{name}
 }
 
-// check returns a status with all problems of the requests, or nil. Its code is that of the
-// worst problem. Its length is bounded.
-func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequest) error {
-	if len(requests) == 0 {
-		return status.Error(codes.InvalidArgument, "no container requests a device")
-	}
-	// The inventory withholds a device before it asks for its holders. The list may be older,
-	// because the conductor may be waiting for the kubelet or the end of another endpoint.
+// newest returns the devices of the newest list, as the inventory has them now. It withholds a device before it asks for
+// its holders. The list may be older, because the conductor may be waiting for the kubelet or the end of another endpoint.
+func (e *endpoint) newest() func(id string) *inventory.Device {
+	listed, _ := e.lists.Load()
 	snapshot, _ := e.server.devices.Latest()
-	device := func(id string) *inventory.Device {
-		d := newest.Device(id)
-		if d == nil || snapshot.Version <= newest.Version {
+	return func(id string) *inventory.Device {
+		d := listed.Device(id)
+		if d == nil || snapshot.Version <= listed.Version {
 			return d
 		}
 		if d = snapshot.Device(id); d == nil || d.OfferedAs != e.resource {
 			return nil
 		}
 		return d
+	}
+}
+
+// check returns a status with all problems of the requests, or nil. Its code is that of the
+// worst problem. Its length is bounded.
+func (e *endpoint) check(device func(id string) *inventory.Device, requests []*v1beta1.ContainerAllocateRequest) error {
+	if len(requests) == 0 {
+		return status.Error(codes.InvalidArgument, "no container requests a device")
 	}
 	var empty bool
 	var twice, absent, sick []string

@@ -253,7 +253,7 @@ func (n *twoAPIs) allocate() {
 			n.next++
 			n.pods[name] = p
 			if !n.dra {
-				_ = n.allocations.Add(testResource, func() (map[string][]string, error) { return map[string][]string{p.id: p.nodes}, nil })
+				_, _ = n.allocations.Add(testResource, func() (map[string][]string, error) { return map[string][]string{p.id: p.nodes}, nil })
 				n.memory[name] = p
 				n.write()
 			}

@@ -36,6 +36,7 @@ var (
 	DeviceHeld        = name("device.held")
 	DeviceFreed       = name("device.freed")
 	DeviceHeldTwice   = name("device.held-twice")
+	DeviceHeldOnce    = name("device.held-once")
 	DeviceUnoffered   = name("device.unoffered")
 	DeviceCordoned    = name("device.cordoned")
 	DeviceUncordoned  = name("device.uncordoned")

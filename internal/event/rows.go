@@ -82,9 +82,10 @@ func ofDevices() []row {
 		{DeviceFreed, levels(info),
 			"The kubelet no longer reports these holders of a device. `lasted_ms`: since it first reported them to this daemon.",
 			must(device, resource, holders, lasted), nil},
-		{DeviceHeldTwice, levels(errorLevel, info.when("when one pod holds the device again")),
-			"Several pods hold one device at once: `holders`. The kubelet or this plugin has given it out twice. It is listed as unhealthy.",
-			must(device), may(holders)},
+		{DeviceHeldTwice, levels(errorLevel),
+			"Several containers hold one device at once: `holders`. The kubelet or this plugin has given it out twice. It is listed as unhealthy.",
+			must(device, holders), nil},
+		{DeviceHeldOnce, levels(info), "After `device.held-twice`: at most one container holds the device again.", must(device), nil},
 		{DeviceTombstone, levels(warn),
 			"A device is still held, although it was removed, is to move to another resource, or has other nodes than its " +
 				"holder was given. It stays listed as unhealthy. Logged again when its holders change.",

@@ -129,11 +129,6 @@ func (n *Node) Take(ctx context.Context, wanted func() Naming) error {
 	if err != nil {
 		return err
 	}
-	if n.api == control.DRA {
-		if err := n.guarded(ctx, noteBoot); err != nil {
-			n.log.Error("boot not recorded, a device plugin that follows may give out devices of claims", event.OwnerUnavailable, event.Err(err))
-		}
-	}
 	n.log.Info("node taken", event.OwnerTaken, event.Owner(n.api), event.Lasted(time.Since(began)))
 	return nil
 }
@@ -268,6 +263,9 @@ func (n *Node) try(ctx context.Context, naming Naming) (reason Reason, slices bo
 			var same, others bool
 			same, others, err = lock.Marked(trust.Mark(naming))
 			free = same && !others
+		}
+		if err == nil && free && n.api == control.DRA {
+			err = noteBoot(dir) // else a device plugin that follows may give out devices of claims
 		}
 		if err == nil && free {
 			err = lock.Mark(trust.Mark(naming))

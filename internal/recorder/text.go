@@ -46,7 +46,7 @@ var texts = map[Reason]struct{ node, pod string }{
 			" Device files that the pod has open no longer work. It must open them again, or be restarted.",
 	},
 	DeviceHeldTwice: {
-		"{device} has been given to several pods at once since {since}. {holders} Delete all of them but one, and report this.",
+		"{device} has been given to several containers at once since {since}. {holders} Delete all of their pods but one, and report this.",
 		"{device} of container {containers} has been given to another pod, too, since {since}. Delete one of the two pods, and report this.",
 	},
 	DeviceReleased: {node: "{device}, which was removed from the node, was released at {since}{after}."},

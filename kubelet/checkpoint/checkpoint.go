@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -108,7 +109,7 @@ func (r *Reader) Files() int { return r.files }
 // was never a file. If a file has disappeared, the error wraps [os.ErrNotExist].
 func (r *Reader) Read(kubeletDir string) (Record, error) {
 	path := filepath.Join(kubeletDir, File)
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe in its place must not block
 	if errors.Is(err, os.ErrNotExist) && r.info == nil {
 		return Record{}, nil
 	}
@@ -119,6 +120,9 @@ func (r *Reader) Read(kubeletDir string) (Record, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return Record{}, fmt.Errorf("kubelet's checkpoint: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return Record{}, fmt.Errorf("kubelet's checkpoint %s: found %v, want a regular file", path, info.Mode().Type())
 	}
 	if r.info != nil && os.SameFile(info, r.info) && info.ModTime().Equal(r.info.ModTime()) && info.Size() == r.info.Size() {
 		return r.last, nil

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -144,12 +145,17 @@ func TestNoCheckpoint(t *testing.T) {
 	if got, err := new(checkpoint.Reader).Read(t.TempDir()); err != nil || len(got.Entries) > 0 || !got.Written.IsZero() {
 		t.Errorf("record %v, error %v, want an empty one", got, err)
 	}
-	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, checkpoint.File), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := new(checkpoint.Reader).Read(dir); err == nil {
-		t.Error("Read of a directory: found no error, want one")
+	for name, create := range map[string]func(path string) error{
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
+	} {
+		dir := t.TempDir()
+		if err := create(filepath.Join(dir, checkpoint.File)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := new(checkpoint.Reader).Read(dir); err == nil {
+			t.Errorf("Read of a %s: found no error, want one", name)
+		}
 	}
 }
 

@@ -30,32 +30,38 @@ func (a *Allocations) Added() <-chan struct{} { return a.added }
 
 // Add records that devices of a resource are given out, unless check returns an error. check returns the nodes of each
 // device by its id. The lock is held meanwhile: when a device becomes unhealthy or leaves the list, the inventory asks
-// for its holders, and finds this allocation unless check has refused it.
-func (a *Allocations) Add(resource string, check func() (nodes map[string][]string, err error)) error {
+// for its holders, and finds this allocation unless check has refused it. undo removes the allocation of devices that
+// were not given out after all.
+func (a *Allocations) Add(resource string, check func() (nodes map[string][]string, err error)) (undo func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	nodes, err := check()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	now := time.Now()
+	now, before := time.Now(), map[Key]Allocation{}
 	for id, names := range nodes {
-		a.given[Key{Resource: resource, ID: id}] = Allocation{now, names}
+		key := Key{Resource: resource, ID: id}
+		before[key] = a.given[key]
+		a.given[key] = Allocation{now, names}
 	}
 	select {
 	case a.added <- struct{}{}:
 	default: // not read yet
 	}
-	return nil
-}
-
-// Remove removes the allocations of devices that were not given out after all.
-func (a *Allocations) Remove(resource string, ids []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, id := range ids {
-		delete(a.given, Key{Resource: resource, ID: id})
-	}
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for key, was := range before {
+			switch {
+			case !a.given[key].At.Equal(now): // given out again since
+			case was.At.IsZero():
+				delete(a.given, key)
+			default:
+				a.given[key] = was
+			}
+		}
+	}, nil
 }
 
 // since reports whether a device was given out at this time or later.

@@ -1,14 +1,17 @@
 package holders
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/boot"
 	"b-com.com/accelerator-device-plugin/internal/trust"
@@ -16,7 +19,9 @@ import (
 
 const (
 	injectedFile = "injected.json"
-	maxInjected  = 1 << 20 // size of the file in bytes; a device has about 60
+	injectedLock = "injected.lock"
+	maxInjected  = 1 << 20     // size of the file in bytes; a device has about 60
+	lockWithin   = time.Second // another daemon has the lock for milliseconds
 )
 
 // Injected remembers the nodes that a container gets through CDI if it is started again, when they are not those that it
@@ -54,9 +59,14 @@ func OpenInjected(dir string) (*Injected, error) {
 		return nil, err
 	}
 	defer root.Close()
+	i.nodes, err = i.read(root)
+	return i, err
+}
+
+func (i *Injected) read(root *os.Root) (map[string][]string, error) {
 	text, err := trust.ReadFile(root, injectedFile, maxInjected)
 	if errors.Is(err, fs.ErrNotExist) {
-		return i, nil
+		return map[string][]string{}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -64,12 +74,12 @@ func OpenInjected(dir string) (*Injected, error) {
 	var c injectedContent
 	if err := json.Unmarshal(text, &c); err != nil || c.Version != 1 {
 		return nil, fmt.Errorf("%s: found version %d (%v), want 1: remove the file after all pods with devices of this node have ended",
-			filepath.Join(dir, injectedFile), c.Version, err)
+			filepath.Join(i.dir, injectedFile), c.Version, err)
 	}
-	if c.Boot == i.boot && c.Nodes != nil {
-		i.nodes = c.Nodes
+	if c.Boot != i.boot || c.Nodes == nil {
+		return map[string][]string{}, nil
 	}
-	return i, nil
+	return c.Nodes, nil
 }
 
 // Add remembers nodes that containers with a device may get from now on. It returns after they are on the disk.
@@ -101,31 +111,45 @@ func (i *Injected) change(f func(map[string][]string)) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	after := maps.Clone(i.nodes)
-	f(after)
-	if maps.EqualFunc(after, i.nodes, slices.Equal) {
+	if f(after); maps.EqualFunc(after, i.nodes, slices.Equal) {
 		return nil
 	}
 	if i.dir != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), lockWithin)
+		defer cancel()
 		root, err := trust.OpenDir(i.dir, true)
 		if err != nil {
 			return err
 		}
 		defer root.Close()
-		if len(after) == 0 {
-			err = trust.RemoveFile(root, injectedFile)
-		} else {
-			var text []byte
-			if text, err = json.Marshal(injectedContent{1, i.boot, after}); len(text) > maxInjected {
-				err = fmt.Errorf("%s: found %d bytes to write, want at most %d", filepath.Join(i.dir, injectedFile), len(text), maxInjected)
-			}
-			if err == nil {
-				_, err = trust.ReplaceFile(root, injectedFile, text)
-			}
-		}
+		lock, err := trust.AcquireLock(ctx, root, injectedLock)
 		if err != nil {
+			return err
+		}
+		defer lock.Release()
+		if after, err = i.read(root); err != nil { // another daemon may have changed it
+			return err
+		}
+		f(after)
+		if err := i.write(root, after); err != nil {
 			return err
 		}
 	}
 	i.nodes = after
 	return nil
+}
+
+func (i *Injected) write(root *os.Root, nodes map[string][]string) error {
+	if len(nodes) == 0 {
+		return trust.RemoveFile(root, injectedFile)
+	}
+	text, err := json.Marshal(injectedContent{1, i.boot, nodes})
+	if err != nil {
+		return err
+	}
+	if len(text) > maxInjected {
+		return fmt.Errorf("%s: found %d bytes to write, want at most %d", filepath.Join(i.dir, injectedFile), len(text), maxInjected)
+	}
+	_, err = trust.ReplaceFile(root, injectedFile, text)
+	return err
 }

@@ -110,6 +110,9 @@ func (s *Source) report(ctx context.Context) Report {
 			refreshed = s.cfg.Refresh()
 		}
 		waited := time.Since(r.Answered)
+		if waited >= readAgainFor/3 && !refreshed && s.cfg.Refresh != nil && s.cfg.lacks(r) {
+			refreshed = s.cfg.Refresh() // the kubelet may have written an older state last
+		}
 		if waited >= readAgainFor || !(leftover && refreshed) && (waited >= readAgainFor/3 || s.cfg.DRA || !s.cfg.lacks(r)) {
 			return r
 		}

@@ -96,8 +96,8 @@ func TestMissing(t *testing.T) {
 		{"all answer", func() {}, ""},
 		{"cut off", func() { r.write(t, `{"Data":`) }, "checkpoint: unexpected end"},
 		{"too long", func() { r.write(t, strings.Repeat(" ", 16<<20+1)) }, "checkpoint: found more than"},
-		{"a directory", func() { _, _ = os.Remove(r.path), os.Mkdir(r.path, 0o700) }, "checkpoint: is a directory"},
-		{"the kubelet fails", func() { r.Behave(simkubelet.PodBehaviour{Fail: "broken"}) }, "pod-resources: broken; checkpoint: is a directory"},
+		{"a directory", func() { _, _ = os.Remove(r.path), os.Mkdir(r.path, 0o700) }, "checkpoint: want a regular"},
+		{"the kubelet fails", func() { r.Behave(simkubelet.PodBehaviour{Fail: "broken"}) }, "pod-resources: broken; checkpoint: want a regular"},
 		{"all again", func() {
 			_ = os.Remove(r.path)
 			r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
@@ -144,8 +144,12 @@ func TestRefresh(t *testing.T) {
 		t.Errorf("explained entry: refreshed %d times, found %+v, want once and the holder", refreshed, h.Of)
 	}
 	r.write(t, fileOf(t, "uid", "example.com/gpu", "3b:00.0", "/dev/gpu0"))
-	if s.Ask(t.Context()); refreshed != 1 {
-		t.Errorf("entry of another plugin: refreshed %d times, want once", refreshed)
+	if s.Ask(t.Context()); refreshed != 2 {
+		t.Errorf("a named device without an entry: refreshed %d times, want twice", refreshed)
+	}
+	r.Release("ns", "pod")
+	if s.Ask(t.Context()); refreshed != 2 {
+		t.Errorf("entry of another plugin: refreshed %d times, want twice", refreshed)
 	}
 }
 
@@ -162,14 +166,16 @@ func TestRecord(t *testing.T) {
 func TestAllocations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, begin := holders.NewAllocations(), time.Now()
+		var undo func()
 		add := func(err error, ids ...string) error {
-			return a.Add(port, func() (map[string][]string, error) {
+			undo, err = a.Add(port, func() (map[string][]string, error) {
 				nodes := map[string][]string{}
 				for _, id := range ids {
 					nodes[id] = []string{"node-" + id}
 				}
 				return nodes, err
 			})
+			return err
 		}
 		given := func(id string, seconds int) (holders.Key, holders.Allocation) {
 			return holders.Key{Resource: port, ID: id}, holders.Allocation{At: begin.Add(time.Duration(seconds) * time.Second), Nodes: []string{"node-" + id}}
@@ -178,8 +184,12 @@ func TestAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second) // fake
-		if add(nil, "b") != nil || add(os.ErrInvalid, "a", "c") == nil {
-			t.Error("found the wrong errors")
+		if err := add(nil, "b"); err != nil {
+			t.Fatal(err)
+		}
+		last := undo
+		if add(os.ErrInvalid, "a", "c") == nil {
+			t.Error("found no error, want one")
 		}
 		copied := a.All()
 		clear(copied)
@@ -197,8 +207,18 @@ func TestAllocations(t *testing.T) {
 			t.Error("found a second element, want one for all allocations")
 		default:
 		}
-		if a.Remove(port, []string{"a", "b"}); len(a.All()) != 0 {
-			t.Errorf("found %v after Remove, want none", a.All())
+		time.Sleep(time.Second) // fake
+		if err := add(nil, "a", "c"); err != nil {
+			t.Fatal(err)
+		}
+		if undo(); !cmp.Equal(want, a.All()) {
+			t.Errorf("found %v after undo, want what was before: %v", a.All(), want)
+		}
+		if add(nil, "b") != nil {
+			t.Error("found an error")
+		}
+		if last(); !a.All()[holders.Key{Resource: port, ID: "b"}].At.Equal(time.Now()) {
+			t.Errorf("found %v after undo of an earlier allocation, want the newest one", a.All())
 		}
 	})
 }
@@ -210,7 +230,7 @@ func TestAllocationsWhileChecking(t *testing.T) {
 		<-checking
 		all <- len(a.All())
 	}()
-	_ = a.Add(port, func() (map[string][]string, error) {
+	_, _ = a.Add(port, func() (map[string][]string, error) {
 		checking <- true
 		return map[string][]string{"a": nil}, nil
 	})

@@ -15,7 +15,7 @@ import (
 )
 
 // Timeout bounds one call.
-const Timeout = 10 * time.Second
+const Timeout = 2 * time.Second
 
 // maxAnswer is the maximum size of an answer, in bytes. The kubelet's own clients have the same limit
 // (defaultPodResourcesMaxSize).

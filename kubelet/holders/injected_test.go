@@ -1,0 +1,74 @@
+package holders_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
+)
+
+func openInjected(t *testing.T, dir string) *holders.Injected {
+	t.Helper()
+	i, err := holders.OpenInjected(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// Two daemons of a rolling upgrade remember nodes for each other. What both have forgotten needs no file.
+func TestInjected(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	a, b := openInjected(t, dir), openInjected(t, dir)
+	for i, add := range []map[string][]string{{"3b:00.0": {"port.1", "port.0"}}, {"5e:00.0": {"port.2"}}, {"3b:00.0": {"port.0", "port.3"}}} {
+		if err := []*holders.Injected{a, b, a}[i].Add(add); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string][]string{"3b:00.0": {"port.0", "port.1", "port.3"}, "5e:00.0": {"port.2"}}
+	if got := openInjected(t, dir).All(); !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("found %v, want %v", got, want)
+	}
+	if err := a.Forget(func(string) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "injected.json")); !os.IsNotExist(err) {
+		t.Errorf("found %v, want no file", err)
+	}
+}
+
+func TestInjectedAfterReboot(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "injected.json"), []byte(`{"version":1,"boot":"another","nodes":{"3b:00.0":["n"]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := openInjected(t, dir).All(); len(got) > 0 {
+		t.Errorf("found %v, want none", got)
+	}
+}
+
+func FuzzInjected(f *testing.F) {
+	for _, text := range []string{"", "{}", `{"version":2}`, `{"version":1,"nodes":{"3b:00.0":[]}}`, `{"version":1,"nodes":[1]}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "injected.json"), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		i, err := holders.OpenInjected(dir)
+		if err != nil {
+			if !strings.Contains(err.Error(), filepath.Join(dir, "injected.json")) {
+				t.Errorf("found %q, want the name of the file", err)
+			}
+			return
+		}
+		if err := i.Add(map[string][]string{"3b:00.0": {"n"}}); err != nil {
+			t.Error(err)
+		}
+	})
+}
