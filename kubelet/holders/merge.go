@@ -71,7 +71,8 @@ type State struct {
 	missing   []inventory.MissingSource
 	leftover  bool // the checkpoint has entries that the kubelet has not been made to write again yet
 
-	first     time.Time       // time of the first question
+	first     time.Time       // time of the first question since the kubelet runs
+	down      bool            // it does not run
 	complete  bool            // there has been a checkpoint, and a complete answer if it is needed
 	never     bool            // no kubelet has been there yet that could have given anything out
 	started   time.Time       // start of the kubelet
@@ -116,7 +117,7 @@ type entryState struct {
 func Merge(before State, r Report, rules Rules) State {
 	s := before
 	s.rules, s.asked = rules, r.Asked
-	if s.first.IsZero() || r.down() {
+	if s.down = r.down(); s.down || before.down || s.first.IsZero() {
 		s.first = r.Asked // nothing is given out while the kubelet does not run
 	}
 	is := reading{Report: r, rules: rules, complete: s.listen(before, r), pods: s.pods}
@@ -176,7 +177,9 @@ func Merge(before State, r Report, rules Rules) State {
 }
 
 // down reports whether the kubelet does not run.
-func (r Report) down() bool { return errors.Is(r.KubeletErr, syscall.ECONNREFUSED) }
+func (r Report) down() bool {
+	return errors.Is(r.KubeletErr, syscall.ECONNREFUSED) || errors.Is(r.KubeletErr, fs.ErrNotExist)
+}
 
 // never reports whether the kubelet cannot be asked: its socket is missing, or forbidden.
 func (r Report) never() bool {
@@ -210,8 +213,7 @@ func (s *State) listen(before State, r Report) (complete bool) {
 		s.returned = r.Asked
 	}
 	s.pods, s.ownListed, s.remote, s.away = pods, s.ownListed || own, remote, s.away && !remote
-	age := r.Asked.Sub(s.returned)
-	settled := age >= settles || age < 0 // the clock was set back
+	settled := r.Asked.Sub(s.returned) >= settles || r.Answered.Before(s.returned) // the clock was set back
 	allBack := was > 0 && len(s.former) == 0
 	if complete = (settled || allBack) && (own || !s.ownListed && !s.rules.ownExpected()) && !s.away; complete {
 		s.former = nil

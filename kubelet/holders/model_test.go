@@ -49,6 +49,7 @@ type world struct {
 type pod struct {
 	uid, name               string
 	static, admitted, ended bool
+	at                      time.Time // admitted
 	killed                  time.Time // removed by force: its containers run until then
 	uses                    []*use
 }
@@ -68,6 +69,7 @@ type use struct {
 // daemon is a process: a restart replaces it by a new one.
 type daemon struct {
 	slot      int
+	began     time.Time
 	rules     holders.Rules
 	resource  string
 	pod       *pod // nil: the daemon is not a pod
@@ -135,7 +137,7 @@ func (w *world) newPod(name string, static bool) *pod {
 
 // admit gives devices to the containers of a new pod: to the init container, the main one, or both, perhaps the same.
 func (w *world) admit(p *pod) {
-	p.admitted, w.admitting = true, true
+	p.admitted, p.at, w.admitting = true, w.now, true
 	defer func() { w.admitting = false }()
 	starts, kind := w.starts, w.rng.IntN(4)
 	if kind == 3 { // a claim, if no other pod has its device
@@ -362,6 +364,13 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 			}
 		}
 	}
+	// A daemon that has just started waits for a kubelet that has just started: it may not name the claims of all pods yet.
+	// A missing socket means that there is no kubelet that could give a device out.
+	for id, u := range w.claims {
+		if d.slot < 2 && !h.Awaiting && r.KubeletErr != fs.ErrNotExist && u.pod.at.Before(d.began) && r.Asked.Sub(w.started) < 10*time.Second && w.up && h.Of[id] == nil && !w.gone(u.pod) {
+			w.fail("daemon %d: %v of %s is free, and nothing is awaited", d.slot, u.key, u.pod.name)
+		}
+	}
 	var want, got []string
 	for i, err := range []error{r.KubeletErr, r.CheckpointErr, r.ClaimsErr} {
 		if err != nil {
@@ -378,7 +387,7 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 
 // start replaces a daemon: by a new pod, a static one or none.
 func (w *world) start(slot int, p *pod) {
-	d := &daemon{slot: slot, allocated: map[holders.Key]holders.Allocation{}, told: map[*use]*told{}, pod: p, refresh: slot < 2 && !w.chance(4)}
+	d := &daemon{slot: slot, began: w.now, allocated: map[holders.Key]holders.Allocation{}, told: map[*use]*told{}, pod: p, refresh: slot < 2 && !w.chance(4)}
 	d.rules = holders.Rules{DRA: slot == 2, Pod: "host", Node: "node", DevRoot: "/dev", Grace: grace}
 	if p != nil {
 		d.rules.Pod = p.name[3:]
