@@ -131,6 +131,34 @@ func (d *testDaemon) checkNamed(when, resource string, annotations map[string]st
 	}
 }
 
+// A card returns with another number, so the container that holds it gets the new node if it is started again. The number stays
+// reserved for it after the card has left once more and the daemon has been restarted.
+func TestNodeOfRestartedContainer(t *testing.T) {
+	t.Parallel()
+	d := prepareDaemon(t, withCDI(t))
+	d.run()
+	one, third := cardA, cardB
+	one.Ports, third.Address = 1, "0000:af:00.0"
+	d.do(d.node.Plug(one))
+	d.await("plugged", health{"3b:00.0": true})
+	d.hold("job", testResource, "3b:00.0") // dfl-port.0
+	d.do(d.node.Unplug(one.Address))
+	d.await("pulled", health{"3b:00.0": false})
+	d.do(d.node.Plug(cardB)) // dfl-port.0
+	d.do(d.node.Plug(one))   // dfl-port.1
+	d.await("back", health{"3b:00.0": false, "5e:00.0": false})
+	d.awaitRefused("back", testResource, "3b:00.0", "node-changed")
+	d.awaitSpec("back", injected{"3b:00.0": {"dfl-port.1"}})
+	d.do(d.node.Unplug(one.Address))
+	d.await("pulled again", health{"3b:00.0": false, "5e:00.0": false})
+	d.do(d.stop())
+	d.run()
+	d.await("restarted", health{"3b:00.0": false, "5e:00.0": false})
+	d.do(d.node.Plug(third)) // dfl-port.1
+	d.await("third card", health{"3b:00.0": false, "5e:00.0": false, "af:00.0": false})
+	d.awaitRefused("third card", testResource, "af:00.0", "node-in-use")
+}
+
 // The spec follows the mode. It is never missing during a change, because containers may start at any time.
 func TestCDIFollowsTheMode(t *testing.T) {
 	t.Parallel()
