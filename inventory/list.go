@@ -15,6 +15,7 @@ import (
 type listing struct {
 	cards []string
 	epoch uint64
+	seeks bool  // only overdue cards, to find out whether they have left
 	err   error // of the families that could not list all their cards
 }
 
@@ -73,8 +74,22 @@ func (s *scheduler) list(ctx context.Context, hinted time.Time) {
 		s.relist = true
 		return
 	}
+	s.startListing(ctx, listing{epoch: s.epoch})
+}
+
+// seek lists the cards because of a hint for a card that cannot be read any more, since too many of its readings hang. If the
+// card has left, the next one in its slot can be read.
+func (s *scheduler) seek(ctx context.Context) {
+	if s.seeking = false; s.listing {
+		s.relist = true
+		return
+	}
+	s.startListing(ctx, listing{epoch: s.epoch, seeks: true})
+}
+
+func (s *scheduler) startListing(ctx context.Context, all listing) {
 	s.listing, s.relist = true, false
-	families, all := s.families, listing{epoch: s.epoch}
+	families := s.families
 	s.readers.Go(func() {
 		for _, f := range families {
 			cards, err := f.Cards(s.host)
@@ -98,6 +113,21 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 		s.list(ctx, s.allAt)
 		return
 	}
+	listed := make(map[string]bool, len(found.cards))
+	for _, address := range found.cards {
+		listed[address] = true
+	}
+	for _, j := range s.jobs {
+		if j.state == overdue && !listed[j.address] && found.err == nil {
+			s.removeJob(j, now)
+		}
+	}
+	if found.seeks {
+		if s.relist {
+			s.list(ctx, s.allAt)
+		}
+		return
+	}
 	starved := sysfs.IsShortage(found.err)
 	s.shortage.listing = starved
 	if starved {
@@ -107,9 +137,7 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 		s.cfg.Metrics.Listing(found.err)
 		s.logListing(found.err)
 	}
-	listed := make(map[string]bool, len(found.cards))
-	for _, address := range found.cards {
-		listed[address] = true
+	for address := range listed {
 		if s.jobs[address] == nil {
 			s.jobs[address] = &job{address: address}
 		}
@@ -119,10 +147,6 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 		how = wantNow // without a limit, so that slow cards do not delay the first list
 	}
 	for _, j := range s.jobs {
-		if j.state == overdue && !listed[j.address] && found.err == nil {
-			s.removeJob(j, now)
-			continue
-		}
 		if j.hinted.IsZero() {
 			j.hinted = s.allAt
 		}
@@ -134,7 +158,7 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 		for address, j := range s.jobs {
 			s.first[address] = true
 			if c := s.node.cards[address]; c != nil && c.former && !j.mayRead() {
-				s.start(ctx, result{job: j, outline: true}, Family.Outline)
+				s.outline(ctx, j)
 			}
 		}
 	}

@@ -58,6 +58,7 @@ type scheduler struct {
 	listing  bool      // a listing is under way
 	relist   bool      // another listing follows the one under way
 	allAt    time.Time // time of the first hint for everything since the last listing
+	seeking  bool      // overdue cards must be listed, because there was a hint for one
 	listErr  string    // last error of a listing, so that it is logged once
 
 	// first has the cards of the first listing of this epoch that have not been read yet; nil
@@ -76,13 +77,14 @@ type job struct {
 	want   want
 	queued want // the queue that has the job; wantNothing: none
 
-	state   state
-	newest  int       // number of the newest reading
-	started time.Time // of the newest reading
-	hedged  bool      // a hedged read was started for the newest reading
-	counted bool      // the newest reading counts in scheduler.busy
-	stuck   int       // readings under way whose results will be discarded: overdue, superseded, or the later of two
-	known   result    // the newest good reading, which a check uses
+	state    state
+	newest   int       // number of the newest reading
+	started  time.Time // of the newest reading
+	hedged   bool      // a hedged read was started for the newest reading
+	counted  bool      // the newest reading counts in scheduler.busy
+	outlined bool      // an outline is under way
+	stuck    int       // readings under way whose results will be discarded: overdue, superseded, or the later of two
+	known    result    // the newest good reading, which a check uses
 
 	hinted    time.Time       // first hint since the newest reading began; zero: none
 	answered  time.Time       // first hint before the newest reading: the cause of its changes
@@ -181,6 +183,7 @@ func (s *scheduler) hintCard(address string, h Hint) {
 			s.node.setTrouble(j.address, j.trouble(s.node), h.At)
 		}
 		s.request(j, wantNow)
+		s.seeking = s.seeking || j.state == overdue && !j.mayRead()
 	}
 }
 
@@ -210,6 +213,9 @@ func (j *job) mayRead() bool {
 
 // startReadings starts the readings that are due. A card that is in both queues is read once.
 func (s *scheduler) startReadings(ctx context.Context, now time.Time) {
+	if s.seeking {
+		s.seek(ctx)
+	}
 	for _, j := range s.now {
 		j.queued = wantNothing
 		if j.want == wantNow && j.mayRead() {
@@ -291,6 +297,7 @@ func readCard(families []Family, host sysfs.Host, address string, read func(Fami
 // take applies the result of a reading, or discards it if it is late.
 func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	j := r.job
+	j.outlined = j.outlined && !r.outline
 	switch {
 	case s.jobs[j.address] != j:
 		return // the card was removed; there may be another card in its slot
@@ -460,7 +467,7 @@ func (s *scheduler) tick(ctx context.Context) {
 		starved = starved || !j.starved.IsZero()
 		s.request(j, wantCheck)
 		if j.state == overdue && !s.node.known(j.address) { // the earlier outline failed
-			s.start(ctx, result{job: j, outline: true}, Family.Outline)
+			s.outline(ctx, j)
 		}
 	}
 	if !starved && !s.shortage.since.IsZero() {
@@ -499,7 +506,15 @@ func (s *scheduler) markUnreadable(ctx context.Context, j *job) {
 		delete(s.first, j.address)
 		return
 	}
-	s.start(ctx, result{job: j, outline: true}, Family.Outline)
+	s.outline(ctx, j)
+}
+
+// outline starts an outline of a card, unless one is under way. It may hang, too.
+func (s *scheduler) outline(ctx context.Context, j *job) {
+	if !j.outlined {
+		j.outlined = true
+		s.start(ctx, result{job: j, outline: true}, Family.Outline)
+	}
 }
 
 // trouble returns the conditions of the whole card: that it cannot be read, and that the kernel gave

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,6 +155,53 @@ func TestHangingCardIsNoLongerListed(t *testing.T) {
 		release()
 		r.after(0)
 		r.want("the old readings came back", map[string]string{})
+	})
+}
+
+// A card is removed and found again within a resync interval, while all readings of it hang. A hint for the removal is enough
+// to read the new one.
+func TestResetOfAHangingCard(t *testing.T) {
+	for hints := range 4 {
+		bubble(t, func(t *testing.T) {
+			f := newFakeFamily("dfl")
+			f.set(cardA, good(0, 0))
+			r := start(t, testConfig, f)
+			release := f.hang(cardA)
+			r.after(10 * time.Second) // a check hangs
+			for range hints {         // the kernel tries to recover the card
+				r.hint(cardA)
+				r.after(3 * time.Second)
+			}
+			f.unhang(cardA) // the readings under way still hang
+			f.pull(cardA)
+			r.hint(cardA)
+			r.after(2 * time.Second)
+			f.set(cardA, good(7, 0))
+			r.hint(cardA)
+			r.after(time.Minute)
+			r.want(fmt.Sprint("reset after hints: ", hints), map[string]string{"3b:00.0": "healthy[]"})
+			release()
+			r.after(0)
+		})
+	}
+}
+
+// A card that was never read has one outline at a time, even if it hangs.
+func TestOutlineThatHangs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFakeFamily("dfl")
+		f.set(cardA, good(0, 0))
+		release, slow := f.hang(cardA), slowOutline{f, make(chan struct{})}
+		r := startFamilies(t, sysfs.Host{}, testConfig, f, slow)
+		before := runtime.NumGoroutine()
+		r.after(time.Hour)
+		if more := runtime.NumGoroutine() - before; more > 10 {
+			t.Errorf("%d more goroutines after an hour, want some", more)
+		}
+		close(slow.gate)
+		release()
+		r.after(time.Minute)
+		r.want("answers", map[string]string{"3b:00.0": "healthy[]"})
 	})
 }
 
