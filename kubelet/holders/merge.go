@@ -506,7 +506,7 @@ func (s State) Holdings() inventory.Holdings {
 		}
 		h.Of[id] = append(h.Of[id], holding)
 		if !u.lacked.IsZero() && s.asked.Sub(u.lacked) < confirm {
-			h.Again = cmp.Or(h.Again, confirm)
+			h.Again = cmp.Or(h.Again, confirm+100*time.Millisecond) // not just too early
 		}
 		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < admission
 		switch {
@@ -520,7 +520,8 @@ func (s State) Holdings() inventory.Holdings {
 		}
 	}
 	for id, containers := range known {
-		if len(containers) > 1 {
+		slices.Sort(containers)
+		if len(slices.Compact(containers)) > 1 { // one container may have a device under two names
 			if h.Shared == nil {
 				h.Shared = map[string][]string{}
 			}

@@ -225,6 +225,8 @@ func TestMerge(t *testing.T) {
 		{name: "other API: resource", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{entries: entry}, old + " other"}}},
 		{name: "unit of a pool", steps: []step{{"0s", report{entries: "u=example.com/port=unit-0=n"}, "port=unit-0 |u/main n"}}},
 		{name: "two pods", steps: []step{{"0s", report{named: named + " q/main=example.com/port=3b:00.0"}, "port=3b:00.0 ns/p/main,ns/q/main|  unknown; shared ns/p/main,ns/q/main"}}},
+		{name: "one container under two names", steps: []step{{"0s", report{named: named + " p/main=example.com/former=3b:00.0", entries: former},
+			"former=3b:00.0 ns/p/main|u/main n; " + held + lacks}}},
 		{name: "two containers of a pod", steps: []step{{"0s", report{named: named + " p/side=example.com/port=3b:00.0"}, "port=3b:00.0 ns/p/main,ns/p/side|  unknown; shared ns/p/main,ns/p/side"}}},
 		{name: "shared claim", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{claims: a, named: "p/main=" + claim + " q/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main,ns/q/main| c"}}},
 		{name: "resource and claim with admin access", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{admin: a, named: "q/main=" + claim + " " + named}, held + " other"}}},
