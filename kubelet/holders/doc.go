@@ -20,17 +20,19 @@
 //
 // A device is in use from the first source that reports it. Its holder has ended when no source supports it any more:
 //
-//   - The kubelet no longer names it, and has written its checkpoint without it since. If the checkpoint does not tell,
-//     as for claims, two complete answers, some seconds apart, must not name it. An answer is complete if the kubelet
-//     has run for 10 s, lists the daemon's own pod (unless that is no pod, or a static one), and has not listed a
-//     formerly known pod for the first time within these 10 s. After a restart, an answer is also complete as soon as
-//     all pods are back, and it is not complete while it has static pods only, although there were others before.
+//   - The kubelet no longer names it for some seconds, and has written its checkpoint without it since. If the checkpoint
+//     does not tell, as for claims, the answers that do not name it must be complete: the kubelet has run for 10 s, lists
+//     the daemon's own pod (unless that is no pod, or a static one), and has not listed a formerly known pod for the
+//     first time within these 10 s. After a restart, an answer is also complete as soon as all pods are back, and it is
+//     not complete while it has static pods only, although there were others before.
 //   - The checkpoint has no entry of it. If an entry is left over, [Config.Refresh] makes the kubelet write the file
 //     again: an entry in a file that is newer than the answer belongs to a container that is alive, or to a kubelet
 //     that does not know its pods yet. If the file is not written again, the entry counts until two complete answers
 //     lack a container that earlier answers named. If no answer ever named one, it counts for the grace time.
 //
-// While a source does not answer, what it reported last stays in use.
+// While a source does not answer, what it reported last stays in use. So does what a kubelet has forgotten that lost its
+// checkpoint: if it lists the pod of a container that the former kubelet named, but not the container, the device stays
+// in use until the pod has left, and is withheld even under its own name.
 //
 // # What may block
 //

@@ -120,8 +120,11 @@ func Merge(before State, r Report, rules Rules) State {
 	if s.down = r.down(); s.down || before.down || s.first.IsZero() {
 		s.first = r.Asked // nothing is given out while the kubelet does not run
 	}
-	is := reading{Report: r, rules: rules, complete: s.listen(before, r), pods: s.pods}
-	is.restarted = r.KubeletErr == nil && !before.started.IsZero() && !before.started.Equal(s.started)
+	complete := s.listen(before, r)
+	is := reading{
+		Report: r, rules: rules, complete: complete, pods: s.pods,
+		restarted: r.KubeletErr == nil && !before.started.IsZero() && !before.started.Equal(s.started),
+	}
 	// The checkpoint shows what was given out under former names, even if the kubelet has just started.
 	files := r.CheckpointErr == nil || errors.Is(r.CheckpointErr, fs.ErrPermission)
 	s.complete = s.complete || files && (is.complete || rules.Alone)
