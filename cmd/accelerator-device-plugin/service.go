@@ -94,6 +94,7 @@ func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 	}
 	source := sourceOf(p.cfg, p.owned.Owns)
 	source.Allocations, source.Alone = p.settings.Allocations, !cfg.OtherAPI
+	source.Confirm = min(holders.Confirm, cfg.HoldersInterval)
 	source.Refresh = func() bool { return p.Refresh() } // the inventory, which asks, is started after the server
 	injected, err := holders.OpenInjected(p.cfg.StateDir)
 	if err != nil {

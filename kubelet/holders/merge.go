@@ -20,9 +20,11 @@ import (
 // always that of the inventory.
 type Key = podresources.Key
 
+// Confirm is the time between two questions that together show the end of a holder.
+const Confirm = 3 * time.Second
+
 const (
 	settles   = 10 * time.Second // a kubelet that has just started may take this long to list the next of its pods
-	confirm   = 3 * time.Second  // between two complete answers that together show the end of a holder
 	admission = time.Minute      // the kubelet admits a pod, or gives up, this long after Allocate at most
 )
 
@@ -38,6 +40,7 @@ type Rules struct {
 	Pod     string        // name of the daemon's pod, or any other text if it is no pod
 	Node    string        // name of the node; static pods have it at the end of their names. It may be ""
 	DevRoot string        // root of the device nodes on the host
+	Confirm time.Duration // between two questions that together show the end of a holder; 0 in a [Config]: [Confirm]
 	Grace   time.Duration // how long an entry of the checkpoint counts that no answer ever explains
 }
 
@@ -280,7 +283,7 @@ func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use 
 	case ends && u.lacked.IsZero():
 		u.lacked = r.Asked
 	}
-	ended := ends && !u.lacked.IsZero() && r.Asked.Sub(u.lacked) >= confirm
+	ended := ends && !u.lacked.IsZero() && r.Asked.Sub(u.lacked) >= r.rules.Confirm
 	if ended {
 		u.names = nil
 	}
@@ -508,8 +511,8 @@ func (s State) Holdings() inventory.Holdings {
 			id, holding.Foreign = key.Resource+"/"+id, true
 		}
 		h.Of[id] = append(h.Of[id], holding)
-		if !u.lacked.IsZero() && s.asked.Sub(u.lacked) < confirm {
-			h.Again = cmp.Or(h.Again, confirm+100*time.Millisecond) // not just too early
+		if !u.lacked.IsZero() && s.asked.Sub(u.lacked) < s.rules.Confirm {
+			h.Again = cmp.Or(h.Again, s.rules.Confirm+s.rules.Confirm/30) // not just too early
 		}
 		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < admission
 		switch {

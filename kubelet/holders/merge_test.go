@@ -236,7 +236,7 @@ func TestMerge(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := tt.rules
 			r.Owns, r.DevRoot, r.Grace = func(resource, _ string) bool { return resource == p && !tt.rules.DRA }, "/dev", grace
-			r.Pod = cmp.Or(r.Pod, "own")
+			r.Pod, r.Confirm = cmp.Or(r.Pod, "own"), holders.Confirm
 			var s holders.State
 			for _, step := range tt.steps {
 				at := ago(t, step.at)

@@ -1,6 +1,7 @@
 package holders
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -42,6 +43,7 @@ func New(cfg Config) *Source {
 	if cfg.Pod == "" {
 		cfg.Pod, _ = os.Hostname()
 	}
+	cfg.Confirm = cmp.Or(cfg.Confirm, Confirm)
 	return &Source{cfg: cfg, turn: make(chan struct{}, 1)}
 }
 
