@@ -415,7 +415,7 @@ func (m *model) releaseAll() {
 }
 
 // settle blocks until the kubelet has the lists that it must get, and the daemon has read the nodes and AFUs of all devices.
-// If a stream was cut during Allocate, the daemon has given out a device that the kubelet has not: it counts for a minute.
+// If a stream was cut during Allocate, the daemon has given out a device that the kubelet has not: it counts for the time of an admission.
 func (m *model) settle(when string) {
 	m.d.t.Helper()
 	m.d.pods.Behave(simkubelet.PodBehaviour{})

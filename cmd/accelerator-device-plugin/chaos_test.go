@@ -141,7 +141,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	settings.Metrics = watched.Metrics
 	var srv *server.Server
 	sources := sourceOf(cfg, daemon.PolicyOf(cfg).Owns)
-	sources.Confirm = 50 * time.Millisecond
+	sources.Confirm, sources.Admission = 50*time.Millisecond, time.Second
 	sources.Allocations, sources.Refresh = settings.Allocations, func() bool { return srv.Refresh() }
 	use := holders.New(sources)
 	watched.Holders, watched.Record, watched.Given = use.Ask, use.Record(t.Context()), settings.Allocations.Added()

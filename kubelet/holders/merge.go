@@ -20,12 +20,15 @@ import (
 // always that of the inventory.
 type Key = podresources.Key
 
-// Confirm is the time between two questions that together show the end of a holder.
-const Confirm = 3 * time.Second
+// Times of production, for the fields of [Rules] with the same name.
+const (
+	Confirm   = 3 * time.Second
+	Admission = time.Minute
+)
 
 const (
-	settles   = 10 * time.Second // a kubelet that has just started may take this long to list the next of its pods
-	admission = time.Minute      // the kubelet admits a pod, or gives up, this long after Allocate at most
+	settles = 10 * time.Second      // a kubelet that has just started may take this long to list the next of its pods
+	behind  = 10 * time.Millisecond // the time of a file is at most this much behind the clock
 )
 
 // Rules decide what the sources mean for one daemon. They do not change while it runs, but Owns may recognize more names
@@ -33,15 +36,16 @@ const (
 type Rules struct {
 	// Owns reports whether a device may have been given out by this plugin under the name of this resource, even if
 	// the checkpoint has no annotation of it. For the driver, every id of a device in a PCI slot counts.
-	Owns    func(resource, id string) bool
-	DRA     bool          // the daemon is the DRA driver
-	InPod   bool          // the daemon runs in a pod
-	Alone   bool          // no container can hold a device through the other API
-	Pod     string        // name of the daemon's pod, or any other text if it is no pod
-	Node    string        // name of the node; static pods have it at the end of their names. It may be ""
-	DevRoot string        // root of the device nodes on the host
-	Confirm time.Duration // between two questions that together show the end of a holder; 0 in a [Config]: [Confirm]
-	Grace   time.Duration // how long an entry of the checkpoint counts that no answer ever explains
+	Owns      func(resource, id string) bool
+	DRA       bool          // the daemon is the DRA driver
+	InPod     bool          // the daemon runs in a pod
+	Alone     bool          // no container can hold a device through the other API
+	Pod       string        // name of the daemon's pod, or any other text if it is no pod
+	Node      string        // name of the node; static pods have it at the end of their names. It may be ""
+	DevRoot   string        // root of the device nodes on the host
+	Confirm   time.Duration // between two questions that together show the end of a holder
+	Admission time.Duration // the kubelet admits a pod, or gives up, this long after Allocate at most
+	Grace     time.Duration // how long an entry of the checkpoint counts that no answer ever explains
 }
 
 // Report is what the sources said when they were asked once.
@@ -293,12 +297,14 @@ func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use 
 	pending := allocation.At.After(u.settledAt)
 	if pending {
 		u.allocatedAt = allocation.At
-		recorded := r.CheckpointErr == nil && r.Checkpoint.Written.After(allocation.At) && slices.ContainsFunc(slices.Collect(maps.Values(entries)), func(e checkpoint.Entry) bool {
-			return e.Ours(key.ID) || len(allocation.Nodes) == 0
-		})
-		expires := admission
+		recorded := false
+		for holder, e := range entries {
+			recorded = recorded || !u.entries[holder].ended && (e.Ours(key.ID) || len(allocation.Nodes) == 0)
+		}
+		recorded = recorded && r.CheckpointErr == nil && r.Checkpoint.Written.After(allocation.At.Add(-behind))
+		expires := r.rules.Admission
 		if r.CheckpointErr != nil { // it may be of an init container
-			expires = max(admission, r.rules.Grace)
+			expires = max(expires, r.rules.Grace)
 		}
 		if len(named) > 0 && r.Asked.After(allocation.At) || recorded || r.complete && r.Asked.Sub(allocation.At) >= expires {
 			u.settledAt, pending = allocation.At, false
@@ -487,7 +493,7 @@ func (s State) Holdings() inventory.Holdings {
 		Of: map[string][]inventory.Holding{}, Asked: s.asked, Missing: s.missing,
 		Awaiting: !s.complete && !s.never && s.asked.Sub(s.first) < s.rules.Grace,
 	}
-	if h.Awaiting || s.leftover && s.asked.Sub(s.first) < admission {
+	if h.Awaiting || s.leftover && s.asked.Sub(s.first) < s.rules.Admission {
 		h.Again = time.Second
 	}
 	known := map[string][]string{} // containers that hold each device now
@@ -514,7 +520,7 @@ func (s State) Holdings() inventory.Holdings {
 		if !u.lacked.IsZero() && s.asked.Sub(u.lacked) < s.rules.Confirm {
 			h.Again = cmp.Or(h.Again, s.rules.Confirm+s.rules.Confirm/30) // not just too early
 		}
-		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < admission
+		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < s.rules.Admission
 		switch {
 		case u.foreign:
 		case key.Resource != draname.Driver && u.lacked.IsZero():

@@ -236,7 +236,7 @@ func TestMerge(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := tt.rules
 			r.Owns, r.DevRoot, r.Grace = func(resource, _ string) bool { return resource == p && !tt.rules.DRA }, "/dev", grace
-			r.Pod, r.Confirm = cmp.Or(r.Pod, "own"), holders.Confirm
+			r.Pod, r.Confirm, r.Admission = cmp.Or(r.Pod, "own"), holders.Confirm, holders.Admission
 			var s holders.State
 			for _, step := range tt.steps {
 				at := ago(t, step.at)

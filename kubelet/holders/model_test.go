@@ -388,7 +388,7 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 // start replaces a daemon: by a new pod, a static one or none.
 func (w *world) start(slot int, p *pod) {
 	d := &daemon{slot: slot, began: w.now, allocated: map[holders.Key]holders.Allocation{}, told: map[*use]*told{}, pod: p, refresh: slot < 2 && !w.chance(4)}
-	d.rules = holders.Rules{DRA: slot == 2, Pod: "host", Node: "node", DevRoot: "/dev", Confirm: holders.Confirm, Grace: grace}
+	d.rules = holders.Rules{DRA: slot == 2, Pod: "host", Node: "node", DevRoot: "/dev", Confirm: holders.Confirm, Admission: holders.Admission, Grace: grace}
 	if p != nil {
 		d.rules.Pod = p.name[3:]
 	}

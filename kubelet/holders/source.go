@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
 )
 
-// Config says where the sources are. Only Rules, Socket and KubeletDir are required.
+// Config says where the sources are. Only Rules, Socket and KubeletDir are required. [New] fills in Pod, Confirm and Admission.
 type Config struct {
 	Rules
 	Socket      string       // of the pod-resources API
@@ -43,7 +43,7 @@ func New(cfg Config) *Source {
 	if cfg.Pod == "" {
 		cfg.Pod, _ = os.Hostname()
 	}
-	cfg.Confirm = cmp.Or(cfg.Confirm, Confirm)
+	cfg.Confirm, cfg.Admission = cmp.Or(cfg.Confirm, Confirm), cmp.Or(cfg.Admission, Admission)
 	return &Source{cfg: cfg, turn: make(chan struct{}, 1)}
 }
 
