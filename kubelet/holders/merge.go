@@ -129,7 +129,7 @@ func Merge(before State, r Report, rules Rules) State {
 	}
 	complete := s.listen(before, r)
 	is := reading{
-		Report: r, rules: rules, complete: complete, pods: s.pods,
+		Report: r, rules: rules, complete: complete, pods: s.pods, settled: r.Asked.Sub(s.started) >= settles,
 		restarted: r.KubeletErr == nil && !before.started.IsZero() && !before.started.Equal(s.started),
 	}
 	// The checkpoint shows what was given out under former names, even if the kubelet has just started.
@@ -271,6 +271,7 @@ type reading struct {
 	Report
 	rules     Rules
 	complete  bool            // the answer has all containers that are alive
+	settled   bool            // the kubelet has run for some time
 	restarted bool            // it is the first one of this kubelet
 	pods      map[string]bool // that the kubelet lists
 }
@@ -339,7 +340,7 @@ func (u use) dropped(key Key, r reading, entries map[string]checkpoint.Entry) bo
 }
 
 // mergeLost returns the containers that the former kubelet named, and that this one has never named. If it lists their
-// pods, its checkpoint was lost, and it may give their devices out again.
+// pods, its checkpoint was lost, and it may give their devices out again. If it does not, they have ended.
 func (u use) mergeLost(key Key, r reading, entries map[string]checkpoint.Entry) []string {
 	if r.KubeletErr != nil || key.Resource == draname.Driver {
 		return u.lost
@@ -358,7 +359,7 @@ func (u use) mergeLost(key Key, r reading, entries map[string]checkpoint.Entry) 
 	}
 	named := containersOf(r.Answer.Holders[key])
 	return slices.DeleteFunc(lost, func(container string) bool {
-		return slices.Contains(named, container) || r.complete && !r.pods[podOf(container)]
+		return slices.Contains(named, container) || !r.pods[podOf(container)] && (r.complete || r.settled && u.dropped(key, r, entries))
 	})
 }
 
