@@ -344,6 +344,7 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 			// unless an answer has named it before. Both together are shown by nothing, nor is a forgotten container of a pod that
 			// the kubelet does not know 10 s after its start.
 			if (u.lost || !p.killed.IsZero()) && !t.named || u.lost && (!p.killed.IsZero() || !w.known[p] && r.Asked.Sub(w.started) >= 10*time.Second) {
+				delete(d.told, u)
 				continue
 			}
 			// The exception: no answer has named an init container, and the file was not written again for the grace time.
