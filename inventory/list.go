@@ -77,8 +77,8 @@ func (s *scheduler) list(ctx context.Context, hinted time.Time) {
 	s.startListing(ctx, listing{epoch: s.epoch})
 }
 
-// seek lists the cards because of a hint for a card that cannot be read any more, since too many of its readings hang. If the
-// card has left, the next one in its slot can be read.
+// seek finds out whether a card has left of which too many readings hang. It is called after a hint for such a card: if
+// the card has left, the next one in its slot can be read.
 func (s *scheduler) seek(ctx context.Context) {
 	if s.seeking = false; s.listing {
 		s.relist = true
@@ -120,6 +120,7 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 	for _, j := range s.jobs {
 		if j.state == overdue && !listed[j.address] && found.err == nil {
 			s.removeJob(j, now)
+			s.relist = s.relist || found.seeks // the next card may have arrived meanwhile
 		}
 	}
 	if found.seeks {

@@ -30,9 +30,11 @@
 //     that does not know its pods yet. If the file is not written again, the entry counts until two complete answers
 //     lack a container that earlier answers named. If no answer ever named one, it counts for the grace time.
 //
-// While a source does not answer, what it reported last stays in use. So does what a kubelet has forgotten that lost its
-// checkpoint: if it lists the pod of a container that the former kubelet named, but not the container, the device stays
-// in use until the pod has left, and is withheld even under its own name.
+// While a source does not answer, what it reported last stays in use.
+//
+// A kubelet that loses its checkpoint forgets which devices its running pods have, and would give them out again. Merge
+// notices: the former kubelet named a container, and this one lists its pod without the device. The device stays in use
+// until the pod has left, and is withheld even under its own name.
 //
 // # What may block
 //

@@ -266,7 +266,7 @@ func (r Rules) ours(key Key, entries map[string]checkpoint.Entry, before bool) b
 	return false
 }
 
-// reading is a report with what follows from it for all devices.
+// reading is a report, and what it says about the kubelet as a whole.
 type reading struct {
 	Report
 	rules     Rules
