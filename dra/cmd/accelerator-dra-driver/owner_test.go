@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,11 +80,13 @@ func TestOneOwner(t *testing.T) {
 		t.Error("after a kill: found no lock file, want one")
 	}
 
+	var broken atomic.Bool // reactors must be added before the driver starts
+	r.client.PrependReactor("delete", "resourceslices", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return broken.Load(), nil, errors.New("no answer")
+	})
 	stop = r.run()
 	r.published("started after a kill", device)
-	r.client.PrependReactor("delete", "resourceslices", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, errors.New("no answer")
-	})
+	broken.Store(true)
 	began := time.Now()
 	stop()
 	if took := time.Since(began); r.count() != 1 || !r.locked() || took > 9*time.Second {
