@@ -104,7 +104,7 @@ test-dra: ## test the DRA driver; needs no root
 
 lint-dra: ## check go.mod, go vet, staticcheck, allowed imports of dra/ (make lint runs gofmt)
 	cd dra && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...
-	@cd dra && ! go list -deps ./... | grep -E '^b-com.com/accelerator-device-plugin/(operator|internal/sim)'
+	@cd dra && ! go list -deps ./... | grep -E '^b-com.com/accelerator-device-plugin/(operator|sim)'
 
 clean: ## remove the built files
 	rm -rf bin dist

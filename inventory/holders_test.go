@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -282,7 +282,7 @@ func TestForeignHolding(t *testing.T) {
 		r.after(2 * time.Minute)
 		want["0001:5e:00.0"] = "healthy[]"
 		r.want("free", want)
-		if n := r.logs.FilterField(event.DeviceTombstone).Len() + r.logs.FilterField(event.DeviceHeld).Len(); n != 0 {
+		if n := r.logs.FilterField(logevent.DeviceTombstone).Len() + r.logs.FilterField(logevent.DeviceHeld).Len(); n != 0 {
 			t.Errorf("%d lines about the holder, want none", n)
 		}
 	})

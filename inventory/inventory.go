@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
@@ -193,7 +193,7 @@ func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *p
 		s.hintNode(ctx, name, h)
 	}
 	if hinted.everything {
-		inv.log.Debug("hint received", event.HintReceived, event.Source(hinted.source))
+		inv.log.Debug("hint received", logevent.HintReceived, logevent.Source(hinted.source))
 		s.list(ctx, hinted.at)
 	}
 }
@@ -227,7 +227,7 @@ func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 	}
 	inv.report(changes, now)
 	if first {
-		inv.log.Info("first snapshot published", event.ScanDone, event.Count(len(n.devices)), event.Rev(old.Version+1))
+		inv.log.Info("first snapshot published", logevent.ScanDone, logevent.Count(len(n.devices)), logevent.Rev(old.Version+1))
 	}
 	if finished {
 		inv.logUnmatched(n)
@@ -238,6 +238,6 @@ func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 // intended device is still offered.
 func (inv *Inventory) logUnmatched(n *node) {
 	if unmatched := n.policy.unmatched(n.devices); n.complete && len(unmatched) > 0 {
-		inv.log.Warn("excluded address has no device", event.ConfigNotice, event.Devices(unmatched))
+		inv.log.Warn("excluded address has no device", logevent.ConfigNotice, logevent.Devices(unmatched))
 	}
 }

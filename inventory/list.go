@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
@@ -59,7 +59,7 @@ func (s *scheduler) takeResolution(ctx context.Context, r resolution) {
 	case r.address != "" && !slices.Contains(r.owners, r.address):
 		s.hintCard(r.address, r.hint)
 	case r.address == "" && len(r.owners) == 0:
-		s.log.Debug("hint received", event.HintReceived, event.Node(r.hint.Node), event.Source(r.hint.Source))
+		s.log.Debug("hint received", logevent.HintReceived, logevent.Node(r.hint.Node), logevent.Source(r.hint.Source))
 		s.list(ctx, r.hint.At)
 	}
 }
@@ -176,9 +176,9 @@ func (s *scheduler) logListing(err error) {
 	}
 	switch {
 	case now != "" && now != s.listErr:
-		s.log.Warn("cards could not be listed", event.ScanFailed, event.Err(err))
+		s.log.Warn("cards could not be listed", logevent.ScanFailed, logevent.Err(err))
 	case now == "" && s.listErr != "":
-		s.log.Info("cards could be listed again", event.ScanRecovered)
+		s.log.Info("cards could be listed again", logevent.ScanRecovered)
 	}
 	s.listErr = now
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -132,7 +132,7 @@ func TestPolicyHasNoLatency(t *testing.T) {
 		r.Use(inventory.Policy{Exclude: map[string]string{"3b:00.0": inventory.ReasonExcluded}})
 		r.after(0)
 		r.want("excluded", map[string]string{"3b:00.0": "unhealthy[excluded]"})
-		lines := r.logs.FilterField(event.DeviceHealth).All()
+		lines := r.logs.FilterField(logevent.DeviceHealth).All()
 		if latency, ok := lines[len(lines)-1].ContextMap()["latency_ms"]; ok {
 			t.Errorf("found a latency of %v ms in the line, want none", latency)
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
 // poller calls [Config.Holders], one call at a time. Only the loop uses it.
@@ -108,19 +108,19 @@ func (p *poller) report(before, now Holdings) {
 		p.cfg.Metrics.HoldersSource(name, is)
 		switch {
 		case is != nil && was == nil:
-			p.log.Warn("holders not known, what may be in use is withheld", event.HoldersUnknown, event.Source(name), event.Err(is), event.Grace(p.cfg.TombstoneGrace))
+			p.log.Warn("holders not known, what may be in use is withheld", logevent.HoldersUnknown, logevent.Source(name), logevent.Err(is), logevent.Grace(p.cfg.TombstoneGrace))
 		case is == nil && was != nil:
-			p.log.Info("holders known again", event.HoldersKnown, event.Source(name))
+			p.log.Info("holders known again", logevent.HoldersKnown, logevent.Source(name))
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(now.Shared)) {
 		if id != "" && !slices.Equal(before.Shared[id], now.Shared[id]) { // a broken kubelet may name devices without an id
-			p.log.Error("several containers hold one device", event.DeviceHeldTwice, event.Device(id), event.Holders(now.Shared[id]))
+			p.log.Error("several containers hold one device", logevent.DeviceHeldTwice, logevent.Device(id), logevent.Holders(now.Shared[id]))
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(before.Shared)) {
 		if id != "" && now.Shared[id] == nil {
-			p.log.Info("at most one container holds the device again", event.DeviceHeldOnce, event.Device(id))
+			p.log.Info("at most one container holds the device again", logevent.DeviceHeldOnce, logevent.Device(id))
 		}
 	}
 }

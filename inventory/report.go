@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
 // change is a [Change] with the details for its log line and its counters.
@@ -51,7 +51,7 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 	for _, c := range changes {
 		latency := zap.Skip()
 		if !c.cause.IsZero() {
-			latency = event.Latency(now.Sub(c.cause))
+			latency = logevent.Latency(now.Sub(c.cause))
 		}
 		added, health, claim := inv.log.Info, inv.log.Info, inv.log.Info
 		if c.warn {
@@ -64,14 +64,14 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 		switch c.kind {
 		case deviceRemoved:
 			inv.cfg.Metrics.Transition(old.Health.String(), "", "")
-			inv.log.Info("device removed", event.DeviceRemoved, event.Device(c.ID), event.PCI(old.PCIAddress), event.Family(old.Family),
-				event.Old(old.Health.String()), event.Lasted(c.lasted), event.Holders(c.holders), latency)
+			inv.log.Info("device removed", logevent.DeviceRemoved, logevent.Device(c.ID), logevent.PCI(old.PCIAddress), logevent.Family(old.Family),
+				logevent.Old(old.Health.String()), logevent.Lasted(c.lasted), logevent.Holders(c.holders), latency)
 		case deviceListed:
 			if old == nil {
 				inv.cfg.Metrics.Transition("", d.Health.String(), worst(d))
-				added("device added", event.DeviceAdded, event.Device(c.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
-					event.Resource(d.OfferedAs), event.Health(d.Health.String()), event.Reasons(d.Reasons), event.AFU(d.AFUID), event.Interface(d.InterfaceID),
-					event.Nodes(d.Nodes), event.Parent(d.Parent), latency, event.Err(c.err))
+				added("device added", logevent.DeviceAdded, logevent.Device(c.ID), logevent.PCI(d.PCIAddress), logevent.Family(d.Family),
+					logevent.Resource(d.OfferedAs), logevent.Health(d.Health.String()), logevent.Reasons(d.Reasons), logevent.AFU(d.AFUID), logevent.Interface(d.InterfaceID),
+					logevent.Nodes(d.Nodes), logevent.Parent(d.Parent), latency, logevent.Err(c.err))
 				continue
 			}
 			if c.HealthChanged() {
@@ -82,13 +82,13 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 				if d.Health != old.Health {
 					inv.cfg.Metrics.Transition(old.Health.String(), d.Health.String(), why)
 				}
-				health("device health changed", event.DeviceHealth, event.Device(c.ID), event.PCI(d.PCIAddress),
-					event.Old(old.Health.String()), event.New(d.Health.String()), event.Reasons(d.Reasons), event.Lasted(c.lasted), event.Holders(c.holders), latency, event.Err(c.err))
+				health("device health changed", logevent.DeviceHealth, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+					logevent.Old(old.Health.String()), logevent.New(d.Health.String()), logevent.Reasons(d.Reasons), logevent.Lasted(c.lasted), logevent.Holders(c.holders), latency, logevent.Err(c.err))
 			}
 			for _, a := range c.Identity() {
 				inv.cfg.Metrics.IdentityChange(a.Name)
-				inv.log.Info("device identity changed", event.DeviceIdentity, event.Device(c.ID), event.PCI(d.PCIAddress),
-					event.Attribute(a.Name), event.Old(a.Old), event.New(a.New))
+				inv.log.Info("device identity changed", logevent.DeviceIdentity, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+					logevent.Attribute(a.Name), logevent.Old(a.Old), logevent.New(a.New))
 			}
 		case deviceHeld:
 			message := "removed device is held"
@@ -102,32 +102,32 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 			case c.renumbered:
 				message = "device is held with its former node"
 			}
-			inv.log.Warn(message, event.DeviceTombstone, event.Device(c.ID), event.PCI(d.PCIAddress),
-				event.Resource(d.OfferedAs), event.Holders(c.holders))
+			inv.log.Warn(message, logevent.DeviceTombstone, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+				logevent.Resource(d.OfferedAs), logevent.Holders(c.holders))
 		case deviceReturned:
-			inv.log.Info("removed device returned", event.DeviceReturned, event.Device(c.ID), event.PCI(d.PCIAddress),
-				event.Lasted(c.lasted), event.Holders(c.holders))
+			inv.log.Info("removed device returned", logevent.DeviceReturned, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+				logevent.Lasted(c.lasted), logevent.Holders(c.holders))
 		case deviceRenamedBack:
-			claim("device has its old name again", event.DeviceReturned, event.Device(c.ID), event.PCI(d.PCIAddress),
-				event.Resource(d.OfferedAs), event.Lasted(c.lasted), event.Holders(c.holders))
+			claim("device has its old name again", logevent.DeviceReturned, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+				logevent.Resource(d.OfferedAs), logevent.Lasted(c.lasted), logevent.Holders(c.holders))
 		case deviceReleased:
 			message := "removed device released"
 			if c.renamed {
 				message = "device released"
 			}
-			claim(message, event.DeviceReleased, event.Device(c.ID), event.PCI(d.PCIAddress),
-				event.Resource(d.OfferedAs), event.Reason(c.why), event.Lasted(c.lasted))
+			claim(message, logevent.DeviceReleased, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+				logevent.Resource(d.OfferedAs), logevent.Reason(c.why), logevent.Lasted(c.lasted))
 		case deviceUnoffered:
-			inv.log.Info("device is not offered", event.DeviceUnoffered, event.Device(c.ID), event.Reason(c.why))
+			inv.log.Info("device is not offered", logevent.DeviceUnoffered, logevent.Device(c.ID), logevent.Reason(c.why))
 		case deviceGiven:
 			since := ""
 			if c.found {
 				since = "before the daemon started"
 			}
-			inv.log.Info("device held", event.DeviceHeld, event.Device(c.ID), event.PCI(d.PCIAddress),
-				event.Resource(c.as), event.Holders(c.holders), event.Reason(since))
+			inv.log.Info("device held", logevent.DeviceHeld, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+				logevent.Resource(c.as), logevent.Holders(c.holders), logevent.Reason(since))
 		case deviceFreed:
-			inv.log.Info("device freed", event.DeviceFreed, event.Device(c.ID), event.Resource(c.as), event.Holders(c.holders), event.Lasted(c.lasted))
+			inv.log.Info("device freed", logevent.DeviceFreed, logevent.Device(c.ID), logevent.Resource(c.as), logevent.Holders(c.holders), logevent.Lasted(c.lasted))
 		}
 	}
 }

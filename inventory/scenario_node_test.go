@@ -13,11 +13,11 @@ import (
 	"sync"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
 // programming is the family dfl on a node where ports can be under programming: their afu_id fails

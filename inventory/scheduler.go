@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/backlog"
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
@@ -166,7 +166,7 @@ func (s *scheduler) use(ctx context.Context, families []Family, now time.Time) {
 // hintCard requests a reading of a card, and of the cards to which it is related, before the routine
 // queue.
 func (s *scheduler) hintCard(address string, h Hint) {
-	s.log.Debug("hint received", event.HintReceived, event.PCI(address), event.Source(h.Source))
+	s.log.Debug("hint received", logevent.HintReceived, logevent.PCI(address), logevent.Source(h.Source))
 	if s.jobs[address] == nil {
 		s.jobs[address] = &job{address: address}
 	}
@@ -336,7 +336,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 			j.recoveryFailed = false
 		}
 		if j.failures > 0 {
-			s.log.Info("card could be read again", event.ScanRecovered, event.PCI(j.address), event.Count(j.failures))
+			s.log.Info("card could be read again", logevent.ScanRecovered, logevent.PCI(j.address), logevent.Count(j.failures))
 		}
 		j.known, j.failures = r, 0
 		j.starved, j.unchecked = time.Time{}, false
@@ -383,7 +383,7 @@ func (s *scheduler) takeLate(j *job, r result, now time.Time) {
 	j.stuck--
 	if r.number == j.newest && j.state == overdue {
 		s.setState(j, idle)
-		s.log.Info("late reading returned", event.ReadRecovered, event.PCI(j.address), event.Lasted(now.Sub(j.started)))
+		s.log.Info("late reading returned", logevent.ReadRecovered, logevent.PCI(j.address), logevent.Lasted(now.Sub(j.started)))
 		s.request(j, wantNow)
 		return
 	}
@@ -415,7 +415,7 @@ func (s *scheduler) onTime(ctx context.Context, now time.Time) {
 			s.setState(j, overdue)
 			s.countUnreadable(j)
 			s.cfg.Metrics.ScanTimeout(took)
-			s.log.Warn("reading timed out", event.ReadTimeout, event.PCI(j.address), event.Lasted(took))
+			s.log.Warn("reading timed out", logevent.ReadTimeout, logevent.PCI(j.address), logevent.Lasted(took))
 			s.markUnreadable(ctx, j)
 			s.queue(j)
 		case took >= s.cfg.ReadTimeout/2 && !j.hedged:
@@ -471,7 +471,7 @@ func (s *scheduler) tick(ctx context.Context) {
 		}
 	}
 	if !starved && !s.shortage.since.IsZero() {
-		s.log.Info("daemon has descriptors and memory again", event.DaemonRecovered, event.Lasted(s.shortage.last.Sub(s.shortage.since)))
+		s.log.Info("daemon has descriptors and memory again", logevent.DaemonRecovered, logevent.Lasted(s.shortage.last.Sub(s.shortage.since)))
 		s.shortage.since = time.Time{}
 	}
 	if s.shortage.listing {
@@ -492,7 +492,7 @@ func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time
 	if counts && (j.failures == 1 || j.failures == failuresUntilUnhealthy) {
 		log = s.log.Warn
 	}
-	log("card could not be read", event.ScanFailed, event.PCI(j.address), event.Count(j.failures), event.Err(err))
+	log("card could not be read", logevent.ScanFailed, logevent.PCI(j.address), logevent.Count(j.failures), logevent.Err(err))
 	if len(j.trouble(s.node)) > 0 {
 		s.markUnreadable(ctx, j)
 	}
@@ -595,7 +595,7 @@ func (s *scheduler) awaitReaders() {
 	case <-time.After(leaveReadersAfter):
 		for _, j := range s.jobs {
 			if j.state == reading || j.stuck > 0 {
-				s.log.Warn("hanging reading abandoned", event.ReadTimeout, event.PCI(j.address), event.Lasted(time.Since(j.started)))
+				s.log.Warn("hanging reading abandoned", logevent.ReadTimeout, logevent.PCI(j.address), logevent.Lasted(time.Since(j.started)))
 			}
 		}
 	}

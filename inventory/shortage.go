@@ -3,7 +3,7 @@ package inventory
 import (
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
 // shortage is a period in which readings and listings fail because the daemon or the node is out of
@@ -35,6 +35,6 @@ func (s *scheduler) noteShortage(err error, now time.Time) {
 	s.shortage.last = now
 	if s.shortage.since.IsZero() {
 		s.shortage.since = now
-		s.log.Warn("daemon out of descriptors or memory, devices keep their state", event.DaemonStarved, event.Err(err))
+		s.log.Warn("daemon out of descriptors or memory, devices keep their state", logevent.DaemonStarved, logevent.Err(err))
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap/zapcore"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -66,10 +66,10 @@ func TestShortageKeepsEverything(t *testing.T) {
 		})
 		r.after(20 * time.Second)
 		r.want("held", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]", "0001:5e:00.0": "healthy[]"})
-		if began, ended := r.logs.FilterField(event.DaemonStarved).Len(), r.logs.FilterField(event.DaemonRecovered).Len(); began != 1 || ended != 1 {
+		if began, ended := r.logs.FilterField(logevent.DaemonStarved).Len(), r.logs.FilterField(logevent.DaemonRecovered).Len(); began != 1 || ended != 1 {
 			t.Errorf("%d lines daemon.starved, %d lines daemon.recovered; want one of each", began, ended)
 		}
-		if n := r.logs.FilterField(event.ScanFailed).Len() + r.logs.FilterField(event.ScanRecovered).Len(); n != 0 {
+		if n := r.logs.FilterField(logevent.ScanFailed).Len() + r.logs.FilterField(logevent.ScanRecovered).Len(); n != 0 {
 			t.Errorf("%d lines of cards that failed, want none", n)
 		}
 		for _, series := range []string{`accelerator_scans_total{result="starved"}`, `accelerator_listings_total{result="starved"}`} {

@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
-	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -68,7 +68,7 @@ func TestSecondReading(t *testing.T) {
 		if n := f.reads[cardA]; n != reads {
 			t.Errorf("%d more readings after a late one whose result is discarded, want none", n-reads)
 		}
-		if n := r.logs.FilterField(event.ReadTimeout).Len() + r.logs.FilterField(event.ReadRecovered).Len(); n != 0 {
+		if n := r.logs.FilterField(logevent.ReadTimeout).Len() + r.logs.FilterField(logevent.ReadRecovered).Len(); n != 0 {
 			t.Errorf("%d lines that a reading timed out, want none", n)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"b-com.com/accelerator-device-plugin/internal/trust"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
 // MaxSize is the largest size of a file and of the raw bitstream in it, in bytes. The largest known
@@ -49,7 +49,7 @@ func Open(path string) (*Bitstream, error) {
 	// replaced the file since, O_NONBLOCK prevents open from blocking.
 	info, err := os.Stat(path)
 	if err == nil {
-		err = trust.CheckRegular(path, info)
+		err = privatedir.CheckRegular(path, info)
 	}
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func parse(path, format string, file *os.File) (_ *Bitstream, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := trust.CheckRegular(path, info); err != nil {
+	if err := privatedir.CheckRegular(path, info); err != nil {
 		return nil, err
 	}
 	b.fileSize = info.Size()

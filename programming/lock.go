@@ -4,21 +4,21 @@ import (
 	"context"
 	"fmt"
 
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
-	"b-com.com/accelerator-device-plugin/internal/trust"
 )
 
 // AcquireLock blocks until no other process programs the card whose FME is at the PCI address, or ctx
 // ends. The lock file is in dir, which is created if it is missing, and must meet the requirements of a [Store].
-func AcquireLock(ctx context.Context, dir, address string) (*trust.Lock, error) {
+func AcquireLock(ctx context.Context, dir, address string) (*privatedir.Lock, error) {
 	address, err := sysfs.ParsePCIAddress(address)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	root, err := trust.OpenDir(dir, true)
+	root, err := privatedir.OpenDir(dir, true)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	return trust.AcquireLock(ctx, root, address+".lock")
+	return privatedir.AcquireLock(ctx, root, address+".lock")
 }

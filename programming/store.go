@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"b-com.com/accelerator-device-plugin/internal/trust"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
 // Store is the path of a directory with bitstreams: INTERFACE/AFU.gbs, INTERFACE/HASH.aocx.
@@ -44,7 +44,7 @@ func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 		for _, format := range []string{GBS, AOCX} {
 			var b *Bitstream
 			b, err = openStored(dir, region, id+"."+format)
-			if errors.Is(err, trust.ErrReplaced) { // by Install with Force
+			if errors.Is(err, privatedir.ErrReplaced) { // by Install with Force
 				b, err = openStored(dir, region, id+"."+format)
 			}
 			if !errors.Is(err, fs.ErrNotExist) {
@@ -61,12 +61,12 @@ func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 
 // openRegion opens the directory of an interface.
 func (s Store) openRegion(interfaceID string) (*os.Root, error) {
-	dir, err := trust.OpenDir(string(s), false)
+	dir, err := privatedir.OpenDir(string(s), false)
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	return trust.OpenSub(dir, interfaceID)
+	return privatedir.OpenSub(dir, interfaceID)
 }
 
 // openStored opens a file of the store. The ids in the file must be those of its path.
@@ -76,7 +76,7 @@ func openStored(region *os.Root, interfaceID, name string) (*Bitstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := trust.OpenFile(region, name, os.O_RDONLY)
+	file, err := privatedir.OpenFile(region, name, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 	if err := b.Check(ctx); err != nil {
 		return path, err
 	}
-	store, err := trust.OpenDir(string(s), !o.DryRun)
+	store, err := privatedir.OpenDir(string(s), !o.DryRun)
 	if err != nil {
 		if o.DryRun && errors.Is(err, fs.ErrNotExist) {
 			err = nil
@@ -121,10 +121,10 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 	defer store.Close()
 	if !o.DryRun {
 		if err := store.Mkdir(b.InterfaceID, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return path, trust.PathError(filepath.Dir(path), err)
+			return path, privatedir.PathError(filepath.Dir(path), err)
 		}
 	}
-	region, err := trust.OpenSub(store, b.InterfaceID)
+	region, err := privatedir.OpenSub(store, b.InterfaceID)
 	if err != nil {
 		if o.DryRun && errors.Is(err, fs.ErrNotExist) {
 			err = nil
@@ -135,7 +135,7 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 	if _, err := region.Lstat(b.fileName()); err == nil && !o.Force {
 		return path, errExists(path)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return path, trust.PathError(path, err)
+		return path, privatedir.PathError(path, err)
 	}
 	if o.DryRun {
 		return path, nil
@@ -156,7 +156,7 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 	if errors.Is(err, fs.ErrExist) && !o.Force {
 		return path, errExists(path)
 	} else if err != nil {
-		return path, trust.PathError(path, err)
+		return path, privatedir.PathError(path, err)
 	}
 	return path, errors.Join(syncDir(region), syncDir(store))
 }
@@ -170,7 +170,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 	path := filepath.Join(dir.Name(), name)
 	file, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return trust.PathError(path, err)
+		return privatedir.PathError(path, err)
 	}
 	defer func() {
 		if err != nil {
@@ -210,7 +210,7 @@ func syncDir(dir *os.Root) error {
 
 // scratch returns a new file in the store that has no name any more.
 func (s Store) scratch() (*os.File, error) {
-	dir, err := trust.OpenDir(string(s), true)
+	dir, err := privatedir.OpenDir(string(s), true)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func (s Store) scratch() (*os.File, error) {
 		err = dir.Remove(name)
 	}
 	if err != nil {
-		return nil, trust.PathError(filepath.Join(string(s), name), err)
+		return nil, privatedir.PathError(filepath.Join(string(s), name), err)
 	}
 	return file, nil
 }
@@ -236,7 +236,7 @@ type Entry struct {
 // List returns, sorted by path, the files in the store with the extension of a bitstream, and the
 // directories of interfaces that are refused. For a missing store it returns nil.
 func (s Store) List(ctx context.Context) ([]Entry, error) {
-	store, err := trust.OpenDir(string(s), false)
+	store, err := privatedir.OpenDir(string(s), false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -261,7 +261,7 @@ func (s Store) List(ctx context.Context) ([]Entry, error) {
 }
 
 func listRegion(ctx context.Context, store *os.Root, interfaceID string) ([]Entry, error) {
-	region, err := trust.OpenSub(store, interfaceID)
+	region, err := privatedir.OpenSub(store, interfaceID)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ func listRegion(ctx context.Context, store *os.Root, interfaceID string) ([]Entr
 func names(dir *os.Root) ([]string, error) {
 	d, err := dir.Open(".")
 	if err != nil {
-		return nil, trust.PathError(dir.Name(), err)
+		return nil, privatedir.PathError(dir.Name(), err)
 	}
 	defer d.Close()
 	return d.Readdirnames(-1)

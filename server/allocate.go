@@ -15,7 +15,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/internal/backlog"
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 )
@@ -44,7 +44,7 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 		requested = append(requested, c.GetDevicesIds()...)
 	}
 	e := p.endpoint
-	cfg, log := e.server.cfg, e.log.With(event.Devices(shorten(requested)), event.Count(len(requested)))
+	cfg, log := e.server.cfg, e.log.With(logevent.Devices(shorten(requested)), logevent.Count(len(requested)))
 	defer backlog.FlushOnPanic(log)
 	var device func(id string) *inventory.Device
 	undo, err := cfg.Allocations.Add(e.resource, func() (map[string][]string, error) {
@@ -72,11 +72,11 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 	}
 	if err != nil {
 		cfg.Metrics.AllocateRefused(e.resource)
-		log.Warn("allocate refused", event.AllocateRefused, event.Reason(status.Convert(err).Message()))
+		log.Warn("allocate refused", logevent.AllocateRefused, logevent.Reason(status.Convert(err).Message()))
 		return nil, err
 	}
 	cfg.Metrics.AllocateServed(e.resource, len(requested))
-	log.Info("allocate served", event.AllocateServed)
+	log.Info("allocate served", logevent.AllocateServed)
 	return answer, nil
 }
 

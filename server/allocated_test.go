@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/cdi"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
-	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/cdi"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
 
 // An allocation counts before the kubelet has the answer, for all callers.

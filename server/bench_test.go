@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
 
 // The time from a new snapshot until the kubelet has received its list.

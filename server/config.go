@@ -4,9 +4,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/cdi"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
-	"b-com.com/accelerator-device-plugin/server/cdi"
 	"b-com.com/accelerator-device-plugin/server/prefer"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )

@@ -15,10 +15,10 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/notify"
-	"b-com.com/accelerator-device-plugin/server/peers"
+	"b-com.com/accelerator-device-plugin/kubelet/peers"
 )
 
 // blindInterval bounds the time between two checks of the directory while it cannot be
@@ -128,13 +128,13 @@ func (d *directory) attach() error {
 		if !missing(err) && !d.refused {
 			d.refused = true
 			d.log.Warn("watch of the kubelet directory refused",
-				event.SourceLost, event.Source("inotify"), event.Path(d.path), event.Err(err))
+				logevent.SourceLost, logevent.Source("inotify"), logevent.Path(d.path), logevent.Err(err))
 		}
 		return err
 	}
 	if d.refused {
 		d.refused = false
-		d.log.Info("kubelet directory watched again", event.SourceRecovered, event.Source("inotify"), event.Path(d.path))
+		d.log.Info("kubelet directory watched again", logevent.SourceRecovered, logevent.Source("inotify"), logevent.Path(d.path))
 	}
 	// If the directory was replaced meanwhile, the next attach watches the new one.
 	d.notify, d.watched = n, present

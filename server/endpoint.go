@@ -12,8 +12,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/backoff"
-	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -44,7 +44,7 @@ func newEndpoint(s *Server, resource string) *endpoint {
 	e := &endpoint{
 		server:   s,
 		resource: resource,
-		log:      s.log.With(event.Resource(resource)),
+		log:      s.log.With(logevent.Resource(resource)),
 		lists:    latest.New(newList(inventory.Snapshot{}, nil)),
 		sent:     latest.New[*list](nil),
 		done:     make(chan struct{}),
@@ -162,18 +162,18 @@ func (e *endpoint) report(err error, wait time.Duration) {
 	case errors.Is(err, errKubeletReplaced):
 		// Logged when the new kubelet is connected.
 	case errors.Is(err, errSocketLost):
-		e.log.Warn("socket lost", event.SocketLost, event.Retry(wait))
+		e.log.Warn("socket lost", logevent.SocketLost, logevent.Retry(wait))
 	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded),
 		errors.Is(err, errConnClosed), errors.Is(err, errPeerGone):
-		e.log.Info("registration ended", event.RegistrationEnded, event.Reason(err.Error()), event.Retry(wait))
+		e.log.Info("registration ended", logevent.RegistrationEnded, logevent.Reason(err.Error()), logevent.Retry(wait))
 	case errors.Is(err, errNoKubelet):
 		if !e.absent {
 			e.absent = true
-			e.log.Info("kubelet absent", event.KubeletAbsent, event.Socket(e.server.directory.kubelet), event.Err(err))
+			e.log.Info("kubelet absent", logevent.KubeletAbsent, logevent.Socket(e.server.directory.kubelet), logevent.Err(err))
 		}
 	default:
 		e.server.cfg.Metrics.RegistrationFailed(e.resource)
-		e.log.Warn("registration failed", event.RegisterFailed, event.Err(err), event.Retry(wait))
+		e.log.Warn("registration failed", logevent.RegisterFailed, logevent.Err(err), logevent.Retry(wait))
 	}
 }
 
@@ -182,7 +182,7 @@ func (e *endpoint) report(err error, wait time.Duration) {
 func (e *endpoint) noteKubelet(kubelet identity) {
 	if e.kubelet != kubelet && e.kubelet != (identity{}) {
 		e.server.cfg.Metrics.KubeletRestarted(e.resource)
-		e.log.Info("kubelet restarted", event.KubeletRestarted)
+		e.log.Info("kubelet restarted", logevent.KubeletRestarted)
 	}
 	e.kubelet = kubelet
 	e.absent = false

@@ -4,7 +4,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc/grpclog"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
 // UseLogger sends the log lines of the grpc library to log. It applies to the whole process,
@@ -21,7 +21,7 @@ type libraryLog struct {
 }
 
 func newLibraryLog(log *zap.Logger) libraryLog {
-	return libraryLog{log.Named("grpc").With(event.LibraryLog).Sugar()}
+	return libraryLog{log.Named("grpc").With(logevent.LibraryLog).Sugar()}
 }
 
 func (l libraryLog) Info(args ...any)                    { l.Debug(args...) }

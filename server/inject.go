@@ -12,12 +12,12 @@ import (
 
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/cdi"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/server/cdi"
-	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/offer"
 )
 
 // injection writes the CDI spec file, from which the container runtime reads the nodes of a
@@ -118,12 +118,12 @@ func (i *injection) settle() error {
 		i.metrics.CDI(problem)
 		if problem != nil {
 			if was := i.problem.Swap(&problem); was == nil || (*was).Error() != problem.Error() {
-				i.log.Error("CDI spec could not be written", event.CDIFailed, event.Err(problem))
+				i.log.Error("CDI spec could not be written", logevent.CDIFailed, logevent.Err(problem))
 			}
 			return err
 		}
 		if i.problem.Swap(nil) != nil {
-			i.log.Info("CDI spec could be written again", event.CDIRecovered)
+			i.log.Info("CDI spec could be written again", logevent.CDIRecovered)
 		}
 		select {
 		case <-stale:

@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/internal/backlog"
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
@@ -43,11 +43,11 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 	defer backlog.FlushOnPanic(e.log)
 	p.session.streams.Update(func(s streams) streams { return streams{s.opened + 1, s.open + 1} })
 	e.server.cfg.Metrics.StreamOpened(e.resource)
-	e.log.Info("stream opened", event.StreamOpened)
+	e.log.Info("stream opened", logevent.StreamOpened)
 	why := "ended by the kubelet"
 	defer func() {
 		p.session.streams.Update(func(s streams) streams { return streams{s.opened, s.open - 1} })
-		e.log.Info("stream closed", event.StreamClosed, event.Lasted(time.Since(opened)), event.Reason(why))
+		e.log.Info("stream closed", logevent.StreamClosed, logevent.Lasted(time.Since(opened)), logevent.Reason(why))
 	}()
 
 	var sent []*inventory.Device
@@ -69,7 +69,7 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 		e.sent.Store(newest)
 		select {
 		case <-p.session.ending:
-			why = event.EndedByUs
+			why = logevent.EndedByUs
 			return nil
 		case <-stream.Context().Done():
 			return stream.Context().Err()
@@ -106,11 +106,11 @@ func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 		}
 	}
 	fields := []zap.Field{
-		event.ListSent, event.Rev(l.Version), event.Count(len(l.Devices)), event.Devices(shorten(devices)),
-		event.Unhealthy(shorten(sick)), event.Gone(shorten(left)),
+		logevent.ListSent, logevent.Rev(l.Version), logevent.Count(len(l.Devices)), logevent.Devices(shorten(devices)),
+		logevent.Unhealthy(shorten(sick)), logevent.Gone(shorten(left)),
 	}
 	if known {
-		fields = append(fields, event.Latency(latency))
+		fields = append(fields, logevent.Latency(latency))
 	}
 	line.Write(fields...)
 }

@@ -12,11 +12,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/pulse"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/offer"
 )
 
 // Devices is the source of the devices that are offered.
@@ -289,7 +289,7 @@ func (s *Server) retire(now time.Time) time.Duration {
 			defer close(ended)
 			e.end()
 			s.cfg.Metrics.ResourceRetired(e.resource)
-			s.log.Info("resource retired", event.ResourceRetired, event.Resource(e.resource))
+			s.log.Info("resource retired", logevent.ResourceRetired, logevent.Resource(e.resource))
 		})
 	}
 	return wait

@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
 
 func TestDevicesReachTheKubelet(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
 // The reasons why a session ends. [endpoint.run] decides by the reason when the next session begins.
@@ -107,7 +107,7 @@ func (e *endpoint) runSession(ctx context.Context, reregister <-chan struct{}) (
 	abandoned := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errSocketLost)
 	if abandoned && !s.registered.Load() {
 		e.server.cfg.Metrics.RegistrationAbandoned(e.resource)
-		e.log.Info("registration abandoned", event.RegisterAbandoned, event.Reason(err.Error()))
+		e.log.Info("registration abandoned", logevent.RegisterAbandoned, logevent.Reason(err.Error()))
 	}
 	return kubelet, err
 }
@@ -144,7 +144,7 @@ func (e *endpoint) serve() (*session, error) {
 	}
 	v1beta1.RegisterDevicePluginServer(s.server, &plugin{endpoint: e, session: s})
 	go func() { s.served <- s.server.Serve(l) }()
-	e.log.Debug("resource served", event.ResourceServed, event.Socket(path))
+	e.log.Debug("resource served", logevent.ResourceServed, logevent.Socket(path))
 	return s, nil
 }
 
@@ -202,7 +202,7 @@ func (s *session) await(
 			s.registered.Store(true)
 			timeout.Reset(e.server.cfg.StreamTimeout)
 			e.server.cfg.Metrics.Registered(e.resource)
-			e.log.Info("resource registered", event.ResourceRegistered, event.Socket(s.path))
+			e.log.Info("resource registered", logevent.ResourceRegistered, logevent.Socket(s.path))
 		}
 	}
 }

@@ -5,85 +5,57 @@ set -euo pipefail
 module=b-com.com/accelerator-device-plugin
 violations=0
 
-# Lines "importer import", direct imports only, tests included.
+# refuse TEXT LINES: reports the lines as violations, if there are any.
+refuse() {
+	[ -n "$2" ] || return 0
+	echo "$1:"
+	sed 's/^/  /' <<<"$2"
+	violations=1
+}
+
+# Each folder and the folders that it may import; internal may be imported by all, cmd may import all.
+layers='
+internal:
+watcher:
+cdi:
+programming:
+inventory:
+offer: inventory
+kubelet: inventory offer
+server: inventory offer kubelet cdi
+daemon: inventory offer kubelet watcher
+sim: kubelet
+'
 imports=$(go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}
-{{end}}{{range .TestImports}}{{$p}} {{.}}
-{{end}}{{range .XTestImports}}{{$p}} {{.}}
-{{end}}' ./... | sort -u)
+{{end}}' ./...)
+refuse 'imports that point upward (importer import)' "$(awk -v prefix="$module/" '
+	NR == FNR { if (sub(/:/, "", $1)) for (i = 1; i <= NF; i++) allowed[$1, $i] = 1; next }
+	index($1, prefix) == 1 && index($2, prefix) == 1 {
+		split(substr($1, length(prefix) + 1), from, "/"); split(substr($2, length(prefix) + 1), to, "/")
+		if (from[1] !~ /^(cmd|test)$/ && to[1] != "internal" && !((from[1], to[1]) in allowed)) print $1, $2
+	}' <(echo "$layers") <(echo "$imports"))"
+refuse 'only the commands demo and simulate may import sim' "$(grep " $module/sim" <<<"$imports" |
+	grep -vE "^$module/(sim/|test/|cmd/accelerator-device-plugin )" || true)"
 
 # only IMPORT-REGEX IMPORTER-REGEX: no other package may import it.
 only() {
-	local bad
-	bad=$(awk -v import="$1" -v importer="^$module/($2)(/|\$)" '$2 ~ import && $1 !~ importer' <<<"$imports")
-	if [ -n "$bad" ]; then
-		echo "only $2 may import $1:"
-		sed 's/^/  /' <<<"$bad"
-		violations=1
-	fi
+	refuse "only $2 may import $1" "$(awk -v import="$1" -v importer="^$module/($2)(/|\$)" '$2 ~ import && $1 !~ importer' <<<"$imports")"
 }
-
-# never IMPORTER-REGEX IMPORT-REGEX: the importer may not import it.
-never() {
-	local bad
-	bad=$(awk -v importer="^$module/($1)(/|\$)" -v import="^$module/($2)(/|\$)" '$1 ~ importer && $2 ~ import' <<<"$imports")
-	if [ -n "$bad" ]; then
-		echo "$1 may not import $2:"
-		sed 's/^/  /' <<<"$bad"
-		violations=1
-	fi
-}
-
-only '^github.com/pilebones/go-udev' 'watcher'
-only '^golang.org/x/sys' 'watcher|internal/opened'
-only '^github.com/fsnotify/fsnotify' 'watcher|server|internal/(notify|filewatch)'
-only '^google.golang.org/grpc' 'server|kubelet|internal/sim/simkubelet'
+only '^golang.org/x/sys' 'watcher|cmd/internal/procusers'
+only '^github.com/fsnotify/fsnotify' 'watcher|server|internal/notify|daemon/filewatch'
+only '^google.golang.org/grpc' 'server|kubelet|sim/simkubelet'
 only '^github.com/prometheus/' 'internal/metrics'
-only '^k8s.io/kubelet' 'server|kubelet|internal/sim/simkubelet'
-only '^tags.cncf.io/container-device-interface|^github.com/opencontainers/runtime-spec' 'server/cdi'
+only '^k8s.io/kubelet' 'server|kubelet|sim/simkubelet'
+only '^tags.cncf.io/container-device-interface|^github.com/opencontainers/runtime-spec' 'cdi'
 only '^github.com/spf13/cobra' 'cmd'
-only '^k8s.io/(client-go|apimachinery|klog)|^github.com/go-logr' 'internal/apiserver'
-never 'watcher' 'inventory|server|cmd|internal/(apiserver|recorder)'
-never 'inventory' 'watcher|server|kubelet|cmd|internal/(apiserver|recorder)'
-never 'server' 'watcher|cmd|internal/(apiserver|recorder)'
-never 'kubelet' 'watcher|server|cmd|internal/(apiserver|recorder)'
-never 'kubelet/(podresources|checkpoint)' 'inventory|internal'
-never 'server/cdi' 'inventory|internal'
-never 'server/peers' 'inventory|kubelet|server/(cdi|offer|prefer)'
-never 'server/names' 'watcher|inventory|programming|internal|server/[^n].*'
-never 'programming' 'watcher|inventory|server|cmd|internal/(apiserver|recorder)'
-never 'cmd/accelerator-fpga' 'watcher|inventory|server|internal/(apiserver|recorder)'
-never 'internal/(latest|event|sysfs|view|terminal|trust|cordon|owner|httpd|control|sim/board|sim/simnode|notify|filewatch|backoff|throttle|apiserver|recorder|metrics|pulse)' 'watcher|server|cmd'
-never 'internal/opened' 'watcher|inventory|server|cmd'
-never 'internal/canpull' 'watcher|server|cmd|internal/control'
-never 'internal/timeline' 'watcher|inventory|server|cmd|internal/view'
-never 'internal/(latest|sysfs|terminal|trust|cordon|owner|notify|filewatch|backoff|throttle|apiserver|metrics|pulse)' 'inventory'
-never 'internal/daemon' 'cmd|internal/sim'
-never 'watcher|inventory|kubelet|server|internal/[^d].*' 'internal/daemon'
-never 'internal/config' 'watcher|inventory|kubelet|cmd'
+only '^k8s.io/(client-go|apimachinery|klog)|^github.com/go-logr' 'daemon/apiserver'
+only "^$module/offer/names" 'offer|daemon/config'
 
-# Except tests, only the commands `demo` and `simulate` may import the simulated node, kubelet and API server.
-bad=$(go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}
-{{end}}' ./cmd/... ./watcher/... ./inventory/... ./kubelet/... ./server/... ./programming/... ./internal/... |
-	awk -v sim="^$module/internal/sim/" '$2 ~ sim && $1 !~ sim && $1 !~ /cmd\/accelerator-device-plugin$/')
-if [ -n "$bad" ]; then
-	echo "only tests and cmd/accelerator-device-plugin may import internal/sim:"
-	sed 's/^/  /' <<<"$bad"
-	violations=1
-fi
-
-# Only one file may import go-udev, which is under the GPL.
+# Only one file may import go-udev, which is under the GPL; accelerator-fpga, which is distributed under Apache-2.0
+# (NOTICE), may not link it through any package.
 files=$(grep -rl --include='*.go' 'pilebones/go-udev' . | grep -v _test.go || true)
-if [ "$(wc -l <<<"$files")" -ne 1 ]; then
-	echo "only one file may import go-udev:"
-	sed 's/^/  /' <<<"$files"
-	violations=1
-fi
-
-# accelerator-fpga is distributed under Apache-2.0 (NOTICE): it must not link go-udev through any package.
-if go list -deps ./cmd/accelerator-fpga | grep 'pilebones/go-udev'; then
-	echo "accelerator-fpga may not link go-udev, which is under the GPL"
-	violations=1
-fi
+[ "$(wc -l <<<"$files")" -eq 1 ] || refuse 'only one file may import go-udev' "$files"
+refuse 'accelerator-fpga may not link go-udev' "$(go list -deps ./cmd/accelerator-fpga | grep 'pilebones/go-udev' || true)"
 
 # A binary that calls methods of text/template keeps every exported method: 2.6 MB, and 1.5 MiB of memory.
 binary=$(mktemp)

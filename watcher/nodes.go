@@ -13,7 +13,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/notify"
 	"b-com.com/accelerator-device-plugin/internal/pulse"
@@ -61,7 +61,7 @@ func (n *nodes) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) err
 			}
 			// The watch still exists, so the source need not be opened again.
 			n.metrics.InotifyLost(sourceNodes)
-			n.log.Warn("inotify events lost", event.InotifyOverflow, event.Path(n.dir))
+			n.log.Warn("inotify events lost", logevent.InotifyOverflow, logevent.Path(n.dir))
 			hint(Hint{Source: SourceOverflow, At: at})
 		case ev, ok := <-n.notify.Events():
 			p.Work()
@@ -93,6 +93,6 @@ func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 	}
 	hint(Hint{Node: name, Source: SourceInotify, At: time.Now()})
 	n.metrics.InotifyEvent(sourceNodes)
-	n.log.Debug("node event received", event.InotifyEvent, event.Node(name), event.Action(ev.Op.String()))
+	n.log.Debug("node event received", logevent.InotifyEvent, logevent.Node(name), logevent.Action(ev.Op.String()))
 	return nil
 }

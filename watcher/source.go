@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/backoff"
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/pulse"
 )
@@ -53,7 +53,7 @@ func (k *keeper) start() {
 		k.warn(err)
 		return
 	}
-	k.log.Info("source opened", k.fields(append(fields, event.SourceOpened)...)...)
+	k.log.Info("source opened", k.fields(append(fields, logevent.SourceOpened)...)...)
 }
 
 func (k *keeper) run(ctx context.Context, hint func(Hint)) {
@@ -90,11 +90,11 @@ func (k *keeper) reopen(ctx context.Context, hint func(Hint)) bool {
 		k.pulse.Work()
 		fields, err := k.open()
 		if err == nil {
-			k.log.Info("source recovered", k.fields(append(fields, event.SourceRecovered)...)...)
+			k.log.Info("source recovered", k.fields(append(fields, logevent.SourceRecovered)...)...)
 			hint(Hint{Source: SourceReopen, At: time.Now()})
 			return true
 		}
-		k.log.Debug("source still lost", k.fields(event.SourceLost, event.Err(err))...)
+		k.log.Debug("source still lost", k.fields(logevent.SourceLost, logevent.Err(err))...)
 	}
 }
 
@@ -116,13 +116,13 @@ func (k *keeper) stop() {
 }
 
 func (k *keeper) warn(err error) {
-	k.log.Warn("source lost", k.fields(event.SourceLost, event.Err(err), event.Remaining(k.remaining))...)
+	k.log.Warn("source lost", k.fields(logevent.SourceLost, logevent.Err(err), logevent.Remaining(k.remaining))...)
 }
 
 func (k *keeper) fields(more ...zap.Field) []zap.Field {
-	fields := []zap.Field{event.Source(k.name)}
+	fields := []zap.Field{logevent.Source(k.name)}
 	if k.path != "" {
-		fields = append(fields, event.Path(k.path))
+		fields = append(fields, logevent.Path(k.path))
 	}
 	return append(fields, more...)
 }

@@ -7,8 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
-	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/sysfs/sysfstest"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -65,8 +65,8 @@ func TestTreeIsWatchedCompletelyOrLost(t *testing.T) {
 		accesses = max(accesses, sysfstest.Refuse(t, nth, func() { w = watcher.New(cfg, zap.New(core)) }))
 		w.Close()
 		tree := logs.FilterField(zap.String("path", cfg.Host.Sys))
-		lost := tree.FilterField(event.SourceLost).FilterMessage("source lost").Len()
-		whole := tree.FilterField(event.SourceOpened).FilterField(event.Count(5)).Len()
+		lost := tree.FilterField(logevent.SourceLost).FilterMessage("source lost").Len()
+		whole := tree.FilterField(logevent.SourceOpened).FilterField(logevent.Count(5)).Len()
 		if lost+whole != 1 {
 			t.Errorf("access %d: the tree is neither watched completely nor lost: %v", nth, tree.All())
 		}

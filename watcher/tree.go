@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/notify"
 	"b-com.com/accelerator-device-plugin/internal/pulse"
@@ -47,7 +47,7 @@ func (t *tree) open() ([]zap.Field, error) {
 	if !t.seen.dirs[t.root] {
 		return nil, fmt.Errorf("%s: directory was removed: %w", t.root, fs.ErrNotExist)
 	}
-	return []zap.Field{event.Count(len(t.seen.dirs))}, nil
+	return []zap.Field{logevent.Count(len(t.seen.dirs))}, nil
 }
 
 func (t *tree) close() {
@@ -69,7 +69,7 @@ func (t *tree) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) erro
 				return err
 			}
 			t.metrics.InotifyLost(sourceTree)
-			t.log.Warn("inotify events lost", event.InotifyOverflow, event.Path(t.root))
+			t.log.Warn("inotify events lost", logevent.InotifyOverflow, logevent.Path(t.root))
 			if err := t.reopen(SourceOverflow, hint); err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	}
 	changed.hint(hint, at)
 	t.metrics.InotifyEvent(sourceTree)
-	t.log.Debug("tree event received", event.InotifyEvent, event.Path(ev.Name), event.Action(ev.Op.String()))
+	t.log.Debug("tree event received", logevent.InotifyEvent, logevent.Path(ev.Name), logevent.Action(ev.Op.String()))
 	if moved {
 		// The watches moved with the directory and have wrong names now. They cannot be removed
 		// one by one: fsnotify keeps watches by path, and panics if another directory has that
@@ -179,7 +179,7 @@ func (t *tree) walk(dir string, found cards) {
 // are used up, and the source is lost until it can be opened again.
 func (t *tree) unwatched(dir string, err error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrPermission) {
-		t.log.Debug("directory not watched", event.SourceLost, event.Source("inotify"), event.Path(dir), event.Err(err))
+		t.log.Debug("directory not watched", logevent.SourceLost, logevent.Source("inotify"), logevent.Path(dir), logevent.Err(err))
 		return
 	}
 	t.broken = err

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/pulse"
 )
@@ -51,7 +51,7 @@ func (u *uevents) open() ([]zap.Field, error) {
 		return nil, err
 	}
 	u.conn = c
-	return []zap.Field{event.Bytes(c.received)}, nil
+	return []zap.Field{logevent.Bytes(c.received)}, nil
 }
 
 func (u *uevents) close() {
@@ -89,7 +89,7 @@ func (u *uevents) overflowed(at time.Time, hint func(Hint)) error {
 		return err
 	}
 	u.metrics.UEventsLost()
-	u.log.Warn("uevents lost", event.UEventOverflow, event.Count(n))
+	u.log.Warn("uevents lost", logevent.UEventOverflow, logevent.Count(n))
 	hint(Hint{Source: SourceOverflow, At: at})
 	if n == 0 {
 		// The buffer was not full, so the kernel had no memory. The source is opened again after
@@ -104,8 +104,8 @@ func (u *uevents) take(m message, at time.Time, hint func(Hint)) {
 	if !m.sender.kernel() {
 		u.metrics.UEventForged()
 		if n := u.forged.count(at); n > 0 {
-			u.log.Warn("forged uevent dropped", event.UEventForged, event.Count(n), event.PID(int(m.sender.pid)),
-				event.UID(int(m.sender.uid)), event.Port(m.sender.port))
+			u.log.Warn("forged uevent dropped", logevent.UEventForged, logevent.Count(n), logevent.PID(int(m.sender.pid)),
+				logevent.UID(int(m.sender.uid)), logevent.Port(m.sender.port))
 		}
 		return
 	}
@@ -120,7 +120,7 @@ func (u *uevents) take(m message, at time.Time, hint func(Hint)) {
 		hint(Hint{Source: SourceMalformed, At: at})
 		u.metrics.UEventMalformed()
 		if n := u.malformed.count(at); n > 0 {
-			u.log.Warn("malformed uevent received", event.UEventMalformed, event.Count(n), event.Bytes(len(m.data)), event.Err(err))
+			u.log.Warn("malformed uevent received", logevent.UEventMalformed, logevent.Count(n), logevent.Bytes(len(m.data)), logevent.Err(err))
 		}
 		return
 	}
@@ -141,17 +141,17 @@ func (u *uevents) debug(ev *uevent, card string) {
 		return
 	}
 	fields := []zap.Field{
-		event.UEventReceived, event.Action(string(ev.action)), event.Devpath(string(ev.devpath)),
-		event.Subsystem(string(ev.env.subsystem)), event.Seqnum(ev.seqnum()),
+		logevent.UEventReceived, logevent.Action(string(ev.action)), logevent.Devpath(string(ev.devpath)),
+		logevent.Subsystem(string(ev.env.subsystem)), logevent.Seqnum(ev.seqnum()),
 	}
 	if card != "" {
-		fields = append(fields, event.PCI(card))
+		fields = append(fields, logevent.PCI(card))
 	}
 	if len(ev.env.devname) > 0 {
-		fields = append(fields, event.Node(string(ev.env.devname)))
+		fields = append(fields, logevent.Node(string(ev.env.devname)))
 	}
 	if len(ev.env.errorEvent) > 0 {
-		fields = append(fields, event.Reason(string(ev.env.errorEvent)))
+		fields = append(fields, logevent.Reason(string(ev.env.errorEvent)))
 	}
 	line.Write(fields...)
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/canpull"
-	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/control"
-	"b-com.com/accelerator-device-plugin/internal/cordon"
-	"b-com.com/accelerator-device-plugin/internal/daemon"
+	"b-com.com/accelerator-device-plugin/cmd/internal/canpull"
+	"b-com.com/accelerator-device-plugin/cmd/internal/procusers"
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
-	"b-com.com/accelerator-device-plugin/internal/opened"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
-	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 )
@@ -116,7 +116,7 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 	if f.CardErr != nil || len(f.Card.Numbers())+len(f.Card.Files()) == 0 {
 		return f
 	}
-	proc := opened.Proc{Root: procfs, Patience: processPatience}
+	proc := procusers.Proc{Root: procfs, Patience: processPatience}
 	if f.ProcessesErr = proc.SeesHost(); f.ProcessesErr == nil {
 		ctx, cancel := context.WithTimeoutCause(ctx, processesPatience, fmt.Errorf("the search took longer than %s", processesPatience))
 		defer cancel()

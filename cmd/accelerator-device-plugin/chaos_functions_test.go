@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
-	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
 // functionResource is the resource of functions on vfio-pci.

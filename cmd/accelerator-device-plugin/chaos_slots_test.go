@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
-	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
 // slotResource is the resource of AWS cards, also in modes that do not offer them by themselves.

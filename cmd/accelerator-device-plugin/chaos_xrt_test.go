@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
 // The shells of the cards with XRT in the model.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
 
 // While clients send nothing, or half a request, the daemon's memory and descriptors stay

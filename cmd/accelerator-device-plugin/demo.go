@@ -12,17 +12,17 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/daemon"
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
-	"b-com.com/accelerator-device-plugin/internal/sim/demo"
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/inventory/aws"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
+	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/sim/demo"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
 func newDemo() *cobra.Command {

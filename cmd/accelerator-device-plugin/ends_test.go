@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/sim/demo"
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/sim/demo"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
 // When the reader of the log closes the pipe, the daemon continues.

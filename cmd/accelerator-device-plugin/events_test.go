@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/recorder"
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
 )
 
 // withEvents is prepareCluster for a daemon that uses the API server only for Events.
@@ -31,7 +31,7 @@ func (c *cluster) awaitEvents(when string, want ...string) {
 	for {
 		var got []string
 		for _, e := range c.api.Events() {
-			if e.Reason == string(recorder.DeviceMoving) {
+			if e.Reason == string(kubeevents.DeviceMoving) {
 				continue // a short change may cause no Event
 			}
 			device, _, _ := strings.Cut(e.Message[strings.Index(e.Message, "FPGA device ")+len("FPGA device "):], " ")

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/daemon/config"
 )
 
 // hooked has the command lines of the hooks in a CDI spec, by device id; "": none.

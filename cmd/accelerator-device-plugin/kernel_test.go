@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/board"
+	"b-com.com/accelerator-device-plugin/sim/board"
 )
 
 // The whole output of `devices -o json` on nodes that were recorded from a kernel. The golden

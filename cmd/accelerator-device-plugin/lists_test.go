@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
 
 // overlapAtMost is the longest time for which a device that moves may be healthy in two lists. The kubelet reads

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"b-com.com/accelerator-device-plugin/internal/daemon"
+	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 

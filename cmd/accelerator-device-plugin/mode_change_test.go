@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/offer"
 )
 
 // The mode changes while a container has a device, which pod-resources never names. Until the container has ended,

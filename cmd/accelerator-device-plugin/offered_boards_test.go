@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/board"
+	"b-com.com/accelerator-device-plugin/sim/board"
 )
 
 const boardsDir = "../../testdata/sysfs/"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/board"
+	"b-com.com/accelerator-device-plugin/sim/board"
 )
 
 // recordingsDir has trees recorded from real cards and kernels. It is not a part of the source tree, but may be

@@ -11,14 +11,14 @@ import (
 
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/daemon"
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
-	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
 // BenchmarkLogOverhead measures the time that the log adds between a hint and the kubelet's end of the stream, at the

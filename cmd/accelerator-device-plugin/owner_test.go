@@ -13,10 +13,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/control"
-	"b-com.com/accelerator-device-plugin/internal/event"
-	"b-com.com/accelerator-device-plugin/internal/owner"
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/owner"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
 // While a DRA driver owns the node, the daemon is alive and not ready. It has read nothing, and offers nothing. When
@@ -56,7 +56,7 @@ func TestWaitsForTheOtherAPI(t *testing.T) {
 	if _, err := os.Lstat(d.cfg.Socket); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("local socket: found one, error %v, want none", err)
 	}
-	for _, unwanted := range []zap.Field{event.SourceOpened, event.ScanDone, event.DeviceAdded, event.ResourceRegistered, event.OwnerTaken} {
+	for _, unwanted := range []zap.Field{logevent.SourceOpened, logevent.ScanDone, logevent.DeviceAdded, logevent.ResourceRegistered, logevent.OwnerTaken} {
 		if n := d.logs.FilterField(unwanted).Len(); n > 0 {
 			t.Errorf("log: found %s %d times while the driver owns the node", unwanted.String, n)
 		}
@@ -78,13 +78,13 @@ func TestEndsWhileItWaits(t *testing.T) {
 	d.do(driver.Take(t.Context(), func() owner.Naming { return 1 }))
 	defer driver.Leave(context.WithoutCancel(t.Context()), nil)
 	d.run()
-	d.awaitLine(event.OwnerWaiting.String)
+	d.awaitLine(logevent.OwnerWaiting.String)
 	began := time.Now()
 	d.do(d.stop())
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("the daemon has ended after %s", took)
 	}
-	if n := d.logs.FilterField(event.OwnerLeft).Len(); n > 0 {
+	if n := d.logs.FilterField(logevent.OwnerLeft).Len(); n > 0 {
 		t.Error("a daemon that never owned the node has left it")
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/daemon"
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/config"
 )
 
 // version is set by the Makefile.

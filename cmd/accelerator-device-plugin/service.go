@@ -8,18 +8,18 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/apiserver"
-	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/control"
-	"b-com.com/accelerator-device-plugin/internal/cordon"
-	"b-com.com/accelerator-device-plugin/internal/daemon"
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/cdi"
-	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
@@ -34,12 +34,12 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	server.UseLogger(log.Logger)
 	apiserver.UseLogger(log.Logger)
 	if loader.IsSet("accel-nbunits") && cfg.Mode != offer.Pool {
-		log.Warn("setting has no effect in this mode", event.ConfigNotice, event.Flag("accel-nbunits"), event.Mode(cfg.Mode))
+		log.Warn("setting has no effect in this mode", logevent.ConfigNotice, logevent.Flag("accel-nbunits"), logevent.Mode(cfg.Mode))
 	}
 	annotated := cfg.NodeName != "" && cfg.NodeAnnotation
 	if cfg.ProgrammingHook != "" && cfg.Mode != offer.Region && !annotated {
-		log.Warn("setting has no effect in this mode", event.ConfigNotice,
-			event.Flag("programming-hook"), event.Mode(cfg.Mode))
+		log.Warn("setting has no effect in this mode", logevent.ConfigNotice,
+			logevent.Flag("programming-hook"), logevent.Mode(cfg.Mode))
 	}
 	d := newDaemon(cfg, log.Logger, counts, nil)
 	d.Loader = loader

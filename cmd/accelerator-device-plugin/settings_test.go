@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/daemon"
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/config"
 )
 
 // files are the two files of settings.

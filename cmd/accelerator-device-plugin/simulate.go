@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
 // simulation has the flags of simulate.

@@ -17,17 +17,17 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/daemon"
-	"b-com.com/accelerator-device-plugin/internal/event"
-	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
-	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
 // stalled is a daemon whose stderr is no longer read after the start.
@@ -191,7 +191,7 @@ func TestStalledLogCountsMissingLines(t *testing.T) {
 		}
 	}
 	d.serves()
-	for d.read().Event != event.LogDropped.String {
+	for d.read().Event != logevent.LogDropped.String {
 	}
 	d.turn(all...)
 
@@ -202,7 +202,7 @@ func TestStalledLogCountsMissingLines(t *testing.T) {
 	count := func() {
 		line := d.lines[len(d.lines)-1]
 		switch {
-		case line.Event == event.LogDropped.String:
+		case line.Event == logevent.LogDropped.String:
 			written[warn] += line.Warn
 			written[info] += line.Info
 			if line.Count != line.Warn+line.Info {
@@ -241,7 +241,7 @@ func (d *stalled) checkOrder() {
 	rev, health := 0, map[string]string{}
 	for _, line := range d.lines {
 		switch line.Event {
-		case event.LogDropped.String:
+		case logevent.LogDropped.String:
 			clear(health)
 		case "list.sent":
 			if line.Rev <= rev {
@@ -302,7 +302,7 @@ func liveCrash(dir string) (exitCode int) {
 	defer log.Close()
 	s := newDaemon(cfg, log.Logger, counts, func(*inventory.Config, *server.Config) {
 		for i := range 100 {
-			log.Warn("reading timed out", event.ReadTimeout, event.PCI(strconv.Itoa(i)), event.Lasted(0))
+			log.Warn("reading timed out", logevent.ReadTimeout, logevent.PCI(strconv.Itoa(i)), logevent.Lasted(0))
 		}
 		panic("at work")
 	})

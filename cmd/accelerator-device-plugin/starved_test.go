@@ -11,7 +11,7 @@ import (
 	"time"
 	"unsafe"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
 
 // limitFiles sets the limit of descriptors of the daemon, as ulimit -S -n does, and returns the former limit.

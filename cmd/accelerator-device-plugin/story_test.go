@@ -16,13 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/daemon"
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
-	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -118,7 +118,7 @@ func TestStory(t *testing.T) {
 	s.do(s.process.Signal(syscall.SIGTERM))
 	s.awaitLog("daemon.stopped")
 	s.do(s.ended())
-	s.compare("testdata/story.golden", "../../internal/timeline/testdata/hotplug.log")
+	s.compare("testdata/story.golden", "../../cmd/internal/timeline/testdata/hotplug.log")
 }
 
 // storyIn is the environment variable that makes the test binary the daemon of a story.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/board"
 	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/programming/fpga"
+	"b-com.com/accelerator-device-plugin/sim/board"
 )
 
 const (

@@ -30,7 +30,7 @@ func TestDocumentedErrors(t *testing.T) {
 		}
 	}
 	var all []string
-	for _, dir := range []string{"../../programming", "../../programming/fpga", "../../programming/hook", "../../internal/trust"} {
+	for _, dir := range []string{"../../programming", "../../programming/fpga", "../../programming/hook", "../../internal/privatedir"} {
 		for _, text := range stringsOf(t, dir) {
 			all = append(all, text)
 			remedy := strings.Contains(text, "want ") || strings.Contains(text, "found ") || strings.HasPrefix(text, ": ") && len(text) > len(": …")

@@ -17,12 +17,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
-	"b-com.com/accelerator-device-plugin/internal/draname"
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
-	"b-com.com/accelerator-device-plugin/internal/trust"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/server/cdi"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 const (
@@ -102,7 +102,7 @@ type Claims struct {
 // Open returns the claims in a directory, which it creates if needed. It does not read the file. If the file
 // is not valid, Ready and each call return the error.
 func Open(cfg Config) (*Claims, error) {
-	dir, err := trust.OpenDir(cfg.Dir, true)
+	dir, err := privatedir.OpenDir(cfg.Dir, true)
 	if err != nil {
 		return nil, err
 	}
@@ -132,14 +132,14 @@ func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	if slices.ContainsFunc(r.Devices, func(d device) bool { return d.Admin }) {
 		admin = "admin access"
 	}
-	log := c.log.With(event.Resource(draname.Driver), event.Claim(r.String()), event.Devices(event.Shorten(r.ids())), event.Lasted(time.Since(began)))
+	log := c.log.With(logevent.Resource(draname.Driver), logevent.Claim(r.String()), logevent.Devices(logevent.Shorten(r.ids())), logevent.Lasted(time.Since(began)))
 	if err != nil {
 		c.cfg.Metrics.AllocateRefused(draname.Driver)
-		log.Warn("claim refused", event.ClaimRefused, event.Reason(err.Error()))
+		log.Warn("claim refused", logevent.ClaimRefused, logevent.Reason(err.Error()))
 		return kubeletplugin.PrepareResult{Err: fmt.Errorf("claim %s: %w", r, err)}
 	}
 	c.cfg.Metrics.AllocateServed(draname.Driver, len(devices))
-	log.Info("claim prepared", event.ClaimPrepared, event.Reason(admin))
+	log.Info("claim prepared", logevent.ClaimPrepared, logevent.Reason(admin))
 	return kubeletplugin.PrepareResult{Devices: devices}
 }
 
@@ -190,7 +190,7 @@ func (c *Claims) attempt(ctx context.Context, r request) (answer []kubeletplugin
 				return err
 			}
 		} else if was := c.known[i]; !r.same(was) {
-			return fmt.Errorf("found it prepared with other devices (%s), want it unprepared first: delete its pods", strings.Join(event.Shorten(was.ids()), ", "))
+			return fmt.Errorf("found it prepared with other devices (%s), want it unprepared first: delete its pods", strings.Join(logevent.Shorten(was.ids()), ", "))
 		} else if err := r.sameAFUs(was, s); err != nil {
 			return err
 		}
@@ -292,7 +292,7 @@ func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedOb
 			return err
 		}
 		if !was.Waiting {
-			c.log.Info("claim unprepared", event.ClaimUnprepared, event.Resource(draname.Driver), event.Claim(was.String()), event.Devices(event.Shorten(was.ids())))
+			c.log.Info("claim unprepared", logevent.ClaimUnprepared, logevent.Resource(draname.Driver), logevent.Claim(was.String()), logevent.Devices(logevent.Shorten(was.ids())))
 		}
 		return nil
 	})
@@ -344,7 +344,7 @@ func (c *Claims) recorded(ctx context.Context) ([]record, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	dir, err := trust.OpenDir(c.cfg.Dir, false)
+	dir, err := privatedir.OpenDir(c.cfg.Dir, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -471,10 +471,10 @@ func (c *Claims) note(err error) {
 	c.cfg.Metrics.CDI(err)
 	if err != nil {
 		if was := c.problem.Swap(&err); was == nil || (*was).Error() != err.Error() {
-			c.log.Error("CDI spec could not be written", event.CDIFailed, event.Err(err))
+			c.log.Error("CDI spec could not be written", logevent.CDIFailed, logevent.Err(err))
 		}
 	} else if c.problem.Swap(nil) != nil {
-		c.log.Info("CDI spec could be written again", event.CDIRecovered)
+		c.log.Info("CDI spec could be written again", logevent.CDIRecovered)
 	}
 }
 
@@ -533,14 +533,14 @@ func (c *Claims) locked(ctx context.Context, work func(*os.Root) error) error {
 		return err
 	}
 	defer c.leave()
-	dir, err := trust.OpenDir(c.cfg.Dir, true)
+	dir, err := privatedir.OpenDir(c.cfg.Dir, true)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
 	limited, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()
-	lock, err := trust.AcquireLock(limited, dir, lockName)
+	lock, err := privatedir.AcquireLock(limited, dir, lockName)
 	if err != nil {
 		return err
 	}

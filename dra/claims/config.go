@@ -10,8 +10,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	kjson "sigs.k8s.io/json"
 
-	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 // The apiVersion and the kind of an [AcceleratorConfig].

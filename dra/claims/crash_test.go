@@ -17,11 +17,11 @@ import (
 	"go.uber.org/zap"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"b-com.com/accelerator-device-plugin/cdi"
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/server/cdi"
 )
 
 // After a crash at any step of Prepare or Unprepare, the next instance completes Prepare, or Unprepare removes

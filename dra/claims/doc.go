@@ -12,7 +12,7 @@
 // The file claims.json in the driver's directory is the only state about claims. It is read at each use,
 // because another instance of the driver may run on the node during an upgrade. A write requires the flock on
 // claims.lock, and replaces the file with a rename. The directory and its files must belong to the driver's
-// user, and other users must not be able to write to them: see package trust. Without claims there is no
+// user, and other users must not be able to write to them: see package privatedir. Without claims there is no
 // file.
 //
 // A file that is not valid, or that a newer driver has written, is never changed: each call returns an

@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 
-	"b-com.com/accelerator-device-plugin/internal/trust"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
 const (
@@ -39,7 +39,7 @@ func Held(text []byte) (ids []string, err error) {
 // WithLock calls work while this process has the lock of a directory, as another instance would.
 func WithLock(path string, work func()) error {
 	return inDir(path, func(dir *os.Root) error {
-		lock, err := trust.AcquireLock(context.Background(), dir, lockName)
+		lock, err := privatedir.AcquireLock(context.Background(), dir, lockName)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func WithLock(path string, work func()) error {
 }
 
 func inDir(path string, work func(*os.Root) error) error {
-	dir, err := trust.OpenDir(path, false)
+	dir, err := privatedir.OpenDir(path, false)
 	if err != nil {
 		return err
 	}

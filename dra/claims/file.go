@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	kjson "sigs.k8s.io/json"
 
-	"b-com.com/accelerator-device-plugin/internal/draname"
-	"b-com.com/accelerator-device-plugin/internal/trust"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 const (
@@ -171,7 +171,7 @@ func (d device) mayGet(nodes []string, all []record, uid string) error {
 // read returns the claims in the file, or none if there is no file. It returns the claims of an earlier boot
 // as waiting, because their containers have ended, and their nodes may now belong to other devices.
 func read(dir *os.Root, boot string) ([]record, error) {
-	text, err := trust.ReadFile(dir, fileName, maxFile)
+	text, err := privatedir.ReadFile(dir, fileName, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -199,7 +199,7 @@ func read(dir *os.Root, boot string) ([]record, error) {
 // error the file may have been replaced. The caller holds the lock.
 func write(dir *os.Root, boot string, all []record) error {
 	if len(all) == 0 {
-		return trust.RemoveFile(dir, fileName)
+		return privatedir.RemoveFile(dir, fileName)
 	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -226,7 +226,7 @@ func write(dir *os.Root, boot string, all []record) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir.Name(), fileName), err)
 	}
-	_, err = trust.ReplaceFile(dir, fileName, text.Bytes())
+	_, err = privatedir.ReplaceFile(dir, fileName, text.Bytes())
 	return err
 }
 

@@ -13,8 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"b-com.com/accelerator-device-plugin/internal/draname"
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 const (
@@ -49,7 +49,7 @@ func (c *Claims) compareOften(ctx context.Context) {
 		if err != nil {
 			wait = compareAgain
 			if !failed {
-				c.log.Warn("claims could not be compared", event.ClaimUnchecked, event.Resource(draname.Driver), event.Err(err), event.Retry(wait))
+				c.log.Warn("claims could not be compared", logevent.ClaimUnchecked, logevent.Resource(draname.Driver), logevent.Err(err), logevent.Retry(wait))
 			}
 		}
 		failed = err != nil
@@ -165,8 +165,8 @@ func (c *Claims) forget(ctx context.Context, r record) error {
 		if err := c.remove(dir, i); err != nil {
 			return err
 		}
-		c.log.Warn("claim forgotten by the kubelet", event.ClaimForgotten, event.Resource(draname.Driver), event.Claim(r.String()),
-			event.Reason(why), event.Devices(event.Shorten(r.ids())))
+		c.log.Warn("claim forgotten by the kubelet", logevent.ClaimForgotten, logevent.Resource(draname.Driver), logevent.Claim(r.String()),
+			logevent.Reason(why), logevent.Devices(logevent.Shorten(r.ids())))
 		return nil
 	})
 }

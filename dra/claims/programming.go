@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"b-com.com/accelerator-device-plugin/cdi"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/programming"
-	"b-com.com/accelerator-device-plugin/server/cdi"
 )
 
 // Programming is the hook that programs the devices of claims, and its bitstreams. The runtime runs the hook on the

@@ -23,13 +23,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
+	"b-com.com/accelerator-device-plugin/cdi"
 	"b-com.com/accelerator-device-plugin/dra/claims"
-	"b-com.com/accelerator-device-plugin/internal/draname"
-	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/server/cdi"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -271,14 +271,14 @@ func TestAPIServer(t *testing.T) {
 		for i, l := range lag {
 			s.lag[i].Store(int64(l))
 		}
-		before := r.count(event.SlicesDeleted)
+		before := r.count(logevent.SlicesDeleted)
 		for range 3 {
 			s.deleteAll()
 			s.within(soon, states, fmt.Sprintf("deleted, views late by %v", lag), "")
 			s.within(soon, states, "back", "3b-00-0! 4b-00-0 |")
 			r.eventually("readiness", func() bool { return r.Ready() == nil })
 		}
-		if n := r.count(event.SlicesDeleted) - before; n != 3 {
+		if n := r.count(logevent.SlicesDeleted) - before; n != 3 {
 			t.Errorf("found %d lines about 3 deletions", n)
 		}
 	}
@@ -294,10 +294,10 @@ func TestAPIServer(t *testing.T) {
 	for len(states) > 0 {
 		<-states
 	}
-	logged := r.count(event.SlicesDeleted)
+	logged := r.count(logevent.SlicesDeleted)
 	s.deleteAll()
 	deleted := time.Now()
-	r.eventually("deletion", func() bool { return r.count(event.SlicesDeleted) > logged })
+	r.eventually("deletion", func() bool { return r.count(logevent.SlicesDeleted) > logged })
 	r.eventually("readiness", func() bool { return r.Ready() == nil })
 	t.Logf("three slices deleted and back after %v", time.Since(deleted).Round(time.Millisecond))
 	if took := time.Since(deleted); took > soon {
@@ -307,7 +307,7 @@ func TestAPIServer(t *testing.T) {
 	if err != nil || len(all.Items) != 3 {
 		t.Errorf("found %d slices, error %v; want 3", len(all.Items), err)
 	}
-	for _, line := range r.logs.FilterField(event.SlicesFailed).All() {
+	for _, line := range r.logs.FilterField(logevent.SlicesFailed).All() {
 		t.Log("failed on the way: ", line.ContextMap()["error"])
 	}
 	if testing.Short() {
@@ -339,7 +339,7 @@ func TestAPIServerWithoutTaints(t *testing.T) {
 	r.devices.set(well("3b:00.0"), broken("4b:00.0"))
 	s.within(soon, states, "another one is broken", "3b-00-0 |")
 	r.eventually("readiness", func() bool { return r.Ready() == nil })
-	if n := r.count(event.TaintsUnsupported); n != 1 {
+	if n := r.count(logevent.TaintsUnsupported); n != 1 {
 		t.Errorf("found %d lines about taints, want 1", n)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -130,14 +130,14 @@ func TestRestore(t *testing.T) {
 		r.Deleted(second, true)
 		want("deleted once more", 100*time.Millisecond, "50ms")
 		r.Stored(second)
-		if n := r.count(event.SlicesDeleted); n != 3 {
+		if n := r.count(logevent.SlicesDeleted); n != 3 {
 			t.Errorf("found %d lines about 3 deletions", n)
 		}
 
 		r.Stored(stored("00000-x-3", a)) // of another driver, which deletes it
 		want("one too many", time.Hour)
 		r.Deleted(stored("00000-x-3", a), true)
-		if n := r.count(event.SlicesDeleted); n != 3 {
+		if n := r.count(logevent.SlicesDeleted); n != 3 {
 			t.Errorf("found %d lines about deletions, want 3: no slice is missing", n)
 		}
 		want("the other one is deleted", time.Hour)

@@ -22,11 +22,11 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	draslices "b-com.com/accelerator-device-plugin/dra/slices"
-	"b-com.com/accelerator-device-plugin/internal/draname"
-	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 // Config has the parts of a [Driver]. All are required unless their comment allows otherwise.
@@ -248,7 +248,7 @@ func (d *Driver) noteRegistration(ctx context.Context, request any, _ *grpc.Unar
 			d.cfg.Metrics.RegistrationFailed(draname.Driver)
 		} else {
 			d.cfg.Metrics.Registered(draname.Driver)
-			d.log.Info("driver registered", event.DriverRegistered, event.Resource(draname.Driver))
+			d.log.Info("driver registered", logevent.DriverRegistered, logevent.Resource(draname.Driver))
 		}
 	}
 	return handle(ctx, request) // logs a refusal
@@ -318,13 +318,13 @@ func (d *Driver) HandleError(ctx context.Context, err error, message string) {
 	case errors.As(err, &dropped) && slices.Contains(dropped.DisabledFeatures(), "DRADeviceTaints"):
 		d.publisher.WithoutTaints()
 		d.untainted.Do(func() {
-			d.log.Warn("taints not supported by the API server", event.TaintsUnsupported, event.Resource(draname.Driver), event.Err(dropped))
+			d.log.Warn("taints not supported by the API server", logevent.TaintsUnsupported, logevent.Resource(draname.Driver), logevent.Err(dropped))
 		})
 	case errors.Is(err, kubeletplugin.ErrRecoverable) && strings.HasPrefix(message, "device health"):
 		utilruntime.HandleErrorWithContext(ctx, err, message) // while the inventory hangs
 	case errors.Is(err, kubeletplugin.ErrRecoverable):
 		d.cfg.Metrics.SlicesFailed()
-		d.log.Warn("slices not written", event.SlicesFailed, event.Resource(draname.Driver), event.Err(fmt.Errorf("%s: %w", message, err)))
+		d.log.Warn("slices not written", logevent.SlicesFailed, logevent.Resource(draname.Driver), logevent.Err(fmt.Errorf("%s: %w", message, err)))
 	default:
 		select {
 		case d.failed <- fmt.Errorf("%s: %w", message, err):

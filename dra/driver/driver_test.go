@@ -26,8 +26,8 @@ import (
 	drahealth "k8s.io/kubelet/pkg/apis/dra-health/v1"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
-	"b-com.com/accelerator-device-plugin/internal/draname"
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 // newClient returns an API server with the node and claims with these names, whose uids are the same.
@@ -87,8 +87,8 @@ func TestKubelet(t *testing.T) {
 			r.start()
 			kubelet := r.register(true)
 			r.eventually("readiness", func() bool { return r.Ready() == nil })
-			if !r.Registered() || r.count(event.DriverRegistered) != 1 {
-				t.Errorf("found registered %t and %d lines about that, want true and 1", r.Registered(), r.count(event.DriverRegistered))
+			if !r.Registered() || r.count(logevent.DriverRegistered) != 1 {
+				t.Errorf("found registered %t and %d lines about that, want true and 1", r.Registered(), r.count(logevent.DriverRegistered))
 			}
 
 			// A claim that waits delays neither the other calls nor the other claims of its call.
@@ -159,8 +159,8 @@ func TestRefused(t *testing.T) {
 	r := newRig(t, newClient(), "", claims{})
 	r.start()
 	r.register(false)
-	if r.Registered() || r.Ready() == nil || r.count(event.DriverRegistered) > 0 {
-		t.Errorf("found registered %t, Ready %v, and %d lines about a registration", r.Registered(), r.Ready(), r.count(event.DriverRegistered))
+	if r.Registered() || r.Ready() == nil || r.count(logevent.DriverRegistered) > 0 {
+		t.Errorf("found registered %t, Ready %v, and %d lines about a registration", r.Registered(), r.Ready(), r.count(logevent.DriverRegistered))
 	}
 	r.end()
 }
@@ -174,7 +174,7 @@ func TestPublishesOnceRegistered(t *testing.T) {
 	r.register(false)
 	<-time.After(2 * time.Second) // fillCache takes a second
 	all, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(all.Items) > 0 || r.count(event.SlicesPublished) > 0 {
+	if err != nil || len(all.Items) > 0 || r.count(logevent.SlicesPublished) > 0 {
 		t.Errorf("before the registration: found %d slices, error %v, want none", len(all.Items), err)
 	}
 	r.register(true)
@@ -249,12 +249,12 @@ func TestHandleError(t *testing.T) {
 	r.start()
 	lines := func(what string, failed, untainted int) {
 		t.Helper()
-		if f, u := r.count(event.SlicesFailed), r.count(event.TaintsUnsupported); f != failed || u != untainted {
+		if f, u := r.count(logevent.SlicesFailed), r.count(logevent.TaintsUnsupported); f != failed || u != untainted {
 			t.Errorf("%s: found %d lines about failures and %d about taints, want %d and %d", what, f, u, failed, untainted)
 		}
 	}
 	published := func(tainted, count int64) bool {
-		all := r.logs.FilterField(event.SlicesPublished).All()
+		all := r.logs.FilterField(logevent.SlicesPublished).All()
 		return len(all) > 0 && all[len(all)-1].ContextMap()["tainted"] == tainted && all[len(all)-1].ContextMap()["count"] == count
 	}
 	r.register(true)
@@ -338,7 +338,7 @@ func TestLeftovers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-	if n := r.count(event.SocketRemoved); n != 5 {
+	if n := r.count(logevent.SocketRemoved); n != 5 {
 		t.Errorf("found %d lines about sockets, want 5", n)
 	}
 	r.end()

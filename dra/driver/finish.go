@@ -9,8 +9,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
-	"b-com.com/accelerator-device-plugin/internal/draname"
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 // finish serves the kubelet while the API server has no slice of this node. It returns nil when ctx ends.
@@ -87,6 +87,6 @@ func (d *Driver) refuse(claim *resourceapi.ResourceClaim) kubeletplugin.PrepareR
 	const reason = "this node no longer offers devices to claims (--finish-claims): delete the pod"
 	name := claim.Namespace + "/" + claim.Name
 	d.cfg.Metrics.AllocateRefused(draname.Driver)
-	d.log.Warn("claim refused", event.ClaimRefused, event.Resource(draname.Driver), event.Claim(name), event.Reason(reason))
+	d.log.Warn("claim refused", logevent.ClaimRefused, logevent.Resource(draname.Driver), logevent.Claim(name), logevent.Reason(reason))
 	return kubeletplugin.PrepareResult{Err: fmt.Errorf("claim %s: %s", name, reason)}
 }

@@ -11,8 +11,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
-	"b-com.com/accelerator-device-plugin/internal/draname"
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 // A driver that finishes claims registers only while there is no slice, writes none, refuses Prepare and serves Unprepare.
@@ -81,7 +81,7 @@ func TestFinish(t *testing.T) {
 		r.eventually("end of the registration", func() bool { return sockets() == 0 && !r.Registered() })
 		r.eventually("readiness beside a slice", func() bool { return r.Ready() == nil })
 	}
-	if n := r.count(event.ClaimRefused); n != 2 {
+	if n := r.count(logevent.ClaimRefused); n != 2 {
 		t.Errorf("found %d lines about refused claims, want 2", n)
 	}
 	r.end()

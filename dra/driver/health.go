@@ -7,7 +7,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	draslices "b-com.com/accelerator-device-plugin/dra/slices"
-	"b-com.com/accelerator-device-plugin/internal/draname"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 const (

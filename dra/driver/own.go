@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
-	"b-com.com/accelerator-device-plugin/internal/draname"
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 const (
@@ -131,7 +131,7 @@ func (d *Driver) note(object any, deleted bool) {
 		return s
 	})
 	if s, _ := d.state.Load(); deleted && s.lacks() {
-		d.log.Info("slice deleted by another client", event.SlicesDeleted, event.Resource(draname.Driver), event.Object("ResourceSlice/"+slice.Name))
+		d.log.Info("slice deleted by another client", logevent.SlicesDeleted, logevent.Resource(draname.Driver), logevent.Object("ResourceSlice/"+slice.Name))
 	}
 }
 

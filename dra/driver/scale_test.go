@@ -34,8 +34,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"b-com.com/accelerator-device-plugin/daemon/apiserver"
 	"b-com.com/accelerator-device-plugin/dra/driver"
-	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 )

@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
 // probeTimeout is the longest time for all sockets of a directory together.
@@ -40,9 +40,9 @@ func removeLeftovers(ctx context.Context, dir, prefix, suffix string, log *zap.L
 			continue
 		}
 		if err := os.Remove(path); err != nil {
-			log.Warn("leftover socket not removed", event.SocketRemoved, event.Socket(path), event.Err(err))
+			log.Warn("leftover socket not removed", logevent.SocketRemoved, logevent.Socket(path), logevent.Err(err))
 			continue
 		}
-		log.Info("leftover socket removed", event.SocketRemoved, event.Socket(path))
+		log.Info("leftover socket removed", logevent.SocketRemoved, logevent.Socket(path))
 	}
 }

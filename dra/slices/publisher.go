@@ -10,11 +10,11 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
-	"b-com.com/accelerator-device-plugin/internal/draname"
-	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 // minInterval is the shortest time between two publications. A single change is not delayed. The changes
@@ -168,10 +168,10 @@ func (p *Publisher) report(last, next *publication) {
 	hinted := compared && !next.snapshot.Hinted.IsZero()
 	since, latency := time.Since(next.snapshot.Hinted), zap.Skip()
 	if hinted {
-		latency = event.Latency(since)
+		latency = logevent.Latency(since)
 	}
 	p.cfg.Metrics.ListSent(draname.Driver, since, hinted)
-	p.cfg.Log.Info("slices published", event.SlicesPublished, event.Resource(draname.Driver), event.Rev(next.snapshot.Version),
-		event.Count(len(devices)), event.Slices(count), event.Tainted(tainted), event.Devices(event.Shorten(changed)),
-		event.Unhealthy(event.Shorten(unhealthy)), event.Gone(event.Shorten(gone)), latency)
+	p.cfg.Log.Info("slices published", logevent.SlicesPublished, logevent.Resource(draname.Driver), logevent.Rev(next.snapshot.Version),
+		logevent.Count(len(devices)), logevent.Slices(count), logevent.Tainted(tainted), logevent.Devices(logevent.Shorten(changed)),
+		logevent.Unhealthy(logevent.Shorten(unhealthy)), logevent.Gone(logevent.Shorten(gone)), latency)
 }

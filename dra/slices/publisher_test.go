@@ -15,8 +15,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"b-com.com/accelerator-device-plugin/dra/slices"
-	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 )

@@ -14,8 +14,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
-	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 // The attributes of a device. Those of the driver's own domain need no prefix.

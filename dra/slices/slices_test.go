@@ -16,8 +16,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"b-com.com/accelerator-device-plugin/dra/slices"
-	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 // validate checks the rules of the API server (ValidateResourceSlice, pkg/apis/resource/validation of

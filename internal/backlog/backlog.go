@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
 const (
@@ -221,9 +221,9 @@ func (q *queue) report() bool {
 	now, n := time.Now(), q.lost.counts
 	entry := zapcore.Entry{Level: zapcore.WarnLevel, Time: now, Message: "log lines dropped"}
 	text, err := q.encoder.EncodeEntry(entry, []zapcore.Field{
-		event.LogDropped, event.Count(n[0] + n[1] + n[2] + n[3]),
-		event.DroppedDebug(n[0]), event.DroppedInfo(n[1]), event.DroppedWarn(n[2]), event.DroppedError(n[3]),
-		event.Lasted(now.Sub(q.lost.since)), event.Err(q.err),
+		logevent.LogDropped, logevent.Count(n[0] + n[1] + n[2] + n[3]),
+		logevent.DroppedDebug(n[0]), logevent.DroppedInfo(n[1]), logevent.DroppedWarn(n[2]), logevent.DroppedError(n[3]),
+		logevent.Lasted(now.Sub(q.lost.since)), logevent.Err(q.err),
 	})
 	if err != nil {
 		return false

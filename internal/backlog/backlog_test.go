@@ -16,8 +16,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/backlog"
-	"b-com.com/accelerator-device-plugin/internal/event"
-	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 )
 
 // reader is the writer of the core. It simulates a reader that stalls, or a full disk.
@@ -85,7 +85,7 @@ func newRig() *rig {
 	r := &rig{reader: &reader{room: -1}}
 	encoder := zapcore.NewJSONEncoder(zapcore.EncoderConfig{
 		TimeKey: "time", LevelKey: "level", MessageKey: "message",
-		EncodeTime: zapcore.TimeEncoderOfLayout(event.TimeLayout), EncodeLevel: zapcore.LowercaseLevelEncoder,
+		EncodeTime: zapcore.TimeEncoderOfLayout(logevent.TimeLayout), EncodeLevel: zapcore.LowercaseLevelEncoder,
 	})
 	count := func(l zapcore.Level) { r.dropped[l-zapcore.DebugLevel].Add(1) }
 	r.core = backlog.NewSized(encoder, r.reader, zapcore.DebugLevel, count, 16<<10)
@@ -97,9 +97,9 @@ func newRig() *rig {
 func (r *rig) log(n int) {
 	for range n {
 		if r.logged%7 == 6 {
-			r.Warn("reading timed out", event.ReadTimeout, event.PCI(fmt.Sprint(r.logged)), event.Lasted(0))
+			r.Warn("reading timed out", logevent.ReadTimeout, logevent.PCI(fmt.Sprint(r.logged)), logevent.Lasted(0))
 		} else {
-			r.Info("late reading returned", event.ReadRecovered, event.PCI(fmt.Sprint(r.logged)), event.Lasted(0))
+			r.Info("late reading returned", logevent.ReadRecovered, logevent.PCI(fmt.Sprint(r.logged)), logevent.Lasted(0))
 		}
 		r.logged++
 	}
@@ -126,7 +126,7 @@ func (r *rig) check(t *testing.T, torn bool) (gaps, lost int) {
 		if err := eventtest.Line([]byte(line)); err != nil {
 			t.Fatal(err)
 		}
-		if l.Event == event.LogDropped.String {
+		if l.Event == logevent.LogDropped.String {
 			gaps++
 			gap += l.Count
 			byLevel[1] += l.Info
@@ -216,7 +216,7 @@ func TestCloseIsBounded(t *testing.T) {
 				t.Errorf("wait: found %s, want %s", took, want)
 			}
 		}
-		r.Error("daemon failed", event.DaemonFailed, event.Err(errFull))
+		r.Error("daemon failed", logevent.DaemonFailed, logevent.Err(errFull))
 		if n := r.dropped[3].Load(); n != 1 {
 			t.Errorf("found %d dropped errors after Close, want 1", n)
 		}
@@ -258,10 +258,10 @@ func TestFullDisk(t *testing.T) {
 func TestWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()
-		other := r.With(event.Resource("example.com/a"))
-		r.Info("resource retired", event.ResourceRetired, event.Resource("example.com/b"))
-		other.Info("resource retired", event.ResourceRetired)
-		r.Info("resource retired", event.ResourceRetired, event.Resource("example.com/c"))
+		other := r.With(logevent.Resource("example.com/a"))
+		r.Info("resource retired", logevent.ResourceRetired, logevent.Resource("example.com/b"))
+		other.Info("resource retired", logevent.ResourceRetired)
+		r.Info("resource retired", logevent.ResourceRetired, logevent.Resource("example.com/c"))
 		r.core.Close()
 		var got []string
 		for line := range strings.Lines(r.reader.got.String()) {
@@ -282,7 +282,7 @@ func TestFatalIsWritten(t *testing.T) {
 	r := newRig()
 	defer r.core.Close()
 	entry := zapcore.Entry{Level: zapcore.FatalLevel, Message: "library failed"}
-	if err := r.core.Write(entry, []zapcore.Field{event.LibraryLog}); err != nil {
+	if err := r.core.Write(entry, []zapcore.Field{logevent.LibraryLog}); err != nil {
 		t.Fatal(err)
 	}
 	r.reader.mu.Lock()
@@ -301,7 +301,7 @@ func TestConcurrent(t *testing.T) {
 	for range writers {
 		tasks.Go(func() {
 			for range each {
-				r.Info("resource retired", event.ResourceRetired, event.Resource("example.com/a"))
+				r.Info("resource retired", logevent.ResourceRetired, logevent.Resource("example.com/a"))
 			}
 		})
 	}

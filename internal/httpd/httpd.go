@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/accept"
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
 // Answers has the functions that provide the server's answers.
@@ -41,10 +41,10 @@ func run(ctx context.Context, address string, answers Answers, log *zap.Logger, 
 			return new(net.ListenConfig).Listen(ctx, "tcp", address)
 		},
 		Handler: func(at net.Addr) http.Handler { return localOnly(address, at, answers.handler()) },
-		Served:  func(at net.Addr) { log.Info("http served", event.HTTPServed, event.Address(at.String())) },
+		Served:  func(at net.Addr) { log.Info("http served", logevent.HTTPServed, logevent.Address(at.String())) },
 		Failed: func(err error, retry time.Duration) {
-			log.Warn("http address not served, trying again", event.HTTPFailed,
-				event.Address(address), event.Retry(retry), event.Err(err))
+			log.Warn("http address not served, trying again", logevent.HTTPFailed,
+				logevent.Address(address), logevent.Retry(retry), logevent.Err(err))
 		},
 		Log: log,
 	}, retry)
@@ -89,7 +89,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 		ReadTimeout:       2 * time.Second,
 		WriteTimeout:      5 * time.Second, // answerWithin, and the time for the client to read the answer
 		MaxHeaderBytes:    8 << 10,
-		ErrorLog:          zap.NewStdLog(log.With(event.LibraryLog)),
+		ErrorLog:          zap.NewStdLog(log.With(logevent.LibraryLog)),
 	}
 	new(clients).attach(ctx, server)
 	stopped := make(chan struct{})

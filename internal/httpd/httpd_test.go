@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 )
 
 // serve runs the server until the test ends and returns its address.

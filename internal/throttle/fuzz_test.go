@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/throttle"
 )
 
@@ -35,10 +35,10 @@ func FuzzAllLinesCounted(f *testing.F) {
 				for i := range times {
 					switch b & 4 {
 					case 0:
-						log.Info("stream opened", event.StreamOpened, event.Resource(about))
+						log.Info("stream opened", logevent.StreamOpened, logevent.Resource(about))
 						logged["stream.opened"]++
 					default: // always new subjects
-						log.Info("resource retired", event.ResourceRetired, event.Resource(fmt.Sprint(about, " ", i, len(logs.All()))))
+						log.Info("resource retired", logevent.ResourceRetired, logevent.Resource(fmt.Sprint(about, " ", i, len(logs.All()))))
 						logged["resource.retired"]++
 					}
 				}
@@ -74,7 +74,7 @@ func TestAllLinesCountedConcurrently(t *testing.T) {
 			go func() {
 				defer func() { done <- struct{}{} }()
 				for i := range each {
-					log.Info("stream opened", event.StreamOpened, event.Resource(fmt.Sprint(i%3)))
+					log.Info("stream opened", logevent.StreamOpened, logevent.Resource(fmt.Sprint(i%3)))
 					if i%50 == w {
 						time.Sleep(time.Duration(w+1) * 7 * time.Second)
 					}

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
 const (
@@ -88,13 +88,13 @@ func (s subject) with(fields []zapcore.Field) subject {
 // causes many of them.
 func (s subject) exempt(level zapcore.Level) bool {
 	switch {
-	case s.event == event.LibraryLog.String:
+	case s.event == logevent.LibraryLog.String:
 		return false
 	case level < zapcore.InfoLevel, strings.HasPrefix(s.event, "device."), strings.HasPrefix(s.event, "daemon."):
 		return true
 	}
 	switch s.event {
-	case event.AllocateServed.String, event.ListSent.String, event.SlicesPublished.String, event.ClaimPrepared.String, event.ClaimUnprepared.String:
+	case logevent.AllocateServed.String, logevent.ListSent.String, logevent.SlicesPublished.String, logevent.ClaimPrepared.String, logevent.ClaimUnprepared.String:
 		return s.devices
 	}
 	return false
@@ -180,8 +180,8 @@ func (c *counter) report() {
 		level := max(zapcore.WarnLevel, n.level)
 		entry := zapcore.Entry{Level: level, Time: now, LoggerName: n.logger, Message: "log lines suppressed"}
 		_ = c.to.Write(entry, []zap.Field{ // an error of the log cannot be logged
-			event.LogSuppressed, event.Of(s.event), event.Count(n.dropped), event.Lasted(now.Sub(n.since)),
-			event.Device(s.device), event.PCI(s.pci), event.Resource(s.resource), event.Source(s.source),
+			logevent.LogSuppressed, logevent.Of(s.event), logevent.Count(n.dropped), logevent.Lasted(now.Sub(n.since)),
+			logevent.Device(s.device), logevent.PCI(s.pci), logevent.Resource(s.resource), logevent.Source(s.source),
 		})
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
-	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/throttle"
 )
 
@@ -74,10 +74,10 @@ func (r *rig) want(t *testing.T, when string, want ...string) {
 // A burst is written. The other lines of its minute are counted and reported.
 func TestBurst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		log := r.Named("server").With(event.Resource("example.com/a"))
+		log := r.Named("server").With(logevent.Resource("example.com/a"))
 		opened := func(n int) {
 			for range n {
-				log.Info("stream opened", event.StreamOpened)
+				log.Info("stream opened", logevent.StreamOpened)
 			}
 		}
 		opened(15)
@@ -104,16 +104,16 @@ func TestBurst(t *testing.T) {
 func TestSubjects(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for i := range 25 {
-			r.Warn("reading timed out", event.ReadTimeout, event.PCI("0000:3b:00.0"), event.Lasted(0))
-			r.Info("late reading returned", event.ReadRecovered, event.PCI("0000:3b:00.0"), event.Lasted(0))
+			r.Warn("reading timed out", logevent.ReadTimeout, logevent.PCI("0000:3b:00.0"), logevent.Lasted(0))
+			r.Info("late reading returned", logevent.ReadRecovered, logevent.PCI("0000:3b:00.0"), logevent.Lasted(0))
 			if i < 20 {
-				r.Warn("reading timed out", event.ReadTimeout, event.PCI("0000:5e:00.0"), event.Lasted(0))
+				r.Warn("reading timed out", logevent.ReadTimeout, logevent.PCI("0000:5e:00.0"), logevent.Lasted(0))
 			}
 		}
 		r.take()
 		r.after(10 * time.Second)
 		for range 22 {
-			r.Warn("source lost", event.SourceLost, event.Source("uevent"), event.Err(fmt.Errorf("no %d", 1)))
+			r.Warn("source lost", logevent.SourceLost, logevent.Source("uevent"), logevent.Err(fmt.Errorf("no %d", 1)))
 		}
 		r.want(t, "another source", "20 × warn source.lost source=uevent")
 		r.after(50 * time.Second)
@@ -145,7 +145,7 @@ func TestCloseWaits(t *testing.T) {
 		core := throttle.New(g)
 		log := zap.New(core)
 		for range 25 {
-			log.Info("kubelet restarted", event.KubeletRestarted, event.Resource("example.com/a"))
+			log.Info("kubelet restarted", logevent.KubeletRestarted, logevent.Resource("example.com/a"))
 		}
 		time.Sleep(throttle.Period)
 		synctest.Wait()
@@ -169,31 +169,31 @@ func TestCloseWaits(t *testing.T) {
 func TestExempt(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for range 100 {
-			r.Warn("device health changed", event.DeviceHealth, event.Device("3b:00.0"), event.Old("healthy"), event.New("unhealthy"),
-				event.Reasons(nil), event.Lasted(0))
+			r.Warn("device health changed", logevent.DeviceHealth, logevent.Device("3b:00.0"), logevent.Old("healthy"), logevent.New("unhealthy"),
+				logevent.Reasons(nil), logevent.Lasted(0))
 		}
 		for range 100 {
-			r.Debug("removed device released", event.DeviceReleased, event.Device("3b:00.0"), event.Reason("free"), event.Lasted(0))
+			r.Debug("removed device released", logevent.DeviceReleased, logevent.Device("3b:00.0"), logevent.Reason("free"), logevent.Lasted(0))
 		}
 		for range 100 {
-			r.Info("daemon stopped", event.DaemonStopped)
+			r.Info("daemon stopped", logevent.DaemonStopped)
 		}
 		for range 100 {
-			r.Debug("hint received", event.HintReceived, event.Source("uevent"))
+			r.Debug("hint received", logevent.HintReceived, logevent.Source("uevent"))
 		}
-		of := r.With(event.Resource("example.com/a"))
+		of := r.With(logevent.Resource("example.com/a"))
 		for range 100 {
-			of.With(event.Devices([]string{"3b:00.0"}), event.Count(1)).Info("allocate served", event.AllocateServed)
-		}
-		for range 100 {
-			of.Info("list sent", event.ListSent, event.Rev(1), event.Count(1), event.Devices([]string{"3b:00.0"}))
-		}
-		claimed := of.With(event.Claim("default/a"), event.Devices([]string{"3b:00.0"}))
-		for range 100 {
-			claimed.Info("claim prepared", event.ClaimPrepared)
+			of.With(logevent.Devices([]string{"3b:00.0"}), logevent.Count(1)).Info("allocate served", logevent.AllocateServed)
 		}
 		for range 100 {
-			claimed.Info("claim unprepared", event.ClaimUnprepared)
+			of.Info("list sent", logevent.ListSent, logevent.Rev(1), logevent.Count(1), logevent.Devices([]string{"3b:00.0"}))
+		}
+		claimed := of.With(logevent.Claim("default/a"), logevent.Devices([]string{"3b:00.0"}))
+		for range 100 {
+			claimed.Info("claim prepared", logevent.ClaimPrepared)
+		}
+		for range 100 {
+			claimed.Info("claim unprepared", logevent.ClaimUnprepared)
 		}
 		r.want(t, "100 of each",
 			"100 × warn device.health device=3b:00.0", "100 × debug device.released device=3b:00.0", "100 × info daemon.stopped",
@@ -201,13 +201,13 @@ func TestExempt(t *testing.T) {
 			"100 × info claim.prepared resource=example.com/a", "100 × info claim.unprepared resource=example.com/a")
 
 		for range 100 { // a pod that is created repeatedly, and a stream that is opened repeatedly
-			of.With(event.Devices([]string{"3b:00.0"}), event.Count(1)).Warn("allocate refused", event.AllocateRefused, event.Reason("gone"))
+			of.With(logevent.Devices([]string{"3b:00.0"}), logevent.Count(1)).Warn("allocate refused", logevent.AllocateRefused, logevent.Reason("gone"))
 		}
 		for range 100 {
-			claimed.Warn("claim refused", event.ClaimRefused, event.Reason("gone"))
+			claimed.Warn("claim refused", logevent.ClaimRefused, logevent.Reason("gone"))
 		}
 		for range 100 {
-			of.Info("list sent", event.ListSent, event.Rev(1), event.Count(1), event.Devices(nil))
+			of.Info("list sent", logevent.ListSent, logevent.Rev(1), logevent.Count(1), logevent.Devices(nil))
 		}
 		r.after(time.Minute)
 		r.want(t, "lines that are not exempt", "20 × warn allocate.refused resource=example.com/a", "20 × warn claim.refused resource=example.com/a", "20 × info list.sent resource=example.com/a",
@@ -220,14 +220,14 @@ func TestExempt(t *testing.T) {
 // Lines of libraries are counted at every level. The report has the highest level of the lines.
 func TestLibrary(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		log := r.Named("grpc").With(event.LibraryLog)
+		log := r.Named("grpc").With(logevent.LibraryLog)
 		for range 30 {
 			log.Debug("transport is closing")
 		}
 		r.after(time.Minute)
 		r.want(t, "Debug", "20 × debug library.log", "1 × warn log.suppressed of=library.log count=10 lasted_ms=60000")
 		for range 30 {
-			r.Error("CDI spec could not be written", event.CDIFailed, event.Err(fmt.Errorf("disk full")))
+			r.Error("CDI spec could not be written", logevent.CDIFailed, logevent.Err(fmt.Errorf("disk full")))
 		}
 		r.after(time.Minute)
 		r.want(t, "Error", "20 × error cdi.failed", "1 × error log.suppressed of=cdi.failed count=10 lasted_ms=60000")
@@ -240,7 +240,7 @@ func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		lost := func(n int) {
 			for range n {
-				r.Warn("inotify events lost", event.InotifyOverflow, event.Path("/dev"))
+				r.Warn("inotify events lost", logevent.InotifyOverflow, logevent.Path("/dev"))
 			}
 		}
 		lost(30)
@@ -260,7 +260,7 @@ func TestBounded(t *testing.T) {
 		const subjects, lines = 1500, 2 * throttle.Burst
 		for range lines {
 			for i := range subjects {
-				r.Info("resource retired", event.ResourceRetired, event.Resource(fmt.Sprint("example.com/", i)))
+				r.Info("resource retired", logevent.ResourceRetired, logevent.Resource(fmt.Sprint("example.com/", i)))
 			}
 		}
 		if n := r.core.Subjects(); n != throttle.MaxSubjects+1 {
@@ -285,7 +285,7 @@ func TestBounded(t *testing.T) {
 func TestForgedUEvents(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for i := range 1000 {
-			r.Warn("forged uevent dropped", event.UEventForged, event.Count(1), event.PID(i), event.UID(i), event.Port(uint32(i)))
+			r.Warn("forged uevent dropped", logevent.UEventForged, logevent.Count(1), logevent.PID(i), logevent.UID(i), logevent.Port(uint32(i)))
 		}
 		if n := r.core.Subjects(); n != 1 || r.logs.Len() != throttle.Burst {
 			t.Errorf("found %d counts and %d lines, want 1 and %d", n, r.logs.Len(), throttle.Burst)
@@ -300,7 +300,7 @@ func TestLevel(t *testing.T) {
 		core := throttle.New(to)
 		log := zap.New(core)
 		for range 100 {
-			log.Info("stream opened", event.StreamOpened, event.Resource("example.com/a"))
+			log.Info("stream opened", logevent.StreamOpened, logevent.Resource("example.com/a"))
 		}
 		core.Close()
 		if logs.Len() != 0 {
@@ -316,9 +316,9 @@ func BenchmarkWrite(b *testing.B) {
 		line func(*zap.Logger)
 	}{
 		{"exempt", func(log *zap.Logger) {
-			log.Info("list sent", event.ListSent, event.Rev(1), event.Count(1), event.Devices([]string{"3b:00.0"}))
+			log.Info("list sent", logevent.ListSent, logevent.Rev(1), logevent.Count(1), logevent.Devices([]string{"3b:00.0"}))
 		}},
-		{"suppressed", func(log *zap.Logger) { log.Info("stream opened", event.StreamOpened) }},
+		{"suppressed", func(log *zap.Logger) { log.Info("stream opened", logevent.StreamOpened) }},
 	} {
 		for _, throttled := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/throttled=%t", bench.name, throttled), func(b *testing.B) {
@@ -329,7 +329,7 @@ func BenchmarkWrite(b *testing.B) {
 				if throttled {
 					log = zap.New(core)
 				}
-				log = log.With(event.Resource("example.com/a"))
+				log = log.With(logevent.Resource("example.com/a"))
 				b.ReportAllocs()
 				for b.Loop() {
 					bench.line(log)

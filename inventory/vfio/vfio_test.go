@@ -14,12 +14,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/board"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/familytest"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
+	"b-com.com/accelerator-device-plugin/sim/board"
 )
 
 var _ inventory.Family = vfio.Family{}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/boot"
-	"b-com.com/accelerator-device-plugin/internal/trust"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
 const (
@@ -51,7 +51,7 @@ func OpenInjected(dir string) (*Injected, error) {
 	if i.boot, err = boot.ID(); err != nil {
 		return nil, err
 	}
-	root, err := trust.OpenDir(dir, false)
+	root, err := privatedir.OpenDir(dir, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return i, nil
 	}
@@ -64,7 +64,7 @@ func OpenInjected(dir string) (*Injected, error) {
 }
 
 func (i *Injected) read(root *os.Root) (map[string][]string, error) {
-	text, err := trust.ReadFile(root, injectedFile, maxInjected)
+	text, err := privatedir.ReadFile(root, injectedFile, maxInjected)
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[string][]string{}, nil
 	}
@@ -117,12 +117,12 @@ func (i *Injected) change(f func(map[string][]string)) error {
 	if i.dir != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), lockWithin)
 		defer cancel()
-		root, err := trust.OpenDir(i.dir, true)
+		root, err := privatedir.OpenDir(i.dir, true)
 		if err != nil {
 			return err
 		}
 		defer root.Close()
-		lock, err := trust.AcquireLock(ctx, root, injectedLock)
+		lock, err := privatedir.AcquireLock(ctx, root, injectedLock)
 		if err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (i *Injected) change(f func(map[string][]string)) error {
 
 func (i *Injected) write(root *os.Root, nodes map[string][]string) error {
 	if len(nodes) == 0 {
-		return trust.RemoveFile(root, injectedFile)
+		return privatedir.RemoveFile(root, injectedFile)
 	}
 	text, err := json.Marshal(injectedContent{1, i.boot, nodes})
 	if err != nil {
@@ -150,6 +150,6 @@ func (i *Injected) write(root *os.Root, nodes map[string][]string) error {
 	if len(text) > maxInjected {
 		return fmt.Errorf("%s: found %d bytes to write, want at most %d", filepath.Join(i.dir, injectedFile), len(text), maxInjected)
 	}
-	_, err = trust.ReplaceFile(root, injectedFile, text)
+	_, err = privatedir.ReplaceFile(root, injectedFile, text)
 	return err
 }

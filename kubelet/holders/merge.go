@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 // Key is a device under the name under which it was given out: that of a resource, or of the DRA driver. Its id is

@@ -17,11 +17,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 // fileOf returns a checkpoint with an entry of a container that was given a device with an annotation of these nodes, or with

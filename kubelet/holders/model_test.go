@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 // world is a simulated node: a kubelet as in Kubernetes 1.37.1, its pods, two daemons with the device plugin, and the

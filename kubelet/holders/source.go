@@ -8,10 +8,10 @@ import (
 	"os"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/draname"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 // Config says where the sources are. Only Rules, Socket and KubeletDir are required. [New] fills in Pod, Confirm and Admission.

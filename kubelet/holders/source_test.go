@@ -13,10 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
 
 const port = "example.com/port"

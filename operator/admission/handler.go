@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 	"b-com.com/accelerator-device-plugin/operator/metrics"
@@ -111,12 +111,12 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 	if len(ops) == 0 {
 		return admission.Allowed("")
 	}
-	h.log.Info("pod mapped", event.AdmissionMapped, event.Object(name))
+	h.log.Info("pod mapped", logevent.AdmissionMapped, logevent.Object(name))
 	return admission.Patched("", ops...).WithWarnings(warnings(dropped)...)
 }
 
 func (h *Handler) denied(object string, err error) admission.Response {
-	h.log.Warn("pod denied", event.AdmissionDenied, event.Object(object), event.Reason(err.Error()))
+	h.log.Warn("pod denied", logevent.AdmissionDenied, logevent.Object(object), logevent.Reason(err.Error()))
 	return admission.Denied(err.Error())
 }
 
@@ -125,7 +125,7 @@ func (h *Handler) failed(code int32, object string, err error) admission.Respons
 	if len(err.Error()) > 1000 {
 		err = errors.New(err.Error()[:1000])
 	}
-	h.log.Error("admission failed", event.AdmissionFailed, event.Object(object), event.Err(err))
+	h.log.Error("admission failed", logevent.AdmissionFailed, logevent.Object(object), logevent.Err(err))
 	return admission.Errored(code, err)
 }
 

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
@@ -95,7 +95,7 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	if err := i.Client.Patch(ctx, &configuration, client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return reconcile.Result{}, fmt.Errorf("caBundle of MutatingWebhookConfiguration %s: %w", i.Configuration, err)
 	}
-	i.Log.Info("CA injected", event.CAInjected, event.Object("MutatingWebhookConfiguration/"+i.Configuration), event.Count(count), event.Expires(i.current.NotAfter))
+	i.Log.Info("CA injected", logevent.CAInjected, logevent.Object("MutatingWebhookConfiguration/"+i.Configuration), logevent.Count(count), logevent.Expires(i.current.NotAfter))
 	return result, nil
 }
 

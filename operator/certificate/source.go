@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
 // leafOverlap is how long a certificate is served after a new one was made.
@@ -76,7 +76,7 @@ func (s signer) Sign(template *x509.Certificate) (*x509.Certificate, error) {
 	s.mu.Lock()
 	s.previous = served
 	s.mu.Unlock()
-	s.log.Info("certificate made", event.CertificateMade, event.Object(s.object), event.Expires(leaf.NotAfter))
+	s.log.Info("certificate made", logevent.CertificateMade, logevent.Object(s.object), logevent.Expires(leaf.NotAfter))
 	return leaf, nil
 }
 

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
@@ -105,9 +105,9 @@ func publish(ctx context.Context, c client.Client, log *zap.Logger, m mapping.Ma
 	}
 	name := m.Kind + "/" + object.GetNamespace() + "/" + object.GetName()
 	if ready.Status == metav1.ConditionTrue {
-		log.Info("mapping published", event.MappingPublished, event.Object(name), event.Reason(ready.Message), event.Resource(status.Resource))
+		log.Info("mapping published", logevent.MappingPublished, logevent.Object(name), logevent.Reason(ready.Message), logevent.Resource(status.Resource))
 	} else {
-		log.Warn("mapping published", event.MappingPublished, event.Object(name), event.Reason(ready.Message))
+		log.Warn("mapping published", logevent.MappingPublished, logevent.Object(name), logevent.Reason(ready.Message))
 	}
 	return nil
 }

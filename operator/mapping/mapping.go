@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"b-com.com/accelerator-device-plugin/offer/names"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
-	"b-com.com/accelerator-device-plugin/server/names"
 )
 
 // Modes is a set of modes of nodes.

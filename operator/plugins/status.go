@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
 )
 
@@ -89,12 +89,12 @@ func (r *reconciler) record(p *v1.FpgaDevicePlugin, was *metav1.Condition, c met
 	if was != nil && was.Status == c.Status && was.Reason == c.Reason && !applied {
 		return
 	}
-	object, reason := event.Object(v1.KindFpgaDevicePlugin+"/"+p.Name), event.Reason(c.Type+"="+string(c.Status)+" "+c.Reason+": "+c.Message)
+	object, reason := logevent.Object(v1.KindFpgaDevicePlugin+"/"+p.Name), logevent.Reason(c.Type+"="+string(c.Status)+" "+c.Reason+": "+c.Message)
 	kind := corev1.EventTypeNormal
 	if c.Status == metav1.ConditionTrue || c.Reason == reasonRollingOut {
-		r.log.Info("plugins published", event.PluginsPublished, object, reason)
+		r.log.Info("plugins published", logevent.PluginsPublished, object, reason)
 	} else {
-		r.log.Warn("plugins published", event.PluginsPublished, object, reason)
+		r.log.Warn("plugins published", logevent.PluginsPublished, object, reason)
 		kind = corev1.EventTypeWarning
 	}
 	r.recorder.Eventf(p, nil, kind, c.Reason, c.Type, "%s", c.Message)

@@ -13,8 +13,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/board"
 	"b-com.com/accelerator-device-plugin/programming/fpga"
+	"b-com.com/accelerator-device-plugin/sim/board"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
-	"b-com.com/accelerator-device-plugin/internal/trust"
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
@@ -219,7 +219,7 @@ func Fits(card Card, port Port, b *programming.Bitstream) error {
 type taken struct {
 	place
 	card Card
-	lock *trust.Lock
+	lock *privatedir.Lock
 }
 
 // take acquires the lock of a card and reads the card again, because another card may have its address

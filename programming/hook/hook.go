@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/programming/fpga"
@@ -78,8 +78,8 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 		device = strings.TrimSuffix(h.Devices[0], "-p0") // the id of port 0 is that of its card
 	}
 	err = errors.New(terminal.Escape(at.about + ": " + err.Error()))
-	h.Log.Error("programming failed", event.ProgrammingFailed, event.Err(err), event.Lasted(time.Since(at.began)), event.Container(at.container),
-		event.Device(device), event.AFU(at.afu), event.Interface(at.interfaceID), event.Path(at.file))
+	h.Log.Error("programming failed", logevent.ProgrammingFailed, logevent.Err(err), logevent.Lasted(time.Since(at.began)), logevent.Container(at.container),
+		logevent.Device(device), logevent.AFU(at.afu), logevent.Interface(at.interfaceID), logevent.Path(at.file))
 	return err
 }
 
@@ -157,12 +157,12 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 				return err
 			}
 		}
-		fields := []zap.Field{event.Device(p.device), event.AFU(p.afu), event.Interface(p.interfaceID),
-			event.Lasted(time.Since(at.began)), event.Container(at.container)}
+		fields := []zap.Field{logevent.Device(p.device), logevent.AFU(p.afu), logevent.Interface(p.interfaceID),
+			logevent.Lasted(time.Since(at.began)), logevent.Container(at.container)}
 		if loaded {
-			h.Log.Info("AFU was loaded already", append(fields, event.ProgrammingPresent)...)
+			h.Log.Info("AFU was loaded already", append(fields, logevent.ProgrammingPresent)...)
 		} else {
-			h.Log.Info("card programmed", append(fields, event.ProgrammingDone, event.Path(at.file))...)
+			h.Log.Info("card programmed", append(fields, logevent.ProgrammingDone, logevent.Path(at.file))...)
 		}
 		at.file = ""
 	}

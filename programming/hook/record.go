@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
 // maxFile is the largest size of a log file, in bytes. A file of that size is renamed to FILE.1, which
@@ -24,7 +24,7 @@ const maxFile = 1 << 20
 // at most half a second. A line that cannot be written is dropped.
 func NewLog(socket, file string) *zap.Logger {
 	core := func(severity int, level zapcore.LevelEnabler) zapcore.Core {
-		return zapcore.NewCore(zapcore.NewJSONEncoder(event.Keys()), sink{socket, file, severity}, level)
+		return zapcore.NewCore(zapcore.NewJSONEncoder(logevent.Keys()), sink{socket, file, severity}, level)
 	}
 	return zap.New(zapcore.NewTee(core(6, only(zapcore.InfoLevel)), core(3, only(zapcore.ErrorLevel)))).Named("hook")
 }

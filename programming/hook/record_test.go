@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
-	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/programming/hook"
 )
 
@@ -38,15 +38,15 @@ func listen(t *testing.T) (*net.UnixConn, string) {
 }
 
 func logDone(socket, file string) {
-	hook.NewLog(socket, file).Info("card programmed", event.ProgrammingDone, event.Device("3b:00.0"), event.AFU("a"), event.Interface("i"),
-		event.Path("/store/i/a.gbs"), event.Lasted(1500*time.Millisecond), event.Container("c1"))
+	hook.NewLog(socket, file).Info("card programmed", logevent.ProgrammingDone, logevent.Device("3b:00.0"), logevent.AFU("a"), logevent.Interface("i"),
+		logevent.Path("/store/i/a.gbs"), logevent.Lasted(1500*time.Millisecond), logevent.Container("c1"))
 }
 
 func TestLogToSocket(t *testing.T) {
 	server, socket := listen(t)
 	file := filepath.Join(t.TempDir(), "log")
 	logDone(socket, file)
-	hook.NewLog(socket, file).Error("programming failed", event.ProgrammingFailed, event.Err(errors.New("x\ny")), event.Lasted(0))
+	hook.NewLog(socket, file).Error("programming failed", logevent.ProgrammingFailed, logevent.Err(errors.New("x\ny")), logevent.Lasted(0))
 	for _, severity := range []int{6, 3} {
 		buf := make([]byte, 8192)
 		n, err := server.Read(buf)

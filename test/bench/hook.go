@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
 // hook measures the time of a hook from exec to exit, on a node with 32 cards, for a container

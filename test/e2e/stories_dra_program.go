@@ -13,7 +13,7 @@ import (
 
 	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 

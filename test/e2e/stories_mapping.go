@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"b-com.com/accelerator-device-plugin/server/names"
+	"b-com.com/accelerator-device-plugin/offer/names"
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 

@@ -20,8 +20,8 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/core/install" // conversion of Events
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/sim/simapiserver"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 

@@ -3,7 +3,7 @@ package kubelet_test
 import (
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 

@@ -37,7 +37,7 @@ import (
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 )
 
-// driver is the name of the driver in package internal/draname, which is in another module.
+// driver is the name of the driver in package offer/draname, which is in another module.
 const driver = "accelerator.b-com.com"
 
 // isDRA reports whether a set of values installs the driver.

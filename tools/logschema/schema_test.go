@@ -12,8 +12,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
-	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 )
 
 // compile compiles the schema, which must name draft 2020-12.
@@ -54,7 +54,7 @@ func validate(s *jsonschema.Schema, line []byte) error {
 // The recorded log of a whole hot-plug story conforms to the schema.
 func TestStory(t *testing.T) {
 	s := compile(t)
-	text, err := os.ReadFile("../../internal/timeline/testdata/hotplug.log")
+	text, err := os.ReadFile("../../cmd/internal/timeline/testdata/hotplug.log")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,18 +70,18 @@ func TestStory(t *testing.T) {
 }
 
 // sample returns a value of a field's type.
-func sample(f event.Field) any {
+func sample(f logevent.Field) any {
 	switch f.Key {
 	case "time":
 		return "2026-11-21T20:56:34.463023314+01:00"
 	}
-	return map[event.Type]any{event.Text: "some text", event.List: []string{"one", "two"}, event.Whole: 7, event.Decimal: 0.5}[f.Type]
+	return map[logevent.Type]any{logevent.Text: "some text", logevent.List: []string{"one", "two"}, logevent.Whole: 7, logevent.Decimal: 0.5}[f.Type]
 }
 
 // lineOf returns a line with the fields that the event must have, and the given ones.
-func lineOf(e event.Event, fields ...event.Field) map[string]any {
+func lineOf(e logevent.Event, fields ...logevent.Field) map[string]any {
 	line := map[string]any{}
-	for _, f := range slices.Concat(event.Common(), e.Must, fields) {
+	for _, f := range slices.Concat(logevent.Common(), e.Must, fields) {
 		line[f.Key] = sample(f)
 	}
 	line["event"], line["level"] = e.Name, e.Levels[0].String()
@@ -105,24 +105,24 @@ func TestSchemaAgreesWithCheck(t *testing.T) {
 			t.Errorf("%s: eventtest.Line: got %v, want valid %v\n%s", name, err, valid, text)
 		}
 	}
-	for _, e := range event.Events() {
+	for _, e := range logevent.Events() {
 		full := lineOf(e, e.May...)
 		check(e.Name+", all fields", full, true)
 		check(e.Name+", mandatory fields only", lineOf(e), true)
 		for _, level := range []string{"debug", "info", "warn", "error", "fatal"} {
-			may := slices.ContainsFunc(e.Levels, func(l event.Level) bool { return l.String() == level })
+			may := slices.ContainsFunc(e.Levels, func(l logevent.Level) bool { return l.String() == level })
 			check(e.Name+" at "+level, with(full, "level", level), may)
 		}
-		for _, f := range slices.Concat(event.Common(), e.Must, e.May) {
+		for _, f := range slices.Concat(logevent.Common(), e.Must, e.May) {
 			optional := f.Key == "logger" || slices.Contains(e.May, f)
 			check(e.Name+" without "+f.Key, with(full, f.Key, nil), optional)
 			for _, other := range []any{"text", []string{"list"}, []int{1}, 3, 0.5, true, map[string]any{}} {
-				if is := fmt.Sprintf("%T", other); is != fmt.Sprintf("%T", sample(f)) && !(f.Type == event.Decimal && is == "int") {
+				if is := fmt.Sprintf("%T", other); is != fmt.Sprintf("%T", sample(f)) && !(f.Type == logevent.Decimal && is == "int") {
 					check(fmt.Sprintf("%s, %s is %s", e.Name, f.Key, is), with(full, f.Key, other), false)
 				}
 			}
 		}
-		for _, f := range append(event.Fields(), event.Field{Key: "unit", Type: event.Text}) {
+		for _, f := range append(logevent.Fields(), logevent.Field{Key: "unit", Type: logevent.Text}) {
 			if _, has := full[f.Key]; !has {
 				check(e.Name+" with "+f.Key, with(full, f.Key, sample(f)), false)
 			}
@@ -131,8 +131,8 @@ func TestSchemaAgreesWithCheck(t *testing.T) {
 			check(e.Name+" at "+at, with(full, "time", at), false)
 		}
 	}
-	check("no message", with(lineOf(event.Events()[0]), "message", ""), false)
-	check("unknown event", with(lineOf(event.Events()[0]), "event", "device.wealth"), false)
+	check("no message", with(lineOf(logevent.Events()[0]), "message", ""), false)
+	check("unknown event", with(lineOf(logevent.Events()[0]), "event", "device.wealth"), false)
 }
 
 // with returns a copy of the line with another value of a field, or without the field if value is

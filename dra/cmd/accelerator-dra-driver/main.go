@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"b-com.com/accelerator-device-plugin/internal/daemon"
+	"b-com.com/accelerator-device-plugin/daemon"
 )
 
 const program = "accelerator-dra-driver"

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/internal/draname"
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
 // A container that starts again after its card has returned with another node gets that node. When the card leaves once

@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
-	"b-com.com/accelerator-device-plugin/internal/control"
-	"b-com.com/accelerator-device-plugin/internal/daemon"
-	"b-com.com/accelerator-device-plugin/internal/event"
-	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/owner"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
-	"b-com.com/accelerator-device-plugin/internal/owner"
-	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/offer"
 )
 
 // count returns the number of slices.
@@ -52,7 +52,7 @@ func TestOneOwner(t *testing.T) {
 	go func() {
 		ended <- newDaemon(r.cfg, r.settings, r.client, zap.New(core), metrics.New("test")).Serve(ctx)
 	}()
-	r.eventually("line that the driver waits", func() bool { return logs.FilterField(event.OwnerWaiting).Len() > 0 })
+	r.eventually("line that the driver waits", func() bool { return logs.FilterField(logevent.OwnerWaiting).Len() > 0 })
 	if sockets, _ := filepath.Glob(r.settings.registryDir + "/*"); len(sockets) > 0 || r.count() > 0 {
 		t.Errorf("found sockets %v and %d slices while a device plugin owns the node, want none", sockets, r.count())
 	}
@@ -107,7 +107,7 @@ func TestUpgradeWithAnotherMode(t *testing.T) {
 	next.cfg.Socket += "2"
 	_, logs := next.start()
 	next.eventually("line that the driver waits", func() bool {
-		return logs.FilterField(event.OwnerWaiting).FilterField(event.Reason("naming")).Len() > 0
+		return logs.FilterField(logevent.OwnerWaiting).FilterField(logevent.Reason("naming")).Len() > 0
 	})
 	claim := old.claim("job")
 	if _, failed := old.prepare(claim); failed != "" {

@@ -15,23 +15,23 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/dra/driver"
 	"b-com.com/accelerator-device-plugin/dra/slices"
-	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/boot"
-	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/control"
-	"b-com.com/accelerator-device-plugin/internal/cordon"
-	"b-com.com/accelerator-device-plugin/internal/daemon"
-	"b-com.com/accelerator-device-plugin/internal/draname"
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/cdi"
-	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 // claimKind is the kind of the CDI devices of claims.
@@ -51,7 +51,7 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 		off := flag == "node-annotation" && !loader.Config.NodeAnnotation || // as the chart sets it
 			flag == "resources" && stdslices.Contains(cfg.Families, "vfio") // whose devices need a rule
 		if (loader.IsSet(flag) || flag == "resources" && len(cfg.Resources) > 0) && !off {
-			log.Warn("setting has no effect with DRA", event.ConfigNotice, event.Flag(flag))
+			log.Warn("setting has no effect with DRA", logevent.ConfigNotice, logevent.Flag(flag))
 		}
 	}
 	d := newDaemon(cfg, *s, nil, log.Logger, counts)

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"b-com.com/accelerator-device-plugin/offer/names"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
-	"b-com.com/accelerator-device-plugin/server/names"
 )
 
 // namespaceFile has the namespace of a pod.

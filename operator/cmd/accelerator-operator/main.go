@@ -17,7 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
 // version is set by the Makefile.
@@ -44,18 +44,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	log := newLogger(s, stderr)
-	libraries := zapr.NewLogger(log.With(event.LibraryLog))
+	libraries := zapr.NewLogger(log.With(logevent.LibraryLog))
 	ctrl.SetLogger(libraries)
 	klog.SetLogger(libraries)
 	stdlog.SetFlags(0)
-	stdlog.SetOutput(zap.NewStdLog(log.With(event.LibraryLog)).Writer()) // net/http logs failed handshakes, Helm logs invalid values
+	stdlog.SetOutput(zap.NewStdLog(log.With(logevent.LibraryLog)).Writer()) // net/http logs failed handshakes, Helm logs invalid values
 
-	log.Info("operator started", event.OperatorStarted, event.Version(version), event.PID(os.Getpid()))
+	log.Info("operator started", logevent.OperatorStarted, logevent.Version(version), logevent.PID(os.Getpid()))
 	if err := serve(ctx, s, log); err != nil {
-		log.Error("operator failed", event.OperatorFailed, event.Err(err))
+		log.Error("operator failed", logevent.OperatorFailed, logevent.Err(err))
 		return 1
 	}
-	log.Info("operator stopped", event.OperatorStopped)
+	log.Info("operator stopped", logevent.OperatorStopped)
 	return 0
 }
 
@@ -64,9 +64,9 @@ func newLogger(s settings, w io.Writer) *zap.Logger {
 	if err != nil {
 		level = zapcore.InfoLevel // parse has checked the name
 	}
-	encoder := zapcore.NewJSONEncoder(event.Keys())
+	encoder := zapcore.NewJSONEncoder(logevent.Keys())
 	if s.logFormat == "console" {
-		encoder = zapcore.NewConsoleEncoder(event.Keys())
+		encoder = zapcore.NewConsoleEncoder(logevent.Keys())
 	}
 	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level))
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 

@@ -10,7 +10,7 @@ import (
 )
 
 func TestReadSpecs(t *testing.T) {
-	written, err := os.ReadFile("../../../server/cdi/testdata/fpga.intel.com-fpga.json")
+	written, err := os.ReadFile("../../../cdi/testdata/fpga.intel.com-fpga.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"os"
 	"os/exec"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
 
 const peerSocket = "/run/peer/pods.sock"

@@ -65,7 +65,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end }}
 
-{{- /* The name of the driver in ResourceSlices, claims and DeviceClasses: package internal/draname. */}}
+{{- /* The name of the driver in ResourceSlices, claims and DeviceClasses: package offer/draname. */}}
 {{- define "adp.driver" -}}
 accelerator.b-com.com
 {{- end }}

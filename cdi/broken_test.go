@@ -1,0 +1,210 @@
+package cdi_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/cdi"
+)
+
+// Any other file with the name of the spec is replaced, and no file outside of the directory is
+// modified.
+func TestForeignFile(t *testing.T) {
+	const untouched = "another program"
+	for _, tc := range []struct {
+		name string
+		put  func(path, outside string) error
+	}{
+		{"nothing", func(string, string) error { return nil }},
+		{"garbage", func(path, _ string) error { return os.WriteFile(path, []byte("\x00{{"), 0o644) }},
+		{"empty", func(path, _ string) error { return os.WriteFile(path, nil, 0o644) }},
+		{"another kind", func(path, _ string) error {
+			return os.WriteFile(path, []byte(`{"cdiVersion":"0.5.0","kind":"a.b/c","devices":[]}`), 0o644)
+		}},
+		{"link out", func(path, outside string) error { return os.Symlink(outside, path) }},
+		{"link to nothing", func(path, _ string) error { return os.Symlink(path+".none", path) }},
+		{"link to itself", func(path, _ string) error { return os.Symlink(path, path) }},
+		{"second name of a file outside", func(path, outside string) error { return os.Link(outside, path) }},
+		{"pipe", func(path, _ string) error { return syscall.Mkfifo(path, 0o644) }},
+		{"socket", func(path, _ string) error {
+			return syscall.Mknod(path, syscall.S_IFSOCK|0o644, 0)
+		}},
+		{"the same content, not readable for others", func(path, _ string) error {
+			text, err := os.ReadFile("testdata/" + name)
+			return errors.Join(err, os.WriteFile(path, text, 0o600))
+		}},
+		{"the same content and more", func(path, _ string) error {
+			text, err := os.ReadFile("testdata/" + name)
+			return errors.Join(err, os.WriteFile(path, append(text, '\n'), 0o644))
+		}},
+		{"link to the same content", func(path, outside string) error {
+			text, err := os.ReadFile("testdata/" + name)
+			return errors.Join(err, os.WriteFile(path+".copy", text, 0o644), os.Symlink(path+".copy", path))
+		}},
+	} {
+		for _, act := range []string{"Write", "Write again", "Close", "Write nothing"} {
+			t.Run(tc.name+", "+act, func(t *testing.T) {
+				dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "file")
+				path := filepath.Join(dir, name)
+				if err := os.WriteFile(outside, []byte(untouched), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				s := open(t, dir)
+				if act != "Write" {
+					write(t, s, board...)
+					if err := os.Remove(path); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := tc.put(path, outside); err != nil {
+					t.Fatal(err)
+				}
+				writeBoard := func() error { return s.Write(board) }
+				do, want := map[string]func() error{
+					"Write": writeBoard, "Write again": writeBoard,
+					"Close": s.Close, "Write nothing": func() error { return s.Write(nil) },
+				}[act], map[string]string{lock: "", name: golden(t)}
+				if err := do(); err != nil {
+					t.Error(err)
+				}
+				switch act {
+				case "Close":
+					want = map[string]string{}
+				case "Write nothing":
+					want = map[string]string{lock: ""}
+				default:
+					if mode := identity(t, dir).Mode(); mode != 0o644 {
+						t.Errorf("mode %v", mode)
+					}
+				}
+				if tc.name == "link to the same content" {
+					want[name+".copy"] = golden(t)
+				}
+				expect(t, dir, want)
+				info, err := os.Stat(outside)
+				text, _ := os.ReadFile(outside)
+				if err != nil || string(text) != untouched || info.Mode() != 0o600 {
+					t.Errorf("outside: %q, %v, %v", text, info.Mode(), err)
+				}
+			})
+		}
+	}
+}
+
+// Only the administrator removes a directory with the name of the spec. CDI readers ignore it.
+func TestDirectoryWithNameOfSpec(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want := filepath.Join(dir, name) + " not changed: found a directory, want a regular file or none"
+	for range 2 {
+		if err := s.Write(board); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+	if _, ok := s.Name("3b:00.0"); ok {
+		t.Error("Name: found one, want none: there is no file")
+	}
+	expect(t, dir, map[string]string{lock: "", name: "d---------"})
+	write(t, s) // no spec is wanted, and CDI readers find none
+	if err := s.Write(board); err == nil {
+		t.Error("Write over a directory: found no error, want one")
+	}
+	if err := os.Remove(filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Write(board); err != nil {
+		t.Error(err)
+	}
+	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+	if _, ok := s.Name("3b:00.0"); !ok {
+		t.Error("Name: found none, want one: the file has the device")
+	}
+}
+
+// A daemon whose directory was replaced does not remove the files in the new one.
+func TestDirectoryReplaced(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cdi")
+	older := open(t, dir)
+	write(t, older, board[0])
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	newer := open(t, dir)
+	write(t, newer, board...)
+	if err := older.Close(); err != nil {
+		t.Error(err)
+	}
+	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+}
+
+// The whole directory may be removed, with the lock file, and created again empty.
+func TestDirectoryRemoved(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		replace func(dir string) error
+	}{
+		{"removed", os.RemoveAll},
+		{"emptied", func(dir string) error { return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)) }},
+		{"moved away", func(dir string) error { return os.Rename(dir, dir+".old") }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "cdi")
+			s, closing := open(t, dir), open(t, dir)
+			write(t, s, board...)
+			if err := tc.replace(dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := closing.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := s.Write(board); err != nil {
+				t.Error(err)
+			}
+			expect(t, dir, map[string]string{lock: "", name: golden(t)})
+			// A newer daemon finds that this one runs.
+			newer := open(t, dir)
+			if err := newer.Close(); err != nil {
+				t.Error(err)
+			}
+			expect(t, dir, map[string]string{lock: "", name: golden(t)})
+		})
+	}
+}
+
+func TestUnusable(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		below string // a directory that does not exist
+		make  func(dir string) error
+		want  string
+	}{
+		{"a file", "", func(dir string) error { return os.WriteFile(dir, nil, 0o644) }, "not a directory"},
+		{"below a file", "below", func(dir string) error { return os.WriteFile(filepath.Dir(dir), nil, 0o644) }, "not a directory"},
+		{"link to nothing", "", func(dir string) error { return os.Symlink(dir+".none/cdi", dir) }, "file exists"},
+		{"link as lock", "", func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o755), os.Symlink("none", filepath.Join(dir, lock)))
+		}, "too many levels of symbolic links"},
+		{"directory as lock", "", func(dir string) error { return os.MkdirAll(filepath.Join(dir, lock), 0o755) }, "is a directory"},
+		{"name too long", strings.Repeat("x", 256), func(string) error { return nil }, "file name too long"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "cdi", tc.below)
+			if err := tc.make(dir); err != nil {
+				t.Fatal(err)
+			}
+			_, err := cdi.Open(dir, kind, "/dev")
+			for _, want := range []string{"CDI directory " + dir, tc.want, "want a writable directory with free space"} {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v, want %s", err, want)
+				}
+			}
+		})
+	}
+}

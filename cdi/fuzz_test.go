@@ -1,0 +1,149 @@
+package cdi_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	runtime "tags.cncf.io/container-device-interface/pkg/cdi"
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"b-com.com/accelerator-device-plugin/cdi"
+)
+
+// For any content of the existing spec and lock file: after Write the spec has the written devices,
+// and after Close the directory is empty.
+func FuzzFound(f *testing.F) {
+	want, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte{}, []byte{}, uint16(0o644))
+	f.Add(want, []byte("1234\n"), uint16(0o600))
+	f.Add(want[:len(want)-1], want, uint16(0o644))
+	f.Add([]byte(`{"cdiVersion":"0.5.0","kind":"`+kind+`"}`), []byte{}, uint16(0o444))
+	f.Fuzz(func(t *testing.T, found, foundLock []byte, mode uint16) {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, found, 0o600), os.Chmod(path, os.FileMode(mode&0o777)),
+			os.WriteFile(filepath.Join(dir, lock), foundLock, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, dir)
+		write(t, s, board...)
+		expect(t, dir, map[string]string{lock: string(foundLock), name: string(want)})
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		expect(t, dir, map[string]string{})
+	})
+}
+
+// For any content of the file: if it is not stale, a runtime that reads it gives no device
+// other nodes, other variables or another hook than it should have.
+func FuzzStale(f *testing.F) {
+	want, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		f.Fatal(err)
+	}
+	hooked, err := os.ReadFile("testdata/hook.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	wanted := []cdi.Device{board[0], board[1], board[2]}
+	wanted[1].Hook = hook(wanted[1].ID)
+	wanted[0].Env = []string{"A=1", "B=2"}
+	f.Add(want)
+	last := bytes.LastIndex(hooked, []byte(`"deviceNodes"`)) // of 5e:00.0
+	f.Add(slices.Concat(hooked[:last], []byte(`"env": ["A=1", "B=2"], `), hooked[last:]))
+	f.Add(hooked)
+	f.Add(bytes.ReplaceAll(hooked, []byte("createRuntime"), []byte("poststop")))
+	f.Add(bytes.ReplaceAll(want, []byte("dfl-port.0"), []byte("dfl-port.2")))
+	f.Add(bytes.ReplaceAll(want, []byte("3b:00.0"), []byte("5e:00.0")))
+	f.Add(append(want, "---\n"...))
+	f.Add([]byte(`{"cdiVersion":"0.5.0","kind":"` + kind + `","devices":[]}`))
+	f.Fuzz(func(t *testing.T, found []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, name), found, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if open(t, dir).Stale(wanted) {
+			return
+		}
+		cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = cache.Refresh() // an error: the cache has no device of a file that it cannot parse
+		nodes := map[string][]string{kind + "=5e:00.0": {"/dev/dfl-port.2"}, kind + "=3b:00.0": {"/dev/dfl-port.0", "/dev/dfl-port.1", "/dev/dfl-fme.0"}}
+		for _, id := range cache.ListDevices() {
+			var got []string
+			device := cache.GetDevice(id)
+			var hooks []*specs.Hook
+			var env []string
+			if id == kind+"=5e:00.0" {
+				env = wanted[0].Env
+			}
+			if diff := cmp.Diff(env, device.ContainerEdits.Env); diff != "" {
+				t.Errorf("%s: variables (-want +got):\n%s", id, diff)
+			}
+			if id == kind+"=3b:00.0" {
+				timeout := 110
+				hooks = []*specs.Hook{{HookName: "createRuntime", Path: hook("").Path, Args: hook("3b:00.0").Args, Timeout: &timeout}}
+			}
+			if diff := cmp.Diff(hooks, device.ContainerEdits.Hooks); diff != "" {
+				t.Errorf("%s: hooks (-want +got):\n%s", id, diff)
+			}
+			for _, n := range device.ContainerEdits.DeviceNodes {
+				got = append(got, n.HostPath)
+			}
+			if diff := cmp.Diff(nodes[id], got); diff != "" || len(device.GetSpec().ContainerEdits.DeviceNodes) > 0 {
+				t.Errorf("%s (-want +got):\n%s", id, diff)
+			}
+		}
+	})
+}
+
+// For any id, name of a node and variable: the runtime reads the written device, or Write returns an error and
+// there is no file.
+func FuzzDevice(f *testing.F) {
+	f.Add("3b:00.0", "dfl-port.0", "ACCELERATOR_DEVICES=3b:00.0")
+	f.Add("0001:3b:00.0-p1", "dfl/port\u2028\U0001f600", "A==\n\x00")
+	f.Add("a", "..", "")
+	f.Add("a\n", "\x7f\"\\", "A")
+	f.Add("ยาว", "a//b/./c", "=")
+	f.Fuzz(func(t *testing.T, id, node, variable string) {
+		dir := t.TempDir()
+		s := open(t, dir)
+		err := s.Write([]cdi.Device{{ID: id, Nodes: []string{node}, Env: []string{variable}}})
+		name, ok := s.Name(id)
+		if ok != (err == nil) {
+			t.Fatalf("name %q, %v, but %v", name, ok, err)
+		}
+		if err != nil {
+			expect(t, dir, map[string]string{lock: ""})
+			return
+		}
+		cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
+		if err := errors.Join(err, cache.Refresh()); err != nil {
+			t.Fatal(err)
+		}
+		device := cache.GetDevice(name)
+		if device == nil {
+			t.Fatalf("no %q among %q", name, cache.ListDevices())
+		}
+		got := device.ContainerEdits.DeviceNodes[0]
+		if want := path.Join("/dev", node); got.Path != want || got.HostPath != want || !strings.HasPrefix(want, "/dev") {
+			t.Errorf("paths %q and %q, want %q", got.Path, got.HostPath, want)
+		}
+		if diff := cmp.Diff([]string{variable}, device.ContainerEdits.Env); diff != "" {
+			t.Errorf("variables (-want +got):\n%s", diff)
+		}
+	})
+}

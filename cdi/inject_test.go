@@ -1,0 +1,235 @@
+package cdi_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	oci "github.com/opencontainers/runtime-spec/specs-go"
+	runtime "tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/pkg/parser"
+
+	"b-com.com/accelerator-device-plugin/cdi"
+)
+
+// inject returns the devices of a container as a runtime makes them at its start.
+func inject(t *testing.T, dir string, names ...string) (*oci.Linux, error) {
+	t.Helper()
+	container, err := injectAll(t, dir, names...)
+	return container.Linux, err
+}
+
+func injectAll(t *testing.T, dir string, names ...string) (*oci.Spec, error) {
+	t.Helper()
+	cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cache.Refresh(); err != nil {
+		t.Errorf("refresh of the runtime's cache: %v", err)
+	}
+	container := &oci.Spec{}
+	_, err = cache.InjectDevices(container, names...)
+	return container, err
+}
+
+// linux returns the expected devices of a container: these nodes of the machine, rw.
+func linux(t *testing.T, nodes ...string) *oci.Linux {
+	t.Helper()
+	l := &oci.Linux{Resources: &oci.LinuxResources{}}
+	for _, node := range nodes {
+		var stat syscall.Stat_t
+		if err := syscall.Stat("/dev/"+node, &stat); err != nil {
+			t.Fatal(err)
+		}
+		// All nodes used here have small numbers.
+		major, minor, mode := int64(stat.Rdev>>8), int64(stat.Rdev&0xff), fs.FileMode(stat.Mode&0o777)
+		l.Devices = append(l.Devices, oci.LinuxDevice{Path: "/dev/" + node, Type: "c", Major: major, Minor: minor, FileMode: &mode})
+		l.Resources.Devices = append(l.Resources.Devices, oci.LinuxDeviceCgroup{Allow: true, Type: "c", Major: &major, Minor: &minor, Access: "rw"})
+	}
+	return l
+}
+
+// The runtime's own code gives containers the nodes that are in the file at that moment, and
+// refuses devices that are not in it. Nodes that every machine has stand in for ports.
+func TestInject(t *testing.T) {
+	dir := t.TempDir()
+	// Another path to /dev: the path in the container is /dev nevertheless.
+	s, err := cdi.Open(dir, kind, "/proc/self/root/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	check := func(step string, want *oci.Linux, names ...string) {
+		t.Helper()
+		got, err := inject(t, dir, names...)
+		if err != nil {
+			t.Errorf("%s: %v", step, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step, diff)
+		}
+	}
+	card, other := kind+"=3b:00.0", kind+"=5e:00.0"
+
+	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"null", "zero"}}, cdi.Device{ID: "5e:00.0", Nodes: []string{"full"}})
+	check("one", linux(t, "null", "zero"), card)
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if want := `"hostPath": "/proc/self/root/dev/null"`; err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("no %s in %s (%v)", want, text, err)
+	}
+	check("both", linux(t, "full", "null", "zero"), other, card)
+
+	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"random"}}, cdi.Device{ID: "5e:00.0", Nodes: []string{"full"}})
+	check("renumbered", linux(t, "random"), card)
+
+	write(t, s, cdi.Device{ID: "5e:00.0", Nodes: []string{"full"}})
+	if _, err := inject(t, dir, card); err == nil || !strings.Contains(err.Error(), "unresolvable CDI devices "+card) {
+		t.Errorf("after the card is gone: %v", err)
+	}
+	check("the other stays", linux(t, "full"), other)
+
+	// A missing node makes the runtime refuse its own device only.
+	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"no-such-port"}}, cdi.Device{ID: "5e:00.0", Nodes: []string{"full"}})
+	if _, err := inject(t, dir, card); err == nil || !strings.Contains(err.Error(), "/dev/no-such-port") {
+		t.Errorf("without its node: %v", err)
+	}
+	check("the other has its node", linux(t, "full"), other)
+
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inject(t, dir, other); err == nil || !strings.Contains(err.Error(), "unresolvable CDI devices "+other) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// The runtime's own code gives a container the shared node of its devices once, where the last of them has it. The
+// rule of the cgroup is there twice, which has no effect. A shared node alone is not given. A node may be in a
+// folder of /dev.
+func TestInjectShared(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	shared := []string{"pts/ptmx"}
+	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"null"}, SharedNodes: shared},
+		cdi.Device{ID: "5e:00.0", Nodes: []string{"zero"}, SharedNodes: shared}, cdi.Device{ID: "af:00.0", SharedNodes: shared})
+	if _, ok := s.Name("af:00.0"); ok {
+		t.Error("Name: found one for a device without nodes of its own, want none")
+	}
+	got, err := inject(t, dir, kind+"=3b:00.0", kind+"=5e:00.0")
+	want, rules := linux(t, "null", "zero", "pts/ptmx"), linux(t, "null", "pts/ptmx", "zero", "pts/ptmx")
+	want.Resources = rules.Resources
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// The runtime's own code gives a container the hooks of its devices, with the time limit, and
+// no hook of another device. The file has the same CDI version as one without hooks.
+func TestInjectHook(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"null"}, Hook: hook("3b:00.0")},
+		cdi.Device{ID: "5e:00.0", Nodes: []string{"zero"}, Hook: hook("5e:00.0")}, cdi.Device{ID: "af:00.0", Nodes: []string{"full"}})
+	timeout := 110
+	entry := func(id string) oci.Hook {
+		return oci.Hook{Path: "/opt/accelerator-fpga/bin/accelerator-fpga", Args: []string{"accelerator-fpga", "hook", "--device", id}, Timeout: &timeout}
+	}
+	for _, tc := range []struct {
+		name string
+		ids  []string
+		want *oci.Hooks
+	}{
+		{"one", []string{"5e:00.0"}, &oci.Hooks{CreateRuntime: []oci.Hook{entry("5e:00.0")}}},
+		{"two", []string{"5e:00.0", "3b:00.0"}, &oci.Hooks{CreateRuntime: []oci.Hook{entry("5e:00.0"), entry("3b:00.0")}}},
+		{"one without", []string{"af:00.0"}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var names []string
+			for _, id := range tc.ids {
+				names = append(names, kind+"="+id)
+			}
+			got, err := injectAll(t, dir, names...)
+			if diff := cmp.Diff(tc.want, got.Hooks); diff != "" || err != nil {
+				t.Errorf("%v, hooks (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+	if text := fileText(t, dir); !strings.Contains(text, `"cdiVersion": "0.5.0"`) {
+		t.Errorf("cdiVersion: found %s, want 0.5.0", text)
+	}
+}
+
+// The runtime's own code gives a container the variables of its devices.
+func TestInjectEnv(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"null"}, Env: []string{"A=3b:00.0,5e:00.0", "B=3b:00.0"}},
+		cdi.Device{ID: "5e:00.0", Nodes: []string{"zero"}, Env: []string{"A=3b:00.0,5e:00.0", "C=5e:00.0"}},
+		cdi.Device{ID: "af:00.0", Nodes: []string{"full"}, Env: []string{"D=1"}})
+	got, err := injectAll(t, dir, kind+"=3b:00.0", kind+"=5e:00.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"A=3b:00.0,5e:00.0", "B=3b:00.0", "C=5e:00.0"}, got.Process.Env); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
+	}
+	if text := fileText(t, dir); !strings.Contains(text, `"cdiVersion": "0.5.0"`) {
+		t.Errorf("cdiVersion: found %s, want 0.5.0", text)
+	}
+}
+
+func fileText(t *testing.T, dir string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Every form of device id is a valid CDI device name, and each kind is written with the CDI version
+// that it needs.
+func TestIDsAndKinds(t *testing.T) {
+	for _, tc := range []struct{ name, kind, id, version string }{
+		{"card", kind, "3b:00.0", "0.5.0"},
+		{"domain", kind, "0001:3b:00.0", "0.5.0"},
+		{"domain of a VMD", kind, "10000:3b:00.0", "0.5.0"},
+		{"port", kind, "3b:00.0-p1", "0.5.0"},
+		{"port in a domain", kind, "0001:3b:00.0-p1", "0.5.0"},
+		{"letter first", kind, "d8:00.0-p3", "0.5.0"},
+		{"pool unit", kind, "0", "0.5.0"},
+		{"namespace of this project", "b-com.com/fpga", "3b:00.0", "0.5.0"},
+		{"class with a dot", "b-com.com/fpga.v2", "3b:00.0", "0.6.0"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s, err := cdi.Open(dir, tc.kind, "/dev")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			write(t, s, cdi.Device{ID: tc.id, Nodes: []string{"null"}})
+			name, ok := s.Name(tc.id)
+			if !ok || !parser.IsQualifiedName(name) || name != tc.kind+"="+tc.id {
+				t.Fatalf("name %q, %v", name, ok)
+			}
+			got, err := inject(t, dir, name)
+			if diff := cmp.Diff(linux(t, "null"), got); err != nil || diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+			files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+			if err != nil || len(files) != 1 {
+				t.Fatalf("files %q, %v", files, err)
+			}
+			text, err := os.ReadFile(files[0])
+			if want := `"cdiVersion": "` + tc.version + `"`; err != nil || !strings.Contains(string(text), want) {
+				t.Errorf("no %s in %s (%v)", want, text, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,190 @@
+package cdi_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/cdi"
+)
+
+// Two daemons on one node, as in an upgrade with surge, write the same file. The last one that
+// closes removes it, regardless of which one wrote it.
+func TestPeers(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		steps func(t *testing.T, older, newer *cdi.Spec)
+	}{
+		{"the newer one writes last", func(t *testing.T, older, newer *cdi.Spec) {
+			write(t, older, board...)
+			write(t, newer, board[0])
+			write(t, newer, board...)
+		}},
+		{"the older one writes last", func(t *testing.T, older, newer *cdi.Spec) {
+			write(t, newer, board[0])
+			write(t, older, board...)
+			write(t, newer, board...) // the file has this content: not written
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			older, newer := open(t, dir), open(t, dir)
+			tc.steps(t, older, newer)
+			expect(t, dir, map[string]string{lock: "", name: golden(t)})
+			before := identity(t, dir)
+			if err := older.Close(); err != nil {
+				t.Error(err)
+			}
+			expect(t, dir, map[string]string{lock: "", name: golden(t)})
+			write(t, newer, board...)
+			if !os.SameFile(before, identity(t, dir)) {
+				t.Error("the file was written again, want it unchanged")
+			}
+			if err := newer.Close(); err != nil {
+				t.Error(err)
+			}
+			expect(t, dir, map[string]string{})
+		})
+	}
+}
+
+// A daemon with an older list overwrites the file: Write of the other one, with the same devices as
+// before, restores it.
+func TestPeerOverwrites(t *testing.T) {
+	dir := t.TempDir()
+	current, outdated := open(t, dir), open(t, dir)
+	write(t, current, board...)
+	write(t, outdated, board[0])
+	write(t, current, board...)
+	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+}
+
+// The spec of another kind in the same directory is independent.
+func TestOtherKind(t *testing.T) {
+	dir := t.TempDir()
+	ours := open(t, dir)
+	other, err := cdi.Open(dir, "b-com.com/fpga", "/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	write(t, ours, board...)
+	write(t, other, board...)
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+	if err := ours.Close(); err != nil {
+		t.Error(err)
+	}
+	expect(t, dir, map[string]string{})
+}
+
+// The last daemon ends and removes the lock file while a new one waits for the lock: the new one
+// makes another lock file, which later daemons use.
+func TestLockFileRemovedWhileWaiting(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, lock)
+	ending, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ending.Close()
+	if err := syscall.Flock(int(ending.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan *cdi.Spec)
+	go func() {
+		defer close(opened)
+		s, err := cdi.Open(dir, kind, "/dev")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		opened <- s
+	}()
+	awaitWaiter(t, ending)
+	if err := errors.Join(os.Remove(path), ending.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s := <-opened
+	if s == nil {
+		return
+	}
+	defer s.Close()
+	expect(t, dir, map[string]string{lock: ""})
+	write(t, s, board...)
+	if err := open(t, dir).Close(); err != nil {
+		t.Error(err)
+	}
+	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+}
+
+// awaitWaiter blocks until a process waits for a lock on the file. In /proc/locks a line of a waiter
+// has an arrow, and the inode number is the last of three numbers.
+func awaitWaiter(t *testing.T, file *os.File) {
+	t.Helper()
+	info, err := file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inode := fmt.Sprintf(":%d ", info.Sys().(*syscall.Stat_t).Ino)
+	for deadline := time.Now().Add(900 * time.Millisecond); time.Now().Before(deadline); {
+		locks, err := os.ReadFile("/proc/locks")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(locks)) {
+			if strings.Contains(line, "-> FLOCK") && strings.Contains(line, inode) {
+				return
+			}
+		}
+	}
+	t.Fatal("no process waits for the lock after 900ms, want one")
+}
+
+// Several daemons open, write and close at the same time: the file exists while one of them has it
+// open, and none of their files is left at the end.
+func TestManyPeers(t *testing.T) {
+	dir := t.TempDir()
+	descriptors := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	before := descriptors()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); {
+				s, err := cdi.Open(dir, kind, "/dev")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := s.Write(board); err != nil {
+					t.Error(err)
+				}
+				if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+					t.Errorf("spec while a daemon runs: %v", err)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	expect(t, dir, map[string]string{})
+	if after := descriptors(); after != before {
+		t.Errorf("found %d open descriptors, want %d as before", after, before)
+	}
+}

@@ -1,0 +1,112 @@
+package cdi_test
+
+import (
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/cdi"
+)
+
+const (
+	kind = "fpga.intel.com/fpga"
+	name = "fpga.intel.com-fpga.json"
+	lock = ".fpga.intel.com-fpga.lock"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// board has three devices, not sorted. The third has no node, so the spec has only two.
+var board = []cdi.Device{
+	{ID: "5e:00.0", Nodes: []string{"dfl-port.2"}},
+	{ID: "3b:00.0", Nodes: []string{"dfl-port.0", "dfl-port.1", "dfl-fme.0"}},
+	{ID: "af:00.0"},
+}
+
+// hook returns the hook of a device that is programmed when a container starts.
+func hook(id string) *cdi.Hook {
+	return &cdi.Hook{Path: "/opt/accelerator-fpga/bin/accelerator-fpga", Args: []string{"accelerator-fpga", "hook", "--device", id}}
+}
+
+// named returns board, whose devices have variables and whose last one still has no node.
+func named() []cdi.Device {
+	all := append([]cdi.Device{}, board...)
+	for i, d := range all {
+		all[i].Env = []string{"ACCELERATOR_DEVICES=" + d.ID, "ACCELERATOR_UNITS=" + d.ID}
+	}
+	return all
+}
+
+func golden(t *testing.T) string {
+	t.Helper()
+	return goldenFile(t, name)
+}
+
+func goldenFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func open(t testing.TB, dir string) *cdi.Spec {
+	t.Helper()
+	s, err := cdi.Open(dir, kind, "/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func write(t testing.TB, s *cdi.Spec, devices ...cdi.Device) {
+	t.Helper()
+	if err := s.Write(devices); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expect compares the whole directory: the content of regular files, and the type of others.
+func expect(t testing.TB, dir string, want map[string]string) {
+	t.Helper()
+	got := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		below, _ := filepath.Rel(dir, path)
+		if !d.Type().IsRegular() {
+			got[below] = d.Type().String()
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		got[below] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("directory (-want +got):\n%s", diff)
+	}
+}
+
+// identity returns the identity of the spec file, which differs after each replacement.
+func identity(t testing.TB, dir string) fs.FileInfo {
+	t.Helper()
+	info, err := os.Lstat(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}

@@ -1,0 +1,306 @@
+package cdi_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/cdi"
+)
+
+func TestLifecycle(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077)) // modes must not depend on the umask
+	dir := filepath.Join(t.TempDir(), "run", "cdi")
+	s := open(t, dir)
+	if info, err := os.Stat(dir); err != nil || info.Mode() != fs.ModeDir|0o755 {
+		t.Errorf("directory: %v, %v", info.Mode(), err)
+	}
+	expect(t, dir, map[string]string{lock: ""})
+	if info, err := os.Stat(filepath.Join(dir, lock)); err != nil || info.Mode() != 0o600 {
+		t.Errorf("mode of the lock file: found %v, %v, want 0600: a user who can open the file can lock it", info.Mode(), err)
+	}
+
+	write(t, s, board...)
+	if *update {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err := errors.Join(err, os.WriteFile("testdata/"+name, text, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+	before := identity(t, dir)
+	if before.Mode() != 0o644 {
+		t.Errorf("mode %v", before.Mode())
+	}
+
+	// The same in another order is not written again.
+	write(t, s, board[2], board[1], board[0])
+	if !os.SameFile(before, identity(t, dir)) {
+		t.Error("the file was written again, want it unchanged")
+	}
+
+	for range 2 {
+		write(t, s, board[2]) // has no node
+		expect(t, dir, map[string]string{lock: ""})
+	}
+
+	write(t, s, board...)
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	expect(t, dir, map[string]string{})
+	if _, ok := s.Name("3b:00.0"); ok {
+		t.Error("Name after Close: found one, want none")
+	}
+	if err := s.Write(board); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	expect(t, dir, map[string]string{})
+}
+
+// The hook of a device is in the file while the device has one.
+func TestHook(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	hooked := []cdi.Device{board[0], board[1], {ID: "af:00.0", Hook: hook("af:00.0")}} // the third has no node
+	hooked[1].Hook = hook(hooked[1].ID)
+	write(t, s, hooked...)
+	if *update {
+		if err := os.WriteFile("testdata/hook.json", []byte(fileText(t, dir)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := goldenFile(t, "hook.json")
+	expect(t, dir, map[string]string{lock: "", name: want})
+	before := identity(t, dir)
+	write(t, s, hooked...)
+	if !os.SameFile(before, identity(t, dir)) {
+		t.Error("the file was written again, want it unchanged")
+	}
+	write(t, s, board...)
+	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+	write(t, s, hooked...)
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(golden(t)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	write(t, s, hooked...) // a daemon without hooks has overwritten the file
+	expect(t, dir, map[string]string{lock: "", name: want})
+}
+
+// A device with files of the host and no node is in the file.
+func TestMounts(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	const file = "/sys/devices/pci0000:00/0000:00:1e.0/resource0"
+	write(t, s, cdi.Device{ID: "00:1e.0", Mounts: []string{file}})
+	if *update {
+		if err := os.WriteFile("testdata/mounts.json", []byte(fileText(t, dir)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, "mounts.json")})
+	if _, ok := s.Name("00:1e.0"); !ok {
+		t.Error("Name: found none, want one")
+	}
+	for _, file := range []string{"", "sys/resource0", "/sys/../etc/shadow", "/sys//resource0"} {
+		if err := s.Write([]cdi.Device{{ID: "00:1e.0", Mounts: []string{file}}}); err == nil || !strings.Contains(err.Error(), "want a clean absolute path") {
+			t.Errorf("mount %q: error %v, want it refused", file, err)
+		}
+	}
+}
+
+// The variables of a device are in the file in their order. A device with variables and without nodes is
+// left out.
+func TestEnv(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	write(t, s, named()...)
+	if *update {
+		if err := os.WriteFile("testdata/env.json", []byte(fileText(t, dir)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, "env.json")})
+	if _, ok := s.Name("af:00.0"); ok {
+		t.Error("Name: found one for a device without nodes, want none")
+	}
+	before := identity(t, dir)
+	write(t, s, named()...)
+	if !os.SameFile(before, identity(t, dir)) {
+		t.Error("the file was written again, want it unchanged")
+	}
+	none := append([]cdi.Device{}, board...)
+	for i := range none {
+		none[i].Env = []string{}
+	}
+	write(t, s, none...)
+	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+}
+
+func TestName(t *testing.T) {
+	s := open(t, t.TempDir())
+	type answer struct {
+		Name string
+		OK   bool
+	}
+	ask := func() map[string]answer {
+		got := map[string]answer{}
+		for _, id := range []string{"3b:00.0", "5e:00.0", "af:00.0", "no-such-id"} {
+			name, ok := s.Name(id)
+			got[id] = answer{name, ok}
+		}
+		return got
+	}
+	none := map[string]answer{"3b:00.0": {}, "5e:00.0": {}, "af:00.0": {}, "no-such-id": {}}
+	if diff := cmp.Diff(none, ask()); diff != "" {
+		t.Errorf("before the first Write (-want +got):\n%s", diff)
+	}
+	write(t, s, board...)
+	both := map[string]answer{
+		"3b:00.0": {"fpga.intel.com/fpga=3b:00.0", true}, "5e:00.0": {"fpga.intel.com/fpga=5e:00.0", true},
+		"af:00.0": {}, "no-such-id": {},
+	}
+	if diff := cmp.Diff(both, ask()); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+	write(t, s)
+	if diff := cmp.Diff(none, ask()); diff != "" {
+		t.Errorf("after Write without devices (-want +got):\n%s", diff)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for _, tc := range []struct{ name, kind, root, want string }{
+		{"no class", "fpga.intel.com", "/dev", `CDI kind: found "fpga.intel.com", want VENDOR/CLASS: `},
+		{"empty", "", "/dev", `CDI kind: found "", want VENDOR/CLASS: `},
+		{"a path", "../../etc/fpga", "/dev", `CDI kind: found "../../etc/fpga", want VENDOR/CLASS: `},
+		{"two slashes", "a/b/c", "/dev", `CDI kind: found "a/b/c", want VENDOR/CLASS: `},
+		{"relative root", kind, "dev", `host device root: found "dev", want an absolute path`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			_, err := cdi.Open(dir, tc.kind, tc.root)
+			if err == nil || !strings.HasPrefix(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %v, want %s", err, tc.want)
+			}
+			expect(t, dir, map[string]string{})
+		})
+	}
+}
+
+// Devices that make no valid spec change neither the file nor the names.
+func TestInvalid(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		devices []cdi.Device
+		want    string
+	}{
+		{"id with a slash", []cdi.Device{{ID: "3b/00", Nodes: []string{"a"}}}, "3b/00"},
+		{"empty id", []cdi.Device{{Nodes: []string{"a"}}}, "empty"},
+		{"id twice", []cdi.Device{{ID: "a", Nodes: []string{"a"}}, {ID: "a", Nodes: []string{"b"}}}, `multiple device "a"`},
+		{"node without name", []cdi.Device{{ID: "a", Nodes: []string{""}}}, `node: found ""`},
+		{"node above the root", []cdi.Device{{ID: "a", Nodes: []string{"../etc/shadow"}}}, `node: found "../etc/shadow"`},
+		{"absolute node", []cdi.Device{{ID: "a", Nodes: []string{"/dev/sda"}}}, `node: found "/dev/sda"`},
+		{"variable without value", []cdi.Device{{ID: "a", Nodes: []string{"a"}, Env: []string{"A"}}}, "invalid environment variable"},
+		{"variable that is no text", []cdi.Device{{ID: "a", Nodes: []string{"a"}, Env: []string{"A=\xff"}}}, "a runtime would read other content"},
+		{"no text", []cdi.Device{{ID: "a", Nodes: []string{"\xff"}}}, "a runtime would read other content"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			write(t, s, board...)
+			err := s.Write(tc.devices)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), filepath.Join(dir, name)+" not changed") {
+				t.Errorf("error %v, want %s", err, tc.want)
+			}
+			expect(t, dir, map[string]string{lock: "", name: golden(t)})
+			if name, ok := s.Name("3b:00.0"); !ok {
+				t.Errorf("name %q", name)
+			}
+		})
+	}
+}
+
+// The disk hangs: each call returns an error after a second, and calls succeed again when the disk
+// answers.
+func TestStall(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := cdi.Open(dir, kind, "/dev")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Write(board); err != nil {
+			t.Fatal(err)
+		}
+		until := make(chan struct{})
+		if err := s.Stall(until); err == nil || !strings.Contains(err.Error(), dir+": no answer within 1s") {
+			t.Errorf("Stall: found %v, want no answer within 1s", err)
+		}
+		for _, call := range []struct {
+			name string
+			do   func() error
+		}{{"Write", func() error { return s.Write(nil) }}, {"Close", s.Close}} {
+			if err := call.do(); err == nil || !strings.Contains(err.Error(), dir+": an earlier call has not returned") {
+				t.Errorf("%s: %v", call.name, err)
+			}
+		}
+		if _, ok := s.Name("3b:00.0"); !ok {
+			t.Error("Name while the disk hangs: found none, want one")
+		}
+		close(until)
+		synctest.Wait()
+		if err := errors.Join(s.Write(board), s.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	expect(t, dir, map[string]string{})
+}
+
+// All methods run at the same time, for the race detector. A reader never finds half a file.
+func TestConcurrent(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	write(t, s, board...)
+	done := make(chan struct{})
+	var readers, writers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				text, err := os.ReadFile(filepath.Join(dir, name))
+				if err != nil || !strings.HasSuffix(string(text), "}\n") {
+					t.Errorf("spec: found %q, %v, want a complete file", text, err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 4 {
+		writers.Go(func() {
+			for range 10 {
+				if err := s.Write(board[i%2:]); err != nil {
+					t.Error(err)
+				}
+				s.Name("3b:00.0")
+			}
+		})
+	}
+	writers.Wait()
+	close(done)
+	readers.Wait()
+}

@@ -1,0 +1,63 @@
+package cdi_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/cdi"
+)
+
+// Without a descriptor the file cannot be read: its content counts as unchanged while the file's
+// times, size and inode are the same. Not parallel: other tests would have no descriptor either.
+func TestOutOfDescriptors(t *testing.T) {
+	one := cdi.Device{ID: "3b:00.0", Nodes: []string{"dfl-port.0"}}
+	two := cdi.Device{ID: "5e:00.0", Nodes: []string{"dfl-port.1"}}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name   string
+		modify func(path string) error
+		want   error
+	}{
+		{"unmodified", func(string) error { return nil }, nil},
+		{"modified", func(path string) error { return os.Chtimes(path, time.Time{}, time.Unix(1, 0)) }, syscall.EMFILE},
+		{"mode", func(path string) error { return os.Chmod(path, 0o600) }, syscall.EMFILE},
+		{"removed", os.Remove, syscall.EMFILE},
+		{"replaced", func(path string) error {
+			text, err := os.ReadFile(path)
+			return errors.Join(err, os.Remove(path), os.WriteFile(path, text, 0o644))
+		}, syscall.EMFILE},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			write(t, s, one)
+			specs, err := filepath.Glob(dir + "/*.json")
+			if err != nil || len(specs) != 1 {
+				t.Fatalf("specs %v, error %v; want one", specs, err)
+			}
+			if err := test.modify(specs[0]); err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: limit.Max}); err != nil {
+				t.Fatal(err)
+			}
+			defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+			if err := s.Write([]cdi.Device{one}); !errors.Is(err, test.want) {
+				t.Errorf("Write of the same devices: %v, want %v", err, test.want)
+			}
+			if err := s.Write([]cdi.Device{one, two}); !errors.Is(err, syscall.EMFILE) {
+				t.Errorf("Write of other devices: %v, want %v", err, syscall.EMFILE)
+			}
+			if _, ok := s.Name(two.ID); ok {
+				t.Errorf("Name: found one for %s, want none: it is not in the file", two.ID)
+			}
+		})
+	}
+}

@@ -1,0 +1,340 @@
+package canpull
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/cmd/internal/procusers"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/view"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// Values of [Answer.Answer] and [Reason.Answer].
+const (
+	Yes     = "yes"
+	No      = "no"
+	Unknown = "unknown"
+)
+
+// Answer is the answer for one card. Programs rely on its JSON keys: `can-pull -o json` prints it.
+type Answer struct {
+	Address string   `json:"address"` // with domain
+	Answer  string   `json:"answer"`  // yes, no or unknown
+	Reasons []Reason `json:"reasons"` // those of no first, then those of unknown
+}
+
+// Reason is a reason for an answer. Reasons for yes are notes, such as other functions of the card.
+type Reason struct {
+	Answer string `json:"answer"` // no, unknown or yes
+	What   string `json:"what"`
+	Do     string `json:"do"` // remedy; "": none
+}
+
+// Facts is the input of [Judge].
+type Facts struct {
+	Address string // with domain
+	Card    Card
+	CardErr error
+
+	Rows    []view.Row // all devices of the node
+	RowsErr error      // Rows are not known
+	Cordons []cordon.Cordon
+	// Holders has holders of devices by id, from the kubelet, in addition to those in Rows.
+	Holders    map[string][]string
+	HoldersErr string // the reason why holders are not known; "": they are known
+	DRA        bool   // Rows are those of the DRA driver
+
+	// Given has, by device id, the UIDs of the pods that were given the device according to the kubelet's
+	// checkpoint.
+	Given    map[string][]string
+	GivenErr error // Given is not known
+
+	Processes    []procusers.Process
+	ProcessesErr error  // not all processes are known
+	Look         string // the command that finds the processes on the node
+}
+
+// Judge returns the answer for a card.
+func Judge(f Facts) Answer {
+	a := Answer{Address: f.Address, Reasons: []Reason{}}
+	addresses := map[string]bool{f.Address: true}
+	for _, function := range f.Card.Functions {
+		addresses[function.Address] = true
+	}
+	for _, row := range f.Rows { // a device with functions of several cards
+		if slices.ContainsFunc(row.Members, func(member string) bool { return addresses[member] }) {
+			addresses[row.PCIAddress] = true
+		}
+	}
+	switch {
+	case errors.Is(f.CardErr, fs.ErrNotExist):
+		a.unknown("no PCI device "+f.Address+": "+f.CardErr.Error(),
+			"compare the address with `devices -o wide`, and --sysfs-root with that of the daemon")
+	case f.CardErr != nil:
+		a.unknown("the card cannot be read: "+f.CardErr.Error(), "")
+	case f.Card.Address != f.Address:
+		a.add(Yes, fmt.Sprintf("%s is a virtual function of %s, which was checked", short(f.Address), short(f.Card.Address)), "")
+	}
+	a.offers(f, addresses)
+	a.holders(f, addresses)
+	a.processes(f)
+	for _, function := range f.Card.Functions {
+		a.function(function, f.Card.Address)
+	}
+	a.Answer = Yes
+	order := []string{No, Unknown, Yes}
+	slices.SortStableFunc(a.Reasons, func(x, y Reason) int {
+		return slices.Index(order, x.Answer) - slices.Index(order, y.Answer)
+	})
+	if len(a.Reasons) > 0 {
+		a.Answer = a.Reasons[0].Answer
+	}
+	return a
+}
+
+func (a *Answer) add(answer, what, do string) {
+	a.Reasons = append(a.Reasons, Reason{answer, what, do})
+}
+
+func (a *Answer) no(what, do string)      { a.add(No, what, do) }
+func (a *Answer) unknown(what, do string) { a.add(Unknown, what, do) }
+
+// offers adds the devices of the card that a new pod can get.
+func (a *Answer) offers(f Facts, addresses map[string]bool) {
+	if f.RowsErr != nil {
+		a.unknown("the devices of the card are not known: "+f.RowsErr.Error(), "run the command where the daemon runs, or with --scan")
+		return
+	}
+	open := map[string]bool{} // functions
+	listed := map[string]bool{}
+	ends := map[string]time.Time{} // cordons, by device
+	for _, row := range f.Rows {
+		if !addresses[row.PCIAddress] {
+			continue
+		}
+		listed[row.PCIAddress] = true
+		switch {
+		case slices.Contains(row.Reasons, inventory.ReasonExcluded):
+		case row.Cordon == nil: // even if it is not offered now: programming another AFU may change that
+			open[short(row.PCIAddress)] = true
+		case row.Health != inventory.Unhealthy.String():
+			a.no(row.ID+" is cordoned, but still offered", "check again in a second")
+		case !row.Cordon.Until.IsZero():
+			ends[row.Cordon.Device] = row.Cordon.Until
+		}
+		if slices.Contains(row.Reasons, inventory.ReasonNodeInUse) {
+			a.no(row.ID+" has a device node that a container with another device may open",
+				"delete the pod of the device that `devices` shows with removed-in-use or node-changed")
+		}
+	}
+	if len(listed) == 0 {
+		a.unknown("no device of the card is listed", "check the address and the driver of the card with `devices -o wide`, and --families")
+		return
+	}
+	for _, function := range f.Card.Functions { // functions whose device is not listed yet
+		if !listed[function.Address] && function.hasPort() && cordon.Of(f.Cordons, short(function.Address)) == nil {
+			open[short(function.Address)] = true
+		}
+	}
+	for _, address := range sorted(open) {
+		a.no(address+" is not cordoned: a new pod can get it at any time",
+			"accelerator-device-plugin cordon "+address+" --why TEXT")
+	}
+	for _, device := range slices.Sorted(maps.Keys(ends)) {
+		what := "the cordon of " + device + " ends at " + ends[device].Local().Format(time.DateTime)
+		if time.Until(ends[device]) < cordonLeft {
+			a.no(what, "accelerator-device-plugin cordon "+device+" --why TEXT")
+		} else {
+			a.add(Yes, what, "")
+		}
+	}
+}
+
+// cordonLeft is the least remaining time of a cordon that counts. It must suffice to pull the card.
+const cordonLeft = 10 * time.Minute
+
+// holders adds the containers that hold devices of the card.
+func (a *Answer) holders(f Facts, addresses map[string]bool) {
+	if f.HoldersErr != "" {
+		do := "check --pod-resources-socket and the kubelet"
+		if f.DRA { // the holders are those of the prepared claims
+			do = "check --pod-resources-socket, the kubelet, and claims.json in the --plugin-dir of the driver"
+		}
+		a.unknown("the containers that hold the card are not known: "+f.HoldersErr, do)
+	}
+	holders := map[string]bool{}
+	for id, names := range f.Holders {
+		card, _, _ := strings.Cut(id, "-p")
+		if address, err := sysfs.ParseAddress(card); err == nil && addresses[address] {
+			for _, name := range names {
+				holders[name] = true
+			}
+		}
+	}
+	for _, row := range f.Rows {
+		if !addresses[row.PCIAddress] {
+			continue
+		}
+		for _, name := range row.Holder {
+			holders[name] = true
+		}
+		switch {
+		case row.Held == nil && f.HoldersErr == "":
+			a.unknown("it is not known whether a container holds "+row.ID, "check again in a few seconds")
+		case row.Held != nil && *row.Held && len(row.Holder) == 0:
+			a.no(row.ID+" was given to a container that the kubelet does not name yet", "check again in a few seconds")
+		}
+	}
+	if f.GivenErr != nil {
+		a.unknown("the kubelet's checkpoint is not known: "+f.GivenErr.Error(), "with --scan, set --kubelet-dir")
+	}
+	if len(holders) == 0 {
+		a.given(f, addresses)
+	}
+	for _, name := range sorted(holders) {
+		namespace, rest, _ := strings.Cut(name, "/")
+		pod, _, _ := strings.Cut(rest, "/")
+		a.no("held by "+name, fmt.Sprintf("kubectl --namespace %s delete pod %s", namespace, pod))
+	}
+}
+
+// given adds the pods in the kubelet's checkpoint. The pod-resources API may lack pods: for some seconds
+// after the start of the kubelet, and pods in which only init containers have a device.
+func (a *Answer) given(f Facts, addresses map[string]bool) {
+	pods := map[string]bool{}
+	for id, uids := range f.Given {
+		card, _, _ := strings.Cut(id, "-p")
+		if address, err := sysfs.ParseAddress(card); err == nil && addresses[address] {
+			for _, uid := range uids {
+				pods[uid] = true
+			}
+		}
+	}
+	for _, uid := range sorted(pods) {
+		a.unknown("the pod with the UID "+uid+" has the card in the kubelet's checkpoint, but the kubelet does not name it",
+			"check again in a few seconds; kubectl get pods -A -o "+
+				"custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended")
+	}
+}
+
+// mostProcesses limits the number of reasons: any user can start many processes.
+const mostProcesses = 20
+
+// processes adds the processes that have a node or a BAR of the card open.
+func (a *Answer) processes(f Facts) {
+	names, bars := map[sysfs.DeviceNumber]string{}, map[procusers.File]string{}
+	for _, function := range f.Card.Functions {
+		for _, node := range function.Nodes {
+			names[node.Number] = node.Name
+		}
+		for _, bar := range function.BARs {
+			bars[bar.File] = short(function.Address) + "/" + bar.Name
+		}
+	}
+	for i, p := range f.Processes {
+		if i == mostProcesses {
+			a.no(fmt.Sprintf("%d other processes have the card open", len(f.Processes)-i), "end them")
+			break
+		}
+		var open []string
+		for _, number := range p.Devices {
+			open = append(open, fmt.Sprintf("%s (%s)", names[number], number))
+		}
+		for _, file := range p.Files {
+			open = append(open, bars[file])
+		}
+		group := ""
+		if p.Group != "" {
+			group = " in " + p.Group
+		}
+		a.no(fmt.Sprintf("process %d (%s)%s has %s open", p.PID, p.Command, group, strings.Join(open, ", ")), "end it")
+	}
+	if f.ProcessesErr != nil && f.CardErr == nil {
+		a.unknown("not all processes that have the card open are known: "+f.ProcessesErr.Error(), f.Look)
+	}
+}
+
+// fpgaDrivers are the drivers whose only users are the processes that have a node open. The stubs have no users.
+var fpgaDrivers = []string{"", "dfl-pci", "intel-fpga-pci", "pcieport", "pci-stub", "pci-pf-stub"}
+
+// function adds a function that leaves the node together with the card.
+func (a *Answer) function(f Function, card string) {
+	with := short(f.Address) + " is pulled with the card"
+	if f.PhysFn != "" {
+		with += " as a virtual function"
+	}
+	if f.Driver != "" {
+		with += "; its driver is " + f.Driver
+	}
+	switch {
+	case !slices.Contains(fpgaDrivers, f.Driver) && !strings.Contains(f.Driver, "vfio"):
+		a.unknown(with+", whose users are not known",
+			fmt.Sprintf("end them, then: echo %s > /sys/bus/pci/drivers/%s/unbind", f.Address, f.Driver))
+	case f.Address != card:
+		a.add(Yes, with, "")
+	}
+}
+
+// Numbers returns the numbers of all nodes of the card, each once: functions may share a node.
+func (c Card) Numbers() []sysfs.DeviceNumber {
+	var all []sysfs.DeviceNumber
+	for _, f := range c.Functions {
+		for _, n := range f.Nodes {
+			if !slices.Contains(all, n.Number) {
+				all = append(all, n.Number)
+			}
+		}
+	}
+	return all
+}
+
+// Files returns the files of all BARs of the card.
+func (c Card) Files() (all []procusers.File) {
+	for _, f := range c.Functions {
+		for _, bar := range f.BARs {
+			all = append(all, bar.File)
+		}
+	}
+	return all
+}
+
+// LookCommand returns a shell command that prints the links below /proc to open files and mappings of these
+// devices and files, and an error for each process that it may not read. It sets LC_ALL=C, because stat translates
+// its output.
+func LookCommand(numbers []sysfs.DeviceNumber, files ...procusers.File) string {
+	var patterns, of []string
+	add := func(what string) {
+		if len(of) > 0 {
+			patterns = append(patterns, "^"+what+" ("+strings.Join(of, "|")+") ")
+		}
+		of = nil
+	}
+	for _, n := range numbers {
+		of = append(of, fmt.Sprintf("%x:%x", n.Major, n.Minor))
+	}
+	add("character special file")
+	for _, f := range files {
+		of = append(of, fmt.Sprintf("%d:%d", f.Inode, f.Size))
+	}
+	add("regular (empty )?file 0:0") // it has no device number
+	return "LC_ALL=C find /proc/[0-9]*/task/[0-9]*/fd /proc/[0-9]*/map_files -type l -exec stat -L -c '%F %t:%T %i:%s %n' {} + 2>&1" +
+		" | grep -E '" + strings.Join(append(patterns, "Permission denied"), "|") + "'"
+}
+
+func short(address string) string { return strings.TrimPrefix(address, "0000:") }
+
+func sorted(set map[string]bool) []string {
+	var all []string
+	for name := range set {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,428 @@
+package canpull_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/cmd/internal/canpull"
+	"b-com.com/accelerator-device-plugin/cmd/internal/procusers"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/view"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/sim/board"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
+)
+
+const address = "0000:3b:00.0"
+
+// link makes a link, and the directory that it is in.
+func link(t *testing.T, target, path string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(target, path)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// function makes a PCI function with a driver that is not that of an FPGA.
+func function(t *testing.T, sys, address, driver string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(sys, "devices/pci0000:00", address)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if driver != "" {
+		link(t, "../../../../bus/pci/drivers/"+driver, dir+"/driver")
+	}
+	link(t, "../../../devices/pci0000:00/"+address, filepath.Join(sys, "bus/pci/devices", address))
+	return dir
+}
+
+// node returns a node with a card of two ports, its virtual function, other functions in the same slot,
+// and another card.
+func node(t *testing.T) *simnode.Node {
+	t.Helper()
+	n, err := simnode.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, card := range []simnode.Card{
+		{Address: address, Ports: 2, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32)},
+		{Address: "0000:3b:01.0", Ports: 1, AFUID: strings.Repeat("a", 32), PhysFn: address},
+		{Address: "0000:5e:00.0", Ports: 1, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32)},
+	} {
+		if err := n.Plug(card); err != nil {
+			t.Fatal(err)
+		}
+	}
+	vfio := function(t, n.Sys, "0000:3b:00.1", "vfio-pci")
+	link(t, "../../../kernel/iommu_groups/42", vfio+"/iommu_group")
+	write(t, n.Sys+"/class/vfio/42/dev", "235:7\n")
+	write(t, vfio+"/vfio-dev/vfio3/dev", "511:3\n")
+	link(t, "../../../../../../class/vfio-dev", vfio+"/vfio-dev/vfio3/subsystem")
+	network := function(t, n.Sys, "0000:3b:00.2", "i40e")
+	write(t, network+"/ptp/ptp0/dev", "248:0\n")
+	write(t, network+"/nvme/nvme0n1/dev", "259:0\n")
+	link(t, "../../../../../../class/block", network+"/nvme/nvme0n1/subsystem")
+	function(t, n.Sys, "0000:3b:00.3", "")
+	return n
+}
+
+func numbers(all ...string) (parsed []sysfs.DeviceNumber) {
+	for _, text := range all {
+		n, err := sysfs.ParseDeviceNumber(text)
+		if err != nil {
+			panic(err)
+		}
+		parsed = append(parsed, n)
+	}
+	return parsed
+}
+
+func TestRead(t *testing.T) {
+	n := node(t)
+	want := canpull.Card{Address: address, Functions: []canpull.Function{
+		{Address: address, Driver: "dfl-pci", Nodes: []canpull.Node{
+			{"dfl-fme.0", numbers("246:0")[0]}, {"dfl-port.0", numbers("245:0")[0]}, {"dfl-port.1", numbers("245:1")[0]}}},
+		{Address: "0000:3b:00.1", Driver: "vfio-pci", Nodes: []canpull.Node{
+			{"vfio/devices/vfio3", numbers("511:3")[0]}, {"vfio/42", numbers("235:7")[0]}}},
+		{Address: "0000:3b:00.2", Driver: "i40e", Nodes: []canpull.Node{{"ptp0", numbers("248:0")[0]}}},
+		{Address: "0000:3b:00.3"},
+		{Address: "0000:3b:01.0", PhysFn: address, Driver: "dfl-pci", Nodes: []canpull.Node{{"dfl-port.2", numbers("245:2")[0]}}},
+	}}
+	for _, asked := range []string{address, "0000:3b:01.0", "0000:3b:00.3"} {
+		got, err := canpull.Read(n.Sys, asked)
+		if asked == "0000:3b:00.3" {
+			want.Address = asked
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", asked, err, diff)
+		}
+	}
+	if got, err := canpull.Read(n.Sys, "0000:77:00.0"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an empty slot: %+v, %v", got, err)
+	}
+	write(t, n.PortDir(address, 0)+"/dev", "rubbish\n")
+	if _, err := canpull.Read(n.Sys, address); err == nil || !strings.Contains(err.Error(), `dfl-port.0/dev: found "rubbish"`) {
+		t.Errorf("an invalid number: %v", err)
+	}
+}
+
+// The BARs of a card count, because programs map them, also if a driver is bound.
+func TestBARs(t *testing.T) {
+	n, err := simnode.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := simnode.BoardNamed("aws-f2")
+	if err := errors.Join(err, n.PlugBoard(b, address), os.Symlink("../xdma", n.CardDir(address)+"/driver")); err != nil {
+		t.Fatal(err)
+	}
+	card, err := canpull.Read(n.Sys, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range card.Functions {
+		for _, bar := range f.BARs {
+			names = append(names, f.Address+"/"+bar.Name)
+		}
+	}
+	want := []string{address + "/resource0", address + "/resource4", address + "/resource4_wc", "0000:3b:00.1/resource0"}
+	if diff := cmp.Diff(want, names); diff != "" || len(card.Files()) != len(want) {
+		t.Errorf("%d files (-want +got):\n%s", len(card.Files()), diff)
+	}
+}
+
+// A group stays open after its function has been unbound, so its node counts although the function has no driver.
+func TestUnboundInUse(t *testing.T) {
+	for name, want := range map[string][]canpull.Node{
+		"vfio-unbound-in-use":   {{"vfio/6", numbers("244:0")[0]}},
+		"vfio-group-not-viable": nil, // function 0 is on dfl-pci, and another function of the group on vfio-pci
+		"vfio-unbound":          nil,
+	} {
+		root := t.TempDir()
+		if err := board.Unfold(root, "../../../testdata/sysfs/kernel-6.1-"+name+".txtar"); err != nil {
+			t.Fatal(err)
+		}
+		card, err := canpull.Read(root+"/sys", "0000:01:00.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []canpull.Node
+		for _, n := range card.Functions[0].Nodes {
+			if strings.HasPrefix(n.Name, "vfio") {
+				got = append(got, n)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// If the group of a function on vfio-pci is not found, Read fails: the function might be open under an
+// unknown number.
+func TestGroupNotFound(t *testing.T) {
+	sys := t.TempDir()
+	function(t, sys, address, "vfio-pci")
+	if _, err := canpull.Read(sys, address); err == nil || !strings.Contains(err.Error(), `: bound to vfio-pci, but `) {
+		t.Errorf("error %v", err)
+	}
+	write(t, sys+"/devices/pci0000:00/"+address+"/vfio-dev/vfio3/dev", "511:3\n")
+	link(t, "../../../../../../class/vfio-dev", sys+"/devices/pci0000:00/"+address+"/vfio-dev/vfio3/subsystem")
+	if card, err := canpull.Read(sys, address); err != nil || len(card.Functions[0].Nodes) != 1 {
+		t.Errorf("a kernel without groups: %+v, %v", card, err)
+	}
+}
+
+// facts returns the facts of a free, cordoned card with one function.
+func facts() canpull.Facts {
+	no := false
+	return canpull.Facts{
+		Address: address,
+		Card: canpull.Card{Address: address, Functions: []canpull.Function{
+			{Address: address, Driver: "dfl-pci", Nodes: []canpull.Node{{"dfl-port.0", numbers("245:0")[0]}}},
+		}},
+		Rows: []view.Row{
+			{ID: "3b:00.0", Resource: "r", PCIAddress: address, Held: &no, Health: "unhealthy", Cordon: &cordon.Cordon{Device: "3b:00.0"}},
+			{ID: "5e:00.0", Resource: "r", PCIAddress: "0000:5e:00.0"},
+		},
+		Look: "LOOK",
+	}
+}
+
+var (
+	clock    = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`)
+	unlisted = canpull.Function{Address: "0000:3b:01.0", Driver: "dfl-pci", PhysFn: address, Nodes: []canpull.Node{{"dfl-port.1", numbers("245:1")[0]}}}
+)
+
+func TestJudge(t *testing.T) {
+	yes := true
+	for _, test := range []struct {
+		name   string
+		change func(*canpull.Facts)
+		answer string
+		want   []string
+	}{
+		{"free", func(*canpull.Facts) {}, canpull.Yes, nil},
+		{"excluded", func(f *canpull.Facts) {
+			f.Rows[0].Cordon, f.Rows[0].Reasons = nil, []string{"excluded"}
+		}, canpull.Yes, nil},
+		{"not offered, but perhaps after programming", func(f *canpull.Facts) {
+			f.Rows[0].Cordon, f.Rows[0].Resource = nil, ""
+		}, canpull.No, []string{
+			"no: 3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT"}},
+		{"cordoned just now", func(f *canpull.Facts) { f.Rows[0].Health = "healthy" }, canpull.No, []string{
+			"no: 3b:00.0 is cordoned, but still offered: check again in a second"}},
+		{"the cordon ends soon", func(f *canpull.Facts) { f.Rows[0].Cordon.Until = time.Now().Add(time.Minute) }, canpull.No, []string{
+			"no: the cordon of 3b:00.0 ends at TIME: accelerator-device-plugin cordon 3b:00.0 --why TEXT"}},
+		{"the cordon ends", func(f *canpull.Facts) { f.Rows[0].Cordon.Until = time.Now().Add(time.Hour) }, canpull.Yes, []string{
+			"yes: the cordon of 3b:00.0 ends at TIME: "}},
+		{"a port that is not listed yet", func(f *canpull.Facts) { f.Card.Functions = append(f.Card.Functions, unlisted) }, canpull.No, []string{
+			"no: 3b:01.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:01.0 --why TEXT",
+			"yes: 3b:01.0 is pulled with the card as a virtual function; its driver is dfl-pci: "}},
+		{"a port that is not listed, and cordoned", func(f *canpull.Facts) {
+			f.Card.Functions = append(f.Card.Functions, unlisted)
+			f.Cordons = []cordon.Cordon{{Device: "3b:01.0"}}
+		}, canpull.Yes, []string{"yes: 3b:01.0 is pulled with the card as a virtual function; its driver is dfl-pci: "}},
+		{"given according to the checkpoint", func(f *canpull.Facts) {
+			f.Given = map[string][]string{"3b:00.0-p1": {"5e0b"}, "3b:00.0": {"5e0b"}, "5e:00.0": {"77"}}
+		}, canpull.Unknown, []string{
+			"unknown: the pod with the UID 5e0b has the card in the kubelet's checkpoint, but the kubelet does not name it: " +
+				"check again in a few seconds; kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended"}},
+		{"given according to the checkpoint, and named", func(f *canpull.Facts) {
+			f.Given, f.Rows[0].Holder = map[string][]string{"3b:00.0": {"5e0b"}}, []string{"a/b/c"}
+		}, canpull.No, []string{"no: held by a/b/c: kubectl --namespace a delete pod b"}},
+		{"no checkpoint", func(f *canpull.Facts) { f.GivenErr = errors.New("none") }, canpull.Unknown, []string{
+			"unknown: the kubelet's checkpoint is not known: none: with --scan, set --kubelet-dir"}},
+		{"offered", func(f *canpull.Facts) { f.Rows[0].Cordon = nil }, canpull.No, []string{
+			"no: 3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT"}},
+		{"one port is offered, the other is held", func(f *canpull.Facts) {
+			row := f.Rows[0]
+			f.Rows[0].Holder = []string{"default/job/main"}
+			row.ID, row.Cordon = "3b:00.0-p1", nil
+			f.Rows = append(f.Rows, row)
+		}, canpull.No, []string{
+			"no: 3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT",
+			"no: held by default/job/main: kubectl --namespace default delete pod job"}},
+		{"held under any name", func(f *canpull.Facts) {
+			f.Holders = map[string][]string{
+				"0000:3b:00.0": {"a/b/c"}, "3b:00.0-p1": {"d/e/f", "a/b/c"}, "5e:00.0": {"x/y/z"}, "7": {"x/y/z"}}
+		}, canpull.No, []string{
+			"no: held by a/b/c: kubectl --namespace a delete pod b",
+			"no: held by d/e/f: kubectl --namespace d delete pod e"}},
+		{"given out", func(f *canpull.Facts) { f.Rows[0].Held = &yes }, canpull.No, []string{
+			"no: 3b:00.0 was given to a container that the kubelet does not name yet: check again in a few seconds"}},
+		{"not known whether it is held", func(f *canpull.Facts) { f.Rows[0].Held = nil }, canpull.Unknown, []string{
+			"unknown: it is not known whether a container holds 3b:00.0: check again in a few seconds"}},
+		{"holders not known", func(f *canpull.Facts) {
+			f.HoldersErr, f.Rows[0].Held = "no kubelet", nil
+		}, canpull.Unknown, []string{
+			"unknown: the containers that hold the card are not known: no kubelet: check --pod-resources-socket and the kubelet"}},
+		{"node in use", func(f *canpull.Facts) { f.Rows[0].Reasons = []string{"node-in-use"} }, canpull.No, []string{
+			"no: 3b:00.0 has a device node that a container with another device may open: delete the pod of the device that `devices` shows with removed-in-use or node-changed"}},
+		{"no daemon", func(f *canpull.Facts) { f.Rows, f.RowsErr = nil, errors.New("no daemon") }, canpull.Unknown, []string{
+			"unknown: the devices of the card are not known: no daemon: run the command where the daemon runs, or with --scan"}},
+		{"no device of it", func(f *canpull.Facts) { f.Rows = f.Rows[1:] }, canpull.Unknown, []string{
+			"unknown: no device of the card is listed: check the address and the driver of the card with `devices -o wide`, and --families"}},
+		{"gone, and held", func(f *canpull.Facts) {
+			f.Card, f.CardErr = canpull.Card{}, fs.ErrNotExist
+			f.Rows[0].Holder = []string{"a/b/c"}
+		}, canpull.No, []string{
+			"no: held by a/b/c: kubectl --namespace a delete pod b",
+			"unknown: no PCI device 0000:3b:00.0: file does not exist: compare the address with `devices -o wide`," +
+				" and --sysfs-root with that of the daemon"}},
+		{"opened", func(f *canpull.Facts) {
+			f.Processes = []procusers.Process{{PID: 7, Command: "job", Group: "cri-1.scope", Devices: numbers("245:0")}}
+			f.ProcessesErr = errors.New("process 1: permission denied")
+		}, canpull.No, []string{
+			"no: process 7 (job) in cri-1.scope has dfl-port.0 (245:0) open: end it",
+			"unknown: not all processes that have the card open are known: process 1: permission denied: LOOK"}},
+		{"a BAR is mapped", func(f *canpull.Facts) {
+			bar := procusers.File{Inode: 7, Size: 4096}
+			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", BARs: []canpull.BAR{{Name: "resource4", File: bar}}})
+			f.Processes = []procusers.Process{{PID: 7, Command: "job", Files: []procusers.File{bar}}}
+		}, canpull.No, []string{
+			"no: process 7 (job) has 3b:00.1/resource4 open: end it", "yes: 3b:00.1 is pulled with the card: "}},
+		{"other functions", func(f *canpull.Facts) {
+			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", Driver: "vfio-pci"},
+				canpull.Function{Address: "0000:3b:01.0", Driver: "dfl-pci", PhysFn: address})
+		}, canpull.Yes, []string{
+			"yes: 3b:00.1 is pulled with the card; its driver is vfio-pci: ",
+			"yes: 3b:01.0 is pulled with the card as a virtual function; its driver is dfl-pci: "}},
+		{"a device of another card has a function of this one", func(f *canpull.Facts) {
+			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", Driver: "vfio-pci", Nodes: []canpull.Node{{Name: "vfio/12", Number: numbers("240:0")[0]}}})
+			f.Rows[1].Members, f.Rows[1].Holder, f.Rows[1].Held = []string{"0000:3b:00.1"}, []string{"a/b/c"}, &yes
+			f.Processes = []procusers.Process{{PID: 7, Command: "qemu", Devices: numbers("240:0")}}
+		}, canpull.No, []string{
+			"no: 5e:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 5e:00.0 --why TEXT",
+			"no: held by a/b/c: kubectl --namespace a delete pod b",
+			"no: process 7 (qemu) has vfio/12 (240:0) open: end it",
+			"yes: 3b:00.1 is pulled with the card; its driver is vfio-pci: "}},
+		{"a network function", func(f *canpull.Facts) {
+			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", Driver: "i40e"})
+		}, canpull.Unknown, []string{
+			"unknown: 3b:00.1 is pulled with the card; its driver is i40e, whose users are not known: " +
+				"end them, then: echo 0000:3b:00.1 > /sys/bus/pci/drivers/i40e/unbind"}},
+		{"a physical function without users", func(f *canpull.Facts) {
+			f.Card.Functions[0].Driver = "pci-pf-stub"
+			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", Driver: "pci-stub"})
+		}, canpull.Yes, []string{"yes: 3b:00.1 is pulled with the card; its driver is pci-stub: "}},
+		{"the address of a virtual function", func(f *canpull.Facts) { f.Address = "0000:3b:01.0" }, canpull.Yes, []string{
+			"yes: 3b:01.0 is a virtual function of 3b:00.0, which was checked: "}},
+		{"a virtual function is held", func(f *canpull.Facts) {
+			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:5e:00.0", PhysFn: address})
+			f.Rows[1].Held = &yes
+			f.Rows[1].Holder = []string{"a/b/c"}
+		}, canpull.No, []string{
+			"no: 5e:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 5e:00.0 --why TEXT",
+			"no: held by a/b/c: kubectl --namespace a delete pod b",
+			"yes: 5e:00.0 is pulled with the card as a virtual function: "}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := facts()
+			test.change(&f)
+			a := canpull.Judge(f)
+			var got []string
+			for _, r := range a.Reasons {
+				got = append(got, clock.ReplaceAllString(fmt.Sprintf("%s: %s: %s", r.Answer, r.What, r.Do), "TIME"))
+			}
+			if a.Answer != test.answer {
+				t.Errorf("answer %s, want %s", a.Answer, test.answer)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("reasons (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// If many processes have the card open, the answer is short.
+func TestManyProcesses(t *testing.T) {
+	f := facts()
+	for pid := range 1000 {
+		f.Processes = append(f.Processes, procusers.Process{PID: pid + 1, Devices: numbers("245:0")})
+	}
+	a := canpull.Judge(f)
+	if n := len(a.Reasons); n != 21 || a.Reasons[20].What != "980 other processes have the card open" {
+		t.Errorf("%d reasons, the last %+v", n, a.Reasons[n-1])
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	group := canpull.Node{Name: "vfio/12", Number: numbers("240:0")[0]}
+	port := canpull.Node{Name: "dfl-port.0", Number: numbers("245:0")[0]}
+	got := canpull.Card{Functions: []canpull.Function{{Nodes: []canpull.Node{group}}, {Nodes: []canpull.Node{port, group}}}}.Numbers()
+	if diff := cmp.Diff(numbers("240:0", "245:0"), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The command of LookCommand finds an open device in any locale, and prints an error for each process that
+// it may not read.
+func TestLookCommand(t *testing.T) {
+	stat, err := exec.LookPath("stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := t.TempDir() // with a stat whose output is English only in the locale C
+	script := "#!/bin/sh\n[ \"$LC_ALL\" = C ] || exit 0\nexec " + stat + " \"$@\"\n"
+	if err := errors.Join(os.Chmod(path, 0o755), os.WriteFile(path+"/stat", []byte(script), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", path+":"+os.Getenv("PATH"))
+	t.Setenv("LC_ALL", "de_DE.UTF-8")
+	f, err := os.Open("/dev/full")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	bar, err := os.Create(filepath.Join(t.TempDir(), "resource0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bar.Close()
+	file, err := procusers.FileAt(bar.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := canpull.LookCommand(numbers("1:7", "245:0"), file)
+	out, err := exec.Command("sh", "-c", command).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	for _, want := range []string{
+		fmt.Sprintf(`character special file 1:7 \d+:0 /proc/%d/task/%[1]d/fd/%d\n`, os.Getpid(), f.Fd()),
+		fmt.Sprintf(`regular empty file 0:0 %d:0 /proc/%d/task/%[2]d/fd/%d\n`, file.Inode, os.Getpid(), bar.Fd()),
+	} {
+		if !regexp.MustCompile(want).Match(out) {
+			t.Errorf("%s\nprinted\n%s\nwant %s", command, out, want)
+		}
+	}
+	user := exec.Command("sh", "-c", command)
+	user.Dir = "/"
+	if os.Geteuid() == 0 {
+		user.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	if out, err := user.Output(); err != nil || !strings.Contains(string(out), "/proc/1/task/1/fd': Permission denied\n") {
+		t.Errorf("as another user than root: %v, printed\n%.500s", err, out)
+	}
+}

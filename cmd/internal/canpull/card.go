@@ -1,0 +1,169 @@
+package canpull
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/cmd/internal/procusers"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+// Card has all functions that leave the node when a card is pulled.
+type Card struct {
+	Address   string     // of the function passed to [Read], or of its physical function
+	Functions []Function // in the order of their addresses
+}
+
+// Function is a PCI function, also a virtual one.
+type Function struct {
+	Address string
+	PhysFn  string // of a virtual function, else ""
+	Driver  string // "": none is bound
+	Nodes   []Node
+	BARs    []BAR // which programs may map through sysfs
+}
+
+// BAR is the file of a BAR in sysfs.
+type BAR struct {
+	Name string // resource0
+	File procusers.File
+}
+
+// hasPort reports whether the function has the node of a port.
+func (f Function) hasPort() bool {
+	return slices.ContainsFunc(f.Nodes, func(n Node) bool { return strings.Contains(n.Name, "-port.") })
+}
+
+// Node is a character device of a function, or the VFIO group that the function is in.
+type Node struct {
+	Name   string // below /dev
+	Number sysfs.DeviceNumber
+}
+
+// Read returns the card with a function at this address, below a root of sysfs. The error wraps
+// fs.ErrNotExist if there is none.
+func Read(sys, address string) (Card, error) {
+	devices := filepath.Join(sys, "bus/pci/devices")
+	if _, err := os.Lstat(filepath.Join(devices, address)); err != nil {
+		return Card{}, err
+	}
+	entries, err := os.ReadDir(devices)
+	if err != nil {
+		return Card{}, err
+	}
+	physFn := map[string]string{}
+	for _, e := range entries {
+		physical, err := sysfs.PhysFn(filepath.Join(devices, e.Name()))
+		if err != nil {
+			return Card{}, err
+		}
+		physFn[e.Name()] = physical
+	}
+	card := Card{Address: address}
+	if physical := physFn[address]; physical != "" {
+		card.Address = physical
+	}
+	slot := card.Address[:len(card.Address)-1]
+	for _, e := range entries {
+		physical := physFn[e.Name()]
+		if physical == "" && strings.HasPrefix(e.Name(), slot) || strings.HasPrefix(physical, slot) {
+			f := Function{Address: e.Name(), PhysFn: physical}
+			if err := f.read(sys, filepath.Join(devices, e.Name())); err != nil {
+				return Card{}, err
+			}
+			card.Functions = append(card.Functions, f)
+		}
+	}
+	return card, nil
+}
+
+// read finds the driver and the nodes of the function at link.
+func (f *Function) read(sys, link string) error {
+	dir, err := filepath.EvalSymlinks(link)
+	if err != nil {
+		return err
+	}
+	if f.Driver, err = target(dir + "/driver"); err != nil {
+		return err
+	}
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case sysfs.Gone(err):
+			return nil // it has just been removed
+		case err != nil:
+			return err
+		case e.Name() != "dev" || e.IsDir():
+			return nil
+		}
+		name := filepath.Base(filepath.Dir(path))
+		switch class, _ := target(filepath.Dir(path) + "/subsystem"); class {
+		case "block":
+			return nil // block devices have numbers of their own
+		case "vfio-dev":
+			name = "vfio/devices/" + name
+		}
+		return f.add(name, path)
+	})
+	if err == nil {
+		err = f.addBARs(dir)
+	}
+	bound := strings.Contains(f.Driver, "vfio")
+	if err != nil || !bound && f.Driver != "" { // a group may be open after its function has been unbound
+		return err
+	}
+	group, err := target(dir + "/iommu_group")
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{group, "noiommu-" + group} {
+		if err := f.add("vfio/"+name, filepath.Join(sys, "class/vfio", name, "dev")); err != nil {
+			return err
+		}
+	}
+	if bound && len(f.Nodes) == 0 { // a kernel may have groups or character devices only
+		return fmt.Errorf("%s: bound to %s, but %s has no group %q", dir, f.Driver, filepath.Join(sys, "class/vfio"), group)
+	}
+	return nil
+}
+
+// addBARs adds the files of the BARs of the function at dir.
+func (f *Function) addBARs(dir string) error {
+	files, err := filepath.Glob(dir + "/resource[0-9]*")
+	for _, name := range files {
+		file, err := procusers.FileAt(name)
+		if sysfs.Gone(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		f.BARs = append(f.BARs, BAR{filepath.Base(name), file})
+	}
+	return err
+}
+
+// add adds the node whose number is in a file, if there is one.
+func (f *Function) add(name, file string) error {
+	number, err := sysfs.ReadAs(file, sysfs.ParseDeviceNumber)
+	if sysfs.Gone(err) {
+		return nil
+	}
+	if err == nil {
+		f.Nodes = append(f.Nodes, Node{name, number})
+	}
+	return err
+}
+
+// target returns the last element of the path in a link, or "" if there is no link.
+func target(link string) (string, error) {
+	path, err := os.Readlink(link)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return filepath.Base(path), err
+}

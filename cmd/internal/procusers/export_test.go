@@ -1,0 +1,3 @@
+package procusers
+
+var GroupOf = groupOf

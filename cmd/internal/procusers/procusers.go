@@ -1,0 +1,287 @@
+package procusers
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+// Proc is the mount of a procfs.
+type Proc struct {
+	Root     string
+	Patience time.Duration // longest time for the search of one process
+}
+
+// Process is a process that has a device open or mapped.
+type Process struct {
+	PID     int
+	Command string // the name that the process has set for itself: at most 15 bytes of any kind
+	// Group is the last element of the longest path of its control groups. For a container it has the
+	// container's id, for a service it is the unit. "": not known.
+	Group   string
+	Devices []sysfs.DeviceNumber // in the order of the argument of Find
+	Files   []File               // the same
+}
+
+// File is a file of sysfs, such as that of a BAR. Each network namespace has a sysfs with a device number of its own,
+// but the inode numbers are the same in all. The size excludes files of other file systems with this inode number.
+type File struct{ Inode, Size uint64 }
+
+// FileAt returns the file at path.
+func FileAt(path string) (File, error) {
+	var st unix.Stat_t
+	err := unix.Lstat(path, &st)
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = unix.EINVAL
+	}
+	if err != nil {
+		return File{}, &fs.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	return File{st.Ino, uint64(st.Size)}, nil
+}
+
+// hostNamespace is the link of the initial PID namespace: PROC_PID_INIT_INO in
+// include/linux/proc_ns.h.
+const hostNamespace = "pid:[4026531836]"
+
+// SeesHost returns an error unless this process can see all processes of the host.
+func (p Proc) SeesHost() error {
+	namespace, err := os.Readlink(filepath.Join(p.Root, "self/ns/pid"))
+	switch {
+	case err != nil:
+		return err
+	case namespace != hostNamespace:
+		return errors.New("this process is in a PID namespace of its own")
+	case os.Geteuid() != 0:
+		return errors.New("this process is not root")
+	}
+	return nil
+}
+
+// Find returns the processes that have one of these character devices or files open or mapped, sorted by PID. If
+// it returns an error, processes may be missing in the list.
+func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber, files ...File) ([]Process, error) {
+	var found []Process
+	var first error
+	failed := 0
+	searched := map[int]bool{}
+	// New processes must be searched, too: a process may have started a child, which inherits its files,
+	// after it was searched itself, or before it ended without being searched.
+	next := func() ([]int, error) {
+		pids, err := numbers(p.Root)
+		return slices.DeleteFunc(pids, func(pid int) bool { return searched[pid] }), err
+	}
+	pids, err := next()
+	for ; len(pids) > 0; pids, err = next() {
+		for _, pid := range pids {
+			searched[pid] = true
+			process, err := p.within(ctx, pid, devices, files)
+			if len(process.Devices)+len(process.Files) > 0 {
+				found = append(found, process)
+			}
+			if ctx.Err() != nil {
+				return found, fmt.Errorf("not all processes could be searched: %w", context.Cause(ctx))
+			}
+			if err != nil {
+				failed++
+				if first == nil {
+					first = fmt.Errorf("process %d: %w", pid, err)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Process) int { return cmp.Compare(a.PID, b.PID) })
+	switch {
+	case err != nil:
+		return found, err
+	case failed > 1:
+		return found, fmt.Errorf("%w (and %d other processes)", first, failed-1)
+	default:
+		return found, first
+	}
+}
+
+// within searches one process, for at most Patience.
+func (p Proc) within(ctx context.Context, pid int, devices []sysfs.DeviceNumber, files []File) (Process, error) {
+	type result struct {
+		process Process
+		err     error
+	}
+	done := make(chan result, 1)
+	go func() {
+		process, err := p.search(pid, devices, files)
+		done <- result{process, err}
+	}()
+	patience := time.NewTimer(p.Patience)
+	defer patience.Stop()
+	select {
+	case r := <-done:
+		return r.process, r.err
+	case <-patience.C:
+		return Process{}, fmt.Errorf("the search of its files took longer than %s", p.Patience)
+	case <-ctx.Done():
+		return Process{}, ctx.Err()
+	}
+}
+
+// search searches one process. It returns the first error, after which devices may be missing.
+func (p Proc) search(pid int, devices []sysfs.DeviceNumber, files []File) (Process, error) {
+	process := Process{PID: pid}
+	dir := filepath.Join(p.Root, strconv.Itoa(pid))
+	tids, err := numbers(dir + "/task")
+	if err != nil {
+		return process, unlessGone(err)
+	}
+	seen := found{devices: map[sysfs.DeviceNumber]bool{}, files: map[File]bool{}}
+	mapped := false // the mappings have been searched: all threads share them
+	for _, tid := range tids {
+		// Each thread has a directory in Root, although only processes are listed.
+		thread := filepath.Join(p.Root, strconv.Itoa(tid))
+		_, threadErr := numbersOf(thread+"/fd", seen)
+		if !mapped { // the first thread has no mappings if it has ended before the others
+			n, mapErr := numbersOf(thread+"/map_files", seen)
+			mapped, threadErr = n > 0, cmp.Or(threadErr, mapErr)
+		}
+		// For a thread that has just ended, the error of its links can be EACCES.
+		if _, ended := os.Lstat(thread); !errors.Is(ended, fs.ErrNotExist) {
+			err = cmp.Or(err, threadErr)
+		}
+	}
+	for _, d := range devices {
+		if seen.devices[d] && !slices.Contains(process.Devices, d) {
+			process.Devices = append(process.Devices, d)
+		}
+	}
+	for _, f := range files {
+		if seen.files[f] && !slices.Contains(process.Files, f) {
+			process.Files = append(process.Files, f)
+		}
+	}
+	if len(process.Devices)+len(process.Files) > 0 {
+		process.Command = string(bytes.TrimSuffix(head(dir+"/comm"), []byte("\n")))
+		process.Group = groupOf(head(dir + "/cgroup"))
+	}
+	return process, err
+}
+
+// found has the devices and the regular files of a process.
+type found struct {
+	devices map[sysfs.DeviceNumber]bool
+	files   map[File]bool
+}
+
+// numbersOf adds the character devices and the regular files behind the links in dir to seen. It returns
+// the number of links.
+func numbersOf(dir string, seen found) (links int, err error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return 0, unlessGone(err)
+	}
+	defer d.Close()
+	for {
+		names, listErr := d.Readdirnames(1024)
+		links += len(names)
+		for _, name := range names {
+			statErr := seen.add(int(d.Fd()), name)
+			if statErr = unlessGone(statErr); statErr != nil && err == nil {
+				err = fmt.Errorf("%s/%s: %w", dir, name, statErr)
+			}
+		}
+		if listErr != nil {
+			if err == nil && !errors.Is(listErr, io.EOF) {
+				err = unlessGone(listErr)
+			}
+			return links, err
+		}
+	}
+}
+
+// add adds the character device or the regular file to which the link with the name in dir leads. It
+// requests no attributes: the kernel then returns type, numbers and size without asking a file server. So
+// a FUSE file system that refuses access by root is no error; no device can be open on it.
+func (f found) add(dir int, name string) error {
+	for {
+		var st unix.Statx_t
+		err := unix.Statx(dir, name, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, 0, &st)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		switch {
+		case err != nil:
+		case st.Mode&unix.S_IFMT == unix.S_IFCHR:
+			f.devices[sysfs.DeviceNumber{Major: st.Rdev_major, Minor: st.Rdev_minor}] = true
+		case st.Mode&unix.S_IFMT == unix.S_IFREG:
+			f.files[File{st.Ino, st.Size}] = true
+		}
+		return err
+	}
+}
+
+// numbers returns the names in a directory that are decimal numbers, sorted.
+func numbers(dir string) ([]int, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	var all []int
+	for _, name := range names {
+		if n, err := strconv.Atoi(name); err == nil && n > 0 {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all, err
+}
+
+// unlessGone returns nil for the errors of a process that has ended or has closed a file, and err
+// otherwise.
+func unlessGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// head returns the first bytes of a file that describes a process. It ignores errors, because the
+// description is only shown to users.
+func head(name string) []byte {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, 4<<10))
+	return text
+}
+
+// groupOf returns the last element of the longest path in /proc/PID/cgroup, whose lines are
+// ID:CONTROLLERS:PATH.
+func groupOf(text []byte) string {
+	var longest []byte
+	for line := range bytes.Lines(text) {
+		if parts := bytes.SplitN(bytes.TrimRight(line, "\n"), []byte(":"), 3); len(parts) == 3 && len(parts[2]) > len(longest) {
+			longest = parts[2]
+		}
+	}
+	if len(longest) <= len("/") {
+		return ""
+	}
+	return path.Base(string(longest))
+}

@@ -1,0 +1,444 @@
+package procusers_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/cmd/internal/procusers"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+var (
+	null = sysfs.DeviceNumber{Major: 1, Minor: 3}
+	zero = sysfs.DeviceNumber{Major: 1, Minor: 5}
+	full = sysfs.DeviceNumber{Major: 1, Minor: 7} // which no other process has open
+)
+
+var proc = procusers.Proc{Root: "/proc", Patience: 10 * time.Second}
+
+// A holder is this test binary, run with one of these names and a path as arguments.
+const holderVariable = "OPENED_TEST_HOLDER"
+
+var holders = map[string]func(path string) error{
+	"open": func(path string) error {
+		_, err := syscall.Open(path, syscall.O_RDWR, 0)
+		return err
+	},
+	"map": func(path string) error {
+		fd, err := syscall.Open(path, syscall.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		_, err = syscall.Mmap(fd, 0, 4096, syscall.PROT_READ, syscall.MAP_PRIVATE)
+		return errors.Join(err, syscall.Close(fd))
+	},
+	// Only a thread with a table of its own has the file.
+	"thread": func(path string) error {
+		opened := make(chan error)
+		runtime.LockOSThread() // the other thread must not be the main thread
+		go func() {
+			runtime.LockOSThread()
+			err := syscall.Unshare(syscall.CLONE_FILES)
+			if err == nil {
+				_, err = syscall.Open(path, syscall.O_RDWR, 0)
+			}
+			opened <- err
+			select {}
+		}()
+		return <-opened
+	},
+	"churn": churn,
+	"look": func(string) error {
+		found, err := proc.Find(context.Background(), []sysfs.DeviceNumber{full})
+		fmt.Println(len(found), err)
+		return nil
+	},
+}
+
+func TestMain(m *testing.M) {
+	if hold, ok := holders[os.Getenv(holderVariable)]; ok {
+		fmt.Println(hold(os.Args[1]))
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// hold starts a process that holds the device at path, until the test ends, and returns it with its
+// first line.
+func hold(t *testing.T, kind, path string, as *syscall.Credential) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", path)
+	cmd.Env = append(os.Environ(), holderVariable+"="+kind)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() > 0 {
+			t.Error(err)
+		}
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, strings.TrimSpace(line)
+}
+
+// of returns the found process with this id.
+func of(found []procusers.Process, pid int) procusers.Process {
+	for _, p := range found {
+		if p.PID == pid {
+			return p
+		}
+	}
+	return procusers.Process{}
+}
+
+// A regular file is found by its inode number and its size, open or mapped, and others are not.
+func TestFindFiles(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root follows mappings")
+	}
+	path := filepath.Join(t.TempDir(), "resource0")
+	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := procusers.FileAt(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"open", "map"} {
+		cmd, said := hold(t, kind, path, nil)
+		if said != "<nil>" {
+			t.Fatal(said)
+		}
+		found, err := proc.Find(t.Context(), nil, procusers.File{Inode: file.Inode, Size: 1}, file)
+		if got := of(found, cmd.Process.Pid); err != nil && !errors.Is(err, fs.ErrPermission) || !slices.Equal(got.Files, []procusers.File{file}) || len(got.Devices) > 0 {
+			t.Errorf("%s: found %+v (%v), want %+v", kind, got, err, file)
+		}
+	}
+	if f, err := procusers.FileAt(filepath.Dir(path)); err == nil {
+		t.Errorf("a directory: found %+v, want an error", f)
+	}
+}
+
+func TestFind(t *testing.T) {
+	own := filepath.Join(t.TempDir(), "any name\n")
+	if os.Geteuid() == 0 {
+		if err := syscall.Mknod(own, syscall.S_IFCHR|0o600, 1<<8|7); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		name, kind, path string
+		root             bool
+		want             []sysfs.DeviceNumber
+	}{
+		{"open", "open", "/dev/full", false, []sysfs.DeviceNumber{full}},
+		{"a node of its own", "open", own, true, []sysfs.DeviceNumber{full}},
+		{"mapped, and closed", "map", "/dev/zero", true, []sysfs.DeviceNumber{zero}},
+		{"open by a thread alone", "thread", "/dev/full", false, []sysfs.DeviceNumber{full}},
+		{"no device", "open", "/proc/self/exe", false, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.root && os.Geteuid() != 0 {
+				t.Skip("only root makes devices and follows mappings")
+			}
+			path, kind := test.path, test.kind
+			if kind == "open" && test.want == nil {
+				path = filepath.Join(t.TempDir(), "file")
+				if err := os.WriteFile(path, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd, said := hold(t, kind, path, nil)
+			if said != "<nil>" {
+				t.Fatal(said)
+			}
+			found, err := proc.Find(t.Context(), []sysfs.DeviceNumber{full, zero, full})
+			if err != nil && !errors.Is(err, fs.ErrPermission) { // of others
+				t.Error(err)
+			}
+			got := of(found, cmd.Process.Pid)
+			if diff := cmp.Diff(test.want, got.Devices); diff != "" {
+				t.Errorf("devices (-want +got):\n%s", diff)
+			}
+			if test.want != nil && got.Command == "" {
+				t.Errorf("found %+v, want its command", got)
+			}
+			if test.name == "a node of its own" {
+				if err := syscall.Kill(cmd.Process.Pid, syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+				_, _ = cmd.Process.Wait()
+				if found, _ := proc.Find(t.Context(), []sysfs.DeviceNumber{full}); of(found, cmd.Process.Pid).PID != 0 {
+					t.Errorf("found %+v after it has ended", found)
+				}
+			}
+		})
+	}
+}
+
+// The end of a process during the search is no error. The test uses a PID namespace with its own procfs,
+// because on some hosts not even root may read PID 1.
+func TestProcessesThatEnd(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes PID namespaces")
+	}
+	cmd := exec.Command("/proc/self/exe", t.TempDir())
+	cmd.Env = append(os.Environ(), holderVariable+"=churn")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
+	said, err := cmd.CombinedOutput()
+	if err != nil || string(said) != "<nil>\n" {
+		t.Errorf("%v: %s", err, said)
+	}
+}
+
+// churn searches the processes of a PID namespace while processes start and end in it.
+func churn(dir string) error {
+	if err := errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
+		syscall.Mount("proc", dir, "proc", 0, "")); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	begun := 0
+	go func() {
+		var err error
+		for ; ctx.Err() == nil && err == nil; begun++ {
+			err = exec.Command("/bin/true").Run()
+		}
+		ended <- err
+	}()
+	proc := procusers.Proc{Root: dir, Patience: 10 * time.Second}
+	var err error
+	for range 100 {
+		found, findErr := proc.Find(ctx, []sysfs.DeviceNumber{null})
+		if err = errors.Join(err, findErr); len(found) == 0 {
+			err = errors.Join(err, errors.New("this process was not found"))
+		}
+	}
+	cancel()
+	if err := errors.Join(err, <-ended); err != nil || begun < 20 {
+		return fmt.Errorf("%d processes: %w", begun, err)
+	}
+	return nil
+}
+
+// Without privileges, the search of other users' processes is an error.
+func TestWithoutPrivileges(t *testing.T) {
+	var nobody *syscall.Credential
+	if os.Geteuid() == 0 {
+		nobody = &syscall.Credential{Uid: 65534, Gid: 65534}
+	}
+	_, said := hold(t, "look", "", nobody)
+	if !strings.Contains(said, "permission denied") {
+		t.Errorf("it said %q", said)
+	}
+}
+
+// fake makes a procfs with one process in a directory. links has the targets of its links, by their path
+// below the directory of the process.
+func fake(t *testing.T, links map[string]string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	for _, dir := range []string{"7/task/7", "7/fd", "7/map_files", "self", "not a process"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, target := range links {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, "7", name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, filepath.Join(root, "7", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestFakeProc(t *testing.T) {
+	block := filepath.Join(t.TempDir(), "block")
+	if os.Geteuid() == 0 {
+		if err := syscall.Mknod(block, syscall.S_IFBLK|0o600, 1<<8|3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		name  string
+		links map[string]string
+		want  []sysfs.DeviceNumber
+		err   string
+	}{
+		{"nothing", nil, nil, ""},
+		{"open", map[string]string{"fd/3": "/dev/null"}, []sysfs.DeviceNumber{null}, ""},
+		{"mapped", map[string]string{"map_files/1000-2000": "/dev/null"}, []sysfs.DeviceNumber{null}, ""},
+		{"a block device of this number", map[string]string{"fd/3": block}, nil, ""},
+		{"closed meanwhile", map[string]string{"fd/3": "gone", "fd/4": "/dev/null"}, []sysfs.DeviceNumber{null}, ""},
+		{"one link cannot be read", map[string]string{"fd/3": "3", "fd/4": "/dev/null"}, []sysfs.DeviceNumber{null},
+			"7/fd/3: too many levels of symbolic links"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			proc := procusers.Proc{Root: fake(t, test.links), Patience: time.Minute}
+			found, err := proc.Find(t.Context(), []sysfs.DeviceNumber{null})
+			if diff := cmp.Diff(test.want, of(found, 7).Devices); diff != "" {
+				t.Errorf("devices (-want +got):\n%s", diff)
+			}
+			if got := fmt.Sprint(err); test.err == "" && err != nil || !strings.Contains(got, test.err) {
+				t.Errorf("error %v, want %q", err, test.err)
+			}
+		})
+	}
+}
+
+// A process whose search takes too long is an error. The other processes are found.
+func TestPatience(t *testing.T) {
+	root := fake(t, map[string]string{"fd/3": "/dev/null"})
+	// An open of a FIFO blocks until it has a writer.
+	fifo := filepath.Join(root, "7/comm")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"8/task/8", "8/fd"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/dev/null", filepath.Join(root, "8/fd/0")); err != nil {
+		t.Fatal(err)
+	}
+	proc := procusers.Proc{Root: root, Patience: 50 * time.Millisecond}
+	found, err := proc.Find(t.Context(), []sysfs.DeviceNumber{null})
+	if err == nil || !strings.Contains(err.Error(), "process 7: the search of its files took longer than 50ms") {
+		t.Errorf("error %v", err)
+	}
+	if of(found, 8).PID == 0 {
+		t.Errorf("found %+v, want process 8", found)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("no time left"))
+	if _, err := proc.Find(ctx, []sysfs.DeviceNumber{null}); err == nil || !strings.Contains(err.Error(), "no time left") {
+		t.Errorf("error %v", err)
+	}
+	w, err := os.OpenFile(fifo, os.O_RDWR, 0) // lets the goroutine continue
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+}
+
+// A process that starts during the search is found, because it may have inherited files.
+func TestNewProcess(t *testing.T) {
+	root := fake(t, map[string]string{"fd/3": "/dev/null"})
+	child := filepath.Join(t.TempDir(), "5")
+	if err := errors.Join(os.MkdirAll(child+"/task/5", 0o755), os.Mkdir(child+"/fd", 0o755), os.Symlink("/dev/null", child+"/fd/0"),
+		syscall.Mkfifo(filepath.Join(root, "7/comm"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	go func() { // while Find opens the FIFO of process 7
+		w, err := os.OpenFile(filepath.Join(root, "7/comm"), os.O_WRONLY, 0)
+		if err := errors.Join(err, os.Rename(child, filepath.Join(root, "5")), w.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	proc := procusers.Proc{Root: root, Patience: time.Minute}
+	found, err := proc.Find(t.Context(), []sysfs.DeviceNumber{null})
+	if err != nil || len(found) != 2 || found[0].PID != 5 || found[1].PID != 7 {
+		t.Errorf("found %+v, %v, want 5 and 7", found, err)
+	}
+}
+
+func TestNoProc(t *testing.T) {
+	proc := procusers.Proc{Root: filepath.Join(t.TempDir(), "proc")}
+	if _, err := proc.Find(t.Context(), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+	if err := proc.SeesHost(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("SeesHost: %v", err)
+	}
+}
+
+func TestSeesHost(t *testing.T) {
+	for _, test := range []struct{ namespace, err string }{
+		{"pid:[4026531836]", ""},
+		{"pid:[4026532911]", "this process is in a PID namespace of its own"},
+	} {
+		root := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(root, "self/ns"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(test.namespace, filepath.Join(root, "self/ns/pid")); err != nil {
+			t.Fatal(err)
+		}
+		if test.err == "" && os.Geteuid() != 0 {
+			test.err = "this process is not root"
+		}
+		if err := (procusers.Proc{Root: root}).SeesHost(); err == nil && test.err != "" || err != nil && err.Error() != test.err {
+			t.Errorf("%s: %v, want %q", test.namespace, err, test.err)
+		}
+	}
+}
+
+func FuzzGroup(f *testing.F) {
+	f.Add("0::/\n")
+	f.Add("12:pids:/kubepods/besteffort/pod1/abc\n0::/\n")
+	f.Add("0::/system.slice/a:b.service\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if group := procusers.GroupOf([]byte(text)); strings.ContainsAny(group, "/\n") || group != "" && !strings.Contains(text, group) {
+			t.Errorf("%q: %q", text, group)
+		}
+	})
+}
+
+func TestGroup(t *testing.T) {
+	for text, want := range map[string]string{
+		"":        "",
+		"0::/\n":  "",
+		"rubbish": "",
+		"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-abc.scope\n": "cri-containerd-abc.scope",
+		"12:pids:/kubepods/besteffort/pod1/abc\n0::/\n":                     "abc",
+		"0::/system.slice/a:b.service\n":                                    "a:b.service",
+	} {
+		if got := procusers.GroupOf([]byte(text)); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A search of all processes of this host.
+func BenchmarkFind(b *testing.B) {
+	for b.Loop() {
+		if _, err := proc.Find(b.Context(), []sysfs.DeviceNumber{full}); err != nil && !errors.Is(err, fs.ErrPermission) {
+			b.Fatal(err)
+		}
+	}
+	tasks, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*")
+	b.ReportMetric(float64(len(tasks)), "threads")
+}

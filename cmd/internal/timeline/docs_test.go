@@ -1,0 +1,147 @@
+package timeline_test
+
+import (
+	"fmt"
+	"html"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/cmd/internal/timeline"
+)
+
+const document = "../../../docs/logs.md"
+
+func readDocument(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// run returns the output of a command line in the document.
+func run(t *testing.T, line string, colour bool) string {
+	t.Helper()
+	words := strings.Fields(line)
+	o := timeline.Options{Colour: colour}
+	for i, w := range words[2 : len(words)-1] {
+		switch w {
+		case "--summary":
+			o.Summary = true
+		case "--device":
+			o.Devices = []string{words[2+i+1]}
+		}
+	}
+	out, _ := read(t, o, load(t, words[len(words)-1]))
+	return out
+}
+
+// examples matches blocks of a command after a dollar sign, and its output.
+var examples = regexp.MustCompile(`(?m)^    \$ (accelerator-device-plugin logs .*)\n((?:    .*\n|\n    .*\n)*)`)
+
+// The examples in the document show the output of their commands.
+func TestExamples(t *testing.T) {
+	text := readDocument(t)
+	found := 0
+	want := examples.ReplaceAllStringFunc(text, func(block string) string {
+		found++
+		line := examples.FindStringSubmatch(block)[1]
+		shown := "    $ " + line + "\n"
+		for l := range strings.Lines(run(t, line, false)) {
+			if l != "\n" {
+				l = "    " + l
+			}
+			shown += l
+		}
+		return shown
+	})
+	if found < 2 {
+		t.Fatalf("%d examples found in %s, want 2", found, document)
+	}
+	if *update {
+		if err := os.WriteFile(document, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, text); diff != "" {
+		t.Errorf("%s (-want +got; -update writes it):\n%s", document, diff)
+	}
+}
+
+var jqLine = regexp.MustCompile(`(?m)^    # (.*)\n    (jq .*)$`)
+
+// The jq commands in the document succeed and print the output in the golden file.
+func TestJQ(t *testing.T) {
+	if _, err := exec.LookPath("jq"); err != nil {
+		t.Skip("jq is not installed; .ci/run installs it")
+	}
+	var out strings.Builder
+	lines := jqLine.FindAllStringSubmatch(readDocument(t), -1)
+	if len(lines) < 5 {
+		t.Fatalf("%d lines for jq in %s, want all of them", len(lines), document)
+	}
+	for _, l := range lines {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(l[2], " LOG", " testdata/hotplug.log"))
+		cmd.Env = append(os.Environ(), "LC_ALL=C")
+		answer, err := cmd.CombinedOutput()
+		if err != nil || len(answer) == 0 {
+			t.Errorf("%s\n%v, printed %q", l[2], err, answer)
+		}
+		fmt.Fprintf(&out, "# %s\n%s\n", l[1], answer)
+	}
+	golden(t, "jq.golden", out.String())
+}
+
+// docs/logs.svg shows the output of two commands on a terminal.
+func TestPicture(t *testing.T) {
+	var screen []string
+	for _, line := range []string{
+		"accelerator-device-plugin logs --device 5e:00.0 hotplug.log",
+		"accelerator-device-plugin logs --summary hotplug.log",
+	} {
+		screen = append(screen, "\x1b[1m$ "+line+"\x1b[0m")
+		screen = append(screen, strings.Split(strings.TrimSuffix(run(t, line, true), "\n"), "\n")...)
+		screen = append(screen, "")
+	}
+	golden(t, "../../../../docs/logs.svg", picture(screen[:len(screen)-1]))
+}
+
+var escape = regexp.MustCompile("\x1b\\[([0-9]+)m")
+
+// picture draws lines with colours as an SVG with a dark background.
+func picture(lines []string) string {
+	const width, height, margin = 7.25, 18, 16 // of a character, of a line
+	columns := 0
+	for _, l := range lines {
+		columns = max(columns, utf8.RuneCountInString(escape.ReplaceAllString(l, "")))
+	}
+	var b strings.Builder
+	w, h := int(float64(columns)*width)+2*margin, len(lines)*height+2*margin
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+"\n", w, h, w, h)
+	b.WriteString("<title>accelerator-device-plugin logs: the story of a device, and a summary</title>\n")
+	fmt.Fprintf(&b, `<rect x="0.5" y="0.5" width="%d" height="%d" rx="8" fill="#0d1117" stroke="#6e7681"/>`+"\n", w-1, h-1)
+	b.WriteString(`<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,DejaVu Sans Mono,monospace" font-size="12"` +
+		` fill="#e6edf3" xml:space="preserve">` + "\n")
+	styles := map[string]string{"31": `fill="#ff7b72"`, "32": `fill="#56d364"`, "33": `fill="#e3b341"`, "39": `fill="#e6edf3"`, "1": `font-weight="bold"`}
+	for i, l := range lines {
+		if l == "" {
+			continue
+		}
+		text := escape.ReplaceAllStringFunc(html.EscapeString(l), func(s string) string {
+			if style := styles[escape.FindStringSubmatch(s)[1]]; style != "" {
+				return "<tspan " + style + ">"
+			}
+			return "</tspan>"
+		})
+		fmt.Fprintf(&b, `<text x="%d" y="%d">%s</text>`+"\n", margin, margin+i*height+13, text)
+	}
+	return b.String() + "</g>\n</svg>\n"
+}

@@ -1,0 +1,368 @@
+package apiserver_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
+	"b-com.com/accelerator-device-plugin/sim/simapiserver"
+)
+
+func prepared(r *rig) { r.Set(name, "uid-1", map[string]string{"mode": "af"}) }
+
+// FollowNode calls changed once for each difference.
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := follow(t, newNetwork(), prepared)
+		want := []apiserver.Node{node("uid-1", "mode", "af")}
+		r.expect(t, want...)
+		for range 10 {
+			r.Set(name, "uid-1", map[string]string{"mode": "af"}) // a heartbeat
+			synctest.Wait()
+		}
+		r.Set("worker-4", "uid-x", map[string]string{"mode": "region"})
+		r.expect(t, want...)
+		r.Set(name, "uid-1", map[string]string{"mode": "region"})
+		want = append(want, node("uid-1", "mode", "region"))
+		r.expect(t, want...)
+		r.Delete(name)
+		want = append(want, absent)
+		r.expect(t, want...)
+		r.Set(name, "uid-2", map[string]string{})
+		want = append(want, node("uid-2"))
+		r.expect(t, want...)
+		r.Set(name, "uid-3", map[string]string{}) // created again before the watch has its removal
+		want = append(want, node("uid-3"))
+		r.expect(t, want...)
+		if diff := cmp.Diff([]string{"list", "watch"}, r.Requests()); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		if lines := r.lines(); lines != nil {
+			t.Errorf("log: found %v, want none", lines)
+		}
+	})
+}
+
+// FollowNode works over TCP as well as over pipes.
+func TestFollowOverTCP(t *testing.T) {
+	goroutines := runtime.NumGoroutine()
+	protocols := make(chan string, 10)
+	r := follow(t, nil, func(r *rig) {
+		prepared(r)
+		r.UseFault(func(_ http.ResponseWriter, q *http.Request) bool { protocols <- q.Proto; return false })
+	})
+	<-r.poke
+	r.Set(name, "uid-1", map[string]string{"mode": "region"})
+	<-r.poke
+	r.Delete(name)
+	<-r.poke
+	r.end()
+	r.same(t, []apiserver.Node{node("uid-1", "mode", "af"), node("uid-1", "mode", "region"), absent})
+	if protocol := <-protocols; protocol != "HTTP/2.0" {
+		t.Errorf("protocol: found %s, want HTTP/2.0, whose pings detect a dead network", protocol)
+	}
+	r.Close()
+	// The goroutines of net/http end soon after their connection.
+	for limit := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > goroutines; runtime.Gosched() {
+		if time.Now().After(limit) {
+			t.Fatalf("found %d goroutines, want %d", runtime.NumGoroutine(), goroutines)
+		}
+	}
+}
+
+// A missing node is also passed to changed.
+func TestFollowNoNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := follow(t, newNetwork(), func(*rig) {})
+		r.expect(t, absent)
+		r.Set(name, "uid-1", map[string]string{})
+		r.expect(t, absent, node("uid-1"))
+	})
+}
+
+// After the server has ended a watch, another one begins. A change in between is found.
+func TestWatchEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := follow(t, newNetwork(), prepared)
+		after(time.Minute)
+		r.HangUp()
+		r.Set(name, "uid-1", map[string]string{"mode": "region"})
+		after(time.Second)
+		r.Set(name, "uid-1", map[string]string{"mode": "single"})
+		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"), node("uid-1", "mode", "single"))
+		if diff := cmp.Diff([]string{"list", "watch", "list", "watch"}, r.Requests()); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		if lines := r.lines(); lines != nil {
+			t.Errorf("log: found %v, want none", lines)
+		}
+	})
+}
+
+// A watch without a complete event is ended within 11 minutes, by the server or by the client.
+// Then a list returns the state.
+func TestSilentWatch(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		fault simapiserver.Fault
+	}{
+		{"server ends it", nil},
+		{"server does not", watches(send("", hang))},
+		{"half an event", watches(send(`{"type":"MODIFIED","object":`+item, hang))},
+		{"event of one byte a second", watches(send(`{"type":"MODIFIED","object":`+item+`,"x":"`, drip))},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(tc.fault) })
+				after(61 * time.Minute)
+				if n := len(r.Requests()) / 2; n < 6 || n > 13 {
+					t.Errorf("found %d watches in 61 minutes, want one for each 5 to 10", n)
+				}
+				if lines := r.lines(); lines != nil {
+					t.Errorf("log: found %v, want none", lines)
+				}
+			})
+		})
+	}
+}
+
+// A watch whose history has expired ends, and is not a failure.
+func TestHistoryExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		expire := func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-r.Context().Done():
+			case <-time.After(time.Minute):
+				send(`{"type":"ERROR","object":{"kind":"Status","code":410}}`, nil)(w, r)
+			}
+		}
+		r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(watches(send("", expire))) })
+		after(time.Second)
+		r.Set(name, "uid-1", map[string]string{"mode": "region"})
+		after(2 * time.Minute)
+		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
+		if n := len(r.Requests()); n > 6 || r.lines() != nil {
+			t.Errorf("found requests %v and log %v, want at most 6 requests and no log", r.Requests(), r.lines())
+		}
+	})
+}
+
+// A rotated token is read again, before the old one expires.
+func TestTokenRotated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := follow(t, newNetwork(), prepared)
+		synctest.Wait()
+		for i := range 5 {
+			token := fmt.Sprint("token-", i+2)
+			r.write(t, "token", token) // the kubelet does this at 80 % of the token's lifetime
+			after(2 * time.Minute)
+			r.UseToken(token)
+			r.HangUp()
+			after(time.Second)
+		}
+		r.Set(name, "uid-1", map[string]string{"mode": "region"})
+		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
+		if lines := r.lines(); lines != nil {
+			t.Errorf("log: found %v, want none", lines)
+		}
+	})
+}
+
+// Files that cannot be read are logged, and the last contents stay in use.
+func TestFilesUnreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := eventtest.Observed(t)
+		apiserver.UseLogger(zap.New(core))
+		defer apiserver.UseLogger(zap.NewNop())
+		r := follow(t, newNetwork(), prepared)
+		synctest.Wait()
+		for _, file := range []string{"token", "ca.crt"} {
+			if err := os.Remove(filepath.Join(r.account, file)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after(6 * time.Minute)
+		r.HangUp()
+		after(time.Second)
+		r.Set(name, "uid-1", map[string]string{"mode": "region"})
+		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
+		if lines := r.lines(); lines != nil {
+			t.Errorf("log: found %v, want none", lines)
+		}
+		var messages []string
+		for _, l := range logs.FilterField(logevent.LibraryLog).FilterLevelExact(zap.WarnLevel).All() {
+			messages = append(messages, l.Message)
+		}
+		all := strings.Join(messages, "\n")
+		if !strings.Contains(all, "Unable to rotate token") || !strings.Contains(all, "Failed to read CA data from file") {
+			t.Errorf("lines of client-go:\n%s", all)
+		}
+	})
+}
+
+// If a file is missing, empty or half written while the server restarts with another certificate,
+// the next attempt after the file is complete succeeds.
+func TestFilesHalfWritten(t *testing.T) {
+	cert, key := certificate(t)
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ name, file, text string }{
+		{"CA missing", "ca.crt", ""},
+		{"CA empty", "ca.crt", "\n"},
+		{"CA half", "ca.crt", cert[:len(cert)/2]},
+		{"CA is the old one", "ca.crt", "old"},
+		{"token missing", "token", ""},
+		{"token empty", "token", "\n"},
+		{"token half", "token", "token"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				core, logs := eventtest.Observed(t)
+				apiserver.UseLogger(zap.New(core))
+				defer apiserver.UseLogger(zap.NewNop())
+				r := follow(t, newNetwork(), prepared)
+				after(time.Minute)
+				r.write(t, "ca.crt", string(r.CA())+cert)
+				switch tc.text {
+				case "":
+					if err := os.Remove(filepath.Join(r.account, tc.file)); err != nil {
+						t.Fatal(err)
+					}
+				case "old":
+					r.write(t, tc.file, string(r.CA()))
+				default:
+					r.write(t, tc.file, tc.text)
+				}
+				r.UseCertificate(pair)
+				r.UseToken("token-2")
+				after(20 * time.Minute)
+				r.expect(t, node("uid-1", "mode", "af"))
+				r.write(t, "ca.crt", string(r.CA())+cert)
+				r.write(t, "token", "token-2")
+				r.Set(name, "uid-1", map[string]string{"mode": "region"})
+				after(31 * time.Second)
+				r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
+				after(46 * time.Second)
+				lines := r.lines()
+				if n := len(lines); n < 2 || n > 3 || lines[n-1] != "api.recovered" || logs.Len() > 2 {
+					t.Errorf("log: found %v and %d lines of client-go, want api.recovered at the end and at most 2", lines, logs.Len())
+				}
+			})
+		})
+	}
+}
+
+// A refused token is logged, and a renewed one is used.
+func TestTokenRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseToken("token-2") })
+		after(10 * time.Minute)
+		r.expect(t)
+		if r.refusals.Load() == 0 {
+			t.Error("refused: found no call, want one")
+		}
+		r.write(t, "token", "token-2")
+		after(time.Hour)
+		r.expect(t, node("uid-1", "mode", "af"))
+		if diff := cmp.Diff([]string{"api.lost", "api.recovered"}, r.lines()); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+		if text := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()["error"].(string); !strings.Contains(text, "401 Unauthorized: Unauthorized (the token or certificate is not accepted)") {
+			t.Errorf("error: found %s, want 401", text)
+		}
+	})
+}
+
+// A CA that did not sign the server's certificate is logged. A new CA file is used without a restart.
+func TestCARefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var good string
+		r := follow(t, newNetwork(), func(r *rig) {
+			prepared(r)
+			good = string(r.CA())
+			cert, _ := certificate(t)
+			r.write(t, "ca.crt", cert)
+		})
+		after(10 * time.Minute)
+		r.expect(t)
+		r.write(t, "ca.crt", good)
+		after(2 * time.Minute)
+		r.expect(t, node("uid-1", "mode", "af"))
+		if diff := cmp.Diff([]string{"api.lost", "api.recovered"}, r.lines()); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A server has a certificate of another CA after a restart. If the client has read both CAs before,
+// there is no failure. Otherwise requests succeed soon after the file was replaced.
+func TestCARotated(t *testing.T) {
+	cert, key := certificate(t)
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name          string
+		before, after time.Duration // time of the restart of the server after, or before, the change of the file
+		want          []string
+	}{
+		{"long before the restart", 6 * time.Minute, 0, nil},
+		{"just before the restart", time.Second, 0, []string{"api.lost", "api.recovered"}},
+		{"after the restart", 0, 3 * time.Minute, []string{"api.lost", "api.recovered"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := follow(t, newNetwork(), prepared)
+				after(time.Minute)
+				change := func() { r.write(t, "ca.crt", string(r.CA())+cert) }
+				if tc.after == 0 {
+					change()
+				}
+				after(tc.before)
+				for n := 0; tc.want == nil && n != len(r.Requests()); after(10 * time.Second) {
+					n = len(r.Requests()) // a watch that ends soon after its begin is logged
+				}
+				r.UseCertificate(pair)
+				after(tc.after)
+				if tc.after > 0 {
+					r.expect(t, node("uid-1", "mode", "af"))
+					change()
+				}
+				r.Set(name, "uid-1", map[string]string{"mode": "region"})
+				after(time.Minute + 20*time.Second) // up to 30 s until the next attempt, and 45 s of a watch
+				r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
+				if diff := cmp.Diff(tc.want, r.lines()); diff != "" {
+					t.Errorf("log (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestNodeName(t *testing.T) {
+	client, err := apiserver.Open(apiserver.Config{Kubeconfig: kubeconfigFile(t, "https://127.0.0.1:1")}, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", "a,metadata.name!=b", "a/b", "A", "-", strings.Repeat("a", 254), "a\n"} {
+		if err := client.FollowNode(t.Context(), name, nil, nil); err == nil || !strings.Contains(err.Error(), "want a DNS name") {
+			t.Errorf("name %q: %v, want an error", name, err)
+		}
+	}
+}

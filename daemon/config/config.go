@@ -1,0 +1,183 @@
+package config
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/offer/names"
+	"b-com.com/accelerator-device-plugin/server/prefer"
+)
+
+// Config is the daemon's configuration, after the checks. Paths are absolute. Durations are positive
+// unless a comment says otherwise.
+type Config struct {
+	SysfsRoot     string
+	DevRoot       string
+	HostSysfsRoot string // never empty after Load: SysfsRoot if it was not set
+	HostDevRoot   string // never empty after Load: DevRoot if it was not set
+
+	Families []string // names of the families whose cards are read, in the daemon's order; not in mode pool
+	VFIOCdev bool     // devices of family vfio also have the character devices of their functions
+
+	XRTManagement bool // devices of family xrt also have the node of their management function
+
+	Mode              string // one of offer.Modes
+	ResourceName      string // in modes single and pool
+	ResourceNamespace string // in the other modes
+	AccelNbUnits      int
+	AllocationPolicy  string // one of prefer.Policies
+	CDIDir            string // "": off
+
+	// ProgrammingHook is the path of accelerator-fpga on the host, which programs the devices of
+	// a container before it starts, in mode region; "": off. It requires CDIDir.
+	ProgrammingHook     string
+	ProgrammingHookArgs []string // further arguments of its command hook
+
+	NodeName       string // in the API server; "": the API server is not used
+	NodeAnnotation bool   // the node's annotation may override the mode, if there is a NodeName
+	Events         bool   // Kubernetes Events are written; there is a NodeName then
+	Kubeconfig     string // "": the pod's service account
+
+	KubeletDir         string
+	PodResourcesSocket string
+	HTTPAddress        string // host:port, or "" for off
+	Socket             string // the local socket, for commands; "": off
+	StateDir           string // directory of the cordons and of the lock of the node; "": none
+	HolderMetrics      bool   // the metrics name the containers that hold devices
+
+	ResyncInterval   time.Duration
+	HealthInterval   time.Duration
+	RecoveryHold     time.Duration // 0: none
+	TombstoneGrace   time.Duration // 0: none
+	ReprogramTimeout time.Duration
+	FlapLimit        int // 0: off
+	FlapWindow       time.Duration
+
+	LogLevel  string
+	LogFormat string
+
+	// Exclude has the cards and ports that the administrator has excluded: BB:DD.F, or
+	// DDDD:BB:DD.F outside domain 0, in lower-case hex; single ports end in -p0 to -p3. nil:
+	// none. It is read-only.
+	Exclude map[string]bool
+	// Severity has the severities of reasons that the administrator has overridden: from NAME or
+	// NAME=VALUE to Fatal, Degraded or Ignored. nil: none. It is read-only.
+	Severity map[string]string
+	// Resources has the administrator's rules for names of resources, in place of those of the
+	// mode. The first rule that matches a device counts. nil: none. It is read-only.
+	Resources []offer.Rule
+
+	File      string // the YAML file, or ""
+	Overrides string // the YAML file whose settings take precedence over those of File, or ""
+
+	// NodesUnused is true if the overrides have entries for nodes that have no effect, because
+	// NodeName is empty.
+	NodesUnused bool
+}
+
+// Severities of a reason, for [Config.Severity].
+const (
+	Fatal    = "fatal"    // the device is not offered
+	Degraded = "degraded" // the device is offered, and shown as degraded
+	Ignored  = "ignored"  // the reason has no effect
+)
+
+// Defaults returns the configuration without flags, variables and files.
+func Defaults() (c Config) {
+	settings(&c, nil)
+	return c
+}
+
+// Flags that are no keys of a file: a file cannot refer to another file.
+const (
+	configFlag    = "config"
+	overridesFlag = "overrides"
+)
+
+// settings sets c to the defaults and returns the table of all settings. Each is a flag that sets a
+// field of c. known has the names of all families.
+func settings(c *Config, known []string) *pflag.FlagSet {
+	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+	fs.Var(of(&c.SysfsRoot, "/sys", path), "sysfs-root", "mount point of sysfs")
+	fs.Var(of(&c.DevRoot, "/dev", path), "dev-root", "directory of the device nodes, as seen by this program")
+	fs.Var(of(&c.HostDevRoot, "", absolute("/dev")), "host-dev-root",
+		"directory of the device nodes, as seen by the host (default: the value of --dev-root)")
+	fs.Var(of(&c.HostSysfsRoot, "", absolute("/sys")), "host-sysfs-root",
+		"root of sysfs, as seen by the host, for files of sysfs that containers get (default: the value of --sysfs-root)")
+	fs.Var(of((*familyNames)(&c.Families), familyNames{"dfl", "opae"}, familiesOf(known)), "families",
+		"kinds of drivers whose cards are read and offered, separated by commas; no effect in mode pool")
+	fs.Var(of(&c.VFIOCdev, false, onOff), "vfio-cdev",
+		"also give the character devices of vfio-pci functions (iommu, vfio/devices/vfioM) where the kernel has them")
+	fs.Var(of(&c.XRTManagement, false, onOff), "xrt-management",
+		"also give the node of the management function of cards with XRT (xclmgmtN), with which a container can reset the card and change its shell")
+	fs.Var(of(&c.Mode, offer.Single, oneOf(offer.Modes()...)), "mode",
+		"devices and their resources: single (ports, one resource), af (ports, one resource per AFU), "+
+			"region (cards, one resource per interface), regiondevel (as region, with the FME's node), pool (numbers)")
+	fs.Var(of(&c.ResourceName, "b-com.com/accelerator", resourceName), "resource-name",
+		"name of the resource in modes single and pool")
+	domain := name("domain", "a domain", names.ValidateNamespace)
+	fs.Var(of(&c.ResourceNamespace, "fpga.intel.com", domain), "resource-namespace",
+		"domain of the resources in modes af, region and regiondevel, and of CDI devices")
+	fs.Var(of(&c.AccelNbUnits, 40, number(1, 10_000)), "accel-nbunits", "number of units in mode pool")
+	fs.Var(of(&c.AllocationPolicy, string(prefer.Packed), oneOf(prefer.Policies()...)), "allocation-policy",
+		"devices for a container that requests several: packed (on few cards), spread (on many cards)")
+	fs.Var(of(&c.CDIDir, "", optional(absolute("/var/run/cdi"))), "cdi-dir",
+		"directory for the CDI spec, such as /var/run/cdi, through which containers get their device nodes; "+
+			"empty: they get them from the kubelet")
+	hook := optional(absolute("/opt/accelerator-fpga/bin/accelerator-fpga"))
+	fs.Var(of(&c.ProgrammingHook, "", hook), "programming-hook",
+		"path of accelerator-fpga on the host, which programs the cards of a container before it starts, in mode region; "+
+			"requires --cdi-dir; empty: off")
+	fs.Var(of((*words)(&c.ProgrammingHookArgs), nil, arguments(&c.ProgrammingHookArgs)), "programming-hook-arg",
+		"additional arguments of accelerator-fpga hook, separated by white space; repeatable")
+	fs.Var(of(&c.NodeName, "", optional(nodeName)), "node-name",
+		"name of this node in the API server, for its annotation, its Events and its entries in --overrides; "+
+			"empty: the API server is not used")
+	fs.Var(of(&c.NodeAnnotation, true, onOff), "node-annotation",
+		"let the node's annotation fpga.intel.com/device-plugin-mode override --mode, if --node-name is set")
+	fs.Var(of(&c.Events, false, onOff), "events",
+		"write Kubernetes Events for the node, and for pods whose device fails or leaves; requires --node-name")
+	fs.Var(of(&c.Kubeconfig, "", optional(path)), "kubeconfig",
+		"kubeconfig file for the API server, if --node-name is set; empty: the pod's service account")
+	fs.Var(of(&c.KubeletDir, "/var/lib/kubelet/device-plugins", path), "kubelet-dir",
+		"directory of the kubelet's device plugin sockets")
+	fs.Var(of(&c.PodResourcesSocket, "/var/lib/kubelet/pod-resources/kubelet.sock", path), "pod-resources-socket",
+		"socket of the kubelet's pod-resources API, which lists the devices of containers")
+	fs.Var(of(&c.HTTPAddress, "127.0.0.1:9480", optional(hostPort)), "http-address",
+		"address of /metrics, /healthz, /readyz and /devices; empty: off")
+	fs.Var(of(&c.Socket, "/run/accelerator-device-plugin/daemon.sock", optional(socketPath)), "socket",
+		"local socket of the daemon for the commands of this program, for root only; empty: off")
+	fs.Var(of(&c.StateDir, "/var/lib/accelerator-device-plugin", optional(path)), "state-dir",
+		"state directory, which has the cordons and the lock of the node; empty: no device can be cordoned, and nothing "+
+			"prevents a device plugin and a DRA driver from offering the same devices")
+	fs.Var(of(&c.HolderMetrics, true, onOff), "holder-metrics",
+		"show the containers that hold devices in /metrics")
+	fs.Var(of(&c.ResyncInterval, time.Minute, duration(leastInterval)), "resync-interval",
+		"time between two resyncs, which list all cards and read each of them")
+	fs.Var(of(&c.HealthInterval, 5*time.Second, duration(leastInterval)), "health-interval",
+		"time between two health checks of the known cards")
+	fs.Var(of(&c.RecoveryHold, 10*time.Second, duration(0)), "recovery-hold",
+		"time for which a device must stay healthy before it is offered again; 0s: offered at once")
+	fs.Var(of(&c.TombstoneGrace, 5*time.Minute, duration(0)), "tombstone-grace",
+		"time for which a removed device stays listed while its holders are unknown; 0s: not listed")
+	fs.Var(of(&c.ReprogramTimeout, time.Minute, duration(leastInterval)), "reprogram-timeout",
+		"time for which a port may be reprogrammed before it is unhealthy")
+	fs.Var(of(&c.FlapLimit, 5, number(0, 1000)), "flap-limit",
+		"allowed changes between healthy and unhealthy within --flap-window; after more, a device is quarantined; 0: no limit")
+	fs.Var(of(&c.FlapWindow, 10*time.Minute, duration(leastInterval)), "flap-window",
+		"time window of --flap-limit; also the time for which a quarantined device must be steady")
+	fs.Var(of(&c.LogLevel, "info", oneOf("debug", "info", "warn", "error")), "log-level",
+		"lowest level that is logged: debug, info, warn, error")
+	fs.Var(of(&c.LogFormat, "json", oneOf("json", "console")), "log-format", "format of the log: json, or console for text")
+	fs.Var(of(&c.File, "", path), configFlag,
+		"YAML file with settings, such as resyncInterval: 60s, and with exclude, health.severity and resources")
+	fs.Var(of(&c.Overrides, "", path), overridesFlag,
+		"YAML file with exclude, health.severity and resources in addition to --config, for all nodes or for single ones; "+
+			"may be missing")
+	for _, name := range []string{"vfio-cdev", "xrt-management", "node-annotation", "events", "holder-metrics"} {
+		fs.Lookup(name).NoOptDefVal = "true" // the value if the flag is given without one
+	}
+	return fs
+}

@@ -1,0 +1,87 @@
+package config_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/offer"
+)
+
+// The documentation has a row for every flag, with its default.
+func TestDocumentation(t *testing.T) {
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	config.New(config.Vocabulary{}).AddFlags(fs)
+	fs.VisitAll(func(f *pflag.Flag) {
+		row := "| `--" + f.Name + "` | "
+		if f.DefValue != "" {
+			row += "`" + f.DefValue + "` |"
+		}
+		if !strings.Contains(string(text), row) {
+			t.Errorf("docs/configuration.md has no row that begins %q", row)
+		}
+	})
+}
+
+// The example files in the documentation are valid.
+func TestDocumentedFiles(t *testing.T) {
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := strings.Split(string(text), "```yaml\n")[1:]
+	adjust := []func(*config.Config){ // from the defaults
+		func(c *config.Config) {
+			c.ResyncInterval, c.ResourceName = 30*time.Second, "example.com/fpga"
+			c.Exclude = map[string]bool{"3b:00.0": true, "0001:5e:00.0-p1": true}
+			c.Severity = map[string]string{"port-mmio-timeout": "fatal", "power-throttled=1": "ignored"}
+		},
+		func(c *config.Config) {
+			c.Mode = "af"
+			c.Resources = []offer.Rule{
+				{Resource: "example.com/lab", Match: offer.Match{PCIAddress: "3b:00.0"}},
+				{Resource: "example.com/nlb", Match: offer.Match{PCIVendor: "8086", PCIDevice: "09c4", AFUID: nlb}},
+			}
+			// The note of `devices -o wide` about the second rule.
+			if idle := "no device is offered by rule 2 of resources: " + c.Resources[1].String() + "\n"; !strings.Contains(string(text), idle) {
+				t.Errorf("docs/configuration.md: found no %q", idle)
+			}
+		},
+	}
+	if len(examples) != len(adjust)+1 {
+		t.Fatalf("%d examples, want %d", len(examples), len(adjust)+1)
+	}
+	for i, rest := range examples[:len(adjust)] {
+		example, _, _ := strings.Cut(rest, "```\n")
+		got, err := load(t, nil, nil, example)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := config.Defaults()
+		want.HostDevRoot, want.HostSysfsRoot = want.DevRoot, want.SysfsRoot
+		adjust[i](&want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("example %d: config (-want +got):\n%s", i+1, diff)
+		}
+	}
+	example, _, _ := strings.Cut(examples[len(adjust)], "```\n")
+	l := overridden(t, "worker-3", "", example)
+	if err := l.Load(noVariables); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]bool{"5e:00.0": true, "3b:00.0": true}, l.Config.Exclude); diff != "" {
+		t.Errorf("example of overrides: exclude (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"power-throttled": "ignored"}, l.Config.Severity); diff != "" {
+		t.Errorf("example of overrides: severity (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,156 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"b-com.com/accelerator-device-plugin/kubelet/peers"
+)
+
+// Loader fills a [Config] from flags, variables and a file.
+type Loader struct {
+	Config     Config
+	Files      Files // the files of Config
+	vocabulary Vocabulary
+	flags      *pflag.FlagSet // of Config; Changed: by a flag or a variable
+	set        *pflag.FlagSet // of the Config that was loaded last; Changed: by any source
+}
+
+// Vocabulary has the names that are valid in a file.
+type Vocabulary struct {
+	Families []string // all that the daemon has, also those that are off
+	Rows     []string // of the families' health tables, NAME or NAME=VALUE, whose severity may be overridden
+}
+
+// New returns a loader with the default configuration.
+func New(v Vocabulary) *Loader {
+	l := &Loader{vocabulary: v}
+	l.flags = settings(&l.Config, v.Families)
+	l.set = l.flags
+	return l
+}
+
+// AddFlags adds a flag for each setting to fs.
+func (l *Loader) AddFlags(fs *pflag.FlagSet) { fs.AddFlagSet(l.flags) }
+
+// IsSet reports whether any source has set the setting with this flag.
+func (l *Loader) IsSet(name string) bool { return l.set.Changed(name) }
+
+// Variables sets, after the flags were parsed, the settings without a flag from variables. lookup is
+// os.LookupEnv. An error has the variable, the value that was found and the allowed values.
+func (l *Loader) Variables(lookup func(string) (string, bool)) error {
+	var errs []error
+	l.flags.VisitAll(func(f *pflag.Flag) {
+		variable := "ACCELERATOR_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value, ok := lookup(variable)
+		if !ok || f.Changed {
+			return
+		}
+		if err := f.Value.Set(value); err != nil {
+			errs = append(errs, fmt.Errorf("%s: found %q, %w", variable, value, err))
+		}
+		f.Changed = true
+	})
+	return errors.Join(errs...)
+}
+
+// Load calls [Loader.Variables], and then applies the YAML files. If only a file is not valid, Config has
+// the settings of flags and variables.
+func (l *Loader) Load(lookup func(string) (string, bool)) error {
+	if err := l.Variables(lookup); err != nil {
+		return err
+	}
+	files := l.Read()
+	config, set, err := l.parse(files)
+	if err == nil {
+		err = config.readOverrides(files.overrides, config.NodeName, l.vocabulary)
+	}
+	if err == nil {
+		l.Config, l.Files, l.set = config, files, set
+	}
+	return err
+}
+
+// Again returns the configuration that a new start would have with these files, and with the flags and
+// variables of [Loader.Load]. It does not change l. A running daemon can apply Exclude, Severity and
+// Resources. The returned list has the sorted flags of all other settings that differ from l.Config: they
+// need a restart. The node for entries of nodes is that of l.Config. Without files Again returns
+// l.Config.
+//
+// Errors are those of Load. With an error the Config is empty, and the caller keeps its old one.
+func (l *Loader) Again(files Files) (Config, []string, error) {
+	if !l.Follows() {
+		return l.Config, nil, nil
+	}
+	config, set, err := l.parse(files)
+	if err == nil {
+		err = config.readOverrides(files.overrides, l.Config.NodeName, l.vocabulary)
+	}
+	if err != nil {
+		return Config{}, nil, err
+	}
+	var differing []string
+	l.flags.VisitAll(func(f *pflag.Flag) { // in the order of their names
+		if f.Value.String() != set.Lookup(f.Name).Value.String() {
+			differing = append(differing, f.Name)
+		}
+	})
+	return config, differing, nil
+}
+
+// parse returns a new configuration from defaults, the configuration file, and the flags and variables
+// of l, without overrides.
+func (l *Loader) parse(files Files) (c Config, set *pflag.FlagSet, err error) {
+	set = settings(&c, l.vocabulary.Families)
+	c.File, c.Overrides = l.Config.File, l.Config.Overrides
+	l.flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			err = errors.Join(err, set.Set(f.Name, f.Value.String()))
+		}
+	})
+	if err == nil {
+		err = c.readConfig(files.config, set, l.vocabulary)
+	}
+	if err == nil {
+		err = c.validate()
+	}
+	return c, set, err
+}
+
+// validate checks settings that depend on each other, and sets those that follow from others.
+func (c *Config) validate() error {
+	if c.HostDevRoot == "" {
+		c.HostDevRoot = c.DevRoot
+	}
+	if c.HostSysfsRoot == "" {
+		c.HostSysfsRoot = c.SysfsRoot
+	}
+	// A namespace may begin with a digit, but the vendor of CDI devices may not.
+	if c.CDIDir != "" && c.ResourceNamespace < "a" {
+		return fmt.Errorf("resource-namespace: found %q, want a letter first, as CDI requires, or no cdi-dir",
+			c.ResourceNamespace)
+	}
+	if c.ProgrammingHook != "" && c.CDIDir == "" {
+		return fmt.Errorf("programming-hook: found %q without cdi-dir, want both: "+
+			"the container runtime finds the hook in the CDI spec", c.ProgrammingHook)
+	}
+	if len(c.ProgrammingHookArgs) > 0 && c.ProgrammingHook == "" {
+		return fmt.Errorf("programming-hook-arg: found %q without programming-hook, want both", words(c.ProgrammingHookArgs))
+	}
+	for _, arg := range c.ProgrammingHookArgs {
+		if name, _, _ := strings.Cut(arg, "="); name == "--device" || name == "--afu" {
+			return fmt.Errorf("programming-hook-arg: found %q, want flags that are the same for all containers, such as --store", arg)
+		}
+	}
+	if c.Events && c.NodeName == "" {
+		return errors.New("events: found true without node-name, want both: node-name is the name of this node in the API server")
+	}
+	if n := len(c.KubeletDir); n > peers.MaxDir {
+		return fmt.Errorf("kubelet-dir: found %q, a path of %d bytes, want at most %d: the paths of sockets in it are limited",
+			c.KubeletDir, n, peers.MaxDir)
+	}
+	return nil
+}

@@ -1,0 +1,228 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/offer"
+)
+
+const (
+	nlb   = "d8424dc4a4a3c413f89e433683f9040b" // an AFU
+	iface = "69528db6eb31577a8c3668f9faa081f6"
+)
+
+func TestResources(t *testing.T) {
+	named := func(m offer.Match) []offer.Rule { return []offer.Rule{{Resource: "example.com/nlb", Match: m}} }
+	one := func(match string) string { return "resources:\n- name: example.com/nlb\n  match: {" + match + "}\n" }
+	for _, test := range []struct {
+		name, yaml string
+		want       []offer.Rule
+	}{
+		{"not given", "mode: af\n", nil},
+		{"empty", "resources: []\n", nil},
+		{"last rule taken out", "resources:\n#- name: example.com/nlb\n", nil},
+		{"null", "resources: ~\n", nil},
+		{"vendor", one(`pciVendor: "8086"`), named(offer.Match{PCIVendor: "8086"})},
+		{"device", one(`pciDevice: "09c4"`), named(offer.Match{PCIDevice: "09c4"})},
+		{"address", one("pciAddress: 3b:00.0"), named(offer.Match{PCIAddress: "3b:00.0"})},
+		{"AFU", one("afuId: " + nlb), named(offer.Match{AFUID: nlb})},
+		{"interface", one("interfaceId: " + iface), named(offer.Match{InterfaceID: iface})},
+		{"family", one("family: opae"), named(offer.Match{Family: "opae"})},
+		{"a family that is off", one("family: vfio"), named(offer.Match{Family: "vfio"})},
+		{"vendor and device, short", one(`vendor: "8086", device: 09C4`), named(offer.Match{PCIVendor: "8086", PCIDevice: "09c4"})},
+		{"vendor short, device long", one(`vendor: "8086", pciDevice: "09c4"`), named(offer.Match{PCIVendor: "8086", PCIDevice: "09c4"})},
+		{"subsystem", one(`subsystem: "8086:17D4"`), named(offer.Match{Subsystem: "8086:17d4"})},
+		{"subsystem, a number of base 60 to YAML 1.1", one("subsystem: 1000:0000"), named(offer.Match{Subsystem: "1000:0000"})},
+		{"physical function", one("physicalFunction: 0000:3B:00.0"), named(offer.Match{PhysicalFunction: "3b:00.0"})},
+		{"physical function in another domain", one("physicalFunction: 0001:3b:00.0"), named(offer.Match{PhysicalFunction: "0001:3b:00.0"})},
+		{"first virtual function", one("virtualFunction: 0"), named(offer.Match{VirtualFunction: "0"})},
+		{"last virtual function", one(`virtualFunction: "65534"`), named(offer.Match{VirtualFunction: "65534"})},
+		{"virtual function with zeros in front", one("virtualFunction: 007"), named(offer.Match{VirtualFunction: "7"})},
+		{"VBNV", one("vbnv: xilinx_u250_gen3x16_xdma_shell_4_1"), named(offer.Match{VBNV: "xilinx_u250_gen3x16_xdma_shell_4_1"})},
+		{"all keys", one(`pciVendor: "8086", pciDevice: "09c4", pciAddress: 3b:00.0, family: dfl, afuId: ` + nlb + ", interfaceId: " + iface),
+			named(offer.Match{PCIVendor: "8086", PCIDevice: "09c4", PCIAddress: "3b:00.0", AFUID: nlb, InterfaceID: iface, Family: "dfl"})},
+		{"match before name", "resources: [{match: {family: dfl}, name: example.com/nlb}]\n", named(offer.Match{Family: "dfl"})},
+		{"capitals", one("pciVendor: 10EE, pciDevice: 09C4, pciAddress: 0001:3B:1F.0, afuId: " + strings.ToUpper(nlb) + ", interfaceId: " + strings.ToUpper(iface)),
+			named(offer.Match{PCIVendor: "10ee", PCIDevice: "09c4", PCIAddress: "0001:3b:1f.0", AFUID: nlb, InterfaceID: iface})},
+		{"dashes", one("afuId: D8424DC4-a4a3-c413-f89e-433683f9040b, interfaceId: 69528db6-eb31-577a-8c36-68f9faa081f6"),
+			named(offer.Match{AFUID: nlb, InterfaceID: iface})},
+		{"domain 0", one("pciAddress: 0000:3b:00.0"), named(offer.Match{PCIAddress: "3b:00.0"})},
+		{"long domain", one("pciAddress: 10000:01:00.0"), named(offer.Match{PCIAddress: "10000:01:00.0"})},
+		// The text of a value counts, not its YAML type.
+		{"whole numbers", one("pciVendor: 8086, pciDevice: 0010"), named(offer.Match{PCIVendor: "8086", PCIDevice: "0010"})},
+		{"numbers with exponent", one("pciVendor: 1e10, pciDevice: 0e00"), named(offer.Match{PCIVendor: "1e10", PCIDevice: "0e00"})},
+		{"number of 32 digits", one("afuId: 00000000000000000000000000000001"), named(offer.Match{AFUID: strings.Repeat("0", 31) + "1"})},
+		{"number with type", one("pciVendor: !!int 8086, pciDevice: !!str 1111"), named(offer.Match{PCIVendor: "8086", PCIDevice: "1111"})},
+		{"address of base 60", one("pciAddress: 06:10.0"), named(offer.Match{PCIAddress: "06:10.0"})},
+		{"aliases", "hostDevRoot: &d /dev\nresources: &l\n- &r {name: &n example.com/nlb, match: &m {family: &f dfl}}\n- {name: *n, match: {family: *f, pciVendor: \"8086\"}}\n",
+			append(named(offer.Match{Family: "dfl"}), named(offer.Match{Family: "dfl", PCIVendor: "8086"})...)},
+		{"in their order, the same name twice", "resources:\n" +
+			"- {name: z.com/a, match: {family: opae}}\n- {name: a.com/z, match: {family: dfl}}\n- {name: z.com/a, match: {pciVendor: 10ee}}\n",
+			[]offer.Rule{
+				{Resource: "z.com/a", Match: offer.Match{Family: "opae"}},
+				{Resource: "a.com/z", Match: offer.Match{Family: "dfl"}},
+				{Resource: "z.com/a", Match: offer.Match{PCIVendor: "10ee"}},
+			}},
+		{"a rule that matches all devices of a later one", "resources:\n" +
+			"- {name: a.com/all, match: {family: dfl}}\n- {name: a.com/some, match: {family: dfl, pciAddress: 3b:00.0}}\n",
+			[]offer.Rule{
+				{Resource: "a.com/all", Match: offer.Match{Family: "dfl"}},
+				{Resource: "a.com/some", Match: offer.Match{Family: "dfl", PCIAddress: "3b:00.0"}},
+			}},
+		{"names as the modes give them", "resources:\n- {name: b-com.com/accelerator, match: {family: dfl}}\n- {name: fpga.intel.com/region-x, match: {family: opae}}\n",
+			[]offer.Rule{
+				{Resource: "b-com.com/accelerator", Match: offer.Match{Family: "dfl"}},
+				{Resource: "fpga.intel.com/region-x", Match: offer.Match{Family: "opae"}},
+			}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg, err := load(t, nil, nil, test.yaml)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, cfg.Resources); diff != "" {
+				t.Errorf("resources (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+const (
+	wantRule  = ", want a mapping with match, name"
+	wantName  = ", want DOMAIN/NAME, such as example.com/nlb"
+	wantMatch = ", want a mapping with at least one of afuId, device, family, interfaceId, pciAddress, pciDevice, pciVendor, physicalFunction, subsystem, vbnv, vendor, virtualFunction"
+	wantKeys  = ", want one of afuId, device, family, interfaceId, pciAddress, pciDevice, pciVendor, physicalFunction, subsystem, vbnv, vendor, virtualFunction"
+	wantPCI   = `want four hexadecimal digits in quotes, without 0x, such as "09c4"`
+	wantID    = "want 32 hexadecimal digits, such as d8424dc4a4a3c413f89e433683f9040b"
+	wantCard  = "want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0"
+)
+
+// An error has one line for each mistake, with its place.
+func TestResourcesRefusals(t *testing.T) {
+	const name = "resources:\n- name: example.com/nlb\n"
+	for _, test := range []struct {
+		name, yaml string
+		want       []string // without the path in front
+	}{
+		{"one value", "mode: af\nresources: example.com/nlb\n", []string{`2: resources: found "example.com/nlb", want a list of rules with name and match`}},
+		{"a mapping", "resources: {name: example.com/nlb}\n", []string{"1: resources: found a mapping, want a list of rules with name and match"}},
+		{"empty word", "resources: ''\n", []string{`1: resources: found "", want a list of rules with name and match`}},
+		{"given twice", "resources: []\nresources: []\n", []string{"2: resources: found twice, first on line 1, want it once"}},
+		{"rules of all kinds", "resources:\n- example.com/nlb\n-\n- [example.com/nlb]\n- ~\n- ''\n- {}\n", []string{
+			`2: resources: found "example.com/nlb"` + wantRule,
+			"3: resources: found nothing" + wantRule,
+			"4: resources: found a list" + wantRule,
+			"5: resources: found nothing" + wantRule,
+			`6: resources: found ""` + wantRule,
+			`7: resources: found no key "name", want match, name`,
+			`7: resources: found no key "match", want match, name`,
+		}},
+		{"list that holds itself", "resources: &l\n- *l\n", []string{"2: resources: found a list" + wantRule}},
+		{"no name", "resources:\n- match: {family: dfl}\n", []string{`2: resources: found no key "name", want match, name`}},
+		{"no match", "mode: af\n" + name, []string{`3: resources: found no key "match", want match, name`}},
+		{"no match, twice by alias", "resources:\n- &r {name: example.com/nlb}\n- *r\n", []string{
+			`2: resources: found no key "match", want match, name`, `3: resources: found no key "match", want match, name`}},
+		{"unknown keys", name + "  match: {family: dfl}\n  Match: {family: opae}\n  nodes: 1\n", []string{
+			`4: resources: found the key "Match", want one of match, name`,
+			`5: resources: found the key "nodes", want one of match, name`,
+		}},
+		{"misspelt key", name + "  mach: {family: dfl}\n", []string{
+			`3: resources: found the key "mach", want one of match, name`,
+			`2: resources: found no key "match", want match, name`,
+		}},
+		{"merged key", "resources:\n- name: example.com/nlb\n  match: &m {family: dfl}\n- <<: {match: {family: opae}}\n  name: a.com/x\n", []string{
+			`4: resources: found the key "<<", want one of match, name`,
+			`4: resources: found no key "match", want match, name`,
+		}},
+		{"keys twice", name + "  match: {family: dfl}\n  match: {family: dfl}\n  name: example.com/nlb\n", []string{
+			"4: resources.match: found twice, first on line 3, want it once",
+			"5: resources.name: found twice, first on line 2, want it once",
+		}},
+		{"key not a string", name + "  match: {family: dfl}\n  ? [name]\n  : x\n", []string{"4: resources: found a list, want a string as a key"}},
+
+		{"name nothing", "resources:\n- name:\n  match: {family: dfl}\n", []string{"2: resources.name: found nothing, want one value"}},
+		{"name a list", "resources:\n- name: [example.com/nlb]\n  match: {family: dfl}\n", []string{"2: resources.name: found a list, want one value"}},
+		{"name a mapping", "resources:\n- name: {example.com: nlb}\n  match: {family: dfl}\n", []string{"2: resources.name: found a mapping, want one value"}},
+		{"name null in disguise", "resources:\n- {name: !!null example.com/nlb, match: {family: dfl}}\n", []string{"2: resources.name: found nothing, want one value"}},
+		{"name empty", "resources:\n- name: ''\n  match: {family: dfl}\n", []string{`2: resources.name: found ""` + wantName + `: resource name "" is not of the form DOMAIN/NAME`}},
+		{"name without domain", "resources:\n- name: nlb\n  match: {family: dfl}\n", []string{`2: resources.name: found "nlb", want DOMAIN/NAME, such as example.com/nlb: resource name "nlb" is not of the form DOMAIN/NAME`}},
+		{"name with capitals before the slash", "resources:\n- match: {family: dfl}\n  name: Example.com/nlb\n", []string{
+			`3: resources.name: found "Example.com/nlb"` + wantName + `: resource name "Example.com/nlb": before the slash: want a lower-case DNS name of at most 244 characters`}},
+		{"name of two lines", "resources:\n- match: {family: dfl}\n  name: |\n    example.com/nlb\n", []string{
+			`3: resources.name: found "example.com/nlb\n"` + wantName + `: resource name "example.com/nlb\n": after the slash: want 1 to 63 letters, digits, '-', '_' or '.', with a letter or digit at both ends`}},
+		{"name of kubernetes", "resources:\n- name: kubernetes.io/nlb\n  match: {family: dfl}\n", []string{
+			`2: resources.name: found "kubernetes.io/nlb"` + wantName + `: resource name "kubernetes.io/nlb": before the slash: names in kubernetes.io are reserved`}},
+
+		{"match nothing", name + "  match:\n", []string{"3: resources.match: found nothing" + wantMatch}},
+		{"match a word", name + "  match: dfl\n", []string{`3: resources.match: found "dfl"` + wantMatch}},
+		{"match a list", name + "  match: [family]\n", []string{"3: resources.match: found a list" + wantMatch}},
+		{"match empty", name + "  match: {}\n", []string{
+			"3: resources.match: found an empty mapping" + wantMatch}},
+		{"match that holds itself", name + "  match: &m\n    family: *m\n", []string{"4: resources.match.family: found a mapping, want one value"}},
+		{"rule that holds itself", "resources:\n- &r\n  name: example.com/nlb\n  match: *r\n", []string{
+			`3: resources.match: found the key "name"` + wantKeys, `4: resources.match: found the key "match"` + wantKeys}},
+		{"unknown keys of match", name + "  match:\n    pciId: 8086:09c4\n    AfuId: x\n    pci-vendor: x\n", []string{
+			`4: resources.match: found the key "pciId"` + wantKeys,
+			`5: resources.match: found the key "AfuId"` + wantKeys,
+			`6: resources.match: found the key "pci-vendor"` + wantKeys,
+		}},
+		{"key of match twice", name + "  match:\n    family: dfl\n    family: dfl\n", []string{"5: resources.match.family: found twice, first on line 4, want it once"}},
+		{"key of match not a string", name + "  match:\n    ? {family: dfl}\n    : x\n", []string{"4: resources.match: found a mapping, want a string as a key"}},
+
+		{"twice", "resources:\n- {name: a.com/x, match: {family: dfl}}\n- {name: a.com/y, match: {family: opae}}\n- {name: a.com/x, match: {family: dfl}}\n", []string{
+			"4: resources: found the match twice, first on line 2, want it once: this rule is never used"}},
+		{"twice, by another name", "resources:\n- {name: a.com/x, match: {family: dfl}}\n- {name: a.com/y, match: {family: dfl}}\n", []string{
+			"3: resources: found the match twice, first on line 2, want it once: this rule is never used"}},
+		{"twice, in other spellings", "resources:\n" +
+			"- {name: a.com/x, match: {pciVendor: 10ee, pciDevice: \"09c4\", pciAddress: 3b:00.0, afuId: " + nlb + ", interfaceId: " + iface + "}}\n" +
+			"- {match: {interfaceId: 69528DB6-EB31-577A-8C36-68F9FAA081F6, afuId: D8424DC4-A4A3-C413-F89E-433683F9040B,\n" +
+			"    pciAddress: 0000:3B:00.0, pciDevice: 09C4, pciVendor: 10EE}, name: a.com/x}\n", []string{
+			"3: resources: found the match twice, first on line 2, want it once: this rule is never used"}},
+		{"twice, by synonyms", "resources:\n- {name: a.com/x, match: {vendor: 10ee, device: 5005}}\n- {name: a.com/y, match: {pciDevice: 5005, pciVendor: 10EE}}\n", []string{
+			"3: resources: found the match twice, first on line 2, want it once: this rule is never used"}},
+		{"synonyms", name + "  match: {vendor: 10ee, pciVendor: 10ee, family: dfl}\n", []string{
+			"3: resources.match: found both pciVendor and vendor, want one of them: they are the same"}},
+		{"both pairs of synonyms", name + "  match: {device: 5005, pciVendor: 8086, vendor: 10ee, pciDevice: 5005}\n", []string{
+			"3: resources.match: found both pciVendor and vendor, want one of them: they are the same",
+			"3: resources.match: found both pciDevice and device, want one of them: they are the same"}},
+		{"twice, by alias", "resources:\n- &r {name: a.com/x, match: {family: dfl}}\n- *r\n", []string{
+			"3: resources: found the match twice, first on line 2, want it once: this rule is never used"}},
+		{"three times", "resources:\n- {name: a.com/x, match: {family: dfl}}\n- {name: a.com/y, match: {family: dfl}}\n- {name: a.com/z, match: {family: dfl}}\n", []string{
+			"3: resources: found the match twice, first on line 2, want it once: this rule is never used",
+			"4: resources: found the match twice, first on line 2, want it once: this rule is never used",
+		}},
+		{"twice, but the first was refused", "resources:\n- {name: nlb, match: {family: dfl}}\n- {name: a.com/y, match: {family: dfl}}\n", []string{
+			`2: resources.name: found "nlb", want DOMAIN/NAME, such as example.com/nlb: resource name "nlb" is not of the form DOMAIN/NAME`}},
+
+		{"several mistakes", "mode: zen\nresources:\n- name: nlb\n  match:\n    pciVendor: 0x8086\n    afuId: nlb\n- name: a.com/x\nexclude: [x]\n", []string{
+			`1: mode: found "zen", want one of single, af, region, regiondevel, pool`,
+			`3: resources.name: found "nlb", want DOMAIN/NAME, such as example.com/nlb: resource name "nlb" is not of the form DOMAIN/NAME`,
+			"5: resources.match.pciVendor: found " + `"0x8086", ` + wantPCI,
+			"6: resources.match.afuId: found " + `"nlb", ` + wantID,
+			`7: resources: found no key "match", want match, name`,
+			`8: exclude: found "x", ` + wantAddress,
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) { wantRefusal(t, test.yaml, test.want) })
+	}
+}
+
+// wantRefusal checks that a file is refused, with these lines of an error.
+func wantRefusal(t *testing.T, yaml string, want []string) {
+	t.Helper()
+	_, err := load(t, nil, nil, yaml)
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	var got []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		_, line, _ = strings.Cut(line, "config.yaml:")
+		got = append(got, line)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("error (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,255 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/offer/names"
+)
+
+// kind is a kind of values: its name in the help, and its parser. An error of parse has the form "want
+// ALLOWED VALUES".
+type kind[T any] struct {
+	name  string
+	parse func(string) (T, error)
+}
+
+// value is a [pflag.Value] for a variable.
+type value[T any] struct {
+	p *T
+	kind[T]
+}
+
+// of sets a variable to its default and returns a value for it.
+func of[T any](p *T, initial T, k kind[T]) value[T] {
+	*p = initial
+	return value[T]{p, k}
+}
+
+func (v value[T]) Set(s string) error {
+	parsed, err := v.parse(s)
+	if err == nil {
+		*v.p = parsed
+	}
+	return err
+}
+
+func (v value[T]) String() string {
+	if v.p == nil { // pflag calls String for a zero value
+		return ""
+	}
+	return fmt.Sprint(*v.p)
+}
+
+func (v value[T]) Type() string { return v.name }
+
+// text returns a kind whose values are the texts for which ok returns true.
+func text(name, want string, ok func(string) bool) kind[string] {
+	return kind[string]{name, func(s string) (string, error) {
+		if !ok(s) {
+			return "", errors.New("want " + want)
+		}
+		return s, nil
+	}}
+}
+
+// optional returns a kind that also accepts the empty text.
+func optional(k kind[string]) kind[string] {
+	return kind[string]{k.name, func(s string) (string, error) {
+		if s == "" {
+			return "", nil
+		}
+		v, err := k.parse(s)
+		if err != nil {
+			err = fmt.Errorf("%w, or nothing", err)
+		}
+		return v, err
+	}}
+}
+
+// path may be relative to the directory in which the program was started.
+var path = kind[string]{"path", func(s string) (string, error) {
+	if s == "" || strings.ContainsRune(s, 0) {
+		return "", errors.New("want a path")
+	}
+	return filepath.Abs(s)
+}}
+
+// socketPath is the path of a Unix socket. The kernel's limit is 108 bytes, with a zero byte at the end.
+var socketPath = kind[string]{"path", func(s string) (string, error) {
+	s, err := path.parse(s)
+	if err == nil && len(s) > maxSocketPath {
+		err = fmt.Errorf("a path of %d bytes, want at most %d", len(s), maxSocketPath)
+	}
+	return s, err
+}}
+
+const maxSocketPath = 107
+
+// absolute is a path that may be below another root than that of this process.
+func absolute(example string) kind[string] {
+	return text("path", "an absolute path, such as "+example, func(s string) bool {
+		return filepath.IsAbs(s) && !strings.ContainsRune(s, 0)
+	})
+}
+
+// nodeForm is the form of names of nodes, which have at most 253 characters. Source: IsDNS1123Subdomain
+// in k8s.io/apimachinery/pkg/util/validation.
+var nodeForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+var nodeName = text("name", "the name of a node, a lower-case DNS name of at most 253 characters",
+	func(s string) bool { return len(s) <= 253 && nodeForm.MatchString(s) })
+
+func oneOf(allowed ...string) kind[string] {
+	return text("name", "one of "+strings.Join(allowed, ", "), func(s string) bool { return slices.Contains(allowed, s) })
+}
+
+var hostPort = text("host:port", "host:port with a port from 0 to 65535, such as 127.0.0.1:9480", func(s string) bool {
+	_, port, err := net.SplitHostPort(s)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	return err == nil
+})
+
+var resourceName = name("domain/name", "DOMAIN/NAME, such as example.com/nlb", names.Validate)
+
+// name returns a kind of names. check returns an error for a name that is not valid.
+func name(kindOf, want string, check func(string) error) kind[string] {
+	return kind[string]{kindOf, func(s string) (string, error) {
+		if err := check(s); err != nil {
+			return "", fmt.Errorf("want %s: %w", want, err)
+		}
+		return s, nil
+	}}
+}
+
+func number(least, most int) kind[int] {
+	return kind[int]{"int", func(s string) (int, error) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < least || n > most {
+			return 0, fmt.Errorf("want a whole number from %d to %d", least, most)
+		}
+		return n, nil
+	}}
+}
+
+// functionIndex is the index of a virtual function. A physical function has at most 65535 of them.
+var functionIndex = kind[string]{"int", func(s string) (string, error) {
+	n, err := number(0, 65534).parse(s)
+	return strconv.Itoa(n), err
+}}
+
+var onOff = kind[bool]{"bool", func(s string) (bool, error) {
+	if s != "true" && s != "false" {
+		return false, errors.New("want true or false")
+	}
+	return s == "true", nil
+}}
+
+// leastInterval prevents a busy loop after a typing error.
+const leastInterval = 50 * time.Millisecond
+
+func duration(least time.Duration) kind[time.Duration] {
+	return kind[time.Duration]{"duration", func(s string) (time.Duration, error) {
+		d, err := time.ParseDuration(s)
+		if err != nil || d < least {
+			return 0, fmt.Errorf("want a duration of %s or more, such as 60s", least)
+		}
+		return d, nil
+	}}
+}
+
+// words is a list whose text has spaces between the elements.
+type words []string
+
+func (w words) String() string { return strings.Join(w, " ") }
+
+// listType is the name of the kind of a flag that can be given several times.
+const listType = "list"
+
+// arguments are arguments of a program, separated by white space in all three sources. They are appended
+// to those in p.
+func arguments(p *[]string) kind[words] {
+	return kind[words]{listType, func(s string) (words, error) {
+		fields := strings.Fields(s)
+		odd := func(r rune) bool { return !unicode.IsPrint(r) }
+		if !utf8.ValidString(s) || strings.ContainsFunc(strings.Join(fields, ""), odd) {
+			return nil, errors.New("want arguments of printable characters, such as --store=/srv/intel.com/fpga")
+		}
+		return append(*p, fields...), nil
+	}}
+}
+
+// familyNames is a list whose text has commas between the elements.
+type familyNames []string
+
+func (n familyNames) String() string { return strings.Join(n, ",") }
+
+// familiesType is the name of the kind of a flag whose value is a list of families.
+const familiesType = "families"
+
+// familiesOf is a list of some of the known families, sorted as these are.
+func familiesOf(known []string) kind[familyNames] {
+	return kind[familyNames]{familiesType, func(s string) (families familyNames, err error) {
+		given := strings.Split(s, ",")
+		for i := range given {
+			given[i] = strings.TrimSpace(given[i])
+		}
+		for _, name := range known {
+			if slices.Contains(given, name) {
+				families = append(families, name)
+			}
+		}
+		if len(families) != len(given) { // none, an unknown one, or one twice
+			return nil, fmt.Errorf("want at least one of %s, each once, separated by commas", strings.Join(known, ", "))
+		}
+		return families, nil
+	}}
+}
+
+var (
+	device = kind[string]{"address", sysfs.ParseDevice} // a card, or a port of it
+	card   = kind[string]{"address", sysfs.ParseCard}
+)
+
+// matching is a text that matches an expression. Its value is in the form that devices have: lower case,
+// without dashes.
+func matching(form, want string) kind[string] {
+	expression := regexp.MustCompile(form)
+	return kind[string]{"digits", func(s string) (string, error) {
+		if !expression.MatchString(s) {
+			return "", errors.New("want " + want)
+		}
+		return strings.ToLower(strings.ReplaceAll(s, "-", "")), nil
+	}}
+}
+
+// vbnvForm is the form of a VBNV: printable characters of ASCII without spaces, fewer than the 64 bytes that a card has
+// for it.
+var vbnvForm = regexp.MustCompile(`^[!-~]{1,63}$`)
+
+var (
+	// fourDigits is the id of a PCI vendor or device. The error asks for quotes, because a program that
+	// rewrites the file may take 0010 or 1e10 for a number.
+	fourDigits = matching(`^[0-9A-Fa-f]{4}$`, `four hexadecimal digits in quotes, without 0x, such as "09c4"`)
+	// twoIDs are the ids of a vendor and a device.
+	twoIDs = matching(`^[0-9A-Fa-f]{4}:[0-9A-Fa-f]{4}$`,
+		`four hexadecimal digits, a colon and four more, in quotes, such as "8086:1771"`)
+	// vbnv is the name of a shell. Its characters are those that the inventory accepts.
+	vbnv = text("name", "the VBNV of a shell, such as xilinx_u250_gen3x16_xdma_shell_4_1",
+		func(s string) bool { return vbnvForm.MatchString(s) })
+	// guid is the id of an AFU or an interface: with all four dashes, or with none.
+	guid = matching(`^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`,
+		"32 hexadecimal digits, such as d8424dc4a4a3c413f89e433683f9040b")
+)

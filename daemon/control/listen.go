@@ -1,0 +1,123 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+)
+
+// listener accepts connections of root and of this process's user, and closes all others.
+type listener struct {
+	*net.UnixListener
+	path    string
+	made    fs.FileInfo // the socket
+	log     *zap.Logger
+	refused atomic.Bool
+}
+
+// listen creates the directory of the socket if it is missing, and listens. It replaces a socket that no
+// process serves, as a killed daemon leaves one. A socket that a process serves, or another file at its
+// path, is an error.
+func listen(ctx context.Context, path string, log *zap.Logger) (net.Listener, error) {
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if err := removeLeftover(ctx, path); err != nil {
+		return nil, err
+	}
+	// bind(2) creates the file with the mode of the descriptor, so the file has mode 0600 from the
+	// beginning.
+	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) (err error) {
+		controlErr := conn.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) })
+		return errors.Join(controlErr, err)
+	}}
+	l, err := config.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	unix := l.(*net.UnixListener)
+	unix.SetUnlinkOnClose(false) // it would also remove a socket of another daemon at the path
+	made, err := os.Lstat(path)
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return &listener{UnixListener: unix, path: path, made: made, log: log}, nil
+}
+
+func removeLeftover(ctx context.Context, path string) error {
+	found, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case found.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%s: found a file of mode %s, want a socket or nothing", path, found.Mode())
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	switch {
+	case err == nil:
+		conn.Close()
+		return fmt.Errorf("%s: found the socket of another running daemon, want none", path)
+	case !errors.Is(err, syscall.ECONNREFUSED):
+		return err
+	}
+	return os.Remove(path)
+}
+
+// Accept returns the next connection of an allowed user, and closes all others.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		err = checkPeer(conn)
+		if err == nil {
+			return conn, nil
+		}
+		conn.Close()
+		if !l.refused.Swap(true) {
+			l.log.Warn("connection refused", logevent.ControlRefused, logevent.Socket(l.path), logevent.Err(err))
+		}
+	}
+}
+
+// checkPeer returns an error unless the uid of the client, when it connected, was 0 or that of this
+// process.
+func checkPeer(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *syscall.Ucred
+	controlErr := raw.Control(func(fd uintptr) {
+		peer, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
+	if err = errors.Join(controlErr, err); err != nil {
+		return fmt.Errorf("user of the connection: %w", err)
+	}
+	if own := os.Geteuid(); peer.Uid != 0 && int(peer.Uid) != own {
+		return fmt.Errorf("found uid %d (process %d), want 0 or %d", peer.Uid, peer.Pid, own)
+	}
+	return nil
+}
+
+// Close stops listening and removes the socket, unless another daemon has replaced it.
+func (l *listener) Close() error {
+	if found, err := os.Lstat(l.path); err == nil && os.SameFile(found, l.made) {
+		_ = os.Remove(l.path) // if this fails, the next daemon replaces the socket
+	}
+	return l.UnixListener.Close()
+}

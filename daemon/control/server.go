@@ -1,0 +1,129 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+)
+
+// Answers has the functions that provide the server's answers.
+type Answers struct {
+	State func(context.Context) State
+	// Changed returns a channel that is closed when the devices, the cordons or the settings have
+	// changed.
+	Changed  func() <-chan struct{}
+	Cordon   func(ctx context.Context, devices []string, by, why string, during time.Duration) ([]cordon.Cordon, error)
+	Uncordon func(ctx context.Context, devices []string, by string) ([]cordon.Cordon, error)
+}
+
+const (
+	// readWithin is the longest time for which a client may leave a line of /watch unread.
+	readWithin = 5 * time.Second
+	// holdersInterval is the longest time between two calls of [Answers.State] for /watch: changes of
+	// holders are not reported by [Answers.Changed].
+	holdersInterval = time.Second
+)
+
+// Run serves the socket at path until ctx ends; then it returns nil.
+func Run(ctx context.Context, path string, answers Answers, log *zap.Logger) error {
+	log = log.Named("control")
+	return run(ctx, path, func(ctx context.Context) (net.Listener, error) { return listen(ctx, path, log) }, answers, log)
+}
+
+func run(ctx context.Context, path string, listen func(context.Context) (net.Listener, error), answers Answers, log *zap.Logger) error {
+	return httpd.Keep(ctx, httpd.Address{
+		Listen:  listen,
+		Handler: func(net.Addr) http.Handler { return answers.handler() },
+		Served:  func(net.Addr) { log.Info("socket served", logevent.ControlServed, logevent.Socket(path)) },
+		Failed: func(err error, retry time.Duration) {
+			log.Warn("socket not served, trying again", logevent.ControlFailed,
+				logevent.Socket(path), logevent.Retry(retry), logevent.Err(fmt.Errorf("--socket: %w", err)))
+		},
+		Log: log,
+	})
+}
+
+func (a Answers) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /state", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, a.State(r.Context()))
+	})
+	mux.HandleFunc("GET /watch", a.watch)
+	mux.HandleFunc("POST /cordon", func(w http.ResponseWriter, r *http.Request) {
+		patiently(w)
+		q := r.URL.Query()
+		during, err := time.ParseDuration(q.Get("for"))
+		if err != nil || during < 0 {
+			http.Error(w, fmt.Sprintf("for: found %q, want a duration such as 2h, or 0s", q.Get("for")), http.StatusBadRequest)
+			return
+		}
+		made, err := a.Cordon(r.Context(), q["device"], q.Get("by"), q.Get("why"), during)
+		writeCordons(w, made, err)
+	})
+	mux.HandleFunc("POST /uncordon", func(w http.ResponseWriter, r *http.Request) {
+		patiently(w)
+		q := r.URL.Query()
+		removed, err := a.Uncordon(r.Context(), q["device"], q.Get("by"))
+		writeCordons(w, removed, err)
+	})
+	return mux
+}
+
+// patiently extends the write deadline of an answer to the time that [Client] waits. On a slow disk a
+// cordon may take longer than the server's deadline, and the client would report a failure.
+func patiently(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
+}
+
+// watch writes a line at once, and one after each change, until the client closes the connection. A slow
+// client may miss states, but not the newest one.
+func (a Answers) watch(w http.ResponseWriter, r *http.Request) {
+	control := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "application/jsonl")
+	var last []byte
+	for {
+		changed := a.Changed()
+		line, err := json.Marshal(a.State(r.Context()))
+		if err != nil || r.Context().Err() != nil {
+			return
+		}
+		if !bytes.Equal(line, last) {
+			last = line
+			if control.SetWriteDeadline(time.Now().Add(readWithin)) != nil {
+				return
+			}
+			if _, err := w.Write(append(line, '\n')); err != nil || control.Flush() != nil {
+				return
+			}
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-changed:
+		case <-time.After(holdersInterval):
+		}
+	}
+}
+
+func writeCordons(w http.ResponseWriter, cordons []cordon.Cordon, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	writeJSON(w, cordons)
+}
+
+func writeJSON(w http.ResponseWriter, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer) // an error means that the client has disconnected
+}

@@ -1,0 +1,431 @@
+package control_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
+)
+
+// shortDir returns a directory with a short path, which all users may search.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "adp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+var cordons = []cordon.Cordon{{Device: "3b:00.0", By: "jo", Why: "fan", Since: time.Date(2026, 11, 22, 10, 22, 13, 0, time.UTC)}}
+
+// serve runs a daemon's socket until the test ends.
+func serve(t *testing.T, path string, answers control.Answers) *observer.ObservedLogs {
+	t.Helper()
+	core, logs := eventtest.Observed(t)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- control.Run(ctx, path, answers, zap.New(core)) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run = %v, want nil", err)
+		}
+	})
+	return logs
+}
+
+// await waits for a line of the log.
+func await(t *testing.T, logs *observer.ObservedLogs, event string) string {
+	t.Helper()
+	for deadline := time.After(20 * time.Second); ; {
+		if lines := logs.FilterField(zap.String("event", event)).All(); len(lines) > 0 {
+			return fmt.Sprint(lines[0].ContextMap())
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("no line %s: %v", event, logs.All())
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func state(context.Context) control.State {
+	return control.State{Version: "1.0", PID: 7, Mode: "af", Cordons: cordons, Settings: control.Settings{Hash: "1f3a9c2b77aa"}}
+}
+
+func never() <-chan struct{} { return nil }
+
+// The server gets the parameters of a request, and the client gets the answer.
+func TestClient(t *testing.T) {
+	path := filepath.Join(shortDir(t), "run", "daemon.sock")
+	var asked []string
+	logs := serve(t, path, control.Answers{
+		State: state, Changed: never,
+		Cordon: func(_ context.Context, devices []string, by, why string, during time.Duration) ([]cordon.Cordon, error) {
+			asked = append(asked, fmt.Sprintf("cordon %q by %q, %q, for %s", devices, by, why, during))
+			return cordons, nil
+		},
+		Uncordon: func(_ context.Context, devices []string, by string) ([]cordon.Cordon, error) {
+			asked = append(asked, fmt.Sprintf("uncordon %q by %q", devices, by))
+			return nil, errors.New("3b:00.0: not cordoned")
+		},
+	})
+	await(t, logs, "control.served")
+	c := control.Dial(path)
+	got, err := c.State(t.Context())
+	if diff := cmp.Diff(state(t.Context()), got); diff != "" || err != nil {
+		t.Errorf("State: %v (-want +got):\n%s", err, diff)
+	}
+	made, err := c.Cordon(t.Context(), []string{"3b:00.0", "5e:00.0-p1"}, "jo&by=eve", "it's \"hot\"\n50% ü", 2*time.Hour)
+	if diff := cmp.Diff(cordons, made); diff != "" || err != nil {
+		t.Errorf("Cordon: %v (-want +got):\n%s", err, diff)
+	}
+	if _, err = c.Uncordon(t.Context(), []string{"3b:00.0"}, "jo"); err == nil || err.Error() != path+": 3b:00.0: not cordoned" {
+		t.Errorf("Uncordon = %v, want the daemon's refusal", err)
+	}
+	want := []string{
+		`cordon ["3b:00.0" "5e:00.0-p1"] by "jo&by=eve", "it's \"hot\"\n50% ü", for 2h0m0s`,
+		`uncordon ["3b:00.0"] by "jo"`,
+	}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Errorf("daemon was asked (-want +got):\n%s", diff)
+	}
+}
+
+// Only the owner may open the socket, with any umask. The daemon removes it at its end, unless another
+// process has replaced it.
+func TestModes(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	dir := filepath.Join(shortDir(t), "run")
+	path := filepath.Join(dir, "daemon.sock")
+	l, err := control.Listen(t.Context(), path, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]os.FileMode{dir: os.ModeDir | 0o700, path: os.ModeSocket | 0o600} {
+		if info, err := os.Stat(file); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v, %v, want mode %s", file, info.Mode(), err, want)
+		}
+	}
+	if err := errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("another file in the place of the socket: %v after the end, want it left alone", err)
+	}
+	os.Remove(path)
+	if l, err = control.Listen(t.Context(), path, zap.NewNop()); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("socket after the end: %v, want none", err)
+	}
+}
+
+func TestListen(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		prepare func(t *testing.T, path string)
+		want    string // in the error; "": it listens
+	}{
+		{"nothing there", func(*testing.T, string) {}, ""},
+		{"no directory above", func(t *testing.T, path string) { os.Remove(filepath.Dir(filepath.Dir(path))) }, "no such file or directory"},
+		{"directory there", func(t *testing.T, path string) { mkdir(t, filepath.Dir(path)) }, ""},
+		{"directory is a file", func(t *testing.T, path string) { write(t, filepath.Dir(path)) }, "not a directory"},
+		{"leftover of a dead daemon", func(t *testing.T, path string) {
+			mkdir(t, filepath.Dir(path))
+			listenUnix(t, path).Close()
+		}, ""},
+		{"socket of a live daemon", func(t *testing.T, path string) {
+			mkdir(t, filepath.Dir(path))
+			l := listenUnix(t, path)
+			t.Cleanup(func() { l.Close() })
+		}, "found the socket of another running daemon"},
+		{"file", func(t *testing.T, path string) { mkdir(t, filepath.Dir(path)); write(t, path) }, "found a file of mode -rw"},
+		{"directory in its place", func(t *testing.T, path string) { mkdir(t, filepath.Dir(path)); mkdir(t, path) }, "found a file of mode drwx"},
+		{"link to a socket", func(t *testing.T, path string) {
+			mkdir(t, filepath.Dir(path))
+			listenUnix(t, path+".other").Close()
+			if err := os.Symlink(path+".other", path); err != nil {
+				t.Fatal(err)
+			}
+		}, "found a file of mode L"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(shortDir(t), "run", "daemon.sock")
+			test.prepare(t, path)
+			before, _ := os.Lstat(path)
+			l, err := control.Listen(t.Context(), path, zap.NewNop())
+			if err == nil {
+				l.Close()
+			}
+			if (test.want == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), filepath.Dir(path))) {
+				t.Fatalf("listen = %v, want %q and the path", err, test.want)
+			}
+			if after, _ := os.Lstat(path); err != nil && before != nil && (after == nil || !os.SameFile(before, after)) {
+				t.Error("the file that was there is gone")
+			}
+		})
+	}
+	if _, err := control.Listen(t.Context(), "/tmp/"+strings.Repeat("x", 103), zap.NewNop()); err == nil {
+		t.Error("listened at a path of 108 bytes")
+	}
+}
+
+func mkdir(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listenUnix returns a listener whose socket stays after its end.
+func listenUnix(t *testing.T, path string) *net.UnixListener {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	return l
+}
+
+// If the socket cannot be served, one line is logged, and the daemon tries again until it can.
+func TestRunTriesAgain(t *testing.T) {
+	path := filepath.Join(shortDir(t), "daemon.sock")
+	l := listenUnix(t, path)
+	logs := serve(t, path, control.Answers{State: state, Changed: never})
+	if line := await(t, logs, "control.failed"); !strings.Contains(line, "--socket: "+path+": found the socket of another running daemon") {
+		t.Errorf("control.failed: %s, want --socket and the other daemon", line)
+	}
+	l.Close() // the other daemon is killed
+	await(t, logs, "control.served")
+	if got, err := control.Dial(path).State(t.Context()); err != nil || got.PID != 7 {
+		t.Errorf("State = %v, %v, want the second daemon's", got, err)
+	}
+	if n := logs.FilterField(zap.String("event", "control.failed")).Len(); n != 1 {
+		t.Errorf("%d lines control.failed, want 1", n)
+	}
+}
+
+// connectAs connects with another user, in a thread of its own, and returns what it reads.
+func connectAs(uid int, path string) (answer string, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
+			err = errno
+			return
+		}
+		var fd int
+		if fd, err = syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0); err != nil {
+			return
+		}
+		defer syscall.Close(fd)
+		if err = syscall.Connect(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
+			return
+		}
+		_, _ = syscall.Write(fd, []byte("GET /state HTTP/1.0\r\n\r\n")) // where it fails, there is no answer
+		b := make([]byte, 12)
+		n, _ := syscall.Read(fd, b)
+		answer = string(b[:max(n, 0)])
+	}()
+	<-done
+	return answer, err
+}
+
+// Root and the daemon's user may connect. Another user cannot open the socket, and is refused at a socket
+// with other permissions.
+func TestAllowedUsers(t *testing.T) {
+	path := filepath.Join(shortDir(t), "daemon.sock")
+	logs := serve(t, path, control.Answers{State: state, Changed: never})
+	await(t, logs, "control.served")
+	if _, err := control.Dial(path).State(t.Context()); err != nil {
+		t.Errorf("own user: %v, want an answer", err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("not root: no other user to connect as")
+	}
+	if _, err := connectAs(65534, path); !errors.Is(err, syscall.EACCES) {
+		t.Errorf("another user: %v, want %v", err, syscall.EACCES)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if answer, err := connectAs(65534, path); answer != "" || err != nil {
+			t.Errorf("another user, at an open socket: %q, %v, want the connection closed", answer, err)
+		}
+	}
+	if line := await(t, logs, "control.refused"); !strings.Contains(line, "found uid 65534") || !strings.Contains(line, "want 0 or 0") {
+		t.Errorf("control.refused: %s, want the uid", line)
+	}
+	if n := logs.FilterField(zap.String("event", "control.refused")).Len(); n != 1 {
+		t.Errorf("%d lines control.refused, want 1", n)
+	}
+	if _, err := control.Dial(path).State(t.Context()); err != nil {
+		t.Errorf("own user, afterwards: %v, want an answer", err)
+	}
+	if answer, err := connectAs(0, path); answer != "HTTP/1.0 200" || err != nil {
+		t.Errorf("root: %q, %v, want an answer", answer, err)
+	}
+}
+
+// Clients that hang use a bounded number of connections, and other clients are answered.
+func TestHungClients(t *testing.T) {
+	path := filepath.Join(shortDir(t), "daemon.sock")
+	await(t, serve(t, path, control.Answers{State: state, Changed: never}), "control.served")
+	c := control.Dial(path)
+	files, routines := openFiles(t), runtime.NumGoroutine()
+	sent := []string{"", "GET /state HTTP/1.1\r\nHost:", "GET /watch HTTP/1.1\r\nHost: d\r\n\r\n",
+		"POST /cordon HTTP/1.1\r\nHost: d\r\nContent-Length: 9\r\n\r\n", "GET /watch HTTP/1.1\r\nHost: d\r\n\r\nxxxx"}
+	const flood = 300
+	var conns []net.Conn
+	for i := range flood {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+		io.WriteString(conn, sent[i%len(sent)]) // where it fails, the connection was closed to make room
+	}
+	begin := time.Now()
+	for range 5 {
+		if _, err := c.State(t.Context()); err != nil {
+			t.Errorf("State = %v among hung clients, want an answer", err)
+		}
+	}
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("five answers took %s, want 5 s at most", took)
+	}
+	// 64 connections, each with two goroutines in the server at most. The clients' ends count, too.
+	if n := openFiles(t) - files; n > flood+64+2 {
+		t.Errorf("%d more descriptors, want %d for the clients and 66 at most for the server", n, flood)
+	}
+	if n := runtime.NumGoroutine() - routines; n > 2*64+2 {
+		t.Errorf("%d more goroutines, want 130 at most", n)
+	}
+	for _, conn := range conns {
+		conn.Close()
+	}
+	for deadline := time.Now().Add(20 * time.Second); openFiles(t) > files || runtime.NumGoroutine() > routines; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d descriptors and %d goroutines after the clients have gone, want %d and %d", openFiles(t), runtime.NumGoroutine(), files, routines)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all) - 1 // that of the directory
+}
+
+// Invalid requests are refused, and change nothing.
+func TestGarbage(t *testing.T) {
+	path := filepath.Join(shortDir(t), "daemon.sock")
+	var mu sync.Mutex
+	var cordoned []string
+	await(t, serve(t, path, control.Answers{State: state, Changed: never,
+		Cordon: func(_ context.Context, devices []string, _, _ string, _ time.Duration) ([]cordon.Cordon, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			cordoned = append(cordoned, devices...)
+			return nil, nil
+		},
+	}), "control.served")
+	for request, want := range map[string]string{
+		"HELO\r\n\r\n": "400", "GET /nothing HTTP/1.0\r\n\r\n": "404", "POST /state HTTP/1.0\r\n\r\n": "405",
+		"GET /cordon?device=3b:00.0&for=1h HTTP/1.0\r\n\r\n":                            "405",
+		"POST /cordon?device=3b:00.0 HTTP/1.0\r\n\r\n":                                  "400",
+		"POST /cordon?device=3b:00.0&for=soon HTTP/1.0\r\n\r\n":                         "400",
+		"POST /cordon?device=3b:00.0&for=-1h HTTP/1.0\r\n\r\n":                          "400",
+		"POST /cordon?for=1h HTTP/1.0\r\nContent-Length: 13\r\n\r\ndevice=3b:00.0":      "413",
+		"POST /cordon?for=1h HTTP/1.1\r\nHost: d\r\nTransfer-Encoding: chunked\r\n\r\n": "413",
+		"GET /state?" + strings.Repeat("x", 20_000) + " HTTP/1.0\r\n\r\n":               "431",
+		"GET /state HTTP/1.0\r\n\r\n":                                                   "200",
+	} {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(conn, request) // where it fails, so does the answer
+		answer, err := bufio.NewReader(conn).ReadString('\n')
+		conn.Close()
+		if words := strings.Fields(answer); len(words) < 2 || words[1] != want {
+			t.Errorf("%.70q is answered by %q, %v, want %s", request, answer, err, want)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if slices.Contains(cordoned, "3b:00.0") {
+		t.Error("a refused request has cordoned 3b:00.0")
+	}
+}
+
+// An invalid answer is an error with the path of the socket.
+func TestInvalidAnswer(t *testing.T) {
+	for _, answer := range []string{"", "nonsense\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\n{\"pid\":\"x\"}", "HTTP/1.0 200 OK\r\n\r\n[", "HTTP/1.0 500 No\r\n\r\nno\x1b[2J"} {
+		path := filepath.Join(shortDir(t), "daemon.sock")
+		l := listenUnix(t, path)
+		var server sync.WaitGroup
+		server.Go(func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				bufio.NewReader(conn).ReadString('\n')
+				io.WriteString(conn, answer)
+				conn.Close()
+			}
+		})
+		c := control.Dial(path)
+		_, stateErr := c.State(t.Context())
+		watchErr := c.Watch(t.Context(), func(control.State) error { return nil })
+		for _, err := range []error{stateErr, watchErr} {
+			if err == nil || !strings.HasPrefix(err.Error(), path+": ") {
+				t.Errorf("answer %q: %v, want an error that begins with the socket", answer, err)
+			}
+		}
+		l.Close()
+		server.Wait()
+	}
+}

@@ -1,0 +1,194 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/view"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/sim/pipes"
+)
+
+// rig is a daemon in a synctest bubble, whose devices and holders a test can change.
+type rig struct {
+	listener *pipes.Listener
+	*control.Client
+	changed latest.Signal // of the devices
+	mode    atomic.Value
+	holder  atomic.Value
+	asked   atomic.Int64 // calls of State
+	stop    context.CancelFunc
+}
+
+func inBubble(t *testing.T, f func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		listener := pipes.Listen(100)
+		r := &rig{listener: listener, Client: control.DialWith("daemon.sock", listener.Dial), changed: latest.NewSignal()}
+		r.mode.Store("single")
+		r.holder.Store("")
+		var ctx context.Context
+		ctx, r.stop = context.WithCancel(t.Context())
+		answers := control.Answers{Changed: r.changed.Next, State: func(context.Context) control.State {
+			r.asked.Add(1)
+			return control.State{Mode: r.mode.Load().(string), Devices: []view.Row{{ID: "3b:00.0", Holder: []string{r.holder.Load().(string)}}}}
+		}}
+		answers.Cordon = func(context.Context, []string, string, string, time.Duration) ([]cordon.Cordon, error) {
+			time.Sleep(9 * time.Second)
+			return cordons, nil
+		}
+		var server sync.WaitGroup
+		server.Go(func() {
+			listen := func(context.Context) (net.Listener, error) { return listener, nil }
+			if err := control.RunOn(ctx, "daemon.sock", listen, answers, zap.NewNop()); err != nil {
+				t.Errorf("Run = %v, want nil", err)
+			}
+		})
+		f(t, r)
+		r.stop()
+		server.Wait()
+	})
+}
+
+// The server answers a slow cordon for as long as the client waits.
+func TestSlowCordon(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		if made, err := r.Cordon(t.Context(), []string{"3b:00.0"}, "jo", "fan", 0); err != nil || len(made) != 1 {
+			t.Errorf("Cordon = %v, %v, want the one that was made", made, err)
+		}
+	})
+}
+
+// The answer of another program is limited in size, and escaped.
+func TestAnswerOfAnotherProgram(t *testing.T) {
+	for _, test := range []struct{ name, status, body, want string }{
+		{"endless", "200 OK", `{"version": "` + strings.Repeat("x", 20<<20), "found more than 16777216 bytes, want at most 16777216"},
+		{"no JSON", "200 OK", "hello\n", "answer of the daemon: invalid character 'h'"},
+		{"terminal codes", "400 Bad Request", "\x1b[2Jyes", `daemon.sock: \x1b[2Jyes`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := control.DialWith("daemon.sock", func(context.Context, string, string) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				go func() {
+					defer theirs.Close()
+					_, _ = theirs.Read(make([]byte, 4096))
+					_, _ = io.WriteString(theirs, "HTTP/1.1 "+test.status+"\r\n\r\n"+test.body)
+				}()
+				return ours, nil
+			})
+			_, err := c.State(t.Context())
+			for _, err := range []error{err, c.Watch(t.Context(), func(control.State) error { return nil })} {
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("%v, want %q", err, test.want)
+				}
+			}
+		})
+	}
+}
+
+// The first state is sent at once, and another one with each change. A change of holders is sent within
+// a second.
+func TestWatch(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		begin := time.Now()
+		var got []string
+		ctx, cancel := context.WithCancel(t.Context())
+		var client sync.WaitGroup
+		client.Go(func() {
+			err := r.Watch(ctx, func(s control.State) error {
+				got = append(got, s.Mode+s.Devices[0].Holder[0]+" "+time.Since(begin).String())
+				return nil
+			})
+			if err != nil {
+				t.Errorf("Watch = %v after the end of its context, want nil", err)
+			}
+		})
+		time.Sleep(100 * time.Millisecond)
+		r.mode.Store("af")
+		r.changed.Raise()
+		time.Sleep(100 * time.Millisecond)
+		r.changed.Raise() // without a change of the state
+		time.Sleep(100 * time.Millisecond)
+		r.holder.Store(" ns/pod/main")
+		time.Sleep(time.Second)
+		asked := r.asked.Load()
+		time.Sleep(time.Minute)
+		if n := r.asked.Load() - asked; n > 60 {
+			t.Errorf("the state was asked for %d times in a minute without changes, want 60 at most", n)
+		}
+		cancel()
+		client.Wait()
+		want := []string{"single 0s", "af 100ms", "af ns/pod/main 1.2s"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("states (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// The end of the daemon is an error. Watch also returns the error of its function.
+func TestWatchEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		full := errors.New("disk full")
+		if err := r.Watch(t.Context(), func(control.State) error { return full }); !errors.Is(err, full) {
+			t.Errorf("Watch = %v, want %v", err, full)
+		}
+		err := r.Watch(t.Context(), func(control.State) error { r.stop(); return nil })
+		if err == nil || !strings.Contains(err.Error(), "daemon.sock: connection closed by the daemon") {
+			t.Errorf("Watch = %v after the end of the daemon, want that the connection has ended", err)
+		}
+	})
+}
+
+// A client that does not read is disconnected 5 s after the next line.
+func TestWatchUnread(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		conn, _ := r.listener.Dial(t.Context(), "", "")
+		if _, err := io.WriteString(conn, "GET /watch HTTP/1.1\r\nHost: daemon\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if n, err := conn.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("read %d bytes, %v after 5 s, want the end of the connection", n, err)
+		}
+		if _, err := r.State(t.Context()); err != nil {
+			t.Errorf("State = %v for another client, want none", err)
+		}
+	})
+}
+
+// A client is not disconnected during a long time without changes.
+func TestWatchOfAQuietNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		states := make(chan control.State)
+		ctx, cancel := context.WithCancel(t.Context())
+		var client sync.WaitGroup
+		client.Go(func() {
+			if err := r.Watch(ctx, func(s control.State) error { states <- s; return nil }); err != nil {
+				t.Errorf("Watch = %v, want nil", err)
+			}
+		})
+		<-states
+		time.Sleep(time.Hour)
+		r.mode.Store("af")
+		r.changed.Raise()
+		if s := <-states; s.Mode != "af" {
+			t.Errorf("mode %s after an hour, want af", s.Mode)
+		}
+		cancel()
+		client.Wait()
+	})
+}

@@ -1,0 +1,354 @@
+package cordon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/notify"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+const (
+	lockWithin = 3 * time.Second  // longest wait for the lock, which another daemon holds for one write only
+	recheck    = 30 * time.Second // longest time between two reads of the file, in case of lost events or a set clock
+)
+
+// Book has the cordons of a node. Create it with [Open].
+type Book struct {
+	dir     string // "": there is none
+	log     *zap.Logger
+	cordons *latest.Value[[]Cordon] // in force, sorted
+
+	mu    sync.Mutex // held from the read or the write of the file until its cordons are published
+	fault string     // the error that was logged last; "": no error since the last success
+}
+
+// Open reads the cordons in a state directory. It creates the directory if it is missing. If dir is "",
+// there are no cordons, and Add returns an error.
+//
+// If the directory cannot be used, Open logs a warning, and each Add and Remove tries again. Open returns
+// an error only for a file that exists and cannot be read, because cordoned cards would be offered without it.
+func Open(dir string, log *zap.Logger) (*Book, error) {
+	b := &Book{dir: dir, log: log.Named("cordon"), cordons: latest.New[[]Cordon](nil)}
+	if dir == "" {
+		return b, nil
+	}
+	root, err := privatedir.OpenDir(dir, true)
+	if err == nil {
+		defer root.Close()
+		var all []Cordon
+		if all, err = read(root); err == nil || errors.Is(err, fs.ErrNotExist) {
+			b.publish(all, fromFile, "")
+			return b, nil
+		}
+	}
+	if _, none := os.Lstat(filepath.Join(dir, fileName)); none == nil {
+		return nil, err
+	}
+	b.fault = err.Error()
+	b.log.Warn("cordons cannot be stored, none is in force", logevent.CordonUnavailable, logevent.Err(err))
+	return b, nil
+}
+
+// List returns the cordons in force, sorted by device. They are read-only.
+func (b *Book) List() []Cordon {
+	all, _ := b.cordons.Load()
+	return all
+}
+
+// Of returns the cordon of the device with this id and these members, as the function Of.
+func (b *Book) Of(id string, members ...string) *Cordon { return Of(b.List(), id, members...) }
+
+// Changed returns a channel that is closed when the list changes after this call.
+func (b *Book) Changed() <-chan struct{} {
+	_, stale := b.cordons.Load()
+	return stale
+}
+
+// Add cordons devices for a time, or until they are uncordoned if during is 0. It returns their cordons. A
+// device that is cordoned already keeps its Since. After an error nothing has changed.
+func (b *Book) Add(ctx context.Context, devices []string, by, why string, during time.Duration) ([]Cordon, error) {
+	devices, err := parseDevices(devices)
+	if err != nil {
+		return nil, err
+	}
+	if during < 0 {
+		return nil, fmt.Errorf("for: found %s, want a duration such as 2h", during)
+	}
+	return b.change(ctx, devices, by, func(all []Cordon) ([]Cordon, error) {
+		now := time.Now().UTC().Truncate(time.Millisecond)
+		for _, device := range devices {
+			c := Cordon{Device: device, By: by, Why: why, Since: now}
+			if during > 0 {
+				c.Until = now.Add(max(during, time.Millisecond))
+			}
+			i := slices.IndexFunc(all, func(c Cordon) bool { return c.Device == device })
+			if i >= 0 {
+				if all[i].Since.Before(now) { // otherwise the clock was set back
+					c.Since = all[i].Since
+				}
+				all[i] = c
+			} else {
+				all = append(all, c)
+			}
+			if err := c.check(); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	})
+}
+
+// Remove ends the cordons of devices and returns them. After an error nothing has changed.
+func (b *Book) Remove(ctx context.Context, devices []string, by string) ([]Cordon, error) {
+	devices, err := parseDevices(devices)
+	if err == nil {
+		err = checkText("by", by, maxBy)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b.change(ctx, devices, by, func(all []Cordon) ([]Cordon, error) {
+		var entries []string
+		for _, c := range all {
+			entries = append(entries, c.Device)
+		}
+		for _, device := range devices {
+			card, _, _ := strings.Cut(device, "-")
+			switch {
+			case slices.Contains(entries, device):
+			case slices.Contains(entries, card):
+				return nil, fmt.Errorf("device: found %s, want %s: the whole card is cordoned", device, card)
+			case len(entries) == 0:
+				return nil, fmt.Errorf("device %s is not cordoned, and no other device is", device)
+			default:
+				return nil, fmt.Errorf("device: found %s, want one that is cordoned: %s", device, strings.Join(entries, ", "))
+			}
+		}
+		return slices.DeleteFunc(all, func(c Cordon) bool { return slices.Contains(devices, c.Device) }), nil
+	})
+}
+
+// parseDevices returns the entries for devices, sorted, each once.
+func parseDevices(devices []string) ([]string, error) {
+	if len(devices) == 0 {
+		return nil, errors.New("device: found none, want the PCI address of a card, such as 3b:00.0, or of a port, 3b:00.0-p1")
+	}
+	var all []string
+	for _, text := range devices {
+		device, err := sysfs.ParseDevice(text)
+		if err != nil {
+			return nil, fmt.Errorf("device: found %.100q, %w", text, err)
+		}
+		all = append(all, device)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// change edits the cordons in force and writes them. It returns the cordons of these devices, or for a
+// device whose cordon was removed the former one.
+func (b *Book) change(ctx context.Context, devices []string, by string, edit func([]Cordon) ([]Cordon, error)) ([]Cordon, error) {
+	if b.dir == "" {
+		return nil, errors.New("--state-dir: found none, want a directory for the cordons")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	dir, err := privatedir.OpenDir(b.dir, true)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	ctx, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	lock, err := privatedir.AcquireLock(ctx, dir, lockName)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Release()
+	all, err := read(dir)
+	if errors.Is(err, fs.ErrNotExist) { // a removed file is written again
+		all, err = b.List(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	before := b.publish(all, fromFile, "") // with changes by another daemon
+	after, err := edit(slices.Clone(before))
+	if err == nil {
+		after, err = write(dir, after)
+	}
+	if after == nil {
+		return nil, err
+	}
+	after = b.publish(after, byCommand, by)
+	both := append(slices.Clone(after), before...)
+	var changed []Cordon
+	for _, device := range devices {
+		if i := slices.IndexFunc(both, func(c Cordon) bool { return c.Device == device }); i >= 0 {
+			changed = append(changed, both[i])
+		}
+	}
+	return changed, err
+}
+
+// Values of the field reason of device.cordoned and device.uncordoned.
+const (
+	byCommand = "command"
+	fromFile  = "file" // the cordon was in the file at the start, or another daemon has changed the file
+	expired   = "expired"
+)
+
+// publish puts the cordons in force that have not ended, logs the differences, and returns the cordons in
+// force. by is the name of the user who has removed cordons; "": not known.
+func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
+	now := time.Now()
+	all = slices.DeleteFunc(slices.Clone(all), func(c Cordon) bool { return c.ended(now) })
+	old := b.List()
+	if slices.Equal(all, old) {
+		return old
+	}
+	b.cordons.Store(all)
+	for _, c := range old {
+		if _, still := slices.BinarySearchFunc(all, c, byDevice); still {
+			continue
+		}
+		reason, by := reason, by
+		if c.ended(now) {
+			reason, by = expired, ""
+		}
+		b.log.Info("device uncordoned", logevent.DeviceUncordoned, logevent.Device(c.Device), logevent.By(by), logevent.Why(c.Why),
+			logevent.Until(c.Until), logevent.Reason(reason))
+	}
+	for _, c := range all {
+		if !slices.Contains(old, c) {
+			b.log.Info("device cordoned", logevent.DeviceCordoned, logevent.Device(c.Device), logevent.By(c.By), logevent.Why(c.Why),
+				logevent.Until(c.Until), logevent.Reason(reason))
+		}
+	}
+	return all
+}
+
+// Run ends cordons that expire, and applies changes of other daemons to the file, until ctx ends. Then it
+// returns nil.
+func (b *Book) Run(ctx context.Context) error {
+	if b.dir == "" {
+		<-ctx.Done()
+		return nil
+	}
+	return b.run(ctx, notify.Open)
+}
+
+func (b *Book) run(ctx context.Context, open func() (*notify.Instance, error)) error {
+	var watch *notify.Instance
+	var events <-chan notify.Event
+	var failed <-chan error
+	end := func() {
+		if watch != nil {
+			watch.Close()
+		}
+		watch, events, failed = nil, nil, nil
+	}
+	defer end()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		if watch == nil {
+			if opened, err := open(); err == nil { // otherwise the file is read at each recheck
+				watch, events, failed = opened, opened.Events(), opened.Failed()
+			}
+		}
+		if watch != nil && !watch.Watching() {
+			_ = watch.Add(b.dir) // likewise
+		}
+		b.follow(ctx)
+		all, changed := b.cordons.Load()
+		wake := recheck
+		for _, c := range all {
+			if !c.Until.IsZero() {
+				wake = min(wake, time.Until(c.Until))
+			}
+		}
+		timer.Reset(wake)
+	wait:
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case e := <-events:
+				if filepath.Base(e.Name) == fileName {
+					break wait
+				}
+			case <-failed:
+				end()
+				break wait
+			case <-changed: // by a command: the timer must be set again
+				break wait
+			case <-timer.C:
+				break wait
+			}
+		}
+	}
+}
+
+// follow publishes the cordons in the file, and removes expired cordons from it. If the file cannot be read
+// or was removed, the cordons in force remain until they expire.
+func (b *Book) follow(ctx context.Context) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.List()
+	dir, err := privatedir.OpenDir(b.dir, len(all) == 0)
+	if err == nil {
+		defer dir.Close()
+		var found []Cordon
+		switch found, err = read(dir); {
+		case err == nil:
+			all = found
+		case errors.Is(err, fs.ErrNotExist) && len(all) == 0: // otherwise the file was removed, which no daemon does
+			err = nil
+		}
+	}
+	inForce := b.publish(all, fromFile, "")
+	if err == nil && len(inForce) < len(all) {
+		err = b.clean(ctx, dir)
+	}
+	switch {
+	case err == nil:
+		b.fault = ""
+	case err.Error() != b.fault:
+		b.fault = err.Error()
+		b.log.Error("cordons cannot be read, those in force kept", logevent.CordonUnavailable, logevent.Err(err))
+	}
+}
+
+// clean removes expired cordons from the file, unless another daemon has removed them.
+func (b *Book) clean(ctx context.Context, dir *os.Root) error {
+	ctx, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	lock, err := privatedir.AcquireLock(ctx, dir, lockName)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	all, err := read(dir)
+	if err != nil {
+		return err
+	}
+	if inForce := b.publish(all, fromFile, ""); len(inForce) < len(all) {
+		_, err = write(dir, inForce)
+	}
+	return err
+}

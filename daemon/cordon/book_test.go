@@ -1,0 +1,578 @@
+package cordon_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/internal/privatedir/privatedirtest"
+)
+
+func open(t *testing.T, dir string) (*cordon.Book, *observer.ObservedLogs) {
+	t.Helper()
+	core, logs := observer.New(zapcore.InfoLevel)
+	book, err := cordon.Open(dir, zap.New(core))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return book, logs
+}
+
+// start runs a book until the test ends.
+func start(t *testing.T, run func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func entries(book *cordon.Book) string {
+	var all []string
+	for _, c := range book.List() {
+		all = append(all, c.Device+" "+c.By+" "+c.Why)
+	}
+	return strings.Join(all, "; ")
+}
+
+// lines returns the lines of the log: event, device, by, reason.
+func lines(logs *observer.ObservedLogs) (all []string) {
+	for _, l := range logs.TakeAll() {
+		f := l.ContextMap()
+		all = append(all, strings.TrimSpace(fmt.Sprint(f["event"], " ", f["device"], " ", f["by"], " ", f["reason"])))
+	}
+	return all
+}
+
+func TestAddAndRemove(t *testing.T) {
+	dir := filepath.Join(privatedirtest.Dir(t), "made")
+	book, logs := open(t, dir)
+	changed := book.Changed()
+	begin := time.Now().UTC().Truncate(time.Millisecond)
+	made, err := book.Add(t.Context(), []string{"0000:3B:00.0", "3b:00.0", "5e:00.0-P1"}, "alice", "replace the fan", 2*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-changed:
+	default:
+		t.Error("the channel of Changed is open")
+	}
+	if diff := cmp.Diff(book.List(), made); diff != "" || len(made) != 2 {
+		t.Errorf("made and listed differ:\n%s", diff)
+	}
+	if c := made[0]; c.Since.Before(begin) || c.Until.Sub(c.Since) != 2*time.Hour {
+		t.Errorf("since %s until %s, want two hours from %s", c.Since, c.Until, begin)
+	}
+	renewed, err := book.Add(t.Context(), []string{"3b:00.0"}, "bob", "still no fan", 0)
+	if err != nil || len(renewed) != 1 || renewed[0].Since != made[0].Since || !renewed[0].Until.IsZero() {
+		t.Errorf("%v, %v, want the first since and no until", renewed, err)
+	}
+	want := []string{
+		"device.cordoned 3b:00.0 alice command", "device.cordoned 5e:00.0-p1 alice command",
+		"device.cordoned 3b:00.0 bob command",
+	}
+	if diff := cmp.Diff(want, lines(logs)); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+
+	again, logs2 := open(t, dir)
+	if diff := cmp.Diff(book.List(), again.List()); diff != "" {
+		t.Errorf("after a restart (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"device.cordoned 3b:00.0 bob file", "device.cordoned 5e:00.0-p1 alice file"}, lines(logs2)); diff != "" {
+		t.Errorf("log of the restart (-want +got):\n%s", diff)
+	}
+
+	for device, want := range map[string]string{
+		"3b:00.0-p1": "device: found 3b:00.0-p1, want 3b:00.0: the whole card is cordoned",
+		"5e:00.0":    "device: found 5e:00.0, want one that is cordoned: 3b:00.0, 5e:00.0-p1",
+		"card1":      `device: found "card1", want the PCI address of a card`,
+	} {
+		// After an error no device is uncordoned.
+		if _, err := book.Remove(t.Context(), []string{"5e:00.0-p1", device}, "eve"); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", device, err, want)
+		}
+	}
+	removed, err := book.Remove(t.Context(), []string{"3b:00.0"}, "carol")
+	if diff := cmp.Diff(renewed, removed); diff != "" || err != nil {
+		t.Errorf("%v, removed (-want +got):\n%s", err, diff)
+	}
+	if got := entries(book); got != "5e:00.0-p1 alice replace the fan" {
+		t.Errorf("left: %s", got)
+	}
+	if diff := cmp.Diff([]string{"device.uncordoned 3b:00.0 carol command"}, lines(logs)); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
+
+// The removal of the file ends no cordon. The file is written again with the next change.
+func TestRemovedFile(t *testing.T) {
+	dir := privatedirtest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		book, logs := open(t, dir)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go book.RunUnwatched(ctx)
+		if _, err := book.Add(ctx, []string{"3b:00.0"}, "alice", "fan", 0); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := os.Remove(filepath.Join(dir, "cordons.json")); err != nil {
+			t.Fatal(err)
+		}
+		logs.TakeAll()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := logs.TakeAll(); len(got) != 1 || got[0].Level != zapcore.ErrorLevel || entries(book) != "3b:00.0 alice fan" {
+			t.Errorf("%v, and in the book %q", got, entries(book))
+		}
+		if _, err := book.Add(ctx, []string{"5e:00.0"}, "bob", "dust", 0); err != nil {
+			t.Fatal(err)
+		}
+		if again, _ := open(t, dir); entries(again) != "3b:00.0 alice fan; 5e:00.0 bob dust" {
+			t.Errorf("in the file: %q", entries(again))
+		}
+	})
+}
+
+// A cordon from before the clock was set back can be renewed.
+func TestClockSetBack(t *testing.T) {
+	dir := privatedirtest.Dir(t)
+	text := `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", "since": "2199-01-01T00:00:00Z"}]}`
+	if err := os.WriteFile(filepath.Join(dir, "cordons.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	book, _ := open(t, dir)
+	made, err := book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", time.Hour)
+	if err != nil || made[0].Until.Sub(made[0].Since) != time.Hour {
+		t.Errorf("%v, %v, want it since now", made, err)
+	}
+}
+
+func TestAddRefuses(t *testing.T) {
+	dir := privatedirtest.Dir(t)
+	book, logs := open(t, dir)
+	for _, tc := range []struct {
+		name, device, by, why string
+		during                time.Duration
+		want                  string
+	}{
+		{"no device", "", "a", "w", 0, `device: found "", want the PCI address`},
+		{"a path", "../3b:00.0", "a", "w", 0, `device: found "../3b:00.0", want`},
+		{"no name", "3b:00.0", "", "w", 0, "by: found none"},
+		{"no reason", "3b:00.0", "a", " ", 0, "why: found none"},
+		{"a line feed", "3b:00.0", "a", "w\n5e:00.0 cordoned", 0, `why: found "w\n5e:00.0 cordoned", want printable`},
+		{"an escape", "3b:00.0", "\x1b[31m", "w", 0, `by: found "\x1b[31m", want printable`},
+		{"right to left", "3b:00.0", "a", "w\u202e", 0, "why: found"},
+		{"no UTF-8", "3b:00.0", "a", "\xff", 0, "why: found"},
+		{"long", "3b:00.0", "a", strings.Repeat("é", 257), 0, "why: found 257 characters, want at most 256"},
+		{"long name", "3b:00.0", strings.Repeat("é", 65), "w", 0, "by: found 65 characters, want at most 64"},
+		{"backwards", "3b:00.0", "a", "w", -time.Second, "for: found -1s, want a duration"},
+		{"too far", "3b:00.0", "a", "w", 1<<63 - 1, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := book.Add(t.Context(), []string{tc.device}, tc.by, tc.why, tc.during)
+			switch {
+			case tc.want == "" && err != nil:
+				t.Error(err)
+			case tc.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tc.want)):
+				t.Errorf("%v, want %s", err, tc.want)
+			}
+		})
+	}
+	if _, err := book.Add(t.Context(), nil, "a", "w", 0); err == nil {
+		t.Error("none at all: no error")
+	}
+	// The largest book that is accepted can be read again.
+	var many []string
+	for i := range 256 {
+		many = append(many, fmt.Sprintf("%x:%02x:00.0-p1", 0x10000000+i, i))
+	}
+	if _, err := book.Remove(t.Context(), []string{"3b:00.0"}, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := book.Add(t.Context(), many, strings.Repeat("€", 64), strings.Repeat("\"", 256), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	logs.TakeAll()
+	if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0); err == nil || err.Error() != "found 257 cordons, want at most 256" {
+		t.Errorf("one more: %v", err)
+	}
+	if again, _ := open(t, dir); len(again.List()) != 256 || len(book.List()) != 256 || len(lines(logs)) != 0 {
+		t.Errorf("%d in the file, %d in the book, want 256", len(again.List()), len(book.List()))
+	}
+}
+
+// A write that fails leaves the file and the book as they were.
+func TestFailedWrite(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Log("root may write to a directory of mode 0500: that case is left out")
+	}
+	for _, tc := range []struct {
+		name  string
+		spoil func(t *testing.T, dir string) (mend func())
+		want  string
+		root  bool // root can do this, too
+	}{
+		{"the directory is read only", func(t *testing.T, dir string) func() {
+			return chmod(t, dir, 0o500)
+		}, "cordons.json.new: permission denied", true},
+		{"the directory is writable by all users", func(t *testing.T, dir string) func() {
+			return chmod(t, dir, 0o777)
+		}, "state: found mode 0777, want it not writable by group and others", false},
+		{"the file is writable by all users", func(t *testing.T, dir string) func() {
+			return chmod(t, filepath.Join(dir, "cordons.json"), 0o666)
+		}, "cordons.json: found mode 0666, want it not writable", false},
+		{"a directory in the place of the new file", func(t *testing.T, dir string) func() {
+			next := filepath.Join(dir, "cordons.json.new")
+			if err := os.MkdirAll(filepath.Join(next, "x"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			return func() { os.RemoveAll(next) }
+		}, "cordons.json.new: ", false},
+		{"a link in the place of the lock", func(t *testing.T, dir string) func() {
+			lock := filepath.Join(dir, "cordons.lock")
+			if err := errors.Join(os.Remove(lock), os.Symlink("/dev/null", lock)); err != nil {
+				t.Fatal(err)
+			}
+			return func() { os.Remove(lock) }
+		}, "cordons.lock: found a file of mode L", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.root && os.Geteuid() == 0 {
+				t.Skip("root may")
+			}
+			dir := privatedirtest.Dir(t)
+			book, logs := open(t, dir)
+			if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0); err != nil {
+				t.Fatal(err)
+			}
+			logs.TakeAll()
+			text, err := os.ReadFile(filepath.Join(dir, "cordons.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			mend := tc.spoil(t, dir)
+			_, err = book.Add(t.Context(), []string{"5e:00.0"}, "bob", "dust", 0)
+			_, err2 := book.Remove(t.Context(), []string{"3b:00.0"}, "bob")
+			mend()
+			for _, err := range []error{err, err2} {
+				if err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("%v, want %s", err, tc.want)
+				}
+			}
+			if got := entries(book); got != "3b:00.0 alice fan" {
+				t.Errorf("in the book: %s", got)
+			}
+			if now, err := os.ReadFile(filepath.Join(dir, "cordons.json")); string(now) != string(text) {
+				t.Errorf("%v, the file has changed:\n%s", err, now)
+			}
+			if _, err := os.Lstat(filepath.Join(dir, "cordons.json.new")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the next file is left: %v", err)
+			}
+			if got := lines(logs); len(got) > 0 {
+				t.Errorf("logged: %s", got)
+			}
+			if _, err := book.Add(t.Context(), []string{"5e:00.0"}, "bob", "dust", 0); err != nil {
+				t.Errorf("mended: %v", err)
+			}
+		})
+	}
+}
+
+func chmod(t *testing.T, path string, mode fs.FileMode) func() {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err == nil {
+		err = os.Chmod(path, mode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Chmod(path, info.Mode()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// fullIn is the variable with the directory in which the test binary adds a cordon, as a second process
+// without room on the disk.
+const fullIn = "CORDON_TEST_FULL_IN"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(fullIn); dir != "" {
+		signal.Ignore(syscall.SIGXFSZ)
+		err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: 1})
+		if err == nil {
+			var book *cordon.Book
+			if book, err = cordon.Open(dir, zap.NewNop()); err == nil {
+				_, err = book.Add(context.Background(), []string{"5e:00.0"}, "bob", "dust", 0)
+				fmt.Println(len(book.List()))
+			}
+		}
+		fmt.Println(err)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := privatedirtest.Dir(t)
+	book, _ := open(t, dir)
+	if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0); err != nil {
+		t.Fatal(err)
+	}
+	full := exec.CommandContext(t.Context(), os.Args[0])
+	full.Env = append(os.Environ(), fullIn+"="+dir)
+	out, err := full.CombinedOutput()
+	if err != nil || string(out) != "1\n"+dir+"/cordons.json.new: file too large\n" {
+		t.Errorf("%v, printed %s", err, out)
+	}
+	again, _ := open(t, dir)
+	if got := entries(again); got != "3b:00.0 alice fan" {
+		t.Errorf("in the file: %s", got)
+	}
+}
+
+// A killed writer leaves its new file, and no lock.
+func TestKilledWriter(t *testing.T) {
+	dir := privatedirtest.Dir(t)
+	book, _ := open(t, dir)
+	if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cordons.json.new"), []byte(`{"cordons": [`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := open(t, dir)
+	if got := entries(again); got != "3b:00.0 alice fan" {
+		t.Errorf("after the kill: %s", got)
+	}
+	if _, err := again.Add(t.Context(), []string{"5e:00.0"}, "bob", "dust", 0); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	const good = `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", "since": "2026-11-22T10:22:00+01:00"}]}`
+	for _, tc := range []struct {
+		name, text string
+		mode       fs.FileMode // of the directory
+		want       string      // in the error; "": none
+		logged     string      // event
+	}{
+		{"good", good, 0o700, "", "device.cordoned 3b:00.0 a file"},
+		{"no file", "", 0o755, "", ""},
+		{"empty", " ", 0o700, "cordons.json: EOF, want", ""},
+		{"cut", good[:60], 0o700, "cordons.json: unexpected EOF", ""},
+		{"not trusted", good, 0o777, "state: found mode 0777", ""},
+		{"not trusted, no file", "", 0o777, "", "cordon.unavailable"},
+		{"large", good + strings.Repeat(" ", 1<<20), 0o700, "cordons.json: found more than 1048576 bytes", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := privatedirtest.Dir(t)
+			if tc.text != "" {
+				if err := os.WriteFile(filepath.Join(dir, "cordons.json"), []byte(tc.text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			chmod(t, dir, tc.mode)
+			core, logs := observer.New(zapcore.InfoLevel)
+			_, err := cordon.Open(dir, zap.New(core))
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("%v, want %q", err, tc.want)
+			}
+			if got := strings.Join(lines(logs), "; "); !strings.HasPrefix(got, tc.logged) || tc.logged == "" && got != "" {
+				t.Errorf("logged %q, want %q", got, tc.logged)
+			}
+		})
+	}
+	t.Run("links", func(t *testing.T) {
+		dir := privatedirtest.Dir(t)
+		other := filepath.Join(privatedirtest.Dir(t), "other")
+		if err := errors.Join(os.WriteFile(other, []byte(good), 0o600), os.Symlink(other, filepath.Join(dir, "cordons.json"))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cordon.Open(dir, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "want a regular file") {
+			t.Errorf("%v, want the link refused", err)
+		}
+	})
+	t.Run("off", func(t *testing.T) {
+		book, logs := open(t, "")
+		if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0); err == nil || !strings.Contains(err.Error(), "--state-dir: found none") {
+			t.Errorf("%v, want it refused", err)
+		}
+		if len(book.List())+logs.Len() > 0 {
+			t.Error("there are cordons or lines")
+		}
+	})
+	t.Run("a file in the place of the directory", func(t *testing.T) {
+		dir := filepath.Join(privatedirtest.Dir(t), "file")
+		if err := os.WriteFile(dir, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		book, logs := open(t, dir)
+		if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0); err == nil || !strings.Contains(err.Error(), "want a directory") {
+			t.Errorf("%v, want it refused", err)
+		}
+		if logs.FilterMessage("cordons cannot be stored, none is in force").Len() != 1 {
+			t.Error("not logged")
+		}
+	})
+}
+
+func TestExpiry(t *testing.T) {
+	dir := privatedirtest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		one, logs := open(t, dir)
+		two, _ := open(t, dir)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for _, book := range []*cordon.Book{one, two} {
+			go book.RunUnwatched(ctx)
+		}
+		synctest.Wait()
+		if _, err := one.Add(ctx, []string{"3b:00.0"}, "alice", "fan", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := one.Add(ctx, []string{"5e:00.0"}, "alice", "dust", 0); err != nil {
+			t.Fatal(err)
+		}
+		// Without inotify the other daemon reads the file within half a minute.
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff(one.List(), two.List()); diff != "" || len(two.List()) != 2 {
+			t.Errorf("the two differ:\n%s", diff)
+		}
+		time.Sleep(time.Hour - 30*time.Second - time.Millisecond)
+		synctest.Wait()
+		if len(one.List()) != 2 || len(two.List()) != 2 {
+			t.Error("ended too early")
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		for _, book := range []*cordon.Book{one, two} {
+			if got := entries(book); got != "5e:00.0 alice dust" {
+				t.Errorf("after an hour: %s", got)
+			}
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "cordons.json"))
+		if err != nil || strings.Contains(string(text), "3b:00.0") {
+			t.Errorf("%v, the file has it still:\n%s", err, text)
+		}
+		got := lines(logs)
+		if last := got[len(got)-1]; last != "device.uncordoned 3b:00.0 <nil> expired" {
+			t.Errorf("logged last: %s", last)
+		}
+	})
+}
+
+// If the file cannot be read, a cordon stays until its end, and ends in time.
+func TestBadFileWhileRunning(t *testing.T) {
+	dir := privatedirtest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		book, logs := open(t, dir)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go book.RunUnwatched(ctx)
+		if _, err := book.Add(ctx, []string{"3b:00.0"}, "alice", "fan", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := os.WriteFile(filepath.Join(dir, "cordons.json"), []byte("{}{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		logs.TakeAll()
+		time.Sleep(time.Hour - time.Second)
+		synctest.Wait()
+		if got := entries(book); got != "3b:00.0 alice fan" {
+			t.Errorf("before its end: %q", got)
+		}
+		if got := logs.TakeAll(); len(got) != 1 || got[0].Level != zapcore.ErrorLevel {
+			t.Errorf("%d lines %v, want one error", len(got), got)
+		}
+		if _, err := book.Add(ctx, []string{"5e:00.0"}, "bob", "w", 0); err == nil || !strings.Contains(err.Error(), "found text after the JSON object") {
+			t.Errorf("%v, want the file's error", err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := entries(book); got != "" {
+			t.Errorf("after its end: %q", got)
+		}
+	})
+}
+
+// With inotify, a change of one daemon reaches the other at once.
+func TestTwoDaemons(t *testing.T) {
+	dir := privatedirtest.Dir(t)
+	one, _ := open(t, dir)
+	two, logs := open(t, dir)
+	start(t, one.Run)
+	start(t, two.Run)
+	await := func(book *cordon.Book, want string) {
+		t.Helper()
+		limit := time.After(20 * time.Second) // less than a recheck
+		for {
+			changed := book.Changed()
+			if entries(book) == want {
+				return
+			}
+			select {
+			case <-changed:
+			case <-limit:
+				t.Fatalf("got %q, want %q", entries(book), want)
+			}
+		}
+	}
+	if _, err := one.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0); err != nil {
+		t.Fatal(err)
+	}
+	await(two, "3b:00.0 alice fan")
+	if _, err := two.Remove(t.Context(), []string{"3b:00.0"}, "bob"); err != nil {
+		t.Fatal(err)
+	}
+	await(one, "")
+	if diff := cmp.Diff([]string{"device.cordoned 3b:00.0 alice file", "device.uncordoned 3b:00.0 bob command"}, lines(logs)); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+
+	// Both write at once: nothing is lost.
+	var all sync.WaitGroup
+	for i, book := range []*cordon.Book{one, two} {
+		all.Go(func() {
+			for n := range 16 {
+				if _, err := book.Add(t.Context(), []string{fmt.Sprintf("%02x:%02x.0", i, n)}, "a", "w", 0); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if again, _ := open(t, dir); len(again.List()) != 32 {
+		t.Errorf("%d cordons, want 32", len(again.List()))
+	}
+}

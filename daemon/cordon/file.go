@@ -1,0 +1,51 @@
+package cordon
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+)
+
+// Names in the state directory.
+const (
+	fileName = "cordons.json"
+	lockName = "cordons.lock"
+)
+
+// read returns the cordons in the file. The error wraps fs.ErrNotExist if there is none.
+func read(dir *os.Root) ([]Cordon, error) {
+	text, err := privatedir.ReadFile(dir, fileName, maxFile)
+	if err != nil {
+		return nil, err
+	}
+	all, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir.Name(), fileName), err)
+	}
+	return all, nil
+}
+
+// write replaces the file atomically, and returns the cordons as read does. If the returned slice is nil,
+// the file is unchanged. The caller holds the lock.
+func write(dir *os.Root, all []Cordon) ([]Cordon, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(content{append([]Cordon{}, all...)})
+	if err == nil {
+		all, err = parse(text.Bytes())
+	}
+	if err != nil {
+		return nil, err
+	}
+	replaced, err := privatedir.ReplaceFile(dir, fileName, text.Bytes())
+	if !replaced {
+		return nil, err
+	}
+	return all, err
+}

@@ -1,0 +1,79 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// pending is an API that is alive, and not ready yet.
+type pending struct{ API }
+
+func (pending) Alive() error { return nil }
+func (pending) Ready() error { return errors.New("no list published yet") }
+
+// Both probes name the part that hangs.
+func TestProbesNameHangingPart(t *testing.T) {
+	cfg := config.Defaults()
+	cfg.SysfsRoot, cfg.DevRoot = t.TempDir(), t.TempDir()
+	n, err := OpenNode(cfg, Watching(cfg, metrics.New("test")), zap.NewNop(), zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Watcher.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("no answer within 1s"))
+	probes := answers(n, pending{}, nil)
+	// The inventory does not run, so it does not answer pings.
+	if err := probes.Alive(ctx); err == nil || err.Error() != "inventory: no answer within 1s" {
+		t.Errorf("Alive() = %v, want that the inventory does not answer", err)
+	}
+	if err := probes.Ready(ctx); err == nil || !strings.HasSuffix(err.Error(), "\ninventory: no answer within 1s") {
+		t.Errorf("Ready() = %v, want that the inventory does not answer, too", err)
+	}
+}
+
+// panicking is an API that panics once the daemon owns the node.
+type panicking struct {
+	API
+	t *testing.T
+}
+
+func (panicking) Policy(config.Config, []cordon.Cordon) inventory.Policy { panic("policy") }
+func (panicking) Close() error                                           { return nil }
+func (p panicking) Withdraw(context.Context) error {
+	p.t.Error("found a call of Withdraw, want none: the API may still run, and write the devices again")
+	return nil
+}
+
+// A daemon that panics leaves the record that its devices remain, like one that was killed.
+func TestPanicWithdrawsNothing(t *testing.T) {
+	cfg := config.Defaults()
+	cfg.StateDir, cfg.HTTPAddress, cfg.Socket = filepath.Join(t.TempDir(), "state"), "", ""
+	d := &Daemon{
+		Kind: control.DRA, Config: cfg, Log: zap.NewNop(), Metrics: metrics.New("test"),
+		Open: func() (API, error) { return panicking{t: t}, nil },
+	}
+	func() {
+		defer func() {
+			if v := recover(); v != "policy" {
+				t.Errorf("recover() = %v, want policy", v)
+			}
+		}()
+		_ = d.Serve(t.Context())
+	}()
+	if _, err := os.Lstat(filepath.Join(cfg.StateDir, "owner-dra.lock")); err != nil {
+		t.Errorf("record of the driver: error %v, want none", err)
+	}
+}

@@ -1,0 +1,97 @@
+package kubeevents_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// While the API server is down, an Event waits for 5 minutes from its last repetition, not from an
+// earlier one.
+func TestFlapsWhileServerDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.SetPod("work", "job", "uid-1")
+		r.hold("3b:00.0", "work/job/main")
+		r.shows(device("3b:00.0"))
+		r.UseFault(refuse("", 503, "away"))
+		for range 29 { // unhealthy for 30 s, healthy for 30 s; unhealthy at the end
+			r.shows(device("3b:00.0", "port-ap6"))
+			r.shows(device("3b:00.0"))
+		}
+		r.shows(device("3b:00.0", "afu-dead"))
+		after(4 * time.Minute)
+		r.UseFault(nil)
+		after(time.Minute)
+		found := map[string]string{}
+		for _, e := range r.Events() {
+			found[e.InvolvedObject.Kind+" "+e.Reason] = fmt.Sprintf("x%d %s", e.Count, e.Message)
+		}
+		for _, kind := range []string{"Node", "Pod"} {
+			if e := found[kind+" DeviceUnhealthy"]; !strings.HasPrefix(e, "x30 ") || !strings.Contains(e, "unhealthy (afu-dead)") {
+				t.Errorf("event on the %s: found %q, want one with the newest reason and a count of 30; all: %v", kind, e, found)
+			}
+		}
+	})
+}
+
+// An API server that was down for an hour gets the Events of the last five minutes.
+func TestServerDownForAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.shows(device("3b:00.0"), device("3c:00.0"))
+		r.UseFault(refuse("", 503, "away"))
+		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0"))
+		after(58 * time.Minute)
+		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0", "port-ap6"))
+		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0"))
+		r.UseFault(nil)
+		after(time.Minute)
+		var got []string
+		for _, e := range r.Events() {
+			got = append(got, short(e)) // in the order of the last attempts
+		}
+		slices.Sort(got)
+		want := []string{onNode + "Normal DeviceRecovered x1", onNode + "Warning DeviceUnhealthy x1"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		r.counted(map[string]int{kubeevents.Sent: 2, kubeevents.Failed: 1})
+		r.logged("api.lost", "api.recovered")
+		r.shows(device("3b:00.0"), device("3c:00.0"))
+		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0"))
+		if e := r.Events(); len(e) != 4 || e[3].Count != 2 {
+			t.Errorf("events: found %v, want the count of the Event that was given up in the fourth", e)
+		}
+	})
+}
+
+// The table is also bounded while the API server is down and all Events keep repeating.
+func TestBoundedWhileServerDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *rig) { r.UseFault(refuse("", 503, "away")) })
+		healthy, broken := make([]*inventory.Device, 300), make([]*inventory.Device, 300)
+		for i := range healthy {
+			id := fmt.Sprintf("%02x:%02x.0", i/32, i%32)
+			healthy[i], broken[i] = device(id), device(id, "port-ap6")
+		}
+		for range 21 {
+			r.shows(slices.Clone(healthy)...)
+			after(90 * time.Second)
+			r.shows(slices.Clone(broken)...)
+		}
+		r.UseFault(nil)
+		after(90 * time.Second)
+		if n := len(r.Events()); n != 512 {
+			t.Errorf("found %d events, want 512", n)
+		}
+	})
+}

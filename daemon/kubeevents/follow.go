@@ -1,0 +1,231 @@
+package kubeevents
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+const (
+	settle   = time.Second      // time from a change to its Events: a card that was just plugged in is unhealthy for some ms
+	askAgain = 10 * time.Second // time between two requests for holders that were not known
+
+	maxRecords = 512         // maximum number of Events in the table
+	reportPace = time.Minute // least time between two log lines about dropped Events
+
+	// The rate limit of all Events together: a burst, and then one Event in each refill. client-go limits
+	// each object, with the same burst and a refill of 5 minutes.
+	burst  = 25
+	refill = 5 * time.Second
+)
+
+// Follow adds Events about these devices to the table until ctx ends; then it returns nil.
+func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders) error {
+	f := following{Recorder: r, holders: holders, devices: make(map[string]state)}
+	defer f.logDropped(0)
+	var settled, again <-chan time.Time
+	var changed time.Time
+	for {
+		snapshot, stale := devices.Latest()
+		if settled == nil && snapshot.Version != f.last.Version {
+			changed, settled = time.Now(), time.After(settle)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-stale:
+			continue
+		case <-settled:
+			settled = nil
+			f.report(ctx, f.changes(snapshot, changed))
+		case <-again:
+			f.report(ctx, nil)
+		}
+		again = nil
+		if len(f.pending) > 0 {
+			again = time.After(askAgain)
+		}
+	}
+}
+
+// following is the state of Follow.
+type following struct {
+	*Recorder
+	holders Holders
+	last    inventory.Snapshot // the last snapshot that was reported
+	devices map[string]state   // by id; only listed devices
+	pending []change           // changes whose pods are not known yet
+
+	full      time.Time // when the token bucket is full again
+	dropped   int       // Events that were dropped since the last log line about them
+	droppedAt time.Time // time of that line
+}
+
+// change is a change of a device that has an Event on the node, and perhaps on pods.
+type change struct {
+	reason  Reason
+	was, is state
+	at      time.Time
+	cordon  string // text about the cordon in the message; "": not known
+}
+
+// forPods reports whether each pod that holds the device gets an Event, too.
+func (n change) forPods() bool {
+	return texts[n.reason].pod != "" && (n.reason != DeviceRecovered || n.was.kind == unhealthy)
+}
+
+// changes returns the changes between the reported states and a snapshot, in the order of ids, and
+// makes the states of the snapshot the reported ones. Unwanted devices are left out.
+//
+// At the start and after a change of mode, until all cards have been read, a device that was not listed
+// before counts as found, not as added. A device of the former mode that is no longer listed counts as
+// removed only if its card has left; otherwise the card's devices of the new mode replace it.
+func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
+	var before []*inventory.Device
+	for _, id := range slices.Sorted(maps.Keys(f.devices)) {
+		before = append(before, f.devices[id].device)
+	}
+	complete := f.last.Complete && f.last.Generation == s.Generation // f.last has all devices of the generation
+	var all []change
+	for _, c := range inventory.Changes(before, s.Devices) {
+		if c.New != nil && c.New.Unwanted() {
+			delete(f.devices, c.ID) // also after its last rule has ended
+			continue
+		}
+		was := f.devices[c.ID]
+		is := state{kind: kindOf(c.New, was.kind), device: cmp.Or(c.New, c.Old), since: changed}
+		if is.kind == absent {
+			if !s.Complete {
+				continue // its card may not have been read yet
+			}
+			delete(f.devices, c.ID)
+		}
+		left := was.kind.inSlot() && (is.kind == absent || is.kind == removed)
+		former := !complete || !kindOf(f.last.Device(c.ID), absent).inSlot()
+		if left && former && !cardLeft(s, c.Old.PCIAddress) {
+			continue
+		}
+		switch was.kind {
+		case is.kind:
+			is.since, is.found = was.since, was.found
+		case absent:
+			is.found = !complete
+		}
+		for _, reason := range reasons(was, is) {
+			n := change{reason: reason, was: was, is: is, at: changed}
+			if reason == DeviceCordoned && f.cfg.Cordon != nil {
+				if c := f.cfg.Cordon(c.ID); c != nil { // the cordon may have ended meanwhile
+					n.cordon = ": " + c.String()
+				}
+			}
+			all = append(all, n)
+		}
+		if is.kind != absent {
+			f.devices[c.ID] = is
+		}
+	}
+	f.last = s
+	return all
+}
+
+// cardLeft reports whether a snapshot of cards, which has no units of a pool, lacks the card at this address.
+func cardLeft(s inventory.Snapshot, address string) bool {
+	return address != "" && !slices.ContainsFunc(s.Devices, func(d *inventory.Device) bool {
+		return d.PCIAddress == "" || d.PCIAddress == address && kindOf(d, absent).inSlot()
+	})
+}
+
+// report adds the Events of these changes. It also adds Events on pods that earlier calls did not know,
+// because the kubelet had not answered or the device had just been allocated.
+func (f *following) report(ctx context.Context, all []change) {
+	f.pending = slices.DeleteFunc(f.pending, func(n change) bool { return f.devices[n.is.device.ID].kind != n.is.kind })
+	var use inventory.Holdings
+	if len(all)+len(f.pending) > 0 {
+		use = f.holders(ctx)
+	}
+	held, err := use.Of, use.Err
+	notePods := func(n change) (done bool) {
+		pods, k := podsOf(held[n.is.device.ID])
+		if (k != known || err != nil) && time.Since(n.at) < giveUp {
+			return false
+		}
+		for _, pod := range slices.Sorted(maps.Keys(pods)) {
+			namespace, name, _ := strings.Cut(pod, "/")
+			f.note(apiserver.Object{Kind: "Pod", Namespace: namespace, Name: name}, n, n.onPod(pod, pods[pod]))
+		}
+		return true
+	}
+	f.pending = slices.DeleteFunc(f.pending, notePods)
+	for _, n := range all {
+		pods, k := podsOf(held[n.is.device.ID])
+		if err != nil {
+			k = unknown
+		}
+		f.note(apiserver.Object{Kind: "Node", Name: f.cfg.Node, UID: f.cfg.Node}, n, n.onNode(pods, k))
+		if n.forPods() && !notePods(n) {
+			f.pending = append(f.pending, n)
+		}
+	}
+	f.logDropped(reportPace)
+}
+
+// note adds an Event to the table, or updates it there, and wakes Run to write it. If there are too
+// many Events, note counts it as dropped instead.
+func (f *following) note(object apiserver.Object, n change, message string) {
+	now := time.Now()
+	k := key{object, n.reason, n.is.device.ID}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.IndexFunc(f.events, func(e *record) bool { return e.key == k })
+	if i < 0 {
+		if len(f.events) >= maxRecords {
+			f.events = slices.DeleteFunc(f.events, func(e *record) bool { return !e.pending })
+		}
+		if len(f.events) >= maxRecords {
+			f.drop()
+			return
+		}
+		i = len(f.events)
+		f.events = append(f.events, &record{key: k, uid: object.UID, first: now})
+	}
+	e := f.events[i]
+	e.warning, e.message, e.last = n.warning(), message, now
+	e.count++
+	if e.pending {
+		return
+	}
+	if f.full.Before(now) {
+		f.full = now
+	}
+	if f.full.Sub(now) > (burst-1)*refill {
+		f.drop()
+		return
+	}
+	f.full = f.full.Add(refill)
+	e.pending = true
+	select {
+	case f.poke <- struct{}{}:
+	default:
+	}
+}
+
+// drop counts an Event that is not written.
+func (f *following) drop() {
+	f.dropped++
+	f.cfg.Count(Dropped)
+}
+
+// logDropped logs the number of dropped Events, if the last such line is older than pace.
+func (f *following) logDropped(pace time.Duration) {
+	if now := time.Now(); f.dropped > 0 && now.Sub(f.droppedAt) >= pace {
+		f.log.Warn("events dropped", logevent.EventsDropped, logevent.Count(f.dropped))
+		f.dropped, f.droppedAt = 0, now
+	}
+}

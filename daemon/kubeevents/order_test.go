@@ -1,0 +1,202 @@
+package kubeevents_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// timed records the time of each request, as SECONDS METHOD, and hands the request to f.
+func (r *rig) timed(f func(http.ResponseWriter, *http.Request) bool) *[]string {
+	var all []string
+	begin := time.Now()
+	r.UseFault(func(w http.ResponseWriter, q *http.Request) bool {
+		r.locked(func() { all = append(all, fmt.Sprintf("%.1f %s", time.Since(begin).Seconds(), q.Method)) })
+		return f != nil && f(w, q)
+	})
+	return &all
+}
+
+// Each Event is written as soon as pace allows.
+func TestTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.shows(device("3b:00.0"))
+		times := r.timed(nil)
+		r.flap(2, 5*time.Second)
+		after(30 * time.Second)
+		if diff := cmp.Diff([]string{"1.0 POST", "3.5 POST", "11.0 PATCH", "13.5 PATCH"}, *times); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A repetition during a write of the Event is also written.
+func TestRepetitionDuringWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.timed(func(http.ResponseWriter, *http.Request) bool { time.Sleep(6 * time.Second); return false })
+		r.publish(true, device("3b:00.0", "port-ap6"))
+		after(2 * time.Second)
+		r.publish(true, device("3b:00.0", "afu-dead", "port-ap6"))
+		after(time.Minute)
+		r.events("twice", onNode+"Warning DeviceUnhealthy x2")
+	})
+}
+
+// After one failure the next attempt follows after half a second, not after pace.
+func TestRetryAfterFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		first := true
+		r.timed(func(w http.ResponseWriter, q *http.Request) bool {
+			defer func() { first = false }()
+			return first && refuse("", 500, "etcd")(w, q)
+		})
+		r.publish(true, device("3b:00.0", "port-ap6"))
+		after(settleTime + time.Second)
+		r.events("soon", onNode+"Warning DeviceUnhealthy x1")
+	})
+}
+
+// Retry-After is obeyed, even if Events are added.
+func TestRetryAfterHeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		times := r.timed(refuse("", 429, "slow", "Retry-After", "50"))
+		var list []*inventory.Device
+		for i := range 20 {
+			list = append(list, device(fmt.Sprintf("%02x:00.0", i), "port-ap6"))
+			r.publish(true, append([]*inventory.Device{}, list...)...)
+			after(2 * time.Second)
+		}
+		if len(*times) != 1 {
+			t.Errorf("requests: found %v, want one", *times)
+		}
+	})
+}
+
+// A namespace without permission delays other Events only a little, and recovery is not logged too
+// early.
+func TestOneNamespaceForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.SetPod("work", "job", "uid-1")
+		r.hold("3b:00.0", "work/job/main")
+		times := r.timed(func(w http.ResponseWriter, q *http.Request) bool {
+			return strings.Contains(q.URL.Path, "namespaces/work/events") && refuse("", 403, "no")(w, q)
+		})
+		r.shows(device("3b:00.0", "port-ap6"))
+		r.shows(device("3b:00.0"))
+		r.shows(device("3b:00.0"), device("3c:00.0"))
+		after(time.Minute) // the namespace delays other Events for more than half a minute
+		r.events("elsewhere", onNode+"Warning DeviceUnhealthy x1", onNode+"Normal DeviceRecovered x1", onNode+"Normal DeviceAdded x1")
+		r.logged("api.lost")
+		after(10 * time.Minute)
+		n := len(*times)
+		after(time.Hour)
+		if len(*times) != n || n > 100 {
+			t.Errorf("found %d requests and %d more in an hour, want at most 100 and none", n, len(*times)-n)
+		}
+		r.counted(map[string]int{"sent": 3, "failed": 2})
+		r.UseFault(nil)
+		r.shows(device("3c:00.0"))
+		r.logged("api.lost", "api.recovered")
+	})
+}
+
+// The table is bounded: when it is full, it drops Events that are written, and their counts begin
+// again. Events that wait to be written stay.
+func TestBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *rig) { r.UseFault(refuse("", 500, "etcd")) })
+		list := []*inventory.Device{device("ff:00.0")}
+		for i := range 600 {
+			list = append(list, device(fmt.Sprintf("%02x:%02x.0", i/32, i%32)))
+		}
+		show := func(reason string, ids ...int) {
+			for _, i := range ids {
+				list[i] = device(list[i].ID, reason)
+			}
+			r.publish(true, slices.Clone(list)...)
+			after(5 * time.Second)
+		}
+		every := make([]int, 600)
+		for i := range every {
+			every[i] = i + 1
+		}
+		show("")
+		show("port-ap6", 0)
+		show("port-ap6", every...)
+		r.UseFault(nil)
+		after(3 * time.Minute)
+		const waiting, dropped, kept = 0, 511, 512
+		show("afu-dead", waiting, dropped, kept)
+		for i, want := range map[int]string{waiting: " x2", dropped: " x1", kept: " x2"} {
+			if want += " FPGA device " + list[i].ID; !strings.Contains(fmt.Sprint(r.Events()), want) {
+				t.Errorf("found no event with %q", want)
+			}
+		}
+	})
+}
+
+// The number of Events that were dropped within a minute after the last log line about dropped ones
+// is logged when Follow ends.
+func TestDroppedLoggedAtEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		var list []*inventory.Device
+		for i := range 30 {
+			list = append(list, device(fmt.Sprintf("%02x:00.0", i), "port-ap6"))
+		}
+		r.shows(list...)
+		r.logged("recorder.dropped")
+		for i := range list {
+			list[i] = device(list[i].ID, "afu-dead", "port-ap6")
+		}
+		r.shows(list...)
+		r.logged("recorder.dropped")
+		r.end()
+		r.logged("recorder.dropped", "recorder.dropped")
+	})
+}
+
+// Dropped Events are logged once a minute.
+func TestDroppedLoggedEachMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		for i := range 20 {
+			var list []*inventory.Device
+			for j := range 30 {
+				list = append(list, device(fmt.Sprintf("%02x:00.0", j), fmt.Sprint("degraded:", i)))
+			}
+			r.publish(true, list...)
+			after(10 * time.Second)
+		}
+		r.logged("recorder.dropped", "recorder.dropped", "recorder.dropped", "recorder.dropped")
+	})
+}
+
+// A message has the time at which the device became unhealthy, not that of a later reason.
+func TestSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0"))
+		r.shows(device("3b:00.0", "afu-dead", "port-ap6"), device("3c:00.0", "port-ap6"))
+		r.shows(device("3b:00.0", "afu-dead", "port-ap6"), device("3c:00.0", "afu-dead", "port-ap6"))
+		e := r.Events()
+		for i, want := range []string{"(afu-dead, port-ap6) since before 2000-01-01T00:00:00Z.", "(afu-dead, port-ap6) since 2000-01-01T00:00:30Z."} {
+			if !strings.Contains(e[i].Message, want) {
+				t.Errorf("message %q, want %q in it", e[i].Message, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,392 @@
+package kubeevents_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+const (
+	onNode = "default Node/worker-3 worker-3 "
+	onPod  = "work Pod/job uid-1 "
+)
+
+// The Events of one device, from its addition to its release.
+func TestDeviceLifecycle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.SetPod("work", "job", "uid-1")
+		r.shows()
+		r.shows(device("3b:00.0"))
+		r.hold("3b:00.0", "work/job/main")
+		r.shows(device("3b:00.0", "port-ap6"))
+		r.shows(device("3b:00.0", "recovering=port-ap6"))
+		r.shows(device("3b:00.0"))
+		r.shows(device("3b:00.0", "removed-in-use"))
+		r.shows(device("3b:00.0", "recovering=removed-in-use"))
+		r.shows(device("3b:00.0"))
+		r.shows(device("3b:00.0", "removed-in-use"))
+		r.shows()
+		const fpga = " FPGA device 3b:00.0 (b-com.com/accelerator)"
+		want := []string{ // docs/events.md has some of these
+			onNode + "Normal DeviceAdded x1" + fpga + " was added at 2000-01-01T00:00:30Z: healthy.",
+			onNode + "Warning DeviceUnhealthy x1" + fpga + " has been unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
+				" It is given to no other container. The pod work/job holds it and keeps running.",
+			onPod + "Warning DeviceUnhealthy x1" + fpga + " of container main has been unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
+				" The pod keeps running. The device is not given to another pod until this pod has ended and the device has recovered.",
+			onNode + "Normal DeviceRecovered x2" + fpga + " recovered at 2000-01-01T00:03:30Z after 30s: healthy.",
+			onPod + "Normal DeviceRecovered x2" + fpga + " of container main recovered at 2000-01-01T00:03:30Z after 30s: healthy.",
+			onNode + "Warning DeviceRemovedInUse x2" + fpga + " has been missing from the node since 2000-01-01T00:04:00Z, and is still in use." +
+				" It is given to no other container. The pod work/job holds it and keeps running.",
+			onPod + "Warning DeviceRemovedInUse x2" + fpga + " of container main has been missing from the node since 2000-01-01T00:04:00Z." +
+				" The pod keeps running without it. The device is not given to another pod until this pod has ended.",
+			onNode + "Normal DeviceReturned x1" + fpga + " returned at 2000-01-01T00:03:00Z after 30s:" +
+				" unhealthy (recovering from removed-in-use). The pod work/job holds it and keeps running.",
+			onPod + "Normal DeviceReturned x1" + fpga + " of container main returned at 2000-01-01T00:03:00Z after 30s:" +
+				" unhealthy (recovering from removed-in-use). Device files that the pod has open no longer work. It must open them again, or be restarted.",
+			onNode + "Normal DeviceReleased x1" + fpga + ", which was removed from the node, was released at 2000-01-01T00:04:30Z after 30s.",
+		}
+		var got []string
+		for _, e := range r.Events() {
+			got = append(got, e.String())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		r.counted(map[string]int{kubeevents.Sent: 14})
+		documented(t, got)
+		r.logged()
+		e := r.Events()[3]
+		if first, last := e.FirstTimestamp.Format(time.TimeOnly), e.LastTimestamp.Format(time.TimeOnly); first != "00:02:01" || last != "00:03:31" {
+			t.Errorf("found first %s and last %s, want 00:02:01 and 00:03:31", first, last)
+		}
+		origin := []string{e.Source.Component, e.Source.Host, e.ReportingComponent, e.ReportingInstance, e.InvolvedObject.APIVersion}
+		if diff := cmp.Diff([]string{"accelerator-device-plugin", node, "accelerator-device-plugin", node, "v1"}, origin); diff != "" {
+			t.Errorf("origin (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A function on vfio-pci has Events only while a rule names it.
+func TestFunctionsWithoutRule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		function := func(as string, reasons ...string) *inventory.Device {
+			d := device("3b:00.0", reasons...)
+			d.OnlyByRule, d.OfferedAs = true, as
+			return d
+		}
+		r.shows()
+		r.shows(function(""))
+		r.shows(function("", "pci-gone"))
+		r.shows()
+		r.shows(function(""))
+		r.logged()
+		if all := r.Events(); len(all) > 0 {
+			t.Errorf("found Events %v, want none", all)
+		}
+		r.shows(function(resource))
+		r.shows(function(resource, "pci-gone"))
+		r.shows(function("", "pci-gone"))
+		r.shows(function(""))
+		r.shows()
+		var got []string
+		for _, e := range r.Events() {
+			got = append(got, e.Reason)
+		}
+		if diff := cmp.Diff([]string{"DeviceAdded", "DeviceUnhealthy"}, got); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// The Events of each change of a device, on the node and on pods.
+func TestReasons(t *testing.T) {
+	seen := map[string]bool{}
+	warnings := []string{"DeviceUnhealthy", "DeviceDegraded", "DeviceRemovedInUse", "DeviceReplacedInUse", "DeviceHeldTwice"} // other Warnings are marked "!"
+	for _, tc := range []struct {
+		name  string
+		steps [][]string // reasons of the device; nil: not listed; {}: healthy
+		want  []string   // "+": also on its pod
+	}{
+		{"healthy from the start", [][]string{{}}, nil},
+		{"unhealthy from the start", [][]string{{"port-ap6"}}, []string{"DeviceUnhealthy+"}},
+		{"degraded from the start", [][]string{{"degraded:link-speed"}}, []string{"DeviceDegraded"}},
+		{"excluded from the start", [][]string{{"excluded"}}, nil},
+		{"gone in use at the start", [][]string{{"removed-in-use"}}, []string{"DeviceRemovedInUse+"}},
+		{"held as another resource at the start", [][]string{{"replaced-in-use"}}, nil},
+		{"held as another resource from the start, then free", [][]string{{"replaced-in-use"}, {}}, nil},
+		{"plugged in", [][]string{nil, {}}, []string{"DeviceAdded"}},
+		{"plugged in, unbound", [][]string{nil, {"driver-unbound"}, {}}, []string{"DeviceAdded", "DeviceUnhealthy+", "DeviceRecovered+"}},
+		{"plugged in, slow", [][]string{nil, {"degraded:link-speed"}}, []string{"DeviceAdded", "DeviceDegraded"}},
+		{"worse", [][]string{{}, {"degraded:link-speed"}, {"link-down"}, {"afu-dead", "link-down"}, {"link-down"}},
+			[]string{"DeviceDegraded", "DeviceUnhealthy+ x2"}},
+		{"worse while degraded", [][]string{{}, {"degraded:a"}, {"degraded:a", "degraded:b"}, {"degraded:b"}}, []string{"DeviceDegraded x2"}},
+		{"unhealthy for a moment", [][]string{{}, {"recovering=port-ap6"}, {}}, []string{"DeviceUnhealthy+", "DeviceRecovered+"}},
+		{"unhealthy, degraded, healthy", [][]string{{"port-ap6"}, {"degraded:link-speed"}, {}}, []string{"DeviceUnhealthy+", "DeviceRecovered+ x2"}},
+		{"pulled", [][]string{{}, nil}, []string{"DeviceRemoved"}},
+		{"pulled, holder not known", [][]string{{}, {"removed"}, nil}, []string{"DeviceRemoved!"}},
+		{"pulled, holder known later", [][]string{{}, {"removed"}, {"removed-in-use"}}, []string{"DeviceRemoved!", "DeviceRemovedInUse+"}},
+		{"pulled and back", [][]string{{}, {"removed-in-use"}, {}}, []string{"DeviceRemovedInUse+", "DeviceReturned+"}},
+		{"pulled and back, broken", [][]string{{}, {"removed-in-use"}, {"port-ap6", "recovering=removed-in-use"}, {}},
+			[]string{"DeviceRemovedInUse+", "DeviceReturned+", "DeviceUnhealthy+", "DeviceRecovered+"}},
+		{"replaced", [][]string{{}, {"removed-in-use"}, {"replaced-in-use"}, {}},
+			[]string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased"}},
+		{"replaced by a broken one", [][]string{{}, {"removed-in-use"}, {"port-ap6", "replaced-in-use"}, {"port-ap6"}},
+			[]string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased", "DeviceUnhealthy+"}},
+		{"replaced and pulled", [][]string{{"removed-in-use"}, {"replaced-in-use"}, nil},
+			[]string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased"}},
+		{"another resource", [][]string{{}, {"moving"}, {"replaced-in-use"}, {}}, []string{"DeviceMoving"}},
+		{"excluded", [][]string{{}, {"excluded"}, {"recovering=excluded"}, {}}, []string{"DeviceExcluded", "DeviceRecovered"}},
+		{"held by two pods", [][]string{{}, {"held-twice"}, {"held-twice", "port-ap6"}, {}}, []string{"DeviceUnhealthy+ x2", "DeviceHeldTwice+", "DeviceRecovered+"}},
+		{"cordoned", [][]string{{}, {"cordoned"}, {"cordoned", "excluded"}, {"excluded"}, {}},
+			[]string{"DeviceCordoned", "DeviceExcluded", "DeviceRecovered"}},
+		{"cordoned from the start", [][]string{{"cordoned"}, {}}, []string{"DeviceRecovered"}},
+		{"broken, cordoned, healthy again", [][]string{{"port-ap6"}, {"cordoned", "port-ap6"}, {"cordoned", "recovering=port-ap6"}, {"cordoned"}, {}},
+			[]string{"DeviceUnhealthy+ x2", "DeviceCordoned", "DeviceRecovered"}},
+		{"excluded, then broken", [][]string{{"excluded"}, {"port-ap6"}}, []string{"DeviceUnhealthy+"}},
+		{"excluded while broken", [][]string{{"port-ap6"}, {"excluded", "port-ap6"}, {"excluded"}}, []string{"DeviceUnhealthy+ x2", "DeviceExcluded"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t)
+				r.SetPod("work", "job", "uid-1")
+				r.hold("3b:00.0", "work/job/main")
+				for _, reasons := range tc.steps {
+					if reasons == nil {
+						r.shows()
+						continue
+					}
+					r.shows(device("3b:00.0", reasons...))
+				}
+				var got []string
+				for _, e := range r.Events() {
+					reason := e.Reason
+					seen[reason] = true
+					if last := len(got) - 1; e.InvolvedObject.Kind == "Pod" {
+						if !strings.HasPrefix(got[last], reason) {
+							t.Fatalf("%s on the pod after %s", reason, got[last])
+						}
+						got[last] = strings.Replace(got[last], reason, reason+"+", 1)
+						continue
+					}
+					if warns := e.Type == "Warning"; warns != slices.Contains(warnings, e.Reason) {
+						reason += "!"
+					}
+					if e.Count > 1 {
+						reason += fmt.Sprintf(" x%d", e.Count)
+					}
+					got = append(got, reason)
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(seen)), documentedReasons(t)); diff != "" {
+		t.Errorf("rows in docs/events.md (-want +got):\n%s", diff)
+	}
+}
+
+// A state that lasts less than a second has no Event.
+func TestSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.shows()
+		r.publish(true, device("3b:00.0", "driver-unbound"))
+		after(10 * time.Millisecond)
+		r.publish(true, device("3b:00.0", "unreadable=id"))
+		after(10 * time.Millisecond)
+		r.shows(device("3b:00.0"))
+		r.events("bound", onNode+"Normal DeviceAdded x1")
+	})
+}
+
+// Cards that are read late at the start count as found, not as added.
+func TestSlowStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.publish(false, device("3b:00.0"))
+		after(5 * time.Second)
+		r.shows(device("3b:00.0"), device("3c:00.0"))
+		r.events("complete")
+		r.shows(device("3b:00.0"), device("3c:00.0"), device("3d:00.0"))
+		r.events("plugged in", onNode+"Normal DeviceAdded x1")
+	})
+}
+
+// A change of mode causes no Event, and repeats none. A restart repeats the Events of devices that are
+// not healthy.
+func TestGenerations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.shows(device("3b:00.0"), device("3b:00.0-p1"), device("3c:00.0", "port-ap6"))
+		want := []string{onNode + "Warning DeviceUnhealthy x1"}
+		r.events("started", want...)
+		r.generation()
+		r.publish(false, device("3b:00.0"))
+		after(time.Second)
+		r.shows(device("3b:00.0"), device("3c:00.0", "port-ap6"))
+		r.events("another mode", want...)
+		r.generation()
+		r.shows(&inventory.Device{ID: "0"})
+		r.events("without cards", want...)
+		r.generation()
+		r.shows(device("3b:00.0"), device("3c:00.0", "port-ap6"))
+		want[0] = onNode + "Warning DeviceUnhealthy x2" // found again
+		r.events("cards again", want...)
+		r.shows(device("3b:00.0"), device("3c:00.0"))
+		want = append(want, onNode+"Normal DeviceRecovered x1")
+		r.events("recovered there", want...)
+		r.shows(device("3b:00.0"), device("3c:00.0", "port-ap6"))
+		want[0] = onNode + "Warning DeviceUnhealthy x3"
+		r.generation()
+		r.shows(device("3c:00.0-p1", "removed-in-use"))
+		want = append(want, onNode+"Normal DeviceRemoved x1", onNode+"Normal DeviceRemoved x1", onNode+"Warning DeviceRemovedInUse x1")
+		r.events("pulled just then", want...)
+		r.end()
+		r.source = newSource()
+		r.run()
+		r.shows(device("3b:00.0"), device("3c:00.0", "port-ap6"))
+		r.events("another daemon", append(want, onNode+"Warning DeviceUnhealthy x1")...)
+	})
+}
+
+// If the holders are not known at first, pods get their Events later, with the state at that time.
+func TestHoldersLate(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		then  func(*rig) // makes the holders known
+		steps []*inventory.Device
+		want  []string // on the pod
+	}{
+		{"kubelet was down", func(r *rig) { r.locked(func() { r.asking = nil }) }, nil, []string{onPod + "Warning DeviceUnhealthy x1"}},
+		{"allocated just before", func(r *rig) {
+			r.locked(func() { r.asking = nil })
+			r.hold("3b:00.0")
+			after(30 * time.Second)
+			r.hold("3b:00.0", "work/job/main")
+		}, nil, []string{onPod + "Warning DeviceUnhealthy x1"}},
+		{"recovered meanwhile", func(r *rig) { r.locked(func() { r.asking = nil }) }, []*inventory.Device{device("3b:00.0")},
+			[]string{onPod + "Normal DeviceRecovered x1"}},
+		{"not listed meanwhile", func(r *rig) { r.locked(func() { r.asking = nil }) }, []*inventory.Device{device("3c:00.0")}, nil},
+		{"answers too late", func(r *rig) { after(time.Hour); r.locked(func() { r.asking = nil }) }, nil, nil},
+		{"free", func(r *rig) { r.locked(func() { r.asking, r.held = nil, nil }) }, nil, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, func(r *rig) { r.asking = errNoAnswer })
+				r.SetPod("work", "job", "uid-1")
+				r.hold("3b:00.0", "work/job/main")
+				r.shows(device("3b:00.0"))
+				r.shows(device("3b:00.0", "port-ap6"))
+				if e := r.Events()[0]; !strings.HasSuffix(e.Message, "Its holder is not known.") {
+					t.Errorf("message %q, want it to end with an unknown holder", e.Message)
+				}
+				for _, d := range tc.steps {
+					r.shows(d)
+				}
+				tc.then(r)
+				after(time.Minute)
+				var got []string
+				for _, e := range r.Events() {
+					if e.InvolvedObject.Kind == "Pod" {
+						got = append(got, short(e))
+					}
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("on the pod (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// The request for unknown holders is repeated even if devices keep changing.
+func TestHoldersLateDuringChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *rig) { r.asking = errNoAnswer })
+		r.SetPod("work", "job", "uid-1")
+		r.hold("3b:00.0", "work/job/main")
+		r.shows(device("3b:00.0"), device("3c:00.0"))
+		r.publish(true, device("3b:00.0", "port-ap6"), device("3c:00.0"))
+		after(5 * time.Second)
+		r.locked(func() { r.asking = nil })
+		for i := range 10 {
+			r.publish(true, device("3b:00.0", "port-ap6"), device("3c:00.0", fmt.Sprintf("degraded:%d", i)))
+			after(time.Second)
+		}
+		if n := len(r.Events()); n != 3 {
+			t.Errorf("found %d events, want three, one of them on the pod: %v", n, r.Events())
+		}
+	})
+}
+
+// All containers of a pod are in one Event; each pod has its own.
+func TestManyHolders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.SetPod("work", "job", "uid-1")
+		r.SetPod("other", "job", "uid-2")
+		r.hold("3b:00.0", "work/job/a", "work/job/b", "other/job/c", "malformed")
+		r.shows(device("3b:00.0"))
+		r.shows(device("3b:00.0", "port-ap6"))
+		r.events("failed", onNode+"Warning DeviceUnhealthy x1", "other Pod/job uid-2 Warning DeviceUnhealthy x1", onPod+"Warning DeviceUnhealthy x1")
+		if e := r.Events()[2]; !strings.Contains(e.Message, "of container a, b has been") {
+			t.Errorf("message %q, want both containers in it", e.Message)
+		}
+	})
+}
+
+// A message has the names of eight pods, and the number of the others.
+func TestVeryManyHolders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		var holders []string
+		for i := range 64 {
+			holders = append(holders, fmt.Sprintf("%s/%02d-%s/main", strings.Repeat("n", 63), i, strings.Repeat("p", 250)))
+		}
+		r.hold("3b:00.0", holders...)
+		r.shows(device("3b:00.0"))
+		r.shows(device("3b:00.0", "port-ap6"))
+		e := r.Events()[0]
+		if !strings.Contains(e.Message, "07-ppp") || !strings.HasSuffix(e.Message, "p, 56 more hold it and keep running.") || len(e.Message) > 3000 {
+			t.Errorf("message: found %d bytes: %q", len(e.Message), e.Message)
+		}
+	})
+}
+
+// The message of a removal has no holder only if that is known: without a grace time a device is
+// removed from the list at once, even if it is held.
+func TestRemovedWithoutGrace(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		asking error
+		want   string
+	}{
+		{"known", nil, "No container holds it."},
+		{"not known", errNoAnswer, "Its holder is not known."},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, func(r *rig) { r.asking = tc.asking })
+				r.shows(device("3b:00.0"))
+				r.shows()
+				r.events("removed", onNode+"Normal DeviceRemoved x1")
+				if e := r.Events()[0]; !strings.HasSuffix(e.Message, tc.want) {
+					t.Errorf("message %q, want it to end with %q", e.Message, tc.want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,245 @@
+package kubeevents_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/sim/pipes"
+	"b-com.com/accelerator-device-plugin/sim/simapiserver"
+)
+
+const (
+	node     = "worker-3"
+	resource = "b-com.com/accelerator"
+)
+
+// source is an inventory with the snapshots of a test.
+type source struct {
+	mu       sync.Mutex
+	snapshot inventory.Snapshot
+	stale    chan struct{}
+}
+
+func newSource() *source { return &source{stale: make(chan struct{})} }
+
+func (s *source) Latest() (inventory.Snapshot, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.snapshot, s.stale
+}
+
+// publish publishes the next snapshot.
+func (s *source) publish(complete bool, devices ...*inventory.Device) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.SortFunc(devices, func(a, b *inventory.Device) int { return strings.Compare(a.ID, b.ID) })
+	s.snapshot.Version++
+	s.snapshot.Devices, s.snapshot.Complete = devices, complete
+	close(s.stale)
+	s.stale = make(chan struct{})
+}
+
+// generation begins a new generation: later snapshots belong to another mode.
+func (s *source) generation() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshot.Generation++
+}
+
+// device returns a device with these reasons: none, degraded:NAME, or a reason that makes it
+// unhealthy.
+func device(id string, reasons ...string) *inventory.Device {
+	card, _, _ := strings.Cut(id, "-")
+	d := &inventory.Device{ID: id, OfferedAs: resource, PCIAddress: "0000:" + card}
+	for _, reason := range reasons {
+		name, mild := strings.CutPrefix(reason, "degraded:")
+		d.Reasons = append(d.Reasons, name)
+		if d.Health = max(d.Health, inventory.Degraded); !mild {
+			d.Health = inventory.Unhealthy
+		}
+	}
+	return d
+}
+
+// rig is an API server, and a recorder that writes to it.
+type rig struct {
+	*simapiserver.Server
+	*source
+	t        *testing.T
+	pipes    *pipes.Listener
+	config   apiserver.Config
+	recorder *kubeevents.Recorder
+	logs     *observer.ObservedLogs
+	end      func() // ends Run and Follow, and waits for them
+
+	mu       sync.Mutex
+	cordons  []cordon.Cordon // must not change after a snapshot was published
+	held     map[string][]inventory.Holding
+	asking   error         // answer of a request for holders
+	slow     time.Duration // time until an answer for holders
+	results  map[string]int
+	failures int
+}
+
+// start starts a recorder in a bubble.
+func start(t *testing.T, prepare ...func(*rig)) *rig {
+	t.Helper()
+	r := &rig{t: t, source: newSource(), pipes: pipes.Listen(0), held: map[string][]inventory.Holding{}, results: map[string]int{}}
+	r.Server = simapiserver.Start(r.pipes)
+	t.Cleanup(r.Close)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	err := os.WriteFile(path, fmt.Appendf(nil, `current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+clusters: [{name: k, cluster: {server: "https://%s", certificate-authority-data: %s}}]
+users: [{name: u, user: {token: token-1}}]
+`, r.Address(), base64.StdEncoding.EncodeToString(r.CA())), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.config = apiserver.Config{Kubeconfig: path, Dial: r.pipes.Dial, Failed: func() { r.locked(func() { r.failures++ }) }}
+	r.end = func() {}
+	for _, p := range prepare {
+		p(r)
+	}
+	r.run()
+	return r
+}
+
+// run starts a recorder, like a start of the daemon.
+func (r *rig) run() {
+	r.t.Helper()
+	core, logs := eventtest.Observed(r.t)
+	r.logs = logs
+	client, err := apiserver.Open(r.config, zap.New(core))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.recorder = kubeevents.New(kubeevents.Config{
+		Node: node, Client: client, Cordon: func(device string, members ...string) *cordon.Cordon { return cordon.Of(r.cordons, device, members...) },
+		Count: func(result string) { r.locked(func() { r.results[result]++ }) },
+	}, zap.New(core))
+	end := r.task("Run", r.recorder.Run)
+	unfollow := r.task("Follow", func(ctx context.Context) error { return r.recorder.Follow(ctx, r.source, r.holders) })
+	r.end = sync.OnceFunc(func() {
+		unfollow()
+		end()
+	})
+	r.t.Cleanup(r.end)
+}
+
+// task starts run. The returned function ends it and waits for it.
+func (r *rig) task(name string, run func(context.Context) error) func() {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	return sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			r.t.Errorf("%s = %v, want nil", name, err)
+		}
+	})
+}
+
+func (r *rig) locked(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+}
+
+func (r *rig) holders(context.Context) inventory.Holdings {
+	var takes time.Duration
+	r.locked(func() { takes = r.slow })
+	time.Sleep(takes) // fake
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asking != nil {
+		return inventory.Holdings{Err: r.asking}
+	}
+	return inventory.Holdings{Of: maps.Clone(r.held)}
+}
+
+// hold sets the holders of a device, each as NAMESPACE/POD/CONTAINER.
+func (r *rig) hold(id string, holders ...string) {
+	r.locked(func() { r.held[id] = []inventory.Holding{{As: resource, Holders: holders}} })
+}
+
+var errNoAnswer = errors.New("no answer")
+
+// after advances the fake time by d, and blocks until all other goroutines are blocked.
+func after(d time.Duration) {
+	time.Sleep(d) // fake
+	synctest.Wait()
+}
+
+// shows publishes a list, and blocks until its Events are written.
+func (r *rig) shows(devices ...*inventory.Device) {
+	r.publish(true, devices...)
+	after(30 * time.Second)
+}
+
+// short returns an Event without its message.
+func short(e simapiserver.Event) string {
+	text, _, _ := strings.Cut(e.String(), " "+e.Message)
+	return text
+}
+
+// events compares the Events at the API server, without their messages.
+func (r *rig) events(when string, want ...string) {
+	r.t.Helper()
+	var got []string
+	for _, e := range r.Events() {
+		got = append(got, short(e))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.t.Errorf("%s: events (-want +got):\n%s", when, diff)
+	}
+}
+
+// counted compares the results that Count was called with.
+func (r *rig) counted(want map[string]int) {
+	r.t.Helper()
+	r.locked(func() {
+		if diff := cmp.Diff(want, r.results); diff != "" {
+			r.t.Errorf("counted (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// lines returns the event names of the log lines at level info and above.
+func (r *rig) lines() []string {
+	var lines []string
+	for _, l := range r.logs.All() {
+		if l.Level > zap.DebugLevel {
+			lines = append(lines, l.ContextMap()["event"].(string))
+		}
+	}
+	return lines
+}
+
+// logged compares the events of the log lines.
+func (r *rig) logged(want ...string) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, r.lines()); diff != "" {
+		r.t.Errorf("log (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,137 @@
+package kubeevents_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// A message has all reasons of the device.
+func TestCauses(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		before  []string // reasons of the device; "degraded:" as in the func device
+		reasons []string
+		want    string
+	}{
+		{"one", nil, []string{"port-ap6"}, "unhealthy (port-ap6)"},
+		{"one has ended", nil, []string{"port-ap6", "recovering=unreadable"}, "unhealthy (port-ap6, recovering from unreadable)"},
+		{"all have ended", nil, []string{"recovering=port-ap6", "recovering=unreadable"}, "unhealthy (recovering from port-ap6, recovering from unreadable)"},
+		{"flaps", nil, []string{"flapping", "recovering=port-ap6"}, "unhealthy (flapping, recovering from port-ap6)"},
+		{"flaps, unhealthy now", nil, []string{"flapping", "port-ap6", "recovering=unreadable"}, "unhealthy (flapping, port-ap6, recovering from unreadable)"},
+		{"only flaps", nil, []string{"flapping"}, "unhealthy (flapping)"},
+		{"was degraded before", []string{"degraded:link-speed"}, []string{"degraded:link-speed", "recovering=port-ap6"},
+			"unhealthy (link-speed, recovering from port-ap6)"},
+		{"was degraded before, more reasons", []string{"degraded:link-speed"}, []string{"port-ap6", "degraded:link-speed", "recovering=unreadable"},
+			"unhealthy (port-ap6, link-speed, recovering from unreadable)"},
+		{"degraded", nil, []string{"degraded:link-speed", "degraded:recovering=link-width"}, "degraded (link-speed, recovering from link-width)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t)
+				r.shows(device("3b:00.0", tc.before...))
+				d := device("3b:00.0", tc.reasons...)
+				if !strings.HasPrefix(tc.want, "degraded") {
+					d.Health = inventory.Unhealthy
+				}
+				r.shows(d)
+				events := r.Events()
+				if m := events[len(events)-1].Message; !strings.Contains(m, " has been "+tc.want+" since ") {
+					t.Errorf("message %q, want %q in it", m, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// The message names the holder. If a container may hold the device, it is given to no other one.
+func TestHolderInMessage(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		held   []string // holders; nil: free
+		asking error
+		want   string
+	}{
+		{"held", []string{"work/job/main"}, nil, "It is given to no other container. The pod work/job holds it and keeps running."},
+		{"free", nil, nil, "It is given to no container. No container holds it."},
+		{"not known", nil, errNoAnswer, "It is given to no other container. Its holder is not known."},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, func(r *rig) { r.asking = tc.asking })
+				if tc.held != nil {
+					r.SetPod("work", "job", "uid-1")
+					r.hold("3b:00.0", tc.held...)
+				}
+				r.shows(device("3b:00.0", "port-ap6"))
+				if m := r.Events()[0].Message; !strings.HasSuffix(m, tc.want) {
+					t.Errorf("message %q, want it to end with %q", m, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// The message has the administrator and the reason of the cordon, unless it has ended meanwhile.
+func TestCordoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		since := time.Date(2000, 1, 1, 0, 0, 0, 0, time.Local)
+		r.cordons = []cordon.Cordon{{Device: "3b:00.0", By: "alice", Why: "{holders} fan", Since: since, Until: since.Add(time.Hour)}}
+		r.shows(device("3b:00.0"), device("5e:00.0"))
+		r.shows(device("3b:00.0", "cordoned"), device("5e:00.0", "cordoned"))
+		want := []string{
+			"FPGA device 3b:00.0 (b-com.com/accelerator) has been out of service since 2000-01-01T00:00:30Z: 3b:00.0 cordoned by alice" +
+				" since 2000-01-01 00:00 until 01:00: {holders} fan. It is given to no container. No container holds it.",
+			"FPGA device 5e:00.0 (b-com.com/accelerator) has been out of service since 2000-01-01T00:00:30Z." +
+				" It is given to no container. No container holds it.",
+		}
+		var got []string
+		for _, e := range r.Events() {
+			got = append(got, e.Message)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("messages (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A device counts as in use for a minute after its allocation even if the kubelet has not reported a
+// container. The message says that this is not certain.
+func TestAllocatedAndNotReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.hold("3b:00.0")
+		r.shows(device("3b:00.0"))
+		r.shows(device("3b:00.0", "removed-in-use"))
+		want := ", and may still be in use. It is given to no other container. It was allocated less than a minute ago," +
+			" and the kubelet has not reported its container yet."
+		if m := r.Events()[0].Message; !strings.HasSuffix(m, want) {
+			t.Errorf("message %q, want it to end with %q", m, want)
+		}
+	})
+}
+
+// If another device has replaced a released one, the message has the health of the new device.
+func TestReleasedInPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.shows(device("3b:00.0", "removed-in-use"))
+		r.shows(device("3b:00.0", "replaced-in-use"))
+		r.shows(device("3b:00.0", "port-ap6"))
+		want := "The former FPGA device 3b:00.0 (b-com.com/accelerator) is no longer held." +
+			" The device in its place has been unhealthy (port-ap6) since 2000-01-01T00:01:00Z."
+		for _, e := range r.Events() {
+			if e.Reason == "DeviceReleased" && e.Message == want {
+				return
+			}
+		}
+		t.Errorf("events %v, want one with %q", r.Events(), want)
+	})
+}

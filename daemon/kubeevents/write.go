@@ -1,0 +1,185 @@
+package kubeevents
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+)
+
+const (
+	pace   = 10 * time.Second // least time between two writes of one Event
+	giveUp = 5 * time.Minute  // how long an Event is tried after its last repetition
+)
+
+// key identifies an Event.
+type key struct {
+	object apiserver.Object // without uid if it is a pod
+	reason Reason
+	device string
+}
+
+// record is one Event.
+type record struct {
+	key
+
+	// Guarded by the lock.
+	warning     bool
+	message     string
+	first, last time.Time
+	count       int
+	pending     bool      // must be written
+	due         time.Time // earliest time of the next write
+	failed      bool      // the last attempt to write it failed
+
+	// Of Run.
+	name    string // at the API server; "": no attempt yet
+	uid     string // of the object
+	written int    // the count at the API server
+}
+
+// Run writes the Events until ctx ends; then it returns nil.
+func (r *Recorder) Run(ctx context.Context) error {
+	w := r.cfg.Client.Writer(ctx, r.cfg.Node)
+	defer w.Close()
+	for {
+		e, wait := r.next(time.Now())
+		poke := r.poke
+		if e != nil {
+			err := r.write(w, e)
+			if ctx.Err() != nil {
+				return nil
+			}
+			wait, poke = r.wrote(w, e, err), nil // after a failure the next Event must not be tried at once
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		case <-poke:
+		}
+	}
+}
+
+// next returns the next Event to write. If there is none, it returns nil and the time until the next
+// one is due. It gives up Events whose last repetition is longer than giveUp ago.
+func (r *Recorder) next(now time.Time) (*record, time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wait := time.Duration(math.MaxInt64)
+	for _, e := range r.events {
+		switch {
+		case !e.pending:
+		case now.Sub(e.last) >= giveUp:
+			r.about(e).Debug("event given up", logevent.EventFailed)
+			r.cfg.Count(Failed)
+			e.pending, e.failed = false, false
+		case !e.due.After(now):
+			return e, 0
+		default:
+			wait = min(wait, e.due.Sub(now))
+		}
+	}
+	return nil, wait
+}
+
+// write updates an Event at the API server, or creates it if it does not exist or has expired. It
+// tries to update even if the first request to create the Event failed, because that request may
+// have arrived. If a new pod has the name of a former one, write creates a new Event.
+func (r *Recorder) write(w *apiserver.Writer, e *record) error {
+	if e.object.Kind == "Pod" {
+		uid, err := w.PodUID(e.object.Namespace, e.object.Name)
+		if errors.Is(err, apiserver.ErrForbidden) {
+			r.anonymous.Do(func() {
+				r.log.Warn("events on pods have no uid, kubectl describe does not show them", logevent.EventsAnonymous, logevent.Err(err))
+			})
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		if uid != e.uid && e.name != "" {
+			r.mu.Lock()
+			e.first, e.count = e.last, e.count-e.written
+			r.mu.Unlock()
+			e.name, e.written = "", 0
+		}
+		e.uid = uid
+	}
+	if e.name == "" {
+		e.name = r.nameFor(e.object.Name)
+	} else if err := r.send(e, w.Grow); !errors.Is(err, apiserver.ErrNotFound) {
+		return err
+	}
+	err := r.send(e, w.Create)
+	if errors.Is(err, apiserver.ErrExists) {
+		e.name = "" // another client uses the name
+	}
+	return err
+}
+
+// send makes a request with the newest content of an Event.
+func (r *Recorder) send(e *record, request func(apiserver.Event) error) error {
+	r.mu.Lock()
+	whole := apiserver.Event{
+		Name: e.name, Object: e.object, Host: r.cfg.Node, Warning: e.warning, Reason: string(e.reason), Message: e.message,
+		First: e.first, Last: e.last, Count: e.count,
+	}
+	r.mu.Unlock()
+	whole.Object.UID = e.uid
+	err := request(whole)
+	if err == nil {
+		e.written = whole.Count
+	}
+	return err
+}
+
+// nameFor returns a name for an Event in the form of client-go: the object's name and the time in
+// nanoseconds.
+func (r *Recorder) nameFor(object string) string {
+	r.lastName = max(r.lastName+1, time.Now().UnixNano())
+	suffix := "." + strconv.FormatInt(r.lastName, 16)
+	return strings.TrimRight(object[:min(len(object), 253-len(suffix))], "-.") + suffix
+}
+
+// wrote records the result of an attempt to write an Event. It returns the time until the next attempt.
+func (r *Recorder) wrote(w *apiserver.Writer, e *record, err error) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = slices.DeleteFunc(r.events, func(o *record) bool { return o == e })
+	ended := errors.Is(err, apiserver.ErrNotFound) || errors.Is(err, apiserver.ErrEnding)
+	switch {
+	case err == nil:
+		r.cfg.Count(Sent)
+		r.about(e).Debug("event written", logevent.EventRecorded, logevent.Count(e.written))
+		e.pending = e.count > e.written // it happened again meanwhile
+		e.due, e.failed = time.Now().Add(pace), false
+		r.events = append(r.events, e)
+		w.Passed(!slices.ContainsFunc(r.events, func(e *record) bool { return e.failed }))
+	case e.object.Kind == "Pod" && ended: // the pod, or its namespace
+		r.cfg.Count(Dropped)
+		r.about(e).Debug("pod of an event has ended", logevent.EventFailed, logevent.Err(err))
+	case errors.Is(err, apiserver.ErrRefused):
+		r.cfg.Count(Failed)
+		r.about(e).Warn("event refused", logevent.EventFailed, logevent.Err(err))
+	default:
+		e.due, e.failed = time.Time{}, true
+		r.events = append(r.events, e) // after the others
+		return w.Failed(err)
+	}
+	return 0
+}
+
+// about returns a logger for lines about an Event.
+func (r *Recorder) about(e *record) *zap.Logger {
+	object := strings.Replace(e.object.Kind+"/"+e.object.Namespace+"/"+e.object.Name, "//", "/", 1)
+	return r.log.With(logevent.Reason(string(e.reason)), logevent.Device(e.device), logevent.Object(object))
+}

@@ -1,0 +1,386 @@
+package kubeevents_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/sim/simapiserver"
+)
+
+// flap makes a device unhealthy and healthy again, each for half a period.
+func (r *rig) flap(times int, period time.Duration) {
+	for range times {
+		r.publish(true, device("3b:00.0", "port-ap6"))
+		after(period / 2)
+		r.publish(true, device("3b:00.0"))
+		after(period / 2)
+	}
+}
+
+// A repetition increments the count of one Event, which is written at most every 10 s and has the
+// newest message at the end.
+func TestAggregated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.shows(device("3b:00.0"))
+		begin := time.Now()
+		r.flap(12, 5*time.Second)
+		after(20 * time.Second)
+		r.events("flapped", onNode+"Warning DeviceUnhealthy x12", onNode+"Normal DeviceRecovered x12")
+		var requests []string
+		for _, q := range r.Requests() {
+			method, _, _ := strings.Cut(q, " ")
+			requests = append(requests, method)
+		}
+		// Two Events, in 60 s: at once, and after 10, 20, 30, 40, 50, 60 s.
+		want := slices.Concat([]string{"POST", "POST"}, slices.Repeat([]string{"PATCH"}, 12))
+		if diff := cmp.Diff(want, requests); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		r.counted(map[string]int{kubeevents.Sent: 14})
+		for i, e := range r.Events() {
+			at := begin.Add(55*time.Second + time.Duration(i)*2500*time.Millisecond).UTC().Format(time.RFC3339)
+			if !strings.Contains(e.Message, " "+at) {
+				t.Errorf("message %q, want the time %s", e.Message, at)
+			}
+		}
+	})
+}
+
+// A flood is limited to 25 Events, and one more every 5 s. Dropped Events are included
+// in the count of the next one of their kind.
+func TestFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		all := func(reasons ...string) (list []*inventory.Device) {
+			for i := range 1000 {
+				list = append(list, device(fmt.Sprintf("%02x:%02x.0", i/32, i%32), reasons...))
+			}
+			return list
+		}
+		r.publish(true, all()...)
+		after(time.Hour)
+		r.publish(true, all("port-ap6")...)
+		after(time.Minute)
+		if n := len(r.Events()); n != 25 {
+			t.Errorf("%d events, want 25", n)
+		}
+		r.counted(map[string]int{kubeevents.Sent: 25, kubeevents.Dropped: 975})
+		r.logged("recorder.dropped")
+		if n := r.logs.FilterField(zap.String("event", "recorder.dropped")).All()[0].ContextMap()["count"]; n != int64(975) {
+			t.Errorf("count of recorder.dropped: found %v, want 975", n)
+		}
+		one := all("port-ap6")
+		one[999] = device("1f:07.0", "afu-dead")
+		r.publish(true, one...)
+		after(time.Minute)
+		if last := r.Events()[25]; last.Count != 2 || !strings.Contains(last.Message, "1f:07.0") || !strings.Contains(last.Message, "afu-dead") {
+			t.Errorf("last event %s", last)
+		}
+		r.publish(true, all()...)
+		after(time.Minute)
+		if n := len(r.Events()) - 26; n < 23 || n > 25 {
+			t.Errorf("%d more events after two minutes, want one for each 5 s", n)
+		}
+		r.logged("recorder.dropped", "recorder.dropped")
+	})
+}
+
+// An Event that has expired is created again with its count. If another pod has the name of the
+// former one, a new Event is created.
+func TestCreatedAgain(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		then func(*rig)
+		want []string
+	}{
+		{"neither expired nor another pod", func(*rig) {}, []string{onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x2"}},
+		{"expired", func(r *rig) { r.ExpireEvents() }, []string{onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x2"}},
+		{"another pod", func(r *rig) { r.SetPod("work", "job", "uid-2") }, []string{
+			onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x1", "work Pod/job uid-2 Warning DeviceUnhealthy x1",
+		}},
+		{"another pod, with a failure", func(r *rig) {
+			r.SetPod("work", "job", "uid-2")
+			posts := 0
+			r.UseFault(func(w http.ResponseWriter, q *http.Request) bool {
+				if q.Method == "POST" {
+					posts++
+				}
+				return posts == 1 && q.Method == "POST" && refuse("", 500, "etcd")(w, q)
+			})
+		}, []string{onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x1", "work Pod/job uid-2 Warning DeviceUnhealthy x1"}},
+		{"no pod", func(r *rig) { r.DeletePod("work", "job") }, []string{onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x1"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t)
+				r.SetPod("work", "job", "uid-1")
+				r.hold("3b:00.0", "work/job/main")
+				r.shows(device("3b:00.0", "port-ap6"))
+				tc.then(r)
+				r.shows(device("3b:00.0", "afu-dead", "port-ap6"))
+				r.events("again", tc.want...)
+				if !strings.Contains(tc.name, "failure") {
+					r.logged()
+				}
+			})
+		})
+	}
+}
+
+// refuse returns a fault that refuses each request of a method; "": of all methods.
+func refuse(method string, code int, message string, header ...string) simapiserver.Fault {
+	return func(w http.ResponseWriter, q *http.Request) bool {
+		if method != "" && q.Method != method {
+			return false
+		}
+		if len(header) > 0 {
+			w.Header().Set(header[0], header[1])
+		}
+		simapiserver.Refuse(w, code, message)
+		return true
+	}
+}
+
+func answer(code int, text string) simapiserver.Fault {
+	return func(w http.ResponseWriter, q *http.Request) bool {
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, text)
+		return true
+	}
+}
+
+// failures are temporary failures of a server.
+var failures = []struct {
+	name  string
+	fault simapiserver.Fault
+	want  string // of the error
+}{
+	{"hangs", func(_ http.ResponseWriter, q *http.Request) bool { <-q.Context().Done(); return true }, "context deadline exceeded"},
+	{"closes the connection", func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, "API server https://127.0.0.1:6443: "},
+	{"401", refuse("", 401, "Unauthorized"), "401 Unauthorized: Unauthorized (the token or certificate is not accepted)"},
+	{"403 of events", refuse("POST", 403, "no"), "403 Forbidden: no (the account needs the verb create on events, in a ClusterRole)"},
+	{"429", refuse("", 429, "slow", "Retry-After", "7"), "429 Too Many Requests: slow"},
+	{"500", refuse("", 500, "etcd"), "500 Internal Server Error: etcd"},
+	{"503 with 5 MiB", answer(503, strings.Repeat("x", 5<<20)), "503 Service Unavailable: xxx"},
+	{"pod: garbage", podAnswer("<html>"), "get pod work/job: API server https://127.0.0.1:6443: answer: invalid character"},
+	{"pod: huge", podAnswer(`{"x":"` + strings.Repeat("x", 5<<20)), "get pod work/job: API server https://127.0.0.1:6443: answer: larger than 4194304 bytes"},
+	{"pod: another one", podAnswer(`{"metadata":{"namespace":"work","name":"jab","uid":"u"}}`), `found pod "jab" in "work" with uid "u", want work/job with its uid`},
+	{"pod: no uid", podAnswer(`{"metadata":{"namespace":"work","name":"job"}}`), "with its uid"},
+}
+
+func podAnswer(text string) simapiserver.Fault {
+	fault := answer(200, text)
+	return func(w http.ResponseWriter, q *http.Request) bool { return q.Method == "GET" && fault(w, q) }
+}
+
+// Temporary failures delay Events, and are logged once. Attempts are paced.
+func TestTemporaryFailures(t *testing.T) {
+	for _, tc := range failures {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, func(r *rig) { r.UseFault(tc.fault) })
+				r.SetPod("work", "job", "uid-1")
+				r.hold("3b:00.0", "work/job/main")
+				r.publish(true, device("3b:00.0", "port-ap6"))
+				after(2 * time.Minute)
+				if n := len(r.Requests()); n < 3 || n > 40 {
+					t.Errorf("found %d requests in 2 minutes, want 3 to 40", n)
+				}
+				r.UseFault(nil)
+				r.UseToken("token-1")
+				after(time.Minute)
+				got := []string{short(r.Events()[0]), short(r.Events()[1])}
+				slices.Sort(got)
+				want := []string{onNode + "Warning DeviceUnhealthy x1", onPod + "Warning DeviceUnhealthy x1"}
+				if diff := cmp.Diff(want, got); diff != "" || len(r.Events()) != 2 {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+				r.logged("api.lost", "api.recovered")
+				r.counted(map[string]int{kubeevents.Sent: 2})
+				if r.locked(func() {
+					if r.failures == 0 {
+						t.Error("failures: found 0, want more")
+					}
+				}); t.Failed() {
+					return
+				}
+				lost := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()
+				if text := lost["error"].(string); !strings.Contains(text, tc.want) || len(text) > 600 {
+					t.Errorf("error: found %s\nwant %q in it", text, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// A lost answer causes no second Event.
+func TestAnswerLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.Deaf(true)
+		r.publish(true, device("3b:00.0", "port-ap6"))
+		after(time.Minute)
+		r.Deaf(false)
+		after(time.Minute)
+		r.events("with answers again", onNode+"Warning DeviceUnhealthy x1")
+		r.counted(map[string]int{kubeevents.Sent: 1})
+	})
+}
+
+// An Event whose name is used by another client gets another name.
+func TestNameTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		taken, all := "", false
+		r.UseFault(func(w http.ResponseWriter, q *http.Request) bool {
+			body, _ := io.ReadAll(q.Body)
+			q.Body = io.NopCloser(strings.NewReader(string(body)))
+			_, name, _ := strings.Cut(string(body), `"metadata":{"name":"`)
+			if taken == "" {
+				taken, _, _ = strings.Cut(name, `"`)
+			}
+			return (all || strings.HasPrefix(name, taken)) && refuse("POST", 409, "already exists")(w, q)
+		})
+		r.shows(device("3b:00.0", "port-ap6"))
+		r.events("taken once", onNode+"Warning DeviceUnhealthy x1")
+		all = true
+		r.publish(true, device("3c:00.0", "port-ap6"))
+		after(time.Minute)
+		if n := len(r.Requests()); n > 50 {
+			t.Errorf("found %d requests, want at most 50", n)
+		}
+		for _, q := range r.Requests() {
+			if strings.HasPrefix(q, "PATCH") {
+				t.Errorf("request %s: found a PATCH of another client's Event, want none", q)
+			}
+		}
+	})
+}
+
+// An Event that is refused for good is given up at once, and delays no other Event.
+func TestGivenUpAtOnce(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		prepare func(*rig)
+		want    map[string]int // in addition to that on the node
+		lines   []string
+	}{
+		{"pod has ended", func(r *rig) { r.DeletePod("work", "job") }, map[string]int{kubeevents.Dropped: 1}, nil},
+		{"namespace is ending", func(r *rig) { r.EndNamespace("work") }, map[string]int{kubeevents.Dropped: 1}, nil},
+		{"namespace is gone", func(r *rig) { r.DeleteNamespace("work") }, map[string]int{kubeevents.Dropped: 1}, nil},
+		{"refused", func(r *rig) {
+			r.UseFault(func(w http.ResponseWriter, q *http.Request) bool {
+				return strings.Contains(q.URL.Path, "namespaces/work/") && refuse("POST", 422, "invalid")(w, q)
+			})
+		}, map[string]int{kubeevents.Failed: 1}, []string{"recorder.failed"}},
+		{"invalid name of a pod", func(r *rig) { r.hold("3b:00.0", "work/../x/main") }, map[string]int{kubeevents.Failed: 1}, []string{"recorder.failed"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t)
+				r.SetPod("work", "job", "uid-1")
+				r.hold("3b:00.0", "work/job/main")
+				tc.prepare(r)
+				r.shows(device("3b:00.0", "port-ap6"))
+				r.events("given up", onNode+"Warning DeviceUnhealthy x1")
+				tc.want[kubeevents.Sent] = 1
+				r.counted(tc.want)
+				r.locked(func() {
+					if r.failures > 0 {
+						t.Errorf("found %d requests that are made again, want none", r.failures)
+					}
+				})
+				r.logged(tc.lines...)
+			})
+		})
+	}
+}
+
+// A server that answers 404 to all requests is logged as recorder.failed.
+func TestNotAnAPIServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *rig) { r.UseFault(answer(404, "page not found")) })
+		r.shows(device("3b:00.0", "port-ap6"))
+		r.counted(map[string]int{kubeevents.Failed: 1})
+		r.logged("recorder.failed")
+	})
+}
+
+// Without the right to get pods, Events on pods are written without uid.
+func TestNoRightToPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *rig) { r.UseFault(refuse("GET", 403, "pods is forbidden")) })
+		r.hold("3b:00.0", "work/job/main")
+		for range 3 {
+			r.shows(device("3b:00.0", "port-ap6"))
+			r.shows(device("3b:00.0"))
+		}
+		r.events("without uid",
+			onNode+"Warning DeviceUnhealthy x3", "work Pod/job  Warning DeviceUnhealthy x3",
+			onNode+"Normal DeviceRecovered x3", "work Pod/job  Normal DeviceRecovered x3")
+		r.logged("recorder.anonymous")
+	})
+}
+
+// While the server is down there are some attempts, and none when no Event is left to write.
+func TestDeadServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.pipes.Close()
+		r.shows(device("3b:00.0"))
+		r.flap(60, 20*time.Second)
+		r.logged("api.lost")
+		var before int
+		after(6 * time.Minute)
+		r.locked(func() {
+			before = r.failures
+			if before < 20 || before > 120 || r.results[kubeevents.Sent] > 0 || r.results[kubeevents.Failed] != 2 {
+				t.Errorf("found %d failures and results %v, want 20 to 120 and failed: 2", before, r.results)
+			}
+		})
+		after(24 * time.Hour)
+		r.locked(func() {
+			if r.failures != before {
+				t.Errorf("found %d attempts without an Event to write, want none", r.failures-before)
+			}
+		})
+		r.logged("api.lost")
+	})
+}
+
+// Run and Follow return at once when the context ends, at any time. The end of the bubble proves that
+// no goroutine of theirs is left.
+func TestEndsAtAnyTime(t *testing.T) {
+	for _, tc := range failures {
+		for _, when := range []time.Duration{0, 500 * time.Millisecond, settleTime, 5 * time.Second, time.Minute} {
+			t.Run(fmt.Sprintf("%s, after %s", tc.name, when), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := start(t, func(r *rig) { r.UseFault(tc.fault) })
+					r.hold("3b:00.0", "work/job/main")
+					r.publish(true, device("3b:00.0", "port-ap6"))
+					time.Sleep(when) // fake
+					begin := time.Now()
+					r.end()
+					if took := time.Since(begin); took != 0 {
+						t.Errorf("end: took %s, want 0s", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// settleTime is the time from a change until its Events are written.
+const settleTime = time.Second

@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"encoding/json"
+	"slices"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/owner"
+	"b-com.com/accelerator-device-plugin/offer"
+)
+
+// namingVersion must grow when a version of the program gives the devices of the same settings other ids or names, or
+// containers other device nodes: an upgrade to this version must not offer devices beside the former one.
+const namingVersion = 1
+
+// naming has the settings that decide which devices exist, under which names they are offered, and which files a
+// container gets with them. A new field must be omitted while it has its default, so that an upgrade of the program
+// does not change the naming.
+type naming struct {
+	Version int
+	API     string
+
+	SysfsRoot, DevRoot, HostSysfsRoot, HostDevRoot string
+
+	Mode                    string
+	Families                []string
+	Units                   int
+	VFIOCdev, XRTManagement bool
+
+	CDIDir              string
+	ProgrammingHook     string
+	ProgrammingHookArgs []string
+
+	ResourceName, ResourceNamespace string // not with DRA
+	Rules                           []string
+}
+
+// Naming returns the naming of a daemon of an API with these settings. Two daemons may offer the devices of a node at
+// once only if they have the same naming.
+func Naming(cfg config.Config, api string) owner.Naming {
+	n := naming{
+		Version: namingVersion, API: api,
+		SysfsRoot: cfg.SysfsRoot, DevRoot: cfg.DevRoot, HostSysfsRoot: cfg.HostSysfsRoot, HostDevRoot: cfg.HostDevRoot,
+		Mode: cfg.Mode, Families: slices.Sorted(slices.Values(cfg.Families)), Units: cfg.AccelNbUnits, VFIOCdev: cfg.VFIOCdev, XRTManagement: cfg.XRTManagement,
+		CDIDir: cfg.CDIDir, ProgrammingHook: cfg.ProgrammingHook, ProgrammingHookArgs: append([]string{}, cfg.ProgrammingHookArgs...),
+	}
+	if api != control.DRA {
+		n.ResourceName, n.ResourceNamespace = cfg.ResourceName, cfg.ResourceNamespace
+	}
+	for _, rule := range cfg.Resources {
+		if api == control.DRA { // rules only decide which devices exist
+			rule = offer.Rule{Match: rule.Match}
+		}
+		n.Rules = append(n.Rules, rule.String())
+	}
+	text, err := json.Marshal(n)
+	if err != nil {
+		panic(err) // strings, numbers and lists of strings always have a JSON form
+	}
+	return owner.NamingOf(string(text))
+}

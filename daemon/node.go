@@ -1,0 +1,167 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/aws"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/opae"
+	"b-com.com/accelerator-device-plugin/inventory/pool"
+	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/inventory/vfio"
+	"b-com.com/accelerator-device-plugin/inventory/xrt"
+	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/watcher"
+)
+
+// ReadTimeout is the longest time that the read of one card may take. A healthy card takes
+// microseconds, a card behind a slow BMC some tens of milliseconds.
+const ReadTimeout = 2 * time.Second
+
+// holdersInterval is the time between two requests for holders while the state of a device depends on
+// the answer.
+const holdersInterval = 10 * time.Second
+
+// Families returns the families of a mode that the settings enable.
+func Families(cfg config.Config) []inventory.Family {
+	if cfg.Mode == offer.Pool {
+		return []inventory.Family{pool.Pool{Units: cfg.AccelNbUnits}}
+	}
+	return slices.DeleteFunc(AllFamilies(cfg), func(f inventory.Family) bool { return !slices.Contains(cfg.Families, f.Name()) })
+}
+
+// AllFamilies returns all families of cards, also those that are off. A new family needs one line here.
+func AllFamilies(cfg config.Config) []inventory.Family {
+	return []inventory.Family{
+		dfl.Family{Kind: kindOf[cfg.Mode]},
+		opae.Family{Kind: kindOf[cfg.Mode]},
+		vfio.Family{Cdev: cfg.VFIOCdev},
+		xrt.Family{Management: cfg.XRTManagement},
+		aws.Family{},
+	}
+}
+
+// NewLoader returns a loader with the names of families and health rows that are valid in settings. Those of
+// families that are off are valid, too, so that a family can be switched off without other changes.
+func NewLoader() *config.Loader {
+	var v config.Vocabulary
+	for _, f := range AllFamilies(config.Defaults()) {
+		v.Families = append(v.Families, f.Name())
+		for _, row := range f.Rows() {
+			v.Rows = append(v.Rows, row.Name)
+		}
+	}
+	return config.New(v)
+}
+
+// kindOf has the kind of unit that a device is, by mode. In the other modes a device is a port.
+var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
+
+// signals returns the signals of the enabled families of all modes, because the mode may change while
+// the watcher runs.
+func signals(cfg config.Config) (all inventory.Signals) {
+	for _, cfg.Mode = range offer.Modes() {
+		for _, f := range Families(cfg) {
+			s := f.Signals()
+			all.Subsystems, all.Nodes = append(all.Subsystems, s.Subsystems...), append(all.Nodes, s.Nodes...)
+		}
+	}
+	slices.Sort(all.Nodes)
+	all.Nodes = slices.Compact(all.Nodes)
+	return all
+}
+
+// PolicyOf returns the policy of the resources' names.
+func PolicyOf(cfg config.Config) offer.Policy {
+	return offer.Policy{
+		Mode: cfg.Mode, ResourceName: cfg.ResourceName, Namespace: cfg.ResourceNamespace, Rules: cfg.Resources,
+	}
+}
+
+// Node is the watcher and the inventory of a node.
+type Node struct {
+	Watcher   *watcher.Watcher
+	Inventory *inventory.Inventory
+}
+
+// OpenNode opens the event sources of a watcher, and returns it with a new inventory. No event after that is
+// missed, even if the inventory is run later. The two may have different logs.
+func OpenNode(cfg config.Config, watched inventory.Config, watcherLog, inventoryLog *zap.Logger) (*Node, error) {
+	host, err := OpenHost(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := signals(cfg)
+	w := watcher.New(watcher.Config{
+		Host: host, Subsystems: s.Subsystems, Nodes: s.Nodes, Metrics: watched.Metrics,
+	}, watcherLog)
+	return &Node{Watcher: w, Inventory: inventory.New(watched, host, inventoryLog)}, nil
+}
+
+// Watch hands the hints of the watcher to the inventory until ctx ends.
+func (n *Node) Watch(ctx context.Context) error {
+	return n.Watcher.Run(ctx, func(h watcher.Hint) { n.Inventory.Hint(inventory.Hint(h)) })
+}
+
+// Watching returns the configuration of the inventory, without the fields that [API.Configure] sets.
+func Watching(cfg config.Config, m *metrics.Metrics) inventory.Config {
+	return inventory.Config{
+		Metrics:        m,
+		ResyncInterval: cfg.ResyncInterval, HealthInterval: cfg.HealthInterval, ReadTimeout: ReadTimeout,
+		RecoveryHold: cfg.RecoveryHold, ReprogramTimeout: cfg.ReprogramTimeout,
+		FlapLimit: cfg.FlapLimit, FlapWindow: cfg.FlapWindow,
+		HoldersInterval: holdersInterval, TombstoneGrace: cfg.TombstoneGrace,
+		Policy: DevicePolicy(cfg, nil),
+	}
+}
+
+// DevicePolicy returns the inventory's policy for the settings and the mode in cfg, and for cordons.
+func DevicePolicy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
+	p := inventory.Policy{
+		Mode: cfg.Mode, Families: Families(cfg), AnyAFU: PolicyOf(cfg).AnyAFU(),
+		Exclude: make(map[string]string, len(cfg.Exclude)+len(cordons)), Name: PolicyOf(cfg).ResourceOf,
+	}
+	for entry := range cfg.Exclude {
+		p.Exclude[entry] = inventory.ReasonExcluded
+	}
+	for _, c := range cordons { // a cordon takes precedence over exclude: it has a name and a reason
+		p.Exclude[c.Device] = inventory.ReasonCordoned
+	}
+	for row, severity := range cfg.Severity {
+		if p.Severity == nil {
+			p.Severity = make(map[string]inventory.Health, len(cfg.Severity))
+		}
+		p.Severity[row] = map[string]inventory.Health{
+			config.Fatal: inventory.Unhealthy, config.Degraded: inventory.Degraded, config.Ignored: inventory.Healthy,
+		}[severity]
+	}
+	return p
+}
+
+// OpenHost returns the node's directories, or an error if one cannot be used.
+func OpenHost(cfg config.Config) (sysfs.Host, error) {
+	if err := sysfs.CheckDir(cfg.SysfsRoot); err != nil {
+		return sysfs.Host{}, fmt.Errorf("--sysfs-root %w", err)
+	}
+	// The directory of device nodes may be created with the first card.
+	if err := sysfs.CheckDir(cfg.DevRoot); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return sysfs.Host{}, fmt.Errorf("--dev-root %w", err)
+	}
+	real, err := sysfs.IsSysfs(cfg.SysfsRoot)
+	if err != nil {
+		return sysfs.Host{}, fmt.Errorf("--sysfs-root: %w", err)
+	}
+	return sysfs.Host{Sys: cfg.SysfsRoot, Dev: cfg.DevRoot, Simulated: !real}, nil
+}

@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer"
+)
+
+func namesOf(families []inventory.Family) (names []string) {
+	for _, f := range families {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
+// Only the enabled families read cards and have events. In mode pool no other family does, whatever the setting is.
+func TestEnabledFamilies(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		families []string
+		nodes    []string // prefixes
+	}{
+		{"default", config.Defaults().Families, []string{"dfl-", "intel-fpga-"}},
+		{"one", []string{"opae"}, []string{"intel-fpga-"}},
+		{"all", namesOf(AllFamilies(config.Defaults())), nil},
+	} {
+		cfg := config.Defaults()
+		cfg.Families = test.families
+		for _, cfg.Mode = range offer.Modes() {
+			want := test.families
+			if cfg.Mode == offer.Pool {
+				want = []string{"pool"}
+			}
+			if diff := cmp.Diff(want, namesOf(Families(cfg))); diff != "" {
+				t.Errorf("%s, mode %s: families (-want +got):\n%s", test.name, cfg.Mode, diff)
+			}
+			if got := signals(cfg).Nodes; test.nodes != nil && !cmp.Equal(test.nodes, got) {
+				t.Errorf("%s, mode %s: nodes %q, want %q", test.name, cfg.Mode, got, test.nodes)
+			}
+		}
+	}
+}
+
+// A severity or a rule may name a family that is off. The log names each such rule.
+func TestFamilyThatIsOff(t *testing.T) {
+	f := newFiles(t, "families: [dfl]\nhealth: {severity: {fme-fatal: ignored}}\nresources:\n"+
+		"- {name: a.com/x, match: {family: dfl}}\n- {name: a.com/y, match: {family: opae, vendor: 8086}}\n")
+	loader := f.load()
+	core, logs := eventtest.Observed(t)
+	openSettings(loader, loader.Config, zap.New(core), metrics.New("test"))
+	lines := logs.TakeAll()
+	if len(lines) != 2 || lines[0].Message != "rule names a family that is off" {
+		t.Fatalf("log %v, want one notice and that settings were applied", lines)
+	}
+	want := map[string]any{"event": "config.notice", "flag": "families", "reason": "a.com/y for pciVendor=8086 family=opae"}
+	if diff := cmp.Diff(want, lines[0].ContextMap()); diff != "" {
+		t.Errorf("notice (-want +got):\n%s", diff)
+	}
+}

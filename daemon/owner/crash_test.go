@@ -1,0 +1,439 @@
+package owner_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/owner"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/privatedir/privatedirtest"
+)
+
+// world has the daemons of a node, and its slices: a kubelet deletes them 30 s after the last driver has ended.
+type world struct {
+	*testing.T
+	dir string
+
+	mu     sync.Mutex
+	owners map[string]map[owner.Naming]int // by API and the naming under which they offer devices
+	slices bool
+	kill   *time.Timer // of the kubelet
+	seen   map[string]int
+}
+
+func (w *world) do(what string, f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen[what]++
+	f()
+	if len(w.owners[control.DRA])+len(w.owners[control.DevicePlugin]) > 1 {
+		w.Errorf("after %q: found owners %v, want those of one API with one naming", what, w.owners)
+	}
+	if len(w.owners[control.DevicePlugin]) > 0 && w.slices {
+		w.Errorf("after %q: found slices while a plugin owns the node", what)
+	}
+}
+
+// count returns how often this was seen.
+func (w *world) count(what string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen[what]
+}
+
+// add changes the number of owners.
+func (w *world) add(api string, naming owner.Naming, n int) {
+	if w.owners[api][naming] += n; w.owners[api][naming] == 0 {
+		delete(w.owners[api], naming)
+	}
+}
+
+func (w *world) takes(api string, naming owner.Naming) {
+	w.do(api+" takes", func() {
+		w.add(api, naming, 1)
+		if w.owners[api][naming] > 1 {
+			w.seen["another daemon joins"]++
+		}
+		if api == control.DRA {
+			w.slices = true
+			w.kill.Stop()
+		}
+	})
+}
+
+func (w *world) ends(how, api string, naming owner.Naming) {
+	w.do(api+how, func() {
+		w.add(api, naming, -1)
+		if api == control.DRA && len(w.owners[api]) == 0 && w.slices {
+			w.kill.Reset(30 * time.Second)
+		}
+	})
+}
+
+// member is a daemon of a random sequence. Its end is one of the ways to end; nil: it has ended.
+type member struct {
+	api    string
+	wants  atomic.Int64 // its naming
+	change chan bool    // of wants
+	end    chan string
+	done   chan struct{}
+}
+
+const (
+	stop  = " stops"
+	kill  = " is killed"
+	fail  = " fails"
+	stuck = " cannot withdraw"
+	cut   = " is killed while it withdraws"
+)
+
+// rename changes the naming of a daemon, whether it owns the node or not.
+func (m *member) rename(naming owner.Naming) {
+	m.wants.Store(int64(naming))
+	select {
+	case m.change <- true:
+	default:
+	}
+}
+
+func (w *world) start(api string, naming owner.Naming) *member {
+	m := &member{api: api, change: make(chan bool, 1), end: make(chan string, 1), done: make(chan struct{})}
+	m.wants.Store(int64(naming))
+	go func() {
+		defer close(m.done)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		n := owner.New(w.dir, api, zap.NewNop())
+		n.Hurry(time.Second, 40*time.Second) // fewer attempts: the sequences last for hours together
+		wants := func() owner.Naming { return owner.Naming(m.wants.Load()) }
+		taken := make(chan error, 1)
+		go func() {
+			err := n.Take(ctx, wants)
+			for err == nil && n.Naming() != wants() { // changed after the last attempt
+				n.Release()
+				err = n.Take(ctx, wants)
+			}
+			taken <- err
+		}()
+		how := ""
+		select {
+		case how = <-m.end:
+			cancel()
+			if <-taken != nil {
+				return
+			}
+		case <-taken:
+		}
+		offered := n.Naming()
+		w.takes(api, offered)
+		again := time.NewTicker(time.Second)
+		defer again.Stop()
+		var moved, settled <-chan time.Time
+		rename := func() {
+			before := n.Naming()
+			switch {
+			case wants() == before:
+			case n.Rename(ctx, wants()):
+				w.do(api+" may rename", func() {})
+				moved, settled = time.After(time.Duration(rand.IntN(900))*time.Millisecond), nil
+			default:
+				w.do(api+" may not rename", func() {})
+			}
+		}
+		for how == "" {
+			select {
+			case how = <-m.end:
+			case <-m.change:
+				rename()
+			case <-again.C:
+				rename()
+			case <-moved:
+				w.do("devices are renamed", func() {
+					w.add(api, offered, -1)
+					offered = n.Naming()
+					w.add(api, offered, 1)
+				})
+				moved, settled = nil, time.After(time.Duration(rand.IntN(900))*time.Millisecond)
+			case <-settled:
+				n.Renamed()
+			}
+		}
+		withdrawn := false
+		switch how {
+		case kill:
+			w.ends(how, api, offered)
+			n.Kill()
+			return
+		case fail:
+			w.ends(how, api, offered)
+			n.Leave(ctx, nil)
+			return
+		}
+		w.ends(stop, api, offered) // it offers nothing from now on
+		n.Leave(ctx, func(ctx context.Context) error {
+			time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
+			switch how {
+			case stuck:
+				w.do(api+how, func() {})
+				<-ctx.Done()
+				return ctx.Err()
+			case cut:
+				w.do(api+how, func() {})
+				n.Kill()
+				return errors.New("killed")
+			}
+			if api == control.DRA {
+				w.do("withdrawn", func() { w.slices = false; w.kill.Stop() })
+			}
+			withdrawn = true
+			return nil
+		})
+		if withdrawn {
+			w.do(api+" leaves last", func() {})
+		}
+	}()
+	return m
+}
+
+// sequences is the number of random sequences. 1000 take a minute with -race.
+const sequences uint64 = 100
+
+// Whatever starts, stops, is renamed and is killed: daemons of both APIs never own the node at once, nor do daemons
+// with different namings, a device plugin never owns it while there are slices, and in the end any daemon can own it.
+func TestRandomSequences(t *testing.T) {
+	seen := map[string]int{}
+	for seed := range sequences {
+		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 22))
+				w := &world{T: t, dir: privatedirtest.Dir(t), seen: seen}
+				w.owners = map[string]map[owner.Naming]int{control.DRA: {}, control.DevicePlugin: {}}
+				w.kill = time.AfterFunc(time.Hour, func() {
+					w.do("the kubelet deletes slices", func() { w.slices = len(w.owners[control.DRA]) > 0 })
+				})
+				naming := func() owner.Naming { return owner.Naming(1 + random.IntN(3)) }
+				var running []*member
+				for range 18 {
+					switch n := random.IntN(13); {
+					case n < 4 || len(running) == 0:
+						api := control.DRA
+						if random.IntN(2) == 0 {
+							api = control.DevicePlugin
+						}
+						wants := naming()
+						if len(running) > 0 && random.IntN(2) == 0 {
+							wants = owner.Naming(running[0].wants.Load())
+						}
+						for range 1 + random.IntN(2) {
+							running = append(running, w.start(api, wants))
+						}
+					case n < 8:
+						i := random.IntN(len(running))
+						running[i].end <- []string{stop, stop, stop, kill, kill, fail, stuck, cut}[random.IntN(8)]
+						running = append(running[:i], running[i+1:]...)
+					case n < 9: // the settings of one daemon
+						running[random.IntN(len(running))].rename(naming())
+					case n < 11: // the settings of all daemons, as the annotation of the node
+						to := naming()
+						for _, m := range running {
+							m.rename(to)
+						}
+					default:
+						time.Sleep(time.Duration(random.IntN(60_000)) * time.Millisecond)
+					}
+					if random.IntN(3) > 0 {
+						time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
+					}
+				}
+				for _, m := range running {
+					m.end <- stop
+				}
+				for _, m := range running {
+					<-m.done
+				}
+				time.Sleep(10 * time.Second) // those that were ended before leave
+				for _, api := range []string{control.DRA, control.DevicePlugin, control.DRA} {
+					before := w.count(api + " takes")
+					m := w.start(api, naming())
+					time.Sleep(43 * time.Second)
+					synctest.Wait()
+					if w.count(api+" takes") == before {
+						t.Errorf("%s does not own the node in the end", api)
+					}
+					m.end <- stop
+					<-m.done
+				}
+				w.kill.Stop()
+			})
+		})
+		if !ok {
+			break
+		}
+	}
+	t.Logf("seen: %v", seen)
+	for _, what := range []string{"the kubelet deletes slices", "dra cannot withdraw", "dra is killed while it withdraws", "devicePlugin takes", "dra leaves last",
+		"another daemon joins", "devices are renamed", "dra may not rename", "devicePlugin may not rename"} {
+		if seen[what] == 0 {
+			t.Errorf("no sequence in which %q", what)
+		}
+	}
+}
+
+// playIn is the environment variable with a state directory and an API. If it is set, the test binary owns and
+// leaves the node until it is killed.
+const playIn = "OWNER_TEST_PLAY_IN"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(playIn); text != "" {
+		dir, api, _ := strings.Cut(text, ",")
+		fmt.Println(play(dir, api))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// play owns the node again and again, with one of two namings. While it does, it has a shared lock on the witness of its
+// API and naming, and no process may have one on another witness. A driver creates the file "slices", and removes it when it withdraws.
+// While a plugin waits for the kubelet, the file is removed. Later it must not find the file. play returns a violation.
+func play(dir, api string) error {
+	witnesses := map[string]*os.File{}
+	for _, of := range []string{control.DRA, control.DevicePlugin} {
+		for _, naming := range "12" {
+			name := fmt.Sprintf("witness-%s-%c", of, naming)
+			file, err := os.OpenFile(filepath.Join(dir, "..", name), os.O_RDWR|os.O_CREATE, 0o600)
+			if err != nil {
+				return err
+			}
+			witnesses[name] = file
+		}
+	}
+	flock := func(f *os.File, how int) error { return syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) }
+	published := filepath.Join(dir, "..", "slices")
+	for {
+		core, logs := observer.New(zapcore.WarnLevel)
+		n := owner.New(dir, api, zap.New(core, zap.Hooks(func(e zapcore.Entry) error {
+			if e.Level == zapcore.WarnLevel {
+				_ = os.Remove(published) // two plugins may remove it
+			}
+			return nil
+		})))
+		n.Hurry(time.Millisecond, 20*time.Millisecond)
+		naming := owner.Naming(1 + rand.IntN(2))
+		if err := n.Take(context.Background(), func() owner.Naming { return naming }); err != nil {
+			return err
+		}
+		if logs.FilterField(logevent.OwnerUnavailable).Len() > 0 {
+			return fmt.Errorf("log: %v", logs.All())
+		}
+		own := fmt.Sprintf("witness-%s-%d", api, naming)
+		mine := witnesses[own]
+		if err := flock(mine, syscall.LOCK_SH); err != nil {
+			return fmt.Errorf("own witness: %w", err)
+		}
+		for name, theirs := range witnesses {
+			// A process that is killed may lose the lock of the node some microseconds before that of its witness.
+			for until := time.Now().Add(time.Second); name != own; {
+				err := flock(theirs, syscall.LOCK_EX)
+				if err == nil {
+					err = flock(theirs, syscall.LOCK_UN)
+				}
+				if err == nil {
+					break
+				}
+				if time.Now().After(until) {
+					return fmt.Errorf("%s owns the node, and %s too", own, name)
+				}
+			}
+		}
+		if api == control.DRA {
+			if err := os.WriteFile(published, nil, 0o600); err != nil {
+				return err
+			}
+		} else if _, err := os.Lstat(published); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the plugin owns the node: found slices, error %v, want none", err)
+		}
+		fmt.Println("owned", naming)
+		time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond)
+		if err := flock(mine, syscall.LOCK_UN); err != nil {
+			return err
+		}
+		n.Leave(context.Background(), func(context.Context) error {
+			if api == control.DRA {
+				return os.Remove(published)
+			}
+			return nil
+		})
+		time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond)
+	}
+}
+
+// Processes of both APIs, two of each, that are killed at random times.
+func TestKilled(t *testing.T) {
+	dir := privatedirtest.Dir(t)
+	end := time.Now().Add(5 * time.Second)
+	var mu sync.Mutex
+	owned, kills := map[string]int{}, 0
+	var all sync.WaitGroup
+	for i := range 4 {
+		api := []string{control.DRA, control.DevicePlugin}[i%2]
+		all.Go(func() {
+			for time.Now().Before(end) && !t.Failed() {
+				child := exec.CommandContext(t.Context(), os.Args[0])
+				child.Env = append(os.Environ(), playIn+"="+dir+","+api)
+				var stderr strings.Builder
+				child.Stderr = &stderr
+				out, err := child.StdoutPipe()
+				if err == nil {
+					err = child.Start()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				killed := time.AfterFunc(time.Duration(20_000+rand.IntN(150_000))*time.Microsecond, func() { _ = child.Process.Kill() })
+				for lines := bufio.NewScanner(out); lines.Scan(); {
+					text, ok := strings.CutPrefix(lines.Text(), "owned ")
+					if !ok {
+						t.Errorf("%s: %s", api, text)
+						break
+					}
+					mu.Lock()
+					owned[api+" "+text]++
+					mu.Unlock()
+				}
+				_ = child.Wait() // killed
+				killed.Stop()
+				if stderr.Len() > 0 {
+					t.Errorf("%s: %s", api, stderr.String())
+				}
+				mu.Lock()
+				kills++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d kills, owned %v", kills, owned)
+	if len(owned) != 4 {
+		t.Errorf("found that %v owned the node, want both APIs with both namings", owned)
+	}
+}

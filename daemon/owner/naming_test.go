@@ -1,0 +1,159 @@
+package owner_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/owner"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/internal/privatedir/privatedirtest"
+)
+
+// A daemon waits for daemons of its API whose naming differs, and not for those with the same one. It does not count
+// as an owner: a driver that stops withdraws its devices before.
+func TestNamings(t *testing.T) {
+	for _, api := range []string{control.DevicePlugin, control.DRA} {
+		t.Run(api, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := privatedirtest.Dir(t)
+				old := startNamed(t, dir, api, 1)
+				owns := old.owns(0)
+				alike := startNamed(t, dir, api, 1)
+				owns = owns && alike.owns(0)
+				next := startNamed(t, dir, api, 2)
+				if !owns || next.owns(time.Minute) {
+					t.Fatal("want that both daemons with the first naming own the node, and not the one with the second")
+				}
+				want := dir + "/owner-" + api + ".lock: found a daemon whose settings give the devices other names, want none"
+				if err := next.Waiting(); next.WaitsFor() != owner.ForNaming || err == nil || err.Error() != want {
+					t.Errorf("waits for %q, %v, want naming, %s", next.WaitsFor(), err, want)
+				}
+				next.logged(t, "info owner.waiting "+api+" naming 0", "info owner.waiting "+api+" naming 60000")
+				alike.Leave(t.Context(), func(context.Context) error { t.Error("withdrawn too early"); return nil })
+				withdrawn := false
+				old.Leave(t.Context(), func(context.Context) error {
+					withdrawn = !next.owns(time.Second)
+					return nil
+				})
+				if !withdrawn {
+					t.Error("the last daemon with the first naming does not withdraw before the next one starts")
+				}
+				if !next.owns(200*time.Millisecond) || next.WaitsFor() != "" {
+					t.Error("the daemon with the second naming does not own the node within 200 ms")
+				}
+				next.Kill()
+			})
+		})
+	}
+}
+
+// A daemon without a naming, as of an older version, may offer the devices under any name.
+func TestWithoutNaming(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := privatedirtest.Dir(t)
+		dir, err := privatedir.OpenDir(path, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		old, err := privatedir.TryLock(dir, "owner-devicePlugin.lock", privatedir.Shared)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := start(t, path, control.DevicePlugin)
+		if next.owns(time.Second) || next.WaitsFor() != owner.ForNaming {
+			t.Errorf("waits for %q, want naming", next.WaitsFor())
+		}
+		if err := old.Release(); err != nil {
+			t.Fatal(err)
+		}
+		if !next.owns(time.Second) {
+			t.Error("the daemon does not own the node after the older one has ended")
+		}
+		next.Kill()
+	})
+}
+
+// A daemon changes its naming once it is alone. No other daemon owns the node before the old names are withdrawn.
+func TestRename(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := privatedirtest.Dir(t)
+		a := start(t, dir, control.DRA)
+		owns := a.owns(0)
+		b := start(t, dir, control.DRA)
+		if !owns || !b.owns(0) {
+			t.Fatal("two drivers do not own the node")
+		}
+		a.lines()
+		for range 2 {
+			if a.Rename(t.Context(), 2) || a.WaitsFor() != owner.ForSettings || a.Naming() != 1 {
+				t.Fatalf("has naming %d and waits for %q, want the former naming, and to wait", a.Naming(), a.WaitsFor())
+			}
+		}
+		a.logged(t, "info owner.waiting dra settings 0")
+		if !a.Rename(t.Context(), 1) || a.WaitsFor() != "" {
+			t.Errorf("waits for %q although the settings are the former ones again", a.WaitsFor())
+		}
+		b.Leave(t.Context(), nothing)
+		former := start(t, dir, control.DRA)
+		if !former.owns(0) {
+			t.Fatal("a driver with the same naming waits")
+		}
+		next := startNamed(t, dir, control.DRA, 2)
+		time.Sleep(10 * time.Millisecond) // so that neither waits for an attempt of the other
+		former.Leave(t.Context(), nothing)
+		if !a.Rename(t.Context(), 2) || a.Naming() != 2 {
+			t.Fatal("the driver is alone, and is not renamed")
+		}
+		time.Sleep(10 * time.Millisecond)
+		former = start(t, dir, control.DRA)
+		if former.owns(time.Second) || next.owns(0) {
+			t.Error("a driver owns the node before the devices are renamed")
+		}
+		a.Renamed()
+		if former.owns(time.Second) || !next.owns(0) {
+			t.Error("want that the driver with the new naming owns the node, and not the one with the former")
+		}
+		// A naming that was never used does not last.
+		next.Leave(t.Context(), nothing)
+		if !a.Rename(t.Context(), 3) || !a.Rename(t.Context(), 1) {
+			t.Fatal("the driver is alone, and is not renamed")
+		}
+		a.Renamed()
+		if !former.owns(time.Second) {
+			t.Error("the driver with the former naming waits")
+		}
+		// One that waits may change its mind.
+		late := startNamed(t, dir, control.DRA, 4)
+		if late.owns(time.Second) {
+			t.Error("a driver with a fourth naming owns the node")
+		}
+		late.wants.Store(1)
+		if !late.owns(time.Second) || late.Naming() != 1 {
+			t.Error("the settings of the driver are those of the others now, and it waits")
+		}
+		for _, d := range []*daemon{a, former, late} {
+			d.Kill()
+		}
+	})
+}
+
+// One description gives one naming. Others give others, all in the range of a mark.
+func TestNamingOf(t *testing.T) {
+	of := map[owner.Naming]string{}
+	for range 2 {
+		for _, description := range []string{"", "a", "b", "c", "d", "e", "f", "g"} {
+			n := owner.NamingOf(description)
+			if other, known := of[n]; known && other != description || n < 1 || n > 1<<62 {
+				t.Errorf("%q: found %d, want a number from 1 to 2^62 that %q does not have", description, n, other)
+			}
+			of[n] = description
+		}
+	}
+	if len(of) != 8 {
+		t.Errorf("found %d namings, want 8", len(of))
+	}
+}

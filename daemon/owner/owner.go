@@ -1,0 +1,418 @@
+package owner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/internal/boot"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+)
+
+const (
+	guardName   = "owner.lock"
+	bootName    = "owner-dra.boot" // the boot in which a driver owned the node last
+	maxBoot     = 100              // size of this file in bytes
+	guardWithin = 3 * time.Second  // longest wait for the guard, which another daemon holds for some milliseconds
+
+	tryInterval = 200 * time.Millisecond // between two attempts to own the node
+	logInterval = time.Minute            // between two log lines about the same wait
+
+	// slicesWithin is the time after which the kubelet has removed the slices of a driver that was killed: it
+	// waits 30 s after the connection to the driver has ended.
+	slicesWithin = 40 * time.Second
+	// leaveWithin is the longest time of Leave. The kubelet kills a pod 10 s after it was told to stop.
+	leaveWithin = 6 * time.Second
+)
+
+// Naming identifies the way in which a daemon names its devices. Daemons with the same naming offer the same devices
+// under the same names.
+type Naming privatedir.Mark
+
+// NamingOf returns the naming with this description. Other descriptions give other namings.
+func NamingOf(description string) Naming {
+	sum := sha256.Sum256([]byte(description))
+	return Naming(1 + binary.BigEndian.Uint64(sum[:])>>2)
+}
+
+// Reason is why a daemon waits.
+type Reason string
+
+// Reasons to wait. With all but ForSettings, the daemon offers nothing.
+const (
+	ForAPI        Reason = "api"        // a daemon of the other API owns the node, or its ResourceSlices may remain
+	ForNaming     Reason = "naming"     // a daemon of this API owns the node with another naming
+	ForWithdrawal Reason = "withdrawal" // the last daemon of this API withdraws its devices
+	ForStateDir   Reason = "state-dir"  // the lock cannot be used
+	ForSettings   Reason = "settings"   // the daemon owns the node with its former naming, because another daemon does, too
+)
+
+// Node is the node as one daemon sees it. Create it with [New].
+type Node struct {
+	dir, api, other string
+	log             *zap.Logger
+	lock            *privatedir.Lock     // nil: not owned
+	naming          Naming               // of the owned node
+	waits           atomic.Pointer[wait] // nil: the daemon does not wait
+
+	tryInterval, slicesWithin time.Duration // shorter in tests
+}
+
+// wait is the reason why a daemon waits.
+type wait struct {
+	reason Reason
+	err    error
+	began  time.Time
+	logged time.Time
+}
+
+// New returns the node for a daemon of the API control.DevicePlugin or control.DRA. It opens nothing. If the
+// state directory is "", the node is never locked.
+func New(dir, api string, log *zap.Logger) *Node {
+	n := &Node{dir: dir, api: api, other: control.DRA, log: log.Named("owner"), tryInterval: tryInterval, slicesWithin: slicesWithin}
+	if api == control.DRA {
+		n.other = control.DevicePlugin
+	}
+	return n
+}
+
+// nameOf returns the name of the lock file of an API.
+func nameOf(api string) string { return "owner-" + api + ".lock" }
+
+func (n *Node) path(api string) string { return filepath.Join(n.dir, nameOf(api)) }
+
+// Waiting returns why the daemon waits, or nil if it does not.
+func (n *Node) Waiting() error {
+	if w := n.waits.Load(); w != nil {
+		return w.err
+	}
+	return nil
+}
+
+// WaitsFor returns why the daemon waits, or "" if it does not.
+func (n *Node) WaitsFor() Reason {
+	if w := n.waits.Load(); w != nil {
+		return w.reason
+	}
+	return ""
+}
+
+// Naming returns the naming with which the daemon owns the node. It must not be called during Take and Rename.
+func (n *Node) Naming() Naming { return n.naming }
+
+// Take blocks until the daemon may offer the devices of the node under its naming, and returns nil. If ctx ends
+// before, it returns [context.Cause]. wanted returns the naming. It is called before each attempt, because the
+// settings may change meanwhile; [Node.Naming] is its last result.
+func (n *Node) Take(ctx context.Context, wanted func() Naming) error {
+	defer n.waits.Store(nil)
+	if n.dir == "" {
+		n.naming = wanted()
+		n.log.Warn("without a state directory, another daemon may offer the same devices", logevent.ConfigNotice, logevent.Flag("state-dir"))
+		return nil
+	}
+	began := time.Now()
+	slices, err := n.own(ctx, wanted)
+	if err == nil && slices {
+		err = n.awaitSlices(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	n.log.Info("node taken", logevent.OwnerTaken, logevent.Owner(n.api), logevent.Lasted(time.Since(began)))
+	return nil
+}
+
+// noteBoot records that a driver has owned the node since the machine was booted.
+func noteBoot(dir *os.Root) error {
+	id, err := boot.ID()
+	if err != nil {
+		return err
+	}
+	if text, err := privatedir.ReadFile(dir, bootName, maxBoot); err == nil && string(text) == id {
+		return nil // the disk may be full
+	}
+	_, err = privatedir.ReplaceFile(dir, bootName, []byte(id))
+	return err
+}
+
+// OtherMayHold reports whether containers may hold devices through the other API. They hold none through DRA if no
+// driver has owned the node since the machine was booted.
+func (n *Node) OtherMayHold() bool {
+	if n.api == control.DRA || n.dir == "" {
+		return true
+	}
+	dir, err := privatedir.OpenDir(n.dir, false)
+	if err != nil {
+		return true
+	}
+	defer dir.Close()
+	text, err := privatedir.ReadFile(dir, bootName, maxBoot)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	id, failed := boot.ID()
+	return err != nil || failed != nil || string(text) == id
+}
+
+// own blocks until the daemon has the lock. It reports whether slices of a driver may remain.
+func (n *Node) own(ctx context.Context, wanted func() Naming) (slices bool, err error) {
+	tick := time.NewTicker(n.tryInterval)
+	defer tick.Stop()
+	for {
+		reason, slices, err := n.try(ctx, wanted())
+		switch {
+		case n.lock != nil:
+			return slices, nil
+		case ctx.Err() != nil:
+			return false, context.Cause(ctx)
+		}
+		n.wait(reason, err)
+		select {
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// wait stores and logs why the daemon waits. An error takes precedence over the reason.
+func (n *Node) wait(reason Reason, err error) {
+	now, before := time.Now(), n.waits.Load()
+	holder := n.api
+	if reason == ForAPI {
+		holder = n.other
+	}
+	if err != nil && reason != ForSettings {
+		reason = ForStateDir
+	}
+	w := &wait{reason: reason, began: now}
+	switch {
+	case err != nil:
+		w.err = fmt.Errorf("--state-dir: %w", err)
+	case reason == ForAPI:
+		w.err = fmt.Errorf("%s: found a daemon of the API %s, want none", n.path(holder), holder)
+	case reason == ForNaming:
+		w.err = fmt.Errorf("%s: found a daemon whose settings give the devices other names, want none", n.path(holder))
+	case reason == ForWithdrawal:
+		w.err = fmt.Errorf("%s: the last daemon of the same API withdraws its devices", n.path(holder))
+	case reason == ForSettings:
+		w.err = fmt.Errorf("%s: found another daemon, so the devices keep their former names", n.path(holder))
+	}
+	if before != nil {
+		w.began, w.logged = before.began, before.logged
+	}
+	if before == nil || before.err.Error() != w.err.Error() || now.Sub(w.logged) >= logInterval {
+		w.logged = now
+		lasted := logevent.Lasted(now.Sub(w.began))
+		switch {
+		case err != nil:
+			n.log.Error("node cannot be locked, trying again", logevent.OwnerUnavailable, logevent.Err(err), lasted)
+		case reason == ForSettings:
+			n.log.Info("another daemon uses the former settings, waiting", logevent.OwnerWaiting,
+				logevent.Owner(holder), logevent.Path(n.path(holder)), logevent.Reason(string(reason)), lasted)
+		default:
+			n.log.Info("node owned by another daemon, waiting", logevent.OwnerWaiting,
+				logevent.Owner(holder), logevent.Path(n.path(holder)), logevent.Reason(string(reason)), lasted)
+		}
+	}
+	n.waits.Store(w)
+}
+
+// try sets n.lock if the daemon may own the node with this naming now, and reports whether slices of a driver may
+// remain. Otherwise it returns the reason.
+func (n *Node) try(ctx context.Context, naming Naming) (reason Reason, slices bool, err error) {
+	err = n.guarded(ctx, func(dir *os.Root) error {
+		left, err := exists(dir, n.other)
+		if left {
+			// The lock is taken only to learn whether another process has it.
+			other, err := privatedir.TryLock(dir, nameOf(n.other), privatedir.Exclusive)
+			if other == nil {
+				reason = ForAPI
+				return err
+			}
+			other.Release()
+		}
+		own := false
+		if err == nil {
+			own, err = exists(dir, n.api)
+		}
+		if err == nil && !own {
+			_, err = privatedir.ReplaceFile(dir, nameOf(n.api), nil) // unlike TryLock, it syncs the new file to the disk
+		}
+		var lock *privatedir.Lock
+		if err == nil {
+			lock, err = privatedir.TryLock(dir, nameOf(n.api), privatedir.Shared)
+		}
+		if lock == nil {
+			reason = ForWithdrawal
+			return err
+		}
+		free, err := lock.Sole()
+		if err == nil && !free {
+			var same, others bool
+			same, others, err = lock.Marked(privatedir.Mark(naming))
+			free = same && !others
+		}
+		if err == nil && free && n.api == control.DRA {
+			err = noteBoot(dir) // else a device plugin that follows may give out devices of claims
+		}
+		if err == nil && free {
+			err = lock.Mark(privatedir.Mark(naming))
+		}
+		if err != nil || !free {
+			reason = ForNaming
+			lock.Release()
+			return err
+		}
+		n.lock, n.naming, slices = lock, naming, left && n.other == control.DRA
+		return nil
+	})
+	return reason, slices, err
+}
+
+// Rename gives the owned node another naming, and returns true if the daemon may offer the devices under it now. It
+// does so only if no other daemon owns the node. Otherwise the daemon keeps its former naming, and should call Rename
+// again after [RenameInterval].
+//
+// After a change, the node has both namings until [Node.Renamed], so that no other daemon offers devices before the
+// former names are withdrawn.
+func (n *Node) Rename(ctx context.Context, to Naming) bool {
+	if n.naming == to || n.lock == nil {
+		n.naming = to
+		n.waits.Store(nil)
+		return true
+	}
+	sole := false
+	err := n.guarded(ctx, func(*os.Root) (err error) {
+		if sole, err = n.lock.Sole(); err == nil && sole {
+			err = n.lock.Mark(privatedir.Mark(to))
+		}
+		return err
+	})
+	switch {
+	case ctx.Err() != nil: // it ends
+		return false
+	case err != nil || !sole:
+		n.wait(ForSettings, err)
+		return false
+	}
+	n.naming = to
+	n.waits.Store(nil)
+	return true
+}
+
+// RenameInterval is the time between two calls of [Node.Rename] for the same change.
+const RenameInterval = tryInterval
+
+// Renamed ends the former namings of the node, after the devices are no longer offered under them.
+func (n *Node) Renamed() {
+	if n.lock == nil {
+		return
+	}
+	if err := n.lock.KeepMark(privatedir.Mark(n.naming)); err != nil { // other daemons wait until this one ends
+		n.log.Error("former naming cannot be unlocked", logevent.OwnerUnavailable, logevent.Err(err))
+	}
+}
+
+// awaitSlices blocks until the kubelet has removed the slices of a driver that was killed.
+func (n *Node) awaitSlices(ctx context.Context) error {
+	n.waits.Store(&wait{reason: ForAPI, err: fmt.Errorf("%s: the DRA driver has not deleted its ResourceSlices: waiting %s, until the kubelet has",
+		n.path(n.other), n.slicesWithin)})
+	n.log.Warn("ResourceSlices of a driver may remain, waiting until the kubelet has removed them", logevent.OwnerWaiting,
+		logevent.Owner(n.other), logevent.Path(n.path(n.other)), logevent.Reason(string(ForAPI)), logevent.Retry(n.slicesWithin))
+	select {
+	case <-ctx.Done():
+		n.release()
+		return context.Cause(ctx)
+	case <-time.After(n.slicesWithin):
+	}
+	// No driver can have started, because this daemon has its lock.
+	if err := n.guarded(ctx, func(dir *os.Root) error { return privatedir.RemoveFile(dir, nameOf(n.other)) }); err != nil {
+		n.log.Error("lock file not removed", logevent.OwnerUnavailable, logevent.Err(err)) // the next start waits, too
+	}
+	return nil
+}
+
+// Leave ends the ownership. If no other daemon of the API owns the node, it first calls withdraw, which removes the
+// devices that the API would keep after the end of the daemon. Meanwhile no daemon can take the node. If withdraw
+// fails, or is nil because the daemon has failed, the record of DRA remains: devices may not have been withdrawn.
+func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) {
+	if n.lock == nil {
+		return
+	}
+	defer n.release()
+	if withdraw == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
+	defer cancel()
+	err := n.guarded(ctx, func(dir *os.Root) (err error) {
+		n.release() // no daemon can take the node before the end of this function
+		n.lock, err = privatedir.TryLock(dir, nameOf(n.api), privatedir.Exclusive)
+		return err
+	})
+	if err == nil {
+		if n.lock == nil {
+			return // there is another daemon of this API
+		}
+		err = withdraw(ctx)
+	}
+	if err == nil && n.api == control.DRA { // a file of the device plugin records nothing
+		err = n.guarded(ctx, func(dir *os.Root) error { return privatedir.RemoveFile(dir, nameOf(n.api)) })
+	}
+	if err != nil {
+		n.log.Warn("node left, devices may not have been withdrawn", logevent.OwnerLeft, logevent.Owner(n.api), logevent.Err(err))
+		return
+	}
+	n.log.Info("node left", logevent.OwnerLeft, logevent.Owner(n.api))
+}
+
+// Release ends the ownership of a daemon that has offered nothing yet. It may call Take again.
+func (n *Node) Release() { n.release() }
+
+func (n *Node) release() {
+	if n.lock != nil {
+		n.lock.Release()
+		n.lock = nil
+	}
+}
+
+// guarded calls f with the state directory. Meanwhile no other daemon calls a function in this way.
+func (n *Node) guarded(ctx context.Context, f func(*os.Root) error) error {
+	dir, err := privatedir.OpenDir(n.dir, true)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	ctx, cancel := context.WithTimeout(ctx, guardWithin)
+	defer cancel()
+	guard, err := privatedir.AcquireLock(ctx, dir, guardName)
+	if err != nil {
+		return err
+	}
+	defer guard.Release()
+	return f(dir)
+}
+
+// exists reports whether the lock file of an API exists.
+func exists(dir *os.Root, api string) (bool, error) {
+	switch _, err := dir.Lstat(nameOf(api)); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	default:
+		return false, privatedir.PathError(filepath.Join(dir.Name(), nameOf(api)), err)
+	}
+}

@@ -1,0 +1,44 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+)
+
+// checkStateDir creates the state directory if it is missing. It returns an error if the user of this process is not
+// root and has no right to the directory: the daemon would wait in vain for it. Other errors may pass, so they are left
+// to [owner.Node.Take], which logs them and tries again.
+func checkStateDir(dir, kind string) error {
+	uid := os.Geteuid()
+	if uid == 0 || dir == "" {
+		return nil
+	}
+	opened, err := privatedir.OpenDir(dir, true)
+	if err == nil {
+		return opened.Close()
+	}
+	return withoutRights(err, uid, kind)
+}
+
+// withoutRights returns an error that names the settings to change if err is that the user has no right to the state
+// directory, and nil otherwise. kind is the API of the daemon.
+func withoutRights(err error, uid int, kind string) error {
+	foreign := (*privatedir.OwnerError)(nil)
+	switch {
+	case errors.As(err, &foreign):
+		// Not the whole error: its chown would take the directory from the daemon of root.
+		err = fmt.Errorf("%s: found owner uid %d, want %d", foreign.Path, foreign.UID, uid)
+	case !errors.Is(err, fs.ErrPermission):
+		return nil
+	}
+	flags := "--state-dir, --socket and --kubelet-dir"
+	if kind == control.DRA {
+		flags = "--state-dir, --socket, --cdi-dir, --plugin-dir and --registry-dir"
+	}
+	return fmt.Errorf("--state-dir: %w: run the daemon as root, or set %s to paths that uid %d can write to", err, flags, uid)
+}

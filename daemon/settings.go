@@ -1,0 +1,102 @@
+package daemon
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/filewatch"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+)
+
+// liveSettings applies changed YAML files while the daemon runs. It belongs to the goroutine of
+// Serve. Any goroutine may load state.
+type liveSettings struct {
+	loader  *config.Loader
+	read    config.Files // the files read last, valid or not
+	state   *latest.Value[control.Settings]
+	log     *zap.Logger
+	metrics *metrics.Metrics
+}
+
+// openSettings returns the settings that the loader has loaded. A nil loader means that there are no files.
+func openSettings(loader *config.Loader, cfg config.Config, log *zap.Logger, m *metrics.Metrics) *liveSettings {
+	if loader == nil {
+		loader = &config.Loader{Config: cfg}
+	}
+	l := &liveSettings{loader: loader, read: loader.Files, state: latest.New(control.Settings{}), log: log, metrics: m}
+	l.applied(cfg, nil)
+	return l
+}
+
+// follow reads the files and sends them to the channel whenever they may have changed, until ctx ends.
+func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error {
+	paths := slices.DeleteFunc([]string{l.loader.Config.File, l.loader.Config.Overrides}, func(p string) bool { return p == "" })
+	return filewatch.Run(ctx, paths, func() {
+		select {
+		case to <- l.loader.Read():
+		case <-ctx.Done():
+		}
+	}, l.log)
+}
+
+// changed calls take if the files differ from the files read last, and are not older: because of SIGHUP,
+// newer files may have been read since. It reports whether take has changed cfg.
+func (l *liveSettings) changed(cfg *config.Config, files config.Files) bool {
+	return !files.Before(l.read) && !files.Equal(l.read) && l.take(cfg, files)
+}
+
+// take copies the settings that need no restart from the files to cfg, and returns true. If the files
+// are not valid, it logs the error, leaves cfg unchanged and returns false.
+func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
+	differ := !files.Equal(l.read)
+	l.read = files
+	next, restart, err := l.loader.Again(files)
+	l.metrics.ConfigReload(err == nil)
+	if err != nil {
+		l.log.Error("configuration refused, previous one kept", logevent.ConfigRefused, logevent.Err(err))
+		l.state.Update(func(s control.Settings) control.Settings {
+			s.Refused = err.Error()
+			return s
+		})
+		return false
+	}
+	for _, flag := range restart {
+		l.log.Warn("changed setting needs a restart", logevent.ConfigNotice, logevent.Flag(flag))
+	}
+	cfg.Exclude, cfg.Severity, cfg.Resources = next.Exclude, next.Severity, next.Resources
+	if differ {
+		l.applied(next, restart)
+	}
+	return true
+}
+
+// applied stores and logs that the files read last are in force.
+func (l *liveSettings) applied(cfg config.Config, restart []string) {
+	hash := l.read.Hash()
+	l.state.Store(control.Settings{Hash: hash, Applied: time.Now(), Restart: append([]string{}, restart...)})
+	if cfg.NodesUnused {
+		l.log.Warn("overrides of nodes have no effect without this setting", logevent.ConfigNotice, logevent.Flag("node-name"))
+	}
+	for _, r := range cfg.Resources {
+		if f := r.Match.Family; f != "" && !slices.Contains(l.loader.Config.Families, f) {
+			l.log.Warn("rule names a family that is off", logevent.ConfigNotice, logevent.Flag("families"), logevent.Reason(r.String()))
+		}
+	}
+	if l.loader.Follows() {
+		l.log.Info("settings applied", logevent.ConfigApplied, logevent.Hash(hash), logevent.Devices(slices.Sorted(maps.Keys(cfg.Exclude))))
+	}
+}
+
+// hash returns the hash of the files in force.
+func (l *liveSettings) hash() string {
+	s, _ := l.state.Load()
+	return s.Hash
+}

@@ -1,0 +1,164 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+)
+
+// files are the two files of settings.
+type files struct {
+	t                 *testing.T
+	config, overrides string
+}
+
+func newFiles(t *testing.T, config string) files {
+	f := files{t, filepath.Join(t.TempDir(), "config.yaml"), filepath.Join(t.TempDir(), "overrides.yaml")}
+	f.write(f.config, config)
+	return f
+}
+
+// write replaces a file as an editor does.
+func (f files) write(path, content string) {
+	f.t.Helper()
+	if err := errors.Join(os.WriteFile(path+"~", []byte(content), 0o600), os.Rename(path+"~", path)); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f files) load() *config.Loader {
+	f.t.Helper()
+	l := NewLoader()
+	l.Config.File, l.Config.Overrides = f.config, f.overrides
+	if err := l.Load(func(string) (string, bool) { return "", false }); err != nil {
+		f.t.Fatal(err)
+	}
+	return l
+}
+
+// The state and the log show which files are in force. The same content is applied, or refused, only once, and
+// again after SIGHUP.
+func TestSettingsInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFiles(t, "exclude: [5e:00.0]\n")
+		loader := f.load()
+		first := loader.Files.Hash()
+		core, logs := eventtest.Observed(t)
+		began, m := time.Now(), metrics.New("test")
+		l := openSettings(loader, loader.Config, zap.New(core), m)
+		cfg := loader.Config
+		for _, step := range []struct {
+			name, write string
+			hangup      bool
+			taken       bool
+			want        control.Settings // without Hash
+			fresh       bool             // the hash is that of the files
+			events      []string         // of the log
+		}{
+			{"start", "", false, false, control.Settings{Applied: began}, true, []string{"config.applied"}},
+			{"the same", "", false, false, control.Settings{Applied: began}, true, nil},
+			{"SIGHUP", "", true, true, control.Settings{Applied: began}, true, nil},
+			{"other settings", "exclude: [3b:00.0]\nflapLimit: 1\nmode: af\n", false, true,
+				control.Settings{Applied: began.Add(3 * time.Hour), Restart: []string{"flap-limit", "mode"}}, true,
+				[]string{"config.notice", "config.notice", "config.applied"}},
+			{"refused", "exclude: [x]\n", false, false,
+				control.Settings{Applied: began.Add(3 * time.Hour), Restart: []string{"flap-limit", "mode"}, Refused: f.config + ":1: "}, false,
+				[]string{"config.refused"}},
+			{"the same is refused", "", false, false,
+				control.Settings{Applied: began.Add(3 * time.Hour), Restart: []string{"flap-limit", "mode"}, Refused: f.config + ":1: "}, false, nil},
+			{"SIGHUP has it refused again", "", true, false,
+				control.Settings{Applied: began.Add(3 * time.Hour), Restart: []string{"flap-limit", "mode"}, Refused: f.config + ":1: "}, false,
+				[]string{"config.refused"}},
+			{"mended", "exclude: [5e:00.0]\n", false, true, control.Settings{Applied: began.Add(7 * time.Hour)}, true, []string{"config.applied"}},
+		} {
+			if step.write != "" {
+				f.write(f.config, step.write)
+			}
+			before, _ := l.state.Load()
+			files := loader.Read()
+			taken := false
+			switch {
+			case step.name == "start":
+			case step.hangup:
+				taken = l.take(&cfg, files)
+			default:
+				taken = l.changed(&cfg, files)
+			}
+			if taken != step.taken {
+				t.Errorf("%s: taken %v, want %v", step.name, taken, step.taken)
+			}
+			if step.want.Restart == nil {
+				step.want.Restart = []string{}
+			}
+			if step.want.Hash = before.Hash; step.fresh {
+				step.want.Hash = files.Hash()
+			}
+			got, _ := l.state.Load()
+			if step.want.Refused != "" && strings.HasPrefix(got.Refused, step.want.Refused) {
+				step.want.Refused = got.Refused
+			}
+			if diff := cmp.Diff(step.want, got); diff != "" {
+				t.Errorf("%s: state (-want +got):\n%s", step.name, diff)
+			}
+			if l.hash() != got.Hash {
+				t.Errorf("%s: hash %s, want %s", step.name, l.hash(), got.Hash)
+			}
+			var events []string
+			for _, line := range logs.TakeAll() {
+				events = append(events, line.ContextMap()["event"].(string))
+			}
+			if diff := cmp.Diff(step.events, events); diff != "" {
+				t.Errorf("%s: log (-want +got):\n%s", step.name, diff)
+			}
+			time.Sleep(time.Hour)
+		}
+		if l.hash() != first || !cfg.Exclude["5e:00.0"] {
+			t.Errorf("in the end: hash %s, exclude %v; want %s and 5e:00.0", l.hash(), cfg.Exclude, first)
+		}
+	})
+}
+
+// Files that were read before those of SIGHUP are not applied after them.
+func TestFilesOlderThanSIGHUP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFiles(t, "exclude: [5e:00.0]\n")
+		loader := f.load()
+		cfg := loader.Config
+		l := openSettings(loader, cfg, zap.NewNop(), metrics.New("test"))
+		time.Sleep(time.Second)
+		f.write(f.config, "exclude: []\n")
+		older := loader.Read()
+		time.Sleep(time.Second)
+		f.write(f.config, "exclude: [3b:00.0]\n")
+		if !l.take(&cfg, loader.Read()) || l.changed(&cfg, older) || !cfg.Exclude["3b:00.0"] {
+			t.Errorf("exclude %v, want 3b:00.0", cfg.Exclude)
+		}
+	})
+}
+
+// Entries for nodes have no effect without --node-name, which is logged. The other settings apply.
+func TestOverridesOfNodesWithoutName(t *testing.T) {
+	f := newFiles(t, "")
+	f.write(f.overrides, "exclude: [3b:00.0]\nnodes: {n1: {exclude: [5e:00.0]}}\n")
+	core, logs := eventtest.Observed(t)
+	loader := f.load()
+	openSettings(loader, loader.Config, zap.New(core), metrics.New("test"))
+	for _, line := range logs.All() {
+		if fields := line.ContextMap(); fields["event"] == "config.notice" && fields["flag"] == "node-name" {
+			return
+		}
+	}
+	t.Errorf("log without a notice of node-name: %v", logs.All())
+}

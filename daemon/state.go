@@ -1,0 +1,118 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/view"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer"
+)
+
+// holdersSoon is how long an answer waits for the kubelet.
+const holdersSoon = 500 * time.Millisecond
+
+// stateSource answers requests for the daemon's state, over HTTP and at the local socket. It is safe
+// for concurrent use.
+type stateSource struct {
+	started   time.Time
+	inForce   *latest.Value[config.Config]
+	settings  *latest.Value[control.Settings]
+	inventory *inventory.Inventory
+	cordons   *cordon.Book
+	holders   func(context.Context) inventory.Holdings
+	version   string
+	kind      string        // of the API
+	changes   latest.Signal // raised by follow
+}
+
+// list returns the devices and their holders, and reports whether each card was read or has timed out.
+// If the error is not nil, the holders are not all known.
+func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, err error) {
+	cfg, _ := s.inForce.Load()
+	snapshot := s.complete(ctx)
+	asking, cancel := context.WithTimeout(ctx, holdersSoon)
+	defer cancel()
+	use := s.holders(asking)
+	return view.List{
+		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Use: use, Cordons: s.cordons.List(),
+	}, snapshot.Complete, use.Problem()
+}
+
+// complete returns the newest snapshot. Soon after the start it blocks until each card has been read
+// or has timed out, because cards would be missing in an earlier snapshot.
+func (s *stateSource) complete(ctx context.Context) inventory.Snapshot {
+	ctx, cancel := context.WithDeadline(ctx, s.started.Add(ReadTimeout+time.Second))
+	defer cancel()
+	for {
+		snapshot, stale := s.inventory.Latest()
+		if snapshot.Complete || ctx.Err() != nil {
+			return snapshot
+		}
+		select {
+		case <-stale:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// state returns the answer for the local socket.
+func (s *stateSource) state(ctx context.Context) control.State {
+	cfg, _ := s.inForce.Load()
+	settings, _ := s.settings.Load()
+	list, complete, err := s.list(ctx)
+	state := control.State{
+		Version: s.version, API: s.kind, PID: os.Getpid(), Started: s.started, Mode: cfg.Mode, KubeletDir: cfg.KubeletDir, Settings: settings,
+		Cordons: append([]cordon.Cordon{}, list.Cordons...), IdleRules: IdleRules(PolicyOf(cfg), list.Devices),
+		Devices: list.Rows(), Incomplete: !complete,
+	}
+	if err != nil {
+		state.HoldersError = err.Error()
+	}
+	if s.kind == control.DRA { // rules name resources
+		state.IdleRules = []string{}
+	}
+	return state
+}
+
+// follow raises the signal changes when the devices, the mode, the settings or the cordons have
+// changed, until ctx ends. It does not raise it for holders.
+func (s *stateSource) follow(ctx context.Context) error {
+	for {
+		_, devices := s.inventory.Latest()
+		_, policy := s.inForce.Load()
+		_, settings := s.settings.Load()
+		cordons := s.cordons.Changed()
+		s.changes.Raise() // after the loads, so that no change before them is missed
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-devices:
+		case <-policy:
+		case <-settings:
+		case <-cordons:
+		}
+	}
+}
+
+// IdleRules returns the rules that apply to no device. Such a rule is wrong, has no card on this node,
+// or comes after a rule that matches the same devices.
+func IdleRules(policy offer.Policy, devices []*inventory.Device) []string {
+	used := make(map[int]bool)
+	for _, d := range devices {
+		used[policy.RuleOf(d)] = true
+	}
+	idle := []string{}
+	for i, rule := range policy.Rules {
+		if !used[i] {
+			idle = append(idle, fmt.Sprintf("rule %d of resources: %s", i+1, rule))
+		}
+	}
+	return idle
+}

@@ -1,0 +1,40 @@
+package daemon
+
+import (
+	"context"
+	"io/fs"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// While cards have not been read, the answer waits. After the timeout it reports that cards are missing.
+func TestStateBeforeTheCardsAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config.Defaults()
+		book, err := cordon.Open("", zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		s := &stateSource{
+			started: begin, inForce: latest.New(cfg), settings: latest.New(control.Settings{}), cordons: book, // the inventory is not run
+			inventory: inventory.New(Watching(cfg, metrics.New("test")), sysfs.Host{}, zap.NewNop()),
+			holders:   func(context.Context) inventory.Holdings { return inventory.Holdings{Err: fs.ErrNotExist} },
+		}
+		state := s.state(t.Context())
+		if took := time.Since(begin); took != ReadTimeout+time.Second || !state.Incomplete {
+			t.Errorf("incomplete: %t after %s, want true after %s", state.Incomplete, took, ReadTimeout+time.Second)
+		}
+	})
+}

@@ -1,0 +1,241 @@
+package view_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/view"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+var devices = []*inventory.Device{
+	{
+		ID: "3b:00.0", OfferedAs: "b-com.com/accelerator", Family: "dfl", PCIAddress: "0000:3b:00.0", PCIID: "8086:09c4:8086:0000", NUMANode: 1, PortID: 0,
+		AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6",
+		Nodes: []string{"dfl-port.0"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
+		Members: []string{"0000:3b:00.1"}, Attributes: map[string]string{"iommuGroup": "12", "a": "b"}, SharedNodes: []string{"vfio/vfio"},
+	},
+	{
+		ID: "3b:00.0-p1", Family: "dfl", Health: inventory.Unhealthy, Reasons: []string{"port-ap6", "recovering=node-missing"},
+		PCIAddress: "0000:3b:00.0", NUMANode: -1, PortID: -1, Mounts: []string{"devices/x/resource0"},
+	},
+}
+
+// list returns a list of these devices. The first is held, the second was given out, and their card is
+// cordoned.
+func list(devices ...*inventory.Device) view.List {
+	return view.List{
+		Devices: devices, HostDev: "/dev", HostSys: "/sys", Use: inventory.Holdings{Asked: time.Unix(1, 0), Of: map[string][]inventory.Holding{
+			"3b:00.0": {{As: "b-com.com/accelerator", Holders: []string{"default/pod/main"}}}, "3b:00.0-p1": {{As: "b-com.com/accelerator"}},
+		}},
+		Cordons: []cordon.Cordon{{Device: "3b:00.0", By: "jo", Why: "fan", Since: time.Date(2026, 11, 22, 10, 22, 13, 0, time.UTC)}},
+	}
+}
+
+func rows() []view.Row { return list(devices...).Rows() }
+
+func TestPrint(t *testing.T) {
+	for _, test := range []struct {
+		name, format string
+		rows         []view.Row
+		colour       bool
+		want         string
+	}{
+		{"table", "", rows(), false, `ID          HEALTH     HOLDER            REASONS                           NODES            RESOURCE
+3b:00.0     healthy    default/pod/main  -                                 /dev/dfl-port.0  b-com.com/accelerator
+3b:00.0-p1  unhealthy  not named yet     port-ap6,recovering=node-missing  -                -
+`},
+		{"table in colour", "", rows()[:1], true, "ID       \x1b[39mHEALTH\x1b[0m   HOLDER            REASONS  NODES            RESOURCE\n" +
+			"3b:00.0  \x1b[32mhealthy\x1b[0m  default/pod/main  -        /dev/dfl-port.0  b-com.com/accelerator\n"},
+		{"empty table", "wide", nil, false, "no devices\n"},
+		{"empty JSON", "json", view.List{}.Rows(), false, "[]\n"},
+		{"empty YAML", "yaml", view.List{}.Rows(), false, "[]\n"},
+		{"JSON", "json", rows()[1:], false, `[
+  {
+    "id": "3b:00.0-p1",
+    "resource": "",
+    "family": "dfl",
+    "health": "unhealthy",
+    "reasons": [
+      "port-ap6",
+      "recovering=node-missing"
+    ],
+    "pciAddress": "0000:3b:00.0",
+    "pciVendor": "",
+    "pciDevice": "",
+    "numaNode": null,
+    "portId": null,
+    "afuId": "",
+    "interfaceId": "",
+    "deviceNodes": [],
+    "parent": "",
+    "holder": [],
+    "holderKnown": true,
+    "held": true,
+    "nodeNumbers": [],
+    "parentNodes": [],
+    "cordon": {
+      "device": "3b:00.0",
+      "by": "jo",
+      "why": "fan",
+      "since": "2026-11-22T10:22:13Z"
+    },
+    "pciId": "",
+    "subsystem": "",
+    "attributes": {},
+    "members": [],
+    "sharedNodes": [],
+    "mounts": [
+      "/sys/devices/x/resource0"
+    ]
+  }
+]
+`},
+		{"YAML", "yaml", rows()[:1], false, `- id: 3b:00.0
+  resource: b-com.com/accelerator
+  family: dfl
+  health: healthy
+  reasons: []
+  pciAddress: 0000:3b:00.0
+  pciVendor: "8086"
+  pciDevice: 09c4
+  numaNode: 1
+  portId: 0
+  afuId: d8424dc4a4a3c413f89e433683f9040b
+  interfaceId: 69528db6eb31577a8c3668f9faa081f6
+  deviceNodes:
+    - /dev/dfl-port.0
+  parent: dfl-fme.0
+  holder:
+    - default/pod/main
+  holderKnown: true
+  held: true
+  nodeNumbers: []
+  parentNodes:
+    - dfl-fme.0
+  cordon:
+    device: 3b:00.0
+    by: jo
+    why: fan
+    since: 2026-11-22T10:22:13Z
+  pciId: 8086:09c4
+  subsystem: 8086:0000
+  attributes:
+    a: b
+    iommuGroup: "12"
+  members:
+    - 0000:3b:00.1
+  sharedNodes:
+    - /dev/vfio/vfio
+  mounts: []
+`},
+		{"wide table", "wide", rows(), false, `ID          HEALTH     HOLDER            REASONS                           NODES            FAMILY  PCI           NUMA  PORT  PARENT     AFU                               INTERFACE                         PCI-ID     SUBSYSTEM  MEMBERS       ATTRIBUTES         RESOURCE
+3b:00.0     healthy    default/pod/main  -                                 /dev/dfl-port.0  dfl     0000:3b:00.0  1     0     dfl-fme.0  d8424dc4a4a3c413f89e433683f9040b  69528db6eb31577a8c3668f9faa081f6  8086:09c4  8086:0000  0000:3b:00.1  a=b,iommuGroup=12  b-com.com/accelerator
+3b:00.0-p1  unhealthy  not named yet     port-ap6,recovering=node-missing  -                dfl     0000:3b:00.0  -     -     -          -                                 -                                 -          -          -             -                  -
+`},
+		{"holders not requested", "", view.List{Devices: []*inventory.Device{{ID: "3b:00.0", OfferedAs: "r"}}}.Rows(), false,
+			"ID       HEALTH   HOLDER  REASONS  NODES  RESOURCE\n3b:00.0  healthy  ?       -        -      r\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got strings.Builder
+			if err := view.Print(&got, test.rows, test.format, test.colour); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got.String()); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Names come from the kubelet and the kernel, and must not control a terminal.
+func TestNamesWithControlCharacters(t *testing.T) {
+	const csi = "\u009b" // the same as ESC [, in one character
+	row := view.Row{
+		ID: "3b\x1b[2J", Resource: "r\x7f", Health: "healthy", Reasons: []string{"a" + csi + "b"}, DeviceNodes: []string{"/dev/\a"},
+		PCIAddress: "0000\b", Parent: "fme\x00", AFUID: "\r", Family: "f\t", Holder: []string{"ns/pod\x1b]0;title\a/main\u0085"}, HolderKnown: true,
+	}
+	change := view.Change{Time: "T", What: "added", Row: row}
+	outputs := map[string]string{"line": change.Line(false)}
+	text, err := change.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	outputs["JSON line"] = string(text)
+	for _, format := range append(view.Formats, "") {
+		var out strings.Builder
+		if err := view.Print(&out, []view.Row{row}, format, false); err != nil {
+			t.Fatal(err)
+		}
+		outputs["format "+format] = out.String()
+	}
+	for name, out := range outputs {
+		for line := range strings.Lines(out) {
+			if line = strings.TrimSuffix(line, "\n"); strings.IndexFunc(line, unicode.IsControl) >= 0 {
+				t.Errorf("%s: found a control character in %q", name, line)
+			}
+		}
+	}
+	want := `T  added    3b\x1b[2J       healthy    r\x7f  reasons=a\u009bb nodes=/dev/\a afu=\r holder=ns/pod\x1b]0;title\a/main\u0085`
+	if diff := cmp.Diff(want, outputs["line"]); diff != "" {
+		t.Errorf("line (-want +got):\n%s", diff)
+	}
+	var got view.Change
+	if err := json.Unmarshal(text, &got); err != nil || cmp.Diff(change, got) != "" {
+		t.Errorf("JSON line: %v (-want +got):\n%s", err, cmp.Diff(change, got))
+	}
+}
+
+func TestChanges(t *testing.T) {
+	a, b := devices[0], devices[1]
+	broken, renumbered := *a, *a
+	broken.Health, broken.Reasons = inventory.Unhealthy, []string{"port-ap6"}
+	renumbered.NodeNumbers = []string{"245:0"}
+	freed, unknown := list(a, b), list(a, b)
+	freed.Use.Of = map[string][]inventory.Holding{"3b:00.0-p1": {{As: "b-com.com/accelerator"}}}
+	unknown.Use = inventory.Holdings{Missing: []inventory.MissingSource{{Name: "pod-resources", Err: errors.New("no answer")}}}
+	unsure := freed // a device without a named holder is still known to be held
+	unsure.Use.Awaiting = true
+	for _, test := range []struct {
+		name        string
+		before, now view.List
+		want        []string
+	}{
+		{"nothing", list(a, b), list(a, b), nil},
+		{"another node", list(a, b), list(&renumbered, b), []string{
+			"T  changed  3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
+		{"added", view.List{}, list(a), []string{
+			"T  added    3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
+		{"removed and added", list(b), list(a), []string{
+			"T  removed  3b:00.0-p1      -          -  reasons=port-ap6,recovering=node-missing holder=not named yet",
+			"T  added    3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
+		{"removed while held", list(a, b), list(b), []string{
+			"T  removed  3b:00.0         -          b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
+		{"changed", list(a, b), list(&broken, b), []string{
+			"T  changed  3b:00.0         unhealthy  b-com.com/accelerator  reasons=port-ap6 nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
+		{"held no longer", list(a, b), freed, []string{
+			"T  changed  3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b"}},
+		{"holders not known any more", list(a, b), unknown, []string{
+			"T  changed  3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=?",
+			"T  changed  3b:00.0-p1      unhealthy  -  reasons=port-ap6,recovering=node-missing holder=?"}},
+		{"the kubelet restarts", freed, unsure, []string{
+			"T  changed  3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=?"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got []string
+			for _, c := range view.Changes(test.before.Rows(), test.now.Rows(), "T") {
+				got = append(got, c.Line(false))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("lines (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

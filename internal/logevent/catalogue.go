@@ -1,0 +1,94 @@
+package logevent
+
+import (
+	"cmp"
+	"slices"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// Event is one kind of line.
+type Event struct {
+	Name   string
+	Part   string  // heading of its table
+	Levels []Level // the levels that its lines may have
+	When   string  // when it is logged
+	Must   []Field // fields of each line, beside the common ones
+	May    []Field // fields that a line may have
+}
+
+// Level is a level of some or all lines of an event.
+type Level struct {
+	zapcore.Level
+	When string // when a line has this level; "": in all other cases
+}
+
+var (
+	debug      = Level{zapcore.DebugLevel, ""}
+	info       = Level{zapcore.InfoLevel, ""}
+	warn       = Level{zapcore.WarnLevel, ""}
+	errorLevel = Level{zapcore.ErrorLevel, ""}
+)
+
+// when returns the level with the condition under which lines have it.
+func (l Level) when(text string) Level { return Level{l.Level, text} }
+
+func levels(all ...Level) []Level { return all }
+func must(all ...Field) []Field   { return all }
+func may(all ...Field) []Field    { return all }
+
+// row is an event without the title of its part.
+type row struct {
+	name   zap.Field
+	levels []Level
+	when   string
+	must   []Field
+	may    []Field
+}
+
+// Events returns the catalogue: all events of the log, in the order of the documentation.
+func Events() []Event {
+	var all []Event
+	for _, part := range parts() {
+		for _, r := range part.rows {
+			all = append(all, Event{Name: r.name.String, Part: part.title, Levels: r.levels, When: r.when, Must: r.must, May: r.may})
+		}
+	}
+	return all
+}
+
+// Fields returns the fields of all events, without the common ones, sorted by key.
+func Fields() []Field {
+	var all []Field
+	for _, e := range Events() {
+		all = append(append(all, e.Must...), e.May...)
+	}
+	slices.SortFunc(all, func(a, b Field) int { return cmp.Compare(a.Key, b.Key) })
+	return slices.Compact(all)
+}
+
+// Common returns the fields of all lines, regardless of the event. Only logger may be missing.
+func Common() []Field {
+	return []Field{
+		{"time", Text, "", "time of the line: ISO 8601 with nanoseconds and the offset to UTC"},
+		{"level", Text, "", "`debug`, `info`, `warn`, `error`"},
+		{"message", Text, "", "what happened: a constant text. Select lines by `event`, because messages may change"},
+		{"event", Text, "", "stable name of the event"},
+		{"logger", Text, "", "part of the daemon that logged the line; missing for the daemon as a whole"},
+	}
+}
+
+// Keys returns the keys of the common fields, and the forms of their values.
+func Keys() zapcore.EncoderConfig {
+	return zapcore.EncoderConfig{
+		TimeKey: "time", LevelKey: "level", NameKey: "logger", MessageKey: "message",
+		EncodeTime:     zapcore.TimeEncoderOfLayout(TimeLayout),
+		EncodeLevel:    zapcore.LowercaseLevelEncoder,
+		EncodeDuration: zapcore.MillisDurationEncoder,
+		EncodeName:     zapcore.FullNameEncoder,
+	}
+}
+
+// TimeLayout is the form of the field time: nanoseconds, and the offset to UTC or Z.
+const TimeLayout = "2006-01-02T15:04:05.000000000Z07:00"

@@ -1,0 +1,168 @@
+package logevent_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+)
+
+var update = flag.Bool("update", false, "write the generated parts of docs/logs.md, and docs/logs.schema.json")
+
+// docs/logs.md has the catalogue as tables.
+func TestDocumentation(t *testing.T) {
+	const file = "../../docs/logs.md"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := string(text)
+	for name, table := range map[string]string{"events": events(), "fields": fields()} {
+		want = between(t, want, name, table)
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(string(text), "\n")); diff != "" {
+		t.Errorf("docs/logs.md: found other tables than `go test ./internal/logevent -update` writes (-want +got):\n%s", diff)
+	}
+}
+
+// between returns text with new content between the marks of this name.
+func between(t *testing.T, text, name, content string) string {
+	t.Helper()
+	begin := fmt.Sprintf("<!-- %s: written by go test ./internal/logevent -update -->\n", name)
+	end := fmt.Sprintf("<!-- end of %s -->\n", name)
+	head, rest, begun := strings.Cut(text, begin)
+	_, tail, ended := strings.Cut(rest, end)
+	if !begun || !ended {
+		t.Fatalf("docs/logs.md: found no marks of %s, want %s … %s", name, begin, end)
+	}
+	return head + begin + content + end + tail
+}
+
+// events returns the tables of events, one for each part.
+func events() string {
+	var b strings.Builder
+	part := ""
+	for _, e := range logevent.Events() {
+		if e.Part != part {
+			part = e.Part
+			fmt.Fprintf(&b, "\n### %s\n\n| event | level | when | fields |\n|---|---|---|---|\n", part)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", e.Name, levels(e.Levels), e.When, carries(e))
+	}
+	return b.String() + "\n"
+}
+
+func levels(all []logevent.Level) string {
+	condition := regexp.MustCompile("^(when|with|else)")
+	var parts []string
+	for _, l := range all {
+		text := strings.ToUpper(l.String()[:1]) + l.String()[1:]
+		switch {
+		case condition.MatchString(l.When):
+			text += " " + l.When
+		case l.When != "":
+			text += ", " + l.When
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// carries returns the fields of an event, the optional ones in italics.
+func carries(e logevent.Event) string {
+	var parts []string
+	if len(e.Must) > 0 {
+		parts = append(parts, strings.Join(keys(e.Must), ", "))
+	}
+	if len(e.May) > 0 {
+		parts = append(parts, "*"+strings.Join(keys(e.May), ", ")+"*")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func keys(fields []logevent.Field) []string {
+	var all []string
+	for _, f := range fields {
+		all = append(all, f.Key)
+	}
+	return all
+}
+
+func fields() string {
+	var b strings.Builder
+	b.WriteString("\n| field | type | meaning |\n|---|---|---|\n")
+	for _, f := range append(logevent.Common(), logevent.Fields()...) {
+		kind := string(f.Type)
+		if f.Type == logevent.List {
+			kind = "array of strings"
+		}
+		if f.Unit != "" {
+			kind += ", " + f.Unit
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Key, kind, f.Means)
+	}
+	return b.String() + "\n"
+}
+
+// The catalogue has each event of names.go and each field of fields.go once, with all texts that the
+// tables of the documentation need.
+func TestCatalogueComplete(t *testing.T) {
+	declared := func(file, pattern string) []string {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(source), -1) {
+			all = append(all, m[1])
+		}
+		return all
+	}
+	var names, known []string
+	seen := map[string]bool{}
+	for _, e := range logevent.Events() {
+		names = append(names, e.Name)
+		if seen[e.Name] || e.Part == "" || len(e.Levels) == 0 || e.When == "" {
+			t.Errorf("event %+v: found twice or incomplete, want it once with all parts", e)
+		}
+		seen[e.Name] = true
+		for _, f := range append(append([]logevent.Field(nil), e.Must...), e.May...) {
+			if seen[e.Name+" "+f.Key] {
+				t.Errorf("%s: found the field %s twice, want it once", e.Name, f.Key)
+			}
+			seen[e.Name+" "+f.Key] = true
+		}
+	}
+	for _, f := range logevent.Fields() {
+		known = append(known, f.Key)
+		if f.Means == "" || seen["field "+f.Key] {
+			t.Errorf("field %+v: found twice or without a meaning, want it once with a meaning", f)
+		}
+		seen["field "+f.Key] = true
+	}
+	sorted := cmp.Transformer("sorted", func(all []string) map[string]int {
+		count := map[string]int{}
+		for _, s := range all {
+			count[s]++
+		}
+		return count
+	})
+	if diff := cmp.Diff(declared("names.go", `name\("([^"]+)"\)`), names, sorted); diff != "" {
+		t.Errorf("events (-names.go +catalogue):\n%s", diff)
+	}
+	if diff := cmp.Diff(declared("fields.go", `Field\{"([^"]+)"`), known, sorted); diff != "" {
+		t.Errorf("fields (-fields.go +catalogue):\n%s", diff)
+	}
+}

@@ -1,0 +1,201 @@
+package logevent
+
+import (
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Field is a field of log lines. It has the same type in all lines. The row of an event explains fields such as count and reason.
+type Field struct {
+	Key   string
+	Type  Type
+	Unit  string // "": none
+	Means string
+}
+
+// Type is the JSON type of a field's value.
+type Type string
+
+// Types of fields.
+const (
+	Text    Type = "string"
+	List    Type = "array" // of strings
+	Whole   Type = "integer"
+	Decimal Type = "number"
+)
+
+const milliseconds = "ms"
+
+// The fields. An empty text or list is omitted unless its description allows it.
+var (
+	action      = Field{"action", Text, "", "action of a uevent: `add`, `remove`, `change` …; or operation of an inotify event: `CREATE`, `REMOVE` …"}
+	address     = Field{"address", Text, "", "address of a listener: `HOST:PORT`, or the API server's URL"}
+	afu         = Field{"afu", Text, "", "id of the AFU in the port, 32 hex digits; in `programming.*`: id of the AFU that a container requests, or hash of an AOCX"}
+	attribute   = Field{"attribute", Text, "", "attribute of a device's identity that changed: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `shared_nodes`, `members`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
+	by          = Field{"by", Text, "", "user who cordoned or uncordoned a device; the name is not verified"}
+	size        = Field{"bytes", Whole, "bytes", "size of a buffer, or of a message"}
+	claim       = Field{"claim", Text, "", "name of a ResourceClaim: `NAMESPACE/NAME`"}
+	container   = Field{"container", Text, "", "id of a container, as the container runtime knows it"}
+	count       = Field{"count", Whole, "", "a number; the event has its meaning"}
+	device      = Field{"device", Text, "", "id of a device, which the device plugin also sends to the kubelet: `3b:00.0`, `3b:00.0-p1`"}
+	devices     = Field{"devices", List, "", "ids of devices; if there are more than eight, the first eight and `and 3 more`"}
+	devpath     = Field{"devpath", Text, "", "path of a uevent's device below /sys"}
+	lostDebug   = Field{"dropped_debug", Whole, "", "number of dropped lines of level debug; missing: none"}
+	lostError   = Field{"dropped_error", Whole, "", "number of dropped lines of level error; missing: none"}
+	lostInfo    = Field{"dropped_info", Whole, "", "number of dropped lines of level info; missing: none"}
+	lostWarn    = Field{"dropped_warn", Whole, "", "number of dropped lines of level warn; missing: none"}
+	errorText   = Field{"error", Text, "", "text of an error"}
+	expires     = Field{"expires", Text, "", "end of a certificate's validity: RFC 3339, UTC"}
+	family      = Field{"family", Text, "", "driver family, such as `dfl`"}
+	flag        = Field{"flag", Text, "", "name of a setting: that of its flag, without dashes"}
+	gone        = Field{"gone", List, "", "the ids of `devices` that are no longer on the list, or in the slices"}
+	grace       = Field{"grace_ms", Decimal, milliseconds, "`--tombstone-grace`"}
+	hash        = Field{"hash", Text, "", "first 12 hex digits of the SHA-256 of the file of `--config` followed by that of `--overrides`; missing if there is neither"}
+	health      = Field{"health", Text, "", "`healthy`, `degraded` or `unhealthy`"}
+	holders     = Field{"holders", List, "", "containers that hold a device: `NAMESPACE/POD/CONTAINER`; if there are more than eight, the first eight and `and 3 more`"}
+	interfaceID = Field{"interface", Text, "", "id of the interface of a region, 32 hex digits"}
+	lasted      = Field{"lasted_ms", Decimal, milliseconds, "duration of the state that ended, or of the present one so far"}
+	latency     = Field{"latency_ms", Decimal, milliseconds, "time since the hint that caused this; missing if none did"}
+	mode        = Field{"mode", Text, "", "mode of the daemon, see `--mode`"}
+	netlinkPort = Field{"netlink_port", Whole, "", "netlink port of the sender of a uevent"}
+	newValue    = Field{"new", Text, "", "value after a change; may be empty"}
+	node        = Field{"node", Text, "", "name of a device node below /dev; in `daemon.started` and in events about the API server or settings: name of the Kubernetes node"}
+	nodes       = Field{"nodes", List, "", "names of device nodes below /dev"}
+	object      = Field{"object", Text, "", "object of the Kubernetes API: `Node/NAME`, `Pod/NAMESPACE/NAME`, `ResourceSlice/NAME`; in `recorder.*`: object of the Event"}
+	of          = Field{"of", Text, "", "the event whose lines were suppressed"}
+	oldValue    = Field{"old", Text, "", "value before a change; may be empty"}
+	owner       = Field{"owner", Text, "", "the API that offers the node's devices: `devicePlugin` or `dra`"}
+	parent      = Field{"parent", Text, "", "name of the FME of a port: `dfl-fme.0`"}
+	path        = Field{"path", Text, "", "path of a file or directory"}
+	pci         = Field{"pci", Text, "", "address of a card with its domain: `0000:3b:00.0`"}
+	pid         = Field{"pid", Whole, "", "process id of the daemon, or of the sender of a forged uevent"}
+	reason      = Field{"reason", Text, "", "the cause, in words or as a fixed value; each event has its own"}
+	reasons     = Field{"reasons", List, "", "reasons why a device is not healthy, see [health.md](health.md); may be empty"}
+	remaining   = Field{"remaining", Text, "", "the means that still find changes while a source is lost"}
+	resource    = Field{"resource", Text, "", "name of a resource: `b-com.com/accelerator`; in lines of the DRA driver always `accelerator.b-com.com`"}
+	retry       = Field{"retry_ms", Decimal, milliseconds, "time until the next attempt"}
+	rev         = Field{"rev", Whole, "", "version of the snapshot of all devices"}
+	seqnum      = Field{"seqnum", Whole, "", "sequence number of a uevent"}
+	sliceCount  = Field{"slices", Whole, "", "number of the node's ResourceSlices"}
+	socket      = Field{"socket", Text, "", "path of a unix socket"}
+	source      = Field{"source", Text, "", "source of a hint or of events: `uevent`, `inotify`; in `hint.received` also `overflow`, `malformed`, `reopen`, `sighup`"}
+	subsystem   = Field{"subsystem", Text, "", "subsystem of a uevent's device"}
+	tainted     = Field{"tainted", Whole, "", "number of devices with a taint in the node's ResourceSlices"}
+	uid         = Field{"uid", Whole, "", "user id of the sender of a forged uevent"}
+	until       = Field{"until", Text, "", "end of a cordon: RFC 3339, UTC; missing if it has none"}
+	unhealthy   = Field{"unhealthy", List, "", "the ids of `devices` that are unhealthy on the list, or in the slices; in a line without `devices`, all unhealthy ones"}
+	version     = Field{"version", Text, "", "version of the program"}
+	why         = Field{"why", Text, "", "reason of a cordon, as the user wrote it"}
+)
+
+func Action(s string) zap.Field         { return action.text(s) }
+func Address(s string) zap.Field        { return address.text(s) }
+func AFU(id string) zap.Field           { return afu.text(id) }
+func Attribute(name string) zap.Field   { return attribute.text(name) }
+func By(name string) zap.Field          { return by.text(name) }
+func Bytes(n int) zap.Field             { return zap.Int(size.Key, n) }
+func Claim(name string) zap.Field       { return claim.text(name) }
+func Container(id string) zap.Field     { return container.text(id) }
+func Count(n int) zap.Field             { return zap.Int(count.Key, n) }
+func Device(id string) zap.Field        { return device.text(id) }
+func Devices(ids []string) zap.Field    { return devices.list(ids) }
+func Devpath(s string) zap.Field        { return devpath.text(s) }
+func DroppedDebug(n int) zap.Field      { return lostDebug.some(n) }
+func DroppedError(n int) zap.Field      { return lostError.some(n) }
+func DroppedInfo(n int) zap.Field       { return lostInfo.some(n) }
+func DroppedWarn(n int) zap.Field       { return lostWarn.some(n) }
+func Expires(t time.Time) zap.Field     { return zap.String(expires.Key, t.UTC().Format(time.RFC3339)) }
+func Family(name string) zap.Field      { return family.text(name) }
+func Flag(s string) zap.Field           { return flag.text(s) }
+func Gone(ids []string) zap.Field       { return gone.list(ids) }
+func Grace(d time.Duration) zap.Field   { return grace.duration(d) }
+func Hash(s string) zap.Field           { return hash.text(s) }
+func Health(s string) zap.Field         { return health.text(s) }
+func Holders(names []string) zap.Field  { return holders.list(Shorten(names)) }
+func Interface(id string) zap.Field     { return interfaceID.text(id) }
+func Lasted(d time.Duration) zap.Field  { return lasted.duration(d) }
+func Latency(d time.Duration) zap.Field { return latency.duration(d) }
+func Mode(s string) zap.Field           { return mode.text(s) }
+func New(s string) zap.Field            { return zap.String(newValue.Key, s) }
+func Node(name string) zap.Field        { return node.text(name) }
+func Nodes(names []string) zap.Field    { return nodes.list(names) }
+func Object(path string) zap.Field      { return object.text(path) }
+func Of(event string) zap.Field         { return zap.String(of.Key, event) }
+func Old(s string) zap.Field            { return zap.String(oldValue.Key, s) }
+func Owner(api string) zap.Field        { return owner.text(api) }
+func Parent(name string) zap.Field      { return parent.text(name) }
+func Path(p string) zap.Field           { return path.text(p) }
+func PCI(address string) zap.Field      { return pci.text(address) }
+func PID(n int) zap.Field               { return zap.Int(pid.Key, n) }
+func Port(n uint32) zap.Field           { return zap.Uint32(netlinkPort.Key, n) }
+func Reason(s string) zap.Field         { return reason.text(s) }
+func Reasons(r []string) zap.Field      { return zap.Strings(reasons.Key, r) }
+func Remaining(s string) zap.Field      { return remaining.text(s) }
+func Resource(name string) zap.Field    { return resource.text(name) }
+func Retry(d time.Duration) zap.Field   { return retry.duration(d) }
+func Rev(n uint64) zap.Field            { return zap.Uint64(rev.Key, n) }
+func Seqnum(n uint64) zap.Field         { return zap.Uint64(seqnum.Key, n) }
+func Slices(n int) zap.Field            { return zap.Int(sliceCount.Key, n) }
+func Socket(p string) zap.Field         { return socket.text(p) }
+func Source(s string) zap.Field         { return source.text(s) }
+func Subsystem(s string) zap.Field      { return subsystem.text(s) }
+func Tainted(n int) zap.Field           { return zap.Int(tainted.Key, n) }
+func UID(n int) zap.Field               { return zap.Int(uid.Key, n) }
+func Unhealthy(ids []string) zap.Field  { return unhealthy.list(ids) }
+func Version(s string) zap.Field        { return version.text(s) }
+func Why(s string) zap.Field            { return why.text(s) }
+
+// Until returns the field for the end of a cordon, or no field if t is zero.
+func Until(t time.Time) zap.Field {
+	if t.IsZero() {
+		return zap.Skip()
+	}
+	return zap.String(until.Key, t.UTC().Format(time.RFC3339))
+}
+
+// Err returns the field for an error, or no field if err is nil.
+func Err(err error) zap.Field {
+	if err == nil {
+		return zap.Skip()
+	}
+	return zap.String(errorText.Key, err.Error()) // zap.Error may add fields of its own
+}
+
+func (f Field) text(value string) zap.Field {
+	if value == "" {
+		return zap.Skip()
+	}
+	return zap.String(f.Key, value)
+}
+
+func (f Field) list(values []string) zap.Field {
+	if len(values) == 0 {
+		return zap.Skip()
+	}
+	return zap.Strings(f.Key, values)
+}
+
+// maxNamed is the number of names in a field that is shortened.
+const maxNamed = 8
+
+// Shorten returns the first maxNamed names and the number of the others.
+func Shorten(names []string) []string {
+	if len(names) <= maxNamed {
+		return names
+	}
+	return append(names[:maxNamed:maxNamed], fmt.Sprintf("and %d more", len(names)-maxNamed))
+}
+
+// some returns a field with a number, or no field if the number is 0.
+func (f Field) some(n int) zap.Field {
+	if n == 0 {
+		return zap.Skip()
+	}
+	return zap.Int(f.Key, n)
+}
+
+func (f Field) duration(d time.Duration) zap.Field {
+	return zap.Float64(f.Key, float64(d)/float64(time.Millisecond))
+}

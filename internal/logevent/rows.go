@@ -1,0 +1,284 @@
+package logevent
+
+// part is a group of events, with a table of its own in the documentation.
+type part struct {
+	title string
+	rows  []row
+}
+
+// parts returns the tables of the catalogue.
+func parts() []part {
+	return []part{
+		{"The daemon", daemon()},
+		{"Devices", ofDevices()},
+		{"Reading the cards", reading()},
+		{"Sources of events", sources()},
+		{"The kubelet", kubelet()},
+		{"Allocation", allocation()},
+		{"The DRA driver", driver()},
+		{"Programming", programming()},
+		{"The operator", operator()},
+		{"API server and HTTP", network()},
+		{"The log itself", itself()},
+	}
+}
+
+func daemon() []row {
+	return []row{
+		{DaemonStarted, levels(info), "The daemon has started.", must(version, pid, mode), may(node)},
+		{DaemonStopping, levels(info), "The daemon stops because of a signal or a failed part.", must(reason), nil},
+		{DaemonStopped, levels(info), "The daemon has closed everything.", nil, nil},
+		{DaemonFailed, levels(errorLevel), "The daemon could not start, or a part of it failed.", must(errorText), nil},
+		{DaemonStarved, levels(warn),
+			"Cards cannot be read because the daemon or the node has no file descriptor or memory left. " +
+				"Devices keep their state for `--tombstone-grace`, then they are `unchecked`. Logged once.",
+			must(errorText), nil},
+		{DaemonRecovered, levels(info), "File descriptors and memory are available again, and all cards were read.", must(lasted), nil},
+		{Reloaded, levels(info),
+			"SIGHUP: `exclude`, `health` and `resources` were read again from the YAML file; cards are read and resources " +
+				"registered again. `devices`: the excluded devices.",
+			nil, may(devices)},
+		{ModeChanged, levels(info), "The node's annotation has another mode. Devices move to their resources in that mode.", must(oldValue, newValue), nil},
+		{ConfigApplied, levels(info),
+			"The files of `--config` and `--overrides` took effect, at the start or after a change. `devices`: the excluded devices.",
+			nil, may(hash, devices)},
+		{ConfigRefused, levels(errorLevel),
+			"A settings file cannot be read or is not valid, after a change or SIGHUP. The old settings stay.", must(errorText), nil},
+		{ConfigNotice, levels(warn),
+			"A setting or the node's annotation is not used, or a changed setting needs a restart. " +
+				"See *Notices about settings* in logs.md.",
+			nil, may(flag, mode, devices, node, reason)},
+		{OwnerWaiting, levels(info, warn.when("while the kubelet removes ResourceSlices")),
+			"The daemon offers nothing yet, because `owner` may still offer the devices. `path`: its lock. Logged at once, and then " +
+				"each minute. `reason`: why it waits. `api`: a daemon of the other API owns the node; with `retry_ms`: a DRA driver was killed, and the " +
+				"device plugin waits until the kubelet has removed its ResourceSlices. `naming`: a daemon of the same API owns the node whose settings " +
+				"give the devices other names. `withdrawal`: the last daemon of the same API withdraws its devices. `settings`: this " +
+				"daemon goes on with its former names, because another daemon does, too.",
+			must(owner, path), may(lasted, reason, retry)},
+		{OwnerTaken, levels(info), "The daemon may offer the node's devices. `lasted_ms`: how long it has waited.", must(owner, lasted), nil},
+		{OwnerLeft, levels(info, warn.when("with `error`: ResourceSlices may remain")),
+			"The last daemon of its API stops, and has withdrawn the devices.", must(owner), may(errorText)},
+		{OwnerUnavailable, levels(errorLevel),
+			"A lock in `--state-dir` cannot be used. Before `owner.taken`, the daemon offers nothing, and tries again. Logged for each error, and each minute.",
+			must(errorText), may(lasted)},
+	}
+}
+
+func ofDevices() []row {
+	return []row{
+		{DeviceAdded, levels(info, warn.when("when it is unhealthy, except in the steps of being plugged in, and while it is on `vfio-pci` and no rule names it")), "A device was found.",
+			must(device, family, health, reasons), may(pci, resource, afu, interfaceID, nodes, parent, latency, errorText)},
+		{DeviceHealth, levels(warn.when("when the health got worse, except in the steps of being plugged in"), info.when("otherwise"), debug.when("while the device is on `vfio-pci` and no rule names it")),
+			"A device's health or its reasons changed.",
+			must(device, oldValue, newValue, reasons, lasted), may(pci, holders, latency, errorText)},
+		{DeviceIdentity, levels(info), "An attribute of a device's identity changed.", must(device, attribute, oldValue, newValue), may(pci)},
+		{DeviceUnoffered, levels(info),
+			"A device is listed but not offered, because it has no AFU id or interface id, which this mode needs. Logged once.",
+			must(device, reason), nil},
+		{DeviceRemoved, levels(info), "A device was removed from the node. `old`: its health before.", must(device, family, oldValue, lasted), may(pci, holders, latency)},
+		{DeviceHeld, levels(info),
+			"The kubelet reports new holders of a device. `reason`: set if they are in the kubelet's first answer to this daemon.",
+			must(device, resource, holders), may(pci, reason)},
+		{DeviceFreed, levels(info),
+			"The kubelet no longer reports these holders of a device. `lasted_ms`: since it first reported them to this daemon.",
+			must(device, resource, holders, lasted), nil},
+		{DeviceHeldTwice, levels(errorLevel),
+			"Several containers hold one device at once: `holders`. The kubelet or this plugin has given it out twice. It is listed as unhealthy.",
+			must(device, holders), nil},
+		{DeviceHeldOnce, levels(info), "After `device.held-twice`: at most one container holds the device again.", must(device), nil},
+		{DeviceTombstone, levels(warn),
+			"A device is still held, although it was removed, is to move to another resource, or has other nodes than its " +
+				"holder was given. It stays listed as unhealthy. Logged again when its holders change.",
+			must(device), may(pci, resource, holders)},
+		{DeviceReturned, levels(info, debug.when("when it was to move to another resource, and no container held it")),
+			"A removed device returned before its holder ended, or a device that was to move stays in its former resource.",
+			must(device, lasted), may(pci, resource, holders)},
+		{DeviceReleased, levels(info, debug.when("when no container held it")),
+			"A removed device is no longer listed, or a device that was to move is now offered as the other resource.",
+			must(device, reason, lasted), may(pci, resource)},
+		{DeviceCordoned, levels(info),
+			"A [cordon](service.md) was added or renewed. `device`: the card or port. " +
+				"`reason`: `command`, or `file` if another daemon of this node added it or it is older than this daemon.",
+			must(device, by, why, reason), may(until)},
+		{DeviceUncordoned, levels(info),
+			"A cordon ended. `reason`: `command`, `expired`, or `file` if another daemon of this node removed it. " +
+				"`by`: the user of the command. `why`: the reason of the cordon.",
+			must(device, why, reason), may(by, until)},
+		{CordonUnavailable, levels(warn.when("at the start: no cordon can be kept"), errorLevel.when("otherwise: the present cordons stay")),
+			"`--state-dir` or its `cordons.json` cannot be used. Logged once for each error.", must(errorText), nil},
+		{HoldersUnknown, levels(warn),
+			"A source of what containers use does not answer: `source` is `pod-resources`, `checkpoint` or `claims`. Devices that " +
+				"are known to be in use stay withheld; a removed device without a known holder stays listed for `--tombstone-grace`.",
+			must(source, errorText, grace), nil},
+		{HoldersKnown, levels(info), "The source answers again.", must(source), nil},
+	}
+}
+
+func reading() []row {
+	return []row{
+		{ScanDone, levels(info), "The first snapshot of the devices was published. `count`: devices.", must(count, rev), nil},
+		{ScanFailed, levels(warn.when("the first and the third time"), debug.when("otherwise")),
+			"A card could not be read; without `pci`: the cards could not be listed. `count`: failures in a row.", must(errorText), may(pci, count)},
+		{ScanRecovered, levels(info), "A card was read again; without `pci`: the cards were listed again.", nil, may(pci, count)},
+		{ReadTimeout, levels(warn), "Reading a card takes longer than 2 s.", must(pci, lasted), nil},
+		{ReadRecovered, levels(info), "A read that took longer than 2 s ended.", must(pci, lasted), nil},
+	}
+}
+
+func sources() []row {
+	return []row{
+		{SourceOpened, levels(info), "A source of events was opened. `bytes`: its buffer. `count`: its watches.", must(source), may(path, size, count)},
+		{SourceLost, levels(warn, debug.when("for further attempts, and for a directory that was removed")),
+			"A source of events, or a part of it, was lost. The daemon tries to open it again.",
+			must(source, errorText), may(path, remaining)},
+		{SourceRecovered, levels(info), "A source of events was opened again.", must(source), may(path, size, count)},
+		{UEventOverflow, levels(warn), "Uevents were lost; all cards are read again. `count`: messages that were still queued.", must(count), nil},
+		{InotifyOverflow, levels(warn), "Inotify events were lost; all cards are read again.", must(path), nil},
+		{UEventForged, levels(warn.when("at most once a minute")), "A uevent that the kernel did not send was dropped. `count`: forged uevents since the last such line.",
+			must(count, pid, uid, netlinkPort), nil},
+		{UEventMalformed, levels(warn.when("at most once a minute")),
+			"A uevent could not be parsed; all cards are read again. `count`: malformed uevents since the last such line.",
+			must(count, size, errorText), nil},
+		{HintReceived, levels(debug), "A source of events reported that a card may have changed.", must(source), may(pci, node)},
+		{UEventReceived, levels(debug), "A uevent that may concern a card was received. `reason`: the state of a PCI error recovery.",
+			must(action, devpath, subsystem, seqnum), may(pci, node, reason)},
+		{InotifyEvent, levels(debug), "An inotify event that may concern a card was received.", must(action), may(path, node)},
+	}
+}
+
+func kubelet() []row {
+	return []row{
+		{ResourceServed, levels(debug), "The socket of a resource accepts connections. The registration follows.", must(resource, socket), nil},
+		{ResourceRegistered, levels(info), "The kubelet accepted the registration.", must(resource, socket), nil},
+		{RegisterFailed, levels(warn), "A registration failed. It is tried again with backoff.", must(resource, errorText, retry), nil},
+		{RegisterAbandoned, levels(info),
+			"A registration ended before the kubelet answered: a socket was removed or replaced, or a new registration was requested.",
+			must(resource, reason), nil},
+		{RegistrationEnded, levels(info), "The daemon or the kubelet ended a registration. The next one follows.", must(resource, reason, retry), nil},
+		{ResourceRetired, levels(info), "The daemon stopped serving a resource that has no devices.", must(resource), nil},
+		{KubeletAbsent, levels(info), "No kubelet listens on kubelet.sock. The daemon waits for one.", must(resource, socket, errorText), nil},
+		{KubeletRestarted, levels(info), "kubelet.sock was replaced. The resource registers again.", must(resource), nil},
+		{SocketLost, levels(warn), "The plugin's socket was removed. The resource registers again on a new one.", must(resource, retry), nil},
+		{SocketRemoved, levels(info, warn.when("with `error` when it could not be removed")), "A socket that an earlier daemon left was removed.", must(socket), may(errorText)},
+		{SocketTwin, levels(warn), "Another daemon serves in the kubelet's directory. This is normal during an upgrade with surge.", must(socket), nil},
+		{StreamOpened, levels(info), "The kubelet opened a ListAndWatch stream.", must(resource), nil},
+		{StreamClosed, levels(info), "A ListAndWatch stream ended.", must(resource, lasted, reason), nil},
+		{ListSent, levels(info),
+			"A list was sent on a stream. `count`: its devices. `devices`: those that differ from the previous list of the stream; " +
+				"missing for its first list.",
+			must(resource, rev, count), may(devices, unhealthy, gone, latency)},
+	}
+}
+
+func allocation() []row {
+	return []row{
+		{AllocateServed, levels(info), "Devices were given to a container. `count`: their number.", must(resource, count), may(devices)},
+		{AllocateRefused, levels(warn), "Allocate refused devices to a container. `count`: their number.", must(resource, count, reason), may(devices)},
+		{CDIFailed, levels(errorLevel), "The CDI spec in `--cdi-dir` could not be written. No container gets a device until it is written.", must(errorText), nil},
+		{CDIRecovered, levels(info), "The CDI spec could be written again.", nil, nil},
+	}
+}
+
+// driver returns the events that only accelerator-dra-driver has.
+func driver() []row {
+	return []row{
+		{DriverRegistered, levels(info), "The kubelet registered the driver.", must(resource), nil},
+		{SlicesPublished, levels(info),
+			"The driver began to write the node's ResourceSlices, because a device has changed. `count`: number of devices in the slices. " +
+				"`devices`: those that differ from the previous publication; missing in the first one.",
+			must(resource, rev, count, sliceCount, tainted), may(devices, unhealthy, gone, latency)},
+		{SlicesDeleted, levels(info),
+			"Another client, such as a kubelet that restarts, deleted a ResourceSlice of this node. The driver writes it again.",
+			must(resource, object), nil},
+		{SlicesFailed, levels(warn), "ResourceSlices could not be written. The driver tries again.", must(resource, errorText), nil},
+		{TaintsUnsupported, levels(warn.when("once")),
+			"The API server drops the taints of devices. From now on unhealthy devices are left out of the ResourceSlices, and no pod is evicted because of them.",
+			must(resource), may(errorText)},
+		{ClaimPrepared, levels(info),
+			"Devices were prepared for the pods of a claim. `lasted_ms`: the time that this took. `reason`: `admin access`, if the claim has it.",
+			must(resource, claim, devices), may(reason, lasted)},
+		{ClaimRefused, levels(warn),
+			"A claim did not get its devices, so its pods do not start. The kubelet tries again. `lasted_ms`: the time until the refusal.",
+			must(resource, claim, reason), may(devices, lasted)},
+		{ClaimUnprepared, levels(info), "A claim no longer has its devices, because its pods have ended.", must(resource, claim), may(devices)},
+		{ClaimForgotten, levels(warn),
+			"A claim no longer has its devices, although the kubelet has not unprepared it: `reason` is what the API server says about the claim, " +
+				"and two answers of the kubelet, five minutes apart, did not name its devices. See *A claim that the kubelet has forgotten* in dra.md.",
+			must(resource, claim, reason), may(devices)},
+		{ClaimUnchecked, levels(warn.when("the first of several in a row")),
+			"The driver could not find out whether the kubelet has forgotten claims, because the API server or the kubelet did not answer. Nothing is unprepared.",
+			must(resource, errorText, retry), nil},
+	}
+}
+
+// programming returns the events of the hook of accelerator-fpga.
+func programming() []row {
+	return []row{
+		{ProgrammingDone, levels(info), "A card was programmed with the AFU of a container that starts.", must(device, afu, interfaceID, path, lasted), may(container)},
+		{ProgrammingPresent, levels(info), "A card already had the AFU of a container that starts.", must(device, afu, interfaceID, lasted), may(container)},
+		{ProgrammingFailed, levels(errorLevel),
+			"A card could not be programmed, so the container does not start. The pod's event ends with the same `error`.",
+			must(errorText, lasted), may(device, afu, interfaceID, path, container)},
+	}
+}
+
+// operator returns the events of accelerator-operator.
+func operator() []row {
+	return []row{
+		{OperatorStarted, levels(info), "The operator has started.", must(version, pid), nil},
+		{OperatorStopped, levels(info), "The operator has closed everything.", nil, nil},
+		{OperatorFailed, levels(errorLevel), "The operator could not start, or a part of it failed.", must(errorText), nil},
+		{AdmissionMapped, levels(info), "The admission webhook replaced names in a pod by resources.", must(object), nil},
+		{AdmissionDenied, levels(warn), "The admission webhook denied a pod because of its resources. The creator of the pod gets the same reason.", must(object, reason), nil},
+		{AdmissionFailed, levels(errorLevel),
+			"An admission request had no pod, or the mappings could not be read. `failurePolicy` decides about the pod.", must(errorText), may(object)},
+		{MappingPublished, levels(info, warn.when("when it has no resource")), "The status of a mapping changed.", must(object, reason), may(resource)},
+		{PluginsPublished, levels(info, warn.when("when the condition is not true, except during a rollout")),
+			"A condition of an FpgaDevicePlugin changed, or its spec was applied.", must(object, reason), nil},
+		{CertificateMade, levels(info), "A replica made a new certificate, which it serves within a minute. `object`: the Secret of the CA.", must(object, expires), nil},
+		{CAInjected, levels(info),
+			"`caBundle` was written to a webhook configuration. `object`: the configuration. " +
+				"`count`: CAs in it; for ten minutes after a change, the former CA too. `expires`: end of the newest CA.",
+			must(object, count, expires), nil},
+	}
+}
+
+func network() []row {
+	return []row{
+		{APILost, levels(warn.when("once for each kind of failure")),
+			"A request to the API server failed or was refused. It is tried again; the last answer stays in force.", must(retry, errorText), may(address, node)},
+		{APIRetried, levels(debug), "Another request to the API server failed. `count`: failures so far.", must(count, retry, errorText), may(address, node)},
+		{APIRecovered, levels(info),
+			"The API server answers again: a watch has lasted for 45 s, or an Event was written and none is failing. `count`: failures.",
+			must(count, lasted), may(address, node)},
+		{EventsDropped, levels(warn.when("at most once a minute")),
+			"More [Events](events.md) happened than the rate limit or the table allows. `count`: dropped Events since the last such line.", must(count), nil},
+		{EventsAnonymous, levels(warn.when("once")),
+			"The account is not allowed to get pods. Events on pods have no uid, so `kubectl describe pod` does not show them.", must(errorText), nil},
+		{EventFailed, levels(warn.when("when the API server refuses it for good"), debug.when("otherwise")),
+			"An Event was given up: refused, not accepted for 5 minutes, or its pod has ended. `reason`: that of the Event.",
+			must(reason, object), may(device, errorText)},
+		{EventRecorded, levels(debug), "An Event was written. `reason`: that of the Event. `count`: how often it happened.", must(reason, object, count), may(device)},
+		{HTTPServed, levels(info), "The daemon serves HTTP at the address.", must(address), nil},
+		{HTTPFailed, levels(warn), "The daemon cannot serve HTTP at the address. It tries again.", must(address, retry, errorText), nil},
+		{ControlServed, levels(info), "The daemon serves its local socket for commands such as `devices`.", must(socket), nil},
+		{ControlFailed, levels(warn), "The daemon cannot serve its local socket. It tries again.", must(socket, retry, errorText), nil},
+		{ControlRefused, levels(warn),
+			"The local socket refused a user other than root and the daemon's user. Logged once, until the socket is served again.",
+			must(socket, errorText), nil},
+	}
+}
+
+func itself() []row {
+	return []row{
+		{LogLevel, levels(warn), "SIGUSR1 turned debug lines on or off.", must(oldValue, newValue), nil},
+		{LogSuppressed, levels(warn, errorLevel.when("when one of the suppressed lines had this level")),
+			"Repeated lines were suppressed, see *Repeated lines* in logs.md. `device`, `pci`, `resource` and `source`: those of the lines.", must(of, count, lasted),
+			may(device, pci, resource, source)},
+		{LogDropped, levels(warn),
+			"Lines were dropped at this place, because the log was not read or, with `error`, could not be written. " +
+				"`count`: lines. `lasted_ms`: since the first of them.",
+			must(count, lasted), may(lostDebug, lostInfo, lostWarn, lostError, errorText)},
+		{LibraryLog, levels(debug, info, warn), "A line of gRPC, client-go or the HTTP server. Its message is that of the library.", nil, nil},
+	}
+}

@@ -1,3 +1,0 @@
-package opened
-
-var GroupOf = groupOf

@@ -1,0 +1,93 @@
+package privatedir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// ReadFile returns the content of the regular file with this name in dir. It returns an error if other
+// users can change the file, or if the file has more than limit bytes. The error wraps [fs.ErrNotExist] if
+// there is no such file.
+func ReadFile(dir *os.Root, name string, limit int64) ([]byte, error) {
+	file, err := OpenFile(dir, name, os.O_RDONLY)
+	for errors.Is(err, ErrReplaced) { // by ReplaceFile of another process
+		file, err = OpenFile(dir, name, os.O_RDONLY)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	path := filepath.Join(dir.Name(), name)
+	text, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err != nil {
+		return nil, PathError(path, err)
+	}
+	if int64(len(text)) > limit {
+		return nil, fmt.Errorf("%s: found more than %d bytes, want at most %[2]d", path, limit)
+	}
+	return text, nil
+}
+
+// newSuffix is the suffix of the name of a new file until it replaces the old one.
+const newSuffix = ".new"
+
+// ReplaceFile replaces the file with this name in dir by a file of mode 0600 with this content. It does so in
+// one step: after a crash, either the old file or the new one exists. It also overwrites a temporary file that
+// a killed process has left, so the caller must hold a lock against other writers. It reports whether the file
+// was replaced. If it was, and the error is not nil, a power loss may bring back the old file.
+func ReplaceFile(dir *os.Root, name string, text []byte) (replaced bool, err error) {
+	next := name + newSuffix
+	if err = fill(dir, next, text); err != nil {
+		err = PathError(filepath.Join(dir.Name(), next), err)
+	} else if err = dir.Rename(next, name); err != nil {
+		err = PathError(filepath.Join(dir.Name(), name), err)
+	}
+	if err != nil {
+		_ = dir.Remove(next)
+		return false, err
+	}
+	return true, syncDir(dir)
+}
+
+// RemoveFile removes the file with this name in dir, if it exists. After an error the file may still exist.
+func RemoveFile(dir *os.Root, name string) error {
+	switch err := dir.Remove(name); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return PathError(filepath.Join(dir.Name(), name), err)
+	}
+	return syncDir(dir)
+}
+
+// fill creates a file with this content, and syncs it to the disk.
+func fill(dir *os.Root, name string, text []byte) error {
+	if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// syncDir syncs the names in dir to the disk.
+func syncDir(dir *os.Root) error {
+	file, err := dir.Open(".")
+	if err == nil {
+		err = errors.Join(file.Sync(), file.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("changed, but perhaps not on the disk: %w", PathError(dir.Name(), err))
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package privatedir_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+)
+
+func TestReplaceFile(t *testing.T) {
+	path := ownDir(t)
+	dir, err := privatedir.OpenDir(path, false)
+	check(t, err)
+	defer dir.Close()
+	if _, err := privatedir.ReadFile(dir, "file", 4); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing file: error %v, want %v", err, fs.ErrNotExist)
+	}
+	check(t, privatedir.RemoveFile(dir, "file"))
+	for _, text := range []string{"one", "", "four"} {
+		check(t, os.WriteFile(path+"/file.new", []byte("of a killed process"), 0o644))
+		replaced, err := privatedir.ReplaceFile(dir, "file", []byte(text))
+		if !replaced || err != nil {
+			t.Fatalf("replaced %v, error %v", replaced, err)
+		}
+		got, err := privatedir.ReadFile(dir, "file", 4)
+		if string(got) != text || err != nil {
+			t.Errorf("found %q, %v, want %q", got, err, text)
+		}
+		if info, err := os.Lstat(path + "/file"); err != nil || info.Mode() != 0o600 {
+			t.Errorf("mode: found %v, %v, want 0600", info.Mode(), err)
+		}
+	}
+	if _, err := privatedir.ReadFile(dir, "file", 3); err == nil || !strings.Contains(err.Error(), path+"/file: found more than 3 bytes") {
+		t.Errorf("error %v, want the limit", err)
+	}
+
+	// A link is replaced, not its target.
+	check(t, os.WriteFile(path+"/target", []byte("x"), 0o600), os.Remove(path+"/file"), os.Symlink("target", path+"/file"),
+		os.Symlink("target", path+"/file.new"))
+	if _, err := privatedir.ReadFile(dir, "file", 4); err == nil || !strings.Contains(err.Error(), "want a regular file") {
+		t.Errorf("link: error %v, want a regular file", err)
+	}
+	if replaced, err := privatedir.ReplaceFile(dir, "file", []byte("two")); !replaced || err != nil {
+		t.Errorf("link: replaced %v, error %v", replaced, err)
+	}
+	if text, err := os.ReadFile(path + "/target"); string(text) != "x" || err != nil {
+		t.Errorf("target of the link: found %q, %v, want it unchanged", text, err)
+	}
+
+	// A directory with the name cannot be replaced.
+	check(t, os.MkdirAll(path+"/dir/x", 0o700))
+	if replaced, err := privatedir.ReplaceFile(dir, "dir", nil); replaced || err == nil || !strings.HasPrefix(err.Error(), path+"/dir: ") {
+		t.Errorf("directory: replaced %v, error %v, want one with the path", replaced, err)
+	}
+	check(t, privatedir.RemoveFile(dir, "file"), privatedir.RemoveFile(dir, "file"))
+	if err := privatedir.RemoveFile(dir, "dir"); err == nil || !strings.HasPrefix(err.Error(), path+"/dir: ") {
+		t.Errorf("directory: error %v, want one with the path", err)
+	}
+	left, err := filepath.Glob(path + "/*")
+	if len(left) != 2 || err != nil { // dir and target
+		t.Errorf("left in the directory: found %q, %v, want two", left, err)
+	}
+}

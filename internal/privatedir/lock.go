@@ -1,0 +1,95 @@
+package privatedir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Lock is a lock of this process. See [AcquireLock] and [TryLock].
+type Lock struct {
+	file *os.File
+}
+
+// AcquireLock blocks until this process has the exclusive lock, or ctx ends. The lock is a flock on the file with
+// this name, which is created if it is missing. dir must come from [OpenDir], because a user who can open
+// the file can hold the lock for ever. The lock ends with Release, or with the process. A child that
+// inherits the descriptor would prolong it, but Go opens files with O_CLOEXEC.
+func AcquireLock(ctx context.Context, dir *os.Root, name string) (*Lock, error) {
+	// flock is tried at intervals, because a blocking flock would not end with ctx.
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		lock, err := TryLock(dir, name, Exclusive)
+		if lock != nil || err != nil {
+			return lock, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s: held by another process: fuser -v %[1]s: %w",
+				filepath.Join(dir.Name(), name), context.Cause(ctx))
+		}
+	}
+}
+
+// Kind is a kind of lock.
+type Kind int
+
+// Kinds of locks.
+const (
+	Exclusive Kind = syscall.LOCK_EX // no other process has a lock on the file
+	Shared    Kind = syscall.LOCK_SH // other processes may have shared locks on the file
+)
+
+// TryLock returns the lock, or nil if another process holds a lock that prevents it. See [AcquireLock].
+func TryLock(dir *os.Root, name string, kind Kind) (*Lock, error) {
+	path := filepath.Join(dir.Name(), name)
+	// O_EXCL does not follow links. If two processes create the file at once, one gets EEXIST.
+	made, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		made.Close()
+	} else if !errors.Is(err, fs.ErrExist) {
+		return nil, PathError(path, err)
+	}
+	file, err := OpenFile(dir, name, os.O_RDWR) // NFS wants a writable file for an exclusive lock
+	if errors.Is(err, syscall.EROFS) {
+		file, err = OpenFile(dir, name, os.O_RDONLY)
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrReplaced) {
+		return nil, nil // the file was removed or replaced
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		err = file.Chmod(0o600) // a process that can read a file can hold a lock on it
+	}
+	if err == nil {
+		err = syscall.Flock(int(file.Fd()), int(kind)|syscall.LOCK_NB)
+	}
+	if err == nil {
+		// Another process may have removed the file, and a third one created it again.
+		var now fs.FileInfo
+		if now, err = dir.Lstat(name); err == nil && os.SameFile(info, now) {
+			return &Lock{file}, nil
+		}
+	}
+	file.Close()
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EWOULDBLOCK), errors.Is(err, syscall.EINTR):
+		return nil, nil
+	}
+	return nil, PathError(path, err)
+}
+
+// Release ends the lock.
+func (l *Lock) Release() error {
+	return l.file.Close()
+}

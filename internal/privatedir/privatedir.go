@@ -1,0 +1,248 @@
+package privatedir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// OpenDir opens a directory that only the effective user can change, at a path that only that
+// user and root can redirect. It descends from the root directory and checks each directory once
+// it is open: the owner must be that user or root, and other users may write to it only if it has
+// the sticky bit. It follows links of these owners (/srv is a link on systems with ostree). If
+// create is true, it creates missing directories.
+//
+// An ACL needs no check of its own, because the group bits of the mode are its mask.
+func OpenDir(path string, create bool) (*os.Root, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	top, err := os.OpenRoot("/")
+	if err != nil {
+		return nil, err
+	}
+	open := []*os.Root{top} // from / down to the directory that was reached
+	defer func() {
+		for _, dir := range open {
+			dir.Close()
+		}
+	}()
+	if info, err := top.Stat("."); err != nil {
+		return nil, err
+	} else if err := checkParent("/", info); err != nil {
+		return nil, err
+	}
+
+	rest := elements(path)
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		here := open[len(open)-1]
+		at := filepath.Join(here.Name(), name)
+		if name == ".." { // in the target of a link
+			if len(open) > 1 {
+				here.Close()
+				open = open[:len(open)-1]
+			}
+			continue
+		}
+		info, err := here.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) && create {
+			if err = here.Mkdir(name, 0o755); err == nil || errors.Is(err, fs.ErrExist) {
+				info, err = here.Lstat(name)
+			}
+		}
+		if err != nil {
+			return nil, PathError(at, err)
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			dir, err := enter(here, name, info, checkParent)
+			if err != nil {
+				return nil, err
+			}
+			open = append(open, dir)
+			continue
+		}
+		if links++; links > 40 { // the limit of the kernel
+			return nil, PathError(path, syscall.ELOOP)
+		}
+		if err := checkOwner(at, info, 0, os.Geteuid()); err != nil {
+			return nil, err
+		}
+		target, err := here.Readlink(name)
+		if err != nil {
+			return nil, PathError(at, err)
+		}
+		if filepath.IsAbs(target) {
+			for _, dir := range open[1:] {
+				dir.Close()
+			}
+			open = open[:1]
+		}
+		rest = slices.Concat(elements(target), rest)
+	}
+	last := open[len(open)-1]
+	info, err := last.Stat(".")
+	if err != nil {
+		return nil, PathError(last.Name(), err)
+	}
+	if err := checkOwn(last.Name(), info); err != nil {
+		return nil, err
+	}
+	open = open[:len(open)-1]
+	return last, nil
+}
+
+// elements returns the names in a path. It keeps "..", because the name before it may be that of a
+// link.
+func elements(path string) []string {
+	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
+}
+
+// OpenSub opens the directory in dir that has the name, and checks that only the effective user can
+// change it. A link is refused.
+func OpenSub(dir *os.Root, name string) (*os.Root, error) {
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return nil, PathError(filepath.Join(dir.Name(), name), err)
+	}
+	return enter(dir, name, info, checkOwn)
+}
+
+// enter opens the directory in dir that has the name, and checks it before and after that. info is
+// the result of Lstat. A link is refused.
+func enter(dir *os.Root, name string, info fs.FileInfo, check func(string, fs.FileInfo) error) (*os.Root, error) {
+	path := filepath.Join(dir.Name(), name)
+	if !info.IsDir() {
+		return nil, fmt.Errorf("%s: found a file of mode %s, want a directory", path, info.Mode())
+	}
+	if err := check(path, info); err != nil {
+		return nil, err
+	}
+	sub, err := dir.OpenRoot(name)
+	if err != nil {
+		return nil, PathError(path, err)
+	}
+	opened, err := sub.Stat(".")
+	if err == nil && !os.SameFile(info, opened) {
+		err = ErrReplaced
+	}
+	if err == nil {
+		err = check(path, opened)
+	}
+	if err != nil {
+		sub.Close()
+		return nil, PathError(path, err)
+	}
+	return sub, nil
+}
+
+// OpenFile opens the regular file in dir that has the name. Before and after, it checks that only
+// the effective user can change the file. Links, FIFOs and devices are refused.
+func OpenFile(dir *os.Root, name string, flag int) (*os.File, error) {
+	path := filepath.Join(dir.Name(), name)
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return nil, PathError(path, err)
+	}
+	if err := checkOwnFile(path, info); err != nil {
+		return nil, err
+	}
+	file, err := dir.OpenFile(name, flag|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, PathError(path, err)
+	}
+	opened, err := file.Stat()
+	if err == nil && !os.SameFile(info, opened) {
+		err = ErrReplaced
+	}
+	if err == nil {
+		err = checkOwnFile(path, opened)
+	}
+	if err != nil {
+		file.Close()
+		return nil, PathError(path, err)
+	}
+	return file, nil
+}
+
+// ErrReplaced is the error for a file that another process has replaced while it was opened.
+var ErrReplaced = errors.New("replaced while it was opened")
+
+// CheckRegular returns an error unless info describes a regular file.
+func CheckRegular(path string, info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: found a file of mode %s, want a regular file", path, info.Mode())
+	}
+	return nil
+}
+
+func checkOwnFile(path string, info fs.FileInfo) error {
+	if err := CheckRegular(path, info); err != nil {
+		return err
+	}
+	return checkOwn(path, info)
+}
+
+// checkOwn returns an error unless the effective user owns the file or directory of info, and
+// no other user may write to it.
+func checkOwn(path string, info fs.FileInfo) error {
+	if err := checkOwner(path, info, os.Geteuid()); err != nil {
+		return err
+	}
+	if mode := info.Mode(); mode.Perm()&0o022 != 0 {
+		return fmt.Errorf("%s: found mode %#o, want it not writable by group and others: chmod go-w %[1]s", path, mode.Perm())
+	}
+	return nil
+}
+
+// checkParent is like checkOwn, but for a directory above the one to open. Root may own it, too.
+// Other users may write to it if it has the sticky bit, because then they cannot rename or remove
+// files of other users.
+func checkParent(path string, info fs.FileInfo) error {
+	if err := checkOwner(path, info, 0, os.Geteuid()); err != nil {
+		return err
+	}
+	if mode := info.Mode(); mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0 {
+		return fmt.Errorf("%s: found mode %#o, want it not writable by group and others, or with the sticky bit: chmod go-w %[1]s", path, mode.Perm())
+	}
+	return nil
+}
+
+func checkOwner(path string, info fs.FileInfo, uids ...int) error {
+	owner := int(info.Sys().(*syscall.Stat_t).Uid)
+	if slices.Contains(uids, owner) {
+		return nil
+	}
+	return &OwnerError{Path: path, UID: owner, Want: uids[len(uids)-1]}
+}
+
+// OwnerError is the error for a file or directory of another user.
+type OwnerError struct {
+	Path string
+	UID  int // the owner
+	Want int // the effective user
+}
+
+func (e *OwnerError) Error() string {
+	return fmt.Sprintf("%s: found owner uid %d, want %d: chown -h %[3]d %[1]s", e.Path, e.UID, e.Want)
+}
+
+// PathError returns err with this path in place of the one in err. Errors of [os.Root] have only
+// the last element of a path.
+func PathError(path string, err error) error {
+	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
+		err = inner.Err
+	} else if link := (*os.LinkError)(nil); errors.As(err, &link) {
+		err = link.Err
+	} else if strings.HasPrefix(err.Error(), path+": ") {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}

@@ -1,0 +1,209 @@
+package privatedir_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+)
+
+// ownDir returns an empty directory that OpenDir accepts: root or this user owns those above it.
+func ownDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func check(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenDir(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		make   func(dir string) (path string, err error)
+		create bool
+		want   string // in the error; "": there is none
+	}{
+		{"own directory", func(dir string) (string, error) { return dir, nil }, false, ""},
+		{"missing", func(dir string) (string, error) { return dir + "/a/b", nil }, false, "/a: no such file or directory"},
+		{"missing, made", func(dir string) (string, error) { return dir + "/a/b", nil }, true, ""},
+		{"writable by others", func(dir string) (string, error) { return dir, os.Chmod(dir, 0o777) }, false, "want it not writable"},
+		{"sticky, as the last one", func(dir string) (string, error) {
+			return dir, os.Chmod(dir, 0o777|os.ModeSticky)
+		}, false, "want it not writable by group and others: chmod go-w"},
+		{"below a directory writable by others", func(dir string) (string, error) {
+			return dir + "/a", errors.Join(os.Mkdir(dir+"/a", 0o700), os.Chmod(dir, 0o777))
+		}, false, "or with the sticky bit"},
+		{"below a sticky directory", func(dir string) (string, error) {
+			return dir + "/a", errors.Join(os.Mkdir(dir+"/a", 0o700), os.Chmod(dir, 0o777|os.ModeSticky))
+		}, false, ""},
+		{"own link", func(dir string) (string, error) {
+			return dir + "/l", errors.Join(os.Mkdir(dir+"/a", 0o700), os.Symlink("../"+filepath.Base(dir)+"/a", dir+"/l"))
+		}, false, ""},
+		{"link to itself", func(dir string) (string, error) { return dir + "/l", os.Symlink("l", dir+"/l") }, false, "too many levels"},
+		{"file", func(dir string) (string, error) {
+			return dir + "/f", os.WriteFile(dir+"/f", nil, 0o600)
+		}, true, "want a directory"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path, err := tc.make(ownDir(t))
+			check(t, err)
+			dir, err := privatedir.OpenDir(path, tc.create)
+			if err == nil {
+				defer dir.Close()
+			}
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("error: %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// A directory, a file and a link of another user are refused.
+func TestOtherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	path := ownDir(t)
+	check(t, os.Mkdir(path+"/dir", 0o700), os.WriteFile(path+"/file", nil, 0o600), os.Symlink("own", path+"/link"), os.Mkdir(path+"/own", 0o700))
+	dir, err := privatedir.OpenDir(path, false)
+	check(t, err)
+	defer dir.Close()
+	for _, name := range []string{"dir", "file", "link"} {
+		check(t, os.Lchown(filepath.Join(path, name), 65534, 65534))
+	}
+	_, errDir := privatedir.OpenSub(dir, "dir")
+	_, errFile := privatedir.OpenFile(dir, "file", os.O_RDONLY)
+	_, errLink := privatedir.OpenDir(path+"/link", false)
+	for _, err := range []error{errDir, errFile, errLink} {
+		if err == nil || !strings.Contains(err.Error(), "found owner uid 65534, want 0") {
+			t.Errorf("error: %v, want the owner", err)
+		}
+	}
+}
+
+func TestOpenFile(t *testing.T) {
+	path := ownDir(t)
+	dir, err := privatedir.OpenDir(path, false)
+	check(t, err)
+	defer dir.Close()
+	check(t, os.WriteFile(path+"/file", []byte("x"), 0o600), os.Symlink("file", path+"/link"), os.Mkdir(path+"/dir", 0o700),
+		syscall.Mkfifo(path+"/fifo", 0o600), os.WriteFile(path+"/shared", nil, 0o600), os.Chmod(path+"/shared", 0o666))
+	for name, want := range map[string]string{
+		"file": "", "link": "want a regular file", "dir": "want a regular file", "fifo": "want a regular file",
+		"shared": "want it not writable", "missing": "no such file", "../file": "",
+	} {
+		file, err := privatedir.OpenFile(dir, name, os.O_RDONLY)
+		if err == nil {
+			file.Close()
+		}
+		switch {
+		case name == "../file": // leads out of the directory
+			if err == nil {
+				t.Errorf("%s: opened", name)
+			}
+		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: error %v, want one with %q", name, err, want)
+		}
+	}
+}
+
+// A second lock is acquired only after the first is released. The wait ends with the context.
+func TestLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, err := privatedir.OpenDir(ownDir(t), false)
+		check(t, err)
+		defer dir.Close()
+		first, err := privatedir.AcquireLock(t.Context(), dir, "lock")
+		check(t, err)
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := privatedir.AcquireLock(soon, dir, "lock"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error: %v, want %v", err, context.DeadlineExceeded)
+		}
+		got := make(chan error)
+		go func() {
+			second, err := privatedir.AcquireLock(t.Context(), dir, "lock")
+			if err == nil {
+				err = second.Release()
+			}
+			got <- err
+		}()
+		time.Sleep(time.Second) // of the bubble
+		select {
+		case err := <-got:
+			t.Errorf("locked twice: %v", err)
+		default:
+		}
+		check(t, first.Release())
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Holders of a shared lock see each other's marks, and whether they are alone. All ends with the lock.
+func TestMarks(t *testing.T) {
+	dir, err := privatedir.OpenDir(ownDir(t), false)
+	check(t, err)
+	defer dir.Close()
+	share := func(marks ...privatedir.Mark) *privatedir.Lock {
+		t.Helper()
+		l, err := privatedir.TryLock(dir, "lock", privatedir.Shared)
+		check(t, err)
+		for _, m := range marks {
+			check(t, l.Mark(m))
+		}
+		return l
+	}
+	const least, most = privatedir.Mark(1), privatedir.Mark(1 << 62)
+	me := share(5)
+	want := func(what string, m privatedir.Mark, same, other, sole bool) {
+		t.Helper()
+		gotSame, gotOther, err := me.Marked(m)
+		check(t, err)
+		gotSole, err := me.Sole()
+		check(t, err)
+		if gotSame != same || gotOther != other || gotSole != sole {
+			t.Errorf("%s: found mark %v, other mark %v, sole %v, want %v, %v, %v", what, gotSame, gotOther, gotSole, same, other, sole)
+		}
+	}
+	want("alone, own mark", 5, false, false, true)
+	want("alone, another mark", 6, false, false, true)
+	silent := share()
+	want("one without mark", 5, false, false, false)
+	check(t, silent.Release())
+	a := share(5, 5)
+	want("one with my mark", 5, true, false, false)
+	want("one with another mark", 6, false, true, false)
+	b := share(least, most)
+	want("the smallest", least, true, true, false)
+	want("the largest", most, true, true, false)
+	check(t, b.KeepMark(most))
+	want("kept only the largest", most, true, true, false)
+	want("kept only the largest", least, false, true, false)
+	check(t, a.Release())
+	want("the other has ended", most, true, false, false)
+	check(t, b.KeepMark(least)) // it does not have this one
+	want("kept none", most, false, false, false)
+	check(t, b.Release())
+	want("alone again", 5, false, false, true)
+	if exclusive, err := privatedir.TryLock(dir, "lock", privatedir.Exclusive); err != nil || exclusive != nil {
+		t.Errorf("exclusive lock: found %v, error %v, want none of both", exclusive, err)
+	}
+	check(t, me.Release())
+}

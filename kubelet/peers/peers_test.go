@@ -1,0 +1,244 @@
+package peers_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/kubelet/peers"
+)
+
+// other and others are the names of two sockets of one peer.
+const (
+	other  = "accelerator-zzzzzzaaaaaaa.sock"
+	others = "accelerator-zzzzzzbbbbbbb.sock"
+)
+
+// rig watches a directory.
+type rig struct {
+	*testing.T
+	*peers.Peers
+	dir     string
+	made    time.Time // when this daemon's socket was made
+	changed latest.Signal
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{T: t, dir: shortDir(t), made: time.Now(), changed: latest.NewSignal()}
+	r.Peers = peers.New(r.dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { r.Peers.Run(ctx, r.changed) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return r
+}
+
+// shortDir returns a directory. Those of t.TempDir are too long for a socket.
+func shortDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "adp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// listen makes a socket that accepts connections, and keeps its file when it is closed.
+func (r *rig) listen(name string) *net.UnixListener {
+	r.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(r.dir, name), Net: "unix"})
+	if err != nil {
+		r.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	r.Cleanup(func() { _ = l.Close() })
+	r.changed.Raise()
+	return l
+}
+
+// accept blocks until Run has connected to this socket, and returns the connection.
+func (r *rig) accept(l net.Listener) net.Conn {
+	r.Helper()
+	conn, err := l.Accept()
+	if err != nil {
+		r.Fatal(err)
+	}
+	return conn
+}
+
+func (r *rig) remove(name string) {
+	r.Helper()
+	if err := os.Remove(filepath.Join(r.dir, name)); err != nil {
+		r.Fatal(err)
+	}
+	r.changed.Raise()
+}
+
+// awaitGone reports whether a peer is found to be gone within 600 ms, which is longer than the 300 ms
+// that a peer may be without a socket.
+func (r *rig) awaitGone() bool {
+	r.Helper()
+	for limit := time.After(600 * time.Millisecond); ; {
+		gone, next := r.Gone(r.made)
+		if gone {
+			return true
+		}
+		select {
+		case <-next:
+		case <-limit:
+			return false
+		}
+	}
+}
+
+func TestGone(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		make func(r *rig)
+		want bool
+	}{
+		{"killed, its socket is left", func(r *rig) {
+			l := r.listen(other)
+			conn := r.accept(l)
+			_ = l.Close()
+			_ = conn.Close()
+		}, true},
+		{"ended", func(r *rig) {
+			l := r.listen(other)
+			conn := r.accept(l)
+			r.remove(other)
+			_ = l.Close()
+			_ = conn.Close()
+		}, true},
+		{"killed before Run found it", func(r *rig) { r.Created(filepath.Join(r.dir, other)); r.changed.Raise() }, true},
+		{"socket of another plugin", func(r *rig) { r.Created(filepath.Join(r.dir, "accelerator-others.sock")); r.changed.Raise() }, false},
+		{"own socket", func(r *rig) { r.Created(r.NewSocketPath()); r.changed.Raise() }, false},
+		{"runs", func(r *rig) { r.accept(r.listen(other)) }, false},
+		{"runs without its file", func(r *rig) { r.accept(r.listen(other)); r.remove(other) }, false},
+		{"registers again", func(r *rig) {
+			l := r.listen(other)
+			conn := r.accept(l)
+			r.remove(other)
+			_ = l.Close()
+			_ = conn.Close()
+			r.accept(r.listen(others))
+		}, false},
+		{"registered a minute earlier", func(r *rig) {
+			l := r.listen(other)
+			r.made = r.made.Add(time.Minute)
+			conn := r.accept(l)
+			_ = l.Close()
+			_ = conn.Close()
+		}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			tc.make(r)
+			if got := r.awaitGone(); got != tc.want {
+				t.Errorf("gone: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// The event does not affect a registration that was made after the peer was gone.
+func TestRegistrationAfterEvent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.Created(filepath.Join(r.dir, other))
+	r.changed.Raise()
+	if !r.awaitGone() {
+		t.Fatal("gone: false, want true")
+	}
+	if gone, _ := r.Gone(time.Now()); gone {
+		t.Error("gone for a later registration: true, want false")
+	}
+}
+
+// A peer that refuses connections counts as running until its socket is gone. (The test uses a
+// socket of another type, because permissions do not apply to root.)
+func TestRefuses(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(r.dir, other), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	r.changed.Raise()
+	if r.awaitGone() {
+		t.Error("gone while the socket exists: true, want false")
+	}
+	r.remove(other)
+	if !r.awaitGone() {
+		t.Error("gone after the socket was removed: false, want true")
+	}
+}
+
+// A peer that closes each connection at once is dialed again only after minRedialInterval.
+func TestClosesConnections(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.listen(other)
+	var calls atomic.Int32
+	var answering sync.WaitGroup
+	answering.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			calls.Add(1)
+			_ = conn.Close()
+		}
+	})
+	if r.awaitGone() {
+		t.Error("gone while the socket accepts: true, want false")
+	}
+	_ = l.Close()
+	answering.Wait()
+	if n := calls.Load(); n < 2 || n > 12 {
+		t.Errorf("%d calls in 600 ms, want 2 to 12", n)
+	}
+}
+
+// The path of a socket in the longest directory is the longest that a unix socket allows.
+func TestMaxDir(t *testing.T) {
+	path := peers.New("/" + strings.Repeat("d", peers.MaxDir-1)).NewSocketPath()
+	if len(path) != 107 {
+		t.Errorf("%d bytes, want 107: %s", len(path), path)
+	}
+}
+
+// All sockets of one daemon have the same first letters, and the names of all versions have the same
+// form.
+func TestNames(t *testing.T) {
+	a := filepath.Base(peers.New("/").NewSocketPath())
+	if len(a) != len(other) || !strings.HasPrefix(a, "accelerator-") || !strings.HasSuffix(a, ".sock") {
+		t.Errorf("socket %s, want the form of %s", a, other)
+	}
+	p := peers.New("/")
+	first, second := p.NewSocketPath(), p.NewSocketPath()
+	if owner := len("/accelerator-") + 6; first == second || first[:owner] != second[:owner] {
+		t.Errorf("sockets %s and %s, want different ones with six equal letters", first, second)
+	}
+}
+
+// Created accepts any path.
+func FuzzCreated(f *testing.F) {
+	f.Add("/k/" + other)
+	f.Add("accelerator-.sock")
+	f.Add("")
+	f.Fuzz(func(_ *testing.T, path string) { peers.New("/k").Created(path) })
+}

@@ -1,0 +1,103 @@
+package peers
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+)
+
+// Prefix is the prefix of the names of the plugin's sockets, and of no other file in the kubelet's
+// directory.
+const Prefix = "accelerator-"
+
+// The name of a socket is the prefix, letters of base32 and the suffix. The first letters are
+// the same for all sockets of a daemon (30 bits), the others differ for each socket (35 bits).
+const (
+	ownerLetters  = 6
+	socketLetters = 7
+	suffix        = ".sock"
+)
+
+// MaxDir is the maximum length of the path of the kubelet's directory, in bytes: the path of a
+// socket has at most 107 (sun_path of unix(7) without its NUL).
+const MaxDir = 107 - len("/"+Prefix+suffix) - ownerLetters - socketLetters
+
+// newOwner returns the first part of the names of a daemon's sockets.
+func newOwner() string { return Prefix + letters(ownerLetters) }
+
+func letters(n int) string { return strings.ToLower(rand.Text()[:n]) }
+
+// NewSocketPath returns a path for a socket of this daemon that was never used before, because a
+// kubelet of 1.37 may confuse two registrations with the same path.
+func (p *Peers) NewSocketPath() string {
+	return filepath.Join(p.dir, p.own+letters(socketLetters)+suffix)
+}
+
+// ownerOf returns the part of a socket's name that identifies its daemon, or "" if the path is not
+// that of a peer's socket.
+func (p *Peers) ownerOf(path string) string {
+	name := filepath.Base(path)
+	if len(name) != len(Prefix)+ownerLetters+socketLetters+len(suffix) ||
+		!strings.HasPrefix(name, Prefix) || !strings.HasSuffix(name, suffix) || strings.HasPrefix(name, p.own) {
+		return ""
+	}
+	return name[:len(Prefix)+ownerLetters]
+}
+
+// probeTimeout bounds the time for all leftovers together.
+const probeTimeout = 500 * time.Millisecond
+
+// RemoveLeftovers removes the sockets that earlier daemons left in the directory: those with the
+// [Prefix] that refuse a connection. A socket that accepts one belongs to a peer, which is logged
+// once. Other files stay.
+func (p *Peers) RemoveLeftovers(ctx context.Context, log *zap.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	found := false
+	for _, entry := range sockets(p.dir) {
+		path := filepath.Join(p.dir, entry.Name())
+		conn, err := dial(ctx, path)
+		switch {
+		case err == nil:
+			_ = conn.Close()
+			if !found {
+				found = true
+				log.Warn("another daemon found", logevent.SocketTwin, logevent.Socket(path))
+			}
+		case !errors.Is(err, syscall.ECONNREFUSED):
+		default:
+			if err := os.Remove(path); err != nil {
+				log.Warn("leftover socket not removed", logevent.SocketRemoved, logevent.Socket(path), logevent.Err(err))
+				continue
+			}
+			log.Info("leftover socket removed", logevent.SocketRemoved, logevent.Socket(path))
+		}
+	}
+}
+
+// sockets returns the sockets with the [Prefix], or none if the directory cannot be read.
+func sockets(dir string) []fs.DirEntry {
+	var found []fs.DirEntry
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		if entry.Type() == fs.ModeSocket && strings.HasPrefix(entry.Name(), Prefix) {
+			found = append(found, entry)
+		}
+	}
+	return found
+}
+
+func dial(ctx context.Context, path string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "unix", path)
+}

@@ -1,0 +1,68 @@
+package offer
+
+import (
+	"errors"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer/names"
+)
+
+// The modes. The modes af, region and regiondevel have the resource names and the device nodes
+// of Intel's FPGA plugin.
+const (
+	Single      = "single"      // every FPGA port is one unit of one resource
+	Pool        = "pool"        // numbered units without hardware
+	AF          = "af"          // every port is one unit of a resource for its AFU
+	Region      = "region"      // every FME is one unit of a resource for its interface; its ports' nodes
+	RegionDevel = "regiondevel" // as region, and the FME's node
+)
+
+// Modes returns all modes.
+func Modes() []string { return []string{Single, AF, Region, RegionDevel, Pool} }
+
+// familyPool is the name of the family of mode pool. Other modes do not offer its devices.
+const familyPool = "pool"
+
+// The reasons why a device cannot be offered.
+var (
+	errNoAFU       = errors.New("no AFU id is known, which the resource name in mode af needs")
+	errNoInterface = errors.New("no interface id is known, which the resource name in this mode needs")
+	errNoShell     = errors.New("no VBNV and timestamp that fit in a resource name are known; a rule can name the device")
+)
+
+// byMode returns the name of a device's resource according to the mode alone. The results are those of
+// [Policy.ResourceOf].
+func (p Policy) byMode(d *inventory.Device) (string, error) {
+	if (d.Family == familyPool) != (p.Mode == Pool) {
+		return "", nil
+	}
+	switch p.Mode {
+	case Single, Pool:
+		return p.ResourceName, nil
+	case AF, Region, RegionDevel:
+		region, ok := names.Region(d.InterfaceID)
+		if !ok {
+			return "", errNoInterface
+		}
+		if p.Mode != AF {
+			return p.Namespace + "/" + region, nil
+		}
+		af, ok := names.AF(d.InterfaceID, d.AFUID)
+		if !ok {
+			return "", errNoAFU
+		}
+		return p.Namespace + "/" + af, nil
+	}
+	return "", nil
+}
+
+// namedByMode reports whether some mode may give this name to a resource within the namespace.
+func (p Policy) namedByMode(resource string) bool {
+	name, ok := strings.CutPrefix(resource, p.Namespace+"/")
+	return ok && names.Ours(name)
+}
+
+// AnyAFU reports whether a device with another AFU is the same device, because pods program it
+// in this mode.
+func (p Policy) AnyAFU() bool { return p.Mode == Region || p.Mode == RegionDevel }

@@ -1,0 +1,86 @@
+package offer
+
+import (
+	"slices"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/offer/names"
+)
+
+// Policy names resources.
+type Policy struct {
+	Mode         string // one of [Modes]
+	ResourceName string // the resource of the modes single and pool
+	Namespace    string // of the resources of the other modes
+	Rules        []Rule // of the administrator; the first one that matches applies, before the mode
+}
+
+// Resource has the devices that are offered under one name.
+type Resource struct {
+	Name    string
+	Devices []*inventory.Device // sorted by ID, never empty
+}
+
+// ResourceOf returns the name of the resource that a device belongs to, or "" if the device is not
+// offered. Then the error is the reason, or nil if the mode offers no such devices.
+func (p Policy) ResourceOf(d *inventory.Device) (string, error) {
+	if d.Family != familyPool && p.Mode != Pool {
+		if i := p.RuleOf(d); i >= 0 {
+			return p.Rules[i].Resource, nil
+		}
+	}
+	switch {
+	case d.OnlyByRule, d.NamedByShell && p.Mode == Pool:
+		return "", nil
+	case d.NamedByShell:
+		name, ok := names.Shell(d.Attributes[inventory.AttributeVBNV], d.Attributes[inventory.AttributeTimestamp])
+		if !ok {
+			return "", errNoShell
+		}
+		return name, nil
+	}
+	return p.byMode(d)
+}
+
+// RuleOf returns the index of the first rule that matches a device, or -1. A rule for an AFU
+// matches no device in modes in which pods change the AFU: the device would move to another
+// resource while it is held.
+func (p Policy) RuleOf(d *inventory.Device) int {
+	return slices.IndexFunc(p.Rules, func(r Rule) bool {
+		return r.Match.matches(d) && !(p.AnyAFU() && r.Match.AFUID != "")
+	})
+}
+
+// Owns reports whether an id that is held under the name of a resource may be a device of this
+// plugin, in this mode or in an earlier mode of this node.
+func (p Policy) Owns(resource, id string) bool {
+	return resource == p.ResourceName ||
+		slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Resource == resource }) ||
+		// Other plugins use the same names, but other ids.
+		(p.namedByMode(resource) || names.IsShell(resource)) && inventory.IsAddress(id)
+}
+
+// Resources sorts devices into resources by [inventory.Device.OfferedAs] and returns the
+// resources that have a device, sorted by name. A device that is held by a claim has the name of the
+// DRA driver, which is no resource: it is left out. The devices must be sorted by id, as they
+// are in a snapshot.
+func Resources(devices []*inventory.Device) []Resource {
+	var resources []Resource
+	at := make(map[string]int)
+	for _, d := range devices {
+		if d.OfferedAs == "" || d.OfferedAs == draname.Driver {
+			continue
+		}
+		i, ok := at[d.OfferedAs]
+		if !ok {
+			i = len(resources)
+			at[d.OfferedAs] = i
+			resources = append(resources, Resource{Name: d.OfferedAs})
+		}
+		resources[i].Devices = append(resources[i].Devices, d)
+	}
+	slices.SortFunc(resources, func(a, b Resource) int { return strings.Compare(a.Name, b.Name) })
+	return resources
+}

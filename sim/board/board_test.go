@@ -1,0 +1,233 @@
+package board_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/sim/board"
+)
+
+// tree returns the entries below root: directories with a slash, links with their targets, files with
+// their contents.
+func tree(t *testing.T, root string) []string {
+	t.Helper()
+	var all []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == root {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		switch {
+		case d.IsDir():
+			all = append(all, name+"/")
+		case d.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			all = append(all, name+" -> "+target)
+			return err
+		default:
+			content, err := os.ReadFile(path)
+			all = append(all, name+": "+string(content))
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestUnfold(t *testing.T) {
+	root, text := t.TempDir(), "a board\n\n-- sys/a/b --\n1\n-- sys/c/ --\n-- sys/d/link -> ../a --\n"+
+		"-- sys/gone -> nowhere --\n-- sys/circle -> circle --\n-- dev/node --\n-- sys/pci0000:00/x --\n"
+	if err := board.UnfoldText(root, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"dev/", "dev/node: ", "sys/", "sys/a/", "sys/a/b: 1\n", "sys/c/", "sys/circle -> circle", "sys/d/",
+		"sys/d/link -> ../a", "sys/gone -> nowhere", "sys/pci0000:00/", "sys/pci0000:00/x: ",
+	}
+	if diff := cmp.Diff(want, tree(t, root)); diff != "" {
+		t.Errorf("tree (-want +got):\n%s", diff)
+	}
+	if err := board.UnfoldText(root, []byte("-- sys/a/b --\n2\n-- sys/c/e --\n")); err != nil {
+		t.Errorf("a second board: %v", err)
+	}
+}
+
+func TestUnfoldRefuses(t *testing.T) {
+	tests := []struct{ name, text string }{
+		{"absolute file", "-- /etc/x --\n"},
+		{"file above", "-- ../x --\n"},
+		{"file above, hidden", "-- sys/../../x --\n"},
+		{"directory above", "-- ../x/ --\n"},
+		{"root itself", "-- / --\n"},
+		{"absolute link", "-- sys/x -> /etc --\n"},
+		{"link above", "-- sys/x -> ../.. --\n"},
+		{"link name above", "-- ../x -> sys --\n"},
+		{"through a link that leads up", "-- sys/a/up -> ../.. --\n-- sys/a/up/../../x --\n"},
+		{"file on a directory", "-- sys/a/ --\n-- sys/a --\n"},
+		{"directory below a file", "-- sys/a --\n-- sys/a/b --\n"},
+		{"link twice", "-- sys/a -> b --\n-- sys/a -> b --\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			outside := t.TempDir()
+			root := outside + "/root"
+			if err := os.Mkdir(root, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := board.UnfoldText(root, []byte(tt.text)); err == nil {
+				t.Errorf("no error, tree %v", tree(t, root))
+			}
+			if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
+				t.Errorf("beside the root: found %v, error %v, want no file", entries, err)
+			}
+		})
+	}
+}
+
+// TestBoards unfolds each board of testdata, and checks that its head has the source of the board.
+func TestBoards(t *testing.T) {
+	files, err := filepath.Glob("../../testdata/sysfs/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("found the boards %v, error %v, want some", files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			if err := board.Unfold(t.TempDir(), file); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			head, _, _ := strings.Cut(string(text), "-- ")
+			if !strings.Contains(head, "recorded") && !strings.Contains(head, "Made by hand") {
+				t.Errorf("head: found %q, want \"recorded\" or \"Made by hand\" in it", head)
+			}
+		})
+	}
+	if err := board.Unfold(t.TempDir(), "none.txtar"); err == nil {
+		t.Error("a board that does not exist was unfolded")
+	}
+}
+
+// recording writes an archive with these entries.
+func recording(t *testing.T, entries ...tar.Header) string {
+	t.Helper()
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	w := tar.NewWriter(z)
+	for _, h := range entries {
+		h.Mode = 0o644
+		if h.Typeflag == tar.TypeReg {
+			h.Size = 2
+		}
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := w.Write([]byte("1\n")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := t.TempDir() + "/x.tar.gz"
+	if err := os.WriteFile(file, packed.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestUnpack(t *testing.T) {
+	root := t.TempDir()
+	dir, err := board.Unpack(root, recording(t,
+		tar.Header{Typeflag: tar.TypeDir, Name: "tmp/"},
+		tar.Header{Typeflag: tar.TypeReg, Name: "./tmp/sys/a"},
+		tar.Header{Typeflag: tar.TypeSymlink, Name: "tmp/sys/b", Linkname: "a"},
+	))
+	if err != nil || dir != root+"/tmp" {
+		t.Fatalf("directory %s, error %v", dir, err)
+	}
+	if diff := cmp.Diff([]string{"sys/", "sys/a: 1\n", "sys/b -> a"}, tree(t, dir)); diff != "" {
+		t.Errorf("tree (-want +got):\n%s", diff)
+	}
+	root = t.TempDir()
+	if dir, err := board.Unpack(root, recording(t, tar.Header{Typeflag: tar.TypeReg, Name: "sys/a"})); err != nil || dir != root {
+		t.Errorf("directory %s, error %v", dir, err)
+	}
+}
+
+func TestUnpackRefuses(t *testing.T) {
+	tests := []struct {
+		name  string
+		entry tar.Header
+	}{
+		{"file above", tar.Header{Typeflag: tar.TypeReg, Name: "../x"}},
+		{"absolute", tar.Header{Typeflag: tar.TypeReg, Name: "/x"}},
+		{"link above", tar.Header{Typeflag: tar.TypeSymlink, Name: "x", Linkname: ".."}},
+		{"device", tar.Header{Typeflag: tar.TypeChar, Name: "x"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := board.Unpack(t.TempDir(), recording(t, tt.entry)); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+	if _, err := board.Unpack(t.TempDir(), "board_test.go"); err == nil {
+		t.Error("a file that is no archive was unpacked")
+	}
+}
+
+// The head of a recorded board describes the files that are not text.
+func TestUnfoldRecorded(t *testing.T) {
+	const head = "A board.\n\n  sys/config begins 86 80 0a ff\n  sys/stuck does not answer\n  sys/afu_id answers EBUSY\n"
+	const files = "\n-- sys/id --\n0\n  sys/id begins ff\n"
+	unfold := func(text string) (root string, failing map[string]string, err error) {
+		root, file := t.TempDir(), filepath.Join(t.TempDir(), "board.txtar")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		failing, err = board.UnfoldRecorded(root, file)
+		return root, failing, err
+	}
+	root, failing, err := unfold(head + files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"sys/afu_id": "EBUSY"}, failing); diff != "" {
+		t.Errorf("failing files (-want +got):\n%s", diff)
+	}
+	for name, want := range map[string]string{"sys/config": "\x86\x80\x0a\xff", "sys/id": "0\n  sys/id begins ff\n"} {
+		if got, err := os.ReadFile(filepath.Join(root, name)); string(got) != want || err != nil {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, want)
+		}
+	}
+	if info, err := os.Lstat(filepath.Join(root, "sys/stuck")); err != nil || info.Mode().Type() != fs.ModeNamedPipe {
+		t.Errorf("sys/stuck: %v, %v; want a FIFO", info, err)
+	}
+	for _, bad := range []string{"sys/config begins 8", "sys/config begins xx", "sys/../../x begins 00", "sys/../../x does not answer"} {
+		if _, _, err := unfold("A board.\n\n  " + bad + "\n" + files); err == nil {
+			t.Errorf("%s: no error", bad)
+		}
+	}
+}

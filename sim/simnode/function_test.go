@@ -1,0 +1,222 @@
+package simnode_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/sim/board"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
+)
+
+// on returns a function on a driver, with an IOMMU group of its own.
+func on(address, driver, physFn string) simnode.Card {
+	return simnode.Card{Address: address, Group: simnode.OwnGroup, Driver: driver, PhysFn: physFn, NUMANode: -1}
+}
+
+func ids(c simnode.Card, pci string) simnode.Card {
+	c.PCIID = pci
+	return c
+}
+
+func inSlotGroup(c simnode.Card) simnode.Card {
+	c.Group = simnode.SlotGroup
+	return c
+}
+
+// Inventory reads simulated functions as it reads the recordings of the same functions, and all files of the
+// simulated ones also exist in the recordings. The recorded machine has six other IOMMU groups.
+func TestFunctionsLikeTheKernel(t *testing.T) {
+	const nvme, others = "1b36:0010:1af4:1100", 6
+	for _, tt := range []struct {
+		board string
+		cards []simnode.Card
+		units []string // the functions that have a unit
+	}{
+		{"vfio-function", []simnode.Card{ids(on("0000:01:00.0", "vfio-pci", ""), "8086:bccf:8086:1771")}, []string{"0000:01:00.0"}},
+		{"vfio-vfs", []simnode.Card{
+			ids(on("0000:03:00.0", "pci-pf-stub", ""), nvme),
+			ids(on("0000:03:00.1", "vfio-pci", "0000:03:00.0"), nvme), ids(on("0000:03:00.2", "vfio-pci", "0000:03:00.0"), nvme),
+		}, []string{"0000:03:00.1", "0000:03:00.2"}},
+		{"vfio-group", []simnode.Card{
+			inSlotGroup(on("0000:01:00.0", "", "")), inSlotGroup(on("0000:01:00.1", "vfio-pci", "")), inSlotGroup(on("0000:01:00.2", "vfio-pci", "")),
+		}, []string{"0000:01:00.1"}},
+	} {
+		recorded := t.TempDir()
+		must(t, board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-"+tt.board+".txtar"))
+		n := newNode(t, tt.cards...)
+		for _, c := range tt.cards { // a recording has no files that are not text
+			dirs, err := filepath.Glob(recorded + "/sys/devices/pci0000:00/*/" + c.Address)
+			if must(t, err); len(dirs) != 1 {
+				t.Fatalf("%s: found %v", c.Address, dirs)
+			}
+			config, err := os.ReadFile(n.CardDir(c.Address) + "/config")
+			must(t, err, os.WriteFile(dirs[0]+"/config", config, 0o600))
+			want, got := names(t, dirs[0]), names(t, n.CardDir(c.Address))
+			for name := range got {
+				if !want[name] && !strings.Contains(name, "aer_") && !strings.Contains(name, "_link_") {
+					t.Errorf("%s: %s %s: found in the simulated function, want it in the recording", tt.board, c.Address, name)
+				}
+			}
+		}
+		for _, dir := range []string{"sys/class/vfio", "sys/class/vfio-dev", "sys/bus/pci/drivers/vfio-pci", "dev/vfio"} {
+			want, got := names(t, filepath.Join(recorded, dir)), names(t, filepath.Join(filepath.Dir(n.Sys), dir))
+			for name := range maps.Clone(want) {
+				if number, err := strconv.Atoi(name); err == nil {
+					delete(want, name)
+					want[strconv.Itoa(number-others)] = true
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: %s (-recorded +simulated):\n%s", tt.board, dir, diff)
+			}
+		}
+		for _, address := range tt.units {
+			want, got := read(t, recorded, address), read(t, filepath.Dir(n.Sys), address)
+			number, err := strconv.Atoi(want.Units[0].Attributes["iommuGroup"])
+			must(t, err)
+			want.Units[0].Attributes["iommuGroup"] = strconv.Itoa(number - others)
+			want.Units[0].Nodes = []string{fmt.Sprintf("vfio/%d", number-others)}
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"),
+				cmpopts.IgnoreFields(inventory.Reading{}, "Observed")); diff != "" {
+				t.Errorf("%s: reading of %s (-recorded +simulated):\n%s", tt.board, address, diff)
+			}
+		}
+	}
+}
+
+// present returns which of these files exist.
+func present(n *simnode.Node, all ...string) (found []string) {
+	for _, path := range all {
+		if _, err := os.Lstat(filepath.Join(filepath.Dir(n.Sys), path)); err == nil {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+// A function that is unbound or pulled while a process uses its group loses its driver at once, and the rest
+// when the process ends, as recorded (vfio-unbound-in-use, vfio-unplugged-in-use).
+func TestLeavesWhileUsed(t *testing.T) {
+	vf := on("0000:01:00.1", "vfio-pci", address)
+	const driver, bound, function, node, class, group = "sys/devices/pci0000:00/0000:00:02.0/0000:01:00.1/driver", "sys/bus/pci/drivers/vfio-pci/0000:01:00.1",
+		"sys/bus/pci/devices/0000:01:00.1", "dev/vfio/1", "sys/class/vfio/1", "sys/kernel/iommu_groups/1/devices/0000:01:00.1"
+	all := []string{driver, bound, function, node, class, group}
+	for name, leave := range map[string]func(n *simnode.Node) error{
+		"unbound": func(n *simnode.Node) error { return n.SetDriver(vf.Address, "") },
+		"pulled":  func(n *simnode.Node) error { return n.Unplug(address) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, on(address, "pci-pf-stub", ""), vf)
+			must(t, n.Use(vf.Address))
+			if got := present(n, all...); !slices.Equal(got, all) {
+				t.Errorf("used: found %v, want %v", got, all)
+			}
+			must(t, leave(n))
+			if diff := cmp.Diff([]string{function, node, class, group}, present(n, all...)); diff != "" {
+				t.Errorf("while used (-want +got):\n%s", diff)
+			}
+			if err := n.Plug(vf); err == nil {
+				t.Error("plugged into the same slot: no error, want one")
+			}
+			must(t, n.EndUse(vf.Address))
+			if name == "unbound" {
+				if err := n.Plug(vf); err == nil {
+					t.Error("plugged into the same slot: no error, want one")
+				}
+				must(t, n.SetDriver(vf.Address, "vfio-pci"))
+				if got := present(n, all...); !slices.Equal(got, all) {
+					t.Errorf("bound again: found %v, want %v", got, all)
+				}
+				return
+			}
+			if got := present(n, append(all, "sys/bus/pci/devices/"+address)...); len(got) > 0 {
+				t.Errorf("after the use: found %v, want none", got)
+			}
+		})
+	}
+}
+
+// Numbers of groups and of their nodes are reused, lowest first.
+func TestGroupNumbers(t *testing.T) {
+	n := newNode(t, on("0000:01:00.0", "vfio-pci", ""), on("0000:02:00.0", "vfio-pci", ""))
+	must(t, n.Unplug("0000:01:00.0"), n.Plug(on("0000:03:00.0", "dfl-pci", "")))
+	must(t, n.SetDriver("0000:02:00.0", ""), n.SetDriver("0000:03:00.0", "vfio-pci"), n.SetDriver("0000:02:00.0", "vfio-pci"))
+	var got []string
+	for _, address := range []string{"0000:03:00.0", "0000:02:00.0"} {
+		u := read(t, filepath.Dir(n.Sys), address).Units[0]
+		got = append(got, u.Nodes[0], u.NodeNumbers[0])
+	}
+	if diff := cmp.Diff([]string{"vfio/0", "244:0", "vfio/1", "244:1"}, got); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+}
+
+// Pulling a card restores the tree, except what loading vfio has created. The functions of a card with one
+// group are pulled together.
+func TestUnplugRemovesFunctions(t *testing.T) {
+	n := newNode(t, on("0000:01:00.0", "vfio-pci", ""))
+	must(t, n.SetDriver("0000:01:00.0", "pci-pf-stub"), n.Unplug("0000:01:00.0"))
+	sys, dev := names(t, n.Sys), names(t, n.Dev)
+	for _, board := range []string{"n6001-vfs", "one-group"} {
+		for range 2 {
+			must(t, n.PlugBoard(named(board), address), n.Unplug(address))
+		}
+		if diff := cmp.Diff(sys, names(t, n.Sys)); diff != "" {
+			t.Errorf("%s: tree (-before +after):\n%s", board, diff)
+		}
+		if diff := cmp.Diff(dev, names(t, n.Dev)); diff != "" {
+			t.Errorf("%s: nodes (-before +after):\n%s", board, diff)
+		}
+	}
+}
+
+// A later process has the functions and numbers of an earlier one.
+func TestOpenFunctionsAgain(t *testing.T) {
+	n := open(t, filepath.Join(t.TempDir(), "node"))
+	must(t, n.PlugBoard(named("n6001-vfs"), address), n.PlugBoard(named("one-group"), "0000:02:00.0"), n.SetDriver("0000:01:00.1", ""))
+	whole, devices := files(t, n.Sys), n.Devices()
+	n = reopen(t, n)
+	if diff := cmp.Diff(devices, n.Devices()); diff != "" || len(devices) != 3 {
+		t.Errorf("devices %v (-before +after):\n%s", devices, diff)
+	}
+	must(t, n.SetDriver("0000:01:00.1", "vfio-pci"), n.Unplug("0000:02:00.0"))
+	n = reopen(t, n)
+	must(t, n.PlugBoard(named("one-group"), "0000:02:00.0"), n.SetDriver("0000:01:00.1", ""))
+	if diff := cmp.Diff(whole, files(t, n.Sys)); diff != "" {
+		t.Errorf("tree (-before +after):\n%s", diff)
+	}
+	must(t, n.Close())
+}
+
+func TestFunctionRefusals(t *testing.T) {
+	n := newNode(t, card, inSlotGroup(on("0000:02:00.0", "vfio-pci", "")), inSlotGroup(on("0000:02:00.1", "vfio-pci", "")))
+	must(t, n.Use("0000:02:00.0"))
+	for name, err := range map[string]error{
+		"driver of a card with ports":  n.SetDriver(address, "vfio-pci"),
+		"driver of an empty slot":      n.SetDriver("0000:03:00.0", "vfio-pci"),
+		"driver with a path":           n.SetDriver("0000:02:00.0", "../x"),
+		"driver of a used group":       n.SetDriver("0000:02:00.1", "dfl-pci"),
+		"use of a card with ports":     n.Use(address),
+		"end of no use":                n.EndUse(address),
+		"use without vfio-pci":         n.Use("0000:03:00.0"),
+		"group that does not exist":    simnode.Card{Address: address, Group: "x"}.Check(),
+		"ports of a function":          simnode.Card{Address: address, Group: simnode.OwnGroup, Ports: 1}.Check(),
+		"a path as a card's driver":    simnode.Card{Address: address, Group: simnode.OwnGroup, Driver: ".."}.Check(),
+		"PCI ids of a function":        simnode.Card{Address: address, Group: simnode.OwnGroup, PCIID: "x"}.Check(),
+		"physical function, not exact": simnode.Card{Address: address, Group: simnode.OwnGroup, PhysFn: "01:00.0"}.Check(),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error, want one", name)
+		}
+	}
+}

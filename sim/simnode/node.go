@@ -1,0 +1,200 @@
+package simnode
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+)
+
+// Node is a simulated node. Create it with [New], or with [Open].
+type Node struct {
+	Sys string // root of the sysfs tree
+	Dev string // directory of the device nodes
+
+	// Mknod makes device nodes character devices, which only root can create. Their majors are those
+	// that the kernel reserves for experiments, so they have no driver. Otherwise device nodes are
+	// regular files, with the numbers of a recording. Set it before Plug.
+	Mknod bool
+
+	cards                                  map[string]*plugged // by address
+	spares                                 string              // directory of spare parts, see tree.part; a node of Open has none
+	directories                            *directories
+	regions, fmes, ports, managers, hwmons numbers
+	groups, minors, characters             numbers // of vfio
+	renders                                numbers // of the render nodes of xocl, from firstRender
+	used                                   map[int]bool
+	waiting                                map[int][]func() error // by IOMMU group: steps that wait for the end of its use
+
+	// The following fields are only set in a node of Open.
+	state string // file in which the node is saved
+	lock  *privatedir.Lock
+	made  bool // all files of a node without cards exist
+}
+
+// Card describes a card with the in-tree DFL driver, a PCI function with an IOMMU group, or a function of an AWS card.
+type Card struct {
+	Address     string // PCI address DDDD:BB:DD.F, lower case
+	Ports       int    // hardware ports 0..Ports-1
+	AFUID       string // 32 hex digits, the same for all ports
+	InterfaceID string // 32 hex digits
+	NUMANode    int    // -1: none
+	PhysFn      string // of a virtual function, which has no FME: address of the physical function
+	// PCIID is VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem, four digits each.
+	// "" is a PAC with Arria 10: 8086:09c4:8086:0000, 09c5 for a virtual function.
+	// A function with an IOMMU group has the ids 8086:bcce:8086:1771 by default, bccf if it is virtual. An
+	// AWS card has those of an F2 instance.
+	PCIID string
+
+	Group  string `json:",omitempty"` // OwnGroup or SlotGroup: a function without ports and FME; "": a card with the DFL driver
+	Driver string `json:",omitempty"` // of such a function when it is plugged; "": none
+	VBNV   string `json:",omitempty"` // of the shell of a function on xocl; "": that of a U250
+
+	Slot string `json:",omitempty"` // Application or Management: a function of an AWS card; "": another card
+}
+
+// plugged is a plugged card, with the numbers of the driver.
+type plugged struct {
+	Card
+	Region      int      // base region
+	FME         int      // this and the next three fields are not used for a virtual function
+	Child       int      // region of the FME
+	Manager     int      // fpgaN
+	HWMon       [2]int   // thermal, power
+	PortNumbers []int    // driver's number of each hardware port
+	AFUs        []string // current AFU of each hardware port
+	Partial     bool     // the card is being plugged or pulled
+
+	Function *function `json:",omitempty"` // nil: a card with the DFL driver, or of AWS
+	Removed  bool      `json:",omitempty"` // of an AWS card: the function is missing until Rescan
+}
+
+const (
+	regionClass  = "class/fpga_region"
+	managerClass = "class/fpga_manager"
+	hwmonClass   = "class/hwmon"
+	busDir       = "bus/pci/devices"
+	driverDir    = "bus/platform/drivers"
+	bridge       = "0000:00:02.0" // the root port of all cards
+)
+
+// New creates an empty node in dir, which must exist. The node is not saved.
+func New(dir string) (*Node, error) {
+	n := in(dir)
+	if err := n.make(); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// in returns a node in dir without creating files.
+func in(dir string) *Node {
+	return &Node{
+		Sys:         filepath.Join(dir, "sys"),
+		Dev:         filepath.Join(dir, "dev"),
+		cards:       make(map[string]*plugged),
+		used:        make(map[int]bool),
+		waiting:     make(map[int][]func() error),
+		spares:      filepath.Join(dir, "spares"),
+		directories: &directories{dir: filepath.Join(dir, "directories"), keep: maxDeleted},
+	}
+}
+
+// make creates the files of a node without cards.
+func (n *Node) make() error {
+	for _, d := range n.always() {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return fmt.Errorf("simulated node: %w", err)
+		}
+	}
+	t := n.tree()
+	plugBridge(t, n.bridgeDir())
+	if t.err != nil {
+		return fmt.Errorf("simulated node: %w", t.err)
+	}
+	return nil
+}
+
+// always returns the directories that exist in a node without cards.
+func (n *Node) always() []string {
+	return []string{
+		n.directories.dir, n.Dev, n.sys(regionClass), n.sys(managerClass), n.sys(hwmonClass), n.sys(busDir), n.bridgeDir(),
+		n.sys(driverDir, "dfl-port"), n.sys(driverDir, "dfl-fme"), n.sys("bus/pci/drivers/dfl-pci"),
+	}
+}
+
+// perhaps returns the directories that exist once a function has been bound to vfio-pci or xocl.
+func (n *Node) perhaps() []string {
+	return []string{
+		n.sys(pciDrivers, VFIODriver), n.sys(vfioDir), n.sys(vfioClass), n.sys(cdevClass), n.sys(groupsDir),
+		n.sys("class/misc"), n.sys("devices/virtual/misc/vfio"), filepath.Join(n.Dev, "vfio"), filepath.Join(n.Dev, "dri"),
+	}
+}
+
+// tree returns a tree that uses the directories of the node.
+func (n *Node) tree() *tree { return &tree{directories: n.directories} }
+
+func (n *Node) sys(elem ...string) string {
+	return filepath.Join(append([]string{n.Sys}, elem...)...)
+}
+
+func (n *Node) bridgeDir() string { return n.sys("devices/pci0000:00", bridge) }
+
+// CardDir returns the PCI directory of a card.
+func (n *Node) CardDir(address string) string {
+	return filepath.Join(n.bridgeDir(), address)
+}
+
+// PortDir returns the directory of a hardware port of a plugged card.
+func (n *Node) PortDir(address string, port int) string {
+	c := n.cards[address]
+	return filepath.Join(n.regionDir(c), "dfl-port."+strconv.Itoa(c.PortNumbers[port]))
+}
+
+// FMEDir returns the directory of the FME of a plugged card.
+func (n *Node) FMEDir(address string) string {
+	c := n.cards[address]
+	return filepath.Join(n.regionDir(c), "dfl-fme."+strconv.Itoa(c.FME))
+}
+
+func (n *Node) regionDir(c *plugged) string {
+	return filepath.Join(n.CardDir(c.Address), "fpga_region", "region"+strconv.Itoa(c.Region))
+}
+
+// PortNode returns the name of the device node of a hardware port of a plugged card.
+func (n *Node) PortNode(address string, port int) string {
+	return "dfl-port." + strconv.Itoa(n.cards[address].PortNumbers[port])
+}
+
+// majors returns the majors of the device nodes of ports and FMEs.
+func (n *Node) majors() (port, fme int) {
+	if n.Mknod {
+		return 120, 121 // Documentation/admin-guide/devices.txt: LOCAL/EXPERIMENTAL USE
+	}
+	return 245, 246
+}
+
+// numbers has the used numbers of an allocator of the kernel.
+type numbers map[int]bool
+
+// take returns the lowest free number and marks it used.
+func (n *numbers) take() int {
+	if *n == nil {
+		*n = numbers{}
+	}
+	for i := 0; ; i++ {
+		if !(*n)[i] {
+			(*n)[i] = true
+			return i
+		}
+	}
+}
+
+// free marks numbers as free.
+func (n numbers) free(all ...int) {
+	for _, i := range all {
+		delete(n, i)
+	}
+}

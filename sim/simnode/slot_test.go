@@ -1,0 +1,86 @@
+package simnode_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/sim/board"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
+)
+
+// Inventory reads a simulated AWS card as it reads the recordings, before an image is loaded, meanwhile, and afterwards.
+// The recorded card has one BAR.
+func TestSlotLikeTheKernel(t *testing.T) {
+	n := newNode(t)
+	must(t, n.PlugBoard(named("aws-f2"), address))
+	for _, tt := range []struct {
+		board  string
+		change func() error
+	}{
+		{"aws-card", func() error { return nil }},
+		{"aws-loading", func() error { return n.Remove(address) }},
+		{"aws-loaded", func() error { return n.Rescan(address, "1d0f:f010:1d0f:1d51") }},
+	} {
+		must(t, tt.change())
+		recorded := t.TempDir()
+		if _, err := board.UnfoldRecorded(recorded, "../../testdata/sysfs/kernel-6.1-"+tt.board+".txtar"); err != nil {
+			t.Fatal(err)
+		}
+		want, got := read(t, recorded, address), read(t, filepath.Dir(n.Sys), address)
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters", "Mounts"),
+			cmpopts.IgnoreFields(inventory.Reading{}, "Observed")); diff != "" {
+			t.Errorf("%s: reading (-recorded +simulated):\n%s", tt.board, diff)
+		}
+	}
+	mounts := read(t, filepath.Dir(n.Sys), address).Units[0].Mounts
+	const dir = "devices/pci0000:00/0000:00:02.0/" + address
+	if diff := cmp.Diff([]string{dir + "/resource0", dir + "/resource4", dir + "/resource4_wc"}, mounts); diff != "" {
+		t.Errorf("mounts (-want +got):\n%s", diff)
+	}
+}
+
+// A removed function stays removed when the node is opened again, and is pulled with the card.
+func TestSlotIsSaved(t *testing.T) {
+	const management = "0000:01:00.1"
+	n := open(t, filepath.Join(t.TempDir(), "node"))
+	must(t, n.PlugBoard(named("aws-f2"), address), n.Remove(address))
+	n = reopen(t, n)
+	if _, err := os.Lstat(n.CardDir(address)); err == nil {
+		t.Error("the application function exists, want it removed")
+	}
+	must(t, n.Rescan(address, "10ee:7011:10ee:0007"), n.Remove(management))
+	n = reopen(t, n)
+	must(t, n.Rescan(management, ""))
+	if id := read(t, filepath.Dir(n.Sys), address).Units[0].PCIID; id != "10ee:7011:10ee:0007" {
+		t.Errorf("ids: found %s, want those of the image", id)
+	}
+	must(t, n.Remove(address), n.Unplug(address))
+	if _, err := os.Lstat(n.CardDir(management)); err == nil || len(n.Devices()) > 0 {
+		t.Errorf("pulled: found the management function or the devices %v, want none", n.Devices())
+	}
+	must(t, n.PlugBoard(named("aws-f2"), address), n.Close())
+}
+
+func TestSlotRefuses(t *testing.T) {
+	n := newNode(t, card)
+	must(t, n.PlugBoard(named("aws-f2"), "0000:04:00.0"), n.Remove("0000:04:00.0"))
+	for name, err := range map[string]error{
+		"a card of DFL is removed":       n.Remove(address),
+		"a card of DFL is found":         n.Rescan(address, ""),
+		"an empty slot":                  n.Rescan("0000:09:00.0", ""),
+		"ids":                            n.Rescan("0000:04:00.0", "1d0f"),
+		"slot that does not exist":       simnode.Card{Address: address, Slot: "x"}.Check(),
+		"ports of an AWS card":           simnode.Card{Address: address, Slot: simnode.Application, Ports: 1}.Check(),
+		"physical function of such card": simnode.Card{Address: address, Slot: simnode.Application, PhysFn: address}.Check(),
+		"PCI ids of such a card":         simnode.Card{Address: address, Slot: simnode.Application, PCIID: "x"}.Check(),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error, want one", name)
+		}
+	}
+}
