@@ -7,7 +7,6 @@ import (
 	"b-com.com/accelerator-device-plugin/cdi"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
-	"b-com.com/accelerator-device-plugin/server/prefer"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
@@ -24,8 +23,8 @@ type Config struct {
 	// command hook, which programs the devices of a container before it starts. If it or CDI
 	// is nil, devices are not programmed.
 	ProgrammingHook *cdi.Hook
-	// AllocationPolicy chooses the devices for a container that asks for several.
-	AllocationPolicy prefer.Policy
+	// Spread spreads the devices of a container that asks for several over many cards; otherwise they are on few cards.
+	Spread bool
 
 	RetireAfter     time.Duration // how long a resource without devices stays registered
 	RegisterTimeout time.Duration // limit for connecting to the kubelet, and for its answer
@@ -56,7 +55,5 @@ func Defaults() Config {
 		BackoffMax:      30 * time.Second,
 		PollInterval:    5 * time.Second,
 		Allocations:     holders.NewAllocations(),
-
-		AllocationPolicy: prefer.Packed,
 	}
 }

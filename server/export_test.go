@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"google.golang.org/grpc/grpclog"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/cdi"
@@ -15,9 +14,6 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer"
 )
-
-// NewLibraryLog returns the logger for the grpc library.
-func NewLibraryLog(log *zap.Logger) grpclog.LoggerV2 { return newLibraryLog(log) }
 
 // Offer returns an Allocate for a resource of this server with these devices. It needs no kubelet
 // and no sockets, which cannot be used in a bubble of fake time. It may be called again for the

@@ -116,7 +116,7 @@ func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 }
 
 // GetPreferredAllocation returns the preferred devices for each container, by
-// [Config.AllocationPolicy]. An error fails the pod, so it returns one only for a request
+// [Config.Spread]. An error fails the pod, so it returns one only for a request
 // that cannot be met (InvalidArgument).
 func (p *plugin) GetPreferredAllocation(
 	_ context.Context, r *v1beta1.PreferredAllocationRequest,
@@ -136,7 +136,7 @@ func (p *plugin) GetPreferredAllocation(
 			}
 		}
 		ids, err := prefer.Choose(listed, available, request.GetMustIncludeDeviceIDs(),
-			int(request.GetAllocationSize()), p.endpoint.server.cfg.AllocationPolicy)
+			int(request.GetAllocationSize()), p.endpoint.server.cfg.Spread)
 		if err != nil {
 			return nil, status.Error(codes.InvalidArgument, err.Error())
 		}

@@ -43,7 +43,7 @@ only() {
 }
 only '^golang.org/x/sys' 'watcher|cmd/internal/procusers'
 only '^github.com/fsnotify/fsnotify' 'watcher|server|internal/notify|daemon/filewatch'
-only '^google.golang.org/grpc' 'server|kubelet|sim/simkubelet'
+only '^google.golang.org/grpc' 'server|kubelet|sim/simkubelet|internal/grpclog'
 only '^github.com/prometheus/' 'internal/metrics'
 only '^k8s.io/kubelet' 'server|kubelet|sim/simkubelet'
 only '^tags.cncf.io/container-device-interface|^github.com/opencontainers/runtime-spec' 'cdi'

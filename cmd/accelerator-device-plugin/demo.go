@@ -14,13 +14,13 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/internal/grpclog"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/inventory/aws"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/offer"
-	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/demo"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
@@ -61,8 +61,8 @@ it is an AMD card with XRT, with --aws a card of an AWS F2 instance.`,
 				cfg.Families = append(cfg.Families, aws.Family{}.Name())
 			}
 			// The daemon and the simulated kubelet share the gRPC library, which would mix their lines.
-			// UseLogger must be called before gRPC is used.
-			server.UseLogger(zap.NewNop())
+			// Use must be called before gRPC is used.
+			grpclog.Use(zap.NewNop())
 			// After a signal the directory must still be removed.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP, syscall.SIGQUIT)
 			signal.Ignore(syscall.SIGPIPE)

@@ -14,13 +14,13 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/internal/grpclog"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
 func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
@@ -31,7 +31,7 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	counts := metrics.New(buildVersion())
 	log := daemon.OpenLog(cfg, cmd.ErrOrStderr(), counts)
 	defer log.Close()
-	server.UseLogger(log.Logger)
+	grpclog.Use(log.Logger)
 	apiserver.UseLogger(log.Logger)
 	if loader.IsSet("accel-nbunits") && cfg.Mode != offer.Pool {
 		log.Warn("setting has no effect in this mode", logevent.ConfigNotice, logevent.Flag("accel-nbunits"), logevent.Mode(cfg.Mode))
@@ -73,7 +73,7 @@ type plugin struct {
 func openPlugin(cfg config.Config, log *zap.Logger, counts *metrics.Metrics, timing func(*inventory.Config, *server.Config)) (*plugin, error) {
 	p := &plugin{log: log, settings: server.Defaults(), cfg: cfg, timing: timing}
 	p.settings.KubeletDir, p.settings.HostDevRoot, p.settings.HostSysRoot = cfg.KubeletDir, cfg.HostDevRoot, cfg.HostSysfsRoot
-	p.settings.AllocationPolicy, p.settings.Metrics = prefer.Policy(cfg.AllocationPolicy), counts
+	p.settings.Spread, p.settings.Metrics = cfg.AllocationPolicy == "spread", counts
 	if cfg.CDIDir != "" {
 		spec, err := cdi.Open(cfg.CDIDir, cfg.ResourceNamespace+"/fpga", cfg.HostDevRoot)
 		if err != nil {

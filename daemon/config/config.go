@@ -7,7 +7,6 @@ import (
 
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/offer/names"
-	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
 // Config is the daemon's configuration, after the checks. Paths are absolute. Durations are positive
@@ -27,7 +26,7 @@ type Config struct {
 	ResourceName      string // in modes single and pool
 	ResourceNamespace string // in the other modes
 	AccelNbUnits      int
-	AllocationPolicy  string // one of prefer.Policies
+	AllocationPolicy  string // packed or spread
 	CDIDir            string // "": off
 
 	// ProgrammingHook is the path of accelerator-fpga on the host, which programs the devices of
@@ -121,7 +120,7 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.ResourceNamespace, "fpga.intel.com", domain), "resource-namespace",
 		"domain of the resources in modes af, region and regiondevel, and of CDI devices")
 	fs.Var(of(&c.AccelNbUnits, 40, number(1, 10_000)), "accel-nbunits", "number of units in mode pool")
-	fs.Var(of(&c.AllocationPolicy, string(prefer.Packed), oneOf(prefer.Policies()...)), "allocation-policy",
+	fs.Var(of(&c.AllocationPolicy, "packed", oneOf("packed", "spread")), "allocation-policy",
 		"devices for a container that requests several: packed (on few cards), spread (on many cards)")
 	fs.Var(of(&c.CDIDir, "", optional(absolute("/var/run/cdi"))), "cdi-dir",
 		"directory for the CDI spec, such as /var/run/cdi, through which containers get their device nodes; "+

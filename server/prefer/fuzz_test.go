@@ -1,6 +1,8 @@
 package prefer_test
 
 import (
+	"maps"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -36,7 +38,9 @@ func fuzzQuestion(data []byte, size int) question {
 	return q
 }
 
-// For any arguments, Choose returns an error if they cannot be met, else the best of all choices.
+// For any arguments, Choose returns an error if they cannot be met. Otherwise the answer has the musts and free units,
+// as many as wanted or as there are, does not depend on the order of the arguments, and is on as few cards as possible
+// (packed), or has as few pairs of units on one card as possible (spread).
 func FuzzChoose(f *testing.F) {
 	f.Add([]byte{}, 0)
 	f.Add([]byte{0, 0, 3, 1, 0, 3, 2, 0, 3}, 2)                        // a pool
@@ -44,18 +48,101 @@ func FuzzChoose(f *testing.F) {
 	f.Add([]byte{2, 2, 3, 2, 3, 35, 2, 2, 6, 5, 0, 2, 7, 1, 4}, 1<<62) // twice, unlisted, too many
 	f.Add([]byte{2, 2, 7, 3, 2, 7}, 1)                                 // no room
 	f.Add([]byte{2, 2, 3}, -1)
+	r := rand.New(rand.NewPCG(4, 4))
+	for range 2000 {
+		data := make([]byte, 3*(1+r.IntN(9)))
+		for i := range data {
+			data[i] = byte(r.Uint32())
+		}
+		f.Add(data, r.IntN(9))
+	}
 	f.Fuzz(func(t *testing.T, data []byte, size int) {
 		q := fuzzQuestion(data, size)
-		musts := len(slices.Compact(slices.Sorted(slices.Values(q.must))))
-		for _, policy := range prefer.Policies() {
-			if size < musts {
-				got, err := prefer.Choose(q.listed, q.available, q.must, size, prefer.Policy(policy))
+		must := slices.Compact(slices.Sorted(slices.Values(q.must)))
+		free := map[string]prefer.Unit{} // by id: listed and available, or must
+		for _, u := range q.listed {
+			if slices.Contains(q.available, u.ID) || slices.Contains(must, u.ID) {
+				free[u.ID] = u
+			}
+		}
+		for _, spread := range []bool{false, true} {
+			got, err := prefer.Choose(q.listed, q.available, q.must, size, spread)
+			if size < len(must) {
 				if err == nil || got != nil {
-					t.Errorf("%s: got %q, %v; want an error: %d musts, size %d", policy, got, err, musts, size)
+					t.Errorf("spread %t: got %q, %v; want an error: %d musts, size %d", spread, got, err, len(must), size)
 				}
 				continue
 			}
-			check(t, rand.New(rand.NewPCG(0, 0)), q, prefer.Policy(policy))
+			unlisted := slices.DeleteFunc(slices.Clone(must), func(id string) bool { _, ok := free[id]; return ok })
+			if want := min(size, len(free)+len(unlisted)); err != nil || len(got) != want || !slices.IsSorted(got) {
+				t.Fatalf("spread %t: got %q, %v; want %d units, sorted: %+v", spread, got, err, want, q)
+			}
+			for _, id := range got {
+				if _, ok := free[id]; !ok && !slices.Contains(must, id) {
+					t.Errorf("spread %t: got %q, want no %q: %+v", spread, got, id, q)
+				}
+			}
+			for _, id := range must {
+				if !slices.Contains(got, id) {
+					t.Errorf("spread %t: got %q, want %q in it: %+v", spread, got, id, q)
+				}
+			}
+			if cost, least := costOf(free, got, spread), leastCost(free, must, len(got)-len(unlisted), spread); cost != least {
+				t.Errorf("spread %t: got %q of cost %d, want %d: %+v", spread, got, cost, least, q)
+			}
+			slices.Reverse(q.listed)
+			slices.Reverse(q.available)
+			if again, _ := prefer.Choose(q.listed, q.available, q.must, size, spread); !slices.Equal(got, again) {
+				t.Errorf("spread %t: got %q, then %q in another order: %+v", spread, got, again, q)
+			}
 		}
 	})
+}
+
+// costOf returns the number of cards of the chosen units, or with spread the number of pairs on one card.
+func costOf(free map[string]prefer.Unit, ids []string, spread bool) (cost int) {
+	on := map[prefer.Unit]int{}
+	for _, id := range ids {
+		u, ok := free[id]
+		if !ok {
+			continue
+		}
+		card := prefer.Unit{Card: u.Card, NUMANode: u.NUMANode}
+		if u.Card == "" {
+			card.ID = id
+		}
+		if n := on[card]; spread {
+			cost += n
+		} else if n == 0 {
+			cost++
+		}
+		on[card]++
+	}
+	return cost
+}
+
+// leastCost returns the lowest cost of all choices of this size.
+func leastCost(free map[string]prefer.Unit, must []string, size int, spread bool) int {
+	ids, least := slices.Sorted(maps.Keys(free)), -1
+	for set := range uint(1) << len(ids) {
+		if bits.OnesCount(set) != size {
+			continue
+		}
+		var chosen []string
+		for i, id := range ids {
+			if set>>i&1 == 1 {
+				chosen = append(chosen, id)
+			}
+		}
+		if slices.ContainsFunc(must, func(id string) bool {
+			_, ok := free[id]
+			return ok && !slices.Contains(chosen, id)
+		}) {
+			continue
+		}
+		if cost := costOf(free, chosen, spread); least < 0 || cost < least {
+			least = cost
+		}
+	}
+	return max(0, least)
 }

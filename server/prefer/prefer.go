@@ -3,22 +3,8 @@ package prefer
 import (
 	"cmp"
 	"fmt"
-	"math/big"
 	"slices"
-	"strings"
 )
-
-// Policy selects the best choice.
-type Policy string
-
-// The policies, explained in the package's documentation.
-const (
-	Packed Policy = "packed" // close together, so that other cards stay completely free
-	Spread Policy = "spread" // over as many cards as possible
-)
-
-// Policies returns all policies.
-func Policies() []string { return []string{string(Packed), string(Spread)} }
 
 // Unit is one allocatable device of a resource.
 type Unit struct {
@@ -28,206 +14,148 @@ type Unit struct {
 	Degraded bool
 }
 
-// Choose returns the sorted ids of the best choice of size units, or of fewer if fewer are available.
-// must has the ids that the choice has to include. listed has each unit of the resource once, also
-// those that are not available. Choose does not modify its arguments.
+// Choose returns the sorted ids of size units, or of fewer if fewer are available. must has the ids that the choice has
+// to include. listed has each unit of the resource once, also those that are not available. Choose does not modify its
+// arguments.
+//
+// The units are packed on few cards, or spread over many.
 //
 // It returns an error if size is negative or below the number of musts.
-func Choose(listed []Unit, available, must []string, size int, policy Policy) ([]string, error) {
+func Choose(listed []Unit, available, must []string, size int, spread bool) ([]string, error) {
 	if size < 0 {
 		return nil, fmt.Errorf("allocation size: found %d, want 0 or more", size)
-	}
-	isMust := make(map[string]bool, len(available)+len(must)) // false: is available
-	for _, id := range available {
-		isMust[id] = false
-	}
-	for _, id := range must {
-		isMust[id] = true
 	}
 	ids := slices.Compact(slices.Sorted(slices.Values(must)))
 	if len(ids) > size {
 		return nil, fmt.Errorf("devices that must be included: found %d, want at most %d, the allocation size", len(ids), size)
 	}
-
-	cards := map[place]*card{}
-	var free []Unit // available units and musts; the index of a unit is its rank
-	for _, u := range listed {
-		at := u.place()
-		if cards[at] == nil {
-			cards[at] = &card{}
+	b := newBoard(listed, available, must)
+	for len(ids) < size && len(b.cards) > 0 {
+		need, better, takes := size-len(ids), comparePacked, size-len(ids)
+		if spread {
+			better, takes = compareSpread, 1
 		}
-		if _, ok := isMust[u.ID]; ok {
-			free = append(free, u)
-		} else {
-			cards[at].others++
-		}
-	}
-	slices.SortFunc(free, func(a, b Unit) int { return strings.Compare(a.ID, b.ID) })
-	for rank, u := range free {
-		c := cards[u.place()]
-		c.units = append(c.units, candidate{rank, isMust[u.ID], u.Degraded})
-	}
-	nodes := map[int][]*card{}
-	for at, c := range cards {
-		nodes[at.node] = append(nodes[at.node], c)
-	}
-
-	room := size - len(ids)
-	all := plan{{units: new(big.Int)}}
-	for _, cards := range nodes {
-		all = join(all, policy.node(cards, len(free), room), room)
-	}
-	chosen := all[len(all)-1].units
-	for rank, u := range free {
-		if chosen.Bit(len(free)-1-rank) == 1 && !isMust[u.ID] {
-			ids = append(ids, u.ID)
-		}
+		best := slices.MinFunc(b.cards, func(c, d *card) int { return better(c, d, need) })
+		ids = append(ids, b.take(best, takes)...)
 	}
 	slices.Sort(ids)
 	return ids, nil
 }
 
-// place is a card. Two units are on one card if their places are equal.
-type place struct {
-	node int
-	card string // "": a card of its own
-	unit string // id of the unit that has a card of its own
+// board has the cards that still have free units.
+type board struct{ cards []*card }
+
+type node struct {
+	chosen bool
+	free   int
 }
 
-func (u Unit) place() place {
-	if u.Card == "" {
-		return place{node: u.NUMANode, unit: u.ID}
-	}
-	return place{node: u.NUMANode, card: u.Card}
-}
-
-// card has the units of one card.
 type card struct {
-	units  []candidate // available or must
-	others int         // number of units that are listed, but not available
+	node   *node
+	free   []Unit // healthy ones first
+	chosen int
+	held   int // units that are listed, but neither available nor chosen
 }
 
-type candidate struct {
-	rank           int
-	must, degraded bool
-}
-
-// plan has the best choices from some cards: element n has all musts and n further units.
-type plan []choice
-
-type choice struct {
-	cost cost
-	// units has the bit (number of candidates - 1 - rank) for each unit. So of two sets of one
-	// size, the larger number has the lower ids.
-	units *big.Int
-}
-
-// and returns the choice of the units of c and d, which have no unit in common.
-func (c choice) and(d choice) choice {
-	return choice{c.cost.plus(d.cost), new(big.Int).Or(c.units, d.units)}
-}
-
-// cost has the counts that the package documentation defines, in the same order. The cost of a choice is the
-// sum of those of its parts.
-type cost [5]int
-
-func (c cost) plus(d cost) cost {
-	for i := range c {
-		c[i] += d[i]
+func newBoard(listed []Unit, available, must []string) *board {
+	free, chosen := make(map[string]bool, len(available)), make(map[string]bool, len(must))
+	for _, id := range available {
+		free[id] = true
 	}
-	return c
-}
-
-func (c cost) compare(d cost) int { return slices.Compare(c[:], d[:]) }
-
-// join returns the best choices of up to room further units from two plans for different cards.
-// The best choices of each plan suffice: the better of two choices of one size stays the better
-// one if the same units are added to both.
-func join(a, b plan, room int) plan {
-	joined := make(plan, min(len(a)+len(b)-2, room)+1)
-	spare := new(big.Int)
-	for n := range joined {
-		best := &joined[n]
-		for k := max(0, n-len(a)+1); k <= min(n, len(b)-1); k++ {
-			x, y := &a[n-k], &b[k]
-			total := x.cost.plus(y.cost)
-			if best.units == nil {
-				*best = x.and(*y)
-				continue
-			}
-			order := total.compare(best.cost)
-			if order > 0 {
-				continue
-			}
-			if spare.Or(x.units, y.units); order < 0 || spare.Cmp(best.units) > 0 {
-				best.cost, best.units, spare = total, spare, best.units
-			}
+	for _, id := range must {
+		chosen[id] = true
+	}
+	type place struct {
+		node int
+		card string // "": a card of its own
+		unit string // id of the unit that has a card of its own
+	}
+	b := &board{}
+	nodes, cards := map[int]*node{}, map[place]*card{}
+	for _, u := range listed {
+		at := place{node: u.NUMANode, card: u.Card}
+		if u.Card == "" {
+			at.unit = u.ID
 		}
-	}
-	return joined
-}
-
-// node returns the plan for the cards of one NUMA node.
-func (p Policy) node(cards []*card, ranks, room int) plan {
-	all := plan{{units: new(big.Int)}}
-	// Cards with one unit, as in a pool, and cards without a choice share one plan, because
-	// joining them one by one would take long.
-	single := plan{{units: new(big.Int)}}
-	var units []choice // of one unit
-	for _, c := range cards {
-		switch cp := p.card(c, ranks); {
-		case len(cp) == 1:
-			single[0] = single[0].and(cp[0])
-		case len(c.units) == 1:
-			units = append(units, cp[1])
+		if nodes[u.NUMANode] == nil {
+			nodes[u.NUMANode] = &node{}
+		}
+		c := cards[at]
+		if c == nil {
+			c = &card{node: nodes[u.NUMANode]}
+			cards[at] = c
+		}
+		switch {
+		case chosen[u.ID]:
+			c.chosen++
+			c.node.chosen = true
+		case free[u.ID]:
+			c.free = append(c.free, u)
+			c.node.free++
 		default:
-			all = join(all, cp, room)
+			c.held++
 		}
 	}
-	slices.SortFunc(units, func(a, b choice) int { return cmp.Or(a.cost.compare(b.cost), b.units.Cmp(a.units)) })
-	for n, u := range units[:min(len(units), room)] {
-		single = append(single, single[n].and(u))
+	for _, c := range cards {
+		if len(c.free) > 0 {
+			slices.SortFunc(c.free, func(a, b Unit) int {
+				return cmp.Or(count(a.Degraded)-count(b.Degraded), cmp.Compare(a.ID, b.ID))
+			})
+			b.cards = append(b.cards, c)
+		}
 	}
-	all = join(all, single, room)
-	nodes := 1 // index of the count nodes in the cost
-	if p == Spread {
-		nodes = 3
-	}
-	for n := range all {
-		all[n].cost[nodes] = all[n].units.Sign()
-	}
-	return all
+	return b
 }
 
-// card returns the plan for one card. Of its units, musts are taken first, then healthy ones.
-func (p Policy) card(c *card, ranks int) plan {
-	slices.SortFunc(c.units, func(a, b candidate) int {
-		return cmp.Or(count(b.must)-count(a.must), count(a.degraded)-count(b.degraded), cmp.Compare(a.rank, b.rank))
-	})
-	var choices plan
-	degraded, units := 0, new(big.Int)
-	for n := range len(c.units) + 1 { // n are taken
-		if n > 0 {
-			u := c.units[n-1]
-			degraded += count(u.degraded)
-			units = new(big.Int).SetBit(units, ranks-1-u.rank, 1)
-		}
-		if n < len(c.units) && c.units[n].must {
-			continue
-		}
-		broken := count(c.others == 0 && 0 < n && n < len(c.units))
-		all, rest := len(c.units), len(c.units)-n
-		total := cost{min(n, 1), 0, degraded, broken, pairs(all) - pairs(rest)}
-		if p == Spread {
-			total = cost{pairs(n), degraded, n * c.others, 0, broken}
-		}
-		choices = append(choices, choice{total, units})
+// take chooses up to n units of a card.
+func (b *board) take(c *card, n int) (ids []string) {
+	n = min(n, len(c.free))
+	for _, u := range c.free[:n] {
+		ids = append(ids, u.ID)
 	}
-	return choices
+	c.free, c.chosen, c.node.chosen, c.node.free = c.free[n:], c.chosen+n, true, c.node.free-n
+	if len(c.free) == 0 {
+		b.cards = slices.DeleteFunc(b.cards, func(d *card) bool { return d == c })
+	}
+	return ids
 }
 
-// pairs returns the number of pairs among n.
-func pairs(n int) int { return n * (n - 1) / 2 }
+// comparePacked returns a negative number if c is better than d, for a container that needs this many more units.
+func comparePacked(c, d *card, need int) int {
+	takes := func(c *card) int { return min(need, len(c.free)) }
+	degraded := func(c *card) (n int) {
+		for _, u := range c.free[:takes(c)] {
+			n += count(u.Degraded)
+		}
+		return n
+	}
+	breaks := func(c *card) int { return count(c.held == 0 && c.chosen == 0 && takes(c) < len(c.free)) }
+	return cmp.Or(
+		count(c.chosen == 0)-count(d.chosen == 0),
+		takes(d)-takes(c),
+		c.node.distance(need)-d.node.distance(need),
+		degraded(c)-degraded(d),
+		breaks(c)-breaks(d),
+		len(c.free)-len(d.free),
+		cmp.Compare(c.free[0].ID, d.free[0].ID),
+	)
+}
+
+// compareSpread returns a negative number if c is better than d, for a container that needs this many more units.
+func compareSpread(c, d *card, need int) int {
+	breaks := func(c *card) int { return count(c.held == 0 && c.chosen == 0 && len(c.free) > 1) }
+	return cmp.Or(
+		c.chosen-d.chosen,
+		count(c.free[0].Degraded)-count(d.free[0].Degraded),
+		c.held-d.held,
+		c.node.distance(need)-d.node.distance(need),
+		breaks(c)-breaks(d),
+		cmp.Compare(c.free[0].ID, d.free[0].ID),
+	)
+}
+
+// distance is 0 for a node that the container uses already, 1 for one that has all units that it still needs, and else 2.
+func (n *node) distance(need int) int { return count(!n.chosen) + count(!n.chosen && n.free < need) }
 
 func count(b bool) int {
 	if b {

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
-// question has the arguments of Choose except the policy.
+// question has the arguments of Choose except spread.
 type question struct {
 	listed          []prefer.Unit
 	available, must []string
@@ -100,13 +100,13 @@ func TestChoose(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			q := draw(tc.board, tc.size)
-			for policy, want := range map[prefer.Policy]string{prefer.Packed: tc.packed, prefer.Spread: tc.spread} {
-				got, err := prefer.Choose(q.listed, q.available, q.must, q.size, policy)
+			for spread, want := range map[bool]string{false: tc.packed, true: tc.spread} {
+				got, err := prefer.Choose(q.listed, q.available, q.must, q.size, spread)
 				if err != nil {
-					t.Errorf("%s: %v", policy, err)
+					t.Errorf("spread %t: %v", spread, err)
 				}
 				if diff := cmp.Diff(strings.Fields(want), got, cmpopts.EquateEmpty()); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", policy, diff)
+					t.Errorf("spread %t (-want +got):\n%s", spread, diff)
 				}
 			}
 		})
@@ -138,13 +138,13 @@ func TestChooseUnusual(t *testing.T) {
 		{"a must and no room", question{[]prefer.Unit{a0}, []string{"a0"}, []string{"a0"}, 0}, nil, "devices that must be included: found 1, want at most 0, the allocation size"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			for _, policy := range prefer.Policies() {
-				got, err := prefer.Choose(tc.listed, tc.available, tc.must, tc.size, prefer.Policy(policy))
+			for _, spread := range []bool{false, true} {
+				got, err := prefer.Choose(tc.listed, tc.available, tc.must, tc.size, spread)
 				if text := errorText(err); text != tc.err {
-					t.Errorf("%s: error %q, want %q", policy, text, tc.err)
+					t.Errorf("spread %t: error %q, want %q", spread, text, tc.err)
 				}
 				if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", policy, diff)
+					t.Errorf("spread %t (-want +got):\n%s", spread, diff)
 				}
 			}
 		})

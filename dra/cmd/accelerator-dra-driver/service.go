@@ -25,13 +25,13 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/driver"
 	"b-com.com/accelerator-device-plugin/dra/slices"
 	"b-com.com/accelerator-device-plugin/internal/boot"
+	"b-com.com/accelerator-device-plugin/internal/grpclog"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/offer/draname"
-	"b-com.com/accelerator-device-plugin/server"
 )
 
 // claimKind is the kind of the CDI devices of claims.
@@ -45,7 +45,7 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 	counts := metrics.New(buildVersion())
 	log := daemon.OpenLog(cfg, cmd.ErrOrStderr(), counts)
 	defer log.Close()
-	server.UseLogger(log.Logger)
+	grpclog.Use(log.Logger)
 	apiserver.UseLogger(log.Logger)
 	for _, flag := range append(withoutEffect, "resources") {
 		off := flag == "node-annotation" && !loader.Config.NodeAnnotation || // as the chart sets it

@@ -1,4 +1,4 @@
-package server
+package grpclog
 
 import (
 	"go.uber.org/zap"
@@ -7,10 +7,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// UseLogger sends the log lines of the grpc library to log. It applies to the whole process,
+// Use sends the log lines of the grpc library to log. It applies to the whole process,
 // and must be called once, before grpc is used.
-func UseLogger(log *zap.Logger) {
-	grpclog.SetLoggerV2(newLibraryLog(log))
+func Use(log *zap.Logger) {
+	grpclog.SetLoggerV2(New(log))
 }
 
 // libraryLog is grpc's logger. The library warns of each connection that ends, which is normal at a
@@ -20,7 +20,8 @@ type libraryLog struct {
 	*zap.SugaredLogger // has the methods for fatal errors
 }
 
-func newLibraryLog(log *zap.Logger) libraryLog {
+// New returns grpc's logger for log.
+func New(log *zap.Logger) grpclog.LoggerV2 {
 	return libraryLog{log.Named("grpc").With(logevent.LibraryLog).Sugar()}
 }
 

@@ -1,4 +1,4 @@
-package server_test
+package grpclog_test
 
 import (
 	"testing"
@@ -6,13 +6,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/grpclog"
 	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
-	"b-com.com/accelerator-device-plugin/server"
 )
 
-func TestLibraryLog(t *testing.T) {
+func TestLevels(t *testing.T) {
 	core, logs := eventtest.Observed(t)
-	log := server.NewLibraryLog(zap.New(core))
+	log := grpclog.New(zap.New(core))
 	log.Info("a", 1)
 	log.Infof("b%d", 2)
 	log.Infoln("c", 3)
@@ -33,7 +33,7 @@ func TestLibraryLog(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
-	if !log.V(2) || server.NewLibraryLog(zap.NewNop()).V(0) {
+	if !log.V(2) || grpclog.New(zap.NewNop()).V(0) {
 		t.Errorf("V: want true at debug level only")
 	}
 }
