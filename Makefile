@@ -54,8 +54,7 @@ e2e: image-$(shell go env GOARCH) chart ## test images and charts on a real clus
 fixtures: build-plugin ## record the fixtures of unit tests on the kernel of test-kernel; then read `git diff` (STORIES=pattern, KERNEL=6.12, XRT=directory)
 	@KERNEL=$(KERNEL) XRT=$(XRT) test/kernel/fixtures.sh $(BINARY) $(STORIES)
 
-lint: deps ## run gofmt, go vet, staticcheck, check the allowed imports; print indicators of plain words
-	@test/words.sh
+lint: deps ## run gofmt, go vet, staticcheck, check the allowed imports
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change: $$unformatted"; exit 1; }
 	go vet ./...
 	$(STATICCHECK) ./...
