@@ -85,8 +85,7 @@ type holders struct {
 	answeredAt time.Time            // time of the newest question that was answered without an error
 	unknown    []string             // ids of devices that are held with nodes that are not known
 
-	ask   time.Time // when the next question is needed; zero: the node needs none
-	again bool      // the newest answer is older than a claim that needs an answer
+	ask time.Time // when the next question is needed; zero: the node needs none
 }
 
 // of returns the holdings of the device with this id, from the newest answer, or from the record
@@ -127,12 +126,13 @@ const (
 )
 
 // takeHoldings applies the newest holdings. It ends the claims on devices that are free, and
-// begins claims on devices that are held and missing, or held under another name.
-func (n *node) takeHoldings(newest Holdings, now time.Time) {
+// begins claims on devices that are held and missing, or held under another name. stale reports whether the question was
+// asked before a claim began that needs an answer.
+func (n *node) takeHoldings(newest Holdings, now time.Time) (stale bool) {
 	h := &n.holders
 	if newest.Err != nil && newest.Of == nil { // no source was asked
 		h.Err, h.Missing = newest.Err, newest.Missing
-		return
+		return false
 	}
 	before, asked := h.Of, newest.Asked
 	if !h.taken {
@@ -167,7 +167,7 @@ func (n *node) takeHoldings(newest Holdings, now time.Time) {
 		switch {
 		case len(s.lost.nodes) == 0 || len(is) > 0:
 		case s.lost.since.After(asked):
-			h.again = true
+			stale = true
 		case h.Err == nil:
 			s.lost, changed = lost{}, true
 		}
@@ -181,7 +181,7 @@ func (n *node) takeHoldings(newest Holdings, now time.Time) {
 				c.free = false
 				n.confirm(s, holding)
 			case c.since.After(asked):
-				h.again = true
+				stale = true
 			case h.Err == nil:
 				if c.free = true; !n.isFormer(s) {
 					n.release(s, "free", now)
@@ -205,6 +205,14 @@ func (n *node) takeHoldings(newest Holdings, now time.Time) {
 		h.unknown, n.changed = unknown, n.changed || was.Awaiting != h.Awaiting
 		n.markAll()
 	}
+	return stale
+}
+
+// takeNeeds returns which answers the node needs.
+func (n *node) takeNeeds() needs {
+	at := n.holders.ask
+	n.holders.ask = time.Time{}
+	return needs{at: at, waiting: len(n.waiting) > 0}
 }
 
 // markAll marks all listed devices.

@@ -120,31 +120,46 @@ func (inv *Inventory) Run(ctx context.Context) error {
 	defer wake.Stop()
 
 	n := newNode(inv.cfg, time.Now())
-	s := newScheduler(inv, n)
-	p := &poller{Inventory: inv, node: n, scheduler: s, answers: make(chan Holdings)}
+	s := newScheduler(inv)
+	p := newPoller(inv, &s.tasks)
 	s.list(ctx, time.Time{})
 	p.ask(ctx)
 	for {
 		now := time.Now()
+		for _, o := range s.takeOutcomes() {
+			n.apply(o, now)
+		}
+		n.expire(now)
 		s.startReadings(ctx, now)
-		inv.publish(n, s, p, now)
-		p.plan(ctx, now)
-		if next := earlier(s.next(), earlier(p.next, n.expire(now))); next.IsZero() {
+		inv.publish(n, s.progress(now, p.answered), now)
+		if n.ready {
+			s.firstUntil = time.Time{}
+		}
+		p.plan(ctx, n.takeNeeds(), now)
+		if next := earlier(s.next(), earlier(p.next, n.next(now))); next.IsZero() {
 			wake.Stop()
 		} else {
 			wake.Reset(time.Until(next))
 		}
+
 		select {
 		case <-ctx.Done():
-			s.awaitReaders()
+			s.awaitTasks()
 			return nil
-		case <-inv.pings:
-		case <-inv.cfg.Given:
-			p.given(time.Now())
-		case <-inv.hints.poke:
+
+		case <-inv.pings: // somebody asks whether the loop is alive
+
+		case <-inv.hints.poke: // cards or nodes may have changed, or there is a new policy
 			inv.takeHints(ctx, n, s, p)
-		case r := <-s.results:
-			for more := true; more; { // all results that are ready go into one snapshot
+
+		case found := <-s.listed: // all cards have been listed
+			s.takeListing(ctx, found, time.Now())
+
+		case found := <-s.resolved: // the card of a hinted device node has been found
+			s.takeResolution(ctx, found)
+
+		case r := <-s.results: // cards have been read; all results that are ready go into one snapshot
+			for more := true; more; {
 				s.take(ctx, r, time.Now())
 				select {
 				case r = <-s.results:
@@ -152,20 +167,29 @@ func (inv *Inventory) Run(ctx context.Context) error {
 					more = false
 				}
 			}
-		case found := <-s.listed:
-			s.takeListing(ctx, found, time.Now())
-		case found := <-s.resolved:
-			s.takeResolution(ctx, found)
-		case a := <-p.answers:
-			p.take(ctx, a, time.Now())
+
+		case <-inv.cfg.Given: // devices have just been given out
+			p.given(time.Now())
+
+		case answer := <-p.answers: // it is known who uses which device
+			before := n.holders.Holdings
+			stale := n.takeHoldings(answer, time.Now())
+			newest := n.holders.Holdings
+			inv.holdings.Store(&newest)
+			p.take(ctx, answer.Asked, before, newest, stale)
+
 		case <-resync.C:
 			s.list(ctx, time.Time{})
 			p.askWhenIdle(ctx)
+
 		case <-health.C:
-			s.tick(ctx)
-		case <-wake.C:
-			p.onTime(ctx, time.Now())
-			s.onTime(ctx, time.Now())
+			s.tick(ctx, n.steadyCards())
+
+		case <-wake.C: // something is overdue, due again, or due now
+			now := time.Now()
+			s.onTime(ctx, now)
+			s.recheck(n.rechecks(now))
+			p.onTime(ctx, now)
 		}
 	}
 }
@@ -178,9 +202,9 @@ func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *p
 			// The devices are withheld before the question for their holders, so an allocation of
 			// this moment is either refused or in the answer.
 			n.supersede(now)
-			inv.publish(n, s, p, now)
+			inv.publish(n, s.progress(now, p.answered), now)
 			n.ready, n.complete = false, false
-			p.answered, p.since = inv.cfg.Holders == nil, now
+			p.restart(now)
 			s.use(ctx, policy.Families, now)
 		}
 		n.usePolicy(*policy)
@@ -198,27 +222,31 @@ func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *p
 	}
 }
 
+// progress is how far the first list of a generation is.
+type progress struct {
+	read bool // each card has been read, or given up
+	due  bool // the first snapshot must be published
+}
+
 // publish reconciles the node, publishes a snapshot if there is a change, and then logs the
-// changes. The first snapshot of a generation waits until all cards have been read, but no
+// changes. The first snapshot of a generation waits until all cards have been read and the holders are known, but no
 // longer than firstGrace.
-func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
+func (inv *Inventory) publish(n *node, first progress, now time.Time) {
 	changes := n.reconcile(now)
-	late := !s.firstUntil.IsZero() && !now.Before(s.firstUntil)
-	if !n.ready && (s.first != nil && len(s.first) == 0 && p.answered || late) {
+	if !n.ready && first.due {
 		n.ready, n.changed = true, true // an empty list is published, too
 		if n.holders.Awaiting {
 			n.markAll()
 			changes = append(changes, n.reconcile(now)...)
 		}
 	}
-	finished := n.ready && !n.complete && s.first != nil && len(s.first) == 0
+	finished := n.ready && !n.complete && first.read
 	if finished {
 		n.finish(now)
 		n.changed = true
 		changes = append(changes, n.reconcile(now)...)
 	}
 	old, _ := inv.current.Load()
-	first := n.ready && old.Version == 0
 	if n.ready && n.changed {
 		inv.current.Store(Snapshot{
 			Version: old.Version + 1, Devices: n.devices, Complete: n.complete, Awaiting: n.holders.Awaiting, Generation: n.generation, Hinted: n.hinted,
@@ -226,7 +254,7 @@ func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 		n.copied, n.changed, n.hinted = false, false, time.Time{}
 	}
 	inv.report(changes, now)
-	if first {
+	if n.ready && old.Version == 0 {
 		inv.log.Info("first snapshot published", logevent.ScanDone, logevent.Count(len(n.devices)), logevent.Rev(old.Version+1))
 	}
 	if finished {

@@ -36,14 +36,14 @@ func (s *scheduler) hintNode(ctx context.Context, name string, h Hint) {
 		if j.state == reading {
 			j.nodeHints = keepFirst(j.nodeHints, name, h)
 		}
-		if s.node.hasNode(address, name) {
+		if slices.Contains(j.nodes, name) {
 			r.owners = append(r.owners, address)
 		}
 	}
 	for _, address := range r.owners {
 		s.hintCard(address, h)
 	}
-	s.readers.Go(func() {
+	s.tasks.Go(func() {
 		r.address, _ = s.host.CardOfNode(h.Node)
 		select {
 		case s.resolved <- r:
@@ -90,7 +90,7 @@ func (s *scheduler) seek(ctx context.Context) {
 func (s *scheduler) startListing(ctx context.Context, all listing) {
 	s.listing, s.relist = true, false
 	families := s.families
-	s.readers.Go(func() {
+	s.tasks.Go(func() {
 		for _, f := range families {
 			cards, err := f.Cards(s.host)
 			if err != nil {
@@ -119,7 +119,7 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 	}
 	for _, j := range s.jobs {
 		if j.state == overdue && !listed[j.address] && found.err == nil {
-			s.removeJob(j, now)
+			s.removeJob(j)
 			s.relist = s.relist || found.seeks // the next card may have arrived meanwhile
 		}
 	}
@@ -158,7 +158,7 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 		s.first, s.firstUntil = make(map[string]bool, len(s.jobs)), now.Add(firstGrace)
 		for address, j := range s.jobs {
 			s.first[address] = true
-			if c := s.node.cards[address]; c != nil && c.former && !j.mayRead() {
+			if !j.listed && j.state == overdue && !j.mayRead() {
 				s.outline(ctx, j)
 			}
 		}

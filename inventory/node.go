@@ -120,18 +120,33 @@ func (n *node) slot(id string) *slot {
 	return s
 }
 
+// apply applies news about a card.
+func (n *node) apply(o outcome, now time.Time) {
+	switch {
+	case o.gone:
+		n.removeCard(o.address, o.cause, now)
+		return
+	case o.same && n.steady(o.address):
+		return
+	case o.reading != nil:
+		n.takeReading(o, now)
+	}
+	n.setTrouble(o.address, o.trouble, o.cause)
+}
+
 // takeReading applies the reading, or the outline, of a card: it keeps, removes and adds units. A
 // unit with another directory or family than before was removed and added between two readings.
-func (n *node) takeReading(address string, r result, cause, now time.Time) {
+func (n *node) takeReading(o outcome, now time.Time) {
+	address, cause := o.address, o.cause
 	c := n.cards[address]
 	if c == nil {
 		c = &card{}
 		n.cards[address] = c
 	}
 	delete(n.recheck, address)
-	ids, conflicts := c.identify(address, r.reading.Units)
+	ids, conflicts := c.identify(address, o.reading.Units)
 	units := make([]*unit, len(ids))
-	for i, read := range r.reading.Units {
+	for i, read := range o.reading.Units {
 		if conflicts[i] {
 			// The number is not stored while two units have it.
 			read.PortIDKnown = false
@@ -139,7 +154,7 @@ func (n *node) takeReading(address string, r result, cause, now time.Time) {
 		}
 		s := n.slot(ids[i])
 		was := s.unit
-		if was != nil && (c.former && was.swapped(read) || !c.former && (was.directory != directoryOf(read) || was.family != r.family)) {
+		if was != nil && (c.former && was.swapped(read) || !c.former && (was.directory != directoryOf(read) || was.family != o.family)) {
 			n.removeUnit(s, cause, now)
 		}
 		switch {
@@ -149,7 +164,7 @@ func (n *node) takeReading(address string, r result, cause, now time.Time) {
 			s.unit = &unit{portID: -1, device: was.device}
 		}
 		s.unit.id, s.unit.card = ids[i], address
-		s.unit.learn(read, r.family)
+		s.unit.learn(read, o.family)
 		units[i] = s.unit
 	}
 	for _, u := range c.units {
@@ -162,7 +177,7 @@ func (n *node) takeReading(address string, r result, cause, now time.Time) {
 		c.byDir[u.directory] = u
 		n.mark(u.id, cause)
 	}
-	c.read, c.former = c.read || !r.outline, false
+	c.read, c.former = c.read || !o.outline, false
 	for _, id := range slices.Sorted(maps.Keys(n.waiting)) { // devices of the card that are held in the form of another mode
 		if n.slots[id].unit == nil && addressOf(id) == address {
 			n.mark(id, cause)
@@ -237,32 +252,42 @@ func (n *node) removeUnit(s *slot, cause, now time.Time) {
 	n.holders.ask = earlier(n.holders.ask, now)
 }
 
-// known reports whether the devices of a card are known in this generation.
-func (n *node) known(address string) bool {
-	c := n.cards[address]
-	return c != nil && len(c.units) > 0 && !c.former
-}
-
-// wasRead reports whether a card has been read since it was plugged in.
-func (n *node) wasRead(address string) bool {
-	c := n.cards[address]
-	return c != nil && c.read
-}
-
 // steady reports whether a card may be checked instead of read: its units had no conditions in the
 // last reading, not even ignored ones, and their devices are healthy.
 func (n *node) steady(address string) bool {
-	return n.known(address) && !slices.ContainsFunc(n.cards[address].units, func(u *unit) bool {
+	c := n.cards[address]
+	return c != nil && len(c.units) > 0 && !c.former && !slices.ContainsFunc(c.units, func(u *unit) bool {
 		return len(u.conditions) > 0 || u.device == nil || u.device.Health != Healthy
 	})
 }
 
-// hasNode reports whether the last reading of a card has a device node with this name.
-func (n *node) hasNode(address, name string) bool {
-	c := n.cards[address]
-	return c != nil && slices.ContainsFunc(c.units, func(u *unit) bool {
-		return slices.Contains(u.last.Nodes, name) || slices.Contains(u.last.ParentNodes, name)
-	})
+// steadyCards returns the addresses of the cards that may be checked instead of read.
+func (n *node) steadyCards() map[string]bool {
+	steady := make(map[string]bool, len(n.cards))
+	for address := range n.cards {
+		steady[address] = n.steady(address)
+	}
+	return steady
+}
+
+// rechecks returns the cards that must be read again now.
+func (n *node) rechecks(now time.Time) (due []string) {
+	for address, at := range n.recheck {
+		if !now.Before(at) {
+			delete(n.recheck, address)
+			due = append(due, address)
+		}
+	}
+	return due
+}
+
+// next returns the earliest time at which a card must be read again, or a claim may end; zero: there is none.
+func (n *node) next(now time.Time) time.Time {
+	next := n.expire(now)
+	for _, at := range n.recheck {
+		next = earlier(next, at)
+	}
+	return next
 }
 
 // identify returns the id of each unit of a reading, in order, and reports for each unit

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
@@ -12,23 +13,35 @@ import (
 // poller calls [Config.Holders], one call at a time. Only the loop uses it.
 type poller struct {
 	*Inventory
-	node      *node
-	scheduler *scheduler // for its goroutines
-	answers   chan Holdings
-	asking    bool          // a question is under way
-	at        time.Time     // time of the newest question
-	again     bool          // another question follows the one under way
-	answered  bool          // a question after since was answered, or failed
-	since     time.Time     // the start, or the newest change of the families
-	next      time.Time     // time of the next question; zero: not planned
-	wait      time.Duration // between the last two questions for the holder of a device that was given out
+	tasks    *sync.WaitGroup // has the goroutines of the questions
+	answers  chan Holdings
+	asking   bool          // a question is under way
+	at       time.Time     // time of the newest question
+	again    bool          // another question follows the one under way
+	answered bool          // a question after since was answered, or failed
+	since    time.Time     // the start, or the newest change of the families
+	known    bool          // a question was answered without an error
+	next     time.Time     // time of the next question; zero: not planned
+	wait     time.Duration // between the last two questions for the holder of a device that was given out
 }
+
+// needs says which answers a node needs.
+type needs struct {
+	at      time.Time // an answer to a question of this time or later; zero: not needed
+	waiting bool      // devices wait for an answer
+}
+
+func newPoller(inv *Inventory, tasks *sync.WaitGroup) *poller {
+	return &poller{Inventory: inv, tasks: tasks, answers: make(chan Holdings), answered: inv.cfg.Holders == nil}
+}
+
+// restart makes the poller wait for an answer to a question after now.
+func (p *poller) restart(now time.Time) { p.answered, p.since = p.cfg.Holders == nil, now }
 
 // ask asks a question in a new goroutine. If a question is under way, ask repeats it afterwards.
 func (p *poller) ask(ctx context.Context) {
 	p.next = time.Time{}
 	if p.cfg.Holders == nil {
-		p.answered = true
 		return
 	}
 	if p.asking {
@@ -36,7 +49,7 @@ func (p *poller) ask(ctx context.Context) {
 		return
 	}
 	p.asking, p.again, p.at = true, false, time.Now()
-	p.scheduler.readers.Go(func() {
+	p.tasks.Go(func() {
 		asking, cancel := context.WithTimeout(ctx, answerWithin)
 		defer cancel()
 		select {
@@ -49,7 +62,7 @@ func (p *poller) ask(ctx context.Context) {
 // askWhenIdle asks a question although no device needs the answer. So a kubelet that does not answer
 // is logged before a card is pulled.
 func (p *poller) askWhenIdle(ctx context.Context) {
-	if !p.asking && p.next.IsZero() && time.Since(p.node.holders.Asked) >= p.cfg.HoldersInterval {
+	if !p.asking && p.next.IsZero() && time.Since(p.at) >= p.cfg.HoldersInterval {
 		p.ask(ctx)
 	}
 }
@@ -60,23 +73,18 @@ func (p *poller) given(now time.Time) {
 	p.next = earlier(p.next, now.Add(p.wait))
 }
 
-// take applies an answer and plans the next question.
-func (p *poller) take(ctx context.Context, newest Holdings, now time.Time) {
-	h := &p.node.holders
-	p.asking, p.answered = false, p.answered || !newest.Asked.Before(p.since)
-	before := h.Holdings
-	p.node.takeHoldings(newest, now)
-	newest = h.Holdings
-	p.holdings.Store(&newest)
-	p.node.expire(now)
+// take plans the next question after the answer to one of the time asked. newest is what is known now, and before what
+// was known before the answer. stale means that the answer is older than a claim which needs one.
+func (p *poller) take(ctx context.Context, asked time.Time, before, newest Holdings, stale bool) {
+	p.asking, p.answered, p.known = false, p.answered || !asked.Before(p.since), p.known || newest.Err == nil
 	p.report(before, newest)
 	plan := func(after time.Duration) {
 		p.next = earlier(p.next, p.at.Add(min(p.cfg.HoldersInterval, after)))
 	}
 	switch {
-	case p.again || h.again:
+	case p.again || stale:
 		p.ask(ctx)
-	case h.answeredAt.IsZero(): // until the first answer, a device may be held under another name
+	case !p.known: // until the first answer, a device may be held under another name
 		plan(untilAnswered)
 	default:
 		if newest.Unnamed {
@@ -90,7 +98,6 @@ func (p *poller) take(ctx context.Context, newest Holdings, now time.Time) {
 			plan(p.cfg.HoldersInterval)
 		}
 	}
-	h.again = false
 }
 
 // report logs and counts the sources that no longer answer, or answer again, and the devices with several holders.
@@ -126,23 +133,20 @@ func (p *poller) report(before, now Holdings) {
 }
 
 // plan plans the next question for the devices that wait for an answer.
-func (p *poller) plan(ctx context.Context, now time.Time) {
-	h := &p.node.holders
-	switch want := h.ask; {
-	case !want.IsZero() && !want.After(now):
+func (p *poller) plan(ctx context.Context, needs needs, now time.Time) {
+	switch {
+	case !needs.at.IsZero() && !needs.at.After(now):
 		p.ask(ctx)
-	case !want.IsZero():
-		p.next = earlier(p.next, want)
+	case !needs.at.IsZero():
+		p.next = earlier(p.next, needs.at)
 	}
-	h.ask = time.Time{}
-	if len(p.node.waiting) > 0 && p.next.IsZero() && !p.asking && p.cfg.Holders != nil {
+	if needs.waiting && p.next.IsZero() && !p.asking && p.cfg.Holders != nil {
 		p.next = now.Add(p.cfg.HoldersInterval)
 	}
 }
 
-// onTime ends expired claims, and asks the next question if it is due.
+// onTime asks the next question if it is due.
 func (p *poller) onTime(ctx context.Context, now time.Time) {
-	p.node.expire(now)
 	if !p.next.IsZero() && !now.Before(p.next) {
 		p.ask(ctx)
 	}

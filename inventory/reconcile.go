@@ -443,6 +443,7 @@ func (n *node) noteUnnamed(s *slot, err error, now time.Time) {
 		u.unnamed, u.logged = time.Time{}, false
 	case u.unnamed.IsZero():
 		u.unnamed = now
+		n.recheckAt(u.card, now.Add(n.rules.unnamed))
 	case !u.logged && now.Sub(u.unnamed) >= n.rules.unnamed:
 		u.logged = true
 		n.changes = append(n.changes, change{Change: Change{ID: s.id}, kind: deviceUnoffered, why: err.Error()})

@@ -220,18 +220,17 @@ func (c *testCard) nodes() (all []string) {
 func (w *world) read(i int) bool {
 	address, c := addresses[i], w.cards[i]
 	if c == nil {
-		w.n.removeCard(address, w.now, w.now)
+		w.n.apply(outcome{address: address, cause: w.now, gone: true}, w.now)
 		return w.reconcile()
 	}
-	r := result{family: w.family, reading: Reading{Units: c.units(w.family)}, outline: c.unreadable}
-	var trouble []Condition
+	o := outcome{address: address, cause: w.now, family: w.family, outline: c.unreadable}
+	if known := w.n.cards[address]; !c.unreadable || known == nil || len(known.units) == 0 || known.former {
+		o.reading = &Reading{Units: c.units(w.family)}
+	}
 	if c.unreadable {
-		trouble = []Condition{{Reason: ReasonScanFailed, Health: Unhealthy}}
+		o.trouble = []Condition{{Reason: ReasonScanFailed, Health: Unhealthy}}
 	}
-	if !c.unreadable || !w.n.known(address) {
-		w.n.takeReading(address, r, w.now, w.now)
-	}
-	w.n.setTrouble(address, trouble, w.now)
+	w.n.apply(o, w.now)
 	return w.reconcile()
 }
 
@@ -242,10 +241,7 @@ func (w *world) wait(d time.Duration) bool {
 	}
 	until := w.now.Add(d)
 	for range 50 {
-		next := w.n.expire(w.now)
-		for _, at := range w.n.recheck {
-			next = earlier(next, at)
-		}
+		next := w.n.next(w.now)
 		if next.IsZero() || next.After(until) {
 			w.now = until
 			return w.expire()
@@ -345,7 +341,7 @@ func (w *world) startPod(i int) bool {
 // settle reconciles the node after an answer, or after all cards have been read.
 func (w *world) settle() bool {
 	w.settled = w.settled || w.n.holders.taken && w.n.complete && !slices.ContainsFunc(addresses[:], func(address string) bool {
-		return w.n.cards[address] != nil && !w.n.wasRead(address)
+		return w.n.cards[address] != nil && !w.n.cards[address].read
 	})
 	return w.expire()
 }

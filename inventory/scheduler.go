@@ -35,14 +35,13 @@ const (
 	leaveReadersAfter = time.Second
 )
 
-// scheduler decides when each card is read, and applies the results to the node. It has no devices.
-// Only the loop uses it.
+// scheduler decides when each card is read. What it finds out about a card is an [outcome], which the loop gives to the
+// node. The scheduler knows no devices. Only the loop uses it.
 type scheduler struct {
 	*Inventory
-	node     *node
 	families []Family
 	epoch    uint64         // grows with each change of the families; results of earlier epochs are discarded
-	readers  sync.WaitGroup // every goroutine that the loop starts
+	tasks    sync.WaitGroup // every goroutine that the loop starts
 
 	jobs       map[string]*job            // by the address of the card
 	reading    map[*job]bool              // jobs whose newest reading is under way and not overdue
@@ -60,9 +59,11 @@ type scheduler struct {
 	allAt    time.Time // time of the first hint for everything since the last listing
 	seeking  bool      // overdue cards must be listed, because there was a hint for one
 	listErr  string    // last error of a listing, so that it is logged once
+	outcomes []outcome // that the loop has not taken yet, in their order
 
 	// first has the cards of the first listing of this epoch that have not been read yet; nil
-	// before that listing. The first snapshot is published when first is empty, or at firstUntil.
+	// before that listing. The first snapshot is published when first is empty, or at firstUntil, which is zero
+	// afterwards.
 	first      map[string]bool
 	firstUntil time.Time
 
@@ -85,6 +86,9 @@ type job struct {
 	outlined bool      // an outline is under way
 	stuck    int       // readings under way whose results will be discarded: overdue, superseded, or the later of two
 	known    result    // the newest good reading, which a check uses
+	nodes    []string  // the device nodes in the newest reading or outline
+	listed   bool      // a reading or an outline through the families of this epoch has found units
+	wasRead  bool      // the card has been read since it was plugged in
 
 	hinted    time.Time       // first hint since the newest reading began; zero: none
 	answered  time.Time       // first hint before the newest reading: the cause of its changes
@@ -128,14 +132,28 @@ type result struct {
 	family  string
 	reading Reading
 	took    time.Duration
+	same    bool  // a check has shown that the known reading is still valid
 	err     error // errGone: no family has this card; any other error: the card could not be read
+}
+
+// outcome is news about one card. It is gone, or has been read, or has been checked and is the same, or only its trouble
+// is news.
+type outcome struct {
+	address string
+	cause   time.Time // of the hint; zero: there was none
+	gone    bool
+	same    bool        // the reading is the newest one that the node got
+	family  string      // that has read the card
+	reading *Reading    // nil: it was not read
+	outline bool        // the reading is an outline
+	trouble []Condition // of the whole card, in addition to those of its units
 }
 
 var errGone = fmt.Errorf("card is gone: %w", fs.ErrNotExist)
 
-func newScheduler(inv *Inventory, n *node) *scheduler {
+func newScheduler(inv *Inventory) *scheduler {
 	return &scheduler{
-		Inventory: inv, node: n, families: inv.cfg.Policy.Families,
+		Inventory: inv, families: inv.cfg.Policy.Families,
 		jobs: make(map[string]*job), reading: make(map[*job]bool), unreadable: make(map[*job]bool),
 		related: make(map[string]map[string]bool),
 		results: make(chan result), listed: make(chan listing), resolved: make(chan resolution),
@@ -148,7 +166,7 @@ func (s *scheduler) use(ctx context.Context, families []Family, now time.Time) {
 	s.families = families
 	s.epoch++
 	for _, j := range s.jobs {
-		j.answered = time.Time{}
+		j.answered, j.listed = time.Time{}, false
 		if j.state != reading {
 			continue
 		}
@@ -180,7 +198,7 @@ func (s *scheduler) hintCard(address string, h Hint) {
 		}
 		if h.RecoveryFailed {
 			j.recoveryFailed, j.givenUpAt, j.answered = true, j.newest, h.At
-			s.node.setTrouble(j.address, j.trouble(s.node), h.At)
+			s.report(j, outcome{cause: h.At})
 		}
 		s.request(j, wantNow)
 		s.seeking = s.seeking || j.state == overdue && !j.mayRead()
@@ -238,7 +256,7 @@ func (s *scheduler) startReadings(ctx context.Context, now time.Time) {
 // read starts the reading of a card, or a check if that is enough.
 func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 	r := result{job: j}
-	if j.want == wantCheck && j.failures == 0 && j.starved.IsZero() && s.node.steady(j.address) {
+	if j.want == wantCheck && j.failures == 0 && j.starved.IsZero() {
 		r.family, r.reading = j.known.family, j.known.reading
 	}
 	j.newest++
@@ -254,11 +272,11 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 func (s *scheduler) start(ctx context.Context, r result, read func(Family, sysfs.Host, string) (Reading, error)) {
 	r.epoch = s.epoch
 	families, address := s.families, r.job.address
-	s.readers.Go(func() {
+	s.tasks.Go(func() {
 		defer backlog.FlushOnPanic(s.log)
 		runtime.Gosched() // on a single processor, readers of the new snapshot run first
 		began := time.Now()
-		if len(r.reading.Observed) == 0 || !sysfs.Unchanged(r.reading.Observed) {
+		if r.same = len(r.reading.Observed) > 0 && sysfs.Unchanged(r.reading.Observed); !r.same {
 			r.family, r.reading, r.err = readCard(families, s.host, address, read)
 		}
 		r.took = time.Since(began)
@@ -306,9 +324,8 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	case r.outline:
 		// The outline is used only if the card still cannot be read.
 		delete(s.first, j.address)
-		if r.err == nil && len(j.trouble(s.node)) > 0 && !s.node.known(j.address) {
-			s.setRelated(j, r.reading.Related)
-			s.node.takeReading(j.address, r, j.answered, now)
+		if r.err == nil && len(j.trouble()) > 0 && !j.listed {
+			s.found(j, r)
 		}
 		return
 	case r.number != j.newest || j.state != reading:
@@ -320,10 +337,10 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	case errors.Is(r.err, errGone):
 		s.cfg.Metrics.ScanGone(r.took)
 		if j.want == wantNothing {
-			s.removeJob(j, now)
+			s.removeJob(j)
 			return
 		}
-		s.removeDevices(j, now) // and read again
+		s.removeDevices(j) // and read again
 	case sysfs.IsShortage(r.err):
 		s.cfg.Metrics.ScanStarved(r.took)
 		s.starve(j, r.err, now)
@@ -340,21 +357,43 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 		}
 		j.known, j.failures = r, 0
 		j.starved, j.unchecked = time.Time{}, false
+		j.wasRead = true
 		delete(s.first, j.address)
-		s.setRelated(j, r.reading.Related)
-		s.node.takeReading(j.address, r, j.answered, now)
-		s.node.setTrouble(j.address, j.trouble(s.node), j.answered)
+		s.found(j, r)
 		if len(r.reading.Units) == 0 {
 			s.discover(r.reading.Related, j.answered)
 		}
 		for name, h := range j.nodeHints {
-			if s.node.hasNode(j.address, name) {
+			if slices.Contains(j.nodes, name) {
 				s.hintCard(j.address, h)
 			}
 		}
 	}
 	s.countUnreadable(j)
 	s.queue(j) // another reading may be wanted
+}
+
+// found takes the reading, or the outline, of a card.
+func (s *scheduler) found(j *job, r result) {
+	j.listed, j.nodes = len(r.reading.Units) > 0, j.nodes[:0]
+	for _, u := range r.reading.Units {
+		j.nodes = append(append(j.nodes, u.Nodes...), u.ParentNodes...)
+	}
+	s.setRelated(j, r.reading.Related)
+	s.report(j, outcome{cause: j.answered, family: r.family, reading: &r.reading, outline: r.outline, same: r.same})
+}
+
+// report adds an outcome, with the present trouble of the card.
+func (s *scheduler) report(j *job, o outcome) {
+	o.address, o.trouble = j.address, j.trouble()
+	s.outcomes = append(s.outcomes, o)
+}
+
+// takeOutcomes returns the outcomes since the last call.
+func (s *scheduler) takeOutcomes() []outcome {
+	all := s.outcomes
+	s.outcomes = nil
+	return all
 }
 
 // discover requests readings of those addresses that are not known yet: a card without units, such as a function that
@@ -405,7 +444,7 @@ func (s *scheduler) setState(j *job, to state) {
 	}
 }
 
-// onTime handles slow and overdue readings, and requests readings of the cards whose recheck is due.
+// onTime handles slow and overdue readings.
 func (s *scheduler) onTime(ctx context.Context, now time.Time) {
 	for j := range s.reading {
 		switch took := now.Sub(j.started); {
@@ -430,22 +469,28 @@ func (s *scheduler) onTime(ctx context.Context, now time.Time) {
 			}
 		}
 	}
-	for address, at := range s.node.recheck {
-		if now.Before(at) {
-			continue
-		}
-		delete(s.node.recheck, address)
-		if j := s.jobs[address]; j != nil && j.state != overdue { // after an overdue reading, the card is read anyway
+}
+
+// recheck requests readings of cards whose devices may change without a change of the card. After an overdue reading, a
+// card is read anyway.
+func (s *scheduler) recheck(addresses []string) {
+	for _, address := range addresses {
+		if j := s.jobs[address]; j != nil && j.state != overdue {
 			s.request(j, wantNow)
 		}
 	}
 }
 
+// progress reports how far the first list of this epoch is. answered reports whether the holders are known.
+func (s *scheduler) progress(now time.Time, answered bool) progress {
+	read := s.first != nil && len(s.first) == 0
+	late := !s.firstUntil.IsZero() && !now.Before(s.firstUntil)
+	return progress{read: read, due: read && answered || late}
+}
+
 // next returns the earliest time at which onTime must be called, or zero.
-func (s *scheduler) next() (next time.Time) {
-	if !s.node.ready {
-		next = s.firstUntil
-	}
+func (s *scheduler) next() time.Time {
+	next := s.firstUntil
 	for j := range s.reading {
 		after := s.cfg.ReadTimeout
 		if !j.hedged {
@@ -453,20 +498,21 @@ func (s *scheduler) next() (next time.Time) {
 		}
 		next = earlier(next, j.started.Add(after))
 	}
-	for _, at := range s.node.recheck {
-		next = earlier(next, at)
-	}
 	return next
 }
 
-// tick requests a check of every card, once per health interval. It also logs the end of a shortage:
-// when all cards have been listed, and read without a shortage.
-func (s *scheduler) tick(ctx context.Context) {
+// tick requests a check of each steady card, and readings of the others, once per health interval. It also logs the end
+// of a shortage: when all cards have been listed, and read without a shortage.
+func (s *scheduler) tick(ctx context.Context, steady map[string]bool) {
 	starved := s.shortage.listing
 	for _, j := range s.jobs {
 		starved = starved || !j.starved.IsZero()
-		s.request(j, wantCheck)
-		if j.state == overdue && !s.node.known(j.address) { // the earlier outline failed
+		if steady[j.address] {
+			s.request(j, wantCheck)
+		} else {
+			s.request(j, wantRoutine)
+		}
+		if j.state == overdue && !j.listed { // the earlier outline failed
 			s.outline(ctx, j)
 		}
 	}
@@ -493,7 +539,7 @@ func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time
 		log = s.log.Warn
 	}
 	log("card could not be read", logevent.ScanFailed, logevent.PCI(j.address), logevent.Count(j.failures), logevent.Err(err))
-	if len(j.trouble(s.node)) > 0 {
+	if len(j.trouble()) > 0 {
 		s.markUnreadable(ctx, j)
 	}
 }
@@ -501,8 +547,8 @@ func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time
 // markUnreadable makes the devices of a card unhealthy because the card cannot be read. If its
 // devices are not known, it starts an outline of the card.
 func (s *scheduler) markUnreadable(ctx context.Context, j *job) {
-	s.node.setTrouble(j.address, j.trouble(s.node), j.answered)
-	if s.node.known(j.address) {
+	s.report(j, outcome{cause: j.answered})
+	if j.listed {
 		delete(s.first, j.address)
 		return
 	}
@@ -519,14 +565,14 @@ func (s *scheduler) outline(ctx context.Context, j *job) {
 
 // trouble returns the conditions of the whole card: that it cannot be read, and that the kernel gave
 // up recovering it.
-func (j *job) trouble(n *node) []Condition {
+func (j *job) trouble() []Condition {
 	var all []Condition
 	switch {
 	case j.state == overdue:
 		all = append(all, Condition{Reason: ReasonReadTimeout, Health: Unhealthy})
 	case j.unchecked:
 		all = append(all, Condition{Reason: ReasonUnchecked, Health: Unhealthy})
-	case j.failures >= failuresUntilUnhealthy, j.failures > 0 && !n.wasRead(j.address):
+	case j.failures >= failuresUntilUnhealthy, j.failures > 0 && !j.wasRead:
 		all = append(all, Condition{Reason: ReasonScanFailed, Health: Unhealthy})
 	}
 	if j.recoveryFailed {
@@ -569,27 +615,28 @@ func (s *scheduler) setRelated(j *job, addresses []string) {
 }
 
 // removeDevices removes the devices of a card that is gone.
-func (s *scheduler) removeDevices(j *job, now time.Time) {
+func (s *scheduler) removeDevices(j *job) {
 	s.setRelated(j, nil)
 	j.starved, j.unchecked = time.Time{}, false
-	s.node.removeCard(j.address, j.answered, now)
+	j.nodes, j.listed, j.wasRead = nil, false, false
+	s.report(j, outcome{cause: j.answered, gone: true})
 }
 
 // removeJob removes a card that is gone. The results of its readings that are under way will be
 // discarded.
-func (s *scheduler) removeJob(j *job, now time.Time) {
-	s.removeDevices(j, now)
+func (s *scheduler) removeJob(j *job) {
+	s.removeDevices(j)
 	s.setState(j, idle)
 	delete(s.first, j.address)
 	delete(s.jobs, j.address)
 	s.countUnreadable(j)
 }
 
-// awaitReaders waits for all goroutines. A reading that hangs in the kernel cannot be ended: after
+// awaitTasks waits for all goroutines. A reading that hangs in the kernel cannot be ended: after
 // leaveReadersAfter it is logged and abandoned.
-func (s *scheduler) awaitReaders() {
+func (s *scheduler) awaitTasks() {
 	done := make(chan struct{})
-	go func() { s.readers.Wait(); close(done) }()
+	go func() { s.tasks.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-time.After(leaveReadersAfter):

@@ -26,7 +26,7 @@ func (s *scheduler) starve(j *job, err error, now time.Time) {
 	if now.Sub(j.starved) >= max(s.cfg.TombstoneGrace, failuresUntilUnhealthy*s.cfg.HealthInterval) {
 		j.unchecked = true
 		delete(s.first, j.address)
-		s.node.setTrouble(j.address, j.trouble(s.node), time.Time{})
+		s.report(j, outcome{})
 	}
 }
 
