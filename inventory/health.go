@@ -82,7 +82,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 			t.healed = now
 		}
 		switch {
-		case !t.present && (!h.offered || now.Sub(t.healed) >= r.hold):
+		case !t.present && (!h.offered || ReasonOf(reason).NoHold || now.Sub(t.healed) >= r.hold):
 			delete(h.conditions, reason)
 			continue
 		case !t.present:
@@ -122,12 +122,8 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	return v
 }
 
-// clear removes conditions at once, without recovery hold.
-func (h *health) clear(reasons ...string) {
-	for _, reason := range reasons {
-		delete(h.conditions, reason)
-	}
-}
+// clear removes a condition at once, without recovery hold.
+func (h *health) clear(reason string) { delete(h.conditions, reason) }
 
 // overrule lowers the severity of conditions, present or over, to that of the policy. The
 // hardware has not changed, so there is no recovery hold.

@@ -48,6 +48,8 @@ type Reason struct {
 	// WithholdsNodes means that a container that is started again gets no node of the device
 	// (CDI): otherwise it could share the device with another container, or get another device.
 	WithholdsNodes bool
+	// NoHold means that the reason ends without a recovery hold, because the hardware was well.
+	NoHold bool
 }
 
 // reasons has the properties of the reasons that are no row of a family.
@@ -57,7 +59,7 @@ var reasons = map[string]Reason{
 	ReasonNodeMissing:    {},
 	ReasonNodeMismatch:   {WithholdsNodes: true},
 	ReasonNoPort:         {},
-	ReasonPortMissing:    {},
+	ReasonPortMissing:    {NoHold: true},
 	ReasonPortIDConflict: {WithholdsNodes: true},
 	ReasonUnreadable:     {},
 	ReasonReadTimeout:    {},
@@ -67,17 +69,17 @@ var reasons = map[string]Reason{
 	ReasonRecovering:     {},
 	ReasonFlapping:       {},
 	ReasonExcluded:       {Administrative: true},
-	ReasonCordoned:       {Administrative: true},
+	ReasonCordoned:       {Administrative: true, NoHold: true},
 	ReasonRemoved:        {Tombstone: true, WithholdsNodes: true},
 	ReasonRemovedInUse:   {Tombstone: true, WithholdsNodes: true},
 	ReasonReplacedInUse:  {Administrative: true, Tombstone: true, WithholdsNodes: true},
-	ReasonMoving:         {Administrative: true, Tombstone: true},
+	ReasonMoving:         {Administrative: true, Tombstone: true, NoHold: true},
 	ReasonFormerMode:     {Administrative: true, Tombstone: true},
-	ReasonNodeInUse:      {Administrative: true, WithholdsNodes: true},
-	ReasonNodeChanged:    {Administrative: true, Tombstone: true},
-	ReasonHeldTwice:      {Administrative: true},
-	ReasonHeldOtherAPI:   {Administrative: true, Tombstone: true},
-	ReasonHoldersUnknown: {Administrative: true, Tombstone: true},
+	ReasonNodeInUse:      {Administrative: true, WithholdsNodes: true, NoHold: true},
+	ReasonNodeChanged:    {Administrative: true, Tombstone: true, NoHold: true},
+	ReasonHeldTwice:      {Administrative: true, NoHold: true},
+	ReasonHeldOtherAPI:   {Administrative: true, Tombstone: true, NoHold: true},
+	ReasonHoldersUnknown: {Administrative: true, Tombstone: true, NoHold: true},
 }
 
 // Reasons returns the names of the reasons that are no row of a family, sorted. An administrator

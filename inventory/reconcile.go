@@ -7,36 +7,35 @@ import (
 	"time"
 )
 
-// The table has the published device of a slot, by the present device and the claim. Its columns:
+// A slot is published by two tables. Without a claim, the present device is listed under its own name, with its own
+// health. A claim keeps a device listed under the name under which a container holds it, or may hold it, unhealthy with
+// a reason from claimReasons. While a device is present, the reason is added to its own ones.
 //
-//   - claim: "left" is a claim on a device that has left. "renamed" is a claim on a device that is
-//     present but held, or perhaps held, under another name than its own. If a renamed device leaves,
-//     its claim becomes "left".
-//   - compared: the result of comparing the present device with the claimed one. "another one"
-//     differs in its identity or its name.
-//   - free, or grace over: an answer shows that the claimed device has no holder, or there has been
-//     no answer for the grace time.
-//   - holder unknown: the holders of the claimed device are not known.
-//   - held: the claimed device is held.
+// There are two kinds of claims: on a device that has left, and on a device that is present but held, or perhaps held,
+// under another name than its own. If a renamed device leaves, its claim becomes one of the first kind. A claim ends
 //
-// "hold" is the recovery hold. "+ reason" means that the present device is listed under the name of
-// the claim, unhealthy, with its own reasons and this one. An empty cell equals the cell to its left.
+//   - when an answer shows that the claimed device has no holder, or there has been no answer for the grace time;
+//   - when the claimed device is identical to the present one: it has returned, or has its old name again.
 //
-//	present   claim     compared         free, or grace over   holder unknown  held
-//	yes       none                       own name, own health
-//	no        any                        nothing               removed         removed-in-use
-//	no        any      its card is there nothing                               former-mode
-//	yes       left      same             claim ends, hold
-//	yes       left      too little known own name, hold        + removed       + removed-in-use
-//	yes       left      another one      own name, hold        + replaced-in-use
-//	yes       left      other nodes      own name, hold        + node-changed
-//	yes       renamed   old name again   claim ends, no hold
-//	yes       renamed   another name     own name, no hold     + moving        + replaced-in-use
-//	yes       renamed   no name          own name, no hold     + moving
-//
-// A claim on a device that is held through the other API is a "renamed" one, with the reason
-// held-other-api in place of moving and replaced-in-use. The device is free when it is in no
-// [Holdings]; package kubelet/holders decides that.
+// A device that has left and returned must pass the recovery hold, and so must another device in its place. Otherwise
+// a claim ends without a hold, because the hardware was well.
+
+// claimReasons has the reason of a claim, by what is known of the present device: first while the holders of the claimed
+// device are not known, then while it is held. Two properties of a claim come first: a device that is held through the
+// other API has the reason held-other-api (package kubelet/holders decides when it is free), and a device that was given
+// out in another mode, on a card that is present, has the reason former-mode.
+var claimReasons = map[bool]map[standing][2]string{
+	false: { // the claimed device has left
+		absent:     {ReasonRemoved, ReasonRemovedInUse},
+		undecided:  {ReasonRemoved, ReasonRemovedInUse},
+		replaced:   {ReasonReplacedInUse, ReasonReplacedInUse},
+		renumbered: {ReasonNodeChanged, ReasonNodeChanged},
+	},
+	true: { // the claimed device is renamed
+		undecided: {ReasonMoving, ReasonMoving},
+		replaced:  {ReasonMoving, ReasonReplacedInUse},
+	},
+}
 
 // claim keeps a device listed under a name that a container holds, or may hold.
 type claim struct {
@@ -70,21 +69,16 @@ const (
 
 // reason returns the reason for which the claimed device is unhealthy.
 func (c *claim) reason() string {
+	reasons := claimReasons[c.renamed][c.standing]
 	switch {
 	case c.renamed && c.other:
 		return ReasonHeldOtherAPI
-	case c.renamed && !(c.standing == replaced && c.held):
-		return ReasonMoving
-	case c.standing == replaced:
-		return ReasonReplacedInUse
-	case c.standing == renumbered:
-		return ReasonNodeChanged
 	case c.reshaped:
 		return ReasonFormerMode
 	case c.held:
-		return ReasonRemovedInUse
+		return reasons[1]
 	}
-	return ReasonRemoved
+	return reasons[0]
 }
 
 // tombstoneOf returns the device that is listed for d when d has left.
@@ -121,82 +115,18 @@ func (n *node) reconcile(now time.Time) []change {
 	return changes
 }
 
-// reconcileSlot publishes one slot by the table above.
+// reconcileSlot publishes one slot.
 func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 	before := s.device
-	former := n.isFormer(s)
-	if c := s.claim; c != nil && c.free && !former {
+	if c := s.claim; c != nil && c.free && !n.isFormer(s) {
 		n.release(s, "free", now) // here, because the answer may have arrived while the unit was of an earlier generation
 	}
-	switch u := s.unit; {
-	case u != nil:
-		d := u.describe()
-		if former { // the name is set when the card has been read through the families of the new mode
-			d.OfferedAs = u.device.OfferedAs
-		} else {
-			n.settle(s, d, now)
-		}
-		conditions := n.policy.apply(slices.Clone(u.conditions))
-		if until := u.added.Add(portsTimeout); u.last.Partial && now.Before(until) {
-			// The kernel adds and binds the ports of a card one after the other, and a container
-			// must get all of them. A port that is still missing after portsTimeout has been released
-			// for virtual functions.
-			conditions = append(conditions, Condition{Reason: ReasonPortMissing, Health: Unhealthy})
-			n.recheckAt(u.card, until)
-		} else {
-			s.health.clear(ReasonPortMissing) // without recovery hold, even if the device was offered before
-		}
-		conditions = append(conditions, n.cards[u.card].trouble...)
-		if s.claim != nil {
-			conditions = append(conditions, Condition{Reason: s.claim.reason(), Health: Unhealthy})
-		}
-		s.health.clear(ReasonHoldersUnknown) // without recovery hold
-		// The answer may still arrive in time for the first list.
-		if s.claim == nil && n.holders.Awaiting && n.ready && d.OfferedAs != "" {
-			conditions = append(conditions, Condition{Reason: ReasonHoldersUnknown, Health: Unhealthy})
-		}
-		conditions = append(conditions, n.contend(s, d)...)
-		if n.holders.Shared[s.id] != nil {
-			conditions = append(conditions, Condition{Reason: ReasonHeldTwice, Health: Unhealthy})
-		} else {
-			s.health.clear(ReasonHeldTwice) // without recovery hold
-		}
-		out := n.policy.excludes(d)
-		for _, reason := range out {
-			conditions = append(conditions, Condition{Reason: reason, Health: Unhealthy})
-		}
-		if !slices.Contains(out, ReasonCordoned) {
-			s.health.clear(ReasonCordoned) // the command to uncordon acts at once
-		}
-		rules := n.rules
-		if n.unwanted(d) {
-			rules.flapLimit = 0 // a virtual machine may reset it at any time
-		}
-		v := s.health.judge(now, conditions, rules)
-		d.Health, d.Reasons, d.Fault = v.health, v.reasons, v.fault
-		n.recheckAt(u.card, v.recheck)
-		if d.Health != Unhealthy {
-			u.added = time.Time{}
-		}
-		if u.device != nil && u.device.equal(d) {
-			d = u.device
-		} else {
-			n.note(s, u, d, cause, now)
-		}
-		s.device, u.device = d, d
+	switch {
+	case s.unit != nil:
+		s.device = n.present(s, cause, now)
+		s.unit.device = s.device
 	case s.claim != nil:
-		m := *s.claim.device
-		was := s.claim.reshaped
-		if n.reshape(s, &m); s.claim.reshaped != was {
-			n.changes = append(n.changes, heldChange(s))
-		}
-		m.Reasons = []string{s.claim.reason()}
-		if n.holders.Shared[s.id] != nil {
-			m.Reasons = append(m.Reasons, ReasonHeldTwice)
-		}
-		if before == nil || !before.equal(&m) {
-			s.device = &m
-		}
+		s.device = n.tombstone(s)
 	default:
 		s.device = nil
 	}
@@ -213,12 +143,93 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 	}
 	if s.claim != nil || s.contends || len(s.lost.nodes) > 0 {
 		n.waiting[s.id] = true
+		return
+	}
+	delete(n.waiting, s.id)
+	if s.device == nil && len(s.nodes) == 0 && len(s.holders) == 0 {
+		delete(n.slots, s.id)
+	}
+}
+
+// present returns the device of a slot whose unit is present.
+func (n *node) present(s *slot, cause, now time.Time) *Device {
+	u := s.unit
+	d := u.describe()
+	if n.isFormer(s) { // the name is set when the card has been read through the families of the new mode
+		d.OfferedAs = u.device.OfferedAs
 	} else {
-		delete(n.waiting, s.id)
-		if s.device == nil && len(s.nodes) == 0 && len(s.holders) == 0 {
-			delete(n.slots, s.id)
+		n.settle(s, d, now)
+	}
+	rules := n.rules
+	if n.unwanted(d) {
+		rules.flapLimit = 0 // a virtual machine may reset it at any time
+	}
+	v := s.health.judge(now, n.conditions(s, d, now), rules)
+	d.Health, d.Reasons, d.Fault = v.health, v.reasons, v.fault
+	n.recheckAt(u.card, v.recheck)
+	if d.Health != Unhealthy {
+		u.added = time.Time{}
+	}
+	if u.device != nil && u.device.equal(d) {
+		return u.device
+	}
+	n.note(s, u, d, cause, now)
+	return d
+}
+
+// conditions returns the conditions of d, the present device of a slot: those of its reading, of its card, of the claim,
+// of holders and of the administrator.
+func (n *node) conditions(s *slot, d *Device, now time.Time) []Condition {
+	all := n.policy.apply(slices.Clone(s.unit.conditions))
+	all = append(all, n.cards[s.unit.card].trouble...)
+	add := func(reason string, has bool) {
+		if has {
+			all = append(all, Condition{Reason: reason, Health: Unhealthy})
 		}
 	}
+	add(ReasonPortMissing, n.awaitsPorts(s.unit, now))
+	if s.claim != nil {
+		add(s.claim.reason(), true)
+	}
+	// Before the first list, the answer may still arrive in time.
+	add(ReasonHoldersUnknown, s.claim == nil && n.holders.Awaiting && n.ready && d.OfferedAs != "")
+	changed, inUse := n.nodeChanged(s, d), n.conflicts(s, d)
+	s.contends = changed || inUse
+	add(ReasonNodeChanged, changed)
+	add(ReasonNodeInUse, inUse)
+	add(ReasonHeldTwice, n.holders.Shared[s.id] != nil)
+	for _, reason := range n.policy.excludes(d) {
+		add(reason, true)
+	}
+	return all
+}
+
+// awaitsPorts reports whether a new unit waits for the other ports of its card. The kernel adds and binds them one after
+// the other, and a container must get all of them. A port that is still missing after portsTimeout has been released for
+// virtual functions.
+func (n *node) awaitsPorts(u *unit, now time.Time) bool {
+	until := u.added.Add(portsTimeout)
+	if !u.last.Partial || !now.Before(until) {
+		return false
+	}
+	n.recheckAt(u.card, until)
+	return true
+}
+
+// tombstone returns the device of a slot with a claim and without a unit.
+func (n *node) tombstone(s *slot) *Device {
+	d, was := *s.claim.device, s.claim.reshaped
+	if n.reshape(s, &d); s.claim.reshaped != was {
+		n.changes = append(n.changes, heldChange(s))
+	}
+	d.Reasons = []string{s.claim.reason()}
+	if n.holders.Shared[s.id] != nil {
+		d.Reasons = append(d.Reasons, ReasonHeldTwice)
+	}
+	if s.device != nil && s.device.equal(&d) {
+		return s.device
+	}
+	return &d
 }
 
 // reshape updates whether the claimed device was given out in another mode, while its card is still there. If it was, m
@@ -269,35 +280,51 @@ const portsTimeout = time.Second
 // isFormer reports whether the unit in a slot is of an earlier generation.
 func (n *node) isFormer(s *slot) bool { return s.unit != nil && n.cards[s.unit.card].former }
 
-// settle begins, compares or ends the claim on a slot in which d is present, and sets the name
-// of d.
+// settle begins, compares or ends the claim on a slot in which d is present, and sets the name of d.
 func (n *node) settle(s *slot, d *Device, now time.Time) {
-	old, name := s.unit.device, ""
-	if n.policy.Name != nil {
-		var err error
-		name, err = n.policy.Name(d)
-		n.noteUnnamed(s, err, now)
+	if n.policy.Name == nil { // no device is offered
+		if s.claim != nil {
+			n.compareClaim(s, d, "", now)
+		}
+		return
 	}
-	holdings := n.holders.Of[s.id]
-	elsewhere, isElsewhere := heldElsewhere(holdings)
-	if h, ok := heldAs(n.holders.of(s.id), name); ok && s.claim == nil && h.Given != nil && n.policy.Name != nil &&
-		identityOf(h.Given).compare(s.unit.identity, true) == other { // the cards were swapped while no daemon ran
+	name, err := n.policy.Name(d)
+	n.noteUnnamed(s, err, now)
+	n.claimSwapped(s, name, now)
+	if s.claim != nil {
+		n.compareClaim(s, d, name, now)
+	} else {
+		n.claimRenamed(s, name, now)
+	}
+	n.claimHeldElsewhere(s, d, name, now)
+	d.OfferedAs = name
+	if s.claim != nil {
+		d.OfferedAs = s.claim.device.OfferedAs
+	}
+}
+
+// claimSwapped begins a claim if containers hold another card than the present one: the cards were swapped while no
+// daemon ran.
+func (n *node) claimSwapped(s *slot, name string, now time.Time) {
+	h, held := heldAs(n.holders.of(s.id), name)
+	if s.claim == nil && held && h.Given != nil && identityOf(h.Given).compare(s.unit.identity, true) == other {
 		s.claim = claimOf(s.id, h, now)
 		n.holders.ask = earlier(n.holders.ask, now)
 	}
+}
 
-	switch c := s.claim; {
-	case c != nil && c.renamed && name == c.device.OfferedAs:
+// compareClaim compares the present device with the claimed one, and ends the claim if they are identical.
+func (n *node) compareClaim(s *slot, d *Device, name string, now time.Time) {
+	c := s.claim
+	switch {
+	case c.renamed && name == c.device.OfferedAs:
 		n.endClaim(s, change{kind: deviceRenamedBack, quiet: !c.held}, now)
-		s.health.clear(ReasonMoving, ReasonReplacedInUse)
-	case c != nil && c.renamed && name == "":
+		s.health.clear(ReasonReplacedInUse)
+	case c.renamed && name == "":
 		c.standing = undecided
-	case c != nil && c.renamed:
+	case c.renamed:
 		c.standing = replaced
-		if c.held {
-			s.health.clear(ReasonMoving) // replaced by the reason replaced-in-use
-		}
-	case c != nil:
+	default:
 		c.standing, c.reshaped = n.compare(s, d, name), false
 		c.moved = c.moved || c.standing == renumbered
 		if c.standing == identical {
@@ -306,40 +333,50 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 				s.lost = lost{}
 			}
 		}
-	case n.policy.Name != nil && old != nil && old.OfferedAs != "" && old.OfferedAs != name && !s.justReleased && n.asks:
-		// A device that was never offered and is not held changes its name at once: a rule for
-		// an AFU does not match a new port until its driver binds.
-		if _, held := heldAs(holdings, old.OfferedAs); held || s.health.offered {
-			s.claim = &claim{device: tombstoneOf(old), identity: identityOf(old), since: now, renamed: true, standing: undecided}
-			if name != "" {
-				s.claim.standing = replaced
-			}
-		}
-		n.holders.ask = earlier(n.holders.ask, now)
 	}
+}
 
-	if held := otherHolding(holdings, name); held != nil && s.claim == nil && !isElsewhere && n.policy.Name != nil {
-		// The device was given out under another name, by an earlier daemon or another one. It may be held under its
-		// own name, too.
-		s.claim = &claim{device: tombstoneOf(d), since: now, renamed: true, standing: undecided}
-		s.claim.device.OfferedAs = held.As
-		if name != "" {
-			s.claim.standing = replaced
-		}
+// claimRenamed begins a claim if the present device had another name. A device that was never offered and is not held
+// changes its name at once: a rule for an AFU does not match a new port until its driver binds.
+func (n *node) claimRenamed(s *slot, name string, now time.Time) {
+	old := s.unit.device
+	if old == nil || old.OfferedAs == "" || old.OfferedAs == name || s.justReleased || !n.asks {
+		return
+	}
+	if _, held := heldAs(n.holders.Of[s.id], old.OfferedAs); held || s.health.offered {
+		s.claim = renamedClaim(old, old.OfferedAs, name, now)
+		s.claim.identity = identityOf(old)
+	}
+	n.holders.ask = earlier(n.holders.ask, now)
+}
+
+// claimHeldElsewhere begins a claim if the device was given out under another name, by an earlier daemon or another one,
+// or through the other API. It may be held under its own name, too. A device that is held through the other API stays
+// withheld while questions fail: what the other API has given out, this daemon cannot take back.
+func (n *node) claimHeldElsewhere(s *slot, d *Device, name string, now time.Time) {
+	if s.claim != nil {
+		return
+	}
+	holdings := n.holders.Of[s.id]
+	held := otherHolding(holdings, name)
+	if elsewhere, is := heldElsewhere(holdings); is {
+		held = &elsewhere
+	}
+	if held != nil {
+		s.claim = renamedClaim(d, held.As, name, now)
+		s.claim.other = held.OtherAPI
 		n.noteHeld(s, *held)
 	}
-	if isElsewhere && s.claim == nil && n.policy.Name != nil {
-		// It stays withheld while questions fail: what the other API has given out, this daemon cannot take
-		// back.
-		s.claim = &claim{device: tombstoneOf(d), since: now, renamed: true, standing: undecided, other: true}
-		s.claim.device.OfferedAs = elsewhere.As
-		n.noteHeld(s, elsewhere)
-	}
+}
 
-	d.OfferedAs = name
-	if s.claim != nil && n.policy.Name != nil {
-		d.OfferedAs = s.claim.device.OfferedAs
+// renamedClaim returns a claim on a present device which is held, or may be held, as another name than its own.
+func renamedClaim(d *Device, as, name string, now time.Time) *claim {
+	c := &claim{device: tombstoneOf(d), since: now, renamed: true, standing: undecided}
+	c.device.OfferedAs = as
+	if name != "" {
+		c.standing = replaced
 	}
+	return c
 }
 
 // heldAs returns the holding of a device under a name, or the first one if the name is "".
@@ -399,7 +436,7 @@ func (n *node) endClaim(s *slot, as change, now time.Time) {
 func (n *node) release(s *slot, why string, now time.Time) {
 	c := s.claim
 	s.claim, s.justReleased, s.lost = nil, s.unit != nil, lost{}
-	s.health.clear(ReasonMoving, ReasonReplacedInUse, ReasonNodeChanged, ReasonHeldOtherAPI) // without recovery hold: the hardware was well
+	s.health.clear(ReasonReplacedInUse)
 	n.changes = append(n.changes, change{
 		Change: Change{ID: s.id, New: c.device}, kind: deviceReleased, renamed: c.renamed, lasted: now.Sub(c.since), why: why,
 		// At level debug if the device had no holder during the claim: its removal has been logged.

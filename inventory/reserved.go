@@ -85,25 +85,6 @@ func (n *node) reserveNodes(s *slot) {
 	}
 }
 
-// contend returns the conditions of d, the present device of the slot, that come from reserved
-// nodes.
-func (n *node) contend(s *slot, d *Device) []Condition {
-	var all []Condition
-	switch {
-	case n.nodeChanged(s, d):
-		all = append(all, Condition{Reason: ReasonNodeChanged, Health: Unhealthy})
-	case s.claim == nil:
-		s.health.clear(ReasonNodeChanged) // without recovery hold: the hardware was well
-	}
-	if n.conflicts(s, d) {
-		all = append(all, Condition{Reason: ReasonNodeInUse, Health: Unhealthy})
-	} else {
-		s.health.clear(ReasonNodeInUse)
-	}
-	s.contends = len(all) > 0
-	return all
-}
-
 // conflicts reports whether a node of d, the present device of the slot, is reserved for another device.
 func (n *node) conflicts(s *slot, d *Device) bool {
 	if !n.asks {
