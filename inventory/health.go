@@ -53,54 +53,20 @@ type verdict struct {
 // judge returns the health of a device with the conditions of one reading. The reasons of present
 // conditions come first, the worst one first, and then those of conditions that are over.
 func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
-	if h.conditions == nil && len(read) > 0 {
-		h.conditions = make(map[string]*tracked, len(read))
-	}
-	for _, t := range h.conditions {
-		t.present = false
-	}
-	for _, c := range read {
-		t := h.conditions[c.Reason]
-		if t == nil || !t.healed.IsZero() {
-			t = &tracked{since: now}
-			h.conditions[c.Reason] = t
-		}
-		t.Condition, t.present = c, true
-	}
-
+	h.track(now, read, r)
 	var v verdict
-	recheck := func(at time.Time) {
-		if at.After(now) {
-			v.recheck = earlier(v.recheck, at)
-		}
-	}
 	hardware := Healthy // without administrative reasons and passing conditions
 	var present []*tracked
 	var over []string
 	for reason, t := range h.conditions {
-		if !t.present && t.healed.IsZero() {
-			t.healed = now
-		}
-		switch {
-		case !t.present && (!h.offered || ReasonOf(reason).NoHold || now.Sub(t.healed) >= r.hold):
-			delete(h.conditions, reason)
-			continue
-		case !t.present:
-			// The value is omitted, because it is no longer current.
+		if t.present {
+			present = append(present, t)
+		} else { // the value is omitted, because it is no longer current
 			name, _, _ := strings.Cut(reason, "=")
 			over = append(over, ReasonRecovering+"="+name)
-			recheck(t.healed.Add(r.hold))
-		case t.Passing && now.Sub(t.since) >= r.reprogram:
-			t.worst, t.overdue = Unhealthy, true
-			present = append(present, t)
-		default:
-			t.worst = max(t.worst, t.Health)
-			present = append(present, t)
-			if t.Passing {
-				recheck(t.since.Add(r.reprogram))
-			}
 		}
 		v.health = max(v.health, t.worst)
+		v.recheckAt(now, t.until(r))
 		if !ReasonOf(reason).Administrative && (!t.Passing || t.overdue) {
 			hardware = max(hardware, t.worst)
 			v.fault = v.fault || t.present && t.worst == Unhealthy && !ReasonOf(reason).Tombstone
@@ -116,10 +82,61 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	v.reasons = append(v.reasons, slices.Compact(over)...)
 	if until := h.turns.take(now, hardware != Unhealthy, r.flapLimit, r.flapWindow); !until.IsZero() {
 		v.health, v.reasons = Unhealthy, slices.Insert(v.reasons, 0, ReasonFlapping)
-		recheck(until)
+		v.recheckAt(now, until)
 	}
 	h.offered = h.offered || v.health != Unhealthy
 	return v
+}
+
+// track updates the conditions by those of one reading, and forgets those that have been over for the recovery hold.
+func (h *health) track(now time.Time, read []Condition, r rules) {
+	if h.conditions == nil && len(read) > 0 {
+		h.conditions = make(map[string]*tracked, len(read))
+	}
+	for _, t := range h.conditions {
+		t.present = false
+	}
+	for _, c := range read {
+		t := h.conditions[c.Reason]
+		if t == nil || !t.healed.IsZero() {
+			t = &tracked{since: now}
+			h.conditions[c.Reason] = t
+		}
+		t.Condition, t.present = c, true
+	}
+	for reason, t := range h.conditions {
+		switch {
+		case t.present && t.Passing && now.Sub(t.since) >= r.reprogram:
+			t.worst, t.overdue = Unhealthy, true
+		case t.present:
+			t.worst = max(t.worst, t.Health)
+		case t.healed.IsZero():
+			t.healed = now
+			fallthrough
+		default:
+			if !h.offered || ReasonOf(reason).NoHold || now.Sub(t.healed) >= r.hold {
+				delete(h.conditions, reason)
+			}
+		}
+	}
+}
+
+// until returns when the condition is over, or overdue; zero: that is not known.
+func (t *tracked) until(r rules) time.Time {
+	switch {
+	case !t.present:
+		return t.healed.Add(r.hold)
+	case t.Passing && !t.overdue:
+		return t.since.Add(r.reprogram)
+	}
+	return time.Time{}
+}
+
+// recheckAt plans a reading at t, unless that is over.
+func (v *verdict) recheckAt(now, t time.Time) {
+	if t.After(now) {
+		v.recheck = earlier(v.recheck, t)
+	}
 }
 
 // clear removes a condition at once, without recovery hold.

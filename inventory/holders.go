@@ -134,70 +134,30 @@ func (n *node) takeHoldings(newest Holdings, now time.Time) (stale bool) {
 		h.Err, h.Missing = newest.Err, newest.Missing
 		return false
 	}
-	before, asked := h.Of, newest.Asked
+	was, before := h.Holdings, h.Of
 	if !h.taken {
 		before = h.record
 	}
-	was := h.Holdings
 	h.Holdings, h.record, h.taken = newest, nil, true
 	if h.firstAt.IsZero() {
-		h.firstAt = asked
+		h.firstAt = newest.Asked
 	}
 	if h.Err == nil {
-		h.answeredAt = asked
+		h.answeredAt = newest.Asked
 	}
 
+	concerned := maps.Clone(n.waiting)
+	for _, of := range []map[string][]Holding{before, newest.Of} {
+		for id := range of {
+			concerned[id] = true
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(concerned)) {
+		stale = n.takeHolding(n.slot(id), before[id], now) || stale
+	}
 	for _, shared := range []map[string][]string{was.Shared, newest.Shared} {
 		for _, id := range slices.Sorted(maps.Keys(shared)) {
 			n.mark(id, time.Time{})
-		}
-	}
-	concerned := maps.Clone(n.waiting)
-	for id := range before {
-		concerned[id] = true
-	}
-	for id := range newest.Of {
-		concerned[id] = true
-	}
-	sameNodes := func(a, b Holding) bool { return slices.Equal(a.Nodes, b.Nodes) && slices.Equal(a.Later, b.Later) }
-	for _, id := range slices.Sorted(maps.Keys(concerned)) {
-		s, is := n.slot(id), newest.Of[id]
-		n.takeHolders(s, is, asked)
-		changed := !slices.EqualFunc(before[id], is, sameNodes)
-		switch {
-		case len(s.lost.nodes) == 0 || len(is) > 0:
-		case s.lost.since.After(asked):
-			stale = true
-		case h.Err == nil:
-			s.lost, changed = lost{}, true
-		}
-		if changed {
-			n.reserveNodes(s)
-		}
-		if c := s.claim; c != nil {
-			holding, isHeld := heldAs(is, c.device.OfferedAs)
-			switch {
-			case isHeld:
-				c.free = false
-				n.confirm(s, holding)
-			case c.since.After(asked):
-				stale = true
-			case h.Err == nil:
-				if c.free = true; !n.isFormer(s) {
-					n.release(s, "free", now)
-				}
-			}
-		}
-		switch {
-		case s.claim != nil || len(is) == 0:
-		case s.unit == nil:
-			if n.complete {
-				n.claimMissing(s, is, now)
-			}
-		default:
-			if otherHolding(is, s.device.OfferedAs) != nil || s.device.OfferedAs == "" {
-				n.mark(id, time.Time{})
-			}
 		}
 	}
 	unknown := unknownNodes(newest.Of)
@@ -206,6 +166,58 @@ func (n *node) takeHoldings(newest Holdings, now time.Time) (stale bool) {
 		n.markAll()
 	}
 	return stale
+}
+
+// takeHolding applies the newest holdings to one slot, whose device had other holdings before. stale is as in
+// [node.takeHoldings].
+func (n *node) takeHolding(s *slot, before []Holding, now time.Time) (stale bool) {
+	h := &n.holders
+	is := h.Of[s.id]
+	n.takeHolders(s, is, h.Asked)
+	changed := !slices.EqualFunc(before, is, func(a, b Holding) bool {
+		return slices.Equal(a.Nodes, b.Nodes) && slices.Equal(a.Later, b.Later)
+	})
+	if len(s.lost.nodes) > 0 && len(is) == 0 {
+		switch {
+		case s.lost.since.After(h.Asked):
+			stale = true
+		case h.Err == nil:
+			s.lost, changed = lost{}, true
+		}
+	}
+	if changed {
+		n.reserveNodes(s)
+	}
+	if s.claim != nil {
+		stale = n.takeClaimed(s, is, now) || stale
+	}
+	switch {
+	case s.claim != nil || len(is) == 0:
+	case s.unit == nil && n.complete:
+		n.claimMissing(s, is, now)
+	case s.unit != nil && (s.device.OfferedAs == "" || otherHolding(is, s.device.OfferedAs) != nil):
+		n.mark(s.id, time.Time{})
+	}
+	return stale
+}
+
+// takeClaimed ends the claim on a slot if the device is free, or updates its holders. stale is as in
+// [node.takeHoldings].
+func (n *node) takeClaimed(s *slot, is []Holding, now time.Time) (stale bool) {
+	c := s.claim
+	holding, held := heldAs(is, c.device.OfferedAs)
+	switch {
+	case held:
+		c.free = false
+		n.confirm(s, holding)
+	case c.since.After(n.holders.Asked):
+		return true
+	case n.holders.Err == nil:
+		if c.free = true; !n.isFormer(s) {
+			n.release(s, "free", now)
+		}
+	}
+	return false
 }
 
 // takeNeeds returns which answers the node needs.
