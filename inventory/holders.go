@@ -330,18 +330,6 @@ func (n *node) claimMissing(s *slot, held []Holding, now time.Time) {
 	n.confirm(s, h)
 }
 
-// claimOf returns a claim on a device of which only a holding is known.
-func claimOf(id string, h Holding, now time.Time) *claim {
-	d := &Device{ID: id, OfferedAs: h.As, Health: Unhealthy, PCIAddress: addressOf(id), NUMANode: -1, PortID: -1}
-	if d.PCIAddress != "" {
-		d.PortID = portOf(id)
-	}
-	if h.Given != nil {
-		d.Family, d.PCIID, d.AFUID, d.InterfaceID = h.Given.Family, h.Given.PCIID, h.Given.AFUID, h.Given.InterfaceID
-	}
-	return &claim{device: d, identity: identityOf(d), since: now}
-}
-
 // finish handles the end of the first listing, when each card has been read or given up. It begins
 // claims on the devices that are held and missing.
 func (n *node) finish(now time.Time) {

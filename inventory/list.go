@@ -123,21 +123,17 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 			s.relist = s.relist || found.seeks // the next card may have arrived meanwhile
 		}
 	}
-	if found.seeks {
-		if s.relist {
-			s.list(ctx, s.allAt)
-		}
-		return
+	if !found.seeks {
+		s.noteListing(found.err, now)
+		s.readAll(ctx, listed, now)
 	}
-	starved := sysfs.IsShortage(found.err)
-	s.shortage.listing = starved
-	if starved {
-		s.cfg.Metrics.ListingStarved()
-		s.noteShortage(found.err, now)
-	} else {
-		s.cfg.Metrics.Listing(found.err)
-		s.logListing(found.err)
+	if s.relist {
+		s.list(ctx, s.allAt)
 	}
+}
+
+// readAll requests a reading of every card that is listed or known.
+func (s *scheduler) readAll(ctx context.Context, listed map[string]bool, now time.Time) {
 	for address := range listed {
 		if s.jobs[address] == nil {
 			s.jobs[address] = &job{address: address}
@@ -154,31 +150,35 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 		s.request(j, how)
 	}
 	s.allAt = time.Time{}
-	if s.first == nil && !starved { // after a shortage, the next listing is the first
-		s.first, s.firstUntil = make(map[string]bool, len(s.jobs)), now.Add(firstGrace)
-		for address, j := range s.jobs {
-			s.first[address] = true
-			if !j.listed && j.state == overdue && !j.mayRead() {
-				s.outline(ctx, j)
-			}
-		}
+	if s.first != nil || s.shortage.listing { // after a shortage, the next listing is the first
+		return
 	}
-	if s.relist {
-		s.list(ctx, s.allAt)
+	s.first, s.firstUntil = make(map[string]bool, len(s.jobs)), now.Add(firstGrace)
+	for address, j := range s.jobs {
+		s.first[address] = true
+		if !j.listed && j.state == overdue && !j.mayRead() {
+			s.outline(ctx, j)
+		}
 	}
 }
 
-// logListing logs once that cards could not be listed, and once that they could be listed again.
-func (s *scheduler) logListing(err error) {
-	now := ""
+// noteListing counts a listing, and logs once that cards could not be listed, and once that they could be listed again.
+func (s *scheduler) noteListing(err error, now time.Time) {
+	if s.shortage.listing = sysfs.IsShortage(err); s.shortage.listing {
+		s.cfg.Metrics.ListingStarved()
+		s.noteShortage(err, now)
+		return
+	}
+	s.cfg.Metrics.Listing(err)
+	text := ""
 	if err != nil {
-		now = err.Error()
+		text = err.Error()
 	}
 	switch {
-	case now != "" && now != s.listErr:
+	case text != "" && text != s.listErr:
 		s.log.Warn("cards could not be listed", logevent.ScanFailed, logevent.Err(err))
-	case now == "" && s.listErr != "":
+	case text == "" && s.listErr != "":
 		s.log.Info("cards could be listed again", logevent.ScanRecovered)
 	}
-	s.listErr = now
+	s.listErr = text
 }

@@ -252,6 +252,16 @@ func (n *node) removeUnit(s *slot, cause, now time.Time) {
 	n.holders.ask = earlier(n.holders.ask, now)
 }
 
+// mark marks a slot, so that the next reconcile publishes it. cause is the time of the hint, or zero
+// if there was no hint.
+func (n *node) mark(id string, cause time.Time) {
+	before, marked := n.causes[id]
+	if !marked {
+		n.marked = append(n.marked, id)
+	}
+	n.causes[id] = earlier(before, cause)
+}
+
 // steady reports whether a card may be checked instead of read: its units had no conditions in the
 // last reading, not even ignored ones, and their devices are healthy.
 func (n *node) steady(address string) bool {

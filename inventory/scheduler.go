@@ -312,65 +312,84 @@ func readCard(families []Family, host sysfs.Host, address string, read func(Fami
 	return family, found, err
 }
 
-// take applies the result of a reading, or discards it if it is late.
+// take takes the result of a reading, or discards it if it is late.
 func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	j := r.job
 	j.outlined = j.outlined && !r.outline
 	switch {
 	case s.jobs[j.address] != j:
 		return // the card was removed; there may be another card in its slot
-	case r.outline && r.epoch != s.epoch:
-		return
 	case r.outline:
-		// The outline is used only if the card still cannot be read.
-		delete(s.first, j.address)
-		if r.err == nil && len(j.trouble()) > 0 && !j.listed {
-			s.found(j, r)
-		}
+		s.takeOutline(j, r)
 		return
 	case r.number != j.newest || j.state != reading:
 		s.takeLate(j, r, now)
 		return
 	}
 	s.setState(j, idle)
+	s.measure(r)
 	switch {
+	case errors.Is(r.err, errGone) && j.want == wantNothing:
+		s.removeJob(j)
+		return
 	case errors.Is(r.err, errGone):
-		s.cfg.Metrics.ScanGone(r.took)
-		if j.want == wantNothing {
-			s.removeJob(j)
-			return
-		}
 		s.removeDevices(j) // and read again
 	case sysfs.IsShortage(r.err):
-		s.cfg.Metrics.ScanStarved(r.took)
 		s.starve(j, r.err, now)
 	case r.err != nil:
-		s.cfg.Metrics.ScanFailed(r.took)
 		s.failed(ctx, j, r.err, now)
 	default:
-		s.cfg.Metrics.ScanDone(r.took)
-		if j.recoveryFailed && r.number > j.givenUpAt && r.reading.answers() {
-			j.recoveryFailed = false
-		}
-		if j.failures > 0 {
-			s.log.Info("card could be read again", logevent.ScanRecovered, logevent.PCI(j.address), logevent.Count(j.failures))
-		}
-		j.known, j.failures = r, 0
-		j.starved, j.unchecked = time.Time{}, false
-		j.wasRead = true
-		delete(s.first, j.address)
-		s.found(j, r)
-		if len(r.reading.Units) == 0 {
-			s.discover(r.reading.Related, j.answered)
-		}
-		for name, h := range j.nodeHints {
-			if slices.Contains(j.nodes, name) {
-				s.hintCard(j.address, h)
-			}
-		}
+		s.takeReading(j, r)
 	}
 	s.countUnreadable(j)
 	s.queue(j) // another reading may be wanted
+}
+
+// takeReading takes a good reading.
+func (s *scheduler) takeReading(j *job, r result) {
+	if j.recoveryFailed && r.number > j.givenUpAt && r.reading.answers() {
+		j.recoveryFailed = false
+	}
+	if j.failures > 0 {
+		s.log.Info("card could be read again", logevent.ScanRecovered, logevent.PCI(j.address), logevent.Count(j.failures))
+	}
+	j.known, j.wasRead, j.failures = r, true, 0
+	j.starved, j.unchecked = time.Time{}, false
+	delete(s.first, j.address)
+	s.found(j, r)
+	if len(r.reading.Units) == 0 {
+		s.discover(r.reading.Related, j.answered)
+	}
+	for name, h := range j.nodeHints {
+		if slices.Contains(j.nodes, name) {
+			s.hintCard(j.address, h)
+		}
+	}
+}
+
+// takeOutline takes an outline, which is used only if the card still cannot be read.
+func (s *scheduler) takeOutline(j *job, r result) {
+	if r.epoch != s.epoch {
+		return
+	}
+	delete(s.first, j.address)
+	if r.err == nil && len(j.trouble()) > 0 && !j.listed {
+		s.found(j, r)
+	}
+}
+
+// measure counts a reading by its result.
+func (s *scheduler) measure(r result) {
+	switch m := s.cfg.Metrics; {
+	case errors.Is(r.err, errGone):
+		m.ScanGone(r.took)
+	case sysfs.IsShortage(r.err):
+		m.ScanStarved(r.took)
+	case r.err != nil:
+		m.ScanFailed(r.took)
+	default:
+		m.ScanDone(r.took)
+	}
 }
 
 // found takes the reading, or the outline, of a card.
@@ -541,6 +560,22 @@ func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time
 	log("card could not be read", logevent.ScanFailed, logevent.PCI(j.address), logevent.Count(j.failures), logevent.Err(err))
 	if len(j.trouble()) > 0 {
 		s.markUnreadable(ctx, j)
+	}
+}
+
+// starve handles a reading of a card that failed because of a shortage. The error is no evidence
+// about the card, so the card keeps its last state. After too long without a reading its devices
+// become unhealthy, because they are not known to be healthy. The next health tick reads the card
+// again.
+func (s *scheduler) starve(j *job, err error, now time.Time) {
+	s.noteShortage(err, now)
+	if j.starved.IsZero() {
+		j.starved = now
+	}
+	if now.Sub(j.starved) >= max(s.cfg.TombstoneGrace, failuresUntilUnhealthy*s.cfg.HealthInterval) {
+		j.unchecked = true
+		delete(s.first, j.address)
+		s.report(j, outcome{})
 	}
 }
 
