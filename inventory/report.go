@@ -49,87 +49,109 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 	}
 	runtime.Gosched() // readers of the snapshot run first
 	for _, c := range changes {
-		latency := zap.Skip()
-		if !c.cause.IsZero() {
-			latency = logevent.Latency(now.Sub(c.cause))
-		}
-		added, health, claim := inv.log.Info, inv.log.Info, inv.log.Info
-		if c.warn {
-			added, health = inv.log.Warn, inv.log.Warn
-		}
-		if c.quiet {
-			health, claim = inv.log.Debug, inv.log.Debug
-		}
-		old, d := c.Old, c.New
-		switch c.kind {
-		case deviceRemoved:
-			inv.cfg.Metrics.Transition(old.Health.String(), "", "")
-			inv.log.Info("device removed", logevent.DeviceRemoved, logevent.Device(c.ID), logevent.PCI(old.PCIAddress), logevent.Family(old.Family),
-				logevent.Old(old.Health.String()), logevent.Lasted(c.lasted), logevent.Holders(c.holders), latency)
-		case deviceListed:
-			if old == nil {
-				inv.cfg.Metrics.Transition("", d.Health.String(), worst(d))
-				added("device added", logevent.DeviceAdded, logevent.Device(c.ID), logevent.PCI(d.PCIAddress), logevent.Family(d.Family),
-					logevent.Resource(d.OfferedAs), logevent.Health(d.Health.String()), logevent.Reasons(d.Reasons), logevent.AFU(d.AFUID), logevent.Interface(d.InterfaceID),
-					logevent.Nodes(d.Nodes), logevent.Parent(d.Parent), latency, logevent.Err(c.err))
-				continue
-			}
-			if c.HealthChanged() {
-				why := ""
-				if d.Health > old.Health {
-					why = worst(d)
-				}
-				if d.Health != old.Health {
-					inv.cfg.Metrics.Transition(old.Health.String(), d.Health.String(), why)
-				}
-				health("device health changed", logevent.DeviceHealth, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
-					logevent.Old(old.Health.String()), logevent.New(d.Health.String()), logevent.Reasons(d.Reasons), logevent.Lasted(c.lasted), logevent.Holders(c.holders), latency, logevent.Err(c.err))
-			}
-			for _, a := range c.Identity() {
-				inv.cfg.Metrics.IdentityChange(a.Name)
-				inv.log.Info("device identity changed", logevent.DeviceIdentity, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
-					logevent.Attribute(a.Name), logevent.Old(a.Old), logevent.New(a.New))
-			}
-		case deviceHeld:
-			message := "removed device is held"
-			switch {
-			case c.renamed && c.other:
-				message = "device is held through the other API"
-			case c.renamed:
-				message = "device is held under another name"
-			case c.reshaped:
-				message = "device is held in the form of another mode"
-			case c.renumbered:
-				message = "device is held with its former node"
-			}
-			inv.log.Warn(message, logevent.DeviceTombstone, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
-				logevent.Resource(d.OfferedAs), logevent.Holders(c.holders))
-		case deviceReturned:
-			inv.log.Info("removed device returned", logevent.DeviceReturned, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
-				logevent.Lasted(c.lasted), logevent.Holders(c.holders))
-		case deviceRenamedBack:
-			claim("device has its old name again", logevent.DeviceReturned, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
-				logevent.Resource(d.OfferedAs), logevent.Lasted(c.lasted), logevent.Holders(c.holders))
-		case deviceReleased:
-			message := "removed device released"
-			if c.renamed {
-				message = "device released"
-			}
-			claim(message, logevent.DeviceReleased, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
-				logevent.Resource(d.OfferedAs), logevent.Reason(c.why), logevent.Lasted(c.lasted))
-		case deviceUnoffered:
-			inv.log.Info("device is not offered", logevent.DeviceUnoffered, logevent.Device(c.ID), logevent.Reason(c.why))
-		case deviceGiven:
-			since := ""
-			if c.found {
-				since = "before the daemon started"
-			}
-			inv.log.Info("device held", logevent.DeviceHeld, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
-				logevent.Resource(c.as), logevent.Holders(c.holders), logevent.Reason(since))
-		case deviceFreed:
-			inv.log.Info("device freed", logevent.DeviceFreed, logevent.Device(c.ID), logevent.Resource(c.as), logevent.Holders(c.holders), logevent.Lasted(c.lasted))
-		}
+		inv.reportChange(c, now)
 	}
+}
+
+func (inv *Inventory) reportChange(c change, now time.Time) {
+	claim := inv.log.Info
+	if c.quiet {
+		claim = inv.log.Debug
+	}
+	d, latency := c.New, c.latency(now)
+	switch c.kind {
+	case deviceRemoved:
+		old := c.Old
+		inv.cfg.Metrics.Transition(old.Health.String(), "", "")
+		inv.log.Info("device removed", logevent.DeviceRemoved, logevent.Device(c.ID), logevent.PCI(old.PCIAddress), logevent.Family(old.Family),
+			logevent.Old(old.Health.String()), logevent.Lasted(c.lasted), logevent.Holders(c.holders), latency)
+	case deviceListed:
+		inv.reportListed(c, latency)
+	case deviceHeld:
+		inv.log.Warn(c.heldMessage(), logevent.DeviceTombstone, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+			logevent.Resource(d.OfferedAs), logevent.Holders(c.holders))
+	case deviceReturned:
+		inv.log.Info("removed device returned", logevent.DeviceReturned, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+			logevent.Lasted(c.lasted), logevent.Holders(c.holders))
+	case deviceRenamedBack:
+		claim("device has its old name again", logevent.DeviceReturned, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+			logevent.Resource(d.OfferedAs), logevent.Lasted(c.lasted), logevent.Holders(c.holders))
+	case deviceReleased:
+		message := "removed device released"
+		if c.renamed {
+			message = "device released"
+		}
+		claim(message, logevent.DeviceReleased, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+			logevent.Resource(d.OfferedAs), logevent.Reason(c.why), logevent.Lasted(c.lasted))
+	case deviceUnoffered:
+		inv.log.Info("device is not offered", logevent.DeviceUnoffered, logevent.Device(c.ID), logevent.Reason(c.why))
+	case deviceGiven:
+		since := ""
+		if c.found {
+			since = "before the daemon started"
+		}
+		inv.log.Info("device held", logevent.DeviceHeld, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+			logevent.Resource(c.as), logevent.Holders(c.holders), logevent.Reason(since))
+	case deviceFreed:
+		inv.log.Info("device freed", logevent.DeviceFreed, logevent.Device(c.ID), logevent.Resource(c.as), logevent.Holders(c.holders), logevent.Lasted(c.lasted))
+	}
+}
+
+// reportListed reports a device that was added, or differs from before.
+func (inv *Inventory) reportListed(c change, latency zap.Field) {
+	old, d, log := c.Old, c.New, inv.log.Info
+	if c.warn {
+		log = inv.log.Warn
+	}
+	if old == nil {
+		inv.cfg.Metrics.Transition("", d.Health.String(), worst(d))
+		log("device added", logevent.DeviceAdded, logevent.Device(c.ID), logevent.PCI(d.PCIAddress), logevent.Family(d.Family),
+			logevent.Resource(d.OfferedAs), logevent.Health(d.Health.String()), logevent.Reasons(d.Reasons), logevent.AFU(d.AFUID), logevent.Interface(d.InterfaceID),
+			logevent.Nodes(d.Nodes), logevent.Parent(d.Parent), latency, logevent.Err(c.err))
+		return
+	}
+	if c.quiet {
+		log = inv.log.Debug
+	}
+	if c.HealthChanged() {
+		why := ""
+		if d.Health > old.Health {
+			why = worst(d)
+		}
+		if d.Health != old.Health {
+			inv.cfg.Metrics.Transition(old.Health.String(), d.Health.String(), why)
+		}
+		log("device health changed", logevent.DeviceHealth, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+			logevent.Old(old.Health.String()), logevent.New(d.Health.String()), logevent.Reasons(d.Reasons), logevent.Lasted(c.lasted), logevent.Holders(c.holders), latency, logevent.Err(c.err))
+	}
+	for _, a := range c.Identity() {
+		inv.cfg.Metrics.IdentityChange(a.Name)
+		inv.log.Info("device identity changed", logevent.DeviceIdentity, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+			logevent.Attribute(a.Name), logevent.Old(a.Old), logevent.New(a.New))
+	}
+}
+
+// latency returns the field with the time since the hint, if there was one.
+func (c change) latency(now time.Time) zap.Field {
+	if c.cause.IsZero() {
+		return zap.Skip()
+	}
+	return logevent.Latency(now.Sub(c.cause))
+}
+
+// heldMessage returns the message of the line that a device is held under a name or with nodes that it no longer has.
+func (c change) heldMessage() string {
+	switch {
+	case c.renamed && c.other:
+		return "device is held through the other API"
+	case c.renamed:
+		return "device is held under another name"
+	case c.reshaped:
+		return "device is held in the form of another mode"
+	case c.renumbered:
+		return "device is held with its former node"
+	}
+	return "removed device is held"
 }
 
 // worst returns the worst reason of a device, which is the first one, or "" if it is healthy.

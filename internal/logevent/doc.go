@@ -3,8 +3,7 @@
 //
 // A new event needs a name in names.go, a row in rows.go and a phrase in phrases.go; a new field
 // needs a variable and a function in fields.go. `go test ./internal/logevent -update` then writes
-// docs/logs.md and docs/logs.schema.json. One test checks each call that logs, and package eventtest
-// checks each line that a test logs.
+// docs/logs.md and docs/logs.schema.json. Package eventtest checks each line that a test logs.
 //
 // Messages are constant and in the past tense. Variable parts are in fields:
 //
