@@ -34,8 +34,8 @@ refuse 'imports that point upward (importer import)' "$(awk -v prefix="$module/"
 		split(substr($1, length(prefix) + 1), from, "/"); split(substr($2, length(prefix) + 1), to, "/")
 		if (from[1] !~ /^(cmd|test)$/ && to[1] != "internal" && !((from[1], to[1]) in allowed)) print $1, $2
 	}' <(echo "$layers") <(echo "$imports"))"
-refuse 'only the commands demo and simulate may import sim' "$(grep " $module/sim" <<<"$imports" |
-	grep -vE "^$module/(sim/|test/|cmd/accelerator-device-plugin )" || true)"
+refuse 'only tests and the commands demo and simulate may import sim' "$(grep " $module/sim" <<<"$imports" |
+	grep -vE "^$module/(sim/|test/|cmd/(accelerator-device-plugin|internal/cmdtest) )" || true)"
 
 # only IMPORT-REGEX IMPORTER-REGEX: no other package may import it.
 only() {

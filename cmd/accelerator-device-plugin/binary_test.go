@@ -4,15 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,69 +15,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
 	"b-com.com/accelerator-device-plugin/daemon/config"
-	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
-	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// buildBinary builds the program once for all tests.
-var buildBinary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "adp-bin")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "accelerator-device-plugin")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", errors.New(string(out))
-	}
-	return path, nil
-})
-
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(storyIn); dir != "" {
-		os.Exit(liveStory(dir))
-	}
-	if dir := os.Getenv(crashIn); dir != "" {
-		os.Exit(liveCrash(dir))
-	}
-	code := m.Run()
-	if path, err := buildBinary(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
-
-// command returns the program with arguments. The environment replaces the defaults of settings that name a file or
-// an address of this machine, which a kubelet or another daemon may use.
-func command(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	path, err := buildBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "ACCELERATOR_SOCKET=", "ACCELERATOR_STATE_DIR=", "ACCELERATOR_HTTP_ADDRESS=",
-		"ACCELERATOR_KUBELET_DIR=/nonexistent/device-plugins", "ACCELERATOR_POD_RESOURCES_SOCKET=/nonexistent/kubelet.sock",
-	}
-	return cmd
-}
-
-// output runs the program until it ends, and returns its output.
-func output(t *testing.T, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	cmd := command(t, args...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
-}
+func TestMain(m *testing.M) { os.Exit(cmdtest.Run(m)) }
 
 func TestExitCodes(t *testing.T) {
 	noSysfs := []string{`--sysfs-root "/nonexistent": found nothing, want a directory`}
@@ -126,7 +64,7 @@ func TestExitCodes(t *testing.T) {
 		{"dev is a file", []string{"devices", "--scan", "--dev-root", "/dev/null"}, 1, []string{`--dev-root "/dev/null": found a file of mode`, "want a directory"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			stdout, stderr, code := output(t, test.args...)
+			stdout, stderr, code := cmdtest.Output(t, test.args...)
 			if code != test.code {
 				t.Errorf("exit code = %d, want %d\n%s%s", code, test.code, stdout, stderr)
 			}
@@ -140,7 +78,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestDevicesCommand(t *testing.T) {
-	node, err := simnode.New(shortDir(t))
+	node, err := simnode.New(cmdtest.ShortDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +101,7 @@ func TestDevicesCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stdout, stderr, code := output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
+	stdout, stderr, code := cmdtest.Output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
 	// Without a kubelet the holders are unknown, and must not be printed as none.
 	if !strings.HasPrefix(stderr, scanLine+"\naccelerator-device-plugin: the holders of devices are not known: ") || strings.Count(stderr, "\n") != 2 || code != 0 {
 		t.Errorf("a bad card: stderr %q, exit code %d; want a line that holders are not known, 0", stderr, code)
@@ -189,7 +127,7 @@ func TestDevicesCommand(t *testing.T) {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
 	for _, format := range []string{"yaml", "wide"} {
-		if stdout, _, code := output(t, append([]string{"devices", "--scan", "-o", format}, roots...)...); code != 0 || !strings.Contains(stdout, "port-ap6") {
+		if stdout, _, code := cmdtest.Output(t, append([]string{"devices", "--scan", "-o", format}, roots...)...); code != 0 || !strings.Contains(stdout, "port-ap6") {
 			t.Errorf("-o %s: exit code %d, printed:\n%s", format, code, stdout)
 		}
 	}
@@ -197,7 +135,7 @@ func TestDevicesCommand(t *testing.T) {
 
 // A card whose read hangs is printed with that reason, not left out.
 func TestDevicesCommandWithACardThatHangs(t *testing.T) {
-	node, err := simnode.New(shortDir(t))
+	node, err := simnode.New(cmdtest.ShortDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +150,7 @@ func TestDevicesCommandWithACardThatHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stdout, stderr, code := output(t, "devices", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", "/nonexistent", "-o", "json")
+	stdout, stderr, code := cmdtest.Output(t, "devices", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", "/nonexistent", "-o", "json")
 	var got []struct {
 		ID, Health string
 		Reasons    []string
@@ -226,114 +164,28 @@ func TestDevicesCommandWithACardThatHangs(t *testing.T) {
 	}
 }
 
-// running is the program as a daemon.
-type running struct {
-	*exec.Cmd
-	t     *testing.T
-	lines chan map[string]any // its log; closed at its end
-	early []map[string]any    // lines that were not awaited yet
-	bad   []string            // output that is not a line of the log
-}
-
-// serveBinary starts the daemon on a simulated node with a kubelet.
-func serveBinary(t *testing.T, more ...string) (*running, *simnode.Node, *simkubelet.Kubelet) {
-	t.Helper()
-	dir := shortDir(t)
-	node, err := simnode.New(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubelet, err := simkubelet.Start(t.Context(), filepath.Join(dir, "kubelet"), simkubelet.Behaviour{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(kubelet.Stop)
-	args := append([]string{
-		"-log-level", "debug", "--sysfs-root", node.Sys, "--dev-root=" + node.Dev,
-		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "127.0.0.1:0", "--socket", filepath.Join(dir, "daemon.sock"),
-		"--state-dir", filepath.Join(dir, "state"), "--pod-resources-socket", filepath.Join(dir, "pods.sock"),
-	}, more...)
-	r := &running{Cmd: command(t, args...), t: t, lines: make(chan map[string]any, 10_000)}
-	read, write := io.Pipe()
-	r.Stdout, r.Stderr = write, write // both, because neither may have anything but lines of the log
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(r.lines)
-		scanner := bufio.NewScanner(read)
-		for scanner.Scan() {
-			var line map[string]any
-			if err := errors.Join(eventtest.Line(scanner.Bytes()), json.Unmarshal(scanner.Bytes(), &line)); err != nil {
-				r.bad = append(r.bad, err.Error())
-				continue
-			}
-			r.lines <- line
-		}
-	}()
-	t.Cleanup(func() { r.end(write) })
-	return r, node, kubelet
-}
-
-func (r *running) end(log io.Closer) {
-	r.Process.Kill()
-	r.Wait() // it returns an error, because the program was killed
-	log.Close()
-	for range r.lines {
-	}
-	if len(r.bad) > 0 {
-		r.t.Errorf("lines that are not as declared:\n%s", strings.Join(r.bad, "\n"))
-	}
-}
-
-// await waits for the next line with this event.
-func (r *running) await(event string) map[string]any {
-	r.t.Helper()
-	for i, line := range r.early {
-		if line["event"] == event {
-			r.early = append(r.early[:i], r.early[i+1:]...)
-			return line
-		}
-	}
-	deadline := time.After(20 * time.Second)
-	for {
-		select {
-		case line, ok := <-r.lines:
-			if !ok {
-				r.t.Fatalf("log ended without %s", event)
-			}
-			if line["event"] == event {
-				return line
-			}
-			r.early = append(r.early, line)
-		case <-deadline:
-			r.t.Fatalf("no %s within 20 s", event)
-		}
-	}
-}
-
 func TestSignals(t *testing.T) {
 	r, node, kubelet := serveBinary(t)
-	r.await("scan.done")
+	r.Await("scan.done")
 	if err := node.Plug(cardB); err != nil {
 		t.Fatal(err)
 	}
-	if line := r.await("device.added"); line["device"] != "5e:00.0" || line["pci"] != "0000:5e:00.0" {
+	if line := r.Await("device.added"); line["device"] != "5e:00.0" || line["pci"] != "0000:5e:00.0" {
 		t.Errorf("device.added = %v, want device 5e:00.0, pci 0000:5e:00.0", line)
 	}
-	r.await("stream.opened")
+	r.Await("stream.opened")
 	r.Process.Signal(syscall.SIGHUP)
-	r.await("daemon.reload")
-	r.await("stream.opened")
+	r.Await("daemon.reload")
+	r.Await("stream.opened")
 	if n := kubelet.Registrations(testResource); n != 2 {
 		t.Errorf("%d registrations after SIGHUP, want 2", n)
 	}
 	begin := time.Now()
 	r.Process.Signal(syscall.SIGTERM)
-	if line := r.await("daemon.stopping"); line["reason"] != "terminated signal received" {
+	if line := r.Await("daemon.stopping"); line["reason"] != "terminated signal received" {
 		t.Errorf("daemon.stopping = %v, want the signal as its reason", line)
 	}
-	r.await("daemon.stopped")
+	r.Await("daemon.stopped")
 	if state, err := r.Process.Wait(); err != nil || state.ExitCode() != 0 || time.Since(begin) > 2*time.Second {
 		t.Errorf("after SIGTERM: %v, %v in %s; want exit 0 within 2 s", state, err, time.Since(begin))
 	}
@@ -345,14 +197,14 @@ func TestSecondSignalKills(t *testing.T) {
 	if err := node.Plug(cardB); err != nil {
 		t.Fatal(err)
 	}
-	r.await("stream.opened")
+	r.Await("stream.opened")
 	fifo := filepath.Join(node.PortDir(cardB.Address, 0), "afu_id")
 	for _, err := range []error{os.Remove(fifo), syscall.Mkfifo(fifo, 0o600)} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	r.await("read.timeout")
+	r.Await("read.timeout")
 	type end struct {
 		state *os.ProcessState
 		err   error
@@ -381,25 +233,11 @@ func TestSecondSignalKills(t *testing.T) {
 	}
 }
 
-func get(t *testing.T, url string) (body string, code int) {
-	t.Helper()
-	answer, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text), answer.StatusCode
-}
-
 func TestHTTP(t *testing.T) {
 	r, node, _ := serveBinary(t)
-	address := "http://" + r.await("http.served")["address"].(string)
-	r.await("scan.done")
-	body := func(path string) (string, int) { return get(t, address+path) }
+	address := "http://" + r.Await("http.served")["address"].(string)
+	r.Await("scan.done")
+	body := func(path string) (string, int) { return cmdtest.Get(t, address+path) }
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if text, code := body(path); text != "ok\n" || code != 200 {
 			t.Errorf("%s = %d %q, want 200 ok", path, code, text)
@@ -411,7 +249,7 @@ func TestHTTP(t *testing.T) {
 	if err := node.Plug(cardB); err != nil {
 		t.Fatal(err)
 	}
-	r.await("stream.opened")
+	r.Await("stream.opened")
 	text, _ := body("/devices")
 	if !strings.Contains(text, `"id": "5e:00.0"`) {
 		t.Errorf("/devices with a card = %s", text)
@@ -422,11 +260,11 @@ func TestHTTP(t *testing.T) {
 }
 
 func TestWatchCommand(t *testing.T) {
-	node, err := simnode.New(shortDir(t))
+	node, err := simnode.New(cmdtest.ShortDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := command(t, "watch", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "-o", "json")
+	cmd := cmdtest.Command(t, "watch", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "-o", "json")
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -464,11 +302,11 @@ func TestWatchCommand(t *testing.T) {
 
 // watch prints changes and does not log them, too.
 func TestWatchIsQuiet(t *testing.T) {
-	node, err := simnode.New(shortDir(t))
+	node, err := simnode.New(cmdtest.ShortDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := command(t, "watch", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", "/nonexistent")
+	cmd := cmdtest.Command(t, "watch", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", "/nonexistent")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	pipe, err := cmd.StdoutPipe()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/cmd/internal/canpull"
+	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
@@ -24,6 +26,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
@@ -66,20 +69,33 @@ func TestCanPull(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes device nodes, and sees the processes of others")
 	}
-	d := prepareDaemon(t, nil)
-	d.node.Mknod = true
-	d.do(d.node.Plug(cardA))
-	d.run()
-	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
-	d.pods.Hold("default", "job", "main", testResource, "3b:00.0-p1")
-	node := filepath.Join(d.node.Dev, d.node.PortNode(cardA.Address, 1))
-	pod := filepath.Join(filepath.Dir(d.cfg.KubeletDir), "pods/5e0b")
-	idle, busy := fakeProc(t, ""), fakeProc(t, node)
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, node, kubelet := serveBinary(t)
+	dir := filepath.Dir(node.Sys)
+	cfg := config.Defaults()
+	cfg.SysfsRoot, cfg.DevRoot, cfg.KubeletDir = node.Sys, node.Dev, filepath.Join(dir, "kubelet")
+	cfg.Socket, cfg.StateDir, cfg.PodResourcesSocket = filepath.Join(dir, "daemon.sock"), filepath.Join(dir, "state"), filepath.Join(dir, "pods.sock")
+	pods, err := simkubelet.StartPodResources(t.Context(), cfg.PodResourcesSocket)
+	do(err)
+	t.Cleanup(pods.Stop)
+	node.Mknod = true
+	do(node.Plug(cardA))
+	_, err = kubelet.AwaitList(t.Context(), testResource, func(l simkubelet.List) bool { return told(l)["3b:00.0"] && told(l)["3b:00.0-p1"] })
+	do(err)
+	pods.Hold("default", "job", "main", testResource, "3b:00.0-p1")
+	port := filepath.Join(node.Dev, node.PortNode(cardA.Address, 1))
+	pod := filepath.Join(filepath.Dir(cfg.KubeletDir), "pods/5e0b")
+	idle, busy := fakeProc(t, ""), fakeProc(t, port)
 	offered := "3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT\n"
 	held := "held by default/job/main: kubectl --namespace default delete pod job\n"
 	// The daemon keeps the kubelet's answer for a second.
 	await := func(want string) {
-		for late := time.After(20 * time.Second); asks(t, d.cfg, false, idle) != want; {
+		for late := time.After(20 * time.Second); asks(t, cfg, false, idle) != want; {
 			select {
 			case <-late:
 				return
@@ -96,38 +112,39 @@ func TestCanPull(t *testing.T) {
 	}{
 		{"offered and held", func() { await("no\n" + offered + held) }, idle, "no\n" + offered + held},
 		{"cordoned", func() {
-			_, err := control.Dial(d.cfg.Socket).Cordon(t.Context(), []string{"3b:00.0"}, "test", "to be pulled", 0)
-			d.do(err)
+			_, err := control.Dial(cfg.Socket).Cordon(t.Context(), []string{"3b:00.0"}, "test", "to be pulled", 0)
+			do(err)
 		}, idle, "no\n" + held},
 		{"free", func() {
-			d.pods.Release("default", "job")
+			pods.Release("default", "job")
 			await("yes\n")
 		}, idle, "yes\n"},
 		{"held by a claim on the DRA driver", func() {
-			d.pods.HoldClaim("default", "job", "main", "fpga", draname.Driver, draname.Device("3b:00.0-p1"))
+			pods.HoldClaim("default", "job", "main", "fpga", draname.Driver, draname.Device("3b:00.0-p1"))
 			await("no\n" + held)
 		}, idle, "no\n" + held},
 		{"free of the claim", func() {
-			d.pods.Release("default", "job")
+			pods.Release("default", "job")
 			await("yes\n")
 		}, idle, "yes\n"},
 		{"opened", func() {}, busy, "no\n" + open},
 		// As for an init container, or soon after the start of the kubelet.
 		{"given, and not named", func() {
-			d.do(errors.Join(os.MkdirAll(pod, 0o755), os.WriteFile(filepath.Join(d.cfg.KubeletDir, checkpoint.File),
+			do(errors.Join(os.MkdirAll(pod, 0o755), os.WriteFile(filepath.Join(cfg.KubeletDir, checkpoint.File),
 				[]byte(`{"Data":{"PodDeviceEntries":[{"PodUID":"5e0b","DeviceIDs":{"-1":["3b:00.0-p1"]}}]}}`), 0o600)))
 		}, idle, "unknown\nthe pod with the UID 5e0b has the card in the kubelet's checkpoint, but the kubelet does not name it: " +
 			"check again in a few seconds; kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended\n"},
-		{"the pod has ended", func() { d.do(os.Remove(pod)) }, idle, "yes\n"},
+		{"the pod has ended", func() { do(os.Remove(pod)) }, idle, "yes\n"},
 	} {
 		step.do()
 		for _, scan := range []bool{false, true} {
-			if diff := cmp.Diff(step.want, asks(t, d.cfg, scan, step.proc)); diff != "" {
+			if diff := cmp.Diff(step.want, asks(t, cfg, scan, step.proc)); diff != "" {
 				t.Errorf("%s, scan %t (-want +got):\n%s", step.name, scan, diff)
 			}
 		}
 	}
-	d.do(d.stop())
+	do(r.Process.Signal(syscall.SIGTERM))
+	do(r.Wait())
 	for _, test := range []struct {
 		name string
 		scan bool
@@ -136,16 +153,16 @@ func TestCanPull(t *testing.T) {
 		{"the daemon has ended", false, "unknown\nthe devices of the card are not known: "},
 		{"the daemon has ended, scan", true, "yes\n"},
 	} {
-		if got := asks(t, d.cfg, test.scan, idle); !strings.HasPrefix(got, test.want) {
+		if got := asks(t, cfg, test.scan, idle); !strings.HasPrefix(got, test.want) {
 			t.Errorf("%s: %s", test.name, got)
 		}
 	}
-	d.pods.Stop()
-	if got := asks(t, d.cfg, true, idle); !strings.HasPrefix(got, "unknown\nthe containers that hold the card are not known: ") {
+	pods.Stop()
+	if got := asks(t, cfg, true, idle); !strings.HasPrefix(got, "unknown\nthe containers that hold the card are not known: ") {
 		t.Errorf("no kubelet: %s", got)
 	}
-	d.do(os.WriteFile(filepath.Join(d.cfg.StateDir, "cordons.json"), []byte("rubbish"), 0o600))
-	if got := asks(t, d.cfg, true, idle); !strings.Contains(got, "the devices of the card are not known: ") || !strings.Contains(got, "cordons.json") {
+	do(os.WriteFile(filepath.Join(cfg.StateDir, "cordons.json"), []byte("rubbish"), 0o600))
+	if got := asks(t, cfg, true, idle); !strings.Contains(got, "the devices of the card are not known: ") || !strings.Contains(got, "cordons.json") {
 		t.Errorf("cordons that cannot be read: %s", got)
 	}
 }
@@ -196,7 +213,7 @@ func TestCanPullWithDRA(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := config.Defaults()
-	cfg.SysfsRoot, cfg.DevRoot, cfg.Socket = node.Sys, node.Dev, filepath.Join(shortDir(t), "daemon.sock")
+	cfg.SysfsRoot, cfg.DevRoot, cfg.Socket = node.Sys, node.Dev, filepath.Join(cmdtest.ShortDir(t), "daemon.sock")
 	held := true
 	var shown atomic.Pointer[control.State]
 	state := control.State{
@@ -245,7 +262,7 @@ func TestCanPullWithDRA(t *testing.T) {
 }
 
 func TestCanPullCommand(t *testing.T) {
-	node, err := simnode.New(shortDir(t))
+	node, err := simnode.New(cmdtest.ShortDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +281,7 @@ func TestCanPullCommand(t *testing.T) {
 		{[]string{"3b:00.0", "--sysfs-root", node.Sys}, 2, "", "--sysfs-root: found without --scan"},
 		{nil, 2, "", "accepts 1 arg(s), received 0"},
 	} {
-		stdout, stderr, code := output(t, append([]string{"can-pull"}, test.args...)...)
+		stdout, stderr, code := cmdtest.Output(t, append([]string{"can-pull"}, test.args...)...)
 		if code != test.code || !strings.HasPrefix(stdout, test.out) || !strings.Contains(stderr, test.err) || (test.err == "") != (stderr == "") {
 			t.Errorf("%q: exit code %d, stdout %q, stderr %q, want %d, %q, %q", test.args, code, stdout, stderr, test.code, test.out, test.err)
 		}

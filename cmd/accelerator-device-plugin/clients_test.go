@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
 
@@ -20,13 +21,13 @@ import (
 func TestHalfOpenClients(t *testing.T) {
 	const clients = 2000
 	r, node, kubelet := serveBinary(t)
-	address := r.await("http.served")["address"].(string)
+	address := r.Await("http.served")["address"].(string)
 	if err := node.Plug(cardB); err != nil {
 		t.Fatal(err)
 	}
-	r.await("stream.opened")
+	r.Await("stream.opened")
 	for _, path := range []string{"/metrics", "/devices", "/healthz"} { // the memory for the first answers does not count
-		if _, code := get(t, "http://"+address+path); code != 200 {
+		if _, code := cmdtest.Get(t, "http://"+address+path); code != 200 {
 			t.Fatalf("%s = %d, want 200", path, code)
 		}
 	}
@@ -101,38 +102,38 @@ func TestHalfOpenClients(t *testing.T) {
 
 // resident returns the resident memory of the daemon in KiB.
 func (r *running) resident() int {
-	r.t.Helper()
+	r.T.Helper()
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", r.Process.Pid))
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	defer file.Close()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		if rest, ok := strings.CutPrefix(lines.Text(), "VmRSS:"); ok {
 			n, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(rest, " kB")))
 			if err != nil {
-				r.t.Fatal(err)
+				r.T.Fatal(err)
 			}
 			return n
 		}
 	}
-	r.t.Fatal("found no VmRSS in /proc/PID/status")
+	r.T.Fatal("found no VmRSS in /proc/PID/status")
 	return 0
 }
 
 // descriptors returns the number of the daemon's open descriptors.
 func (r *running) descriptors() int {
-	r.t.Helper()
+	r.T.Helper()
 	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.Process.Pid))
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	return len(all)
 }
 
 // The kubelet is asked at most once a second, for any number of requests for /devices.
 func TestManyReadersOfDevices(t *testing.T) {
-	socket := shortDir(t) + "/kubelet.sock"
+	socket := cmdtest.ShortDir(t) + "/kubelet.sock"
 	pods, err := simkubelet.StartPodResources(t.Context(), socket)
 	if err != nil {
 		t.Fatal(err)
@@ -140,15 +141,15 @@ func TestManyReadersOfDevices(t *testing.T) {
 	defer pods.Stop()
 	pods.Hold("default", "pod", "main", testResource, "5e:00.0")
 	r, node, _ := serveBinary(t, "--pod-resources-socket", socket)
-	address := "http://" + r.await("http.served")["address"].(string)
+	address := "http://" + r.Await("http.served")["address"].(string)
 	if err := node.Plug(cardB); err != nil {
 		t.Fatal(err)
 	}
-	r.await("stream.opened")
+	r.Await("stream.opened")
 	before, begin := pods.Asked(), time.Now()
 	for range 300 {
-		text, code := get(t, address+"/devices")
-		if got := holdersIn(t, text); code != 200 || got != "default/pod/main" {
+		text, code := cmdtest.Get(t, address+"/devices")
+		if got := cmdtest.HoldersIn(t, text); code != 200 || got != "default/pod/main" {
 			t.Fatalf("/devices = %d, held by %q, want 200, default/pod/main", code, got)
 		}
 	}
@@ -163,7 +164,7 @@ func TestManyReadersOfDevices(t *testing.T) {
 // A name of a foreign site that resolves to 127.0.0.1 is refused.
 func TestForeignHost(t *testing.T) {
 	r, _, _ := serveBinary(t)
-	address := r.await("http.served")["address"].(string)
+	address := r.Await("http.served")["address"].(string)
 	for host, want := range map[string]int{"attacker.example": 421, "localhost:1": 200} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/devices", nil)
 		if err != nil {

@@ -2,127 +2,12 @@ package main
 
 import (
 	"bytes"
-	"errors"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/view"
-	"b-com.com/accelerator-device-plugin/offer"
-	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
-
-// times matches the times in the line of a cordon.
-var times = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d|until \d\d:\d\d`)
-
-// ask runs a command that asks the daemon, and returns its output with TIME for times.
-func (d *testDaemon) ask(args ...string) (text string, code int) {
-	d.t.Helper()
-	var out, errs bytes.Buffer
-	code = run(d.t.Context(), append(args, "--socket", d.cfg.Socket), &out, &errs)
-	text = times.ReplaceAllString(out.String()+errs.String(), "TIME")
-	return strings.ReplaceAll(text, d.cfg.Socket, "SOCKET"), code
-}
-
-func TestCordon(t *testing.T) {
-	d := startDaemon(t, func(c *config.Config) { c.RecoveryHold = config.Defaults().RecoveryHold })
-	d.awaitLine("control.served")
-	d.do(d.node.Plug(cardA))
-	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
-	d.hold("job", testResource, "3b:00.0")
-	expect := func(want string, code int, args ...string) {
-		t.Helper()
-		got, c := d.ask(args...)
-		if diff := cmp.Diff(want, got); diff != "" || c != code {
-			t.Errorf("%s: exit code %d, want %d, output (-want +got):\n%s", args[0], c, code, diff)
-		}
-	}
-	expect(`3b:00.0 cordoned by alice since TIME: replace the fan
-  3b:00.0 is out of service, held by default/job/main, which keeps it
-  3b:00.0-p1 is out of service, free
-5e:00.0 cordoned by alice since TIME: replace the fan
-  no device has this address now: the cordon applies to the next card in this slot
-`, 0, "cordon", "3B:00.0", "5e:00.0", "--why", "replace the fan", "--by", "alice")
-	d.await("cordoned", health{"3b:00.0": false, "3b:00.0-p1": false})
-	if _, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0-p1"); err == nil || !strings.Contains(err.Error(), "cordoned") {
-		t.Errorf("%v, want the reason", err)
-	}
-	d.do(d.node.Plug(cardB))
-	d.await("the card that comes", health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": false})
-
-	table, _ := d.ask("devices")
-	_, below, _ := strings.Cut(table, "5e:00.0 ")
-	_, below, _ = strings.Cut(below, "\n")
-	want := "3b:00.0 cordoned by alice since TIME: replace the fan\n5e:00.0 cordoned by alice since TIME: replace the fan\n"
-	if below != want || strings.Count(table, " unhealthy ") != 3 {
-		t.Errorf("devices prints\n%s", table)
-	}
-	expect("accelerator-device-plugin: SOCKET: device: found 3b:00.0-p1, want 3b:00.0: the whole card is cordoned\n", 1,
-		"uncordon", "3b:00.0-p1")
-
-	// Another daemon, as in an upgrade, and then a restart.
-	peer := d.peer()
-	peer.cfg.Socket = filepath.Join(shortDir(t), "peer.sock")
-	peer.run()
-	peer.awaitLine("control.served")
-	peer.await("the peer has the cordons", health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": false})
-	if _, code := peer.ask("uncordon", "5e:00.0"); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	d.await("uncordoned by the peer, without recovery hold", health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true})
-	d.awaitLine("device.uncordoned", "5e:00.0", "reason:file")
-	d.do(peer.stop())
-	d.do(d.stop())
-	d.run()
-	d.awaitLine("control.served")
-	d.await("after a restart", health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true})
-
-	expect(`3b:00.0 cordoned by bob since TIME TIME: dust
-  3b:00.0 is out of service, held by default/job/main, which keeps it
-  3b:00.0-p1 is out of service, free
-`, 0, "cordon", "3b:00.0", "--why", "dust", "--by", "bob", "--for", "500ms")
-	d.await("over by itself", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-	d.awaitLine("device.uncordoned", "3b:00.0", "why:dust", "reason:expired")
-
-	if _, code := d.ask("cordon", "5e:00.0", "--why", "x", "--by", "carol"); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	expect("ended: 5e:00.0 cordoned by carol since TIME: x\n  5e:00.0 is healthy, free\n", 0, "uncordon", "5e:00.0", "--by", "dave")
-	d.awaitLine("device.uncordoned", "5e:00.0", "by:dave", "reason:command")
-	expect("accelerator-device-plugin: SOCKET: device 5e:00.0 is not cordoned, and no other device is\n", 1, "uncordon", "5e:00.0")
-	expect("accelerator-device-plugin: SOCKET: why: found \"a\\nb\", want printable characters\n", 1, "cordon", "5e:00.0", "--why", "a\nb")
-}
-
-// A function of a group stands for the device, whose id is the address of another function.
-func TestCordonMember(t *testing.T) {
-	d := startDaemon(t, func(c *config.Config) {
-		c.Families = []string{"vfio"}
-		c.Resources = []offer.Rule{{Resource: testResource, Match: offer.Match{Family: "vfio"}}}
-	})
-	d.awaitLine("control.served")
-	group, err := simnode.BoardNamed("one-group")
-	d.do(err)
-	d.do(d.node.PlugBoard(group, "0000:3b:00.0"))
-	d.await("plugged", health{"3b:00.0": true})
-	for _, step := range []struct{ verb, want string }{
-		{"cordon", "3b:00.2 cordoned by alice since TIME: x\n  3b:00.0 is out of service, free\n"},
-		{"uncordon", "ended: 3b:00.2 cordoned by alice since TIME: x\n  3b:00.0 is healthy, free\n"},
-	} {
-		args := []string{step.verb, "3b:00.2", "--by", "alice"}
-		if step.verb == "cordon" {
-			args = append(args, "--why", "x")
-		}
-		if got, code := d.ask(args...); got != step.want || code != 0 {
-			t.Errorf("%s: exit code %d, output %q, want %q", step.verb, code, got, step.want)
-		}
-	}
-}
 
 // A cordon that the daemon has not published yet is not shown as in effect.
 func TestInService(t *testing.T) {
@@ -158,19 +43,4 @@ func TestCordonUsage(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A file of cordons that cannot be read stops the start.
-func TestUnreadableCordons(t *testing.T) {
-	d := prepareDaemon(t, nil)
-	d.do(writeOwn(filepath.Join(d.cfg.StateDir, "cordons.json"), "{"))
-	d.run()
-	if err := d.stop(); err == nil || !strings.Contains(err.Error(), "--state-dir: "+d.cfg.StateDir+"/cordons.json: unexpected EOF") {
-		t.Errorf("%v, want the file", err)
-	}
-}
-
-// writeOwn writes a file into a directory that it makes.
-func writeOwn(path, text string) error {
-	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600))
 }

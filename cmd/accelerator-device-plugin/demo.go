@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/cmd/internal/deviceplugin"
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/internal/grpclog"
@@ -88,6 +89,6 @@ func demoDaemon(cfg config.Config) demo.Daemon {
 		cfg.SysfsRoot, cfg.HostSysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Sys, node.Dev, node.Dev
 		cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = paths.KubeletDir, paths.PodResources, ""
 		cfg.Socket, cfg.StateDir = paths.Daemon, filepath.Join(filepath.Dir(paths.Daemon), "state")
-		return newDaemon(cfg, daemon.NewLogger(cfg, log), metrics.New(buildVersion()), nil).Serve(ctx)
+		return deviceplugin.New(buildVersion(), cfg, daemon.NewLogger(cfg, log), metrics.New(buildVersion()), nil).Serve(ctx)
 	}
 }

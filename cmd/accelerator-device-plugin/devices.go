@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"b-com.com/accelerator-device-plugin/cmd/internal/deviceplugin"
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/control"
@@ -141,7 +142,7 @@ func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bo
 func askOnce(ctx context.Context, cfg config.Config, owns func(resource, id string) bool) inventory.Holdings {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	return holders.New(sourceOf(cfg, owns)).Ask(ctx)
+	return holders.New(deviceplugin.Sources(cfg, owns)).Ask(ctx)
 }
 
 // scanOnce returns the devices after one scan. It blocks until each card has been read or has timed out.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
+
+var update = flag.Bool("update", false, "write the golden files anew")
 
 // docs/health.md has exactly the reasons of the daemon itself. Their severity cannot be overridden.
 func TestReasonsOfTheDaemon(t *testing.T) {

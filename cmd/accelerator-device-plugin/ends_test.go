@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/sim/demo"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
@@ -17,7 +18,7 @@ import (
 
 // When the reader of the log closes the pipe, the daemon continues.
 func TestLogReaderCloses(t *testing.T) {
-	dir := shortDir(t)
+	dir := cmdtest.ShortDir(t)
 	node, err := simnode.New(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +27,7 @@ func TestLogReaderCloses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := command(t, "--log-level", "debug", "--sysfs-root", node.Sys, "--dev-root", node.Dev,
+	cmd := cmdtest.Command(t, "--log-level", "debug", "--sysfs-root", node.Sys, "--dev-root", node.Dev,
 		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "127.0.0.1:0")
 	cmd.Stderr = write
 	if err := cmd.Start(); err != nil {
@@ -48,7 +49,7 @@ func TestLogReaderCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text := ""; !strings.Contains(text, "5e:00.0"); {
-		text, _ = get(t, "http://"+line.Address+"/devices")
+		text, _ = cmdtest.Get(t, "http://"+line.Address+"/devices")
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
@@ -61,7 +62,7 @@ func TestDemoCommand(t *testing.T) {
 		flags []string
 		want  string
 	}{{nil, "All 11 steps passed"}, {[]string{"--vfio"}, "All 7 steps passed"}, {[]string{"--xrt"}, "All 7 steps passed"}, {[]string{"--aws"}, "All 6 steps passed"}} {
-		stdout, stderr, code := output(t, append([]string{"demo"}, tt.flags...)...)
+		stdout, stderr, code := cmdtest.Output(t, append([]string{"demo"}, tt.flags...)...)
 		if code != 0 || !strings.Contains(stdout, tt.want) || stderr != "" {
 			t.Errorf("demo %v: exit code %d\n%s%s", tt.flags, code, stdout, stderr)
 		}
@@ -74,7 +75,7 @@ func TestDemoInALongDirectory(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := command(t, "demo")
+	cmd := cmdtest.Command(t, "demo")
 	cmd.Env = append(cmd.Env, "TMPDIR="+dir)
 	out, _ := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "set TMPDIR to a shorter one") {
@@ -97,8 +98,8 @@ func TestDemoFailsForShortHold(t *testing.T) {
 func TestDemoLeavesNothing(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		t.Run(signal.String(), func(t *testing.T) {
-			dir := shortDir(t)
-			cmd := command(t, "demo", "--interactive")
+			dir := cmdtest.ShortDir(t)
+			cmd := cmdtest.Command(t, "demo", "--interactive")
 			cmd.Env = append(cmd.Env, "TMPDIR="+dir)
 			stdout, err := cmd.StdoutPipe()
 			if err != nil {

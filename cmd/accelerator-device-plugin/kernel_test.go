@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
 	"b-com.com/accelerator-device-plugin/sim/board"
 )
 
@@ -23,7 +24,7 @@ func TestDevicesOfKernel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			stdout, stderr, code := output(t, "devices", "--scan", "-o", "json",
+			stdout, stderr, code := cmdtest.Output(t, "devices", "--scan", "-o", "json",
 				"--sysfs-root", root+"/sys", "--dev-root", root+"/dev", "--host-dev-root", "/dev", "--pod-resources-socket", "/nonexistent/kubelet.sock")
 			if code != 0 {
 				t.Errorf("exit code %d, stderr %s", code, stderr)

@@ -23,13 +23,13 @@ func TestDebugIsToggled(t *testing.T) {
 			toggle := func(old, now string) {
 				t.Helper()
 				r.Process.Signal(syscall.SIGUSR1)
-				if line := r.await("log.level"); line["old"] != old || line["new"] != now {
+				if line := r.Await("log.level"); line["old"] != old || line["new"] != now {
 					t.Errorf("log.level = %v, want from %s to %s", line, old, now)
 				}
 			}
 			hangUp := func() {
 				t.Helper()
-				r.early = nil
+				r.Early = nil
 				r.Process.Signal(syscall.SIGHUP)
 				registered()
 			}
@@ -41,7 +41,7 @@ func TestDebugIsToggled(t *testing.T) {
 				toggle(test.usual, "debug")
 				r.wantNone("debug")
 				hangUp()
-				r.await("hint.received")
+				r.Await("hint.received")
 				toggle("debug", test.usual)
 			}
 		})
@@ -50,10 +50,10 @@ func TestDebugIsToggled(t *testing.T) {
 
 // wantNone fails the test if any other line has this level.
 func (r *running) wantNone(level string) {
-	r.t.Helper()
-	for _, line := range r.early {
+	r.T.Helper()
+	for _, line := range r.Early {
 		if line["level"] == level {
-			r.t.Errorf("line %v, want none at %s", line, level)
+			r.T.Errorf("line %v, want none at %s", line, level)
 		}
 	}
 }

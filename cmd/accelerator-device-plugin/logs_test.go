@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
 )
 
 // logFile is a log of a real run.
@@ -68,7 +70,7 @@ func TestLogsCommand(t *testing.T) {
 		{"bad flag", []string{logFile, "--colour"}, "", 2, 0, us + "unknown flag: --colour\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cmd := command(t, append([]string{"logs"}, test.args...)...)
+			cmd := cmdtest.Command(t, append([]string{"logs"}, test.args...)...)
 			var out, errs bytes.Buffer
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(test.stdin), &out, &errs
 			if test.stdin == "none" {
@@ -101,7 +103,7 @@ func TestLogsFollows(t *testing.T) {
 		{"summary", []string{"--summary"}, "", "1 line, 1 daemon start"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cmd := command(t, append([]string{"logs", "-"}, test.args...)...)
+			cmd := cmdtest.Command(t, append([]string{"logs", "-"}, test.args...)...)
 			in, err := cmd.StdinPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -151,7 +153,7 @@ func TestLogsIntoHead(t *testing.T) {
 	read.Close()
 	defer write.Close()
 	for _, args := range [][]string{{"logs", logFile, logFile}, {"logs", "--summary", logFile}} {
-		cmd := command(t, args...)
+		cmd := cmdtest.Command(t, args...)
 		var errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = write, &errs
 		if err := cmd.Run(); err != nil {

@@ -17,13 +17,13 @@ import (
 // limitFiles sets the limit of descriptors of the daemon, as ulimit -S -n does, and returns the former limit.
 // Open descriptors above the limit stay open.
 func (r *running) limitFiles(n uint64) (was uint64) {
-	r.t.Helper()
+	r.T.Helper()
 	var old syscall.Rlimit
 	call := func(limit, old *syscall.Rlimit) {
 		_, _, errno := syscall.Syscall6(syscall.SYS_PRLIMIT64, uintptr(r.Process.Pid), syscall.RLIMIT_NOFILE,
 			uintptr(unsafe.Pointer(limit)), uintptr(unsafe.Pointer(old)), 0, 0)
 		if errno != 0 {
-			r.t.Fatal(errno)
+			r.T.Fatal(errno)
 		}
 	}
 	call(nil, &old)
@@ -56,7 +56,7 @@ func connect(t *testing.T, address string, n int) (hangUp func()) {
 func TestOutOfDescriptors(t *testing.T) {
 	const every = 100 * time.Millisecond
 	r, node, kubelet := serveBinary(t, "--health-interval", every.String(), "--recovery-hold=0s", "--log-level=info", "--cdi-dir", t.TempDir())
-	address := r.await("http.served")["address"].(string)
+	address := r.Await("http.served")["address"].(string)
 	if err := node.Plug(cardA); err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +71,8 @@ func TestOutOfDescriptors(t *testing.T) {
 
 	r.limitFiles(40)
 	hangUp := connect(t, address, 260)
-	r.await("daemon.starved")
-	earlier := len(r.early)
+	r.Await("daemon.starved")
+	earlier := len(r.Early)
 	if err := node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"); err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +89,8 @@ func TestOutOfDescriptors(t *testing.T) {
 	}
 	hangUp()
 	await(map[string]bool{"3b:00.0": true, "3b:00.0-p1": false})
-	r.await("daemon.recovered")
-	for _, line := range r.early[earlier:] {
+	r.Await("daemon.recovered")
+	for _, line := range r.Early[earlier:] {
 		switch line["event"] {
 		case "allocate.served", "device.health", "list.sent":
 		case "holders.unknown", "holders.known": // the checkpoint has the nodes of the device that was given out
@@ -119,7 +119,7 @@ func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
 	}
 	await(kubelet)
 	limit := r.limitFiles(3)
-	r.await("daemon.starved")
+	r.Await("daemon.starved")
 	if _, err := kubelet.Allocate(t.Context(), testResource, "5e:00.0"); err != nil {
 		t.Errorf("Allocate: %v", err)
 	}
@@ -128,18 +128,18 @@ func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.await("source.lost")
+	r.Await("source.lost")
 	kubelet.Stop()
 	again, err := simkubelet.Start(t.Context(), filepath.Join(filepath.Dir(node.Dev), "kubelet"), simkubelet.Behaviour{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(again.Stop)
-	if line := r.await("register.failed"); !strings.Contains(line["error"].(string), syscall.EMFILE.Error()) {
+	if line := r.Await("register.failed"); !strings.Contains(line["error"].(string), syscall.EMFILE.Error()) {
 		t.Errorf("register.failed: %v, want %v", line["error"], syscall.EMFILE)
 	}
 	r.limitFiles(limit)
 	await(again)
-	r.await("source.recovered")
-	r.await("daemon.recovered")
+	r.Await("source.recovered")
+	r.Await("daemon.recovered")
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 
+	"b-com.com/accelerator-device-plugin/cmd/internal/deviceplugin"
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/control"
@@ -90,7 +91,7 @@ func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) e
 	if err != nil {
 		return err
 	}
-	source := holders.New(sourceOf(cfg, daemon.PolicyOf(cfg).Owns))
+	source := holders.New(deviceplugin.Sources(cfg, daemon.PolicyOf(cfg).Owns))
 	tasks, ctx := errgroup.WithContext(p.cmd.Context())
 	tasks.Go(func() error { return node.Watch(ctx) })
 	tasks.Go(func() error { return node.Inventory.Run(ctx) })

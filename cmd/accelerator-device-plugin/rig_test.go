@@ -1,0 +1,36 @@
+package main
+
+import (
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
+)
+
+const testResource = "b-com.com/accelerator"
+
+var (
+	cardA = simnode.Card{Address: "0000:3b:00.0", Ports: 2, AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6"}
+	cardB = simnode.Card{Address: "0000:5e:00.0", Ports: 1, NUMANode: 1, AFUID: "f7df405cbd7acf7222f144b0b93acd18", InterfaceID: "9346116da52d5ca8b06aa9a389ef7c8d"}
+)
+
+// running is the running program.
+type running struct{ *cmdtest.Running }
+
+func serveBinary(t *testing.T, more ...string) (*running, *simnode.Node, *simkubelet.Kubelet) {
+	t.Helper()
+	r, node, kubelet := cmdtest.Serve(t, more...)
+	return &running{r}, node, kubelet
+}
+
+type health map[string]bool // by the id of the device
+
+// told returns the health of the devices in a list for the kubelet.
+func told(l simkubelet.List) health {
+	h := make(health, len(l.Devices))
+	for _, d := range l.Devices {
+		h[d.ID] = d.Healthy
+	}
+	return h
+}

@@ -1,0 +1,76 @@
+// Package cmdtest runs the built device plugin in tests. It is for tests only.
+package cmdtest
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// built builds the program once for all tests of a process.
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "adp-bin")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "accelerator-device-plugin")
+	out, err := exec.Command("go", "build", "-o", path, "b-com.com/accelerator-device-plugin/cmd/accelerator-device-plugin").CombinedOutput()
+	if err != nil {
+		return "", errors.New(string(out))
+	}
+	return path, nil
+})
+
+// Run runs the tests of a package that uses [Command], and returns its exit code.
+func Run(m *testing.M) int {
+	code := m.Run()
+	if path, err := built(); err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	return code
+}
+
+// Command returns the program with arguments. The environment replaces the defaults of settings that name a file or
+// an address of this machine, which a kubelet or another daemon may use.
+func Command(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "ACCELERATOR_SOCKET=", "ACCELERATOR_STATE_DIR=", "ACCELERATOR_HTTP_ADDRESS=",
+		"ACCELERATOR_KUBELET_DIR=/nonexistent/device-plugins", "ACCELERATOR_POD_RESOURCES_SOCKET=/nonexistent/kubelet.sock",
+	}
+	return cmd
+}
+
+// Output runs the program until it ends, and returns its output.
+func Output(t testing.TB, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := Command(t, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// ShortDir returns a temporary directory with a path that is short enough for sockets.
+func ShortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "adp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}

@@ -1,0 +1,129 @@
+package cmdtest
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
+)
+
+// Running is the program as a daemon.
+type Running struct {
+	*exec.Cmd
+	T     *testing.T
+	lines chan map[string]any // its log; closed at its end
+	Early []map[string]any    // lines that were not awaited yet
+	bad   []string            // output that is not a line of the log
+}
+
+// Serve starts the daemon on a simulated node with a kubelet.
+func Serve(t *testing.T, more ...string) (*Running, *simnode.Node, *simkubelet.Kubelet) {
+	t.Helper()
+	dir := ShortDir(t)
+	node, err := simnode.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet, err := simkubelet.Start(t.Context(), filepath.Join(dir, "kubelet"), simkubelet.Behaviour{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kubelet.Stop)
+	args := append([]string{
+		"-log-level", "debug", "--sysfs-root", node.Sys, "--dev-root=" + node.Dev,
+		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "127.0.0.1:0", "--socket", filepath.Join(dir, "daemon.sock"),
+		"--state-dir", filepath.Join(dir, "state"), "--pod-resources-socket", filepath.Join(dir, "pods.sock"),
+	}, more...)
+	r := &Running{Cmd: Command(t, args...), T: t, lines: make(chan map[string]any, 10_000)}
+	read, write := io.Pipe()
+	r.Stdout, r.Stderr = write, write // both, because neither may have anything but lines of the log
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(r.lines)
+		scanner := bufio.NewScanner(read)
+		for scanner.Scan() {
+			var line map[string]any
+			if err := errors.Join(eventtest.Line(scanner.Bytes()), json.Unmarshal(scanner.Bytes(), &line)); err != nil {
+				r.bad = append(r.bad, err.Error())
+				continue
+			}
+			r.lines <- line
+		}
+	}()
+	t.Cleanup(func() { r.end(write) })
+	return r, node, kubelet
+}
+
+func (r *Running) end(log io.Closer) {
+	r.Process.Kill()
+	r.Wait() // it returns an error, because the program was killed
+	log.Close()
+	for range r.lines {
+	}
+	if len(r.bad) > 0 {
+		r.T.Errorf("lines that are not as declared:\n%s", strings.Join(r.bad, "\n"))
+	}
+}
+
+// Await waits for the next line with this event.
+func (r *Running) Await(event string) map[string]any {
+	r.T.Helper()
+	for i, line := range r.Early {
+		if line["event"] == event {
+			r.Early = append(r.Early[:i], r.Early[i+1:]...)
+			return line
+		}
+	}
+	deadline := time.After(20 * time.Second)
+	for {
+		select {
+		case line, ok := <-r.lines:
+			if !ok {
+				r.T.Fatalf("log ended without %s", event)
+			}
+			if line["event"] == event {
+				return line
+			}
+			r.Early = append(r.Early, line)
+		case <-deadline:
+			r.T.Fatalf("no %s within 20 s", event)
+		}
+	}
+}
+
+// Get returns the answer to an HTTP request.
+func Get(t *testing.T, url string) (body string, code int) {
+	t.Helper()
+	answer, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text), answer.StatusCode
+}
+
+// HoldersIn returns the holders of the first device in an answer.
+func HoldersIn(t *testing.T, answer string) string {
+	t.Helper()
+	var rows []struct{ Holder []string }
+	if err := json.Unmarshal([]byte(answer), &rows); err != nil || len(rows) == 0 || rows[0].Holder == nil {
+		t.Fatalf("no devices with holders: %v\n%s", err, answer)
+	}
+	return strings.Join(rows[0].Holder, " ")
+}

@@ -1,0 +1,363 @@
+package deviceplugin_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/sim/simapiserver"
+)
+
+const testNode = "worker-3"
+
+// cluster is an API server, and a daemon that follows its node there.
+type cluster struct {
+	*testDaemon
+	api *simapiserver.Server
+}
+
+// prepareCluster is prepareDaemon with an API server.
+func prepareCluster(t *testing.T, adjust func(*config.Config)) *cluster {
+	t.Helper()
+	c := &cluster{api: simapiserver.Start(nil)}
+	t.Cleanup(func() { c.api.Close() })
+	c.testDaemon = prepareDaemon(t, func(cfg *config.Config) {
+		cfg.NodeName, cfg.Kubeconfig = testNode, filepath.Join(t.TempDir(), "kubeconfig")
+		if adjust != nil {
+			adjust(cfg)
+		}
+	})
+	c.shorten()
+	c.do(os.WriteFile(c.cfg.Kubeconfig, fmt.Appendf(nil, `current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+clusters: [{name: k, cluster: {server: "https://%s", certificate-authority-data: %s}}]
+users: [{name: u, user: {token: token-1}}]
+`, c.api.Address(), base64.StdEncoding.EncodeToString(c.api.CA())), 0o600))
+	return c
+}
+
+// restartAPI starts a new API server at the address of the former one.
+func (c *cluster) restartAPI() {
+	c.t.Helper()
+	l, err := net.Listen("tcp", c.api.Address())
+	c.do(err)
+	c.api = simapiserver.Start(l)
+}
+
+// ask sets the annotation of the node; "" removes it.
+func (c *cluster) ask(mode string) {
+	annotations := map[string]string{"example.com/other": "x"}
+	if mode != "" {
+		annotations["fpga.intel.com/device-plugin-mode"] = mode
+	}
+	c.api.Set(testNode, "uid-1", annotations)
+}
+
+// freeAddress returns an address without a listener.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// probe keeps no connection open, as a kubelet's probes.
+var probe = http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+
+// awaitAlive blocks until /healthz and /readyz answer 200.
+func (c *cluster) awaitAlive(when string) {
+	c.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for _, path := range []string{"/healthz", "/readyz"} {
+		for {
+			answer, err := probe.Get("http://" + c.cfg.HTTPAddress + path)
+			if err == nil {
+				io.Copy(io.Discard, answer.Body)
+				answer.Body.Close()
+				if answer.StatusCode == http.StatusOK {
+					break
+				}
+			}
+			select {
+			case <-deadline:
+				c.t.Fatalf("%s: %s = %v, %v; want 200", when, path, answer, err)
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// awaitGoroutines blocks until the number of goroutines is most or lower.
+func awaitGoroutines(t *testing.T, most int) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	for runtime.NumGoroutine() > most {
+		select {
+		case <-deadline:
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, were %d:\n%s", runtime.NumGoroutine(), most, stacks[:runtime.Stack(stacks, true)])
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// awaitSockets blocks until the number of sockets, one for each resource, is want. The socket of a retired resource is
+// removed after its stream has ended.
+func (c *cluster) awaitSockets(when string, want int) {
+	c.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		sockets, err := filepath.Glob(filepath.Join(c.cfg.KubeletDir, "accelerator-*.sock"))
+		if err == nil && len(sockets) == want {
+			return
+		}
+		select {
+		case <-deadline:
+			c.t.Fatalf("%s: sockets %v, %v; want %d", when, sockets, err, want)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// awaitGiven blocks until Allocate of a device gives this number of nodes. Two modes may have the same lists; Allocate shows
+// that the new mode is in force.
+func (c *cluster) awaitGiven(when, resource, id string, nodes int) {
+	c.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		answer, err := c.kubelet.Allocate(c.t.Context(), resource, id)
+		if err == nil { // until the daemon has seen the allocation in the checkpoint, it may still come there
+			c.awaitAsked()
+			c.kubelet.End(resource, id)
+		}
+		if err == nil && len(answer.Devices) == nodes {
+			return
+		}
+		select {
+		case <-deadline:
+			c.t.Fatalf("%s: Allocate of %s %s = %v, %v; want %d nodes", when, resource, id, answer, err, nodes)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// bothCards has the offers of the two cards in each mode, without holders.
+var bothCards = map[string]offers{
+	"single":      {testResource: {"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true}},
+	"af":          {afAa: {"3b:00.0": true, "3b:00.0-p1": true}, afBb: {"5e:00.0": true}},
+	"region":      {regionA: {"3b:00.0": true}, regionB: {"5e:00.0": true}},
+	"regiondevel": {regionA: {"3b:00.0": true}, regionB: {"5e:00.0": true}},
+	"pool":        {testResource: {"0": true, "1": true}},
+}
+
+// The daemon follows the annotation from one mode to the next. An annotation that is not a mode is
+// ignored, and without the annotation the setting is used. No goroutine, socket or resource of an
+// earlier mode is left.
+func TestAnnotation(t *testing.T) {
+	c := prepareCluster(t, func(cfg *config.Config) { cfg.HTTPAddress, cfg.AccelNbUnits = freeAddress(t), 2 })
+	c.ask("regiondevel")
+	c.do(c.node.Plug(cardA))
+	c.do(c.node.Plug(cardB))
+	c.run()
+	c.awaitOffers("annotated at the start", bothCards["regiondevel"])
+	c.awaitAlive("annotated at the start")
+	if n := c.kubelet.Registrations(testResource); n != 0 {
+		t.Errorf("it began with the mode that was set: %d registrations", n)
+	}
+	goroutines := runtime.NumGoroutine()
+
+	before := "regiondevel"
+	for _, step := range []struct{ name, ask, want string }{
+		{"none", "", "single"},
+		{"af", "af", "af"},
+		{"no mode", "afu", "af"},
+		{"region", "region", "region"},
+		{"devel", "regiondevel", "regiondevel"},
+		{"pool", "pool", "pool"},
+		{"single", "single", "single"},
+		{"devel again", "regiondevel", "regiondevel"},
+	} {
+		c.ask(step.ask)
+		if step.name == "no mode" {
+			c.awaitLine("config.notice", "is not a mode", "afu")
+		} else { // the two modes may have the same lists
+			c.awaitLine("mode.changed", "new:"+step.want, "old:"+before)
+		}
+		before = step.want
+		c.awaitOffers(step.name, bothCards[step.want])
+		c.awaitAlive(step.name)
+		c.awaitSockets(step.name, len(bothCards[step.want]))
+		if given, ok := map[string]int{"region": 2, "regiondevel": 3}[step.want]; ok {
+			c.awaitGiven(step.name, regionA, "3b:00.0", given)
+		} else if answer, err := c.kubelet.Allocate(t.Context(), regionA, "3b:00.0"); err == nil {
+			t.Errorf("%s: Allocate of a region = %v", step.name, answer)
+		}
+	}
+	awaitGoroutines(t, goroutines)
+	c.api.Delete(testNode)
+	c.awaitLine("config.notice", "not known to the API server")
+	c.awaitOffers("no such node", bothCards["single"])
+	c.ask("af")
+	c.awaitOffers("there again", bothCards["af"])
+	if lines := c.lines("mode.changed"); len(lines) != 10 {
+		t.Errorf("the mode has changed %d times, want 10: %v", len(lines), lines)
+	}
+}
+
+// A device that is held under a resource of the former mode stays in that resource, unhealthy, until it is
+// free. So does a device that was given out just before the mode changed.
+func TestAnnotationWithHeldDevices(t *testing.T) {
+	t.Parallel()
+	c := prepareCluster(t, nil)
+	c.shorten()
+	c.ask("")
+	c.do(c.node.Plug(cardA))
+	c.do(c.node.Plug(cardB))
+	c.run()
+	c.awaitOffers("started", bothCards["single"])
+	c.hold("job", testResource, "3b:00.0-p1")
+	if _, err := c.kubelet.Allocate(t.Context(), testResource, "5e:00.0"); err != nil {
+		t.Fatal(err)
+	}
+	held := health{"3b:00.0-p1": false, "5e:00.0": false}
+	c.ask("af")
+	c.awaitOffers("af", offers{testResource: held, afAa: {"3b:00.0": true}})
+	for id := range held {
+		c.awaitRefused("af", testResource, id, "replaced-in-use")
+	}
+	c.ask("region")
+	c.awaitOffers("region", offers{testResource: held, regionA: {"3b:00.0": false}}) // one of its nodes is held
+	c.ask("")
+	c.awaitOffers("what it was", bothCards["single"])
+	c.ask("af")
+	c.awaitOffers("af again", offers{testResource: held, afAa: {"3b:00.0": true}})
+	c.pods.Release("default", "job")
+	c.awaitOffers("the pod has ended", offers{testResource: {"5e:00.0": false}, afAa: {"3b:00.0": true, "3b:00.0-p1": true}})
+}
+
+// A device that was given out just before the mode changed, to a container that pod-resources never names, moves when
+// the container has ended.
+func TestAnnotationWithAllocatedDevice(t *testing.T) {
+	t.Parallel()
+	c := prepareCluster(t, nil)
+	c.ask("")
+	c.do(c.node.Plug(cardB))
+	c.run()
+	c.awaitOffers("started", offers{testResource: {"5e:00.0": true}})
+	_, err := c.kubelet.Allocate(t.Context(), testResource, "5e:00.0")
+	c.do(err)
+	c.ask("af")
+	c.awaitRefused("af", testResource, "5e:00.0", "replaced-in-use")
+	c.awaitAsked()
+	c.awaitOffers("asked again who holds it", offers{testResource: {"5e:00.0": false}})
+	c.kubelet.End(testResource, "5e:00.0")
+	c.awaitOffers("the container has ended", offers{afBb: {"5e:00.0": true}})
+}
+
+// At the start the daemon waits a short time for an API server that is down. It follows the annotation once
+// the API server starts. When the API server stops later, the devices stay.
+func TestAPIServerIsDown(t *testing.T) {
+	t.Parallel()
+	c := prepareCluster(t, nil)
+	c.api.Close()
+	c.do(c.node.Plug(cardB))
+	begin := time.Now()
+	c.run()
+	c.awaitOffers("without the API server", offers{testResource: {"5e:00.0": true}})
+	if took := time.Since(begin); took < daemon.FirstAnswer {
+		t.Errorf("the API server was waited for %s, want %s", took, daemon.FirstAnswer)
+	}
+	c.awaitLine("config.notice", "mode of the settings used", testNode)
+	c.restartAPI()
+	c.ask("af")
+	c.awaitOffers("it has come", offers{afBb: {"5e:00.0": true}})
+	tried := len(c.lines("api.retried")) // the loss was logged before
+	c.api.Close()
+	for deadline := time.After(20 * time.Second); len(c.lines("api.retried")) == tried; {
+		select {
+		case <-deadline:
+			t.Fatal("an API server that has gone is not tried again")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	c.do(c.node.Plug(cardA))
+	c.awaitOffers("it has gone", bothCards["af"])
+	c.restartAPI()
+	c.ask("region")
+	c.awaitOffers("it is back", bothCards["region"])
+}
+
+// The daemon does not wait for an API server that refuses to return the node, and follows the
+// annotation once it is allowed to. A later refusal changes nothing.
+func TestAnnotationIsRefused(t *testing.T) {
+	t.Parallel()
+	c := prepareCluster(t, nil)
+	c.ask("af")
+	refuse := func(w http.ResponseWriter, _ *http.Request) bool {
+		simapiserver.Refuse(w, http.StatusForbidden, "nodes is forbidden")
+		return true
+	}
+	c.api.UseFault(refuse)
+	c.do(c.node.Plug(cardB))
+	begin := time.Now()
+	c.run()
+	c.awaitOffers("refused", offers{testResource: {"5e:00.0": true}})
+	if took := time.Since(begin); took >= daemon.FirstAnswer {
+		t.Errorf("the API server was waited for %s", took)
+	}
+	c.awaitLine("api.lost", "api server refuses", "or --node-annotation=false")
+	c.awaitLine("config.notice", "mode of the settings used", testNode)
+	c.api.UseFault(nil)
+	c.awaitOffers("allowed", offers{afBb: {"5e:00.0": true}})
+	c.api.UseFault(refuse)
+	c.api.HangUp()
+	tried := len(c.lines("api.retried"))
+	for deadline := time.After(20 * time.Second); len(c.lines("api.retried")) == tried; {
+		select {
+		case <-deadline:
+			t.Fatal("an API server that refuses is not tried again")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	c.awaitOffers("refused again", offers{afBb: {"5e:00.0": true}})
+	if n := len(c.lines("config.notice")); n != 1 {
+		t.Errorf("%d notices, want one: %v", n, c.lines("config.notice"))
+	}
+}
+
+// If the annotation changes faster than the daemon can apply it, the last mode is used. The daemon can end in
+// the middle of a change.
+func TestAnnotationFlaps(t *testing.T) {
+	t.Parallel()
+	c := prepareCluster(t, nil)
+	c.ask("af")
+	c.do(c.node.Plug(cardA))
+	c.do(c.node.Plug(cardB))
+	c.run()
+	for round := range 5 {
+		for range 10 {
+			for _, mode := range []string{"", "af", "pool", "region", "regiondevel"} {
+				c.ask(mode)
+			}
+			runtime.Gosched()
+		}
+		last := []string{"af", "region"}[round%2]
+		c.ask(last)
+		c.awaitOffers("after the storm", bothCards[last])
+	}
+	c.ask("single")
+	c.do(c.stop())
+	c.awaitSockets("stopped", 0)
+}

@@ -1,0 +1,338 @@
+package deviceplugin_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/view"
+)
+
+// watchCommand is a running `watch -o json`, with the devices according to its lines.
+type watchCommand struct {
+	*exec.Cmd
+	stderr bytes.Buffer
+	ended  chan struct{} // its output has ended
+
+	mu   sync.Mutex
+	rows map[string]view.Row
+	bad  error
+}
+
+func startWatch(t *testing.T, socket string) *watchCommand {
+	t.Helper()
+	w := &watchCommand{Cmd: cmdtest.Command(t, "watch", "--socket", socket, "-o", "json"), rows: map[string]view.Row{}, ended: make(chan struct{})}
+	w.Stderr = &w.stderr
+	pipe, err := w.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(w.ended)
+		for lines := bufio.NewScanner(pipe); lines.Scan(); {
+			w.take(lines.Bytes())
+		}
+	}()
+	return w
+}
+
+// take applies one line, which must fit the lines before it.
+func (w *watchCommand) take(line []byte) {
+	var c view.Change
+	err := json.Unmarshal(line, &c)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, known := w.rows[c.ID]
+	switch {
+	case err != nil:
+		w.bad = err
+	case known != (c.What != "added"):
+		w.bad = fmt.Errorf("%s is %s, known before: %t", c.ID, c.What, known)
+	case c.What == "removed":
+		delete(w.rows, c.ID)
+	default:
+		w.rows[c.ID] = c.Row
+	}
+}
+
+// await blocks until the devices according to the lines are those of `devices`. It may take a second,
+// because the daemon uses an answer of the kubelet for that long.
+func (w *watchCommand) await(d *testDaemon, when string) {
+	t := d.t
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		want := d.asked(when)
+		w.mu.Lock()
+		got, bad := slices.SortedFunc(maps.Values(w.rows), func(a, b view.Row) int { return strings.Compare(a.ID, b.ID) }), w.bad
+		w.mu.Unlock()
+		diff := cmp.Diff(want, got, cmp.Transformer("empty", func(rows []view.Row) []view.Row { return append([]view.Row{}, rows...) }))
+		if diff == "" && bad == nil {
+			return
+		}
+		if bad != nil || time.Now().After(deadline) {
+			t.Fatalf("%s: watch: %v, devices (-`devices` +watch):\n%s", when, bad, diff)
+		}
+	}
+}
+
+// asked returns the rows of `devices`.
+func (d *testDaemon) asked(when string) []view.Row {
+	d.t.Helper()
+	stdout, stderr, code := cmdtest.Output(d.t, "devices", "--socket", d.cfg.Socket, "-o", "json")
+	var rows []view.Row
+	if err := json.Unmarshal([]byte(stdout), &rows); err != nil || code != 0 || strings.Count(stderr, "\n") != 1 {
+		d.t.Fatalf("%s: devices: exit code %d, %v, stderr %q\n%s", when, code, err, stderr, stdout)
+	}
+	return rows
+}
+
+// `devices` and `watch` agree with each other and with the kubelet's list, even if --scan, which has no
+// history, shows something else.
+func TestDevicesAndWatchAgree(t *testing.T) {
+	bad := func(d *testDaemon) { d.do(d.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000")) }
+	good := func(d *testDaemon) { d.do(d.node.Set(cardA.Address, 1, "errors/errors", "0x0")) }
+	well, ill := health{"3b:00.0": true, "3b:00.0-p1": true}, health{"3b:00.0": true, "3b:00.0-p1": false}
+	type step struct {
+		name   string
+		do     func(*testDaemon)
+		want   health
+		reason string // of port 1
+	}
+	for _, test := range []struct {
+		name   string
+		adjust func(*config.Config)
+		steps  []step
+		scan   string // the line of port 1 that --scan prints at the end
+	}{
+		{"hold", func(c *config.Config) { c.RecoveryHold = time.Hour }, []step{
+			{"plugged", func(d *testDaemon) { d.do(d.node.Plug(cardA)) }, well, ""},
+			{"breaks", bad, ill, "port-ap6"},
+			{"heals", func(d *testDaemon) { good(d); d.awaitLine("device.health", "recovering=port-ap6") }, ill, "recovering=port-ap6"},
+		}, "healthy []"},
+		{"quarantine", func(c *config.Config) { c.FlapLimit = 2 }, []step{
+			{"plugged", func(d *testDaemon) { d.do(d.node.Plug(cardA)) }, well, ""},
+			{"breaks", bad, ill, "port-ap6"},
+			{"heals", good, well, ""},
+			{"breaks again", bad, ill, ""},
+			{"heals again", func(d *testDaemon) { good(d); d.awaitLine("device.health", "flapping", "3b:00.0-p1") }, ill, ""},
+		}, "healthy []"},
+		{"replaced in use", nil, []step{
+			{"plugged", func(d *testDaemon) { d.do(d.node.Plug(cardA)) }, well, ""},
+			{"held", func(d *testDaemon) { d.hold("job", testResource, "3b:00.0-p1") }, well, ""},
+			{"pulled", func(d *testDaemon) { d.do(d.node.Unplug(cardA.Address)) }, health{"3b:00.0-p1": false}, "removed-in-use"},
+			{"replaced", func(d *testDaemon) {
+				other := cardA
+				other.AFUID = cardB.AFUID
+				d.do(d.node.Plug(other))
+			}, ill, "replaced-in-use"},
+			{"freed", func(d *testDaemon) { d.pods.Release("default", "job") }, well, ""},
+		}, "healthy []"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := startDaemon(t, test.adjust)
+			d.awaitLine("control.served")
+			w := startWatch(t, d.cfg.Socket)
+			for _, s := range test.steps {
+				s.do(d)
+				d.await(s.name, s.want)
+				rows := d.asked(s.name)
+				port := func() []string { return rows[len(rows)-1].Reasons }
+				for deadline := time.Now().Add(10 * time.Second); s.reason != "" && !slices.Contains(port(), s.reason); rows = d.asked(s.name) {
+					if time.Now().After(deadline) {
+						t.Fatalf("%s: port 1 has the reasons %v, want %s", s.name, port(), s.reason)
+					}
+				}
+				got := health{}
+				for _, r := range rows {
+					got[r.ID] = r.Health != "unhealthy"
+				}
+				if diff := cmp.Diff(s.want, got); diff != "" {
+					t.Errorf("%s: health (-kubelet +devices):\n%s", s.name, diff)
+				}
+				w.await(d, s.name)
+			}
+			stdout, _, _ := cmdtest.Output(t, "devices", "--scan", "-o", "json", "--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
+				"--pod-resources-socket", d.cfg.PodResourcesSocket, "--kubelet-dir", d.cfg.KubeletDir)
+			var rows []view.Row
+			if err := json.Unmarshal([]byte(stdout), &rows); err != nil || len(rows) != 2 || fmt.Sprint(rows[1].Health, " ", rows[1].Reasons) != test.scan {
+				t.Errorf("--scan: %v, want port 1 %s\n%s", err, test.scan, stdout)
+			}
+		})
+	}
+}
+
+// A device counts as held as soon as it is given out. watch prints a change of the holder alone.
+func TestHeldAsSoonAsGiven(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.do(d.node.Plug(cardB))
+	d.await("plugged", health{"5e:00.0": true})
+	w := startWatch(t, d.cfg.Socket)
+	one := func(when string, held bool, holders ...string) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); ; {
+			rows := d.asked(when)
+			if len(rows) == 1 && rows[0].Held != nil && *rows[0].Held == held && slices.Equal(rows[0].Holder, holders) {
+				w.await(d, when)
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %+v, want held %t by %v", when, rows, held, holders)
+			}
+		}
+	}
+	one("plugged", false)
+	_, err := d.kubelet.Allocate(t.Context(), testResource, "5e:00.0")
+	d.do(err)
+	if rows := d.asked("given out"); len(rows) != 1 || rows[0].Held == nil || !*rows[0].Held {
+		t.Errorf("given out: %+v, want it held at once", rows)
+	}
+	table, _, _ := cmdtest.Output(t, "devices", "--socket", d.cfg.Socket)
+	if !strings.Contains(table, "not named yet") {
+		t.Errorf("given out: no %q in\n%s", "not named yet", table)
+	}
+	d.pods.Hold("default", "job", "main", testResource, "5e:00.0")
+	one("named", true, "default/job/main")
+	d.pods.Release("default", "job")
+	one("ended", false)
+	d.pods.Stop()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		stdout, stderr, code := cmdtest.Output(t, "devices", "--socket", d.cfg.Socket)
+		if strings.Contains(stdout, " ?  ") && strings.Contains(stderr, "the holders of devices are not known: ") && code == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("without pod-resources API: exit code %d, stderr %q, want ? and the reason\n%s", code, stderr, stdout)
+		}
+	}
+}
+
+// The headline has the daemon's version and mode. With JSON and YAML it is on stderr.
+func TestHeadline(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte("resources: [{name: example.com/lab, match: {pciAddress: \"3b:00.0\"}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, node, _ := cmdtest.Serve(t, "--mode", "af", "--config", file, "--pod-resources-socket", "/nonexistent")
+	socket := r.Await("control.served")["socket"].(string)
+	if err := node.Plug(cardB); err != nil {
+		t.Fatal(err)
+	}
+	r.Await("stream.opened")
+	headline := regexp.MustCompile(`^daemon \S+ since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d, mode af(, settings [0-9a-f]{12})?\n`)
+	for format, onStderr := range map[string]bool{"": false, "wide": false, "json": true, "yaml": true} {
+		stdout, stderr, code := cmdtest.Output(t, "devices", "--socket", socket, "-o", format)
+		if code != 0 || headline.MatchString(stderr) != onStderr || headline.MatchString(stdout) == onStderr {
+			t.Errorf("-o %q: exit code %d, headline on stderr %t, want %t\n%s%s", format, code, !onStderr, onStderr, stdout, stderr)
+		}
+		if want := regexp.MustCompile(`(?m)^ID +HEALTH +HOLDER +REASONS +NODES +RESOURCE$`); want.MatchString(stdout) != (format == "") {
+			t.Errorf("-o %q: columns %s: %t, want %t\n%s", format, want, !(format == ""), format == "", stdout)
+		}
+		if idle := "no device is offered by rule 1 of resources: example.com/lab for "; strings.Contains(stderr, idle) != (format == "wide") {
+			t.Errorf("-o %q: stderr %q, want %q with -o wide alone", format, stderr, idle)
+		}
+	}
+}
+
+// With an invalid file of settings, the commands still ask the daemon. A valid file may have the path of
+// the socket.
+func TestAskWithABadFile(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.awaitLine("control.served")
+	d.do(d.node.Plug(cardB))
+	d.await("plugged", health{"5e:00.0": true})
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	for _, test := range []struct {
+		name, text, note string
+		args             []string
+		code             int
+	}{
+		{"bad file", "mode: zen\n", "settings on disk are not valid, and not used by this command: ", []string{"--socket", d.cfg.Socket}, 0},
+		{"socket of the file", "socket: " + d.cfg.Socket + "\n", "", nil, 0},
+		{"flag over file", "socket: /nonexistent\n", "", []string{"--socket", d.cfg.Socket}, 0},
+		{"socket of a bad file", "mode: zen\nsocket: " + d.cfg.Socket + "\n", "socket: found none", nil, 2}, // the variable is empty
+	} {
+		d.do(os.WriteFile(file, []byte(test.text), 0o600))
+		cmd := cmdtest.Command(t, append([]string{"devices", "--config", file}, test.args...)...)
+		if test.name == "socket of the file" {
+			cmd.Env = cmd.Env[:1]
+		}
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		_ = cmd.Run()
+		if code := cmd.ProcessState.ExitCode(); code != test.code || (code == 0) != strings.Contains(stdout.String(), "5e:00.0  healthy") ||
+			!strings.Contains(stderr.String(), test.note) || (test.note == "") != (stderr.Len() == 0) {
+			t.Errorf("%s: exit code %d, stderr %q, want %d, %q\n%s", test.name, code, stderr.String(), test.code, test.note, stdout.String())
+		}
+	}
+	d.do(os.WriteFile(file, []byte("mode: zen\n"), 0o600))
+	w := cmdtest.Command(t, "watch", "--socket", d.cfg.Socket, "--config", file)
+	pipe, err := w.StdoutPipe()
+	d.do(err)
+	d.do(w.Start())
+	lines := bufio.NewScanner(pipe)
+	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "daemon ") || !lines.Scan() || !strings.Contains(lines.Text(), "added    5e:00.0") {
+		t.Errorf("watch with a bad file: %q, want the headline and the device", lines.Text())
+	}
+	d.do(w.Process.Signal(syscall.SIGINT))
+	if err := w.Wait(); err != nil {
+		t.Errorf("watch after an interrupt: %v, want exit code 0", err)
+	}
+}
+
+// When the daemon ends, watch fails with the reason.
+func TestWatchOfADaemonThatEnds(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		t.Run(signal.String(), func(t *testing.T) {
+			r, node, _ := cmdtest.Serve(t)
+			socket := r.Await("control.served")["socket"].(string)
+			if err := node.Plug(cardB); err != nil {
+				t.Fatal(err)
+			}
+			r.Await("stream.opened")
+			w := startWatch(t, socket)
+			for {
+				w.mu.Lock()
+				n := len(w.rows)
+				w.mu.Unlock()
+				if n > 0 {
+					break
+				}
+				<-time.After(time.Millisecond)
+			}
+			r.Process.Signal(signal)
+			<-w.ended
+			_ = w.Wait()
+			if want := "accelerator-device-plugin: " + socket + ": connection closed by the daemon"; w.ProcessState.ExitCode() != 1 || !strings.Contains(w.stderr.String(), want) {
+				t.Errorf("watch: exit code %d, stderr %q, want 1, %q", w.ProcessState.ExitCode(), w.stderr.String(), want)
+			}
+			for deadline := time.Now().Add(5 * time.Second); signal == syscall.SIGTERM; { // the daemon has not ended yet
+				if _, err := os.Lstat(socket); os.IsNotExist(err) {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatal("the socket is there after the daemon's end")
+				}
+				<-time.After(time.Millisecond)
+			}
+		})
+	}
+}

@@ -1,0 +1,231 @@
+package deviceplugin_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+)
+
+// injected has the nodes below /dev that the CDI spec gives, by device id. nil: there is no spec.
+type injected map[string][]string
+
+// withCDI turns CDI on.
+func withCDI(t *testing.T) func(*config.Config) {
+	dir := filepath.Join(t.TempDir(), "cdi")
+	return func(c *config.Config) { c.CDIDir = dir }
+}
+
+// spec reads the CDI spec.
+func (d *testDaemon) spec() (injected, error) {
+	text, err := os.ReadFile(filepath.Join(d.cfg.CDIDir, "fpga.intel.com-fpga.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var file struct {
+		Kind    string
+		Devices []struct {
+			Name           string
+			ContainerEdits struct {
+				DeviceNodes []struct{ Path, HostPath, Permissions string }
+			}
+		}
+	}
+	if err := errors.Join(err, json.Unmarshal(text, &file)); err != nil {
+		return nil, err
+	}
+	if file.Kind != "fpga.intel.com/fpga" {
+		return nil, errors.New("kind " + file.Kind)
+	}
+	nodes := injected{}
+	for _, device := range file.Devices {
+		for _, n := range device.ContainerEdits.DeviceNodes {
+			name, err := filepath.Rel("/dev", n.HostPath)
+			if err != nil || n.Path != n.HostPath || n.Permissions != "rw" {
+				return nil, errors.New("strange node: " + string(text))
+			}
+			nodes[device.Name] = append(nodes[device.Name], name)
+		}
+	}
+	return nodes, nil
+}
+
+// awaitSpec blocks until the CDI spec is want.
+func (d *testDaemon) awaitSpec(when string, want injected) {
+	d.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		got, err := d.spec()
+		d.do(err)
+		diff := cmp.Diff(want, got)
+		if diff == "" {
+			return
+		}
+		select {
+		case <-deadline:
+			d.t.Fatalf("%s: CDI spec (-want +got):\n%s", when, diff)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// The CDI spec has the nodes that each mode gives, follows cards that return with other numbers,
+// and is removed when the daemon ends.
+func TestCDIOfModes(t *testing.T) {
+	for i, test := range []struct {
+		mode           string
+		first, swapped injected // after the cards were plugged in this order, and in the other one
+	}{
+		{"af", injected{"3b:00.0": {"dfl-port.0"}, "3b:00.0-p1": {"dfl-port.1"}, "5e:00.0": {"dfl-port.2"}},
+			injected{"3b:00.0": {"dfl-port.1"}, "3b:00.0-p1": {"dfl-port.2"}, "5e:00.0": {"dfl-port.0"}}},
+		{"region", injected{"3b:00.0": {"dfl-port.0", "dfl-port.1"}, "5e:00.0": {"dfl-port.2"}},
+			injected{"3b:00.0": {"dfl-port.1", "dfl-port.2"}, "5e:00.0": {"dfl-port.0"}}},
+		{"regiondevel", injected{"3b:00.0": {"dfl-port.0", "dfl-port.1", "dfl-fme.0"}, "5e:00.0": {"dfl-port.2", "dfl-fme.1"}},
+			injected{"3b:00.0": {"dfl-port.1", "dfl-port.2", "dfl-fme.1"}, "5e:00.0": {"dfl-port.0", "dfl-fme.0"}}},
+	} {
+		mode := perMode[i]
+		t.Run(test.mode, func(t *testing.T) {
+			t.Parallel()
+			d := inMode(t, test.mode, withCDI(t))
+			d.do(d.node.Plug(cardA))
+			d.do(d.node.Plug(cardB))
+			d.awaitOffers("plugged", bothCards[test.mode])
+			d.awaitSpec("plugged", test.first)
+
+			d.do(d.node.Unplug(cardA.Address))
+			d.awaitSpec("first card out", injected{"5e:00.0": test.first["5e:00.0"]})
+			d.do(d.node.Unplug(cardB.Address))
+			d.awaitSpec("both out", nil)
+			d.do(d.node.Plug(cardB))
+			d.do(d.node.Plug(cardA))
+			d.awaitOffers("back in the other order", bothCards[test.mode])
+			d.checkNamed("back in the other order", mode.a, mode.annotations, "3b:00.0")
+			d.awaitSpec("back in the other order", test.swapped)
+			d.do(d.stop())
+			d.awaitSpec("stopped", nil)
+		})
+	}
+}
+
+// checkNamed fails the test when Allocate does not give a device by its CDI name alone.
+func (d *testDaemon) checkNamed(when, resource string, annotations map[string]string, id string) {
+	d.t.Helper()
+	got, err := d.kubelet.Allocate(d.t.Context(), resource, id)
+	if err != nil {
+		d.t.Fatalf("%s: %v", when, err)
+	}
+	want := simkubelet.Given{
+		Envs:        map[string]string{"ACCELERATOR_UNITS": id, "ACCELERATOR_DEVICES": id},
+		Annotations: annotations, CDI: []string{"fpga.intel.com/fpga=" + id},
+	}
+	if diff := cmp.Diff(want, simkubelet.GivenBy(got)); diff != "" {
+		d.t.Errorf("%s: Allocate (-want +got):\n%s", when, diff)
+	}
+}
+
+// A card returns with another number, so the container that holds it gets the new node if it is started again. The number stays
+// reserved for it after the card has left once more and the daemon has been restarted.
+func TestNodeOfRestartedContainer(t *testing.T) {
+	t.Parallel()
+	d := prepareDaemon(t, withCDI(t))
+	d.run()
+	one, third := cardA, cardB
+	one.Ports, third.Address = 1, "0000:af:00.0"
+	d.do(d.node.Plug(one))
+	d.await("plugged", health{"3b:00.0": true})
+	d.hold("job", testResource, "3b:00.0") // dfl-port.0
+	d.do(d.node.Unplug(one.Address))
+	d.await("pulled", health{"3b:00.0": false})
+	d.do(d.node.Plug(cardB)) // dfl-port.0
+	d.do(d.node.Plug(one))   // dfl-port.1
+	d.await("back", health{"3b:00.0": false, "5e:00.0": false})
+	d.awaitRefused("back", testResource, "3b:00.0", "node-changed")
+	d.awaitSpec("back", injected{"3b:00.0": {"dfl-port.1"}})
+	d.do(d.node.Unplug(one.Address))
+	d.await("pulled again", health{"3b:00.0": false, "5e:00.0": false})
+	d.do(d.stop())
+	d.run()
+	d.await("restarted", health{"3b:00.0": false, "5e:00.0": false})
+	d.do(d.node.Plug(third)) // dfl-port.1
+	d.await("third card", health{"3b:00.0": false, "5e:00.0": false, "af:00.0": false})
+	d.awaitRefused("third card", testResource, "af:00.0", "node-in-use")
+}
+
+// The spec follows the mode. It is never missing during a change, because containers may start at any time.
+func TestCDIFollowsTheMode(t *testing.T) {
+	t.Parallel()
+	c := prepareCluster(t, withCDI(t))
+	c.do(c.node.Plug(cardA))
+	c.ask("af")
+	c.run()
+	ports := injected{"3b:00.0": {"dfl-port.0"}, "3b:00.0-p1": {"dfl-port.1"}}
+	c.awaitSpec("af", ports)
+
+	ended, away := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for tick := time.NewTicker(100 * time.Microsecond); ; {
+			select {
+			case <-ended:
+				tick.Stop()
+				away <- n
+				return
+			case <-tick.C:
+				if nodes, err := c.spec(); nodes == nil || err != nil {
+					n++
+				}
+			}
+		}
+	}()
+	for range 3 {
+		c.ask("region")
+		c.awaitSpec("region", injected{"3b:00.0": {"dfl-port.0", "dfl-port.1"}})
+		c.ask("regiondevel")
+		c.awaitSpec("regiondevel", injected{"3b:00.0": {"dfl-port.0", "dfl-port.1", "dfl-fme.0"}})
+		c.ask("af")
+		c.awaitSpec("af", ports)
+	}
+	close(ended)
+	if n := <-away; n > 0 {
+		t.Errorf("the spec was away, or broken, %d times", n)
+	}
+	c.ask("pool")
+	c.awaitSpec("pool", nil)
+	c.ask("single")
+	c.awaitSpec("single", ports)
+}
+
+// During an upgrade with surge, the second daemon starts before the first one stops. The spec is correct all
+// the time, and is removed when the last daemon ends.
+func TestCDIDuringUpgrade(t *testing.T) {
+	t.Parallel()
+	d := inMode(t, "af", withCDI(t))
+	d.do(d.node.Plug(cardB))
+	d.awaitSpec("the first", injected{"5e:00.0": {"dfl-port.0"}})
+	peer := d.peer()
+	peer.run()
+	peer.awaitOffers("both", offers{afBb: {"5e:00.0": true}})
+	d.do(d.node.Plug(cardA))
+	both := injected{"3b:00.0": {"dfl-port.1"}, "3b:00.0-p1": {"dfl-port.2"}, "5e:00.0": {"dfl-port.0"}}
+	d.awaitOffers("both", bothCards["af"])
+	peer.awaitOffers("both", bothCards["af"])
+	d.checkNamed("the first", afBb, nil, "5e:00.0")
+	peer.checkNamed("the second", afAa, nil, "3b:00.0")
+	d.awaitSpec("both", both)
+	d.do(d.stop())
+	if got, err := d.spec(); !cmp.Equal(both, got) || err != nil {
+		t.Errorf("the first has stopped: CDI spec %v, %v; want %v", got, err, both)
+	}
+	d.do(d.node.Unplug(cardB.Address))
+	peer.awaitSpec("a card out", injected{"3b:00.0": {"dfl-port.1"}, "3b:00.0-p1": {"dfl-port.2"}})
+	d.do(peer.stop())
+	peer.awaitSpec("the second has stopped", nil)
+}

@@ -1,0 +1,201 @@
+package deviceplugin_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
+	"b-com.com/accelerator-device-plugin/cmd/internal/deviceplugin"
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/watcher"
+)
+
+// TestChaos changes a node at random, while pods come and go, streams are cut
+// and the kubelet restarts. At the end, and several times before, the newest list of every
+// resource must have the devices of the disk, and the devices that pods hold. In one variant hints
+// are lost, doubled and reordered, and the ticks must find the changes. In the other there are no
+// ticks, and hints must be enough.
+func TestChaos(t *testing.T) {
+	for _, mode := range []string{offer.Single, offer.AF, offer.Region} {
+		for _, hearing := range []struct {
+			name           string
+			resync, health time.Duration
+			bad            bool
+		}{
+			{"bad ear", 200 * time.Millisecond, 100 * time.Millisecond, true},
+			{"good ear, no ticks", time.Hour, time.Hour, false},
+		} {
+			for _, seed := range []uint64{1, uint64(time.Now().UnixNano())} {
+				t.Run(fmt.Sprintf("%s, %s, seed %d", mode, hearing.name, seed), func(t *testing.T) {
+					d := &testDaemon{t: t, cfg: config.Defaults()}
+					d.cfg.Mode = mode
+					d.cfg.ResyncInterval, d.cfg.HealthInterval, d.cfg.RecoveryHold = hearing.resync, hearing.health, 10*time.Millisecond
+					d.cfg.Families = append(d.cfg.Families, "vfio", "xrt", "aws")
+					d.cfg.Resources = []offer.Rule{functionRule, slotRule}
+					d.cfg.FlapLimit = 0 // otherwise the random changes would cause quarantine
+					var ear ear = goodEar
+					if hearing.bad {
+						ear = (&badEar{random: rand.New(rand.NewPCG(seed, 1))}).hear
+					}
+					chaos(d, ear, rand.New(rand.NewPCG(seed, 0)), 150)
+				})
+			}
+		}
+	}
+}
+
+func chaos(d *testDaemon, ear ear, random *rand.Rand, turns int) {
+	dir := cmdtest.ShortDir(d.t)
+	var err error
+	d.node, err = simnode.New(dir)
+	d.do(err)
+	d.cfg.SysfsRoot, d.cfg.HostSysfsRoot, d.cfg.DevRoot, d.cfg.HostDevRoot = d.node.Sys, d.node.Sys, d.node.Dev, "/dev"
+	d.cfg.KubeletDir, d.cfg.PodResourcesSocket = dir+"/kubelet", dir+"/pods.sock"
+	d.startKubelet()
+	defer func() { d.kubelet.Stop() }()
+	d.startPods()
+	defer func() { d.pods.Stop() }()
+	inventory, stop := runWithEar(d.t, d.cfg, ear)
+	defer stop()
+
+	truth := newModel(d, inventory)
+	defer func() {
+		if d.t.Failed() {
+			d.t.Logf("truth: %v", truth)
+		}
+	}()
+	for turn := range turns {
+		if random.IntN(5) == 0 {
+			truth.turnPod(random)
+		} else {
+			truth.turn(random)
+		}
+		switch random.IntN(100) {
+		case 0:
+			d.restartKubelet()
+		case 1, 2:
+			resources := slices.Sorted(maps.Keys(d.lists()))
+			if len(resources) > 0 {
+				d.kubelet.CutStream(resources[random.IntN(len(resources))])
+			}
+		case 3, 4:
+			truth.settle(fmt.Sprintf("in the middle, turn %d", turn))
+		case 5, 6:
+			truth.swap(random, fmt.Sprintf("card swapped, turn %d", turn))
+		case 13:
+			truth.swapBoard(random, fmt.Sprintf("card with functions swapped, turn %d", turn))
+		case 7, 8, 9: // not with wrong answers, which the daemon uses only for a short time
+			d.pods.Behave([]simkubelet.PodBehaviour{{Stall: true}, {Fail: "not now"}, {Refuse: true}, {Garbage: true}}[random.IntN(4)])
+		case 10, 11, 12:
+			d.pods.Behave(simkubelet.PodBehaviour{})
+		}
+	}
+	truth.settle("at the end")
+	truth.releaseAll()
+	truth.settle("without pods")
+}
+
+// ear passes a hint to the inventory, or drops it.
+type ear func(h watcher.Hint, to func(inventory.Hint))
+
+func goodEar(h watcher.Hint, to func(inventory.Hint)) { to(inventory.Hint(h)) }
+
+// lastWords returns a checked log. If the test fails, the end of the log is printed.
+func lastWords(t *testing.T) *zap.Logger {
+	core, logs := eventtest.Observed(t)
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		var said []string
+		for _, line := range logs.All() {
+			if line.Level > zap.DebugLevel {
+				said = append(said, fmt.Sprintln(line.Time.Format(time.StampMicro), line.Message, line.ContextMap()))
+			}
+		}
+		t.Logf("log:\n%s", strings.Join(said[max(0, len(said)-200):], ""))
+	})
+	return zap.New(core)
+}
+
+// runWithEar runs the daemon with the test's source of hints. stop ends it.
+func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.Inventory, stop func()) {
+	watched, settings := daemon.Watching(cfg, metrics.New("test")), server.Defaults()
+	settings.Metrics = watched.Metrics
+	var srv *server.Server
+	sources := deviceplugin.Sources(cfg, daemon.PolicyOf(cfg).Owns)
+	sources.Confirm, sources.Admission = 50*time.Millisecond, time.Second
+	sources.Allocations, sources.Refresh = settings.Allocations, func() bool { return srv.Refresh() }
+	use := holders.New(sources)
+	watched.Holders, watched.Record, watched.Given = use.Ask, use.Record(t.Context()), settings.Allocations.Added()
+	watched.HoldersInterval = 50 * time.Millisecond
+	log := lastWords(t)
+	node, err := daemon.OpenNode(cfg, watched, log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings.KubeletDir, settings.HostDevRoot, settings.HostSysRoot = cfg.KubeletDir, cfg.HostDevRoot, cfg.HostSysfsRoot
+	settings.BackoffMax = time.Second
+	// A stream that is closed before it arrives looks as if none had been opened.
+	settings.StreamTimeout = time.Second
+	settings.RetireAfter = 200 * time.Millisecond
+	srv = server.New(settings, node.Inventory, log)
+	ctx, cancel := context.WithCancel(t.Context())
+	tasks, ctx := errgroup.WithContext(ctx)
+	tasks.Go(func() error {
+		return node.Watcher.Run(ctx, func(h watcher.Hint) { ear(h, node.Inventory.Hint) })
+	})
+	tasks.Go(func() error { return node.Inventory.Run(ctx) })
+	tasks.Go(func() error { return srv.Run(ctx) })
+	return node.Inventory, func() {
+		cancel()
+		if err := tasks.Wait(); err != nil {
+			t.Errorf("daemon: %v", err)
+		}
+	}
+}
+
+// badEar drops one hint in four, doubles one in four, and delays one in four until a later hint.
+type badEar struct {
+	mu     sync.Mutex // the watcher hints from several goroutines
+	random *rand.Rand
+	kept   []watcher.Hint
+}
+
+func (e *badEar) hear(h watcher.Hint, to func(inventory.Hint)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch e.random.IntN(4) {
+	case 0:
+	case 1:
+		goodEar(h, to)
+		goodEar(h, to)
+	case 2:
+		e.kept = append(e.kept, h)
+	case 3:
+		goodEar(h, to)
+		for _, late := range e.kept {
+			goodEar(late, to)
+		}
+		e.kept = nil
+	}
+}

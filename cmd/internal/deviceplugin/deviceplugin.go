@@ -1,0 +1,117 @@
+package deviceplugin
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/server"
+)
+
+// Timing changes intervals and timeouts that are not settings.
+type Timing func(*inventory.Config, *server.Config)
+
+// New returns a daemon that offers its devices as a device plugin. timing is nil outside tests.
+func New(version string, cfg config.Config, log *zap.Logger, counts *metrics.Metrics, timing Timing) *daemon.Daemon {
+	return &daemon.Daemon{
+		Program: "accelerator-device-plugin", Version: version, Kind: control.DevicePlugin, Config: cfg, Log: log, Metrics: counts,
+		Open: func() (daemon.API, error) { return open(cfg, log, counts, timing) },
+	}
+}
+
+// plugin implements [daemon.API] for the device plugin API.
+type plugin struct {
+	*server.Server // set by Start
+
+	log      *zap.Logger
+	settings server.Config
+	owned    *offer.Ownership
+	cfg      config.Config
+	use      *holders.Source // set by Configure
+	timing   Timing          // nil: none
+}
+
+func open(cfg config.Config, log *zap.Logger, counts *metrics.Metrics, timing Timing) (*plugin, error) {
+	p := &plugin{log: log, settings: server.Defaults(), cfg: cfg, timing: timing}
+	p.settings.KubeletDir, p.settings.HostDevRoot, p.settings.HostSysRoot = cfg.KubeletDir, cfg.HostDevRoot, cfg.HostSysfsRoot
+	p.settings.Spread, p.settings.Metrics = cfg.AllocationPolicy == "spread", counts
+	if cfg.CDIDir != "" {
+		spec, err := cdi.Open(cfg.CDIDir, cfg.ResourceNamespace+"/fpga", cfg.HostDevRoot)
+		if err != nil {
+			return nil, fmt.Errorf("--cdi-dir: %w", err)
+		}
+		p.settings.CDI = spec
+		if cfg.ProgrammingHook != "" {
+			p.settings.ProgrammingHook = &cdi.Hook{Path: cfg.ProgrammingHook, Args: cfg.ProgrammingHookArgs}
+		}
+	}
+	p.owned = offer.NewOwnership(daemon.PolicyOf(cfg))
+	return p, nil
+}
+
+func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
+	if p.timing != nil {
+		p.timing(cfg, &p.settings)
+	}
+	source := Sources(p.cfg, p.owned.Owns)
+	source.Allocations, source.Alone = p.settings.Allocations, !cfg.OtherAPI
+	source.Confirm = min(holders.Confirm, cfg.HoldersInterval)
+	source.Refresh = func() bool { return p.Refresh() } // the inventory, which asks, is started after the server
+	injected, err := holders.OpenInjected(p.cfg.StateDir)
+	if err != nil {
+		return fmt.Errorf("--state-dir: %w", err)
+	}
+	source.Injected, p.settings.Injected = injected, injected.Add
+	p.use = holders.New(source)
+	cfg.Holders, cfg.Record, cfg.Given = p.use.Ask, p.use.Record(ctx), p.settings.Allocations.Added()
+	return nil
+}
+
+// Sources returns the configuration of the sources that tell who uses the devices of the device plugin.
+func Sources(cfg config.Config, owns func(resource, id string) bool) holders.Config {
+	return holders.Config{
+		Rules:  holders.Rules{Owns: owns, InPod: os.Getenv("KUBERNETES_SERVICE_HOST") != "", Node: cfg.NodeName, DevRoot: cfg.HostDevRoot, Grace: cfg.TombstoneGrace},
+		Socket: cfg.PodResourcesSocket, KubeletDir: cfg.KubeletDir,
+	}
+}
+
+func (p *plugin) Start(_ context.Context, inv *inventory.Inventory) {
+	p.Server = server.New(p.settings, inv, p.log)
+}
+
+// Withdraw returns nil: the kubelet notices at once that the streams have ended, and offers no device.
+func (p *plugin) Withdraw(context.Context) error { return nil }
+
+// Close closes the CDI spec. The last daemon on the node removes the file.
+func (p *plugin) Close() error {
+	if p.settings.CDI == nil {
+		return nil
+	}
+	return p.settings.CDI.Close()
+}
+
+func (p *plugin) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
+	p.owned.Add(cfg.Resources)
+	return daemon.DevicePolicy(cfg, cordons)
+}
+
+func (p *plugin) Holders(ctx context.Context) inventory.Holdings { return p.use.Recent(ctx) }
+
+func (p *plugin) Resources() []metrics.Resource {
+	var all []metrics.Resource
+	for _, r := range p.Server.Resources() {
+		all = append(all, metrics.Resource{Name: r.Name, Streams: r.Streams, Ready: r.Ready == nil})
+	}
+	return all
+}

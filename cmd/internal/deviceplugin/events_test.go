@@ -1,0 +1,132 @@
+package deviceplugin_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
+)
+
+// withEvents is prepareCluster for a daemon that uses the API server only for Events.
+func withEvents(t *testing.T) *cluster {
+	t.Helper()
+	c := prepareCluster(t, func(cfg *config.Config) {
+		cfg.Events, cfg.NodeAnnotation, cfg.HTTPAddress = true, false, freeAddress(t)
+	})
+	c.api.SetPod("default", "job", "uid-of-job")
+	return c
+}
+
+// awaitEvents waits until the Events are these, as NAMESPACE KIND/NAME UID TYPE
+// REASON DEVICE in alphabetical order.
+func (c *cluster) awaitEvents(when string, want ...string) {
+	c.t.Helper()
+	slices.Sort(want)
+	deadline := time.After(20 * time.Second)
+	for {
+		var got []string
+		for _, e := range c.api.Events() {
+			if e.Reason == string(kubeevents.DeviceMoving) {
+				continue // a short change may cause no Event
+			}
+			device, _, _ := strings.Cut(e.Message[strings.Index(e.Message, "FPGA device ")+len("FPGA device "):], " ")
+			got = append(got, strings.Join([]string{e.Metadata.Namespace, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, e.InvolvedObject.UID, e.Type, e.Reason, device}, " "))
+		}
+		slices.Sort(got)
+		if slices.Equal(want, got) {
+			return
+		}
+		select {
+		case <-deadline:
+			c.t.Fatalf("%s: events (-want +got):\n%s", when, cmp.Diff(want, got))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+const (
+	aboutNode = "default Node/worker-3 worker-3 "
+	aboutPod  = "default Pod/job uid-of-job "
+)
+
+// The node, and the pod that holds a device, get Events about its changes, also over a change of
+// mode.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	c := withEvents(t)
+	c.cfg.NodeAnnotation = true
+	c.ask("")
+	c.do(c.node.Plug(cardA))
+	c.do(c.node.Set(cardA.Address, 0, "errors/errors", "0x4000000000000"))
+	c.run()
+	c.awaitOffers("started", offers{testResource: {"3b:00.0": false, "3b:00.0-p1": true}})
+	want := []string{aboutNode + "Warning DeviceUnhealthy 3b:00.0"}
+	c.awaitEvents("started", want...)
+	c.hold("job", testResource, "3b:00.0-p1")
+	c.do(c.node.Plug(cardB))
+	want = append(want, aboutNode+"Normal DeviceAdded 5e:00.0")
+	c.awaitEvents("plugged", want...)
+	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
+	want = append(want, aboutNode+"Warning DeviceUnhealthy 3b:00.0-p1", aboutPod+"Warning DeviceUnhealthy 3b:00.0-p1")
+	c.awaitEvents("broken", want...)
+	c.ask("af")
+	c.awaitLine("mode.changed", "new:af")
+	c.awaitOffers("af", offers{testResource: {"3b:00.0-p1": false}, afAa: {"3b:00.0": false}, afBb: {"5e:00.0": true}})
+	c.ask("")
+	c.awaitLine("mode.changed", "new:single")
+	c.awaitOffers("single", offers{testResource: {"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}})
+	c.do(c.node.Unplug(cardA.Address))
+	want = append(want, aboutNode+"Warning DeviceRemovedInUse 3b:00.0-p1", aboutPod+"Warning DeviceRemovedInUse 3b:00.0-p1", aboutNode+"Normal DeviceRemoved 3b:00.0")
+	c.awaitEvents("pulled", want...)
+	c.pods.Release("default", "job")
+	c.awaitEvents("released", append(want, aboutNode+"Normal DeviceReleased 3b:00.0-p1")...)
+	if lines := c.lines("api.lost"); len(lines) > 0 {
+		t.Errorf("log: %v", lines)
+	}
+}
+
+// Without the annotation the daemon does not list nodes, so the account needs no permission for that.
+func TestEventsWithoutAnnotation(t *testing.T) {
+	t.Parallel()
+	c := withEvents(t)
+	c.ask("af") // the daemon does not follow the annotation
+	c.do(c.node.Plug(cardA))
+	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
+	c.run()
+	c.awaitEvents("started", aboutNode+"Warning DeviceUnhealthy 3b:00.0-p1")
+	c.awaitOffers("started", offers{testResource: {"3b:00.0": true, "3b:00.0-p1": false}})
+	c.awaitSeries(`accelerator_api_events_total{result="sent"} 1`)
+	for _, request := range c.api.Requests() {
+		if !strings.HasPrefix(request, "POST default/events") {
+			t.Errorf("request %q", request)
+		}
+	}
+}
+
+// An API server that is down delays no other part.
+func TestEventsWithoutAPIServer(t *testing.T) {
+	t.Parallel()
+	c := withEvents(t)
+	c.api.Close()
+	c.do(c.node.Plug(cardA))
+	c.run()
+	c.awaitOffers("started", offers{testResource: {"3b:00.0": true, "3b:00.0-p1": true}})
+	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
+	c.awaitOffers("broken", offers{testResource: {"3b:00.0": true, "3b:00.0-p1": false}})
+	c.awaitLine("api.lost", "create event")
+	if page := c.scrape(); strings.Contains(page, "accelerator_api_failures_total 0") || !strings.Contains(page, `accelerator_api_events_total{result="sent"} 0`) {
+		t.Errorf("metrics know of no failure:\n%s", page)
+	}
+	c.do(c.node.Unplug(cardA.Address))
+	c.awaitOffers("pulled", offers{testResource: {}})
+	begin := time.Now()
+	c.do(c.stop())
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("ended after %s", took)
+	}
+}

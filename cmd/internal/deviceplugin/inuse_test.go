@@ -1,0 +1,263 @@
+package deviceplugin_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/kubelet/podresources"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+)
+
+// lines returns the lines of the log with this event.
+func (d *testDaemon) lines(event string) []observer.LoggedEntry {
+	return d.logs.FilterField(zap.String("event", event)).All()
+}
+
+// awaitLine blocks until there is a line with this event and all of these words.
+func (d *testDaemon) awaitLine(event string, words ...string) {
+	d.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		for _, line := range d.lines(event) {
+			text := fmt.Sprint(line.Message, " ", line.ContextMap())
+			missing := false
+			for _, w := range words {
+				missing = missing || !strings.Contains(text, w)
+			}
+			if !missing {
+				return
+			}
+		}
+		select {
+		case <-deadline:
+			d.t.Fatalf("no line %s with %q: %v", event, words, d.lines(event))
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// hold makes a pod hold devices of a resource of ours. It first calls Allocate, as the kubelet does.
+func (d *testDaemon) hold(pod, resource string, ids ...string) {
+	d.t.Helper()
+	_, err := d.kubelet.Allocate(d.t.Context(), resource, ids...)
+	d.do(err)
+	d.pods.Hold("default", pod, "main", resource, ids...)
+}
+
+// A device that is pulled while a pod holds it stays in the kubelet's list, unhealthy, until the pod ends.
+func TestRemovedInUse(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.do(d.node.Plug(cardA))
+	d.do(d.node.Plug(cardB))
+	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	d.hold("job", testResource, "3b:00.0-p1")
+	d.pods.Hold("default", "other", "main", "example.com/other", "5e:00.0") // of another plugin
+	d.do(d.node.Unplug(cardA.Address))
+	d.await("first card pulled", health{"3b:00.0-p1": false, "5e:00.0": true})
+	d.awaitLine("device.tombstone", "3b:00.0-p1", "default/job/main")
+	d.do(d.node.Unplug(cardB.Address))
+	d.await("second card pulled", health{"3b:00.0-p1": false})
+	d.pods.Release("default", "job")
+	d.await("the pod is gone", health{})
+	d.awaitLine("device.released", "3b:00.0-p1")
+}
+
+// A device is free as soon as its pod has ended, even if the pod was short-lived and the daemon had no other
+// reason to ask for holders meanwhile.
+func TestFreeAfterAShortPod(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.do(d.node.Plug(cardB))
+	d.await("plugged", health{"5e:00.0": true})
+	asked := d.pods.Asked()
+	d.hold("job", testResource, "5e:00.0")
+	d.do(d.pods.AwaitAsked(t.Context(), asked+1))
+	for range 3 { // an answer takes time: once later ones have arrived, that one has, too
+		_, err := podresources.List(t.Context(), d.cfg.PodResourcesSocket)
+		d.do(err)
+	}
+	d.pods.Release("default", "job")
+	d.do(d.node.Unplug(cardB.Address))
+	d.await("pulled after the pod has ended", health{}) // within 20 s
+}
+
+// The daemon asks the kubelet until it names the holder of a device that was given out. So a card that is pulled
+// within a minute of that, after its pod has ended, is not in use.
+func TestFreeAfterAPodThatIsNamedLate(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.do(d.node.Plug(cardB))
+	d.await("plugged", health{"5e:00.0": true})
+	asked := d.pods.Asked()
+	_, err := d.kubelet.Allocate(t.Context(), testResource, "5e:00.0")
+	d.do(err)
+	d.do(d.pods.AwaitAsked(t.Context(), asked+2))
+	d.pods.Hold("default", "job", "main", testResource, "5e:00.0")
+	d.awaitLine("device.held", "5e:00.0", "default/job/main")
+	d.pods.Release("default", "job")
+	d.awaitLine("device.freed", "5e:00.0", "default/job/main")
+	d.do(d.node.Unplug(cardB.Address))
+	d.await("pulled after the pod has ended", health{})
+	if lines := d.lines("device.tombstone"); len(lines) > 0 {
+		t.Errorf("held after its end: %v", lines)
+	}
+}
+
+// A device that is held and missing at the start was pulled before.
+func TestRemovedInUseBeforeTheStart(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.do(d.stop())
+	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.1"}, "3b:00.0-p1"))
+	d.pods.Hold("default", "job", "main", testResource, "3b:00.0-p1")
+	d.run()
+	d.await("started", health{"3b:00.0-p1": false})
+	d.do(d.node.Plug(cardA))
+	d.await("back", health{"3b:00.0": true, "3b:00.0-p1": true})
+}
+
+// If a release without annotations gave a container two devices, each of them may have the nodes of both. Other devices
+// are not affected by that, and after the end of the container both are offered again.
+func TestTwoDevicesOfAnEarlierRelease(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.do(d.node.Plug(cardA))
+	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
+	d.do(d.stop())
+	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.0", "dfl-port.1"}, "3b:00.0", "3b:00.0-p1"))
+	d.pods.Hold("default", "job", "main", testResource, "3b:00.0", "3b:00.0-p1")
+	d.run()
+	d.do(d.node.Plug(cardB))
+	d.await("upgraded", health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true})
+	d.pods.Release("default", "job")
+	d.await("the pod has ended", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+}
+
+// Even if the pod-resources API misbehaves, a pulled card is unhealthy at once, and all other devices work.
+func TestPodResourcesThatMisbehaves(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		behaviour simkubelet.PodBehaviour
+		stop      bool
+		unknown   bool // the log has a line that holders are not known
+		want      health
+	}{
+		{"stalls", simkubelet.PodBehaviour{Stall: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
+		{"fails", simkubelet.PodBehaviour{Fail: "not now"}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
+		{"hangs up", simkubelet.PodBehaviour{Refuse: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
+		{"is not there", simkubelet.PodBehaviour{}, true, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
+		{"reports no holders", simkubelet.PodBehaviour{Nothing: true}, false, false, health{"3b:00.0": false, "5e:00.0": true}}, // the checkpoint has it
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := startDaemon(t, nil)
+			d.do(d.node.Plug(cardA))
+			d.do(d.node.Plug(cardB))
+			d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+			d.do(d.kubelet.Gave(testResource, []string{"dfl-port.0"}, "3b:00.0"))
+			d.pods.Hold("default", "job", "main", testResource, "3b:00.0")
+			d.pods.Behave(test.behaviour)
+			if test.stop {
+				d.pods.Stop()
+			}
+			d.do(d.node.Unplug(cardA.Address))
+			d.await("pulled", test.want)
+			if test.unknown {
+				d.awaitLine("holders.unknown")
+			}
+			d.do(d.node.Set(cardB.Address, 0, "errors/errors", "0x4000000000000"))
+			test.want["5e:00.0"] = false
+			d.await("the other card breaks", test.want)
+			d.do(d.stop())
+		})
+	}
+}
+
+// Invalid entries from the pod-resources API are ignored, or make a tombstone like any other. The valid entries
+// in the same answer are used.
+func TestPodResourcesInvalid(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.do(d.node.Plug(cardB))
+	d.await("plugged", health{"5e:00.0": true})
+	d.hold("job", testResource, "5e:00.0")
+	d.pods.Behave(simkubelet.PodBehaviour{Garbage: true})
+	d.do(d.node.Unplug(cardB.Address))
+	d.awaitLine("device.tombstone", "5e:00.0", "default/job/main")
+	d.pods.Behave(simkubelet.PodBehaviour{})
+	d.pods.Release("default", "job")
+	d.await("the pod is gone", health{})
+}
+
+// SIGHUP applies changed settings for devices. Invalid settings change nothing.
+func TestHangupReadsTheFileAgain(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("exclude: [3b:00.0-p1]\n")
+	loader := daemon.NewLoader()
+	loader.Config.File = file
+	if err := loader.Load(os.LookupEnv); err != nil {
+		t.Fatal(err)
+	}
+	d := prepareDaemon(t, func(c *config.Config) { c.Exclude, c.Severity = loader.Config.Exclude, loader.Config.Severity })
+	d.loader = loader
+	d.run()
+	d.do(d.node.Plug(cardA))
+	d.await("port 1 excluded", health{"3b:00.0": true, "3b:00.0-p1": false})
+
+	write("exclude: [3b:00.0-p1\n")
+	d.hangups <- syscall.SIGHUP
+	d.awaitLine("config.refused", file)
+	d.await("a broken file changes nothing", health{"3b:00.0": true, "3b:00.0-p1": false})
+
+	write("exclude: [\"0000:3B:00.0-p0\"]\nresyncInterval: 17s\n")
+	d.hangups <- syscall.SIGHUP
+	d.await("port 0 excluded instead", health{"3b:00.0": false, "3b:00.0-p1": true})
+	d.awaitLine("config.notice", "resync-interval", "restart")
+
+	write("health: {severity: {port-ap6: ignored}}\n")
+	d.hangups <- syscall.SIGHUP
+	d.await("nothing excluded", health{"3b:00.0": true, "3b:00.0-p1": true})
+	d.do(d.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
+	write("")
+	d.hangups <- syscall.SIGHUP
+	d.await("AP6 counts again", health{"3b:00.0": true, "3b:00.0-p1": false})
+}
+
+// `devices` lists held devices that are missing, and marks excluded ones.
+func TestDevicesOfOperator(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.do(d.stop())
+	d.do(d.node.Plug(cardA))
+	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.0"}, "3b:00.0"))
+	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.2"}, "5e:00.0"))
+	d.pods.Hold("default", "job", "main", testResource, "5e:00.0", "3b:00.0")
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	d.do(os.WriteFile(file, []byte("exclude: [3b:00.0]\n"), 0o600))
+	stdout, stderr, code := cmdtest.Output(t, "devices", "--scan", "-o", "json", "--config", file, "--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
+		"--pod-resources-socket", d.cfg.PodResourcesSocket, "--kubelet-dir", d.cfg.KubeletDir)
+	var rows []struct {
+		ID, Resource, Health, PCIAddress string
+		Reasons, Holder                  []string
+	}
+	if err := errors.Join(json.Unmarshal([]byte(stdout), &rows)); err != nil || code != 0 || stderr != scanLine+"\n" {
+		t.Fatalf("devices: exit code %d, %v\n%s%s", code, err, stdout, stderr)
+	}
+	want := `[{3b:00.0 b-com.com/accelerator unhealthy 0000:3b:00.0 [excluded] [default/job/main]} ` +
+		`{3b:00.0-p1 b-com.com/accelerator unhealthy 0000:3b:00.0 [excluded] []} ` +
+		`{5e:00.0 b-com.com/accelerator unhealthy 0000:5e:00.0 [removed-in-use] [default/job/main]}]`
+	if got := fmt.Sprint(rows); got != want {
+		t.Errorf("devices:\n got %s\nwant %s", got, want)
+	}
+}

@@ -1,0 +1,267 @@
+package deviceplugin_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/owner"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+)
+
+// The tests of this file try to get a second pod a device that a container has. Each of them once succeeded.
+
+// refuses fails the test if the daemon gives out a device within this time, under any name but held. The kubelet itself
+// does not give out a device twice under one name.
+func (d *testDaemon) refuses(lasts time.Duration, when, id, held string) {
+	d.t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for end := time.After(lasts); ; {
+		for resource := range d.lists() {
+			if resource == held {
+				continue
+			}
+			if _, err := d.kubelet.Allocate(d.t.Context(), resource, id); err == nil {
+				d.t.Fatalf("%s: a container has %s as %s, and a second one got it as %s", when, id, held, resource)
+			}
+		}
+		select {
+		case <-end:
+			return
+		case <-again.C:
+		}
+	}
+}
+
+// startedAgo makes the kubelet look as if it had been started this long ago.
+func (d *testDaemon) startedAgo(age time.Duration) {
+	d.t.Helper()
+	at := time.Now().Add(-age)
+	d.do(os.Chtimes(d.cfg.PodResourcesSocket, at, at))
+}
+
+// restartBlind restarts the kubelet while its API server is away: it answers, and names no pod. It seems to have run for
+// eight of the ten seconds after which the daemon may rely on the answers.
+func (d *testDaemon) restartBlind() {
+	d.t.Helper()
+	d.restartKubelet()
+	d.pods.Behave(simkubelet.PodBehaviour{Nothing: true})
+	d.startedAgo(8 * time.Second)
+}
+
+const (
+	untilSettled = 3 * time.Second // from restartBlind until the kubelet has run for ten seconds, and some more
+	untilEnded   = 4 * time.Second // two answers that show the end of a container, and some more
+)
+
+// listDaemon makes the kubelet name the daemon's own pod, as for a DaemonSet.
+func (d *testDaemon) listDaemon() {
+	d.t.Helper()
+	host, err := os.Hostname()
+	d.do(err)
+	d.pods.Hold("kube-system", host, "main", "example.com/other", "0")
+}
+
+// inPodOrNot runs a test for a daemon in a pod, and for one that is no pod. The node has another pod in any case: a kubelet
+// that names no pod of the API server any more counts as one that does not know its pods.
+func inPodOrNot(t *testing.T, adjust func(*config.Config), run func(*testDaemon)) {
+	for name, isPod := range map[string]bool{"in a pod": true, "no pod": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := prepareDaemon(t, adjust)
+			d.shorten()
+			if d.pods.Hold("kube-system", "proxy", "main", "example.com/other", "1"); isPod {
+				d.listDaemon()
+			}
+			d.run()
+			run(d)
+		})
+	}
+}
+
+// The daemon is restarted with another name for its resources, while a pod has a device under the former name.
+func TestHeldUnderAFormerName(t *testing.T) {
+	for _, test := range []struct {
+		name, mode, former string
+		change             func(*config.Config)
+	}{
+		{"another resource", "single", testResource, func(c *config.Config) { c.ResourceName = "example.com/fpga" }},
+		{"another namespace", "af", afBb, func(c *config.Config) { c.ResourceNamespace = "fpga.example.com" }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			d := inMode(t, test.mode, nil)
+			d.do(d.node.Plug(cardB))
+			d.awaitOffers("plugged", offers{test.former: {"5e:00.0": true}})
+			d.hold("job", test.former, "5e:00.0")
+			d.awaitLine("device.held", "default/job/main")
+			d.do(d.stop())
+			test.change(&d.cfg)
+			d.loader.Config = d.cfg
+			d.run()
+			d.awaitOffers("another name", offers{test.former: {"5e:00.0": false}})
+			d.refuses(untilEnded, "another name", "5e:00.0", test.former)
+		})
+	}
+}
+
+// With the intervals of production, a device is free 15 seconds after its pod has ended.
+func TestFreeWithin15Seconds(t *testing.T) {
+	t.Parallel()
+	d := prepareDaemon(t, nil)
+	d.timing = func(*inventory.Config, *server.Config) {}
+	d.run()
+	d.do(d.node.Plug(cardB))
+	d.await("plugged", health{"5e:00.0": true})
+	d.hold("job", testResource, "5e:00.0")
+	d.awaitLine("device.held", "default/job/main")
+	d.do(d.stop())
+	d.cfg.ResourceName = "example.com/fpga"
+	d.loader.Config = d.cfg
+	d.run()
+	d.awaitOffers("another name", offers{testResource: {"5e:00.0": false}})
+	d.pods.Release("default", "job")
+	ended := time.Now()
+	d.awaitOffers("the pod has ended", offers{testResource: {}, "example.com/fpga": {"5e:00.0": true}})
+	if took := time.Since(ended); took > 15*time.Second {
+		t.Errorf("free %s after the end of its pod, want 15 s at most", took)
+	}
+}
+
+// A port that is to move is held. The kubelet restarts and does not know its pods.
+func TestPortMovesWhileTheKubeletKnowsNoPods(t *testing.T) {
+	inPodOrNot(t, func(c *config.Config) { c.Mode = "af" }, func(d *testDaemon) {
+		d.do(d.node.Plug(cardA))
+		d.awaitOffers("card in", unmoved)
+		d.hold("job", afAa, "3b:00.0-p1")
+		d.awaitLine("device.held", "default/job/main")
+		d.reprogram(cardB.AFUID)
+		d.awaitOffers("another AFU", moving)
+		d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
+		d.restartBlind()
+		d.refuses(untilSettled+untilEnded, "the kubelet knows no pods", "3b:00.0-p1", afAa)
+		d.pods.Behave(simkubelet.PodBehaviour{})
+		d.awaitAsked()
+		d.awaitOffers("the kubelet knows its pods", moving)
+	})
+}
+
+// A card gets the node number of a card that was pulled in use. The kubelet restarts and does not know its pods.
+func TestNodeNumberInUseWhileTheKubeletKnowsNoPods(t *testing.T) {
+	inPodOrNot(t, nil, func(d *testDaemon) {
+		pulled := cardA
+		pulled.Ports = 1
+		d.do(d.node.Plug(pulled))
+		d.await("plugged", health{"3b:00.0": true})
+		d.hold("job", testResource, "3b:00.0")
+		d.awaitLine("device.held", "default/job/main")
+		d.do(d.node.Unplug(pulled.Address))
+		d.await("pulled", health{"3b:00.0": false})
+		d.do(d.node.Plug(cardB))
+		d.await("another card has the number", health{"3b:00.0": false, "5e:00.0": false})
+		d.awaitRefused("another card has the number", testResource, "5e:00.0", "node-in-use")
+		d.restartBlind()
+		d.refuses(untilSettled+untilEnded, "the kubelet knows no pods", "5e:00.0", "")
+		d.pods.Behave(simkubelet.PodBehaviour{})
+		d.awaitAsked()
+		d.await("the kubelet knows its pods", health{"3b:00.0": false, "5e:00.0": false})
+	})
+}
+
+// The kubelet is stopped for longer than the grace time. Meanwhile no container can end, and none can get a device.
+func TestKubeletStoppedForTheGraceTime(t *testing.T) {
+	inPodOrNot(t, func(c *config.Config) { c.Mode, c.TombstoneGrace = "af", 500*time.Millisecond }, func(d *testDaemon) {
+		d.do(d.node.Plug(cardA))
+		d.awaitOffers("card in", unmoved)
+		d.hold("job", afAa, "3b:00.0-p1")
+		d.awaitLine("device.held", "default/job/main")
+		d.reprogram(cardB.AFUID)
+		d.awaitOffers("another AFU", moving)
+		d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
+		d.kubelet.Stop()
+		d.pods.Stop()
+		d.awaitLine("holders.unknown", "pod-resources")
+		<-time.After(2 * d.cfg.TombstoneGrace)
+		d.startPods()
+		d.listDaemon()
+		d.pods.Hold("default", "job", "main", afAa, "3b:00.0-p1")
+		d.startKubelet()
+		d.awaitOffers("the kubelet is back", moving)
+		d.refuses(untilEnded, "the kubelet is back", "3b:00.0-p1", afAa)
+	})
+}
+
+// The node had the DRA driver before, and a pod still has a claim. The daemon, which is no pod, is started together with
+// the kubelet, whose first answers lack the pod.
+func TestClaimThatAFreshKubeletDoesNotName(t *testing.T) {
+	t.Parallel()
+	d := prepareDaemon(t, nil)
+	d.do(d.node.Plug(cardB))
+	d.pods.HoldClaim("default", "job", "main", "claim", draname.Driver, draname.Device("5e:00.0"))
+	d.pods.Behave(simkubelet.PodBehaviour{Nothing: true})
+	d.startedAgo(6 * time.Second)
+	driver := owner.New(d.cfg.StateDir, control.DRA, zap.NewNop()) // it prepared the claim
+	d.do(driver.Take(t.Context(), func() owner.Naming { return 1 }))
+	driver.Leave(t.Context(), func(context.Context) error { return nil })
+	d.run()
+	d.await("started", health{"5e:00.0": false})
+	d.refuses(3*time.Second, "the kubelet knows no pods", "5e:00.0", "")
+	d.pods.Behave(simkubelet.PodBehaviour{})
+	d.refuses(untilEnded, "the kubelet knows its pods", "5e:00.0", "")
+	d.pods.Release("default", "job")
+	d.await("the pod has ended", health{"5e:00.0": true})
+}
+
+// The daemon is restarted in another mode, together with the kubelet, which does not know its pods.
+func TestModeChangesWhileTheKubeletKnowsNoPods(t *testing.T) {
+	t.Parallel()
+	d := inMode(t, "af", nil)
+	d.do(d.node.Plug(cardA))
+	d.awaitOffers("card in", unmoved)
+	d.hold("job", afAa, "3b:00.0-p1")
+	d.awaitLine("device.held", "default/job/main")
+	d.do(d.stop())
+	d.cfg.Mode = "single"
+	d.loader.Config = d.cfg
+	d.restartBlind()
+	d.run()
+	d.refuses(untilSettled+untilEnded, "another mode", "3b:00.0-p1", afAa)
+	d.pods.Behave(simkubelet.PodBehaviour{})
+	d.pods.Release("default", "job")
+	d.awaitOffers("the pod has ended", offers{testResource: {"3b:00.0": true, "3b:00.0-p1": true}})
+}
+
+// An init container has a port for longer than the grace time. Only the kubelet's checkpoint names it, and pod-resources
+// never does.
+func TestInitContainerKeepsItsPort(t *testing.T) {
+	for name, restarted := range map[string]bool{"one daemon": false, "restarted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := inMode(t, "af", func(c *config.Config) { c.TombstoneGrace = 500 * time.Millisecond })
+			d.do(d.node.Plug(cardA))
+			d.awaitOffers("card in", unmoved)
+			_, err := d.kubelet.Allocate(t.Context(), afAa, "3b:00.0-p1")
+			d.do(err)
+			if restarted {
+				d.do(d.stop())
+				d.run()
+				d.awaitOffers("restarted", unmoved)
+			}
+			d.reprogram(cardB.AFUID)
+			d.awaitOffers("another AFU", moving)
+			d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
+			d.refuses(d.cfg.TombstoneGrace+untilEnded, "the init container runs", "3b:00.0-p1", afAa)
+			d.kubelet.End(afAa, "3b:00.0-p1")
+			d.awaitOffers("the init container has ended", moved)
+		})
+	}
+}

@@ -1,0 +1,19 @@
+package deviceplugin_test
+
+import (
+	"os"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
+)
+
+// TestMain runs the tests, or the daemon of a test that needs one in a process of its own.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(storyIn); dir != "" {
+		os.Exit(liveStory(dir))
+	}
+	if dir := os.Getenv(crashIn); dir != "" {
+		os.Exit(liveCrash(dir))
+	}
+	os.Exit(cmdtest.Run(m))
+}

@@ -1,0 +1,158 @@
+package deviceplugin_test
+
+import (
+	"flag"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
+)
+
+var updatePage = flag.Bool("update-page", false, "write testdata/metrics.txt")
+
+// scrape returns a page from the daemon, as Prometheus gets it.
+func (d *testDaemon) scrape() string {
+	d.t.Helper()
+	answer, err := probe.Get("http://" + d.cfg.HTTPAddress + "/metrics")
+	d.do(err)
+	defer answer.Body.Close()
+	page, err := io.ReadAll(answer.Body)
+	d.do(err)
+	if answer.StatusCode != http.StatusOK {
+		d.t.Fatalf("/metrics = %s\n%s", answer.Status, page)
+	}
+	return metricstest.Ours(string(page))
+}
+
+// awaitSeries scrapes until the page has a line, and returns the page.
+func (d *testDaemon) awaitSeries(line string) string {
+	d.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		page := d.scrape()
+		if strings.Contains(page, line+"\n") {
+			return page
+		}
+		select {
+		case <-deadline:
+			d.t.Fatalf("page has no line %s:\n%s", line, page)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// varies matches the metrics whose values differ between runs or machines: the number of reads, unrelated
+// uevents, and the states of a card while it is removed.
+var varies = regexp.MustCompile(`^(accelerator_(uevent|inotify|hint|scan|list|snapshot|source_up|device_transitions)[a-z_]*).*\n`)
+
+// mayBe matches metrics that are missing in some runs.
+var mayBe = regexp.MustCompile(`accelerator_(device_identity_changes|uevents|inotify_overflows)_total`)
+
+func steady(page string) string {
+	var b strings.Builder
+	last := ""
+	for line := range strings.Lines(page) {
+		m := varies.FindStringSubmatch(line)
+		switch {
+		case mayBe.MatchString(line):
+		case m == nil:
+			b.WriteString(line)
+		case !strings.HasPrefix(m[1], last) || last == "":
+			b.WriteString(m[1] + " varies\n")
+			last = m[1]
+		}
+	}
+	return regexp.MustCompile(`goversion="[^"]*",version="[^"]*"`).ReplaceAllString(b.String(), `goversion="GO",version="test"`)
+}
+
+// The page after a whole story: one of two cards breaks and heals, a pod gets a port, another one is refused, a
+// card is pulled while a pod holds it, and the kubelet restarts.
+func TestMetricsOfAStory(t *testing.T) {
+	d := prepareDaemon(t, func(c *config.Config) { c.HTTPAddress = freeAddress(t) })
+	d.do(d.node.Plug(cardA))
+	d.do(d.node.Plug(cardB))
+	d.run()
+	d.await("start", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	d.do(d.node.Set(cardA.Address, 0, "errors/errors", "0x4000000000000"))
+	d.await("broken", health{"3b:00.0": false, "3b:00.0-p1": true, "5e:00.0": true})
+	for _, line := range []string{
+		`accelerator_devices{health="unhealthy",resource="b-com.com/accelerator"} 1`,
+		`accelerator_device_health{device="3b:00.0",family="dfl",health="unhealthy",pci="0000:3b:00.0",resource="b-com.com/accelerator"} 1`,
+		`accelerator_device_reason{device="3b:00.0",reason="port-ap6",resource="b-com.com/accelerator"} 1`,
+		`accelerator_device_transitions_total{new="unhealthy",old="healthy",reason="port-ap6"} 1`,
+		`accelerator_device_transitions_total{new="healthy",old="absent",reason=""} 3`,
+		`accelerator_hint_to_send_seconds_count 1`,
+	} {
+		d.awaitSeries(line) // the counter changes after the list was sent
+	}
+	d.do(d.node.Set(cardA.Address, 0, "errors/errors", "0x0"))
+	d.await("healed", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	_, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0-p1")
+	d.do(err)
+	if _, err := d.kubelet.Allocate(t.Context(), testResource, "86:00.0"); err == nil {
+		t.Error("a device was given that is not there")
+	}
+	d.hold("job", testResource, "5e:00.0")
+	d.do(d.node.Unplug(cardB.Address))
+	d.await("pulled", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": false})
+	d.awaitLine("device.tombstone", "5e:00.0", "default/job/main")
+	d.restartKubelet()
+	d.await("kubelet restarted", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": false})
+	d.awaitSeries(`accelerator_registrations_total{resource="b-com.com/accelerator",result="ok"} 2`)
+
+	got := steady(d.awaitSeries(`accelerator_resource_ready{resource="b-com.com/accelerator"} 1`))
+	const path = "testdata/metrics.txt"
+	if *updatePage {
+		d.do(os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	d.do(err)
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s is not what it was; after a look, -update-page (-want +got):\n%s", path, diff)
+	}
+}
+
+// Counters keep their values when the mode changes; gauges are those of the new mode.
+func TestMetricsAfterModeChange(t *testing.T) {
+	c := prepareCluster(t, func(cfg *config.Config) { cfg.HTTPAddress = freeAddress(t) })
+	c.ask("")
+	c.do(c.node.Plug(cardB))
+	c.run()
+	c.awaitOffers("single", offers{testResource: {"5e:00.0": true}})
+	const added = `accelerator_device_transitions_total{new="healthy",old="absent",reason=""} 1`
+	c.awaitSeries(added)
+	c.ask("af")
+	c.awaitOffers("af", offers{afBb: {"5e:00.0": true}})
+	c.awaitLine("resource.retired", testResource)
+	page := c.scrape()
+	for _, line := range []string{added, `accelerator_mode_info{mode="af"} 1`} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("page has no line %s:\n%s", line, page)
+		}
+	}
+	if strings.Contains(page, testResource) || strings.Contains(page, `mode="single"`) {
+		t.Errorf("page still has series of the former mode:\n%s", page)
+	}
+}
+
+// Without --holder-metrics the page has no names of pods.
+func TestMetricsWithoutHolders(t *testing.T) {
+	d := prepareDaemon(t, func(c *config.Config) { c.HTTPAddress, c.HolderMetrics = freeAddress(t), false })
+	d.do(d.node.Plug(cardB))
+	d.run()
+	d.await("start", health{"5e:00.0": true})
+	d.hold("job", testResource, "5e:00.0")
+	d.do(d.node.Unplug(cardB.Address))
+	d.awaitLine("device.tombstone", "5e:00.0", "default/job/main")
+	if page := d.scrape(); strings.Contains(page, "holder{") || strings.Contains(page, "job") {
+		t.Errorf("the page names the holder:\n%s", page)
+	}
+}

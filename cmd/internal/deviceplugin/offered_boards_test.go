@@ -1,0 +1,246 @@
+package deviceplugin_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/sim/board"
+)
+
+const boardsDir = "../../../testdata/sysfs/"
+
+// boards has the devices of each board in each mode, written by hand.
+var boards = map[string]byMode{
+	"kernel-6.1-one-card":      pacWith(),
+	"kernel-6.1-port-ap6":      pacWith("port-ap6", "power-throttled=6"),
+	"kernel-6.1-thermal-alarm": pacWith("alarm-crit=temp1", "alarm-max=temp1"),
+	"kernel-6.1-fme-errors": pacWith("fme-fatal=thermal",
+		"fme-error=fabric", "fme-error=fabric-fifo", "fme-nonfatal=temperature-ap1", "fme-pcie0=completion-timeout"),
+	"kernel-6.1-two-cards": {
+		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), well("02:00.0", testResource, "dfl-port.1")},
+		af:          []offered{well("01:00.0", nlbOnPAC, "dfl-port.0"), well("02:00.0", dmaOnD5005, "dfl-port.1")},
+		region:      []offered{well("01:00.0", regionPAC, "dfl-port.0"), well("02:00.0", regionD5005, "dfl-port.1")},
+		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), well("02:00.0", regionD5005, "dfl-port.1", "dfl-fme.1")},
+	},
+	// The driver's numbers are swapped; ids and resources are not.
+	"kernel-6.1-two-cards-renumbered": {
+		single:      []offered{well("01:00.0", testResource, "dfl-port.1"), well("02:00.0", testResource, "dfl-port.0")},
+		af:          []offered{well("01:00.0", nlbOnPAC, "dfl-port.1"), well("02:00.0", dmaOnD5005, "dfl-port.0")},
+		region:      []offered{well("01:00.0", regionPAC, "dfl-port.1"), well("02:00.0", regionD5005, "dfl-port.0")},
+		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.1", "dfl-fme.1"), well("02:00.0", regionD5005, "dfl-port.0", "dfl-fme.0")},
+	},
+	// Two AFUs on one card, which are two resources, and one region.
+	"dfl-two-ports": {
+		single:      []offered{well("0001:3b:00.0", testResource, "dfl-port.9"), well("0001:3b:00.0-p1", testResource, "dfl-port.10")},
+		af:          []offered{well("0001:3b:00.0", nlbOnPAC, "dfl-port.9"), well("0001:3b:00.0-p1", dmaOnPAC, "dfl-port.10")},
+		region:      []offered{well("0001:3b:00.0", regionPAC, "dfl-port.9", "dfl-port.10")},
+		regiondevel: []offered{well("0001:3b:00.0", regionPAC, "dfl-port.9", "dfl-port.10", "dfl-fme.0")},
+	},
+	"dfl-all-files": {
+		single:      []offered{well("03:00.0", testResource, "dfl-port.0")},
+		af:          []offered{well("03:00.0", nlbOnPAC, "dfl-port.0")},
+		region:      []offered{well("03:00.0", regionPAC, "dfl-port.0")},
+		regiondevel: []offered{well("03:00.0", regionPAC, "dfl-port.0", "dfl-fme.0")},
+	},
+	"opae-one-card":  opaeAt("82:00.0"),
+	"opae-all-files": opaeAt("83:00.0"),
+
+	// A port without AFU id has no name in mode af. A function without port is no device.
+	"dfl-multi-function": {
+		single:      []offered{well("17:00.0", testResource, "dfl-port.0")},
+		af:          []offered{well("17:00.0", notOffered, "dfl-port.0")},
+		region:      []offered{well("17:00.0", regionMulti, "dfl-port.0")},
+		regiondevel: []offered{well("17:00.0", regionMulti, "dfl-port.0", "dfl-fme.0")},
+	},
+	// A virtual function has no FME, and so is no region. Its port belongs to the FME of
+	// its physical function, if the link physfn leads to that.
+	"kernel-6.1-virtual-function": withVirtual("02:00.0", notOffered),
+	"dfl-vf":                      withVirtual("03:00.0", nlbOnPAC),
+
+	"kernel-6.1-two-ports": {
+		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), well("01:00.0-p1", testResource, "dfl-port.1")},
+		af:          []offered{well("01:00.0", nlbOnPAC, "dfl-port.0"), well("01:00.0-p1", otherOnPAC, "dfl-port.1")},
+		region:      []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-port.1")},
+		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-port.1", "dfl-fme.0")},
+	},
+	// Of five functions one has a port, which has no AFU id.
+	"kernel-6.1-several-functions": {
+		single:      []offered{well("01:00.0", testResource, "dfl-port.0")},
+		af:          []offered{well("01:00.0", notOffered, "dfl-port.0")},
+		region:      []offered{well("01:00.0", regionN6000, "dfl-port.0")},
+		regiondevel: []offered{well("01:00.0", regionN6000, "dfl-port.0", "dfl-fme.0")},
+	},
+
+	"kernel-6.1-no-driver":               {},
+	"kernel-6.12-xrt-card":               inEach(well("01:00.1", shellU250, "dri/renderD128")),
+	"kernel-6.12-xrt-dead":               inEach(bad(well("01:00.1", shellU250, "dri/renderD128"), "pci-gone")),
+	"kernel-6.12-xrt-management-offline": inEach(bad(well("01:00.1", shellU250, "dri/renderD128"), "management-not-ready")),
+	// Without its ROM the card has no shell.
+	"kernel-6.12-xrt-resetting":      inEach(bad(well("01:00.1", notOffered), "resetting")),
+	"kernel-6.12-xrt-shutdown":       inEach(bad(well("01:00.1", notOffered), "device-shutdown", "resetting")),
+	"kernel-6.12-xrt-unbound":        {},
+	"kernel-6.12-xrt-unbound-in-use": {},
+	"xrt-all-files":                  inEach(well("65:00.1", "amd.com/xilinx_u250_gen3x16_xdma_shell_4_1-0", "dri/renderD128", "xfpga/dma.qdma.u25857.0")),
+	"kernel-6.1-port-released": {
+		region:      []offered{bad(well("01:00.0", regionPAC), "no-port")},
+		regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-fme.0"), "no-port")},
+	},
+	"kernel-6.1-port-assigned": portUnbound,
+	"kernel-6.1-port-unbound":  portUnbound,
+	// Without its driver an FME has no interface id.
+	"kernel-6.1-fme-unbound": {
+		single:      []offered{bad(well("01:00.0", testResource, "dfl-port.0"), "fme-unbound")},
+		af:          []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "fme-unbound")},
+		region:      []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "fme-unbound")},
+		regiondevel: []offered{bad(well("01:00.0", notOffered, "dfl-port.0", "dfl-fme.0"), "fme-unbound")},
+	},
+	// Its AFU is all f, which gives no name, and a single scan has no former resource. The
+	// driver has kept the interface id that it read before the card died.
+	"kernel-6.1-dead-card": {
+		single:      []offered{bad(well("01:00.0", testResource, "dfl-port.0"), "afu-dead", "fme-dead", "pci-gone")},
+		af:          []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "afu-dead", "fme-dead", "pci-gone")},
+		region:      []offered{bad(well("01:00.0", regionPAC, "dfl-port.0"), "afu-dead", "fme-dead", "pci-gone")},
+		regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), "afu-dead", "fme-dead", "pci-gone")},
+	},
+	// The kernel answered EBUSY for afu_id. A file on a disk cannot, so the file is missing
+	// here, and so is the reason "reprogramming". In the modes of regions, programming does
+	// not change the device.
+	"kernel-6.1-programming": {
+		single:      []offered{well("01:00.0", testResource, "dfl-port.0")},
+		af:          []offered{well("01:00.0", notOffered, "dfl-port.0")},
+		region:      []offered{well("01:00.0", regionPAC, "dfl-port.0")},
+		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0")},
+	},
+	"kernel-6.1-programming-failed": {
+		single:      []offered{poor(well("01:00.0", testResource, "dfl-port.0"), "programming-failed")},
+		af:          []offered{poor(well("01:00.0", notOffered, "dfl-port.0"), "programming-failed")},
+		region:      []offered{poor(well("01:00.0", regionPAC, "dfl-port.0"), "programming-failed")},
+		regiondevel: []offered{poor(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), "programming-failed")},
+	},
+
+	"kernel-6.1-vfio-function":         inEach(well("01:00.0", function, "vfio/6")),
+	"kernel-6.1-vfio-unbound":          {},
+	"kernel-6.1-vfio-unbound-in-use":   {},
+	"kernel-6.1-vfio-unplugged-in-use": {},
+	"kernel-6.1-vfio-dead":             inEach(bad(well("01:00.0", function, "vfio/6"), "pci-gone")),
+	"kernel-6.1-vfio-errors":           inEach(well("04:00.0", function, "vfio/6")), // counted before the daemon began
+	"kernel-6.1-vfio-group":            inEach(well("01:00.1", function, "vfio/6")),
+	"kernel-6.1-vfio-group-whole":      inEach(well("01:00.0", function, "vfio/6")),
+	"kernel-6.1-vfio-vfs":              inEach(well("03:00.1", function, "vfio/7"), well("03:00.2", function, "vfio/8")),
+	"kernel-6.1-vfio-pf": inEach(
+		well("03:00.0", function, "vfio/6"), well("03:00.1", function, "vfio/7"), well("03:00.2", function, "vfio/8")),
+	"kernel-6.12-vfio-cdev": inEach(well("01:00.0", function, "vfio/6")), // --vfio-cdev is off
+
+	"kernel-6.1-aws-card":          inSingle(),
+	"kernel-6.1-aws-loaded":        inSingle(),
+	"kernel-6.1-aws-loading":       inSingle("loading"),
+	"kernel-6.1-aws-not-rescanned": inSingle("not-rescanned=1d0f:f010"),
+	"kernel-6.1-aws-dead":          inSingle("pci-gone"),
+
+	// The first function is on dfl-pci, the next two are on vfio-pci.
+	"kernel-6.1-vfio-group-not-viable": {
+		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), notViable},
+		af:          []offered{well("01:00.0", notOffered, "dfl-port.0"), notViable},
+		region:      []offered{well("01:00.0", regionN6000, "dfl-port.0"), notViable},
+		regiondevel: []offered{well("01:00.0", regionN6000, "dfl-port.0", "dfl-fme.0"), notViable},
+	},
+}
+
+// shellU250 is the resource of the recorded cards with XRT, in each mode.
+const shellU250 = "amd.com/xilinx_u250_xdma_201830_2-1561465320"
+
+// function is the resource of functions on vfio-pci, in each mode.
+const function = "example.com/function"
+
+var notViable = bad(well("01:00.1", function, "vfio/6"), "group-not-viable=dfl-pci")
+
+func inEach(all ...offered) byMode { return byMode{all, all, all, all} }
+
+// inSingle returns the AWS card of the rig, which mode single offers, unhealthy if there are reasons.
+func inSingle(reasons ...string) byMode {
+	is := func(resource string) []offered {
+		d := well("01:00.0", resource)
+		if reasons != nil {
+			d = bad(d, reasons...)
+		}
+		return []offered{d}
+	}
+	return byMode{single: is(testResource), af: is(notOffered), region: is(notOffered), regiondevel: is(notOffered)}
+}
+
+var portUnbound = byMode{
+	single:      []offered{bad(well("01:00.0", testResource, "dfl-port.0"), "driver-unbound")},
+	af:          []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "driver-unbound")},
+	region:      []offered{bad(well("01:00.0", regionPAC, "dfl-port.0"), "driver-unbound")},
+	regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), "driver-unbound")},
+}
+
+// pacWith returns the card in the first slot of the rig, unhealthy if there are reasons.
+func pacWith(reasons ...string) byMode {
+	is := func(d offered) []offered {
+		if reasons != nil {
+			d = bad(d, reasons...)
+		}
+		return []offered{d}
+	}
+	return byMode{
+		single:      is(well("01:00.0", testResource, "dfl-port.0")),
+		af:          is(well("01:00.0", nlbOnPAC, "dfl-port.0")),
+		region:      is(well("01:00.0", regionPAC, "dfl-port.0")),
+		regiondevel: is(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0")),
+	}
+}
+
+// withVirtual returns that card with a virtual function, which mode af offers under this name.
+func withVirtual(id, af string) byMode {
+	return byMode{
+		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), well(id, testResource, "dfl-port.1")},
+		af:          []offered{well("01:00.0", nlbOnPAC, "dfl-port.0"), well(id, af, "dfl-port.1")},
+		region:      []offered{well("01:00.0", regionPAC, "dfl-port.0"), well(id, notOffered, "dfl-port.1")},
+		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), well(id, notOffered, "dfl-port.1")},
+	}
+}
+
+func opaeAt(id string) byMode {
+	return byMode{
+		single:      []offered{well(id, testResource, "intel-fpga-port.0")},
+		af:          []offered{well(id, countsOnOPAE, "intel-fpga-port.0")},
+		region:      []offered{well(id, regionOPAE, "intel-fpga-port.0")},
+		regiondevel: []offered{well(id, regionOPAE, "intel-fpga-port.0", "intel-fpga-fme.0")},
+	}
+}
+
+// TestOfferedBoards prints every board in every mode, with all families.
+func TestOfferedBoards(t *testing.T) {
+	settings := filepath.Join(t.TempDir(), "settings.yaml")
+	const text = "families: [dfl, opae, vfio, xrt, aws]\nresources: [{name: example.com/function, match: {family: vfio}}]\n"
+	if err := os.WriteFile(settings, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(boardsDir + "*.txtar")
+	if err != nil || len(files) < len(boards) {
+		t.Fatalf("%d boards, error %v; want %d", len(files), err, len(boards))
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			want, ok := boards[name]
+			if !ok {
+				t.Fatal("the test has no devices for this board")
+			}
+			want.check(t, unfold(t, name), "--config", settings)
+		})
+	}
+}
+
+// unfold creates the tree of a board. A file whose read is an error is not in the tree.
+func unfold(t *testing.T, name string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	if _, err := board.UnfoldRecorded(root, boardsDir+name+".txtar"); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}

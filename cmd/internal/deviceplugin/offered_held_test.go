@@ -1,0 +1,200 @@
+package deviceplugin_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
+	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+)
+
+// holding is a device that a container in the pod default/job holds.
+type holding struct{ resource, id string }
+
+// job is the container that holds all held devices.
+const job = "default/job/main"
+
+// kept returns a device that a container holds under another resource.
+func kept(id, resource string, nodes ...string) offered {
+	return heldBy(bad(well(id, resource, nodes...), "replaced-in-use"), job)
+}
+
+// heldCase is a board with devices that were given out: by us before a restart in another mode or with other
+// rules, or by another plugin.
+type heldCase struct {
+	name, board, mode string
+	rules             string // below resources:
+	holds             []holding
+	want              []offered
+}
+
+var heldCases = []heldCase{
+	{"as what it is", "kernel-6.1-one-card", "af", "", []holding{{nlbOnPAC, "01:00.0"}},
+		[]offered{heldBy(well("01:00.0", nlbOnPAC, "dfl-port.0"), job)}},
+	{"single became af", "kernel-6.1-one-card", "af", "", []holding{{testResource, "01:00.0"}},
+		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
+	{"single became region", "kernel-6.1-one-card", "region", "", []holding{{testResource, "01:00.0"}},
+		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
+	{"af became single", "kernel-6.1-one-card", "single", "", []holding{{nlbOnPAC, "01:00.0"}},
+		[]offered{kept("01:00.0", nlbOnPAC, "dfl-port.0")}},
+	{"af became region", "kernel-6.1-one-card", "region", "", []holding{{nlbOnPAC, "01:00.0"}},
+		[]offered{kept("01:00.0", nlbOnPAC, "dfl-port.0")}},
+	{"region became af", "kernel-6.1-one-card", "af", "", []holding{{regionPAC, "01:00.0"}},
+		[]offered{kept("01:00.0", regionPAC, "dfl-port.0")}},
+	{"region became regiondevel: the same name", "kernel-6.1-one-card", "regiondevel", "", []holding{{regionPAC, "01:00.0"}},
+		[]offered{heldBy(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), job)}},
+	{"held with another AFU", "kernel-6.1-one-card", "af", "", []holding{{dmaOnPAC, "01:00.0"}},
+		[]offered{kept("01:00.0", dmaOnPAC, "dfl-port.0")}},
+	{"one of two cards", "kernel-6.1-two-cards", "af", "", []holding{{testResource, "02:00.0"}},
+		[]offered{well("01:00.0", nlbOnPAC, "dfl-port.0"), kept("02:00.0", testResource, "dfl-port.1")}},
+	{"under two names, one of them its own", "kernel-6.1-one-card", "af", "", []holding{{testResource, "01:00.0"}, {nlbOnPAC, "01:00.0"}},
+		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
+	{"bad beside it", "kernel-6.1-port-unbound", "region", "", []holding{{testResource, "01:00.0"}},
+		[]offered{heldBy(bad(well("01:00.0", testResource, "dfl-port.0"), "driver-unbound", "replaced-in-use"), job)}},
+
+	// A card's id is that of its first port.
+	{"region became af, two ports", "dfl-two-ports", "af", "", []holding{{regionPAC, "0001:3b:00.0"}},
+		[]offered{kept("0001:3b:00.0", regionPAC, "dfl-port.9"), well("0001:3b:00.0-p1", dmaOnPAC, "dfl-port.10")}},
+	{"af became region, two ports", "dfl-two-ports", "region", "", []holding{{dmaOnPAC, "0001:3b:00.0-p1"}},
+		[]offered{bad(well("0001:3b:00.0", regionPAC, "dfl-port.9", "dfl-port.10"), "node-in-use"),
+			heldBy(bad(well("0001:3b:00.0-p1", dmaOnPAC, "dfl-port.10"), "former-mode"), job)}},
+	{"pulled, under the name of another mode", "kernel-6.1-no-driver", "single", "", []holding{{regionPAC, "01:00.0"}},
+		[]offered{heldBy(bad(well("01:00.0", regionPAC), "removed-in-use"), job)}},
+
+	// A claim on the DRA driver. Its device is on no list of the kubelet.
+	{"by a claim", "kernel-6.1-two-cards", "single", "", []holding{{draname.Driver, "pci-0000-02-00-0"}},
+		[]offered{well("01:00.0", testResource, "dfl-port.0"), heldBy(bad(well("02:00.0", draname.Driver, "dfl-port.1"), "held-other-api"), job)}},
+	{"by a claim in mode af", "kernel-6.1-one-card", "af", "", []holding{{draname.Driver, "pci-0000-01-00-0"}},
+		[]offered{heldBy(bad(well("01:00.0", draname.Driver, "dfl-port.0"), "held-other-api"), job)}},
+	{"by a claim on a port that is part of the card now", "dfl-two-ports", "region", "", []holding{{draname.Driver, "pci-0001-3b-00-0-p1"}},
+		[]offered{bad(well("0001:3b:00.0", regionPAC, "dfl-port.9", "dfl-port.10"), "node-in-use")}},
+	{"by a claim, not on the node", "kernel-6.1-one-card", "single", "", []holding{{draname.Driver, "pci-0000-02-00-0"}},
+		[]offered{bad(well("01:00.0", testResource, "dfl-port.0"), "node-in-use")}},
+	{"by a claim with a name that is none", "kernel-6.1-one-card", "single", "", []holding{{draname.Driver, "gpu-0"}, {draname.Driver, ""}, {"gpu.example.com", "pci-0000-01-00-0"}},
+		[]offered{well("01:00.0", testResource, "dfl-port.0")}},
+
+	{"a rule came", "kernel-6.1-one-card", "single", "- {name: example.com/nlb, match: {family: dfl}}", []holding{{testResource, "01:00.0"}},
+		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
+	{"a rule matches no more", "kernel-6.1-one-card", "single", "- {name: example.com/nlb, match: {family: opae}}", []holding{{"example.com/nlb", "01:00.0"}},
+		[]offered{kept("01:00.0", "example.com/nlb", "dfl-port.0")}},
+	// Another plugin may have such a name, too. Its containers have the node.
+	{"a rule went", "kernel-6.1-one-card", "single", "", []holding{{"example.com/nlb", "01:00.0"}},
+		[]offered{bad(well("01:00.0", testResource, "dfl-port.0"), "node-in-use")}},
+
+	// A device without a name in the new mode may still get one.
+	{"a virtual function, single became af", "kernel-6.1-virtual-function", "af", "", []holding{{testResource, "02:00.0"}},
+		[]offered{well("01:00.0", nlbOnPAC, "dfl-port.0"), heldBy(bad(well("02:00.0", testResource, "dfl-port.1"), "moving"), job)}},
+
+	// Intel's plugin on the same node, with its own names and ids.
+	{"Intel's port, while we have mode single", "kernel-6.1-one-card", "single", "", []holding{{nlbOnPAC, "dfl-port.0"}},
+		[]offered{well("01:00.0", testResource, "dfl-port.0")}},
+	{"Intel's port, while we have mode af", "kernel-6.1-one-card", "af", "", []holding{{nlbOnPAC, "dfl-port.0"}},
+		[]offered{well("01:00.0", nlbOnPAC, "dfl-port.0")}},
+	{"Intel's port of OPAE", "opae-one-card", "af", "", []holding{{countsOnOPAE, "intel-fpga-port.0"}},
+		[]offered{well("82:00.0", countsOnOPAE, "intel-fpga-port.0")}},
+	{"Intel's regions", "kernel-6.1-one-card", "region", "", []holding{{regionPAC, "region0"}, {regionPAC, "dfl-fme.0"}},
+		[]offered{well("01:00.0", regionPAC, "dfl-port.0")}},
+	{"another plugin's, by our id", "kernel-6.1-one-card", "af", "", []holding{{"example.com/nic", "01:00.0"}, {"fpga.intel.com/fpga", "01:00.0"}},
+		[]offered{bad(well("01:00.0", nlbOnPAC, "dfl-port.0"), "node-in-use")}}, // it gave out the node of the port
+	{"Intel's and ours", "kernel-6.1-one-card", "af", "", []holding{{nlbOnPAC, "dfl-port.0"}, {testResource, "01:00.0"}},
+		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
+}
+
+// nodesOnBoards has the nodes that holders of a port were given, on any board.
+var nodesOnBoards = map[string][]string{
+	"01:00.0": {"dfl-port.0"}, "02:00.0": {"dfl-port.1"}, "0001:3b:00.0": {"dfl-port.9"}, "0001:3b:00.0-p1": {"dfl-port.10"},
+}
+
+// prepare creates the board, with a kubelet that returns the holders of devices, and returns the arguments of
+// our commands. end ends the pod.
+func (c heldCase) prepare(t *testing.T) (end func(), root string, args []string) {
+	t.Helper()
+	root = unfold(t, c.board)
+	pods, socket := servePods(t)
+	dir := filepath.Join(cmdtest.ShortDir(t), "kubelet")
+	kubelet, err := simkubelet.Start(t.Context(), dir, simkubelet.Behaviour{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kubelet.Stop)
+	for _, h := range c.holds {
+		pods.Hold("default", "job", "main", h.resource, h.id)
+		if err := kubelet.Gave(h.resource, nodesOnBoards[h.id], h.id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args = []string{"--mode", c.mode, "--pod-resources-socket", socket, "--kubelet-dir", dir}
+	if c.rules != "" {
+		file := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(file, []byte("resources:\n"+c.rules+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--config", file)
+	}
+	end = func() { // as in a kubelet that writes its checkpoint afterwards
+		pods.Release("default", "job")
+		for _, h := range c.holds {
+			kubelet.End(h.resource, h.id)
+		}
+		if err := kubelet.Gave("example.com/other", nil, "0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return end, root, args
+}
+
+// A device that a container holds under another resource of ours stays in that resource, unhealthy, until it is
+// free. A command that has never read the device shows the same. Devices of another plugin do not count.
+func TestOfferedWhileHeld(t *testing.T) {
+	for _, tt := range heldCases {
+		t.Run(tt.name, func(t *testing.T) {
+			end, root, args := tt.prepare(t)
+			if diff := cmp.Diff(tt.want, devicesOf(t, root, args...)); diff != "" {
+				t.Errorf("held (-want +got):\n%s", diff)
+			}
+			end()
+			for _, d := range devicesOf(t, root, args...) {
+				for _, reason := range []string{"replaced-in-use", "removed-in-use", "moving"} {
+					if slices.Contains(d.Reasons, reason) || len(d.Holder) > 0 {
+						t.Errorf("released, and still %+v", d)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A daemon that starts on such a board lists exactly the same as `devices`.
+func TestOfferedWhileHeldByDaemon(t *testing.T) {
+	for _, tt := range heldCases {
+		t.Run(tt.name, func(t *testing.T) {
+			_, root, args := tt.prepare(t)
+			roots := []string{"--sysfs-root", root + "/sys", "--dev-root", root + "/dev", "--host-dev-root", "/dev"}
+			stdout, _, code := cmdtest.Output(t, slices.Concat([]string{"devices", "--scan", "-o", "json"}, roots, args)...)
+			if code != 0 {
+				t.Fatalf("devices: exit code %d", code)
+			}
+			r, _, _ := cmdtest.Serve(t, slices.Concat(roots, args)...)
+			url := "http://" + r.Await("http.served")["address"].(string) + "/devices"
+			r.Await("scan.done")
+			deadline := time.After(10 * time.Second)
+			for {
+				text, _ := cmdtest.Get(t, url)
+				if text == stdout {
+					return
+				}
+				select {
+				case <-deadline:
+					t.Fatalf("(-devices +daemon):\n%s", cmp.Diff(stdout, text))
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+		})
+	}
+}

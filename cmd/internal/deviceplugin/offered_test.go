@@ -1,0 +1,118 @@
+package deviceplugin_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+)
+
+// The resources of the boards and recordings. These names were not made by our code, but as Intel's plugin
+// documents them. For the interface id I and the AFU id A it is the output of
+//
+//	printf $I$A | xxd -r -p | base64 -w0 | tr +/ -_ | tr -d =
+//
+// after the first three digits of each. A constant for a name of mode af has a short name for the AFU and for
+// the card's interface.
+const (
+	nlbOnPAC     = "fpga.intel.com/af-695.d84.aVKNtusxV3qMNmj5-qCB9thCTcSko8QT-J5DNoP5BAs" // 69528db6eb31577a8c3668f9faa081f6 d8424dc4a4a3c413f89e433683f9040b
+	dmaOnPAC     = "fpga.intel.com/af-695.bfa.aVKNtusxV3qMNmj5-qCB9r-vKulKUkbjgv448Pnhd2Q" // 69528db6eb31577a8c3668f9faa081f6 bfaf2ae94a5246e382fe38f0f9e17764
+	dmaOnD5005   = "fpga.intel.com/af-934.bfa.k0YRbU5Mtm6hy-kuHh-PXr-vKulKUkbjgv448Pnhd2Q" // 9346116d4e4cb66ea1cbe92e1e1f8f5e bfaf2ae94a5246e382fe38f0f9e17764
+	otherOnPAC   = "fpga.intel.com/af-695.f7d.aVKNtusxV3qMNmj5-qCB9vffQFy9es9yIvFEsLk6zRg" // 69528db6eb31577a8c3668f9faa081f6 f7df405cbd7acf7222f144b0b93acd18
+	countsOnOPAE = "fpga.intel.com/af-a1b.001.obLD1OX2BxgpOktcbX6PkAARIjNEVWZ3iJmqu8zd7v8" // a1b2c3d4e5f60718293a4b5c6d7e8f90 00112233445566778899aabbccddeeff
+
+	regionPAC   = "fpga.intel.com/region-69528db6eb31577a8c3668f9faa081f6"
+	regionD5005 = "fpga.intel.com/region-9346116d4e4cb66ea1cbe92e1e1f8f5e"
+	regionOPAE  = "fpga.intel.com/region-a1b2c3d4e5f60718293a4b5c6d7e8f90"
+	regionN6000 = "fpga.intel.com/region-98b4d5bc98ba5f4b98d9a2841ccf11b0"
+	regionMulti = "fpga.intel.com/region-0c1d2e3f405162738495a6b7c8d9eafb"
+
+	notOffered = ""
+)
+
+// offered is a device in the output of `devices`, with the fields that the kubelet gets, too.
+type offered struct {
+	ID, Resource, Health string
+	Reasons, DeviceNodes []string
+	Holder               []string
+}
+
+// well returns a healthy device; the nodes are names below /dev.
+func well(id, resource string, nodes ...string) offered {
+	d := offered{ID: id, Resource: resource, Health: "healthy", Reasons: []string{}, DeviceNodes: []string{}, Holder: []string{}}
+	for _, n := range nodes {
+		d.DeviceNodes = append(d.DeviceNodes, "/dev/"+n)
+	}
+	return d
+}
+
+// poor returns d degraded, and bad returns d unhealthy, for these reasons.
+func poor(d offered, reasons ...string) offered { d.Health, d.Reasons = "degraded", reasons; return d }
+func bad(d offered, reasons ...string) offered  { d.Health, d.Reasons = "unhealthy", reasons; return d }
+
+// heldBy returns d, held by one container.
+func heldBy(d offered, holder string) offered { d.Holder = []string{holder}; return d }
+
+// byMode has the devices of a node in each mode.
+type byMode struct{ single, af, region, regiondevel []offered }
+
+// check runs `devices` in every mode on the node below root, whose devices are free, and expects
+// an empty stderr.
+func (want byMode) check(t *testing.T, root string, args ...string) {
+	t.Helper()
+	_, socket := servePods(t)
+	for _, tt := range []struct {
+		mode string
+		want []offered
+	}{{"single", want.single}, {"af", want.af}, {"region", want.region}, {"regiondevel", want.regiondevel}} {
+		got := devicesOf(t, root, append(args, "--mode", tt.mode, "--pod-resources-socket", socket)...)
+		if diff := cmp.Diff(append([]offered{}, tt.want...), got); diff != "" {
+			t.Errorf("--mode %s (-want +got):\n%s", tt.mode, diff)
+		}
+	}
+}
+
+// devicesOf returns the output of `devices -o json` on the node below root.
+func devicesOf(t *testing.T, root string, args ...string) []offered {
+	t.Helper()
+	stdout, stderr, code := devicesIn(t, "json", root, args...)
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit code %d, stderr %q; want 0 and nothing", code, stderr)
+	}
+	return rowsIn(t, stdout)
+}
+
+// devicesIn returns the output of `devices` without its headline.
+func devicesIn(t *testing.T, format, root string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	stdout, stderr, code = cmdtest.Output(t, append([]string{"devices", "--scan", "-o", format,
+		"--sysfs-root", root + "/sys", "--dev-root", root + "/dev", "--host-dev-root", "/dev"}, args...)...)
+	return strings.TrimPrefix(stdout, scanLine+"\n"), strings.TrimPrefix(stderr, scanLine+"\n"), code
+}
+
+// rowsIn reads JSON, which must be all that there is.
+func rowsIn(t *testing.T, stdout string) []offered {
+	t.Helper()
+	var rows []offered
+	if err := json.Unmarshal([]byte(stdout), &rows); err != nil {
+		t.Fatalf("not JSON alone: %v\n%s", err, stdout)
+	}
+	return rows
+}
+
+// servePods starts a kubelet that answers requests for holders, without holders at first.
+func servePods(t *testing.T) (pods *simkubelet.PodResources, socket string) {
+	t.Helper()
+	socket = filepath.Join(cmdtest.ShortDir(t), "pods.sock")
+	pods, err := simkubelet.StartPodResources(t.Context(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pods.Stop)
+	return pods, socket
+}
