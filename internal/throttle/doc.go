@@ -7,6 +7,9 @@
 // Every line is written or counted. Lines about a device are always written, and so are
 // debug lines, except those of libraries.
 //
-// The core owns a map of counts, which is bounded, and one timer, which runs only while the map
-// has entries. [Core.Close] waits for the timer. Writing blocks as long as the other core does.
+// Zap's own sampler can't do this, because it decides by the message and before it knows the
+// fields: a card that fails repeatedly would hide the failures of the other cards.
+//
+// The core owns a map of the subjects of this minute, which are parts of the node, and one timer,
+// which runs only while the map has entries. Writing blocks as long as the other core does.
 package throttle

@@ -1,9 +1,6 @@
 package throttle
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,9 +14,6 @@ import (
 const (
 	burst  = 20 // maximum number of lines of a subject that are written in a period
 	period = time.Minute
-	// maxSubjects bounds the number of subjects that are counted separately. Lines of further subjects are
-	// counted by event.
-	maxSubjects = 512
 )
 
 // Core writes lines to another core. It counts repeated lines instead of writing them.
@@ -104,19 +98,18 @@ func (s subject) exempt(level zapcore.Level) bool {
 type counter struct {
 	to zapcore.Core
 
-	mu      sync.Mutex
-	counts  map[subject]*count // of this period
-	timer   *time.Timer        // ends the period; nil while counts is empty
-	closed  bool
-	running sync.WaitGroup // timers that run or are set
+	mu         sync.Mutex
+	counts     map[subject]*count // of this period
+	suppressed []*count           // those with suppressed lines, in the order of the first of them
+	timer      *time.Timer        // ends the period; runs only while counts has entries
+	closed     bool
 }
 
 // count has the lines of a subject in this period.
 type count struct {
-	written, dropped int
-	since            time.Time     // when the first line was dropped
-	level            zapcore.Level // highest level of the dropped lines
-	logger           string
+	subject
+	lines int
+	first zapcore.Entry // the first suppressed line, with the highest level of all of them
 }
 
 // pass reports whether a line must be written. If not, it has counted the line.
@@ -126,62 +119,49 @@ func (c *counter) pass(about subject, entry zapcore.Entry) bool {
 	if c.closed {
 		return true
 	}
-	if c.counts[about] == nil && len(c.counts) >= maxSubjects {
-		about = subject{event: about.event}
+	if len(c.counts) == 0 {
+		c.timer = time.AfterFunc(period, c.report)
 	}
 	n := c.counts[about]
 	if n == nil {
-		n = &count{logger: entry.LoggerName}
+		n = &count{subject: about}
 		c.counts[about] = n
 	}
-	if c.timer == nil {
-		c.running.Add(1)
-		c.timer = time.AfterFunc(period, func() {
-			defer c.running.Done()
-			c.report()
-		})
-	}
-	if n.written < burst {
-		n.written++
+	n.lines++
+	if n.lines <= burst {
 		return true
 	}
-	if n.dropped == 0 {
-		n.since = time.Now()
+	if n.lines == burst+1 {
+		n.first = entry
+		c.suppressed = append(c.suppressed, n)
 	}
-	n.dropped++
-	n.level = max(n.level, entry.Level)
+	n.first.Level = max(n.first.Level, entry.Level)
 	return false
 }
 
-// Close writes a line for the lines that were dropped until now. Later lines are all written.
+// Close writes a line for the lines that were suppressed until now. Later lines are all written.
 func (c *counter) Close() {
 	c.mu.Lock()
 	c.closed = true
-	if c.timer != nil && c.timer.Stop() {
-		c.running.Done()
+	if c.timer != nil {
+		c.timer.Stop()
 	}
 	c.mu.Unlock()
-	c.running.Wait()
 	c.report()
 }
 
-// report ends the period, and writes a line for each subject with dropped lines.
+// report ends the period, and writes a line for each subject with suppressed lines. It holds the lock
+// until they are written, so Close waits for a report that the timer has begun.
 func (c *counter) report() {
 	c.mu.Lock()
-	counts := c.counts
-	c.counts, c.timer = map[subject]*count{}, nil
-	c.mu.Unlock()
-	maps.DeleteFunc(counts, func(_ subject, n *count) bool { return n.dropped == 0 })
-	byTime := func(a, b subject) int {
-		return cmp.Or(counts[a].since.Compare(counts[b].since), cmp.Compare(a.event, b.event))
-	}
-	for _, s := range slices.SortedFunc(maps.Keys(counts), byTime) {
-		n, now := counts[s], time.Now()
-		level := max(zapcore.WarnLevel, n.level)
-		entry := zapcore.Entry{Level: level, Time: now, LoggerName: n.logger, Message: "log lines suppressed"}
+	defer c.mu.Unlock()
+	for _, n := range c.suppressed {
+		now := time.Now()
+		entry := zapcore.Entry{Level: max(zapcore.WarnLevel, n.first.Level), Time: now, LoggerName: n.first.LoggerName, Message: "log lines suppressed"}
 		_ = c.to.Write(entry, []zap.Field{ // an error of the log cannot be logged
-			logevent.LogSuppressed, logevent.Of(s.event), logevent.Count(n.dropped), logevent.Lasted(now.Sub(n.since)),
-			logevent.Device(s.device), logevent.PCI(s.pci), logevent.Resource(s.resource), logevent.Source(s.source),
+			logevent.LogSuppressed, logevent.Of(n.event), logevent.Count(n.lines - burst), logevent.Lasted(now.Sub(n.first.Time)),
+			logevent.Device(n.device), logevent.PCI(n.pci), logevent.Resource(n.resource), logevent.Source(n.source),
 		})
 	}
+	c.counts, c.suppressed = map[subject]*count{}, nil
 }

@@ -1,15 +1,15 @@
 package throttle_test
 
 import (
+	"errors"
 	"fmt"
-	"io"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
@@ -17,324 +17,165 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/throttle"
 )
 
-// rig is a throttled logger in a bubble.
-type rig struct {
-	*zap.Logger
-	core *throttle.Core
-	logs *observer.ObservedLogs
+var (
+	resource = logevent.Resource("example.com/a")
+	devices  = logevent.Devices([]string{"3b:00.0"})
+	claim    = []zap.Field{resource, logevent.Claim("default/a"), devices}
+)
+
+// Each line is logged 30 times.
+func TestRepeatedLines(t *testing.T) {
+	n := 0 // makes lines differ
+	for _, test := range []struct {
+		name string
+		log  func(*zap.Logger)
+		want []string // lines after a minute, see summary
+	}{
+		{"repeated", func(log *zap.Logger) { log.With(resource).Info("stream opened", logevent.StreamOpened) },
+			[]string{"20 info stream.opened", "1 warn log.suppressed stream.opened count=10 lasted_ms=60000 resource=example.com/a"}},
+		{"two cards", func(log *zap.Logger) {
+			for _, card := range []string{"0000:3b:00.0", "0000:5e:00.0"} {
+				log.Warn("reading timed out", logevent.ReadTimeout, logevent.PCI(card), logevent.Lasted(0))
+			}
+		}, []string{"40 warn read.timeout", "1 warn log.suppressed read.timeout count=10 lasted_ms=60000 pci=0000:3b:00.0",
+			"1 warn log.suppressed read.timeout count=10 lasted_ms=60000 pci=0000:5e:00.0"}},
+		{"error", func(log *zap.Logger) {
+			log.Error("CDI spec could not be written", logevent.CDIFailed, logevent.Err(errors.New("disk full")))
+		}, []string{"20 error cdi.failed", "1 error log.suppressed cdi.failed count=10 lasted_ms=60000"}},
+		{"library", func(log *zap.Logger) {
+			n++
+			log.With(logevent.LibraryLog).Debug(fmt.Sprint("transport ", n, " is closing"))
+		}, []string{"20 debug library.log", "1 warn log.suppressed library.log count=10 lasted_ms=60000"}},
+		{"forged uevents", func(log *zap.Logger) {
+			n++
+			log.Warn("forged uevent dropped", logevent.UEventForged, logevent.Count(1), logevent.PID(n), logevent.UID(n), logevent.Port(uint32(n)))
+		}, []string{"20 warn uevent.forged", "1 warn log.suppressed uevent.forged count=10 lasted_ms=60000"}},
+		{"allocation refused", func(log *zap.Logger) {
+			log.Warn("allocate refused", logevent.AllocateRefused, resource, logevent.Count(1), logevent.Reason("gone"), devices)
+		}, []string{"20 warn allocate.refused", "1 warn log.suppressed allocate.refused count=10 lasted_ms=60000 resource=example.com/a"}},
+		{"list of no changes", func(log *zap.Logger) {
+			log.Info("list sent", logevent.ListSent, resource, logevent.Rev(1), logevent.Count(1))
+		}, []string{"20 info list.sent", "1 warn log.suppressed list.sent count=10 lasted_ms=60000 resource=example.com/a"}},
+
+		{"device", func(log *zap.Logger) {
+			log.Warn("device health changed", logevent.DeviceHealth, logevent.Device("3b:00.0"), logevent.Old("healthy"), logevent.New("unhealthy"),
+				logevent.Reasons(nil), logevent.Lasted(0))
+		}, []string{"30 warn device.health"}},
+		{"daemon", func(log *zap.Logger) { log.Info("daemon stopped", logevent.DaemonStopped) }, []string{"30 info daemon.stopped"}},
+		{"debug", func(log *zap.Logger) { log.Debug("hint received", logevent.HintReceived, logevent.Source("uevent")) }, []string{"30 debug hint.received"}},
+		{"list", func(log *zap.Logger) {
+			log.Info("list sent", logevent.ListSent, resource, logevent.Rev(1), logevent.Count(1), devices)
+		}, []string{"30 info list.sent"}},
+		{"allocation", func(log *zap.Logger) {
+			log.Info("allocate served", logevent.AllocateServed, resource, logevent.Count(1), devices)
+		}, []string{"30 info allocate.served"}},
+		{"claims", func(log *zap.Logger) {
+			log.With(claim...).Info("claim prepared", logevent.ClaimPrepared)
+			log.With(claim...).Info("claim unprepared", logevent.ClaimUnprepared)
+		}, []string{"30 info claim.prepared", "30 info claim.unprepared"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				to, logs := eventtest.Observed(t)
+				log := zap.New(throttle.New(to))
+				for range 30 {
+					test.log(log)
+				}
+				time.Sleep(time.Minute) // fake
+				synctest.Wait()
+				if diff := cmp.Diff(test.want, summary(logs)); diff != "" {
+					t.Errorf("lines (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
-func bubble(t *testing.T, f func(t *testing.T, r *rig)) {
-	t.Helper()
+// Each minute has its own burst. Close writes the counts, and later lines are written.
+func TestMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, logs := eventtest.Observed(t)
 		core := throttle.New(to)
-		f(t, &rig{zap.New(core), core, logs})
-		core.Close()
-	})
-}
-
-// after advances the fake time by d, and blocks until all other goroutines are blocked.
-func (r *rig) after(d time.Duration) {
-	time.Sleep(d) // fake
-	synctest.Wait()
-}
-
-// take returns the lines that were written since the last call, in a short form. Equal lines in a row
-// are one.
-func (r *rig) take() []string {
-	var all []string
-	n := 0
-	for _, line := range r.logs.TakeAll() {
-		m := line.ContextMap()
-		text := fmt.Sprint(line.Level, " ", m["event"])
-		for _, key := range []string{"device", "pci", "resource", "source", "of", "count", "lasted_ms"} {
-			if left := m["of"] != nil; m[key] != nil && (left || key != "count" && key != "lasted_ms") {
-				text += fmt.Sprintf(" %s=%v", key, m[key])
-			}
-		}
-		if len(all) > 0 && all[len(all)-1] == fmt.Sprintf("%d × %s", n, text) {
-			n++
-			all[len(all)-1] = fmt.Sprintf("%d × %s", n, text)
-			continue
-		}
-		n = 1
-		all = append(all, "1 × "+text)
-	}
-	return all
-}
-
-func (r *rig) want(t *testing.T, when string, want ...string) {
-	t.Helper()
-	if diff := cmp.Diff(want, r.take()); diff != "" {
-		t.Errorf("%s: lines (-want +got):\n%s", when, diff)
-	}
-}
-
-// A burst is written. The other lines of its minute are counted and reported.
-func TestBurst(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		log := r.Named("server").With(logevent.Resource("example.com/a"))
-		opened := func(n int) {
-			for range n {
-				log.Info("stream opened", logevent.StreamOpened)
-			}
-		}
-		opened(15)
-		r.after(20 * time.Second)
-		opened(15)
-		r.want(t, "30 lines", "20 × info stream.opened resource=example.com/a")
-		r.after(39 * time.Second)
-		opened(5)
-		r.want(t, "before the minute's end")
-		r.after(time.Second)
-		r.want(t, "at its end", "1 × warn log.suppressed resource=example.com/a of=stream.opened count=15 lasted_ms=40000")
-		opened(21)
-		r.want(t, "in the next minute", "20 × info stream.opened resource=example.com/a")
-		r.after(time.Minute)
-		r.want(t, "at its end", "1 × warn log.suppressed resource=example.com/a of=stream.opened count=1 lasted_ms=60000")
-		r.after(time.Hour)
-		opened(20)
-		r.after(time.Minute)
-		r.want(t, "exactly a burst", "20 × info stream.opened resource=example.com/a")
-	})
-}
-
-// Lines with other subjects are counted separately, with one timer.
-func TestSubjects(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		for i := range 25 {
-			r.Warn("reading timed out", logevent.ReadTimeout, logevent.PCI("0000:3b:00.0"), logevent.Lasted(0))
-			r.Info("late reading returned", logevent.ReadRecovered, logevent.PCI("0000:3b:00.0"), logevent.Lasted(0))
-			if i < 20 {
-				r.Warn("reading timed out", logevent.ReadTimeout, logevent.PCI("0000:5e:00.0"), logevent.Lasted(0))
-			}
-		}
-		r.take()
-		r.after(10 * time.Second)
-		for range 22 {
-			r.Warn("source lost", logevent.SourceLost, logevent.Source("uevent"), logevent.Err(fmt.Errorf("no %d", 1)))
-		}
-		r.want(t, "another source", "20 × warn source.lost source=uevent")
-		r.after(50 * time.Second)
-		r.want(t, "a minute after the first",
-			"1 × warn log.suppressed pci=0000:3b:00.0 of=read.recovered count=5 lasted_ms=60000",
-			"1 × warn log.suppressed pci=0000:3b:00.0 of=read.timeout count=5 lasted_ms=60000",
-			"1 × warn log.suppressed source=uevent of=source.lost count=2 lasted_ms=50000")
-	})
-}
-
-// gate is a core that blocks lines log.suppressed until open is closed.
-type gate struct {
-	zapcore.Core
-	open chan struct{}
-}
-
-func (g gate) Write(entry zapcore.Entry, fields []zapcore.Field) error {
-	if entry.Message == "log lines suppressed" {
-		<-g.open
-	}
-	return g.Core.Write(entry, fields)
-}
-
-// Close waits for a report that is being written.
-func TestCloseWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		to, logs := eventtest.Observed(t)
-		g := gate{to, make(chan struct{})}
-		core := throttle.New(g)
-		log := zap.New(core)
-		for range 25 {
-			log.Info("kubelet restarted", logevent.KubeletRestarted, logevent.Resource("example.com/a"))
-		}
-		time.Sleep(throttle.Period)
-		synctest.Wait()
-		closed := make(chan struct{})
-		go func() { core.Close(); close(closed) }()
-		synctest.Wait()
-		select {
-		case <-closed:
-			t.Error("Close returned before the report was written")
-		default:
-		}
-		close(g.open)
-		<-closed
-		if n := logs.FilterMessage("log lines suppressed").Len(); n != 1 {
-			t.Errorf("found %d lines log.suppressed, want 1", n)
-		}
-	})
-}
-
-// Lines about a device and debug lines are all written.
-func TestExempt(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		for range 100 {
-			r.Warn("device health changed", logevent.DeviceHealth, logevent.Device("3b:00.0"), logevent.Old("healthy"), logevent.New("unhealthy"),
-				logevent.Reasons(nil), logevent.Lasted(0))
-		}
-		for range 100 {
-			r.Debug("removed device released", logevent.DeviceReleased, logevent.Device("3b:00.0"), logevent.Reason("free"), logevent.Lasted(0))
-		}
-		for range 100 {
-			r.Info("daemon stopped", logevent.DaemonStopped)
-		}
-		for range 100 {
-			r.Debug("hint received", logevent.HintReceived, logevent.Source("uevent"))
-		}
-		of := r.With(logevent.Resource("example.com/a"))
-		for range 100 {
-			of.With(logevent.Devices([]string{"3b:00.0"}), logevent.Count(1)).Info("allocate served", logevent.AllocateServed)
-		}
-		for range 100 {
-			of.Info("list sent", logevent.ListSent, logevent.Rev(1), logevent.Count(1), logevent.Devices([]string{"3b:00.0"}))
-		}
-		claimed := of.With(logevent.Claim("default/a"), logevent.Devices([]string{"3b:00.0"}))
-		for range 100 {
-			claimed.Info("claim prepared", logevent.ClaimPrepared)
-		}
-		for range 100 {
-			claimed.Info("claim unprepared", logevent.ClaimUnprepared)
-		}
-		r.want(t, "100 of each",
-			"100 × warn device.health device=3b:00.0", "100 × debug device.released device=3b:00.0", "100 × info daemon.stopped",
-			"100 × debug hint.received source=uevent", "100 × info allocate.served resource=example.com/a", "100 × info list.sent resource=example.com/a",
-			"100 × info claim.prepared resource=example.com/a", "100 × info claim.unprepared resource=example.com/a")
-
-		for range 100 { // a pod that is created repeatedly, and a stream that is opened repeatedly
-			of.With(logevent.Devices([]string{"3b:00.0"}), logevent.Count(1)).Warn("allocate refused", logevent.AllocateRefused, logevent.Reason("gone"))
-		}
-		for range 100 {
-			claimed.Warn("claim refused", logevent.ClaimRefused, logevent.Reason("gone"))
-		}
-		for range 100 {
-			of.Info("list sent", logevent.ListSent, logevent.Rev(1), logevent.Count(1), logevent.Devices(nil))
-		}
-		r.after(time.Minute)
-		r.want(t, "lines that are not exempt", "20 × warn allocate.refused resource=example.com/a", "20 × warn claim.refused resource=example.com/a", "20 × info list.sent resource=example.com/a",
-			"1 × warn log.suppressed resource=example.com/a of=allocate.refused count=80 lasted_ms=60000",
-			"1 × warn log.suppressed resource=example.com/a of=claim.refused count=80 lasted_ms=60000",
-			"1 × warn log.suppressed resource=example.com/a of=list.sent count=80 lasted_ms=60000")
-	})
-}
-
-// Lines of libraries are counted at every level. The report has the highest level of the lines.
-func TestLibrary(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		log := r.Named("grpc").With(logevent.LibraryLog)
-		for range 30 {
-			log.Debug("transport is closing")
-		}
-		r.after(time.Minute)
-		r.want(t, "Debug", "20 × debug library.log", "1 × warn log.suppressed of=library.log count=10 lasted_ms=60000")
-		for range 30 {
-			r.Error("CDI spec could not be written", logevent.CDIFailed, logevent.Err(fmt.Errorf("disk full")))
-		}
-		r.after(time.Minute)
-		r.want(t, "Error", "20 × error cdi.failed", "1 × error log.suppressed of=cdi.failed count=10 lasted_ms=60000")
-	})
-}
-
-// Close writes the report, and later lines are written. No goroutine is left, otherwise the bubble
-// would not end.
-func TestClose(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
 		lost := func(n int) {
 			for range n {
-				r.Warn("inotify events lost", logevent.InotifyOverflow, logevent.Path("/dev"))
+				zap.New(core).Warn("inotify events lost", logevent.InotifyOverflow, logevent.Path("/dev"))
 			}
 		}
-		lost(30)
-		r.take()
-		r.after(time.Second)
-		r.core.Close()
-		r.want(t, "closed", "1 × warn log.suppressed of=inotify.overflow count=10 lasted_ms=1000")
-		lost(30)
-		r.core.Close()
-		r.want(t, "after Close", "30 × warn inotify.overflow")
-	})
-}
-
-// The number of counts is bounded, and all lines are counted.
-func TestBounded(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		const subjects, lines = 1500, 2 * throttle.Burst
-		for range lines {
-			for i := range subjects {
-				r.Info("resource retired", logevent.ResourceRetired, logevent.Resource(fmt.Sprint("example.com/", i)))
+		for _, step := range []struct {
+			lines int
+			then  func()
+			want  []string
+		}{
+			{19, func() { time.Sleep(20 * time.Second) }, []string{"19 warn inotify.overflow"}},
+			{5, func() { time.Sleep(40 * time.Second) },
+				[]string{"1 warn inotify.overflow", "1 warn log.suppressed inotify.overflow count=4 lasted_ms=40000"}},
+			{20, func() { time.Sleep(30 * time.Second) }, []string{"20 warn inotify.overflow"}},
+			{1, func() { time.Sleep(30 * time.Second) }, []string{"1 warn log.suppressed inotify.overflow count=1 lasted_ms=30000"}},
+			{20, func() { time.Sleep(time.Hour) }, []string{"20 warn inotify.overflow"}},
+			{21, core.Close, []string{"20 warn inotify.overflow", "1 warn log.suppressed inotify.overflow count=1 lasted_ms=0"}},
+			{30, core.Close, []string{"30 warn inotify.overflow"}},
+		} {
+			lost(step.lines)
+			step.then()
+			synctest.Wait()
+			if diff := cmp.Diff(step.want, summary(logs)); diff != "" {
+				t.Errorf("after %d lines (-want +got):\n%s", step.lines, diff)
 			}
 		}
-		if n := r.core.Subjects(); n != throttle.MaxSubjects+1 {
-			t.Errorf("found %d counts, want %d and one for the others", n, throttle.MaxSubjects)
-		}
-		written, counted := r.logs.Len(), 0
-		r.logs.TakeAll()
-		r.after(throttle.Period)
-		for _, line := range r.logs.TakeAll() {
-			counted += int(line.ContextMap()["count"].(int64))
-		}
-		if written+counted != subjects*lines {
-			t.Errorf("found %d lines written and %d counted, want %d", written, counted, subjects*lines)
-		}
-		if n := r.core.Subjects(); n != 0 {
-			t.Errorf("found %d counts after a minute, want none", n)
-		}
 	})
 }
 
-// Fields whose values the sender of a forged uevent chooses are not part of the subject.
-func TestForgedUEvents(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		for i := range 1000 {
-			r.Warn("forged uevent dropped", logevent.UEventForged, logevent.Count(1), logevent.PID(i), logevent.UID(i), logevent.Port(uint32(i)))
-		}
-		if n := r.core.Subjects(); n != 1 || r.logs.Len() != throttle.Burst {
-			t.Errorf("found %d counts and %d lines, want 1 and %d", n, r.logs.Len(), throttle.Burst)
-		}
-	})
-}
-
-// Lines of a level that is not enabled are not counted.
-func TestLevel(t *testing.T) {
+// Each line of concurrent writers is either written or counted.
+func TestAllLinesCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		to, logs := observer.New(zapcore.WarnLevel)
+		to, logs := eventtest.Observed(t)
 		core := throttle.New(to)
 		log := zap.New(core)
-		for range 100 {
-			log.Info("stream opened", logevent.StreamOpened, logevent.Resource("example.com/a"))
-		}
-		core.Close()
-		if logs.Len() != 0 {
-			t.Errorf("found %d lines, want none", logs.Len())
-		}
-	})
-}
-
-// The cost of a written and of a suppressed line.
-func BenchmarkWrite(b *testing.B) {
-	for _, bench := range []struct {
-		name string
-		line func(*zap.Logger)
-	}{
-		{"exempt", func(log *zap.Logger) {
-			log.Info("list sent", logevent.ListSent, logevent.Rev(1), logevent.Count(1), logevent.Devices([]string{"3b:00.0"}))
-		}},
-		{"suppressed", func(log *zap.Logger) { log.Info("stream opened", logevent.StreamOpened) }},
-	} {
-		for _, throttled := range []bool{false, true} {
-			b.Run(fmt.Sprintf("%s/throttled=%t", bench.name, throttled), func(b *testing.B) {
-				to := zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(io.Discard), zapcore.InfoLevel)
-				core := throttle.New(to)
-				defer core.Close()
-				log := zap.New(to)
-				if throttled {
-					log = zap.New(core)
-				}
-				log = log.With(logevent.Resource("example.com/a"))
-				b.ReportAllocs()
-				for b.Loop() {
-					bench.line(log)
+		const writers, each = 8, 500
+		var writing sync.WaitGroup
+		for w := range writers {
+			writing.Go(func() {
+				for i := range each {
+					log.Info("stream opened", logevent.StreamOpened, logevent.Resource(fmt.Sprint(i%3)))
+					if i%50 == w {
+						time.Sleep(time.Duration(w+1) * 7 * time.Second)
+					}
 				}
 			})
 		}
+		writing.Wait()
+		core.Close()
+		suppressed := logs.FilterMessage("log lines suppressed").All()
+		found := logs.Len() - len(suppressed)
+		for _, line := range suppressed {
+			found += int(line.ContextMap()["count"].(int64))
+		}
+		if found != writers*each || len(suppressed) == 0 {
+			t.Errorf("found %d lines written or counted, %d lines log.suppressed, want %d and some", found, len(suppressed), writers*each)
+		}
+	})
+}
+
+// summary returns the events of the lines since the last call, each with its number of lines.
+func summary(logs *observer.ObservedLogs) (all []string) {
+	n := map[string]int{}
+	for _, line := range logs.TakeAll() {
+		m := line.ContextMap()
+		text := fmt.Sprint(line.Level, " ", m["event"])
+		if of, ok := m["of"]; ok {
+			text += fmt.Sprintf(" %s count=%v lasted_ms=%v", of, m["count"], m["lasted_ms"])
+			for _, key := range []string{"device", "pci", "resource", "source"} {
+				if m[key] != nil {
+					text += fmt.Sprintf(" %s=%v", key, m[key])
+				}
+			}
+		}
+		if n[text]++; n[text] == 1 {
+			all = append(all, text)
+		}
 	}
+	for i, text := range all {
+		all[i] = fmt.Sprint(n[text], " ", text)
+	}
+	return all
 }
