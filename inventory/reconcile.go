@@ -191,13 +191,19 @@ func (n *node) isFormer(s *slot) bool { return s.unit != nil && n.cards[s.unit.c
 // noteUnnamed adds a change, once, if a device has had no name for [rules.unnamed]. A new unit
 // may lack its AFU id for some milliseconds.
 func (n *node) noteUnnamed(s *slot, err error, now time.Time) {
-	switch u := s.unit; {
-	case err == nil:
+	u := s.unit
+	if err == nil {
 		u.unnamed, u.logged = time.Time{}, false
-	case u.unnamed.IsZero():
+		return
+	}
+	if u.unnamed.IsZero() {
 		u.unnamed = now
-		n.recheckAt(u.card, now.Add(n.rules.unnamed))
-	case !u.logged && now.Sub(u.unnamed) >= n.rules.unnamed:
+	}
+	switch until := u.unnamed.Add(n.rules.unnamed); {
+	case u.logged:
+	case now.Before(until):
+		n.recheckAt(u.card, until)
+	default:
 		u.logged = true
 		n.changes = append(n.changes, change{Change: Change{ID: s.id}, kind: deviceUnoffered, why: err.Error()})
 	}
