@@ -45,6 +45,7 @@ var stories = []story{
 	{"cordon", cordon},
 	{"simulate", simulate},
 	{"holders", holders},
+	{"held-twice", heldTwice},
 	{"init-holds", initHolds},
 	{"kubelet-blind", kubeletBlind},
 	{"naming-mode", namingMode},

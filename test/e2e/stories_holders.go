@@ -3,18 +3,24 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
@@ -227,4 +233,83 @@ func kubeletBlind(s *scene) {
 		s.failf("device offered after %v, want at most %v", took, soon)
 	}
 	w.end()
+}
+
+// The kubelet says that two containers hold one device. A stand-in in front of the pod-resources API adds the second
+// one to the kubelet's answers.
+func heldTwice(s *scene) {
+	s.plug(first, second)
+	s.install("events=true")
+	s.offers(s.resource, 2, 2)
+	s.user("user")
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.user("other")
+	s.hasReport("other", reportOf(secondID, "dfl-port.1"))
+
+	s.step("the kubelet names both pods for the first device: log, Events, metric, devices")
+	end := s.answersTwice("other", firstID)
+	both := []string{"default/other/main", "default/user/main"}
+	s.hasReasons(map[string][]string{firstID: {"held-twice"}})
+	s.offers(s.resource, 2, 1)
+	s.logged("device.held-twice", line{"level": "error", "device": firstID, "holders": both})
+	for _, name := range []string{"user", "other"} {
+		pod, err := s.readPod(name)
+		s.check(err)
+		s.hasEvent(corev1.ObjectReference{Kind: "Pod", Namespace: s.users, Name: name, UID: pod.UID}, "DeviceHeldTwice", corev1.EventTypeWarning)
+	}
+	series := fmt.Sprintf(`accelerator_device_reason{device=%q,reason="held-twice"`, firstID)
+	await(s, series, func() (bool, error) {
+		page, err := s.Client.CoreV1().Pods(namespace).ProxyGet("http", s.daemon().Name, "9480", "/metrics", nil).DoRaw(s.ctx)
+		return strings.Contains(string(page), series), err
+	}, true)
+	if table := s.exec("devices", "-o", "wide"); !strings.Contains(table, both[0]) || !strings.Contains(table, both[1]) {
+		s.failf("devices -o wide: want %q in it:\n%s", both, table)
+	}
+
+	s.step("it names one pod again: the device is healthy")
+	end()
+	s.logged("device.held-once", line{"device": firstID})
+	s.hasReasons(map[string][]string{})
+	s.offers(s.resource, 2, 2)
+	s.deletePods("user", "other")
+}
+
+// answersTwice puts a stand-in before the kubelet's pod-resources API until end is called. Its answers are the
+// kubelet's, but a pod holds one more device.
+func (s *scene) answersTwice(pod, id string) (end func()) {
+	const socket = "/var/lib/kubelet/pod-resources/kubelet.sock"
+	kubelet := s.kubelet()
+	_, err := kubelet.List(s.ctx, &podresources.ListPodResourcesRequest{}) // connects before the socket moves
+	s.check(err)
+	s.check(os.Rename(socket, socket+".kubelet"))
+	listener, err := net.Listen("unix", socket)
+	s.check(err)
+	server := grpc.NewServer()
+	podresources.RegisterPodResourcesListerServer(server, &twice{kubelet: kubelet, resource: s.resource, pod: pod, id: id})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	end = sync.OnceFunc(func() {
+		server.Stop() // removes the socket
+		s.check(<-served)
+		s.check(os.Rename(socket+".kubelet", socket))
+	})
+	s.cleanups = append(s.cleanups, end)
+	return end
+}
+
+// twice forwards questions for all pods to the kubelet.
+type twice struct {
+	podresources.UnimplementedPodResourcesListerServer
+	kubelet           podresources.PodResourcesListerClient
+	resource, pod, id string
+}
+
+func (t *twice) List(ctx context.Context, r *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+	answer, err := t.kubelet.List(ctx, r)
+	for _, p := range answer.GetPodResources() {
+		if p.Name == t.pod {
+			p.Containers[0].Devices = append(p.Containers[0].Devices, &podresources.ContainerDevices{ResourceName: t.resource, DeviceIds: []string{t.id}})
+		}
+	}
+	return answer, err
 }
