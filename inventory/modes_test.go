@@ -1,6 +1,7 @@
 package inventory_test
 
 import (
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,5 +83,49 @@ func TestOutlineOfTheFormerMode(t *testing.T) {
 		for _, answer := range answers {
 			answer()
 		}
+	})
+}
+
+// slowCards is a family whose listings block until its gate is closed.
+type slowCards struct {
+	*fakeFamily
+	gate chan struct{}
+}
+
+func (s slowCards) Cards(host sysfs.Host) ([]string, error) {
+	<-s.gate
+	return s.fakeFamily.Cards(host)
+}
+
+// A check asked for in the former mode reads the card through the families of the new mode, although nothing has changed.
+func TestCheckOfTheFormerMode(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ports, regions := observing{newFakeFamily("ports"), filepath.Join(t.TempDir(), "observed")}, slowCards{newFakeFamily("regions"), make(chan struct{})}
+		ports.write(t, "0")
+		ports.set(cardA, good(0, 0), good(1, 1))
+		regions.set(cardA, good(0, 0))
+		cfg := testConfig
+		cfg.Policy = modePolicy("single")
+		r := startFamilies(t, sysfs.Host{}, cfg, ports.fakeFamily, ports)
+		r.after(cfg.HealthInterval - time.Second)
+		answer := ports.hang(cardA)
+		r.hint(cardA)
+		r.after(time.Second) // the tick asks for a check after this reading
+		answers := regions.hang(cardA)
+		r.Inventory.Use(modePolicy("region", regions))
+		synctest.Wait()
+		answer()
+		synctest.Wait()
+		close(regions.gate)
+		r.after(time.Second)
+		s, _ := r.Latest()
+		for _, d := range s.Devices {
+			if d.Family == "ports" && d.OfferedAs == "region" {
+				t.Errorf("%s: found a port that is offered as a region, %s", d.ID, d.Health)
+			}
+		}
+		answers()
+		r.after(cfg.RecoveryHold)
+		r.want("the card answers", map[string]string{"3b:00.0": "healthy[]"})
 	})
 }

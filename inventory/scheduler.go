@@ -85,7 +85,7 @@ type job struct {
 	counted  bool      // the newest reading counts in scheduler.busy
 	outlined bool      // an outline is under way
 	stuck    int       // readings under way whose results will be discarded: overdue, superseded, or the later of two
-	known    result    // the newest good reading, which a check uses
+	known    result    // the newest good reading, which a check uses; zero: there is none of this card through these families
 	nodes    []string  // the device nodes in the newest reading or outline
 	listed   bool      // a reading or an outline through the families of this epoch has found units
 	wasRead  bool      // the card has been read since it was plugged in
@@ -166,7 +166,7 @@ func (s *scheduler) use(ctx context.Context, families []Family, now time.Time) {
 	s.families = families
 	s.epoch++
 	for _, j := range s.jobs {
-		j.answered, j.listed = time.Time{}, false
+		j.answered, j.listed, j.known = time.Time{}, false, result{}
 		if j.state != reading {
 			continue
 		}
@@ -653,7 +653,7 @@ func (s *scheduler) setRelated(j *job, addresses []string) {
 func (s *scheduler) removeDevices(j *job) {
 	s.setRelated(j, nil)
 	j.starved, j.unchecked = time.Time{}, false
-	j.nodes, j.listed, j.wasRead = nil, false, false
+	j.nodes, j.listed, j.wasRead, j.known = nil, false, false, result{}
 	s.report(j, outcome{cause: j.answered, gone: true})
 }
 
