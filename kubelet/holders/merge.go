@@ -89,6 +89,7 @@ type State struct {
 	ownListed bool            // an answer has had the daemon's own pod
 	remote    bool            // the newest answer has a pod of the API server
 	away      bool            // the former kubelet listed pods of the API server, and this one none yet
+	whole     bool            // an answer was complete once, so no pod of the former kubelet is missing in former
 }
 
 // use says who uses one device under one name.
@@ -242,9 +243,9 @@ func (s *State) listen(before State, r Report) (complete bool) {
 	}
 	s.pods, s.ownListed, s.remote, s.away = pods, s.ownListed || own, remote, s.away && !remote
 	settled := r.Asked.Sub(s.returned) >= settles || r.Answered.Before(s.returned) // the clock was set back
-	allBack := was > 0 && len(s.former) == 0
+	allBack := s.whole && was > 0 && len(s.former) == 0
 	if complete = (settled || allBack) && (own || !s.ownListed && !s.rules.ownExpected()) && !s.away; complete {
-		s.former = nil
+		s.former, s.whole = nil, true
 	}
 	return complete
 }
