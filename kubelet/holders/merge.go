@@ -103,7 +103,7 @@ type use struct {
 	allocatedAt time.Time // of the newest allocation by this daemon
 	settledAt   time.Time // of the newest one that another source has confirmed, or that has expired
 	prepared    bool      // a claim in claims.json
-	leftClaims  bool      // the claim was in claims.json at the question before this one
+	unprepared  time.Time // of the question since which claims.json lacks the claim that it had; zero: it has it, or never had
 
 	nodes    []string
 	nodesErr error
@@ -360,13 +360,20 @@ func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.
 // mergeClaims updates whether a claim of the DRA driver has the device.
 func (u *use) mergeClaims(key Key, r reading) {
 	claims, known := r.Claims[key.ID]
-	u.leftClaims = u.prepared
+	was := u.prepared
 	if r.ClaimsErr == nil {
 		u.prepared = key.Resource == draname.Driver && len(claims) > 0
 	}
-	u.leftClaims = u.leftClaims && !u.prepared
-	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (u.leftClaims || known) {
-		u.names = nil // it has just been unprepared: the answer of the kubelet may be older; or all its claims have admin access
+	switch {
+	case u.prepared:
+		u.unprepared = time.Time{}
+	case was:
+		u.unprepared = r.Asked
+	}
+	// If the kubelet still names it, the answer is older than Unprepare, or claims.json was removed under the driver.
+	unprepared := !u.unprepared.IsZero() && r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0
+	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (unprepared || known) {
+		u.names = nil // known: all its claims have admin access
 	}
 }
 
@@ -550,7 +557,7 @@ func (s State) Holdings() inventory.Holdings {
 			id = key.Resource + "/" + id
 		}
 		h.Of[id] = append(h.Of[id], holding)
-		if !u.lacked.IsZero() && s.asked.Sub(u.lacked) < s.rules.Confirm {
+		if !u.lacked.IsZero() && s.asked.Sub(u.lacked) < s.rules.Confirm || u.unprepared.Equal(s.asked) {
 			h.Again = cmp.Or(h.Again, s.rules.Confirm+s.rules.Confirm/30) // not just too early
 		}
 		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < s.rules.Admission
