@@ -21,7 +21,7 @@ type Config struct {
 	KubeletDir  string       // with the kubelet's checkpoint
 	Allocations *Allocations // by this daemon
 	Injected    *Injected    // by CDI
-	// Claims returns the devices of the prepared claims, by id.
+	// Claims returns the devices of the prepared claims, by id. It reads a file, and waits for nobody.
 	Claims func(context.Context) (map[string][]inventory.Holding, error)
 	// Refresh makes the kubelet write its checkpoint again, by sending it a list that it has already. It does not block,
 	// and reports whether the kubelet gets a list.
@@ -88,7 +88,7 @@ func (s *Source) report(ctx context.Context) Report {
 	r.Answered = time.Now()
 	byID(r.Answer.Holders)
 	if s.cfg.Claims != nil {
-		r.Claims, r.ClaimsErr = s.cfg.Claims(ctx)
+		r.Claims, r.ClaimsErr = s.cfg.Claims(context.WithoutCancel(ctx)) // ctx may have ended if the kubelet hangs
 	}
 	if s.cfg.Allocations != nil {
 		r.Allocated = s.cfg.Allocations.All()

@@ -124,6 +124,22 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// A kubelet that hangs until the context ends is the only source that is missing: the files are read all the same.
+func TestMissingHangingKubelet(t *testing.T) {
+	r := newRig(t)
+	r.Behave(simkubelet.PodBehaviour{Stall: true})
+	r.cfg.Claims = func(ctx context.Context) (map[string][]inventory.Holding, error) {
+		return map[string][]inventory.Holding{"3b:00.0": {{As: "claim"}}}, context.Cause(ctx)
+	}
+	r.cfg.DRA = true
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	h := holders.New(r.cfg).Ask(ctx)
+	if len(h.Missing) != 1 || h.Missing[0].Name != "pod-resources" || len(h.Of["3b:00.0"]) != 1 {
+		t.Errorf("missing %v, found %v, want pod-resources alone missing, and the claim", h.Missing, h.Of)
+	}
+}
+
 // If the checkpoint has an entry that no answer explains, the kubelet writes it again, and the same question sees that.
 func TestRefresh(t *testing.T) {
 	r := newRig(t)
