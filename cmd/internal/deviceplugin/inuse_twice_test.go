@@ -3,6 +3,7 @@ package deviceplugin_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -110,6 +111,34 @@ func TestHeldUnderAFormerName(t *testing.T) {
 			d.run()
 			d.awaitOffers("another name", offers{test.former: {"5e:00.0": false}})
 			d.refuses(untilEnded, "another name", "5e:00.0", test.former)
+		})
+	}
+}
+
+// The same, and the kubelet's checkpoint is missing or cannot be read when the daemon starts. The kubelet still names the pod.
+func TestHeldUnderAFormerNameWithoutCheckpoint(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"missing":    func(string) error { return nil },
+		"unreadable": func(path string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := prepareDaemon(t, func(c *config.Config) { c.TombstoneGrace = 500 * time.Millisecond })
+			d.shorten()
+			d.run()
+			d.do(d.node.Plug(cardA))
+			d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
+			d.hold("job", testResource, "3b:00.0")
+			d.awaitLine("device.held", "default/job/main")
+			d.do(d.stop())
+			path := filepath.Join(d.cfg.KubeletDir, simkubelet.Checkpoint)
+			d.do(os.Remove(path))
+			d.do(damage(path))
+			d.cfg.ResourceName = "example.com/fpga"
+			d.loader.Config = d.cfg
+			d.run()
+			d.refuses(d.cfg.TombstoneGrace+untilEnded, "another name", "3b:00.0", testResource)
+			d.awaitOffers("another name", offers{testResource: {"3b:00.0": false}, "example.com/fpga": {"3b:00.0-p1": true}})
 		})
 	}
 }
