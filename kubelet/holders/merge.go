@@ -543,6 +543,8 @@ func (s State) Holdings() inventory.Holdings {
 	h := inventory.Holdings{
 		Of: map[string][]inventory.Holding{}, Asked: s.asked, Missing: s.missing,
 		Awaiting: !s.complete && !s.never && s.asked.Sub(s.first) < s.rules.Grace,
+		// A daemon that ended before this one began may have given out a device that no source reports yet.
+		Unnamed: s.asked.Sub(s.first) < s.rules.Admission,
 	}
 	if h.Awaiting || s.leftover && s.asked.Sub(s.first) < s.rules.Admission {
 		h.Again = time.Second

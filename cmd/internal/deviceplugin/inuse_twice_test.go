@@ -143,6 +143,22 @@ func TestHeldUnderAFormerNameWithoutCheckpoint(t *testing.T) {
 	}
 }
 
+// A daemon gives out a device and ends. The next one, with another name, is there before the kubelet has recorded that. With
+// the intervals of production, the device is withdrawn as soon as it has.
+func TestHeldByAnAllocationThatIsRecordedLate(t *testing.T) {
+	t.Parallel()
+	d := prepareDaemon(t, nil)
+	d.timing = func(*inventory.Config, *server.Config) {}
+	d.cfg.ResourceName = "example.com/fpga"
+	d.loader.Config = d.cfg
+	d.run()
+	d.do(d.node.Plug(cardB))
+	d.awaitOffers("plugged", offers{"example.com/fpga": {"5e:00.0": true}})
+	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.0"}, "5e:00.0"))
+	d.pods.Hold("default", "job", "main", testResource, "5e:00.0")
+	d.awaitOffers("recorded", offers{"example.com/fpga": {"5e:00.0": false}}) // within 20 s
+}
+
 // With the intervals of production, a device is free 15 seconds after its pod has ended.
 func TestFreeWithin15Seconds(t *testing.T) {
 	t.Parallel()
