@@ -128,9 +128,9 @@ func Merge(before State, r Report, rules Rules) State {
 	if s.down = r.down(); s.down || before.down || s.first.IsZero() {
 		s.first = r.Asked // nothing is given out while the kubelet does not run
 	}
-	complete := s.listen(before, r)
+	complete, own := s.listen(before, r)
 	is := reading{
-		Report: r, rules: rules, complete: complete, pods: s.pods, settled: r.Asked.Sub(s.started) >= settles,
+		Report: r, rules: rules, complete: complete, pods: s.pods, settled: own && r.Asked.Sub(s.started) >= settles,
 		restarted: r.KubeletErr == nil && !before.started.IsZero() && !before.started.Equal(s.started),
 	}
 	// The checkpoint shows what was given out under former names, even if the kubelet has just started.
@@ -215,13 +215,14 @@ func (r Report) never() bool {
 	return errors.Is(r.KubeletErr, fs.ErrNotExist) || errors.Is(r.KubeletErr, fs.ErrPermission)
 }
 
-// listen updates what is known about the kubelet by its answer, and reports whether the answer is complete.
-func (s *State) listen(before State, r Report) (complete bool) {
+// listen updates what is known about the kubelet by its answer, and reports whether the answer is complete, and whether it
+// lists the daemon's own pod, if it should.
+func (s *State) listen(before State, r Report) (complete, own bool) {
 	if r.KubeletErr != nil {
-		return false
+		return false, false
 	}
 	pods := make(map[string]bool, len(r.Answer.Pods))
-	own, remote := false, false
+	remote := false
 	for _, pod := range r.Answer.Pods {
 		pods[pod] = true
 		_, name, _ := strings.Cut(pod, "/")
@@ -244,10 +245,11 @@ func (s *State) listen(before State, r Report) (complete bool) {
 	s.pods, s.ownListed, s.remote, s.away = pods, s.ownListed || own, remote, s.away && !remote
 	settled := r.Asked.Sub(s.returned) >= settles || r.Answered.Before(s.returned) // the clock was set back
 	allBack := s.whole && was > 0 && len(s.former) == 0
-	if complete = (settled || allBack) && (own || !s.ownListed && !s.rules.ownExpected()) && !s.away; complete {
+	own = own || !s.ownListed && !s.rules.ownExpected()
+	if complete = (settled || allBack) && own && !s.away; complete {
 		s.former, s.whole = nil, true
 	}
-	return complete
+	return complete, own
 }
 
 // isOwn reports whether a pod has the name of this daemon's pod, and comes from the API server: a kubelet that has just
@@ -296,7 +298,7 @@ type reading struct {
 	Report
 	rules     Rules
 	complete  bool            // the answer has all containers that are alive
-	settled   bool            // the kubelet has run for some time
+	settled   bool            // the kubelet has run for some time, and does not lack the daemon's own pod
 	restarted bool            // it is the first one of this kubelet
 	pods      map[string]bool // that the kubelet lists
 }
