@@ -176,7 +176,7 @@ func (n *node) claimHeldElsewhere(s *slot, d *Device, name string, now time.Time
 	if s.claim != nil {
 		return
 	}
-	holdings := n.holders.Of[s.id]
+	holdings := n.holders.of(s.id)
 	held := otherHolding(holdings, name)
 	if elsewhere, is := heldElsewhere(holdings); is {
 		held = &elsewhere
@@ -184,7 +184,9 @@ func (n *node) claimHeldElsewhere(s *slot, d *Device, name string, now time.Time
 	if held != nil {
 		s.claim = renamedClaim(d, held.As, name, now)
 		s.claim.other = held.OtherAPI
-		n.noteHeld(s, *held)
+		if n.holders.taken { // the record may have containers that have ended
+			n.noteHeld(s, *held)
+		}
 	}
 }
 

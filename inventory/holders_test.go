@@ -287,3 +287,45 @@ func TestForeignHolding(t *testing.T) {
 		}
 	})
 }
+
+// A device that is held under its former name, by the kubelet's checkpoint, is not offered under the new one while the first
+// answer takes longer than the first list may wait.
+func TestFormerNameUntilTheFirstAnswer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		held   bool // by the answer, too
+		former string
+	}{
+		"held": {true, "former unhealthy [replaced-in-use]"}, "ended": {false, "single healthy []"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f, d := newFakeFamily("dfl"), newFakeKubelet()
+				f.set(cardA, good(0, 0))
+				f.set(cardB, good(1, 0))
+				d.give("former", "3b:00.0", []string{"dfl-port.0"}, pod)
+				cfg := withKubelet(d)
+				cfg.Record, cfg.Policy = d.record(), modePolicy("single")
+				if d.takes = time.Second; !tt.held {
+					d.free("3b:00.0")
+				}
+				r := start(t, cfg, f)
+				check := func(when, want string) {
+					t.Helper()
+					s, _ := r.Latest()
+					got := map[string]string{}
+					for _, d := range s.Devices {
+						got[d.ID] = fmt.Sprint(d.OfferedAs, " ", d.Health, d.Reasons)
+					}
+					if diff := cmp.Diff(map[string]string{"3b:00.0": want, "0001:5e:00.0": "single healthy []"}, got); diff != "" {
+						t.Errorf("%s: devices (-want +got):\n%s", when, diff)
+					}
+				}
+				r.after(500 * time.Millisecond)
+				check("no answer yet", "former unhealthy [moving]")
+				d.set(func() { d.takes = 0 })
+				r.after(time.Second)
+				check("answered", tt.former)
+			})
+		})
+	}
+}

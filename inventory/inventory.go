@@ -34,7 +34,7 @@ type Config struct {
 	// soon, to find the holder even of a short-lived pod. nil: not used.
 	Given <-chan struct{}
 	// Record has the holdings at the start, in the form of Holders' answers. It is used
-	// until Holders answers. The inventory uses only the nodes in it, and does not change it.
+	// until Holders answers: the names and the nodes in it. The inventory does not change it.
 	Record map[string][]Holding
 	// OtherAPI means that devices may be held through the other API when the daemon starts. No device
 	// is offered ([Snapshot.Awaiting]) until an answer of Holders is not [Holdings.Awaiting].
