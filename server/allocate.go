@@ -38,7 +38,7 @@ const annotationHook = "com.intel.fpga.mode"
 // Errors: InvalidArgument if a request has no device or a device twice, NotFound if a device is not
 // listed (any more), FailedPrecondition if one is unhealthy, Unavailable if the CDI spec cannot be
 // written.
-func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
+func (p *plugin) Allocate(ctx context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
 	var requested []string
 	for _, c := range r.GetContainerRequests() {
 		requested = append(requested, c.GetDevicesIds()...)
@@ -63,7 +63,7 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 	if err == nil {
 		for _, request := range r.GetContainerRequests() {
 			var c *v1beta1.ContainerAllocateResponse
-			if c, err = e.respond(device, request.GetDevicesIds()); err != nil {
+			if c, err = e.respond(ctx, device, request.GetDevicesIds()); err != nil {
 				undo()
 				break
 			}
@@ -81,7 +81,7 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 }
 
 // respond returns the answer for a container that gets these devices, which must be listed.
-func (e *endpoint) respond(device func(id string) *inventory.Device, ids []string) (*v1beta1.ContainerAllocateResponse, error) {
+func (e *endpoint) respond(ctx context.Context, device func(id string) *inventory.Device, ids []string) (*v1beta1.ContainerAllocateResponse, error) {
 	joined := strings.Join(ids, ",")
 	answer := &v1beta1.ContainerAllocateResponse{
 		Envs:        map[string]string{envUnits: joined, envDevices: joined},
@@ -101,7 +101,7 @@ func (e *endpoint) respond(device func(id string) *inventory.Device, ids []strin
 	}
 	maps.Copy(answer.Envs, addresses(e.resource, devices))
 	if e.server.injection != nil {
-		names, err := e.server.injection.names(devices)
+		names, err := e.server.injection.names(ctx, devices)
 		if err != nil {
 			return nil, status.Error(codes.Unavailable, err.Error())
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"path/filepath"
 	"time"
 
@@ -35,7 +36,7 @@ type Config struct {
 
 	// Injected remembers nodes that CDI gives to a container that is started again, and that it was not given before. It is
 	// called before the spec has them. nil: not used.
-	Injected func(nodes map[string][]string) error
+	Injected func(ctx context.Context, nodes map[string][]string) error
 
 	Allocations *holders.Allocations // the record of the devices that are given out
 

@@ -59,7 +59,7 @@ func (i Injection) Want(devices ...*inventory.Device) {
 }
 
 // Settle writes the wanted content to the file.
-func (i Injection) Settle() error { return i.settle() }
+func (i Injection) Settle(ctx context.Context) error { return i.settle(ctx) }
 
 // Completed is completed.
 var Completed = completed

@@ -27,9 +27,9 @@ type injection struct {
 	spec    *cdi.Spec
 	log     *zap.Logger
 	metrics *metrics.Metrics
-	hook    *cdi.Hook                       // of devices that are programmed at the start of a container; nil: none
-	sysRoot string                          // of sysfs on the host
-	changed func(map[string][]string) error // [Config.Injected]
+	hook    *cdi.Hook                                        // of devices that are programmed at the start of a container; nil: none
+	sysRoot string                                           // of sysfs on the host
+	changed func(context.Context, map[string][]string) error // [Config.Injected]
 	wanted  *latest.Value[wanted]
 	problem atomic.Pointer[error] // of the last write; nil: the file has the wanted content
 }
@@ -87,7 +87,7 @@ func (i *injection) run(ctx context.Context, every time.Duration) {
 	defer check.Stop()
 	for {
 		_, stale := i.wanted.Load()
-		_ = i.settle() // logs its error
+		_ = i.settle(ctx) // logs its error
 		select {
 		case <-ctx.Done():
 			return
@@ -100,7 +100,7 @@ func (i *injection) run(ctx context.Context, every time.Duration) {
 // settle writes the wanted content. If the content has changed meanwhile, settle writes again,
 // because the other goroutine may have written the newer content first. It logs an error
 // once, and the recovery.
-func (i *injection) settle() error {
+func (i *injection) settle(ctx context.Context) error {
 	for {
 		now, stale := i.wanted.Load()
 		if now.devices == nil {
@@ -109,7 +109,7 @@ func (i *injection) settle() error {
 		devices := now.devices
 		var unrecorded error
 		if i.changed != nil && len(now.changed) > 0 {
-			if unrecorded = i.changed(now.changed); unrecorded != nil { // no container gets nodes that would be forgotten
+			if unrecorded = i.changed(ctx, now.changed); unrecorded != nil { // no container gets nodes that would be forgotten
 				devices = slices.DeleteFunc(slices.Clone(devices), func(d cdi.Device) bool { return now.changed[d.ID] != nil })
 			}
 		}
@@ -148,8 +148,8 @@ var errNotInSpec = errors.New("not in the CDI spec yet")
 
 // names writes the wanted content and returns the CDI names of these devices. A device without
 // nodes and mounts has none.
-func (i *injection) names(devices []*inventory.Device) ([]string, error) {
-	if err := i.settle(); err != nil {
+func (i *injection) names(ctx context.Context, devices []*inventory.Device) ([]string, error) {
+	if err := i.settle(ctx); err != nil {
 		return nil, err
 	}
 	var names []string

@@ -289,12 +289,12 @@ func TestSpecNotOverwrittenByOldContent(t *testing.T) {
 		started, done := make(chan struct{}), make(chan error)
 		go func() {
 			close(started)
-			done <- i.Settle()
+			done <- i.Settle(t.Context())
 		}()
 		<-started
 		runtime.Gosched()
 		i.Want(port("new"))
-		if err := errors.Join(i.Settle(), <-done); err != nil {
+		if err := errors.Join(i.Settle(t.Context()), <-done); err != nil {
 			t.Fatal(err)
 		}
 		if text := read(t, filepath.Join(dir, "fpga.intel.com-fpga.json")); !strings.Contains(text, `"new"`) {

@@ -13,5 +13,8 @@
 // the kubelet considers alive, init containers included. An older file may contain entries of containers that have
 // ended.
 //
+// The file's checksum is not compared: it is a hash of the names and fields of the kubelet's Go types, which differ
+// between versions. The kubelet writes a temporary file and renames it, so what can be parsed is whole.
+//
 // A [Reader] belongs to one goroutine.
 package checkpoint

@@ -83,8 +83,8 @@ func (i *Injected) read(root *os.Root) (map[string][]string, error) {
 }
 
 // Add remembers nodes that containers with a device may get from now on. It returns after they are on the disk.
-func (i *Injected) Add(nodes map[string][]string) error {
-	return i.change(func(all map[string][]string) {
+func (i *Injected) Add(ctx context.Context, nodes map[string][]string) error {
+	return i.change(ctx, func(all map[string][]string) {
 		for id, names := range nodes {
 			joined := slices.Concat(all[id], names)
 			slices.Sort(joined)
@@ -94,8 +94,8 @@ func (i *Injected) Add(nodes map[string][]string) error {
 }
 
 // forget forgets the devices of which keep is false.
-func (i *Injected) forget(keep func(id string) bool) error {
-	return i.change(func(all map[string][]string) {
+func (i *Injected) forget(ctx context.Context, keep func(id string) bool) error {
+	return i.change(ctx, func(all map[string][]string) {
 		maps.DeleteFunc(all, func(id string, _ []string) bool { return !keep(id) })
 	})
 }
@@ -107,7 +107,7 @@ func (i *Injected) all() map[string][]string {
 	return maps.Clone(i.nodes)
 }
 
-func (i *Injected) change(f func(map[string][]string)) error {
+func (i *Injected) change(ctx context.Context, f func(map[string][]string)) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	after := maps.Clone(i.nodes)
@@ -115,7 +115,7 @@ func (i *Injected) change(f func(map[string][]string)) error {
 		return nil
 	}
 	if i.dir != "" {
-		ctx, cancel := context.WithTimeout(context.Background(), lockWithin)
+		ctx, cancel := context.WithTimeout(ctx, lockWithin)
 		defer cancel()
 		root, err := privatedir.OpenDir(i.dir, true)
 		if err != nil {

@@ -25,7 +25,7 @@ func TestInjected(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	a, b := openInjected(t, dir), openInjected(t, dir)
 	for i, add := range []map[string][]string{{"3b:00.0": {"port.1", "port.0"}}, {"5e:00.0": {"port.2"}}, {"3b:00.0": {"port.0", "port.3"}}} {
-		if err := []*holders.Injected{a, b, a}[i].Add(add); err != nil {
+		if err := []*holders.Injected{a, b, a}[i].Add(t.Context(), add); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -33,7 +33,7 @@ func TestInjected(t *testing.T) {
 	if got := openInjected(t, dir).All(); !maps.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("found %v, want %v", got, want)
 	}
-	if err := a.Forget(func(string) bool { return false }); err != nil {
+	if err := a.Forget(t.Context(), func(string) bool { return false }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "injected.json")); !os.IsNotExist(err) {
@@ -67,7 +67,7 @@ func FuzzInjected(f *testing.F) {
 			}
 			return
 		}
-		if err := i.Add(map[string][]string{"3b:00.0": {"n"}}); err != nil {
+		if err := i.Add(t.Context(), map[string][]string{"3b:00.0": {"n"}}); err != nil {
 			t.Error(err)
 		}
 	})

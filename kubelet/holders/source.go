@@ -75,7 +75,7 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 		report := s.report(ctx)
 		s.asked, s.state = report.Asked, Merge(s.state, report, s.cfg.Rules)
 		if s.cfg.Injected != nil && s.state.settled() {
-			_ = s.cfg.Injected.forget(s.state.injects) // it is tried again
+			_ = s.cfg.Injected.forget(ctx, s.state.injects) // it is tried again
 		}
 	}
 	return s.state.Holdings()
