@@ -3,17 +3,20 @@ package daemon
 import (
 	"context"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/control"
-	"b-com.com/accelerator-device-plugin/daemon/filewatch"
+	"b-com.com/accelerator-device-plugin/internal/dirwatch"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/notify"
 )
 
 // liveSettings applies changed YAML files while the daemon runs. It belongs to the goroutine of
@@ -39,12 +42,23 @@ func openSettings(loader *config.Loader, cfg config.Config, log *zap.Logger, m *
 // follow reads the files and sends them to the channel whenever they may have changed, until ctx ends.
 func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error {
 	paths := slices.DeleteFunc([]string{l.loader.Config.File, l.loader.Config.Overrides}, func(p string) bool { return p == "" })
-	return filewatch.Run(ctx, paths, func() {
+	var dirs []string
+	for _, path := range paths {
+		dirs = append(dirs, filepath.Dir(path))
+	}
+	dirwatch.Run(ctx, dirwatch.Config{
+		Dirs: dirs,
+		Concerns: func(e notify.Event) bool { // in the directory of a ConfigMap, Kubernetes replaces the link ..data
+			return slices.Contains(paths, e.Name) || strings.HasPrefix(filepath.Base(e.Name), "..")
+		},
+		Settle: 250 * time.Millisecond, Interval: time.Minute, Blind: 10 * time.Second, Log: l.log,
+	}, func() {
 		select {
 		case to <- l.loader.Read():
 		case <-ctx.Done():
 		}
-	}, l.log)
+	})
+	return nil
 }
 
 // changed calls take if the files differ from the files read last, and are not older: because of SIGHUP,

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -161,4 +162,39 @@ func TestOverridesOfNodesWithoutName(t *testing.T) {
 		}
 	}
 	t.Errorf("log without a notice of node-name: %v", logs.All())
+}
+
+// Settings in a ConfigMap are read again when Kubernetes replaces the link ..data.
+func TestFollowsConfigMap(t *testing.T) {
+	f := files{t: t, config: filepath.Join(t.TempDir(), "config.yaml")}
+	dir := filepath.Dir(f.config)
+	publish := func(version, content string) { // as AtomicWriter in k8s.io/kubernetes/pkg/volume/util
+		if err := os.Mkdir(filepath.Join(dir, "..v"+version), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		f.write(filepath.Join(dir, "..v"+version, "config.yaml"), content)
+		if err := errors.Join(os.Symlink("..v"+version, dir+"/..tmp"), os.Rename(dir+"/..tmp", dir+"/..data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("1", "exclude: [5e:00.0]\n")
+	if err := os.Symlink("..data/config.yaml", f.config); err != nil {
+		t.Fatal(err)
+	}
+	loader := f.load()
+	l := openSettings(loader, loader.Config, zap.NewNop(), metrics.New("test"))
+	ctx, cancel := context.WithCancel(t.Context())
+	read, ended := make(chan config.Files), make(chan error)
+	go func() { ended <- l.follow(ctx, read) }()
+	if files := <-read; !files.Equal(loader.Files) {
+		t.Errorf("at first, found %v, want %v", files, loader.Files)
+	}
+	publish("2", "exclude: []\n")
+	if files := <-read; files.Equal(loader.Files) {
+		t.Error("then, found the same files, want others")
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }

@@ -15,9 +15,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/dirwatch"
 	"b-com.com/accelerator-device-plugin/internal/latest"
-	"b-com.com/accelerator-device-plugin/internal/logevent"
-	"b-com.com/accelerator-device-plugin/internal/notify"
 	"b-com.com/accelerator-device-plugin/kubelet/peers"
 )
 
@@ -34,16 +33,11 @@ type directory struct {
 	changed latest.Signal
 	peers   *peers.Peers // the other daemons that serve in it
 	log     *zap.Logger
-
-	// The rest belongs to run.
-	notify  *notify.Instance // nil: the directory is not watched
-	watched identity         // the directory that is watched
-	refused bool             // a refusal of inotify was logged
 }
 
 func newDirectory(path string, poll time.Duration, log *zap.Logger) *directory {
 	return &directory{
-		path:    path,
+		path:    filepath.Clean(path),
 		kubelet: filepath.Join(path, kubeletSocket),
 		poll:    poll,
 		changed: latest.NewSignal(),
@@ -57,96 +51,19 @@ func (d *directory) run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	tasks.Go(func() { d.peers.Run(ctx, d.changed) })
-	defer d.detach()
-	for ctx.Err() == nil {
-		wait := d.poll
-		if err := d.attach(); err != nil {
-			wait = min(wait, blindInterval)
-		}
-		d.changed.Raise()
-		d.await(ctx, wait)
-	}
+	dirwatch.Run(ctx, dirwatch.Config{
+		Dirs: []string{d.path}, Concerns: d.concerns, Interval: d.poll, Blind: min(d.poll, blindInterval), Log: d.log,
+	}, d.changed.Raise)
 }
 
-// await blocks until a relevant file has changed, for wait at most.
-func (d *directory) await(ctx context.Context, wait time.Duration) {
-	over := time.After(wait)
-	var events <-chan fsnotify.Event
-	var failed <-chan error
-	if d.notify != nil {
-		events, failed = d.notify.Events(), d.notify.Failed()
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-over:
-			return
-		case <-failed: // an overflow, for example: watch again
-			d.detach()
-			return
-		case e := <-events:
-			if e.Has(fsnotify.Create) {
-				d.peers.Created(e.Name)
-			}
-			if d.concerns(e) {
-				return
-			}
-		}
-	}
-}
-
-// concerns reports whether the event is about the kubelet's socket, a socket of this plugin, or
-// the directory itself. It ignores the kubelet's checkpoint, which the kubelet writes there after
-// each list.
+// concerns reports whether the event is about the kubelet's socket or a socket of a plugin. It ignores the kubelet's
+// checkpoint, which the kubelet writes there after each list.
 func (d *directory) concerns(e fsnotify.Event) bool {
+	if e.Has(fsnotify.Create) {
+		d.peers.Created(e.Name)
+	}
 	name := filepath.Base(e.Name)
-	return (e.Has(fsnotify.Create) || e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)) &&
-		(name == kubeletSocket || strings.HasPrefix(name, peers.Prefix) || e.Name == d.path)
-}
-
-// attach watches the present directory. It returns an error if there is none, or inotify is refused.
-func (d *directory) attach() error {
-	present, err := identify(d.path, fs.ModeDir)
-	if err != nil {
-		d.detach()
-		return err
-	}
-	// The kernel removes the watch with its directory; the next directory may have the
-	// same inode number.
-	if d.notify != nil && d.notify.Watching() && d.watched == present {
-		return nil
-	}
-	d.detach()
-	n, err := notify.Open() // a new instance: a watch cannot be removed from the old one
-	if err == nil {
-		if err = n.Add(d.path); err != nil {
-			n.Close()
-		}
-	}
-	if err != nil {
-		if !missing(err) && !d.refused {
-			d.refused = true
-			d.log.Warn("watch of the kubelet directory refused",
-				logevent.SourceLost, logevent.Source("inotify"), logevent.Path(d.path), logevent.Err(err))
-		}
-		return err
-	}
-	if d.refused {
-		d.refused = false
-		d.log.Info("kubelet directory watched again", logevent.SourceRecovered, logevent.Source("inotify"), logevent.Path(d.path))
-	}
-	// If the directory was replaced meanwhile, the next attach watches the new one.
-	d.notify, d.watched = n, present
-	return nil
-}
-
-// detach ends the watch.
-func (d *directory) detach() {
-	if d.notify != nil {
-		d.notify.Close()
-	}
-	d.notify, d.watched = nil, identity{}
+	return e.Has(fsnotify.Create|fsnotify.Remove|fsnotify.Rename) && (name == kubeletSocket || strings.HasPrefix(name, peers.Prefix))
 }
 
 // identity distinguishes files that had the same path one after the other. It has the time of

@@ -42,7 +42,7 @@ only() {
 	refuse "only $2 may import $1" "$(awk -v import="$1" -v importer="^$module/($2)(/|\$)" '$2 ~ import && $1 !~ importer' <<<"$imports")"
 }
 only '^golang.org/x/sys' 'watcher|cmd/internal/procusers'
-only '^github.com/fsnotify/fsnotify' 'watcher|server|internal/notify|daemon/filewatch'
+only '^github.com/fsnotify/fsnotify' 'watcher|server|internal/notify|internal/dirwatch'
 only '^google.golang.org/grpc' 'server|kubelet|sim/simkubelet|internal/grpclog'
 only '^github.com/prometheus/' 'internal/metrics'
 only '^k8s.io/kubelet' 'server|kubelet|sim/simkubelet'

@@ -143,7 +143,6 @@ func TestSimulateRefuses(t *testing.T) {
 		{dir + " plug 3b:00.0 --afu nlb0", 2, "want 32 hexadecimal digits"},
 		{dir + " --board a10", 2, `found "a10", want one of pac-a10, `},
 		{dir + " plug 3b:0", 2, `found "3b:0", want the PCI address of a card`},
-		{"/dev/simulated", 1, "found in /dev"},
 		{dir + " pull 3b:00.0", 1, "slot 0000:3b:00.0: found no card"},
 	} {
 		var out, stderr bytes.Buffer

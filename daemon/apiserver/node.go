@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -55,11 +54,10 @@ func (o object) node(name string) (Node, error) {
 	return Node{Name: name, UID: m.UID, Annotations: m.Annotations, Exists: true}, nil
 }
 
-// nodeList is the answer to a list of one name. It keeps only two items: a list of many empty objects
-// takes 100 times its size in memory.
+// nodeList is the answer to a list of one name.
 type nodeList struct {
 	object
-	Items [2]json.RawMessage // nil: none
+	Items []object
 }
 
 // node returns the listed node.
@@ -69,17 +67,13 @@ func (l nodeList) node(name string) (Node, error) {
 		return Node{}, fmt.Errorf("found kind %q with resourceVersion %q, want a list of nodes",
 			clip(l.Kind), clip(l.Metadata.ResourceVersion))
 	}
-	switch {
-	case l.Items[0] == nil:
+	switch len(l.Items) {
+	case 0:
 		return Node{Name: name}, nil
-	case l.Items[1] != nil:
-		return Node{}, errors.New("found several nodes, want at most one: the server ignores the field selector")
+	case 1:
+		return l.Items[0].node(name)
 	}
-	var item object
-	if err := json.Unmarshal(l.Items[0], &item); err != nil {
-		return Node{}, err
-	}
-	return item.node(name)
+	return Node{}, errors.New("found several nodes, want at most one: the server ignores the field selector")
 }
 
 // watchEvent is one line of a watch.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
+
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -268,54 +268,6 @@ func TestSilentNetwork(t *testing.T) {
 		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
 		if lines := r.lines(); lines != nil {
 			t.Errorf("log: %v, want nothing", lines)
-		}
-	})
-}
-
-// A server that does not listen is logged like one that does not answer.
-func TestNotListening(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		listener := newNetwork()
-		r := follow(t, listener, func(r *rig) { prepared(r); listener.Close() })
-		after(20 * time.Minute)
-		r.expect(t)
-		r.end()
-		if diff := cmp.Diff([]string{"api.lost"}, r.lines()); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
-	})
-}
-
-// An answer of the permitted size takes little memory, also if the server ignores the field
-// selector or sends invalid items.
-func TestManyItems(t *testing.T) {
-	list := []byte(head + strings.Repeat("{},", 1<<20) + "{}]}")
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, err := apiserver.ParseList(list, name)
-	runtime.ReadMemStats(&after)
-	if err == nil || !strings.Contains(err.Error(), "ignores the field selector") {
-		t.Errorf("error: found %v, want one about the field selector", err)
-	}
-	if took := after.TotalAlloc - before.TotalAlloc; took > 32<<20 {
-		t.Errorf("%d bytes were allocated for an answer of %d", took, len(list))
-	}
-}
-
-// ERROR events with always different codes do not fill the log.
-func TestManyErrorCodes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		code := 0
-		r := follow(t, newNetwork(), func(r *rig) {
-			prepared(r)
-			r.UseFault(watches(func(w http.ResponseWriter, q *http.Request) bool {
-				code += 1000
-				return send(fmt.Sprintf(`{"type":"ERROR","object":{"kind":"Status","code":%d}}`, code*code), hang)(w, q)
-			}))
-		})
-		after(time.Hour)
-		if lines := r.lines(); len(lines) != 1 {
-			t.Errorf("found %d lines: %v, want one", len(lines), lines)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/dirwatch"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/notify"
@@ -249,31 +250,21 @@ func (b *Book) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	return b.run(ctx, notify.Open)
+	return b.run(ctx, dirwatch.Run)
 }
 
-func (b *Book) run(ctx context.Context, open func() (*notify.Instance, error)) error {
-	var watch *notify.Instance
-	var events <-chan notify.Event
-	var failed <-chan error
-	end := func() {
-		if watch != nil {
-			watch.Close()
-		}
-		watch, events, failed = nil, nil, nil
-	}
-	defer end()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		if watch == nil {
-			if opened, err := open(); err == nil { // otherwise the file is read at each recheck
-				watch, events, failed = opened, opened.Events(), opened.Failed()
-			}
-		}
-		if watch != nil && !watch.Watching() {
-			_ = watch.Add(b.dir) // likewise
-		}
+func (b *Book) run(ctx context.Context, watch func(context.Context, dirwatch.Config, func())) error {
+	touched := latest.NewSignal()
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	tasks.Go(func() {
+		watch(ctx, dirwatch.Config{
+			Dirs: []string{filepath.Clean(b.dir)}, Concerns: func(e notify.Event) bool { return filepath.Base(e.Name) == fileName },
+			Interval: recheck, Blind: recheck, Log: b.log,
+		}, touched.Raise)
+	})
+	for ctx.Err() == nil {
+		file := touched.Next()
 		b.follow(ctx)
 		all, changed := b.cordons.Load()
 		wake := recheck
@@ -282,26 +273,14 @@ func (b *Book) run(ctx context.Context, open func() (*notify.Instance, error)) e
 				wake = min(wake, time.Until(c.Until))
 			}
 		}
-		timer.Reset(wake)
-	wait:
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case e := <-events:
-				if filepath.Base(e.Name) == fileName {
-					break wait
-				}
-			case <-failed:
-				end()
-				break wait
-			case <-changed: // by a command: the timer must be set again
-				break wait
-			case <-timer.C:
-				break wait
-			}
+		select {
+		case <-ctx.Done():
+		case <-file:
+		case <-changed: // by a command: one of the cordons may end sooner
+		case <-time.After(wake):
 		}
 	}
+	return nil
 }
 
 // follow publishes the cordons in the file, and removes expired cordons from it. If the file cannot be read

@@ -5,12 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,12 +16,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
-	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
-	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/privatedir/privatedirtest"
 )
 
@@ -115,7 +109,8 @@ func (m *member) rename(naming owner.Naming) {
 	}
 }
 
-func (w *world) start(api string, naming owner.Naming) *member {
+func (w *world) start(random *rand.Rand, api string, naming owner.Naming) *member {
+	random = rand.New(rand.NewPCG(random.Uint64(), 22)) // for this daemon alone
 	m := &member{api: api, change: make(chan bool, 1), end: make(chan string, 1), done: make(chan struct{})}
 	m.wants.Store(int64(naming))
 	go func() {
@@ -154,7 +149,7 @@ func (w *world) start(api string, naming owner.Naming) *member {
 			case wants() == before:
 			case n.Rename(ctx, wants()):
 				w.do(api+" may rename", func() {})
-				moved, settled = time.After(time.Duration(rand.IntN(900))*time.Millisecond), nil
+				moved, settled = time.After(time.Duration(random.IntN(900))*time.Millisecond), nil
 			default:
 				w.do(api+" may not rename", func() {})
 			}
@@ -172,7 +167,7 @@ func (w *world) start(api string, naming owner.Naming) *member {
 					offered = n.Naming()
 					w.add(api, offered, 1)
 				})
-				moved, settled = nil, time.After(time.Duration(rand.IntN(900))*time.Millisecond)
+				moved, settled = nil, time.After(time.Duration(random.IntN(900))*time.Millisecond)
 			case <-settled:
 				n.Renamed()
 			}
@@ -190,7 +185,7 @@ func (w *world) start(api string, naming owner.Naming) *member {
 		}
 		w.ends(stop, api, offered) // it offers nothing from now on
 		n.Leave(ctx, func(ctx context.Context) error {
-			time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
+			time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
 			switch how {
 			case stuck:
 				w.do(api+how, func() {})
@@ -244,7 +239,7 @@ func TestRandomSequences(t *testing.T) {
 							wants = owner.Naming(running[0].wants.Load())
 						}
 						for range 1 + random.IntN(2) {
-							running = append(running, w.start(api, wants))
+							running = append(running, w.start(random, api, wants))
 						}
 					case n < 8:
 						i := random.IntN(len(running))
@@ -273,7 +268,7 @@ func TestRandomSequences(t *testing.T) {
 				time.Sleep(10 * time.Second) // those that were ended before leave
 				for _, api := range []string{control.DRA, control.DevicePlugin, control.DRA} {
 					before := w.count(api + " takes")
-					m := w.start(api, naming())
+					m := w.start(random, api, naming())
 					time.Sleep(43 * time.Second)
 					synctest.Wait()
 					if w.count(api+" takes") == before {
@@ -298,142 +293,42 @@ func TestRandomSequences(t *testing.T) {
 	}
 }
 
-// playIn is the environment variable with a state directory and an API. If it is set, the test binary owns and
-// leaves the node until it is killed.
-const playIn = "OWNER_TEST_PLAY_IN"
-
-func TestMain(m *testing.M) {
-	if text := os.Getenv(playIn); text != "" {
-		dir, api, _ := strings.Cut(text, ",")
-		fmt.Println(play(dir, api))
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
-
-// play owns the node again and again, with one of two namings. While it does, it has a shared lock on the witness of its
-// API and naming, and no process may have one on another witness. A driver creates the file "slices", and removes it when it withdraws.
-// While a plugin waits for the kubelet, the file is removed. Later it must not find the file. play returns a violation.
-func play(dir, api string) error {
-	witnesses := map[string]*os.File{}
-	for _, of := range []string{control.DRA, control.DevicePlugin} {
-		for _, naming := range "12" {
-			name := fmt.Sprintf("witness-%s-%c", of, naming)
-			file, err := os.OpenFile(filepath.Join(dir, "..", name), os.O_RDWR|os.O_CREATE, 0o600)
-			if err != nil {
-				return err
-			}
-			witnesses[name] = file
-		}
-	}
-	flock := func(f *os.File, how int) error { return syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) }
-	published := filepath.Join(dir, "..", "slices")
-	for {
-		core, logs := observer.New(zapcore.WarnLevel)
-		n := owner.New(dir, api, zap.New(core, zap.Hooks(func(e zapcore.Entry) error {
-			if e.Level == zapcore.WarnLevel {
-				_ = os.Remove(published) // two plugins may remove it
-			}
-			return nil
-		})))
-		n.Hurry(time.Millisecond, 20*time.Millisecond)
-		naming := owner.Naming(1 + rand.IntN(2))
-		if err := n.Take(context.Background(), func() owner.Naming { return naming }); err != nil {
-			return err
-		}
-		if logs.FilterField(logevent.OwnerUnavailable).Len() > 0 {
-			return fmt.Errorf("log: %v", logs.All())
-		}
-		own := fmt.Sprintf("witness-%s-%d", api, naming)
-		mine := witnesses[own]
-		if err := flock(mine, syscall.LOCK_SH); err != nil {
-			return fmt.Errorf("own witness: %w", err)
-		}
-		for name, theirs := range witnesses {
-			// A process that is killed may lose the lock of the node some microseconds before that of its witness.
-			for until := time.Now().Add(time.Second); name != own; {
-				err := flock(theirs, syscall.LOCK_EX)
-				if err == nil {
-					err = flock(theirs, syscall.LOCK_UN)
-				}
-				if err == nil {
-					break
-				}
-				if time.Now().After(until) {
-					return fmt.Errorf("%s owns the node, and %s too", own, name)
-				}
-			}
-		}
-		if api == control.DRA {
-			if err := os.WriteFile(published, nil, 0o600); err != nil {
-				return err
-			}
-		} else if _, err := os.Lstat(published); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("the plugin owns the node: found slices, error %v, want none", err)
-		}
-		fmt.Println("owned", naming)
-		time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond)
-		if err := flock(mine, syscall.LOCK_UN); err != nil {
-			return err
-		}
-		n.Leave(context.Background(), func(context.Context) error {
-			if api == control.DRA {
-				return os.Remove(published)
-			}
-			return nil
-		})
-		time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond)
-	}
-}
-
-// Processes of both APIs, two of each, that are killed at random times.
+// A process that is killed leaves the node at once, and its slices to the kubelet.
 func TestKilled(t *testing.T) {
 	dir := privatedirtest.Dir(t)
-	end := time.Now().Add(5 * time.Second)
-	var mu sync.Mutex
-	owned, kills := map[string]int{}, 0
-	var all sync.WaitGroup
-	for i := range 4 {
-		api := []string{control.DRA, control.DevicePlugin}[i%2]
-		all.Go(func() {
-			for time.Now().Before(end) && !t.Failed() {
-				child := exec.CommandContext(t.Context(), os.Args[0])
-				child.Env = append(os.Environ(), playIn+"="+dir+","+api)
-				var stderr strings.Builder
-				child.Stderr = &stderr
-				out, err := child.StdoutPipe()
-				if err == nil {
-					err = child.Start()
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				killed := time.AfterFunc(time.Duration(20_000+rand.IntN(150_000))*time.Microsecond, func() { _ = child.Process.Kill() })
-				for lines := bufio.NewScanner(out); lines.Scan(); {
-					text, ok := strings.CutPrefix(lines.Text(), "owned ")
-					if !ok {
-						t.Errorf("%s: %s", api, text)
-						break
-					}
-					mu.Lock()
-					owned[api+" "+text]++
-					mu.Unlock()
-				}
-				_ = child.Wait() // killed
-				killed.Stop()
-				if stderr.Len() > 0 {
-					t.Errorf("%s: %s", api, stderr.String())
-				}
-				mu.Lock()
-				kills++
-				mu.Unlock()
-			}
-		})
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), ownIn+"="+dir)
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err := errors.Join(err, child.Start()); err != nil {
+		t.Fatal(err)
 	}
-	all.Wait()
-	t.Logf("%d kills, owned %v", kills, owned)
-	if len(owned) != 4 {
-		t.Errorf("found that %v owned the node, want both APIs with both namings", owned)
+	if text, err := bufio.NewReader(out).ReadString('\n'); err != nil || text != "owned\n" {
+		t.Fatalf("the process printed %q, error %v, want that it owns the node", text, err)
 	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // killed
+	for _, api := range []string{control.DRA, control.DevicePlugin} {
+		n := owner.New(dir, api, zap.NewNop())
+		n.Hurry(time.Millisecond, time.Millisecond)
+		if err := n.Take(t.Context(), func() owner.Naming { return 2 }); err != nil {
+			t.Error(err)
+		}
+		n.Kill()
+	}
+}
+
+// ownIn is the environment variable with a state directory. If it is set, the test binary owns the node until it is
+// killed.
+const ownIn = "OWNER_TEST_OWN_IN"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(ownIn); dir != "" {
+		n := owner.New(dir, control.DRA, zap.NewNop())
+		fmt.Println(map[bool]string{true: "owned"}[n.Take(context.Background(), func() owner.Naming { return 1 }) == nil])
+		_ = syscall.Pause()
+	}
+	os.Exit(m.Run())
 }

@@ -3,6 +3,7 @@ package notify
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -55,9 +56,9 @@ func (n *Instance) Add(dir string) error {
 	return nil
 }
 
-// Watching reports whether a watch is left. The kernel removes the watch of a directory that was
+// Watching reports whether the watch of a directory is left. The kernel removes the watch of a directory that was
 // deleted or unmounted; fsnotify removes the watch of a directory that was moved.
-func (n *Instance) Watching() bool { return len(n.fs.WatchList()) > 0 }
+func (n *Instance) Watching(dir string) bool { return slices.Contains(n.fs.WatchList(), dir) }
 
 // Event is an event of a watch.
 type Event = fsnotify.Event

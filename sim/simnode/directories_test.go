@@ -39,7 +39,7 @@ func TestInodesAreNotReused(t *testing.T) {
 	two := card
 	two.Ports = 2
 	had, before := map[uint64]bool{}, map[string]uint64{}
-	for turn := range 60 {
+	for turn := range 10 {
 		for _, step := range []struct {
 			name string
 			do   func() error

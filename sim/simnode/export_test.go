@@ -5,19 +5,6 @@ import (
 	"strconv"
 )
 
-// Restore returns the node that Open makes of the content of node.json.
-func Restore(dir string, text []byte) (*Node, error) {
-	n := in(dir)
-	s, err := parse(text)
-	if err == nil {
-		err = n.restore(s)
-	}
-	return n, err
-}
-
-// Saved returns the content of node.json.
-func (n *Node) Saved() ([]byte, error) { return n.marshal() }
-
 // Directories creates and removes directories below dir.
 type Directories struct{ d *directories }
 

@@ -74,7 +74,7 @@ func (n *Node) addFunction(c *plugged) {
 			}
 		}
 	}
-	c.Function.IOMMU = n.groups.take()
+	c.Function.IOMMU = n.free(groups, 1)[0]
 }
 
 func slotOf(address string) string {
@@ -91,7 +91,7 @@ func (c *plugged) vfioNode() string { return "vfio/" + strconv.Itoa(c.Function.I
 func (n *Node) virtFn(c *plugged) string {
 	routing := func(address string) uint64 { // device and function
 		device, f, _ := strings.Cut(address[len("0000:00:"):], ".")
-		d, _ := strconv.ParseUint(device, 16, 8) // Check has checked the address
+		d, _ := strconv.ParseUint(device, 16, 8)
 		i, _ := strconv.ParseUint(f, 16, 8)
 		return d*8 + i
 	}
@@ -125,12 +125,12 @@ func (n *Node) bindFunction(c *plugged, driver string) error {
 		if other := n.registered(c); other != nil {
 			f.Minor = other.Function.Minor
 		} else {
-			f.Minor = n.minors.take()
+			f.Minor = n.free(minors, 1)[0]
 		}
-		f.Character = n.characters.take()
+		f.Character = n.free(characters, 1)[0]
 	}
 	if driver == XRTDriver {
-		f.Render = firstRender + n.renders.take()
+		f.Render = n.free(renders, 1)[0]
 	}
 	if err := n.save(); err != nil || driver == "" {
 		return err
@@ -212,8 +212,7 @@ func (n *Node) unbindFunction(c *plugged, then func() error) error {
 		}
 		character := "vfio" + strconv.Itoa(f.Character)
 		gone := []string{n.sys(cdevClass, character), filepath.Join(dir, "vfio-dev")}
-		last := n.registered(c) == nil
-		if last {
+		if n.registered(c) == nil {
 			group := strconv.Itoa(f.IOMMU)
 			gone = append(gone, filepath.Join(n.Dev, c.vfioNode()), n.sys(vfioClass, group), n.sys(vfioDir, group))
 		}
@@ -221,10 +220,6 @@ func (n *Node) unbindFunction(c *plugged, then func() error) error {
 			if err := n.directories.removeAll(path); err != nil {
 				return err
 			}
-		}
-		n.characters.free(f.Character)
-		if last {
-			n.minors.free(f.Minor)
 		}
 		f.Character, f.Minor = -1, -1
 		return then()
@@ -255,17 +250,13 @@ func (n *Node) unplugFunction(c *plugged, then func() error) error {
 	}
 	return n.unbindFunction(c, func() error {
 		gone := []string{filepath.Join(n.groupDir(c), "devices", c.Address), n.sys(busDir, c.Address), dir}
-		last := len(n.groupOf(c.Function.IOMMU)) == 1
-		if last {
+		if len(n.groupOf(c.Function.IOMMU)) == 1 {
 			gone = append(gone, n.groupDir(c))
 		}
 		for _, path := range gone {
 			if err := n.directories.removeAll(path); err != nil {
 				return err
 			}
-		}
-		if last {
-			n.groups.free(c.Function.IOMMU)
 		}
 		delete(n.cards, c.Address)
 		return errors.Join(n.save(), then())
@@ -278,9 +269,6 @@ func (n *Node) SetDriver(address, driver string) error {
 	c, err := n.function(address)
 	if err == nil && n.used[c.Function.IOMMU] && !harmless(driver) {
 		err = fmt.Errorf("%s: driver: found %s, want one that does no DMA while the group is used", address, driver) // EINVAL
-	}
-	if err == nil {
-		err = checkDriver(driver)
 	}
 	if err == nil {
 		c.Partial = true

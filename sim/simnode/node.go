@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 // Node is a simulated node. Create it with [New], or with [Open].
@@ -19,19 +21,15 @@ type Node struct {
 	// regular files, with the numbers of a recording. Set it before Plug.
 	Mknod bool
 
-	cards                                  map[string]*plugged // by address
-	spares                                 string              // directory of spare parts, see tree.part; a node of Open has none
-	directories                            *directories
-	regions, fmes, ports, managers, hwmons numbers
-	groups, minors, characters             numbers // of vfio
-	renders                                numbers // of the render nodes of xocl, from firstRender
-	used                                   map[int]bool
-	waiting                                map[int][]func() error // by IOMMU group: steps that wait for the end of its use
+	cards       map[string]*plugged // by address
+	spares      string              // directory of spare parts, see tree.part; a node of Open has none
+	directories *directories
+	used        map[int]bool
+	waiting     map[int][]func() error // by IOMMU group: steps that wait for the end of its use
 
 	// The following fields are only set in a node of Open.
 	state string // file in which the node is saved
 	lock  *privatedir.Lock
-	made  bool // all files of a node without cards exist
 }
 
 // Card describes a card with the in-tree DFL driver, a PCI function with an IOMMU group, or a function of an AWS card.
@@ -53,6 +51,26 @@ type Card struct {
 	VBNV   string `json:",omitempty"` // of the shell of a function on xocl; "": that of a U250
 
 	Slot string `json:",omitempty"` // Application or Management: a function of an AWS card; "": another card
+}
+
+var id = regexp.MustCompile("^[0-9a-f]{32}$")
+
+// Check returns an error if the address or an id of a card is not in its form.
+func (c Card) Check() error {
+	if address, err := sysfs.ParsePCIAddress(c.Address); err != nil || address != c.Address {
+		return fmt.Errorf("address: found %q, want DDDD:BB:DD.F in lower case", c.Address)
+	}
+	dfl := c.Group == "" && c.Slot == ""
+	for _, i := range []struct {
+		name, found string
+		needed      bool
+	}{{"AFU id", c.AFUID, dfl}, {"interface id", c.InterfaceID, dfl && c.PhysFn == ""}} {
+		if (i.needed || i.found != "") && !id.MatchString(i.found) {
+			return fmt.Errorf("%s: %s: found %q, want 32 hexadecimal digits in lower case", c.Address, i.name, i.found)
+		}
+	}
+	_, err := c.pciID()
+	return err
 }
 
 // plugged is a plugged card, with the numbers of the driver.
@@ -104,7 +122,10 @@ func in(dir string) *Node {
 
 // make creates the files of a node without cards.
 func (n *Node) make() error {
-	for _, d := range n.always() {
+	for _, d := range []string{
+		n.directories.dir, n.Dev, n.sys(regionClass), n.sys(managerClass), n.sys(hwmonClass), n.sys(busDir), n.bridgeDir(),
+		n.sys(driverDir, "dfl-port"), n.sys(driverDir, "dfl-fme"), n.sys("bus/pci/drivers/dfl-pci"),
+	} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return fmt.Errorf("simulated node: %w", err)
 		}
@@ -115,22 +136,6 @@ func (n *Node) make() error {
 		return fmt.Errorf("simulated node: %w", t.err)
 	}
 	return nil
-}
-
-// always returns the directories that exist in a node without cards.
-func (n *Node) always() []string {
-	return []string{
-		n.directories.dir, n.Dev, n.sys(regionClass), n.sys(managerClass), n.sys(hwmonClass), n.sys(busDir), n.bridgeDir(),
-		n.sys(driverDir, "dfl-port"), n.sys(driverDir, "dfl-fme"), n.sys("bus/pci/drivers/dfl-pci"),
-	}
-}
-
-// perhaps returns the directories that exist once a function has been bound to vfio-pci or xocl.
-func (n *Node) perhaps() []string {
-	return []string{
-		n.sys(pciDrivers, VFIODriver), n.sys(vfioDir), n.sys(vfioClass), n.sys(cdevClass), n.sys(groupsDir),
-		n.sys("class/misc"), n.sys("devices/virtual/misc/vfio"), filepath.Join(n.Dev, "vfio"), filepath.Join(n.Dev, "dri"),
-	}
 }
 
 // tree returns a tree that uses the directories of the node.
@@ -176,25 +181,54 @@ func (n *Node) majors() (port, fme int) {
 	return 245, 246
 }
 
-// numbers has the used numbers of an allocator of the kernel.
-type numbers map[int]bool
+// allocator is a kind of number: the kernel gives the lowest free one of each kind.
+type allocator int
 
-// take returns the lowest free number and marks it used.
-func (n *numbers) take() int {
-	if *n == nil {
-		*n = numbers{}
+const (
+	regions allocator = iota
+	fmes
+	managers
+	hwmons
+	ports
+	groups     // of the IOMMU
+	minors     // of vfio's device nodes
+	characters // of vfio-dev
+	renders    // of xocl, from firstRender
+)
+
+// numbers returns the numbers that the card has, besides some that no other card gets.
+func (c *plugged) numbers() map[allocator][]int {
+	f := c.Function
+	switch {
+	case f != nil:
+		return map[allocator][]int{groups: {f.IOMMU}, minors: {f.Minor}, characters: {f.Character}, renders: {f.Render}}
+	case c.Slot != "":
+		return nil
+	case c.PhysFn != "":
+		return map[allocator][]int{regions: {c.Region}, ports: c.PortNumbers}
 	}
-	for i := 0; ; i++ {
-		if !(*n)[i] {
-			(*n)[i] = true
-			return i
-		}
+	return map[allocator][]int{
+		regions: {c.Region, c.Child}, fmes: {c.FME}, managers: {c.Manager}, hwmons: c.HWMon[:], ports: c.PortNumbers,
 	}
 }
 
-// free marks numbers as free.
-func (n numbers) free(all ...int) {
-	for _, i := range all {
-		delete(n, i)
+// free returns the lowest numbers that no card has.
+func (n *Node) free(of allocator, count int) []int {
+	used := map[int]bool{}
+	for _, c := range n.cards {
+		for _, number := range c.numbers()[of] {
+			used[number] = true
+		}
 	}
+	var free []int
+	next := 0
+	if of == renders {
+		next = firstRender
+	}
+	for ; len(free) < count; next++ {
+		if !used[next] {
+			free = append(free, next)
+		}
+	}
+	return free
 }

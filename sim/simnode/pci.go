@@ -1,6 +1,7 @@
 package simnode
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,22 +12,25 @@ import (
 // pciID has the PCI ids of a card and of its subsystem.
 type pciID struct{ vendor, device, subVendor, subDevice uint16 }
 
-func (c Card) pciID() (pciID, error) {
-	text := c.PCIID
+// defaultID returns the ids of a card for which none were named.
+func (c Card) defaultID() string {
 	switch {
-	case text == "" && c.Slot == Application:
-		text = "1d0f:9048:1d0f:1d51" // of a slot without image
-	case text == "" && c.Slot == Management:
-		text = "1d0f:9248:1d0f:1d51"
-	case text == "" && c.Group != "" && c.PhysFn == "":
-		text = "8086:bcce:8086:1771"
-	case text == "" && c.Group != "":
-		text = "8086:bccf:8086:1771"
-	case text == "" && c.PhysFn == "":
-		text = "8086:09c4:8086:0000"
-	case text == "":
-		text = "8086:09c5:8086:0000"
+	case c.Slot == Application:
+		return "1d0f:9048:1d0f:1d51" // of a slot without image
+	case c.Slot == Management:
+		return "1d0f:9248:1d0f:1d51"
+	case c.Group != "" && c.PhysFn == "":
+		return "8086:bcce:8086:1771"
+	case c.Group != "":
+		return "8086:bccf:8086:1771"
+	case c.PhysFn == "":
+		return "8086:09c4:8086:0000"
 	}
+	return "8086:09c5:8086:0000"
+}
+
+func (c Card) pciID() (pciID, error) {
+	text := cmp.Or(c.PCIID, c.defaultID())
 	parts := strings.Split(text, ":")
 	var v [4]uint16
 	ok := len(parts) == len(v)
@@ -61,12 +65,15 @@ func plugPCI(t *tree, dir string, c *plugged, id pciID) {
 	t.attributes(dir, aerNone...)
 }
 
+// lastOfBridge is the last file that plugBridge creates.
+const lastOfBridge = "aer_rootport_total_err_nonfatal"
+
 // plugBridge creates those files of the PCI core for the root port that matter for a card.
 func plugBridge(t *tree, dir string) {
 	t.attributes(dir, link("8.0 GT/s PCIe", "8")...)
 	t.attributes(dir, aerNone...)
 	t.attributes(dir, attribute{"aer_rootport_total_err_cor", "0"},
-		attribute{"aer_rootport_total_err_fatal", "0"}, attribute{"aer_rootport_total_err_nonfatal", "0"})
+		attribute{"aer_rootport_total_err_fatal", "0"}, attribute{lastOfBridge, "0"})
 }
 
 // header returns the first 64 bytes of the configuration space, which all users may read. The ids of a

@@ -42,14 +42,11 @@ func (n *Node) Plug(card Card) error {
 
 // addCard gives a card the lowest free numbers of the DFL driver.
 func (n *Node) addCard(c *plugged) {
-	c.Region = n.regions.take()
+	free := n.free(regions, 2)
+	c.Region, c.PortNumbers, c.AFUs = free[0], n.free(ports, c.Ports), slices.Repeat([]string{c.AFUID}, c.Ports)
 	if c.PhysFn == "" {
-		c.FME, c.Child, c.Manager = n.fmes.take(), n.regions.take(), n.managers.take()
-		c.HWMon = [2]int{n.hwmons.take(), n.hwmons.take()}
-	}
-	for range c.Ports {
-		c.PortNumbers = append(c.PortNumbers, n.ports.take())
-		c.AFUs = append(c.AFUs, c.AFUID)
+		c.FME, c.Child, c.Manager = n.free(fmes, 1)[0], free[1], n.free(managers, 1)[0]
+		c.HWMon = [2]int(n.free(hwmons, 2))
 	}
 }
 
@@ -144,33 +141,10 @@ func (n *Node) unplugAll(cards []*plugged) error {
 		}
 		return nil
 	}
-	if c.Slot != "" {
-		c.Partial = true
-		err := n.save()
-		if err == nil && !c.Removed {
-			err = n.removeSlot(c)
-		}
-		if err != nil {
-			return fmt.Errorf("simulated node: unplug %s: %w", c.Address, err)
-		}
-		delete(n.cards, c.Address)
-		if err := n.save(); err != nil {
-			return err
-		}
-		return rest()
-	}
 	if err := n.unplug(c); err != nil {
 		return fmt.Errorf("simulated node: unplug %s: %w", c.Address, err)
 	}
 	delete(n.cards, c.Address)
-	if c.PhysFn == "" {
-		n.fmes.free(c.FME)
-		n.regions.free(c.Child)
-		n.managers.free(c.Manager)
-		n.hwmons.free(c.HWMon[:]...)
-	}
-	n.ports.free(c.PortNumbers...)
-	n.regions.free(c.Region)
 	if err := n.save(); err != nil {
 		return err
 	}
@@ -186,7 +160,7 @@ func (n *Node) unplug(c *plugged) error {
 		return err
 	}
 	var gone []string
-	if c.PhysFn == "" {
+	if c.Slot == "" && c.PhysFn == "" {
 		fme := "dfl-fme." + strconv.Itoa(c.FME)
 		gone = append(gone,
 			n.sys(regionClass, "region"+strconv.Itoa(c.Child)), n.sys(managerClass, "fpga"+strconv.Itoa(c.Manager)),
@@ -197,7 +171,10 @@ func (n *Node) unplug(c *plugged) error {
 		port := "dfl-port." + strconv.Itoa(number)
 		gone = append(gone, filepath.Join(n.Dev, port), filepath.Join(n.regionDir(c), port))
 	}
-	gone = append(gone, n.sys(regionClass, "region"+strconv.Itoa(c.Region)), n.sys(busDir, c.Address), n.CardDir(c.Address))
+	if c.Slot == "" {
+		gone = append(gone, n.sys(regionClass, "region"+strconv.Itoa(c.Region)))
+	}
+	gone = append(gone, n.sys(busDir, c.Address), n.CardDir(c.Address))
 	for _, path := range gone {
 		if err := os.RemoveAll(path); err != nil {
 			return err

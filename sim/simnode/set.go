@@ -36,7 +36,7 @@ func (n *Node) SetFME(address, attribute, value string) error {
 
 // SetFile replaces the content of the file at path.
 func (n *Node) SetFile(path, content string) error {
-	err := writeFile(path+".new", content)
+	err := os.WriteFile(path+".new", []byte(content), 0o644)
 	if err == nil {
 		err = os.Rename(path+".new", path)
 	}

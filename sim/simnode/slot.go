@@ -1,6 +1,7 @@
 package simnode
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -25,26 +26,13 @@ func (n *Node) plugSlot(t *tree, c *plugged) {
 	t.link(dir, n.sys(busDir, c.Address))
 }
 
-// removeSlot removes the files of a function of an AWS card.
-func (n *Node) removeSlot(c *plugged) error {
-	if err := n.directories.retire(n.CardDir(c.Address)); err != nil {
-		return err
-	}
-	for _, path := range []string{n.sys(busDir, c.Address), n.CardDir(c.Address)} {
-		if err := n.directories.removeAll(path); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Remove removes a function of an AWS card, as its file remove in sysfs does, until Rescan.
 func (n *Node) Remove(address string) error {
 	c, err := n.slotFunction(address)
 	if err == nil && !c.Removed {
 		c.Removed = true
 		if err = n.save(); err == nil {
-			err = n.removeSlot(c)
+			err = errors.Join(n.directories.removeAll(n.sys(busDir, c.Address)), n.directories.removeAll(n.CardDir(c.Address)))
 		}
 	}
 	if err != nil {
@@ -87,7 +75,7 @@ func (n *Node) slotFunction(address string) (*plugged, error) {
 
 // changeImage changes the ids in the config space of an application function, as an image does that is loaded
 // without a rescan.
-func (n *Node) changeImage(c *plugged) error {
+func (n *Node) changeImage(c *plugged, _ int) error {
 	id, err := c.pciID()
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package simnode
 
 import (
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -31,19 +30,8 @@ func (t *tree) dir(path string) {
 func (t *tree) file(path, content string) {
 	t.dir(filepath.Dir(path))
 	if t.err == nil {
-		t.err = writeFile(path, content)
+		t.err = os.WriteFile(path, []byte(content), 0o644)
 	}
-}
-
-// writeFile writes a file, and refuses a link: in a node that was copied from elsewhere, a link may lead
-// out of the node.
-func writeFile(path, content string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(content)
-	return errors.Join(err, file.Close())
 }
 
 // node creates a device node.

@@ -3,10 +3,8 @@ package simnode
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 )
@@ -92,7 +90,6 @@ func (n *Node) removeXRT(c *plugged, files ...string) error {
 		}
 	}
 	if f.Render != 0 {
-		n.renders.free(f.Render - firstRender)
 		f.Render = 0
 	}
 	return nil
@@ -129,13 +126,10 @@ func (n *Node) EndReset(address, vbnv string) error {
 		err = fmt.Errorf("%s: found a card that is not being reset", address)
 	}
 	if err == nil {
-		err = checkVBNV(vbnv)
-	}
-	if err == nil {
 		if vbnv != "" {
 			c.VBNV = vbnv
 		}
-		c.Function.Render = firstRender + n.renders.take()
+		c.Function.Render = n.free(renders, 1)[0]
 		err = n.save()
 	}
 	if err == nil {
@@ -185,24 +179,9 @@ func (n *Node) healXRT(c *plugged) error {
 		}
 	}
 	if c.Function.Render == 0 {
-		if err := n.EndReset(c.Address, ""); err != nil {
-			return err
-		}
+		return n.EndReset(c.Address, "")
 	}
-	for _, b := range Breaks {
-		if b.of != ofXRT || b.file == "" {
-			continue
-		}
-		if err := n.restoreFile(filepath.Join(n.CardDir(c.Address), b.file), b.good+"\n"); err != nil {
-			return err
-		}
-	}
-	if _, err := os.Lstat(filepath.Join(n.Dev, c.renderNode())); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	t := n.tree()
-	n.node(t, c.renderNode(), n.renderMajor(), c.Function.Render)
-	return t.err
+	return nil
 }
 
 // renderMajor returns the major of render nodes.
@@ -219,13 +198,4 @@ func (n *Node) restoreFile(path, content string) error {
 		return nil
 	}
 	return n.SetFile(path, content)
-}
-
-var vbnvForm = regexp.MustCompile("^[!-~]{0,63}$")
-
-func checkVBNV(found string) error {
-	if !vbnvForm.MatchString(found) {
-		return fmt.Errorf("VBNV: found %q, want up to 63 printable characters without spaces", found)
-	}
-	return nil
 }

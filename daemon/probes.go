@@ -1,0 +1,73 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"b-com.com/accelerator-device-plugin/daemon/owner"
+	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+)
+
+// switchable has the functions behind /healthz, /readyz and /devices, which change when the daemon owns the node.
+type switchable struct {
+	owned   *owner.Node
+	serving atomic.Pointer[httpd.Answers]
+}
+
+func (s *switchable) use(a httpd.Answers) { s.serving.Store(&a) }
+
+// now returns the present functions. A daemon that waits for the node is alive, and has no devices. It is not ready,
+// unless it waits for a daemon of its API with another naming: in an upgrade, Kubernetes ends that one only after this
+// one is ready.
+func (s *switchable) now() httpd.Answers {
+	if a := s.serving.Load(); a != nil {
+		return *a
+	}
+	return httpd.Answers{
+		Alive: func(context.Context) error { return nil },
+		Ready: func(context.Context) error {
+			if s.owned.WaitsFor() == owner.ForNaming {
+				return nil
+			}
+			return cmp.Or(s.owned.Waiting(), errStarting)
+		},
+		Devices: func(context.Context) any { return []struct{}{} },
+	}
+}
+
+var errStarting = errors.New("starting")
+
+func (s *switchable) answers(m *metrics.Metrics) httpd.Answers {
+	return httpd.Answers{
+		Metrics: m.Handler(),
+		Alive:   func(ctx context.Context) error { return s.now().Alive(ctx) },
+		Ready:   func(ctx context.Context) error { return s.now().Ready(ctx) },
+		Devices: func(ctx context.Context) any { return s.now().Devices(ctx) },
+	}
+}
+
+// answers returns the functions behind /healthz, /readyz and /devices.
+func answers(n *Node, api API, shown *stateSource) httpd.Answers {
+	alive := func(ctx context.Context) error { return n.alive(ctx, api) }
+	return httpd.Answers{
+		Alive: alive,
+		Ready: func(ctx context.Context) error { return errors.Join(api.Ready(), alive(ctx)) },
+		Devices: func(ctx context.Context) any {
+			list, _, _ := shown.list(ctx) // unknown holders are shown as none
+			return list.Rows()
+		},
+	}
+}
+
+// alive returns an error if the main goroutine of the watcher, the inventory or the API hangs.
+func (n *Node) alive(ctx context.Context, api API) error {
+	var loop error
+	if n.Inventory.Alive(ctx) != nil {
+		loop = fmt.Errorf("inventory: %w", context.Cause(ctx))
+	}
+	return errors.Join(loop, n.Watcher.Alive(), api.Alive())
+}

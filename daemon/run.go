@@ -1,0 +1,310 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
+	"b-com.com/accelerator-device-plugin/daemon/owner"
+	"b-com.com/accelerator-device-plugin/internal/backlog"
+	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// run is one call of [Daemon.Serve]. It belongs to the goroutine of Serve; tasks get what they need when they start.
+type run struct {
+	*Daemon
+	tasks  *errgroup.Group
+	api    API
+	client *apiserver.Client // nil: none is needed
+	owned  *owner.Node
+
+	cfg     config.Config // the newest settings: the mode and the files change it
+	modes   chan string   // modes of the annotation; nil: the mode is that of the settings
+	live    *liveSettings
+	changed chan config.Files
+	probes  *switchable
+
+	book     *cordon.Book
+	cordoned <-chan struct{} // closed when the cordons differ from those of the last policy
+	node     *Node
+	inForce  *latest.Value[config.Config]
+
+	// used are the settings in force. While another daemon offers the devices under their former names, cfg takes
+	// effect only as far as it leaves the names as they are.
+	used    config.Config
+	retry   <-chan time.Time // of rename; nil: the names are those of cfg
+	renamed <-chan time.Time // the former names are withdrawn
+}
+
+// withdrawn is the time after which the lists under the former names have reached Kubernetes, and daemons that wait
+// may offer the devices under the new ones. The inventory withdraws all devices that may change their name at once.
+const withdrawn = time.Second
+
+// serve starts all tasks, and makes policies until ctx ends. Then it returns nil; the tasks may still run.
+//
+// The mode is chosen before the node is taken, because it is part of the naming, and before the first card is
+// read: if it changed later, the kubelet would have the resources of both modes. Nothing is read or offered before the
+// node is taken.
+func (r *run) serve(ctx context.Context) error {
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	if !r.chooseMode(ctx) {
+		return nil
+	}
+	r.followSettings(ctx)
+	if !r.takeNode(ctx) {
+		return nil
+	}
+	holders, err := r.openNode(ctx)
+	if err != nil {
+		return err
+	}
+	r.startTasks(ctx, holders)
+	r.followChanges(ctx)
+	return nil
+}
+
+// task starts a task. If it fails, all tasks end.
+func (r *run) task(ctx context.Context, name string, do func(context.Context) error) {
+	r.tasks.Go(func() error {
+		defer backlog.FlushOnPanic(r.Log)
+		if err := do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	})
+}
+
+// prepare starts what also serves while the daemon waits for the node.
+func (r *run) prepare(ctx context.Context) error {
+	r.task(ctx, "stop", func(ctx context.Context) error {
+		<-ctx.Done()
+		r.Log.Info("daemon stopping", logevent.DaemonStopping, logevent.Reason(context.Cause(ctx).Error()))
+		return nil
+	})
+	owned := r.owned
+	r.Metrics.FollowOwner(func() string { return string(owned.WaitsFor()) })
+	r.probes = &switchable{owned: owned}
+	if address, answers := r.cfg.HTTPAddress, r.probes.answers(r.Metrics); address != "" {
+		r.task(ctx, "http", func(ctx context.Context) error { return httpd.Run(ctx, address, answers, r.Log) })
+	}
+	// A daemon that waits for another naming is ready. So what would make it fail is found before.
+	_, err := OpenHost(r.cfg)
+	return err
+}
+
+// chooseMode waits a short time for the mode of the node's annotation. It returns false if ctx has ended.
+func (r *run) chooseMode(ctx context.Context) bool {
+	if r.client == nil || !r.cfg.NodeAnnotation {
+		return true
+	}
+	r.modes = make(chan string, 1)
+	client, node := r.client, r.cfg.NodeName
+	selector := modeSelector{setting: r.cfg.Mode, mode: r.cfg.Mode, modes: r.modes, log: r.Log}
+	r.task(ctx, "node annotation", func(ctx context.Context) error {
+		return client.FollowNode(ctx, node, selector.changed, func() { selector.refused(node) })
+	})
+	select {
+	case <-ctx.Done():
+		return false
+	case asked := <-r.modes:
+		r.setMode(asked)
+	case <-time.After(FirstAnswer):
+		logUnknownMode(r.Log, node, r.cfg.Mode)
+	}
+	return true
+}
+
+// setMode makes a mode the newest one, before it is in force.
+func (r *run) setMode(asked string) {
+	logMode(r.Log, r.cfg.Mode, asked)
+	r.cfg.Mode = asked
+}
+
+// followSettings starts the task that reads changed files of settings.
+func (r *run) followSettings(ctx context.Context) {
+	r.live = openSettings(r.Loader, r.cfg, r.Log, r.Metrics)
+	if live, changed := r.live, r.changed; live.loader.Follows() {
+		r.task(ctx, "settings", func(ctx context.Context) error { return live.follow(ctx, changed) })
+	}
+}
+
+// takeNode blocks until the daemons of the other API, and those that name the devices in another way than the newest
+// settings, have ended. It returns false if ctx has ended. A guest does not wait.
+func (r *run) takeNode(ctx context.Context) bool {
+	for !r.Guest {
+		var wanted atomic.Int64
+		want := func() { wanted.Store(int64(Naming(r.cfg, r.Kind))) }
+		want()
+		taken := make(chan error, 1)
+		owned := r.owned
+		r.task(ctx, "owner", func(ctx context.Context) error {
+			taken <- owned.Take(ctx, func() owner.Naming { return owner.Naming(wanted.Load()) })
+			return nil
+		})
+		for waiting := true; waiting; {
+			select {
+			case err := <-taken:
+				if err != nil { // ctx has ended
+					return false
+				}
+				waiting = false
+			case asked := <-r.modes:
+				r.setMode(asked)
+				want()
+			case files := <-r.changed:
+				r.live.changed(&r.cfg, files)
+				want()
+			}
+		}
+		if owned.Naming() == Naming(r.cfg, r.Kind) {
+			break
+		}
+		owned.Release() // the settings have changed after the last attempt
+	}
+	return true
+}
+
+// openNode opens the inventory of the node, which does not run yet, and hands it to the API. It returns the function
+// that tells the inventory who uses which device.
+func (r *run) openNode(ctx context.Context) (holders func(context.Context) inventory.Holdings, err error) {
+	if r.book, err = cordon.Open(r.cfg.StateDir, r.Log); err != nil {
+		return nil, fmt.Errorf("--state-dir: %w", err)
+	}
+	watched := Watching(r.cfg, r.Metrics)
+	r.cordoned = r.book.Changed()
+	watched.Policy = r.api.Policy(r.cfg, r.book.List())
+	watched.OtherAPI = r.owned.OtherMayHold()
+	if err := r.api.Configure(ctx, &watched); err != nil {
+		return nil, err
+	}
+	if r.node, err = OpenNode(r.cfg, watched, r.Log, r.Log); err != nil {
+		return nil, err
+	}
+	r.api.Start(ctx, r.node.Inventory)
+	r.used, r.inForce = r.cfg, latest.New(r.cfg)
+	return watched.Holders, nil
+}
+
+// startTasks starts the inventory and what serves its devices.
+func (r *run) startTasks(ctx context.Context, holders func(context.Context) inventory.Holdings) {
+	node, book, inForce := r.node, r.book, r.inForce
+	if !r.Guest { // the devices of the node are in the metrics of the owner
+		mode := func() string {
+			c, _ := inForce.Load()
+			return c.Mode
+		}
+		r.Metrics.Follow(stateOf(mode, r.live.hash, node.Inventory, r.api, r.cfg.HolderMetrics))
+	}
+	r.task(ctx, "watcher", node.Watch)
+	r.task(ctx, "inventory", node.Inventory.Run)
+	r.task(ctx, "server", r.api.Run)
+	r.task(ctx, "cordons", book.Run)
+	if r.client != nil && r.cfg.Events {
+		events := kubeevents.New(kubeevents.Config{Node: r.cfg.NodeName, Client: r.client, Cordon: book.Of, Count: r.Metrics.APIEvent}, r.Log)
+		r.task(ctx, "events", events.Run)
+		r.task(ctx, "events", func(ctx context.Context) error { return events.Follow(ctx, node.Inventory, holders) })
+	}
+	shown := &stateSource{
+		version: r.Version, kind: r.Kind, started: time.Now(), inForce: inForce, settings: r.live.state,
+		inventory: node.Inventory, cordons: book, holders: r.api.Holders, changes: latest.NewSignal(),
+	}
+	r.probes.use(answers(node, r.api, shown))
+	if socket := r.cfg.Socket; socket != "" {
+		r.task(ctx, "socket", shown.follow)
+		r.task(ctx, "socket", func(ctx context.Context) error {
+			c := cordons{book, node.Inventory}
+			return control.Run(ctx, socket, control.Answers{
+				State: shown.state, Changed: shown.changes.Next, Cordon: c.add, Uncordon: c.remove,
+			}, r.Log)
+		})
+	}
+}
+
+// followChanges makes a policy of each change of the settings, the mode and the cordons, until ctx ends.
+func (r *run) followChanges(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case asked := <-r.modes:
+			if r.cfg.Mode != asked {
+				r.cfg.Mode = asked
+				r.apply(ctx)
+			}
+		case files := <-r.changed:
+			if r.live.changed(&r.cfg, files) {
+				r.apply(ctx)
+			}
+		case <-r.retry:
+			if r.rename(ctx) {
+				r.use(r.cfg)
+			}
+		case <-r.renamed:
+			r.owned.Renamed()
+		case <-r.cordoned:
+			r.cordoned = r.book.Changed()
+			r.node.Inventory.Use(r.api.Policy(r.used, r.book.List()))
+		case <-r.toggles:
+			r.toggle()
+		case <-r.Hangups:
+			r.hangUp(ctx)
+		}
+	}
+}
+
+// hangUp reads the settings and the cards, and registers, after SIGHUP.
+func (r *run) hangUp(ctx context.Context) {
+	message := "hangup received, settings unchanged"
+	if r.live.take(&r.cfg, r.live.loader.Read()) {
+		message = "hangup received"
+		r.apply(ctx)
+	}
+	r.Log.Info(message, logevent.Reloaded, logevent.Devices(slices.Sorted(maps.Keys(r.cfg.Exclude))))
+	r.node.Inventory.Hint(inventory.Hint{Source: "sighup", At: time.Now()})
+	r.api.Reregister()
+}
+
+// apply puts the newest settings in force, as far as the node has their naming.
+func (r *run) apply(ctx context.Context) {
+	next := r.cfg
+	if !r.rename(ctx) {
+		next.Mode, next.Resources = r.used.Mode, r.used.Resources
+	}
+	r.use(next)
+}
+
+// use puts settings in force.
+func (r *run) use(next config.Config) {
+	logMode(r.Log, r.used.Mode, next.Mode)
+	r.used = next
+	r.inForce.Store(next)
+	r.node.Inventory.Use(r.api.Policy(next, r.book.List()))
+}
+
+// rename reports whether the node has the naming of the newest settings. If it does not, retry says when to try again.
+func (r *run) rename(ctx context.Context) bool {
+	former := r.owned.Naming()
+	if !r.Guest && !r.owned.Rename(ctx, Naming(r.cfg, r.Kind)) {
+		r.retry = time.After(owner.RenameInterval)
+		return false
+	}
+	if r.retry = nil; r.owned.Naming() != former {
+		r.renamed = time.After(withdrawn)
+	}
+	return true
+}

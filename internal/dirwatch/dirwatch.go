@@ -1,0 +1,155 @@
+package dirwatch
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/notify"
+)
+
+// Config says what is watched.
+type Config struct {
+	Dirs     []string                // clean paths
+	Concerns func(notify.Event) bool // reports whether a change in a directory is to be reported
+	Settle   time.Duration           // without further events until a change is reported, as an editor takes several steps
+	Interval time.Duration           // longest time between two reports
+	Blind    time.Duration           // replaces Interval while a directory is missing, or inotify cannot be used
+	Log      *zap.Logger
+}
+
+// Run calls changed once it watches the directories, and then whenever something may have changed, until ctx ends.
+// changed may block.
+func Run(ctx context.Context, cfg Config, changed func()) {
+	w := watch{Config: cfg}
+	defer w.close()
+	for ctx.Err() == nil {
+		interval := cfg.Interval
+		if !w.open() {
+			interval = cfg.Blind
+		}
+		changed()
+		if w.notify == nil {
+			w.await(ctx, interval, nil, nil)
+		} else if !w.await(ctx, interval, w.notify.Events(), w.notify.Failed()) {
+			w.close()
+		}
+	}
+}
+
+type watch struct {
+	Config
+	notify  *notify.Instance // nil: nothing is watched
+	watched []fs.FileInfo    // by index of Dirs; a nil element: the directory is missing
+	refused bool             // an error of inotify was logged
+}
+
+// open watches the directories that have the paths now. It reports whether these are all.
+func (w *watch) open() bool {
+	present := make([]fs.FileInfo, len(w.Dirs))
+	for i, dir := range w.Dirs {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			present[i] = info
+		}
+	}
+	if !w.isOpen(present) {
+		w.close() // an instance has no function to remove a watch
+		w.notify, w.watched = w.add(present), present
+	}
+	return w.notify != nil && !slices.Contains(w.watched, nil)
+}
+
+// isOpen reports whether these directories are watched. The kernel removes the watch with its directory; the next one
+// may have the same inode number.
+func (w *watch) isOpen(present []fs.FileInfo) bool {
+	if w.notify == nil {
+		return false
+	}
+	for i, info := range present {
+		same := info == nil && w.watched[i] == nil || info != nil && w.watched[i] != nil && os.SameFile(info, w.watched[i])
+		if !same || info != nil && !w.notify.Watching(w.Dirs[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// add returns an instance that watches these directories, or nil if inotify cannot be used. If a directory was replaced
+// since Stat, the next open watches the new one.
+func (w *watch) add(present []fs.FileInfo) *notify.Instance {
+	n, err := notify.Open()
+	if err != nil {
+		w.refuse(w.Dirs[0], err)
+		return nil
+	}
+	for i, dir := range w.Dirs {
+		if present[i] == nil {
+			continue
+		}
+		switch err := n.Add(dir); {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // it was removed since Stat
+			present[i] = nil
+		case err != nil:
+			n.Close()
+			w.refuse(dir, err)
+			return nil
+		}
+	}
+	if w.refused {
+		w.refused = false
+		w.Log.Info("directory watched again", logevent.SourceRecovered, logevent.Source("inotify"), logevent.Path(w.Dirs[0]))
+	}
+	return n
+}
+
+func (w *watch) refuse(dir string, err error) {
+	if !w.refused {
+		w.refused = true
+		w.Log.Warn("directory not watched", logevent.SourceLost, logevent.Source("inotify"), logevent.Path(dir), logevent.Err(err),
+			logevent.Remaining("the files are read every "+w.Blind.String()))
+	}
+}
+
+func (w *watch) close() {
+	if w.notify != nil {
+		w.notify.Close()
+	}
+	w.notify, w.watched = nil, nil
+}
+
+// await blocks until something may have changed. It returns false if the instance must be closed.
+func (w *watch) await(ctx context.Context, interval time.Duration, events <-chan notify.Event, failed <-chan error) bool {
+	over := time.After(interval)
+	var settled <-chan time.Time
+	works := true
+	for {
+		select {
+		case <-ctx.Done():
+			return works
+		case <-over:
+			return works
+		case <-settled:
+			return works
+		case <-failed: // an overflow, for example: watch again
+			works, events, failed = false, nil, nil
+			settled = time.After(w.Settle)
+		case e, open := <-events:
+			switch {
+			case !open:
+				works, events, failed = false, nil, nil
+			case slices.Contains(w.Dirs, e.Name) && e.Has(fsnotify.Remove|fsnotify.Rename): // the watch has ended
+			case !w.Concerns(e):
+				continue
+			}
+			settled = time.After(w.Settle)
+		}
+	}
+}
