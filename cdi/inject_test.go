@@ -93,13 +93,6 @@ func TestInject(t *testing.T) {
 	}
 	check("the other stays", linux(t, "full"), other)
 
-	// A missing node makes the runtime refuse its own device only.
-	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"no-such-port"}}, cdi.Device{ID: "5e:00.0", Nodes: []string{"full"}})
-	if _, err := inject(t, dir, card); err == nil || !strings.Contains(err.Error(), "/dev/no-such-port") {
-		t.Errorf("without its node: %v", err)
-	}
-	check("the other has its node", linux(t, "full"), other)
-
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -198,12 +191,9 @@ func TestIDsAndKinds(t *testing.T) {
 	for _, tc := range []struct{ name, kind, id, version string }{
 		{"card", kind, "3b:00.0", "0.5.0"},
 		{"domain", kind, "0001:3b:00.0", "0.5.0"},
-		{"domain of a VMD", kind, "10000:3b:00.0", "0.5.0"},
 		{"port", kind, "3b:00.0-p1", "0.5.0"},
-		{"port in a domain", kind, "0001:3b:00.0-p1", "0.5.0"},
 		{"letter first", kind, "d8:00.0-p3", "0.5.0"},
 		{"pool unit", kind, "0", "0.5.0"},
-		{"namespace of this project", "b-com.com/fpga", "3b:00.0", "0.5.0"},
 		{"class with a dot", "b-com.com/fpga.v2", "3b:00.0", "0.6.0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

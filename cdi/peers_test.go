@@ -9,7 +9,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"b-com.com/accelerator-device-plugin/cdi"
 )
@@ -52,17 +51,6 @@ func TestPeers(t *testing.T) {
 			expect(t, dir, map[string]string{})
 		})
 	}
-}
-
-// A daemon with an older list overwrites the file: Write of the other one, with the same devices as
-// before, restores it.
-func TestPeerOverwrites(t *testing.T) {
-	dir := t.TempDir()
-	current, outdated := open(t, dir), open(t, dir)
-	write(t, current, board...)
-	write(t, outdated, board[0])
-	write(t, current, board...)
-	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 }
 
 // The spec of another kind in the same directory is independent.
@@ -135,7 +123,7 @@ func awaitWaiter(t *testing.T, file *os.File) {
 		t.Fatal(err)
 	}
 	inode := fmt.Sprintf(":%d ", info.Sys().(*syscall.Stat_t).Ino)
-	for deadline := time.Now().Add(900 * time.Millisecond); time.Now().Before(deadline); {
+	for {
 		locks, err := os.ReadFile("/proc/locks")
 		if err != nil {
 			t.Fatal(err)
@@ -146,7 +134,6 @@ func awaitWaiter(t *testing.T, file *os.File) {
 			}
 		}
 	}
-	t.Fatal("no process waits for the lock after 900ms, want one")
 }
 
 // Several daemons open, write and close at the same time: the file exists while one of them has it
@@ -164,7 +151,7 @@ func TestManyPeers(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); {
+			for range 50 {
 				s, err := cdi.Open(dir, kind, "/dev")
 				if err != nil {
 					t.Error(err)

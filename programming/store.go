@@ -140,25 +140,34 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 	if o.DryRun {
 		return path, nil
 	}
-
-	temporary := ".install-" + rand.Text() // a unique name, because another Install may be running
-	if err := b.copyTo(ctx, region, temporary); err != nil {
+	if err := b.copyInto(ctx, region, path, o.Force); err != nil {
 		return path, err
 	}
-	if o.Force {
+	return path, errors.Join(syncDir(region), syncDir(store))
+}
+
+// copyInto copies the file to path, which is in the directory, in one step.
+func (b *Bitstream) copyInto(ctx context.Context, region *os.Root, path string, force bool) error {
+	temporary := ".install-" + rand.Text() // a unique name, because another Install may be running
+	err := b.copyTo(ctx, region, temporary)
+	switch {
+	case err != nil:
+		return err
+	case force:
 		err = region.Rename(temporary, b.fileName())
-	} else {
+	default:
 		err = region.Link(temporary, b.fileName()) // unlike Rename, it replaces nothing
 	}
-	if err != nil || !o.Force {
+	if err != nil || !force {
 		region.Remove(temporary)
 	}
-	if errors.Is(err, fs.ErrExist) && !o.Force {
-		return path, errExists(path)
-	} else if err != nil {
-		return path, privatedir.PathError(path, err)
+	switch {
+	case errors.Is(err, fs.ErrExist) && !force:
+		return errExists(path)
+	case err != nil:
+		return privatedir.PathError(path, err)
 	}
-	return path, errors.Join(syncDir(region), syncDir(store))
+	return nil
 }
 
 func errExists(path string) error {

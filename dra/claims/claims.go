@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,8 +154,8 @@ func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, 
 	defer over.Stop()
 	defer again.Stop()
 	for {
-		_, stale := c.cfg.Devices.Latest()
-		devices, err := c.attempt(ctx, r)
+		s, stale := c.cfg.Devices.Latest()
+		devices, err := c.attempt(ctx, r, s)
 		if !errors.Is(err, errNotYet) {
 			return devices, err
 		}
@@ -169,24 +170,25 @@ func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, 
 	}
 }
 
-// attempt serves or refuses the request. The error wraps errNotYet if a later attempt may succeed.
-func (c *Claims) attempt(ctx context.Context, r request) (answer []kubeletplugin.Device, err error) {
-	s, _ := c.cfg.Devices.Latest()
-	if s.Awaiting {
+// attempt serves or refuses the request. The error wraps errNotYet if a later attempt may succeed. before is a snapshot
+// for the checks without the lock. The devices, the CDI spec and the answer are those of one snapshot, which is newer or
+// the same.
+func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapshot) (answer []kubeletplugin.Device, err error) {
+	if before.Awaiting {
 		return nil, notYet{errors.New("the kubelet has not reported yet which devices are held through the device plugin API")}
 	}
-	if !s.Complete {
+	if !before.Complete {
 		return nil, notYet{errors.New("the devices of the node have not all been read yet")}
 	}
-	problems := c.unprogrammable(r, s) // without the lock, because it reads the store
+	problems := c.unprogrammable(r, before) // without the lock, because it reads the store
 	var elsewhere map[string][]inventory.Holding
 	if c.cfg.Elsewhere != nil {
 		elsewhere = c.cfg.Elsewhere(ctx)
 	}
-	err = c.locked(ctx, func(dir *os.Root) error {
+	err = c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
 		i := indexOf(c.known, r.UID)
 		if i < 0 || c.known[i].Waiting {
-			if err := c.admit(ctx, dir, r, problems, elsewhere); err != nil {
+			if err := c.admit(ctx, dir, r, s, problems, elsewhere); err != nil {
 				return err
 			}
 		} else if was := c.known[i]; !r.same(was) {
@@ -194,10 +196,10 @@ func (c *Claims) attempt(ctx context.Context, r request) (answer []kubeletplugin
 		} else if err := r.sameAFUs(was, s); err != nil {
 			return err
 		}
-		if err := c.update(dir); err != nil {
+		if err := c.update(dir, s); err != nil {
 			return err
 		}
-		answer, err = c.answer(r)
+		answer, err = c.answer(r, s)
 		return err
 	})
 	return answer, err
@@ -206,32 +208,10 @@ func (c *Claims) attempt(ctx context.Context, r request) (answer []kubeletplugin
 // admit records the devices of a claim that has none. If a device has left the node, it records the claim as
 // waiting instead, and returns an error. problems has the results of [Claims.unprogrammable], and elsewhere those of
 // [Config.Elsewhere].
-func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, problems []error, elsewhere map[string][]inventory.Holding) error {
-	s, _ := c.cfg.Devices.Latest()
-	for _, d := range r.Devices {
-		if held := elsewhere[d.id()]; len(held) > 0 && !d.Admin {
-			// The inventory may have an older answer.
-			return d.named(heldElsewhere(held[0]))
-		}
-	}
-	given, gone, err := r.judge(s, c.cfg.Taints, problems)
-	for _, d := range given {
-		if o := holder(c.known, d.Name); o != nil && !d.Admin {
-			// After a pod is deleted by force, the scheduler allocates its device again seconds before the kubelet
-			// unprepares its claim.
-			return d.named(notYet{fmt.Errorf("is prepared for claim %s (uid %s)", o, o.UID)})
-		}
-		if err := (device{}).mayGet(d.Nodes, c.known, r.UID); err != nil && !d.Admin {
-			return d.named(err)
-		}
-	}
-	claim := record{UID: r.UID, Namespace: r.Namespace, Name: r.Name, Devices: given}
-	if err != nil {
-		// A claim with admin access holds no device, so recording it would have no effect.
-		claim.Waiting, claim.Devices = true, slices.DeleteFunc(gone, func(d device) bool { return d.Admin })
-		if len(claim.Devices) == 0 {
-			return err
-		}
+func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory.Snapshot, problems []error, elsewhere map[string][]inventory.Holding) error {
+	claim, err := c.decide(r, s, problems, elsewhere)
+	if len(claim.Devices) == 0 {
+		return err
 	}
 	all := slices.Clone(c.known)
 	if i := indexOf(all, r.UID); i < 0 {
@@ -245,22 +225,50 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, problems []
 	if canceled := context.Cause(ctx); canceled != nil {
 		return canceled
 	}
-	if failed := c.write(dir, all); failed != nil && err != nil {
+	failed := c.write(dir, all)
+	if err != nil && failed != nil {
 		return fmt.Errorf("%w; %w", err, failed)
-	} else if failed != nil {
-		return failed
 	}
-	return err
+	return cmp.Or(err, failed)
+}
+
+// decide returns the record that the claim of a request gets: prepared, or waiting with an error. A claim that gets none
+// has no devices in it, and an error.
+func (c *Claims) decide(r request, s inventory.Snapshot, problems []error, elsewhere map[string][]inventory.Holding) (record, error) {
+	for _, d := range r.Devices {
+		if held := elsewhere[d.id]; len(held) > 0 && !d.Admin {
+			// The inventory may have an older answer.
+			return record{}, d.named(heldElsewhere(held[0]))
+		}
+	}
+	claim := r.record
+	given, gone, err := r.judge(s, c.cfg.Taints, problems)
+	if err != nil {
+		// A claim with admin access holds no device, so recording it would have no effect.
+		claim.Waiting, claim.Devices = true, slices.DeleteFunc(gone, func(d device) bool { return d.Admin })
+		return claim, err
+	}
+	for _, d := range given {
+		if o := holder(c.known, d.Name); o != nil && !d.Admin {
+			// After a pod is deleted by force, the scheduler allocates its device again seconds before the kubelet
+			// unprepares its claim.
+			return record{}, d.named(notYet{fmt.Errorf("is prepared for claim %s (uid %s)", o, o.UID)})
+		}
+		if err := (device{}).mayGet(d.Nodes, c.known, r.UID); err != nil && !d.Admin {
+			return record{}, d.named(err)
+		}
+	}
+	claim.Devices = given
+	return claim, nil
 }
 
 // answer returns the CDI names of the devices of a claim. It returns an error if the spec lacks one.
-func (c *Claims) answer(r request) (answer []kubeletplugin.Device, err error) {
-	s, _ := c.cfg.Devices.Latest()
+func (c *Claims) answer(r request, s inventory.Snapshot) (answer []kubeletplugin.Device, err error) {
 	recorded := c.known[indexOf(c.known, r.UID)].Devices
 	for i, d := range r.Devices {
 		name, ok := c.cfg.Spec.Name(r.cdiName(d))
 		if !ok {
-			now := s.Device(d.id())
+			now := s.Device(d.id)
 			err := usable(now)
 			if err == nil && !d.Admin {
 				err = recorded[i].mayGet(recorded[i].fresh(now), c.known, r.UID)
@@ -282,13 +290,13 @@ func (c *Claims) answer(r request) (answer []kubeletplugin.Device, err error) {
 
 // Unprepare removes the CDI devices and the record of a claim. It returns nil if there is no such claim.
 func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedObject) error {
-	err := c.locked(ctx, func(dir *os.Root) error {
+	err := c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
 		i := indexOf(c.known, string(claim.UID))
 		if i < 0 {
 			return nil
 		}
 		was := c.known[i]
-		if err := c.remove(dir, i); err != nil {
+		if err := c.remove(dir, i, s); err != nil {
 			return err
 		}
 		if !was.Waiting {
@@ -303,10 +311,12 @@ func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedOb
 }
 
 // remove removes the CDI devices and the record of a claim.
-func (c *Claims) remove(dir *os.Root, i int) error {
+func (c *Claims) remove(dir *os.Root, i int, s inventory.Snapshot) error {
 	// The CDI devices are removed first: while the record exists, no other claim gets the devices.
 	rest := slices.Delete(slices.Clone(c.known), i, i+1)
-	if err := c.settle(rest); err != nil {
+	err := c.apply(rest, s)
+	c.note(err)
+	if err != nil {
 		return err
 	}
 	return c.write(dir, rest)
@@ -324,15 +334,15 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 	for _, r := range all {
 		for _, d := range r.Devices {
 			if d.Admin { // the kubelet names its pods, which hold nothing
-				if _, known := held[d.id()]; !known {
-					held[d.id()] = nil
+				if _, known := held[d.id]; !known {
+					held[d.id] = nil
 				}
 				continue
 			}
 			// There is one holding for each device. A prepared claim takes precedence over waiting ones, which
 			// have no nodes.
-			if held[d.id()] == nil || !r.Waiting {
-				held[d.id()] = []inventory.Holding{{As: draname.Driver, Nodes: d.Nodes, Later: d.Later, Given: d.given(), AnyAFU: d.Wanted != ""}}
+			if held[d.id] == nil || !r.Waiting {
+				held[d.id] = []inventory.Holding{{As: draname.Driver, Nodes: d.Nodes, Later: d.Later, Given: d.given(), AnyAFU: d.Wanted != ""}}
 			}
 		}
 	}
@@ -393,9 +403,9 @@ func (c *Claims) Ready() error {
 // last, because it must withhold the nodes of a device that has left even then.
 func (c *Claims) check(ctx context.Context) {
 	isRead := false
-	err := c.locked(ctx, func(dir *os.Root) error {
+	err := c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
 		isRead = true
-		return c.update(dir)
+		return c.update(dir, s)
 	})
 	if isRead || ctx.Err() != nil || c.enter(ctx) != nil {
 		return
@@ -403,23 +413,22 @@ func (c *Claims) check(ctx context.Context) {
 	defer c.leave()
 	c.note(err)
 	if c.hasRead {
-		_ = c.apply(c.known) // the error of the claims has been logged
+		_ = c.apply(c.known, c.newest()) // the error of the claims has been logged
 	}
 }
 
 // update records the new nodes of prepared devices, and then writes the CDI spec, which may have only recorded nodes. It
 // logs the first error and the recovery. If the nodes cannot be recorded, the spec lacks the devices that have them.
-func (c *Claims) update(dir *os.Root) error {
-	err := errors.Join(c.remember(dir), c.apply(c.known))
+func (c *Claims) update(dir *os.Root, s inventory.Snapshot) error {
+	err := errors.Join(c.remember(dir, s), c.apply(c.known, s))
 	c.note(err)
 	return err
 }
 
 // remember records the nodes that the devices of prepared claims have got since Prepare. A container that starts again
 // gets these from the spec, and may open them until it ends, even if the device leaves again and the driver restarts.
-func (c *Claims) remember(dir *os.Root) error {
-	s, complete := c.newest()
-	if !complete {
+func (c *Claims) remember(dir *os.Root, s inventory.Snapshot) error {
+	if !c.complete {
 		return nil
 	}
 	all, changed := slices.Clone(c.known), false
@@ -429,7 +438,7 @@ func (c *Claims) remember(dir *os.Root) error {
 		}
 		all[i].Devices = slices.Clone(r.Devices)
 		for j, d := range r.Devices {
-			now := s.Device(d.id())
+			now := s.Device(d.id)
 			if d.Admin || usable(now) != nil {
 				continue
 			}
@@ -444,24 +453,16 @@ func (c *Claims) remember(dir *os.Root) error {
 	return c.write(dir, all)
 }
 
-// newest returns the newest snapshot, and whether one has been complete.
-func (c *Claims) newest() (inventory.Snapshot, bool) {
+// newest returns the newest snapshot, and notes whether it is complete.
+func (c *Claims) newest() inventory.Snapshot {
 	s, _ := c.cfg.Devices.Latest()
 	c.complete = c.complete || s.Complete
-	return s, c.complete
-}
-
-// settle writes the CDI spec for these claims, and logs the first error and the recovery.
-func (c *Claims) settle(all []record) error {
-	err := c.apply(all)
-	c.note(err)
-	return err
+	return s
 }
 
 // apply writes the CDI spec for these claims.
-func (c *Claims) apply(all []record) error {
-	s, complete := c.newest()
-	if !complete {
+func (c *Claims) apply(all []record, s inventory.Snapshot) error {
+	if !c.complete {
 		return nil
 	}
 	return c.cfg.Spec.Write(c.injected(all, s))
@@ -487,10 +488,10 @@ func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 		}
 		of := map[string][]string{} // request → ids of its devices
 		for _, d := range r.Devices {
-			of[d.Request] = append(of[d.Request], d.id())
+			of[d.Request] = append(of[d.Request], d.id)
 		}
 		for _, d := range r.Devices {
-			now := s.Device(d.id())
+			now := s.Device(d.id)
 			if usable(now) != nil || !d.Admin && len(d.fresh(now)) > 0 {
 				continue
 			}
@@ -502,7 +503,7 @@ func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 			devices = append(devices, cdi.Device{ID: r.cdiName(d), Nodes: now.Nodes, SharedNodes: now.SharedNodes, Mounts: now.MountsOf(c.cfg.HostSysRoot), Hook: hook, Env: []string{
 				envUnits + "=" + ids,
 				envDevices + "=" + ids,
-				envDevice + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_")) + "=" + d.id(),
+				envDevice + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_")) + "=" + d.id,
 			}})
 		}
 	}
@@ -527,8 +528,8 @@ func (c *Claims) signal() {
 }
 
 // locked calls work while no other call and no other instance changes the claims. known has the claims on
-// disk.
-func (c *Claims) locked(ctx context.Context, work func(*os.Root) error) error {
+// disk. The snapshot is the newest one: with an older one, the CDI spec could get nodes again that have been withdrawn.
+func (c *Claims) locked(ctx context.Context, work func(*os.Root, inventory.Snapshot) error) error {
 	if err := c.enter(ctx); err != nil {
 		return err
 	}
@@ -554,7 +555,7 @@ func (c *Claims) locked(ctx context.Context, work func(*os.Root) error) error {
 	}
 	c.know(all)
 	c.hasRead = true
-	return work(dir)
+	return work(dir, c.newest())
 }
 
 // know stores the claims that are on disk.

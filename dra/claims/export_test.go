@@ -29,7 +29,7 @@ func Held(text []byte) (ids []string, err error) {
 	for _, r := range c.Claims {
 		for _, d := range r.Devices {
 			if !r.Waiting && !d.Admin {
-				ids = append(ids, d.id())
+				ids = append(ids, d.id)
 			}
 		}
 	}

@@ -65,6 +65,7 @@ type record struct {
 type device struct {
 	Request string `json:"request"` // REQUEST or REQUEST/SUBREQUEST
 	Name    string `json:"device"`  // its name in the API: pci-0000-3b-00-0
+	id      string // its id in snapshots: 3b:00.0; "" if the name is not valid
 	Admin   bool   `json:"adminAccess,omitempty"`
 	// Nodes has the names and the numbers (MAJOR:MINOR) of the nodes that the device had at Prepare. In the file,
 	// noNode and Later follow.
@@ -83,10 +84,12 @@ type device struct {
 	Wanted string `json:"wantedAfuId,omitempty"`
 }
 
-// id returns the device's id in snapshots: 3b:00.0.
-func (d device) id() string {
-	id, _ := draname.ID(d.Name)
-	return id
+// identified returns the device with its id.
+func (d device) identified() device {
+	if id, ok := draname.ID(d.Name); ok {
+		d.id = id
+	}
+	return d
 }
 
 // of returns the device with the nodes and the identity of d.
@@ -108,7 +111,7 @@ func (d device) given() *inventory.Device {
 	if d.Family == "" {
 		return nil
 	}
-	return &inventory.Device{ID: d.id(), Family: d.Family, PCIID: d.PCIID, AFUID: d.AFUID, InterfaceID: d.InterfaceID}
+	return &inventory.Device{ID: d.id, Family: d.Family, PCIID: d.PCIID, AFUID: d.AFUID, InterfaceID: d.InterfaceID}
 }
 
 // cdiName returns the name of the CDI device for a device of the claim.
@@ -120,8 +123,8 @@ func (r record) cdiName(d device) string {
 func (r record) ids() []string {
 	var ids []string
 	for _, d := range r.Devices {
-		if id := d.id(); id != "" {
-			ids = append(ids, id)
+		if d.id != "" {
+			ids = append(ids, d.id)
 		}
 	}
 	return ids
@@ -205,6 +208,7 @@ func write(dir *os.Root, boot string, all []record) error {
 	encoder := json.NewEncoder(&text)
 	encoder.SetIndent("", "  ")
 	stored := content{1, boot, slices.Clone(all)}
+	err := stored.check() // with a file that is not valid, the driver could prepare no claim
 	for i, r := range all {
 		stored.Claims[i].Devices = slices.Clone(r.Devices)
 		for j, d := range r.Devices {
@@ -216,12 +220,11 @@ func write(dir *os.Root, boot string, all []record) error {
 			}
 		}
 	}
-	err := encoder.Encode(stored)
+	if err == nil {
+		err = encoder.Encode(stored)
+	}
 	if err == nil && text.Len() > maxFile {
 		err = fmt.Errorf("found %d bytes to write, want at most %d", text.Len(), maxFile)
-	}
-	if err == nil {
-		_, err = parse(text.Bytes()) // with a file that is not valid, the driver could prepare no claim
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir.Name(), fileName), err)
@@ -230,11 +233,7 @@ func write(dir *os.Root, boot string, all []record) error {
 	return err
 }
 
-// parse returns the content in the text of a file. It returns an error if two claims have the same device.
-//
-// Two claims that have the same node are no error, although this driver never makes the second of them. Older drivers
-// compared only devices. If parse refused their file, no claim of the node could be unprepared, so the two containers
-// would never end. The inventory withholds both devices (node-in-use), and no third claim gets the node.
+// parse returns the content in the text of a file.
 func parse(text []byte) (content, error) {
 	var found struct {
 		Version int `json:"version"`
@@ -249,29 +248,46 @@ func parse(text []byte) (content, error) {
 	if err := unmarshal(text, &c); err != nil {
 		return content{}, fmt.Errorf("found %w, want the claims of the driver", err)
 	}
+	for _, r := range c.Claims {
+		for j, d := range r.Devices {
+			if k := slices.Index(d.Nodes, noNode); k >= 0 {
+				d.Nodes, d.Later = d.Nodes[:k:k], d.Nodes[k+1:]
+			}
+			r.Devices[j] = d.identified()
+		}
+	}
+	if err := c.check(); err != nil {
+		return content{}, err
+	}
+	return c, nil
+}
+
+// check returns an error if a claim is not valid, or if two claims have the same device.
+//
+// Two claims that have the same node are no error, although this driver never makes the second of them. Older drivers
+// compared only devices. If parse refused their file, no claim of the node could be unprepared, so the two containers
+// would never end. The inventory withholds both devices (node-in-use), and no third claim gets the node.
+func (c content) check() error {
 	owners := map[string]int{} // name of a device → the claim that it is prepared for
 	for i, r := range c.Claims {
 		place := fmt.Sprintf("claims[%d]", i)
 		if err := r.check(); err != nil {
-			return content{}, fmt.Errorf("%s.%w", place, err)
+			return fmt.Errorf("%s.%w", place, err)
 		}
 		if first := indexOf(c.Claims, r.UID); first < i {
-			return content{}, fmt.Errorf("%s.uid: found that of claims[%d], want another", place, first)
+			return fmt.Errorf("%s.uid: found that of claims[%d], want another", place, first)
 		}
 		for j, d := range r.Devices {
-			if k := slices.Index(d.Nodes, noNode); k >= 0 {
-				r.Devices[j].Nodes, r.Devices[j].Later = d.Nodes[:k:k], d.Nodes[k+1:]
-			}
 			if r.Waiting || d.Admin {
 				continue
 			}
 			if first, taken := owners[d.Name]; taken {
-				return content{}, fmt.Errorf("%s.devices[%d]: found %s, want a device that is not in claims[%d]", place, j, d.Name, first)
+				return fmt.Errorf("%s.devices[%d]: found %s, want a device that is not in claims[%d]", place, j, d.Name, first)
 			}
 			owners[d.Name] = i
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // check returns an error unless the record has the form of one that Prepare writes.
@@ -298,7 +314,7 @@ func (r record) check() error {
 		if len(validation.IsDNS1123Label(main)) > 0 || hasSub && len(validation.IsDNS1123Label(sub)) > 0 {
 			return fmt.Errorf("devices[%d].request: found %.200q, want REQUEST or REQUEST/SUBREQUEST", i, d.Request)
 		}
-		if _, ok := draname.ID(d.Name); !ok {
+		if d.id == "" {
 			return fmt.Errorf("devices[%d].device: found %.100q, want the name of a device, such as %s", i, d.Name, draname.Device("3b:00.0"))
 		}
 		if d.Wanted != "" && !inventoryID.MatchString(d.Wanted) {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
@@ -153,7 +154,7 @@ func (r record) allocated(claim *resourceapi.ResourceClaim, node string) bool {
 // forget unprepares a claim, unless a pod can use it again. It asks the API server under the lock: a pod for which the
 // claim is reserved later needs a Prepare after this, by this instance or another one, and gets the devices anew.
 func (c *Claims) forget(ctx context.Context, r record) error {
-	return c.locked(ctx, func(dir *os.Root) error {
+	return c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
 		i := indexOf(c.known, r.UID)
 		if i < 0 || c.known[i].Waiting != r.Waiting {
 			return nil // the kubelet knows it after all
@@ -162,7 +163,7 @@ func (c *Claims) forget(ctx context.Context, r record) error {
 		if err != nil || why == "" {
 			return err
 		}
-		if err := c.remove(dir, i); err != nil {
+		if err := c.remove(dir, i, s); err != nil {
 			return err
 		}
 		c.log.Warn("claim forgotten by the kubelet", logevent.ClaimForgotten, logevent.Resource(draname.Driver), logevent.Claim(r.String()),

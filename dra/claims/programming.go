@@ -43,9 +43,12 @@ func (p *Programming) check(now *inventory.Device, afu string) error {
 func (c *Claims) unprogrammable(r request, s inventory.Snapshot) []error {
 	problems := make([]error, len(r.Devices))
 	for i, d := range r.Devices {
-		afu, now := r.wants[i].afu, s.Device(d.id())
+		afu := r.wants[i].afu
+		if afu == "" {
+			continue
+		}
+		now := s.Device(d.id)
 		switch {
-		case afu == "":
 		case d.Admin: // another pod may hold the device
 			problems[i] = errors.New("a claim with admin access programs no device")
 		case c.cfg.Programming == nil:
@@ -77,7 +80,7 @@ func (c *Claims) hook(d device, now *inventory.Device) (*cdi.Hook, error) {
 		return nil, otherAFU(now, d.Wanted, errOff)
 	}
 	// The id of port 0 is that of its card, for which the hook could choose another port.
-	name := d.id()
+	name := d.id
 	if p.Ports && !strings.Contains(name, "-p") {
 		name += "-p0"
 	}

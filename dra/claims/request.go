@@ -43,7 +43,7 @@ func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (r
 		if result.Driver != draname.Driver {
 			continue
 		}
-		d := device{Request: result.Request, Name: result.Device, Admin: result.AdminAccess != nil && *result.AdminAccess}
+		d := device{Request: result.Request, Name: result.Device, Admin: result.AdminAccess != nil && *result.AdminAccess}.identified()
 		if result.Pool != node {
 			return r, fmt.Errorf("device %.100s: pool: found %.100q, want that of this node, %q", d.Name, result.Pool, node)
 		}
@@ -78,7 +78,7 @@ func (r request) sameAFUs(was record, s inventory.Snapshot) error {
 		if d.Wanted == "" || before == d.Wanted {
 			continue
 		}
-		if now := s.Device(d.id()); before != "" || now != nil && now.AFUID != d.Wanted {
+		if now := s.Device(d.id); before != "" || now != nil && now.AFUID != d.Wanted {
 			return d.named(fmt.Errorf("found it prepared for AFU %s, want %s: delete the pods of the claim first", cmp.Or(before, "none"), d.Wanted))
 		}
 	}
@@ -100,14 +100,19 @@ func (e notYet) Unwrap() error      { return e.error }
 
 // named adds the names of a device to an error.
 func (d device) named(err error) error {
-	return fmt.Errorf("device %s (%s) of request %s: %w", d.Name, d.id(), d.Request, err)
+	return fmt.Errorf("device %s (%s) of request %s: %w", d.Name, d.id, d.Request, err)
+}
+
+// left reports whether d, a device in a snapshot or nil, has left the node.
+func left(d *inventory.Device) bool {
+	return d == nil || slices.Contains(d.Reasons, inventory.ReasonRemoved) || slices.Contains(d.Reasons, inventory.ReasonRemovedInUse)
 }
 
 // usable returns an error unless the nodes of d, a device in a snapshot or nil, may be given to a
 // container.
 func usable(d *inventory.Device) error {
 	switch {
-	case d == nil || slices.Contains(d.Reasons, inventory.ReasonRemoved) || slices.Contains(d.Reasons, inventory.ReasonRemovedInUse):
+	case left(d):
 		return errGone
 	case withheld(d):
 		return notYet{fmt.Errorf("unhealthy (%s), and its nodes are withheld", reasons(d))}
@@ -123,20 +128,6 @@ func heldElsewhere(h inventory.Holding) error {
 	return notYet{fmt.Errorf("is held as %s, through the device plugin API, by %s", h.As, cmp.Or(cut(strings.Join(h.Holders, ", ")), "a pod"))}
 }
 
-// outOfService returns an error if an administrator has taken d, a device in a snapshot, out of service. No toleration
-// helps: a tenant writes the tolerations of its claims itself, and a cordoned card may be pulled at any moment.
-//
-// Both settings can change without a restart, so Prepare waits as it does for an unhealthy device.
-func outOfService(d *inventory.Device) error {
-	switch {
-	case slices.Contains(d.Reasons, inventory.ReasonCordoned):
-		return notYet{errors.New("is cordoned: uncordon it, or delete the pod so that it gets another device")}
-	case slices.Contains(d.Reasons, inventory.ReasonExcluded):
-		return notYet{errors.New("is excluded by the settings of this node: delete the pod so that it gets another device")}
-	}
-	return nil
-}
-
 // withheld reports whether a container that starts must not get the nodes of d.
 func withheld(d *inventory.Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes })
@@ -149,42 +140,70 @@ func reasons(d *inventory.Device) string { return cut(strings.Join(d.Reasons, ",
 // it returns these as gone, with an error. taints returns the taints of a device. problems has an error for each
 // device that cannot be programmed.
 func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []resourceapi.DeviceTaint, problems []error) (given, gone []device, err error) {
-	for _, d := range r.Devices {
-		now := s.Device(d.id())
-		problem := usable(now)
-		if now != nil && now.OfferedAs == "" {
-			problem = errors.New("is not offered: the settings of this node have changed")
-		} else if problem != errGone {
-			continue
-		}
-		gone = append(gone, d)
-		if err == nil {
-			err = d.named(problem)
-		}
-	}
-	if err != nil {
-		return nil, gone, err
-	}
+	var refused error
 	for i, d := range r.Devices {
-		now, want := s.Device(d.id()), r.wants[i]
-		if err := usable(now); err != nil {
-			return nil, nil, d.named(err)
+		now := s.Device(d.id)
+		if problem := departed(now); problem != nil {
+			gone = append(gone, d)
+			if err == nil {
+				err = d.named(problem)
+			}
+		} else if problem := d.refusal(now, r.wants[i], taints, problems[i]); problem == nil {
+			given = append(given, d.of(now))
+		} else if refused == nil {
+			refused = d.named(problem)
 		}
-		if now.OfferedAs != draname.Driver && !d.Admin {
-			return nil, nil, d.named(heldElsewhere(inventory.Holding{As: now.OfferedAs}))
-		}
-		if err := outOfService(now); err != nil && !d.Admin {
-			return nil, nil, d.named(err)
-		}
-		if now.Health == inventory.Unhealthy && !d.Admin && !tolerated(taints(now), want.tolerations) {
-			return nil, nil, d.named(notYet{fmt.Errorf("unhealthy (%s), and the claim does not tolerate that", reasons(now))})
-		}
-		if problem := problems[i]; problem != nil && want.afu != now.AFUID {
-			return nil, nil, d.named(otherAFU(now, want.afu, problem))
-		}
-		given = append(given, d.of(now))
 	}
-	return given, nil, nil
+	if err == nil {
+		err = refused
+	}
+	return given, gone, err
+}
+
+// departed returns an error if now is not a device that this node offers.
+func departed(now *inventory.Device) error {
+	switch {
+	case now != nil && now.OfferedAs == "":
+		return errors.New("is not offered: the settings of this node have changed")
+	case left(now):
+		return errGone
+	}
+	return nil
+}
+
+// refusal returns why the claim cannot be given the device now, or nil.
+func (d device) refusal(now *inventory.Device, w want, taints func(*inventory.Device) []resourceapi.DeviceTaint, problem error) error {
+	if err := usable(now); err != nil {
+		return err
+	}
+	if !d.Admin {
+		if err := available(now, w.tolerations, taints); err != nil {
+			return err
+		}
+	}
+	if problem != nil && w.afu != now.AFUID {
+		return otherAFU(now, w.afu, problem)
+	}
+	return nil
+}
+
+// available returns an error if d, a device in a snapshot, must not be used by a claim without admin access.
+//
+// No toleration helps if an administrator has taken the device out of service: a tenant writes the tolerations of its
+// claims itself, and a cordoned card may be pulled at any moment. Both settings can change without a restart, so Prepare
+// waits as it does for an unhealthy device.
+func available(d *inventory.Device, tolerations []resourceapi.DeviceToleration, taints func(*inventory.Device) []resourceapi.DeviceTaint) error {
+	switch {
+	case d.OfferedAs != draname.Driver:
+		return heldElsewhere(inventory.Holding{As: d.OfferedAs})
+	case slices.Contains(d.Reasons, inventory.ReasonCordoned):
+		return notYet{errors.New("is cordoned: uncordon it, or delete the pod so that it gets another device")}
+	case slices.Contains(d.Reasons, inventory.ReasonExcluded):
+		return notYet{errors.New("is excluded by the settings of this node: delete the pod so that it gets another device")}
+	case d.Health == inventory.Unhealthy && !tolerated(taints(d), tolerations):
+		return notYet{fmt.Errorf("unhealthy (%s), and the claim does not tolerate that", reasons(d))}
+	}
+	return nil
 }
 
 // tolerated reports whether there are taints and all of them are tolerated. No claim can tolerate an

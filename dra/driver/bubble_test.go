@@ -145,7 +145,7 @@ func TestRestore(t *testing.T) {
 		r.Stored(stored("00000-x-1", b))
 		want("other content", 70*time.Second, "30s", "1m0s")
 		r.Deleted(first, true)
-		want("deleted besides", 60*time.Millisecond, "50ms")
+		want("deleted besides", 300*time.Millisecond, "200ms")
 		r.Stored(first)
 		want("as wanted", time.Hour)
 

@@ -22,13 +22,12 @@ import (
 )
 
 const (
-	// settle is the time from the deletion of a slice to the first attempt to have it written again.
-	// Meanwhile the helper receives the deletion, too, and the other slices are deleted. The time doubles
-	// with each attempt.
-	settle = 50 * time.Millisecond
-	// maxWait is the longest time between two attempts. If no slice is missing, but the content differs, it
-	// is also the time to the first attempt: while two drivers run, their devices may differ for a while.
-	maxWait = 30 * time.Second
+	// missing is the time from the deletion of a slice to the first attempt to have it written again. Meanwhile the
+	// helper receives the deletion, too, and the other slices are deleted. The time doubles with each attempt.
+	missing = 50 * time.Millisecond
+	// differs is the longest time between two attempts. If no slice is missing, but the content differs, it is also the
+	// time to the first attempt: while two drivers run, their devices may differ for a while.
+	differs = 30 * time.Second
 	// After maxAttempts attempts in a row, there is only one attempt in each attemptInterval: a slice may be
 	// deleted each time that it is written, for example if its node was created again with another uid.
 	maxAttempts     = 20
@@ -140,38 +139,27 @@ func (d *Driver) note(object any, deleted bool) {
 // reach the API server for a long time.
 func (d *Driver) restore(ctx context.Context, again func(context.Context)) {
 	attempts := rate.NewLimiter(rate.Every(attemptInterval), maxAttempts)
-	wait, lacked := settle, false
-	var due time.Time // of the next attempt; zero: none
-	for {
+	for wait := missing; ; {
 		s, stale := d.state.Load()
-		lacks := s.lacks()
+		var attempt <-chan time.Time
 		switch {
 		case s.wanted == nil || s.current():
-			due, wait = time.Time{}, settle
-		case lacks && (due.IsZero() || !lacked):
-			due = time.Now().Add(wait)
-		case due.IsZero():
-			due = time.Now().Add(maxWait)
-		}
-		lacked = lacks
-		var attempt <-chan time.Time
-		if !due.IsZero() {
-			attempt = time.After(time.Until(due))
+			wait = missing
+		case s.lacks():
+			attempt = time.After(wait)
+		default:
+			attempt = time.After(differs)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-stale:
-			continue
 		case <-attempt:
+			if attempts.Wait(ctx) != nil {
+				return
+			}
+			again(ctx)
+			wait = min(2*wait, differs)
 		}
-		due = time.Time{}
-		if lacks {
-			wait = min(2*wait, maxWait)
-		}
-		if attempts.Wait(ctx) != nil {
-			return
-		}
-		again(ctx)
 	}
 }

@@ -92,13 +92,12 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	at := *h.at.Load()
 	at.container = state.ID
 
+	at.about = "config.json"
+	h.enter(at)
+	config, err := readConfig(filepath.Join(state.Bundle, "config.json"))
 	var pairs []pair
-	var nodes []string // of ports, in the container; nil: not known
 	names := h.Devices
-	if h.AFU == "" {
-		at.about = "config.json"
-		h.enter(at)
-		config, err := readConfig(filepath.Join(state.Bundle, "config.json"))
+	if h.AFU == "" { // with --afu, config.json is not needed
 		if err != nil {
 			return err
 		}
@@ -108,10 +107,8 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 		if names, err = h.given(config); err != nil {
 			return err
 		}
-		nodes, _ = config.ports() // if the error matters, given has returned it
-	} else if config, err := readConfig(filepath.Join(state.Bundle, "config.json")); err == nil {
-		nodes, _ = config.ports()
 	}
+	nodes, _ := config.ports() // of ports, in the container; nil: not known
 
 	at.about = "cards of the container"
 	h.enter(at)
@@ -137,34 +134,42 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 		}
 		at.about, at.placement, at.began = p.name, p, time.Now()
 		h.enter(at)
-		// When a card has left, the kernel reuses the numbers of its ports for another card. If the
-		// daemon is not running, the CDI spec may be older, and give the container another pod's port.
-		if nodes != nil && !slices.ContainsFunc(nodes, func(node string) bool { return filepath.Base(node) == p.port.Name }) {
-			return fmt.Errorf("card %s: found %s in the container, want %s: the CDI spec is outdated: check that the device plugin, or the DRA driver, runs",
-				p.card.ID(), strings.Join(nodes, ", "), p.port.Name)
+		if err := h.program(ctx, at, nodes); err != nil {
+			return err
 		}
-		loaded := p.loaded
-		if !loaded {
-			b, err := h.Store.Lookup(p.interfaceID, p.afu) // Lookup checks the interface of the file
-			if err != nil {
-				return fmt.Errorf("card %s: %w", p.card.ID(), err)
-			}
-			at.file = b.Path
-			h.enter(at)
-			err = h.Program(ctx, p.card, p.port, b)
-			b.Close()
-			if loaded = errors.Is(err, fpga.ErrLoaded); err != nil && !loaded {
-				return err
-			}
+	}
+	return nil
+}
+
+// program programs the port of one placement, unless it has the AFU. nodes has the ports in the container.
+func (h *Hook) program(ctx context.Context, at step, nodes []string) error {
+	p := at.placement
+	// When a card has left, the kernel reuses the numbers of its ports for another card. If the
+	// daemon is not running, the CDI spec may be older, and give the container another pod's port.
+	if nodes != nil && !slices.ContainsFunc(nodes, func(node string) bool { return filepath.Base(node) == p.port.Name }) {
+		return fmt.Errorf("card %s: found %s in the container, want %s: the CDI spec is outdated: check that the device plugin, or the DRA driver, runs",
+			p.card.ID(), strings.Join(nodes, ", "), p.port.Name)
+	}
+	loaded := p.loaded
+	if !loaded {
+		b, err := h.Store.Lookup(p.interfaceID, p.afu) // Lookup checks the interface of the file
+		if err != nil {
+			return fmt.Errorf("card %s: %w", p.card.ID(), err)
 		}
-		fields := []zap.Field{logevent.Device(p.device), logevent.AFU(p.afu), logevent.Interface(p.interfaceID),
-			logevent.Lasted(time.Since(at.began)), logevent.Container(at.container)}
-		if loaded {
-			h.Log.Info("AFU was loaded already", append(fields, logevent.ProgrammingPresent)...)
-		} else {
-			h.Log.Info("card programmed", append(fields, logevent.ProgrammingDone, logevent.Path(at.file))...)
+		at.file = b.Path
+		h.enter(at)
+		err = h.Program(ctx, p.card, p.port, b)
+		b.Close()
+		if loaded = errors.Is(err, fpga.ErrLoaded); err != nil && !loaded {
+			return err
 		}
-		at.file = ""
+	}
+	fields := []zap.Field{logevent.Device(p.device), logevent.AFU(p.afu), logevent.Interface(p.interfaceID),
+		logevent.Lasted(time.Since(at.began)), logevent.Container(at.container)}
+	if loaded {
+		h.Log.Info("AFU was loaded already", append(fields, logevent.ProgrammingPresent)...)
+	} else {
+		h.Log.Info("card programmed", append(fields, logevent.ProgrammingDone, logevent.Path(at.file))...)
 	}
 	return nil
 }
