@@ -12,7 +12,6 @@ import (
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 
 	"b-com.com/accelerator-device-plugin/programming"
-	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
 const (
@@ -22,11 +21,10 @@ const (
 
 func TestWriteBitstream(t *testing.T) {
 	dir := t.TempDir()
-	b := story.Bitstream{File: "a.gbs", AFU: afu, Interface: regionID}
-	if err := writeBitstream(dir, b); err != nil {
+	if err := writeBitstream(dir, []string{"a.gbs", afu}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := programming.Open(filepath.Join(dir, b.File))
+	got, err := programming.Open(filepath.Join(dir, "a.gbs"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,15 +32,13 @@ func TestWriteBitstream(t *testing.T) {
 	if got.AFUID != afu || got.InterfaceID != regionID || got.Size != 64 {
 		t.Errorf("got %+v, want AFU %s, interface %s, 64 bytes", got, afu, regionID)
 	}
-	b.Cut = 40
-	if err := writeBitstream(dir, b); err != nil {
+	if err := writeBitstream(dir, []string{"a.gbs", afu, regionID, "cut=40"}); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, b.File)); err != nil || len(text) != 40 {
+	if text, err := os.ReadFile(filepath.Join(dir, "a.gbs")); err != nil || len(text) != 40 {
 		t.Errorf("%d bytes, %v, want 40", len(text), err)
 	}
-	b.Cut = 1000
-	if err := writeBitstream(dir, b); err == nil || !strings.HasPrefix(err.Error(), "cut: found 1000, want at most") {
+	if err := writeBitstream(dir, []string{"a.gbs", afu, "cut=1000"}); err == nil || !strings.HasPrefix(err.Error(), "cut: found 1000, want at most") {
 		t.Errorf("cut above the size: got %v, want an error", err)
 	}
 }
