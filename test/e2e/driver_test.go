@@ -25,6 +25,11 @@ func TestStories(t *testing.T) {
 	if got := choose(regexp.MustCompile("^kubelet$|^pool$")); len(got) != 2 || got[0].name != "kubelet" || got[1].name != "pool" {
 		t.Errorf("chosen: %v", got)
 	}
+	for _, name := range apart {
+		if !seen[name] {
+			t.Errorf("story %q that runs apart: found none of this name, want one", name)
+		}
+	}
 	if got := choose(regexp.MustCompile("")); len(got) != len(stories) {
 		t.Errorf("%d stories match the empty pattern, want %d", len(got), len(stories))
 	}
