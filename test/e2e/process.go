@@ -90,13 +90,9 @@ func (s *scene) processStart(pid int) time.Time {
 func (s *scene) resident(pid int) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	s.check(err)
-	for l := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(l, "VmRSS:"); ok {
-			kilobytes, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-			s.check(err)
-			return kilobytes / 1024
-		}
-	}
-	s.failf("/proc/%d/status: found no VmRSS", pid)
-	return 0
+	_, rest, _ := strings.Cut(string(text), "VmRSS:")
+	var kilobytes float64
+	_, err = fmt.Sscan(rest, &kilobytes)
+	s.check(err)
+	return kilobytes / 1024
 }

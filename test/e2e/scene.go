@@ -202,6 +202,13 @@ func (s *scene) wait(limit time.Duration) {
 	s.check(s.Ended())
 }
 
+// throughout calls check every 100 ms for a time.
+func (s *scene) throughout(limit time.Duration, check func()) {
+	for end := time.Now().Add(limit); time.Now().Before(end); s.wait(100 * time.Millisecond) {
+		check()
+	}
+}
+
 // waitBeside waits for a time, and runs stories apart meanwhile. It can take longer.
 func (s *scene) waitBeside(limit time.Duration) {
 	end := time.Now().Add(limit)

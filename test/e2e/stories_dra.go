@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -373,17 +372,9 @@ func (s *scene) nothingLeft() {
 
 // stays checks for a time that a pod that was deleted is still there.
 func (s *scene) stays(name string, limit time.Duration) {
-	began := time.Now()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for time.Since(began) < limit {
+	s.throughout(limit, func() {
 		if _, err := s.readPod(name); err != nil {
-			s.failf("pod %s %.1f s after its deletion: %w, want it until a driver is back", name, time.Since(began).Seconds(), err)
+			s.failf("pod %s: %w, want it until a driver is back", name, err)
 		}
-		select {
-		case <-tick.C:
-		case <-s.ctx.Done():
-			s.check(context.Cause(s.ctx))
-		}
-	}
+	})
 }

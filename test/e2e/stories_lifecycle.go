@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -179,23 +177,11 @@ func (s *scene) restartKubelet() {
 
 // staysInPhase checks for 15 s that a pod is in a phase.
 func (s *scene) staysInPhase(name string, phase corev1.PodPhase) {
-	ctx, cancel := context.WithTimeout(s.ctx, 15*time.Second)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	s.throughout(15*time.Second, func() {
 		pod, err := s.readPod(name)
 		s.check(err)
 		same(s, "pod "+name, pod.Status.Phase, phase)
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				s.check(ctx.Err())
-			}
-			return
-		}
-	}
+	})
 }
 
 // uid returns the uid of a pod.
