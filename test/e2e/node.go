@@ -28,13 +28,8 @@ func (s *scene) simulate(args ...string) string {
 // plug plugs cards with one port each into the node. The first port is dfl-port.0.
 func (s *scene) plug(addresses ...string) {
 	for _, address := range addresses {
-		s.plugAFU(address, afuID)
+		s.plugCard(address, 1, -1, afuID)
 	}
-}
-
-// plugAFU plugs a card whose port has the AFU.
-func (s *scene) plugAFU(address, afu string) {
-	s.simulate("plug", address, "--board", "pac-a10", "--afu", afu, "--interface", interfaceID)
 }
 
 // portNode returns the name of the device node of a card's port.

@@ -128,7 +128,7 @@ func draHotplug(s *scene) {
 
 // A claim with admin access uses a card beside its holder, in a namespace that allows it.
 func draAdmin(s *scene) {
-	s.plugCard(first, 1, -1, afuID)
+	s.plug(first)
 	s.installDRA()
 	s.claimed("holder", one())
 	s.hasReport("holder", draReport(firstID, "dfl-port.0"))
@@ -190,7 +190,7 @@ func (s *scene) podGone(name string) {
 
 // The driver can write slices of its own node only.
 func draPolicy(s *scene) {
-	s.plugCard(first, 1, -1, afuID)
+	s.plug(first)
 	s.installDRA()
 	s.followSlices().shows(time.Now(), offer(firstID))
 	pod := s.daemon()
@@ -283,7 +283,7 @@ func draTest(s *scene) {
 
 // The driver writes Events of a device for its pod and its node.
 func draEvents(s *scene) {
-	s.plugCard(first, 1, -1, afuID)
+	s.plug(first)
 	s.installDRA("events=true", "dra.taintEffect=NoSchedule")
 	s.claimed("user", one())
 	s.hasReport("user", draReport(firstID, "dfl-port.0"))
@@ -293,7 +293,7 @@ func draEvents(s *scene) {
 
 // helm uninstall removes what the chart and the driver have made.
 func draUninstall(s *scene) {
-	s.plugCard(first, 1, -1, afuID)
+	s.plug(first)
 	s.installDRA()
 	slices := s.followSlices()
 	slices.shows(time.Now(), offer(firstID))

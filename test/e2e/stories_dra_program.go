@@ -45,7 +45,7 @@ func (s *scene) oneLine(name string, texts ...string) {
 // claim is refused, or if the hook fails.
 func draProgram(s *scene) {
 	s.plug(first)
-	s.plugAFU(second, otherAFU)
+	s.plugCard(second, 1, -1, otherAFU)
 	s.step("helm install with programming: the program is on the host; the driver reads the store, and has no capability")
 	s.check(os.RemoveAll(filepath.Dir(hostDir)))
 	s.cleanups = append(s.cleanups, func() {

@@ -20,8 +20,7 @@ import (
 
 // The kubelet restarts: it deletes the slices, and the driver publishes them again.
 func draKubelet(s *scene) {
-	s.plugCard(first, 1, -1, afuID)
-	s.plugCard(second, 1, -1, afuID)
+	s.plug(first, second)
 	s.installDRA()
 	both := offer(firstID, secondID)
 	slices := s.followSlices()
@@ -69,9 +68,7 @@ func draKubelet(s *scene) {
 // The driver is killed at random moments while pods come and go.
 func draKilled(s *scene) {
 	ids := []string{firstID, secondID, thirdID}
-	for _, address := range []string{first, second, third} {
-		s.plugCard(address, 1, -1, afuID)
-	}
+	s.plug(first, second, third)
 	s.installDRA()
 	s.followSlices().shows(time.Now(), offer(ids...))
 	s.template("card", one())
@@ -211,9 +208,7 @@ func (c *crowd) end() int {
 // helm upgrade with surge while pods start.
 func draUpgrade(s *scene) {
 	ids := []string{firstID, secondID, thirdID}
-	for _, address := range []string{first, second, third} {
-		s.plugCard(address, 1, -1, afuID)
-	}
+	s.plug(first, second, third)
 	s.installDRA("minReadySeconds=2")
 	slices := s.followSlices()
 	all := offer(ids...)
@@ -253,7 +248,7 @@ func draCosts(s *scene) {
 	all := offered{}
 	for i := range cards {
 		address := fmt.Sprintf("0000:%02x:00.0", i+1)
-		s.plugCard(address, 1, -1, afuID)
+		s.plug(address)
 		all[deviceName(address)] = ""
 	}
 	slices := s.followSlices()

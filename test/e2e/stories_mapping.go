@@ -77,7 +77,7 @@ func (s *scene) applyPublished() {
 // plugBoth plugs two cards, one with each AFU.
 func (s *scene) plugBoth() {
 	s.plug(first)
-	s.plugAFU(second, otherAFU)
+	s.plugCard(second, 1, -1, otherAFU)
 }
 
 // Pods request functions by the names of their namespace, and get cards with these functions.
@@ -269,7 +269,7 @@ func mappingRegion(s *scene) {
 	s.step("an FpgaRegion is for mode regiondevel: no pair")
 	s.startFails(s.pod("region", domain+"card", 1), "process.env: found no FPGA_REGION_n and FPGA_AFU_n")
 	s.step("two functions in one container: each card for its pair")
-	s.plugAFU(second, otherAFU)
+	s.plugCard(second, 1, -1, otherAFU)
 	s.offersSoon(region, 2, 2)
 	pod = s.pod("both", domain+"nlb0", 1)
 	pod.Spec.Containers[0].Resources.Limits[domain+"nlb3"] = *resource.NewQuantity(1, resource.DecimalSI)

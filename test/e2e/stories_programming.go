@@ -115,7 +115,7 @@ func programming(s *scene) {
 	s.restartsWith("user", reportOf(firstID, "dfl-port.0"), 1)
 	same(s, "events programming.present", s.countHookEvents("programming.present"), 2)
 
-	s.plugAFU(second, otherAFU)
+	s.plugCard(second, 1, -1, otherAFU)
 	s.offers(region, 2, 2)
 	s.step("a privileged pod, which has all devices of the host, requests that AFU: not on the other pod's card")
 	s.hostNode("dfl-port.0")
