@@ -68,7 +68,7 @@ fuzz: ## fuzz every parser for FUZZTIME (10s)
 	@cd dra && ../test/fuzz.sh $(FUZZTIME)
 
 bench: build-plugin build-dra ## measure latency, cost, memory, size for the table of the README (ROWS=pattern)
-	@go run ./test/bench $(BINARY) '$(ROWS)'
+	@go run ./test/bench bin '$(ROWS)'
 
 build-operator: ## build accelerator-operator only; the first build takes minutes
 	cd operator && CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/ ./cmd/...

@@ -11,164 +11,190 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
+
+// row is a row of the table.
+type row struct {
+	what, aim string
+	measured  func(results) string
+}
+
+// group is a run of Go benchmarks, and the rows of its results.
+type group struct {
+	name string // ROWS selects groups by it
+	// The arguments of go test. If there are none, the rows measure files.
+	module, pkg, bench string
+	flags              []string
+	rows               []row
+}
+
+const (
+	external = "./test/bench"
+)
+
+// groups returns the table, of the programs in a directory.
+func groups(dir string) []group {
+	size := func(name string) func(results) string {
+		return func(r results) string {
+			info, err := os.Stat(filepath.Join(dir, name))
+			if err != nil {
+				r.fail(err)
+				return ""
+			}
+			return fmt.Sprintf("%.1f MB", float64(info.Size())/1e6)
+		}
+	}
+	format := func(format string, keys ...string) func(results) string {
+		return func(r results) string {
+			var values []any
+			for _, key := range keys {
+				values = append(values, r.at(key, 0.5))
+			}
+			return fmt.Sprintf(format, values...)
+		}
+	}
+	return []group{
+		{"size of the binaries", "", "", "", nil, []row{
+			// The story dra-costs of make e2e and make bench-dra have the DRA driver's other costs: it needs an API server.
+			{"binary, static", "≤ 20 MB", size("accelerator-device-plugin")},
+			{"binary accelerator-dra-driver, static", "≤ 60 MB", size("accelerator-dra-driver")},
+			{"binary accelerator-fpga, static", "≤ 8 MB", size("accelerator-fpga")},
+		}},
+		{"start to first list, 20 times", ".", external, "Start", []string{"-benchtime=20x"}, []row{
+			{"process start → first list received, 32 ports", "≤ 50 ms", format("median %.2f ms, worst of 20 %.2f ms", "Start p50-ms", "Start max-ms")},
+		}},
+		{"hook of a container whose cards are programmed already, 500 times", ".", external, "Hook", []string{"-benchtime=500x"}, []row{
+			{"hook at a container's start, the AFU loaded already, 32 cards", "median ≤ 30 ms", format("median %.2f ms, p99 %.2f ms, worst of 500 %.2f ms", "Hook p50-ms", "Hook p99-ms", "Hook max-ms")},
+		}},
+		{"change to list, 2000 times", ".", external, "Change", []string{"-benchtime=2000x"}, []row{
+			{"change of an attribute → list received by the kubelet side, 32 ports", "median ≤ 1 ms, p99 ≤ 5 ms", format("median %.2f ms, p99 %.2f ms, worst of 2000 %.2f ms", "Change p50-ms", "Change p99-ms", "Change max-ms")},
+		}},
+		{"memory and idle CPU, two minutes", ".", external, "Idle/ports", []string{"-benchtime=1x"}, []row{
+			{"idle CPU, 8 ports, default intervals", "≤ 0.1 %", format("%.3f %% of a core", "Idle/ports=8 cpu-%")},
+			{"resident memory, 32 ports, after a minute", "≤ 24 MiB", format("%.1f MiB", "Idle/ports=32 MiB")},
+			{"idle CPU, 32 ports, default intervals", "≤ 0.3 %", format("%.3f %% of a core", "Idle/ports=32 cpu-%")},
+		}},
+		{"memory and idle CPU with functions on vfio-pci, a minute", ".", external, "Idle/functions", []string{"-benchtime=1x"}, []row{
+			{"idle CPU, 64 virtual functions on vfio-pci, default intervals", "≤ 0.5 %", format("%.3f %% of a core", "Idle/functions=64 cpu-%")},
+		}},
+		{"memory under scrapes, a minute", ".", external, "Scrape", []string{"-benchtime=1x"}, []row{
+			{"resident memory, 32 ports, after 20 scrapes", "≤ 24 MiB", format("%.1f MiB", "Scrape MiB")},
+			{"processor time of a scrape, 32 ports", "≤ 15 ms (0.1 % of a core, every 15 s)", format("%.2f ms", "Scrape cpu-ms")},
+		}},
+		{"cost of one card's change at 1, 32 and 1024 cards", ".", "./inventory", "Change", nil, []row{
+			{"reading and publishing a change of one card, at 1 / 32 / 1024 cards", "flat, ≤ ×1.5", func(r results) string {
+				at := func(cards string) float64 { return r.at("Change/cards="+cards+" median-ns/change", 0.5) / 1e3 }
+				return fmt.Sprintf("%.0f µs / %.0f µs / %.0f µs (×%.2f)", at("1"), at("32"), at("1024"), at("1024")/at("1"))
+			}},
+		}},
+		{"uevent parser", ".", "./watcher", "Judge/irrelevant", nil, []row{
+			{"filter and parse of an irrelevant uevent", "0 allocs/op", format("%.1f ns/op %.0f B/op %.0f allocs/op", "Judge/irrelevant ns/op", "Judge/irrelevant B/op", "Judge/irrelevant allocs/op")},
+		}},
+		// Five times, since the result is smaller than the noise of one run.
+		{"cost of the log", ".", "./cmd/internal/deviceplugin", "LogOverhead", []string{"-count=5"}, []row{
+			{"time that the log adds to a change → list, median and range of 5 comparisons", "< 5 %", func(r results) string {
+				at := func(share float64) float64 { return 100 * (r.at("LogOverhead logged/silent", share) - 1) }
+				return fmt.Sprintf("median %+.1f %%, from %+.1f to %+.1f %%", at(0.5), at(0), at(1))
+			}},
+		}},
+		// The operator's webhook, in one process with its client.
+		{"admission, 20 s", "operator", "./admission", "Rate", nil, []row{
+			{"accelerator-operator, answer to a new pod: p50 / p99 at 200 pods a second, 20 and 1000 mappings", "p99 ≤ 10 ms", format("%.3f / %.3f ms and %.3f / %.3f ms",
+				"Rate/mappings=20 p50-ms", "Rate/mappings=20 p99-ms", "Rate/mappings=1000 p50-ms", "Rate/mappings=1000 p99-ms")},
+		}},
+	}
+}
 
 func main() {
 	if len(os.Args) != 2 && len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: bench BINARY [REGEXP], where REGEXP selects measurements by name")
-		os.Exit(2)
-	}
-	wanted, err := regexp.Compile(strings.Join(os.Args[2:], ""))
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
+		fmt.Fprintln(os.Stderr, "usage: bench DIRECTORY [REGEXP], where REGEXP selects measurements by name")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Args[1], wanted); err != nil {
+	if err := run(ctx, os.Args[1], strings.Join(os.Args[2:], "")); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// row is one row of the table.
-type row struct{ name, measured, aim string }
-
-func run(ctx context.Context, binary string, wanted *regexp.Regexp) error {
-	var table []row
-	for _, measure := range []struct {
-		progress string
-		do       func(context.Context, string) ([]row, error)
-	}{
-		{"size of the binaries", size},
-		{"start to first list, 20 times", start},
-		{"hook of a container whose cards are programmed already, 500 times", hook},
-		{"change to list, 2000 times", latency},
-		{"memory and idle CPU, two minutes", idle},
-		{"memory and idle CPU with functions on vfio-pci, a minute", idleFunctions},
-		{"memory under scrapes, a minute", scraped},
-		{"cost of one card's change at 1, 32 and 1024 cards", scaling},
-		{"uevent parser", parser},
-		{"cost of the log", logCost},
-		{"admission, 20 s", admission},
-	} {
-		if !wanted.MatchString(measure.progress) {
+func run(ctx context.Context, dir, pattern string) error {
+	wanted, err := regexp.Compile(pattern)
+	if err != nil {
+		return err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	table := "| what | measured | aim |\n|---|---|---|\n"
+	for _, g := range groups(dir) {
+		if !wanted.MatchString(g.name) {
 			continue
 		}
-		fmt.Fprintf(os.Stderr, "measuring %s ...\n", measure.progress)
-		rows, err := measure.do(ctx, binary)
+		fmt.Fprintf(os.Stderr, "measuring %s ...\n", g.name)
+		r, err := g.measure(ctx, dir)
 		if err != nil {
-			return fmt.Errorf("%s: %w", measure.progress, err)
+			return fmt.Errorf("%s: %w", g.name, err)
 		}
-		table = append(table, rows...)
+		for _, row := range g.rows {
+			table += fmt.Sprintf("| %s | %s | %s |\n", row.what, row.measured(r), row.aim)
+		}
+		if *r.err != nil {
+			return fmt.Errorf("%s: %w", g.name, *r.err)
+		}
 	}
-	fmt.Println("| what | measured | aim |")
-	fmt.Println("|---|---|---|")
-	for _, r := range table {
-		fmt.Printf("| %s | %s | %s |\n", r.name, r.measured, r.aim)
-	}
+	fmt.Print(table)
 	return nil
 }
 
-// size returns the sizes of the daemon and of the DRA driver in the same directory. The story dra-costs of
-// make e2e and make bench-dra have the driver's other costs, since the driver needs an API server.
-func size(_ context.Context, binary string) ([]row, error) {
-	var rows []row
-	for _, b := range []struct{ name, path, aim string }{
-		{"binary, static", binary, "≤ 20 MB"},
-		{"binary accelerator-dra-driver, static", filepath.Join(filepath.Dir(binary), "accelerator-dra-driver"), "≤ 60 MB"},
-	} {
-		info, err := os.Stat(b.path)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, row{b.name, fmt.Sprintf("%.1f MB", float64(info.Size())/1e6), b.aim})
-	}
-	return rows, nil
+// results are the values of benchmarks by "NAME UNIT", one for each run.
+type results struct {
+	values map[string][]float64
+	err    *error // the first
 }
 
-// benchmark runs the Go benchmarks name of a package, in the module in a directory, and returns
-// the first group of each match of pattern in their output.
-func benchmark(ctx context.Context, module, pkg, name, pattern string) ([]string, error) {
-	out, err := exec.CommandContext(ctx, "go", "-C", module, "test", "-run", "^$", "-bench", name, "-benchmem", pkg).CombinedOutput()
-	if err != nil {
-		return nil, fmt.Errorf("go test -bench %s %s: %w\n%s", name, pkg, err, out)
-	}
-	var found []string
-	for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(out, -1) {
-		found = append(found, string(m[1]))
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("go test -bench %s %s: found no line that matches %s, want at least one:\n%s", name, pkg, pattern, out)
-	}
-	return found, nil
-}
+var line = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`)
 
-func scaling(ctx context.Context, _ string) ([]row, error) {
-	found, err := benchmark(ctx, ".", "./inventory", "Change", `BenchmarkChange/cards=\S+\s+\d+\s+(\d+) median-ns/change`)
+// measure runs the benchmarks of a group.
+func (g group) measure(ctx context.Context, dir string) (results, error) {
+	r := results{map[string][]float64{}, new(error)}
+	if g.pkg == "" {
+		return r, nil
+	}
+	args := append([]string{"-C", g.module, "test", "-run=^$", "-bench=" + g.bench, "-benchmem"}, append(g.flags, g.pkg)...)
+	if g.pkg == external {
+		args = append(args, "-dir="+dir)
+	}
+	out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput()
 	if err != nil {
-		return nil, err
+		return r, fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
-	var cost [3]time.Duration
-	if len(found) != len(cost) {
-		return nil, fmt.Errorf("results: found %d, want %d", len(found), len(cost))
-	}
-	for i, f := range found {
-		if cost[i], err = time.ParseDuration(f + "ns"); err != nil {
-			return nil, err
+	for _, found := range line.FindAllStringSubmatch(string(out), -1) {
+		fields := strings.Fields(found[2])
+		for i := 0; i+1 < len(fields); i += 2 {
+			value, err := strconv.ParseFloat(fields[i], 64)
+			if err != nil {
+				return r, fmt.Errorf("%s: %w", found[0], err)
+			}
+			key := found[1] + " " + fields[i+1]
+			r.values[key] = append(r.values[key], value)
 		}
 	}
-	return []row{{
-		"reading and publishing a change of one card, at 1 / 32 / 1024 cards",
-		fmt.Sprintf("%s / %s / %s (×%.2f)", micro(cost[0]), micro(cost[1]), micro(cost[2]), float64(cost[2])/float64(cost[0])),
-		"flat, ≤ ×1.5",
-	}}, nil
+	return r, nil
 }
 
-func parser(ctx context.Context, _ string) ([]row, error) {
-	found, err := benchmark(ctx, ".", "./watcher", "Judge/irrelevant", `BenchmarkJudge/irrelevant\S*\s+\d+\s+(\S+ ns/op.*allocs/op)`)
-	if err != nil {
-		return nil, err
+// at returns the value below which a share of all are.
+func (r results) at(key string, share float64) float64 {
+	values := slices.Sorted(slices.Values(r.values[key]))
+	if len(values) == 0 {
+		r.fail(fmt.Errorf("found no result %s, want one", key))
+		return 0
 	}
-	return []row{{"filter and parse of an irrelevant uevent", strings.Join(strings.Fields(found[0]), " "), "0 allocs/op"}}, nil
+	return values[int(share*float64(len(values)-1))]
 }
 
-// logCost measures the share of the log in the time from a hint to the kubelet's list. It runs
-// its benchmark five times, since the result is smaller than the noise of one run.
-func logCost(ctx context.Context, _ string) ([]row, error) {
-	var added []float64 // percent
-	for range 5 {
-		found, err := benchmark(ctx, ".", "./cmd/accelerator-device-plugin", "LogOverhead", `BenchmarkLogOverhead\S*\s+\d+\s.*?(\S+) logged/silent`)
-		if err != nil {
-			return nil, err
-		}
-		ratio, err := strconv.ParseFloat(found[0], 64)
-		if err != nil {
-			return nil, err
-		}
-		added = append(added, 100*(ratio-1))
+func (r results) fail(err error) {
+	if *r.err == nil {
+		*r.err = err
 	}
-	slices.Sort(added)
-	return []row{{"time that the log adds to a change → list, median and range of 5 comparisons", fmt.Sprintf("median %+.1f %%, from %+.1f to %+.1f %%", added[2], added[0], added[4]), "< 5 %"}}, nil
 }
-
-// admission measures the operator's webhook, in one process with its client.
-func admission(ctx context.Context, _ string) ([]row, error) {
-	found, err := benchmark(ctx, "operator", "./admission", "Rate", `BenchmarkRate/mappings=\S+\s+\d+\s.*?(\S+ p50-ms\s+\S+) p99-ms`)
-	if err != nil {
-		return nil, err
-	}
-	if len(found) != 2 {
-		return nil, fmt.Errorf("results: found %d, want 2", len(found))
-	}
-	few, many := strings.Fields(found[0]), strings.Fields(found[1])
-	return []row{{
-		"accelerator-operator, answer to a new pod: p50 / p99 at 200 pods a second, 20 and 1000 mappings",
-		fmt.Sprintf("%s / %s ms and %s / %s ms", few[0], few[2], many[0], many[2]), "p99 ≤ 10 ms",
-	}}, nil
-}
-
-func micro(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d)/1e3) }
-
-func milli(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d)/1e6) }

@@ -28,9 +28,11 @@ func (s *scene) cleanUp() {
 		}
 		return len(pods.Items), nil
 	}, 0)
+	if s.apart {
+		return
+	}
 	s.uninstall()
-	_, err := s.Run(s.ctx, "kubectl", "annotate", "node", cluster.NodeName, modeAnnotation+"-")
-	s.check(err)
+	s.must("kubectl", "annotate", "node", cluster.NodeName, modeAnnotation+"-")
 }
 
 // writeState writes the state of the cluster after a failure to a directory.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -308,17 +307,7 @@ func (s *scene) templated(name, template string) *corev1.Pod {
 
 // deployment creates a Deployment of one pod, which uses a claim from a template.
 func (s *scene) deployment(name, template string) {
-	pod := s.templated("", template)
-	pod.Labels = map[string]string{"app": name}
-	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	_, err := s.Client.AppsV1().Deployments(s.users).Create(s.ctx, &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: pod.Labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
-		},
-	}, metav1.CreateOptions{})
-	s.check(err)
+	s.apply(deployment(s.templated(name, template)))
 }
 
 // claimed creates a claim and a pod of the same name that uses it.
@@ -363,22 +352,6 @@ func (s *scene) hasDevices(name string, want report) {
 	await(s, "report of pod "+name, func() (report, error) { return some(s.lastReport(name, "main")) }, want)
 }
 
-// pending waits until the scheduler has found no node with the devices that a pod's claims request.
-func (s *scene) pending(name string) {
-	await(s, "pod "+name, func() (bool, error) {
-		pod, err := s.readPod(name)
-		if err != nil {
-			return false, err
-		}
-		for _, condition := range pod.Status.Conditions {
-			if condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable {
-				return strings.Contains(condition.Message, "cannot allocate all claims"), nil
-			}
-		}
-		return false, errors.New("the scheduler has not tried the pod yet")
-	}, true)
-}
-
 // cannotPrepare waits for the kubelet's event of a pod about a claim that could not be prepared, and
 // returns its message, which must contain all texts.
 func (s *scene) cannotPrepare(name string, texts ...string) string {
@@ -415,22 +388,7 @@ func (s *scene) claimHealth(name string, want map[string]string) {
 	for id, health := range want {
 		byName[deviceName(id)] = health
 	}
-	await(s, "allocatedResourcesStatus of "+name, func() (map[string]string, error) {
-		pod, err := s.readPod(name)
-		if err != nil {
-			return nil, err
-		}
-		health := map[string]string{}
-		for _, container := range pod.Status.ContainerStatuses {
-			for _, allocated := range container.AllocatedResourcesStatus {
-				for _, device := range allocated.Resources { // the id is CLAIM-REQUEST-DEVICE
-					_, device.ResourceID = cutDevice(device.ResourceID)
-					health[string(device.ResourceID)] = string(device.Health)
-				}
-			}
-		}
-		return health, nil
-	}, byName)
+	s.health(name, byName)
 }
 
 // cutDevice cuts the name of a CDI device before the device's name.

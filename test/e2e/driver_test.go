@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -24,6 +23,11 @@ func TestStories(t *testing.T) {
 	}
 	if got := choose(regexp.MustCompile("^kubelet$|^pool$")); len(got) != 2 || got[0].name != "kubelet" || got[1].name != "pool" {
 		t.Errorf("chosen: %v", got)
+	}
+	for _, name := range apart {
+		if !seen[name] {
+			t.Errorf("story %q that runs apart: found none of this name, want one", name)
+		}
 	}
 	if got := choose(regexp.MustCompile("")); len(got) != len(stories) {
 		t.Errorf("%d stories match the empty pattern, want %d", len(got), len(stories))
@@ -108,30 +112,8 @@ func TestLineHas(t *testing.T) {
 	}
 }
 
-func TestReportOf(t *testing.T) {
-	want := report{
-		Env:   map[string]string{"ACCELERATOR_UNITS": "01:00.0,02:00.0", "ACCELERATOR_DEVICES": "01:00.0,02:00.0"},
-		Nodes: map[string]string{"dfl-port.0": "120:0", "dfl-port.3": "120:3"}, Opens: []string{"120:0", "120:3"},
-	}
-	if diff := cmp.Diff(want, reportOf("01:00.0,02:00.0", "dfl-port.0", "dfl-port.3")); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 func TestAFName(t *testing.T) {
 	if got := afName(interfaceID, afuID); got != afResource {
 		t.Errorf("found %q, want %q", got, afResource)
-	}
-}
-
-func TestTable(t *testing.T) {
-	var out bytes.Buffer
-	times := table{rows: []row{
-		{name: "pod", took: 1500 * time.Millisecond, steps: []row{{name: "waits", took: time.Second, failed: "not so"}}},
-	}}
-	times.print(&out)
-	want := "\n seconds  \n    1.50  pod\n    1.00    FAILED: waits\n"
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -2,14 +2,16 @@ package main
 
 import (
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
 // insides has the device nodes inside of the containers that run the workload, by the process. They do not change while
@@ -24,7 +26,10 @@ type inside struct {
 // read returns the device nodes inside of all containers, to the names of the pods, sorted. It reads the containers' own
 // /dev, so init containers count too, and so do containers that the kubelet does not know.
 func (all insides) read() map[string][]string {
-	running := workloads()
+	var running []string
+	for _, pid := range cluster.PodProcesses() {
+		running = append(running, strconv.Itoa(pid))
+	}
 	maps.DeleteFunc(all, func(pid string, _ inside) bool { return !slices.Contains(running, pid) })
 	found := map[string][]string{}
 	for _, pid := range running {
@@ -45,23 +50,6 @@ func (all insides) read() map[string][]string {
 		slices.Sort(pods)
 	}
 	return found
-}
-
-// workloads returns the processes in the cgroups of pods.
-func workloads() []string {
-	root := "/sys/fs/cgroup/kubepods"
-	if _, err := os.Stat(root); err != nil { // cgroup v1: any hierarchy
-		root = "/sys/fs/cgroup/memory/kubepods"
-	}
-	var pids []string
-	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			text, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
-			pids = append(pids, strings.Fields(string(text))...)
-		}
-		return nil
-	})
-	return pids
 }
 
 // look returns what is inside of the container of a process, if that runs the workload with an argument. Without one it

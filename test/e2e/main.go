@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"syscall"
 
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
@@ -69,7 +70,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 		}
 	}
 	var times table
-	times.begin("cluster up")
+	end := times.begin("cluster up")
 	fmt.Println("== cluster up")
 	c, err := cluster.Up(ctx, cluster.Options{Bin: o.bin, Logs: filepath.Join(o.out, "cluster"), Output: os.Stdout})
 	if err != nil {
@@ -77,24 +78,38 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	}
 	// Deferred, so that a panic also removes the cluster.
 	defer func() {
-		times.begin("cluster down")
+		end := times.begin("cluster down")
 		fmt.Println("== cluster down")
 		err = errors.Join(err, c.Down())
-		times.end("")
+		end("")
 		times.print(os.Stdout)
 	}()
-	times.end("")
-	times.begin("images imported")
+	end("")
+	end = times.begin("images imported")
 	fmt.Println("== images")
 	if err := importImages(ctx, c, o); err != nil {
 		return false, err
 	}
-	times.end("")
-	for _, s := range chosen {
-		if ctx.Err() != nil {
-			break
+	end("")
+	// Stories apart run while another one waits, and those that are left at the end.
+	isApart := func(s story) bool { return slices.Contains(apart, s.name) }
+	others := slices.DeleteFunc(slices.Clone(chosen), func(s story) bool { return !isApart(s) })
+	chosen = slices.DeleteFunc(chosen, isApart)
+	beside := func() bool {
+		if len(others) == 0 || ctx.Err() != nil {
+			return false
 		}
-		failed = !runStory(ctx, c, o, s, &times) || failed
+		s := others[0]
+		others = others[1:]
+		failed = !runStory(ctx, c, o, s, &times, nil) || failed
+		return true
+	}
+	for _, s := range chosen {
+		if ctx.Err() == nil {
+			failed = !runStory(ctx, c, o, s, &times, beside) || failed
+		}
+	}
+	for beside() {
 	}
 	if o.keep && ctx.Err() == nil {
 		keep(ctx, c, o)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,25 +70,26 @@ type count struct {
 
 // sampled calls do, and in the meantime samples whether this number of devices is allocatable.
 func (s *scene) sampled(want int64, do func()) samples {
-	ctx, stop := context.WithCancel(s.ctx)
 	var seen samples
-	var tasks sync.WaitGroup
-	defer tasks.Wait()
-	defer stop()
 	kubelet := s.kubelet()
-	tasks.Go(func() {
+	s.during(do, func(ctx context.Context) {
 		seen.Node = sample(ctx, 100*time.Millisecond, want, func() (int64, error) {
 			a, err := s.advertised(s.resource)
 			return a.Allocatable, err
 		})
-	})
-	tasks.Go(func() {
+	}, func(ctx context.Context) {
 		seen.Kubelet = sample(ctx, 20*time.Millisecond, want, func() (int64, error) { return s.allocatable(ctx, kubelet) })
 	})
-	do()
-	stop()
-	tasks.Wait()
 	return seen
+}
+
+// always is sampled, and ends the story if a sample has another number of devices.
+func (s *scene) always(want int64, do func()) {
+	seen := s.sampled(want, do)
+	if seen.Kubelet.All == 0 || seen.Kubelet.Less+seen.Node.Less > 0 {
+		s.failf("found samples with another number of allocatable devices than %d: device manager %+v, node status %+v", want, seen.Kubelet, seen.Node)
+	}
+	s.step("  %d allocatable in %d samples of node status, %d of the device manager", want, seen.Node.All, seen.Kubelet.All)
 }
 
 // sample calls read at an interval until the context ends, and counts the values.

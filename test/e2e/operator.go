@@ -57,8 +57,7 @@ func (s *scene) helmOperator(command string, args ...string) (string, error) {
 // that none renews its lease while the next story begins. The namespace stays, empty.
 func (s *scene) removeOperator() {
 	run := func(command string, args ...string) {
-		_, err := s.Run(s.ctx, command, args...)
-		s.check(err)
+		s.must(command, args...)
 	}
 	run("kubectl", "delete", "mutatingwebhookconfigurations", "--selector", operatorSelector)
 	pods, err := s.operators()
@@ -85,8 +84,7 @@ func (s *scene) operators() ([]corev1.Pod, error) {
 
 // scale changes the number of replicas, and waits until all are ready and no other pod is left.
 func (s *scene) scale(replicas int) {
-	_, err := s.Run(s.ctx, "kubectl", "--namespace", operatorNamespace, "scale", "deployment", operator, "--replicas", strconv.Itoa(replicas))
-	s.check(err)
+	s.must("kubectl", "--namespace", operatorNamespace, "scale", "deployment", operator, "--replicas", strconv.Itoa(replicas))
 	await(s, "replicas", func() ([2]int, error) {
 		list, err := s.Client.CoreV1().Pods(operatorNamespace).List(s.ctx, metav1.ListOptions{LabelSelector: operatorSelector})
 		if err != nil {
@@ -223,6 +221,12 @@ func (s *scene) kubectl(stdin string, args ...string) (string, error) {
 	return string(out), err
 }
 
+// mustKubectl is kubectl of a command that must succeed, without input.
+func (s *scene) mustKubectl(args ...string) {
+	_, err := s.kubectl("", args...)
+	s.check(err)
+}
+
 // apply applies objects, and returns the output of kubectl.
 func (s *scene) apply(objects ...any) string {
 	out, err := s.kubectl(manifest(objects...), "apply", "--filename", "-")
@@ -271,15 +275,15 @@ func requestedUnits(c corev1.Container) map[string]int64 {
 	return all
 }
 
-// deployment returns a Deployment with replicas of a pod.
-func deployment(pod *corev1.Pod, replicas int32) *appsv1.Deployment {
+// deployment returns a Deployment with one replica of a pod.
+func deployment(pod *corev1.Pod) *appsv1.Deployment {
 	labels := map[string]string{"app": pod.Name}
 	spec := pod.Spec
 	spec.RestartPolicy = corev1.RestartPolicyAlways
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
 		},
 	}
@@ -288,44 +292,36 @@ func deployment(pod *corev1.Pod, replicas int32) *appsv1.Deployment {
 // createDeployment creates a Deployment with one replica of a pod, until the story ends.
 func (s *scene) createDeployment(pod *corev1.Pod) {
 	s.cleanups = append(s.cleanups, func() { s.deleteDeployment(pod.Name) })
-	s.apply(deployment(pod, 1))
+	s.apply(deployment(pod))
 }
 
 func (s *scene) deleteDeployment(name string) {
-	_, err := s.kubectl("", "delete", "deployment", name, "--ignore-not-found")
-	s.check(err)
+	s.mustKubectl("delete", "deployment", name, "--ignore-not-found")
 }
 
 // rolledOut waits until the pod of a Deployment is available.
 func (s *scene) rolledOut(name string) {
-	_, err := s.kubectl("", "rollout", "status", "deployment", name, "--timeout", "1m")
-	s.check(err)
+	s.mustKubectl("rollout", "status", "deployment", name, "--timeout", "1m")
 }
 
 // inNamespace runs a part of a story with its pods in a new namespace. No other story uses the name.
 func (s *scene) inNamespace(namespace string, part func()) {
-	_, err := s.kubectl("", "create", "namespace", namespace)
-	s.check(err)
+	s.mustKubectl("create", "namespace", namespace)
 	s.cleanups = append(s.cleanups, func() {
 		for _, args := range [][]string{{"pods", "--all", "--now", "--namespace", namespace}, {"namespace", namespace, "--wait=false"}} {
-			_, err := s.Run(s.ctx, "kubectl", append([]string{"delete"}, args...)...)
-			s.check(err)
+			s.must("kubectl", append([]string{"delete"}, args...)...)
 		}
 	})
 	before := s.users
 	defer func() { s.users = before }()
 	s.users = namespace
-	await(s, "service account", func() (bool, error) {
-		_, err := s.Client.CoreV1().ServiceAccounts(namespace).Get(s.ctx, "default", metav1.GetOptions{})
-		return err == nil, err
-	}, true)
+	s.awaitAccount()
 	part()
 }
 
 // sumMetric returns the sum of a metric of the API server over the series whose labels have all words.
 func (s *scene) sumMetric(metric string, words ...string) int {
-	out, err := s.Run(s.ctx, "kubectl", "get", "--raw", "/metrics")
-	s.check(err)
+	out := s.must("kubectl", "get", "--raw", "/metrics")
 	sum := 0.0
 	for line := range strings.Lines(out) {
 		labels, value, ok := strings.Cut(strings.TrimSpace(line), "} ")

@@ -48,6 +48,12 @@ func (s *scene) pod(name, resourceName string, n int64) *corev1.Pod {
 	}
 }
 
+// restarting returns a pod whose containers are restarted.
+func restarting(pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	return pod
+}
+
 // units returns limits of n units of a resource.
 func units(resourceName string, n int64) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceName(resourceName): *resource.NewQuantity(n, resource.DecimalSI)}
@@ -61,6 +67,12 @@ func (s *scene) create(pod *corev1.Pod) {
 
 // user creates a pod that requests one unit of the story's resource.
 func (s *scene) user(name string) { s.create(s.pod(name, s.resource, 1)) }
+
+// userGets is user, and waits until the pod has this device and device node.
+func (s *scene) userGets(name, id, node string) {
+	s.user(name)
+	s.hasReport(name, reportOf(id, node))
+}
 
 // readPod reads a pod from the API server.
 func (s *scene) readPod(name string) (*corev1.Pod, error) {
@@ -82,19 +94,25 @@ func (s *scene) reachesPhase(name string, phase corev1.PodPhase) {
 }
 
 // unschedulable waits until the scheduler has found no node with enough devices for a pod.
-func (s *scene) unschedulable(name string) {
-	await(s, "pod "+name, func() (string, error) {
+func (s *scene) unschedulable(name string) { s.notScheduled(name, "Insufficient") }
+
+// pending waits until the scheduler has found no node with the devices that a pod's claims request.
+func (s *scene) pending(name string) { s.notScheduled(name, "cannot allocate all claims") }
+
+// notScheduled waits until the scheduler has found no node for a pod, and says so with these words.
+func (s *scene) notScheduled(name, words string) {
+	await(s, "pod "+name, func() (bool, error) {
 		pod, err := s.readPod(name)
 		if err != nil {
-			return "", err
+			return false, err
 		}
 		for _, condition := range pod.Status.Conditions {
-			if condition.Type == corev1.PodScheduled && strings.Contains(condition.Message, "Insufficient") {
-				return condition.Reason, nil
+			if condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable {
+				return strings.Contains(condition.Message, words), nil
 			}
 		}
-		return "", errors.New("the scheduler has not tried the pod yet")
-	}, corev1.PodReasonUnschedulable)
+		return false, errors.New("the scheduler has not tried the pod yet")
+	}, true)
 }
 
 // hasReport waits until a pod runs and the last report of its container is want.
@@ -104,10 +122,12 @@ func (s *scene) hasReport(name string, want report) {
 }
 
 // anyReport waits until the container of a running pod has printed a report, and returns it.
-func (s *scene) anyReport(name string) report {
+func (s *scene) anyReport(name string) report { return s.reportIn(name, "main") }
+
+func (s *scene) reportIn(name, container string) report {
 	var r report
-	await(s, "report of pod "+name, func() (_ bool, err error) {
-		r, err = s.lastReport(name, "main")
+	await(s, "report of "+name+"/"+container, func() (_ bool, err error) {
+		r, err = s.lastReport(name, container)
 		return err == nil, err
 	}, true)
 	return r
@@ -141,8 +161,9 @@ func (s *scene) health(name string, want map[string]string) {
 		health := map[string]string{}
 		for _, container := range pod.Status.ContainerStatuses {
 			for _, allocated := range container.AllocatedResourcesStatus {
-				for _, device := range allocated.Resources {
-					health[string(device.ResourceID)] = string(device.Health)
+				for _, device := range allocated.Resources { // the id of a claim's device is CLAIM-REQUEST-DEVICE
+					_, id := cutDevice(device.ResourceID)
+					health[string(id)] = string(device.Health)
 				}
 			}
 		}

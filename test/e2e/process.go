@@ -18,8 +18,7 @@ func (s *scene) daemonPID() int {
 
 // pid returns the first process of a container with an id as in pod status: containerd://ID.
 func (s *scene) pid(container string) int {
-	out, err := s.Run(s.ctx, "ctr", "tasks", "list")
-	s.check(err)
+	out := s.must("ctr", "tasks", "list")
 	for l := range strings.Lines(out) {
 		if fields := strings.Fields(l); len(fields) > 1 && fields[0] == strings.TrimPrefix(container, "containerd://") {
 			pid, err := strconv.Atoi(fields[1])
@@ -36,6 +35,13 @@ func (s *scene) killContainer(name string) {
 	pod, err := s.readPod(name)
 	s.check(err)
 	s.check(syscall.Kill(s.pid(pod.Status.ContainerStatuses[0].ContainerID), syscall.SIGKILL))
+}
+
+// restartsWith kills the process of a pod's container, and waits until the next one has the same devices. n is the number
+// of restarts so far, with this one.
+func (s *scene) restartsWith(name string, was report, n int32) {
+	s.killContainer(name)
+	s.unharmed(name, was, n)
 }
 
 // daemonStatus returns the fields of /proc/PID/status of the daemon's process.
@@ -84,13 +90,9 @@ func (s *scene) processStart(pid int) time.Time {
 func (s *scene) resident(pid int) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	s.check(err)
-	for l := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(l, "VmRSS:"); ok {
-			kilobytes, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-			s.check(err)
-			return kilobytes / 1024
-		}
-	}
-	s.failf("/proc/%d/status: found no VmRSS", pid)
-	return 0
+	_, rest, _ := strings.Cut(string(text), "VmRSS:")
+	var kilobytes float64
+	_, err = fmt.Sscan(rest, &kilobytes)
+	s.check(err)
+	return kilobytes / 1024
 }

@@ -97,9 +97,3 @@ func TestDevices(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
-
-func TestTimes(t *testing.T) {
-	if got, want := (times{9 * time.Millisecond, time.Millisecond, 4 * time.Millisecond}).String(), "median 4 ms, max 9 ms of 3"; got != want {
-		t.Errorf("found %q, want %q", got, want)
-	}
-}

@@ -54,6 +54,19 @@ func (s *scene) helm(command string, args ...string) (string, error) {
 	return s.Run(s.ctx, "helm", append([]string{command, release, "--namespace", namespace}, args...)...)
 }
 
+// mustHelm is helm of a command that must succeed.
+func (s *scene) mustHelm(command string, args ...string) {
+	_, err := s.helm(command, args...)
+	s.check(err)
+}
+
+// begin plugs cards, installs the chart, and returns when the node advertises them.
+func (s *scene) begin(addresses ...string) {
+	s.plug(addresses...)
+	s.install()
+	s.offers(s.resource, int64(len(addresses)), int64(len(addresses)))
+}
+
 // settings returns the arguments of helm with which a story installs the chart: the values for the
 // simulated node and the story, and the given values, as for helm's --set.
 func (s *scene) settings(values ...string) []string {
@@ -72,20 +85,28 @@ func (s *scene) install(values ...string) {
 	if s.stepBegan.IsZero() {
 		s.step("helm install")
 	}
-	_, err := s.helm("install", s.settings(values...)...)
-	s.check(err)
+	s.mustHelm("install", s.settings(values...)...)
+}
+
+// upgradeTo sets values of the release, keeps the others, and returns when another daemon is the only one.
+func (s *scene) upgradeTo(values ...string) {
+	old := s.daemon().Name
+	args := []string{s.chart(), "--reset-then-reuse-values", "--wait", "--timeout", "1m"}
+	for _, value := range values {
+		args = append(args, "--set", value)
+	}
+	s.mustHelm("upgrade", args...)
+	s.replaces(old)
 }
 
 // beginUpgrade changes the values of the release with helm upgrade, and does not wait for the daemon.
 func (s *scene) beginUpgrade(values ...string) {
-	_, err := s.helm("upgrade", slices.DeleteFunc(s.settings(values...), func(arg string) bool { return arg == "--wait" })...)
-	s.check(err)
+	s.mustHelm("upgrade", slices.DeleteFunc(s.settings(values...), func(arg string) bool { return arg == "--wait" })...)
 }
 
 // uninstall uninstalls the release, if it exists.
 func (s *scene) uninstall() {
-	_, err := s.helm("uninstall", "--ignore-not-found", "--wait", "--timeout", "1m")
-	s.check(err)
+	s.mustHelm("uninstall", "--ignore-not-found", "--wait", "--timeout", "1m")
 	await(s, "pods of the daemon left", func() (int, error) {
 		pods, err := s.daemons()
 		return len(pods), err
@@ -144,11 +165,7 @@ func (s *scene) restartDaemon() {
 
 // exec runs a command of the daemon's binary in its pod, as in docs/install.md.
 func (s *scene) exec(args ...string) string {
-	out, err := s.Run(s.ctx, "kubectl", append([]string{
-		"--namespace", namespace, "exec", s.daemon().Name, "--", "accelerator-device-plugin",
-	}, args...)...)
-	s.check(err)
-	return out
+	return s.execInPod(s.daemon().Name, args...)
 }
 
 // hasReasons waits until /devices of the daemon has these unhealthy devices with these reasons, by
@@ -182,8 +199,7 @@ type line map[string]any
 // logs returns the lines of kubectl logs for the daemon. Each line must be a JSON object of the
 // daemon.
 func (s *scene) logs() []line {
-	text, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "logs", s.daemon().Name)
-	s.check(err)
+	text := s.must("kubectl", "--namespace", namespace, "logs", s.daemon().Name)
 	var lines []line
 	for scanner := bufio.NewScanner(strings.NewReader(text)); scanner.Scan(); {
 		var l line

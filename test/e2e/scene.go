@@ -7,10 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
@@ -28,6 +31,8 @@ type scene struct {
 	ctx      context.Context
 	resource string // resource name of the story's release
 	users    string // namespace of the story's pods
+	apart    bool
+	beside   func() bool // runs a story apart, and returns false if there is none
 
 	steps     []row
 	stepBegan time.Time
@@ -49,13 +54,17 @@ func choose(pattern *regexp.Regexp) []story {
 }
 
 // runStory runs a story, cleans up after it, and reports whether both succeeded.
-func runStory(ctx context.Context, c *cluster.Cluster, o options, st story, times *table) bool {
+func runStory(ctx context.Context, c *cluster.Cluster, o options, st story, times *table, beside func() bool) bool {
 	fmt.Printf("== %s\n", st.name)
-	times.begin(st.name)
-	s := &scene{options: o, Cluster: c, ctx: ctx, resource: "e2e.b-com.com/" + st.name, users: "default"}
+	end := times.begin(st.name)
+	s := &scene{options: o, Cluster: c, ctx: ctx, resource: "e2e.b-com.com/" + st.name, users: "default", apart: slices.Contains(apart, st.name), beside: beside}
 	err := s.try(func() {
 		s.check(os.RemoveAll(filepath.Join(o.out, st.name))) // state of an earlier failure
-		s.emptyNode()
+		if s.apart {
+			s.ownNamespace()
+		} else {
+			s.emptyNode()
+		}
 		st.run(s)
 	})
 	s.endStep(err)
@@ -77,7 +86,7 @@ func runStory(ctx context.Context, c *cluster.Cluster, o options, st story, time
 	if err != nil {
 		message = err.Error()
 	}
-	times.end(message, s.steps...)
+	end(message, s.steps...)
 	return err == nil
 }
 
@@ -101,6 +110,15 @@ func (s *scene) emptyNode() {
 	s.check(os.RemoveAll(simulated))
 	s.check(os.RemoveAll(state))
 	s.simulate()
+}
+
+// ownNamespace creates the namespace of the pods of stories apart, which is kept.
+func (s *scene) ownNamespace() {
+	s.users = "apart"
+	if _, err := s.Client.CoreV1().Namespaces().Get(s.ctx, s.users, metav1.GetOptions{}); err != nil {
+		s.must("kubectl", "create", "namespace", s.users)
+	}
+	s.awaitAccount()
 }
 
 // state is the state directory of the daemon.
@@ -132,6 +150,13 @@ func (s *scene) check(err error) {
 	if err != nil {
 		panic(failure{err})
 	}
+}
+
+// must runs a program of the cluster, which must succeed, and returns its output.
+func (s *scene) must(program string, args ...string) string {
+	out, err := s.Run(s.ctx, program, args...)
+	s.check(err)
+	return out
 }
 
 // failf ends the story with an error.
@@ -175,6 +200,33 @@ func (s *scene) wait(limit time.Duration) {
 		s.check(context.Cause(s.ctx))
 	}
 	s.check(s.Ended())
+}
+
+// throughout calls check every 100 ms for a time.
+func (s *scene) throughout(limit time.Duration, check func()) {
+	for end := time.Now().Add(limit); time.Now().Before(end); s.wait(100 * time.Millisecond) {
+		check()
+	}
+}
+
+// waitBeside waits for a time, and runs stories apart meanwhile. It can take longer.
+func (s *scene) waitBeside(limit time.Duration) {
+	end := time.Now().Add(limit)
+	for time.Now().Before(end) && s.beside() {
+	}
+	s.wait(time.Until(end))
+}
+
+// during calls do, and runs tasks until it has returned.
+func (s *scene) during(do func(), tasks ...func(context.Context)) {
+	ctx, stop := context.WithCancel(s.ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	for _, task := range tasks {
+		running.Go(func() { task(ctx) })
+	}
+	do()
 }
 
 // same ends the story unless got equals want.

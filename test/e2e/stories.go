@@ -76,6 +76,9 @@ var stories = []story{
 	{"dra-handover-rollback", draHandoverRollback},
 }
 
+// apart are the stories that use neither the release nor cards. They run while another story waits.
+var apart = []string{"mapping-denied", "mapping-webhook-down", "mapping-rotation", "mapping-intel"}
+
 // The cards of all stories have the same AFU and interface, unless a story chooses others.
 const (
 	first, firstID   = "0000:01:00.0", "01:00.0"

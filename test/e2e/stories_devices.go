@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
@@ -23,8 +24,7 @@ func podGetsOne(s *scene) {
 	s.step("the node advertises its card")
 	s.offers(s.resource, 1, 1)
 	s.step("a pod that requests one device gets it")
-	s.user("one")
-	s.hasReport("one", reportOf(firstID, "dfl-port.0"))
+	s.userGets("one", firstID, "dfl-port.0")
 	s.step("the next pod is unschedulable")
 	s.user("two")
 	s.unschedulable("two")
@@ -54,53 +54,42 @@ func podGetsOne(s *scene) {
 
 // An unhealthy device is not allocatable at once, and a recovered one is after the hold.
 func health(s *scene) {
-	s.plug(first, second)
-	s.install()
-	s.offers(s.resource, 2, 2)
-	for _, tt := range []struct {
-		name string
-		set  func(healthy bool) error
-	}{
-		{"power state AP6", s.breakPower(first)},
-		{"catastrophic error of the FME", s.breakPort(first, "fme-fatal")},
-	} {
-		s.step("%s: allocatable falls, capacity stays", tt.name)
-		s.check(tt.set(false))
+	s.begin(first, second)
+	for _, reason := range []string{"power-throttled", "fme-fatal"} {
+		s.step("%s: allocatable falls, capacity stays", reason)
+		s.hardware(func(n *simnode.Node) error { return n.Break(first, reason) })
 		s.offers(s.resource, 2, 1)
 		s.step("it heals: allocatable is back after the hold")
-		s.check(tt.set(true))
+		s.healCard(first)
 		s.offers(s.resource, 2, 2)
 	}
 	s.step("all are unhealthy: allocatable is 0, capacity stays, a pod is unschedulable")
-	s.check(s.breakPower(first)(false))
-	s.check(s.breakPower(second)(false))
+	s.breakCard(first)
+	s.breakCard(second)
 	s.offers(s.resource, 2, 0)
 	s.wait(time.Second) // the scheduler reads the node's status a little later
 	s.user("user")
 	s.unschedulable("user")
 	s.step("one is healthy: the pod gets it")
-	s.check(s.breakPower(second)(true))
+	s.healCard(second)
 	s.hasReport("user", reportOf(secondID, "dfl-port.1"))
 	s.step("the pod's device breaks and heals: pod status follows")
 	s.health("user", map[string]string{secondID: "Healthy"})
-	s.check(s.breakPower(second)(false))
+	s.breakCard(second)
 	s.health("user", map[string]string{secondID: "Unhealthy"})
-	s.check(s.breakPower(second)(true))
+	s.healCard(second)
 	s.health("user", map[string]string{secondID: "Healthy"})
 }
 
 // A card is pulled while a pod holds it.
 func removedInUse(s *scene) {
-	s.plug(first, second)
-	s.install()
-	s.offers(s.resource, 2, 2)
-	s.user("user")
-	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.begin(first, second)
+	s.userGets("user", firstID, "dfl-port.0")
 	s.step("the free card is pulled: it is removed at once")
-	s.pull(second)
+	s.pullCard(second)
 	s.offers(s.resource, 1, 1)
 	s.step("the pod's card is pulled: Unhealthy in pod status, still in capacity")
-	s.pull(first)
+	s.pullCard(first)
 	s.health("user", map[string]string{firstID: "Unhealthy"})
 	s.offers(s.resource, 1, 0)
 	s.logged("device.tombstone", line{"device": firstID})
@@ -111,10 +100,9 @@ func removedInUse(s *scene) {
 	s.offersSoon(s.resource, 0, 0)
 	s.step("the card is plugged again: the next pod gets it")
 	s.plug(first)
-	s.user("next")
-	s.hasReport("next", reportOf(firstID, "dfl-port.0"))
+	s.userGets("next", firstID, "dfl-port.0")
 	s.step("a card that is pulled and plugged while the pod holds it is Healthy again")
-	s.pull(first)
+	s.pullCard(first)
 	s.health("next", map[string]string{firstID: "Unhealthy"})
 	s.plug(first)
 	s.health("next", map[string]string{firstID: "Healthy"})
@@ -127,12 +115,11 @@ func numberReused(s *scene, values ...string) {
 	s.plug(first)
 	s.install(values...)
 	s.offers(s.resource, 1, 1)
-	s.user("one")
-	s.hasReport("one", reportOf(firstID, "dfl-port.0"))
+	s.userGets("one", firstID, "dfl-port.0")
 	s.step("its card is pulled, and another card is plugged, which gets the same device number")
-	s.pull(first)
+	s.pullCard(first)
 	s.offers(s.resource, 1, 0)
-	seen := s.sampled(0, func() {
+	s.always(0, func() {
 		s.plug(second)
 		same(s, "number of the other card", s.portNode(second), "dfl-port.0")
 		s.hasReasons(map[string][]string{firstID: {"removed-in-use"}, secondID: {"node-in-use"}})
@@ -146,19 +133,16 @@ func numberReused(s *scene, values ...string) {
 		s.hasReasons(map[string][]string{firstID: {"node-changed"}, secondID: {"node-in-use"}})
 		s.health("one", map[string]string{firstID: "Unhealthy"})
 	})
-	same(s, "samples with a device that could be allocated", seen.Node.Less+seen.Kubelet.Less, 0)
 	s.step("kubectl rollout restart: the next daemon has the same reasons")
-	seen = s.sampled(0, func() {
+	s.always(0, func() {
 		old := s.daemon().Name
 		for _, command := range []string{"restart", "status"} {
-			_, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "rollout", command, "daemonset", "--selector", selector)
-			s.check(err)
+			s.must("kubectl", "--namespace", namespace, "rollout", command, "daemonset", "--selector", selector)
 		}
-		await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
+		s.replaces(old)
 		s.hasReasons(map[string][]string{firstID: {"node-changed"}, secondID: {"node-in-use"}})
 		s.offers(s.resource, 2, 0)
 	})
-	same(s, "samples with a device that could be allocated", seen.Node.Less+seen.Kubelet.Less, 0)
 	s.unschedulable("two")
 	s.step("the first pod ends: the second one gets a device and its device node")
 	s.deletePods("one")
@@ -184,30 +168,24 @@ func cdi(s *scene) {
 	s.install("config.cdiDir=" + specs)
 	s.offers(s.resource, 2, 2)
 	s.step("a pod gets both device nodes")
-	pod := s.pod("user", s.resource, 2)
-	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	s.create(pod)
+	s.create(restarting(s.pod("user", s.resource, 2)))
 	s.hasReport("user", reportOf(firstID+","+secondID, "dfl-port.0", "dfl-port.1"))
 	s.step("the cards return with exchanged device numbers: unhealthy until the pod has ended")
-	s.pull(first)
-	s.pull(second)
+	s.pullCard(first)
+	s.pullCard(second)
 	s.plug(second, first)
 	s.hasReasons(map[string][]string{firstID: {"node-changed"}, secondID: {"node-changed"}})
 	s.health("user", map[string]string{firstID: "Unhealthy", secondID: "Unhealthy"})
 	s.deletePods("user")
 	s.offersSoon(s.resource, 2, 2)
 	s.step("a restarted container has the current device number of its card")
-	pod = s.pod("again", s.resource, 1)
-	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	s.create(pod)
+	s.create(restarting(s.pod("again", s.resource, 1)))
 	s.hasReport("again", reportOf(firstID, "dfl-port.1"))
-	s.pull(second)
-	s.pull(first)
+	s.pullCard(second)
+	s.pullCard(first)
 	s.plug(first)
 	s.hasReasons(map[string][]string{firstID: {"node-changed"}})
-	s.killContainer("again")
-	await(s, "container started again", func() (int32, error) { return s.restarts("again") }, 1)
-	s.hasReport("again", reportOf(firstID, "dfl-port.0"))
+	s.restartsWith("again", reportOf(firstID, "dfl-port.0"), 1)
 	s.step("helm uninstall removes the CDI spec")
 	s.uninstall()
 	left, err := filepath.Glob(specs + "/*.json")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -129,7 +128,7 @@ func draHotplug(s *scene) {
 
 // A claim with admin access uses a card beside its holder, in a namespace that allows it.
 func draAdmin(s *scene) {
-	s.plugCard(first, 1, -1, afuID)
+	s.plug(first)
 	s.installDRA()
 	s.claimed("holder", one())
 	s.hasReport("holder", draReport(firstID, "dfl-port.0"))
@@ -191,7 +190,7 @@ func (s *scene) podGone(name string) {
 
 // The driver can write slices of its own node only.
 func draPolicy(s *scene) {
-	s.plugCard(first, 1, -1, afuID)
+	s.plug(first)
 	s.installDRA()
 	s.followSlices().shows(time.Now(), offer(firstID))
 	pod := s.daemon()
@@ -274,58 +273,27 @@ func (s *scene) clientOf(object *authenticationv1.BoundObjectReference) kubernet
 
 // helm test starts a pod with a claim.
 func draTest(s *scene) {
-	s.cleanups = append(s.cleanups, func() {
-		_, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "delete", "job", "--ignore-not-found", "fpga-accelerator-device-plugin-test")
-		s.check(err)
-	})
 	s.installDRA()
 	slices := s.followSlices()
-	s.step("helm test without a card ends at its deadline, and leaves no pending pod")
-	_, err := s.helm("test")
-	s.refused("helm test", err, "fpga-accelerator-device-plugin-test")
-	s.step("  %s", strings.TrimSpace(err.Error()))
-	s.noTestPods()
-	s.step("a card is plugged: helm test passes")
-	slices.shows(s.plugCard(first, 1, -1, afuID), offer(firstID))
-	_, err = s.helm("test")
-	s.check(err)
-	s.noTestPods()
-	s.step("the card is free again")
-	s.claimed("next", one())
-	s.hasReport("next", draReport(firstID, "dfl-port.0"))
-	s.step("helm test with all cards held ends at its deadline")
-	_, err = s.helm("test")
-	s.refused("helm test", err, "fpga-accelerator-device-plugin-test")
-	s.noTestPods()
+	s.testsRelease(func() { slices.shows(s.plugCard(first, 1, -1, afuID), offer(firstID)) }, func() {
+		s.claimed("next", one())
+		s.hasReport("next", draReport(firstID, "dfl-port.0"))
+	})
 }
 
 // The driver writes Events of a device for its pod and its node.
 func draEvents(s *scene) {
-	s.plugCard(first, 1, -1, afuID)
+	s.plug(first)
 	s.installDRA("events=true", "dra.taintEffect=NoSchedule")
 	s.claimed("user", one())
 	s.hasReport("user", draReport(firstID, "dfl-port.0"))
-	pod, err := s.readPod("user")
-	s.check(err)
-	aboutPod := corev1.ObjectReference{Kind: "Pod", Namespace: s.users, Name: "user", UID: pod.UID}
-	aboutNode := corev1.ObjectReference{Kind: "Node", Name: cluster.NodeName}
 	s.logged("device.held", line{"device": firstID, "resource": draDriver, "holders": "[default/user/main]"})
-	s.step("the device breaks: Events of pod and node")
-	s.breakCard(first)
-	s.hasEvent(aboutPod, "DeviceUnhealthy", corev1.EventTypeWarning)
-	s.hasEvent(aboutNode, "DeviceUnhealthy", corev1.EventTypeWarning)
-	s.step("it heals: Event of the pod")
-	s.healCard(first)
-	s.hasEvent(aboutPod, "DeviceRecovered", corev1.EventTypeNormal)
-	s.step("it is pulled: Events of pod and node")
-	s.pullCard(first)
-	s.hasEvent(aboutPod, "DeviceRemovedInUse", corev1.EventTypeWarning)
-	s.hasEvent(aboutNode, "DeviceRemovedInUse", corev1.EventTypeWarning)
+	s.deviceEvents()
 }
 
 // helm uninstall removes what the chart and the driver have made.
 func draUninstall(s *scene) {
-	s.plugCard(first, 1, -1, afuID)
+	s.plug(first)
 	s.installDRA()
 	slices := s.followSlices()
 	slices.shows(time.Now(), offer(firstID))
@@ -342,9 +310,7 @@ func draUninstall(s *scene) {
 	s.install(s.draValues()...)
 	slices.shows(time.Now(), offer(firstID))
 	s.claim("user", one())
-	pod := s.claimant("user", "user")
-	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	s.create(pod)
+	s.create(restarting(s.claimant("user", "user")))
 	held := draReport(firstID, "dfl-port.0")
 	s.hasReport("user", held)
 	s.uninstall()
@@ -396,8 +362,7 @@ func (s *scene) nothingLeft() {
 		"deviceclasses", "validatingadmissionpolicies", "validatingadmissionpolicybindings", "clusterroles", "clusterrolebindings",
 		"serviceaccounts", "configmaps", "daemonsets", "networkpolicies",
 	} {
-		out, err := s.Run(s.ctx, "kubectl", "get", kind, "--all-namespaces", "--output", "name", "--selector", "app.kubernetes.io/instance="+release)
-		s.check(err)
+		out := s.must("kubectl", "get", kind, "--all-namespaces", "--output", "name", "--selector", "app.kubernetes.io/instance="+release)
 		same(s, kind, strings.TrimSpace(out), "")
 	}
 	specs, err := os.ReadDir(specs)
@@ -407,17 +372,9 @@ func (s *scene) nothingLeft() {
 
 // stays checks for a time that a pod that was deleted is still there.
 func (s *scene) stays(name string, limit time.Duration) {
-	began := time.Now()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for time.Since(began) < limit {
+	s.throughout(limit, func() {
 		if _, err := s.readPod(name); err != nil {
-			s.failf("pod %s %.1f s after its deletion: %w, want it until a driver is back", name, time.Since(began).Seconds(), err)
+			s.failf("pod %s: %w, want it until a driver is back", name, err)
 		}
-		select {
-		case <-tick.C:
-		case <-s.ctx.Done():
-			s.check(context.Cause(s.ctx))
-		}
-	}
+	})
 }

@@ -142,8 +142,7 @@ func draExtendedStale(s *scene) {
 	s.step("helm install with the device plugin; a pod gets the card")
 	s.install()
 	s.offers(s.resource, 1, 1)
-	s.user("old")
-	s.hasReport("old", reportOf(firstID, "dfl-port.0"))
+	s.userGets("old", firstID, "dfl-port.0")
 	s.exec("cordon", firstID, "--why", "a pod of the device plugin holds it")
 	s.uninstall()
 	ended := time.Now()
@@ -160,11 +159,7 @@ func draExtendedStale(s *scene) {
 	s.prepared(0)
 
 	s.step("the kubelet forgets the plugin after five minutes, but not the device of the pod: the next pod does not start")
-	select {
-	case <-time.After(time.Until(ended.Add(4*time.Minute + 30*time.Second))):
-	case <-s.ctx.Done():
-		s.check(s.ctx.Err())
-	}
+	s.waitBeside(time.Until(ended.Add(4*time.Minute + 30*time.Second)))
 	s.offers(s.resource, 0, 0)
 	created := time.Now()
 	s.create(s.pod("waits", s.resource, 1))

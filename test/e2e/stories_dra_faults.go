@@ -16,8 +16,7 @@ const rounds = 7
 // A card breaks under the pod of a Deployment: the pod is evicted, and its successor gets another card.
 func draBreak(s *scene) {
 	cards := map[string]string{firstID: first, secondID: second}
-	s.plugCard(first, 1, -1, afuID)
-	s.plugCard(second, 1, -1, afuID)
+	s.plug(first, second)
 	s.installDRA("config.flapLimit=0")
 	both := offer(firstID, secondID)
 	slices, pods := s.followSlices(), s.followPods()
@@ -50,8 +49,7 @@ func draBreak(s *scene) {
 	s.measured("card healed → without a taint (recoveryHold is 1 s)", free, 0)
 	s.step("with the effect NoSchedule the pod stays, and pod status has the health of the card")
 	s.removeClaims()
-	_, err := s.helm("upgrade", s.settings(s.draValues("config.flapLimit=0", "dra.taintEffect=NoSchedule")...)...)
-	s.check(err)
+	s.mustHelm("upgrade", s.settings(s.draValues("config.flapLimit=0", "dra.taintEffect=NoSchedule")...)...)
 	s.daemon()
 	s.claimed("user", one())
 	s.reachesPhase("user", corev1.PodRunning)
@@ -91,7 +89,7 @@ func (s *scene) holderOf(deployment, old string) (name, id string) {
 
 // A card is pulled under a pod: it stays in the slice with a taint until the pod has ended.
 func draPulled(s *scene) {
-	s.plugCard(first, 1, -1, afuID)
+	s.plug(first)
 	s.installDRA("config.flapLimit=0")
 	slices, pods := s.followSlices(), s.followPods()
 	slices.shows(time.Now(), offer(firstID))
@@ -162,7 +160,7 @@ func draPulled(s *scene) {
 	s.step("  gone %.1f s after the start of the kubelet", gone.Sub(began).Seconds())
 	slices.shows(gone, offer(firstID))
 	s.step("the card is plugged again: the next pod gets it")
-	s.plugCard(second, 1, -1, afuID)
+	s.plug(second)
 	s.claimed("again", one())
 	s.hasReport("again", draReport(secondID, "dfl-port.1"))
 }

@@ -45,7 +45,7 @@ func (s *scene) oneLine(name string, texts ...string) {
 // claim is refused, or if the hook fails.
 func draProgram(s *scene) {
 	s.plug(first)
-	s.plugAFU(second, otherAFU)
+	s.plugCard(second, 1, -1, otherAFU)
 	s.step("helm install with programming: the program is on the host; the driver reads the store, and has no capability")
 	s.check(os.RemoveAll(filepath.Dir(hostDir)))
 	s.cleanups = append(s.cleanups, func() {
@@ -69,9 +69,7 @@ func draProgram(s *scene) {
 	s.hasReport("user", draReport(firstID, "dfl-port.0"))
 	same(s, "events programming.present", s.countHookEvents("programming.present"), 1)
 	s.step("its container is restarted, then a second pod uses the claim: the hook runs again")
-	s.killContainer("user")
-	await(s, "container started again", func() (int32, error) { return s.restarts("user") }, 1)
-	s.hasReport("user", draReport(firstID, "dfl-port.0"))
+	s.restartsWith("user", draReport(firstID, "dfl-port.0"), 1)
 	s.create(s.claimant("beside", "user"))
 	s.hasReport("beside", draReport(firstID, "dfl-port.0"))
 	same(s, "events programming.present", s.countHookEvents("programming.present"), 3)
@@ -96,9 +94,7 @@ func draProgram(s *scene) {
 
 	s.step("the card cannot be programmed, as it has no driver: the container does not start, and the event has the hook's line")
 	s.claim("retried", programmed(second, afu))
-	pod = s.claimant("retried", "retried")
-	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	s.create(pod)
+	s.create(restarting(s.claimant("retried", "retried")))
 	s.step("  %s", s.hookFails("retried", "--afu: card "+secondID))
 	same(s, "failures", s.countHookEvents("programming.failed") > 0, true)
 	s.step("the card has the AFU, as after a programming: the next attempt starts the container, and the device had no taint")
@@ -119,8 +115,7 @@ func draProgram(s *scene) {
 
 	s.step("helm upgrade without programming: a claim with another AFU is refused")
 	old := s.daemon().Name
-	_, err := s.helm("upgrade", s.settings(s.draValues("programming.enabled=false")...)...)
-	s.check(err)
+	s.mustHelm("upgrade", s.settings(s.draValues("programming.enabled=false")...)...)
 	await(s, "another driver", func() (bool, error) { return s.daemon().Name != old, nil }, true)
 	s.claimed("off", programmed(second, otherAFU))
 	s.oneLine("off", "found AFU "+afu+", want "+otherAFU+": programming is off on this node")
@@ -128,9 +123,7 @@ func draProgram(s *scene) {
 	s.step("one with the AFU of its card is prepared, and the first pod is restarted, both without the hook")
 	s.claimed("has", programmed(second, afu))
 	s.hasReport("has", draReport(secondID, "dfl-port.1"))
-	s.killContainer("user")
-	await(s, "container started again", func() (int32, error) { return s.restarts("user") }, 2)
-	s.hasReport("user", draReport(firstID, "dfl-port.0"))
+	s.restartsWith("user", draReport(firstID, "dfl-port.0"), 2)
 	same(s, "events programming.present", s.countHookEvents("programming.present"), before+1)
 	slices.keep(shown, offer(firstID, secondID))
 }

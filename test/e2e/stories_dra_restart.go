@@ -20,16 +20,13 @@ import (
 
 // The kubelet restarts: it deletes the slices, and the driver publishes them again.
 func draKubelet(s *scene) {
-	s.plugCard(first, 1, -1, afuID)
-	s.plugCard(second, 1, -1, afuID)
+	s.plug(first, second)
 	s.installDRA()
 	both := offer(firstID, secondID)
 	slices := s.followSlices()
 	slices.shows(time.Now(), both)
 	s.claim("user", selects(attribute("afuId")+` == "`+afuID+`"`))
-	pod := s.claimant("user", "user")
-	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	s.create(pod)
+	s.create(restarting(s.claimant("user", "user")))
 	s.reachesPhase("user", corev1.PodRunning)
 	held := s.anyReport("user")
 	uid := s.uid("user")
@@ -50,9 +47,7 @@ func draKubelet(s *scene) {
 	same(s, "pod", s.uid("user"), uid)
 	s.prepared(1)
 	s.step("its container restarts with the same device")
-	s.killContainer("user")
-	await(s, "restarts", func() (int32, error) { return s.restarts("user") }, 1)
-	s.hasReport("user", held)
+	s.restartsWith("user", held, 1)
 	s.claimHealth("user", map[string]string{held.Env["ACCELERATOR_DEVICES"]: "Healthy"})
 	s.step("all containers end and the CDI specs are gone, as in a reboot: the pod runs again with its device")
 	s.check(s.StopKubelet())
@@ -73,9 +68,7 @@ func draKubelet(s *scene) {
 // The driver is killed at random moments while pods come and go.
 func draKilled(s *scene) {
 	ids := []string{firstID, secondID, thirdID}
-	for _, address := range []string{first, second, third} {
-		s.plugCard(address, 1, -1, afuID)
-	}
+	s.plug(first, second, third)
 	s.installDRA()
 	s.followSlices().shows(time.Now(), offer(ids...))
 	s.template("card", one())
@@ -88,11 +81,7 @@ func draKilled(s *scene) {
 	const kills = 10
 	for n := range kills {
 		pod := s.daemon()
-		select {
-		case <-time.After(time.Duration(random.IntN(3000)) * time.Millisecond):
-		case <-s.ctx.Done():
-			s.check(s.ctx.Err())
-		}
+		s.wait(time.Duration(random.IntN(3000)) * time.Millisecond)
 		container := pod.Status.ContainerStatuses[0].ContainerID
 		s.check(syscall.Kill(s.pid(container), syscall.SIGKILL))
 		if n%3 > 0 { // another pod, without the kubelet's back-off; its sockets have other names
@@ -219,9 +208,7 @@ func (c *crowd) end() int {
 // helm upgrade with surge while pods start.
 func draUpgrade(s *scene) {
 	ids := []string{firstID, secondID, thirdID}
-	for _, address := range []string{first, second, third} {
-		s.plugCard(address, 1, -1, afuID)
-	}
+	s.plug(first, second, third)
 	s.installDRA("minReadySeconds=2")
 	slices := s.followSlices()
 	all := offer(ids...)
@@ -237,10 +224,7 @@ func draUpgrade(s *scene) {
 		{"back to this version", "dra.image.tag=" + s.version},
 	} {
 		s.step("helm upgrade %s while pods start", tt.name)
-		old := s.daemon().Name
-		_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", tt.value, "--wait", "--timeout", "1m")
-		s.check(err)
-		await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
+		s.upgradeTo(tt.value)
 	}
 	s.step("  %d pods got a card, and none failed", crowd.end())
 	s.step("  all cards in all %d states of the slices", slices.keep(began, all))
@@ -264,7 +248,7 @@ func draCosts(s *scene) {
 	all := offered{}
 	for i := range cards {
 		address := fmt.Sprintf("0000:%02x:00.0", i+1)
-		s.plugCard(address, 1, -1, afuID)
+		s.plug(address)
 		all[deviceName(address)] = ""
 	}
 	slices := s.followSlices()
@@ -277,13 +261,7 @@ func draCosts(s *scene) {
 	before := s.apiRequests()
 	states := len(slices.since(s, time.Now()))
 	began := time.Now()
-	for time.Since(began) < time.Minute {
-		select {
-		case <-time.After(time.Minute - time.Since(began)):
-		case <-s.ctx.Done():
-			s.check(s.ctx.Err())
-		}
-	}
+	s.wait(time.Minute)
 	same(s, "requests for slices and claims", s.apiRequests(), before)
 	same(s, "states of the slices", len(slices.since(s, began)), states)
 	s.step("  resident %.1f MiB (aim 64 MiB)", s.resident(pid))

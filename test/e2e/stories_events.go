@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,32 +18,38 @@ func kubernetesEvents(s *scene) {
 	s.step("helm install with events")
 	s.install("events=true")
 	s.offers(s.resource, 1, 1)
-	s.user("user")
-	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
-	pod, err := s.readPod("user")
-	s.check(err)
-	aboutPod := corev1.ObjectReference{Kind: "Pod", Namespace: s.users, Name: "user", UID: pod.UID}
-	aboutNode := corev1.ObjectReference{Kind: "Node", Name: cluster.NodeName}
-	s.step("the device breaks: Events of pod and node")
-	s.check(s.breakPower(first)(false))
-	s.hasEvent(aboutPod, "DeviceUnhealthy", corev1.EventTypeWarning)
-	s.hasEvent(aboutNode, "DeviceUnhealthy", corev1.EventTypeWarning)
-	s.step("it heals: Event of the pod")
-	s.check(s.breakPower(first)(true))
-	s.hasEvent(aboutPod, "DeviceRecovered", corev1.EventTypeNormal)
-	s.step("it is pulled: Events of pod and node")
-	s.pull(first)
+	s.userGets("user", firstID, "dfl-port.0")
+	s.deviceEvents()
 	s.health("user", map[string]string{firstID: "Unhealthy"})
-	s.hasEvent(aboutPod, "DeviceRemovedInUse", corev1.EventTypeWarning)
-	s.hasEvent(aboutNode, "DeviceRemovedInUse", corev1.EventTypeWarning)
 	s.step("the pod ends: Event of the node")
 	s.deletePods("user")
-	s.hasEvent(aboutNode, "DeviceReleased", corev1.EventTypeNormal)
+	s.hasEvent(aboutNode(), "DeviceReleased", corev1.EventTypeNormal)
 	s.step("the account may write events and get pods only")
 	s.hasRights(daemonAccount, map[string]bool{
 		"create events": true, "patch events": true, "get pods": true,
 		"list events": false, "list pods": false, "list nodes": false, "get secrets": false, "create pods": false,
 	})
+}
+
+// aboutNode refers to the node as the daemon's Events do.
+func aboutNode() corev1.ObjectReference {
+	return corev1.ObjectReference{Kind: "Node", Name: cluster.NodeName}
+}
+
+// deviceEvents breaks, heals and pulls the first card, which the pod user holds, and waits for the Events.
+func (s *scene) deviceEvents() {
+	aboutPod := corev1.ObjectReference{Kind: "Pod", Namespace: s.users, Name: "user", UID: s.uid("user")}
+	s.step("the device breaks: Events of pod and node")
+	s.breakCard(first)
+	s.hasEvent(aboutPod, "DeviceUnhealthy", corev1.EventTypeWarning)
+	s.hasEvent(aboutNode(), "DeviceUnhealthy", corev1.EventTypeWarning)
+	s.step("it heals: Event of the pod")
+	s.healCard(first)
+	s.hasEvent(aboutPod, "DeviceRecovered", corev1.EventTypeNormal)
+	s.step("it is pulled: Events of pod and node")
+	s.pullCard(first)
+	s.hasEvent(aboutPod, "DeviceRemovedInUse", corev1.EventTypeWarning)
+	s.hasEvent(aboutNode(), "DeviceRemovedInUse", corev1.EventTypeWarning)
 }
 
 // The API server gets a certificate of another CA and another key for tokens, while the daemon
@@ -69,12 +76,11 @@ func credentials(s *scene) {
 	s.step("the API server has the new certificate, and accepts no old token")
 	s.check(s.UseCredentials(s.ctx, cluster.NextCredentials))
 	s.step("the node is annotated: the mode changes")
-	_, err = s.Run(s.ctx, "kubectl", "annotate", "--overwrite", "node", cluster.NodeName, modeAnnotation+"=af")
-	s.check(err)
+	s.must("kubectl", "annotate", "--overwrite", "node", cluster.NodeName, modeAnnotation+"=af")
 	s.offers(afResource, 1, 1)
 	s.step("the card breaks: Event of the node")
-	s.check(s.breakPower(first)(false))
-	s.hasEvent(corev1.ObjectReference{Kind: "Node", Name: cluster.NodeName}, "DeviceUnhealthy", corev1.EventTypeWarning)
+	s.breakCard(first)
+	s.hasEvent(aboutNode(), "DeviceUnhealthy", corev1.EventTypeWarning)
 	s.step("the daemon is the same process, and has logged api.recovered")
 	same(s, "process", s.daemonPID(), pid)
 	s.logged("api.recovered", nil)
@@ -89,8 +95,8 @@ func (s *scene) account(file string) (string, error) {
 }
 
 // hasEvent waits for an Event of the daemon about an object. It compares the fields by which kubectl
-// describe finds Events: for pods the uid.
-func (s *scene) hasEvent(about corev1.ObjectReference, reason, kind string) {
+// describe finds Events: for pods the uid. The message must have all words.
+func (s *scene) hasEvent(about corev1.ObjectReference, reason, kind string, words ...string) {
 	await(s, "event "+reason+" of "+about.Name, func() (string, error) {
 		list, err := s.Client.CoreV1().Events("").List(s.ctx, metav1.ListOptions{
 			FieldSelector: "reason=" + reason + ",involvedObject.name=" + about.Name,
@@ -101,7 +107,8 @@ func (s *scene) hasEvent(about corev1.ObjectReference, reason, kind string) {
 		for _, event := range list.Items {
 			ref := event.InvolvedObject
 			if ref.Kind == about.Kind && ref.Namespace == about.Namespace && (about.UID == "" || ref.UID == about.UID) &&
-				event.Source.Component == "accelerator-device-plugin" {
+				event.Source.Component == "accelerator-device-plugin" &&
+				!slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(event.Message, w) }) {
 				return event.Type, nil
 			}
 		}

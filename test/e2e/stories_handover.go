@@ -65,9 +65,7 @@ func draHandover(s *scene) {
 	s.install()
 	w := s.sampleBoth()
 	w.reaches(time.Now(), all, nil)
-	pod := s.pod("by-resource", s.resource, 1)
-	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	s.create(pod)
+	s.create(restarting(s.pod("by-resource", s.resource, 1)))
 	s.reachesPhase("by-resource", corev1.PodRunning)
 	resource, own := s.anyReport("by-resource"), s.deviceOf("by-resource")
 
@@ -76,13 +74,10 @@ func draHandover(s *scene) {
 	s.cleanups = append(s.cleanups, s.removeClaims)
 	s.unharmed("by-resource", resource, 0)
 	s.step("a container with a resource restarts, and has its device")
-	s.killContainer("by-resource")
-	s.unharmed("by-resource", resource, 1)
+	s.restartsWith("by-resource", resource, 1)
 	s.step("claims get the other two devices; a third claim waits")
 	s.claim("by-claim", one())
-	pod = s.claimant("by-claim", "by-claim")
-	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	s.create(pod)
+	s.create(restarting(s.claimant("by-claim", "by-claim")))
 	s.claimed("ends", one())
 	s.reachesPhase("by-claim", corev1.PodRunning)
 	s.reachesPhase("ends", corev1.PodRunning)
@@ -98,8 +93,7 @@ func draHandover(s *scene) {
 	s.user("next")
 	s.unschedulable("next")
 	s.step("a container with a claim restarts, and has its device")
-	s.killContainer("by-claim")
-	s.unharmed("by-claim", claim, 1)
+	s.restartsWith("by-claim", claim, 1)
 	s.step("a pod with a claim ends: its device is free for resources")
 	began := time.Now()
 	s.deleteClaimed("ends")
@@ -172,8 +166,7 @@ func draHandoverKilled(s *scene) {
 	s.step("the pod with the claim is deleted: it stays until finishClaims is on")
 	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, "user", metav1.DeleteOptions{}))
 	s.stays("user", 3*time.Second)
-	_, err := s.helm("upgrade", s.settings(finishing...)...)
-	s.check(err)
+	s.mustHelm("upgrade", s.settings(finishing...)...)
 	s.podGone("user")
 	w.reaches(time.Now(), all, nil)
 
@@ -182,8 +175,7 @@ func draHandoverKilled(s *scene) {
 	name := s.daemonOf(pluginPods).Name
 	s.beginUpgrade(s.draValues()...)
 	now := int64(0)
-	err = s.Client.CoreV1().Pods(namespace).Delete(s.ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
-	s.check(err)
+	s.check(s.Client.CoreV1().Pods(namespace).Delete(s.ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	s.step("the plugin is killed: the driver publishes the devices")
 	began = time.Now()
 	kill()
@@ -214,16 +206,14 @@ func draHandoverTogether(s *scene) {
 	all := deviceNames{deviceName(firstID), deviceName(secondID)}
 	const other, label = "other", "e2e.b-com.com/both"
 	s.cleanups = append(s.cleanups, func() {
-		_, err := s.Run(s.ctx, "helm", "uninstall", other, "--namespace", namespace, "--ignore-not-found", "--wait", "--timeout", "1m")
-		s.check(err)
+		s.must("helm", "uninstall", other, "--namespace", namespace, "--ignore-not-found", "--wait", "--timeout", "1m")
 		s.label(label + "-")
 	})
 	s.step("helm install, of a release for each API, for nodes with a label")
 	selected := `nodeSelector.e2e\.b-com\.com/both=yes`
 	s.install(selected)
 	args := append([]string{"install", other, "--namespace", namespace}, s.settings(s.draValues(selected)...)...)
-	_, err := s.Run(s.ctx, "helm", args...)
-	s.check(err)
+	s.must("helm", args...)
 	w := s.sampleBoth()
 	var won []string
 	for round := range 4 {
@@ -269,8 +259,7 @@ func draHandoverTogether(s *scene) {
 
 // label sets (KEY=VALUE) or removes (KEY-) a label of the node.
 func (s *scene) label(change string) {
-	_, err := s.Run(s.ctx, "kubectl", "label", "nodes", "--all", "--overwrite", change)
-	s.check(err)
+	s.must("kubectl", "label", "nodes", "--all", "--overwrite", change)
 }
 
 // helm rolls a change of the API back: by itself after a failure, and by helm rollback.
@@ -295,8 +284,7 @@ func draHandoverRollback(s *scene) {
 	w.changeAPI(nil, all.without(own), s.draValues()...)
 	s.step("helm rollback: the plugin is back")
 	began = time.Now()
-	_, err = s.helm("rollback", "--wait", "--timeout", "2m")
-	s.check(err)
+	s.mustHelm("rollback", "--wait", "--timeout", "2m")
 	s.step("  helm rollback --wait: %.1f s", time.Since(began).Seconds())
 	w.changed(began, all, nil)
 	s.unharmed("user", held, 0)

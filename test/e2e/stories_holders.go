@@ -27,18 +27,15 @@ import (
 
 // The log and a metric have the pods that hold a device, and the command logs shows them.
 func holders(s *scene) {
-	s.plug(first)
-	s.install()
-	s.offers(s.resource, 1, 1)
+	s.begin(first)
 	s.step("a pod gets a device: log and metric have the pod")
-	s.user("user")
-	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.userGets("user", firstID, "dfl-port.0")
 	s.logged("device.held", line{"device": firstID, "resource": s.resource, "holders": "[default/user/main]"})
 	s.hasHolderMetric("user", true)
 	s.step("the card breaks: device.health has the pod")
-	s.check(s.breakPower(first)(false))
+	s.breakCard(first)
 	s.logged("device.health", line{"device": firstID, "new": "unhealthy", "holders": "[default/user/main]"})
-	s.check(s.breakPower(first)(true))
+	s.healCard(first)
 	s.step("the pod ends: the device is free")
 	s.deletePods("user")
 	s.logged("device.freed", line{"device": firstID, "holders": "[default/user/main]"})
@@ -53,17 +50,15 @@ func holders(s *scene) {
 	s.logged("device.freed", line{"device": firstID, "holders": "[default/short/main]"})
 	s.deletePods("short")
 	s.step("the card is pulled while the next pod holds it")
-	s.user("next")
-	s.hasReport("next", reportOf(firstID, "dfl-port.0"))
+	s.userGets("next", firstID, "dfl-port.0")
 	s.logged("device.held", line{"device": firstID, "holders": "[default/next/main]"})
-	s.pull(first)
+	s.pullCard(first)
 	s.health("next", map[string]string{firstID: "Unhealthy"})
 	s.logged("device.removed", line{"device": firstID, "holders": "[default/next/main]"})
 	s.logged("device.tombstone", line{"device": firstID})
 	s.step("the next daemon logs the pod that held the device before its start")
 	old := s.daemon().Name
-	text, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "logs", old)
-	s.check(err)
+	text := s.must("kubectl", "--namespace", namespace, "logs", old)
 	s.restartDaemon()
 	s.logged("device.held", line{"device": firstID, "holders": "[default/next/main]", "reason": "before the daemon started"})
 	s.step("kubectl logs | accelerator-device-plugin logs: the holders of the card; one line for the pull")
@@ -126,12 +121,7 @@ func initHolds(s *scene) {
 	before.Name = "before"
 	pod.Spec.InitContainers, pod.Spec.Containers[0].Resources = []corev1.Container{before}, corev1.ResourceRequirements{}
 	s.create(pod)
-	var id string
-	await(s, "report of the init container", func() (bool, error) {
-		r, err := s.lastReport("user", "before")
-		id = r.Env["ACCELERATOR_DEVICES"]
-		return err == nil, err
-	}, true)
+	id := s.reportIn("user", "before").Env["ACCELERATOR_DEVICES"]
 	held, free := deviceName(id), deviceName(map[string]string{firstID: secondID, secondID: firstID}[id])
 
 	s.step("the AFU of its port changes: for a minute nobody else gets it")
@@ -193,8 +183,7 @@ func kubeletBlind(s *scene) {
 	id, held := s.anyReport("user").Env["ACCELERATOR_DEVICES"], s.deviceOf("user")
 	free := all.without(held)
 	s.step("helm upgrade to another name: the device stays withheld")
-	_, err := s.helm("upgrade", s.settings("config.resourceName="+other)...)
-	s.check(err)
+	s.mustHelm("upgrade", s.settings("config.resourceName="+other)...)
 	w.shows(time.Now(), offers{other: free})
 	s.hasReasons(map[string][]string{id: {"replaced-in-use"}})
 

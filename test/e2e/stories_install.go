@@ -21,20 +21,16 @@ func manifests(s *scene) {
 	file := filepath.Join(s.out, "manifests.yaml")
 	const image = "accelerator-device-plugin:"
 	s.check(os.WriteFile(file, []byte(strings.ReplaceAll(string(text), image+"devel", image+s.version)), 0o644))
-	_, err = s.Run(s.ctx, "kubectl", "apply", "--filename", file)
-	s.check(err)
+	s.must("kubectl", "apply", "--filename", file)
 	s.cleanups = append(s.cleanups, func() {
-		_, err := s.Run(s.ctx, "kubectl", "delete", "--wait", "--ignore-not-found", "--filename", file)
-		s.check(err)
+		s.must("kubectl", "delete", "--wait", "--ignore-not-found", "--filename", file)
 	})
-	_, err = s.Run(s.ctx, "kubectl", "--namespace", namespace, "rollout", "status", "--timeout", "1m", "daemonset/accelerator-device-plugin")
-	s.check(err)
+	s.must("kubectl", "--namespace", namespace, "rollout", "status", "--timeout", "1m", "daemonset/accelerator-device-plugin")
 	got, err := s.advertised("b-com.com/accelerator")
 	s.check(err)
 	same(s, "advertised", got, amount{-1, -1})
 	s.step("kubectl delete")
-	_, err = s.Run(s.ctx, "kubectl", "delete", "--wait", "--filename", file)
-	s.check(err)
+	s.must("kubectl", "delete", "--wait", "--filename", file)
 }
 
 // helm refuses unknown and invalid values before it sends a request to the API server.
@@ -51,8 +47,7 @@ func refused(s *scene) {
 		s.refused(tt.value, err, tt.text)
 	}
 	s.step("no object was created")
-	list, err := s.Run(s.ctx, "helm", "list", "--all-namespaces", "--short")
-	s.check(err)
+	list := s.must("helm", "list", "--all-namespaces", "--short")
 	same(s, "releases", list, "")
 	sets, err := s.Client.AppsV1().DaemonSets(namespace).List(s.ctx, metav1.ListOptions{})
 	s.check(err)
@@ -62,34 +57,35 @@ func refused(s *scene) {
 // helm test starts a pod that requests one unit. It passes if a unit is free, and fails if none is
 // free or if no resource is set.
 func helmTest(s *scene) {
-	s.cleanups = append(s.cleanups, func() {
-		_, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "delete", "job", "--ignore-not-found", "fpga-accelerator-device-plugin-test")
-		s.check(err)
-	})
 	s.step("helm install")
 	s.install()
-	s.step("helm test without a card ends at its deadline, and leaves no pending pod")
-	_, err := s.helm("test")
-	s.refused("helm test", err, "fpga-accelerator-device-plugin-test")
-	s.noTestPods()
-	s.step("a card is plugged: it stays free, and helm test passes")
-	s.plug(first)
-	s.offers(s.resource, 1, 1)
-	_, err = s.helm("test")
-	s.check(err)
-	s.noTestPods()
-	s.step("the unit is free again")
-	s.user("next")
-	s.hasReport("next", reportOf(firstID, "dfl-port.0"))
-	s.step("helm test with all cards held ends at its deadline, and leaves no pending pod")
-	_, err = s.helm("test")
-	s.refused("helm test", err, "fpga-accelerator-device-plugin-test")
-	s.noTestPods()
+	s.testsRelease(func() { s.plug(first); s.offers(s.resource, 1, 1) }, func() { s.userGets("next", firstID, "dfl-port.0") })
 	s.step("in mode af helm test fails without test.resource, with the reason")
-	_, err = s.helm("upgrade", s.settings("config.mode=af")...)
-	s.check(err)
-	_, err = s.helm("test")
+	s.mustHelm("upgrade", s.settings("config.mode=af")...)
+	_, err := s.helm("test")
 	s.refused("helm test", err, "test.resource: found none", "in mode af")
+}
+
+// testsRelease runs helm test without a card, with a free one, and with a held one.
+func (s *scene) testsRelease(plug, hold func()) {
+	s.cleanups = append(s.cleanups, func() {
+		s.must("kubectl", "--namespace", namespace, "delete", "job", "--ignore-not-found", "fpga-accelerator-device-plugin-test")
+	})
+	fails := func() {
+		_, err := s.helm("test")
+		s.refused("helm test", err, "fpga-accelerator-device-plugin-test")
+		s.noTestPods()
+	}
+	s.step("helm test without a card ends at its deadline, and leaves no pending pod")
+	fails()
+	s.step("a card is plugged: it stays free, and helm test passes")
+	plug()
+	s.mustHelm("test")
+	s.noTestPods()
+	s.step("the card is free again")
+	hold()
+	s.step("helm test with all cards held ends at its deadline, and leaves no pending pod")
+	fails()
 }
 
 // noTestPods waits until no pod of helm test is pending or runs.
@@ -121,8 +117,7 @@ func annotation(s *scene) {
 		{"region", region, afResource},
 	} {
 		s.step("the annotation is %s", step.mode)
-		_, err := s.Run(s.ctx, "kubectl", "annotate", "--overwrite", "node", cluster.NodeName, modeAnnotation+"="+step.mode)
-		s.check(err)
+		s.must("kubectl", "annotate", "--overwrite", "node", cluster.NodeName, modeAnnotation+"="+step.mode)
 		s.offers(step.resource, 1, 1)
 		s.offers(step.gone, 0, 0)
 	}
@@ -131,8 +126,7 @@ func annotation(s *scene) {
 	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	s.deletePods("user")
 	s.step("the annotation is removed: mode single again")
-	_, err := s.Run(s.ctx, "kubectl", "annotate", "node", cluster.NodeName, modeAnnotation+"-")
-	s.check(err)
+	s.must("kubectl", "annotate", "node", cluster.NodeName, modeAnnotation+"-")
 	s.offers(s.resource, 1, 1)
 	s.offers(region, 0, 0)
 	s.step("the account may list and watch nodes only")

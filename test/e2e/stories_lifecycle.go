@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -17,21 +15,14 @@ import (
 
 // A container that is restarted in its pod, without a call of Allocate, has the same device.
 func restartInPlace(s *scene) {
-	s.plug(first, second)
-	s.install()
-	s.offers(s.resource, 2, 2)
-	pod := s.pod("user", s.resource, 1)
-	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	s.create(pod)
+	s.begin(first, second)
+	s.create(restarting(s.pod("user", s.resource, 1)))
 	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	uid := s.uid("user")
 	s.step("its process is killed: the restarted container has the same device")
-	s.killContainer("user")
-	await(s, "restarts", func() (int32, error) { return s.restarts("user") }, 1)
-	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.restartsWith("user", reportOf(firstID, "dfl-port.0"), 1)
 	s.step("another pod gets the other device")
-	s.user("other")
-	s.hasReport("other", reportOf(secondID, "dfl-port.1"))
+	s.userGets("other", secondID, "dfl-port.1")
 	s.step("the kubelet restarts: the same pods hold the same devices")
 	kubelet := s.kubelet()
 	s.restartKubelet()
@@ -43,11 +34,8 @@ func restartInPlace(s *scene) {
 
 // The kubelet restarts while there is no daemon: running pods keep running.
 func withoutDaemon(s *scene) {
-	s.plug(first)
-	s.install()
-	s.offers(s.resource, 1, 1)
-	s.user("user")
-	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.begin(first)
+	s.userGets("user", firstID, "dfl-port.0")
 	s.step("helm uninstall, then the kubelet restarts: the pod keeps running")
 	s.uninstall()
 	s.restartKubelet()
@@ -62,9 +50,7 @@ func withoutDaemon(s *scene) {
 
 // A kubelet that restarts does not admit a succeeded pod again.
 func succeeded(s *scene) {
-	s.plug(first)
-	s.install()
-	s.offers(s.resource, 1, 1)
+	s.begin(first)
 	s.step("a pod succeeds, and is kept by a finalizer")
 	pod := s.pod("job", s.resource, 1)
 	pod.Finalizers = []string{"e2e.b-com.com/keep"}
@@ -83,11 +69,8 @@ func succeeded(s *scene) {
 
 // A pod is deleted with force while the kubelet is down.
 func orphan(s *scene) {
-	s.plug(first)
-	s.install()
-	s.offers(s.resource, 1, 1)
-	s.user("user")
-	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.begin(first)
+	s.userGets("user", firstID, "dfl-port.0")
 	s.step("deleted with force while the kubelet is down: the kubelet starts and ends the containers")
 	pod, err := s.readPod("user")
 	s.check(err)
@@ -104,16 +87,13 @@ func orphan(s *scene) {
 		return err != nil, nil
 	}, true)
 	s.step("the next pod gets its device")
-	s.user("next")
-	s.hasReport("next", reportOf(firstID, "dfl-port.0"))
+	s.userGets("next", firstID, "dfl-port.0")
 }
 
 // The device of an init container is used again by a later container, but not the device of a
 // sidecar, which keeps running.
 func initContainers(s *scene) {
-	s.plug(first, second)
-	s.install()
-	s.offers(s.resource, 2, 2)
+	s.begin(first, second)
 	s.step("init container, sidecar and main container: two devices for three")
 	pod := s.pod("user", s.resource, 1)
 	before, sidecar := pod.Spec.Containers[0], pod.Spec.Containers[0]
@@ -125,11 +105,7 @@ func initContainers(s *scene) {
 	s.reachesPhase("user", corev1.PodRunning)
 	units := map[string]string{}
 	for _, name := range []string{"before", "sidecar", "main"} {
-		await(s, "report of "+name, func() (bool, error) {
-			r, err := s.lastReport("user", name)
-			units[name] = r.Env["ACCELERATOR_UNITS"]
-			return err == nil, err
-		}, true)
+		units[name] = s.reportIn("user", name).Env["ACCELERATOR_UNITS"]
 	}
 	same(s, "device of the sidecar, want that of the init container", units["sidecar"], units["before"])
 	if units["main"] == units["sidecar"] {
@@ -143,9 +119,7 @@ func initContainers(s *scene) {
 
 // Pod status has the health of devices also if the container never starts.
 func statusOfFailed(s *scene) {
-	s.plug(first)
-	s.install()
-	s.offers(s.resource, 1, 1)
+	s.begin(first)
 	s.step("a pod without image holds a device")
 	pod := s.pod("user", s.resource, 1)
 	pod.Spec.Containers[0].Image = "adp.e2e/missing:1"
@@ -153,17 +127,14 @@ func statusOfFailed(s *scene) {
 	s.create(pod)
 	s.health("user", map[string]string{firstID: "Healthy"})
 	s.step("the device breaks: Unhealthy in pod status")
-	s.check(s.breakPower(first)(false))
+	s.breakCard(first)
 	s.health("user", map[string]string{firstID: "Unhealthy"})
 }
 
 // All containers end at once and the kubelet restarts, as in a reboot, with and without a daemon.
 func reboot(s *scene) {
-	s.plug(first, second)
-	s.install()
-	s.offers(s.resource, 2, 2)
-	s.user("user")
-	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.begin(first, second)
+	s.userGets("user", firstID, "dfl-port.0")
 	s.step("with the daemon: the daemon registers, and a new pod gets a device")
 	s.check(s.StopKubelet())
 	s.check(s.EndPods(s.ctx))
@@ -206,23 +177,11 @@ func (s *scene) restartKubelet() {
 
 // staysInPhase checks for 15 s that a pod is in a phase.
 func (s *scene) staysInPhase(name string, phase corev1.PodPhase) {
-	ctx, cancel := context.WithTimeout(s.ctx, 15*time.Second)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	s.throughout(15*time.Second, func() {
 		pod, err := s.readPod(name)
 		s.check(err)
 		same(s, "pod "+name, pod.Status.Phase, phase)
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				s.check(ctx.Err())
-			}
-			return
-		}
-	}
+	})
 }
 
 // uid returns the uid of a pod.

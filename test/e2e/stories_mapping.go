@@ -77,7 +77,7 @@ func (s *scene) applyPublished() {
 // plugBoth plugs two cards, one with each AFU.
 func (s *scene) plugBoth() {
 	s.plug(first)
-	s.plugAFU(second, otherAFU)
+	s.plugCard(second, 1, -1, otherAFU)
 }
 
 // Pods request functions by the names of their namespace, and get cards with these functions.
@@ -90,8 +90,7 @@ func mappings(s *scene) {
 	s.offers(one.resource(), 1, 1)
 	s.offers(other.resource(), 1, 1)
 	s.step("helm test; the rights of the account in all namespaces")
-	_, err := s.Run(s.ctx, "helm", "test", operator, "--namespace", operatorNamespace, "--timeout", "1m")
-	s.check(err)
+	s.must("helm", "test", operator, "--namespace", operatorNamespace, "--timeout", "1m")
 	s.hasRights(operatorNamespace+":"+operator, map[string]bool{
 		"list " + functionsCRD: true, "patch " + functionsCRD: false, "create " + regionsCRD: false,
 		"get secrets": false, "create secrets": false, "list pods": false, "create pods": false, "list mutatingwebhookconfigurations": false,
@@ -118,8 +117,7 @@ func mappings(s *scene) {
 	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	s.step("an ephemeral container that is added later")
 	calls := s.webhookCalls()
-	_, err = s.kubectl("", "debug", "user", "--image", cluster.WorkloadImage, "--profile", "general", "--container", "later", "--arguments-only", "--", "hold")
-	s.check(err)
+	s.mustKubectl("debug", "user", "--image", cluster.WorkloadImage, "--profile", "general", "--container", "later", "--arguments-only", "--", "hold")
 	await(s, "ephemeral container", func() (bool, error) {
 		pod, err := s.readPod("user")
 		return err == nil && len(pod.Status.EphemeralContainerStatuses) == 1 && pod.Status.EphemeralContainerStatuses[0].State.Running != nil, err
@@ -196,7 +194,7 @@ func mappings(s *scene) {
 	pod = large(s.pod("large", "example.com/a", 1))
 	last := &pod.Spec.Containers[len(pod.Spec.Containers)-1]
 	last.Resources.Limits = units(domain+"loopback", 1)
-	pod, err = s.dryRun(pod)
+	pod, err := s.dryRun(pod)
 	s.check(err)
 	same(s, "its resources", requestedUnits(pod.Spec.Containers[len(pod.Spec.Containers)-1]), map[string]int64{one.resource(): 1})
 	pod, err = s.dryRun(plain(func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{before} }))
@@ -261,11 +259,9 @@ func mappingRegion(s *scene) {
 	s.step("a function that is not in the node's store: refused by the hook")
 	s.startFails(s.pod("missing", domain+"nlb3", 1), "bitstream for interface "+interfaceID+" and AFU "+otherAFU+": found none")
 	s.step("a second pair of envFrom, which is not part of the pod: refused by the hook")
-	_, err = s.kubectl("", "create", "configmap", "pair", "--from-literal", "FPGA_REGION_2="+interfaceID, "--from-literal", "FPGA_AFU_2="+otherAFU)
-	s.check(err)
+	s.mustKubectl("create", "configmap", "pair", "--from-literal", "FPGA_REGION_2="+interfaceID, "--from-literal", "FPGA_AFU_2="+otherAFU)
 	s.cleanups = append(s.cleanups, func() {
-		_, err := s.kubectl("", "delete", "configmap", "pair")
-		s.check(err)
+		s.mustKubectl("delete", "configmap", "pair")
 	})
 	pod = s.pod("hidden", domain+"nlb0", 1)
 	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "pair"}}}}
@@ -273,7 +269,7 @@ func mappingRegion(s *scene) {
 	s.step("an FpgaRegion is for mode regiondevel: no pair")
 	s.startFails(s.pod("region", domain+"card", 1), "process.env: found no FPGA_REGION_n and FPGA_AFU_n")
 	s.step("two functions in one container: each card for its pair")
-	s.plugAFU(second, otherAFU)
+	s.plugCard(second, 1, -1, otherAFU)
 	s.offersSoon(region, 2, 2)
 	pod = s.pod("both", domain+"nlb0", 1)
 	pod.Spec.Containers[0].Resources.Limits[domain+"nlb3"] = *resource.NewQuantity(1, resource.DecimalSI)
@@ -437,8 +433,7 @@ func mappingIntel(s *scene) {
 	s.cleanups = append(s.cleanups, s.removeOperator)
 	_, err := s.kubectl(intelCRDs, "apply", "--filename", "-")
 	s.check(err)
-	_, err = s.kubectl("", "wait", "--for", "condition=Established", "--timeout", "1m", "crd", functionsCRD, regionsCRD)
-	s.check(err)
+	s.mustKubectl("wait", "--for", "condition=Established", "--timeout", "1m", "crd", functionsCRD, regionsCRD)
 	objects := []any{mapping{"old", "af", afuID, interfaceID}, mapping{"odd", "af-old", afuID, interfaceID}, mapping{"card", "", "", interfaceID}}
 	s.apply(objects...)
 	uids := func() string {
@@ -463,8 +458,7 @@ func mappingIntel(s *scene) {
 	same(s, "resources", len(requestedUnits(pod.Spec.Containers[0])), 1)
 	same(s, "objects", uids(), before)
 	s.step("helm uninstall keeps CRDs and objects; the webhook is gone")
-	_, err = s.Run(s.ctx, "helm", "uninstall", operator, "--namespace", operatorNamespace, "--wait", "--timeout", "1m")
-	s.check(err)
+	s.must("helm", "uninstall", operator, "--namespace", operatorNamespace, "--wait", "--timeout", "1m")
 	same(s, "objects", uids(), before)
 	pod, err = s.dryRun(s.pod("user", domain+"old", 1))
 	s.check(err)

@@ -21,8 +21,7 @@ const namingAway = 2 * time.Second
 // plugFourPorts plugs a card with two ports and two cards with one port, and returns the ports and the cards.
 func (s *scene) plugFourPorts() (ports, wholes deviceNames) {
 	s.plugCard(first, 2, -1, afuID)
-	s.plugCard(second, 1, -1, afuID)
-	s.plugCard(third, 1, -1, afuID)
+	s.plug(second, third)
 	wholes = deviceNames{deviceName(firstID), deviceName(secondID), deviceName(thirdID)}
 	return slices.Insert(slices.Clone(wholes), 1, deviceName(firstID)+"-p1"), wholes
 }

@@ -34,11 +34,9 @@ func (s *scene) removePlugins() {
 	if _, err := s.kubectl("", "get", "crd", pluginsCRD); err != nil {
 		return // already removed
 	}
-	_, err := s.kubectl("", "delete", "fdp", "--all")
-	s.check(err)
+	s.mustKubectl("delete", "fdp", "--all")
 	s.noPlugins()
-	_, err = s.kubectl("", "delete", "crd", pluginsCRD)
-	s.check(err)
+	s.mustKubectl("delete", "crd", pluginsCRD)
 }
 
 // noPlugins waits until the operator's namespace has no object of a plugin.
@@ -70,8 +68,7 @@ func (s *scene) fdp(name string, spec map[string]any) {
 func (s *scene) patchFDP(name string, spec map[string]any) {
 	text, err := json.Marshal(map[string]any{"spec": spec})
 	s.check(err)
-	_, err = s.kubectl("", "patch", "fdp", name, "--type", "merge", "--patch", string(text))
-	s.check(err)
+	s.mustKubectl("patch", "fdp", name, "--type", "merge", "--patch", string(text))
 }
 
 // hasConditions waits until the conditions of an object are these, as TYPE=STATUS/REASON.
@@ -107,14 +104,6 @@ func (s *scene) pluginObjects(name string) (*appsv1.DaemonSet, []corev1.Pod) {
 	return set, slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 }
 
-// noneMissing ends the story if a sample had less than all devices.
-func (s *scene) noneMissing(seen samples) {
-	if seen.Kubelet.All == 0 || seen.Kubelet.Less > 0 || seen.Node.Less > 0 {
-		s.failf("found samples with less than all devices: device manager %+v, node status %+v", seen.Kubelet, seen.Node)
-	}
-	s.step("  %d samples", seen.Kubelet.All)
-}
-
 // One FpgaDevicePlugin installs the plugin, and its status has the devices. A change of the mode is
 // rolled out. When it is deleted, its objects are deleted.
 func operatorInstalls(s *scene) {
@@ -131,8 +120,7 @@ func operatorInstalls(s *scene) {
 	s.offers(s.resource, 2, 2)
 	await(s, "kubectl get", func() ([]string, error) { return s.table("fdp") },
 		[]string{"NAME DESIRED READY DEVICES UNHEALTHY AVAILABLE AGE", "fpga 1 1 2 0 True AGE"})
-	s.user("user")
-	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.userGets("user", firstID, "dfl-port.0")
 	s.step("another mode: rolled out, the devices are away for at most %v", namingAway)
 	_, before := s.pluginObjects("fpga")
 	seen := s.sampled(2, func() {
@@ -149,11 +137,11 @@ func operatorInstalls(s *scene) {
 		s.failf("found samples with less than all devices: %+v", seen)
 	}
 	s.step("a device breaks, and is healthy again")
-	s.check(s.breakPower(first)(false))
+	s.breakCard(first)
 	await(s, "unhealthy", func() (string, error) {
 		return s.kubectl("", "get", "fdp", "fpga", "--output", "jsonpath={.status.devices} {.status.unhealthyDevices} {.status.nodeNames}")
 	}, `2 1 ["`+cluster.NodeName+`"]`)
-	s.check(s.breakPower(first)(true))
+	s.healCard(first)
 	s.offers(s.resource, 2, 2)
 	s.step("kubectl events shows the conditions")
 	await(s, "events", func() (bool, error) {
@@ -161,8 +149,7 @@ func operatorInstalls(s *scene) {
 		return strings.Contains(out, "Applied") && strings.Contains(out, "nodes have a ready plugin"), err
 	}, true)
 	s.step("kubectl delete: its objects are deleted, the pod that holds a device keeps running")
-	_, err := s.kubectl("", "delete", "fdp", "fpga")
-	s.check(err)
+	s.mustKubectl("delete", "fdp", "fpga")
 	s.noPlugins()
 	s.reachesPhase("user", corev1.PodRunning)
 }
@@ -195,7 +182,7 @@ func operatorValues(s *scene) {
 	now, _ := s.pluginObjects("fpga")
 	same(s, "generation of the DaemonSet", now.Generation, set.Generation)
 	s.step("an image that does not exist: the condition has the reason, the old pod keeps running")
-	seen := s.sampled(1, func() {
+	s.always(1, func() {
 		s.patchFDP("fpga", map[string]any{"image": "docker.io/library/accelerator-device-plugin:none", "values": map[string]any{"image": map[string]any{"pullPolicy": "Never"}}})
 		s.hasConditions("fpga", accepted, "Available=False/PodsWaiting")
 		s.hasMessage("fpga", "Available", "ErrImageNeverPull")
@@ -204,7 +191,6 @@ func operatorValues(s *scene) {
 		s.patchFDP("fpga", map[string]any{"image": nil})
 		s.hasConditions("fpga", accepted, available)
 	})
-	s.noneMissing(seen)
 }
 
 // Changes by others are repaired, also those made while no operator runs.
@@ -292,12 +278,11 @@ func operatorTwo(s *scene) {
 	s.hasConditions("younger", "Accepted=False/SameNodes", "Available=False/SameNodes")
 	s.hasConditions("older", accepted, available)
 	s.step("the older one is deleted: the younger one is installed")
-	_, err := s.kubectl("", "delete", "fdp", "older")
-	s.check(err)
+	s.mustKubectl("delete", "fdp", "older")
 	s.hasConditions("younger", accepted, available)
 	s.offers(s.resource, 1, 1)
 	s.step("another owner has an object with a name of a third one: refused")
-	_, err = s.Client.CoreV1().ServiceAccounts(operatorNamespace).Create(s.ctx,
+	_, err := s.Client.CoreV1().ServiceAccounts(operatorNamespace).Create(s.ctx,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "third-accelerator-device-plugin"}}, metav1.CreateOptions{})
 	s.check(err)
 	s.cleanups = append(s.cleanups, func() {
@@ -315,17 +300,12 @@ func operatorUpgrade(s *scene) {
 	s.fdp("fpga", map[string]any{"values": s.pluginValues()})
 	s.hasConditions("fpga", accepted, available)
 	s.offers(s.resource, 1, 1)
-	s.user("user")
-	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.userGets("user", firstID, "dfl-port.0")
 	s.step("helm upgrade, and the operator is killed: the plugins are rolled out without a gap")
-	s.noneMissing(s.sampled(1, func() {
+	s.always(1, func() {
 		_, err := s.helmOperator("upgrade", "--reset-then-reuse-values", "--set", "image.tag="+nextVersion, "--set", "devicePlugins.image=accelerator-device-plugin:"+nextVersion)
 		s.check(err)
-		pods, err := s.operators()
-		s.check(err)
-		for _, pod := range pods {
-			s.check(syscall.Kill(s.pid(pod.Status.ContainerStatuses[0].ContainerID), syscall.SIGKILL))
-		}
+		s.signalOperators(syscall.SIGKILL)
 		await(s, "image of the plugin", func() (string, error) {
 			_, pods := s.pluginObjects("fpga")
 			if len(pods) != 1 || !ready(pods[0]) {
@@ -334,11 +314,10 @@ func operatorUpgrade(s *scene) {
 			return pods[0].Spec.Containers[0].Image, nil
 		}, "accelerator-device-plugin:"+nextVersion)
 		s.hasConditions("fpga", accepted, available)
-	}))
+	})
 	s.reachesPhase("user", corev1.PodRunning)
 	s.step("helm uninstall: the object and its plugin stay")
-	_, err := s.Run(s.ctx, "helm", "uninstall", operator, "--namespace", operatorNamespace)
-	s.check(err)
+	s.must("helm", "uninstall", operator, "--namespace", operatorNamespace)
 	s.offers(s.resource, 1, 1)
 	_, pods := s.pluginObjects("fpga")
 	same(s, "plugins", len(pods), 1)
@@ -361,14 +340,12 @@ func operatorIntel(s *scene) {
 		s.check(errors.Join(err, os.RemoveAll(specs)))
 	})
 	s.step("Intel's sample: no node has its label")
-	_, err := s.Run(s.ctx, "kubectl", "apply", "--filename", filepath.Join(s.tree, "operator", "plugins", "testdata", "intel.yaml"))
-	s.check(err)
+	s.must("kubectl", "apply", "--filename", filepath.Join(s.tree, "operator", "plugins", "testdata", "intel.yaml"))
 	const name = "fpgadeviceplugin-sample"
 	hints := []string{"ImageReplaced=True/IntelsImage", "InitImageUnneeded=True/OneImage"}
 	s.hasConditions(name, append([]string{accepted, "Available=True/NoNodes"}, hints...)...)
 	s.step("the node gets the label: the plugin is installed")
-	_, err = s.Run(s.ctx, "kubectl", "label", "node", cluster.NodeName, label+"=true")
-	s.check(err)
+	s.must("kubectl", "label", "node", cluster.NodeName, label+"=true")
 	s.hasConditions(name, append([]string{accepted, available}, hints...)...)
 	s.hasMessage(name, "ImageReplaced", "intel/intel-fpga-plugin:0.34.0 is Intel's plugin")
 	s.step("with the simulated node: the hook checks the card of a pod")

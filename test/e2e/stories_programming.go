@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -110,17 +109,13 @@ func programming(s *scene) {
 	s.hostTool("version")
 	same(s, "mounts of the daemon", s.daemonMounts("/host"+hostDir, store), map[string]string{})
 	s.step("a pod whose card has the AFU runs")
-	pod := s.podWithPairs("user", 1, strings.ToUpper(interfaceID), afuID[:8]+"-"+afuID[8:])
-	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	s.create(pod)
+	s.create(restarting(s.podWithPairs("user", 1, strings.ToUpper(interfaceID), afuID[:8]+"-"+afuID[8:])))
 	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	s.step("its container is restarted: the hook runs again")
-	s.killContainer("user")
-	await(s, "container started again", func() (int32, error) { return s.restarts("user") }, 1)
-	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.restartsWith("user", reportOf(firstID, "dfl-port.0"), 1)
 	same(s, "events programming.present", s.countHookEvents("programming.present"), 2)
 
-	s.plugAFU(second, otherAFU)
+	s.plugCard(second, 1, -1, otherAFU)
 	s.offers(region, 2, 2)
 	s.step("a privileged pod, which has all devices of the host, requests that AFU: not on the other pod's card")
 	s.hostNode("dfl-port.0")
@@ -210,18 +205,14 @@ func programmingUpgrade(s *scene) {
 	s.installProgramming()
 	s.offers(region, 1, 1)
 	s.step("helm test: its card has the AFU")
-	_, err := s.helm("test", "--timeout", "1m")
-	s.check(err)
+	s.mustHelm("test", "--timeout", "1m")
 	s.create(s.podWithPairs("user", 1, interfaceID, afuID))
 	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	before, err := os.Stat(hostDir + "/accelerator-fpga")
 	s.check(err)
 	s.step("helm upgrade to the next version: the program can be run at each moment")
 	checks := s.alwaysRunnable(func() {
-		old := s.daemon().Name
-		_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "image.tag="+nextVersion, "--wait", "--timeout", "1m")
-		s.check(err)
-		await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
+		s.upgradeTo("image.tag=" + nextVersion)
 	})
 	after, err := os.Stat(hostDir + "/accelerator-fpga")
 	s.check(err)
@@ -236,7 +227,7 @@ func programmingUpgrade(s *scene) {
 	await(s, "reason", func() (bool, error) { return s.initLogHas("want a regular file or none: remove it") }, true)
 	s.reachesPhase("user", corev1.PodRunning)
 	s.check(errors.Join(os.Remove(hostDir+"/accelerator-fpga"), os.Rename(hostDir+"/elsewhere", hostDir+"/accelerator-fpga")))
-	await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
+	s.replaces(old)
 	s.step("helm uninstall: the program stays, the CDI spec is removed")
 	s.uninstall()
 	s.hostTool("version")
@@ -266,13 +257,9 @@ func (s *scene) initLogHas(words string) (bool, error) {
 // alwaysRunnable calls do. In the meantime it runs the program on the host repeatedly, and checks that
 // the file exists. It returns the number of checks.
 func (s *scene) alwaysRunnable(do func()) int {
-	ctx, stop := context.WithCancel(s.ctx)
 	path, checks, ran := hostDir+"/accelerator-fpga", 0, 0
 	var missing, failed error
-	var tasks sync.WaitGroup
-	defer tasks.Wait()
-	defer stop()
-	tasks.Go(func() {
+	s.during(do, func(ctx context.Context) {
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for ctx.Err() == nil && missing == nil {
@@ -286,8 +273,7 @@ func (s *scene) alwaysRunnable(do func()) int {
 			checks++
 			<-tick.C
 		}
-	})
-	tasks.Go(func() {
+	}, func(ctx context.Context) {
 		for ctx.Err() == nil && failed == nil {
 			out, err := exec.CommandContext(ctx, path, "version").CombinedOutput()
 			if err != nil && ctx.Err() == nil {
@@ -296,9 +282,6 @@ func (s *scene) alwaysRunnable(do func()) int {
 			ran++
 		}
 	})
-	do()
-	stop()
-	tasks.Wait()
 	s.check(errors.Join(missing, failed))
 	if ran == 0 {
 		s.failf("the program was run 0 times, want at least once")

@@ -9,25 +9,20 @@ import (
 
 // The kubelet restarts, and restarts again while a card is pulled.
 func kubeletRestarts(s *scene) {
-	s.plug(first, second)
-	s.install()
-	s.offers(s.resource, 2, 2)
-	s.user("user")
-	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.begin(first, second)
+	s.userGets("user", firstID, "dfl-port.0")
 	s.step("the kubelet restarts: the device manager has the devices again")
 	kubelet := s.kubelet()
-	s.check(s.StopKubelet())
-	s.check(s.StartKubelet())
+	s.restartKubelet()
 	await(s, "allocatable", func() (int64, error) { return s.allocatable(s.ctx, kubelet) }, 2)
 	s.step("the pod still has its device")
 	s.keepsDevices("user", firstID)
 	s.step("a second pod gets the other device")
-	s.user("second")
-	s.hasReport("second", reportOf(secondID, "dfl-port.1"))
+	s.userGets("second", secondID, "dfl-port.1")
 	s.deletePods("second")
 	s.step("the pod's card is pulled while the kubelet is down")
 	s.check(s.StopKubelet())
-	s.pull(first)
+	s.pullCard(first)
 	s.check(s.StartKubelet())
 	s.health("user", map[string]string{firstID: "Unhealthy"})
 	s.offers(s.resource, 2, 1)
@@ -38,11 +33,8 @@ func kubeletRestarts(s *scene) {
 
 // The daemon restarts; pods keep their devices.
 func daemonRestarts(s *scene) {
-	s.plug(first, second)
-	s.install()
-	s.offers(s.resource, 2, 2)
-	s.user("user")
-	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.begin(first, second)
+	s.userGets("user", firstID, "dfl-port.0")
 	s.step("the pod of the daemon is deleted")
 	s.restartDaemon()
 	s.offers(s.resource, 2, 2)
@@ -61,8 +53,7 @@ func daemonRestarts(s *scene) {
 	s.offers(s.resource, 2, 2)
 	s.keepsDevices("user", firstID)
 	s.step("a pod gets the free card, and no pod the other one")
-	s.user("second")
-	s.hasReport("second", reportOf(secondID, "dfl-port.1"))
+	s.userGets("second", secondID, "dfl-port.1")
 	s.user("third")
 	s.unschedulable("third")
 }
@@ -86,35 +77,21 @@ func upgrade(s *scene) {
 	s.step("helm install")
 	s.install("minReadySeconds=5")
 	s.offers(s.resource, 2, 2)
-	s.user("user")
-	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.userGets("user", firstID, "dfl-port.0")
 	for _, tt := range []struct {
 		name string
-		do   func() error
+		do   func()
 	}{
-		{"helm upgrade to the next version", func() error {
-			_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "image.tag="+nextVersion, "--wait", "--timeout", "1m")
-			return err
-		}},
-		{"helm upgrade to other settings", func() error {
-			_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "config.logLevel=debug", "--wait", "--timeout", "1m")
-			return err
-		}},
-		{"helm rollback to the first", func() error {
-			_, err := s.helm("rollback", "1", "--wait", "--timeout", "1m")
-			return err
+		{"helm upgrade to the next version", func() { s.upgradeTo("image.tag=" + nextVersion) }},
+		{"helm upgrade to other settings", func() { s.upgradeTo("config.logLevel=debug") }},
+		{"helm rollback to the first", func() {
+			old := s.daemon().Name
+			s.mustHelm("rollback", "1", "--wait", "--timeout", "1m")
+			s.replaces(old)
 		}},
 	} {
 		s.step("%s", tt.name)
-		seen := s.sampled(2, func() {
-			old := s.daemon().Name
-			s.check(tt.do())
-			await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
-		})
-		s.step("  all allocatable in %d samples of node status, %d of the device manager", seen.Node.All, seen.Kubelet.All)
-		if seen.Node.Less+seen.Kubelet.Less > 0 {
-			s.failf("found samples with less than all allocatable: %+v", seen)
-		}
+		s.always(2, tt.do)
 		s.keepsDevices("user", firstID)
 	}
 	s.step("helm upgrade whose new daemon is killed repeatedly: the old one keeps running")
@@ -122,11 +99,7 @@ func upgrade(s *scene) {
 	s.keepsDevices("user", firstID)
 	s.step("helm upgrade without surge: a gap, which surge prevents")
 	seen := s.sampled(2, func() {
-		old := s.daemon().Name
-		_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--wait", "--timeout", "1m", "--set", "podLabels.a=b",
-			"--set", "updateStrategy.rollingUpdate.maxSurge=0", "--set", "updateStrategy.rollingUpdate.maxUnavailable=1")
-		s.check(err)
-		await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
+		s.upgradeTo("podLabels.a=b", "updateStrategy.rollingUpdate.maxSurge=0", "updateStrategy.rollingUpdate.maxUnavailable=1")
 		s.offers(s.resource, 2, 2)
 	})
 	if seen.Kubelet.Less == 0 {
@@ -144,9 +117,8 @@ func upgrade(s *scene) {
 // stay until the new one has been ready for minReadySeconds.
 func (s *scene) crashNewDaemon() {
 	old := s.daemon().Name
-	seen := s.sampled(2, func() {
-		_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "image.tag="+nextVersion)
-		s.check(err)
+	s.always(2, func() {
+		s.mustHelm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "image.tag="+nextVersion)
 		killed := map[string]bool{} // by the container's id
 		await(s, "new daemon ready and killed", func() (int, error) {
 			pods, err := s.daemons()
@@ -163,34 +135,25 @@ func (s *scene) crashNewDaemon() {
 			}
 			return len(killed), nil
 		}, 2)
-		await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
+		s.replaces(old)
 	})
-	if seen.Node.Less+seen.Kubelet.Less > 0 {
-		s.failf("found samples with less than all allocatable: %+v", seen)
-	}
 }
 
 // After a broken upgrade the old pod keeps running.
 func brokenUpgrade(s *scene) {
-	s.plug(first)
-	s.install()
-	s.offers(s.resource, 1, 1)
+	s.begin(first)
 	old := s.daemon().Name
 	for _, tt := range []struct{ name, value string }{
 		{"an image that does not exist", "image.tag=missing"},
 		{"settings that the daemon refuses", "config.health.severity.no-such-reason=fatal"},
 	} {
 		s.step("helm upgrade to %s: the old daemon keeps running", tt.name)
-		seen := s.sampled(1, func() {
+		s.always(1, func() {
 			_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", tt.value, "--wait", "--timeout", "10s")
 			s.refused("helm upgrade", err)
 		})
-		if seen.Node.Less+seen.Kubelet.Less > 0 {
-			s.failf("found samples with less than all allocatable: %+v", seen)
-		}
 		s.step("helm rollback")
-		_, err := s.helm("rollback", "1", "--wait", "--timeout", "1m")
-		s.check(err)
+		s.mustHelm("rollback", "1", "--wait", "--timeout", "1m")
 		same(s, "daemon", s.daemon().Name, old)
 	}
 }

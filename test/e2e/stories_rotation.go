@@ -32,7 +32,6 @@ func (c creations) String() string {
 // whileCreating calls do, and in the meantime creates 20 pods a second that request a name. Nine of
 // ten are dry runs.
 func (s *scene) whileCreating(name string, do func()) creations {
-	ctx, stop := context.WithCancel(s.ctx)
 	var c creations
 	var lock sync.Mutex
 	var first, last time.Time
@@ -71,10 +70,9 @@ func (s *scene) whileCreating(name string, do func()) creations {
 			c.unmutated++
 		}
 	}
-	var tasks sync.WaitGroup
-	defer tasks.Wait()
-	defer stop()
-	tasks.Go(func() {
+	s.during(do, func(ctx context.Context) {
+		var tasks sync.WaitGroup
+		defer tasks.Wait()
 		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
 		for n := 0; ctx.Err() == nil; n++ {
@@ -85,9 +83,6 @@ func (s *scene) whileCreating(name string, do func()) creations {
 			}
 		}
 	})
-	do()
-	stop()
-	tasks.Wait()
 	s.step("  %v", c)
 	return c
 }
@@ -163,8 +158,7 @@ func mappingRotation(s *scene) {
 	s.step("kubectl rollout restart")
 	s.noneRefused(s.whileCreating("nlb0", func() {
 		for _, args := range [][]string{{"rollout", "restart"}, {"rollout", "status", "--timeout", "1m"}} {
-			_, err := s.Run(s.ctx, "kubectl", append(args, "--namespace", operatorNamespace, "deployment", operator)...)
-			s.check(err)
+			s.must("kubectl", append(args, "--namespace", operatorNamespace, "deployment", operator)...)
 		}
 	}))
 }
@@ -179,13 +173,9 @@ func (s *scene) mustAuthority() *x509.Certificate {
 // alwaysTrusted calls do, and in the meantime checks that the webhook has a CA. It returns the number
 // of checks.
 func (s *scene) alwaysTrusted(do func()) int {
-	ctx, stop := context.WithCancel(s.ctx)
 	checks, without := 0, 0
 	var failed error
-	var tasks sync.WaitGroup
-	defer tasks.Wait()
-	defer stop()
-	tasks.Go(func() {
+	s.during(do, func(ctx context.Context) {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for ctx.Err() == nil && failed == nil {
@@ -198,9 +188,6 @@ func (s *scene) alwaysTrusted(do func()) int {
 			<-tick.C
 		}
 	})
-	do()
-	stop()
-	tasks.Wait()
 	s.check(failed)
 	same(s, "checks without a CA in the webhook", without, 0)
 	return checks

@@ -16,9 +16,7 @@ const overrides = release + "-accelerator-device-plugin-overrides"
 
 // Settings of this node change without a restart, and Helm does not change them.
 func settingsInService(s *scene) {
-	s.plug(first, second)
-	s.install()
-	s.offers(s.resource, 2, 2)
+	s.begin(first, second)
 	s.configApplied()
 	s.cleanups = append(s.cleanups, func() { s.kubectlSystem("delete", "configmap", "--ignore-not-found", overrides) })
 
@@ -52,9 +50,8 @@ func settingsInService(s *scene) {
 	} {
 		s.step("helm %s does not change the ConfigMap: %s", tt.name, tt.args[len(tt.args)-1])
 		old := s.daemon().Name
-		_, err := s.helm(tt.name, append(tt.args, "--wait", "--timeout", "1m")...)
-		s.check(err)
-		await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
+		s.mustHelm(tt.name, append(tt.args, "--wait", "--timeout", "1m")...)
+		s.replaces(old)
 		same(s, "overrides", s.kubectlSystem("get", "configmap", overrides, "--output", version), before)
 		s.hasReasons(map[string][]string{secondID: {"excluded"}})
 		s.configApplied()
@@ -86,9 +83,7 @@ func settingsInService(s *scene) {
 
 // kubectlSystem runs a command of kubectl in the namespace of the release.
 func (s *scene) kubectlSystem(args ...string) string {
-	out, err := s.Run(s.ctx, "kubectl", append([]string{"--namespace", namespace}, args...)...)
-	s.check(err)
-	return out
+	return s.must("kubectl", append([]string{"--namespace", namespace}, args...)...)
 }
 
 // patchOverrides replaces the contents of the overrides.

@@ -7,10 +7,7 @@ import (
 )
 
 // table has the times of all stories and steps.
-type table struct {
-	rows  []row
-	began time.Time
-}
+type table struct{ rows []row }
 
 // row is a story or a step. failed is its error, or "".
 type row struct {
@@ -19,16 +16,13 @@ type row struct {
 	steps        []row
 }
 
-// begin begins a row.
-func (t *table) begin(name string) {
+// begin begins a row, and returns a function that ends it. failed is its error, or "".
+func (t *table) begin(name string) (end func(failed string, steps ...row)) {
+	i, began := len(t.rows), time.Now()
 	t.rows = append(t.rows, row{name: name})
-	t.began = time.Now()
-}
-
-// end ends the last row. failed is its error, or "".
-func (t *table) end(failed string, steps ...row) {
-	last := &t.rows[len(t.rows)-1]
-	last.took, last.failed, last.steps = time.Since(t.began), failed, steps
+	return func(failed string, steps ...row) {
+		t.rows[i].took, t.rows[i].failed, t.rows[i].steps = time.Since(began), failed, steps
+	}
 }
 
 func (t *table) print(w io.Writer) {

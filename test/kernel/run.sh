@@ -54,7 +54,7 @@ fi
 step "build"
 mkdir -p "$out"
 go build -o "$out/host" ./host
-CGO_ENABLED=0 go build -ldflags '-s -w' -o "$out/init" ./guest
+CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/init" ./guest
 # The first build takes a minute.
 CGO_ENABLED=1 go -C ../e2e/build/runc build -buildvcs=false -trimpath -tags netgo,osusergo -ldflags '-s -w -extldflags -static' \
 	-o "$(realpath "$out")/runc" github.com/opencontainers/runc
@@ -87,7 +87,7 @@ else
 	# The claims' code is large, so only these stories have it.
 	if compgen -G "$stories/dra/*$pattern*.txt" >/dev/null; then
 		step "build: claims"
-		CGO_ENABLED=0 go -C ../../dra build -ldflags '-s -w' -o "$(realpath "$out")/claims" ./claims/kernelrig
+		CGO_ENABLED=0 go -C ../../dra build -tags grpcnotrace -trimpath -ldflags '-s -w' -o "$(realpath "$out")/claims" ./claims/kernelrig
 	fi
 	boot "$stories/dra" "$out/dra" "$kernel/modules" -claims "$out/claims"
 fi

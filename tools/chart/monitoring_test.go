@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -68,21 +67,6 @@ func TestDashboard(t *testing.T) {
 	}
 	if !json.Valid([]byte(got.Data["accelerator-device-plugin.json"])) || got.Labels["grafana_dashboard"] != "1" {
 		t.Errorf("labels %v, or invalid JSON; want the label grafana_dashboard=1", got.Labels)
-	}
-}
-
-// The PodMonitor selects the pods, and has the name of their port.
-func TestPodMonitor(t *testing.T) {
-	all := objects(t, plugin.rendered(t, monitored))
-	spec := only[*monitoringv1.PodMonitor](t, all).Spec
-	for key, value := range spec.Selector.MatchLabels {
-		if got := only[*appsv1.DaemonSet](t, all).Spec.Template.Labels[key]; got != value {
-			t.Errorf("the PodMonitor selects %s=%s, the pods have %q", key, value, got)
-		}
-	}
-	port := only[*appsv1.DaemonSet](t, all).Spec.Template.Spec.Containers[0].Ports[0].Name
-	if len(spec.PodMetricsEndpoints) != 1 || *spec.PodMetricsEndpoints[0].Port != port {
-		t.Errorf("endpoints %v, want one with the port %s", spec.PodMetricsEndpoints, port)
 	}
 }
 

@@ -80,21 +80,3 @@ func only[T runtime.Object](t *testing.T, all []runtime.Object) T {
 	}
 	return found[0]
 }
-
-// The decoder refuses fields that an API server would drop.
-func TestDecoderIsStrict(t *testing.T) {
-	for _, tt := range []struct{ name, manifest string }{
-		{"unknown field", "apiVersion: v1\nkind: Pod\nspec: {hostNetwrok: false}\n"},
-		{"duplicate field", "apiVersion: v1\nkind: Pod\nspec: {hostPID: false, hostPID: false}\n"},
-		{"wrong type", "apiVersion: v1\nkind: Pod\nspec: {hostPID: \"no\"}\n"},
-		{"unknown field of a Prometheus rule",
-			"apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nspec: {groups: [{name: a, rules: [{alrt: a}]}]}\n"},
-		{"kind of another group", "apiVersion: apps/v1\nkind: Pod\n"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if o, _, err := decoder.Decode([]byte(tt.manifest), nil, nil); err == nil {
-				t.Errorf("accepted: %v", o)
-			}
-		})
-	}
-}

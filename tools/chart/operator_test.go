@@ -8,17 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	"github.com/google/cel-go/cel"
 	celtypes "github.com/google/cel-go/common/types"
 	"github.com/google/go-cmp/cmp"
-	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,23 +31,15 @@ import (
 func TestOperatorRefused(t *testing.T) {
 	operator.refuses(t, []refused{
 		{"unknown key", "replica: 1", "additional properties 'replica' not allowed"},
-		{"unknown key below", "webhook: {timeout: 5}", "additional properties 'timeout' not allowed"},
 		{"tag that YAML takes for a number", "image: {tag: 1.10}", "got number, want string"},
 		{"no replica", "replicas: 0", "minimum: got 0, want 1"},
-		{"string for a boolean", "crds: 'yes'", "got string, want boolean"},
 		{"domain in capitals", "resourceNamespace: FPGA.intel.com", "at '/resourceNamespace'"},
 		{"domain with a quotation mark", `resourceNamespace: "a'b"`, "at '/resourceNamespace'"},
 		{"domain with a slash", "resourceNamespace: fpga.intel.com/", "at '/resourceNamespace'"},
 		{"failure policy", "webhook: {failurePolicy: fail}", "'Fail', 'Ignore'"},
-		{"no time", "webhook: {timeoutSeconds: 0}", "minimum: got 0, want 1"},
-		{"too much time", "webhook: {timeoutSeconds: 31}", "maximum: got 31, want 30"},
-		{"seconds with a unit", "webhook: {timeoutSeconds: 5s}", "got string, want integer"},
 		{"namespaces by a pattern", "webhook: {excludedNamespaces: ['kube-*']}", "at '/webhook/excludedNamespaces/0'"},
-		{"source of certificates", "certificates: {source: cert-manager}", "'operator', 'certManager'"},
 		{"no issuer", "certificates: {source: certManager}", "certificates.issuer.name: found none, want the name of an issuer, because certificates.source is certManager"},
 		{"kind of issuer", "certificates: {issuer: {kind: ''}}", "at '/certificates/issuer/kind'"},
-		{"log level", "log: {level: trace}", "'debug', 'info', 'warn', 'error'"},
-		{"log format", "log: {format: text}", "'json', 'console'"},
 		{"account without name", "serviceAccount: {create: false}", "serviceAccount.name: found none, want the name of an account"},
 		{"label of the chart", "podLabels: {app.kubernetes.io/name: x}", "invalid propertyName 'app.kubernetes.io/name'"},
 		{"interval without unit", "podMonitor: {interval: '15'}", "at '/podMonitor/interval'"},
@@ -157,103 +144,6 @@ func TestOperatorIsRestricted(t *testing.T) {
 	})
 }
 
-// The pods have exactly the rights at the API server that operator/ needs, for each source of
-// certificates.
-func TestRightsOfTheOperator(t *testing.T) {
-	mappings := []rbacv1.PolicyRule{
-		{APIGroups: []string{"fpga.intel.com"}, Resources: []string{"acceleratorfunctions", "fpgaregions"}, Verbs: []string{"list", "watch"}},
-		{APIGroups: []string{"fpga.intel.com"}, Resources: []string{"acceleratorfunctions/status", "fpgaregions/status"}, Verbs: []string{"patch"}},
-	}
-	lease := []rbacv1.PolicyRule{
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{"accelerator-operator", "accelerator-operator-without-ca"}, Verbs: []string{"get", "update"}},
-		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
-	}
-	injection := rbacv1.PolicyRule{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"mutatingwebhookconfigurations"},
-		ResourceNames: []string{"accelerators-fpga-accelerator-operator"}, Verbs: []string{"get", "list", "watch", "patch"}}
-	authority := []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}},
-		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"fpga-accelerator-operator-tls"}, Verbs: []string{"list", "watch", "update"}},
-	}
-	for _, tt := range []struct {
-		name, values        string
-		cluster, namespaced []rbacv1.PolicyRule
-	}{
-		{"own certificates", "", append(slices.Clone(mappings), injection), append(slices.Clone(lease), authority...)},
-		{"cert-manager", "certificates: {source: certManager, issuer: {name: ca}}", mappings, lease},
-		{"without mappings", "mappings: {enabled: false}", nil, lease},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			all := objects(t, operator.rendered(t, tt.values))
-			var cluster []rbacv1.PolicyRule
-			for _, o := range all {
-				if o, ok := o.(*rbacv1.ClusterRole); ok {
-					cluster = append(cluster, o.Rules...)
-				}
-			}
-			if diff := cmp.Diff(tt.cluster, cluster); diff != "" {
-				t.Errorf("ClusterRole (-want +got):\n%s", diff)
-			}
-			role := only[*rbacv1.Role](t, all)
-			if diff := cmp.Diff(tt.namespaced, role.Rules); diff != "" || role.Namespace != space {
-				t.Errorf("Role in %s (-want +got):\n%s", role.Namespace, diff)
-			}
-		})
-	}
-}
-
-// At least one pod keeps running during an upgrade, a drain of a node and a failure of a node.
-func TestOperatorStaysAvailable(t *testing.T) {
-	all := objects(t, operator.rendered(t, ""))
-	deployment := only[*appsv1.Deployment](t, all)
-	rolling := deployment.Spec.Strategy.RollingUpdate
-	if *deployment.Spec.Replicas != 2 || rolling.MaxUnavailable.IntVal != 0 || rolling.MaxSurge.IntVal != 1 {
-		t.Errorf("%d replicas, %v; want 2, maxUnavailable 0, maxSurge 1", *deployment.Spec.Replicas, rolling)
-	}
-	budget := only[*policyv1.PodDisruptionBudget](t, all).Spec
-	if budget.MaxUnavailable.IntVal != 1 {
-		t.Errorf("maxUnavailable of the budget is %v, want 1", budget.MaxUnavailable)
-	}
-	spread := deployment.Spec.Template.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm
-	for object, selector := range map[string]map[string]string{
-		"Deployment": deployment.Spec.Selector.MatchLabels, "budget": budget.Selector.MatchLabels, "affinity": spread.LabelSelector.MatchLabels,
-		"Service": only[*corev1.Service](t, all).Spec.Selector, "policy": only[*networkingv1.NetworkPolicy](t, all).Spec.PodSelector.MatchLabels,
-	} {
-		if diff := cmp.Diff(selector, deployment.Spec.Template.Labels); diff != "" {
-			t.Errorf("%s does not select the pods (-want +got):\n%s", object, diff)
-		}
-	}
-	for _, o := range objects(t, operator.rendered(t, "replicas: 1")) {
-		if _, ok := o.(*policyv1.PodDisruptionBudget); ok {
-			t.Error("one replica has a PodDisruptionBudget, want none")
-		}
-	}
-}
-
-// All references to a port use its name.
-func TestOperatorPorts(t *testing.T) {
-	all := objects(t, operator.rendered(t, "podMonitor: {enabled: true}"))
-	container := only[*appsv1.Deployment](t, all).Spec.Template.Spec.Containers[0]
-	ports := map[string]int32{}
-	for _, p := range container.Ports {
-		ports[p.Name] = p.ContainerPort
-	}
-	if diff := cmp.Diff(map[string]int32{"webhook": 9443, "health": 9481, "metrics": 9482}, ports); diff != "" {
-		t.Errorf("ports (-want +got):\n%s", diff)
-	}
-	names := []string{
-		only[*corev1.Service](t, all).Spec.Ports[0].TargetPort.StrVal,
-		container.ReadinessProbe.HTTPGet.Port.StrVal, container.LivenessProbe.HTTPGet.Port.StrVal,
-		*only[*monitoringv1.PodMonitor](t, all).Spec.PodMetricsEndpoints[0].Port,
-	}
-	for _, rule := range only[*networkingv1.NetworkPolicy](t, all).Spec.Ingress {
-		names = append(names, rule.Ports[0].Port.StrVal)
-	}
-	if diff := cmp.Diff([]string{"webhook", "health", "health", "metrics", "webhook", "metrics"}, names); diff != "" {
-		t.Errorf("names of ports (-want +got):\n%s", diff)
-	}
-}
-
 // The webhook is called for the pods of all namespaces except the excluded ones.
 func TestWebhook(t *testing.T) {
 	w := webhook(t, "webhook: {excludedNamespaces: [lab, kube-system]}")
@@ -286,27 +176,6 @@ func webhook(t *testing.T, values string) admissionregistrationv1.MutatingWebhoo
 		t.Fatalf("%d webhooks, want 1", len(all))
 	}
 	return all[0]
-}
-
-// The certificate of cert-manager has the name of the Service, its Secret is mounted, and
-// cert-manager injects the CA into the webhook.
-func TestCertManager(t *testing.T) {
-	all := objects(t, operator.rendered(t, "certificates: {source: certManager, issuer: {name: ca}}"))
-	certificate := only[*cmv1.Certificate](t, all)
-	if diff := cmp.Diff([]string{"fpga-accelerator-operator.accelerators.svc"}, certificate.Spec.DNSNames); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
-	}
-	from := only[*admissionregistrationv1.MutatingWebhookConfiguration](t, all).Annotations["cert-manager.io/inject-ca-from"]
-	if from != certificate.Namespace+"/"+certificate.Name {
-		t.Errorf("CA injected from %s, want %s/%s", from, certificate.Namespace, certificate.Name)
-	}
-	pod := only[*appsv1.Deployment](t, all).Spec.Template.Spec
-	if got := pod.Volumes[0].Secret.SecretName; got != certificate.Spec.SecretName {
-		t.Errorf("mounted Secret %s, want %s", got, certificate.Spec.SecretName)
-	}
-	if !slices.Contains(pod.Containers[0].Args, "--tls-cert-dir="+pod.Containers[0].VolumeMounts[0].MountPath) {
-		t.Errorf("arguments %q", pod.Containers[0].Args)
-	}
 }
 
 // The rendered CRDs are the generated ones, and stay when the release is uninstalled.

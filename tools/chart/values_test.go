@@ -143,18 +143,25 @@ type change struct{ to, beside string }
 
 // everyValueHasAnEffect renders the chart once more for each value, with a change of it.
 func (c chart) everyValueHasAnEffect(t *testing.T, changed map[string]change) {
+	rendered := map[string]string{} // by the values beside
 	for _, v := range c.readValues(t) {
+		to, ok := changed[v.path]
+		if !ok {
+			t.Errorf("%s: found no change of this value, want one in the test", v.path)
+			continue
+		}
+		delete(changed, v.path)
+		beside := to.beside
+		if beside == "" {
+			beside = "global={}"
+		}
+		before, ok := rendered[beside]
+		if !ok {
+			before = c.rendered(t, "", "--set-json", beside)
+			rendered[beside] = before
+		}
 		t.Run(v.path, func(t *testing.T) {
-			to, ok := changed[v.path]
-			if !ok {
-				t.Fatal("found no change of this value, want one in the test")
-			}
-			delete(changed, v.path)
-			beside := to.beside
-			if beside == "" {
-				beside = "global={}"
-			}
-			before := c.rendered(t, "", "--set-json", beside)
+			t.Parallel()
 			if before == c.rendered(t, "", "--set-json", beside, "--set-json", v.path+"="+to.to) {
 				t.Error("the change has no effect on the manifests")
 			}

@@ -171,24 +171,6 @@ func TestEndOfTar(t *testing.T) {
 	}
 }
 
-func TestReproducible(t *testing.T) {
-	first, _, err := example.Archive()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 5 { // the iteration order of maps differs each time
-		again := example
-		again.Files = maps.Clone(example.Files)
-		archive, _, err := again.Archive()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(first, archive) {
-			t.Fatal("the same arguments give different archives")
-		}
-	}
-}
-
 func TestLicences(t *testing.T) {
 	const root = "../.."
 	out, err := command(root, "go", "list", "-m", "-f", "{{.Version}}", "github.com/pilebones/go-udev")
@@ -267,31 +249,6 @@ func TestCopyleftOfBinaries(t *testing.T) {
 				t.Errorf("the binary also links a module under %s", where)
 			}
 		})
-	}
-}
-
-func TestCopyleft(t *testing.T) {
-	for name, tt := range map[string]struct {
-		text string
-		want string
-	}{
-		"GPL":    {"                    GNU GENERAL PUBLIC LICENSE\n                       Version 3, 29 June 2007", "m/LICENSE"},
-		"LGPL":   {"GNU LESSER GENERAL PUBLIC LICENSE", "m/LICENSE"},
-		"AGPL":   {"GNU AFFERO GENERAL PUBLIC LICENSE", "m/LICENSE"},
-		"MPL":    {"Mozilla Public License Version 2.0 ... means either the GNU General Public License, Version 2.0, ...", ""},
-		"Apache": {"Apache License", ""},
-	} {
-		if got := copyleft(map[string][]byte{"a/LICENSE": []byte("MIT"), "m/LICENSE": []byte(tt.text)}); got != tt.want {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
-		}
-	}
-}
-
-// An image without source has no source archive.
-func TestRootfsWithoutSource(t *testing.T) {
-	want := Files{"usr/bin/x": {0o755, []byte("binary")}, "licenses/m/LICENSE": {0o644, []byte("text")}}
-	if diff := cmp.Diff(want, Rootfs([]Binary{{Name: "x", Data: []byte("binary")}}, nil, map[string][]byte{"m/LICENSE": []byte("text")})); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
 	}
 }
 

@@ -2,11 +2,9 @@ package cluster
 
 // For tests.
 var (
-	WritePKI  = writePKI
-	Arguments = arguments
-	Ours      = ours
-	Unescape  = unescape
-	LastLines = lastLines
+	WritePKI = writePKI
+	Ours     = ours
+	Unescape = unescape
 
 	WriteCredentials = Credentials.write
 )

@@ -33,7 +33,7 @@ func processes(file string) map[int]string {
 func killRest() error {
 	end := time.Now().Add(grace)
 	for {
-		left := inPods()
+		left := PodProcesses()
 		for pid, line := range processes("cmdline") {
 			if strings.Contains(line, "containerd-shim") && strings.Contains(line, "\x00"+ContainerdSocket+"\x00") {
 				left = append(left, pid)
@@ -70,8 +70,8 @@ func podCgroups() []string {
 	return dirs
 }
 
-// inPods returns the processes in the cgroups of pods.
-func inPods() []int {
+// PodProcesses returns the processes in the cgroups of pods, sorted.
+func PodProcesses() []int {
 	var pids []int
 	for _, dir := range podCgroups() {
 		text, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))

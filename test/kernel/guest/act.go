@@ -5,148 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// act executes a step that changes something.
-func (r *rig) act(ctx context.Context, s story.Step) error {
-	switch s.Verb {
-	case "start", "end", "signal", "kubelet", "hold", "release":
-		return r.actOnNode(ctx, s)
-	case "rule":
-		return addRule(configFile, s.Args[0], s.Args[1:])
-	case "plug", "unplug", "host":
-		request := strings.Join(s.Args, " ")
-		if s.Verb != "host" {
-			request = s.Verb + " " + request
-		}
-		_, err := r.host.ask(request)
-		return err
-	case "cycle":
-		return r.cycle(s.Count(), s.Args[1:])
-	case "measure":
-		return r.measure(ctx, s.Count(), s.Args[1:])
-	case "costs":
-		return r.costs(ctx, s.Count(), s.Args[1:])
-	case "random":
-		return r.random(s.Count(), s.Args[1])
-	case "forge":
-		return forge(s.Args[0] == "through", s.Args[1])
-	case "bitstream":
-		return writeBitstream(bitstreamDir, s.Bitstream())
-	case "tool", "container", "plugin":
-		return r.run(ctx, s.Verb, "ok", s.Args)
-	case "toolfails", "containerfails", "pluginfails":
-		return r.run(ctx, strings.TrimSuffix(s.Verb, "fails"), "failed", s.Args)
-	case "claims":
-		return r.runClaims(s.Args[0])
-	case "claim", "claimfails":
-		return r.claim(ctx, s.Args, s.Verb == "claim")
-	case "begin":
-		return r.begin(s.Args[0], s.Args[1], s.Args[2:])
-	case "kill":
-		return r.kill(s.Args[0], len(s.Args) == 2)
-	case "program":
-		return r.startProgram(s.Args[0], s.Args[1], s.Port())
-	case "bind", "unbind":
-		switch {
-		case len(s.Args) == 1:
-			return write(driver(s.Args[0])+"/"+s.Verb, s.Args[0])
-		case s.Verb == "bind":
-			return r.bindTo(ctx, s.Args[0], s.Args[1])
-		}
-		return r.writeHeld(driver(s.Args[0])+"/unbind", s.Args[0])
-	case "use":
-		return r.use(s.Args[0], len(s.Args) == 2)
-	case "leave":
-		return r.leave(s.Args[0])
-	case "vfs":
-		path := pciDir(s.Args[0]) + "/sriov_numvfs"
-		if len(s.Args) == 3 {
-			return r.writeHeld(path, s.Args[1])
-		}
-		return r.opens.unrecorded(func() error { return write(path, s.Args[1]) })
-	case "inject":
-		return inject(s.Args[0], s.Args[1])
-	case "release-port", "assign-port":
-		return r.movePort(s.Verb, s.Args[0], s.Port())
-	}
-	return operate(s)
-}
-
-// actOnNode executes a step that changes the daemon, the kubelet or a pod.
-func (r *rig) actOnNode(ctx context.Context, s story.Step) (err error) {
-	switch s.Verb {
-	case "start":
-		if r.daemon != nil {
-			return errors.New("the daemon is running already")
-		}
-		sandbox, flags := story.Sandbox(s.Args)
-		r.daemon, err = startDaemon(ctx, sandbox, flags, r.journal)
-		return err
-	case "end", "signal":
-		if r.daemon == nil {
-			return errors.New("the daemon is not running")
-		}
-		if s.Verb == "signal" {
-			return r.daemon.process.Process.Signal(unix.SignalNum("SIG" + s.Args[0]))
-		}
-		err, r.daemon = r.daemon.end(), nil
-		return err
-	case "kubelet":
-		if s.Args[0] != "start" && r.kubelet != nil {
-			r.kubelet.end()
-			r.kubelet = nil
-		}
-		if s.Args[0] != "stop" && r.kubelet == nil {
-			r.kubelet, err = startKubelet(r.ctx)
-			if err == nil {
-				r.pods.Join(r.kubelet.kubelet)
-			}
-		}
-		return err
-	case "hold":
-		return r.hold(ctx, s.Args[0], s.Args[1])
-	case "release":
-		r.release(s.Args[0])
-	}
-	return nil
-}
-
-// operate executes a step of an administrator.
-func operate(s story.Step) error {
-	switch s.Verb {
-	case "insmod":
-		return insmod(modules(s.Args, true))
-	case "rmmod":
-		return rmmod(modules(s.Args, false))
-	case "remove":
-		return write("/sys/bus/pci/devices/"+s.Args[0]+"/remove", "1")
-	case "enable":
-		return write(pciDir(s.Args[0])+"/enable", "1")
-	case "rescan":
-		return write("/sys/bus/pci/rescan", "1")
-	case "clear":
-		return clearErrors(s.Args[0])
-	case "write":
-		return write(s.Args[0], s.Args[1])
-	}
-	return fmt.Errorf("%s: the verb is not implemented", s.Verb)
-}
-
 // startProgram starts to program a card in the background. programmed waits for the result.
-func (r *rig) startProgram(fme, afu string, port int) error {
+func (r *rig) startProgram(fme, afu string, port []string) error {
+	n := 0
+	if len(port) > 0 {
+		n = number(port)
+	}
 	f, err := r.opens.open(fme, 0)
 	if err != nil {
 		return err
 	}
-	go func() { r.program <- errors.Join(program(f, afu, uint32(port)), f.Close()) }()
+	go func() { r.program <- errors.Join(program(f, afu, uint32(n)), f.Close()) }()
 	return nil
 }
 
@@ -170,14 +45,10 @@ func (r *rig) programmed(ctx context.Context, want string) error {
 }
 
 // movePort releases a port from the FME's physical function, or assigns it again.
-func (r *rig) movePort(verb, fme string, port int) error {
+func (r *rig) movePort(request uintptr, fme string, port int) error {
 	f, err := r.opens.open(fme, 0)
 	if err != nil {
 		return err
-	}
-	request := uintptr(portRelease)
-	if verb == "assign-port" {
-		request = portAssign
 	}
 	number := int32(port)
 	return errors.Join(ioctl(f, request, unsafe.Pointer(&number)), f.Close())

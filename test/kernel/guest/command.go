@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"b-com.com/accelerator-device-plugin/programming/bitstreamtest"
-	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
 const (
@@ -37,20 +36,29 @@ type command struct {
 	ended          chan struct{}
 }
 
-// writeBitstream writes a GBS into a directory.
-func writeBitstream(dir string, b story.Bitstream) error {
-	image, err := image(b.AFU)
+// writeBitstream writes a GBS into a directory: FILE AFU [INTERFACE] [cut=BYTES]. The default interface
+// is that of the model a10.
+func writeBitstream(dir string, args []string) error {
+	file, afu, region, size := args[0], args[1], "69528db6eb31577a8c3668f9faa081f6", 0
+	for _, word := range args[2:] {
+		if value, ok := strings.CutPrefix(word, "cut="); ok {
+			size = number([]string{value})
+		} else {
+			region = word
+		}
+	}
+	image, err := image(afu)
 	if err != nil {
 		return err
 	}
-	gbs := bitstreamtest.GBS(bitstreamtest.Metadata(b.Interface, b.AFU), image)
-	if b.Cut > len(gbs) {
-		return fmt.Errorf("cut: found %d, want at most %d, the size of the bitstream", b.Cut, len(gbs))
+	gbs := bitstreamtest.GBS(bitstreamtest.Metadata(region, afu), image)
+	if size > len(gbs) {
+		return fmt.Errorf("cut: found %d, want at most %d, the size of the bitstream", size, len(gbs))
 	}
-	if b.Cut > 0 {
-		gbs = gbs[:b.Cut]
+	if size > 0 {
+		gbs = gbs[:size]
 	}
-	return os.WriteFile(filepath.Join(dir, b.File), gbs, 0o644)
+	return os.WriteFile(filepath.Join(dir, file), gbs, 0o644)
 }
 
 // begin starts a command under a name.

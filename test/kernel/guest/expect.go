@@ -32,7 +32,7 @@ func (r *rig) expect(ctx context.Context, args []string) error {
 	for {
 		if met(e, r.newest().of(e.Resource)) {
 			if r.daemon == nil {
-				return errors.New("the daemon is not running")
+				return errNoDaemon
 			}
 			devices, err := r.daemon.devices()
 			if err == nil && e.Met(devices) && met(e, r.newest().of(e.Resource)) {
@@ -99,7 +99,11 @@ func (r *rig) withheld(device string) error {
 }
 
 // quiet waits for d, and returns an error if the kubelet received another list meanwhile.
-func (r *rig) quiet(ctx context.Context, d time.Duration) error {
+func (r *rig) quiet(ctx context.Context, duration string) error {
+	d, err := time.ParseDuration(duration)
+	if err != nil {
+		return err
+	}
 	before := r.newest()
 	if err := pause(ctx, d); err != nil {
 		return err

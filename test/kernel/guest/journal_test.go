@@ -8,8 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 const log = `{"event":"device.added","device":"01:00.0","time":"2026-11-21T10:00:00.000000001Z","nodes":["dfl-port.0","dfl-port.1"],"ok":true,"count":2}
@@ -90,28 +88,5 @@ func TestJournalAwait(t *testing.T) {
 		if err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
-	})
-}
-
-// with returns the last five lines.
-func TestJournalWith(t *testing.T) {
-	j := &journal{copy: io.Discard}
-	for _, n := range "1234567" {
-		j.add(`{"event":"e","n":` + string(n) + `}`)
-	}
-	want := "[event:e n:3]\n[event:e n:4]\n[event:e n:5]\n[event:e n:6]\n[event:e n:7]"
-	if diff := cmp.Diff(want, j.with("e")); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func FuzzJournal(f *testing.F) {
-	f.Add(log)
-	f.Add(`{"event":["a",{"b":null}],"time":1e999}`)
-	f.Fuzz(func(t *testing.T, text string) {
-		j := journalOf(t, text)
-		j.find("device.added", map[string]string{"device": "01:00.0"}, true)
-		j.last("device.added", "01:00.0")
-		j.with("")
 	})
 }

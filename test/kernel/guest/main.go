@@ -114,6 +114,7 @@ func (m *machine) runStory(ctx context.Context, s story.Story, t tables) error {
 	}
 	r.beginRecording(s)
 	for _, step := range s.Steps {
+		r.step = step
 		if err := r.do(ctx, step); err != nil {
 			return errors.Join(fmt.Errorf("line %d: %s: %w", step.Line, step, err), r.close())
 		}

@@ -3,11 +3,8 @@ package main
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // Opens of nodes are attributed to the daemon, and those of the attributes of a PCI function that must not be read.
@@ -43,31 +40,5 @@ func TestOpensOfOthers(t *testing.T) {
 	}
 	if err := o.check(); err != nil {
 		t.Errorf("again: got %v, want no error", err)
-	}
-}
-
-// A rule is added to the file, whose values are texts.
-func TestAddRule(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "settings.yaml")
-	for _, rule := range [][]string{{"example.com/a", "family=vfio", "device=bccf"}, {"example.com/b", "virtualFunction=0"}} {
-		if err := addRule(file, rule[0], rule[1:]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = `resources:
-- name: example.com/a
-  match:
-    family: "vfio"
-    device: "bccf"
-- name: example.com/b
-  match:
-    virtualFunction: "0"
-`
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("file (-want +got):\n%s", diff)
 	}
 }

@@ -31,39 +31,39 @@ func (r *rig) heard(ctx context.Context, action, device, text string) error {
 }
 
 // record writes a board with the present state of the machine.
-func (r *rig) record(ctx context.Context, s story.Step) error {
+func (r *rig) record(ctx context.Context, name string) error {
 	r.uevents.settle(ctx)
 	var text []byte
 	err := r.opens.unrecorded(func() (err error) {
-		text, err = fixture.Board("/", r.head(s))
+		text, err = fixture.Board("/", r.head())
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return writeFixture("sysfs", s.Args[0]+".txtar", text)
+	return writeFixture("sysfs", name+".txtar", text)
 }
 
 // recordUEvents writes the uevents since the last such step. Without a name, they are discarded.
-func (r *rig) recordUEvents(ctx context.Context, s story.Step) error {
+func (r *rig) recordUEvents(ctx context.Context, name []string) error {
 	r.uevents.settle(ctx)
 	messages := r.uevents.take()
-	head := r.head(s)
-	r.done = s.Line
-	if len(s.Args) == 0 {
+	head := r.head()
+	r.done = r.step.Line
+	if len(name) == 0 {
 		return nil
 	}
-	return writeFixture("uevents", s.Args[0]+".txt", fixture.UEvents(messages, head))
+	return writeFixture("uevents", name[0]+".txt", fixture.UEvents(messages, head))
 }
 
 // head returns the head of a recording, with the steps before it: for a board, all of the
 // story; for uevents, those since the last recording of uevents.
-func (r *rig) head(s story.Step) fixture.Head {
+func (r *rig) head() fixture.Head {
 	path := "test/kernel/" + parameter("stories") + "/" + r.story.Name + ".txt"
 	h := fixture.Head{Title: r.story.Title, Kernel: kernelName(), Story: path}
 	for _, before := range r.story.Steps {
 		silent := []string{"record", "uevents", "heard", "settle"}
-		if before.Line < s.Line && !slices.Contains(silent, before.Verb) && (s.Verb == "record" || before.Line > r.done) {
+		if before.Line < r.step.Line && !slices.Contains(silent, before.Verb) && (r.step.Verb == "record" || before.Line > r.done) {
 			h.Steps = append(h.Steps, before.String())
 		}
 	}

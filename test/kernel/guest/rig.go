@@ -7,8 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
@@ -43,6 +41,7 @@ type rig struct {
 	writes    []chan error   // results of writeHeld
 
 	story story.Story // for the heads of recordings
+	step  story.Step  // the present one
 	done  int         // line of the last step that recorded uevents
 }
 
@@ -104,83 +103,4 @@ func (r *rig) close() error {
 		errs = append(errs, fmt.Errorf("kernel log: found %s, want no errors", line))
 	}
 	return errors.Join(append(errs, r.log.Close())...)
-}
-
-// do executes one step.
-func (r *rig) do(ctx context.Context, s story.Step) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, stepTimeout, fmt.Errorf("timeout after %v", stepTimeout))
-	if s.Verb == "random" || s.Verb == "measure" || s.Verb == "cycle" || s.Verb == "costs" {
-		ctx, cancel = context.WithCancel(r.ctx)
-	}
-	defer cancel()
-	switch s.Verb {
-	case "expect":
-		return r.expect(ctx, s.Args)
-	case "quiet":
-		return r.quiet(ctx, s.Duration())
-	case "log":
-		event, fields := story.Fields(s.Args)
-		return r.journal.await(ctx, event, fields)
-	case "nolog":
-		if event, fields := story.Fields(s.Args); r.journal.find(event, fields, false) {
-			return fmt.Errorf("log: found such a line, want none; lines with this event:\n%s", r.journal.with(event))
-		}
-		return nil
-	case "programmed":
-		return r.programmed(ctx, s.Args[0])
-	case "given":
-		return r.given(ctx, s.Args[0], s.Args[1:])
-	case "cdi":
-		return r.cdi(ctx, s.Args[0], s.Args[1:])
-	case "exclusive":
-		return r.exclusive(s.Args[0])
-	case "open":
-		if len(s.Args) == 2 {
-			return r.openOwn(s.Args[0])
-		}
-		return r.openNode(s.Args[0])
-	case "close":
-		return r.closeNode(s.Args[0])
-	case "mknod":
-		return r.mknod(s.Args[0])
-	case "reads":
-		if got := text(s.Args[0]); got != s.Args[1] {
-			return fmt.Errorf("found %q, want %q", got, s.Args[1])
-		}
-		return nil
-	case "refused":
-		return r.refused(s.Args[0])
-	case "reaches":
-		return r.reaches(s.Args[0], s.Args[1])
-	case "withheld":
-		return r.withheld(s.Args[0])
-	case "programming":
-		return r.programming(ctx, s.Args[0])
-	case "locking":
-		return locking(ctx, s.Count())
-	case "ended":
-		return r.ended(ctx, s.Args[0], s.Args[1])
-	case "says":
-		return r.says(strings.Join(s.Args, " "))
-	case "opened":
-		names, err := r.opens.byCommands()
-		if err == nil && !slices.Equal(names, s.Args) {
-			err = fmt.Errorf("nodes opened by commands: found %v, want %v", names, s.Args)
-		}
-		return err
-	case "settle":
-		r.uevents.settle(ctx)
-		return nil
-	case "heard":
-		return r.heard(ctx, s.Args[0], s.Args[1], strings.Join(s.Args[2:], ""))
-	case "record":
-		return r.record(ctx, s)
-	case "uevents":
-		return r.recordUEvents(ctx, s)
-	}
-	r.cause = cause{s.Verb, time.Now()}
-	if s.Verb == "host" {
-		r.cause.name += " " + s.Args[0]
-	}
-	return r.act(ctx, s)
 }

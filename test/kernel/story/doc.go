@@ -13,7 +13,7 @@
 //	expect 01:00.0 gone
 //	log device.removed device=01:00.0
 //
-// [Verbs] lists the verbs, ../../../docs/testing.md explains them. [Parse] returns an error
+// [Verbs] lists the verbs, verbs.go has their arguments, ../../../docs/testing.md explains them. [Parse] returns an error
 // for unknown verbs and wrong arguments, so that such mistakes are found without a machine.
 // The functions of this package have no side effects.
 package story

@@ -87,14 +87,6 @@ func ParseExpectation(args []string) (Expectation, error) {
 	return e, nil
 }
 
-func checkExpect(args []string) error {
-	if len(args) == 1 && args[0] == Sysfs {
-		return nil
-	}
-	_, err := ParseExpectation(args)
-	return err
-}
-
 // Offered reports whether the device must be healthy on the kubelet's list.
 func (e Expectation) Offered() bool { return e.Health == "healthy" || e.Health == "degraded" }
 
