@@ -53,7 +53,7 @@ The command combines these sources:
 
 The search for processes needs root on the host. In a pod that cannot see the
 processes of the host, such as the daemon's, the answer for a card with device nodes
-is at best "unknown", with the command to run on the node.
+is at best "unknown".
 
 With --scan the command reads cards, cordons and the kubelet's pod-resources API
 itself, without the daemon.`,
@@ -121,14 +121,6 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 		ctx, cancel := context.WithTimeoutCause(ctx, processesPatience, fmt.Errorf("the search took longer than %s", processesPatience))
 		defer cancel()
 		f.Processes, f.ProcessesErr = proc.Find(ctx, f.Card.Numbers(), f.Card.Files()...)
-	}
-	f.Look = "on the node, as root: " + canpull.LookCommand(f.Card.Numbers(), f.Card.Files()...)
-	if !scan { // with --scan this may be the pod of kubectl debug, which has other paths
-		// Not -it: kubectl shows no output that was written before it attached.
-		f.Look += fmt.Sprintf("; or, followed by kubectl logs of the pod that kubectl debug creates: kubectl debug node/%s --profile=sysadmin --image=IMAGE -- "+
-			"accelerator-device-plugin can-pull %s --scan --state-dir %s --kubelet-dir %s --pod-resources-socket %s",
-			cmp.Or(cfg.NodeName, "NODE"), address,
-			filepath.Join("/host", cfg.StateDir), filepath.Join("/host", cfg.KubeletDir), filepath.Join("/host", cfg.PodResourcesSocket))
 	}
 	return f
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -20,38 +18,34 @@ import (
 
 const logsHelp = `Print the history of the devices from logs of the daemon: one line for each event,
 with the lists that the kubelet received and their latency. The command reads files,
-one after the other, or stdin (-).
-
-A log may come from kubectl logs (also with --prefix and --timestamps), stern,
-journalctl, docker or /var/log/containers, compressed with gzip or not. Other
-programs may have written to it, too. If kubectl logs --prefix, stern or journalctl
-has put a pod or a host before a line, the line is shown with it, and devices of
-different pods or hosts are kept apart. At the end, stderr has the number of skipped
-lines, and the devices that were removed while no daemon was running.
+one after the other, or stdin (-). Text before the JSON of a line is skipped. If it
+is that of kubectl logs --prefix or journalctl, the line is shown with the pod or the
+host, and devices of different pods or hosts are kept apart. At the end, stderr has
+the number of skipped lines, and the devices that the newest daemon did not find.
 
 Without --event and --level the command prints all lines of level info and above,
 except the info lines of http.served, socket.removed and library.log. "!" marks
-warnings and errors. When a card is pulled or plugged, the lines of a device within
-half a second are combined into one, which lists the reasons in between; --all
-prints each line.
+warnings and errors. When a card is pulled, the lines of a device within half a
+second are combined into one, which lists the reasons in between; --all prints each
+line.
 
 --since and --until take a time of day in the zone of the log (03:12, the last one
 before now), a date and a time (2026-11-21T03:12), a time with a zone
 (2026-11-21T03:12:00Z), or a duration before now (90m).
 
---summary prints one row for each device and each resource. The row of a device has
+--summary prints one row for each device:
   LAST, SINCE   its last health, or "gone", and the time of that change
   TURNS         changes between healthy or degraded, and unhealthy
   REMOVED       removals; HELD THEN: those while a container held the device
-  NOTICED       longest time from a hint (mostly a kernel event) until the card was read
-  TOLD          longest time from a hint until the kubelet had the new list
-Only lines from --since to --until are counted, but LAST and SINCE also use earlier
-lines. --device and --resource select rows.`
+  EVENTS        lines about the device
+  HELD BY       containers that hold it; HELD LAST BY: those that held it before
+Only lines from --since to --until are counted, but LAST, SINCE and the containers
+also use earlier lines. --device selects rows.`
 
 const logsExamples = `  kubectl -n kube-system logs ds/fpga-accelerator-device-plugin | accelerator-device-plugin logs
   kubectl -n kube-system logs -f POD | accelerator-device-plugin logs --device 3b:00.0
   journalctl -u accelerator-device-plugin | accelerator-device-plugin logs --since 03:00 --until 03:30
-  accelerator-device-plugin logs --summary 0.log.20261121-031502.gz 0.log
+  zcat -f 0.log.20261121-031502.gz 0.log | accelerator-device-plugin logs --summary
   accelerator-device-plugin logs --event 'device.*' -o json daemon.log | jq -r '[.time, .device, .event] | @tsv'`
 
 func newLogs() *cobra.Command {
@@ -74,8 +68,8 @@ func newLogs() *cobra.Command {
 				return err
 			}
 			if len(files) == 0 {
-				if err := checkStdin(os.Stdin); err != nil {
-					return err
+				if terminal.Is(os.Stdin) { // or the null device, as under cron
+					return errors.New("stdin: found no log, want FILE arguments, - for stdin, or a log on stdin")
 				}
 				files = []string{"-"}
 			}
@@ -91,26 +85,13 @@ func newLogs() *cobra.Command {
 	flags.StringArrayVar(&o.Devices, "device", nil,
 		"only lines about this device or card: its `ID` or PCI address; repeatable (-p0 selects the first port alone)")
 	flags.StringArrayVar(&o.Events, "event", nil, "only these events: a `NAME`, or a pattern such as device.*; repeatable")
-	flags.StringVar(&o.Resource, "resource", "", "only lines about the resource of this `NAME` and its devices")
 	flags.StringVar(&level, "level", "", "all events of this `LEVEL` and more severe ones: debug, info, warn, error")
 	flags.StringVar(&since, "since", "", "only lines from this `TIME` on")
 	flags.StringVar(&until, "until", "", "only lines before this `TIME`")
-	flags.BoolVar(&o.All, "all", false, "do not combine the lines of a pull or a plug")
+	flags.BoolVar(&o.All, "all", false, "do not combine the lines of a pull")
 	flags.BoolVar(&o.Summary, "summary", false, "print a summary instead of lines")
 	flags.StringVarP(&format, "output", "o", "", "output `format`: json, the lines as they were written, without prefixes (default: text)")
 	return cmd
-}
-
-// checkStdin returns an error if stdin is a terminal, or the null device, as it is under cron.
-func checkStdin(stdin *os.File) error {
-	if !terminal.Is(stdin) {
-		return nil
-	}
-	in, err := stdin.Stat()
-	if null, e := os.Stat(os.DevNull); err == nil && e == nil && os.SameFile(in, null) {
-		return errors.New("stdin: found the null device, want FILE arguments or a log on stdin")
-	}
-	return errors.New("stdin: found a terminal, want FILE arguments, - for stdin, or a log on stdin")
 }
 
 // parseJSON reports whether the value of --output is json. Any value other than json and "" is an error.
@@ -147,57 +128,39 @@ func parseBounds(f *timeline.Filter, since, until string) (err error) {
 	return nil
 }
 
-// logs reads the files one after the other, and continues after a file that cannot be read. If the
-// output is a pipe whose reader has closed it, as head does, logs ends without an error.
+// logs reads the files one after the other. If the output is a pipe whose reader has closed it, as head does,
+// logs ends without an error.
 func logs(cmd *cobra.Command, reader *timeline.Reader, files []string) error {
 	signal.Ignore(syscall.SIGPIPE)
-	var failed error
+	var err error
 	for _, name := range files {
-		if cmd.Context().Err() != nil {
+		if err = readLog(cmd.Context(), reader, name); err != nil {
 			break
 		}
-		err := readLog(cmd.Context(), reader, name)
-		if errors.As(err, new(timeline.OutputError)) {
-			failed = err
-			break
-		}
-		if cmd.Context().Err() == nil { // an interrupt is not an error of the file
-			failed = errors.Join(failed, err)
-		}
 	}
-	if !errors.As(failed, new(timeline.OutputError)) {
-		failed = errors.Join(failed, reader.Close())
+	if err == nil {
+		err = reader.Close()
 	}
-	if errors.Is(failed, syscall.EPIPE) {
+	if errors.Is(err, syscall.EPIPE) {
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	for _, note := range reader.Notes() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: %s\n", note)
 	}
-	return failed
+	return nil
 }
 
 func readLog(ctx context.Context, reader *timeline.Reader, name string) error {
-	in, from := os.Stdin, "stdin"
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		in, from = file, name
+	if name == "-" {
+		return reader.Read(ctx, "stdin", os.Stdin)
 	}
-	// When ctx ends, the lines read so far are still printed. A read of a terminal or a pipe cannot
-	// be interrupted: its goroutine is not awaited, because the process ends next.
-	out, to := io.Pipe()
-	defer out.Close()
-	go func() {
-		_, err := io.Copy(to, in)
-		if path := (*fs.PathError)(nil); errors.As(err, &path) {
-			err = path.Err // the reader names the file
-		}
-		to.CloseWithError(err)
-	}()
-	defer context.AfterFunc(ctx, func() { to.Close() })()
-	return reader.Read(from, out)
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return reader.Read(ctx, name, file)
 }

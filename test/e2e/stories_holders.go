@@ -83,7 +83,7 @@ func holders(s *scene) {
 	same(s, "warnings about the pulled card", strings.Count(since, firstID+strings.Repeat(" ", 15)+"! "), 1)
 	s.step("... --summary")
 	summary := string(s.logsCommand(text, "--summary"))
-	for _, words := range []string{firstID, s.resource, "default/next/main", "default/short/main"} {
+	for _, words := range []string{firstID, "default/next/main", "default/short/main"} {
 		if !strings.Contains(summary, words) {
 			s.failf("summary: want %q in it:\n%s", words, summary)
 		}

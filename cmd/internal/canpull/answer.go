@@ -57,8 +57,7 @@ type Facts struct {
 	GivenErr error // Given is not known
 
 	Processes    []procusers.Process
-	ProcessesErr error  // not all processes are known
-	Look         string // the command that finds the processes on the node
+	ProcessesErr error // not all processes are known
 }
 
 // Judge returns the answer for a card.
@@ -169,15 +168,7 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 		}
 		a.unknown("the containers that hold the card are not known: "+f.HoldersErr, do)
 	}
-	holders := map[string]bool{}
-	for id, names := range f.Holders {
-		card, _, _ := strings.Cut(id, "-p")
-		if address, err := sysfs.ParseAddress(card); err == nil && addresses[address] {
-			for _, name := range names {
-				holders[name] = true
-			}
-		}
-	}
+	holders := ofCard(f.Holders, addresses)
 	for _, row := range f.Rows {
 		if !addresses[row.PCIAddress] {
 			continue
@@ -208,20 +199,25 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 // given adds the pods in the kubelet's checkpoint. The pod-resources API may lack pods: for some seconds
 // after the start of the kubelet, and pods in which only init containers have a device.
 func (a *Answer) given(f Facts, addresses map[string]bool) {
-	pods := map[string]bool{}
-	for id, uids := range f.Given {
-		card, _, _ := strings.Cut(id, "-p")
-		if address, err := sysfs.ParseAddress(card); err == nil && addresses[address] {
-			for _, uid := range uids {
-				pods[uid] = true
-			}
-		}
-	}
-	for _, uid := range sorted(pods) {
+	for _, uid := range sorted(ofCard(f.Given, addresses)) {
 		a.unknown("the pod with the UID "+uid+" has the card in the kubelet's checkpoint, but the kubelet does not name it",
 			"check again in a few seconds; kubectl get pods -A -o "+
 				"custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended")
 	}
+}
+
+// ofCard returns the names of the devices whose card has one of the addresses.
+func ofCard(names map[string][]string, addresses map[string]bool) map[string]bool {
+	all := map[string]bool{}
+	for id, of := range names {
+		card, _, _ := strings.Cut(id, "-p")
+		if address, err := sysfs.ParseAddress(card); err == nil && addresses[address] {
+			for _, name := range of {
+				all[name] = true
+			}
+		}
+	}
+	return all
 }
 
 // mostProcesses limits the number of reasons: any user can start many processes.
@@ -257,7 +253,8 @@ func (a *Answer) processes(f Facts) {
 		a.no(fmt.Sprintf("process %d (%s)%s has %s open", p.PID, p.Command, group, strings.Join(open, ", ")), "end it")
 	}
 	if f.ProcessesErr != nil && f.CardErr == nil {
-		a.unknown("not all processes that have the card open are known: "+f.ProcessesErr.Error(), f.Look)
+		a.unknown("not all processes that have the card open are known: "+f.ProcessesErr.Error(),
+			"run can-pull with --scan on the node as root, or there in a pod of kubectl debug: docs/service.md shows the command")
 	}
 }
 
@@ -305,36 +302,8 @@ func (c Card) Files() (all []procusers.File) {
 	return all
 }
 
-// LookCommand returns a shell command that prints the links below /proc to open files and mappings of these
-// devices and files, and an error for each process that it may not read. It sets LC_ALL=C, because stat translates
-// its output.
-func LookCommand(numbers []sysfs.DeviceNumber, files ...procusers.File) string {
-	var patterns, of []string
-	add := func(what string) {
-		if len(of) > 0 {
-			patterns = append(patterns, "^"+what+" ("+strings.Join(of, "|")+") ")
-		}
-		of = nil
-	}
-	for _, n := range numbers {
-		of = append(of, fmt.Sprintf("%x:%x", n.Major, n.Minor))
-	}
-	add("character special file")
-	for _, f := range files {
-		of = append(of, fmt.Sprintf("%d:%d", f.Inode, f.Size))
-	}
-	add("regular (empty )?file 0:0") // it has no device number
-	return "LC_ALL=C find /proc/[0-9]*/task/[0-9]*/fd /proc/[0-9]*/map_files -type l -exec stat -L -c '%F %t:%T %i:%s %n' {} + 2>&1" +
-		" | grep -E '" + strings.Join(append(patterns, "Permission denied"), "|") + "'"
-}
-
 func short(address string) string { return strings.TrimPrefix(address, "0000:") }
 
 func sorted(set map[string]bool) []string {
-	var all []string
-	for name := range set {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
+	return slices.Sorted(maps.Keys(set))
 }

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -205,7 +203,6 @@ func facts() canpull.Facts {
 			{ID: "3b:00.0", Resource: "r", PCIAddress: address, Held: &no, Health: "unhealthy", Cordon: &cordon.Cordon{Device: "3b:00.0"}},
 			{ID: "5e:00.0", Resource: "r", PCIAddress: "0000:5e:00.0"},
 		},
-		Look: "LOOK",
 	}
 }
 
@@ -295,7 +292,8 @@ func TestJudge(t *testing.T) {
 			f.ProcessesErr = errors.New("process 1: permission denied")
 		}, canpull.No, []string{
 			"no: process 7 (job) in cri-1.scope has dfl-port.0 (245:0) open: end it",
-			"unknown: not all processes that have the card open are known: process 1: permission denied: LOOK"}},
+			"unknown: not all processes that have the card open are known: process 1: permission denied: " +
+				"run can-pull with --scan on the node as root, or there in a pod of kubectl debug: docs/service.md shows the command"}},
 		{"a BAR is mapped", func(f *canpull.Facts) {
 			bar := procusers.File{Inode: 7, Size: 4096}
 			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", BARs: []canpull.BAR{{Name: "resource4", File: bar}}})
@@ -364,65 +362,5 @@ func TestManyProcesses(t *testing.T) {
 	a := canpull.Judge(f)
 	if n := len(a.Reasons); n != 21 || a.Reasons[20].What != "980 other processes have the card open" {
 		t.Errorf("%d reasons, the last %+v", n, a.Reasons[n-1])
-	}
-}
-
-func TestNumbers(t *testing.T) {
-	group := canpull.Node{Name: "vfio/12", Number: numbers("240:0")[0]}
-	port := canpull.Node{Name: "dfl-port.0", Number: numbers("245:0")[0]}
-	got := canpull.Card{Functions: []canpull.Function{{Nodes: []canpull.Node{group}}, {Nodes: []canpull.Node{port, group}}}}.Numbers()
-	if diff := cmp.Diff(numbers("240:0", "245:0"), got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// The command of LookCommand finds an open device in any locale, and prints an error for each process that
-// it may not read.
-func TestLookCommand(t *testing.T) {
-	stat, err := exec.LookPath("stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := t.TempDir() // with a stat whose output is English only in the locale C
-	script := "#!/bin/sh\n[ \"$LC_ALL\" = C ] || exit 0\nexec " + stat + " \"$@\"\n"
-	if err := errors.Join(os.Chmod(path, 0o755), os.WriteFile(path+"/stat", []byte(script), 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", path+":"+os.Getenv("PATH"))
-	t.Setenv("LC_ALL", "de_DE.UTF-8")
-	f, err := os.Open("/dev/full")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	bar, err := os.Create(filepath.Join(t.TempDir(), "resource0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer bar.Close()
-	file, err := procusers.FileAt(bar.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := canpull.LookCommand(numbers("1:7", "245:0"), file)
-	out, err := exec.Command("sh", "-c", command).Output()
-	if err != nil {
-		t.Fatalf("%s: %v", command, err)
-	}
-	for _, want := range []string{
-		fmt.Sprintf(`character special file 1:7 \d+:0 /proc/%d/task/%[1]d/fd/%d\n`, os.Getpid(), f.Fd()),
-		fmt.Sprintf(`regular empty file 0:0 %d:0 /proc/%d/task/%[2]d/fd/%d\n`, file.Inode, os.Getpid(), bar.Fd()),
-	} {
-		if !regexp.MustCompile(want).Match(out) {
-			t.Errorf("%s\nprinted\n%s\nwant %s", command, out, want)
-		}
-	}
-	user := exec.Command("sh", "-c", command)
-	user.Dir = "/"
-	if os.Geteuid() == 0 {
-		user.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	}
-	if out, err := user.Output(); err != nil || !strings.Contains(string(out), "/proc/1/task/1/fd': Permission denied\n") {
-		t.Errorf("as another user than root: %v, printed\n%.500s", err, out)
 	}
 }

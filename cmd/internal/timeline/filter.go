@@ -1,15 +1,17 @@
 package timeline
 
 import (
+	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 // Filter selects lines. The zero Filter selects the lines of level Info and above, except the Info lines
@@ -18,49 +20,32 @@ type Filter struct {
 	Devices      []string       // ids, or addresses of cards
 	Events       []string       // names or patterns; none: Level decides
 	Level        *zapcore.Level // all events of this level and higher; nil: as the zero Filter
-	Resource     string
-	Since, Until Bound // lines from Since on, before Until
-
-	devices []deviceFilter
+	Since, Until Bound          // lines from Since on, before Until; nil: no bound
 }
 
-// check prepares the filter. It returns an error if a pattern is malformed or can match no line.
+// check normalizes the devices. It returns an error if a pattern matches no event.
 func (f *Filter) check() error {
 	for _, pattern := range f.Events {
-		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-			return fmt.Errorf("event: found %q, want a name (device.removed) or a pattern (device.*)", pattern)
-		}
-		if !strings.ContainsAny(pattern, `*?[\`) && logevent.Phrase(pattern) == "" {
-			return fmt.Errorf("event: found %q, want one of %s", pattern, similar(pattern))
+		if !slices.ContainsFunc(logevent.Events(), func(e logevent.Event) bool { return matches(pattern, e.Name) }) {
+			return fmt.Errorf("event: found %q, want an event of docs/logs.md (device.removed), or a pattern of some (device.*)", pattern)
 		}
 	}
-	f.devices = nil
-	for _, id := range f.Devices {
+	f.Devices = slices.Clone(f.Devices)
+	for i, id := range f.Devices {
 		if id == "" {
 			return fmt.Errorf("device: found %q, want an id (3b:00.0-p1) or an address of a card (0000:3b:00.0)", id)
 		}
-		f.devices = append(f.devices, parseDevice(id))
+		if device, err := sysfs.ParseDevice(id); err == nil {
+			f.Devices[i] = device
+		}
 	}
 	return nil
 }
 
-// similar returns the names of events that share a part with name. If there are none, it returns a
-// pattern for each group of events.
-func similar(name string) string {
-	var same, all []string
-	words := strings.Split(name, ".")
-	for _, e := range logevent.Events() {
-		first, second, _ := strings.Cut(e.Name, ".")
-		if slices.Contains(words, first) || slices.Contains(words, second) {
-			same = append(same, e.Name)
-		}
-		all = append(all, first+".*")
-	}
-	if same == nil {
-		slices.Sort(all)
-		same = slices.Compact(all)
-	}
-	return strings.Join(same, ", ")
+// matches reports whether a pattern matches the name of an event. A malformed pattern matches none.
+func matches(pattern, name string) bool {
+	ok, _ := path.Match(pattern, name)
+	return ok
 }
 
 // wantsEvent reports whether the filter selects a line by its event and level.
@@ -69,10 +54,7 @@ func (f *Filter) wantsEvent(l *line) bool {
 		return false
 	}
 	if len(f.Events) > 0 {
-		return slices.ContainsFunc(f.Events, func(pattern string) bool {
-			ok, _ := path.Match(pattern, l.event)
-			return ok
-		})
+		return slices.ContainsFunc(f.Events, func(pattern string) bool { return matches(pattern, l.event) })
 	}
 	if f.Level != nil || l.level >= zapcore.WarnLevel {
 		return true
@@ -84,95 +66,89 @@ func (f *Filter) wantsEvent(l *line) bool {
 	return l.level == zapcore.InfoLevel
 }
 
-// wantsDevice reports whether the filter selects a line by its devices. A list.sent or
-// slices.published line without devices concerns all devices of its resource. Starts and ends of daemons are always selected, because they show
-// when no daemon was running.
-func (f *Filter) wantsDevice(l *line, n *node) bool {
-	if len(f.devices) == 0 {
+// wantsLine reports whether the filter selects a line by its devices. Starts and ends of daemons, and the first
+// list of a stream, which names no devices, concern every device.
+func (f *Filter) wantsLine(l *line) bool {
+	if len(f.Devices) == 0 {
 		return true
 	}
+	devices := l.texts("devices")
 	switch l.event {
 	case logevent.DaemonStarted.String, logevent.DaemonStopped.String, logevent.DaemonFailed.String, logevent.ModeChanged.String:
 		return true
 	case logevent.ListSent.String, logevent.SlicesPublished.String:
-		if len(l.texts("devices")) == 0 && n.offers(f, l.text("resource")) {
+		if len(devices) == 0 {
 			return true
 		}
 	}
-	return slices.ContainsFunc(f.devices, func(d deviceFilter) bool { return d.concerns(l) })
+	if id := l.text("device"); id != "" {
+		return f.wantsDevice(id)
+	}
+	if pci := l.text("pci"); pci != "" {
+		return slices.ContainsFunc(f.Devices, func(device string) bool {
+			card, _, _ := strings.Cut(device, "-p")
+			return card == strings.TrimPrefix(pci, "0000:")
+		})
+	}
+	// An abbreviated list of devices may have the device.
+	return slices.ContainsFunc(devices, func(id string) bool { return isMore(id) || f.wantsDevice(id) })
 }
 
-// wantsResource reports whether a line is about the resource, or about a device that is
-// offered as it.
-func (f *Filter) wantsResource(l *line, n *node) bool {
-	if f.Resource == "" {
-		return true
-	}
-	if resource := l.text("resource"); resource != "" {
-		return resource == f.Resource
-	}
-	d := n.devices[l.text("device")]
-	return d != nil && d.resource == f.Resource
+// wantsDevice reports whether the filter selects the device with this id. The id of a card's first port is
+// also the address of the card, so it selects all ports. The suffix -p0 selects the first port alone.
+func (f *Filter) wantsDevice(id string) bool {
+	return len(f.Devices) == 0 || slices.ContainsFunc(f.Devices, func(device string) bool {
+		first, alone := strings.CutSuffix(device, "-p0")
+		return id == first || !alone && strings.HasPrefix(id, device+"-p")
+	})
 }
 
-// wantsID reports whether the filter selects the device with this id.
-func (f *Filter) wantsID(id string) bool {
-	return len(f.devices) == 0 || slices.ContainsFunc(f.devices, func(d deviceFilter) bool { return d.is(id) })
+// Bound returns the beginning or the end of a time range for lines of a zone.
+type Bound func(zone *time.Location) time.Time
+
+// ParseBound parses an RFC 3339 time, a duration before now (90m), a date and a time, or a time of day, which is
+// the last one before now. A time without a zone is in the zone of the lines, so that a user can type a time
+// as the lines show it.
+func ParseBound(s string, now time.Time) (Bound, error) {
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		return func(*time.Location) time.Time { return t }, nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return func(*time.Location) time.Time { return now.Add(-d) }, nil
+	}
+	for _, layout := range []string{
+		"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02", "15:04:05", "15:04",
+	} {
+		if _, err := time.Parse(layout, s); err == nil {
+			return func(zone *time.Location) time.Time { return latest(layout, s, zone, now) }, nil
+		}
+	}
+	return nil, fmt.Errorf("found %q, want a time (03:12, 2026-11-21T03:12, 2026-11-21T03:12:00Z)"+
+		" or a duration before now (90m)", s)
 }
 
-// deviceFilter selects a device, or all devices of a card.
-type deviceFilter struct {
-	id    string // id of the device, or of the card's first port
-	ports string // prefix of the ids of the card's other ports; "": only the device id is selected
-	pci   string // the card's address with its domain; "": the id has no PCI address
-	found bool   // a line has the address pci
+// latest returns a time in a zone: for a layout without a date, the last one before now.
+func latest(layout, s string, zone *time.Location, now time.Time) time.Time {
+	t, _ := time.ParseInLocation(layout, s, zone)
+	if strings.HasPrefix(layout, "2006") {
+		return t
+	}
+	year, month, day := now.In(zone).Date()
+	t = time.Date(year, month, day, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), zone)
+	if t.After(now) {
+		t = t.AddDate(0, 0, -1)
+	}
+	return t
 }
 
-var address = regexp.MustCompile(`^(?i:([0-9a-f]{4,8}:)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7]))(-p[0-9]+)?$`)
-
-// parseDevice parses an id. The id of a card's first port is also the address of the card, so it
-// selects all ports of the card. The suffix -p0 selects the first port alone.
-func parseDevice(id string) deviceFilter {
-	m := address.FindStringSubmatch(id)
-	if m == nil {
-		return deviceFilter{id: id}
+// place compares a time with the time range: negative before Since, positive from Until on, otherwise 0.
+func (f *Filter) place(t time.Time) int {
+	before, after := 0, 0
+	if f.Since != nil && t.Before(f.Since(t.Location())) {
+		before = -1
 	}
-	domain, card, port := strings.ToLower(m[1]), strings.ToLower(m[2]), m[3]
-	f := deviceFilter{pci: domain + card}
-	if domain == "" {
-		f.pci = "0000:" + card
+	if f.Until != nil && !t.Before(f.Until(t.Location())) {
+		after = 1
 	}
-	short := strings.TrimPrefix(f.pci, "0000:")
-	switch port {
-	case "":
-		f.id, f.ports = short, short+"-p"
-	case "-p0":
-		f.id = short
-	default:
-		f.id = short + port
-	}
-	return f
-}
-
-// concerns reports whether a line is about the device or its card, or lists the device. An abbreviated
-// list of devices ("and 3 more") may have the device, and counts.
-func (f deviceFilter) concerns(l *line) bool {
-	if device := l.text("device"); device != "" {
-		return f.is(device)
-	}
-	if pci := l.text("pci"); pci != "" && f.pci != "" {
-		return pci == f.pci
-	}
-	return slices.ContainsFunc(l.texts("devices"), func(id string) bool { return f.is(id) || isMore(id) })
-}
-
-// is reports whether the filter selects the device of this id.
-func (f deviceFilter) is(id string) bool {
-	return id == f.id || f.ports != "" && strings.HasPrefix(id, f.ports)
-}
-
-// isMore reports whether an element of a list of devices is the number of omitted devices, "and 3 more",
-// and not an id.
-func isMore(id string) bool {
-	return strings.HasPrefix(id, "and ") && strings.HasSuffix(id, " more")
+	return cmp.Or(after, before)
 }

@@ -3,7 +3,8 @@ package timeline
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
+	"regexp"
+	"strings"
 	"time"
 
 	"go.uber.org/zap/zapcore"
@@ -11,46 +12,37 @@ import (
 
 // line is one line of the daemon's log.
 type line struct {
-	json   []byte // the object as it was written; valid until the next line is read
+	json   []byte // the object as it was written
 	origin string // pod or host in the prefix; "": none
 	time   time.Time
 	level  zapcore.Level
 	event  string
 	fields map[string]any
-	aside  string // of a folded line: text for its end
+	of     *burst // which the line belongs to; nil: none
+	steps  string // of a folded line: the reasons of the lines in it
 }
 
-// Errors of parse for lines that are complete, but not lines of the daemon in JSON.
-var (
-	errForeign = errors.New("foreign line")
-	errConsole = errors.New("line of --log-format console")
-)
+// prefix matches what `kubectl logs --prefix` and journalctl write before a line, which names the pod or
+// the host. The host follows the time; with --no-hostname there is none.
+var prefix = regexp.MustCompile(`^\[pod/([^/\]]+)/| ([\w.-]+) \S+\[\d+\]: $`)
 
-// parse parses a JSON object. If the error is errForeign, the line has the object's fields.
-func parse(data []byte) (line, error) {
-	var value any
-	if json.Unmarshal(data, &value) != nil {
-		if bytes.Contains(data, []byte(`"event":"`)) || bytes.HasPrefix(data, []byte(`{"level":"`)) {
-			return line{}, errors.New("no complete JSON object")
-		}
-		return line{}, errForeign
+// parse parses a line of the daemon, which begins after any prefix.
+func parse(text []byte) (l line, ok bool) {
+	begin := max(0, bytes.Index(text, []byte(`{"`)))
+	l.json = bytes.TrimSpace(text[begin:])
+	if json.Unmarshal(l.json, &l.fields) != nil {
+		return l, false
 	}
-	l := line{json: data}
-	l.fields, _ = value.(map[string]any)
-	if l.event = l.text("event"); l.event == "" {
-		return l, errForeign
+	if m := prefix.FindSubmatch(text[:min(begin, 1024)]); m != nil {
+		l.origin = string(m[1]) + string(m[2])
 	}
-	if l.text("time") == "" && l.text("level") == "" && l.text("message") == "" {
-		return l, errConsole // in that format the line ends with a JSON object of its fields
+	level, err := zapcore.ParseLevel(l.text("level"))
+	if err != nil || l.text("level") == "" { // which ParseLevel takes for info
+		return l, false
 	}
-	var err error
-	if l.level, err = zapcore.ParseLevel(l.text("level")); err != nil || l.text("level") == "" { // ParseLevel returns info for ""
-		return l, errors.New("no level")
-	}
-	if l.time, err = time.Parse(time.RFC3339Nano, l.text("time")); err != nil || l.time.Year() < 1 {
-		return l, errors.New("no time")
-	}
-	return l, nil
+	l.event, l.level = l.text("event"), level
+	l.time, err = time.Parse(time.RFC3339Nano, l.text("time"))
+	return l, l.event != "" && err == nil && l.time.Year() > 0
 }
 
 // text returns the string in a field, or "" if there is none.
@@ -76,4 +68,9 @@ func (l *line) duration(key string) time.Duration {
 	ms, _ := l.fields[key].(float64)
 	const century = 100 * 365 * 24 * time.Hour // a Duration holds 292 years at most
 	return time.Duration(max(0, min(ms, float64(century/time.Millisecond))) * float64(time.Millisecond))
+}
+
+// isMore reports whether an element of a list is the number of omitted elements, "and 3 more".
+func isMore(text string) bool {
+	return strings.HasPrefix(text, "and ") && strings.HasSuffix(text, " more")
 }

@@ -3,21 +3,21 @@ package timeline
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"go.uber.org/zap/zapcore"
 
-	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// printer formats lines as text. It reuses its buffer for the next line.
+// printer formats lines as text.
 type printer struct {
-	buf    []byte
 	colour bool
 	origin int // width of the widest origin so far
 }
@@ -26,214 +26,167 @@ type printer struct {
 const subjectWidth = len("b-com.com/accelerator")
 
 // line returns a line as text: the time, the subject, a mark for a warning or an error, and the text of
-// the event. It is valid until the next call.
-func (p *printer) line(l *line) []byte {
-	p.buf = append(l.time.AppendFormat(p.buf[:0], "2006-01-02T15:04:05.000Z07:00"), "  "...)
+// the event.
+func (p *printer) line(l *line) string {
+	origin, mark := "", " "
+	subject := terminal.Escape(cmp.Or(l.text("device"), l.text("resource"), l.text("pci"), "-"))
 	if l.origin != "" {
-		p.origin = max(p.origin, min(len(l.origin), 63))
-		p.column(l.origin, p.origin)
-		p.buf = append(p.buf, "  "...)
+		p.origin = max(p.origin, len(l.origin))
+		origin = fmt.Sprintf("%-*s  ", p.origin, l.origin)
 	}
-	p.column(cmp.Or(l.text("device"), l.text("resource"), l.text("pci"), "-"), subjectWidth)
 	switch {
 	case l.level >= zapcore.ErrorLevel:
-		p.paint(terminal.Red, " ! ")
+		mark = p.paint(terminal.Red, "!")
 	case l.level == zapcore.WarnLevel:
-		p.paint(terminal.Yellow, " ! ")
-	default:
-		p.buf = append(p.buf, "   "...)
+		mark = p.paint(terminal.Yellow, "!")
 	}
-	if phrase := logevent.Phrase(l.event); phrase != "" {
-		p.phrase(l, phrase)
+	text := ""
+	if phrase := phrases[l.event]; phrase != nil {
+		text = p.phrase(l, phrase)
 	} else {
-		p.unknown(l)
+		text = p.fields(l)
 	}
-	p.buf = append(p.buf, '\n')
-	return p.buf
+	return fmt.Sprintf("%s  %s%-*s %s %s\n", l.time.Format("2006-01-02T15:04:05.000Z07:00"), origin, subjectWidth, subject, mark, text)
 }
 
-// column writes text padded to a width in bytes. Names are ASCII, so that is their width.
-func (p *printer) column(text string, width int) {
-	begin := len(p.buf)
-	p.text(text)
-	for len(p.buf)-begin < width {
-		p.buf = append(p.buf, ' ')
-	}
-}
+var placeholder = regexp.MustCompile(`\{\w+\}`)
 
-// phrase writes the text of an event. See logevent.Phrase for its form.
-func (p *printer) phrase(l *line, phrase string) {
-	text, asides, _ := strings.Cut(phrase, " | ")
-	for _, state := range []string{"gone", "held"} {
-		if rest, ok := strings.CutPrefix(text, state); ok {
-			p.paint(terminal.Red, state)
-			text = rest
+// phrase returns the text of an event that has a phrase.
+func (p *printer) phrase(l *line, phrase []string) string {
+	var text strings.Builder
+	var asides []string
+	for i, part := range phrase {
+		whole := true
+		part = placeholder.ReplaceAllStringFunc(part, func(key string) string {
+			value := p.value(l, key[1:len(key)-1])
+			whole = whole && (value != "" || key == "{list}")
+			return cmp.Or(value, "none")
+		})
+		aside, isAside := strings.CutPrefix(part, "(")
+		switch {
+		case i > 0 && !whole:
+		case isAside:
+			asides = append(asides, aside)
+		case i == 0 && part == gone:
+			text.WriteString(p.paint(terminal.Red, gone))
+		default:
+			text.WriteString(part)
 		}
 	}
-	p.expand(l, text)
-	before, after := " (", ""
-	for aside := range strings.SplitSeq(asides, " | ") {
-		begin := len(p.buf)
-		p.buf = append(p.buf, before...)
-		if aside == "" || !p.expand(l, aside) {
-			p.buf = p.buf[:begin]
+	if l.steps != "" {
+		asides = append(asides, "steps: "+terminal.Escape(l.steps))
+	}
+	return text.String() + parentheses(asides)
+}
+
+// fields returns the text of any other event: its message, its error, and the other fields in parentheses.
+func (p *printer) fields(l *line) string {
+	text := p.value(l, "message")
+	if err := p.value(l, "error"); err != "" {
+		text += ": " + err
+	}
+	var asides []string
+	for _, key := range slices.Sorted(maps.Keys(l.fields)) {
+		switch key {
+		case "time", "level", "message", "event", "logger", "error", "device", "resource", "pci":
 			continue
 		}
-		before, after = "; ", ")"
+		if value := p.value(l, key); value != "" {
+			asides = append(asides, terminal.Escape(strings.TrimSuffix(key, "_ms"))+" "+value)
+		}
 	}
-	if l.aside != "" {
-		p.buf, after = append(p.buf, before...), ")"
-		p.text(l.aside)
-	}
-	p.buf = append(p.buf, after...)
+	return text + parentheses(asides)
 }
 
-// expand writes a part of a phrase. It reports whether all fields outside of brackets have a value.
-func (p *printer) expand(l *line, text string) (whole bool) {
-	whole = true
-	for {
-		i := strings.IndexAny(text, "{[")
-		if i < 0 {
-			p.buf = append(p.buf, text...)
-			return whole
-		}
-		p.buf = append(p.buf, text[:i]...)
-		if text[i] == '[' {
-			optional, rest, _ := strings.Cut(text[i+1:], "]")
-			if begin := len(p.buf); !p.expand(l, optional) {
-				p.buf = p.buf[:begin]
-			}
-			text = rest
-			continue
-		}
-		field, rest, _ := strings.Cut(text[i+1:], "}")
-		if !p.field(l, field) {
-			p.buf = append(p.buf, "none"...)
-			whole = false
-		}
-		text = rest
+// parentheses returns asides in parentheses, or "" if there are none.
+func parentheses(asides []string) string {
+	if len(asides) == 0 {
+		return ""
 	}
+	return " (" + strings.Join(asides, "; ") + ")"
 }
 
-// field writes the value of a field. It reports whether there is a value that is not empty.
-func (p *printer) field(l *line, key string) bool {
-	key, noun, counted := strings.Cut(key, " ")
+// value returns the value of a field as text, or "" if there is none. See phrases for change and list.
+func (p *printer) value(l *line, key string) string {
 	switch key {
 	case "change":
-		if old := l.text("old"); old != "" && old == l.text("new") {
-			p.buf = append(p.buf, "still "...)
-		} else {
-			p.expand(l, "{old} → ")
+		if old := p.value(l, "old"); old != "" && old == p.value(l, "new") {
+			return "still " + old
 		}
-		p.expand(l, "{new}") // writes "none" if it is empty, as for old
-		return true
+		return cmp.Or(p.value(l, "old"), "none") + " → " + cmp.Or(p.value(l, "new"), "none")
 	case "list":
-		p.list(l)
-		return true
+		return list(l)
 	}
 	switch v := l.fields[key].(type) {
+	case nil:
+		return ""
 	case string:
-		if colour := stateColours[v]; colour != "" {
-			p.paint(colour, v)
-		} else {
-			p.text(v)
-		}
-		return v != ""
+		return p.paint(stateColours[v], shortened(v))
 	case float64:
-		if strings.HasSuffix(key, "_ms") {
-			p.buf = appendDuration(p.buf, l.duration(key))
-			return v >= 0.01
+		if !strings.HasSuffix(key, "_ms") {
+			return strconv.FormatFloat(v, 'f', -1, 64)
 		}
-		p.buf = strconv.AppendFloat(p.buf, v, 'f', -1, 64)
-		if counted {
-			p.buf = append(append(p.buf, ' '), noun...)
-			if v != 1 {
-				p.buf = append(p.buf, 's')
-			}
+		if d := l.duration(key); d >= 10*time.Microsecond {
+			return durationText(d)
 		}
-		return true
+		return ""
 	case []any:
-		return p.names("", l.texts(key))
+		return shortened(strings.Join(l.texts(key), ", "))
+	default:
+		text, _ := json.Marshal(v) // it was parsed from JSON
+		return shortened(string(text))
 	}
-	return false
 }
 
-// list writes the devices in a list.sent or slices.published line, by their health. The field devices
+// list returns the devices in a list.sent or slices.published line, by their health. The field devices
 // has the devices that changed since the previous list of the stream, or in the slices. Those that are
 // not also in the field unhealthy or gone are healthy. For the first list of a stream, devices is empty,
 // and unhealthy has all unhealthy devices.
-func (p *printer) list(l *line) {
-	const bad, off, well, more = 0, 1, 2, 3
-	group := map[string]int{}
-	for _, id := range l.texts("unhealthy") {
-		group[id] = bad
+func list(l *line) string {
+	devices, unhealthy, off := l.texts("devices"), l.texts("unhealthy"), l.texts("gone")
+	if len(devices) == 0 {
+		text := ": complete"
+		if len(unhealthy) > 0 {
+			text += ", unhealthy: " + shortened(strings.Join(unhealthy, ", "))
+		}
+		return text
 	}
-	for _, id := range l.texts("gone") {
-		group[id] = off
-	}
-	var ids [4][]string
-	for _, id := range l.texts("devices") {
-		g, known := group[id]
+	groups := map[string][]string{}
+	for _, id := range devices {
+		group := " healthy"
 		switch {
 		case isMore(id): // of any group
-			g = more
-		case !known:
-			g = well
+			group = ""
+		case slices.Contains(off, id):
+			group = " off the list"
+		case slices.Contains(unhealthy, id):
+			group = " unhealthy"
 		}
-		ids[g] = append(ids[g], id)
+		groups[group] = append(groups[group], id)
 	}
-	before := ": "
-	for g, as := range []string{" unhealthy", " off the list", " healthy", ""} {
-		if p.names(before, ids[g]) {
-			p.buf = append(p.buf, as...)
-			before = "; "
+	var texts []string
+	for _, group := range []string{" unhealthy", " off the list", " healthy", ""} {
+		if ids := groups[group]; ids != nil {
+			texts = append(texts, shortened(strings.Join(ids, ", "))+group)
 		}
 	}
-	if before == ": " {
-		p.buf = append(p.buf, ": complete"...)
-		p.names(", unhealthy: ", l.texts("unhealthy"))
-	}
-}
-
-// names writes before and a list of names, if there are any. It reports whether there are.
-func (p *printer) names(before string, names []string) bool {
-	for i, name := range names {
-		if i > 0 {
-			before = ", "
-		}
-		p.buf = append(p.buf, before...)
-		p.text(name)
-	}
-	return len(names) > 0
-}
-
-// unknown writes the message and the fields of an event without a phrase. A newer daemon has logged it.
-func (p *printer) unknown(l *line) {
-	rest := maps.Clone(l.fields)
-	for _, f := range logevent.Common() {
-		delete(rest, f.Key)
-	}
-	data, _ := json.Marshal(rest) // it was parsed from JSON
-	p.text(l.text("message"))
-	p.text(" [" + l.event + "] ")
-	p.text(string(data))
+	return ": " + strings.Join(texts, "; ")
 }
 
 // maxText is the number of bytes that are shown of a text. The errors of a card while it is pulled would
 // fill a screen. -o json has the whole text.
 const maxText = 160
 
-// text writes a text of the log. It escapes control characters.
-func (p *printer) text(text string) {
+// shortened returns a text of the log without control characters, cut to maxText.
+func shortened(text string) string {
 	if len(text) <= maxText {
-		p.buf = terminal.AppendText(p.buf, []byte(text))
-		return
+		return terminal.Escape(text)
 	}
 	end := maxText
-	for end > 0 && !utf8.RuneStart(text[end]) {
+	for end > maxText-4 && text[end]&0xc0 == 0x80 { // inside of a character
 		end--
 	}
-	p.buf = append(terminal.AppendText(p.buf, []byte(text[:end])), "…"...)
+	return terminal.Escape(text[:end]) + "…"
 }
 
 // stateColours are the colours of the states of devices.
@@ -241,34 +194,26 @@ var stateColours = map[string]string{
 	"healthy": terminal.Green, "degraded": terminal.Yellow, "unhealthy": terminal.Red, gone: terminal.Red,
 }
 
-func (p *printer) paint(colour, text string) {
-	if p.colour && colour != "" {
-		text = colour + text + terminal.Plain
+func (p *printer) paint(colour, text string) string {
+	if !p.colour || colour == "" {
+		return text
 	}
-	p.buf = append(p.buf, text...)
+	return colour + text + terminal.Plain
 }
 
-// count returns a number with its noun, in the plural unless it is 1.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
-}
-
-// appendDuration writes a duration with about three digits: 0.28 ms, 484 ms, 2.13 s, 4m12s,
-// 51h3m0s. All durations below a second are in ms, so that they are easy to compare.
-func appendDuration(b []byte, d time.Duration) []byte {
-	if d >= time.Minute {
-		return append(b, d.Round(time.Second).String()...)
-	}
-	f, unit := float64(d)/1e6, " ms"
-	if d >= time.Second {
-		f, unit = d.Seconds(), " s"
+// durationText returns a duration with about three digits: 0.28 ms, 484 ms, 2.13 s, 4m12s, 51h3m0s. All
+// durations below a second are in ms, so that they are easy to compare.
+func durationText(d time.Duration) string {
+	value, unit := float64(d)/1e6, " ms"
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		value, unit = d.Seconds(), " s"
 	}
 	precision := 2
-	for limit := 10.0; precision > 0 && f >= limit; limit *= 10 {
+	for limit := 10.0; precision > 0 && value >= limit; limit *= 10 {
 		precision--
 	}
-	return append(strconv.AppendFloat(b, f, 'f', precision, 64), unit...)
+	return strconv.FormatFloat(value, 'f', precision, 64) + unit
 }

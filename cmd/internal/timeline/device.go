@@ -1,0 +1,112 @@
+package timeline
+
+import (
+	"slices"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+)
+
+// Device is the history of one device in short. Programs rely on its JSON keys.
+type Device struct {
+	Origin      string    `json:"origin,omitempty"` // pod or host
+	ID          string    `json:"id"`
+	Last        string    `json:"last"`                 // healthy, degraded, unhealthy or gone; "": not known
+	Since       time.Time `json:"since,omitzero"`       // when Last began
+	Holders     []string  `json:"holders,omitempty"`    // containers that hold it
+	HeldBefore  []string  `json:"heldBefore,omitempty"` // containers that held it last, and no longer do
+	Events      int       `json:"events"`               // lines about it
+	Turns       int       `json:"turns"`                // between healthy or degraded and unhealthy
+	Removed     int       `json:"removed"`              // how often it was removed
+	RemovedHeld int       `json:"removedHeld"`          // of these removals, those while a container held it
+
+	unseen  bool // the newest daemon has logged no line about its state
+	removed bool // it was removed, and a device.tombstone line may follow
+}
+
+// follow updates the devices from a line.
+func (r *Reader) follow(l *line) {
+	if l.event == logevent.DaemonStarted.String { // it logs all devices and all holders
+		for _, d := range r.devices {
+			if d.Origin == l.origin {
+				d.unseen = true
+				d.free()
+			}
+		}
+	}
+	id := l.text("device")
+	switch {
+	case id == "", l.event == logevent.DeviceUnoffered.String, l.event == logevent.LogSuppressed.String: // not about its state
+		return
+	}
+	key := [2]string{l.origin, id}
+	if r.devices[key] == nil {
+		r.devices[key] = &Device{Origin: l.origin, ID: id}
+	}
+	r.devices[key].follow(l)
+}
+
+// gone is the state of a device that was removed. The other states are names of health.
+const gone = "gone"
+
+// follow updates the device from a line about it.
+func (d *Device) follow(l *line) {
+	d.Events++
+	state := d.next(l)
+	d.followHolders(l.event, l.texts("holders"))
+	if state == "" {
+		return
+	}
+	if d.unseen = false; state != d.Last {
+		d.Last, d.Since = state, l.time
+	}
+}
+
+// next returns the state of the device after a line, or "" if the line does not change it. It counts changes.
+func (d *Device) next(l *line) string {
+	switch l.event {
+	case logevent.DeviceAdded.String:
+		d.removed = false
+		return l.text("health")
+	case logevent.DeviceHealth.String:
+		old, health := l.text("old"), l.text("new")
+		if old != health && (old == "unhealthy" || health == "unhealthy") {
+			d.Turns++
+		}
+		return health
+	case logevent.DeviceRemoved.String:
+		d.Removed++
+		d.removed = true
+		return gone
+	case logevent.DeviceTombstone.String:
+		if d.removed {
+			d.RemovedHeld++
+		}
+		d.removed = false // the line may come again with other holders, also when the device is back
+		if d.unseen {
+			return gone // removed while no daemon was running
+		}
+	}
+	return ""
+}
+
+// followHolders updates the holders of the device from a line with these holders.
+func (d *Device) followHolders(event string, holders []string) {
+	others := slices.DeleteFunc(slices.Clone(d.Holders), func(name string) bool { return slices.Contains(holders, name) || isMore(name) })
+	switch event {
+	case logevent.DeviceTombstone.String, logevent.DeviceReturned.String, logevent.DeviceReleased.String: // all of them
+		d.free()
+		d.Holders = holders
+	case logevent.DeviceHeld.String: // in addition to earlier ones
+		d.Holders = append(others, holders...)
+	case logevent.DeviceFreed.String: // others may remain
+		d.Holders, d.HeldBefore = others, holders
+	}
+}
+
+// free removes all holders of the device.
+func (d *Device) free() {
+	if len(d.Holders) > 0 {
+		d.Holders, d.HeldBefore = nil, d.Holders
+	}
+}

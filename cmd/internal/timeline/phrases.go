@@ -1,0 +1,53 @@
+package timeline
+
+import "b-com.com/accelerator-device-plugin/internal/logevent"
+
+// phrases has the text of the events that tell the history of devices. Other events are shown with their
+// message and their fields.
+//
+//	{field}    the value; for a list its elements, for a field in ms a duration
+//	{change}   the fields old and new: old → new, or still new if they are equal
+//	{list}     the fields devices, unhealthy and gone: the health of each device on the list that was sent
+//
+// A part after the first one is omitted if a field in it is missing, empty or a duration of 0. Parts that
+// begin with a bracket follow in parentheses.
+var phrases = map[string][]string{
+	logevent.DaemonStarted.String: {"daemon started, version {version}, mode {mode}", ", node {node}"},
+	logevent.DaemonStopped.String: {"daemon stopped"},
+	logevent.ModeChanged.String:   {"mode changed by the node's annotation: {change}"},
+
+	logevent.DeviceAdded.String: {"new, {health}", ": {reasons}", "; resource {resource}", "; {error}", "(noticed in {latency_ms}"},
+	logevent.DeviceHealth.String: {
+		"{change}", ": {reasons}", "; held by {holders}", "; {error}", "(was {old} for {lasted_ms}", "(noticed in {latency_ms}",
+	},
+	logevent.DeviceIdentity.String:   {"changed: {attribute} {change}"},
+	logevent.DeviceUnoffered.String:  {"not offered to the kubelet: {reason}"},
+	logevent.DeviceRemoved.String:    {"gone", ", held by {holders}", "(was {old} for {lasted_ms}", "(noticed in {latency_ms}"},
+	logevent.DeviceHeld.String:       {"given to {holders}", "({reason}"},
+	logevent.DeviceFreed.String:      {"free again after {lasted_ms}", "(held by {holders}"},
+	logevent.DeviceHeldTwice.String:  {"{message}: {holders}"},
+	logevent.DeviceTombstone.String:  {"held", " by {holders}", " as {resource}", ": stays listed as unhealthy until it is free"},
+	logevent.DeviceReturned.String:   {"returned", ", held by {holders}", "(was gone for {lasted_ms}"},
+	logevent.DeviceReleased.String:   {"released: {reason}", "(listed as unhealthy for {lasted_ms}"},
+	logevent.DeviceCordoned.String:   {"cordoned by {by}", " until {until}", ": {why}", "({reason}"},
+	logevent.DeviceUncordoned.String: {"uncordoned", " by {by}", ": {reason}", "(it was: {why}"},
+
+	logevent.RegisterFailed.String:    {"registration failed: {error}", "(again in {retry_ms}"},
+	logevent.RegistrationEnded.String: {"registration ended: {reason}", "(again in {retry_ms}"},
+	logevent.StreamClosed.String:      {"stream to the kubelet closed: {reason}", "(open for {lasted_ms}"},
+	logevent.ListSent.String:          {"list sent{list}", "({count} in all", "({latency_ms} after the hint"},
+	logevent.SlicesPublished.String:   {"slices published{list}", "({count} in all, {tainted} tainted", "({latency_ms} after the hint"},
+
+	logevent.AllocateServed.String:  {"given to a container", ": {devices}"},
+	logevent.AllocateRefused.String: {"refused to a container", ": {devices}", ": {reason}"},
+	logevent.ClaimPrepared.String:   {"prepared for claim {claim}: {devices}", "({reason}", "(took {lasted_ms}"},
+	logevent.ClaimRefused.String:    {"refused to claim {claim}", ": {devices}", ": {reason}", "(after {lasted_ms}"},
+	logevent.ClaimUnprepared.String: {"no longer prepared for claim {claim}", ": {devices}"},
+	logevent.ClaimForgotten.String:  {"forgotten by the kubelet: no longer prepared for claim {claim}", ": {devices}", "({reason}"},
+
+	logevent.ProgrammingDone.String:    {"programmed for a container: AFU {afu}", "(took {lasted_ms}"},
+	logevent.ProgrammingPresent.String: {"already had the AFU of a container: {afu}"},
+	logevent.ProgrammingFailed.String:  {"container not started: {error}"},
+
+	logevent.LogSuppressed.String: {"lines of {of} suppressed, there were too many: {count}", "(in {lasted_ms}"},
+}
