@@ -81,15 +81,12 @@ func (c *claim) reason() string {
 
 // tombstoneOf returns the device that is listed for d when d has left.
 func tombstoneOf(d *Device) *Device {
-	m := *d
-	m.Health, m.Reasons, m.Fault = Unhealthy, nil, false
-	m.Nodes, m.NodeNumbers, m.SharedNodes, m.Mounts, m.Parent, m.ParentNodes, m.ProgramAtStart = nil, nil, nil, nil, "", nil, false
-	return &m
+	return &Device{ID: d.ID, Family: d.Family, Health: Unhealthy, OfferedAs: d.OfferedAs, PCIAddress: d.PCIAddress, Facts: d.left()}
 }
 
 // claimOf returns a claim on a device of which only a holding is known.
 func claimOf(id string, h Holding, now time.Time) *claim {
-	d := &Device{ID: id, OfferedAs: h.As, Health: Unhealthy, PCIAddress: addressOf(id), NUMANode: -1, PortID: -1}
+	d := &Device{ID: id, OfferedAs: h.As, Health: Unhealthy, PCIAddress: addressOf(id), Facts: Facts{NUMANode: -1, PortID: -1}}
 	if d.PCIAddress != "" {
 		d.PortID = portOf(id)
 	}

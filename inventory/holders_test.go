@@ -125,7 +125,7 @@ func TestHeldBeforeStart(t *testing.T) {
 		got := *s.Device("3b:00.0-p1")
 		if diff := cmp.Diff(inventory.Device{
 			ID: "3b:00.0-p1", OfferedAs: "b.com/fpga", Health: inventory.Unhealthy, Reasons: []string{"removed-in-use"},
-			PCIAddress: "0000:3b:00.0", NUMANode: -1, PortID: 1,
+			PCIAddress: "0000:3b:00.0", Facts: inventory.Facts{NUMANode: -1, PortID: 1},
 		}, got); diff != "" {
 			t.Errorf("tombstone (-want +got):\n%s", diff)
 		}

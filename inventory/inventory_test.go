@@ -48,8 +48,8 @@ func TestDeviceFacts(t *testing.T) {
 		r := start(t, testConfig, f)
 		got, _ := r.Latest()
 		want := []*inventory.Device{{
-			ID: "3b:00.0-p2", Family: "dfl", PCIAddress: cardA, NUMANode: 1, PortID: 2,
-			AFUID: afu1, InterfaceID: afu2, Nodes: []string{"dfl-port.4"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
+			ID: "3b:00.0-p2", Family: "dfl", PCIAddress: cardA, Facts: inventory.Facts{NUMANode: 1, PortID: 2,
+				AFUID: afu1, InterfaceID: afu2, Nodes: []string{"dfl-port.4"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}},
 		}}
 		if diff := cmp.Diff(want, got.Devices); diff != "" {
 			t.Errorf("devices (-want +got):\n%s", diff)

@@ -415,15 +415,10 @@ func (u *unit) describe() *Device {
 	if u.last.ID != "" {
 		address = u.last.PCIAddress
 	}
-	return &Device{
-		ID: u.id, Family: u.family,
-		PCIAddress: address, PCIID: u.identity.pci, AnyPCIID: u.identity.anyPCI, NUMANode: u.last.NUMANode,
-		PortID: u.portID, AFUID: u.identity.afu, InterfaceID: u.identity.iface,
-		Nodes: u.last.Nodes, NodeNumbers: u.last.NodeNumbers, Parent: u.last.Parent, ParentNodes: u.last.ParentNodes,
-		SharedNodes: u.last.SharedNodes, Mounts: u.last.Mounts, Members: u.last.Members, Attributes: u.last.Attributes,
-		ProgramAtStart: u.last.ProgramAtStart, OnlyByRule: u.last.OnlyByRule, AddressEnv: u.last.AddressEnv,
-		NamedByShell: u.last.NamedByShell,
-	}
+	facts := u.last.Facts
+	facts.PCIID, facts.AnyPCIID = u.identity.pci, u.identity.anyPCI
+	facts.PortID, facts.AFUID, facts.InterfaceID = u.portID, u.identity.afu, u.identity.iface
+	return &Device{ID: u.id, Family: u.family, PCIAddress: address, Facts: facts}
 }
 
 // supersede begins a generation, in which other families read the cards. The devices of a card stay

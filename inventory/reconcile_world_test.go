@@ -189,9 +189,8 @@ func (w *world) plug(i, ports int, renumbered bool, c testCard) bool {
 func (c *testCard) units(family string) (all []Unit) {
 	for port, minor := range c.minors {
 		u := Unit{
-			Name: "port", Incarnation: c.directory, PortID: port, PortIDKnown: true, AFUIDKnown: !c.noAFU,
-			InterfaceIDKnown: true, PCIID: c.model, NUMANode: -1,
-			Nodes: []string{fmt.Sprint("port", minor)}, NodeNumbers: []string{fmt.Sprint("245:", minor)},
+			Name: "port", Incarnation: c.directory, Facts: Facts{PortID: port, PCIID: c.model, NUMANode: -1, Nodes: []string{fmt.Sprint("port", minor)}, NodeNumbers: []string{fmt.Sprint("245:", minor)}}, PortIDKnown: true, AFUIDKnown: !c.noAFU,
+			InterfaceIDKnown: true,
 		}
 		if !c.noAFU {
 			u.AFUID = c.model

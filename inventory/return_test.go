@@ -80,7 +80,7 @@ func TestReturnProgrammed(t *testing.T) {
 				f, d := newFakeFamily("dfl"), newFakeKubelet()
 				first := good(0, 0)
 				first.InterfaceID = afu2
-				d.held["3b:00.0"] = []inventory.Holding{{As: "b.com/fpga", AnyAFU: true, Given: &inventory.Device{Family: "dfl", AFUID: first.AFUID, InterfaceID: afu2}}}
+				d.held["3b:00.0"] = []inventory.Holding{{As: "b.com/fpga", AnyAFU: true, Given: &inventory.Device{Family: "dfl", Facts: inventory.Facts{AFUID: first.AFUID, InterfaceID: afu2}}}}
 				cfg := withKubelet(d)
 				cfg.Policy.Name = func(*inventory.Device) (string, error) { return "b.com/fpga", nil }
 				if restart {
@@ -268,7 +268,7 @@ func TestSwappedBeforeStart(t *testing.T) {
 		}
 		const first, second = "00000000000000000000000000000001", "00000000000000000000000000000002"
 		f.set(cardA, card(second))
-		d.held["3b:00.0"] = []inventory.Holding{{As: "b.com/fpga", Given: &inventory.Device{Family: "dfl", InterfaceID: first, AFUID: "x"}}}
+		d.held["3b:00.0"] = []inventory.Holding{{As: "b.com/fpga", Given: &inventory.Device{Family: "dfl", Facts: inventory.Facts{InterfaceID: first, AFUID: "x"}}}}
 		cfg := withKubelet(d)
 		cfg.Policy.Name = func(*inventory.Device) (string, error) { return "b.com/fpga", nil }
 		cfg.Policy.AnyAFU, cfg.Record = true, d.record()

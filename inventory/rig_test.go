@@ -96,7 +96,7 @@ func (b *fakeFamily) Outline(_ sysfs.Host, card string) (inventory.Reading, erro
 	}
 	var ports []inventory.Unit
 	for _, p := range r.Units {
-		ports = append(ports, inventory.Unit{Name: p.Name, Incarnation: p.Incarnation, PortID: -1, NUMANode: -1, Nodes: p.Nodes})
+		ports = append(ports, inventory.Unit{Name: p.Name, Incarnation: p.Incarnation, Facts: inventory.Facts{PortID: -1, NUMANode: -1, Nodes: p.Nodes}})
 	}
 	return inventory.Reading{Units: ports}, nil
 }
@@ -155,8 +155,7 @@ func (b *fakeFamily) unhang(card string) {
 func good(n, id int, bad ...inventory.Condition) inventory.Unit {
 	return inventory.Unit{
 		Name: fmt.Sprintf("dfl-port.%d", n), Incarnation: uint64(100 + n),
-		PortID: id, PortIDKnown: true, AFUID: afu1, AFUIDKnown: true, InterfaceIDKnown: true, NUMANode: -1,
-		Nodes: []string{fmt.Sprintf("dfl-port.%d", n)},
+		Facts: inventory.Facts{PortID: id, AFUID: afu1, NUMANode: -1, Nodes: []string{fmt.Sprintf("dfl-port.%d", n)}}, PortIDKnown: true, AFUIDKnown: true, InterfaceIDKnown: true,
 		Files: []inventory.HealthFile{
 			{Name: "afu_id", Lost: inventory.Unhealthy}, {Name: "errors/errors", Lost: inventory.Unhealthy},
 		},

@@ -51,9 +51,7 @@ const (
 // unit returns the unit of the board aws-card, after the changes.
 func unit(changes ...func(*inventory.Unit)) inventory.Unit {
 	u := inventory.Unit{
-		ID: "01:00.0", PCIAddress: card, Name: manager, PortID: -1, AFUIDKnown: true, InterfaceIDKnown: true,
-		PCIID: "1d0f:9048:1d0f:1d51", AnyPCIID: true, NUMANode: -1, Mounts: []string{application + "/resource0"},
-		Members: []string{manager}, Attributes: map[string]string{"slot": "0"},
+		ID: "01:00.0", PCIAddress: card, Name: manager, Facts: inventory.Facts{PortID: -1, PCIID: "1d0f:9048:1d0f:1d51", AnyPCIID: true, NUMANode: -1, Mounts: []string{application + "/resource0"}, Members: []string{manager}, Attributes: map[string]string{"slot": "0"}}, AFUIDKnown: true, InterfaceIDKnown: true,
 	}
 	for _, change := range changes {
 		change(&u)

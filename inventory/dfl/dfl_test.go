@@ -99,9 +99,7 @@ func without(names ...string) func(*inventory.Unit) {
 // portOf returns a healthy port below the FME dfl-fme.0, after the changes.
 func portOf(name string, id int, afu string, changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
-		Name: name, PortID: id, PortIDKnown: true, AFUID: afu, AFUIDKnown: true,
-		InterfaceID: pac, InterfaceIDKnown: true, NUMANode: -1, Nodes: []string{name},
-		Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
+		Name: name, Facts: inventory.Facts{PortID: id, AFUID: afu, InterfaceID: pac, NUMANode: -1, Nodes: []string{name}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}}, PortIDKnown: true, AFUIDKnown: true, InterfaceIDKnown: true,
 		Files: files(1+len(pciFiles), portFiles, fmeFiles, pciFiles), // no hwmon on boards made by hand
 	}
 	for _, change := range changes {

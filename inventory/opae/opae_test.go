@@ -48,10 +48,7 @@ func node(t *testing.T, boards ...string) sysfs.Host {
 func portOf(changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
 		Name: "intel-fpga-port.0", PortIDKnown: true,
-		AFUID: "00112233445566778899aabbccddeeff", AFUIDKnown: true,
-		InterfaceID: "a1b2c3d4e5f60718293a4b5c6d7e8f90", InterfaceIDKnown: true,
-		NUMANode: -1, Nodes: []string{"intel-fpga-port.0"},
-		Parent: "intel-fpga-fme.0", ParentNodes: []string{"intel-fpga-fme.0"},
+		Facts: inventory.Facts{AFUID: "00112233445566778899aabbccddeeff", InterfaceID: "a1b2c3d4e5f60718293a4b5c6d7e8f90", NUMANode: -1, Nodes: []string{"intel-fpga-port.0"}, Parent: "intel-fpga-fme.0", ParentNodes: []string{"intel-fpga-fme.0"}}, AFUIDKnown: true, InterfaceIDKnown: true,
 		Files: []inventory.HealthFile{
 			{Name: "afu_id"}, {Name: "errors/errors"}, {Name: "power_state"},
 			{Name: "fme/driver"}, {Name: "fme/pr/interface_id"},

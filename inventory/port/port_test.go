@@ -97,8 +97,7 @@ func files(absent ...string) []inventory.HealthFile {
 // good returns the port of kernel-6.1-one-card after the changes.
 func good(changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
-		Name: "dfl-port.0", PortID: 0, PortIDKnown: true, AFUID: afuID, AFUIDKnown: true,
-		NUMANode: -1, Nodes: []string{"dfl-port.0"}, Files: files(),
+		Name: "dfl-port.0", Facts: inventory.Facts{PortID: 0, AFUID: afuID, NUMANode: -1, Nodes: []string{"dfl-port.0"}}, PortIDKnown: true, AFUIDKnown: true, Files: files(),
 	}
 	for _, change := range changes {
 		change(&p)

@@ -30,9 +30,7 @@ const (
 // programmed at the start of a container, after the changes.
 func region(name, fme string, nodes []string, changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
-		Name: name, PortIDKnown: true, AFUIDKnown: true, InterfaceID: pacID, InterfaceIDKnown: true,
-		NUMANode: -1, Nodes: nodes, Parent: fme, ParentNodes: []string{fme},
-		ProgramAtStart: true,
+		Name: name, PortIDKnown: true, AFUIDKnown: true, Facts: inventory.Facts{InterfaceID: pacID, NUMANode: -1, Nodes: nodes, Parent: fme, ParentNodes: []string{fme}, ProgramAtStart: true}, InterfaceIDKnown: true,
 	}
 	for _, change := range changes {
 		change(&p)

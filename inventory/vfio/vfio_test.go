@@ -39,10 +39,7 @@ const absent = familytest.Absent
 // unit returns the unit of the board vfio-function, after the changes.
 func unit(changes ...func(*inventory.Unit)) inventory.Unit {
 	u := inventory.Unit{
-		ID: "01:00.0", PCIAddress: "0000:01:00.0", Name: "0000:01:00.0", PortID: -1, AFUIDKnown: true, InterfaceIDKnown: true,
-		PCIID: "8086:bccf:8086:1771", NUMANode: -1, Nodes: []string{"vfio/6"}, NodeNumbers: []string{"244:0"},
-		SharedNodes: []string{"vfio/vfio"}, Attributes: map[string]string{"iommuGroup": "6"},
-		OnlyByRule: true, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_"},
+		ID: "01:00.0", PCIAddress: "0000:01:00.0", Name: "0000:01:00.0", Facts: inventory.Facts{PortID: -1, PCIID: "8086:bccf:8086:1771", NUMANode: -1, Nodes: []string{"vfio/6"}, NodeNumbers: []string{"244:0"}, SharedNodes: []string{"vfio/vfio"}, Attributes: map[string]string{"iommuGroup": "6"}, OnlyByRule: true, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_"}}, AFUIDKnown: true, InterfaceIDKnown: true,
 	}
 	for _, change := range changes {
 		change(&u)

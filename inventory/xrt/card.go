@@ -129,7 +129,7 @@ func (c *card) findManagement(host sysfs.Host, address string) (string, error) {
 func (f Family) unit(address string, c card) (u inventory.Unit, nodes []node, err error) {
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(address, "0000:"), PCIAddress: address, Name: address, Incarnation: c.incarnation,
-		PortID: -1, AFUIDKnown: true, NUMANode: -1, NamedByShell: true,
+		Facts: inventory.Facts{PortID: -1, NUMANode: -1, NamedByShell: true}, AFUIDKnown: true,
 	}
 	c.Describe(&u)
 	add := func(name, sysfsDir string) {

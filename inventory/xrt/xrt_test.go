@@ -53,14 +53,10 @@ const absent = familytest.Absent
 // unit returns the unit of the board, after the changes.
 func unit(changes ...func(*inventory.Unit)) inventory.Unit {
 	u := inventory.Unit{
-		ID: "65:00.1", PCIAddress: address, Name: address, PortID: -1, AFUIDKnown: true,
-		InterfaceID: "a9b7dc1c7b1c4c3d8f6c5d4e3b2a1908", InterfaceIDKnown: true, NamedByShell: true,
-		PCIID: "10ee:5005:10ee:000e", NUMANode: 1,
-		Nodes: []string{"dri/renderD128", "xfpga/dma.qdma.u25857.0"}, NodeNumbers: []string{"226:128", "235:0"},
-		Attributes: map[string]string{
+		ID: "65:00.1", PCIAddress: address, Name: address, Facts: inventory.Facts{PortID: -1, InterfaceID: "a9b7dc1c7b1c4c3d8f6c5d4e3b2a1908", NamedByShell: true, PCIID: "10ee:5005:10ee:000e", NUMANode: 1, Nodes: []string{"dri/renderD128", "xfpga/dma.qdma.u25857.0"}, NodeNumbers: []string{"226:128", "235:0"}, Attributes: map[string]string{
 			"vbnv": "xilinx_u250_gen3x16_xdma_shell_4_1", "timestamp": "0", "fpga": "xcu250-figd2104-2L-e",
 			"logicUuid": "0f1e2d3c4b5a69788796a5b4c3d2e1f0", "serialNumber": "21320733400E",
-		},
+		}}, AFUIDKnown: true, InterfaceIDKnown: true,
 	}
 	for _, change := range changes {
 		change(&u)
