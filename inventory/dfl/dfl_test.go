@@ -28,8 +28,6 @@ var ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.Unit{}, "NodeNumbers"), // TestNodeNumbers of inventory/port
 }
 
-var _ inventory.Family = dfl.Family{}
-
 const (
 	afuA = "d8424dc4a4a3c413f89e433683f9040b"
 	afuB = "bfaf2ae94a5246e382fe38f0f9e17764"
@@ -149,13 +147,13 @@ func unbound(p *inventory.Unit) {
 // because incarnations differ from run to run.
 func readAll(t *testing.T, host sysfs.Host) map[string]inventory.Reading {
 	t.Helper()
-	cards, err := dfl.Family{}.Cards(host)
+	cards, err := dfl.Family(port.PerPort).Cards(host)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := map[string]inventory.Reading{}
 	for _, card := range cards {
-		r, err := dfl.Family{}.Read(host, card)
+		r, err := dfl.Family(port.PerPort).Read(host, card)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -329,7 +327,7 @@ func TestPortOrder(t *testing.T) {
 	const regions = "devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0/fpga_region/"
 	script(t, host, "mkdir "+regions+"region9\nmv "+regions+"region0/dfl-port.9 "+regions+"region9/dfl-port.9\n"+
 		"link "+regions+"region9/device ../../../0001:3b:00.0\nlink class/fpga_region/region9 ../../"+regions+"region9")
-	r, err := dfl.Family{}.Read(host, "0001:3b:00.0")
+	r, err := dfl.Family(port.PerPort).Read(host, "0001:3b:00.0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -374,7 +372,7 @@ func TestVirtualFunction(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			host := node(t, "dfl-vf")
 			script(t, host, tt.script)
-			got, err := dfl.Family{}.Read(host, "0000:03:00.0")
+			got, err := dfl.Family(port.PerPort).Read(host, "0000:03:00.0")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -396,12 +394,12 @@ func TestReadOfNoCard(t *testing.T) {
 	for _, card := range []string{
 		"", "pool", "../../..", "0000:17:00.3", "0000:17:00.7", "0000:82:00.0", strings.Repeat("0", 9000),
 	} {
-		r, err := dfl.Family{}.Read(host, card)
+		r, err := dfl.Family(port.PerPort).Read(host, card)
 		if !errors.Is(err, fs.ErrNotExist) || len(r.Units) != 0 {
 			t.Errorf("%.20q: reading %v, error %v; want an error that wraps fs.ErrNotExist", card, r, err)
 		}
 	}
-	if _, err := (dfl.Family{}).Read(host, "0000:17:00.0"); err != nil {
+	if _, err := dfl.Family(port.PerPort).Read(host, "0000:17:00.0"); err != nil {
 		t.Error(err)
 	}
 }
@@ -410,10 +408,10 @@ func TestReadOfNoCard(t *testing.T) {
 func TestForeignRegion(t *testing.T) {
 	host := node(t, "kernel-6.1-two-cards")
 	script(t, host, "link devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/device ../../../0000:02:00.0")
-	if _, err := (dfl.Family{}).Read(host, "0000:01:00.0"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := dfl.Family(port.PerPort).Read(host, "0000:01:00.0"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want one that wraps fs.ErrNotExist", err)
 	}
-	if r, err := (dfl.Family{}).Read(host, "0000:02:00.0"); err != nil || len(r.Units) != 1 {
+	if r, err := dfl.Family(port.PerPort).Read(host, "0000:02:00.0"); err != nil || len(r.Units) != 1 {
 		t.Errorf("the other card: %v, %v", r, err)
 	}
 }
@@ -421,25 +419,25 @@ func TestForeignRegion(t *testing.T) {
 func TestUnreadableCard(t *testing.T) {
 	host := node(t, "kernel-6.1-two-cards")
 	script(t, host, "link bus/pci/devices/0000:01:00.0 0000:01:00.0")
-	cards, err := dfl.Family{}.Cards(host)
+	cards, err := dfl.Family(port.PerPort).Cards(host)
 	if diff := cmp.Diff([]string{"0000:01:00.0", "0000:02:00.0"}, cards); diff != "" || err != nil {
 		t.Errorf("cards (-want +got), error %v:\n%s", err, diff)
 	}
-	if _, err := (dfl.Family{}).Read(host, cards[0]); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, err := dfl.Family(port.PerPort).Read(host, cards[0]); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want one that does not wrap fs.ErrNotExist: the card exists", err)
 	}
-	if r, err := (dfl.Family{}).Read(host, cards[1]); err != nil || len(r.Units) != 1 {
+	if r, err := dfl.Family(port.PerPort).Read(host, cards[1]); err != nil || len(r.Units) != 1 {
 		t.Errorf("the other card: %v, %v", r, err)
 	}
 }
 
 func TestNoDriver(t *testing.T) {
 	host := sysfs.Host{Sys: t.TempDir(), Dev: t.TempDir(), Simulated: true}
-	if cards, err := (dfl.Family{}).Cards(host); len(cards) != 0 || err != nil {
+	if cards, err := dfl.Family(port.PerPort).Cards(host); len(cards) != 0 || err != nil {
 		t.Errorf("cards %v, error %v; want none", cards, err)
 	}
 	script(t, host, "mkdir class\nwrite class/fpga_region x")
-	if cards, err := (dfl.Family{}).Cards(host); len(cards) != 0 || err == nil {
+	if cards, err := dfl.Family(port.PerPort).Cards(host); len(cards) != 0 || err == nil {
 		t.Errorf("cards %v, error %v; want an error: the class is a file", cards, err)
 	}
 }
@@ -463,7 +461,7 @@ func BenchmarkRead(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if r, err := (dfl.Family{Kind: bb.unit}).Read(host, bb.card); err != nil || len(r.Units) != 1 || r.Units[0].Conditions != nil {
+				if r, err := (dfl.Family(bb.unit)).Read(host, bb.card); err != nil || len(r.Units) != 1 || r.Units[0].Conditions != nil {
 					b.Fatal(r, err)
 				}
 			}

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
 // TestKernel compares the published devices of the boards that were recorded on a real kernel
@@ -91,7 +93,7 @@ func TestKernel(t *testing.T) {
 				t.Fatal("found no expected devices for this board")
 			}
 			host, busy := recorded(t, board)
-			if diff := cmp.Diff(want, publishedDevices(t, host, programmed{busy: busy}), cmpopts.IgnoreFields(inventory.Device{}, "NodeNumbers")); diff != "" {
+			if diff := cmp.Diff(want, publishedDevices(t, host, programmed{dfl.Family(port.PerPort), busy}), cmpopts.IgnoreFields(inventory.Device{}, "NodeNumbers")); diff != "" {
 				t.Errorf("devices (-want +got):\n%s", diff)
 			}
 		})

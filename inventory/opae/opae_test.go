@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/sim/board"
 )
 
@@ -27,8 +28,6 @@ var ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.HealthFile{}, "Lost", "Row", "Reason"),
 	cmpopts.IgnoreFields(inventory.Unit{}, "NodeNumbers"), // TestNodeNumbers of inventory/port
 }
-
-var _ inventory.Family = opae.Family{}
 
 const address = "0000:82:00.0"
 
@@ -91,7 +90,7 @@ func TestBoards(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.board, func(t *testing.T) {
 			host := node(t, strings.Fields(tt.board)...)
-			cards, err := opae.Family{}.Cards(host)
+			cards, err := opae.Family(port.PerPort).Cards(host)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +103,7 @@ func TestBoards(t *testing.T) {
 			if diff := cmp.Diff([]string{address}, cards); diff != "" {
 				t.Errorf("cards (-want +got):\n%s", diff)
 			}
-			got, err := opae.Family{}.Read(host, address)
+			got, err := opae.Family(port.PerPort).Read(host, address)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -146,7 +145,7 @@ func TestEdits(t *testing.T) {
 			if tt.want != nil {
 				tt.want(&want)
 			}
-			got, err := opae.Family{}.Read(host, address)
+			got, err := opae.Family(port.PerPort).Read(host, address)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +159,7 @@ func TestEdits(t *testing.T) {
 func TestReadOfNoCard(t *testing.T) {
 	host := node(t, "kernel-6.1-one-card", "opae-one-card")
 	for _, card := range []string{"0000:01:00.0", "0000:82:00.1", "pool"} {
-		if _, err := (opae.Family{}).Read(host, card); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := opae.Family(port.PerPort).Read(host, card); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: error %v, want one that wraps fs.ErrNotExist", card, err)
 		}
 	}

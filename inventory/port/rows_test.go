@@ -11,6 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
 const fine, poor, bad = inventory.Healthy, inventory.Degraded, inventory.Unhealthy
@@ -264,7 +265,7 @@ func rowOf(reason string) string {
 }
 
 func TestRowsAreSortedAndUnique(t *testing.T) {
-	for _, rows := range [][]inventory.Row{dfl.Family{}.Rows(), opae.Family{}.Rows()} {
+	for _, rows := range [][]inventory.Row{dfl.Family(port.PerPort).Rows(), opae.Family(port.PerPort).Rows()} {
 		if !slices.IsSortedFunc(rows, func(a, b inventory.Row) int { return strings.Compare(a.Name, b.Name) }) {
 			t.Error("not sorted")
 		}

@@ -21,15 +21,15 @@ func TestShortage(t *testing.T) {
 		name, board, card string
 		family            inventory.Family
 	}{
-		{"all files", "dfl-all-files", "0000:03:00.0", dfl.Family{}},
-		{"all files of OPAE", "opae-all-files", "0000:83:00.0", opae.Family{}},
-		{"virtual function", "dfl-vf", "0000:03:00.0", dfl.Family{}},
-		{"unbound port", "kernel-6.1-port-unbound", "0000:01:00.0", dfl.Family{}},
-		{"unbound FME", "kernel-6.1-fme-unbound", "0000:01:00.0", dfl.Family{}},
-		{"region", "dfl-vf", "0000:01:00.0", dfl.Family{Kind: port.PerFME}},
-		{"region without FME", "dfl-vf", "0000:03:00.0", dfl.Family{Kind: port.PerFME}},
-		{"region of two ports with node", "kernel-6.1-two-ports", "0000:01:00.0", dfl.Family{Kind: port.PerFMEWithNode}},
-		{"no such card", "dfl-all-files", "0000:09:00.0", dfl.Family{}},
+		{"all files", "dfl-all-files", "0000:03:00.0", dfl.Family(port.PerPort)},
+		{"all files of OPAE", "opae-all-files", "0000:83:00.0", opae.Family(port.PerPort)},
+		{"virtual function", "dfl-vf", "0000:03:00.0", dfl.Family(port.PerPort)},
+		{"unbound port", "kernel-6.1-port-unbound", "0000:01:00.0", dfl.Family(port.PerPort)},
+		{"unbound FME", "kernel-6.1-fme-unbound", "0000:01:00.0", dfl.Family(port.PerPort)},
+		{"region", "dfl-vf", "0000:01:00.0", dfl.Family(port.PerFME)},
+		{"region without FME", "dfl-vf", "0000:03:00.0", dfl.Family(port.PerFME)},
+		{"region of two ports with node", "kernel-6.1-two-ports", "0000:01:00.0", dfl.Family(port.PerFMEWithNode)},
+		{"no such card", "dfl-all-files", "0000:09:00.0", dfl.Family(port.PerPort)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			host := node(t, test.board)

@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/familytest"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
 	"b-com.com/accelerator-device-plugin/sim/board"
 )
@@ -272,7 +273,7 @@ func TestNoCard(t *testing.T) {
 		t.Errorf("without the driver: cards %v, error %v", cards, err)
 	}
 	// The other families do not read functions on vfio-pci.
-	if r, err := (dfl.Family{}).Read(host, "0000:01:00.1"); !errors.Is(err, fs.ErrNotExist) {
+	if r, err := dfl.Family(port.PerPort).Read(host, "0000:01:00.1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("dfl: %+v, %v; want fs.ErrNotExist", r, err)
 	}
 }
