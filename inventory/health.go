@@ -105,19 +105,22 @@ func (h *health) track(now time.Time, read []Condition, r rules) {
 		t.Condition, t.present = c, true
 	}
 	for reason, t := range h.conditions {
-		switch {
-		case t.present && t.Passing && now.Sub(t.since) >= r.reprogram:
-			t.worst, t.overdue = Unhealthy, true
-		case t.present:
-			t.worst = max(t.worst, t.Health)
-		case t.healed.IsZero():
-			t.healed = now
-			fallthrough
-		default:
-			if !h.offered || ReasonOf(reason).NoHold || now.Sub(t.healed) >= r.hold {
-				delete(h.conditions, reason)
-			}
+		t.update(now, r)
+		if !t.present && (!h.offered || ReasonOf(reason).NoHold || now.Sub(t.healed) >= r.hold) {
+			delete(h.conditions, reason)
 		}
+	}
+}
+
+// update updates the severity and the times of a condition, which is present or over.
+func (t *tracked) update(now time.Time, r rules) {
+	switch {
+	case t.present && t.Passing && now.Sub(t.since) >= r.reprogram:
+		t.worst, t.overdue = Unhealthy, true
+	case t.present:
+		t.worst = max(t.worst, t.Health)
+	case t.healed.IsZero():
+		t.healed = now
 	}
 }
 

@@ -177,15 +177,8 @@ func (n *node) takeHolding(s *slot, before []Holding, now time.Time) (stale bool
 	changed := !slices.EqualFunc(before, is, func(a, b Holding) bool {
 		return slices.Equal(a.Nodes, b.Nodes) && slices.Equal(a.Later, b.Later)
 	})
-	if len(s.lost.nodes) > 0 && len(is) == 0 {
-		switch {
-		case s.lost.since.After(h.Asked):
-			stale = true
-		case h.Err == nil:
-			s.lost, changed = lost{}, true
-		}
-	}
-	if changed {
+	ended, stale := s.endLost(*h)
+	if changed || ended {
 		n.reserveNodes(s)
 	}
 	if s.claim != nil {
@@ -199,6 +192,21 @@ func (n *node) takeHolding(s *slot, before []Holding, now time.Time) (stale bool
 		n.mark(s.id, time.Time{})
 	}
 	return stale
+}
+
+// endLost ends the reservation of the nodes that the device lost, if the newest answer has no holder of the device. stale
+// is as in [node.takeHoldings].
+func (s *slot) endLost(h holders) (ended, stale bool) {
+	switch {
+	case len(s.lost.nodes) == 0 || len(h.Of[s.id]) > 0:
+		return false, false
+	case s.lost.since.After(h.Asked):
+		return false, true
+	case h.Err == nil:
+		s.lost = lost{}
+		return true, false
+	}
+	return false, false
 }
 
 // takeClaimed ends the claim on a slot if the device is free, or updates its holders. stale is as in

@@ -152,20 +152,7 @@ func (n *node) takeReading(o outcome, now time.Time) {
 			read.PortIDKnown = false
 			read.Conditions = append(slices.Clone(read.Conditions), Condition{Reason: ReasonPortIDConflict, Health: Unhealthy})
 		}
-		s := n.slot(ids[i])
-		was := s.unit
-		if was != nil && (c.former && was.swapped(read) || !c.former && (was.directory != directoryOf(read) || was.family != o.family)) {
-			n.removeUnit(s, cause, now)
-		}
-		switch {
-		case s.unit == nil:
-			n.addUnit(s, now)
-		case c.former: // another kind of unit of the same card, so no device has left
-			s.unit = &unit{portID: -1, device: was.device}
-		}
-		s.unit.id, s.unit.card = ids[i], address
-		s.unit.learn(read, o.family)
-		units[i] = s.unit
+		units[i] = n.takeUnit(n.slot(ids[i]), read, c, o, now)
 	}
 	for _, u := range c.units {
 		if !slices.Contains(ids, u.id) {
@@ -183,6 +170,23 @@ func (n *node) takeReading(o outcome, now time.Time) {
 			n.mark(id, cause)
 		}
 	}
+}
+
+// takeUnit applies the reading of one unit of a card, and returns the unit.
+func (n *node) takeUnit(s *slot, read Unit, c *card, o outcome, now time.Time) *unit {
+	was := s.unit
+	if was != nil && (c.former && was.swapped(read) || !c.former && (was.directory != directoryOf(read) || was.family != o.family)) {
+		n.removeUnit(s, o.cause, now)
+	}
+	switch {
+	case s.unit == nil:
+		n.addUnit(s, now)
+	case c.former: // another kind of unit of the same card, so no device has left
+		s.unit = &unit{portID: -1, device: was.device}
+	}
+	s.unit.id, s.unit.card = s.id, o.address
+	s.unit.learn(read, o.family)
+	return s.unit
 }
 
 // setTrouble sets the conditions of a whole card.
@@ -338,20 +342,24 @@ func (c *card) identify(address string, units []Unit) (ids []string, conflicts [
 	}
 	slices.Sort(open)
 	for _, i := range open { // use the number that the unit had before, if it is free
-		if old := c.byDir[directoryOf(units[i])]; old != nil {
-			if number := portOf(old.id); !taken[number] {
-				take(i, number)
-			}
+		if old := c.byDir[directoryOf(units[i])]; old != nil && !taken[portOf(old.id)] {
+			take(i, portOf(old.id))
 		}
 	}
 	for _, i := range open {
-		for number := 0; ids[i] == ""; number++ {
-			if !taken[number] {
-				take(i, number)
-			}
+		if ids[i] == "" {
+			take(i, lowestFree(taken))
 		}
 	}
 	return ids, conflicts
+}
+
+// lowestFree returns the lowest number that is not taken.
+func lowestFree(taken map[int]bool) (number int) {
+	for taken[number] {
+		number++
+	}
+	return number
 }
 
 // learn updates the unit by a reading.
@@ -373,11 +381,17 @@ func (u *unit) learn(read Unit, family string) {
 	}
 	u.identity.learn(read, family)
 	u.conditions = slices.Clone(read.Conditions)
-	for _, f := range read.Files {
+	u.learnFiles(read.Files)
+	u.learnCounters(read.Counters)
+}
+
+// learnFiles adds a condition for each file that has existed and is gone.
+func (u *unit) learnFiles(files []HealthFile) {
+	for _, f := range files {
 		switch {
 		case !f.Absent:
 			if u.seen == nil {
-				u.seen = make(map[string]bool, len(read.Files))
+				u.seen = make(map[string]bool, len(files))
 			}
 			u.seen[f.Name] = true
 		case u.seen[f.Name]:
@@ -387,7 +401,11 @@ func (u *unit) learn(read Unit, family string) {
 			})
 		}
 	}
-	for _, c := range read.Counters {
+}
+
+// learnCounters adds a condition for each counter that has risen.
+func (u *unit) learnCounters(counters []Counter) {
+	for _, c := range counters {
 		// A counter that is lower than before was reset with its device, and is no condition.
 		if before, known := u.counters[c.Name]; known && c.Value > before {
 			u.conditions = append(u.conditions, Condition{
@@ -396,7 +414,7 @@ func (u *unit) learn(read Unit, family string) {
 			})
 		}
 		if u.counters == nil {
-			u.counters = make(map[string]uint64, len(read.Counters))
+			u.counters = make(map[string]uint64, len(counters))
 		}
 		u.counters[c.Name] = c.Value
 	}

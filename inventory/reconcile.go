@@ -81,7 +81,8 @@ func (n *node) present(s *slot, cause, now time.Time) *Device {
 	if u.device != nil && u.device.equal(d) {
 		return u.device
 	}
-	n.note(s, u, d, cause, now)
+	n.note(s, d, cause, now)
+	n.loseNodes(s, d, now)
 	return d
 }
 
@@ -154,26 +155,19 @@ func (n *node) reshape(s *slot, m *Device) {
 		if was.family = u.family; was.compare(u.identity, true) == other {
 			return // another card
 		}
-		present = append(present, u.last.Nodes...)
-		present = append(present, u.last.NodeNumbers...)
+		present = slices.Concat(present, u.last.Nodes, u.last.NodeNumbers)
 	}
 	if lacks(present, given) {
 		return
 	}
 	s.claim.reshaped = true
+	amongGiven := func(nodes []string) []string {
+		return slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return !slices.Contains(given, node) })
+	}
 	for _, u := range card.units {
-		before := len(m.Nodes)
-		for _, name := range u.last.Nodes {
-			if slices.Contains(given, name) {
-				m.Nodes = append(m.Nodes, name)
-			}
-		}
-		for _, number := range u.last.NodeNumbers {
-			if slices.Contains(given, number) {
-				m.NodeNumbers = append(m.NodeNumbers, number)
-			}
-		}
-		if len(m.Nodes) > before {
+		names := amongGiven(u.last.Nodes)
+		m.Nodes, m.NodeNumbers = append(m.Nodes, names...), append(m.NodeNumbers, amongGiven(u.last.NodeNumbers)...)
+		if len(names) > 0 {
 			m.SharedNodes, m.Family = u.last.SharedNodes, u.family
 			m.Fault = m.Fault || u.device != nil && u.device.Fault
 		}
@@ -210,7 +204,8 @@ func (n *node) noteUnnamed(s *slot, err error, now time.Time) {
 }
 
 // note adds the change of a unit whose published state differs from before.
-func (n *node) note(s *slot, u *unit, d *Device, cause, now time.Time) {
+func (n *node) note(s *slot, d *Device, cause, now time.Time) {
+	u := s.unit
 	c := change{Change: Change{ID: s.id, Old: u.device, New: d}, kind: deviceListed, cause: cause, lasted: now.Sub(s.since), holders: namesOf(n.holders.of(s.id))}
 	if u.device == nil {
 		u.beingPlugged = n.ready && pluggedIn(d)
@@ -225,15 +220,18 @@ func (n *node) note(s *slot, u *unit, d *Device, cause, now time.Time) {
 	if u.device == nil || u.device.Health != d.Health {
 		s.since = now
 	}
-	var errs []error
 	for _, w := range u.conditions {
-		errs = append(errs, w.Err)
+		c.err = errors.Join(c.err, w.Err)
 	}
-	c.err = errors.Join(errs...)
 	n.changes = append(n.changes, c)
+}
+
+// loseNodes keeps the nodes reserved that a present device had and no longer has: those of a port that was released from
+// a region.
+func (n *node) loseNodes(s *slot, d *Device, now time.Time) {
+	u := s.unit
 	if u.device != nil && n.asks && !s.justReleased && s.mayBeGiven(u) {
-		gone := slices.DeleteFunc(nodesOf(u.device), func(node string) bool { return slices.Contains(nodesOf(d), node) })
-		s.lose(gone, now) // nodes of a port that a region no longer has
+		s.lose(slices.DeleteFunc(nodesOf(u.device), func(node string) bool { return slices.Contains(nodesOf(d), node) }), now)
 	}
 }
 
