@@ -105,65 +105,6 @@ func TestCheckFindsObservedChange(t *testing.T) {
 	})
 }
 
-// A change of a file that is not observed is found at the resync, or at once with a hint.
-// Its end is found at the health interval.
-func TestUnobservedChange(t *testing.T) {
-	for name, hinted := range map[string]bool{"resync": false, "hint": true} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				r, f := startObserving(t)
-				r.after(time.Second)
-				f.set(cardA, good(0, 0, slow))
-				if hinted {
-					r.hint(cardA)
-				} else {
-					r.after(58 * time.Second)
-					r.want("before the resync", allGood)
-					r.after(time.Second)
-				}
-				found := map[string]string{"3b:00.0": "degraded[link-width=4]"}
-				r.want(name, found)
-				for range 3 {
-					r.after(5 * time.Second)
-					r.want("stays", found)
-				}
-				f.write(t, "1") // a change that is no condition
-				r.after(5 * time.Second)
-				r.want("stays after a check", found)
-				f.set(cardA, good(0, 0))
-				r.after(5 * time.Second)
-				r.want("over", map[string]string{"3b:00.0": "degraded[recovering=link-width]"})
-				r.after(10 * time.Second)
-				r.want("held", allGood)
-			})
-		})
-	}
-}
-
-// A rise of a counter that is not observed is found at the next reading, even if the card was
-// checked in between.
-func TestCheckKeepsCounters(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r, f := startObserving(t)
-		counts := func(n uint64) inventory.Unit {
-			p := good(0, 0)
-			p.Counters = []inventory.Counter{{Name: "pci/aer_dev_fatal", Value: n, Reason: "aer-fatal", Health: inventory.Unhealthy}}
-			return p
-		}
-		f.set(cardA, counts(7))
-		r.hint(cardA)
-		r.after(20 * time.Second)
-		r.want("counted before the start", allGood)
-		f.set(cardA, counts(8))
-		r.hint(cardA)
-		r.want("rose", map[string]string{"3b:00.0": "unhealthy[aer-fatal]"})
-		r.after(5 * time.Second)
-		r.want("stands still", map[string]string{"3b:00.0": "unhealthy[recovering=aer-fatal]"})
-		r.after(10 * time.Second)
-		r.want("held", allGood)
-	})
-}
-
 // A card with an ignored reason is read, not checked, because a file that cannot be read is not
 // among the observations.
 func TestNoCheckWithIgnoredReason(t *testing.T) {

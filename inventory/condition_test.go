@@ -105,6 +105,12 @@ func TestFileIsLost(t *testing.T) {
 		f.set(cardA, port(driver, gone(errors)))
 		r.hint(cardA)
 		r.want("is back, and the other is gone", map[string]string{"3b:00.0": "unhealthy[unreadable=fme/errors/catfatal_errors recovering=fme-unbound]"})
+		another := port(driver, gone(errors))
+		another.Incarnation++
+		f.set(cardA, another)
+		r.hint(cardA)
+		r.after(10 * time.Second)
+		r.want("another directory never had it", map[string]string{"3b:00.0": "healthy[]"})
 	})
 }
 

@@ -12,16 +12,6 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-func TestResyncFindsUnannouncedCard(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		r := start(t, testConfig, f)
-		f.set(cardA, good(0, 0))
-		r.after(time.Minute)
-		r.want("one resync later", map[string]string{"3b:00.0": "healthy[]"})
-	})
-}
-
 // The FME of a virtual function belongs to the physical function. A hint for the physical function
 // concerns both.
 func TestHintForThePhysicalFunctionReachesTheVirtualOne(t *testing.T) {

@@ -13,29 +13,6 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// A question is under way when a device leaves. Its answer may be older than an allocation of that
-// moment.
-func TestAnswerOlderThanTheRemoval(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
-		r := start(t, withKubelet(d), f)
-		r.after(time.Second)
-		d.set(func() { d.takes = time.Second })
-		f.pull(cardB)
-		r.hint(cardB) // causes a question; no device is held
-		r.after(500 * time.Millisecond)
-		d.hold("3b:00.0", pod)
-		f.pull(cardA)
-		r.hint(cardA)
-		r.after(500 * time.Millisecond) // the answer is older than the removal
-		r.want("an older answer", map[string]string{"3b:00.0": "unhealthy[removed]"})
-		r.after(time.Second)
-		r.want("a newer answer", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
-	})
-}
-
 // While holders are not known, a device counts as held for the grace time.
 func TestGrace(t *testing.T) {
 	for _, test := range []struct {
@@ -141,22 +118,6 @@ func TestHeldBeforeStart(t *testing.T) {
 		r.after(11 * time.Second)
 		delete(want, "not an id of ours\x00")
 		r.want("nothing is held", want)
-	})
-}
-
-// The first list does not wait long for an answer about holders.
-func TestFirstListWithoutAnswer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		d.stall = true
-		f.set(cardA, good(0, 0))
-		d.hold("0001:5e:00.0", pod)
-		r := start(t, withKubelet(d), f)
-		r.after(250 * time.Millisecond)
-		r.want("a quarter of a second later", map[string]string{"3b:00.0": "healthy[]"})
-		d.set(func() { d.stall = false })
-		r.after(12 * time.Second)
-		r.want("answered", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "unhealthy[removed-in-use]"})
 	})
 }
 

@@ -175,34 +175,3 @@ func TestSeverity(t *testing.T) {
 		})
 	}
 }
-
-// A change of policy applies at once to present conditions, and to those that are over but in the
-// recovery hold.
-func TestSeverityChanges(t *testing.T) {
-	hot := inventory.Condition{Reason: "alarm-crit=temp1", Row: "alarm-crit", Health: inventory.Unhealthy}
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, testConfig, f)
-		f.set(cardA, good(0, 0, hot))
-		r.hint(cardA)
-		r.want("hot", map[string]string{"3b:00.0": "unhealthy[alarm-crit=temp1]"})
-		r.Use(inventory.Policy{Severity: map[string]inventory.Health{"alarm-crit": inventory.Degraded}})
-		r.after(0)
-		r.want("no more than degraded", map[string]string{"3b:00.0": "degraded[alarm-crit=temp1]"})
-		r.Use(inventory.Policy{})
-		r.after(0)
-		r.want("as the table has it", map[string]string{"3b:00.0": "unhealthy[alarm-crit=temp1]"})
-		r.Use(inventory.Policy{Severity: map[string]inventory.Health{"alarm-crit": inventory.Healthy}})
-		r.after(0)
-		r.want("not at all", map[string]string{"3b:00.0": "healthy[]"})
-
-		r.Use(inventory.Policy{})
-		f.set(cardA, good(0, 0))
-		r.hint(cardA)
-		r.want("over", map[string]string{"3b:00.0": "unhealthy[recovering=alarm-crit]"})
-		r.Use(inventory.Policy{Severity: map[string]inventory.Health{"alarm-crit": inventory.Degraded}})
-		r.after(0)
-		r.want("over, and never more than degraded", map[string]string{"3b:00.0": "degraded[recovering=alarm-crit]"})
-	})
-}

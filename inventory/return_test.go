@@ -111,31 +111,6 @@ func TestReturnProgrammed(t *testing.T) {
 	}
 }
 
-// A card that is plugged in again is unbound for a moment: its AFU is not known yet.
-func TestReturnUnbound(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		d.hold("3b:00.0", pod)
-		r := start(t, withKubelet(d), f)
-		f.pull(cardA)
-		r.hint(cardA)
-		back := good(0, 0)
-		back.Incarnation++
-		p := back
-		p.Conditions = []inventory.Condition{unbound}
-		p.AFUID, p.AFUIDKnown, p.Files = "", false, nil
-		f.set(cardA, p)
-		r.hint(cardA)
-		r.want("unbound", map[string]string{"3b:00.0": "unhealthy[driver-unbound removed-in-use]"})
-		f.set(cardA, back)
-		r.hint(cardA)
-		r.want("bound", map[string]string{"3b:00.0": "unhealthy[recovering=driver-unbound recovering=removed-in-use]"})
-		r.after(10 * time.Second)
-		r.want("held", map[string]string{"3b:00.0": "healthy[]"})
-	})
-}
-
 // If the replacement leaves, too, the first card is still held.
 func TestReplacementLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -194,21 +169,6 @@ func TestReturnAfterPartialReading(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A card with another driver in the same slot is another device.
-func TestReturnUnderAnotherDriver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, other, d := newFakeFamily("dfl"), newFakeFamily("opae"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		d.hold("3b:00.0", pod)
-		r := start(t, withKubelet(d), f, other)
-		f.pull(cardA)
-		r.hint(cardA)
-		other.set(cardA, good(0, 0))
-		r.hint(cardA)
-		r.want("another driver", map[string]string{"3b:00.0": "unhealthy[replaced-in-use recovering=removed-in-use]"})
-	})
 }
 
 // If the identity of a replacement can no longer be read, it counts neither as the replacement nor

@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/familytest"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/sim/board"
 )
@@ -389,19 +390,9 @@ func TestVirtualFunction(t *testing.T) {
 	}
 }
 
-func TestReadOfNoCard(t *testing.T) {
-	host := node(t, "dfl-multi-function", "opae-one-card")
-	for _, card := range []string{
-		"", "pool", "../../..", "0000:17:00.3", "0000:17:00.7", "0000:82:00.0", strings.Repeat("0", 9000),
-	} {
-		r, err := dfl.Family(port.PerPort).Read(host, card)
-		if !errors.Is(err, fs.ErrNotExist) || len(r.Units) != 0 {
-			t.Errorf("%.20q: reading %v, error %v; want an error that wraps fs.ErrNotExist", card, r, err)
-		}
-	}
-	if _, err := dfl.Family(port.PerPort).Read(host, "0000:17:00.0"); err != nil {
-		t.Error(err)
-	}
+func TestNoCard(t *testing.T) {
+	familytest.NoCard(t, node(t, "dfl-multi-function", "opae-one-card"), dfl.Family(port.PerPort),
+		"", "pool", "../../..", "0000:17:00.3", "0000:17:00.7", "0000:82:00.0", strings.Repeat("0", 9000))
 }
 
 // TestForeignRegion points the device link of a card's region at another card.
@@ -431,14 +422,11 @@ func TestUnreadableCard(t *testing.T) {
 	}
 }
 
-func TestNoDriver(t *testing.T) {
+func TestClassIsAFile(t *testing.T) {
 	host := sysfs.Host{Sys: t.TempDir(), Dev: t.TempDir(), Simulated: true}
-	if cards, err := dfl.Family(port.PerPort).Cards(host); len(cards) != 0 || err != nil {
-		t.Errorf("cards %v, error %v; want none", cards, err)
-	}
 	script(t, host, "mkdir class\nwrite class/fpga_region x")
 	if cards, err := dfl.Family(port.PerPort).Cards(host); len(cards) != 0 || err == nil {
-		t.Errorf("cards %v, error %v; want an error: the class is a file", cards, err)
+		t.Errorf("cards %v, error %v; want an error", cards, err)
 	}
 }
 
