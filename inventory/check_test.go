@@ -113,8 +113,7 @@ func TestNoCheckWithIgnoredReason(t *testing.T) {
 		ignored := slow
 		ignored.Row = "link-width"
 		r.Use(inventory.Policy{Severity: map[string]inventory.Health{"link-width": inventory.Healthy}})
-		f.set(cardA, good(0, 0, ignored))
-		r.hint(cardA)
+		r.set(cardA, good(0, 0, ignored))
 		r.want("ignored", allGood)
 		reads := f.readsOf(cardA)
 		r.after(20 * time.Second)
@@ -126,18 +125,15 @@ func TestNoCheckWithIgnoredReason(t *testing.T) {
 func TestNoCheckInHoldOrWithoutPorts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
-		f.set(cardA, good(0, 0, ap6))
-		r.hint(cardA)
+		r.set(cardA, good(0, 0, ap6))
 		r.after(time.Second)
-		f.set(cardA, good(0, 0))
-		r.hint(cardA)
+		r.set(cardA, good(0, 0))
 		r.want("over", map[string]string{"3b:00.0": "unhealthy[recovering=port-ap6]"})
 		f.set(cardA, good(0, 0, slow))
 		r.after(4 * time.Second)
 		r.want("tick in the hold", map[string]string{"3b:00.0": "unhealthy[link-width=4 recovering=port-ap6]"})
 
-		f.set(cardA)
-		r.hint(cardA)
+		r.set(cardA)
 		r.want("released", map[string]string{})
 		f.set(cardA, good(0, 0))
 		r.after(5 * time.Second)
@@ -149,8 +145,7 @@ func TestNoCheckInHoldOrWithoutPorts(t *testing.T) {
 func TestCheckOfRemovedCard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
-		f.pull(cardA)
-		r.hint(cardA)
+		r.pull(cardA)
 		r.want("pulled", map[string]string{})
 		r.after(2 * time.Minute)
 		r.want("checked", map[string]string{})

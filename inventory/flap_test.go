@@ -83,10 +83,8 @@ func TestChangesWithinAHold(t *testing.T) {
 		f.set(cardA, good(0, 0))
 		r := start(t, withFlaps(2), f)
 		for range 30 {
-			f.set(cardA, good(0, 0, ap6))
-			r.hint(cardA)
-			f.set(cardA, good(0, 0))
-			r.hint(cardA)
+			r.set(cardA, good(0, 0, ap6))
+			r.set(cardA, good(0, 0))
 			r.after(time.Millisecond)
 		}
 		r.after(time.Second)

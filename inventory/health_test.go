@@ -18,10 +18,8 @@ func TestNoHold(t *testing.T) {
 		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, cfg, f)
-		f.set(cardA, good(0, 0, ap6))
-		r.hint(cardA)
-		f.set(cardA, good(0, 0))
-		r.hint(cardA)
+		r.set(cardA, good(0, 0, ap6))
+		r.set(cardA, good(0, 0))
 		r.want("healed", map[string]string{"3b:00.0": "healthy[]"})
 	})
 }
@@ -76,8 +74,7 @@ func TestWarnings(t *testing.T) {
 				}
 				r := start(t, testConfig, f)
 				if test.after != nil {
-					f.set(cardA, test.after...)
-					r.hint(cardA)
+					r.set(cardA, test.after...)
 				}
 				if got := r.logs.FilterLevelExact(zap.WarnLevel).Len(); got != test.warns {
 					t.Errorf("%d warnings, want %d: %v", got, test.warns, r.logs.FilterLevelExact(zap.WarnLevel).All())
@@ -103,15 +100,13 @@ func TestPassingUnhealthy(t *testing.T) {
 			}
 		}
 		for range 5 {
-			f.set(cardA, good(0, 0, resetting))
-			r.hint(cardA)
+			r.set(cardA, good(0, 0, resetting))
 			r.want("resetting", map[string]string{"3b:00.0": "unhealthy[resetting]"})
 			fault("resetting", false)
 			r.turn()
 			r.want("reset", map[string]string{"3b:00.0": "healthy[]"})
 		}
-		f.set(cardA, good(0, 0, resetting))
-		r.hint(cardA)
+		r.set(cardA, good(0, 0, resetting))
 		r.after(30 * time.Second)
 		r.want("too long", map[string]string{"3b:00.0": "unhealthy[resetting]"})
 		fault("too long", true)

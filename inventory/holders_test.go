@@ -37,8 +37,7 @@ func TestGrace(t *testing.T) {
 				cfg.TombstoneGrace = test.grace
 				r := start(t, cfg, f)
 				r.after(30 * time.Second)
-				f.pull(cardA)
-				r.hint(cardA)
+				r.pull(cardA)
 				if test.last >= 0 {
 					r.after(test.last)
 					r.want("within the grace time", map[string]string{"3b:00.0": "unhealthy[removed]"})
@@ -56,14 +55,10 @@ func TestGrace(t *testing.T) {
 // Questions continue after holders were unknown for longer than the grace time: a device whose claim
 // has ended may still be held.
 func TestAnswerAfterTheGrace(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		r := start(t, withKubelet(d), f)
+	withKubeletAndCard(t, func(t *testing.T, r *rig, f *fakeFamily, d *fakeKubelet) {
 		d.fail("no such socket")
 		d.hold("3b:00.0", pod)
-		f.pull(cardA)
-		r.hint(cardA)
+		r.pull(cardA)
 		r.after(time.Hour)
 		r.want("given up", map[string]string{})
 		d.fail("")
@@ -107,8 +102,7 @@ func TestHeldBeforeStart(t *testing.T) {
 			t.Errorf("tombstone (-want +got):\n%s", diff)
 		}
 
-		f.set(cardA, good(4, 0), good(5, 1))
-		r.hint(cardA)
+		r.set(cardA, good(4, 0), good(5, 1))
 		want["3b:00.0"], want["3b:00.0-p1"] = "healthy[]", "unhealthy[recovering=removed-in-use]"
 		r.want("it is back", want)
 		r.after(10 * time.Second)
@@ -174,10 +168,7 @@ func TestHeldOnACardThatHangs(t *testing.T) {
 // Several containers hold a device: a fault of the kubelet, or of this daemon. It is offered again, without recovery hold, when
 // one of them is left. The device may be missing meanwhile.
 func TestHeldTwice(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		r := start(t, withKubelet(d), f)
+	withKubeletAndCard(t, func(t *testing.T, r *rig, f *fakeFamily, d *fakeKubelet) {
 		for range 2 {
 			d.hold("3b:00.0", pod, "default/other/main")
 			r.after(time.Minute)
@@ -187,8 +178,7 @@ func TestHeldTwice(t *testing.T) {
 			r.want("held once", map[string]string{"3b:00.0": "healthy[]"})
 		}
 		d.hold("3b:00.0", pod, "default/other/main")
-		f.pull(cardA)
-		r.hint(cardA)
+		r.pull(cardA)
 		r.want("pulled", map[string]string{"3b:00.0": "unhealthy[removed-in-use held-twice]"})
 		d.fail("no such socket")
 		r.after(time.Hour)
@@ -233,8 +223,7 @@ func TestForeignHolding(t *testing.T) {
 		r.after(time.Minute)
 		want = map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "unhealthy[node-in-use]"}
 		r.want("another node", want)
-		f.pull(cardB)
-		r.hint(cardB)
+		r.pull(cardB)
 		delete(want, "0001:5e:00.0")
 		r.after(time.Second)
 		r.want("pulled", want)

@@ -248,6 +248,35 @@ func (r *rig) want(when string, want map[string]string) {
 	}
 }
 
+// set replaces the reading of a card, and sends a hint for it.
+func (r *rig) set(card string, units ...inventory.Unit) {
+	r.family.set(card, units...)
+	r.hint(card)
+}
+
+// pull removes a card, and sends a hint for it.
+func (r *rig) pull(card string) {
+	r.family.pull(card)
+	r.hint(card)
+}
+
+// withCard runs a test in a bubble, in which an inventory runs that has card A with a good port.
+func withCard(t *testing.T, cfg inventory.Config, f func(*testing.T, *rig, *fakeFamily)) {
+	t.Helper()
+	bubble(t, func(t *testing.T) {
+		family := newFakeFamily("dfl")
+		family.set(cardA, good(0, 0))
+		f(t, start(t, cfg, family), family)
+	})
+}
+
+// withKubeletAndCard is withCard with holders.
+func withKubeletAndCard(t *testing.T, f func(*testing.T, *rig, *fakeFamily, *fakeKubelet)) {
+	t.Helper()
+	d := newFakeKubelet()
+	withCard(t, withKubelet(d), func(t *testing.T, r *rig, family *fakeFamily) { f(t, r, family, d) })
+}
+
 // bubble runs a test in a synctest bubble.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
