@@ -36,7 +36,7 @@ type rules struct {
 	flapWindow time.Duration
 
 	unnamed  time.Duration // how long a device may lack a name before that is logged
-	grace    time.Duration // how long a claim lasts without an answer about holders
+	grace    time.Duration // how long a reservation lasts without an answer about holders
 	interval time.Duration // between two questions for holders
 }
 
@@ -159,7 +159,7 @@ func (h *health) overrule(p Policy) {
 	}
 }
 
-// returned replaces the conditions of a device that has returned by the reason of its claim, which is
+// returned replaces the conditions of a device that has returned by the reason of its reservation, which is
 // over now.
 func (h *health) returned(now time.Time, reason string) {
 	h.turns.left()

@@ -52,7 +52,7 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// Questions continue after holders were unknown for longer than the grace time: a device whose claim
+// Questions continue after holders were unknown for longer than the grace time: a device whose reservation
 // has ended may still be held.
 func TestAnswerAfterTheGrace(t *testing.T) {
 	withKubeletAndCard(t, func(t *testing.T, r *rig, f *fakeFamily, d *fakeKubelet) {

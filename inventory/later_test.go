@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The nodes that a container was given when it was started again are reserved for its device, also from the start of the
+// The nodes that a container was given when it was started again are kept for its device, also from the start of the
 // daemon. They do not make the device whole: its first container still has the former node.
 func TestLaterNodes(t *testing.T) {
 	for _, restart := range []bool{false, true} {
