@@ -45,8 +45,8 @@ func Families(cfg config.Config) []inventory.Family {
 // AllFamilies returns all families of cards, also those that are off. A new family needs one line here.
 func AllFamilies(cfg config.Config) []inventory.Family {
 	return []inventory.Family{
-		dfl.Family{Kind: kindOf[cfg.Mode]},
-		opae.Family{Kind: kindOf[cfg.Mode]},
+		dfl.Family(kindOf[cfg.Mode]),
+		opae.Family(kindOf[cfg.Mode]),
 		vfio.Family{Cdev: cfg.VFIOCdev},
 		xrt.Family{Management: cfg.XRTManagement},
 		aws.Family{},

@@ -13,6 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
@@ -38,7 +39,7 @@ func benchmarkChange(b *testing.B, cards int) {
 		ResyncInterval: time.Hour, HealthInterval: time.Hour, ReprogramTimeout: time.Hour, ReadTimeout: time.Minute,
 		Metrics: metrics.New("test"),
 	}
-	cfg.Policy.Families = []inventory.Family{dfl.Family{}}
+	cfg.Policy.Families = []inventory.Family{dfl.Family(port.PerPort)}
 	inv := inventory.New(cfg, sysfs.Host{Sys: node.Sys, Dev: node.Dev, Simulated: true}, zap.NewNop())
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error)

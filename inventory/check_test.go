@@ -105,65 +105,6 @@ func TestCheckFindsObservedChange(t *testing.T) {
 	})
 }
 
-// A change of a file that is not observed is found at the resync, or at once with a hint.
-// Its end is found at the health interval.
-func TestUnobservedChange(t *testing.T) {
-	for name, hinted := range map[string]bool{"resync": false, "hint": true} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				r, f := startObserving(t)
-				r.after(time.Second)
-				f.set(cardA, good(0, 0, slow))
-				if hinted {
-					r.hint(cardA)
-				} else {
-					r.after(58 * time.Second)
-					r.want("before the resync", allGood)
-					r.after(time.Second)
-				}
-				found := map[string]string{"3b:00.0": "degraded[link-width=4]"}
-				r.want(name, found)
-				for range 3 {
-					r.after(5 * time.Second)
-					r.want("stays", found)
-				}
-				f.write(t, "1") // a change that is no condition
-				r.after(5 * time.Second)
-				r.want("stays after a check", found)
-				f.set(cardA, good(0, 0))
-				r.after(5 * time.Second)
-				r.want("over", map[string]string{"3b:00.0": "degraded[recovering=link-width]"})
-				r.after(10 * time.Second)
-				r.want("held", allGood)
-			})
-		})
-	}
-}
-
-// A rise of a counter that is not observed is found at the next reading, even if the card was
-// checked in between.
-func TestCheckKeepsCounters(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r, f := startObserving(t)
-		counts := func(n uint64) inventory.Unit {
-			p := good(0, 0)
-			p.Counters = []inventory.Counter{{Name: "pci/aer_dev_fatal", Value: n, Reason: "aer-fatal", Health: inventory.Unhealthy}}
-			return p
-		}
-		f.set(cardA, counts(7))
-		r.hint(cardA)
-		r.after(20 * time.Second)
-		r.want("counted before the start", allGood)
-		f.set(cardA, counts(8))
-		r.hint(cardA)
-		r.want("rose", map[string]string{"3b:00.0": "unhealthy[aer-fatal]"})
-		r.after(5 * time.Second)
-		r.want("stands still", map[string]string{"3b:00.0": "unhealthy[recovering=aer-fatal]"})
-		r.after(10 * time.Second)
-		r.want("held", allGood)
-	})
-}
-
 // A card with an ignored reason is read, not checked, because a file that cannot be read is not
 // among the observations.
 func TestNoCheckWithIgnoredReason(t *testing.T) {
@@ -172,8 +113,7 @@ func TestNoCheckWithIgnoredReason(t *testing.T) {
 		ignored := slow
 		ignored.Row = "link-width"
 		r.Use(inventory.Policy{Severity: map[string]inventory.Health{"link-width": inventory.Healthy}})
-		f.set(cardA, good(0, 0, ignored))
-		r.hint(cardA)
+		r.set(cardA, good(0, 0, ignored))
 		r.want("ignored", allGood)
 		reads := f.readsOf(cardA)
 		r.after(20 * time.Second)
@@ -185,18 +125,15 @@ func TestNoCheckWithIgnoredReason(t *testing.T) {
 func TestNoCheckInHoldOrWithoutPorts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
-		f.set(cardA, good(0, 0, ap6))
-		r.hint(cardA)
+		r.set(cardA, good(0, 0, ap6))
 		r.after(time.Second)
-		f.set(cardA, good(0, 0))
-		r.hint(cardA)
+		r.set(cardA, good(0, 0))
 		r.want("over", map[string]string{"3b:00.0": "unhealthy[recovering=port-ap6]"})
 		f.set(cardA, good(0, 0, slow))
 		r.after(4 * time.Second)
 		r.want("tick in the hold", map[string]string{"3b:00.0": "unhealthy[link-width=4 recovering=port-ap6]"})
 
-		f.set(cardA)
-		r.hint(cardA)
+		r.set(cardA)
 		r.want("released", map[string]string{})
 		f.set(cardA, good(0, 0))
 		r.after(5 * time.Second)
@@ -208,8 +145,7 @@ func TestNoCheckInHoldOrWithoutPorts(t *testing.T) {
 func TestCheckOfRemovedCard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
-		f.pull(cardA)
-		r.hint(cardA)
+		r.pull(cardA)
 		r.want("pulled", map[string]string{})
 		r.after(2 * time.Minute)
 		r.want("checked", map[string]string{})

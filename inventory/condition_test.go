@@ -43,8 +43,7 @@ func TestCounter(t *testing.T) {
 				cfg.HealthInterval, cfg.ResyncInterval = time.Hour, time.Hour
 				r := start(t, cfg, f)
 				for i, s := range test.steps {
-					f.set(cardA, counted(s.count))
-					r.hint(cardA)
+					r.set(cardA, counted(s.count))
 					r.want(fmt.Sprintf("step %d, count %d", i, s.count), map[string]string{"3b:00.0": s.want})
 					r.after(s.wait)
 				}
@@ -58,8 +57,7 @@ func TestCounterErrorHasBothValues(t *testing.T) {
 		f := newFakeFamily("dfl")
 		f.set(cardA, counted(7))
 		r := start(t, testConfig, f)
-		f.set(cardA, counted(9))
-		r.hint(cardA)
+		r.set(cardA, counted(9))
 		lines := r.logs.FilterMessage("device health changed").All()
 		if len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0].ContextMap()["error"]), "pci/aer_dev_fatal: rose from 7 to 9") {
 			t.Errorf("lines %v, want one with the values before and after the rise", lines)
@@ -75,8 +73,7 @@ func TestCounterOfAnotherDirectory(t *testing.T) {
 		r := start(t, testConfig, f)
 		p := counted(9)
 		p.Incarnation++
-		f.set(cardA, p)
-		r.hint(cardA)
+		r.set(cardA, p)
 		r.want("another directory", map[string]string{"3b:00.0": "healthy[]"})
 	})
 }
@@ -96,15 +93,17 @@ func TestFileIsLost(t *testing.T) {
 		f.set(cardA, port(gone(driver)))
 		r := start(t, testConfig, f)
 		r.want("was never there", map[string]string{"3b:00.0": "healthy[]"})
-		f.set(cardA, port(driver, errors))
-		r.hint(cardA)
+		r.set(cardA, port(driver, errors))
 		r.want("is there", map[string]string{"3b:00.0": "healthy[]"})
-		f.set(cardA, port(gone(driver)))
-		r.hint(cardA)
+		r.set(cardA, port(gone(driver)))
 		r.want("is gone, and the reading lacks the other", map[string]string{"3b:00.0": "unhealthy[fme-unbound]"})
-		f.set(cardA, port(driver, gone(errors)))
-		r.hint(cardA)
+		r.set(cardA, port(driver, gone(errors)))
 		r.want("is back, and the other is gone", map[string]string{"3b:00.0": "unhealthy[unreadable=fme/errors/catfatal_errors recovering=fme-unbound]"})
+		another := port(driver, gone(errors))
+		another.Incarnation++
+		r.set(cardA, another)
+		r.after(10 * time.Second)
+		r.want("another directory never had it", map[string]string{"3b:00.0": "healthy[]"})
 	})
 }
 
@@ -138,10 +137,7 @@ func TestRecoveryFailed(t *testing.T) {
 // answers.
 func TestRecoveryFailedWithoutAnswer(t *testing.T) {
 	dead := inventory.Condition{Reason: "afu-dead", Health: inventory.Unhealthy, Dead: true}
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, testConfig, f)
+	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		release := f.hang(cardA)
 		r.hint(cardA) // this reading begins before the hint of the kernel
 		f.unhang(cardA)
@@ -157,8 +153,7 @@ func TestRecoveryFailedWithoutAnswer(t *testing.T) {
 		r.want("dead", map[string]string{"3b:00.0": "unhealthy[afu-dead recovery-failed]"})
 		r.after(time.Hour)
 		r.want("dead for long", map[string]string{"3b:00.0": "unhealthy[afu-dead recovery-failed]"})
-		f.set(cardA, good(0, 0))
-		r.hint(cardA)
+		r.set(cardA, good(0, 0))
 		r.want("it answers", map[string]string{"3b:00.0": "unhealthy[recovering=afu-dead recovering=recovery-failed]"})
 		r.after(10 * time.Second)
 		r.want("for the hold time", map[string]string{"3b:00.0": "healthy[]"})
@@ -183,10 +178,7 @@ func TestRecoveryFailedElsewhere(t *testing.T) {
 
 // If too many hints wait, the hint that the kernel gave up recovering a card is not lost.
 func TestRecoveryFailedAmongMany(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, testConfig, f)
+	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		for i := range 20_000 {
 			card := fmt.Sprintf("%04x:00:00.0", i+1)
 			if i == 100 {

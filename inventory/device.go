@@ -2,9 +2,8 @@ package inventory
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -71,23 +70,27 @@ type Device struct {
 	OfferedAs string
 
 	PCIAddress string // DDDD:BB:DD.F in lower-case hex; "" if there is none
-	PCIID      string // VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem in lower-case hex; "" if not known
+	Facts
+}
+
+// Facts are what a reading finds out about a unit, and what is published about its device.
+type Facts struct {
+	PCIID string // VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem in lower-case hex; "" if not known
 	// AnyPCIID means that the device remains the same when its PCIID changes, because the image that is loaded into it
 	// determines the ids.
 	AnyPCIID    bool
-	NUMANode    int      // -1: none
-	PortID      int      // hardware port number; -1: not known
-	AFUID       string   // 32 lower-case hex digits; "" if there is none
-	InterfaceID string   // 32 lower-case hex digits; "" if there is none
+	NUMANode    int    // -1: none
+	PortID      int    // hardware port number; -1: not known
+	AFUID       string // 32 lower-case hex digits; "" if there is none
+	InterfaceID string // 32 lower-case hex digits; "" if there is none
+
 	Nodes       []string // names of its nodes below the device root, those of the ports first
 	NodeNumbers []string // MAJOR:MINOR of the nodes whose numbers are known
 	SharedNodes []string // names of nodes that several devices have, such as vfio/vfio
 	Mounts      []string // paths below the root of sysfs of files that a container gets at the path that they have on the host
 	Parent      string   // name of the FME; "" if there is none
 	ParentNodes []string // names of the FME's nodes below the device root
-
-	// ProgramAtStart means that the device is programmed before each start of a container that
-	// has it.
+	// ProgramAtStart means that the device is programmed before each start of a container that has it.
 	ProgramAtStart bool
 
 	// Members has the addresses of the device's other functions, sorted, in the form of PCIAddress.
@@ -103,6 +106,12 @@ type Device struct {
 	// NamedByShell means that the device is offered under the name of its shell, by its attributes vbnv and timestamp, in
 	// all modes, unless a rule of the administrator names its resource.
 	NamedByShell bool
+}
+
+// left returns the facts about a device that has left: all but those about what a container gets.
+func (f Facts) left() Facts {
+	f.Nodes, f.NodeNumbers, f.SharedNodes, f.Mounts, f.Parent, f.ParentNodes, f.ProgramAtStart = nil, nil, nil, nil, "", nil, false
+	return f
 }
 
 // Unwanted reports whether d is offered only by a rule and no rule names it. Such a device may be the NIC of a virtual
@@ -126,16 +135,7 @@ const (
 )
 
 // equal reports whether all fields of d and o are equal.
-func (d *Device) equal(o *Device) bool {
-	return d.ID == o.ID && d.Family == o.Family && d.Health == o.Health &&
-		slices.Equal(d.Reasons, o.Reasons) && d.Fault == o.Fault &&
-		d.OfferedAs == o.OfferedAs && d.PCIAddress == o.PCIAddress && d.PCIID == o.PCIID && d.AnyPCIID == o.AnyPCIID && d.NUMANode == o.NUMANode && d.PortID == o.PortID &&
-		d.AFUID == o.AFUID && d.InterfaceID == o.InterfaceID &&
-		slices.Equal(d.Nodes, o.Nodes) && slices.Equal(d.NodeNumbers, o.NodeNumbers) && slices.Equal(d.SharedNodes, o.SharedNodes) && slices.Equal(d.Mounts, o.Mounts) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes) && d.ProgramAtStart == o.ProgramAtStart &&
-		slices.Equal(d.Members, o.Members) && maps.Equal(d.Attributes, o.Attributes) &&
-		d.OnlyByRule == o.OnlyByRule && slices.Equal(d.AddressEnv, o.AddressEnv) &&
-		d.NamedByShell == o.NamedByShell
-}
+func (d *Device) equal(o *Device) bool { return reflect.DeepEqual(d, o) }
 
 // deviceID returns the id of a hardware port: the address of the card, without domain 0, followed by
 // -pN if N is not 0.

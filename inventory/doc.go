@@ -8,9 +8,9 @@
 //	holder poller ───────────── answers ───┼─► node ─► reconcile ─► snapshot, changes ─► log, metrics
 //	Use ─────────────────────── policy ────┘
 //
-// The scheduler decides when each card is read. The node has one slot for each device id. A slot
-// has the unit that is present, and the claim on a device that a container holds or may hold.
-// reconcile publishes each slot by one table (reconcile.go) and returns the changes. The node reads
+// The scheduler decides when each card is read. The node has one entry for each device id. An entry
+// has the unit that is present, and the reservation on a device that a container holds or may hold.
+// reconcile publishes each entry by one table (reconcile.go) and returns the changes. The node reads
 // no clock, writes no log and uses no channel.
 //
 // # Ownership
@@ -54,10 +54,10 @@
 // # A device that leaves
 //
 // A device that leaves is published as unhealthy at once. If it has no holder, it is removed
-// from the list. If it has a holder, or its holders are not known, a claim keeps it on the list
+// from the list. If it has a holder, or its holders are not known, a reservation keeps it on the list
 // until it is free or returns. A device that is plugged into its place is compared with it. The
 // same device is offered after the recovery hold, another device when the holder is gone. Without
-// [Config.Holders] there are no claims, and a device that leaves is removed from the list at once.
+// [Config.Holders] there are no reservations, and a device that leaves is removed from the list at once.
 //
 // # The mode
 //
@@ -65,7 +65,7 @@
 // resource each device belongs to. If the policy of [Inventory.Use] has other families, the
 // inventory takes them over in three steps:
 //
-//   - All offered devices get a claim and are published as unhealthy ([ReasonMoving]), before
+//   - All offered devices get a reservation and are published as unhealthy ([ReasonMoving]), before
 //     the question for their holders is asked. So an allocation of that moment is either
 //     refused, or included in the answer.
 //   - All cards are listed and read again through the new families. The next snapshot waits

@@ -2,9 +2,9 @@ package inventory
 
 import "time"
 
-// Lost returns the nodes that are reserved for a device after it has lost these, one after the other.
+// Lost returns the nodes that are kept for a device after it has lost these, one after the other.
 func Lost(nodes ...[]string) []string {
-	var s slot
+	var s entry
 	for _, lost := range nodes {
 		s.lose(lost, time.Time{})
 	}

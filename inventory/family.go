@@ -110,33 +110,12 @@ type Unit struct {
 	// another one.
 	Incarnation uint64
 
-	PortID           int
+	// Facts are as in [Device]. An attribute that is missing from a reading keeps its value as long as the unit's
+	// directory exists; the value "" means that there is none.
+	Facts
 	PortIDKnown      bool
-	AFUID            string // "" with AFUIDKnown: the unit has none
-	AFUIDKnown       bool
-	InterfaceID      string
+	AFUIDKnown       bool // with AFUID "": the unit has none
 	InterfaceIDKnown bool
-
-	PCIID       string // as in [Device]; "" if it is not known
-	AnyPCIID    bool   // as in [Device]
-	NUMANode    int    // -1: none
-	Nodes       []string
-	NodeNumbers []string // as in [Device]
-	SharedNodes []string // as in [Device]
-	Mounts      []string // as in [Device]
-	Parent      string
-	ParentNodes []string
-
-	// As in [Device]. An attribute that is missing from a reading keeps its value as long as the unit's directory
-	// exists; the value "" means that there is none.
-	Attributes map[string]string
-
-	// As in [Device].
-	Members        []string
-	ProgramAtStart bool
-	OnlyByRule     bool
-	AddressEnv     []string
-	NamedByShell   bool
 
 	// Partial means that the unit has fewer ports than its FME can have: the others belong to
 	// virtual functions, or have not been created yet.

@@ -76,52 +76,20 @@ func TestTurnsThatAreFarApart(t *testing.T) {
 	})
 }
 
-// Changes that are no turns do not cause a quarantine, however often they happen.
-func TestNoTurns(t *testing.T) {
-	warm := inventory.Condition{Reason: "alarm-max=temp1", Health: inventory.Degraded}
-	for _, test := range []struct {
-		name string
-		step func(r *rig)
-	}{
-		{"leaves and returns, held", func(r *rig) {
-			r.family.pull(cardA)
-			r.hint(cardA)
-			r.turn(unbound)
-			r.turn()
-		}},
-		{"degraded and back", func(r *rig) { r.turn(warm); r.turn() }},
-		{"excluded and back", func(r *rig) {
-			r.Use(inventory.Policy{Exclude: map[string]string{"3b:00.0": inventory.ReasonExcluded}})
-			r.after(time.Second)
-			r.Use(inventory.Policy{})
-			r.after(time.Second)
-		}},
-		{"several changes within one hold", func(r *rig) {
-			for range 5 {
-				r.family.set(cardA, good(0, 0, ap6))
-				r.hint(cardA)
-				r.family.set(cardA, good(0, 0))
-				r.hint(cardA)
-				r.after(time.Millisecond)
-			}
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f, d := newFakeFamily("dfl"), newFakeKubelet()
-				f.set(cardA, good(0, 0))
-				d.hold("3b:00.0", pod)
-				cfg := withFlaps(2)
-				cfg.Holders, cfg.HoldersInterval = d.ask, 10*time.Second
-				r := start(t, cfg, f)
-				for range 6 {
-					test.step(r)
-				}
-				r.after(time.Second)
-				r.want("six times", map[string]string{"3b:00.0": "healthy[]"})
-			})
-		})
-	}
+// Several changes within one hold are two turns, however many they are.
+func TestChangesWithinAHold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFakeFamily("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, withFlaps(2), f)
+		for range 30 {
+			r.set(cardA, good(0, 0, ap6))
+			r.set(cardA, good(0, 0))
+			r.after(time.Millisecond)
+		}
+		r.after(time.Second)
+		r.want("thirty times", map[string]string{"3b:00.0": "healthy[]"})
+	})
 }
 
 func TestFlapLimitOff(t *testing.T) {

@@ -65,11 +65,7 @@ type chaos struct {
 // step plays a step, and reports whether it was possible. Impossible ones, such as plugging a function twice, are
 // no failure.
 func (c *chaos) step(line string) bool {
-	st, err := parseStep(strings.Fields(line))
-	if err != nil {
-		c.t.Fatal(line, err)
-	}
-	err = c.take(st)
+	err := c.play(line)
 	if errors.As(err, new(mismatch)) {
 		c.t.Errorf("%s: %v", line, err)
 	}

@@ -52,8 +52,7 @@ func TestHintForAnUnknownSibling(t *testing.T) {
 		}
 
 		// The sibling is no longer named.
-		f.set(cardA, function("3b:00.0"))
-		r.hint(cardA)
+		r.set(cardA, function("3b:00.0"))
 		before = f.readsOf(cardA)
 		r.hint(sibling)
 		if got := f.readsOf(cardA) - before; got != 0 {
@@ -126,8 +125,7 @@ func TestAttributesAreKept(t *testing.T) {
 		} {
 			u := function("3b:00.0")
 			u.Incarnation, u.Attributes = step.incarnation, step.read
-			f.set(cardA, u)
-			r.hint(cardA)
+			r.set(cardA, u)
 			s, _ := r.Latest()
 			if diff := cmp.Diff(step.want, s.Device("3b:00.0").Attributes); diff != "" {
 				t.Errorf("%s: attributes (-want +got):\n%s", step.name, diff)
@@ -152,8 +150,7 @@ func TestInterfaceOfAnotherShell(t *testing.T) {
 			u := function("3b:00.0")
 			u.NamedByShell, u.InterfaceID, u.InterfaceIDKnown = true, step.read, true
 			u.Attributes = map[string]string{inventory.AttributeVBNV: step.vbnv}
-			f.set(cardA, u)
-			r.hint(cardA)
+			r.set(cardA, u)
 			s, _ := r.Latest()
 			if got := s.Device("3b:00.0").InterfaceID; got != step.want {
 				t.Errorf("%s: found interface %q, want %q", step.name, got, step.want)

@@ -57,11 +57,9 @@ func TestHoldersNamed(t *testing.T) {
 
 		bad := good(1, 0)
 		bad.Conditions = []inventory.Condition{{Reason: "port-ap6", Health: inventory.Unhealthy}}
-		f.set(cardB, bad)
-		r.hint(cardB)
+		r.set(cardB, bad)
 		step("a card breaks", 0, "device.health 0001:5e:00.0 [default/old/main] new=unhealthy")
-		f.pull(cardB)
-		r.hint(cardB)
+		r.pull(cardB)
 		step("and is pulled", 0, "device.removed 0001:5e:00.0 [default/old/main]", "device.tombstone 0001:5e:00.0 [default/old/main]")
 
 		d.hold("3b:00.0", "default/next/main")

@@ -36,7 +36,7 @@ type rules struct {
 	flapWindow time.Duration
 
 	unnamed  time.Duration // how long a device may lack a name before that is logged
-	grace    time.Duration // how long a claim lasts without an answer about holders
+	grace    time.Duration // how long a reservation lasts without an answer about holders
 	interval time.Duration // between two questions for holders
 }
 
@@ -105,19 +105,22 @@ func (h *health) track(now time.Time, read []Condition, r rules) {
 		t.Condition, t.present = c, true
 	}
 	for reason, t := range h.conditions {
-		switch {
-		case t.present && t.Passing && now.Sub(t.since) >= r.reprogram:
-			t.worst, t.overdue = Unhealthy, true
-		case t.present:
-			t.worst = max(t.worst, t.Health)
-		case t.healed.IsZero():
-			t.healed = now
-			fallthrough
-		default:
-			if !h.offered || ReasonOf(reason).NoHold || now.Sub(t.healed) >= r.hold {
-				delete(h.conditions, reason)
-			}
+		t.update(now, r)
+		if !t.present && (!h.offered || ReasonOf(reason).NoHold || now.Sub(t.healed) >= r.hold) {
+			delete(h.conditions, reason)
 		}
+	}
+}
+
+// update updates the severity and the times of a condition, which is present or over.
+func (t *tracked) update(now time.Time, r rules) {
+	switch {
+	case t.present && t.Passing && now.Sub(t.since) >= r.reprogram:
+		t.worst, t.overdue = Unhealthy, true
+	case t.present:
+		t.worst = max(t.worst, t.Health)
+	case t.healed.IsZero():
+		t.healed = now
 	}
 }
 
@@ -156,7 +159,7 @@ func (h *health) overrule(p Policy) {
 	}
 }
 
-// returned replaces the conditions of a device that has returned by the reason of its claim, which is
+// returned replaces the conditions of a device that has returned by the reason of its reservation, which is
 // over now.
 func (h *health) returned(now time.Time, reason string) {
 	h.turns.left()

@@ -12,16 +12,6 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-func TestResyncFindsUnannouncedCard(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		r := start(t, testConfig, f)
-		f.set(cardA, good(0, 0))
-		r.after(time.Minute)
-		r.want("one resync later", map[string]string{"3b:00.0": "healthy[]"})
-	})
-}
-
 // The FME of a virtual function belongs to the physical function. A hint for the physical function
 // concerns both.
 func TestHintForThePhysicalFunctionReachesTheVirtualOne(t *testing.T) {
@@ -79,10 +69,7 @@ func TestHintsAreMerged(t *testing.T) {
 }
 
 func TestHintsForEndlessCardsAreBounded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, testConfig, f)
+	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		f.set(cardA, good(0, 0, ap6))
 		for i := range 100_000 {
 			r.Hint(inventory.Hint{Card: fmt.Sprintf("0000:%02x:%02x.%d", i>>8&0xff, i>>3&0x1f, i&7), Source: "test", At: time.Now()})
@@ -191,12 +178,8 @@ func TestNodeHintReachesAllCardsThatHadTheNode(t *testing.T) {
 
 // The node of a removed card leads to no card. Another card may get its name.
 func TestNodeOfACardThatLeft(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, testConfig, f)
-		f.pull(cardA)
-		r.hint(cardA)
+	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
+		r.pull(cardA)
 		before := f.reads[cardA]
 		r.Hint(inventory.Hint{Node: "dfl-port.0", Source: "test", At: time.Now()})
 		r.after(0)

@@ -15,8 +15,8 @@ type Holding struct {
 	// given. If they are not known, NodesErr has the error.
 	Nodes    []string
 	NodesErr error
-	// Later has the names and numbers of further nodes that a holder may have got through CDI if it was started again. They are
-	// reserved like Nodes, but a device that has only these has other nodes than its holders were given.
+	// Later has the names and numbers of further nodes that a holder may have got through CDI if it was started again.
+	// They are kept like Nodes, but a device that has only these has other nodes than its holders were given.
 	Later []string
 	// Given has the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that
 	// another card in its slot is recognized after a restart; nil: not known.
@@ -36,15 +36,16 @@ type Holding struct {
 // Holdings says who uses the devices of the node, by everything that is known. See package kubelet/holders, which makes
 // it.
 type Holdings struct {
-	// Of has the holdings of each device by its id. A device that is not in it is free, unless Err is set. A device that
-	// was given out before Asked is in it.
+	// Of has the holdings of each device by its id. A device that is not in it is free, unless Err is set. A device
+	// that was given out before Asked is in it.
 	Of    map[string][]Holding
 	Asked time.Time
-	// Err means that Of may lack devices: it has only those that were known before. Missing has all sources that did not
-	// answer, also those without which Of is complete enough.
+	// Err means that Of may lack devices: it has only those that were known before. Missing has all sources that did
+	// not answer, also those without which Of is complete enough.
 	Err     error
 	Missing []MissingSource
-	// Awaiting means that devices may be held through the other API, because no complete answer has shown yet which are.
+	// Awaiting means that devices may be held through the other API, because no complete answer has shown yet which
+	// are.
 	Awaiting bool
 	Unnamed  bool                // a device has just been given out, and its container is not known yet
 	Again    time.Duration       // ask again after this time, because a holder may have ended; 0: not needed
@@ -117,17 +118,17 @@ const (
 	answerWithin = 2 * time.Second
 	// untilAnswered is the longest time between two questions before the first answer.
 	untilAnswered = time.Second
-	// maxMissing limits the claims on devices that this process has never read: no such claim begins
-	// while this many slots wait. The answer of a broken kubelet may have any number of such devices.
+	// maxMissing limits the reservations on devices that this process has never read: no such reservation begins
+	// while this many entries wait. The answer of a broken kubelet may have any number of such devices.
 	maxMissing = 1024
 	// maxID is the greatest length in bytes of an id that is accepted: ours have 19 at most, the
 	// kubelet documents 63.
 	maxID = 63
 )
 
-// takeHoldings applies the newest holdings. It ends the claims on devices that are free, and
-// begins claims on devices that are held and missing, or held under another name. stale reports whether the question was
-// asked before a claim began that needs an answer.
+// takeHoldings applies the newest holdings. It ends the reservations on devices that are free, and begins reservations
+// on devices that are held and missing, or held under another name. stale reports whether the question was asked before
+// a reservation began that needs an answer.
 func (n *node) takeHoldings(newest Holdings, now time.Time) (stale bool) {
 	h := &n.holders
 	if newest.Err != nil && newest.Of == nil { // no source was asked
@@ -153,7 +154,7 @@ func (n *node) takeHoldings(newest Holdings, now time.Time) (stale bool) {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(concerned)) {
-		stale = n.takeHolding(n.slot(id), before[id], now) || stale
+		stale = n.takeHolding(n.entry(id), before[id], now) || stale
 	}
 	for _, shared := range []map[string][]string{was.Shared, newest.Shared} {
 		for _, id := range slices.Sorted(maps.Keys(shared)) {
@@ -168,53 +169,61 @@ func (n *node) takeHoldings(newest Holdings, now time.Time) (stale bool) {
 	return stale
 }
 
-// takeHolding applies the newest holdings to one slot, whose device had other holdings before. stale is as in
+// takeHolding applies the newest holdings to one entry, whose device had other holdings before. stale is as in
 // [node.takeHoldings].
-func (n *node) takeHolding(s *slot, before []Holding, now time.Time) (stale bool) {
+func (n *node) takeHolding(e *entry, before []Holding, now time.Time) (stale bool) {
 	h := &n.holders
-	is := h.Of[s.id]
-	n.takeHolders(s, is, h.Asked)
+	is := h.Of[e.id]
+	n.takeHolders(e, is, h.Asked)
 	changed := !slices.EqualFunc(before, is, func(a, b Holding) bool {
 		return slices.Equal(a.Nodes, b.Nodes) && slices.Equal(a.Later, b.Later)
 	})
-	if len(s.lost.nodes) > 0 && len(is) == 0 {
-		switch {
-		case s.lost.since.After(h.Asked):
-			stale = true
-		case h.Err == nil:
-			s.lost, changed = lost{}, true
-		}
+	ended, stale := e.endLost(*h)
+	if changed || ended {
+		n.keepNodes(e)
 	}
-	if changed {
-		n.reserveNodes(s)
-	}
-	if s.claim != nil {
-		stale = n.takeClaimed(s, is, now) || stale
+	if e.reservation != nil {
+		stale = n.takeReserved(e, is, now) || stale
 	}
 	switch {
-	case s.claim != nil || len(is) == 0:
-	case s.unit == nil && n.complete:
-		n.claimMissing(s, is, now)
-	case s.unit != nil && (s.device.OfferedAs == "" || otherHolding(is, s.device.OfferedAs) != nil):
-		n.mark(s.id, time.Time{})
+	case e.reservation != nil || len(is) == 0:
+	case e.unit == nil && n.complete:
+		n.reserveMissing(e, is, now)
+	case e.unit != nil && (e.device.OfferedAs == "" || otherHolding(is, e.device.OfferedAs) != nil):
+		n.mark(e.id, time.Time{})
 	}
 	return stale
 }
 
-// takeClaimed ends the claim on a slot if the device is free, or updates its holders. stale is as in
+// endLost no longer keeps the nodes that the device lost, if the newest answer has no holder of the device. stale
+// is as in [node.takeHoldings].
+func (e *entry) endLost(h holders) (ended, stale bool) {
+	switch {
+	case len(e.lost.nodes) == 0 || len(h.Of[e.id]) > 0:
+		return false, false
+	case e.lost.since.After(h.Asked):
+		return false, true
+	case h.Err == nil:
+		e.lost = lost{}
+		return true, false
+	}
+	return false, false
+}
+
+// takeReserved ends the reservation on an entry if the device is free, or updates its holders. stale is as in
 // [node.takeHoldings].
-func (n *node) takeClaimed(s *slot, is []Holding, now time.Time) (stale bool) {
-	c := s.claim
+func (n *node) takeReserved(e *entry, is []Holding, now time.Time) (stale bool) {
+	c := e.reservation
 	holding, held := heldAs(is, c.device.OfferedAs)
 	switch {
 	case held:
 		c.free = false
-		n.confirm(s, holding)
+		n.confirm(e, holding)
 	case c.since.After(n.holders.Asked):
 		return true
 	case n.holders.Err == nil:
-		if c.free = true; !n.isFormer(s) {
-			n.release(s, "free", now)
+		if c.free = true; !n.isFormer(e) {
+			n.release(e, "free", now)
 		}
 	}
 	return false
@@ -234,10 +243,10 @@ func (n *node) markAll() {
 	}
 }
 
-// takeHolders updates the holders of a slot, and adds changes for the holders that have ended.
-func (n *node) takeHolders(s *slot, is []Holding, asked time.Time) {
-	known := make(map[holderKey]holder, len(s.holders))
-	for _, h := range s.holders {
+// takeHolders updates the holders of an entry, and adds changes for the holders that have ended.
+func (n *node) takeHolders(e *entry, is []Holding, asked time.Time) {
+	known := make(map[holderKey]holder, len(e.holders))
+	for _, h := range e.holders {
 		known[h.holderKey] = h
 	}
 	var named, ended []holder
@@ -255,25 +264,25 @@ func (n *node) takeHolders(s *slot, is []Holding, asked time.Time) {
 			}
 		}
 	}
-	for _, h := range s.holders {
+	for _, h := range e.holders {
 		if !still[h.holderKey] && h.logged {
 			h.gone = asked
 			ended = append(ended, h)
 		}
 	}
-	if !slices.Equal(s.holders, named) {
-		n.mark(s.id, time.Time{})
+	if !slices.Equal(e.holders, named) {
+		n.mark(e.id, time.Time{})
 	}
-	s.holders = named
-	n.noteHolders(s, deviceFreed, ended)
+	e.holders = named
+	n.noteHolders(e, deviceFreed, ended)
 }
 
 // noteHolders adds changes of this kind for the holders: one for each name under which they hold the
 // device.
-func (n *node) noteHolders(s *slot, kind kind, all []holder) {
+func (n *node) noteHolders(e *entry, kind kind, all []holder) {
 	for len(all) > 0 {
 		first, rest := all[0], all[:0:0]
-		c := change{Change: Change{ID: s.id, New: s.device}, kind: kind, as: first.as, found: first.since.Equal(n.holders.firstAt)}
+		c := change{Change: Change{ID: e.id, New: e.device}, kind: kind, as: first.as, found: first.since.Equal(n.holders.firstAt)}
 		for _, h := range all {
 			if h.as != first.as {
 				rest = append(rest, h)
@@ -286,17 +295,17 @@ func (n *node) noteHolders(s *slot, kind kind, all []holder) {
 	}
 }
 
-// noteGiven adds changes for the holders that have not been logged. The device of the slot must be
+// noteGiven adds changes for the holders that have not been logged. The device of the entry must be
 // listed.
-func (n *node) noteGiven(s *slot) {
+func (n *node) noteGiven(e *entry) {
 	var fresh []holder
-	for i, h := range s.holders {
+	for i, h := range e.holders {
 		if !h.logged {
-			s.holders[i].logged = true
+			e.holders[i].logged = true
 			fresh = append(fresh, h)
 		}
 	}
-	n.noteHolders(s, deviceGiven, fresh)
+	n.noteHolders(e, deviceGiven, fresh)
 }
 
 // namesOf returns the names of the holders in all holdings of a device.
@@ -307,43 +316,43 @@ func namesOf(holdings []Holding) (names []string) {
 	return names
 }
 
-// claimMissing begins a claim on a device that is held and missing.
+// reserveMissing begins a reservation on a device that is held and missing.
 //
-// There is no such claim on a device that is held through the other API. The kubelet does not ask this daemon for
-// the health of the device, and a device that is plugged in is withheld without a claim, too.
-func (n *node) claimMissing(s *slot, held []Holding, now time.Time) {
+// There is no such reservation on a device that is held through the other API. The kubelet does not ask this daemon for
+// the health of the device, and a device that is plugged in is withheld without a reservation, too.
+func (n *node) reserveMissing(e *entry, held []Holding, now time.Time) {
 	i := slices.IndexFunc(held, func(h Holding) bool { return !h.OtherAPI && !h.Foreign })
 	if i < 0 {
 		return
 	}
 	h := held[i]
-	address := addressOf(s.id)
-	if s.id == "" || len(s.id) > maxID || len(n.waiting) >= maxMissing {
+	address := addressOf(e.id)
+	if e.id == "" || len(e.id) > maxID || len(n.waiting) >= maxMissing {
 		return
 	}
 	if c := n.cards[address]; c != nil && !c.read { // the devices of the card are not known yet
 		n.holders.ask = earlier(n.holders.ask, now.Add(n.rules.interval))
 		return
 	}
-	s.claim = claimOf(s.id, h, now)
-	n.waiting[s.id] = true
-	n.confirm(s, h)
+	e.reservation = reservationOf(e.id, h, now)
+	n.waiting[e.id] = true
+	n.confirm(e, h)
 }
 
 // finish handles the end of the first listing, when each card has been read or given up. It begins
-// claims on the devices that are held and missing.
+// reservations on the devices that are held and missing.
 func (n *node) finish(now time.Time) {
 	n.complete = true
 	for _, id := range slices.Sorted(maps.Keys(n.holders.Of)) {
-		if s := n.slot(id); s.unit == nil && s.claim == nil && len(n.holders.Of[id]) > 0 {
-			n.claimMissing(s, n.holders.Of[id], now)
+		if e := n.entry(id); e.unit == nil && e.reservation == nil && len(n.holders.Of[id]) > 0 {
+			n.reserveMissing(e, n.holders.Of[id], now)
 		}
 	}
 	n.markUnknown()
 }
 
-// expire ends the claims and the reservations of lost nodes that have waited for an answer for the grace time. It returns
-// the time at which it next ends one, or zero. A device that is known to be held waits in any case.
+// expire ends the reservations, and the keeping of lost nodes, that have waited for an answer for the grace time. It
+// returns the time at which it next ends one, or zero. A device that is known to be held waits in any case.
 func (n *node) expire(now time.Time) (next time.Time) {
 	h := &n.holders
 	if h.taken && h.Err == nil {
@@ -360,16 +369,16 @@ func (n *node) expire(now time.Time) (next time.Time) {
 		return !now.Before(end)
 	}
 	for _, id := range slices.Sorted(maps.Keys(n.waiting)) {
-		s := n.slots[id]
+		e := n.entries[id]
 		if len(h.Of[id]) > 0 {
 			continue
 		}
-		if s.claim != nil && over(s.claim.since) {
-			n.release(s, "not known for "+n.rules.grace.String(), now)
+		if e.reservation != nil && over(e.reservation.since) {
+			n.release(e, "not known for "+n.rules.grace.String(), now)
 		}
-		if len(s.lost.nodes) > 0 && over(s.lost.since) {
-			s.lost = lost{}
-			n.reserveNodes(s)
+		if len(e.lost.nodes) > 0 && over(e.lost.since) {
+			e.lost = lost{}
+			n.keepNodes(e)
 		}
 	}
 	return next

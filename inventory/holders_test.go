@@ -13,29 +13,6 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// A question is under way when a device leaves. Its answer may be older than an allocation of that
-// moment.
-func TestAnswerOlderThanTheRemoval(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
-		r := start(t, withKubelet(d), f)
-		r.after(time.Second)
-		d.set(func() { d.takes = time.Second })
-		f.pull(cardB)
-		r.hint(cardB) // causes a question; no device is held
-		r.after(500 * time.Millisecond)
-		d.hold("3b:00.0", pod)
-		f.pull(cardA)
-		r.hint(cardA)
-		r.after(500 * time.Millisecond) // the answer is older than the removal
-		r.want("an older answer", map[string]string{"3b:00.0": "unhealthy[removed]"})
-		r.after(time.Second)
-		r.want("a newer answer", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
-	})
-}
-
 // While holders are not known, a device counts as held for the grace time.
 func TestGrace(t *testing.T) {
 	for _, test := range []struct {
@@ -60,8 +37,7 @@ func TestGrace(t *testing.T) {
 				cfg.TombstoneGrace = test.grace
 				r := start(t, cfg, f)
 				r.after(30 * time.Second)
-				f.pull(cardA)
-				r.hint(cardA)
+				r.pull(cardA)
 				if test.last >= 0 {
 					r.after(test.last)
 					r.want("within the grace time", map[string]string{"3b:00.0": "unhealthy[removed]"})
@@ -76,17 +52,13 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// Questions continue after holders were unknown for longer than the grace time: a device whose claim
+// Questions continue after holders were unknown for longer than the grace time: a device whose reservation
 // has ended may still be held.
 func TestAnswerAfterTheGrace(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		r := start(t, withKubelet(d), f)
+	withKubeletAndCard(t, func(t *testing.T, r *rig, f *fakeFamily, d *fakeKubelet) {
 		d.fail("no such socket")
 		d.hold("3b:00.0", pod)
-		f.pull(cardA)
-		r.hint(cardA)
+		r.pull(cardA)
 		r.after(time.Hour)
 		r.want("given up", map[string]string{})
 		d.fail("")
@@ -125,13 +97,12 @@ func TestHeldBeforeStart(t *testing.T) {
 		got := *s.Device("3b:00.0-p1")
 		if diff := cmp.Diff(inventory.Device{
 			ID: "3b:00.0-p1", OfferedAs: "b.com/fpga", Health: inventory.Unhealthy, Reasons: []string{"removed-in-use"},
-			PCIAddress: "0000:3b:00.0", NUMANode: -1, PortID: 1,
+			PCIAddress: "0000:3b:00.0", Facts: inventory.Facts{NUMANode: -1, PortID: 1},
 		}, got); diff != "" {
 			t.Errorf("tombstone (-want +got):\n%s", diff)
 		}
 
-		f.set(cardA, good(4, 0), good(5, 1))
-		r.hint(cardA)
+		r.set(cardA, good(4, 0), good(5, 1))
 		want["3b:00.0"], want["3b:00.0-p1"] = "healthy[]", "unhealthy[recovering=removed-in-use]"
 		r.want("it is back", want)
 		r.after(10 * time.Second)
@@ -141,22 +112,6 @@ func TestHeldBeforeStart(t *testing.T) {
 		r.after(11 * time.Second)
 		delete(want, "not an id of ours\x00")
 		r.want("nothing is held", want)
-	})
-}
-
-// The first list does not wait long for an answer about holders.
-func TestFirstListWithoutAnswer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		d.stall = true
-		f.set(cardA, good(0, 0))
-		d.hold("0001:5e:00.0", pod)
-		r := start(t, withKubelet(d), f)
-		r.after(250 * time.Millisecond)
-		r.want("a quarter of a second later", map[string]string{"3b:00.0": "healthy[]"})
-		d.set(func() { d.stall = false })
-		r.after(12 * time.Second)
-		r.want("answered", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "unhealthy[removed-in-use]"})
 	})
 }
 
@@ -213,10 +168,7 @@ func TestHeldOnACardThatHangs(t *testing.T) {
 // Several containers hold a device: a fault of the kubelet, or of this daemon. It is offered again, without recovery hold, when
 // one of them is left. The device may be missing meanwhile.
 func TestHeldTwice(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		r := start(t, withKubelet(d), f)
+	withKubeletAndCard(t, func(t *testing.T, r *rig, f *fakeFamily, d *fakeKubelet) {
 		for range 2 {
 			d.hold("3b:00.0", pod, "default/other/main")
 			r.after(time.Minute)
@@ -226,8 +178,7 @@ func TestHeldTwice(t *testing.T) {
 			r.want("held once", map[string]string{"3b:00.0": "healthy[]"})
 		}
 		d.hold("3b:00.0", pod, "default/other/main")
-		f.pull(cardA)
-		r.hint(cardA)
+		r.pull(cardA)
 		r.want("pulled", map[string]string{"3b:00.0": "unhealthy[removed-in-use held-twice]"})
 		d.fail("no such socket")
 		r.after(time.Hour)
@@ -272,8 +223,7 @@ func TestForeignHolding(t *testing.T) {
 		r.after(time.Minute)
 		want = map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "unhealthy[node-in-use]"}
 		r.want("another node", want)
-		f.pull(cardB)
-		r.hint(cardB)
+		r.pull(cardB)
 		delete(want, "0001:5e:00.0")
 		r.after(time.Second)
 		r.want("pulled", want)

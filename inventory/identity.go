@@ -2,7 +2,7 @@ package inventory
 
 import "cmp"
 
-// identity distinguishes a unit from another unit in the same slot. A part is "" if it is not known
+// identity distinguishes a unit from another unit in the same place. A part is "" if it is not known
 // or does not exist. These two cases cannot be distinguished while a card is added or removed,
 // because the kernel does that in steps.
 type identity struct {

@@ -178,11 +178,11 @@ func (inv *Inventory) Run(ctx context.Context) error {
 			inv.holdings.Store(&newest)
 			p.take(ctx, answer.Asked, before, newest, stale)
 
-		case <-resync.C:
+		case <-resync.C: // an event may have been lost
 			s.list(ctx, time.Time{})
 			p.askWhenIdle(ctx)
 
-		case <-health.C:
+		case <-health.C: // no event announces a change of health
 			s.tick(ctx, n.steadyCards())
 
 		case <-wake.C: // something is overdue, due again, or due now

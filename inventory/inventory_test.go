@@ -20,8 +20,7 @@ func TestPlugAndUnplug(t *testing.T) {
 			t.Fatalf("first snapshot = version %d with %d devices, want version 1 with none", first.Version, len(first.Devices))
 		}
 
-		f.set(cardA, good(0, 0), good(1, 1))
-		r.hint(cardA)
+		r.set(cardA, good(0, 0), good(1, 1))
 		select {
 		case <-stale:
 		default:
@@ -29,12 +28,10 @@ func TestPlugAndUnplug(t *testing.T) {
 		}
 		r.want("plugged", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"})
 
-		f.set(cardB, good(2, 0))
-		r.hint(cardB)
+		r.set(cardB, good(2, 0))
 		r.want("a second card", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]", "0001:5e:00.0": "healthy[]"})
 
-		f.pull(cardA)
-		r.hint(cardA)
+		r.pull(cardA)
 		r.want("pulled", map[string]string{"0001:5e:00.0": "healthy[]"})
 	})
 }
@@ -48,8 +45,8 @@ func TestDeviceFacts(t *testing.T) {
 		r := start(t, testConfig, f)
 		got, _ := r.Latest()
 		want := []*inventory.Device{{
-			ID: "3b:00.0-p2", Family: "dfl", PCIAddress: cardA, NUMANode: 1, PortID: 2,
-			AFUID: afu1, InterfaceID: afu2, Nodes: []string{"dfl-port.4"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
+			ID: "3b:00.0-p2", Family: "dfl", PCIAddress: cardA, Facts: inventory.Facts{NUMANode: 1, PortID: 2,
+				AFUID: afu1, InterfaceID: afu2, Nodes: []string{"dfl-port.4"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}},
 		}}
 		if diff := cmp.Diff(want, got.Devices); diff != "" {
 			t.Errorf("devices (-want +got):\n%s", diff)
@@ -94,8 +91,7 @@ func TestIdentity(t *testing.T) {
 					f.set(cardA, test.before...)
 				}
 				r := start(t, testConfig, f)
-				f.set(cardA, test.after...)
-				r.hint(cardA)
+				r.set(cardA, test.after...)
 				r.want("after", test.want)
 				r.hint(cardA)
 				r.want("once more", test.want)
@@ -128,10 +124,7 @@ func TestTwoFamilies(t *testing.T) {
 }
 
 func TestEqualReadingsPublishNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, testConfig, f)
+	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		before, _ := r.Latest()
 		r.after(time.Hour)
 		if after, _ := r.Latest(); after.Version != before.Version {
@@ -147,10 +140,8 @@ func TestSnapshotsAreImmutable(t *testing.T) {
 		r := start(t, testConfig, f)
 		old, _ := r.Latest()
 		copied := slices.Clone(old.Devices)
-		f.set(cardA, good(1, 1, ap6))
-		r.hint(cardA)
-		f.set(cardB, good(2, 0))
-		r.hint(cardB)
+		r.set(cardA, good(1, 1, ap6))
+		r.set(cardB, good(2, 0))
 		if diff := cmp.Diff(copied, old.Devices); diff != "" {
 			t.Errorf("an old snapshot changed (-before +after):\n%s", diff)
 		}

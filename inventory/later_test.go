@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The nodes that a container was given when it was started again are reserved for its device, also from the start of the
+// The nodes that a container was given when it was started again are kept for its device, also from the start of the
 // daemon. They do not make the device whole: its first container still has the former node.
 func TestLaterNodes(t *testing.T) {
 	for _, restart := range []bool{false, true} {
@@ -31,20 +31,16 @@ func TestLaterNodes(t *testing.T) {
 				cfg.Policy.Name = func(*inventory.Device) (string, error) { return "b.com/fpga", nil }
 				r := start(t, cfg, f)
 				if !restart {
-					f.pull(cardA)
-					r.hint(cardA)
+					r.pull(cardA)
 					r.after(time.Second)
-					f.set(cardA, good(1, 0))
-					r.hint(cardA)
+					r.set(cardA, good(1, 0))
 					later()
 					r.after(time.Minute)
 					r.want("the same card with another node", map[string]string{"3b:00.0": "unhealthy[node-changed]"})
-					f.pull(cardA)
-					r.hint(cardA)
+					r.pull(cardA)
 				}
 				r.after(time.Minute)
-				f.set(cardB, good(1, 0))
-				r.hint(cardB)
+				r.set(cardB, good(1, 0))
 				r.after(time.Minute)
 				r.want("another card with the later node", map[string]string{"3b:00.0": "unhealthy[removed-in-use]", "0001:5e:00.0": "unhealthy[node-in-use]"})
 				d.free("3b:00.0")

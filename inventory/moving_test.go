@@ -82,8 +82,7 @@ func TestMoveWithoutHolders(t *testing.T) {
 		f.set(cardA, p)
 		r := start(t, cfg, f)
 		p.AFUID = afu2
-		f.set(cardA, p)
-		r.hint(cardA)
+		r.set(cardA, p)
 		if got := r.offered("3b:00.0"); got != "afu2 healthy []" {
 			t.Errorf("offered as %s", got)
 		}

@@ -20,14 +20,14 @@ type node struct {
 	ready    bool // a list has been published, so later units have been plugged in
 	complete bool // each card has been read in this generation, or given up
 
-	cards    map[string]*card     // by address
-	slots    map[string]*slot     // by the id of the device
-	waiting  map[string]bool      // ids of slots that wait for an answer about holders
-	recheck  map[string]time.Time // by address of the card: when it must be read again
-	holders  holders
-	reserved map[string]map[string]bool // name or number of a device node -> ids of the devices it is reserved for
+	cards   map[string]*card     // by address
+	entries map[string]*entry    // by the id of the device
+	waiting map[string]bool      // ids of entries that wait for an answer about holders
+	recheck map[string]time.Time // by address of the card: when it must be read again
+	holders holders
+	kept    map[string]map[string]bool // name or number of a device node -> ids of the devices it is kept for
 
-	marked  []string             // ids of slots that are to be reconciled, in this order
+	marked  []string             // ids of entries that are to be reconciled, in this order
 	causes  map[string]time.Time // by those ids: time of the hint; zero: there was none
 	changes []change             // since the last reconcile
 	devices []*Device            // to be published; sorted by id
@@ -75,21 +75,21 @@ type unit struct {
 	logged       bool      // the missing name has been logged
 }
 
-// slot is the place of one device: the unit that is present, and the claim on it.
-type slot struct {
-	id     string
-	unit   *unit  // nil: no unit is present
-	claim  *claim // nil: there is no claim
-	health health // tracked conditions and turns; kept without a unit while there is a claim
-	device *Device
-	since  time.Time // since when the device has its health
-	// justReleased: the claim on the present device has just ended, so its name may change.
+// entry is what is known of one device id: the unit that is present, and the reservation on the device.
+type entry struct {
+	id          string
+	unit        *unit        // nil: no unit is present
+	reservation *reservation // nil: there is no reservation
+	health      health       // tracked conditions and turns; kept without a unit while there is a reservation
+	device      *Device
+	since       time.Time // since when the device has its health
+	// justReleased: the reservation on the present device has just ended, so its name may change.
 	justReleased bool
 
 	holders  []holder // in the newest answers
-	nodes    []string // names and numbers of the device nodes that are reserved for the device
+	nodes    []string // names and numbers of the device nodes that are kept for the device
 	lost     lost     // the part of nodes that the device no longer has
-	contends bool     // the device waits until its nodes are reserved for no other device
+	contends bool     // the device waits until its nodes are kept for no other device
 }
 
 func newNode(cfg Config, now time.Time) *node {
@@ -100,24 +100,24 @@ func newNode(cfg Config, now time.Time) *node {
 			unnamed: cfg.HealthInterval, grace: cfg.TombstoneGrace, interval: cfg.HoldersInterval,
 		},
 		policy: cfg.Policy, asks: cfg.Holders != nil,
-		cards: make(map[string]*card), slots: make(map[string]*slot), waiting: make(map[string]bool),
-		recheck: make(map[string]time.Time), reserved: make(map[string]map[string]bool), causes: make(map[string]time.Time),
+		cards: make(map[string]*card), entries: make(map[string]*entry), waiting: make(map[string]bool),
+		recheck: make(map[string]time.Time), kept: make(map[string]map[string]bool), causes: make(map[string]time.Time),
 		holders: holders{record: cfg.Record, Holdings: Holdings{Awaiting: cfg.OtherAPI && cfg.Holders != nil}},
 	}
 	for id := range cfg.Record {
-		n.reserveNodes(n.slot(id))
+		n.keepNodes(n.entry(id))
 	}
 	return n
 }
 
-// slot returns the slot with this id. It adds the slot if there is none.
-func (n *node) slot(id string) *slot {
-	s := n.slots[id]
-	if s == nil {
-		s = &slot{id: id}
-		n.slots[id] = s
+// entry returns the entry with this id. It adds the entry if there is none.
+func (n *node) entry(id string) *entry {
+	e := n.entries[id]
+	if e == nil {
+		e = &entry{id: id}
+		n.entries[id] = e
 	}
-	return s
+	return e
 }
 
 // apply applies news about a card.
@@ -152,24 +152,11 @@ func (n *node) takeReading(o outcome, now time.Time) {
 			read.PortIDKnown = false
 			read.Conditions = append(slices.Clone(read.Conditions), Condition{Reason: ReasonPortIDConflict, Health: Unhealthy})
 		}
-		s := n.slot(ids[i])
-		was := s.unit
-		if was != nil && (c.former && was.swapped(read) || !c.former && (was.directory != directoryOf(read) || was.family != o.family)) {
-			n.removeUnit(s, cause, now)
-		}
-		switch {
-		case s.unit == nil:
-			n.addUnit(s, now)
-		case c.former: // another kind of unit of the same card, so no device has left
-			s.unit = &unit{portID: -1, device: was.device}
-		}
-		s.unit.id, s.unit.card = ids[i], address
-		s.unit.learn(read, o.family)
-		units[i] = s.unit
+		units[i] = n.takeUnit(n.entry(ids[i]), read, c, o, now)
 	}
 	for _, u := range c.units {
 		if !slices.Contains(ids, u.id) {
-			n.removeUnit(n.slots[u.id], cause, now)
+			n.removeUnit(n.entries[u.id], cause, now)
 		}
 	}
 	c.units, c.byDir = units, make(map[directory]*unit, len(units))
@@ -179,10 +166,27 @@ func (n *node) takeReading(o outcome, now time.Time) {
 	}
 	c.read, c.former = c.read || !o.outline, false
 	for _, id := range slices.Sorted(maps.Keys(n.waiting)) { // devices of the card that are held in the form of another mode
-		if n.slots[id].unit == nil && addressOf(id) == address {
+		if n.entries[id].unit == nil && addressOf(id) == address {
 			n.mark(id, cause)
 		}
 	}
+}
+
+// takeUnit applies the reading of one unit of a card, and returns the unit.
+func (n *node) takeUnit(e *entry, read Unit, c *card, o outcome, now time.Time) *unit {
+	was := e.unit
+	if was != nil && (c.former && was.swapped(read) || !c.former && (was.directory != directoryOf(read) || was.family != o.family)) {
+		n.removeUnit(e, o.cause, now)
+	}
+	switch {
+	case e.unit == nil:
+		n.addUnit(e, now)
+	case c.former: // another kind of unit of the same card, so no device has left
+		e.unit = &unit{portID: -1, device: was.device}
+	}
+	e.unit.id, e.unit.card = e.id, o.address
+	e.unit.learn(read, o.family)
+	return e.unit
 }
 
 // setTrouble sets the conditions of a whole card.
@@ -205,54 +209,54 @@ func (n *node) setTrouble(address string, trouble []Condition, cause time.Time) 
 func (n *node) removeCard(address string, cause, now time.Time) {
 	if c := n.cards[address]; c != nil {
 		for _, u := range c.units {
-			n.removeUnit(n.slots[u.id], cause, now)
+			n.removeUnit(n.entries[u.id], cause, now)
 		}
 	}
 	delete(n.cards, address)
 	delete(n.recheck, address)
 }
 
-// addUnit adds a unit to an empty slot. If there is a claim on the device that left the slot, the
+// addUnit adds a unit to an empty entry. If there is a reservation on the device that was there, the
 // recovery hold applies to the new device.
-func (n *node) addUnit(s *slot, now time.Time) {
-	s.unit = &unit{portID: -1}
+func (n *node) addUnit(e *entry, now time.Time) {
+	e.unit = &unit{portID: -1}
 	n.markUnknown()
 	if n.ready {
-		s.unit.added = now
+		e.unit.added = now
 	}
-	if s.claim == nil {
-		s.health = health{}
+	if e.reservation == nil {
+		e.health = health{}
 		return
 	}
-	s.health.offered = true
-	s.health.returned(now, s.claim.reason())
+	e.health.offered = true
+	e.health.returned(now, e.reservation.reason())
 }
 
-// removeUnit removes the unit of a slot. A claim keeps its device listed until it is known to be
+// removeUnit removes the unit of an entry. A reservation keeps its device listed until it is known to be
 // free.
-func (n *node) removeUnit(s *slot, cause, now time.Time) {
-	d, u := s.unit.device, s.unit
-	s.unit, s.contends = nil, false
+func (n *node) removeUnit(e *entry, cause, now time.Time) {
+	d, u := e.unit.device, e.unit
+	e.unit, e.contends = nil, false
 	n.markUnknown()
-	n.mark(s.id, cause)
+	n.mark(e.id, cause)
 	if d == nil {
 		return
 	}
-	n.changes = append(n.changes, change{Change: Change{ID: s.id, Old: d}, kind: deviceRemoved, cause: cause, lasted: now.Sub(s.since), holders: namesOf(n.holders.of(s.id))})
+	n.changes = append(n.changes, change{Change: Change{ID: e.id, Old: d}, kind: deviceRemoved, cause: cause, lasted: now.Sub(e.since), holders: namesOf(n.holders.of(e.id))})
 	if !n.asks || n.policy.Name != nil && d.OfferedAs == "" {
 		return
 	}
-	if s.mayBeGiven(u) {
-		s.lose(nodesOf(d), now)
+	if e.mayBeGiven(u) {
+		e.lose(nodesOf(d), now)
 	}
-	if s.claim == nil {
-		s.claim = &claim{device: tombstoneOf(d), identity: u.identity, since: now}
+	if e.reservation == nil {
+		e.reservation = &reservation{device: tombstoneOf(d), identity: u.identity, since: now}
 	}
-	s.claim.renamed, s.claim.standing = false, absent
+	e.reservation.renamed, e.reservation.standing = false, absent
 	n.holders.ask = earlier(n.holders.ask, now)
 }
 
-// mark marks a slot, so that the next reconcile publishes it. cause is the time of the hint, or zero
+// mark marks an entry, so that the next reconcile publishes it. cause is the time of the hint, or zero
 // if there was no hint.
 func (n *node) mark(id string, cause time.Time) {
 	before, marked := n.causes[id]
@@ -291,7 +295,7 @@ func (n *node) rechecks(now time.Time) (due []string) {
 	return due
 }
 
-// next returns the earliest time at which a card must be read again, or a claim may end; zero: there is none.
+// next returns the earliest time at which a card must be read again, or a reservation may end; zero: there is none.
 func (n *node) next(now time.Time) time.Time {
 	next := n.expire(now)
 	for _, at := range n.recheck {
@@ -311,7 +315,7 @@ func (c *card) identify(address string, units []Unit) (ids []string, conflicts [
 	ids, conflicts = make([]string, len(units)), make([]bool, len(units))
 	taken := make(map[int]bool)
 	take := func(i, number int) { taken[number], ids[i] = true, deviceID(address, number) }
-	claims := make(map[int][]int) // number -> new units that have it
+	having := make(map[int][]int) // number -> new units that have it
 	var open []int
 	for i, u := range units {
 		old := c.byDir[directoryOf(u)]
@@ -321,14 +325,14 @@ func (c *card) identify(address string, units []Unit) (ids []string, conflicts [
 		case old != nil && old.portID >= 0:
 			take(i, old.portID)
 		case u.PortIDKnown:
-			claims[u.PortID] = append(claims[u.PortID], i)
+			having[u.PortID] = append(having[u.PortID], i)
 		default:
 			open = append(open, i)
 		}
 	}
-	for number, claimants := range claims {
-		for _, i := range claimants {
-			conflicts[i] = len(claimants) > 1 || taken[number]
+	for number, all := range having {
+		for _, i := range all {
+			conflicts[i] = len(all) > 1 || taken[number]
 			if taken[number] {
 				open = append(open, i)
 			} else {
@@ -338,20 +342,24 @@ func (c *card) identify(address string, units []Unit) (ids []string, conflicts [
 	}
 	slices.Sort(open)
 	for _, i := range open { // use the number that the unit had before, if it is free
-		if old := c.byDir[directoryOf(units[i])]; old != nil {
-			if number := portOf(old.id); !taken[number] {
-				take(i, number)
-			}
+		if old := c.byDir[directoryOf(units[i])]; old != nil && !taken[portOf(old.id)] {
+			take(i, portOf(old.id))
 		}
 	}
 	for _, i := range open {
-		for number := 0; ids[i] == ""; number++ {
-			if !taken[number] {
-				take(i, number)
-			}
+		if ids[i] == "" {
+			take(i, lowestFree(taken))
 		}
 	}
 	return ids, conflicts
+}
+
+// lowestFree returns the lowest number that is not taken.
+func lowestFree(taken map[int]bool) (number int) {
+	for taken[number] {
+		number++
+	}
+	return number
 }
 
 // learn updates the unit by a reading.
@@ -373,11 +381,17 @@ func (u *unit) learn(read Unit, family string) {
 	}
 	u.identity.learn(read, family)
 	u.conditions = slices.Clone(read.Conditions)
-	for _, f := range read.Files {
+	u.learnFiles(read.Files)
+	u.learnCounters(read.Counters)
+}
+
+// learnFiles adds a condition for each file that has existed and is gone.
+func (u *unit) learnFiles(files []HealthFile) {
+	for _, f := range files {
 		switch {
 		case !f.Absent:
 			if u.seen == nil {
-				u.seen = make(map[string]bool, len(read.Files))
+				u.seen = make(map[string]bool, len(files))
 			}
 			u.seen[f.Name] = true
 		case u.seen[f.Name]:
@@ -387,7 +401,11 @@ func (u *unit) learn(read Unit, family string) {
 			})
 		}
 	}
-	for _, c := range read.Counters {
+}
+
+// learnCounters adds a condition for each counter that has risen.
+func (u *unit) learnCounters(counters []Counter) {
+	for _, c := range counters {
 		// A counter that is lower than before was reset with its device, and is no condition.
 		if before, known := u.counters[c.Name]; known && c.Value > before {
 			u.conditions = append(u.conditions, Condition{
@@ -396,13 +414,13 @@ func (u *unit) learn(read Unit, family string) {
 			})
 		}
 		if u.counters == nil {
-			u.counters = make(map[string]uint64, len(read.Counters))
+			u.counters = make(map[string]uint64, len(counters))
 		}
 		u.counters[c.Name] = c.Value
 	}
 }
 
-// swapped reports whether read, a unit of another kind in the same slot, belongs to another card.
+// swapped reports whether read, a unit of another kind in the same place, belongs to another card.
 func (u *unit) swapped(read Unit) bool {
 	var now identity
 	now.learn(read, u.identity.family)
@@ -415,35 +433,30 @@ func (u *unit) describe() *Device {
 	if u.last.ID != "" {
 		address = u.last.PCIAddress
 	}
-	return &Device{
-		ID: u.id, Family: u.family,
-		PCIAddress: address, PCIID: u.identity.pci, AnyPCIID: u.identity.anyPCI, NUMANode: u.last.NUMANode,
-		PortID: u.portID, AFUID: u.identity.afu, InterfaceID: u.identity.iface,
-		Nodes: u.last.Nodes, NodeNumbers: u.last.NodeNumbers, Parent: u.last.Parent, ParentNodes: u.last.ParentNodes,
-		SharedNodes: u.last.SharedNodes, Mounts: u.last.Mounts, Members: u.last.Members, Attributes: u.last.Attributes,
-		ProgramAtStart: u.last.ProgramAtStart, OnlyByRule: u.last.OnlyByRule, AddressEnv: u.last.AddressEnv,
-		NamedByShell: u.last.NamedByShell,
-	}
+	facts := u.last.Facts
+	facts.PCIID, facts.AnyPCIID = u.identity.pci, u.identity.anyPCI
+	facts.PortID, facts.AFUID, facts.InterfaceID = u.portID, u.identity.afu, u.identity.iface
+	return &Device{ID: u.id, Family: u.family, PCIAddress: address, Facts: facts}
 }
 
 // supersede begins a generation, in which other families read the cards. The devices of a card stay
-// listed until it has been read again. The offered devices get a claim, so they are unhealthy until
+// listed until it has been read again. The offered devices get a reservation, so they are unhealthy until
 // it is known that they have no holder.
 func (n *node) supersede(now time.Time) {
 	for _, c := range n.cards {
 		c.former = true
 		for _, u := range c.units {
-			s := n.slots[u.id]
-			if s.claim == nil && n.asks && u.device != nil && u.device.OfferedAs != "" {
-				s.claim = &claim{device: tombstoneOf(u.device), identity: identityOf(u.device), since: now, renamed: true, standing: undecided}
+			e := n.entries[u.id]
+			if e.reservation == nil && n.asks && u.device != nil && u.device.OfferedAs != "" {
+				e.reservation = &reservation{device: tombstoneOf(u.device), identity: identityOf(u.device), since: now, renamed: true, standing: undecided}
 				n.holders.ask = earlier(n.holders.ask, now)
-				n.mark(s.id, time.Time{})
+				n.mark(e.id, time.Time{})
 			}
 		}
 	}
 }
 
-// usePolicy replaces the policy, and marks all slots, so that all devices are judged again by their
+// usePolicy replaces the policy, and marks all entries, so that all devices are judged again by their
 // last readings.
 func (n *node) usePolicy(p Policy) {
 	if p.Mode != n.policy.Mode {
@@ -451,8 +464,8 @@ func (n *node) usePolicy(p Policy) {
 		n.changed = true
 	}
 	n.policy = p
-	for _, id := range slices.Sorted(maps.Keys(n.slots)) {
-		n.slots[id].health.overrule(p)
+	for _, id := range slices.Sorted(maps.Keys(n.entries)) {
+		n.entries[id].health.overrule(p)
 		n.mark(id, time.Time{})
 	}
 }

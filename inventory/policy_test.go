@@ -69,10 +69,7 @@ func TestExclude(t *testing.T) {
 
 // Excluding a card that hangs needs no reading of it.
 func TestExcludeWhileItHangs(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, testConfig, f)
+	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		release := f.hang(cardA)
 		defer release()
 		r.hint(cardA)
@@ -106,16 +103,13 @@ func TestFault(t *testing.T) {
 		r.Use(inventory.Policy{})
 		want("degraded", "degraded[power-throttled=1]", false)
 		r.Use(cfg.Policy)
-		f.set(cardA, good(0, 0, slow, hot))
-		r.hint(cardA)
+		r.set(cardA, good(0, 0, slow, hot))
 		want("cordoned and hot", "unhealthy[alarm-crit=temp1 cordoned power-throttled=1]", true)
 		r.Use(inventory.Policy{})
 		want("hot", "unhealthy[alarm-crit=temp1 power-throttled=1]", true)
-		f.set(cardA, good(0, 0, slow))
-		r.hint(cardA)
+		r.set(cardA, good(0, 0, slow))
 		want("recovering", "unhealthy[power-throttled=1 recovering=alarm-crit]", false)
-		f.pull(cardA)
-		r.hint(cardA)
+		r.pull(cardA)
 		r.after(0)
 		r.want("gone", map[string]string{})
 	})
@@ -123,10 +117,7 @@ func TestFault(t *testing.T) {
 
 // A change of policy has no hint, so it has no latency.
 func TestPolicyHasNoLatency(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, testConfig, f)
+	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		r.hint(cardA)
 		r.after(3 * time.Second)
 		r.Use(inventory.Policy{Exclude: map[string]string{"3b:00.0": inventory.ReasonExcluded}})
@@ -174,35 +165,4 @@ func TestSeverity(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A change of policy applies at once to present conditions, and to those that are over but in the
-// recovery hold.
-func TestSeverityChanges(t *testing.T) {
-	hot := inventory.Condition{Reason: "alarm-crit=temp1", Row: "alarm-crit", Health: inventory.Unhealthy}
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, testConfig, f)
-		f.set(cardA, good(0, 0, hot))
-		r.hint(cardA)
-		r.want("hot", map[string]string{"3b:00.0": "unhealthy[alarm-crit=temp1]"})
-		r.Use(inventory.Policy{Severity: map[string]inventory.Health{"alarm-crit": inventory.Degraded}})
-		r.after(0)
-		r.want("no more than degraded", map[string]string{"3b:00.0": "degraded[alarm-crit=temp1]"})
-		r.Use(inventory.Policy{})
-		r.after(0)
-		r.want("as the table has it", map[string]string{"3b:00.0": "unhealthy[alarm-crit=temp1]"})
-		r.Use(inventory.Policy{Severity: map[string]inventory.Health{"alarm-crit": inventory.Healthy}})
-		r.after(0)
-		r.want("not at all", map[string]string{"3b:00.0": "healthy[]"})
-
-		r.Use(inventory.Policy{})
-		f.set(cardA, good(0, 0))
-		r.hint(cardA)
-		r.want("over", map[string]string{"3b:00.0": "unhealthy[recovering=alarm-crit]"})
-		r.Use(inventory.Policy{Severity: map[string]inventory.Health{"alarm-crit": inventory.Degraded}})
-		r.after(0)
-		r.want("over, and never more than degraded", map[string]string{"3b:00.0": "degraded[recovering=alarm-crit]"})
-	})
 }

@@ -74,7 +74,7 @@ func (p *poller) given(now time.Time) {
 }
 
 // take plans the next question after the answer to one of the time asked. newest is what is known now, and before what
-// was known before the answer. stale means that the answer is older than a claim which needs one.
+// was known before the answer. stale means that the answer is older than a reservation which needs one.
 func (p *poller) take(ctx context.Context, asked time.Time, before, newest Holdings, stale bool) {
 	p.asking, p.answered, p.known = false, p.answered || !asked.Before(p.since), p.known || newest.Err == nil
 	p.report(before, newest)

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// reconcile publishes the marked slots and returns the changes since the last call, in the
+// reconcile publishes the marked entries and returns the changes since the last call, in the
 // order in which they happened.
 func (n *node) reconcile(now time.Time) []change {
 	for len(n.marked) > 0 {
-		s, cause := n.slots[n.marked[0]], n.causes[n.marked[0]]
+		e, cause := n.entries[n.marked[0]], n.causes[n.marked[0]]
 		delete(n.causes, n.marked[0])
 		n.marked = n.marked[1:]
-		if s != nil {
-			n.reconcileSlot(s, cause, now)
+		if e != nil {
+			n.reconcileEntry(e, cause, now)
 		}
 	}
 	changes := n.changes
@@ -23,56 +23,56 @@ func (n *node) reconcile(now time.Time) []change {
 	return changes
 }
 
-// reconcileSlot publishes one slot.
-func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
-	before := s.device
-	if c := s.claim; c != nil && c.free && !n.isFormer(s) {
-		n.release(s, "free", now) // here, because the answer may have arrived while the unit was of an earlier generation
+// reconcileEntry publishes one entry.
+func (n *node) reconcileEntry(e *entry, cause, now time.Time) {
+	before := e.device
+	if c := e.reservation; c != nil && c.free && !n.isFormer(e) {
+		n.release(e, "free", now) // here, because the answer may have arrived while the unit was of an earlier generation
 	}
 	switch {
-	case s.unit != nil:
-		s.device = n.present(s, cause, now)
-		s.unit.device = s.device
-	case s.claim != nil:
-		s.device = n.tombstone(s)
+	case e.unit != nil:
+		e.device = n.present(e, cause, now)
+		e.unit.device = e.device
+	case e.reservation != nil:
+		e.device = n.tombstone(e)
 	default:
-		s.device = nil
+		e.device = nil
 	}
-	s.justReleased = false
-	if s.device != before {
-		n.list(s)
+	e.justReleased = false
+	if e.device != before {
+		n.list(e)
 		n.hinted = earlier(n.hinted, cause)
-		if !sameNodes(before, s.device) {
-			n.reserveNodes(s)
+		if !sameNodes(before, e.device) {
+			n.keepNodes(e)
 		}
 	}
-	if s.device != nil {
-		n.noteGiven(s)
+	if e.device != nil {
+		n.noteGiven(e)
 	}
-	if s.claim != nil || s.contends || len(s.lost.nodes) > 0 {
-		n.waiting[s.id] = true
+	if e.reservation != nil || e.contends || len(e.lost.nodes) > 0 {
+		n.waiting[e.id] = true
 		return
 	}
-	delete(n.waiting, s.id)
-	if s.device == nil && len(s.nodes) == 0 && len(s.holders) == 0 {
-		delete(n.slots, s.id)
+	delete(n.waiting, e.id)
+	if e.device == nil && len(e.nodes) == 0 && len(e.holders) == 0 {
+		delete(n.entries, e.id)
 	}
 }
 
-// present returns the device of a slot whose unit is present.
-func (n *node) present(s *slot, cause, now time.Time) *Device {
-	u := s.unit
+// present returns the device of an entry whose unit is present.
+func (n *node) present(e *entry, cause, now time.Time) *Device {
+	u := e.unit
 	d := u.describe()
-	if n.isFormer(s) { // the name is set when the card has been read through the families of the new mode
+	if n.isFormer(e) { // the name is set when the card has been read through the families of the new mode
 		d.OfferedAs = u.device.OfferedAs
 	} else {
-		n.settle(s, d, now)
+		n.settle(e, d, now)
 	}
 	rules := n.rules
 	if n.unwanted(d) {
 		rules.flapLimit = 0 // a virtual machine may reset it at any time
 	}
-	v := s.health.judge(now, n.conditions(s, d, now), rules)
+	v := e.health.judge(now, n.conditions(e, d, now), rules)
 	d.Health, d.Reasons, d.Fault = v.health, v.reasons, v.fault
 	n.recheckAt(u.card, v.recheck)
 	if d.Health != Unhealthy {
@@ -81,40 +81,41 @@ func (n *node) present(s *slot, cause, now time.Time) *Device {
 	if u.device != nil && u.device.equal(d) {
 		return u.device
 	}
-	n.note(s, u, d, cause, now)
+	n.note(e, d, cause, now)
+	n.loseNodes(e, d, now)
 	return d
 }
 
-// conditions returns the conditions of d, the present device of a slot: those of its reading, of its card, of the claim,
-// of holders and of the administrator.
-func (n *node) conditions(s *slot, d *Device, now time.Time) []Condition {
-	all := n.policy.apply(slices.Clone(s.unit.conditions))
-	all = append(all, n.cards[s.unit.card].trouble...)
+// conditions returns the conditions of d, the present device of an entry: those of its reading, of its card, of the
+// reservation, of holders and of the administrator.
+func (n *node) conditions(e *entry, d *Device, now time.Time) []Condition {
+	all := n.policy.apply(slices.Clone(e.unit.conditions))
+	all = append(all, n.cards[e.unit.card].trouble...)
 	add := func(reason string, has bool) {
 		if has {
 			all = append(all, Condition{Reason: reason, Health: Unhealthy})
 		}
 	}
-	add(ReasonPortMissing, n.awaitsPorts(s.unit, now))
-	if s.claim != nil {
-		add(s.claim.reason(), true)
+	add(ReasonPortMissing, n.awaitsPorts(e.unit, now))
+	if e.reservation != nil {
+		add(e.reservation.reason(), true)
 	}
 	// Before the first list, the answer may still arrive in time.
-	add(ReasonHoldersUnknown, s.claim == nil && n.holders.Awaiting && n.ready && d.OfferedAs != "")
-	changed, inUse := n.nodeChanged(s, d), n.conflicts(s, d)
-	s.contends = changed || inUse
+	add(ReasonHoldersUnknown, e.reservation == nil && n.holders.Awaiting && n.ready && d.OfferedAs != "")
+	changed, inUse := n.nodeChanged(e, d), n.conflicts(e, d)
+	e.contends = changed || inUse
 	add(ReasonNodeChanged, changed)
 	add(ReasonNodeInUse, inUse)
-	add(ReasonHeldTwice, n.holders.Shared[s.id] != nil)
+	add(ReasonHeldTwice, n.holders.Shared[e.id] != nil)
 	for _, reason := range n.policy.excludes(d) {
 		add(reason, true)
 	}
 	return all
 }
 
-// awaitsPorts reports whether a new unit waits for the other ports of its card. The kernel adds and binds them one after
-// the other, and a container must get all of them. A port that is still missing after portsTimeout has been released for
-// virtual functions.
+// awaitsPorts reports whether a new unit waits for the other ports of its card. The kernel adds and binds them one
+// after the other, and a container must get all of them. A port that is still missing after portsTimeout has been
+// released for virtual functions.
 func (n *node) awaitsPorts(u *unit, now time.Time) bool {
 	until := u.added.Add(portsTimeout)
 	if !u.last.Partial || !now.Before(until) {
@@ -124,56 +125,49 @@ func (n *node) awaitsPorts(u *unit, now time.Time) bool {
 	return true
 }
 
-// tombstone returns the device of a slot with a claim and without a unit.
-func (n *node) tombstone(s *slot) *Device {
-	d, was := *s.claim.device, s.claim.reshaped
-	if n.reshape(s, &d); s.claim.reshaped != was {
-		n.changes = append(n.changes, heldChange(s))
+// tombstone returns the device of an entry with a reservation and without a unit.
+func (n *node) tombstone(e *entry) *Device {
+	d, was := *e.reservation.device, e.reservation.reshaped
+	if n.reshape(e, &d); e.reservation.reshaped != was {
+		n.changes = append(n.changes, heldChange(e))
 	}
-	d.Reasons = []string{s.claim.reason()}
-	if n.holders.Shared[s.id] != nil {
+	d.Reasons = []string{e.reservation.reason()}
+	if n.holders.Shared[e.id] != nil {
 		d.Reasons = append(d.Reasons, ReasonHeldTwice)
 	}
-	if s.device != nil && s.device.equal(&d) {
-		return s.device
+	if e.device != nil && e.device.equal(&d) {
+		return e.device
 	}
 	return &d
 }
 
-// reshape updates whether the claimed device was given out in another mode, while its card is still there. If it was, m
-// gets its nodes, and is at fault if a device with one of them is.
-func (n *node) reshape(s *slot, m *Device) {
-	s.claim.reshaped = false
-	given, card := nodesGiven(n.holders.of(s.id)), n.cards[addressOf(s.id)]
-	if !s.claim.held || len(given) == 0 || card == nil || card.former {
+// reshape updates whether the reserved device was given out in another mode, while its card is still there. If it was,
+// m gets its nodes, and is at fault if a device with one of them is.
+func (n *node) reshape(e *entry, m *Device) {
+	e.reservation.reshaped = false
+	given, card := nodesGiven(n.holders.of(e.id)), n.cards[addressOf(e.id)]
+	if !e.reservation.held || len(given) == 0 || card == nil || card.former {
 		return
 	}
 	var present []string
 	for _, u := range card.units {
-		was := s.claim.identity
+		was := e.reservation.identity
 		if was.family = u.family; was.compare(u.identity, true) == other {
 			return // another card
 		}
-		present = append(present, u.last.Nodes...)
-		present = append(present, u.last.NodeNumbers...)
+		present = slices.Concat(present, u.last.Nodes, u.last.NodeNumbers)
 	}
 	if lacks(present, given) {
 		return
 	}
-	s.claim.reshaped = true
+	e.reservation.reshaped = true
+	amongGiven := func(nodes []string) []string {
+		return slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return !slices.Contains(given, node) })
+	}
 	for _, u := range card.units {
-		before := len(m.Nodes)
-		for _, name := range u.last.Nodes {
-			if slices.Contains(given, name) {
-				m.Nodes = append(m.Nodes, name)
-			}
-		}
-		for _, number := range u.last.NodeNumbers {
-			if slices.Contains(given, number) {
-				m.NodeNumbers = append(m.NodeNumbers, number)
-			}
-		}
-		if len(m.Nodes) > before {
+		names := amongGiven(u.last.Nodes)
+		m.Nodes, m.NodeNumbers = append(m.Nodes, names...), append(m.NodeNumbers, amongGiven(u.last.NodeNumbers)...)
+		if len(names) > 0 {
 			m.SharedNodes, m.Family = u.last.SharedNodes, u.family
 			m.Fault = m.Fault || u.device != nil && u.device.Fault
 		}
@@ -185,13 +179,13 @@ func (n *node) unwanted(d *Device) bool { return n.policy.Name != nil && d.Unwan
 // portsTimeout is how long a new device waits for all ports of its card.
 const portsTimeout = time.Second
 
-// isFormer reports whether the unit in a slot is of an earlier generation.
-func (n *node) isFormer(s *slot) bool { return s.unit != nil && n.cards[s.unit.card].former }
+// isFormer reports whether the unit in an entry is of an earlier generation.
+func (n *node) isFormer(e *entry) bool { return e.unit != nil && n.cards[e.unit.card].former }
 
 // noteUnnamed adds a change, once, if a device has had no name for [rules.unnamed]. A new unit
 // may lack its AFU id for some milliseconds.
-func (n *node) noteUnnamed(s *slot, err error, now time.Time) {
-	u := s.unit
+func (n *node) noteUnnamed(e *entry, err error, now time.Time) {
+	u := e.unit
 	if err == nil {
 		u.unnamed, u.logged = time.Time{}, false
 		return
@@ -205,13 +199,14 @@ func (n *node) noteUnnamed(s *slot, err error, now time.Time) {
 		n.recheckAt(u.card, until)
 	default:
 		u.logged = true
-		n.changes = append(n.changes, change{Change: Change{ID: s.id}, kind: deviceUnoffered, why: err.Error()})
+		n.changes = append(n.changes, change{Change: Change{ID: e.id}, kind: deviceUnoffered, why: err.Error()})
 	}
 }
 
 // note adds the change of a unit whose published state differs from before.
-func (n *node) note(s *slot, u *unit, d *Device, cause, now time.Time) {
-	c := change{Change: Change{ID: s.id, Old: u.device, New: d}, kind: deviceListed, cause: cause, lasted: now.Sub(s.since), holders: namesOf(n.holders.of(s.id))}
+func (n *node) note(e *entry, d *Device, cause, now time.Time) {
+	u := e.unit
+	c := change{Change: Change{ID: e.id, Old: u.device, New: d}, kind: deviceListed, cause: cause, lasted: now.Sub(e.since), holders: namesOf(n.holders.of(e.id))}
 	if u.device == nil {
 		u.beingPlugged = n.ready && pluggedIn(d)
 		c.warn = d.Health == Unhealthy && !u.beingPlugged && hasNewTrouble(&Device{}, d)
@@ -223,17 +218,20 @@ func (n *node) note(s *slot, u *unit, d *Device, cause, now time.Time) {
 		c.warn, c.quiet = false, u.device != nil
 	}
 	if u.device == nil || u.device.Health != d.Health {
-		s.since = now
+		e.since = now
 	}
-	var errs []error
 	for _, w := range u.conditions {
-		errs = append(errs, w.Err)
+		c.err = errors.Join(c.err, w.Err)
 	}
-	c.err = errors.Join(errs...)
 	n.changes = append(n.changes, c)
-	if u.device != nil && n.asks && !s.justReleased && s.mayBeGiven(u) {
-		gone := slices.DeleteFunc(nodesOf(u.device), func(node string) bool { return slices.Contains(nodesOf(d), node) })
-		s.lose(gone, now) // nodes of a port that a region no longer has
+}
+
+// loseNodes keeps the nodes that a present device had and no longer has: those of a port that was released from
+// a region.
+func (n *node) loseNodes(e *entry, d *Device, now time.Time) {
+	u := e.unit
+	if u.device != nil && n.asks && !e.justReleased && e.mayBeGiven(u) {
+		e.lose(slices.DeleteFunc(nodesOf(u.device), func(node string) bool { return slices.Contains(nodesOf(d), node) }), now)
 	}
 }
 
@@ -244,20 +242,20 @@ func (n *node) recheckAt(address string, t time.Time) {
 	}
 }
 
-// list adds the device of a slot to the list, replaces it, or removes it. It copies the list first,
+// list adds the device of an entry to the list, replaces it, or removes it. It copies the list first,
 // because readers of the snapshot use the old list.
-func (n *node) list(s *slot) {
-	i, found := slices.BinarySearchFunc(n.devices, s.id, compareID)
+func (n *node) list(e *entry) {
+	i, found := slices.BinarySearchFunc(n.devices, e.id, compareID)
 	if !n.copied {
 		n.devices, n.copied, n.changed = slices.Clone(n.devices), true, true
 	}
 	switch {
-	case s.device == nil && found:
+	case e.device == nil && found:
 		n.devices = slices.Delete(n.devices, i, i+1)
-	case s.device != nil && found:
-		n.devices[i] = s.device
-	case s.device != nil:
-		n.devices = slices.Insert(n.devices, i, s.device)
+	case e.device != nil && found:
+		n.devices[i] = e.device
+	case e.device != nil:
+		n.devices = slices.Insert(n.devices, i, e.device)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 func TestReconcile(t *testing.T) {
 	const recovering = "one unhealthy[recovering="
 	for _, test := range []struct{ compared, history, want, changes string }{
-		{"present, no claim", "", "one healthy[] [port0]", "listed"},
-		{"present, no claim, bad", "bad0", "one unhealthy[bad] [port0]", "listed"},
+		{"present, no reservation", "", "one healthy[] [port0]", "listed"},
+		{"present, no reservation, bad", "bad0", "one unhealthy[bad] [port0]", "listed"},
 		{"absent, not known", "take0 pull0", "one unhealthy[removed] []", "removed"},
 		{"absent, held", "take0 pull0 answer", "one unhealthy[removed-in-use] []", "held"},
 		{"absent, free", "pull0 answer", "", "released"},
@@ -187,7 +187,7 @@ func (w *world) checkChanges(before []*Device, changes []change) {
 			if w.shown[c.ID] = c.New; c.New == nil {
 				delete(w.shown, c.ID)
 				if c.Old.OfferedAs != "" {
-					w.claimed[c.ID] = true
+					w.reservations[c.ID] = true
 				}
 			}
 		case deviceHeld:
@@ -204,8 +204,8 @@ func (w *world) checkChanges(before []*Device, changes []change) {
 				w.holders[holder] = c.kind == deviceGiven
 			}
 		case deviceReturned, deviceRenamedBack, deviceReleased:
-			if !w.claimed[c.ID] {
-				w.violated("change: %s: found the end of a claim, but no claim before", c.ID)
+			if !w.reservations[c.ID] {
+				w.violated("change: %s: found the end of a reservation, but none before", c.ID)
 			}
 			ended[c.ID] = true
 		}
@@ -218,18 +218,18 @@ func (w *world) checkChanges(before []*Device, changes []change) {
 		}
 	}
 	present := map[string]*Device{}
-	for id := range w.claimed {
-		if s := w.n.slots[id]; (s == nil || s.claim == nil) && !ended[id] {
-			w.violated("the claim on %s has ended: found no change", id)
+	for id := range w.reservations {
+		if s := w.n.entries[id]; (s == nil || s.reservation == nil) && !ended[id] {
+			w.violated("the reservation on %s has ended: found no change", id)
 		}
 	}
-	clear(w.claimed)
-	for id, s := range w.n.slots {
+	clear(w.reservations)
+	for id, s := range w.n.entries {
 		if s.unit != nil {
 			present[id] = s.unit.device
 		}
-		if s.claim != nil {
-			w.claimed[id] = true
+		if s.reservation != nil {
+			w.reservations[id] = true
 		}
 	}
 	if !maps.Equal(present, w.shown) {
@@ -242,7 +242,7 @@ func (w *world) check() {
 	if w.skipChecks {
 		return
 	}
-	w.checkReserved()
+	w.checkKept()
 	if !w.n.ready {
 		return
 	}
@@ -289,8 +289,8 @@ func (w *world) check() {
 // and that no other container can be given the same device.
 func (w *world) checkPod(p *testPod) {
 	d := (Snapshot{Devices: w.n.devices}).Device(p.id)
-	h, s := w.n.holders, w.n.slots[p.id] // it may also be held under the name that is listed:
-	unsure := d != nil && d.Health == Unhealthy && (h.Err != nil || s.claim != nil && s.claim.since.After(h.Asked))
+	h, s := w.n.holders, w.n.entries[p.id] // it may also be held under the name that is listed:
+	unsure := d != nil && d.Health == Unhealthy && (h.Err != nil || s.reservation != nil && s.reservation.since.After(h.Asked))
 	if w.settled && !unsure && (d == nil || d.OfferedAs != p.as) {
 		w.violated("found %s, want %s listed as %s: it is held", show(d), p.id, p.as)
 	}
@@ -310,31 +310,31 @@ func (w *world) checkPod(p *testPod) {
 	}
 }
 
-// checkReserved checks that the reserved nodes in the index are those of the slots.
-func (w *world) checkReserved() {
-	reserved := map[string]map[string]bool{}
-	for id, s := range w.n.slots {
+// checkKept checks that the kept nodes in the index are those of the entries.
+func (w *world) checkKept() {
+	kept := map[string]map[string]bool{}
+	for id, s := range w.n.entries {
 		nodes := slices.Concat(nodesGiven(w.n.holders.of(id)), s.lost.nodes)
 		if s.device != nil {
 			nodes = append(nodes, nodesOf(s.device)...)
 		}
 		slices.Sort(nodes)
 		if nodes = slices.Compact(nodes); !slices.Equal(nodes, s.nodes) {
-			w.violated("%s: found the nodes %v reserved, want %v", id, s.nodes, nodes)
+			w.violated("%s: found the nodes %v kept, want %v", id, s.nodes, nodes)
 		}
 		for _, node := range nodes {
-			if reserved[node] == nil {
-				reserved[node] = map[string]bool{}
+			if kept[node] == nil {
+				kept[node] = map[string]bool{}
 			}
-			reserved[node][id] = true
+			kept[node][id] = true
 		}
 	}
-	if !maps.EqualFunc(reserved, w.n.reserved, maps.Equal) {
-		w.violated("reserved: found %v, want %v by the slots", w.n.reserved, reserved)
+	if !maps.EqualFunc(kept, w.n.kept, maps.Equal) {
+		w.violated("kept nodes: found %v, want %v by the entries", w.n.kept, kept)
 	}
 }
 
-// conclude ends all pods, repairs all cards and checks that all claims end: by answers, or after the
+// conclude ends all pods, repairs all cards and checks that all reservations end: by answers, or after the
 // grace time without answers.
 func (w *world) conclude(answers bool) {
 	w.pods, w.question, w.skipChecks = nil, nil, false
@@ -353,22 +353,22 @@ func (w *world) conclude(answers bool) {
 	operations["answer"](w)
 	w.wait(reconcileConfig.RecoveryHold)
 	w.checkClaims()
-	for id, s := range w.n.slots {
+	for id, s := range w.n.entries {
 		if s.unit == nil || w.n.waiting[id] {
-			w.violated("at the end: found slot %+v, want it removed", s)
+			w.violated("at the end: found entry %+v, want it removed", s)
 		} else if name, _ := w.policy().Name(s.device); s.device.Health != Healthy || s.device.OfferedAs != name {
 			w.violated("at the end: found %s, want it healthy with the name %s", show(s.device), name)
 		}
 	}
 	if len(w.n.waiting) > 0 {
-		w.violated("at the end: found waiting slots %v, want none", w.n.waiting)
+		w.violated("at the end: found waiting entries %v, want none", w.n.waiting)
 	}
 }
 
 func (w *world) checkClaims() {
-	for id, s := range w.n.slots {
-		if (s.claim != nil || len(s.lost.nodes) > 0) && len(w.n.holders.Of[id]) == 0 {
-			w.violated("at the end: %s: found a claim or reserved nodes %+v, want none", id, s)
+	for id, s := range w.n.entries {
+		if (s.reservation != nil || len(s.lost.nodes) > 0) && len(w.n.holders.Of[id]) == 0 {
+			w.violated("at the end: %s: found a reservation or kept nodes %+v, want none", id, s)
 		}
 	}
 }

@@ -34,12 +34,12 @@ type world struct {
 	awaiting   bool                 // there has been no answer since the daemon was restarted
 	settled    bool                 // the daemon has had an answer and has read all cards
 
-	shown      map[string]*Device // the device of each present unit, by the changes
-	holders    map[string]bool    // the holders in the newest answer, by the changes
-	claimed    map[string]bool    // ids with a claim, after the newest reconcile
-	changes    []change           // of the newest operation
-	skipChecks bool               // the published devices have been checked in an earlier history
-	err        error              // the first invariant that did not hold
+	shown        map[string]*Device // the device of each present unit, by the changes
+	holders      map[string]bool    // the holders in the newest answer, by the changes
+	reservations map[string]bool    // ids with a reservation, after the newest reconcile
+	changes      []change           // of the newest operation
+	skipChecks   bool               // the published devices have been checked in an earlier history
+	err          error              // the first invariant that did not hold
 }
 
 // testCard is a card in a slot.
@@ -58,7 +58,7 @@ type testPod struct {
 	nodes        []string
 	model        string // of the card
 	named        bool   // an answer had the pod, so the nodes that it was given are known
-	// forgotten: the claim for the pod has ended, because there was no answer for the grace time, and none before has
+	// forgotten: the reservation for the pod has ended, because there was no answer for the grace time, and none before has
 	// had the pod.
 	forgotten bool
 }
@@ -139,7 +139,7 @@ func play(history []string, from int) (w *world, done bool) {
 func (w *world) start(cfg Config) {
 	cfg.Policy = w.policy()
 	w.n, w.question, w.answeredAt, w.known, w.settled = newNode(cfg, w.now), nil, w.now, cfg.Record, cfg.Record == nil
-	w.shown, w.holders, w.claimed = map[string]*Device{}, map[string]bool{}, map[string]bool{}
+	w.shown, w.holders, w.reservations = map[string]*Device{}, map[string]bool{}, map[string]bool{}
 }
 
 // restart restarts the daemon. It finds the nodes of all containers in the checkpoint. The cards are read one by one,
@@ -189,9 +189,8 @@ func (w *world) plug(i, ports int, renumbered bool, c testCard) bool {
 func (c *testCard) units(family string) (all []Unit) {
 	for port, minor := range c.minors {
 		u := Unit{
-			Name: "port", Incarnation: c.directory, PortID: port, PortIDKnown: true, AFUIDKnown: !c.noAFU,
-			InterfaceIDKnown: true, PCIID: c.model, NUMANode: -1,
-			Nodes: []string{fmt.Sprint("port", minor)}, NodeNumbers: []string{fmt.Sprint("245:", minor)},
+			Name: "port", Incarnation: c.directory, Facts: Facts{PortID: port, PCIID: c.model, NUMANode: -1, Nodes: []string{fmt.Sprint("port", minor)}, NodeNumbers: []string{fmt.Sprint("245:", minor)}}, PortIDKnown: true, AFUIDKnown: !c.noAFU,
+			InterfaceIDKnown: true,
 		}
 		if !c.noAFU {
 			u.AFUID = c.model
@@ -260,12 +259,12 @@ func (w *world) wait(d time.Duration) bool {
 	return w.violated("found 50 timers in a row without an end")
 }
 
-// expire ends the claims and reservations that have waited too long for an answer.
+// expire ends the reservations, and the keeping of nodes, that have waited too long for an answer.
 func (w *world) expire() bool {
-	claims := func(p *testPod) (n int) {
-		if s := w.n.slots[p.id]; s != nil {
+	reservations := func(p *testPod) (n int) {
+		if s := w.n.entries[p.id]; s != nil {
 			n = len(s.lost.nodes)
-			if s.claim != nil {
+			if s.reservation != nil {
 				n++
 			}
 		}
@@ -273,11 +272,11 @@ func (w *world) expire() bool {
 	}
 	before := make([]int, len(w.pods))
 	for i, p := range w.pods {
-		before[i] = claims(p)
+		before[i] = reservations(p)
 	}
 	w.n.expire(w.now)
 	for i, p := range w.pods {
-		p.forgotten = p.forgotten || !p.named && claims(p) < before[i] && w.now.Sub(w.answeredAt) >= reconcileConfig.TombstoneGrace
+		p.forgotten = p.forgotten || !p.named && reservations(p) < before[i] && w.now.Sub(w.answeredAt) >= reconcileConfig.TombstoneGrace
 	}
 	return w.reconcile()
 }

@@ -23,7 +23,7 @@ type change struct {
 	found   bool   // the first answer already had the holders
 	why     string // the reason for the log
 
-	renamed, renumbered, reshaped, other bool // the properties of the claim
+	renamed, renumbered, reshaped, other bool // the properties of the reservation
 }
 
 // kind is the kind of a change.
@@ -32,10 +32,10 @@ type kind uint8
 const (
 	deviceListed      kind = iota // a device was added, or differs from before
 	deviceRemoved                 // a device left
-	deviceHeld                    // a claim: the device has holders
-	deviceReturned                // a claim has ended: the device is back
-	deviceRenamedBack             // a claim has ended: the device has its old name again
-	deviceReleased                // a claim has ended: the device has no holder
+	deviceHeld                    // a reservation: the device has holders
+	deviceReturned                // a reservation has ended: the device is back
+	deviceRenamedBack             // a reservation has ended: the device has its old name again
+	deviceReleased                // a reservation has ended: the device has no holder
 	deviceUnoffered               // a device is not offered, because it lacks an id
 	deviceGiven                   // the device has new holders
 	deviceFreed                   // holders of the device have ended
@@ -54,9 +54,9 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 }
 
 func (inv *Inventory) reportChange(c change, now time.Time) {
-	claim := inv.log.Info
+	quietly := inv.log.Info
 	if c.quiet {
-		claim = inv.log.Debug
+		quietly = inv.log.Debug
 	}
 	d, latency := c.New, c.latency(now)
 	switch c.kind {
@@ -74,14 +74,14 @@ func (inv *Inventory) reportChange(c change, now time.Time) {
 		inv.log.Info("removed device returned", logevent.DeviceReturned, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
 			logevent.Lasted(c.lasted), logevent.Holders(c.holders))
 	case deviceRenamedBack:
-		claim("device has its old name again", logevent.DeviceReturned, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+		quietly("device has its old name again", logevent.DeviceReturned, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
 			logevent.Resource(d.OfferedAs), logevent.Lasted(c.lasted), logevent.Holders(c.holders))
 	case deviceReleased:
 		message := "removed device released"
 		if c.renamed {
 			message = "device released"
 		}
-		claim(message, logevent.DeviceReleased, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
+		quietly(message, logevent.DeviceReleased, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
 			logevent.Resource(d.OfferedAs), logevent.Reason(c.why), logevent.Lasted(c.lasted))
 	case deviceUnoffered:
 		inv.log.Info("device is not offered", logevent.DeviceUnoffered, logevent.Device(c.ID), logevent.Reason(c.why))

@@ -53,12 +53,10 @@ func TestReturn(t *testing.T) {
 				cfg := withKubelet(d)
 				cfg.Policy.AnyAFU = test.anyAFU
 				r := start(t, cfg, f)
-				f.pull(cardA)
-				r.hint(cardA)
+				r.pull(cardA)
 				r.after(time.Minute)
 				r.want("pulled", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
-				f.set(cardA, test.back)
-				r.hint(cardA)
+				r.set(cardA, test.back)
 				r.want("back", map[string]string{"3b:00.0": test.at})
 				r.after(10 * time.Second)
 				r.want("held", map[string]string{"3b:00.0": test.held})
@@ -80,7 +78,7 @@ func TestReturnProgrammed(t *testing.T) {
 				f, d := newFakeFamily("dfl"), newFakeKubelet()
 				first := good(0, 0)
 				first.InterfaceID = afu2
-				d.held["3b:00.0"] = []inventory.Holding{{As: "b.com/fpga", AnyAFU: true, Given: &inventory.Device{Family: "dfl", AFUID: first.AFUID, InterfaceID: afu2}}}
+				d.held["3b:00.0"] = []inventory.Holding{{As: "b.com/fpga", AnyAFU: true, Given: &inventory.Device{Family: "dfl", Facts: inventory.Facts{AFUID: first.AFUID, InterfaceID: afu2}}}}
 				cfg := withKubelet(d)
 				cfg.Policy.Name = func(*inventory.Device) (string, error) { return "b.com/fpga", nil }
 				if restart {
@@ -89,51 +87,22 @@ func TestReturnProgrammed(t *testing.T) {
 					f.set(cardA, first)
 				}
 				r := start(t, cfg, f)
-				f.pull(cardA)
-				r.hint(cardA)
+				r.pull(cardA)
 				r.after(time.Minute)
 				r.want("pulled", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
 				back := first
 				back.AFUID = afu2
-				f.set(cardA, back)
-				r.hint(cardA)
+				r.set(cardA, back)
 				r.after(time.Minute)
 				r.want("another AFU", map[string]string{"3b:00.0": "healthy[]"})
-				f.pull(cardA)
-				r.hint(cardA)
+				r.pull(cardA)
 				back.InterfaceID = afu1
-				f.set(cardA, back)
-				r.hint(cardA)
+				r.set(cardA, back)
 				r.after(time.Minute)
 				r.want("another interface", map[string]string{"3b:00.0": "unhealthy[replaced-in-use]"})
 			})
 		})
 	}
-}
-
-// A card that is plugged in again is unbound for a moment: its AFU is not known yet.
-func TestReturnUnbound(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		d.hold("3b:00.0", pod)
-		r := start(t, withKubelet(d), f)
-		f.pull(cardA)
-		r.hint(cardA)
-		back := good(0, 0)
-		back.Incarnation++
-		p := back
-		p.Conditions = []inventory.Condition{unbound}
-		p.AFUID, p.AFUIDKnown, p.Files = "", false, nil
-		f.set(cardA, p)
-		r.hint(cardA)
-		r.want("unbound", map[string]string{"3b:00.0": "unhealthy[driver-unbound removed-in-use]"})
-		f.set(cardA, back)
-		r.hint(cardA)
-		r.want("bound", map[string]string{"3b:00.0": "unhealthy[recovering=driver-unbound recovering=removed-in-use]"})
-		r.after(10 * time.Second)
-		r.want("held", map[string]string{"3b:00.0": "healthy[]"})
-	})
 }
 
 // If the replacement leaves, too, the first card is still held.
@@ -143,17 +112,13 @@ func TestReplacementLeaves(t *testing.T) {
 		f.set(cardA, good(0, 0))
 		d.hold("3b:00.0", pod)
 		r := start(t, withKubelet(d), f)
-		f.pull(cardA)
-		r.hint(cardA)
+		r.pull(cardA)
 		p := good(0, 0)
 		p.AFUID = afu2
-		f.set(cardA, p)
-		r.hint(cardA)
-		f.pull(cardA)
-		r.hint(cardA)
+		r.set(cardA, p)
+		r.pull(cardA)
 		r.want("both gone", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
-		f.set(cardA, good(0, 0))
-		r.hint(cardA)
+		r.set(cardA, good(0, 0))
 		r.after(10 * time.Second)
 		r.want("the first is back", map[string]string{"3b:00.0": "healthy[]"})
 	})
@@ -182,33 +147,15 @@ func TestReturnAfterPartialReading(t *testing.T) {
 				r := start(t, withKubelet(d), f)
 				going := whole
 				test.going(&going)
-				f.set(cardA, going)
-				r.hint(cardA)
-				f.pull(cardA)
-				r.hint(cardA)
+				r.set(cardA, going)
+				r.pull(cardA)
 				whole.Incarnation++
-				f.set(cardA, whole)
-				r.hint(cardA)
+				r.set(cardA, whole)
 				r.after(10 * time.Second)
 				r.want("back", map[string]string{"3b:00.0": "healthy[]"})
 			})
 		})
 	}
-}
-
-// A card with another driver in the same slot is another device.
-func TestReturnUnderAnotherDriver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, other, d := newFakeFamily("dfl"), newFakeFamily("opae"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		d.hold("3b:00.0", pod)
-		r := start(t, withKubelet(d), f, other)
-		f.pull(cardA)
-		r.hint(cardA)
-		other.set(cardA, good(0, 0))
-		r.hint(cardA)
-		r.want("another driver", map[string]string{"3b:00.0": "unhealthy[replaced-in-use recovering=removed-in-use]"})
-	})
 }
 
 // If the identity of a replacement can no longer be read, it counts neither as the replacement nor
@@ -219,16 +166,13 @@ func TestReplacementBecomesUnknown(t *testing.T) {
 		f.set(cardA, good(0, 0))
 		d.hold("3b:00.0", pod)
 		r := start(t, withKubelet(d), f)
-		f.pull(cardA)
-		r.hint(cardA)
+		r.pull(cardA)
 		p := good(0, 0)
 		p.AFUID = afu2
-		f.set(cardA, p)
-		r.hint(cardA)
+		r.set(cardA, p)
 		p.Incarnation++ // swapped between two readings
 		p.AFUID, p.AFUIDKnown = "", false
-		f.set(cardA, p)
-		r.hint(cardA)
+		r.set(cardA, p)
 		r.after(10 * time.Second)
 		r.want("identity unknown", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
 	})
@@ -243,12 +187,10 @@ func TestOfferedWhenReleased(t *testing.T) {
 		cfg := withKubelet(d)
 		cfg.HealthInterval, cfg.ResyncInterval = time.Hour, time.Hour
 		r := start(t, cfg, f)
-		f.pull(cardA)
-		r.hint(cardA)
+		r.pull(cardA)
 		p := good(0, 0)
 		p.AFUID = afu2
-		f.set(cardA, p)
-		r.hint(cardA)
+		r.set(cardA, p)
 		r.after(15 * time.Second)
 		d.free("3b:00.0")
 		r.after(5 * time.Second)
@@ -268,18 +210,16 @@ func TestSwappedBeforeStart(t *testing.T) {
 		}
 		const first, second = "00000000000000000000000000000001", "00000000000000000000000000000002"
 		f.set(cardA, card(second))
-		d.held["3b:00.0"] = []inventory.Holding{{As: "b.com/fpga", Given: &inventory.Device{Family: "dfl", InterfaceID: first, AFUID: "x"}}}
+		d.held["3b:00.0"] = []inventory.Holding{{As: "b.com/fpga", Given: &inventory.Device{Family: "dfl", Facts: inventory.Facts{InterfaceID: first, AFUID: "x"}}}}
 		cfg := withKubelet(d)
 		cfg.Policy.Name = func(*inventory.Device) (string, error) { return "b.com/fpga", nil }
 		cfg.Policy.AnyAFU, cfg.Record = true, d.record()
 		r := start(t, cfg, f)
 		replaced := map[string]string{"3b:00.0": "unhealthy[replaced-in-use]"}
 		swap := func(iface string) {
-			f.pull(cardA)
-			r.hint(cardA)
+			r.pull(cardA)
 			r.after(time.Second)
-			f.set(cardA, card(iface))
-			r.hint(cardA)
+			r.set(cardA, card(iface))
 			r.after(time.Minute)
 		}
 		r.want("start", replaced)

@@ -96,7 +96,7 @@ func (b *fakeFamily) Outline(_ sysfs.Host, card string) (inventory.Reading, erro
 	}
 	var ports []inventory.Unit
 	for _, p := range r.Units {
-		ports = append(ports, inventory.Unit{Name: p.Name, Incarnation: p.Incarnation, PortID: -1, NUMANode: -1, Nodes: p.Nodes})
+		ports = append(ports, inventory.Unit{Name: p.Name, Incarnation: p.Incarnation, Facts: inventory.Facts{PortID: -1, NUMANode: -1, Nodes: p.Nodes}})
 	}
 	return inventory.Reading{Units: ports}, nil
 }
@@ -155,8 +155,7 @@ func (b *fakeFamily) unhang(card string) {
 func good(n, id int, bad ...inventory.Condition) inventory.Unit {
 	return inventory.Unit{
 		Name: fmt.Sprintf("dfl-port.%d", n), Incarnation: uint64(100 + n),
-		PortID: id, PortIDKnown: true, AFUID: afu1, AFUIDKnown: true, InterfaceIDKnown: true, NUMANode: -1,
-		Nodes: []string{fmt.Sprintf("dfl-port.%d", n)},
+		Facts: inventory.Facts{PortID: id, AFUID: afu1, NUMANode: -1, Nodes: []string{fmt.Sprintf("dfl-port.%d", n)}}, PortIDKnown: true, AFUIDKnown: true, InterfaceIDKnown: true,
 		Files: []inventory.HealthFile{
 			{Name: "afu_id", Lost: inventory.Unhealthy}, {Name: "errors/errors", Lost: inventory.Unhealthy},
 		},
@@ -247,6 +246,35 @@ func (r *rig) want(when string, want map[string]string) {
 	if diff := cmp.Diff(want, r.states()); diff != "" {
 		r.t.Errorf("%s: devices (-want +got):\n%s", when, diff)
 	}
+}
+
+// set replaces the reading of a card, and sends a hint for it.
+func (r *rig) set(card string, units ...inventory.Unit) {
+	r.family.set(card, units...)
+	r.hint(card)
+}
+
+// pull removes a card, and sends a hint for it.
+func (r *rig) pull(card string) {
+	r.family.pull(card)
+	r.hint(card)
+}
+
+// withCard runs a test in a bubble, in which an inventory runs that has card A with a good port.
+func withCard(t *testing.T, cfg inventory.Config, f func(*testing.T, *rig, *fakeFamily)) {
+	t.Helper()
+	bubble(t, func(t *testing.T) {
+		family := newFakeFamily("dfl")
+		family.set(cardA, good(0, 0))
+		f(t, start(t, cfg, family), family)
+	})
+}
+
+// withKubeletAndCard is withCard with holders.
+func withKubeletAndCard(t *testing.T, f func(*testing.T, *rig, *fakeFamily, *fakeKubelet)) {
+	t.Helper()
+	d := newFakeKubelet()
+	withCard(t, withKubelet(d), func(t *testing.T, r *rig, family *fakeFamily) { f(t, r, family, d) })
 }
 
 // bubble runs a test in a synctest bubble.

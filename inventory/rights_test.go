@@ -105,11 +105,7 @@ func playAtRandom(t *testing.T, random *rand.Rand, modes bool) {
 func (a *randomScenario) do(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	a.steps = append(a.steps, line)
-	step, err := parseStep(strings.Fields(line))
-	if err == nil {
-		err = a.scenario.take(step)
-	}
-	if err != nil {
+	if err := a.scenario.play(line); err != nil {
 		a.fatal("%v", err)
 	}
 }

@@ -24,7 +24,7 @@ import (
 // with EBUSY. A plain file cannot return that error, so Read changes the readings of such a port as
 // inventory/port would (takeAFU), by its health table.
 type programming struct {
-	dfl.Family
+	port.Layout
 	*busyPorts
 }
 
@@ -39,9 +39,9 @@ type busyPorts struct {
 }
 
 func newProgramming(t *testing.T) *programming {
-	rows := dfl.Family{}.Rows()
+	rows := dfl.Family(port.PerPort).Rows()
 	i := slices.IndexFunc(rows, func(row inventory.Row) bool { return row.Name == "reprogramming" })
-	f := &programming{busyPorts: &busyPorts{row: rows[i], ports: map[portOfCard]bool{}, hangs: map[string]chan struct{}{}, file: filepath.Join(t.TempDir(), "busy")}}
+	f := &programming{Layout: dfl.Family(port.PerPort), busyPorts: &busyPorts{row: rows[i], ports: map[portOfCard]bool{}, hangs: map[string]chan struct{}{}, file: filepath.Join(t.TempDir(), "busy")}}
 	if err := f.write(); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func (f *programming) Read(host sysfs.Host, card string) (inventory.Reading, err
 	if hang != nil {
 		<-hang
 	}
-	r, err := f.Family.Read(host, card)
+	r, err := f.Layout.Read(host, card)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r.Observed = append(r.Observed, sysfs.ObserveValue(f.file, fmt.Sprint(f.ports)))

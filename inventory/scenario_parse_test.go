@@ -4,12 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
@@ -138,49 +134,4 @@ func parsePort(word string) (int, error) {
 		return 0, fmt.Errorf("found %q, want p0 to p3", word)
 	}
 	return n, nil
-}
-
-// The error of a wrong command has the number of its line.
-func TestScenarioRefused(t *testing.T) {
-	for _, test := range []struct{ name, text, want string }{
-		{"no description", "start\nexpect 3b:00.0 gone\n", "1: found no description, want one in a comment"},
-		{"no check", "# text\nstart\n", "1: found no check, want at least one"},
-		{"unknown command", "# text\n\nexplode 3b:00.0\n", `3: unknown command "explode"`},
-		{"silently without a command", "# text\nsilently\n", `2: unknown command "silently"`},
-		{"silently with another command", "# text\nsilently wait 5s\n", "2: silently: found wait, want an edit of the node"},
-		{"too few words", "# text\nbind 3b:00.0\n", "2: bind: found 1 words, want ADDRESS pN"},
-		{"too many words", "# text\nunplug 3b:00.0 now\n", "2: unplug: found 2 words, want ADDRESS"},
-		{"no word of many", "# text\nhold 3b:00.0\n", "2: hold: found 1 words, want ID POD…"},
-		{"no port", "# text\nbind 3b:00.0 1\n", `2: found "1", want p0 to p3`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if _, err := parseScenario(test.text); err == nil || err.Error() != test.want {
-				t.Errorf("error %v, want %s", err, test.want)
-			}
-		})
-	}
-	if _, err := parseScenario("# text\nunplug card\n"); err == nil || !strings.HasPrefix(err.Error(), "2: ") {
-		t.Errorf("address of a card: error %v, want one of line 2", err)
-	}
-}
-
-// Every command is used by a scenario.
-func TestScenarioCommandsAreUsed(t *testing.T) {
-	files, _ := filepath.Glob("testdata/scenarios/*.txt")
-	var used []string
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		steps, _ := parseScenario(string(text))
-		for _, st := range steps {
-			used = append(used, st.name)
-		}
-	}
-	for name := range scenarioCommands {
-		if !slices.Contains(used, name) {
-			t.Errorf("no scenario uses %s", name)
-		}
-	}
 }

@@ -113,7 +113,7 @@ func (s *scenario) setMode(mode string) error {
 			return fmt.Errorf("found mode %q, want single, af, region, regiondevel or pool", mode)
 		}
 		if unit != s.family.Kind {
-			s.family = &programming{dfl.Family{Kind: unit}, s.family.busyPorts}
+			s.family = &programming{dfl.Family(unit), s.family.busyPorts}
 		}
 		families, anyAFU = []inventory.Family{s.family, vfio.Family{}, xrt.Family{}, aws.Family{}}, unit != port.PerPort
 	}

@@ -49,12 +49,12 @@ func TestScenarios(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s:%v", file, err)
 			}
-			bubble(t, func(t *testing.T) { play(t, file, steps) })
+			bubble(t, func(t *testing.T) { playAll(t, file, steps) })
 		})
 	}
 }
 
-func play(t *testing.T, file string, steps []scenarioStep) {
+func playAll(t *testing.T, file string, steps []scenarioStep) {
 	s := newScenario(t)
 	for _, step := range steps {
 		switch err := s.take(step); {
@@ -70,6 +70,15 @@ func play(t *testing.T, file string, steps []scenarioStep) {
 type mismatch string
 
 func (m mismatch) Error() string { return string(m) }
+
+// play plays one line, as take does.
+func (s *scenario) play(line string) error {
+	step, err := parseStep(strings.Fields(line))
+	if err != nil {
+		return err
+	}
+	return s.take(step)
+}
 
 // take plays one step, waits until all goroutines are blocked, and checks the list.
 func (s *scenario) take(st scenarioStep) error {

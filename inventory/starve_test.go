@@ -101,11 +101,9 @@ func TestShortageInConditionDiscardsReading(t *testing.T) {
 					Reason: "unreadable=errors/errors", Health: inventory.Unhealthy, Err: fmt.Errorf("open errors: %w", errno),
 				})
 				half.AFUID, half.Files = "", []inventory.HealthFile{{Name: "afu_id", Lost: inventory.Unhealthy, Absent: true}}
-				f.set(cardA, half)
-				r.hint(cardA)
+				r.set(cardA, half)
 				r.want("a partial reading", before)
-				f.set(cardA, good(0, 0))
-				r.hint(cardA)
+				r.set(cardA, good(0, 0))
 				r.want("the same without the shortage", map[string]string{"3b:00.0": "healthy[]"})
 				if s, _ := r.Latest(); s.Device("3b:00.0").AFUID != afu1 {
 					t.Errorf("AFU id %q, want %q", s.Device("3b:00.0").AFUID, afu1)
@@ -184,8 +182,7 @@ func TestCardsComeAndGoInAShortage(t *testing.T) {
 		r := start(t, withGrace(5*time.Minute), f)
 		f.shortage(errOutOfDescriptors, cardA, cardB)
 		f.set(cardB, good(1, 0))
-		f.pull(cardA)
-		r.hint(cardA)
+		r.pull(cardA)
 		r.hint(cardB)
 		r.after(time.Minute)
 		r.want("not known yet", map[string]string{"3b:00.0": "healthy[]"})

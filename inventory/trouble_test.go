@@ -27,8 +27,7 @@ func TestReadTimeout(t *testing.T) {
 		release := f.hang(cardA)
 		r.hint(cardA)
 		r.after(time.Second)
-		f.set(cardB, good(1, 0, ap6))
-		r.hint(cardB)
+		r.set(cardB, good(1, 0, ap6))
 		r.want("A hangs, B breaks", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "unhealthy[port-ap6]"})
 		r.after(time.Second)
 		r.want("A timed out", map[string]string{"3b:00.0": "unhealthy[read-timeout]", "0001:5e:00.0": "unhealthy[port-ap6]"})
@@ -48,10 +47,7 @@ func TestReadTimeout(t *testing.T) {
 // A reading may hang for a reason that a later reading avoids. The result of the later reading is
 // used.
 func TestSecondReading(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, testConfig, f)
+	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		release := f.hang(cardA)
 		r.hint(cardA)
 		f.set(cardA, good(0, 0, busy))
@@ -77,10 +73,7 @@ func TestSecondReading(t *testing.T) {
 // A slow card is not read again and again: the first result of the two readings is used, even if the
 // other reading is still under way.
 func TestSlowCard(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, testConfig, f)
+	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		for range 5 {
 			release := f.hang(cardA)
 			r.hint(cardA)
@@ -113,21 +106,16 @@ func TestLateReadingIsDiscarded(t *testing.T) {
 
 // A card can leave, and another can be plugged into its slot, while a reading of it hangs.
 func TestCardThatHangsLeaves(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, testConfig, f)
+	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		release := f.hang(cardA)
 		r.hint(cardA)
 		r.after(2 * time.Second)
 		r.want("timed out", map[string]string{"3b:00.0": "unhealthy[read-timeout]"})
 
 		f.unhang(cardA) // the next reading does not hang, the old one still does
-		f.pull(cardA)
-		r.hint(cardA)
+		r.pull(cardA)
 		r.want("pulled", map[string]string{})
-		f.set(cardA, good(7, 0))
-		r.hint(cardA)
+		r.set(cardA, good(7, 0))
 		r.want("another card in its slot", map[string]string{"3b:00.0": "healthy[]"})
 		release()
 		r.after(0)
@@ -137,10 +125,7 @@ func TestCardThatHangsLeaves(t *testing.T) {
 
 // If new readings hang, too, the listing shows that the card has left.
 func TestHangingCardIsNoLongerListed(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, testConfig, f)
+	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		release := f.hang(cardA)
 		for range 10 {
 			r.hint(cardA)
@@ -162,10 +147,7 @@ func TestHangingCardIsNoLongerListed(t *testing.T) {
 // to read the new one.
 func TestResetOfAHangingCard(t *testing.T) {
 	for hints := range 4 {
-		bubble(t, func(t *testing.T) {
-			f := newFakeFamily("dfl")
-			f.set(cardA, good(0, 0))
-			r := start(t, testConfig, f)
+		withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 			release := f.hang(cardA)
 			r.after(10 * time.Second) // a check hangs
 			for range hints {         // the kernel tries to recover the card
@@ -173,11 +155,9 @@ func TestResetOfAHangingCard(t *testing.T) {
 				r.after(3 * time.Second)
 			}
 			f.unhang(cardA) // the readings under way still hang
-			f.pull(cardA)
-			r.hint(cardA)
+			r.pull(cardA)
 			r.after(2 * time.Second)
-			f.set(cardA, good(7, 0))
-			r.hint(cardA)
+			r.set(cardA, good(7, 0))
 			r.after(time.Minute)
 			r.want(fmt.Sprint("reset after hints: ", hints), map[string]string{"3b:00.0": "healthy[]"})
 			release()
@@ -220,8 +200,7 @@ func TestHintWaitsForFirstReturn(t *testing.T) {
 		newer := f.hang(cardA)
 		r.hint(cardA)
 		r.after(2 * time.Second)
-		f.set(cardA, good(0, 0, ap6))
-		r.hint(cardA)
+		r.set(cardA, good(0, 0, ap6))
 		r.want("three hang", map[string]string{"3b:00.0": "unhealthy[read-timeout]"})
 		older()
 		r.after(0)
@@ -333,10 +312,7 @@ func TestCardThatFailsFromTheStart(t *testing.T) {
 }
 
 func TestFailingListingKeepsCards(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, testConfig, f)
+	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		f.mu.Lock()
 		f.listErr = errors.New("open class/fpga_region: permission denied")
 		f.mu.Unlock()

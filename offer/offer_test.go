@@ -26,8 +26,8 @@ func policy(mode string, rules ...offer.Rule) offer.Policy {
 
 func port(edit ...func(*inventory.Device)) *inventory.Device {
 	d := &inventory.Device{
-		ID: "3b:00.0", Family: "dfl", PCIAddress: "0000:3b:00.0", PCIID: "8086:09c4:8086:0000", NUMANode: 1,
-		InterfaceID: iface, AFUID: afu, Nodes: []string{"dfl-port.0"},
+		ID: "3b:00.0", Family: "dfl", PCIAddress: "0000:3b:00.0", Facts: inventory.Facts{PCIID: "8086:09c4:8086:0000", NUMANode: 1,
+			InterfaceID: iface, AFUID: afu, Nodes: []string{"dfl-port.0"}},
 	}
 	for _, e := range edit {
 		e(d)
@@ -38,7 +38,7 @@ func port(edit ...func(*inventory.Device)) *inventory.Device {
 func noAFU(d *inventory.Device)   { d.AFUID = "" }
 func noIface(d *inventory.Device) { d.InterfaceID = "" }
 
-var unit = &inventory.Device{ID: "7", Family: "pool", NUMANode: -1}
+var unit = &inventory.Device{ID: "7", Family: "pool", Facts: inventory.Facts{NUMANode: -1}}
 
 func TestResourceOf(t *testing.T) {
 	const lacksAFU = "no AFU id is known, which the resource name in mode af needs"
@@ -154,13 +154,13 @@ func TestRules(t *testing.T) {
 // A virtual function has its physical function and its index as attributes.
 func TestRulesOfFunctions(t *testing.T) {
 	virtual := &inventory.Device{
-		ID: "0001:3b:00.5", Family: "vfio", PCIAddress: "0001:3b:00.5", PCIID: "8086:bccf:8086:17d4", OnlyByRule: true,
-		Attributes: map[string]string{inventory.AttributePhysicalFunction: "0001:3b:00.0", inventory.AttributeVirtualFunction: "0"},
+		ID: "0001:3b:00.5", Family: "vfio", PCIAddress: "0001:3b:00.5", Facts: inventory.Facts{PCIID: "8086:bccf:8086:17d4", OnlyByRule: true,
+			Attributes: map[string]string{inventory.AttributePhysicalFunction: "0001:3b:00.0", inventory.AttributeVirtualFunction: "0"}},
 	}
-	physical := &inventory.Device{ID: "3b:00.0", Family: "vfio", PCIAddress: "0000:3b:00.0", PCIID: "8086:bcce", OnlyByRule: true}
+	physical := &inventory.Device{ID: "3b:00.0", Family: "vfio", PCIAddress: "0000:3b:00.0", Facts: inventory.Facts{PCIID: "8086:bcce", OnlyByRule: true}}
 	inDomain0 := &inventory.Device{
-		ID: "3b:00.5", Family: "vfio", PCIAddress: "0000:3b:00.5", OnlyByRule: true,
-		Attributes: map[string]string{inventory.AttributePhysicalFunction: "0000:3b:00.0", inventory.AttributeVirtualFunction: "10"},
+		ID: "3b:00.5", Family: "vfio", PCIAddress: "0000:3b:00.5", Facts: inventory.Facts{OnlyByRule: true,
+			Attributes: map[string]string{inventory.AttributePhysicalFunction: "0000:3b:00.0", inventory.AttributeVirtualFunction: "10"}},
 	}
 	for _, tc := range []struct {
 		name   string

@@ -108,15 +108,15 @@ func TestAllocate(t *testing.T) {
 // group returns a device that is an IOMMU group.
 func group(id, number string) *inventory.Device {
 	return &inventory.Device{
-		ID: id, OfferedAs: resource, PCIAddress: "0000:" + id, Nodes: []string{"vfio/" + number}, NodeNumbers: []string{"240:" + number},
-		SharedNodes: []string{"vfio/vfio"}, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_", "VFIO_BDF"},
+		ID: id, OfferedAs: resource, PCIAddress: "0000:" + id, Facts: inventory.Facts{Nodes: []string{"vfio/" + number}, NodeNumbers: []string{"240:" + number},
+			SharedNodes: []string{"vfio/vfio"}, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_", "VFIO_BDF"}},
 	}
 }
 
 // slot returns a device that has files of the host and no node.
 func slot(id string) *inventory.Device {
 	dir := "devices/pci0000:00/0000:" + id
-	return &inventory.Device{ID: id, OfferedAs: resource, PCIAddress: "0000:" + id, Mounts: []string{dir + "/resource0", dir + "/resource4"}}
+	return &inventory.Device{ID: id, OfferedAs: resource, PCIAddress: "0000:" + id, Facts: inventory.Facts{Mounts: []string{dir + "/resource0", dir + "/resource4"}}}
 }
 
 // A device with files of the host and no node is given by mounts at the same paths. Its annotation tells a later

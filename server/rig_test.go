@@ -57,7 +57,7 @@ func (d *devices) set(list ...*inventory.Device) {
 
 // port returns a healthy device.
 func port(id string) *inventory.Device {
-	return &inventory.Device{ID: id, OfferedAs: resource, Family: "dfl", NUMANode: -1, Nodes: []string{"dfl-port." + id}}
+	return &inventory.Device{ID: id, OfferedAs: resource, Family: "dfl", Facts: inventory.Facts{NUMANode: -1, Nodes: []string{"dfl-port." + id}}}
 }
 
 // ports returns n healthy devices in the order of their ids.

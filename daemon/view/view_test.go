@@ -17,14 +17,14 @@ import (
 
 var devices = []*inventory.Device{
 	{
-		ID: "3b:00.0", OfferedAs: "b-com.com/accelerator", Family: "dfl", PCIAddress: "0000:3b:00.0", PCIID: "8086:09c4:8086:0000", NUMANode: 1, PortID: 0,
-		AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6",
-		Nodes: []string{"dfl-port.0"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
-		Members: []string{"0000:3b:00.1"}, Attributes: map[string]string{"iommuGroup": "12", "a": "b"}, SharedNodes: []string{"vfio/vfio"},
+		ID: "3b:00.0", OfferedAs: "b-com.com/accelerator", Family: "dfl", PCIAddress: "0000:3b:00.0", Facts: inventory.Facts{PCIID: "8086:09c4:8086:0000", NUMANode: 1, PortID: 0,
+			AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6",
+			Nodes: []string{"dfl-port.0"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
+			Members: []string{"0000:3b:00.1"}, Attributes: map[string]string{"iommuGroup": "12", "a": "b"}, SharedNodes: []string{"vfio/vfio"}},
 	},
 	{
 		ID: "3b:00.0-p1", Family: "dfl", Health: inventory.Unhealthy, Reasons: []string{"port-ap6", "recovering=node-missing"},
-		PCIAddress: "0000:3b:00.0", NUMANode: -1, PortID: -1, Mounts: []string{"devices/x/resource0"},
+		PCIAddress: "0000:3b:00.0", Facts: inventory.Facts{NUMANode: -1, PortID: -1, Mounts: []string{"devices/x/resource0"}},
 	},
 }
 

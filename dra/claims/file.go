@@ -111,7 +111,7 @@ func (d device) given() *inventory.Device {
 	if d.Family == "" {
 		return nil
 	}
-	return &inventory.Device{ID: d.id, Family: d.Family, PCIID: d.PCIID, AFUID: d.AFUID, InterfaceID: d.InterfaceID}
+	return &inventory.Device{ID: d.id, Family: d.Family, Facts: inventory.Facts{PCIID: d.PCIID, AFUID: d.AFUID, InterfaceID: d.InterfaceID}}
 }
 
 // cdiName returns the name of the CDI device for a device of the claim.

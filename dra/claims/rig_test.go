@@ -129,7 +129,7 @@ func taints(d *inventory.Device) []resourceapi.DeviceTaint {
 
 // port returns a healthy device with the node dfl-port.N, whose number is 240:N.
 func port(id string, n int) *inventory.Device {
-	return &inventory.Device{ID: id, OfferedAs: draname.Driver, AFUID: afu, Nodes: []string{fmt.Sprint("dfl-port.", n)}, NodeNumbers: []string{fmt.Sprint("240:", n)}}
+	return &inventory.Device{ID: id, OfferedAs: draname.Driver, Facts: inventory.Facts{AFUID: afu, Nodes: []string{fmt.Sprint("dfl-port.", n)}, NodeNumbers: []string{fmt.Sprint("240:", n)}}}
 }
 
 func sick(d *inventory.Device, reasons ...string) *inventory.Device {

@@ -64,7 +64,7 @@ func (d *devices) set(list ...*inventory.Device) {
 }
 
 func well(id string) *inventory.Device {
-	return &inventory.Device{ID: id, OfferedAs: draname.Driver, Family: "dfl", PCIAddress: "0000:" + id, NUMANode: 1, AFUID: "d8424dc4a4a3c413f89e433683f9040b"}
+	return &inventory.Device{ID: id, OfferedAs: draname.Driver, Family: "dfl", PCIAddress: "0000:" + id, Facts: inventory.Facts{NUMANode: 1, AFUID: "d8424dc4a4a3c413f89e433683f9040b"}}
 }
 
 func broken(id string) *inventory.Device {

@@ -46,8 +46,7 @@ func TestProgrammingTaints(t *testing.T) {
 		p := &port{}
 		set := func(afu string, conditions ...inventory.Condition) {
 			p.Store(&inventory.Unit{
-				Name: "dfl-port.0", Incarnation: 1, PortIDKnown: true, AFUID: afu, AFUIDKnown: afu != "", InterfaceIDKnown: true,
-				NUMANode: -1, Nodes: []string{"dfl-port.0"}, Conditions: conditions,
+				Name: "dfl-port.0", Incarnation: 1, PortIDKnown: true, Facts: inventory.Facts{AFUID: afu, NUMANode: -1, Nodes: []string{"dfl-port.0"}}, AFUIDKnown: afu != "", InterfaceIDKnown: true, Conditions: conditions,
 			})
 		}
 		set(before)

@@ -92,8 +92,7 @@ func FuzzOf(f *testing.F) {
 		for i := range int(count)%70 + 1 {
 			d := &inventory.Device{
 				ID: id, Family: family, Health: inventory.Health(r.IntN(3)), OfferedAs: draname.Driver, Reasons: []string{reason},
-				PCIAddress: address, PCIID: pciID, AFUID: afu, InterfaceID: afu, NUMANode: numa, PortID: port, Fault: r.IntN(2) == 0,
-				Members: []string{address, root}, Attributes: map[string]string{family: root, root: family, "afuId": pciID},
+				PCIAddress: address, Facts: inventory.Facts{PCIID: pciID, AFUID: afu, InterfaceID: afu, NUMANode: numa, PortID: port, Members: []string{address, root}, Attributes: map[string]string{family: root, root: family, "afuId": pciID}}, Fault: r.IntN(2) == 0,
 			}
 			for n := range r.IntN(40) {
 				d.Attributes[fmt.Sprint("a", n)] = afu
@@ -131,7 +130,7 @@ func FuzzOf(f *testing.F) {
 }
 
 func device(id string, health inventory.Health, reasons ...string) *inventory.Device {
-	return &inventory.Device{ID: id, OfferedAs: draname.Driver, Health: health, Reasons: reasons, NUMANode: -1, PortID: -1}
+	return &inventory.Device{ID: id, OfferedAs: draname.Driver, Health: health, Reasons: reasons, Facts: inventory.Facts{NUMANode: -1, PortID: -1}}
 }
 
 func TestTaint(t *testing.T) {

@@ -3,14 +3,10 @@ package aws_test
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -20,8 +16,6 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/familytest"
 	"b-com.com/accelerator-device-plugin/sim/board"
 )
-
-var _ inventory.Family = aws.Family{}
 
 // node unfolds a recorded board into a new directory and returns the host.
 func node(t testing.TB, name string) sysfs.Host {
@@ -51,9 +45,7 @@ const (
 // unit returns the unit of the board aws-card, after the changes.
 func unit(changes ...func(*inventory.Unit)) inventory.Unit {
 	u := inventory.Unit{
-		ID: "01:00.0", PCIAddress: card, Name: manager, PortID: -1, AFUIDKnown: true, InterfaceIDKnown: true,
-		PCIID: "1d0f:9048:1d0f:1d51", AnyPCIID: true, NUMANode: -1, Mounts: []string{application + "/resource0"},
-		Members: []string{manager}, Attributes: map[string]string{"slot": "0"},
+		ID: "01:00.0", PCIAddress: card, Name: manager, Facts: inventory.Facts{PortID: -1, PCIID: "1d0f:9048:1d0f:1d51", AnyPCIID: true, NUMANode: -1, Mounts: []string{application + "/resource0"}, Members: []string{manager}, Attributes: map[string]string{"slot": "0"}}, AFUIDKnown: true, InterfaceIDKnown: true,
 	}
 	for _, change := range changes {
 		change(&u)
@@ -83,31 +75,7 @@ func mounts(names ...string) func(*inventory.Unit) {
 	}
 }
 
-// readings are the units of all cards, by their addresses.
-type readings map[string][]inventory.Unit
-
-// read returns the readings of all cards of a host, by Read and by Outline.
-func read(t testing.TB, host sysfs.Host) (all, outlines readings) {
-	t.Helper()
-	var f aws.Family
-	cards, err := f.Cards(host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, outlines = readings{}, readings{}
-	for _, card := range cards {
-		r, err := f.Read(host, card)
-		o, oerr := f.Outline(host, card)
-		if err != nil || oerr != nil {
-			t.Fatalf("%s: %v, %v", card, err, oerr)
-		}
-		if diff := cmp.Diff(r.Related, o.Related); diff != "" {
-			t.Errorf("%s: related addresses of outline (-read +outline):\n%s", card, diff)
-		}
-		all[card], outlines[card] = r.Units, o.Units
-	}
-	return all, outlines
-}
+type readings = familytest.Readings
 
 // TestBoards reads the boards that were recorded on a real kernel (make fixtures).
 func TestBoards(t *testing.T) {
@@ -119,7 +87,7 @@ func TestBoards(t *testing.T) {
 		"aws-dead":          unit(wrong("pci-gone")),
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, outlines := read(t, node(t, name))
+			got, outlines := familytest.ReadAll(t, node(t, name), aws.Family{})
 			if diff := cmp.Diff(readings{card: {want}}, got, familytest.Ignore); diff != "" {
 				t.Errorf("readings (-want +got):\n%s", diff)
 			}
@@ -130,7 +98,7 @@ func TestBoards(t *testing.T) {
 		})
 	}
 	for _, name := range []string{"vfio-function", "one-card", "several-functions"} {
-		if got, _ := read(t, node(t, name)); len(got) > 0 {
+		if got, _ := familytest.ReadAll(t, node(t, name), aws.Family{}); len(got) > 0 {
 			t.Errorf("%s: found %+v, want no card", name, got)
 		}
 	}
@@ -213,7 +181,7 @@ func TestChanges(t *testing.T) {
 			if tt.change != nil {
 				tt.change(t, host)
 			}
-			got, _ := read(t, host)
+			got, _ := familytest.ReadAll(t, host, aws.Family{})
 			if diff := cmp.Diff(tt.want, got, familytest.Ignore); diff != "" {
 				t.Errorf("readings (-want +got):\n%s", diff)
 			}
@@ -233,16 +201,7 @@ func TestRelated(t *testing.T) {
 		}
 	}
 	put(t, host, application+"/driver -> ../../../../bus/pci/drivers/xocl", "")
-	for _, card := range []string{card, manager, "0000:09:00.0", "", "pool", "../../x"} {
-		for _, read := range []func(sysfs.Host, string) (inventory.Reading, error){aws.Family{}.Read, aws.Family{}.Outline} {
-			if r, err := read(host, card); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("card %q: %+v, %v; want fs.ErrNotExist", card, r, err)
-			}
-		}
-	}
-	if cards, err := (aws.Family{}).Cards(sysfs.Host{Sys: t.TempDir()}); cards != nil || err != nil {
-		t.Errorf("without PCI: cards %v, error %v", cards, err)
-	}
+	familytest.NoCard(t, host, aws.Family{}, card, manager, "0000:09:00.0", "", "pool", "../../x")
 }
 
 // The unit is the same while an image is loaded: its directory is that of the management function.
@@ -263,30 +222,19 @@ func TestIncarnation(t *testing.T) {
 	}
 }
 
-// TestOnlyTheseFiles makes all other files of the functions FIFOs, whose reader waits for a writer: a BAR must not be
-// accessed.
+// No other file of the functions is read: a BAR must not be accessed.
 func TestOnlyTheseFiles(t *testing.T) {
 	host := node(t, "aws-card")
-	read := []string{"modalias", "numa_node", "config", "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "aer_dev_fatal", "aer_dev_nonfatal"}
-	others := 0
 	for _, name := range []string{card, manager} {
 		put(t, host, slotDir+name+"/resource0", "")
-		err := filepath.WalkDir(filepath.Join(host.Sys, slotDir, name), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() || slices.Contains(read, d.Name()) {
-				return err
-			}
-			others++
-			return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600))
-		})
-		if err != nil {
-			t.Fatal(err)
+		_, others := familytest.Below(t, filepath.Join(host.Sys, slotDir, name), "modalias", "numa_node", "config", "current_link_speed", "current_link_width",
+			"max_link_speed", "max_link_width", "aer_dev_fatal", "aer_dev_nonfatal")
+		if len(others) < 5 {
+			t.Fatalf("found %d other files, want more", len(others))
 		}
+		familytest.Silence(t, others...)
 	}
-	if others < 10 {
-		t.Fatalf("found %d other files, want more", others)
-	}
-	done := make(chan error)
-	go func() {
+	familytest.Returns(t, func() error {
 		var f aws.Family
 		_, err := f.Cards(host)
 		_, oerr := f.Outline(host, card)
@@ -294,46 +242,31 @@ func TestOnlyTheseFiles(t *testing.T) {
 		if rerr == nil && (len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 || !sysfs.Unchanged(r.Observed)) {
 			rerr = fmt.Errorf("found %+v, want one good unit that is unchanged", r)
 		}
-		done <- errors.Join(err, oerr, rerr)
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("a reading waits")
-	}
+		return errors.Join(err, oerr, rerr)
+	})
 }
 
 // The conditions of a rise of a counter and of a lost file come from the files of a reading. Those of a missing
 // application function are not read, so none counts as lost.
 func TestFiles(t *testing.T) {
-	names := func(board string) (all []string) {
+	names := func(board string) []string {
 		r, err := aws.Family{}.Read(node(t, board), card)
 		if err != nil || len(r.Units) != 1 {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		for _, f := range r.Units[0].Files {
-			if !f.Absent {
-				all = append(all, f.Name)
-			}
-		}
-		for _, c := range r.Units[0].Counters {
-			all = append(all, c.Name)
-		}
-		return all
+		return familytest.Judged(r.Units[0])
 	}
 	upstream := []string{"slot/aer_dev_fatal", "slot/aer_dev_nonfatal", "root/aer_rootport_total_err_fatal", "root/aer_rootport_total_err_nonfatal"}
-	var own, management []string
+	var own, management, counts, managementCounts []string
 	for _, name := range upstream {
 		own, management = append(own, name), append(management, manager+"/"+name)
+		counts, managementCounts = append(counts, name+" 0"), append(managementCounts, manager+"/"+name+" 0")
 	}
-	want := slices.Concat([]string{manager + "/pci/config"}, management, management)
+	want := slices.Concat([]string{manager + "/pci/config"}, management, managementCounts)
 	if diff := cmp.Diff(want, names("aws-loading")); diff != "" {
 		t.Errorf("while it is loaded (-want +got):\n%s", diff)
 	}
-	want = slices.Concat([]string{"pci/config"}, own, []string{manager + "/pci/config"}, management, own, management)
+	want = slices.Concat([]string{"pci/config"}, own, []string{manager + "/pci/config"}, management, counts, managementCounts)
 	if diff := cmp.Diff(want, names("aws-card")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -341,37 +274,9 @@ func TestFiles(t *testing.T) {
 
 // A check finds each change that may concern the health of a card, and its mounts.
 func TestObserved(t *testing.T) {
-	host := node(t, "aws-card")
-	r, err := aws.Family{}.Read(host, card)
-	if err != nil || len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	for _, path := range []string{
-		application, application + "/config", application + "/resource0", slotDir + manager, slotDir + manager + "/config",
-		"bus/pci/devices/" + card, slotDir + "aer_dev_fatal",
-	} {
-		aside := filepath.Join(t.TempDir(), "aside")
-		if !sysfs.Unchanged(r.Observed) {
-			t.Fatal("changed, want unchanged")
-		}
-		if err := os.Rename(filepath.Join(host.Sys, path), aside); err != nil {
-			t.Fatal(err)
-		}
-		if sysfs.Unchanged(r.Observed) {
-			t.Errorf("%s is away: unchanged, want changed", path)
-		}
-		if err := os.Rename(aside, filepath.Join(host.Sys, path)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, path := range []string{application + "/driver -> ../../../../bus/pci/drivers/xocl", application + "/resource4"} {
-		put(t, host, path, "")
-		if sysfs.Unchanged(r.Observed) {
-			t.Errorf("%s: unchanged, want changed", path)
-		}
-		name, _, _ := strings.Cut(path, " -> ")
-		put(t, host, name, absent)
-	}
+	const app, slot = "sys/" + application, "sys/" + slotDir
+	familytest.Observed(t, node(t, "aws-card"), aws.Family{}, card, app, app+"/config", app+"/resource0", slot+manager, slot+manager+"/config",
+		"sys/bus/pci/devices/"+card, slot+"aer_dev_fatal", app+"/driver -> ../../../../bus/pci/drivers/xocl", app+"/resource4 -> resource0")
 }
 
 // If the node changes during a reading, the reading has the state after the change, or the next check finds that it is
@@ -411,16 +316,5 @@ func TestShortage(t *testing.T) {
 }
 
 func TestRows(t *testing.T) {
-	var names []string
-	for _, r := range (aws.Family{}).Rows() {
-		if r.Health == inventory.Healthy || slices.Contains(names, r.Name) {
-			t.Errorf("row %+v: no severity, or twice", r)
-		}
-		names = append(names, r.Name)
-	}
-	for _, want := range []string{"not-rescanned", "pci-gone", "aer-fatal", "link-width"} {
-		if !slices.Contains(names, want) {
-			t.Errorf("rows %v, want %s among them", names, want)
-		}
-	}
+	familytest.Rows(t, aws.Family{}, "not-rescanned", "pci-gone", "aer-fatal", "link-width")
 }

@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/familytest"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/sim/board"
 )
@@ -27,8 +28,6 @@ var ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.HealthFile{}, "Lost", "Row", "Reason"),
 	cmpopts.IgnoreFields(inventory.Unit{}, "NodeNumbers"), // TestNodeNumbers of inventory/port
 }
-
-var _ inventory.Family = dfl.Family{}
 
 const (
 	afuA = "d8424dc4a4a3c413f89e433683f9040b"
@@ -99,9 +98,7 @@ func without(names ...string) func(*inventory.Unit) {
 // portOf returns a healthy port below the FME dfl-fme.0, after the changes.
 func portOf(name string, id int, afu string, changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
-		Name: name, PortID: id, PortIDKnown: true, AFUID: afu, AFUIDKnown: true,
-		InterfaceID: pac, InterfaceIDKnown: true, NUMANode: -1, Nodes: []string{name},
-		Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
+		Name: name, Facts: inventory.Facts{PortID: id, AFUID: afu, InterfaceID: pac, NUMANode: -1, Nodes: []string{name}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}}, PortIDKnown: true, AFUIDKnown: true, InterfaceIDKnown: true,
 		Files: files(1+len(pciFiles), portFiles, fmeFiles, pciFiles), // no hwmon on boards made by hand
 	}
 	for _, change := range changes {
@@ -151,13 +148,13 @@ func unbound(p *inventory.Unit) {
 // because incarnations differ from run to run.
 func readAll(t *testing.T, host sysfs.Host) map[string]inventory.Reading {
 	t.Helper()
-	cards, err := dfl.Family{}.Cards(host)
+	cards, err := dfl.Family(port.PerPort).Cards(host)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := map[string]inventory.Reading{}
 	for _, card := range cards {
-		r, err := dfl.Family{}.Read(host, card)
+		r, err := dfl.Family(port.PerPort).Read(host, card)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +328,7 @@ func TestPortOrder(t *testing.T) {
 	const regions = "devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0/fpga_region/"
 	script(t, host, "mkdir "+regions+"region9\nmv "+regions+"region0/dfl-port.9 "+regions+"region9/dfl-port.9\n"+
 		"link "+regions+"region9/device ../../../0001:3b:00.0\nlink class/fpga_region/region9 ../../"+regions+"region9")
-	r, err := dfl.Family{}.Read(host, "0001:3b:00.0")
+	r, err := dfl.Family(port.PerPort).Read(host, "0001:3b:00.0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +373,7 @@ func TestVirtualFunction(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			host := node(t, "dfl-vf")
 			script(t, host, tt.script)
-			got, err := dfl.Family{}.Read(host, "0000:03:00.0")
+			got, err := dfl.Family(port.PerPort).Read(host, "0000:03:00.0")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -393,29 +390,19 @@ func TestVirtualFunction(t *testing.T) {
 	}
 }
 
-func TestReadOfNoCard(t *testing.T) {
-	host := node(t, "dfl-multi-function", "opae-one-card")
-	for _, card := range []string{
-		"", "pool", "../../..", "0000:17:00.3", "0000:17:00.7", "0000:82:00.0", strings.Repeat("0", 9000),
-	} {
-		r, err := dfl.Family{}.Read(host, card)
-		if !errors.Is(err, fs.ErrNotExist) || len(r.Units) != 0 {
-			t.Errorf("%.20q: reading %v, error %v; want an error that wraps fs.ErrNotExist", card, r, err)
-		}
-	}
-	if _, err := (dfl.Family{}).Read(host, "0000:17:00.0"); err != nil {
-		t.Error(err)
-	}
+func TestNoCard(t *testing.T) {
+	familytest.NoCard(t, node(t, "dfl-multi-function", "opae-one-card"), dfl.Family(port.PerPort),
+		"", "pool", "../../..", "0000:17:00.3", "0000:17:00.7", "0000:82:00.0", strings.Repeat("0", 9000))
 }
 
 // TestForeignRegion points the device link of a card's region at another card.
 func TestForeignRegion(t *testing.T) {
 	host := node(t, "kernel-6.1-two-cards")
 	script(t, host, "link devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/device ../../../0000:02:00.0")
-	if _, err := (dfl.Family{}).Read(host, "0000:01:00.0"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := dfl.Family(port.PerPort).Read(host, "0000:01:00.0"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want one that wraps fs.ErrNotExist", err)
 	}
-	if r, err := (dfl.Family{}).Read(host, "0000:02:00.0"); err != nil || len(r.Units) != 1 {
+	if r, err := dfl.Family(port.PerPort).Read(host, "0000:02:00.0"); err != nil || len(r.Units) != 1 {
 		t.Errorf("the other card: %v, %v", r, err)
 	}
 }
@@ -423,26 +410,23 @@ func TestForeignRegion(t *testing.T) {
 func TestUnreadableCard(t *testing.T) {
 	host := node(t, "kernel-6.1-two-cards")
 	script(t, host, "link bus/pci/devices/0000:01:00.0 0000:01:00.0")
-	cards, err := dfl.Family{}.Cards(host)
+	cards, err := dfl.Family(port.PerPort).Cards(host)
 	if diff := cmp.Diff([]string{"0000:01:00.0", "0000:02:00.0"}, cards); diff != "" || err != nil {
 		t.Errorf("cards (-want +got), error %v:\n%s", err, diff)
 	}
-	if _, err := (dfl.Family{}).Read(host, cards[0]); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, err := dfl.Family(port.PerPort).Read(host, cards[0]); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want one that does not wrap fs.ErrNotExist: the card exists", err)
 	}
-	if r, err := (dfl.Family{}).Read(host, cards[1]); err != nil || len(r.Units) != 1 {
+	if r, err := dfl.Family(port.PerPort).Read(host, cards[1]); err != nil || len(r.Units) != 1 {
 		t.Errorf("the other card: %v, %v", r, err)
 	}
 }
 
-func TestNoDriver(t *testing.T) {
+func TestClassIsAFile(t *testing.T) {
 	host := sysfs.Host{Sys: t.TempDir(), Dev: t.TempDir(), Simulated: true}
-	if cards, err := (dfl.Family{}).Cards(host); len(cards) != 0 || err != nil {
-		t.Errorf("cards %v, error %v; want none", cards, err)
-	}
 	script(t, host, "mkdir class\nwrite class/fpga_region x")
-	if cards, err := (dfl.Family{}).Cards(host); len(cards) != 0 || err == nil {
-		t.Errorf("cards %v, error %v; want an error: the class is a file", cards, err)
+	if cards, err := dfl.Family(port.PerPort).Cards(host); len(cards) != 0 || err == nil {
+		t.Errorf("cards %v, error %v; want an error", cards, err)
 	}
 }
 
@@ -465,7 +449,7 @@ func BenchmarkRead(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if r, err := (dfl.Family{Kind: bb.unit}).Read(host, bb.card); err != nil || len(r.Units) != 1 || r.Units[0].Conditions != nil {
+				if r, err := (dfl.Family(bb.unit)).Read(host, bb.card); err != nil || len(r.Units) != 1 || r.Units[0].Conditions != nil {
 					b.Fatal(r, err)
 				}
 			}

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
 // TestKernel compares the published devices of the boards that were recorded on a real kernel
@@ -23,8 +25,8 @@ func TestKernel(t *testing.T) {
 	first := func(health inventory.Health, reasons []string, changes ...func(*inventory.Device)) *inventory.Device {
 		d := &inventory.Device{
 			ID: "01:00.0", Family: "dfl", Health: health, Reasons: reasons, Fault: health == inventory.Unhealthy,
-			PCIAddress: "0000:01:00.0", PCIID: a10, NUMANode: -1, PortID: 0, AFUID: afuA, InterfaceID: pac,
-			Nodes: []string{"dfl-port.0"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
+			PCIAddress: "0000:01:00.0", Facts: inventory.Facts{PCIID: a10, NUMANode: -1, PortID: 0, AFUID: afuA, InterfaceID: pac,
+				Nodes: []string{"dfl-port.0"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}},
 		}
 		for _, change := range changes {
 			change(d)
@@ -34,8 +36,8 @@ func TestKernel(t *testing.T) {
 	second := func(node, parent string) *inventory.Device {
 		return &inventory.Device{
 			ID: "02:00.0", Family: "dfl", Health: inventory.Healthy,
-			PCIAddress: "0000:02:00.0", PCIID: d5005, NUMANode: -1, PortID: 0, AFUID: afuB, InterfaceID: d5005Interface,
-			Nodes: []string{node}, Parent: parent, ParentNodes: []string{parent},
+			PCIAddress: "0000:02:00.0", Facts: inventory.Facts{PCIID: d5005, NUMANode: -1, PortID: 0, AFUID: afuB, InterfaceID: d5005Interface,
+				Nodes: []string{node}, Parent: parent, ParentNodes: []string{parent}},
 		}
 	}
 	numbered := func(node, parent string) func(*inventory.Device) {
@@ -48,7 +50,7 @@ func TestKernel(t *testing.T) {
 	noInterface := func(d *inventory.Device) { d.InterfaceID = "" }
 	virtual := &inventory.Device{
 		ID: "02:00.0", Family: "dfl", Health: inventory.Healthy,
-		PCIAddress: "0000:02:00.0", PCIID: a10VF, NUMANode: -1, PortID: 0, AFUID: afuA, Nodes: []string{"dfl-port.1"},
+		PCIAddress: "0000:02:00.0", Facts: inventory.Facts{PCIID: a10VF, NUMANode: -1, PortID: 0, AFUID: afuA, Nodes: []string{"dfl-port.1"}},
 	}
 	boards := map[string][]*inventory.Device{
 		"one-card":             {first(inventory.Healthy, nil)},
@@ -91,7 +93,7 @@ func TestKernel(t *testing.T) {
 				t.Fatal("found no expected devices for this board")
 			}
 			host, busy := recorded(t, board)
-			if diff := cmp.Diff(want, publishedDevices(t, host, programmed{busy: busy}), cmpopts.IgnoreFields(inventory.Device{}, "NodeNumbers")); diff != "" {
+			if diff := cmp.Diff(want, publishedDevices(t, host, programmed{dfl.Family(port.PerPort), busy}), cmpopts.IgnoreFields(inventory.Device{}, "NodeNumbers")); diff != "" {
 				t.Errorf("devices (-want +got):\n%s", diff)
 			}
 		})

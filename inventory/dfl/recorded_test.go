@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/sim/board"
 )
 
@@ -40,12 +40,12 @@ func recorded(t testing.TB, name string) (host sysfs.Host, busy []string) {
 // cannot return that error, so Read changes the readings of these ports as package port would (see
 // its TestTakeAFU).
 type programmed struct {
-	dfl.Family
+	port.Layout
 	busy []string
 }
 
 func (f programmed) Read(host sysfs.Host, card string) (inventory.Reading, error) {
-	r, err := f.Family.Read(host, card)
+	r, err := f.Layout.Read(host, card)
 	rows := f.Rows()
 	row := rows[slices.IndexFunc(rows, func(r inventory.Row) bool { return r.Name == "reprogramming" })]
 	for i := range r.Units {

@@ -32,7 +32,7 @@ var (
 // rows has the names of the rows of the health table.
 var rows = func() map[string]bool {
 	names := map[string]bool{}
-	for _, r := range (dfl.Family{}).Rows() {
+	for _, r := range dfl.Family(port.PerPort).Rows() {
 		names[r.Name] = true
 	}
 	return names
@@ -108,13 +108,13 @@ var cardsOfTree = []string{"0000:01:00.0", "0000:03:00.0"}
 // it has no units.
 func checkAllReadings(t *testing.T, host sysfs.Host) {
 	t.Helper()
-	listed, _ := dfl.Family{}.Cards(host)
+	listed, _ := dfl.Family(port.PerPort).Cards(host)
 	for _, card := range append(listed, cardsOfTree...) {
 		if _, err := sysfs.ParsePCIAddress(card); err != nil {
 			t.Errorf("a card without address: %v", err)
 		}
 		for _, unit := range units {
-			r, err := dfl.Family{Kind: unit}.Read(host, card)
+			r, err := dfl.Family(unit).Read(host, card)
 			if err != nil && len(r.Units) != 0 {
 				t.Errorf("%s: found units and the error %v, want one of them", card, err)
 			}
@@ -219,7 +219,7 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		for _, unit := range units {
-			r, err := dfl.Family{Kind: unit}.Read(host, "0000:01:00.0")
+			r, err := dfl.Family(unit).Read(host, "0000:01:00.0")
 			if err != nil || len(r.Units) != 1 {
 				t.Fatalf("reading %+v, error %v", r, err)
 			}
@@ -251,7 +251,7 @@ func FuzzReadShared(f *testing.F) {
 			}
 		}
 		for _, unit := range units {
-			r, err := dfl.Family{Kind: unit}.Read(host, "0000:03:00.0")
+			r, err := dfl.Family(unit).Read(host, "0000:03:00.0")
 			if err != nil || len(r.Units) != 1 {
 				t.Fatalf("reading %+v, error %v", r, err)
 			}

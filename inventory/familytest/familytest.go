@@ -4,12 +4,16 @@
 package familytest
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -154,4 +158,152 @@ func Shortage(t *testing.T, host sysfs.Host, f inventory.Family, card string) {
 			t.Errorf("%s of %s: no shortage in %d accesses", name, card, accesses)
 		}
 	}
+}
+
+// Rows checks that each row of the family's health table has a severity and occurs once, and that these are among them.
+func Rows(t *testing.T, f inventory.Family, want ...string) {
+	t.Helper()
+	var names []string
+	for _, r := range f.Rows() {
+		if r.Health == inventory.Healthy || slices.Contains(names, r.Name) {
+			t.Errorf("row %+v: no severity, or twice", r)
+		}
+		names = append(names, r.Name)
+	}
+	for _, row := range want {
+		if !slices.Contains(names, row) {
+			t.Errorf("rows %v, want %s among them", names, row)
+		}
+	}
+}
+
+// NoCard checks that the family reads none of these cards, and lists none on a host without its driver.
+func NoCard(t *testing.T, host sysfs.Host, f inventory.Family, cards ...string) {
+	t.Helper()
+	for _, card := range cards {
+		for _, read := range []func(sysfs.Host, string) (inventory.Reading, error){f.Read, f.Outline} {
+			if r, err := read(host, card); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("card %.20q: %+v, %v; want fs.ErrNotExist", card, r, err)
+			}
+		}
+	}
+	if found, err := f.Cards(sysfs.Host{Sys: t.TempDir()}); len(found) > 0 || err != nil {
+		t.Errorf("without the driver: cards %v, error %v", found, err)
+	}
+}
+
+// Readings are the units of cards by their addresses; nil: a card without units.
+type Readings map[string][]inventory.Unit
+
+// ReadAll returns the units of all cards of a host, by Read and by Outline. It leaves out cards that have left.
+func ReadAll(t testing.TB, host sysfs.Host, f inventory.Family) (read, outlined Readings) {
+	t.Helper()
+	cards, err := f.Cards(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, outlined = Readings{}, Readings{}
+	for _, card := range cards {
+		r, err := f.Read(host, card)
+		o, oerr := f.Outline(host, card)
+		if errors.Is(err, fs.ErrNotExist) && errors.Is(oerr, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil || oerr != nil {
+			t.Fatalf("%s: %v, %v", card, err, oerr)
+		}
+		if diff := cmp.Diff(r.Related, o.Related); diff != "" {
+			t.Errorf("%s: related addresses of outline (-read +outline):\n%s", card, diff)
+		}
+		read[card], outlined[card] = r.Units, o.Units
+	}
+	return read, outlined
+}
+
+// ReadOne returns the reading of a card that has one unit without conditions.
+func ReadOne(t testing.TB, host sysfs.Host, f inventory.Family, card string) inventory.Reading {
+	t.Helper()
+	r, err := f.Read(host, card)
+	if err != nil || len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 {
+		t.Fatalf("%+v, %v; want one unit without conditions", r, err)
+	}
+	return r
+}
+
+// Observed checks that a check of the card finds each change: a path that is moved away, or one that ends in -> TARGET
+// and is made. Paths are below the parent of /sys.
+func Observed(t *testing.T, host sysfs.Host, f inventory.Family, card string, paths ...string) {
+	t.Helper()
+	seen := ReadOne(t, host, f, card).Observed
+	aside := t.TempDir()
+	for _, path := range paths {
+		if !sysfs.Unchanged(seen) {
+			t.Fatalf("before %s: changed, want unchanged", path)
+		}
+		c := Change{Name: path, Steps: []string{path}}
+		c.make(t, host, aside)
+		if sysfs.Unchanged(seen) {
+			t.Errorf("%s: unchanged, want changed", path)
+		}
+		c.undo(t, host, aside)
+	}
+}
+
+// Silence makes the files FIFOs, whose reader waits for a writer.
+func Silence(t *testing.T, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Below returns the paths of the files below a directory, by whether their names relative to it are in names. Links are no
+// files.
+func Below(t *testing.T, dir string, names ...string) (in, others []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		if name, _ := filepath.Rel(dir, path); slices.Contains(names, name) {
+			in = append(in, path)
+		} else {
+			others = append(others, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in, others
+}
+
+// Returns checks that do returns, without an error, although some files are silent.
+func Returns(t *testing.T, do func() error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it waits for a file")
+	}
+}
+
+// Judged returns the names of the health files of a unit that exist, and then those of its counters with their values.
+func Judged(u inventory.Unit) (names []string) {
+	for _, f := range u.Files {
+		if !f.Absent {
+			names = append(names, f.Name)
+		}
+	}
+	for _, c := range u.Counters {
+		names = append(names, fmt.Sprintf("%s %d", c.Name, c.Value))
+	}
+	return names
 }

@@ -38,10 +38,9 @@ func (p Pool) Read(_ sysfs.Host, name string) (inventory.Reading, error) {
 		units[i] = inventory.Unit{
 			ID:               id,
 			Name:             id,
-			PortID:           -1,
+			Facts:            inventory.Facts{PortID: -1, NUMANode: -1},
 			AFUIDKnown:       true,
 			InterfaceIDKnown: true,
-			NUMANode:         -1,
 		}
 	}
 	return inventory.Reading{Units: units}, nil

@@ -25,7 +25,7 @@ func TestPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	unit := func(id string) inventory.Unit {
-		return inventory.Unit{ID: id, Name: id, PortID: -1, NUMANode: -1, AFUIDKnown: true, InterfaceIDKnown: true}
+		return inventory.Unit{ID: id, Name: id, Facts: inventory.Facts{PortID: -1, NUMANode: -1}, AFUIDKnown: true, InterfaceIDKnown: true}
 	}
 	want := inventory.Reading{Units: []inventory.Unit{unit("0"), unit("1")}}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -67,12 +67,12 @@ func TestAllFiles(t *testing.T) {
 	}
 	for family, want := range map[string]inventory.Unit{
 		"dfl": {
-			Name: "dfl-port.0", AFUID: afuID, InterfaceID: pacID, Nodes: []string{"dfl-port.0"},
-			Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
+			Name: "dfl-port.0", Facts: inventory.Facts{AFUID: afuID, InterfaceID: pacID, Nodes: []string{"dfl-port.0"},
+				Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}},
 		},
 		"opae": {
-			Name: "intel-fpga-port.0", AFUID: "00112233445566778899aabbccddeeff", InterfaceID: "a1b2c3d4e5f60718293a4b5c6d7e8f90",
-			Nodes: []string{"intel-fpga-port.0"}, Parent: "intel-fpga-fme.0", ParentNodes: []string{"intel-fpga-fme.0"},
+			Name: "intel-fpga-port.0", Facts: inventory.Facts{AFUID: "00112233445566778899aabbccddeeff", InterfaceID: "a1b2c3d4e5f60718293a4b5c6d7e8f90",
+				Nodes: []string{"intel-fpga-port.0"}, Parent: "intel-fpga-fme.0", ParentNodes: []string{"intel-fpga-fme.0"}},
 		},
 	} {
 		t.Run(family, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
 // filesOf returns the health files of p whose names begin with part.
@@ -212,7 +213,7 @@ func TestSharedFindings(t *testing.T) {
 	edit(t, region+"dfl-fme.0", map[string]string{"errors": directory})
 	edit(t, region+"dfl-fme.0/errors", map[string]string{"nonfatal_errors": "0x8\n"})
 	edit(t, host.Sys+card, map[string]string{"config": gone})
-	r, err := dfl.Family{}.Read(host, "0001:3b:00.0")
+	r, err := dfl.Family(port.PerPort).Read(host, "0001:3b:00.0")
 	if err != nil || len(r.Units) != 2 {
 		t.Fatalf("reading %+v, error %v", r, err)
 	}

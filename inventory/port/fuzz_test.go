@@ -21,7 +21,7 @@ func FuzzDecoders(f *testing.F) {
 		f.Add(s)
 	}
 	rows := map[string]inventory.Health{}
-	for _, r := range slices.Concat(dfl.Family{}.Rows(), opae.Family{}.Rows()) {
+	for _, r := range slices.Concat(dfl.Family(port.PerPort).Rows(), opae.Family(port.PerPort).Rows()) {
 		rows[r.Name] = r.Health
 	}
 	decoders := port.Decoders()

@@ -14,19 +14,35 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// Layout has the places of a driver's cards, ports and FMEs in sysfs:
+// Layout is the family of the cards of one driver. It has the places of the cards, ports and FMEs in sysfs:
 //
 //	<PCI device>/<Class>/<Entry>N/{device -> <PCI device>, <Port>N/, <FME>N/}
 //
 // with a link <Class>/<Entry>N in the class directory for each entry.
 type Layout struct {
+	Family string    // its name
+	Kind   Kind      // of the units of a reading
+	Table  *FMETable // of the driver
+
 	Class string // class, and the directory of that name below the PCI device
 	Entry string // prefix of the class entries that hold ports
 	Port  string // prefix of ports
 	FME   string // prefix of FMEs
 
-	Kind  Kind     // of the units of a reading
-	Table FMETable // of the driver
+	Nodes     string // prefix of the device nodes
+	Subsystem string // of further uevents of the cards; "": there are none
+}
+
+// Name returns the name of the family.
+func (l Layout) Name() string { return l.Family }
+
+// Signals returns the prefix of the device nodes, and the subsystem.
+func (l Layout) Signals() inventory.Signals {
+	s := inventory.Signals{Nodes: []string{l.Nodes}}
+	if l.Subsystem != "" {
+		s.Subsystems = []string{l.Subsystem}
+	}
+	return s
 }
 
 // Cards lists the PCI addresses of the cards, sorted. It ignores an entry whose device link does

@@ -23,7 +23,7 @@ var rare = []string{"fme/compat_id", "fme/pr/interface_id", "pci/max_link_speed"
 
 // in returns the families with this kind of unit, by the name of their boards.
 func in(unit port.Kind) map[string]inventory.Family {
-	return map[string]inventory.Family{"dfl": dfl.Family{Kind: unit}, "opae": opae.Family{Kind: unit}}
+	return map[string]inventory.Family{"dfl": dfl.Family(unit), "opae": opae.Family(unit)}
 }
 
 // observed returns the observations of the rig's card.

@@ -10,6 +10,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
 // TestLink changes the values of the link and of the slot. A case has the files that differ from
@@ -105,7 +106,7 @@ func TestRootBus(t *testing.T) {
 	edit(t, host.Sys+dir, map[string]string{
 		"current_link_width": "4\n", "max_link_width": "8\n", "aer_dev_fatal": "TOTAL_ERR_FATAL 0\n",
 	})
-	r, err := dfl.Family{}.Read(host, "0000:01:00.0")
+	r, err := dfl.Family(port.PerPort).Read(host, "0000:01:00.0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestVirtualFunction(t *testing.T) {
 			dir, name := host.Sys+tt.file[:strings.LastIndexByte(tt.file, '/')], tt.file[strings.LastIndexByte(tt.file, '/')+1:]
 			edit(t, dir, map[string]string{name: tt.content})
 			edit(t, host.Sys+vf, map[string]string{"modalias": "pci:v00008086d000009C5sv00008086sd00000000bc12sc00i00\n"})
-			got, err := dfl.Family{}.Read(host, "0000:03:00.0")
+			got, err := dfl.Family(port.PerPort).Read(host, "0000:03:00.0")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -97,8 +97,7 @@ func files(absent ...string) []inventory.HealthFile {
 // good returns the port of kernel-6.1-one-card after the changes.
 func good(changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
-		Name: "dfl-port.0", PortID: 0, PortIDKnown: true, AFUID: afuID, AFUIDKnown: true,
-		NUMANode: -1, Nodes: []string{"dfl-port.0"}, Files: files(),
+		Name: "dfl-port.0", Facts: inventory.Facts{PortID: 0, AFUID: afuID, NUMANode: -1, Nodes: []string{"dfl-port.0"}}, PortIDKnown: true, AFUIDKnown: true, Files: files(),
 	}
 	for _, change := range changes {
 		change(&p)
@@ -416,12 +415,12 @@ func TestOutline(t *testing.T) {
 	for _, b := range []string{"dfl-two-ports", "dfl-vf", "dfl-multi-function", "kernel-6.1-one-card"} {
 		t.Run(b, func(t *testing.T) {
 			host := node(t, b)
-			cards, err := dfl.Family{}.Cards(host)
+			cards, err := dfl.Family(port.PerPort).Cards(host)
 			if err != nil || len(cards) == 0 {
 				t.Fatalf("cards = %v, %v", cards, err)
 			}
 			for _, card := range cards {
-				read, err := dfl.Family{}.Read(host, card)
+				read, err := dfl.Family(port.PerPort).Read(host, card)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -431,7 +430,7 @@ func TestOutline(t *testing.T) {
 					edit(t, filepath.Dir(must(filepath.Glob(host.Sys + "/devices/*/*/*/fpga_region/region*/" + p.Name + "/dev"))[0]),
 						map[string]string{"id": directory, "afu_id": directory, "power_state": directory})
 				}
-				outline, err := dfl.Family{}.Outline(host, card)
+				outline, err := dfl.Family(port.PerPort).Outline(host, card)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -448,7 +447,7 @@ func TestOutline(t *testing.T) {
 			}
 		})
 	}
-	if _, err := (dfl.Family{}).Outline(node(t, "kernel-6.1-one-card"), "0000:7f:00.0"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := dfl.Family(port.PerPort).Outline(node(t, "kernel-6.1-one-card"), "0000:7f:00.0"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("outline of an empty slot: %v, want fs.ErrNotExist", err)
 	}
 }

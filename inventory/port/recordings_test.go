@@ -194,7 +194,7 @@ func makeNodes(t *testing.T, host sysfs.Host) {
 // each reads all cards of the host with both families.
 func each(t *testing.T, host sysfs.Host, unit port.Kind, do func(family, card string, r inventory.Reading)) {
 	t.Helper()
-	for _, f := range []inventory.Family{dfl.Family{Kind: unit}, opae.Family{Kind: unit}} {
+	for _, f := range []inventory.Family{dfl.Family(unit), opae.Family(unit)} {
 		cards, err := f.Cards(host)
 		if err != nil {
 			t.Fatal(err)

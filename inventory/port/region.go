@@ -112,9 +112,9 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 	r := inventory.Unit{
 		Name: filepath.Base(e.dir), Incarnation: inode,
 		PortIDKnown: true, // port id 0: the device id is only the card's address
-		NUMANode:    -1,
-		// A container that has the node of the FME programs the card itself.
-		ProgramAtStart: l.Kind == PerFME,
+		Facts: inventory.Facts{NUMANode: -1,
+			// A container that has the node of the FME programs the card itself.
+			ProgramAtStart: l.Kind == PerFME},
 	}
 	for _, p := range ports {
 		r.Nodes = append(r.Nodes, p.Nodes...)

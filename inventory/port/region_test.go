@@ -30,9 +30,7 @@ const (
 // programmed at the start of a container, after the changes.
 func region(name, fme string, nodes []string, changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
-		Name: name, PortIDKnown: true, AFUIDKnown: true, InterfaceID: pacID, InterfaceIDKnown: true,
-		NUMANode: -1, Nodes: nodes, Parent: fme, ParentNodes: []string{fme},
-		ProgramAtStart: true,
+		Name: name, PortIDKnown: true, AFUIDKnown: true, Facts: inventory.Facts{InterfaceID: pacID, NUMANode: -1, Nodes: nodes, Parent: fme, ParentNodes: []string{fme}, ProgramAtStart: true}, InterfaceIDKnown: true,
 	}
 	for _, change := range changes {
 		change(&p)
@@ -192,7 +190,7 @@ func TestRegion(t *testing.T) {
 func readRegion(t *testing.T, host sysfs.Host, unit port.Kind, card string) inventory.Unit {
 	t.Helper()
 	var all []inventory.Unit
-	for _, family := range []inventory.Family{dfl.Family{Kind: unit}, opae.Family{Kind: unit}} {
+	for _, family := range []inventory.Family{dfl.Family(unit), opae.Family(unit)} {
 		if r, err := family.Read(host, card); err == nil {
 			all = append(all, r.Units...)
 		}
@@ -210,7 +208,7 @@ func TestNoRegion(t *testing.T) {
 		for _, read := range []func(inventory.Family, sysfs.Host, string) (inventory.Reading, error){
 			inventory.Family.Read, inventory.Family.Outline,
 		} {
-			if r, err := read(dfl.Family{Kind: unit}, host, "0000:17:00.1"); err != nil || len(r.Units) != 0 {
+			if r, err := read(dfl.Family(unit), host, "0000:17:00.1"); err != nil || len(r.Units) != 0 {
 				t.Errorf("reading %+v, error %v; want neither", r, err)
 			}
 		}
@@ -248,7 +246,7 @@ func TestRegionChangesDuringReading(t *testing.T) {
 			}
 			result := make(chan []string)
 			go func() {
-				r, err := dfl.Family{Kind: port.PerFME}.Read(host, "0001:3b:00.0")
+				r, err := dfl.Family(port.PerFME).Read(host, "0001:3b:00.0")
 				if err != nil {
 					t.Error(err)
 				}
@@ -393,7 +391,7 @@ func TestRegionOutline(t *testing.T) {
 						edit(t, filepath.Dir(path), map[string]string{file: directory})
 					}
 				}
-				r, err := dfl.Family{Kind: unit}.Outline(host, tt.card)
+				r, err := dfl.Family(unit).Outline(host, tt.card)
 				if err != nil || len(r.Units) != 1 {
 					t.Fatalf("outline %+v, error %v", r, err)
 				}
@@ -428,9 +426,9 @@ func TestNodeNumbers(t *testing.T) {
 			var family interface {
 				Read(sysfs.Host, string) (inventory.Reading, error)
 				Outline(sysfs.Host, string) (inventory.Reading, error)
-			} = dfl.Family{Kind: tt.unit}
+			} = dfl.Family(tt.unit)
 			if strings.HasPrefix(tt.board, "opae") {
-				family = opae.Family{Kind: tt.unit}
+				family = opae.Family(tt.unit)
 			}
 			for name, read := range map[string]func(sysfs.Host, string) (inventory.Reading, error){"read": family.Read, "outline": family.Outline} {
 				r, err := read(host, tt.card)

@@ -10,6 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
 // rig is a host with one card that has all health files.
@@ -28,7 +29,7 @@ func newRig(t testing.TB, family string) *rig {
 	t.Helper()
 	r := map[string]*rig{
 		"dfl": {
-			family: dfl.Family{}, address: "0000:03:00.0",
+			family: dfl.Family(port.PerPort), address: "0000:03:00.0",
 			pci:  "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:08.0/0000:03:00.0",
 			port: "fpga_region/region0/dfl-port.0", fme: "fpga_region/region0/dfl-fme.0",
 			numbers: map[string]string{
@@ -38,7 +39,7 @@ func newRig(t testing.TB, family string) *rig {
 			},
 		},
 		"opae": {
-			family: opae.Family{}, address: "0000:83:00.0",
+			family: opae.Family(port.PerPort), address: "0000:83:00.0",
 			pci:  "pci0000:80/0000:80:02.0/0000:81:00.0/0000:82:08.0/0000:83:00.0",
 			port: "fpga/intel-fpga-dev.0/intel-fpga-port.0", fme: "fpga/intel-fpga-dev.0/intel-fpga-fme.0",
 			numbers: map[string]string{"manager": "fpga_manager/fpga0/state"},

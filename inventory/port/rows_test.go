@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/inventory/dfl"
-	"b-com.com/accelerator-device-plugin/inventory/opae"
+	"b-com.com/accelerator-device-plugin/inventory/familytest"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
 const fine, poor, bad = inventory.Healthy, inventory.Degraded, inventory.Unhealthy
@@ -263,18 +263,17 @@ func rowOf(reason string) string {
 	return name
 }
 
-func TestRowsAreSortedAndUnique(t *testing.T) {
-	for _, rows := range [][]inventory.Row{dfl.Family{}.Rows(), opae.Family{}.Rows()} {
-		if !slices.IsSortedFunc(rows, func(a, b inventory.Row) int { return strings.Compare(a.Name, b.Name) }) {
-			t.Error("not sorted")
+func TestFamilies(t *testing.T) {
+	for name, f := range in(port.PerPort) {
+		familytest.Rows(t, f, "afu-dead", "port-ap6", "pci-gone")
+		if !slices.IsSortedFunc(f.Rows(), func(a, b inventory.Row) int { return strings.Compare(a.Name, b.Name) }) {
+			t.Errorf("%s: rows are not sorted", name)
 		}
-		for i, r := range rows {
-			if i > 0 && rows[i-1].Name == r.Name {
-				t.Errorf("row %s occurs twice", r.Name)
-			}
-			if r.Health == fine {
-				t.Errorf("row %s: found severity healthy, want degraded or unhealthy", r.Name)
-			}
+		want := map[string]inventory.Signals{
+			"dfl": {Nodes: []string{"dfl-"}}, "opae": {Nodes: []string{"intel-fpga-"}, Subsystems: []string{"fpga"}},
+		}[name]
+		if diff := cmp.Diff(want, f.Signals()); diff != "" || f.Name() != name {
+			t.Errorf("%s: name %s, signals (-want +got):\n%s", name, f.Name(), diff)
 		}
 	}
 }

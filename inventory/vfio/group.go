@@ -59,40 +59,62 @@ func find(host sysfs.Host, address string) (g group, err error) {
 	}
 	g.number = filepath.Base(link)
 	g.dir = host.Sys + "/kernel/iommu_groups/" + g.number
-	members, err := os.ReadDir(g.dir + "/devices")
-	if err != nil {
+	if err := g.findMembers(host, address); err != nil {
 		return g, err
 	}
-	for _, m := range members {
-		path := g.dir + "/devices/" + m.Name()
-		g.observed = append(g.observed, sysfs.ObserveEntry(path+"/driver"))
-		driver, err := pci.DriverOf(path)
-		if err != nil {
-			return g, err
-		}
-		g.names, g.drivers = append(g.names, m.Name()), append(g.drivers, driver)
-		if driver != vfioPCI {
-			continue
-		}
-		if m.Name() < address {
-			return group{lowest: m.Name()}, nil
-		}
-		f, err := functionOf(host, m.Name())
-		switch {
-		case err == nil:
-			g.bound = append(g.bound, f)
-		case m.Name() == address || !sysfs.Gone(err): // another member may leave meanwhile
-			return g, err
-		}
+	if g.lowest != "" {
+		return group{lowest: g.lowest}, nil
 	}
 	if len(g.bound) == 0 || g.bound[0].address != address {
 		return g, fmt.Errorf("%s: found no member %s: %w", g.dir, address, fs.ErrNotExist)
 	}
 	g.lowest = address
 	g.observed = append(g.observed, sysfs.ObserveNames(g.dir+"/devices", g.names))
+	if err := g.findNode(host, dir); err != nil {
+		return g, err
+	}
+	g.bound[0].Virtual, err = pci.VirtualOf(dir)
+	return g, err
+}
+
+// findMembers adds the members of the group. If one that is lower than address is on vfio-pci, it sets lowest and ends.
+func (g *group) findMembers(host sysfs.Host, address string) error {
+	members, err := os.ReadDir(g.dir + "/devices")
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		path := g.dir + "/devices/" + m.Name()
+		g.observed = append(g.observed, sysfs.ObserveEntry(path+"/driver"))
+		driver, err := pci.DriverOf(path)
+		if err != nil {
+			return err
+		}
+		g.names, g.drivers = append(g.names, m.Name()), append(g.drivers, driver)
+		if driver != vfioPCI {
+			continue
+		}
+		if m.Name() < address {
+			g.lowest = m.Name()
+			return nil
+		}
+		f, err := functionOf(host, m.Name())
+		switch {
+		case err == nil:
+			g.bound = append(g.bound, f)
+		case m.Name() == address || !sysfs.Gone(err): // another member may leave meanwhile
+			return err
+		}
+	}
+	return nil
+}
+
+// findNode finds the node of the group, whose lowest function on vfio-pci is at dir. The error wraps fs.ErrNotExist if
+// the function has no node yet.
+func (g *group) findNode(host sysfs.Host, dir string) error {
 	name, err := sysfs.Read(g.dir + "/name")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return g, err
+		return err
 	}
 	g.node = g.number
 	if g.noIOMMU = name == "vfio-noiommu"; g.noIOMMU { // vfio_noiommu_group_alloc, drivers/vfio/group.c
@@ -102,13 +124,12 @@ func find(host sysfs.Host, address string) (g group, err error) {
 	case err == nil:
 		g.class = true
 	case sysfs.IsShortage(err):
-		return g, err
+		return err
 	case len(g.bound[0].cdevs) == 0:
 		// The driver core makes the link to the driver before it calls the driver.
-		return g, fmt.Errorf("%s: not yet registered with vfio: %w", dir, fs.ErrNotExist)
+		return fmt.Errorf("%s: not yet registered with vfio: %w", dir, fs.ErrNotExist)
 	}
-	g.bound[0].Virtual, err = pci.VirtualOf(dir)
-	return g, err
+	return nil
 }
 
 // functionOf returns the function with this PCI address, without the index of a virtual function.

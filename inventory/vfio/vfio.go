@@ -120,9 +120,7 @@ func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []node, 
 	low := g.bound[0]
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(low.address, "0000:"), PCIAddress: low.address, Name: low.address, Incarnation: low.incarnation,
-		PortID: -1, AFUIDKnown: true, InterfaceIDKnown: true, NUMANode: -1,
-		Members: g.others(), Attributes: map[string]string{"iommuGroup": g.number},
-		OnlyByRule: true, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_"}, // of sriov-network-device-plugin and of KubeVirt
+		Facts: inventory.Facts{PortID: -1, NUMANode: -1, Members: g.others(), Attributes: map[string]string{"iommuGroup": g.number}, OnlyByRule: true, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_"}}, AFUIDKnown: true, InterfaceIDKnown: true, // of sriov-network-device-plugin and of KubeVirt
 	}
 	low.Describe(&u)
 	add := func(name, sysfsDir string) {

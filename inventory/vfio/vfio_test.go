@@ -1,16 +1,10 @@
 package vfio_test
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,11 +12,10 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/familytest"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
 	"b-com.com/accelerator-device-plugin/sim/board"
 )
-
-var _ inventory.Family = vfio.Family{}
 
 // node unfolds a recorded board into a new directory and returns the host.
 func node(t testing.TB, name string) sysfs.Host {
@@ -39,10 +32,7 @@ const absent = familytest.Absent
 // unit returns the unit of the board vfio-function, after the changes.
 func unit(changes ...func(*inventory.Unit)) inventory.Unit {
 	u := inventory.Unit{
-		ID: "01:00.0", PCIAddress: "0000:01:00.0", Name: "0000:01:00.0", PortID: -1, AFUIDKnown: true, InterfaceIDKnown: true,
-		PCIID: "8086:bccf:8086:1771", NUMANode: -1, Nodes: []string{"vfio/6"}, NodeNumbers: []string{"244:0"},
-		SharedNodes: []string{"vfio/vfio"}, Attributes: map[string]string{"iommuGroup": "6"},
-		OnlyByRule: true, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_"},
+		ID: "01:00.0", PCIAddress: "0000:01:00.0", Name: "0000:01:00.0", Facts: inventory.Facts{PortID: -1, PCIID: "8086:bccf:8086:1771", NUMANode: -1, Nodes: []string{"vfio/6"}, NodeNumbers: []string{"244:0"}, SharedNodes: []string{"vfio/vfio"}, Attributes: map[string]string{"iommuGroup": "6"}, OnlyByRule: true, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_"}}, AFUIDKnown: true, InterfaceIDKnown: true,
 	}
 	for _, change := range changes {
 		change(&u)
@@ -80,33 +70,7 @@ func several(u *inventory.Unit) {
 	u.PCIID, u.Members = "8086:bcce:8086:1771", []string{"0000:01:00.0", "0000:01:00.2"}
 }
 
-// readings are the readings of all cards, by their addresses. nil: a card without unit.
-type readings map[string][]inventory.Unit
-
-// read returns the readings of all cards of a host, by Read and by Outline.
-func read(t testing.TB, host sysfs.Host, f vfio.Family) (all, outlines readings) {
-	t.Helper()
-	cards, err := f.Cards(host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, outlines = readings{}, readings{}
-	for _, card := range cards {
-		r, err := f.Read(host, card)
-		o, oerr := f.Outline(host, card)
-		if errors.Is(err, fs.ErrNotExist) && errors.Is(oerr, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil || oerr != nil {
-			t.Fatalf("%s: %v, %v", card, err, oerr)
-		}
-		if diff := cmp.Diff(r.Related, o.Related); diff != "" {
-			t.Errorf("%s: related addresses of outline (-read +outline):\n%s", card, diff)
-		}
-		all[card], outlines[card] = r.Units, o.Units
-	}
-	return all, outlines
-}
+type readings = familytest.Readings
 
 // TestBoards reads the boards that were recorded on a real kernel (make fixtures).
 func TestBoards(t *testing.T) {
@@ -141,7 +105,7 @@ func TestBoards(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, outlines := read(t, node(t, name), vfio.Family{})
+			got, outlines := familytest.ReadAll(t, node(t, name), vfio.Family{})
 			if diff := cmp.Diff(want, got, familytest.Ignore); diff != "" {
 				t.Errorf("readings (-want +got):\n%s", diff)
 			}
@@ -253,7 +217,7 @@ func TestChanges(t *testing.T) {
 			for path, content := range tt.files {
 				familytest.Put(t, host, path, content)
 			}
-			got, _ := read(t, host, tt.family)
+			got, _ := familytest.ReadAll(t, host, tt.family)
 			if diff := cmp.Diff(tt.want, got, familytest.Ignore); diff != "" {
 				t.Errorf("readings (-want +got):\n%s", diff)
 			}
@@ -264,20 +228,8 @@ func TestChanges(t *testing.T) {
 // A card that does not exist, or has another driver, is no card of the family.
 func TestNoCard(t *testing.T) {
 	host := node(t, "6.1-vfio-group-not-viable")
-	for _, card := range []string{"0000:01:00.0", "0000:09:00.0", "", "pool", "../../x"} {
-		for _, read := range []func(sysfs.Host, string) (inventory.Reading, error){vfio.Family{}.Read, vfio.Family{}.Outline} {
-			if r, err := read(host, card); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("card %q: %+v, %v; want fs.ErrNotExist", card, r, err)
-			}
-		}
-	}
-	if cards, err := (vfio.Family{}).Cards(sysfs.Host{Sys: t.TempDir()}); cards != nil || err != nil {
-		t.Errorf("without the driver: cards %v, error %v", cards, err)
-	}
-	// The other families do not read functions on vfio-pci.
-	if r, err := (dfl.Family{}).Read(host, "0000:01:00.1"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("dfl: %+v, %v; want fs.ErrNotExist", r, err)
-	}
+	familytest.NoCard(t, host, vfio.Family{}, "0000:01:00.0", "0000:09:00.0", "", "pool", "../../x")
+	familytest.NoCard(t, host, dfl.Family(port.PerPort), "0000:01:00.1") // which is on vfio-pci
 }
 
 func TestRelated(t *testing.T) {
@@ -305,21 +257,6 @@ func TestRelated(t *testing.T) {
 
 // The conditions of a rise of a counter and of a lost file come from the files of a reading.
 func TestFiles(t *testing.T) {
-	names := func(board, card string) (all []string) {
-		r, err := vfio.Family{}.Read(node(t, board), card)
-		if err != nil || len(r.Units) != 1 {
-			t.Fatalf("%+v, %v", r, err)
-		}
-		for _, f := range r.Units[0].Files {
-			if !f.Absent {
-				all = append(all, f.Name)
-			}
-		}
-		for _, c := range r.Units[0].Counters {
-			all = append(all, fmt.Sprintf("%s %d", c.Name, c.Value))
-		}
-		return all
-	}
 	upstream := []string{"slot/aer_dev_fatal", "slot/aer_dev_nonfatal", "root/aer_rootport_total_err_fatal", "root/aer_rootport_total_err_nonfatal"}
 	for _, tt := range []struct {
 		board, card string
@@ -338,78 +275,37 @@ func TestFiles(t *testing.T) {
 			"0000:01:00.2/" + upstream[0] + " 0", "0000:01:00.2/" + upstream[1] + " 0", "0000:01:00.2/" + upstream[2] + " 0", "0000:01:00.2/" + upstream[3] + " 0",
 		}},
 	} {
-		if diff := cmp.Diff(tt.want, names(tt.board, tt.card)); diff != "" {
+		r := familytest.ReadOne(t, node(t, tt.board), vfio.Family{}, tt.card)
+		if diff := cmp.Diff(tt.want, familytest.Judged(r.Units[0])); diff != "" {
 			t.Errorf("%s: files and counters (-want +got):\n%s", tt.board, diff)
 		}
 	}
 }
 
-// The files wait for a lock that the kernel holds while it unbinds a function whose group is open. A reader of a
-// FIFO waits for a writer.
+// These files wait for a lock that the kernel holds while it unbinds a function whose group is open.
 func TestNeverRead(t *testing.T) {
 	host := node(t, "6.1-vfio-pf")
 	for _, function := range []string{"0000:03:00.0", "0000:03:00.1", "0000:03:00.2"} {
-		for _, name := range []string{"uevent", "driver_override", "sriov_numvfs", "reset_method"} {
-			path := filepath.Join(host.Sys, "devices/pci0000:00/0000:00:03.0", function, name)
-			if err := errors.Join(os.RemoveAll(path), syscall.Mkfifo(path, 0o600)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		files, _ := familytest.Below(t, filepath.Join(host.Sys, "devices/pci0000:00/0000:00:03.0", function), "uevent", "driver_override", "sriov_numvfs", "reset_method")
+		familytest.Silence(t, files...)
 	}
-	done := make(chan readings)
-	go func() {
-		all, _ := read(t, host, vfio.Family{Cdev: true})
-		done <- all
-	}()
-	select {
-	case all := <-done:
-		if len(all) != 3 {
-			t.Errorf("readings %+v, want 3", all)
+	familytest.Returns(t, func() error {
+		if all, _ := familytest.ReadAll(t, host, vfio.Family{Cdev: true}); len(all) != 3 {
+			return fmt.Errorf("found readings %+v, want 3", all)
 		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("a reading waits")
-	}
+		return nil
+	})
 }
 
 // A check finds each change that may concern the health of a group.
 func TestObserved(t *testing.T) {
-	const pci = "sys/devices/pci0000:00/0000:00:01.0"
-	host := node(t, "6.1-vfio-group")
-	r, err := vfio.Family{}.Read(host, "0000:01:00.1")
-	if err != nil || len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	root := filepath.Dir(host.Sys)
-	for _, path := range []string{
-		"dev/vfio/6", "dev/vfio/vfio", pci + "/0000:01:00.1", pci + "/0000:01:00.1/driver", pci + "/0000:01:00.2/driver",
-		pci + "/0000:01:00.1/config", pci + "/0000:01:00.2/config", pci + "/aer_dev_fatal", pci + "/aer_rootport_total_err_nonfatal",
-		"sys/kernel/iommu_groups/6/devices/0000:01:00.0", "sys/kernel/iommu_groups/6/devices",
-	} {
-		aside := filepath.Join(t.TempDir(), "aside")
-		if !sysfs.Unchanged(r.Observed) {
-			t.Fatal("changed, want unchanged")
-		}
-		if err := os.Rename(filepath.Join(root, path), aside); err != nil {
-			t.Fatal(err)
-		}
-		if sysfs.Unchanged(r.Observed) {
-			t.Errorf("%s is away: unchanged, want changed", path)
-		}
-		if err := os.Rename(aside, filepath.Join(root, path)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, path := range []string{
-		pci + "/0000:01:00.0/driver -> ../../../../bus/pci/drivers/dfl-pci",
-		"sys/kernel/iommu_groups/6/devices/0000:01:00.3 -> ../../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0",
-	} {
-		familytest.Put(t, host, path, "")
-		if sysfs.Unchanged(r.Observed) {
-			t.Errorf("%s: unchanged, want changed", path)
-		}
-		name, _, _ := strings.Cut(path, " -> ")
-		familytest.Put(t, host, name, absent)
-	}
+	const pci, group = "sys/devices/pci0000:00/0000:00:01.0", "sys/kernel/iommu_groups/6/devices"
+	familytest.Observed(t, node(t, "6.1-vfio-group"), vfio.Family{}, "0000:01:00.1",
+		"dev/vfio/6", "dev/vfio/vfio", pci+"/0000:01:00.1", pci+"/0000:01:00.1/driver", pci+"/0000:01:00.2/driver",
+		pci+"/0000:01:00.1/config", pci+"/0000:01:00.2/config", pci+"/aer_dev_fatal", pci+"/aer_rootport_total_err_nonfatal",
+		group+"/0000:01:00.0", group,
+		pci+"/0000:01:00.0/driver -> ../../../../bus/pci/drivers/dfl-pci",
+		group+"/0000:01:00.3 -> ../../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0")
 }
 
 // If the node changes during a reading, the reading has the state after the change, or the next check finds that
@@ -450,26 +346,12 @@ func TestShortage(t *testing.T) {
 }
 
 func TestRows(t *testing.T) {
-	var names []string
-	for _, r := range (vfio.Family{}).Rows() {
-		if r.Health == inventory.Healthy || slices.Contains(names, r.Name) {
-			t.Errorf("row %+v: no severity, or twice", r)
-		}
-		names = append(names, r.Name)
-	}
-	for _, want := range []string{"group-not-viable", "no-iommu", "pci-gone", "aer-fatal", "link-width"} {
-		if !slices.Contains(names, want) {
-			t.Errorf("rows %v, want %s among them", names, want)
-		}
-	}
+	familytest.Rows(t, vfio.Family{}, "group-not-viable", "no-iommu", "pci-gone", "aer-fatal", "link-width")
 }
 
 // BenchmarkCheck is the check of one virtual function, which the daemon makes at each health interval.
 func BenchmarkCheck(b *testing.B) {
-	r, err := vfio.Family{}.Read(node(b, "6.1-vfio-vfs"), "0000:03:00.1")
-	if err != nil || len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 {
-		b.Fatalf("%+v, %v", r, err)
-	}
+	r := familytest.ReadOne(b, node(b, "6.1-vfio-vfs"), vfio.Family{}, "0000:03:00.1")
 	for b.Loop() {
 		if !sysfs.Unchanged(r.Observed) {
 			b.Fatal("changed")

@@ -49,9 +49,18 @@ func find(host sysfs.Host, address string) (c card, err error) {
 	if c.Virtual, err = pci.VirtualOf(c.dir); err != nil {
 		return c, err
 	}
+	if err := c.findSubdevices(); err != nil {
+		return c, err
+	}
+	c.management, err = c.findManagement(host, address)
+	return c, err
+}
+
+// findSubdevices finds the directories and the nodes of the user function.
+func (c *card) findSubdevices() error {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
-		return c, err
+		return err
 	}
 	for _, e := range entries {
 		switch name := e.Name(); {
@@ -65,20 +74,16 @@ func find(host sysfs.Host, address string) (c card, err error) {
 		case strings.HasPrefix(name, "dma.qdma.u."):
 			nodes, err := c.entries(name+"/xrt_user", "xfpga!dma.qdma.u")
 			if err != nil {
-				return c, err
+				return err
 			}
 			c.queues = append(c.queues, nodes...)
 		}
 	}
 	nodes, err := c.entries("drm", "renderD")
-	if err != nil {
-		return c, err
-	}
 	if len(nodes) > 0 {
 		c.render = nodes[0]
 	}
-	c.management, err = c.findManagement(host, address)
-	return c, err
+	return err
 }
 
 // entries returns the paths below c.dir of the entries of a directory whose names have this prefix, and observes
@@ -129,7 +134,7 @@ func (c *card) findManagement(host sysfs.Host, address string) (string, error) {
 func (f Family) unit(address string, c card) (u inventory.Unit, nodes []node, err error) {
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(address, "0000:"), PCIAddress: address, Name: address, Incarnation: c.incarnation,
-		PortID: -1, AFUIDKnown: true, NUMANode: -1, NamedByShell: true,
+		Facts: inventory.Facts{PortID: -1, NUMANode: -1, NamedByShell: true}, AFUIDKnown: true,
 	}
 	c.Describe(&u)
 	add := func(name, sysfsDir string) {

@@ -103,20 +103,8 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 		found.Observe(sysfs.ObserveEntry(host.Dev + "/" + n.name))
 		found.AddNode(n.name+"/dev", host.CheckNode(n.name, n.number, n.err))
 	}
-	resetting, offline := !c.identify(&u, &all) || c.render == "", false
-	values, errs := make([]int, len(states)), make([]error, len(states))
-	for i, s := range states {
-		values[i], errs[i] = pci.ReadAs(&all, s.path(c.dir), s.parse)
-		resetting = resetting || s.always && errors.Is(errs[i], fs.ErrNotExist)
-		offline = offline || s.row == rowOffline && values[i] != 0
-	}
-	if resetting {
-		all.Add(condition(rowResetting, true))
-	}
-	for i, s := range states {
-		judge(&all, s, values[i], errs[i], resetting)
-	}
-	if resetting || offline { // xocl removes the nodes first, and makes the other files after them
+	resetting := !c.identify(&u, &all) || c.render == ""
+	if c.readStates(&all, resetting) { // xocl removes the nodes first, and makes the other files after them
 		for i := range found.Conditions {
 			found.Conditions[i].Passing = true
 		}
@@ -136,6 +124,25 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 	// The kernel removes the link to the driver before xocl removes its nodes and attributes. So a reading during an
 	// unbind fails here, and missing files make no condition.
 	return r, pci.CheckBound(c.dir, xocl)
+}
+
+// readStates reads the states of the card, and reports whether its nodes may be missing for a while: it is offline, or
+// resetting, by the argument or because xocl has removed its files.
+func (c card) readStates(all *pci.Findings, resetting bool) (passing bool) {
+	offline := false
+	values, errs := make([]int, len(states)), make([]error, len(states))
+	for i, s := range states {
+		values[i], errs[i] = pci.ReadAs(all, s.path(c.dir), s.parse)
+		resetting = resetting || s.always && errors.Is(errs[i], fs.ErrNotExist)
+		offline = offline || s.row == rowOffline && values[i] != 0
+	}
+	if resetting {
+		all.Add(condition(rowResetting, true))
+	}
+	for i, s := range states {
+		judge(all, s, values[i], errs[i], resetting)
+	}
+	return resetting || offline
 }
 
 // Outline returns the unit without its health and attributes, from directories and links, and from numbers that the

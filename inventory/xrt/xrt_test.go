@@ -4,13 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -20,8 +17,6 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/sim/board"
 )
-
-var _ inventory.Family = xrt.Family{}
 
 const (
 	address = "0000:65:00.1"
@@ -53,14 +48,10 @@ const absent = familytest.Absent
 // unit returns the unit of the board, after the changes.
 func unit(changes ...func(*inventory.Unit)) inventory.Unit {
 	u := inventory.Unit{
-		ID: "65:00.1", PCIAddress: address, Name: address, PortID: -1, AFUIDKnown: true,
-		InterfaceID: "a9b7dc1c7b1c4c3d8f6c5d4e3b2a1908", InterfaceIDKnown: true, NamedByShell: true,
-		PCIID: "10ee:5005:10ee:000e", NUMANode: 1,
-		Nodes: []string{"dri/renderD128", "xfpga/dma.qdma.u25857.0"}, NodeNumbers: []string{"226:128", "235:0"},
-		Attributes: map[string]string{
+		ID: "65:00.1", PCIAddress: address, Name: address, Facts: inventory.Facts{PortID: -1, InterfaceID: "a9b7dc1c7b1c4c3d8f6c5d4e3b2a1908", NamedByShell: true, PCIID: "10ee:5005:10ee:000e", NUMANode: 1, Nodes: []string{"dri/renderD128", "xfpga/dma.qdma.u25857.0"}, NodeNumbers: []string{"226:128", "235:0"}, Attributes: map[string]string{
 			"vbnv": "xilinx_u250_gen3x16_xdma_shell_4_1", "timestamp": "0", "fpga": "xcu250-figd2104-2L-e",
 			"logicUuid": "0f1e2d3c4b5a69788796a5b4c3d2e1f0", "serialNumber": "21320733400E",
-		},
+		}}, AFUIDKnown: true, InterfaceIDKnown: true,
 	}
 	for _, change := range changes {
 		change(&u)
@@ -272,21 +263,10 @@ func TestBoards(t *testing.T) {
 // A function with another driver, or that is not yet bound completely, is no card.
 func TestNoCard(t *testing.T) {
 	host := node(t)
-	for _, step := range []struct{ name, file, card string }{
-		{"the management function", "", "0000:65:00.0"}, {"an empty slot", "", "0000:09:00.0"}, {"no address", "", ""}, {"no path", "", "../../x"},
-		{"not yet complete", user + "user_pf", address}, {"unbound", user + "driver", address}, {"pulled", user, address},
-	} {
-		if step.file != "" {
-			familytest.Put(t, host, step.file, absent)
-		}
-		for _, read := range []func(sysfs.Host, string) (inventory.Reading, error){xrt.Family{}.Read, xrt.Family{}.Outline} {
-			if r, err := read(host, step.card); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("%s: %+v, %v; want fs.ErrNotExist", step.name, r, err)
-			}
-		}
-	}
-	if cards, err := (xrt.Family{}).Cards(sysfs.Host{Sys: t.TempDir()}); cards != nil || err != nil {
-		t.Errorf("without the driver: cards %v, error %v", cards, err)
+	familytest.NoCard(t, host, xrt.Family{}, "0000:65:00.0", "0000:09:00.0", "", "../../x")
+	for _, file := range []string{user + "user_pf", user + "driver", user} {
+		familytest.Put(t, host, file, absent)
+		familytest.NoCard(t, host, xrt.Family{}, address)
 	}
 }
 
@@ -303,124 +283,58 @@ var files = map[string][]string{
 	},
 }
 
-// TestOnlyTheseFiles makes all other files of the functions FIFOs, whose reader waits for a writer: reading error of the
-// management function clears it, and many attributes wait for an answer of the card.
+// Reading error of the management function clears it, and many attributes wait for an answer of the card.
 func TestOnlyTheseFiles(t *testing.T) {
 	host := node(t)
-	others := 0
 	for dir, read := range files {
-		dir = filepath.Join(filepath.Dir(host.Sys), dir)
-		found := 0
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			name, _ := filepath.Rel(dir, path)
-			switch {
-			case err != nil || !d.Type().IsRegular():
-				return err
-			case slices.Contains(read, name):
-				found++
-				return nil
-			}
-			others++
-			return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600))
-		})
-		if err != nil || found != len(read) {
-			t.Fatalf("%s: found %d files of %d, %v", dir, found, len(read), err)
+		found, others := familytest.Below(t, filepath.Join(filepath.Dir(host.Sys), dir), read...)
+		if len(found) != len(read) || len(others) < 2 {
+			t.Fatalf("%s: found %d files of %d, and %d others", dir, len(found), len(read), len(others))
 		}
+		familytest.Silence(t, others...)
 	}
-	if others < 10 {
-		t.Fatalf("found %d other files, want more", others)
-	}
-	done := make(chan error)
-	go func() {
+	familytest.Returns(t, func() error {
 		r, err := xrt.Family{Management: true}.Read(host, address)
-		if err == nil && (len(r.Units) != 1 || len(r.Units[0].Conditions) > 0) {
-			err = fmt.Errorf("found %+v, want one good unit", r)
+		if err == nil && (len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 || !sysfs.Unchanged(r.Observed)) {
+			err = fmt.Errorf("found %+v, want one good unit that is unchanged", r)
 		}
 		_, oerr := xrt.Family{Management: true}.Outline(host, address)
-		if !sysfs.Unchanged(r.Observed) {
-			err = errors.New("changed, want unchanged")
-		}
-		done <- errors.Join(err, oerr)
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("a reading waits")
-	}
+		return errors.Join(err, oerr)
+	})
 }
 
 // An outline reads no attribute of the drivers.
 func TestOutlineReadsNumbersOnly(t *testing.T) {
 	host := node(t)
 	for dir, read := range files {
-		for _, name := range read {
-			path := filepath.Join(filepath.Dir(host.Sys), dir, name)
-			if filepath.Base(name) == "dev" {
-				continue
-			}
-			if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		read = slices.DeleteFunc(slices.Clone(read), func(name string) bool { return filepath.Base(name) == "dev" })
+		found, _ := familytest.Below(t, filepath.Join(filepath.Dir(host.Sys), dir), read...)
+		familytest.Silence(t, found...)
 	}
-	done := make(chan error)
-	go func() {
+	familytest.Returns(t, func() error {
 		_, err := xrt.Family{Management: true}.Outline(host, address)
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("an outline waits")
-	}
+		return err
+	})
 }
 
 // The conditions of a rise of a counter and of a lost file come from the files of a reading.
 func TestFiles(t *testing.T) {
 	host := node(t)
-	r, err := xrt.Family{}.Read(host, address)
-	if err != nil || len(r.Units) != 1 {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	var files, counters []string
-	for _, f := range r.Units[0].Files {
-		if f.Absent {
-			t.Errorf("file %s is absent", f.Name)
-		}
-		if slices.Contains(files, f.Name) {
-			t.Errorf("file %s twice", f.Name)
-		}
-		files = append(files, f.Name)
-	}
-	for _, c := range r.Units[0].Counters {
-		if slices.Contains(counters, c.Name) {
-			t.Errorf("counter %s twice", c.Name)
-		}
-		counters = append(counters, c.Name)
-	}
+	names := familytest.Judged(familytest.ReadOne(t, host, xrt.Family{}, address).Units[0])
 	for _, want := range []string{"pci/dev_offline", "pci/device_bad_state", "pci/shutdown", "pci/ready", "pci/firewall/detected_time", "pci/config",
-		"mgmt/dev_offline", "mgmt/ready", "mgmt/firewall/status", "mgmt/pci/config"} {
-		if !slices.Contains(files, want) {
-			t.Errorf("files %v, want %s among them", files, want)
+		"mgmt/dev_offline", "mgmt/ready", "mgmt/firewall/status", "mgmt/pci/config", "pci/firewall/detected_time 0", "pci/aer_dev_fatal 0", "mgmt/pci/aer_dev_fatal 0"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("files and counters %v, want %s among them", names, want)
 		}
 	}
-	for _, want := range []string{"pci/firewall/detected_time", "pci/aer_dev_fatal", "mgmt/pci/aer_dev_fatal"} {
-		if !slices.Contains(counters, want) {
-			t.Errorf("counters %v, want %s among them", counters, want)
-		}
+	if slices.Sort(names); len(slices.Compact(slices.Clone(names))) != len(names) {
+		t.Errorf("files and counters %v, want each once", names)
 	}
-
 	// While the card is being reset, the attributes that xocl removes are no lost files.
 	for _, name := range []string{"dev_offline", "device_bad_state", "ready", "drm", "rom.u.0", "firewall.u.16777216"} {
 		familytest.Put(t, host, user+name, absent)
 	}
-	r, err = xrt.Family{}.Read(host, address)
+	r, err := xrt.Family{}.Read(host, address)
 	if err != nil || len(r.Units) != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -433,31 +347,10 @@ func TestFiles(t *testing.T) {
 
 // A check finds each change that may concern the health or the nodes of a card.
 func TestObserved(t *testing.T) {
-	host := node(t)
-	r, err := xrt.Family{Management: true}.Read(host, address)
-	if err != nil || len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	root := filepath.Dir(host.Sys)
-	for _, path := range []string{
-		"dev/dri/renderD128", "dev/xfpga/dma.qdma.u25857.0", "dev/xclmgmt25856", user + "driver", user + "user_pf", render, queue,
-		user + "dev_offline", user + "device_bad_state", user + "shutdown", user + "ready", tripped, user + "config", user + "aer_dev_fatal",
-		mgmt + "driver", mgmt + "dev_offline", mgmt + "ready", mgmt + "firewall.m.16777216/status", mgmt + "config", mgmt + "aer_dev_fatal", slot + "aer_rootport_total_err_fatal",
-	} {
-		aside := filepath.Join(t.TempDir(), "aside")
-		if !sysfs.Unchanged(r.Observed) {
-			t.Fatal("changed, want unchanged")
-		}
-		if err := os.Rename(filepath.Join(root, path), aside); err != nil {
-			t.Fatal(err)
-		}
-		if sysfs.Unchanged(r.Observed) {
-			t.Errorf("%s is away: unchanged, want changed", path)
-		}
-		if err := os.Rename(aside, filepath.Join(root, path)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	familytest.Observed(t, node(t), xrt.Family{Management: true}, address,
+		"dev/dri/renderD128", "dev/xfpga/dma.qdma.u25857.0", "dev/xclmgmt25856", user+"driver", user+"user_pf", render, queue,
+		user+"dev_offline", user+"device_bad_state", user+"shutdown", user+"ready", tripped, user+"config", user+"aer_dev_fatal",
+		mgmt+"driver", mgmt+"dev_offline", mgmt+"ready", mgmt+"firewall.m.16777216/status", mgmt+"config", mgmt+"aer_dev_fatal", slot+"aer_rootport_total_err_fatal")
 }
 
 // If the node changes during a reading, the reading has the state after the change, or the next check finds that
@@ -483,28 +376,13 @@ func TestShortage(t *testing.T) {
 }
 
 func TestRows(t *testing.T) {
-	var names []string
-	for _, r := range (xrt.Family{}).Rows() {
-		if r.Health == inventory.Healthy || slices.Contains(names, r.Name) {
-			t.Errorf("row %+v: no severity, or twice", r)
-		}
-		names = append(names, r.Name)
-	}
-	for _, want := range []string{
-		"resetting", "device-offline", "device-bad-state", "device-shutdown", "firewall-tripped", "management-not-ready", "management-offline", "pci-gone", "aer-fatal",
-	} {
-		if !slices.Contains(names, want) {
-			t.Errorf("rows %v, want %s among them", names, want)
-		}
-	}
+	familytest.Rows(t, xrt.Family{}, "resetting", "device-offline", "device-bad-state", "device-shutdown", "firewall-tripped",
+		"management-not-ready", "management-offline", "pci-gone", "aer-fatal")
 }
 
 // BenchmarkCheck is the check of one card, which the daemon makes at each health interval.
 func BenchmarkCheck(b *testing.B) {
-	r, err := xrt.Family{}.Read(node(b), address)
-	if err != nil || len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 {
-		b.Fatalf("%+v, %v", r, err)
-	}
+	r := familytest.ReadOne(b, node(b), xrt.Family{}, address)
 	for b.Loop() {
 		if !sysfs.Unchanged(r.Observed) {
 			b.Fatal("changed")

@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/aws"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/sim/board"
@@ -45,7 +46,7 @@ func newNode(t *testing.T, cards ...simnode.Card) *simnode.Node {
 func read(t *testing.T, root, card string) inventory.Reading {
 	t.Helper()
 	host := sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
-	r, err := dfl.Family{}.Read(host, card)
+	r, err := dfl.Family(port.PerPort).Read(host, card)
 	if errors.Is(err, fs.ErrNotExist) {
 		r, err = vfio.Family{}.Read(host, card)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
 // sets runs a subtest for each set of values, with its rendered manifests.
@@ -290,7 +291,7 @@ func overrides(t *testing.T, all []runtime.Object, file string) {
 
 // newLoader returns a loader with the daemon's families and the health rows of one of them.
 func newLoader() *config.Loader {
-	family := dfl.Family{}
+	family := dfl.Family(port.PerPort)
 	v := config.Vocabulary{Families: []string{"dfl", "opae", "vfio", "xrt", "aws"}}
 	for _, row := range family.Rows() {
 		v.Rows = append(v.Rows, row.Name)

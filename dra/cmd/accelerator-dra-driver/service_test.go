@@ -656,9 +656,9 @@ func TestOnlyByRule(t *testing.T) {
 		device inventory.Device
 		want   string
 	}{
-		{inventory.Device{ID: "3b:00.0", Family: "dfl", PCIID: "8086:09c4:8086:0000"}, "accelerator.b-com.com"},
-		{inventory.Device{ID: "3b:00.1", Family: "vfio", PCIID: "8086:bccf:8086:1771", OnlyByRule: true}, "accelerator.b-com.com"},
-		{inventory.Device{ID: "5e:00.0", Family: "vfio", PCIID: "15b3:1018:15b3:0000", OnlyByRule: true}, ""},
+		{inventory.Device{ID: "3b:00.0", Family: "dfl", Facts: inventory.Facts{PCIID: "8086:09c4:8086:0000"}}, "accelerator.b-com.com"},
+		{inventory.Device{ID: "3b:00.1", Family: "vfio", Facts: inventory.Facts{PCIID: "8086:bccf:8086:1771", OnlyByRule: true}}, "accelerator.b-com.com"},
+		{inventory.Device{ID: "5e:00.0", Family: "vfio", Facts: inventory.Facts{PCIID: "15b3:1018:15b3:0000", OnlyByRule: true}}, ""},
 	} {
 		if got, err := policy.Name(&tc.device); got != tc.want || err != nil {
 			t.Errorf("%s: found %q, %v, want %q", tc.device.ID, got, err, tc.want)

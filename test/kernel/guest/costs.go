@@ -15,6 +15,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
 // step is an action that is measured by itself.
@@ -55,7 +56,7 @@ func (r *rig) costs(ctx context.Context, n int, card []string) error {
 			{"open, read, close: an attribute", func() error { return attribute("/sys/bus/pci/devices/" + address + "/vendor") }},
 			{"the same, with a register of the card", func() error { return attribute(ports[0] + "/errors/errors") }},
 			{"a reading of the card, as the daemon's", func() error {
-				_, err := dfl.Family{}.Read(sysfs.Host{Sys: "/sys", Dev: "/dev"}, address)
+				_, err := dfl.Family(port.PerPort).Read(sysfs.Host{Sys: "/sys", Dev: "/dev"}, address)
 				return err
 			}},
 			{"a uevent, for the kernel alone", sendUEvent},

@@ -9,9 +9,9 @@ import (
 // A container that was given a device node may open the number of the node until the container
 // ends. When the container is restarted, it may be given the node that has the same name at that
 // time. After a card has left, drivers give its names and numbers to the next card. So a device is
-// offered only while its nodes are reserved for no other device.
+// offered only while its nodes are kept for no other device.
 //
-// Three sets of names and numbers are reserved for a device: those of the nodes that it has, that it
+// Three sets of names and numbers are kept for a device: those of the nodes that it has, that it
 // had when it left, and that its holders were given or get when they are started again.
 
 // lost has the nodes that a device no longer has and that its holders may still open.
@@ -32,74 +32,74 @@ func nodesGiven(holdings []Holding) []string {
 }
 
 // mayBeGiven reports whether a container may have been given the nodes of u's device, which was
-// present in the slot. A device with a guessed id is not offered if the claimed device of this id has
+// present in the entry. A device with a guessed id is not offered if the reserved device of this id has
 // left, and a container that restarts gets none of its nodes.
-func (s *slot) mayBeGiven(u *unit) bool {
-	return s.claim == nil || s.claim.renamed || !u.guessed(u.device)
+func (e *entry) mayBeGiven(u *unit) bool {
+	return e.reservation == nil || e.reservation.renamed || !u.guessed(u.device)
 }
 
 // guessed reports whether the id of d, a device of the unit, is guessed: the id of a port follows
 // from its number, and the number of d is not known.
 func (u *unit) guessed(d *Device) bool { return u.last.ID == "" && d.PortID < 0 }
 
-// lose adds nodes that the device had and no longer has to its reserved nodes. They stay reserved
+// lose keeps nodes that the device had and no longer has. They stay kept
 // until the answer to a later question has no holder of the device.
-func (s *slot) lose(nodes []string, now time.Time) {
+func (e *entry) lose(nodes []string, now time.Time) {
 	if len(nodes) > 0 {
-		all := slices.Concat(s.lost.nodes, nodes)
+		all := slices.Concat(e.lost.nodes, nodes)
 		slices.Sort(all)
-		s.lost = lost{slices.Compact(all), now} // without duplicates, which a flapping card would add
+		e.lost = lost{slices.Compact(all), now} // without duplicates, which a flapping card would add
 	}
 }
 
-// reserveNodes updates the nodes that are reserved for a device, and marks all devices whose conflicts
+// keepNodes updates the nodes that are kept for a device, and marks all devices whose conflicts
 // may have changed.
-func (n *node) reserveNodes(s *slot) {
-	nodes := slices.Concat(nodesGiven(n.holders.of(s.id)), s.lost.nodes)
-	for _, h := range n.holders.of(s.id) {
+func (n *node) keepNodes(e *entry) {
+	nodes := slices.Concat(nodesGiven(n.holders.of(e.id)), e.lost.nodes)
+	for _, h := range n.holders.of(e.id) {
 		nodes = append(nodes, h.Later...)
 	}
-	if s.device != nil {
-		nodes = append(nodes, nodesOf(s.device)...)
+	if e.device != nil {
+		nodes = append(nodes, nodesOf(e.device)...)
 	}
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
-	concerned := map[string]bool{s.id: true}
-	for _, name := range s.nodes {
-		maps.Copy(concerned, n.reserved[name])
-		delete(n.reserved[name], s.id)
-		if len(n.reserved[name]) == 0 {
-			delete(n.reserved, name)
+	concerned := map[string]bool{e.id: true}
+	for _, name := range e.nodes {
+		maps.Copy(concerned, n.kept[name])
+		delete(n.kept[name], e.id)
+		if len(n.kept[name]) == 0 {
+			delete(n.kept, name)
 		}
 	}
 	for _, name := range nodes {
-		if n.reserved[name] == nil {
-			n.reserved[name] = map[string]bool{}
+		if n.kept[name] == nil {
+			n.kept[name] = map[string]bool{}
 		}
-		n.reserved[name][s.id] = true
-		maps.Copy(concerned, n.reserved[name])
+		n.kept[name][e.id] = true
+		maps.Copy(concerned, n.kept[name])
 	}
-	s.nodes = nodes
+	e.nodes = nodes
 	for _, id := range slices.Sorted(maps.Keys(concerned)) {
 		n.mark(id, time.Time{})
 	}
 }
 
-// conflicts reports whether a node of d, the present device of the slot, is reserved for another device.
-func (n *node) conflicts(s *slot, d *Device) bool {
+// conflicts reports whether a node of d, the present device of the entry, is kept for another device.
+func (n *node) conflicts(e *entry, d *Device) bool {
 	if !n.asks {
 		return false // without [Config.Holders], holders are never known
 	}
-	mine := n.holders.of(s.id)
+	mine := n.holders.of(e.id)
 	for _, name := range nodesOf(d) {
-		for id := range n.reserved[name] {
-			if id != s.id && !sameHolders(n.holders.of(id), mine) {
+		for id := range n.kept[name] {
+			if id != e.id && !sameHolders(n.holders.of(id), mine) {
 				return true
 			}
 		}
 	}
 	// The unknown nodes of a held device may be those of d.
-	return len(d.Nodes) > 0 && len(mine) == 0 && n.mayBeElsewhere(s)
+	return len(d.Nodes) > 0 && len(mine) == 0 && n.mayBeElsewhere(e)
 }
 
 // unknownNodes returns the ids of the devices in an answer that are held with nodes that are not known, sorted.
@@ -112,22 +112,22 @@ func unknownNodes(answer map[string][]Holding) (ids []string) {
 	return ids
 }
 
-// mayBeElsewhere reports whether a container may have been given nodes of the present device of the slot with a device of
-// another id, whose nodes are not known. The containers were probably given the nodes that their device
-// has now. But the device may have been a whole card, of which the present one is a part, or the reverse. If its card
-// is not on the node, the nodes may belong to any card now.
-func (n *node) mayBeElsewhere(s *slot) bool {
+// mayBeElsewhere reports whether a container may have been given nodes of the present device of the entry with a device
+// of another id, whose nodes are not known. The containers were probably given the nodes that their device has now. But
+// the device may have been a whole card, of which the present one is a part, or the reverse. If its card is not on the
+// node, the nodes may belong to any card now.
+func (n *node) mayBeElsewhere(e *entry) bool {
 	return slices.ContainsFunc(n.holders.unknown, func(id string) bool {
 		card := n.cards[addressOf(id)]
 		switch {
-		case id == s.id:
+		case id == e.id:
 			return false // is withheld because it is held
 		case card == nil || len(card.units) == 0:
-			return n.complete && len(n.slot(id).lost.nodes) == 0 // nodes that a device has lost are reserved
-		case s.unit.card != addressOf(id):
+			return n.complete && len(n.entry(id).lost.nodes) == 0 // nodes that a device has lost are kept
+		case e.unit.card != addressOf(id):
 			return false
 		}
-		return id == cardOf(id) || n.slot(id).unit == nil
+		return id == cardOf(id) || n.entry(id).unit == nil
 	})
 }
 
@@ -140,22 +140,22 @@ func (n *node) markUnknown() {
 
 // nodeChanged reports whether a held device that has not left since this process began has
 // other nodes than its holders were given.
-func (n *node) nodeChanged(s *slot, d *Device) bool {
-	if s.claim != nil && !s.claim.renamed {
-		return false // the reason of the claim is used instead
+func (n *node) nodeChanged(e *entry, d *Device) bool {
+	if e.reservation != nil && !e.reservation.renamed {
+		return false // the reason of the reservation is used instead
 	}
-	return replacedNodes(nodesGiven(n.holders.of(s.id)), nodesOf(d))
+	return replacedNodes(nodesGiven(n.holders.of(e.id)), nodesOf(d))
 }
 
-// hasReplacedNodes reports whether a device that has returned to its slot has other nodes than its
+// hasReplacedNodes reports whether a device that has returned has other nodes than its
 // holders were given. If the given nodes are not known, it uses all nodes that the device had. Once
 // true, the result stays true as long as one of the given nodes is missing.
-func (s *slot) hasReplacedNodes(n *node, now []string) bool {
-	nodes := nodesGiven(n.holders.of(s.id))
+func (e *entry) hasReplacedNodes(n *node, now []string) bool {
+	nodes := nodesGiven(n.holders.of(e.id))
 	if len(nodes) == 0 {
-		nodes = s.lost.nodes
+		nodes = e.lost.nodes
 	}
-	return replacedNodes(nodes, now) || s.claim.moved && lacks(now, nodes)
+	return replacedNodes(nodes, now) || e.reservation.moved && lacks(now, nodes)
 }
 
 // replacedNodes reports whether some of the given nodes are missing and there are new nodes. A
