@@ -137,8 +137,15 @@ func Merge(before State, r Report, rules Rules) State {
 	s.complete = s.complete || files && (is.complete || rules.Alone)
 	s.never = files && s.started.IsZero() && r.never()
 
+	s.uses, s.missing = mergeUses(before.uses, is), r.missing()
+	s.claimsErr, s.leftover = r.ClaimsErr, !rules.DRA && rules.leftover(r)
+	return s
+}
+
+// entriesOf returns the entries of the checkpoint by device and container.
+func entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint.Entry {
 	entries := map[Key]map[string]checkpoint.Entry{}
-	for _, e := range r.Checkpoint.Entries {
+	for _, e := range record.Entries {
 		for _, id := range e.IDs {
 			key := Key{Resource: e.Resource, ID: id}
 			if entries[key] == nil {
@@ -147,43 +154,54 @@ func Merge(before State, r Report, rules Rules) State {
 			entries[key][e.Holder()] = e
 		}
 	}
-	keys := map[Key]bool{}
-	for key := range before.uses {
-		keys[key] = true
-	}
-	for key := range r.Answer.Holders {
-		keys[key] = true
-	}
-	for key := range entries {
-		keys[key] = true
-	}
-	for key := range r.Allocated {
-		keys[key] = true
-	}
-	for id := range r.Claims {
-		keys[Key{Resource: draname.Driver, ID: id}] = true
-	}
-	s.uses = map[Key]use{}
-	for key := range keys {
-		u, used := before.uses[key]
-		u.foreign = !rules.ours(key, entries[key], used && !u.foreign)
+	return entries
+}
+
+// mergeUses returns the uses of all devices after a report.
+func mergeUses(before map[Key]use, r reading) map[Key]use {
+	uses, entries := map[Key]use{}, entriesOf(r.Checkpoint)
+	for key := range keysOf(before, r.Report, entries) {
+		u, used := before[key]
+		u.foreign = !r.rules.ours(key, entries[key], used && !u.foreign)
 		if u.foreign && len(entries[key]) == 0 && r.CheckpointErr == nil {
 			continue
 		}
-		if u = u.merge(key, is, entries[key]); u.held || len(u.entries) > 0 || !u.settledAt.IsZero() {
-			s.uses[key] = u
+		if u = u.merge(key, r, entries[key]); u.held || len(u.entries) > 0 || !u.settledAt.IsZero() {
+			uses[key] = u
 		}
 	}
-	s.missing = nil
+	return uses
+}
+
+// keysOf returns the devices that were in use before the report, or that one of its sources names.
+func keysOf(before map[Key]use, r Report, entries map[Key]map[string]checkpoint.Entry) map[Key]bool {
+	keys := map[Key]bool{}
+	add(keys, before)
+	add(keys, r.Answer.Holders)
+	add(keys, entries)
+	add(keys, r.Allocated)
+	for id := range r.Claims {
+		keys[Key{Resource: draname.Driver, ID: id}] = true
+	}
+	return keys
+}
+
+func add[V any](keys map[Key]bool, more map[Key]V) {
+	for key := range more {
+		keys[key] = true
+	}
+}
+
+// missing returns the sources that have not answered.
+func (r Report) missing() (missing []inventory.MissingSource) {
 	for _, source := range []inventory.MissingSource{
 		{Name: "pod-resources", Err: r.KubeletErr}, {Name: "checkpoint", Err: r.CheckpointErr}, {Name: "claims", Err: r.ClaimsErr},
 	} {
 		if source.Err != nil {
-			s.missing = append(s.missing, source)
+			missing = append(missing, source)
 		}
 	}
-	s.claimsErr, s.leftover = r.ClaimsErr, !rules.DRA && rules.leftover(r)
-	return s
+	return missing
 }
 
 // down reports whether the kubelet does not run.
@@ -280,47 +298,11 @@ type reading struct {
 func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use {
 	named := r.Answer.Holders[key]
 	u.lost = u.mergeLost(key, r, entries)
-	ends := r.complete || u.dropped(key, r, entries)
-	switch {
-	case r.KubeletErr != nil:
-	case len(named) > 0:
-		u.lacked, u.names, u.namedAt = time.Time{}, containersOf(named), r.Answered
-	case ends && u.lacked.IsZero():
-		u.lacked = r.Asked
-	}
-	ended := ends && !u.lacked.IsZero() && r.Asked.Sub(u.lacked) >= r.rules.Confirm
-	if ended {
-		u.names = nil
-	}
+	ended := u.mergeNames(key, r, entries)
 	alive := u.mergeEntries(r, entries, len(named) > 0, ended)
-
 	allocation := r.Allocated[key]
-	pending := allocation.At.After(u.settledAt)
-	if pending {
-		u.allocatedAt = allocation.At
-		recorded := false
-		for holder, e := range entries {
-			recorded = recorded || !u.entries[holder].ended && (e.Ours(key.ID) || len(allocation.Nodes) == 0)
-		}
-		recorded = recorded && r.CheckpointErr == nil && r.Checkpoint.Written.After(allocation.At.Add(-behind))
-		expires := r.rules.Admission
-		if r.CheckpointErr != nil { // it may be of an init container
-			expires = max(expires, r.rules.Grace)
-		}
-		if len(named) > 0 && r.Asked.After(allocation.At) || recorded || r.complete && r.Asked.Sub(allocation.At) >= expires {
-			u.settledAt, pending = allocation.At, false
-		}
-	}
-
-	u.leftClaims = u.prepared
-	if r.ClaimsErr == nil {
-		u.prepared = key.Resource == draname.Driver && len(r.Claims[key.ID]) > 0
-	}
-	u.leftClaims = u.leftClaims && !u.prepared
-	_, admin := r.Claims[key.ID]
-	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (u.leftClaims || admin) {
-		u.names = nil // it has just been unprepared: the answer of the kubelet may be older; or all its claims have admin access
-	}
+	pending := u.mergeAllocation(key, r, entries, allocation)
+	u.mergeClaims(key, r)
 	if u.held = len(u.names) > 0 || len(u.lost) > 0 || alive > 0 || pending || u.prepared; u.held {
 		u.mergeNodes(key, r, entries, allocation)
 	}
@@ -331,6 +313,60 @@ func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use 
 		return use{entries: u.entries, settledAt: u.settledAt, foreign: u.foreign}
 	}
 	return u
+}
+
+// mergeNames updates the containers that the kubelet names, and reports whether those that it named before have ended.
+func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry) (ended bool) {
+	named := r.Answer.Holders[key]
+	ends := r.complete || u.dropped(key, r, entries)
+	switch {
+	case r.KubeletErr != nil:
+	case len(named) > 0:
+		u.lacked, u.names, u.namedAt = time.Time{}, containersOf(named), r.Answered
+	case ends && u.lacked.IsZero():
+		u.lacked = r.Asked
+	}
+	if ended = ends && !u.lacked.IsZero() && r.Asked.Sub(u.lacked) >= r.rules.Confirm; ended {
+		u.names = nil
+	}
+	return ended
+}
+
+// mergeAllocation updates when this daemon gave the device out, and reports whether no other source has confirmed that
+// yet, although it may.
+func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.Entry, allocation Allocation) (pending bool) {
+	if !allocation.At.After(u.settledAt) {
+		return false
+	}
+	u.allocatedAt = allocation.At
+	recorded := false
+	for holder, e := range entries {
+		recorded = recorded || !u.entries[holder].ended && (e.Ours(key.ID) || len(allocation.Nodes) == 0)
+	}
+	recorded = recorded && r.CheckpointErr == nil && r.Checkpoint.Written.After(allocation.At.Add(-behind))
+	expires := r.rules.Admission
+	if r.CheckpointErr != nil { // it may be of an init container
+		expires = max(expires, r.rules.Grace)
+	}
+	named := len(r.Answer.Holders[key]) > 0 && r.Asked.After(allocation.At)
+	if named || recorded || r.complete && r.Asked.Sub(allocation.At) >= expires {
+		u.settledAt = allocation.At
+		return false
+	}
+	return true
+}
+
+// mergeClaims updates whether a claim of the DRA driver has the device.
+func (u *use) mergeClaims(key Key, r reading) {
+	claims, known := r.Claims[key.ID]
+	u.leftClaims = u.prepared
+	if r.ClaimsErr == nil {
+		u.prepared = key.Resource == draname.Driver && len(claims) > 0
+	}
+	u.leftClaims = u.leftClaims && !u.prepared
+	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (u.leftClaims || known) {
+		u.names = nil // it has just been unprepared: the answer of the kubelet may be older; or all its claims have admin access
+	}
 }
 
 // dropped reports whether the kubelet has written its checkpoint without the device after it named the device: it
@@ -502,48 +538,24 @@ func (s State) Holdings() inventory.Holdings {
 		if !u.held {
 			continue
 		}
-		holding := inventory.Holding{
-			As: key.Resource, Holders: u.names, Containers: u.containers(), Nodes: u.nodes, NodesErr: u.nodesErr, Later: u.later,
-			Given: u.given, AnyAFU: u.anyAFU, OtherAPI: (key.Resource == draname.Driver) != s.rules.DRA,
-		}
-		lost := slices.DeleteFunc(slices.Clone(u.lost), func(container string) bool { return !s.pods[podOf(container)] })
+		id, lost := key.ID, s.lost(u)
+		holding := s.holding(key, u, lost)
 		if len(lost) > 0 {
-			holding.Holders = slices.Compact(slices.Sorted(slices.Values(slices.Concat(u.names, lost))))
 			// The kubelet must not give the device out again, not even under the same name.
 			foreign := key.Resource + "/" + key.ID
 			h.Of[foreign] = append(h.Of[foreign], inventory.Holding{As: key.Resource, Nodes: u.nodes, Foreign: true})
 		}
-		id := key.ID
 		if u.foreign {
-			id, holding.Foreign = key.Resource+"/"+id, true
+			id = key.Resource + "/" + id
 		}
 		h.Of[id] = append(h.Of[id], holding)
 		if !u.lacked.IsZero() && s.asked.Sub(u.lacked) < s.rules.Confirm {
 			h.Again = cmp.Or(h.Again, s.rules.Confirm+s.rules.Confirm/30) // not just too early
 		}
 		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < s.rules.Admission
-		switch {
-		case u.foreign:
-		case key.Resource != draname.Driver && u.lacked.IsZero():
-			known[id] = append(known[id], holding.Holders...)
-		case key.Resource != draname.Driver:
-			known[id] = append(known[id], lost...)
-		case u.prepared && len(u.names) > 0: // pods may share a claim, and claims with admin access hold nothing
-			known[id] = append(known[id], draname.Driver)
-		}
+		known[id] = append(known[id], u.holdersNow(key, holding.Holders, lost)...)
 	}
-	for id, containers := range known {
-		slices.Sort(containers)
-		if len(slices.Compact(containers)) > 1 { // one container may have a device under two names
-			if h.Shared == nil {
-				h.Shared = map[string][]string{}
-			}
-			for _, holding := range h.Of[id] {
-				h.Shared[id] = append(h.Shared[id], holding.Holders...)
-			}
-			slices.Sort(h.Shared[id])
-		}
-	}
+	h.Shared = sharedOf(known, h.Of)
 	for _, holdings := range h.Of {
 		slices.SortFunc(holdings, func(a, b inventory.Holding) int { return strings.Compare(a.As, b.As) })
 	}
@@ -554,6 +566,56 @@ func (s State) Holdings() inventory.Holdings {
 		h.Err = s.claimsErr
 	}
 	return h
+}
+
+// holding returns the use of a device for the inventory.
+func (s State) holding(key Key, u use, lost []string) inventory.Holding {
+	holding := inventory.Holding{
+		As: key.Resource, Holders: u.names, Containers: u.containers(), Nodes: u.nodes, NodesErr: u.nodesErr, Later: u.later,
+		Given: u.given, AnyAFU: u.anyAFU, OtherAPI: (key.Resource == draname.Driver) != s.rules.DRA, Foreign: u.foreign,
+	}
+	if len(lost) > 0 {
+		holding.Holders = slices.Compact(slices.Sorted(slices.Values(slices.Concat(u.names, lost))))
+	}
+	return holding
+}
+
+// lost returns the containers whose devices the kubelet has forgotten: it lists their pods without them.
+func (s State) lost(u use) []string {
+	return slices.DeleteFunc(slices.Clone(u.lost), func(container string) bool { return !s.pods[podOf(container)] })
+}
+
+// holdersNow returns those of the holders that have not ended. The driver stands for all pods with a claim, which may
+// share it; claims with admin access hold nothing.
+func (u use) holdersNow(key Key, holders, lost []string) []string {
+	switch {
+	case u.foreign:
+	case key.Resource != draname.Driver && u.lacked.IsZero():
+		return holders
+	case key.Resource != draname.Driver:
+		return lost
+	case u.prepared && len(u.names) > 0:
+		return []string{draname.Driver}
+	}
+	return nil
+}
+
+// sharedOf returns the holders of the devices that more than one container holds now, or nil.
+func sharedOf(known map[string][]string, all map[string][]inventory.Holding) (shared map[string][]string) {
+	for id, containers := range known {
+		slices.Sort(containers)
+		if len(slices.Compact(containers)) < 2 { // one container may have a device under two names
+			continue
+		}
+		if shared == nil {
+			shared = map[string][]string{}
+		}
+		for _, holding := range all[id] {
+			shared[id] = append(shared[id], holding.Holders...)
+		}
+		slices.Sort(shared[id])
+	}
+	return shared
 }
 
 // settled reports whether all sources have answered completely.

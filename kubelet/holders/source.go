@@ -96,34 +96,52 @@ func (s *Source) report(ctx context.Context) Report {
 	if s.cfg.Injected != nil {
 		r.Injected = s.cfg.Injected.all()
 	}
-	refreshed, first, replaced := false, true, false
-	for {
-		before := s.reader.Files()
-		r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
-		if replaced = replaced || !first && s.reader.Files() > before; replaced && !r.Checkpoint.Written.After(r.Answered) {
-			r.Checkpoint.Written = r.Answered.Add(1) // the times of files are several milliseconds behind the clock
-		}
-		first = false
-		if r.Checkpoint.Written.After(time.Now().Add(time.Second)) {
-			r.Checkpoint.Written = time.Time{} // the clock was set back
-		}
-		leftover := s.cfg.leftover(r) || errors.Is(r.CheckpointErr, fs.ErrNotExist)
-		if leftover && !refreshed && s.cfg.Refresh != nil {
+	s.readCheckpoint(ctx, &r)
+	return r
+}
+
+// readCheckpoint reads the kubelet's checkpoint, and again while the kubelet is about to write it. If it has entries that
+// the answer of the kubelet does not explain, or lacks some, it is refreshed once.
+func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
+	refreshed, replaced := false, false
+	refresh := func() {
+		if !refreshed && s.cfg.Refresh != nil {
 			refreshed = s.cfg.Refresh()
 		}
-		waited := time.Since(r.Answered)
-		if waited >= readAgainFor/3 && !refreshed && s.cfg.Refresh != nil && s.cfg.lacks(r) {
-			refreshed = s.cfg.Refresh() // the kubelet may have written an older state last
+	}
+	for first := true; ; first = false {
+		files := s.reader.Files()
+		r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
+		replaced = replaced || !first && s.reader.Files() > files
+		r.Checkpoint.Written = written(r.Checkpoint.Written, r.Answered, replaced)
+		leftover := s.cfg.leftover(*r) || errors.Is(r.CheckpointErr, fs.ErrNotExist)
+		if leftover {
+			refresh()
 		}
-		if waited >= readAgainFor || !(leftover && refreshed) && (waited >= readAgainFor/3 || s.cfg.DRA || !s.cfg.lacks(r)) {
-			return r
+		waited := time.Since(r.Answered)
+		if waited >= readAgainFor/3 && s.cfg.lacks(*r) {
+			refresh() // the kubelet may have written an older state last
+		}
+		if waited >= readAgainFor || !(leftover && refreshed) && (waited >= readAgainFor/3 || s.cfg.DRA || !s.cfg.lacks(*r)) {
+			return
 		}
 		select {
 		case <-ctx.Done():
-			return r
+			return
 		case <-time.After(readAgain):
 		}
 	}
+}
+
+// written returns when a checkpoint with this time was written. replaced means that it was seen to be, after the answer.
+func written(at, answered time.Time, replaced bool) time.Time {
+	if replaced && !at.After(answered) {
+		at = answered.Add(1) // the times of files are several milliseconds behind the clock
+	}
+	if at.After(time.Now().Add(time.Second)) {
+		return time.Time{} // the clock was set back
+	}
+	return at
 }
 
 // byID replaces the names that the API has for the driver's devices by their ids.
