@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/cmd/internal/canpull"
+	"b-com.com/accelerator-device-plugin/cmd/internal/deviceplugin"
 	"b-com.com/accelerator-device-plugin/cmd/internal/procusers"
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
@@ -135,11 +136,11 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		watched := daemon.Watching(cfg, metrics.New(buildVersion()))
 		watched.Policy = daemon.DevicePolicy(cfg, cordons)
 		var snapshot inventory.Snapshot
-		snapshot, f.RowsErr = scanOnce(ctx, cfg, watched)
+		snapshot, f.RowsErr = deviceplugin.ScanOnce(ctx, cfg, watched)
 		f.Rows = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Cordons: cordons}.Rows()
 	}
 	// All resource names count: the daemon may have other settings than this command.
-	use := askOnce(ctx, cfg, func(string, string) bool { return true })
+	use := deviceplugin.AskOnce(ctx, cfg, func(string, string) bool { return true })
 	if use.Err != nil {
 		f.HoldersErr = use.Err.Error()
 		return

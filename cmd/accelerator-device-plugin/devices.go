@@ -1,27 +1,18 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"b-com.com/accelerator-device-plugin/cmd/internal/deviceplugin"
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/view"
-	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
-	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/kubelet/holders"
 )
 
 func newDevices() *cobra.Command {
@@ -118,57 +109,9 @@ func printDevices(cmd *cobra.Command, state control.State, headline, format stri
 // scanDevices scans once and prints the devices. If insist is true, it notes a missing socket of the
 // kubelet even if there are no devices.
 func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bool) error {
-	policy := daemon.PolicyOf(cfg)
-	watched := daemon.Watching(cfg, metrics.New(buildVersion()))
-	use := askOnce(cmd.Context(), cfg, policy.Owns)
-	if use.Err == nil {
-		watched.Holders = func(context.Context) inventory.Holdings { return use }
-	}
-	snapshot, err := scanOnce(cmd.Context(), cfg, watched)
+	state, err := deviceplugin.Scan(cmd.Context(), cfg, insist)
 	if err != nil {
 		return err
 	}
-	state := control.State{IdleRules: daemon.IdleRules(policy, snapshot.Devices)}
-	if unknown := use.Problem(); unknown != nil && (insist || len(snapshot.Devices) > 0 || !errors.Is(unknown, fs.ErrNotExist)) {
-		state.HoldersError = unknown.Error()
-	}
-	state.Devices = view.List{
-		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Use: use,
-	}.Rows()
 	return printDevices(cmd, state, scanLine, format)
-}
-
-// askOnce asks the kubelet once who uses which device.
-func askOnce(ctx context.Context, cfg config.Config, owns func(resource, id string) bool) inventory.Holdings {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	return holders.New(deviceplugin.Sources(cfg, owns)).Ask(ctx)
-}
-
-// scanOnce returns the devices after one scan. It blocks until each card has been read or has timed out.
-func scanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) (inventory.Snapshot, error) {
-	host, err := daemon.OpenHost(cfg)
-	if err != nil {
-		return inventory.Snapshot{}, err
-	}
-	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour // never: scanOnce takes seconds
-	inv := inventory.New(watched, host, zap.NewNop())
-
-	// Longer than the read of a card may take. Only the list of a directory can block for so long.
-	ctx, cancel := context.WithTimeout(ctx, daemon.ReadTimeout+time.Second)
-	tasks, ctx := errgroup.WithContext(ctx)
-	tasks.Go(func() error { return inv.Run(ctx) })
-	snapshot, stale := inv.Latest()
-	for !snapshot.Complete && ctx.Err() == nil {
-		select {
-		case <-stale:
-			snapshot, stale = inv.Latest()
-		case <-ctx.Done():
-		}
-	}
-	if err = ctx.Err(); err != nil {
-		err = fmt.Errorf("%s: not all cards could be read: %w", cfg.SysfsRoot, err)
-	}
-	cancel()
-	return snapshot, errors.Join(err, tasks.Wait())
 }

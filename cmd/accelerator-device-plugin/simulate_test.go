@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"b-com.com/accelerator-device-plugin/cmd/internal/deviceplugin"
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
@@ -100,7 +101,7 @@ func simulatedHealth(t *testing.T, dir string, families ...string) string {
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot = dir+"/sys", dir+"/dev"
 	cfg.Families = append(cfg.Families, families...)
-	snapshot, err := scanOnce(t.Context(), cfg, daemon.Watching(cfg, metrics.New("test")))
+	snapshot, err := deviceplugin.ScanOnce(t.Context(), cfg, daemon.Watching(cfg, metrics.New("test")))
 	if err != nil {
 		t.Fatal(err)
 	}

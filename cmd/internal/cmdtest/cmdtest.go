@@ -9,27 +9,34 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"b-com.com/accelerator-device-plugin/internal/patient"
 )
+
+// binaries is the directory of the built program, or "" if no test has needed it.
+var binaries string
 
 // built builds the program once for all tests of a process.
 var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "adp-bin")
+	dir, err := os.MkdirTemp(patient.Disk, "adp-bin")
 	if err != nil {
 		return "", err
 	}
+	binaries = dir
 	path := filepath.Join(dir, "accelerator-device-plugin")
-	out, err := exec.Command("go", "build", "-o", path, "b-com.com/accelerator-device-plugin/cmd/accelerator-device-plugin").CombinedOutput()
-	if err != nil {
+	cmd := exec.Command("go", "build", "-o", path, "b-com.com/accelerator-device-plugin/cmd/accelerator-device-plugin")
+	cmd.Env = append(os.Environ(), "TMPDIR="+patient.Disk)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.New(string(out))
 	}
 	return path, nil
 })
 
-// Run runs the tests of a package that uses [Command], and returns its exit code.
+// Run runs the tests of a package that uses [Command] with [patient.Main].
 func Run(m *testing.M) int {
-	code := m.Run()
-	if path, err := built(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
+	code := patient.Main(m)
+	if binaries != "" {
+		os.RemoveAll(binaries)
 	}
 	return code
 }

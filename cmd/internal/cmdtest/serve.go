@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
@@ -86,7 +87,8 @@ func (r *Running) Await(event string) map[string]any {
 			return line
 		}
 	}
-	deadline := time.After(20 * time.Second)
+	deadline := time.NewTimer(patient.Limit)
+	defer deadline.Stop()
 	for {
 		select {
 		case line, ok := <-r.lines:
@@ -97,8 +99,8 @@ func (r *Running) Await(event string) map[string]any {
 				return line
 			}
 			r.Early = append(r.Early, line)
-		case <-deadline:
-			r.T.Fatalf("no %s within 20 s", event)
+		case <-deadline.C:
+			r.T.Fatalf("no %s within %s", event, patient.Limit)
 		}
 	}
 }

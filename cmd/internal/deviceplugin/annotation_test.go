@@ -2,18 +2,20 @@ package deviceplugin_test
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/sim/simapiserver"
 )
 
@@ -22,13 +24,19 @@ const testNode = "worker-3"
 // cluster is an API server, and a daemon that follows its node there.
 type cluster struct {
 	*testDaemon
-	api *simapiserver.Server
+	api  *simapiserver.Server
+	door *door
 }
 
 // prepareCluster is prepareDaemon with an API server.
 func prepareCluster(t *testing.T, adjust func(*config.Config)) *cluster {
 	t.Helper()
-	c := &cluster{api: simapiserver.Start(nil)}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{door: &door{Listener: listener}}
+	c.api = simapiserver.Start(c.door)
 	t.Cleanup(func() { c.api.Close() })
 	c.testDaemon = prepareDaemon(t, func(cfg *config.Config) {
 		cfg.NodeName, cfg.Kubeconfig = testNode, filepath.Join(t.TempDir(), "kubeconfig")
@@ -45,12 +53,41 @@ users: [{name: u, user: {token: token-1}}]
 	return c
 }
 
-// restartAPI starts a new API server at the address of the former one.
-func (c *cluster) restartAPI() {
-	c.t.Helper()
-	l, err := net.Listen("tcp", c.api.Address())
-	c.do(err)
-	c.api = simapiserver.Start(l)
+// door is a listener that ends all connections while it is shut, like an API server that is down. Its port stays open: another
+// program could get a port that was closed.
+type door struct {
+	net.Listener
+
+	mu   sync.Mutex
+	shut bool
+	open []net.Conn
+}
+
+func (d *door) Accept() (net.Conn, error) {
+	for {
+		conn, err := d.Listener.Accept()
+		if err != nil || d.admit(conn) {
+			return conn, err
+		}
+		conn.Close()
+	}
+}
+
+func (d *door) admit(conn net.Conn) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.shut {
+		d.open = append(d.open, conn)
+	}
+	return !d.shut
+}
+
+func (d *door) set(shut bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.shut = shut; len(d.open) > 0 && shut; d.open = d.open[1:] {
+		d.open[0].Close()
+	}
 }
 
 // ask sets the annotation of the node; "" removes it.
@@ -62,95 +99,62 @@ func (c *cluster) ask(mode string) {
 	c.api.Set(testNode, "uid-1", annotations)
 }
 
-// freeAddress returns an address without a listener.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // probe keeps no connection open, as a kubelet's probes.
 var probe = http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
-
-// awaitAlive blocks until /healthz and /readyz answer 200.
-func (c *cluster) awaitAlive(when string) {
-	c.t.Helper()
-	deadline := time.After(20 * time.Second)
-	for _, path := range []string{"/healthz", "/readyz"} {
-		for {
-			answer, err := probe.Get("http://" + c.cfg.HTTPAddress + path)
-			if err == nil {
-				io.Copy(io.Discard, answer.Body)
-				answer.Body.Close()
-				if answer.StatusCode == http.StatusOK {
-					break
-				}
-			}
-			select {
-			case <-deadline:
-				c.t.Fatalf("%s: %s = %v, %v; want 200", when, path, answer, err)
-			case <-time.After(5 * time.Millisecond):
-			}
-		}
-	}
-}
 
 // awaitGoroutines blocks until the number of goroutines is most or lower.
 func awaitGoroutines(t *testing.T, most int) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
-	for runtime.NumGoroutine() > most {
-		select {
-		case <-deadline:
+	patient.Await(t, "goroutines", func() error {
+		if n := runtime.NumGoroutine(); n > most {
 			stacks := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, were %d:\n%s", runtime.NumGoroutine(), most, stacks[:runtime.Stack(stacks, true)])
-		case <-time.After(10 * time.Millisecond):
+			return fmt.Errorf("%d goroutines, were %d:\n%s", n, most, stacks[:runtime.Stack(stacks, true)])
 		}
-	}
+		return nil
+	})
 }
 
 // awaitSockets blocks until the number of sockets, one for each resource, is want. The socket of a retired resource is
 // removed after its stream has ended.
 func (c *cluster) awaitSockets(when string, want int) {
 	c.t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
+	patient.Await(c.t, when, func() error {
 		sockets, err := filepath.Glob(filepath.Join(c.cfg.KubeletDir, "accelerator-*.sock"))
-		if err == nil && len(sockets) == want {
-			return
+		if err == nil && len(sockets) != want {
+			err = fmt.Errorf("sockets %v, want %d", sockets, want)
 		}
-		select {
-		case <-deadline:
-			c.t.Fatalf("%s: sockets %v, %v; want %d", when, sockets, err, want)
-		case <-time.After(time.Millisecond):
-		}
-	}
+		return err
+	})
 }
 
 // awaitGiven blocks until Allocate of a device gives this number of nodes. Two modes may have the same lists; Allocate shows
 // that the new mode is in force.
 func (c *cluster) awaitGiven(when, resource, id string, nodes int) {
 	c.t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
+	patient.Await(c.t, when, func() error {
 		answer, err := c.kubelet.Allocate(c.t.Context(), resource, id)
 		if err == nil { // until the daemon has seen the allocation in the checkpoint, it may still come there
 			c.awaitAsked()
 			c.kubelet.End(resource, id)
 		}
-		if err == nil && len(answer.Devices) == nodes {
-			return
+		if err == nil && len(answer.Devices) != nodes {
+			err = fmt.Errorf("allocate of %s %s: %v, want %d nodes", resource, id, answer, nodes)
 		}
-		select {
-		case <-deadline:
-			c.t.Fatalf("%s: Allocate of %s %s = %v, %v; want %d nodes", when, resource, id, answer, err, nodes)
-		case <-time.After(time.Millisecond):
+		return err
+	})
+}
+
+// lose runs away, which makes the API server useless, and blocks until the daemon has tried again to reach it.
+func (c *cluster) lose(when string, away func()) {
+	c.t.Helper()
+	tried := len(c.lines("api.retried")) // the loss was logged before
+	away()
+	patient.Await(c.t, when, func() error {
+		if len(c.lines("api.retried")) == tried {
+			return errors.New("the API server is not tried again")
 		}
-	}
+		return nil
+	})
 }
 
 // bothCards has the offers of the two cards in each mode, without holders.
@@ -166,13 +170,13 @@ var bothCards = map[string]offers{
 // ignored, and without the annotation the setting is used. No goroutine, socket or resource of an
 // earlier mode is left.
 func TestAnnotation(t *testing.T) {
-	c := prepareCluster(t, func(cfg *config.Config) { cfg.HTTPAddress, cfg.AccelNbUnits = freeAddress(t), 2 })
+	c := prepareCluster(t, func(cfg *config.Config) { cfg.AccelNbUnits = 2 })
 	c.ask("regiondevel")
 	c.do(c.node.Plug(cardA))
 	c.do(c.node.Plug(cardB))
 	c.run()
 	c.awaitOffers("annotated at the start", bothCards["regiondevel"])
-	c.awaitAlive("annotated at the start")
+	c.awaitReady("annotated at the start")
 	if n := c.kubelet.Registrations(testResource); n != 0 {
 		t.Errorf("it began with the mode that was set: %d registrations", n)
 	}
@@ -197,7 +201,7 @@ func TestAnnotation(t *testing.T) {
 		}
 		before = step.want
 		c.awaitOffers(step.name, bothCards[step.want])
-		c.awaitAlive(step.name)
+		c.awaitReady(step.name)
 		c.awaitSockets(step.name, len(bothCards[step.want]))
 		if given, ok := map[string]int{"region": 2, "regiondevel": 3}[step.want]; ok {
 			c.awaitGiven(step.name, regionA, "3b:00.0", given)
@@ -221,7 +225,6 @@ func TestAnnotation(t *testing.T) {
 func TestAnnotationWithHeldDevices(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
-	c.shorten()
 	c.ask("")
 	c.do(c.node.Plug(cardA))
 	c.do(c.node.Plug(cardB))
@@ -271,7 +274,7 @@ func TestAnnotationWithAllocatedDevice(t *testing.T) {
 func TestAPIServerIsDown(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
-	c.api.Close()
+	c.door.set(true)
 	c.do(c.node.Plug(cardB))
 	begin := time.Now()
 	c.run()
@@ -280,26 +283,18 @@ func TestAPIServerIsDown(t *testing.T) {
 		t.Errorf("the API server was waited for %s, want %s", took, daemon.FirstAnswer)
 	}
 	c.awaitLine("config.notice", "mode of the settings used", testNode)
-	c.restartAPI()
+	c.door.set(false)
 	c.ask("af")
 	c.awaitOffers("it has come", offers{afBb: {"5e:00.0": true}})
-	tried := len(c.lines("api.retried")) // the loss was logged before
-	c.api.Close()
-	for deadline := time.After(20 * time.Second); len(c.lines("api.retried")) == tried; {
-		select {
-		case <-deadline:
-			t.Fatal("an API server that has gone is not tried again")
-		case <-time.After(time.Millisecond):
-		}
-	}
+	c.lose("it has gone", func() { c.door.set(true) })
 	c.do(c.node.Plug(cardA))
 	c.awaitOffers("it has gone", bothCards["af"])
-	c.restartAPI()
+	c.door.set(false)
 	c.ask("region")
 	c.awaitOffers("it is back", bothCards["region"])
 }
 
-// The daemon does not wait for an API server that refuses to return the node, and follows the
+// The daemon uses its settings if the API server refuses to return the node, and follows the
 // annotation once it is allowed to. A later refusal changes nothing.
 func TestAnnotationIsRefused(t *testing.T) {
 	t.Parallel()
@@ -311,26 +306,16 @@ func TestAnnotationIsRefused(t *testing.T) {
 	}
 	c.api.UseFault(refuse)
 	c.do(c.node.Plug(cardB))
-	begin := time.Now()
 	c.run()
 	c.awaitOffers("refused", offers{testResource: {"5e:00.0": true}})
-	if took := time.Since(begin); took >= daemon.FirstAnswer {
-		t.Errorf("the API server was waited for %s", took)
-	}
 	c.awaitLine("api.lost", "api server refuses", "or --node-annotation=false")
 	c.awaitLine("config.notice", "mode of the settings used", testNode)
 	c.api.UseFault(nil)
 	c.awaitOffers("allowed", offers{afBb: {"5e:00.0": true}})
-	c.api.UseFault(refuse)
-	c.api.HangUp()
-	tried := len(c.lines("api.retried"))
-	for deadline := time.After(20 * time.Second); len(c.lines("api.retried")) == tried; {
-		select {
-		case <-deadline:
-			t.Fatal("an API server that refuses is not tried again")
-		case <-time.After(time.Millisecond):
-		}
-	}
+	c.lose("refused again", func() {
+		c.api.UseFault(refuse)
+		c.api.HangUp()
+	})
 	c.awaitOffers("refused again", offers{afBb: {"5e:00.0": true}})
 	if n := len(c.lines("config.notice")); n != 1 {
 		t.Errorf("%d notices, want one: %v", n, c.lines("config.notice"))

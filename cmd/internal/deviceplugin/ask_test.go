@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -20,8 +21,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
+	"b-com.com/accelerator-device-plugin/cmd/internal/deviceplugin"
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/view"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 )
 
 // watchCommand is a running `watch -o json`, with the devices according to its lines.
@@ -74,38 +78,34 @@ func (w *watchCommand) take(line []byte) {
 	}
 }
 
-// await blocks until the devices according to the lines are those of `devices`. It may take a second,
+// await blocks until the devices according to the lines are those of the daemon. It may take a second,
 // because the daemon uses an answer of the kubelet for that long.
 func (w *watchCommand) await(d *testDaemon, when string) {
-	t := d.t
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	d.t.Helper()
+	patient.Await(d.t, when, func() error {
 		want := d.asked(when)
 		w.mu.Lock()
 		got, bad := slices.SortedFunc(maps.Values(w.rows), func(a, b view.Row) int { return strings.Compare(a.ID, b.ID) }), w.bad
 		w.mu.Unlock()
 		diff := cmp.Diff(want, got, cmp.Transformer("empty", func(rows []view.Row) []view.Row { return append([]view.Row{}, rows...) }))
-		if diff == "" && bad == nil {
-			return
+		if diff != "" && bad == nil {
+			bad = fmt.Errorf("devices (-daemon +watch):\n%s", diff)
 		}
-		if bad != nil || time.Now().After(deadline) {
-			t.Fatalf("%s: watch: %v, devices (-`devices` +watch):\n%s", when, bad, diff)
-		}
-	}
+		return bad
+	})
 }
 
-// asked returns the rows of `devices`.
+// asked returns the devices as the daemon answers `devices`.
 func (d *testDaemon) asked(when string) []view.Row {
 	d.t.Helper()
-	stdout, stderr, code := cmdtest.Output(d.t, "devices", "--socket", d.cfg.Socket, "-o", "json")
-	var rows []view.Row
-	if err := json.Unmarshal([]byte(stdout), &rows); err != nil || code != 0 || strings.Count(stderr, "\n") != 1 {
-		d.t.Fatalf("%s: devices: exit code %d, %v, stderr %q\n%s", when, code, err, stderr, stdout)
+	state, err := control.Dial(d.cfg.Socket).State(d.t.Context())
+	if err != nil {
+		d.t.Fatalf("%s: %v", when, err)
 	}
-	return rows
+	return state.Devices
 }
 
-// `devices` and `watch` agree with each other and with the kubelet's list, even if --scan, which has no
+// The local socket and `watch` agree with each other and with the kubelet's list, even if a scan, which has no
 // history, shows something else.
 func TestDevicesAndWatchAgree(t *testing.T) {
 	bad := func(d *testDaemon) { d.do(d.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000")) }
@@ -121,7 +121,7 @@ func TestDevicesAndWatchAgree(t *testing.T) {
 		name   string
 		adjust func(*config.Config)
 		steps  []step
-		scan   string // the line of port 1 that --scan prints at the end
+		scan   string // what a scan finds of port 1 at the end
 	}{
 		{"hold", func(c *config.Config) { c.RecoveryHold = time.Hour }, []step{
 			{"plugged", func(d *testDaemon) { d.do(d.node.Plug(cardA)) }, well, ""},
@@ -148,19 +148,20 @@ func TestDevicesAndWatchAgree(t *testing.T) {
 		}, "healthy []"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			d := startDaemon(t, test.adjust)
 			d.awaitLine("control.served")
 			w := startWatch(t, d.cfg.Socket)
 			for _, s := range test.steps {
 				s.do(d)
 				d.await(s.name, s.want)
-				rows := d.asked(s.name)
-				port := func() []string { return rows[len(rows)-1].Reasons }
-				for deadline := time.Now().Add(10 * time.Second); s.reason != "" && !slices.Contains(port(), s.reason); rows = d.asked(s.name) {
-					if time.Now().After(deadline) {
-						t.Fatalf("%s: port 1 has the reasons %v, want %s", s.name, port(), s.reason)
+				var rows []view.Row
+				patient.Await(t, s.name, func() error {
+					if rows = d.asked(s.name); s.reason != "" && !slices.Contains(rows[len(rows)-1].Reasons, s.reason) {
+						return fmt.Errorf("port 1 has the reasons %v, want %s", rows[len(rows)-1].Reasons, s.reason)
 					}
-				}
+					return nil
+				})
 				got := health{}
 				for _, r := range rows {
 					got[r.ID] = r.Health != "unhealthy"
@@ -170,11 +171,9 @@ func TestDevicesAndWatchAgree(t *testing.T) {
 				}
 				w.await(d, s.name)
 			}
-			stdout, _, _ := cmdtest.Output(t, "devices", "--scan", "-o", "json", "--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
-				"--pod-resources-socket", d.cfg.PodResourcesSocket, "--kubelet-dir", d.cfg.KubeletDir)
-			var rows []view.Row
-			if err := json.Unmarshal([]byte(stdout), &rows); err != nil || len(rows) != 2 || fmt.Sprint(rows[1].Health, " ", rows[1].Reasons) != test.scan {
-				t.Errorf("--scan: %v, want port 1 %s\n%s", err, test.scan, stdout)
+			scanned, err := deviceplugin.Scan(t.Context(), d.cfg, true)
+			if rows := scanned.Devices; err != nil || len(rows) != 2 || fmt.Sprint(rows[1].Health, " ", rows[1].Reasons) != test.scan {
+				t.Errorf("scan: %v, want port 1 %s\n%+v", err, test.scan, rows)
 			}
 		})
 	}
@@ -182,22 +181,20 @@ func TestDevicesAndWatchAgree(t *testing.T) {
 
 // A device counts as held as soon as it is given out. watch prints a change of the holder alone.
 func TestHeldAsSoonAsGiven(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t, nil)
 	d.do(d.node.Plug(cardB))
 	d.await("plugged", health{"5e:00.0": true})
 	w := startWatch(t, d.cfg.Socket)
 	one := func(when string, held bool, holders ...string) {
 		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); ; {
-			rows := d.asked(when)
-			if len(rows) == 1 && rows[0].Held != nil && *rows[0].Held == held && slices.Equal(rows[0].Holder, holders) {
-				w.await(d, when)
-				return
+		patient.Await(t, when, func() error {
+			if rows := d.asked(when); len(rows) != 1 || rows[0].Held == nil || *rows[0].Held != held || !slices.Equal(rows[0].Holder, holders) {
+				return fmt.Errorf("%+v, want held %t by %v", rows, held, holders)
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: %+v, want held %t by %v", when, rows, held, holders)
-			}
-		}
+			return nil
+		})
+		w.await(d, when)
 	}
 	one("plugged", false)
 	_, err := d.kubelet.Allocate(t.Context(), testResource, "5e:00.0")
@@ -214,19 +211,18 @@ func TestHeldAsSoonAsGiven(t *testing.T) {
 	d.pods.Release("default", "job")
 	one("ended", false)
 	d.pods.Stop()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	patient.Await(t, "without pod-resources API", func() error {
 		stdout, stderr, code := cmdtest.Output(t, "devices", "--socket", d.cfg.Socket)
-		if strings.Contains(stdout, " ?  ") && strings.Contains(stderr, "the holders of devices are not known: ") && code == 0 {
-			return
+		if !strings.Contains(stdout, " ?  ") || !strings.Contains(stderr, "the holders of devices are not known: ") || code != 0 {
+			return fmt.Errorf("exit code %d, stderr %q, want ? and the reason\n%s", code, stderr, stdout)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("without pod-resources API: exit code %d, stderr %q, want ? and the reason\n%s", code, stderr, stdout)
-		}
-	}
+		return nil
+	})
 }
 
 // The headline has the daemon's version and mode. With JSON and YAML it is on stderr.
 func TestHeadline(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte("resources: [{name: example.com/lab, match: {pciAddress: \"3b:00.0\"}}]\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -255,6 +251,7 @@ func TestHeadline(t *testing.T) {
 // With an invalid file of settings, the commands still ask the daemon. A valid file may have the path of
 // the socket.
 func TestAskWithABadFile(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t, nil)
 	d.awaitLine("control.served")
 	d.do(d.node.Plug(cardB))
@@ -302,6 +299,7 @@ func TestAskWithABadFile(t *testing.T) {
 func TestWatchOfADaemonThatEnds(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
 			r, node, _ := cmdtest.Serve(t)
 			socket := r.Await("control.served")["socket"].(string)
 			if err := node.Plug(cardB); err != nil {
@@ -309,29 +307,27 @@ func TestWatchOfADaemonThatEnds(t *testing.T) {
 			}
 			r.Await("stream.opened")
 			w := startWatch(t, socket)
-			for {
+			patient.Await(t, "watch", func() error {
 				w.mu.Lock()
-				n := len(w.rows)
-				w.mu.Unlock()
-				if n > 0 {
-					break
+				defer w.mu.Unlock()
+				if len(w.rows) == 0 {
+					return errors.New("no device yet")
 				}
-				<-time.After(time.Millisecond)
-			}
+				return nil
+			})
 			r.Process.Signal(signal)
 			<-w.ended
 			_ = w.Wait()
 			if want := "accelerator-device-plugin: " + socket + ": connection closed by the daemon"; w.ProcessState.ExitCode() != 1 || !strings.Contains(w.stderr.String(), want) {
 				t.Errorf("watch: exit code %d, stderr %q, want 1, %q", w.ProcessState.ExitCode(), w.stderr.String(), want)
 			}
-			for deadline := time.Now().Add(5 * time.Second); signal == syscall.SIGTERM; { // the daemon has not ended yet
-				if _, err := os.Lstat(socket); os.IsNotExist(err) {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatal("the socket is there after the daemon's end")
-				}
-				<-time.After(time.Millisecond)
+			if signal == syscall.SIGTERM { // the daemon has not ended yet
+				patient.Await(t, "the daemon ends", func() error {
+					if _, err := os.Lstat(socket); !os.IsNotExist(err) {
+						return fmt.Errorf("the socket is there, error %v", err)
+					}
+					return nil
+				})
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package deviceplugin_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
 
@@ -61,20 +63,13 @@ func (d *testDaemon) spec() (injected, error) {
 // awaitSpec blocks until the CDI spec is want.
 func (d *testDaemon) awaitSpec(when string, want injected) {
 	d.t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
+	patient.Await(d.t, when, func() error {
 		got, err := d.spec()
-		d.do(err)
-		diff := cmp.Diff(want, got)
-		if diff == "" {
-			return
+		if diff := cmp.Diff(want, got); err == nil && diff != "" {
+			err = fmt.Errorf("CDI spec (-want +got):\n%s", diff)
 		}
-		select {
-		case <-deadline:
-			d.t.Fatalf("%s: CDI spec (-want +got):\n%s", when, diff)
-		case <-time.After(time.Millisecond):
-		}
-	}
+		return err
+	})
 }
 
 // The CDI spec has the nodes that each mode gives, follows cards that return with other numbers,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/offer/names"
@@ -419,7 +420,7 @@ func (m *model) releaseAll() {
 func (m *model) settle(when string) {
 	m.d.t.Helper()
 	m.d.pods.Behave(simkubelet.PodBehaviour{})
-	ctx, cancel := context.WithTimeout(m.d.t.Context(), 80*time.Second)
+	ctx, cancel := context.WithTimeout(m.d.t.Context(), 2*patient.Limit) // an allocation may have to expire
 	defer cancel()
 	want, got := m.want(), offers{}
 	_, err := m.d.kubelet.AwaitLists(ctx, func(lists map[string]simkubelet.List) bool {
@@ -478,17 +479,8 @@ func (m *model) awaitGone(when, address string) {
 // awaitSnapshot blocks until the newest snapshot passes the check.
 func (m *model) awaitSnapshot(when string, check func(inventory.Snapshot) error) {
 	m.d.t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
-		s, stale := m.inventory.Latest()
-		err := check(s)
-		if err == nil {
-			return
-		}
-		select {
-		case <-stale:
-		case <-deadline:
-			m.d.t.Fatalf("%s: %v", when, err)
-		}
-	}
+	patient.Await(m.d.t, when, func() error {
+		s, _ := m.inventory.Latest()
+		return check(s)
+	})
 }

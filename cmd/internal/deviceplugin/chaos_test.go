@@ -2,6 +2,7 @@ package deviceplugin_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -29,11 +30,13 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// TestChaos changes a node at random, while pods come and go, streams are cut
-// and the kubelet restarts. At the end, and several times before, the newest list of every
-// resource must have the devices of the disk, and the devices that pods hold. In one variant hints
-// are lost, doubled and reordered, and the ticks must find the changes. In the other there are no
-// ticks, and hints must be enough.
+// histories is the number of random histories of each kind in TestChaos, TestPeers and TestHandOver. Their seeds are 0, 1, 2 …
+var histories = flag.Int("histories", 1, "number of random histories of each kind")
+
+// TestChaos changes a node at random, while pods come and go, streams are cut and the kubelet restarts. At the end, and
+// several times before, the newest list of every resource must have the devices of the disk, and the devices that pods
+// hold. In one variant hints are lost, doubled and reordered, and the ticks must find the changes. In the other there
+// are no ticks, and hints must be enough.
 func TestChaos(t *testing.T) {
 	for _, mode := range []string{offer.Single, offer.AF, offer.Region} {
 		for _, hearing := range []struct {
@@ -44,8 +47,9 @@ func TestChaos(t *testing.T) {
 			{"bad ear", 200 * time.Millisecond, 100 * time.Millisecond, true},
 			{"good ear, no ticks", time.Hour, time.Hour, false},
 		} {
-			for _, seed := range []uint64{1, uint64(time.Now().UnixNano())} {
+			for seed := range uint64(*histories) {
 				t.Run(fmt.Sprintf("%s, %s, seed %d", mode, hearing.name, seed), func(t *testing.T) {
+					t.Parallel()
 					d := &testDaemon{t: t, cfg: config.Defaults()}
 					d.cfg.Mode = mode
 					d.cfg.ResyncInterval, d.cfg.HealthInterval, d.cfg.RecoveryHold = hearing.resync, hearing.health, 10*time.Millisecond
@@ -56,7 +60,7 @@ func TestChaos(t *testing.T) {
 					if hearing.bad {
 						ear = (&badEar{random: rand.New(rand.NewPCG(seed, 1))}).hear
 					}
-					chaos(d, ear, rand.New(rand.NewPCG(seed, 0)), 150)
+					chaos(d, ear, rand.New(rand.NewPCG(seed, 0)), 100)
 				})
 			}
 		}

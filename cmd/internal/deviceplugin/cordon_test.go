@@ -28,6 +28,7 @@ func (d *testDaemon) ask(args ...string) (text string, code int) {
 }
 
 func TestCordon(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t, func(c *config.Config) { c.RecoveryHold = config.Defaults().RecoveryHold })
 	d.awaitLine("control.served")
 	d.do(d.node.Plug(cardA))
@@ -98,6 +99,7 @@ func TestCordon(t *testing.T) {
 
 // A function of a group stands for the device, whose id is the address of another function.
 func TestCordonMember(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t, func(c *config.Config) {
 		c.Families = []string{"vfio"}
 		c.Resources = []offer.Rule{{Resource: testResource, Match: offer.Match{Family: "vfio"}}}
@@ -123,6 +125,7 @@ func TestCordonMember(t *testing.T) {
 
 // A file of cordons that cannot be read stops the start.
 func TestUnreadableCordons(t *testing.T) {
+	t.Parallel()
 	d := prepareDaemon(t, nil)
 	d.do(writeOwn(filepath.Join(d.cfg.StateDir, "cordons.json"), "{"))
 	d.run()

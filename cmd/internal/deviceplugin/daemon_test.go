@@ -19,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
@@ -26,9 +27,6 @@ import (
 )
 
 const testResource = "b-com.com/accelerator"
-
-// scanLine is the headline of commands with --scan.
-const scanLine = "scan without the daemon: recovery holds, quarantine and cordons are not known"
 
 var (
 	cardA = simnode.Card{Address: "0000:3b:00.0", Ports: 2, AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6"}
@@ -67,7 +65,7 @@ func prepareDaemon(t *testing.T, adjust func(*config.Config)) *testDaemon {
 	}
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, "/dev"
-	cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = filepath.Join(dir, "kubelet"), filepath.Join(dir, "pods.sock"), ""
+	cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = filepath.Join(dir, "kubelet"), filepath.Join(dir, "pods.sock"), "127.0.0.1:0"
 	cfg.Socket, cfg.StateDir = filepath.Join(dir, "daemon.sock"), filepath.Join(dir, "state")
 	cfg.RecoveryHold, cfg.FlapLimit = 0, 0
 	if adjust != nil {
@@ -98,11 +96,13 @@ func (d *testDaemon) run() {
 		}
 		once = true
 		cancel()
+		limit := time.NewTimer(patient.Limit)
+		defer limit.Stop()
 		select {
 		case err := <-ended:
 			return err
-		case <-time.After(10 * time.Second):
-			return fmt.Errorf("daemon did not end within 10 s")
+		case <-limit.C:
+			return fmt.Errorf("daemon did not end within %s", patient.Limit)
 		}
 	}
 	d.t.Cleanup(func() {
@@ -156,13 +156,20 @@ func told(l simkubelet.List) health {
 // await blocks until the kubelet's newest list is want.
 func (d *testDaemon) await(when string, want health) simkubelet.List {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(d.t.Context(), patient.Limit)
 	defer cancel()
 	list, err := d.kubelet.AwaitList(ctx, testResource, func(l simkubelet.List) bool { return maps.Equal(told(l), want) })
 	if err != nil {
 		d.t.Fatalf("%s: list of the kubelet: found %v, want %v: %v", when, told(list), want, err)
 	}
 	return list
+}
+
+// url returns the address of a page of the running daemon.
+func (d *testDaemon) url(path string) string {
+	d.t.Helper()
+	d.awaitLine("http.served")
+	return "http://" + d.lines("http.served")[0].ContextMap()["address"].(string) + path
 }
 
 // do fails the test if err is not nil.

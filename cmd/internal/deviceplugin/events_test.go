@@ -1,22 +1,23 @@
 package deviceplugin_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 )
 
 // withEvents is prepareCluster for a daemon that uses the API server only for Events.
 func withEvents(t *testing.T) *cluster {
 	t.Helper()
 	c := prepareCluster(t, func(cfg *config.Config) {
-		cfg.Events, cfg.NodeAnnotation, cfg.HTTPAddress = true, false, freeAddress(t)
+		cfg.Events, cfg.NodeAnnotation = true, false
 	})
 	c.api.SetPod("default", "job", "uid-of-job")
 	return c
@@ -27,8 +28,7 @@ func withEvents(t *testing.T) *cluster {
 func (c *cluster) awaitEvents(when string, want ...string) {
 	c.t.Helper()
 	slices.Sort(want)
-	deadline := time.After(20 * time.Second)
-	for {
+	patient.Await(c.t, when, func() error {
 		var got []string
 		for _, e := range c.api.Events() {
 			if e.Reason == string(kubeevents.DeviceMoving) {
@@ -38,15 +38,11 @@ func (c *cluster) awaitEvents(when string, want ...string) {
 			got = append(got, strings.Join([]string{e.Metadata.Namespace, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, e.InvolvedObject.UID, e.Type, e.Reason, device}, " "))
 		}
 		slices.Sort(got)
-		if slices.Equal(want, got) {
-			return
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("events (-want +got):\n%s", diff)
 		}
-		select {
-		case <-deadline:
-			c.t.Fatalf("%s: events (-want +got):\n%s", when, cmp.Diff(want, got))
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+		return nil
+	})
 }
 
 const (
@@ -105,28 +101,5 @@ func TestEventsWithoutAnnotation(t *testing.T) {
 		if !strings.HasPrefix(request, "POST default/events") {
 			t.Errorf("request %q", request)
 		}
-	}
-}
-
-// An API server that is down delays no other part.
-func TestEventsWithoutAPIServer(t *testing.T) {
-	t.Parallel()
-	c := withEvents(t)
-	c.api.Close()
-	c.do(c.node.Plug(cardA))
-	c.run()
-	c.awaitOffers("started", offers{testResource: {"3b:00.0": true, "3b:00.0-p1": true}})
-	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
-	c.awaitOffers("broken", offers{testResource: {"3b:00.0": true, "3b:00.0-p1": false}})
-	c.awaitLine("api.lost", "create event")
-	if page := c.scrape(); strings.Contains(page, "accelerator_api_failures_total 0") || !strings.Contains(page, `accelerator_api_events_total{result="sent"} 0`) {
-		t.Errorf("metrics know of no failure:\n%s", page)
-	}
-	c.do(c.node.Unplug(cardA.Address))
-	c.awaitOffers("pulled", offers{testResource: {}})
-	begin := time.Now()
-	c.do(c.stop())
-	if took := time.Since(begin); took > 2*time.Second {
-		t.Errorf("ended after %s", took)
 	}
 }

@@ -3,7 +3,6 @@ package deviceplugin_test
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -58,8 +57,6 @@ type heldPod struct {
 	id    string
 	nodes []string // names and numbers
 }
-
-var handOvers = flag.Int("handovers", 8, "number of random sequences of TestHandOver")
 
 const ownPod = "accelerator-x7k2p"
 
@@ -140,6 +137,11 @@ func (n *twoAPIs) write() {
 		n.Error(err)
 	}
 	n.file.Written = time.Now().Add(time.Millisecond)
+}
+
+// field returns a protobuf field of fewer than 128 bytes.
+func field(number byte, content []byte) []byte {
+	return append([]byte{number<<3 | 2, byte(len(content))}, content...)
 }
 
 // prepared returns the content of the DRA driver's claims.json. The caller must be in locked.
@@ -315,8 +317,9 @@ func cardAt(address string) simnode.Card {
 // What a container holds through one API is never free in the other one, in any order of allocations, ends of pods,
 // changes of the API, restarts of the kubelet and pulled cards. In the end all devices are free.
 func TestHandOver(t *testing.T) {
-	for seed := range *handOvers {
+	for seed := range 6 * *histories {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
 			node, err := simnode.New(t.TempDir())
 			if err != nil {
 				t.Fatal(err)

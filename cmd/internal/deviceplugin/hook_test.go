@@ -3,18 +3,19 @@ package deviceplugin_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 )
 
 // hooked has the command lines of the hooks in a CDI spec, by device id; "": none.
@@ -58,18 +59,12 @@ func hooksIn(t *testing.T, dir string) hooked {
 // awaitHooks blocks until the CDI spec in dir has these hooks.
 func awaitHooks(t *testing.T, when, dir string, want hooked) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
-		diff := cmp.Diff(want, hooksIn(t, dir))
-		if diff == "" {
-			return
+	patient.Await(t, when, func() error {
+		if diff := cmp.Diff(want, hooksIn(t, dir)); diff != "" {
+			return fmt.Errorf("hooks (-want +got):\n%s", diff)
 		}
-		select {
-		case <-deadline:
-			t.Fatalf("%s: hooks (-want +got):\n%s", when, diff)
-		case <-time.After(time.Millisecond):
-		}
-	}
+		return nil
+	})
 }
 
 // Only devices of mode region have the hook, with any former mode. The answer of Allocate does not depend on
@@ -101,6 +96,7 @@ func TestHookFollowsTheMode(t *testing.T) {
 // The flags turn the hook on. A change in the file needs a restart, also of the hook alone: until
 // then the spec does not change.
 func TestHookByFlag(t *testing.T) {
+	t.Parallel()
 	dir := cmdtest.ShortDir(t)
 	file, specs := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "cdi")
 	write := func(arg string) {
@@ -129,6 +125,7 @@ func TestHookByFlag(t *testing.T) {
 // In other modes the hook has no effect, which is logged, unless the node's annotation may choose
 // mode region.
 func TestHookWithoutEffect(t *testing.T) {
+	t.Parallel()
 	dir := cmdtest.ShortDir(t)
 	r, node, _ := cmdtest.Serve(t, "--mode=regiondevel", "--cdi-dir", dir, "--programming-hook=/opt/bin/accelerator-fpga")
 	if line := r.Await("config.notice"); line["flag"] != "programming-hook" || line["mode"] != "regiondevel" {

@@ -1,22 +1,20 @@
 package deviceplugin_test
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
@@ -29,24 +27,15 @@ func (d *testDaemon) lines(event string) []observer.LoggedEntry {
 // awaitLine blocks until there is a line with this event and all of these words.
 func (d *testDaemon) awaitLine(event string, words ...string) {
 	d.t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
+	patient.Await(d.t, event, func() error {
 		for _, line := range d.lines(event) {
 			text := fmt.Sprint(line.Message, " ", line.ContextMap())
-			missing := false
-			for _, w := range words {
-				missing = missing || !strings.Contains(text, w)
-			}
-			if !missing {
-				return
+			if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
+				return nil
 			}
 		}
-		select {
-		case <-deadline:
-			d.t.Fatalf("no line %s with %q: %v", event, words, d.lines(event))
-		case <-time.After(time.Millisecond):
-		}
-	}
+		return fmt.Errorf("no line with %q: %v", words, d.lines(event))
+	})
 }
 
 // hold makes a pod hold devices of a resource of ours. It first calls Allocate, as the kubelet does.
@@ -57,27 +46,10 @@ func (d *testDaemon) hold(pod, resource string, ids ...string) {
 	d.pods.Hold("default", pod, "main", resource, ids...)
 }
 
-// A device that is pulled while a pod holds it stays in the kubelet's list, unhealthy, until the pod ends.
-func TestRemovedInUse(t *testing.T) {
-	d := startDaemon(t, nil)
-	d.do(d.node.Plug(cardA))
-	d.do(d.node.Plug(cardB))
-	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-	d.hold("job", testResource, "3b:00.0-p1")
-	d.pods.Hold("default", "other", "main", "example.com/other", "5e:00.0") // of another plugin
-	d.do(d.node.Unplug(cardA.Address))
-	d.await("first card pulled", health{"3b:00.0-p1": false, "5e:00.0": true})
-	d.awaitLine("device.tombstone", "3b:00.0-p1", "default/job/main")
-	d.do(d.node.Unplug(cardB.Address))
-	d.await("second card pulled", health{"3b:00.0-p1": false})
-	d.pods.Release("default", "job")
-	d.await("the pod is gone", health{})
-	d.awaitLine("device.released", "3b:00.0-p1")
-}
-
 // A device is free as soon as its pod has ended, even if the pod was short-lived and the daemon had no other
 // reason to ask for holders meanwhile.
 func TestFreeAfterAShortPod(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t, nil)
 	d.do(d.node.Plug(cardB))
 	d.await("plugged", health{"5e:00.0": true})
@@ -96,6 +68,7 @@ func TestFreeAfterAShortPod(t *testing.T) {
 // The daemon asks the kubelet until it names the holder of a device that was given out. So a card that is pulled
 // within a minute of that, after its pod has ended, is not in use.
 func TestFreeAfterAPodThatIsNamedLate(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t, nil)
 	d.do(d.node.Plug(cardB))
 	d.await("plugged", health{"5e:00.0": true})
@@ -116,6 +89,7 @@ func TestFreeAfterAPodThatIsNamedLate(t *testing.T) {
 
 // A device that is held and missing at the start was pulled before.
 func TestRemovedInUseBeforeTheStart(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t, nil)
 	d.do(d.stop())
 	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.1"}, "3b:00.0-p1"))
@@ -129,6 +103,7 @@ func TestRemovedInUseBeforeTheStart(t *testing.T) {
 // If a release without annotations gave a container two devices, each of them may have the nodes of both. Other devices
 // are not affected by that, and after the end of the container both are offered again.
 func TestTwoDevicesOfAnEarlierRelease(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t, nil)
 	d.do(d.node.Plug(cardA))
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
@@ -158,6 +133,7 @@ func TestPodResourcesThatMisbehaves(t *testing.T) {
 		{"reports no holders", simkubelet.PodBehaviour{Nothing: true}, false, false, health{"3b:00.0": false, "5e:00.0": true}}, // the checkpoint has it
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			d := startDaemon(t, nil)
 			d.do(d.node.Plug(cardA))
 			d.do(d.node.Plug(cardB))
@@ -181,23 +157,9 @@ func TestPodResourcesThatMisbehaves(t *testing.T) {
 	}
 }
 
-// Invalid entries from the pod-resources API are ignored, or make a tombstone like any other. The valid entries
-// in the same answer are used.
-func TestPodResourcesInvalid(t *testing.T) {
-	d := startDaemon(t, nil)
-	d.do(d.node.Plug(cardB))
-	d.await("plugged", health{"5e:00.0": true})
-	d.hold("job", testResource, "5e:00.0")
-	d.pods.Behave(simkubelet.PodBehaviour{Garbage: true})
-	d.do(d.node.Unplug(cardB.Address))
-	d.awaitLine("device.tombstone", "5e:00.0", "default/job/main")
-	d.pods.Behave(simkubelet.PodBehaviour{})
-	d.pods.Release("default", "job")
-	d.await("the pod is gone", health{})
-}
-
-// SIGHUP applies changed settings for devices. Invalid settings change nothing.
+// SIGHUP applies changed settings for devices, and registers again. Invalid settings change nothing.
 func TestHangupReadsTheFileAgain(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write := func(text string) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -219,6 +181,7 @@ func TestHangupReadsTheFileAgain(t *testing.T) {
 	write("exclude: [3b:00.0-p1\n")
 	d.hangups <- syscall.SIGHUP
 	d.awaitLine("config.refused", file)
+	d.do(d.kubelet.AwaitRegistrations(t.Context(), testResource, 2))
 	d.await("a broken file changes nothing", health{"3b:00.0": true, "3b:00.0-p1": false})
 
 	write("exclude: [\"0000:3B:00.0-p0\"]\nresyncInterval: 17s\n")
@@ -233,31 +196,4 @@ func TestHangupReadsTheFileAgain(t *testing.T) {
 	write("")
 	d.hangups <- syscall.SIGHUP
 	d.await("AP6 counts again", health{"3b:00.0": true, "3b:00.0-p1": false})
-}
-
-// `devices` lists held devices that are missing, and marks excluded ones.
-func TestDevicesOfOperator(t *testing.T) {
-	d := startDaemon(t, nil)
-	d.do(d.stop())
-	d.do(d.node.Plug(cardA))
-	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.0"}, "3b:00.0"))
-	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.2"}, "5e:00.0"))
-	d.pods.Hold("default", "job", "main", testResource, "5e:00.0", "3b:00.0")
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	d.do(os.WriteFile(file, []byte("exclude: [3b:00.0]\n"), 0o600))
-	stdout, stderr, code := cmdtest.Output(t, "devices", "--scan", "-o", "json", "--config", file, "--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
-		"--pod-resources-socket", d.cfg.PodResourcesSocket, "--kubelet-dir", d.cfg.KubeletDir)
-	var rows []struct {
-		ID, Resource, Health, PCIAddress string
-		Reasons, Holder                  []string
-	}
-	if err := errors.Join(json.Unmarshal([]byte(stdout), &rows)); err != nil || code != 0 || stderr != scanLine+"\n" {
-		t.Fatalf("devices: exit code %d, %v\n%s%s", code, err, stdout, stderr)
-	}
-	want := `[{3b:00.0 b-com.com/accelerator unhealthy 0000:3b:00.0 [excluded] [default/job/main]} ` +
-		`{3b:00.0-p1 b-com.com/accelerator unhealthy 0000:3b:00.0 [excluded] []} ` +
-		`{5e:00.0 b-com.com/accelerator unhealthy 0000:5e:00.0 [removed-in-use] [default/job/main]}]`
-	if got := fmt.Sprint(rows); got != want {
-		t.Errorf("devices:\n got %s\nwant %s", got, want)
-	}
 }

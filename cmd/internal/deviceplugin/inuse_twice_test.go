@@ -12,9 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
-	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/offer/draname"
-	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
 
@@ -26,7 +25,7 @@ func (d *testDaemon) refuses(lasts time.Duration, when, id, held string) {
 	d.t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	for end := time.After(lasts); ; {
+	for end := time.Now().Add(lasts); time.Now().Before(end); <-again.C {
 		for resource := range d.lists() {
 			if resource == held {
 				continue
@@ -34,11 +33,6 @@ func (d *testDaemon) refuses(lasts time.Duration, when, id, held string) {
 			if _, err := d.kubelet.Allocate(d.t.Context(), resource, id); err == nil {
 				d.t.Fatalf("%s: a container has %s as %s, and a second one got it as %s", when, id, held, resource)
 			}
-		}
-		select {
-		case <-end:
-			return
-		case <-again.C:
 		}
 	}
 }
@@ -51,17 +45,17 @@ func (d *testDaemon) startedAgo(age time.Duration) {
 }
 
 // restartBlind restarts the kubelet while its API server is away: it answers, and names no pod. It seems to have run for
-// eight of the ten seconds after which the daemon may rely on the answers.
+// nine of the ten seconds after which the daemon may rely on the answers.
 func (d *testDaemon) restartBlind() {
 	d.t.Helper()
 	d.restartKubelet()
 	d.pods.Behave(simkubelet.PodBehaviour{Nothing: true})
-	d.startedAgo(8 * time.Second)
+	d.startedAgo(9 * time.Second)
 }
 
 const (
-	untilSettled = 3 * time.Second // from restartBlind until the kubelet has run for ten seconds, and some more
-	untilEnded   = 4 * time.Second // two answers that show the end of a container, and some more
+	untilSettled = 1200 * time.Millisecond // from restartBlind until the kubelet has run for ten seconds, and some more
+	untilEnded   = time.Second             // many answers that show the end of a container
 )
 
 // listDaemon makes the kubelet name the daemon's own pod, as for a DaemonSet.
@@ -148,7 +142,7 @@ func TestHeldUnderAFormerNameWithoutCheckpoint(t *testing.T) {
 func TestHeldByAnAllocationThatIsRecordedLate(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, nil)
-	d.timing = func(*inventory.Config, *server.Config) {}
+	d.timing = nil
 	d.cfg.ResourceName = "example.com/fpga"
 	d.loader.Config = d.cfg
 	d.run()
@@ -157,29 +151,6 @@ func TestHeldByAnAllocationThatIsRecordedLate(t *testing.T) {
 	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.0"}, "5e:00.0"))
 	d.pods.Hold("default", "job", "main", testResource, "5e:00.0")
 	d.awaitOffers("recorded", offers{"example.com/fpga": {"5e:00.0": false}}) // within 20 s
-}
-
-// With the intervals of production, a device is free 15 seconds after its pod has ended.
-func TestFreeWithin15Seconds(t *testing.T) {
-	t.Parallel()
-	d := prepareDaemon(t, nil)
-	d.timing = func(*inventory.Config, *server.Config) {}
-	d.run()
-	d.do(d.node.Plug(cardB))
-	d.await("plugged", health{"5e:00.0": true})
-	d.hold("job", testResource, "5e:00.0")
-	d.awaitLine("device.held", "default/job/main")
-	d.do(d.stop())
-	d.cfg.ResourceName = "example.com/fpga"
-	d.loader.Config = d.cfg
-	d.run()
-	d.awaitOffers("another name", offers{testResource: {"5e:00.0": false}})
-	d.pods.Release("default", "job")
-	ended := time.Now()
-	d.awaitOffers("the pod has ended", offers{testResource: {}, "example.com/fpga": {"5e:00.0": true}})
-	if took := time.Since(ended); took > 15*time.Second {
-		t.Errorf("free %s after the end of its pod, want 15 s at most", took)
-	}
 }
 
 // A port that is to move is held. The kubelet restarts and does not know its pods.
@@ -235,7 +206,7 @@ func TestKubeletStoppedForTheGraceTime(t *testing.T) {
 		d.kubelet.Stop()
 		d.pods.Stop()
 		d.awaitLine("holders.unknown", "pod-resources")
-		<-time.After(2 * d.cfg.TombstoneGrace)
+		patient.Elapse(d.t, 2*d.cfg.TombstoneGrace)
 		d.startPods()
 		d.listDaemon()
 		d.pods.Hold("default", "job", "main", afAa, "3b:00.0-p1")
@@ -253,13 +224,13 @@ func TestClaimThatAFreshKubeletDoesNotName(t *testing.T) {
 	d.do(d.node.Plug(cardB))
 	d.pods.HoldClaim("default", "job", "main", "claim", draname.Driver, draname.Device("5e:00.0"))
 	d.pods.Behave(simkubelet.PodBehaviour{Nothing: true})
-	d.startedAgo(6 * time.Second)
+	d.startedAgo(3 * time.Second)
 	driver := owner.New(d.cfg.StateDir, control.DRA, zap.NewNop()) // it prepared the claim
 	d.do(driver.Take(t.Context(), func() owner.Naming { return 1 }))
 	driver.Leave(t.Context(), func(context.Context) error { return nil })
 	d.run()
 	d.await("started", health{"5e:00.0": false})
-	d.refuses(3*time.Second, "the kubelet knows no pods", "5e:00.0", "")
+	d.refuses(untilSettled, "the kubelet knows no pods", "5e:00.0", "")
 	d.pods.Behave(simkubelet.PodBehaviour{})
 	d.refuses(untilEnded, "the kubelet knows its pods", "5e:00.0", "")
 	d.pods.Release("default", "job")

@@ -2,18 +2,19 @@ package deviceplugin_test
 
 import (
 	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 )
 
 var updatePage = flag.Bool("update-page", false, "write testdata/metrics.txt")
@@ -21,7 +22,7 @@ var updatePage = flag.Bool("update-page", false, "write testdata/metrics.txt")
 // scrape returns a page from the daemon, as Prometheus gets it.
 func (d *testDaemon) scrape() string {
 	d.t.Helper()
-	answer, err := probe.Get("http://" + d.cfg.HTTPAddress + "/metrics")
+	answer, err := probe.Get(d.url("/metrics"))
 	d.do(err)
 	defer answer.Body.Close()
 	page, err := io.ReadAll(answer.Body)
@@ -35,18 +36,14 @@ func (d *testDaemon) scrape() string {
 // awaitSeries scrapes until the page has a line, and returns the page.
 func (d *testDaemon) awaitSeries(line string) string {
 	d.t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
-		page := d.scrape()
-		if strings.Contains(page, line+"\n") {
-			return page
+	var page string
+	patient.Await(d.t, "metrics", func() error {
+		if page = d.scrape(); !strings.Contains(page, line+"\n") {
+			return fmt.Errorf("page has no line %s:\n%s", line, page)
 		}
-		select {
-		case <-deadline:
-			d.t.Fatalf("page has no line %s:\n%s", line, page)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+		return nil
+	})
+	return page
 }
 
 // varies matches the metrics whose values differ between runs or machines: the number of reads, unrelated
@@ -76,7 +73,8 @@ func steady(page string) string {
 // The page after a whole story: one of two cards breaks and heals, a pod gets a port, another one is refused, a
 // card is pulled while a pod holds it, and the kubelet restarts.
 func TestMetricsOfAStory(t *testing.T) {
-	d := prepareDaemon(t, func(c *config.Config) { c.HTTPAddress = freeAddress(t) })
+	t.Parallel()
+	d := prepareDaemon(t, nil)
 	d.do(d.node.Plug(cardA))
 	d.do(d.node.Plug(cardB))
 	d.run()
@@ -122,7 +120,8 @@ func TestMetricsOfAStory(t *testing.T) {
 
 // Counters keep their values when the mode changes; gauges are those of the new mode.
 func TestMetricsAfterModeChange(t *testing.T) {
-	c := prepareCluster(t, func(cfg *config.Config) { cfg.HTTPAddress = freeAddress(t) })
+	t.Parallel()
+	c := prepareCluster(t, nil)
 	c.ask("")
 	c.do(c.node.Plug(cardB))
 	c.run()
@@ -145,7 +144,8 @@ func TestMetricsAfterModeChange(t *testing.T) {
 
 // Without --holder-metrics the page has no names of pods.
 func TestMetricsWithoutHolders(t *testing.T) {
-	d := prepareDaemon(t, func(c *config.Config) { c.HTTPAddress, c.HolderMetrics = freeAddress(t), false })
+	t.Parallel()
+	d := prepareDaemon(t, func(c *config.Config) { c.HolderMetrics = false })
 	d.do(d.node.Plug(cardB))
 	d.run()
 	d.await("start", health{"5e:00.0": true})

@@ -3,8 +3,8 @@ package deviceplugin_test
 import (
 	"syscall"
 	"testing"
-	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
@@ -46,13 +46,10 @@ func TestNotGivenTwiceOverAModeChange(t *testing.T) {
 				c.awaitAsked()
 			}
 			c.kubelet.End(test.given.resource, test.given.id)
-			for deadline := time.After(20 * time.Second); !again(); {
-				select {
-				case <-deadline:
-					t.Fatalf("not given out in the end: %v", err)
-				case <-time.After(time.Millisecond):
-				}
-			}
+			patient.Await(t, "the container has ended", func() error {
+				again()
+				return err
+			})
 		})
 	}
 }

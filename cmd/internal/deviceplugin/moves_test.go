@@ -1,9 +1,7 @@
 package deviceplugin_test
 
 import (
-	"strings"
 	"testing"
-	"time"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
@@ -44,34 +42,6 @@ func TestFreePortMoves(t *testing.T) {
 	}
 	d.do(d.node.Reprogram(cardA.Address, 0, cardB.AFUID))
 	d.awaitOffers("the old resource is empty", offers{afAa: {}, afAb: {"3b:00.0": true, "3b:00.0-p1": true}})
-}
-
-// A port that does not answer stays in its resource.
-func TestPortThatDoesNotAnswerStays(t *testing.T) {
-	d := inModeAF(t, nil)
-	d.do(d.node.Set(cardA.Address, 1, "afu_id", strings.Repeat("f", 32)))
-	d.awaitOffers("AFU all f", moving)
-	d.reprogram(cardA.AFUID)
-	d.awaitOffers("it answers", unmoved)
-	d.do(d.node.Set(cardA.Address, 1, "afu_id", strings.Repeat("f", 32)))
-	d.awaitOffers("AFU all f", moving)
-	d.reprogram(cardB.AFUID)
-	d.awaitOffers("it answers, with another AFU", moved)
-}
-
-// A port that was given out a moment ago counts as held, even if the kubelet names no holder.
-func TestAllocatedPortStays(t *testing.T) {
-	d := inModeAF(t, nil)
-	if _, err := d.kubelet.Allocate(t.Context(), afAa, "3b:00.0-p1"); err != nil {
-		t.Fatal(err)
-	}
-	d.reprogram(cardB.AFUID)
-	d.awaitOffers("another AFU", moving)
-	d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
-	d.awaitAsked()
-	d.awaitOffers("asked again who holds it", moving)
-	d.reprogram(cardA.AFUID)
-	d.awaitOffers("the old AFU again", unmoved)
 }
 
 // A port that was given out to a container that pod-resources never names, such as an init container, moves when the
@@ -128,40 +98,4 @@ func TestKubeletRestartsDuringMove(t *testing.T) {
 	d.awaitOffers("free", moved)
 	d.restartKubelet()
 	d.awaitOffers("the kubelet has restarted again", moved)
-}
-
-// Without pod-resources a port moves after the grace time, or before if pod-resources answers
-// again.
-func TestMoveWithoutPodResources(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		grace time.Duration
-	}{
-		{"for good", 500 * time.Millisecond},
-		{"for a while", time.Hour},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			d := inModeAF(t, func(c *config.Config) { c.TombstoneGrace = test.grace })
-			d.pods.Stop()
-			d.reprogram(cardB.AFUID)
-			d.awaitOffers("another AFU", moving)
-			d.awaitLine("holders.unknown")
-			if test.grace == time.Hour {
-				d.startPods()
-			}
-			d.awaitOffers("moved", moved)
-		})
-	}
-}
-
-// A device that a container holds under a name from before the start stays there.
-func TestHeldSinceBeforeTheStart(t *testing.T) {
-	d := inModeAF(t, nil)
-	d.hold("job", afAa, "3b:00.0-p1")
-	d.do(d.stop())
-	d.reprogram(cardB.AFUID)
-	d.run()
-	d.awaitOffers("started", moving)
-	d.pods.Release("default", "job")
-	d.awaitOffers("the pod has ended", moved)
 }

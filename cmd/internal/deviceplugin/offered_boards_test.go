@@ -212,13 +212,9 @@ func opaeAt(id string) byMode {
 	}
 }
 
-// TestOfferedBoards prints every board in every mode, with all families.
+// TestOfferedBoards scans every board in every mode, with all families.
 func TestOfferedBoards(t *testing.T) {
-	settings := filepath.Join(t.TempDir(), "settings.yaml")
 	const text = "families: [dfl, opae, vfio, xrt, aws]\nresources: [{name: example.com/function, match: {family: vfio}}]\n"
-	if err := os.WriteFile(settings, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	files, err := filepath.Glob(boardsDir + "*.txtar")
 	if err != nil || len(files) < len(boards) {
 		t.Fatalf("%d boards, error %v; want %d", len(files), err, len(boards))
@@ -226,11 +222,12 @@ func TestOfferedBoards(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			want, ok := boards[name]
 			if !ok {
 				t.Fatal("the test has no devices for this board")
 			}
-			want.check(t, unfold(t, name), "--config", settings)
+			want.check(t, unfold(t, name), settings(t, text))
 		})
 	}
 }
@@ -243,4 +240,14 @@ func unfold(t *testing.T, name string) (root string) {
 		t.Fatal(err)
 	}
 	return root
+}
+
+// Without nodes, no device is offered, and each device keeps its resource.
+func TestOfferedWithoutNodes(t *testing.T) {
+	t.Parallel()
+	root := unfold(t, "kernel-6.1-one-card")
+	if err := os.RemoveAll(root + "/dev"); err != nil {
+		t.Fatal(err)
+	}
+	pacWith("node-missing").check(t, root, settings(t, ""))
 }

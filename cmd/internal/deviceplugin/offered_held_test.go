@@ -1,15 +1,18 @@
 package deviceplugin_test
 
 import (
-	"os"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
@@ -29,7 +32,7 @@ func kept(id, resource string, nodes ...string) offered {
 // rules, or by another plugin.
 type heldCase struct {
 	name, board, mode string
-	rules             string // below resources:
+	rules             string // in resources: []
 	holds             []holding
 	want              []offered
 }
@@ -79,9 +82,9 @@ var heldCases = []heldCase{
 	{"by a claim with a name that is none", "kernel-6.1-one-card", "single", "", []holding{{draname.Driver, "gpu-0"}, {draname.Driver, ""}, {"gpu.example.com", "pci-0000-01-00-0"}},
 		[]offered{well("01:00.0", testResource, "dfl-port.0")}},
 
-	{"a rule came", "kernel-6.1-one-card", "single", "- {name: example.com/nlb, match: {family: dfl}}", []holding{{testResource, "01:00.0"}},
+	{"a rule came", "kernel-6.1-one-card", "single", "{name: example.com/nlb, match: {family: dfl}}", []holding{{testResource, "01:00.0"}},
 		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
-	{"a rule matches no more", "kernel-6.1-one-card", "single", "- {name: example.com/nlb, match: {family: opae}}", []holding{{"example.com/nlb", "01:00.0"}},
+	{"a rule matches no more", "kernel-6.1-one-card", "single", "{name: example.com/nlb, match: {family: opae}}", []holding{{"example.com/nlb", "01:00.0"}},
 		[]offered{kept("01:00.0", "example.com/nlb", "dfl-port.0")}},
 	// Another plugin may have such a name, too. Its containers have the node.
 	{"a rule went", "kernel-6.1-one-card", "single", "", []holding{{"example.com/nlb", "01:00.0"}},
@@ -111,14 +114,14 @@ var nodesOnBoards = map[string][]string{
 	"01:00.0": {"dfl-port.0"}, "02:00.0": {"dfl-port.1"}, "0001:3b:00.0": {"dfl-port.9"}, "0001:3b:00.0-p1": {"dfl-port.10"},
 }
 
-// prepare creates the board, with a kubelet that returns the holders of devices, and returns the arguments of
-// our commands. end ends the pod.
-func (c heldCase) prepare(t *testing.T) (end func(), root string, args []string) {
+// prepare creates the board, with a kubelet that returns the holders of devices, and returns the settings. end ends the
+// pod.
+func (c heldCase) prepare(t *testing.T) (end func(), root string, cfg config.Config) {
 	t.Helper()
-	root = unfold(t, c.board)
+	root, cfg = unfold(t, c.board), settings(t, "resources: ["+c.rules+"]")
 	pods, socket := servePods(t)
-	dir := filepath.Join(cmdtest.ShortDir(t), "kubelet")
-	kubelet, err := simkubelet.Start(t.Context(), dir, simkubelet.Behaviour{})
+	cfg.Mode, cfg.PodResourcesSocket, cfg.KubeletDir = c.mode, socket, filepath.Join(cmdtest.ShortDir(t), "kubelet")
+	kubelet, err := simkubelet.Start(t.Context(), cfg.KubeletDir, simkubelet.Behaviour{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,14 +132,6 @@ func (c heldCase) prepare(t *testing.T) (end func(), root string, args []string)
 			t.Fatal(err)
 		}
 	}
-	args = []string{"--mode", c.mode, "--pod-resources-socket", socket, "--kubelet-dir", dir}
-	if c.rules != "" {
-		file := filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(file, []byte("resources:\n"+c.rules+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		args = append(args, "--config", file)
-	}
 	end = func() { // as in a kubelet that writes its checkpoint afterwards
 		pods.Release("default", "job")
 		for _, h := range c.holds {
@@ -146,53 +141,43 @@ func (c heldCase) prepare(t *testing.T) (end func(), root string, args []string)
 			t.Fatal(err)
 		}
 	}
-	return end, root, args
+	return end, root, cfg
 }
 
 // A device that a container holds under another resource of ours stays in that resource, unhealthy, until it is
-// free. A command that has never read the device shows the same. Devices of another plugin do not count.
+// free. A scan, which has never read the device before, and a daemon that starts show the same. Devices of another plugin
+// do not count.
 func TestOfferedWhileHeld(t *testing.T) {
 	for _, tt := range heldCases {
 		t.Run(tt.name, func(t *testing.T) {
-			end, root, args := tt.prepare(t)
-			if diff := cmp.Diff(tt.want, devicesOf(t, root, args...)); diff != "" {
+			t.Parallel()
+			end, root, cfg := tt.prepare(t)
+			scanned := scan(t, root, cfg)
+			if diff := cmp.Diff(tt.want, rowsOf(t, scanned)); diff != "" {
 				t.Errorf("held (-want +got):\n%s", diff)
 			}
+
+			dir := cmdtest.ShortDir(t)
+			d := &testDaemon{t: t, cfg: cfg, loader: daemon.NewLoader()}
+			d.cfg.SysfsRoot, d.cfg.DevRoot, d.cfg.HTTPAddress = root+"/sys", root+"/dev", ""
+			d.cfg.Socket, d.cfg.StateDir = filepath.Join(dir, "daemon.sock"), filepath.Join(dir, "state")
+			d.loader.Config = d.cfg
+			d.run()
+			patient.Await(t, "a daemon has started", func() error {
+				state, err := control.Dial(d.cfg.Socket).State(t.Context())
+				if diff := cmp.Diff(scanned.Devices, state.Devices); err == nil && diff != "" {
+					err = fmt.Errorf("devices (-scan +daemon):\n%s", diff)
+				}
+				return err
+			})
+			d.do(d.stop())
+
 			end()
-			for _, d := range devicesOf(t, root, args...) {
+			for _, d := range rowsOf(t, scan(t, root, cfg)) {
 				for _, reason := range []string{"replaced-in-use", "removed-in-use", "moving"} {
 					if slices.Contains(d.Reasons, reason) || len(d.Holder) > 0 {
 						t.Errorf("released, and still %+v", d)
 					}
-				}
-			}
-		})
-	}
-}
-
-// A daemon that starts on such a board lists exactly the same as `devices`.
-func TestOfferedWhileHeldByDaemon(t *testing.T) {
-	for _, tt := range heldCases {
-		t.Run(tt.name, func(t *testing.T) {
-			_, root, args := tt.prepare(t)
-			roots := []string{"--sysfs-root", root + "/sys", "--dev-root", root + "/dev", "--host-dev-root", "/dev"}
-			stdout, _, code := cmdtest.Output(t, slices.Concat([]string{"devices", "--scan", "-o", "json"}, roots, args)...)
-			if code != 0 {
-				t.Fatalf("devices: exit code %d", code)
-			}
-			r, _, _ := cmdtest.Serve(t, slices.Concat(roots, args)...)
-			url := "http://" + r.Await("http.served")["address"].(string) + "/devices"
-			r.Await("scan.done")
-			deadline := time.After(10 * time.Second)
-			for {
-				text, _ := cmdtest.Get(t, url)
-				if text == stdout {
-					return
-				}
-				select {
-				case <-deadline:
-					t.Fatalf("(-devices +daemon):\n%s", cmp.Diff(stdout, text))
-				case <-time.After(10 * time.Millisecond):
 				}
 			}
 		})

@@ -5,8 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // The files that are broken on the boards below, from their roots.
@@ -75,27 +73,12 @@ func TestOfferedByIDs(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			root := unfold(t, tt.board)
 			if err := tt.edit(root); err != nil {
 				t.Fatal(err)
 			}
-			tt.want.check(t, root)
+			tt.want.check(t, root, settings(t, ""))
 		})
-	}
-}
-
-// In the modes that make names, the administrator chooses the domain.
-func TestOfferedInNamespace(t *testing.T) {
-	root := unfold(t, "kernel-6.1-one-card")
-	_, socket := servePods(t)
-	for mode, want := range map[string]offered{
-		"single": well("01:00.0", testResource, "dfl-port.0"),
-		"af":     well("01:00.0", "fpga.example.com/af-695.d84.aVKNtusxV3qMNmj5-qCB9thCTcSko8QT-J5DNoP5BAs", "dfl-port.0"),
-		"region": well("01:00.0", "fpga.example.com/region-69528db6eb31577a8c3668f9faa081f6", "dfl-port.0"),
-	} {
-		got := devicesOf(t, root, "--mode", mode, "--resource-namespace", "fpga.example.com", "--pod-resources-socket", socket)
-		if diff := cmp.Diff([]offered{want}, got); diff != "" {
-			t.Errorf("--mode %s (-want +got):\n%s", mode, diff)
-		}
 	}
 }

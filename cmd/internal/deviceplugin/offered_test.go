@@ -2,6 +2,7 @@ package deviceplugin_test
 
 import (
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,6 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
+	"b-com.com/accelerator-device-plugin/cmd/internal/deviceplugin"
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
 
@@ -35,7 +39,7 @@ const (
 	notOffered = ""
 )
 
-// offered is a device in the output of `devices`, with the fields that the kubelet gets, too.
+// offered is a device as `devices` prints it, with the fields that the kubelet gets, too.
 type offered struct {
 	ID, Resource, Health string
 	Reasons, DeviceNodes []string
@@ -61,48 +65,48 @@ func heldBy(d offered, holder string) offered { d.Holder = []string{holder}; ret
 // byMode has the devices of a node in each mode.
 type byMode struct{ single, af, region, regiondevel []offered }
 
-// check runs `devices` in every mode on the node below root, whose devices are free, and expects
-// an empty stderr.
-func (want byMode) check(t *testing.T, root string, args ...string) {
+// check scans the node below root in every mode. Its devices are free.
+func (want byMode) check(t *testing.T, root string, cfg config.Config) {
 	t.Helper()
-	_, socket := servePods(t)
+	_, cfg.PodResourcesSocket = servePods(t)
 	for _, tt := range []struct {
 		mode string
 		want []offered
 	}{{"single", want.single}, {"af", want.af}, {"region", want.region}, {"regiondevel", want.regiondevel}} {
-		got := devicesOf(t, root, append(args, "--mode", tt.mode, "--pod-resources-socket", socket)...)
-		if diff := cmp.Diff(append([]offered{}, tt.want...), got); diff != "" {
-			t.Errorf("--mode %s (-want +got):\n%s", tt.mode, diff)
+		cfg.Mode = tt.mode
+		if diff := cmp.Diff(append([]offered{}, tt.want...), rowsOf(t, scan(t, root, cfg))); diff != "" {
+			t.Errorf("mode %s (-want +got):\n%s", tt.mode, diff)
 		}
 	}
 }
 
-// devicesOf returns the output of `devices -o json` on the node below root.
-func devicesOf(t *testing.T, root string, args ...string) []offered {
+// settings returns the settings of a file with this text.
+func settings(t *testing.T, text string) config.Config {
 	t.Helper()
-	stdout, stderr, code := devicesIn(t, "json", root, args...)
-	if code != 0 || stderr != "" {
-		t.Fatalf("exit code %d, stderr %q; want 0 and nothing", code, stderr)
-	}
-	return rowsIn(t, stdout)
+	cfg := newFiles(t, text).load().Config
+	cfg.HostDevRoot, cfg.KubeletDir = "/dev", "/nonexistent"
+	return cfg
 }
 
-// devicesIn returns the output of `devices` without its headline.
-func devicesIn(t *testing.T, format, root string, args ...string) (stdout, stderr string, code int) {
+// scan returns what `devices --scan` prints on the node below root, whose holders are known.
+func scan(t *testing.T, root string, cfg config.Config) control.State {
 	t.Helper()
-	stdout, stderr, code = cmdtest.Output(t, append([]string{"devices", "--scan", "-o", format,
-		"--sysfs-root", root + "/sys", "--dev-root", root + "/dev", "--host-dev-root", "/dev"}, args...)...)
-	return strings.TrimPrefix(stdout, scanLine+"\n"), strings.TrimPrefix(stderr, scanLine+"\n"), code
+	cfg.SysfsRoot, cfg.DevRoot = root+"/sys", root+"/dev"
+	state, err := deviceplugin.Scan(t.Context(), cfg, true)
+	if err != nil || state.HoldersError != "" {
+		t.Fatalf("scan: %v, holders: %q; want no error", err, state.HoldersError)
+	}
+	return state
 }
 
-// rowsIn reads JSON, which must be all that there is.
-func rowsIn(t *testing.T, stdout string) []offered {
+// rowsOf returns the devices as the output in JSON has them.
+func rowsOf(t *testing.T, state control.State) (rows []offered) {
 	t.Helper()
-	var rows []offered
-	if err := json.Unmarshal([]byte(stdout), &rows); err != nil {
-		t.Fatalf("not JSON alone: %v\n%s", err, stdout)
+	text, err := json.Marshal(state.Devices)
+	if err := errors.Join(err, json.Unmarshal(text, &rows)); err != nil {
+		t.Fatal(err)
 	}
-	return rows
+	return append([]offered{}, rows...)
 }
 
 // servePods starts a kubelet that answers requests for holders, without holders at first.
@@ -115,4 +119,17 @@ func servePods(t *testing.T) (pods *simkubelet.PodResources, socket string) {
 	}
 	t.Cleanup(pods.Stop)
 	return pods, socket
+}
+
+// A kubelet that hangs delays a scan for a short time, and the holders are not known.
+func TestScanWhileTheKubeletHangs(t *testing.T) {
+	t.Parallel()
+	pods, socket := servePods(t)
+	pods.Behave(simkubelet.PodBehaviour{Stall: true})
+	cfg, root := settings(t, ""), unfold(t, "kernel-6.1-one-card")
+	cfg.SysfsRoot, cfg.DevRoot, cfg.PodResourcesSocket = root+"/sys", root+"/dev", socket
+	state, err := deviceplugin.Scan(t.Context(), cfg, false)
+	if err != nil || len(state.Devices) != 1 || state.Devices[0].HolderKnown || !strings.Contains(state.HoldersError, "DeadlineExceeded") {
+		t.Errorf("scan: %+v, error %v; want a device with an unknown holder", state, err)
+	}
 }

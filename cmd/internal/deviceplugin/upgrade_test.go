@@ -1,11 +1,12 @@
 package deviceplugin_test
 
 import (
-	"context"
+	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
@@ -23,62 +25,33 @@ func (d *testDaemon) successor(adjust func(*config.Config)) *testDaemon {
 	d.t.Helper()
 	next := *d
 	next.cfg.Socket += "2" // each pod has its own
-	next.cfg.HTTPAddress = freeAddress(d.t)
 	adjust(&next.cfg)
 	next.hangups, next.loader = make(chan os.Signal), daemon.NewLoader()
 	next.loader.Config = next.cfg
 	return &next
 }
 
-// ready reports whether the daemon is ready and alive.
-func (d *testDaemon) ready() bool {
-	for _, path := range []string{"/readyz", "/healthz"} {
-		answer, err := probe.Get("http://" + d.cfg.HTTPAddress + path)
-		if err != nil {
-			return false
-		}
-		answer.Body.Close()
-		if answer.StatusCode != 200 {
-			return false
-		}
-	}
-	return true
-}
-
-// awaitReady blocks until the daemon is ready.
+// awaitReady blocks until the daemon is alive and ready.
 func (d *testDaemon) awaitReady(when string) {
 	d.t.Helper()
-	for deadline := time.After(20 * time.Second); !d.ready(); {
-		select {
-		case <-deadline:
-			d.t.Fatalf("%s: not ready", when)
-		case <-time.After(5 * time.Millisecond):
-		}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		patient.Await(d.t, when, func() error {
+			answer, err := probe.Get(d.url(path))
+			if err != nil {
+				return err
+			}
+			text, err := io.ReadAll(answer.Body)
+			answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				err = fmt.Errorf("%s: %s %s, want 200", path, answer.Status, text)
+			}
+			return err
+		})
 	}
-}
-
-// away returns the longest time for which a device was healthy on no list, from now until done is closed.
-func (d *testDaemon) away(id string, done <-chan struct{}) (longest time.Duration) {
-	since := time.Now()
-	for ended := false; !ended; {
-		healthy := false
-		for _, list := range d.lists() {
-			healthy = healthy || slices.ContainsFunc(list, func(of simkubelet.Device) bool { return of.ID == id && of.Healthy })
-		}
-		if longest = max(longest, time.Since(since)); healthy {
-			since = time.Now()
-		}
-		select {
-		case <-done:
-			ended = true
-		case <-time.After(time.Millisecond):
-		}
-	}
-	return longest
 }
 
 // In an upgrade that changes the names of devices, the new daemon is ready while the old one lives, and offers nothing.
-// When the old one has ended, it offers what is free, within two seconds. A held device stays with its pod. In an
+// When the old one has ended, it offers what is free. A held device stays with its pod. In an
 // upgrade that does not change them, both offer the devices, which are never away.
 func TestUpgradeWithOtherNames(t *testing.T) {
 	card := offers{testResource: {"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true}}
@@ -120,29 +93,21 @@ func TestUpgradeWithOtherNames(t *testing.T) {
 			if test.holds != "" {
 				old.hold("job", testResource, test.holds)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			if lists, err := old.kubelet.AwaitLists(ctx, func(lists map[string]simkubelet.List) bool {
-				return len(lists) != 1 || !maps.Equal(told(lists[testResource]), card[testResource])
-			}); err == nil {
-				t.Errorf("both run: found %v, want only what the old daemon offers", lists)
+			sound, away := soundLists(t), false
+			old.kubelet.Follow(func(lists map[string]simkubelet.List) {
+				sound(lists)
+				away = away || len(lists) != 1 || !maps.Equal(told(lists[testResource]), card[testResource])
+			})
+			patient.Elapse(t, 300*time.Millisecond)
+			if !same {
+				old.kubelet.Follow(sound)
 			}
-
-			done, longest := make(chan struct{}), make(chan time.Duration, 1)
-			go func() { longest <- old.away("5e:00.0", done) }()
 			old.do(old.stop())
 			next.awaitOffers("the old daemon has ended", test.want)
-			close(done)
-			gap := <-longest
-			t.Logf("a free device was away for %s", gap)
-			most := 2 * time.Second
-			if same {
-				most = 100 * time.Millisecond // 0 but for the end of the stream, on a busy machine
-			}
-			if gap > most {
-				t.Errorf("a free device was away for %s, want at most %s", gap, most)
-			}
 			next.awaitReady("the old daemon has ended")
+			if old.kubelet.Follow(nil); away {
+				t.Error("the lists have changed while the old daemon ran, or although the names did not change")
+			}
 			if test.holds != "" {
 				old.pods.Release("default", "job")
 			}
@@ -169,7 +134,7 @@ func TestUpgradeWithOtherNamesAndCDI(t *testing.T) {
 	next.run()
 	next.awaitReady("both run")
 	next.awaitLine("owner.waiting", "reason:naming")
-	time.Sleep(time.Second)
+	patient.Elapse(t, 300*time.Millisecond)
 	if after, err := os.Stat(file); err != nil || !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
 		t.Errorf("both run: the CDI spec was written again, error %v", err)
 	}
@@ -222,12 +187,12 @@ func TestModeIsKnownLate(t *testing.T) {
 	c.do(c.node.Plug(cardB))
 	c.run()
 	c.awaitOffers("the old daemon", offers{afBb: {"5e:00.0": true}})
-	c.api.Close()
+	c.door.set(true)
 	next := c.successor(func(*config.Config) {})
 	next.run()
 	next.awaitLine("owner.waiting", "reason:naming")
 	next.awaitReady("the mode is not known")
-	c.restartAPI()
+	c.door.set(false)
 	c.ask("af")
 	next.awaitLine("owner.taken")
 	c.awaitOffers("the mode is known", offers{afBb: {"5e:00.0": true}})
