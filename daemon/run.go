@@ -188,7 +188,7 @@ func (r *run) openNode(ctx context.Context) (holders func(context.Context) inven
 	watched := Watching(r.cfg, r.Metrics)
 	r.cordoned = r.book.Changed()
 	watched.Policy = r.api.Policy(r.cfg, r.book.List())
-	watched.OtherAPI = r.owned.OtherMayHold()
+	watched.HoldersUnknown = r.owned.OtherMayHold()
 	if err := r.api.Configure(ctx, &watched); err != nil {
 		return nil, err
 	}

@@ -36,9 +36,9 @@ type Config struct {
 	// Record has the holdings at the start, in the form of Holders' answers. It is used
 	// until Holders answers: the names and the nodes in it. The inventory does not change it.
 	Record map[string][]Holding
-	// OtherAPI means that devices may be held through the other API when the daemon starts. No device
+	// HoldersUnknown means that devices may be held that Record lacks, for example through the other API. No device
 	// is offered ([Snapshot.Awaiting]) until an answer of Holders is not [Holdings.Awaiting].
-	OtherAPI bool
+	HoldersUnknown bool
 	// HoldersInterval is the time between two calls of Holders while a device is held, or waits
 	// for the answer. Otherwise Holders is called with each resync, to find out whether it fails.
 	// HoldersInterval is not used if Holders is nil.

@@ -102,7 +102,7 @@ func newNode(cfg Config, now time.Time) *node {
 		policy: cfg.Policy, asks: cfg.Holders != nil,
 		cards: make(map[string]*card), entries: make(map[string]*entry), waiting: make(map[string]bool),
 		recheck: make(map[string]time.Time), kept: make(map[string]map[string]bool), causes: make(map[string]time.Time),
-		holders: holders{record: cfg.Record, Holdings: Holdings{Awaiting: cfg.OtherAPI && cfg.Holders != nil}},
+		holders: holders{record: cfg.Record, Holdings: Holdings{Awaiting: cfg.HoldersUnknown && cfg.Holders != nil}},
 	}
 	for id := range cfg.Record {
 		n.keepNodes(n.entry(id))

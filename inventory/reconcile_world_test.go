@@ -146,7 +146,7 @@ func (w *world) start(cfg Config) {
 // or by the operation ready.
 func (w *world) restart() bool {
 	cfg := reconcileConfig
-	cfg.OtherAPI, cfg.Record = true, w.held()
+	cfg.HoldersUnknown, cfg.Record = true, w.held()
 	for _, p := range w.pods {
 		p.named, p.model = true, "" // the checkpoint has the nodes, but not the card
 	}

@@ -83,7 +83,7 @@ func (s *scenario) configure(st scenarioStep) error {
 		return nil
 	}
 	if st.rest[0] == "other-api" {
-		s.cfg.OtherAPI = value == "on"
+		s.cfg.HoldersUnknown = value == "on"
 		return nil
 	}
 	if st.rest[0] == "mode" {

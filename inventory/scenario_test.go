@@ -172,7 +172,7 @@ func newScenario(t *testing.T) *scenario {
 func (s *scenario) start(scenarioStep) error {
 	s.policy.Families = []inventory.Family{s.family, vfio.Family{}, xrt.Family{}, aws.Family{}}
 	s.cfg.Policy, s.cfg.Record = s.policy, s.kubelet.record()
-	s.kubelet.set(func() { s.kubelet.awaits = s.cfg.OtherAPI })
+	s.kubelet.set(func() { s.kubelet.awaits = s.cfg.HoldersUnknown })
 	host := sysfs.Host{Sys: s.node.Sys, Dev: s.node.Dev, Simulated: true}
 	inv := inventory.New(s.cfg, host, zap.New(s.core))
 	ctx, cancel := context.WithCancel(s.t.Context())

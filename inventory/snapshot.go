@@ -16,8 +16,8 @@ type Snapshot struct {
 	// given up. Until then the devices of slow cards are missing, or are those of the former
 	// generation.
 	Complete bool
-	// Awaiting means that no device is offered yet, because it is not known which are held through
-	// the other API ([Config.OtherAPI]).
+	// Awaiting means that no device is offered yet, because it is not known which are held
+	// ([Config.HoldersUnknown]).
 	Awaiting bool
 	// Generation grows by one with each change of [Policy.Mode]. The differences between two
 	// generations are no changes of the hardware.

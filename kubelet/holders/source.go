@@ -155,8 +155,8 @@ func byID(held map[podresources.Key][]podresources.Holder) {
 }
 
 // Record returns what the files say at the start of the daemon: devices that may be in use, with the nodes that were
-// given out.
-func (s *Source) Record(ctx context.Context) map[string][]inventory.Holding {
+// given out. An error means that it may lack devices, because a file exists but can't be read.
+func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, error) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	r := Report{Asked: time.Now(), KubeletErr: errNotRecorded}
@@ -164,5 +164,9 @@ func (s *Source) Record(ctx context.Context) map[string][]inventory.Holding {
 	if s.cfg.Claims != nil {
 		r.Claims, r.ClaimsErr = s.cfg.Claims(ctx)
 	}
-	return Merge(State{}, r, s.cfg.Rules).Holdings().Of
+	err := r.CheckpointErr
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // the latter never changes
+		err = nil
+	}
+	return Merge(State{}, r, s.cfg.Rules).Holdings().Of, errors.Join(err, r.ClaimsErr)
 }

@@ -174,8 +174,13 @@ func TestRecord(t *testing.T) {
 	r := newRig(t)
 	r.write(t, fileOf(t, "uid", "example.com/former", "3b:00.0", "dfl-port.0"))
 	want := map[string][]inventory.Holding{"3b:00.0": {{As: "example.com/former", Nodes: []string{"dfl-port.0"}, Containers: []string{"uid/main"}}}}
-	if diff := cmp.Diff(want, holders.New(r.cfg).Record(t.Context())); diff != "" || r.Asked() > 0 {
-		t.Errorf("asked %d times, record (-want +got):\n%s", r.Asked(), diff)
+	got, err := holders.New(r.cfg).Record(t.Context())
+	if diff := cmp.Diff(want, got); diff != "" || err != nil || r.Asked() > 0 {
+		t.Errorf("asked %d times, %v, record (-want +got):\n%s", r.Asked(), err, diff)
+	}
+	r.write(t, "{")
+	if _, err := holders.New(r.cfg).Record(t.Context()); err == nil {
+		t.Error("a file that can't be read: found no error")
 	}
 }
 

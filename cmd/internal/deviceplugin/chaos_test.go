@@ -150,9 +150,13 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	sources.Confirm, sources.Admission = 50*time.Millisecond, time.Second
 	sources.Allocations, sources.Refresh = settings.Allocations, func() bool { return srv.Refresh() }
 	use := holders.New(sources)
-	watched.Holders, watched.Record, watched.Given = use.Ask, use.Record(t.Context()), settings.Allocations.Added()
+	watched.Holders, watched.Given = use.Ask, settings.Allocations.Added()
 	watched.HoldersInterval = 50 * time.Millisecond
 	log := lastWords(t)
+	var err error
+	if watched.Record, err = use.Record(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	node, err := daemon.OpenNode(cfg, watched, log, log)
 	if err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 		p.timing(cfg, &p.settings)
 	}
 	source := Sources(p.cfg, p.owned.Owns)
-	source.Allocations, source.Alone = p.settings.Allocations, !cfg.OtherAPI
+	source.Allocations, source.Alone = p.settings.Allocations, !cfg.HoldersUnknown
 	source.Confirm = min(holders.Confirm, cfg.HoldersInterval)
 	source.Refresh = func() bool { return p.Refresh() } // the inventory, which asks, is started after the server
 	injected, err := holders.OpenInjected(p.cfg.StateDir)
@@ -74,7 +74,9 @@ func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 	}
 	source.Injected, p.settings.Injected = injected, injected.Add
 	p.use = holders.New(source)
-	cfg.Holders, cfg.Record, cfg.Given = p.use.Ask, p.use.Record(ctx), p.settings.Allocations.Added()
+	cfg.Holders, cfg.Given = p.use.Ask, p.settings.Allocations.Added()
+	cfg.Record, err = p.use.Record(ctx)
+	cfg.HoldersUnknown = cfg.HoldersUnknown || err != nil // the first answer reports the error
 	return nil
 }
 

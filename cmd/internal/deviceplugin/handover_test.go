@@ -165,7 +165,7 @@ func (n *twoAPIs) start(dra bool) {
 	}
 	n.dra = dra
 	cfg := daemon.Watching(n.cfg, metrics.New("test"))
-	cfg.OtherAPI = true
+	cfg.HoldersUnknown = true
 	rules := holders.Rules{
 		Owns: offer.NewOwnership(daemon.PolicyOf(n.cfg)).Owns, DRA: dra, Pod: ownPod, DevRoot: "/dev", Grace: n.cfg.TombstoneGrace,
 	}

@@ -143,7 +143,8 @@ func (a *api) Configure(ctx context.Context, cfg *inventory.Config) error {
 		Socket: a.cfg.PodResourcesSocket, KubeletDir: a.cfg.KubeletDir, Injected: injected, Claims: a.claims.Holdings,
 	})
 	cfg.Holders, cfg.Given = a.use.Ask, a.claims.Added()
-	cfg.Record = a.use.Record(ctx)
+	cfg.Record, err = a.use.Record(ctx)
+	cfg.HoldersUnknown = cfg.HoldersUnknown || err != nil // the first answer reports the error
 	return nil
 }
 
