@@ -163,7 +163,7 @@ func mergeUses(before map[Key]use, r reading) map[Key]use {
 	uses, entries := map[Key]use{}, entriesOf(r.Checkpoint)
 	for key := range keysOf(before, r.Report, entries) {
 		u, used := before[key]
-		u.foreign = !r.rules.ours(key, entries[key], used && !u.foreign) && !r.perhapsOurs(key, entries[key])
+		u.foreign = !r.rules.ours(key, entries[key], used && !u.foreign) && !r.perhapsOurs(key)
 		if u.foreign && len(entries[key]) == 0 && r.CheckpointErr == nil {
 			continue
 		}
@@ -287,10 +287,11 @@ func (r Rules) ours(key Key, entries map[string]checkpoint.Entry, before bool) b
 	return false
 }
 
-// perhapsOurs reports whether the kubelet names a device under a name that may be a former one of ours: its id is like ours,
-// and the checkpoint, which may be missing or unreadable, does not tell who gave it out.
-func (r Report) perhapsOurs(key Key, entries map[string]checkpoint.Entry) bool {
-	return len(entries) == 0 && len(r.Answer.Holders[key]) > 0 && inventory.IsAddress(key.ID)
+// perhapsOurs reports whether the kubelet names a device under a name that may be a former one of ours: its id is like
+// ours, and there is no checkpoint that tells who gave it out.
+func (r Report) perhapsOurs(key Key) bool {
+	unrecorded := r.CheckpointErr != nil || r.Checkpoint.Written.IsZero() && len(r.Checkpoint.Entries) == 0
+	return unrecorded && len(r.Answer.Holders[key]) > 0 && inventory.IsAddress(key.ID)
 }
 
 // reading is a report, and what it says about the kubelet as a whole.

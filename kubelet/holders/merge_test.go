@@ -74,6 +74,7 @@ type report struct {
 	named    string // devices as POD/CONTAINER=RESOURCE=ID
 	entries  string // the checkpoint: UID=RESOURCE=ID=NODE
 	newer    bool   // the checkpoint is newer than the answer
+	never    bool   // there is no checkpoint
 	given    string // allocations: RESOURCE=ID=NODE@TIME
 	claims   string // claims.json: ids
 	admin    string // ids in claims.json of which all claims have admin access
@@ -108,6 +109,9 @@ func (r report) make(t testing.TB, at time.Time) holders.Report {
 	is.Checkpoint.Written = epoch.Add(-time.Hour)
 	if r.newer {
 		is.Checkpoint.Written = is.Answered.Add(time.Millisecond)
+	}
+	if r.never {
+		is.Checkpoint.Written = time.Time{}
 	}
 	for _, text := range strings.Fields(r.entries) {
 		f := strings.Split(text, "=")
@@ -220,9 +224,9 @@ func TestMerge(t *testing.T) {
 		{name: "new entry, newer than the answer that names the former container", steps: []step{{"0s", report{named: named, entries: entry, newer: true}, both}, {"1s", report{entries: entry}, both}, {"4s", report{entries: entry}, old}}},
 		{name: "renamed resource", steps: []step{{"0s", report{entries: former}, "former=3b:00.0 |u/main n"}, {"1s", report{named: "p/main=example.com/former=3b:00.0"}, "former=3b:00.0 ns/p/main| n"}}},
 		{name: "unknown resource without annotation", steps: []step{{"0s", report{entries: "u=example.com/gpu=3b:00.0=/dev/gpu0"}, "gpu=example.com/gpu/3b:00.0 |u/main gpu0 foreign"},
-			{"1s", report{}, ""}}},
-		{name: "former name, the checkpoint lacks it", steps: []step{{"0s", report{named: "p/main=example.com/former=3b:00.0 p/main=example.com/gpu=0"}, "former=3b:00.0 ns/p/main| "},
-			{"1s", report{}, "former=3b:00.0 ns/p/main| "}, {"4s", report{}, ""}}},
+			{"1s", report{named: "p/main=example.com/gpu=3b:00.0"}, ""}}},
+		{name: "former name, no checkpoint", steps: []step{{"0s", report{never: true, named: "p/main=example.com/former=3b:00.0 p/main=example.com/gpu=0"}, "former=3b:00.0 ns/p/main| "},
+			{"1s", report{never: true}, "former=3b:00.0 ns/p/main| "}, {"4s", report{never: true}, ""}}},
 		{name: "former name, checkpoint unreadable", steps: []step{{"0s", report{file: fs.ErrPermission, named: "p/main=example.com/former=3b:00.0 p/main=example.com/gpu=0"}, "former=3b:00.0 ns/p/main| ; no checkpoint"},
 			{"1h", report{entries: former, named: "p/main=example.com/former=3b:00.0"}, "former=3b:00.0 ns/p/main|u/main n"}}},
 		{name: "checkpoint unreadable", steps: []step{{"0s", report{entries: entry}, old}, {"1h", report{file: fs.ErrPermission}, old + "; no checkpoint"}, {"2h", report{}, ""}}},

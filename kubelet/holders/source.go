@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"time"
@@ -55,6 +56,8 @@ const (
 	// write it.
 	readAgain    = 50 * time.Millisecond
 	readAgainFor = 300 * time.Millisecond
+	// maxHeld is the greatest number of devices in an answer that may be ours. A node has some dozens.
+	maxHeld = 10_000
 )
 
 // Ask asks all sources, and returns who uses which device.
@@ -87,6 +90,10 @@ func (s *Source) report(ctx context.Context) Report {
 	r.Answer, r.KubeletErr = podresources.List(ctx, s.cfg.Socket)
 	r.Answered = time.Now()
 	byID(r.Answer.Holders)
+	if n := s.cfg.perhapsOurs(r.Answer); n > maxHeld {
+		r.Answer = podresources.Answer{}
+		r.KubeletErr = fmt.Errorf("pod-resources socket %s: found %d devices that may be ours, want at most %d", s.cfg.Socket, n, maxHeld)
+	}
 	if s.cfg.Claims != nil {
 		r.Claims, r.ClaimsErr = s.cfg.Claims(context.WithoutCancel(ctx)) // ctx may have ended if the kubelet hangs
 	}
@@ -142,6 +149,16 @@ func written(at, answered time.Time, replaced bool) time.Time {
 		return time.Time{} // the clock was set back
 	}
 	return at
+}
+
+// perhapsOurs returns the number of devices in an answer that may be ours.
+func (r Rules) perhapsOurs(answer podresources.Answer) (n int) {
+	for key := range answer.Holders {
+		if r.Owns(key.Resource, key.ID) || inventory.IsAddress(key.ID) {
+			n++
+		}
+	}
+	return n
 }
 
 // byID replaces the names that the API has for the driver's devices by their ids.

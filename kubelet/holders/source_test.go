@@ -3,6 +3,7 @@ package holders_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,6 +105,13 @@ func TestMissing(t *testing.T) {
 			r.Behave(simkubelet.PodBehaviour{})
 		}, ""},
 		{"garbage beside it", func() { r.Behave(simkubelet.PodBehaviour{Garbage: true}) }, ""},
+		{"too many devices", func() {
+			r.Behave(simkubelet.PodBehaviour{})
+			for i := range 10_001 {
+				r.Hold("ns", "flood", "main", port, fmt.Sprint(i))
+			}
+		}, "pod-resources: found 10002 devices"},
+		{"all again", func() { r.Release("ns", "flood") }, ""},
 		{"no checkpoint", func() { _ = os.Remove(r.path) }, "checkpoint: no such file"},
 		{"no socket", r.Stop, "pod-resources: no such file; checkpoint: no such file"},
 	} {
