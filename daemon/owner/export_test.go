@@ -2,9 +2,10 @@ package owner
 
 import "time"
 
-// Hurry makes the node try at this interval, and wait for this time until the slices are removed.
+// Hurry makes the node try at this interval, which is also the time in which the kubelet records what was given out, and
+// wait for this time until the slices are removed.
 func (n *Node) Hurry(tryInterval, slicesWithin time.Duration) {
-	n.tryInterval, n.slicesWithin = tryInterval, slicesWithin
+	n.tryInterval, n.slicesWithin, n.recordedWithin = tryInterval, slicesWithin, tryInterval
 }
 
 // Kill releases the lock as the end of the process does.

@@ -50,6 +50,58 @@ func TestNamings(t *testing.T) {
 	}
 }
 
+// The kubelet may not have recorded yet what a device plugin gave out just before its end.
+func TestAwaitsRecord(t *testing.T) {
+	for name, tt := range map[string]struct {
+		old, next string
+		within    time.Duration // after the last attempt at which the old daemon was there, or a bit sooner
+	}{
+		"another naming":        {control.DevicePlugin, control.DevicePlugin, time.Second},
+		"DRA after a plugin":    {control.DevicePlugin, control.DRA, time.Second},
+		"another naming in DRA": {control.DRA, control.DRA, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := privatedirtest.Dir(t)
+				old := startNamed(t, dir, tt.old, 1)
+				owns := old.owns(0)
+				next := startNamed(t, dir, tt.next, 2)
+				if !owns || next.owns(time.Second) {
+					t.Fatal("the second daemon does not wait for the first one")
+				}
+				old.Kill()
+				if tt.within > 0 && next.owns(tt.within-200*time.Millisecond) {
+					t.Errorf("owns the node sooner than %v after the device plugin", tt.within)
+				}
+				if !next.owns(400 * time.Millisecond) {
+					t.Error("the next daemon does not own the node")
+				}
+				next.Kill()
+			})
+		})
+	}
+
+	synctest.Test(t, func(t *testing.T) { // the settings of a daemon change, while another one runs
+		dir := privatedirtest.Dir(t)
+		a := startNamed(t, dir, control.DevicePlugin, 1)
+		owns := a.owns(0)
+		b := startNamed(t, dir, control.DevicePlugin, 1)
+		if !owns || !b.owns(0) || a.Rename(t.Context(), 2) {
+			t.Fatal("want two daemons that own the node under one naming")
+		}
+		b.Kill()
+		time.Sleep(900 * time.Millisecond)
+		if a.Rename(t.Context(), 2) {
+			t.Error("is renamed sooner than a second after the other daemon")
+		}
+		time.Sleep(200 * time.Millisecond)
+		if !a.Rename(t.Context(), 2) {
+			t.Error("is not renamed")
+		}
+		a.Kill()
+	})
+}
+
 // A daemon without a naming, as of an older version, may offer the devices under any name.
 func TestWithoutNaming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -32,6 +32,9 @@ const (
 	// slicesWithin is the time after which the kubelet has removed the slices of a driver that was killed: it
 	// waits 30 s after the connection to the driver has ended.
 	slicesWithin = 40 * time.Second
+	// recordedWithin is the time after which the kubelet has recorded what a device plugin that has ended gave out last.
+	// It writes its checkpoint after all plugins have answered for the container, usually within milliseconds.
+	recordedWithin = time.Second
 	// leaveWithin is the longest time of Leave. The kubelet kills a pod 10 s after it was told to stop.
 	leaveWithin = 6 * time.Second
 )
@@ -66,7 +69,9 @@ type Node struct {
 	naming          Naming               // of the owned node
 	waits           atomic.Pointer[wait] // nil: the daemon does not wait
 
-	tryInterval, slicesWithin time.Duration // shorter in tests
+	pluginSeen time.Time // when another device plugin was last seen, whose names are no longer used
+
+	tryInterval, slicesWithin, recordedWithin time.Duration // shorter in tests
 }
 
 // wait is the reason why a daemon waits.
@@ -80,7 +85,10 @@ type wait struct {
 // New returns the node for a daemon of the API control.DevicePlugin or control.DRA. It opens nothing. If the
 // state directory is "", the node is never locked.
 func New(dir, api string, log *zap.Logger) *Node {
-	n := &Node{dir: dir, api: api, other: control.DRA, log: log.Named("owner"), tryInterval: tryInterval, slicesWithin: slicesWithin}
+	n := &Node{
+		dir: dir, api: api, other: control.DRA, log: log.Named("owner"),
+		tryInterval: tryInterval, slicesWithin: slicesWithin, recordedWithin: recordedWithin,
+	}
 	if api == control.DRA {
 		n.other = control.DevicePlugin
 	}
@@ -125,6 +133,9 @@ func (n *Node) Take(ctx context.Context, wanted func() Naming) error {
 	slices, err := n.own(ctx, wanted)
 	if err == nil && slices {
 		err = n.awaitSlices(ctx)
+	}
+	if err == nil {
+		err = n.awaitRecord(ctx)
 	}
 	if err != nil {
 		return err
@@ -178,6 +189,9 @@ func (n *Node) own(ctx context.Context, wanted func() Naming) (slices bool, err 
 			return false, context.Cause(ctx)
 		}
 		n.wait(reason, err)
+		if reason == ForAPI && n.other == control.DevicePlugin || reason == ForNaming && n.api == control.DevicePlugin {
+			n.pluginSeen = time.Now()
+		}
 		select {
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
@@ -305,6 +319,9 @@ func (n *Node) Rename(ctx context.Context, to Naming) bool {
 		return false
 	case err != nil || !sole:
 		n.wait(ForSettings, err)
+		n.pluginSeen = time.Now()
+		return false
+	case n.api == control.DevicePlugin && time.Since(n.pluginSeen) < n.recordedWithin:
 		return false
 	}
 	n.naming = to
@@ -342,6 +359,19 @@ func (n *Node) awaitSlices(ctx context.Context) error {
 		n.log.Error("lock file not removed", logevent.OwnerUnavailable, logevent.Err(err)) // the next start waits, too
 	}
 	return nil
+}
+
+// awaitRecord blocks until the kubelet has recorded what another device plugin gave out before it ended.
+func (n *Node) awaitRecord(ctx context.Context) error {
+	recorded := time.NewTimer(n.recordedWithin - time.Since(n.pluginSeen))
+	defer recorded.Stop()
+	select {
+	case <-ctx.Done():
+		n.release()
+		return context.Cause(ctx)
+	case <-recorded.C:
+		return nil
+	}
 }
 
 // Leave ends the ownership. If no other daemon of the API owns the node, it first calls withdraw, which removes the

@@ -20,8 +20,8 @@ import (
 // File is the name of the file in the directory of the kubelet's device plugins.
 const File = "kubelet_internal_checkpoint"
 
-// maxSize is the maximum size of the file, in bytes. An entry has about 500.
-const maxSize = 16 << 20
+// maxSize is the maximum size of the file, in bytes. An entry has about 500. Parsing takes up to 25 times as much memory.
+const maxSize = 4 << 20
 
 // Record is the content of the file.
 type Record struct {
