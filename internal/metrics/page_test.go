@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -220,32 +219,5 @@ func TestIgnoredUEventsAllocateNothing(t *testing.T) {
 	m := metrics.New("test")
 	if n := testing.AllocsPerRun(1000, m.UEventIgnored); n != 0 {
 		t.Errorf("found %v allocations, want none", n)
-	}
-}
-
-// All methods are safe for concurrent use with several scrapes.
-func TestConcurrently(t *testing.T) {
-	m := story()
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for i := range 200 {
-				m.UEvent([]byte("pci"), []byte("add"))
-				m.Transition("healthy", "unhealthy", fmt.Sprint("reason-", i))
-				m.ListSent(accelerator, time.Millisecond, true)
-				m.ResourceOffered(accelerator)
-				m.ResourceRetired(accelerator)
-			}
-		})
-		all.Go(func() {
-			for range 10 {
-				m.Follow(stateOf([]metrics.Resource{{Name: accelerator}}, port0, port1))
-				page(t, m)
-			}
-		})
-	}
-	all.Wait()
-	if lines := grep(page(t, m), `accelerator_uevents_total{action="add",subsystem="pci"} 801`); len(lines) != 1 {
-		t.Errorf("uevents: %q, want 801", samples(page(t, m), "accelerator_uevents_total"))
 	}
 }
