@@ -304,60 +304,6 @@ func TestAllowedUsers(t *testing.T) {
 	}
 }
 
-// Clients that hang use a bounded number of connections, and other clients are answered.
-func TestHungClients(t *testing.T) {
-	path := filepath.Join(shortDir(t), "daemon.sock")
-	await(t, serve(t, path, control.Answers{State: state, Changed: never}), "control.served")
-	c := control.Dial(path)
-	files, routines := openFiles(t), runtime.NumGoroutine()
-	sent := []string{"", "GET /state HTTP/1.1\r\nHost:", "GET /watch HTTP/1.1\r\nHost: d\r\n\r\n",
-		"POST /cordon HTTP/1.1\r\nHost: d\r\nContent-Length: 9\r\n\r\n", "GET /watch HTTP/1.1\r\nHost: d\r\n\r\nxxxx"}
-	const flood = 300
-	var conns []net.Conn
-	for i := range flood {
-		conn, err := net.Dial("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		conns = append(conns, conn)
-		io.WriteString(conn, sent[i%len(sent)]) // where it fails, the connection was closed to make room
-	}
-	begin := time.Now()
-	for range 5 {
-		if _, err := c.State(t.Context()); err != nil {
-			t.Errorf("State = %v among hung clients, want an answer", err)
-		}
-	}
-	if took := time.Since(begin); took > 5*time.Second {
-		t.Errorf("five answers took %s, want 5 s at most", took)
-	}
-	// 64 connections, each with two goroutines in the server at most. The clients' ends count, too.
-	if n := openFiles(t) - files; n > flood+64+2 {
-		t.Errorf("%d more descriptors, want %d for the clients and 66 at most for the server", n, flood)
-	}
-	if n := runtime.NumGoroutine() - routines; n > 2*64+2 {
-		t.Errorf("%d more goroutines, want 130 at most", n)
-	}
-	for _, conn := range conns {
-		conn.Close()
-	}
-	for deadline := time.Now().Add(20 * time.Second); openFiles(t) > files || runtime.NumGoroutine() > routines; {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d descriptors and %d goroutines after the clients have gone, want %d and %d", openFiles(t), runtime.NumGoroutine(), files, routines)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
-}
-
-func openFiles(t *testing.T) int {
-	t.Helper()
-	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(all) - 1 // that of the directory
-}
-
 // Invalid requests are refused, and change nothing.
 func TestGarbage(t *testing.T) {
 	path := filepath.Join(shortDir(t), "daemon.sock")
@@ -397,35 +343,5 @@ func TestGarbage(t *testing.T) {
 	defer mu.Unlock()
 	if slices.Contains(cordoned, "3b:00.0") {
 		t.Error("a refused request has cordoned 3b:00.0")
-	}
-}
-
-// An invalid answer is an error with the path of the socket.
-func TestInvalidAnswer(t *testing.T) {
-	for _, answer := range []string{"", "nonsense\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\n{\"pid\":\"x\"}", "HTTP/1.0 200 OK\r\n\r\n[", "HTTP/1.0 500 No\r\n\r\nno\x1b[2J"} {
-		path := filepath.Join(shortDir(t), "daemon.sock")
-		l := listenUnix(t, path)
-		var server sync.WaitGroup
-		server.Go(func() {
-			for {
-				conn, err := l.Accept()
-				if err != nil {
-					return
-				}
-				bufio.NewReader(conn).ReadString('\n')
-				io.WriteString(conn, answer)
-				conn.Close()
-			}
-		})
-		c := control.Dial(path)
-		_, stateErr := c.State(t.Context())
-		watchErr := c.Watch(t.Context(), func(control.State) error { return nil })
-		for _, err := range []error{stateErr, watchErr} {
-			if err == nil || !strings.HasPrefix(err.Error(), path+": ") {
-				t.Errorf("answer %q: %v, want an error that begins with the socket", answer, err)
-			}
-		}
-		l.Close()
-		server.Wait()
 	}
 }

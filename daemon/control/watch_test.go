@@ -74,10 +74,15 @@ func TestSlowCordon(t *testing.T) {
 
 // The answer of another program is limited in size, and escaped.
 func TestAnswerOfAnotherProgram(t *testing.T) {
-	for _, test := range []struct{ name, status, body, want string }{
-		{"endless", "200 OK", `{"version": "` + strings.Repeat("x", 20<<20), "found more than 16777216 bytes, want at most 16777216"},
-		{"no JSON", "200 OK", "hello\n", "answer of the daemon: invalid character 'h'"},
-		{"terminal codes", "400 Bad Request", "\x1b[2Jyes", `daemon.sock: \x1b[2Jyes`},
+	const ok = "HTTP/1.1 200 OK\r\n\r\n"
+	for _, test := range []struct{ name, answer, want string }{
+		{"endless", ok + `{"version": "` + strings.Repeat("x", 20<<20), "found more than 16777216 bytes, want at most 16777216"},
+		{"no JSON", ok + "hello\n", "answer of the daemon: invalid character 'h'"},
+		{"another type", ok + `{"pid":"x"}`, "answer of the daemon: json: cannot unmarshal string"},
+		{"empty", ok, "daemon.sock: "},
+		{"none", "", "daemon.sock: "},
+		{"no HTTP", "nonsense\r\n\r\n", "daemon.sock: "},
+		{"terminal codes", "HTTP/1.1 400 Bad Request\r\n\r\n\x1b[2Jyes", `daemon.sock: \x1b[2Jyes`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := control.DialWith("daemon.sock", func(context.Context, string, string) (net.Conn, error) {
@@ -85,7 +90,7 @@ func TestAnswerOfAnotherProgram(t *testing.T) {
 				go func() {
 					defer theirs.Close()
 					_, _ = theirs.Read(make([]byte, 4096))
-					_, _ = io.WriteString(theirs, "HTTP/1.1 "+test.status+"\r\n\r\n"+test.body)
+					_, _ = io.WriteString(theirs, test.answer)
 				}()
 				return ours, nil
 			})

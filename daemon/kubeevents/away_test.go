@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
-	"b-com.com/accelerator-device-plugin/inventory"
 )
 
 // While the API server is down, an Event waits for 5 minutes from its last repetition, not from an
@@ -70,28 +69,6 @@ func TestServerDownForAnHour(t *testing.T) {
 		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0"))
 		if e := r.Events(); len(e) != 4 || e[3].Count != 2 {
 			t.Errorf("events: found %v, want the count of the Event that was given up in the fourth", e)
-		}
-	})
-}
-
-// The table is also bounded while the API server is down and all Events keep repeating.
-func TestBoundedWhileServerDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t, func(r *rig) { r.UseFault(refuse("", 503, "away")) })
-		healthy, broken := make([]*inventory.Device, 300), make([]*inventory.Device, 300)
-		for i := range healthy {
-			id := fmt.Sprintf("%02x:%02x.0", i/32, i%32)
-			healthy[i], broken[i] = device(id), device(id, "port-ap6")
-		}
-		for range 21 {
-			r.shows(slices.Clone(healthy)...)
-			after(90 * time.Second)
-			r.shows(slices.Clone(broken)...)
-		}
-		r.UseFault(nil)
-		after(90 * time.Second)
-		if n := len(r.Events()); n != 512 {
-			t.Errorf("found %d events, want 512", n)
 		}
 	})
 }

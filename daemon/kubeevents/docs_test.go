@@ -4,7 +4,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -26,23 +25,4 @@ func documentedReasons(t *testing.T) []string {
 	}
 	slices.Sort(all)
 	return all
-}
-
-// documented checks that each message in docs/events.md is among these, except for times.
-func documented(t *testing.T, events []string) {
-	t.Helper()
-	times := regexp.MustCompile(`[0-9]{4}-[0-9T:-]+Z|after [0-9ms]+`)
-	written := times.ReplaceAllString(strings.Join(events, "\n"), "T")
-	messages := regexp.MustCompile(`(Normal|Warning) +(Device[A-Za-z]+) .*?(FPGA device .*)`).FindAllStringSubmatch(documentation(t), -1)
-	if len(messages) != 5 {
-		t.Errorf("docs/events.md: found %d messages, want 5", len(messages))
-	}
-	for _, m := range messages {
-		want := times.ReplaceAllString(m[3], "T")
-		if !slices.ContainsFunc(strings.Split(written, "\n"), func(e string) bool {
-			return strings.Contains(e, " "+m[1]+" "+m[2]+" x") && strings.HasSuffix(e, " "+want)
-		}) {
-			t.Errorf("docs/events.md: found %s %s %s, want a message of the test", m[1], m[2], want)
-		}
-	}
 }

@@ -52,21 +52,6 @@ func TestRepetitionDuringWrite(t *testing.T) {
 	})
 }
 
-// After one failure the next attempt follows after half a second, not after pace.
-func TestRetryAfterFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
-		first := true
-		r.timed(func(w http.ResponseWriter, q *http.Request) bool {
-			defer func() { first = false }()
-			return first && refuse("", 500, "etcd")(w, q)
-		})
-		r.publish(true, device("3b:00.0", "port-ap6"))
-		after(settleTime + time.Second)
-		r.events("soon", onNode+"Warning DeviceUnhealthy x1")
-	})
-}
-
 // Retry-After is obeyed, even if Events are added.
 func TestRetryAfterHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

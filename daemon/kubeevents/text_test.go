@@ -50,34 +50,6 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// The message names the holder. If a container may hold the device, it is given to no other one.
-func TestHolderInMessage(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		held   []string // holders; nil: free
-		asking error
-		want   string
-	}{
-		{"held", []string{"work/job/main"}, nil, "It is given to no other container. The pod work/job holds it and keeps running."},
-		{"free", nil, nil, "It is given to no container. No container holds it."},
-		{"not known", nil, errNoAnswer, "It is given to no other container. Its holder is not known."},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t, func(r *rig) { r.asking = tc.asking })
-				if tc.held != nil {
-					r.SetPod("work", "job", "uid-1")
-					r.hold("3b:00.0", tc.held...)
-				}
-				r.shows(device("3b:00.0", "port-ap6"))
-				if m := r.Events()[0].Message; !strings.HasSuffix(m, tc.want) {
-					t.Errorf("message %q, want it to end with %q", m, tc.want)
-				}
-			})
-		})
-	}
-}
-
 // The message has the administrator and the reason of the cordon, unless it has ended meanwhile.
 func TestCordoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

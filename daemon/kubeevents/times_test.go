@@ -57,18 +57,3 @@ func TestTimesWithinSettle(t *testing.T) {
 		})
 	}
 }
-
-// A change during a repeated request for holders is also reported only after a second.
-func TestSettleDuringHolderRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t, func(r *rig) { r.asking = errNoAnswer })
-		r.shows(device("3b:00.0"))
-		r.shows(device("3b:00.0", "port-ap6"))
-		r.locked(func() { r.slow = 5 * time.Second })
-		after(2 * time.Second) // the request began a second ago
-		r.publish(true, device("3b:00.0", "port-ap6"), device("5e:00.0", "driver-unbound"))
-		after(4100 * time.Millisecond)
-		r.shows(device("3b:00.0", "port-ap6"), device("5e:00.0"))
-		r.events("bound", onNode+"Warning DeviceUnhealthy x1", onNode+"Normal DeviceAdded x1")
-	})
-}

@@ -209,8 +209,8 @@ func (w *world) start(random *rand.Rand, api string, naming owner.Naming) *membe
 	return m
 }
 
-// sequences is the number of random sequences. 1000 take a minute with -race.
-const sequences uint64 = 100
+// sequences is the number of random sequences.
+const sequences uint64 = 40
 
 // Whatever starts, stops, is renamed and is killed: daemons of both APIs never own the node at once, nor do daemons
 // with different namings, a device plugin never owns it while there are slices, and in the end any daemon can own it.

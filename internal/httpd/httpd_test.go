@@ -21,12 +21,6 @@ import (
 // serve runs the server until the test ends and returns its address.
 func serve(t *testing.T, answers httpd.Answers) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	core, logs := eventtest.Observed(t)
 	ended := make(chan error, 1)
@@ -37,15 +31,15 @@ func serve(t *testing.T, answers httpd.Answers) string {
 		}
 		return nil
 	}))
-	go func() { ended <- httpd.Run(ctx, address, answers, log) }()
+	go func() { ended <- httpd.Run(ctx, "127.0.0.1:0", answers, log) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("Run: %v; log: %v", err, logs.All())
 		}
 	})
-	<-listening
-	return "http://" + address
+	<-listening // the hook is called after the line is written to the core
+	return "http://" + logs.FilterMessage("http served").All()[0].ContextMap()["address"].(string)
 }
 
 func get(t *testing.T, url string) (int, string) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -111,18 +110,6 @@ func classicCount(h *dto.Histogram, upTo float64) uint64 {
 	return 0
 }
 
-// The number of native buckets stays bounded.
-func TestHistogramIsBounded(t *testing.T) {
-	m := metrics.New("test")
-	for i := range 100_000 {
-		m.ScanDone(time.Duration(i*i) * time.Microsecond / 10)
-	}
-	h := families(t, m)["accelerator_scan_duration_seconds"].GetMetric()[0].GetHistogram()
-	if n := len(h.GetPositiveDelta()); n > 100 {
-		t.Errorf("found %d native buckets, want at most 100", n)
-	}
-}
-
 // Label values from other sources make a bounded number of series.
 func TestLabelsAreBounded(t *testing.T) {
 	m := metrics.New("test")
@@ -227,67 +214,10 @@ func grep(text, part string) []string {
 	return found
 }
 
-// After a change of mode, gauges show the new mode and counters continue.
-func TestAnotherMode(t *testing.T) {
-	m := story()
-	mode, devices := "single", []metrics.Device{port0}
-	m.Follow(metrics.State{
-		Mode:      func() string { return mode },
-		Config:    func() string { return "" },
-		Devices:   func() (uint64, []metrics.Device) { return 42, devices },
-		Resources: func() []metrics.Resource { return nil },
-	})
-	if lines := grep(page(t, m), `accelerator_mode_info{mode="single"} 1`); len(lines) != 1 {
-		t.Errorf("first mode: found %q, want one line", lines)
-	}
-	mode, devices = "pool", []metrics.Device{unit}
-	text := page(t, m)
-	for _, want := range []string{
-		`accelerator_mode_info{mode="pool"} 1`, `accelerator_devices{health="healthy",resource="b-com.com/pool"} 1`,
-		`accelerator_device_transitions_total{new="unhealthy",old="healthy",reason="unreadable"} 1`,
-	} {
-		if !strings.Contains(text, want+"\n") {
-			t.Errorf("page: found no line %s, want one", want)
-		}
-	}
-	for _, gone := range []string{`mode="single"`, "accelerator_device_health{", "accelerator_device_info{", "accelerator_device_reason{", "accelerator_tombstones{"} {
-		if lines := grep(text, gone); len(lines) > 0 {
-			t.Errorf("page: found %q, want no such series", lines)
-		}
-	}
-}
-
 // Ignored uevents do not allocate, because there are many of them.
 func TestIgnoredUEventsAllocateNothing(t *testing.T) {
 	m := metrics.New("test")
 	if n := testing.AllocsPerRun(1000, m.UEventIgnored); n != 0 {
 		t.Errorf("found %v allocations, want none", n)
-	}
-}
-
-// All methods are safe for concurrent use with several scrapes.
-func TestConcurrently(t *testing.T) {
-	m := story()
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for i := range 200 {
-				m.UEvent([]byte("pci"), []byte("add"))
-				m.Transition("healthy", "unhealthy", fmt.Sprint("reason-", i))
-				m.ListSent(accelerator, time.Millisecond, true)
-				m.ResourceOffered(accelerator)
-				m.ResourceRetired(accelerator)
-			}
-		})
-		all.Go(func() {
-			for range 10 {
-				m.Follow(stateOf([]metrics.Resource{{Name: accelerator}}, port0, port1))
-				page(t, m)
-			}
-		})
-	}
-	all.Wait()
-	if lines := grep(page(t, m), `accelerator_uevents_total{action="add",subsystem="pci"} 801`); len(lines) != 1 {
-		t.Errorf("uevents: %q, want 801", samples(page(t, m), "accelerator_uevents_total"))
 	}
 }

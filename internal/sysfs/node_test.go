@@ -103,24 +103,3 @@ func TestIsSysfs(t *testing.T) {
 		t.Errorf("/sys: %v, %v", is, err)
 	}
 }
-
-func BenchmarkReadAttribute(b *testing.B) {
-	h := node(b, "-- sys/afu_id --\n"+id+"\n")
-	path := h.Sys + "/afu_id"
-	b.Run("Read", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := sysfs.Read(path); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("os.ReadFile", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := os.ReadFile(path); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}

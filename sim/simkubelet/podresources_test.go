@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -162,67 +161,19 @@ func TestPodResourcesWrongAnswers(t *testing.T) {
 	}
 }
 
-// A stalled call ends when the behaviour changes.
-func TestStallEnds(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		end  func(*simkubelet.PodResources)
-		want string // in the error; "": the right answer
-	}{
-		{"well", func(p *simkubelet.PodResources) { p.Behave(simkubelet.PodBehaviour{}) }, ""},
-		{"with an error", func(p *simkubelet.PodResources) { p.Behave(simkubelet.PodBehaviour{Fail: "no"}) }, "no"},
-		{"with a refusal", func(p *simkubelet.PodResources) { p.Behave(simkubelet.PodBehaviour{Refuse: true, Stall: true}) }, "refused"},
-		{"with the stand-in", func(p *simkubelet.PodResources) {
-			p.Stop()
-			stacks := make([]byte, 1<<20)
-			if stacks = stacks[:runtime.Stack(stacks, true)]; strings.Contains(string(stacks), "(*PodResources).List") {
-				t.Errorf("a call of List still runs after Stop:\n%s", stacks)
-			}
-		}, "Unavailable"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			socket := filepath.Join(directory(t), "p.sock")
-			p := startPodResources(t, socket)
-			p.Behave(simkubelet.PodBehaviour{Stall: true})
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			done := make(chan error, 1)
-			go func() {
-				_, err := podresources.List(ctx, socket)
-				done <- err
-			}()
-			if err := p.AwaitAsked(ctx, 1); err != nil {
-				t.Fatal(err)
-			}
-			p.Hold("ns", "pod", "main", resource, "3b:00.0")
-			// After the timeout of a second call, the first one is certainly stalled.
-			short, giveUp := context.WithTimeout(ctx, 50*time.Millisecond)
-			defer giveUp()
-			if _, err := podresources.List(short, socket); err == nil {
-				t.Fatal("answered while it stalls")
-			}
-			select {
-			case err := <-done:
-				t.Fatalf("answered while it stalls: %v", err)
-			default:
-			}
-			tc.end(p)
-			err := <-done
-			if (tc.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v, want %q", err, tc.want)
-			}
-		})
-	}
-}
-
 func TestPodResourcesRestart(t *testing.T) {
 	dir := directory(t)
 	socket := filepath.Join(dir, "p.sock")
+	ended, end := context.WithCancel(t.Context())
+	end()
 	for range 3 {
 		p := startPodResources(t, socket)
+		if err := p.AwaitAsked(ended, 1); !errors.Is(err, context.Canceled) {
+			t.Errorf("AwaitAsked: %v, want the error of the context", err)
+		}
 		p.Hold("ns", "pod", "main", resource, "3b:00.0")
-		if got := holders(t, socket); len(got) != 1 {
-			t.Errorf("held devices: %v, want one", got)
+		if got := holders(t, socket); len(got) != 1 || p.AwaitAsked(t.Context(), 1) != nil {
+			t.Errorf("held devices: %v, want one, and that the kubelet was asked", got)
 		}
 		p.Stop()
 		p.Stop()
@@ -235,26 +186,6 @@ func TestPodResourcesRestart(t *testing.T) {
 		if err := p.AwaitAsked(t.Context(), 9); err == nil || !strings.Contains(err.Error(), "the kubelet has stopped") {
 			t.Errorf("AwaitAsked after Stop: error %v", err)
 		}
-	}
-}
-
-// The end of the context ends the API, and its socket.
-func TestPodResourcesEndWithTheirContext(t *testing.T) {
-	dir := directory(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	p, err := simkubelet.StartPodResources(ctx, filepath.Join(dir, "p.sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	waiting, giveUp := context.WithCancel(t.Context())
-	giveUp()
-	if err := p.AwaitAsked(waiting, 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want the context's error", err)
-	}
-	cancel()
-	p.Stop()
-	if got := names(t, dir); len(got) != 0 {
-		t.Errorf("directory after Stop: %v, want it empty", got)
 	}
 }
 
@@ -278,16 +209,5 @@ func TestStartPodResourcesFails(t *testing.T) {
 	}
 	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
 		t.Errorf("the file: %v, %v, want it to stay", info, err)
-	}
-}
-
-// An existing socket is replaced, as by the kubelet.
-func TestPodResourcesReplaceALeftover(t *testing.T) {
-	dir := directory(t)
-	start(t, dir, simkubelet.Behaviour{}).Kill()
-	socket := filepath.Join(dir, simkubelet.Socket)
-	startPodResources(t, socket)
-	if got := holders(t, socket); len(got) != 0 {
-		t.Errorf("held devices: %v, want none", got)
 	}
 }

@@ -2,7 +2,6 @@ package simkubelet_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -140,8 +139,8 @@ func TestPluginLife(t *testing.T) {
 	}
 	k.CutStream(resource)
 	<-p.ended
-	if n := k.Registrations(resource); n != 1 {
-		t.Errorf("%d registrations, want 1", n)
+	if err := k.AwaitRegistrations(t.Context(), resource, 1); err != nil || k.Registrations(resource) != 1 {
+		t.Errorf("%d registrations, error %v, want 1", k.Registrations(resource), err)
 	}
 	k.Stop()
 	if _, err := k.Plugin(resource); err == nil {
@@ -242,15 +241,6 @@ func TestStartDeletesSocketsOnly(t *testing.T) {
 	k.Stop()
 	if got := names(t, dir); !cmp.Equal(got, []string{"checkpoint"}) {
 		t.Errorf("directory after the end: %v", got)
-	}
-}
-
-func TestAwaitEndsWithItsContext(t *testing.T) {
-	k := start(t, directory(t), simkubelet.Behaviour{})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := k.AwaitRegistrations(ctx, resource, 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want the context's error", err)
 	}
 }
 

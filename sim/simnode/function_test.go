@@ -146,21 +146,6 @@ func TestLeavesWhileUsed(t *testing.T) {
 	}
 }
 
-// Numbers of groups and of their nodes are reused, lowest first.
-func TestGroupNumbers(t *testing.T) {
-	n := newNode(t, on("0000:01:00.0", "vfio-pci", ""), on("0000:02:00.0", "vfio-pci", ""))
-	must(t, n.Unplug("0000:01:00.0"), n.Plug(on("0000:03:00.0", "dfl-pci", "")))
-	must(t, n.SetDriver("0000:02:00.0", ""), n.SetDriver("0000:03:00.0", "vfio-pci"), n.SetDriver("0000:02:00.0", "vfio-pci"))
-	var got []string
-	for _, address := range []string{"0000:03:00.0", "0000:02:00.0"} {
-		u := read(t, filepath.Dir(n.Sys), address).Units[0]
-		got = append(got, u.Nodes[0], u.NodeNumbers[0])
-	}
-	if diff := cmp.Diff([]string{"vfio/0", "244:0", "vfio/1", "244:1"}, got); diff != "" {
-		t.Errorf("nodes (-want +got):\n%s", diff)
-	}
-}
-
 // Pulling a card restores the tree, except what loading vfio has created. The functions of a card with one
 // group are pulled together.
 func TestUnplugRemovesFunctions(t *testing.T) {

@@ -78,56 +78,6 @@ func TestSettersRefuse(t *testing.T) {
 	}
 }
 
-// A reader gets the old value or the new one.
-func TestSetIsAtomic(t *testing.T) {
-	n := newNode(t, card)
-	for _, tc := range []struct {
-		path string
-		set  func() error
-	}{
-		{n.PortDir(address, 0) + "/errors/errors", func() error { return n.Set(address, 0, "errors/errors", "0x1") }},
-		{n.CardDir(address) + "/config", func() error { return n.SetFile(n.CardDir(address)+"/config", "\xff\xff\xff\xff") }},
-	} {
-		for i := range 100 {
-			done := make(chan error)
-			go func() { done <- tc.set() }()
-			text, err := os.ReadFile(tc.path)
-			if serr := <-done; serr != nil {
-				t.Fatal(serr)
-			}
-			if err != nil || len(text) == 0 {
-				t.Fatalf("turn %d: read %q, %v", i, text, err)
-			}
-		}
-	}
-}
-
-// The AFU of a port stays when its driver is unbound and bound, but not when the card is pulled and
-// plugged.
-func TestReprogramLasts(t *testing.T) {
-	n := newNode(t, card)
-	afu := strings.Repeat("a", 32)
-	for _, step := range []struct {
-		name string
-		do   func() error
-		want string
-	}{
-		{"programmed", func() error { return n.Reprogram(address, 0, afu) }, afu},
-		{"unbound", func() error { return n.Unbind(address, 0) }, ""},
-		{"bound", func() error { return n.Bind(address, 0) }, afu},
-		{"pulled", func() error { return n.Unplug(address) }, ""},
-		{"plugged", func() error { return n.Plug(card) }, card.AFUID},
-	} {
-		if err := step.do(); err != nil {
-			t.Fatalf("%s: %v", step.name, err)
-		}
-		text, _ := os.ReadFile(n.Sys + "/class/fpga_region/region0/dfl-port.0/afu_id")
-		if got := strings.TrimSpace(string(text)); got != step.want {
-			t.Errorf("%s: afu_id %q, want %q", step.name, got, step.want)
-		}
-	}
-}
-
 // A card that is pulled and plugged again has good values in all files, also if another program has
 // written to them in place, as a shell does.
 func TestPluggedAgainIsGood(t *testing.T) {

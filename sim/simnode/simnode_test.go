@@ -108,23 +108,6 @@ func TestNamesLikeTheKernel(t *testing.T) {
 	}
 }
 
-// All files that determine the health exist, and have good values.
-func TestCardIsComplete(t *testing.T) {
-	vf := simnode.Card{Address: "0000:01:00.1", Ports: 1, PhysFn: address, NUMANode: -1, AFUID: card.AFUID}
-	n := newNode(t, card, vf)
-	for _, address := range []string{address, vf.Address} {
-		r := read(t, filepath.Dir(n.Sys), address)
-		if len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 {
-			t.Fatalf("%s: %+v, want one good port", address, r.Units)
-		}
-		for _, f := range r.Units[0].Files {
-			if f.Absent {
-				t.Errorf("%s: no %s", address, f.Name)
-			}
-		}
-	}
-}
-
 // Unplug restores the tree before Plug, and numbers are reused.
 func TestUnplugRemovesAll(t *testing.T) {
 	n := newNode(t)

@@ -88,29 +88,3 @@ func TestReset(t *testing.T) {
 		t.Errorf("nodes of an empty node: %v, %v", entries, err)
 	}
 }
-
-// A user function that is unbound loses all files of xocl, and gets them again.
-func TestUnbindXRT(t *testing.T) {
-	n := newNode(t, on("0000:01:00.1", "xocl", ""))
-	whole, nodes := files(t, n.Sys), names(t, n.Dev)
-	must(t, n.SetDriver("0000:01:00.1", ""))
-	for name := range files(t, n.Sys) {
-		for _, of := range []string{"rom.u", "drm", "user_pf", "shutdown", "firewall", "ready", "dev_offline", "drivers/xocl/"} {
-			if strings.Contains(name, of) {
-				t.Errorf("unbound: found %s", name)
-			}
-		}
-	}
-	must(t, n.SetDriver("0000:01:00.1", "vfio-pci"), n.SetDriver("0000:01:00.1", "xocl"))
-	after := files(t, n.Sys)
-	for name, text := range whole {
-		if after[name] != text {
-			t.Errorf("bound again: %s has %q, want %q", name, after[name], text)
-		}
-	}
-	for name := range nodes {
-		if !names(t, n.Dev)[name] {
-			t.Errorf("bound again: no node %s", name)
-		}
-	}
-}
