@@ -114,10 +114,10 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.Mode, offer.Single, oneOf(offer.Modes()...)), "mode",
 		"devices and their resources: single (ports, one resource), af (ports, one resource per AFU), "+
 			"region (cards, one resource per interface), regiondevel (as region, with the FME's node), pool (numbers)")
-	fs.Var(of(&c.ResourceName, "b-com.com/accelerator", resourceName), "resource-name",
+	fs.Var(of(&c.ResourceName, names.DefaultResource, resourceName), "resource-name",
 		"name of the resource in modes single and pool")
 	domain := name("domain", "a domain", names.ValidateNamespace)
-	fs.Var(of(&c.ResourceNamespace, "fpga.intel.com", domain), "resource-namespace",
+	fs.Var(of(&c.ResourceNamespace, names.DefaultDomain, domain), "resource-namespace",
 		"domain of the resources in modes af, region and regiondevel, and of CDI devices")
 	fs.Var(of(&c.AccelNbUnits, 40, number(1, 10_000)), "accel-nbunits", "number of units in mode pool")
 	fs.Var(of(&c.AllocationPolicy, "packed", oneOf("packed", "spread")), "allocation-policy",

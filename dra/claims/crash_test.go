@@ -1,26 +1,18 @@
 package claims_test
 
 import (
-	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/zap"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"b-com.com/accelerator-device-plugin/cdi"
-	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/internal/latest"
-	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -101,10 +93,6 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// workIn is the environment variable with a directory. If it is set, the test binary prepares and unprepares
-// claims in it until it is killed.
-const workIn = "CLAIMS_TEST_WORK_IN"
-
 const fourPorts = 4
 
 // somePorts returns the devices 3b:00.0 to 3b:00.0-p3.
@@ -125,89 +113,6 @@ func contender(i int) *resourceapi.ResourceClaim {
 type fixed struct{ inventory.Snapshot }
 
 func (f fixed) Latest() (inventory.Snapshot, <-chan struct{}) { return f.Snapshot, nil }
-
-// work prepares and unprepares the claims in turn.
-func work(dir string) error {
-	devices := somePorts()
-	spec, err := cdi.Open(dir+"/cdi", kind, "/dev")
-	if err != nil {
-		return err
-	}
-	c, err := claims.Open(claims.Config{
-		Dir: dir + "/plugin", Node: node, Spec: spec, Devices: fixed{inventory.Snapshot{Version: 1, Complete: true, Devices: devices}},
-		Taints: taints, Log: zap.NewNop(), Metrics: metrics.New("test"),
-	})
-	for i := 0; err == nil; i++ {
-		claim := contender(i % fourPorts)
-		if err = c.Prepare(context.Background(), claim).Err; err == nil {
-			err = c.Unprepare(context.Background(), objectOf(claim))
-		}
-	}
-	return err
-}
-
-// A driver that is killed at any time leaves a file that the next one reads. Its claim can be prepared and
-// unprepared, and no other claim gets its devices before.
-func TestKilled(t *testing.T) {
-	r := newRig(t, somePorts()...)
-	found := map[string]int{}
-	for i := range 40 {
-		child := exec.CommandContext(t.Context(), os.Args[0])
-		child.Env = append(os.Environ(), workIn+"="+filepath.Dir(r.dir))
-		var stderr strings.Builder
-		child.Stderr = &stderr
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
-		// The child has begun when it has prepared a claim; then it is killed at a random time.
-		for began := time.Now(); r.file() == "" && time.Since(began) < 10*time.Second; {
-		}
-		for until := time.Now().Add(time.Duration(rand.IntN(5000)) * time.Microsecond); time.Now().Before(until); {
-		}
-		if err := child.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = child.Wait() // killed
-		if stderr.Len() > 0 {
-			t.Fatalf("child: %s", stderr.String())
-		}
-		if _, err := r.Holdings(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		switch n := strings.Count(r.file(), `"uid"`); n {
-		case 0, 1:
-			found[fmt.Sprint(n)]++
-		default:
-			t.Fatalf("file: found %d claims, want one at most: %s", n, r.file())
-		}
-		if _, err := os.Lstat(filepath.Join(r.dir, "claims.json.new")); err == nil {
-			found["new file"]++
-		}
-		// The kubelet repeats the call of the claim, whichever it was. The claim prevents its neighbours.
-		for n := range fourPorts {
-			c := contender(n)
-			if !strings.Contains(r.file(), `"name": "`+c.Name+`"`) {
-				continue
-			}
-			r.refuseNow(contender((n+1)%fourPorts), "is prepared for claim default/"+c.Name)
-			if i%2 == 0 {
-				r.prepare(c)
-				r.injects(devicesOf(c, fmt.Sprint("dfl-port.", n), fmt.Sprint("dfl-port.", (n+1)%fourPorts))...)
-			}
-			r.unprepare(c)
-		}
-		// A CDI device whose record is gone is removed by the next check.
-		r.prepare(contender(0))
-		r.unprepare(contender(0))
-		if text := r.file() + r.specText(); text != "" {
-			t.Fatalf("files without claims: found %s, want none", text)
-		}
-	}
-	t.Logf("found %v", found)
-	if found["1"] == 0 {
-		t.Error("no child was killed while it had a claim")
-	}
-}
 
 // Two instances on one node, each with several calls at once: no device is given to two claims, and each
 // claim that is prepared is in the spec.

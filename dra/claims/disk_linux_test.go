@@ -42,11 +42,7 @@ func TestBadFile(t *testing.T) {
 		spoil func(t *testing.T, path string)
 		want  string
 	}{
-		{"empty", put(""), ": found unexpected end of JSON input, want the claims of the driver" + remedy},
 		{"truncated", put(good[:100]), ": found unexpected end of JSON input, want the claims of the driver" + remedy},
-		{"of another program", put(`{"claims": {}}`), ": version: found 0, want 1 to 2: a newer driver or another program has written the file" + remedy},
-		{"of a newer driver", put(strings.Replace(good, `1`, `3`, 1)), ": version: found 3, want 1 to 2" + ": a newer driver or another program has written the file" + remedy},
-		{"with a newer field", put(strings.Replace(good, `"request"`, `"share": 1, "request"`, 1)), `unknown field "claims[0].devices[0].share"`},
 		{"large", put(good + strings.Repeat(" ", claims.MaxFile)), ": found more than 4194304 bytes, want at most 4194304" + remedy},
 		{"writable by others", func(t *testing.T, path string) {
 			put(good)(t, path)
@@ -54,22 +50,6 @@ func TestBadFile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, ": found mode 0622, want it not writable by group and others: chmod go-w "},
-		{"a link", func(t *testing.T, path string) {
-			put(good)(t, path+".target")
-			if err := errors.Join(os.Remove(path), os.Symlink(path+".target", path)); err != nil {
-				t.Fatal(err)
-			}
-		}, ", want a regular file" + remedy},
-		{"a pipe", func(t *testing.T, path string) {
-			if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
-				t.Fatal(err)
-			}
-		}, ", want a regular file" + remedy},
-		{"a directory", func(t *testing.T, path string) {
-			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
-				t.Fatal(err)
-			}
-		}, ", want a regular file" + remedy},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -85,10 +65,7 @@ func TestBadFile(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				before := ""
-				if info.Mode().IsRegular() {
-					before = r.file()
-				}
+				before := r.file()
 				time.Sleep(30 * time.Second)
 				synctest.Wait()
 				if lines := r.lines(); len(lines) != 1 || !strings.HasPrefix(lines[0], "cdi.failed ") {
@@ -111,7 +88,7 @@ func TestBadFile(t *testing.T) {
 				synctest.Wait()
 
 				now, err := os.Lstat(path)
-				if err != nil || !os.SameFile(info, now) || !info.ModTime().Equal(now.ModTime()) || before != "" && before != r.file() {
+				if err != nil || !os.SameFile(info, now) || !info.ModTime().Equal(now.ModTime()) || before != r.file() {
 					t.Errorf("file: found %v, %v, want it unchanged", now, err)
 				}
 				if err := os.RemoveAll(path); err != nil {
@@ -144,23 +121,6 @@ func TestBadDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.prepare(c)
-	for _, name := range []string{"claims.lock", "claims.json.new"} {
-		// A link in the place of a file is not followed.
-		path, target := filepath.Join(r.dir, name), filepath.Join(t.TempDir(), "target")
-		_ = os.Remove(path)
-		if err := errors.Join(os.WriteFile(target, []byte("x"), 0o600), os.Symlink(target, path)); err != nil {
-			t.Fatal(err)
-		}
-		err := r.Unprepare(t.Context(), objectOf(c))
-		if name == "claims.lock" && (err == nil || !strings.Contains(err.Error(), path+": found a file of mode L")) {
-			t.Errorf("error %v, want the link", err)
-		}
-		if text := readFile(t, target); text != "x" {
-			t.Errorf("%s: the target has %q, want it unchanged", name, text)
-		}
-		_ = os.Remove(path)
-		r.prepare(c)
-	}
 	// A kubelet that is reset removes the directory.
 	if err := os.RemoveAll(r.dir); err != nil {
 		t.Fatal(err)
@@ -225,9 +185,6 @@ func TestOutOfDescriptors(t *testing.T) {
 const fullIn = "CLAIMS_TEST_FULL_IN"
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(workIn); dir != "" {
-		panic(work(dir))
-	}
 	if dir := os.Getenv(fullIn); dir != "" {
 		fmt.Println(full(dir))
 		os.Exit(0)
@@ -237,9 +194,11 @@ func TestMain(m *testing.M) {
 
 func full(dir string) error {
 	signal.Ignore(syscall.SIGXFSZ)
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: 1}); err != nil {
+	var limit syscall.Rlimit
+	if err := errors.Join(syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit), syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: limit.Max})); err != nil {
 		return err
 	}
+	defer syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit) // for the profile of go test -cover
 	spec, err := cdi.Open(dir+"/cdi", kind, "/dev")
 	if err != nil {
 		return err

@@ -60,22 +60,6 @@ func TestNodeOfAnotherClaim(t *testing.T) {
 	}
 }
 
-// A claim that waits for the other one is prepared as soon as that is unprepared.
-func TestNodeOfAnotherClaimIsFreed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, port("3b:00.0", 1))
-		one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
-		r.prepare(one)
-		r.set(port("5e:00.0", 1))
-		time.AfterFunc(2*time.Second, func() { r.unprepare(one) })
-		began := time.Now()
-		r.prepare(two)
-		if took := time.Since(began); took > 4*time.Second {
-			t.Errorf("prepared after %s, want soon after the other claim was unprepared", took)
-		}
-	})
-}
-
 // Drivers of former releases could prepare one node for two claims. Both can be unprepared, and no third claim gets the
 // node.
 func TestFileWithNodeOfTwoClaims(t *testing.T) {

@@ -16,7 +16,6 @@ func TestParseConfig(t *testing.T) {
 	const whole = head + `,"afuId":"` + afu + `"}`
 	for _, tc := range []struct{ name, raw, want string }{
 		{"good", whole, ""},
-		{"spaces", " \n" + whole + "\t\n", ""},
 		{"capitals", head + `,"afuId":"D8424DC4A4A3C413F89E433683F9040B"}`, ""},
 		{"dashes", head + `,"afuId":"d8424dc4-a4a3-c413-f89e-433683f9040b"}`, ""},
 		{"empty", "", "found unexpected end of JSON input, want an object with the fields apiVersion, kind and afuId"},
@@ -25,19 +24,14 @@ func TestParseConfig(t *testing.T) {
 		{"another version", `{"apiVersion":"accelerator.b-com.com/v1","kind":"AcceleratorConfig"}`, `apiVersion: found "accelerator.b-com.com/v1", want`},
 		{"another kind", `{"apiVersion":"accelerator.b-com.com/v1alpha1","kind":"GpuConfig"}`, `kind: found "GpuConfig", want "AcceleratorConfig"`},
 		{"no id", head + "}", `afuId: found "", want 32 hexadecimal digits`},
-		{"null id", head + `,"afuId":null}`, `afuId: found "", want`},
 		{"a number", head + `,"afuId":12345678901234567890123456789012}`, "found json: cannot unmarshal number"},
 		{"short", head + `,"afuId":"d8424dc4"}`, `afuId: found "d8424dc4", want`},
-		{"long", head + `,"afuId":"` + afu + `0"}`, `afuId: found "` + afu + `0", want`},
 		{"a line end", head + `,"afuId":"` + afu + `\n"}`, `\n", want 32`},
 		{"no hexadecimal digit", head + `,"afuId":"g` + afu[1:] + `"}`, `afuId: found "g`},
-		{"dashes elsewhere", head + `,"afuId":"-` + afu + `"}`, `afuId: found "-`},
 		{"unknown field", head + `,"afuId":"` + afu + `","mode":"fast"}`, `found unknown field "mode"`},
 		{"field in capitals", head + `,"afuID":"` + afu + `"}`, `found unknown field "afuID"`},
 		{"long unknown field", head + `,"` + strings.Repeat("é", 3000) + `":1}`, `found unknown field "éé`},
 		{"all f", head + `,"afuId":"` + strings.Repeat("F", 32) + `"}`, "want an id that is not all f"},
-		{"a path", head + `,"afuId":"../../../../../../etc/shadow"}`, `afuId: found "../../../../../../etc/shadow", want 32`},
-		{"32 characters of a path", head + `,"afuId":"../` + afu[3:] + `"}`, `afuId: found "../`},
 		{"a flag", head + `,"afuId":"--store=/tmp"}`, `afuId: found "--store=/tmp", want 32`},
 		{"twice", head + `,"afuId":"` + afu + `","afuId":"` + afu + `"}`, `found duplicate field "afuId"`},
 		{"more data", whole + "{}", "found invalid character '{' after top-level value"},
@@ -92,6 +86,7 @@ func TestParse(t *testing.T) {
 	device := good[strings.Index(good, `{"request"`):strings.LastIndex(good, `]}]}`)]
 	for _, tc := range []struct{ name, text, want string }{
 		{"good", good, ""},
+		{"empty", "", "found unexpected end of JSON input, want the claims of the driver"},
 		{"no claims", `{"version": 1}`, ""},
 		{"waiting for the device of another claim", replace(claim, claim+`,`+strings.NewReplacer("uid-one", "b", `"devices"`, `"waiting": true, "devices"`).Replace(claim)), ""},
 		{"admin access", replace(claim, claim+`,`+strings.NewReplacer("uid-one", "b", `"nodes"`, `"adminAccess": true, "nodes"`).Replace(claim)), ""},

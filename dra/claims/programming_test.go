@@ -2,12 +2,10 @@ package claims_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -403,51 +401,5 @@ func TestAppearsDuringPrepare(t *testing.T) {
 				r.hooks()
 			})
 		}
-	}
-}
-
-// What is in the place of a bitstream is refused with one line, and opened only if it is a regular file.
-func TestForeignBitstream(t *testing.T) {
-	r := programmingRig(t, programmable("3b:00.0", 0, loaded))
-	const id = "bfac4d851ee856fe8c95865ce1bbaa2d"
-	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(id))
-	dir := filepath.Join(string(r.programs.Store), bits.Interface)
-	path, good := filepath.Join(dir, id+".gbs"), bits.GBS(bits.Metadata(bits.Interface, id), make([]byte, 64))
-	outside := filepath.Join(r.dir, "outside.gbs")
-	write := func(path string, data []byte, mode os.FileMode) error {
-		return errors.Join(os.WriteFile(path, data, mode), os.Chmod(path, mode))
-	}
-	for _, tc := range []struct {
-		name string
-		put  func() error
-		want string
-	}{
-		{"link", func() error { return errors.Join(write(outside, good, 0o644), os.Symlink(outside, path)) }, "want a regular file"},
-		{"FIFO", func() error { return syscall.Mkfifo(path, 0o600) }, "want a regular file"},
-		{"directory", func() error { return os.Mkdir(path, 0o755) }, "want a regular file"},
-		{"for others to write", func() error { return write(path, good, 0o666) }, "chmod go-w"},
-		{"too large", func() error { return errors.Join(write(path, good, 0o644), os.Truncate(path, programming.MaxSize+1)) }, "bytes, want at most"},
-		{"empty", func() error { return write(path, nil, 0o644) }, "header: found 0 bytes"},
-		{"no bitstream", func() error { return write(path, []byte(strings.Repeat("\x1b[2J\n", 64)), 0o644) }, "as in a GBS"},
-		{"without data", func() error { return write(path, bits.GBS(bits.Metadata(bits.Interface, id), nil), 0o644) }, "found none after the metadata"},
-		{"with metadata of many lines", func() error { return write(path, bits.GBS("{\n\"\x1b\": \n", make([]byte, 64)), 0o644) }, "not the JSON of a GBS"},
-		{"directory that is a link", func() error {
-			return errors.Join(write(path, good, 0o644), os.Rename(dir, dir+".there"), os.Symlink(dir+".there", dir))
-		}, "want a directory"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if err := tc.put(); err != nil {
-				t.Fatal(err)
-			}
-			r.refuseNow(c, tc.want)
-			for _, line := range r.lines() {
-				if strings.ContainsAny(line, "\n\x1b") || len(line) > 700 || !strings.Contains(line, filepath.Base(dir)) {
-					t.Errorf("log: found %q, want one line with the path", line)
-				}
-			}
-			if err := os.RemoveAll(path); err != nil {
-				t.Fatal(err)
-			}
-		})
 	}
 }

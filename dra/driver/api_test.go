@@ -3,13 +3,9 @@ package driver_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,12 +27,6 @@ type apiServer struct {
 	t      *testing.T
 	admin  kubernetes.Interface
 	client kubernetes.Interface // of the driver
-	calls  atomic.Int64         // of the driver, with those that begin a watch
-	writes atomic.Int64         // of these, those that are not GET
-
-	mu      sync.Mutex
-	watches int             // of the driver
-	lag     [2]atomic.Int64 // nanoseconds by which events of the first and second watch are late
 }
 
 // newAPIServer skips the test if ACCELERATOR_E2E_BIN, a directory with etcd and kube-apiserver, is not set.
@@ -66,7 +56,6 @@ func newAPIServer(t *testing.T, gates string) *apiServer {
 	}
 	ofDriver := rest.CopyConfig(config)
 	ofDriver.QPS, ofDriver.Burst = 20, 40 // as in the command
-	ofDriver.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{next, s} })
 	if s.client, err = kubernetes.NewForConfig(ofDriver); err != nil {
 		t.Fatal(err)
 	}
@@ -74,70 +63,6 @@ func newAPIServer(t *testing.T, gates string) *apiServer {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// transport counts the requests of the driver, and delays the events of its watches.
-type transport struct {
-	http.RoundTripper
-	*apiServer
-}
-
-func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	t.calls.Add(1)
-	if r.Method != http.MethodGet {
-		t.writes.Add(1)
-	}
-	response, err := t.RoundTripper.RoundTrip(r)
-	if err == nil && r.URL.Query().Get("watch") != "" {
-		t.mu.Lock()
-		response.Body = newLagging(response.Body, &t.lag[t.watches%2])
-		t.watches++
-		t.mu.Unlock()
-	}
-	return response, err
-}
-
-// lagging is the body of a watch whose data arrives late.
-type lagging struct {
-	io.Closer
-	lag    *atomic.Int64
-	chunks chan chunk
-	rest   []byte
-}
-
-type chunk struct {
-	data []byte
-	at   time.Time
-}
-
-func newLagging(body io.ReadCloser, lag *atomic.Int64) *lagging {
-	l := &lagging{Closer: body, lag: lag, chunks: make(chan chunk, 1000)}
-	go func() {
-		defer close(l.chunks)
-		for {
-			p := make([]byte, 64<<10)
-			n, err := body.Read(p)
-			l.chunks <- chunk{p[:n], time.Now()}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return l
-}
-
-func (l *lagging) Read(p []byte) (int, error) {
-	if len(l.rest) == 0 {
-		c, ok := <-l.chunks
-		if !ok {
-			return 0, io.EOF
-		}
-		<-time.After(time.Until(c.at.Add(time.Duration(l.lag.Load()))))
-		l.rest = c.data
-	}
-	n := copy(p, l.rest)
-	l.rest = l.rest[n:]
-	return n, nil
 }
 
 // follow returns a channel with the devices in the slices after each change, as "NAME NAME! |", with an
@@ -177,32 +102,24 @@ func (s *apiServer) follow(ctx context.Context) <-chan string {
 	return states
 }
 
-// within waits until the slices are as wanted, and returns the time that this took. It fails the test if
-// that is longer than limit.
-func (s *apiServer) within(limit time.Duration, states <-chan string, what, want string) {
+// await waits until the slices are as wanted, and logs how long that took. The limit is below the 30 s after which the
+// helper alone would act.
+func (s *apiServer) await(states <-chan string, what, want string) {
 	s.t.Helper()
 	start, state := time.Now(), ""
 	deadline := time.After(20 * time.Second)
 	for {
 		select {
 		case state = <-states:
-			if state != want {
-				continue
-			}
-			took := time.Since(start)
-			s.t.Logf("%s: after %v", what, took.Round(100*time.Microsecond))
-			if took > limit {
-				s.t.Errorf("%s: after %v, want at most %v", what, took, limit)
-			}
-			return
 		case <-deadline:
 			s.t.Fatalf("%s: found %q after 20 s, want %q", what, state, want)
 		}
+		if state == want {
+			s.t.Logf("%s: after %v", what, time.Since(start).Round(100*time.Microsecond))
+			return
+		}
 	}
 }
-
-// soon is a time for this test on a loaded machine, far below the 30 s after which the helper alone would act.
-const soon = 5 * time.Second
 
 // deleteAll deletes the slices as a kubelet does when it starts.
 func (s *apiServer) deleteAll() {
@@ -219,71 +136,34 @@ func TestAPIServer(t *testing.T) {
 	states := s.follow(t.Context())
 	const a, b = "3b:00.0", "4b:00.0"
 	r := newRig(t, s.client, "d0ff1d24-63f8-4e4e-8e0b-3a5f1a2b3c4d", claims{}, well(a), well(b))
-	start := time.Now()
 	r.start()
 	if err := r.Ready(); err == nil {
 		t.Error("Ready at the start: found no error, want one")
 	}
 	r.register(true)
-	s.within(soon, states, "first publication", "3b-00-0 4b-00-0 |")
-	t.Logf("start → slice visible: %v", time.Since(start).Round(time.Millisecond))
+	s.await(states, "first publication", "3b-00-0 4b-00-0 |")
 	r.eventually("readiness", func() bool { return r.Ready() == nil })
 
-	// The aim for a taint is 100 ms. Before, there is no change for longer than the least interval.
-	for range 3 {
-		<-time.After(100 * time.Millisecond)
-		r.devices.set(broken(a), well(b))
-		s.within(soon, states, "taint", "3b-00-0! 4b-00-0 |")
-		r.devices.set(well(a), well(b))
-		s.within(soon, states, "no taint", "3b-00-0 4b-00-0 |")
-	}
 	r.devices.set(broken(a), well(b))
-	s.within(soon, states, "taint", "3b-00-0! 4b-00-0 |")
+	s.await(states, "taint", "3b-00-0! 4b-00-0 |")
 	r.devices.set(well(b))
-	s.within(soon, states, "removal", "4b-00-0 |")
+	s.await(states, "removal", "4b-00-0 |")
 	r.devices.set(well(a), well(b))
-	s.within(soon, states, "addition", "3b-00-0 4b-00-0 |")
-	before := s.writes.Load()
-	r.devices.set(well(a), well(b))
+	s.await(states, "addition", "3b-00-0 4b-00-0 |")
+	r.devices.set(broken(a), well(b))
+	s.await(states, "taint", "3b-00-0! 4b-00-0 |")
 	r.eventually("readiness", func() bool { return r.Ready() == nil })
 
-	// A burst: 50 changes, one each millisecond.
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for i := range 50 {
-		<-tick.C
-		list := []*inventory.Device{well(a), well(b)}
-		if i%2 == 0 {
-			list = []*inventory.Device{broken(a), broken(b)}
-		}
-		r.devices.set(list...)
+	// Slices that another client deletes, and several at once.
+	before := r.count(logevent.SlicesDeleted)
+	for range 3 {
+		s.deleteAll()
+		s.await(states, "deleted", "")
+		s.await(states, "back", "3b-00-0! 4b-00-0 |")
+		r.eventually("readiness", func() bool { return r.Ready() == nil })
 	}
-	r.devices.set(broken(a), well(b))
-	s.within(soon, states, "end of the burst", "3b-00-0! 4b-00-0 |")
-	writes := s.writes.Load() - before
-	t.Logf("burst of 50 changes in 50 ms: %d writes", writes)
-	if writes > 5 {
-		t.Errorf("burst of 50 changes in 50 ms: %d writes, want 5 at most", writes)
-	}
-
-	// Slices that another client deletes, with either view of the API server late, and several at once.
-	for _, lag := range [][2]time.Duration{{}, {250 * time.Millisecond, 0}, {0, 250 * time.Millisecond}} {
-		for i, l := range lag {
-			s.lag[i].Store(int64(l))
-		}
-		before := r.count(logevent.SlicesDeleted)
-		for range 3 {
-			s.deleteAll()
-			s.within(soon, states, fmt.Sprintf("deleted, views late by %v", lag), "")
-			s.within(soon, states, "back", "3b-00-0! 4b-00-0 |")
-			r.eventually("readiness", func() bool { return r.Ready() == nil })
-		}
-		if n := r.count(logevent.SlicesDeleted) - before; n != 3 {
-			t.Errorf("found %d lines about 3 deletions", n)
-		}
-	}
-	for i := range s.lag {
-		s.lag[i].Store(0)
+	if n := r.count(logevent.SlicesDeleted) - before; n != 3 {
+		t.Errorf("found %d lines about 3 deletions", n)
 	}
 	var many []*inventory.Device
 	for i := range 130 {
@@ -296,29 +176,11 @@ func TestAPIServer(t *testing.T) {
 	}
 	logged := r.count(logevent.SlicesDeleted)
 	s.deleteAll()
-	deleted := time.Now()
 	r.eventually("deletion", func() bool { return r.count(logevent.SlicesDeleted) > logged })
 	r.eventually("readiness", func() bool { return r.Ready() == nil })
-	t.Logf("three slices deleted and back after %v", time.Since(deleted).Round(time.Millisecond))
-	if took := time.Since(deleted); took > soon {
-		t.Errorf("three slices back after %v, want %v at most", took, soon)
-	}
 	all, err := s.admin.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(all.Items) != 3 {
 		t.Errorf("found %d slices, error %v; want 3", len(all.Items), err)
-	}
-	for _, line := range r.logs.FilterField(logevent.SlicesFailed).All() {
-		t.Log("failed on the way: ", line.ContextMap()["error"])
-	}
-	if testing.Short() {
-		return
-	}
-
-	// 40 idle seconds. The helper compares slices within them, and the API server ends no watch.
-	calls := s.calls.Load()
-	<-time.After(40 * time.Second)
-	if n := s.calls.Load() - calls; n != 0 {
-		t.Errorf("found %d requests in 40 idle seconds, want none", n)
 	}
 	r.end()
 	if all, err := s.admin.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{}); err != nil || len(all.Items) != 3 {
@@ -333,11 +195,11 @@ func TestAPIServerWithoutTaints(t *testing.T) {
 	r := newRig(t, s.client, "", claims{}, broken("3b:00.0"), well("4b:00.0"))
 	r.start()
 	r.register(true)
-	s.within(soon, states, "broken device left out", "4b-00-0 |")
+	s.await(states, "broken device left out", "4b-00-0 |")
 	r.devices.set(well("3b:00.0"), well("4b:00.0"))
-	s.within(soon, states, "device is well again", "3b-00-0 4b-00-0 |")
+	s.await(states, "device is well again", "3b-00-0 4b-00-0 |")
 	r.devices.set(well("3b:00.0"), broken("4b:00.0"))
-	s.within(soon, states, "another one is broken", "3b-00-0 |")
+	s.await(states, "another one is broken", "3b-00-0 |")
 	r.eventually("readiness", func() bool { return r.Ready() == nil })
 	if n := r.count(logevent.TaintsUnsupported); n != 1 {
 		t.Errorf("found %d lines about taints, want 1", n)

@@ -172,9 +172,18 @@ func TestPublishesOnceRegistered(t *testing.T) {
 	r := newRig(t, client, "", claims{}, well("3b:00.0"))
 	r.start()
 	r.register(false)
-	<-time.After(2 * time.Second) // fillCache takes a second
+	r.eventually("watch of the driver and of the helper", func() bool {
+		n := 0
+		for _, a := range client.Actions() {
+			if a.Matches("watch", "resourceslices") {
+				n++
+			}
+		}
+		return n == 2
+	})
+	r.AwaitHanding() // takes a second
 	all, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(all.Items) > 0 || r.count(logevent.SlicesPublished) > 0 {
+	if err != nil || len(all.Items) > 0 || !r.Settled() || r.count(logevent.SlicesPublished) > 0 {
 		t.Errorf("before the registration: found %d slices, error %v, want none", len(all.Items), err)
 	}
 	r.register(true)

@@ -14,6 +14,12 @@ func (d *Driver) Restore(ctx context.Context, again func(context.Context)) { d.r
 // FillCache makes the helper fill its cache, unless slices are wanted already.
 func (d *Driver) FillCache(ctx context.Context) error { return d.fillCache(ctx) }
 
+// AwaitHanding blocks until slices that are being handed to the helper, by fillCache or others, have been.
+func (d *Driver) AwaitHanding() {
+	d.handing.Lock()
+	defer d.handing.Unlock()
+}
+
 // Register notes that the kubelet has registered the driver.
 func (d *Driver) Register() { d.registered.Store(true) }
 

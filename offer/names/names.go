@@ -11,6 +11,12 @@ import (
 	"strings"
 )
 
+// The resource of the modes single and pool, and the domain of the resources of the other modes, unless configured.
+const (
+	DefaultResource = "b-com.com/accelerator"
+	DefaultDomain   = "fpga.intel.com"
+)
+
 // The prefixes of the names.
 const (
 	prefixAF     = "af-"
@@ -88,6 +94,15 @@ func isAlphanumeric(r rune) bool {
 }
 
 // Ours reports whether a name, without the domain, has the form of those that AF and Region return.
-func Ours(name string) bool {
-	return strings.HasPrefix(name, prefixAF) || strings.HasPrefix(name, prefixRegion)
+func Ours(name string) bool { return OfMode("af", name) || OfMode("region", name) }
+
+// OfMode reports whether a name, without the domain, has the form of those of a mode.
+func OfMode(mode, name string) bool {
+	switch mode {
+	case "af":
+		return strings.HasPrefix(name, prefixAF)
+	case "region", "regiondevel":
+		return strings.HasPrefix(name, prefixRegion)
+	}
+	return false
 }

@@ -45,6 +45,11 @@ func TestNames(t *testing.T) {
 	if names.Ours("afu") || names.Ours("") {
 		t.Error("Ours: found true for the name of another plugin, want false")
 	}
+	for mode, want := range map[string]bool{"af": true, "region": false, "regiondevel": false, "single": false} {
+		if got := names.OfMode(mode, afName); got != want {
+			t.Errorf("OfMode(%q, %q): found %t, want %t", mode, afName, got, want)
+		}
+	}
 }
 
 func TestShell(t *testing.T) {

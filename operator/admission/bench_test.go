@@ -59,23 +59,6 @@ func busyPod(containers int) string {
 	return pod(all...)
 }
 
-func BenchmarkHandle(b *testing.B) {
-	for _, mappings := range []int{20, 1000} {
-		for _, containers := range []int{1, 4, 300} {
-			b.Run(fmt.Sprintf("mappings=%d/containers=%d", mappings, containers), func(b *testing.B) {
-				h := admission.NewHandler(manyMappings(mappings), nil, domain, nil, zap.NewNop())
-				req := request("lab", toJSON(b, busyPod(containers)))
-				b.ReportAllocs()
-				for b.Loop() {
-					if resp := h.Handle(context.Background(), req); !resp.Allowed || len(resp.Patches) == 0 {
-						b.Fatal(resp.Result)
-					}
-				}
-			})
-		}
-	}
-}
-
 // BenchmarkRate sends 200 requests a second for ten seconds over TLS to controller-runtime's server.
 // Requests are sent on schedule, without waiting for earlier answers, as an API server does. A
 // latency is measured from the scheduled time of a request.

