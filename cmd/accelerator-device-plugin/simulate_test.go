@@ -32,7 +32,7 @@ func TestSimulateAsDocumented(t *testing.T) {
 	}
 }
 
-// The devices after each step.
+// The devices after each step. Functions on vfio-pci are listed by the family vfio, those on xocl by the family xrt.
 func TestSimulate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	for _, step := range []struct{ words, want string }{
@@ -45,27 +45,6 @@ func TestSimulate(t *testing.T) {
 		{"plug 5e:00.0 --board vf", "3b:00.0 healthy, 3b:00.0-p1 healthy, 5e:00.0 healthy, 5e:00.1 healthy"},
 		{"pull 3b:00.0", "5e:00.0 healthy, 5e:00.1 healthy"},
 		{"pull 0000:5e:00.0", ""},
-	} {
-		var out, stderr bytes.Buffer
-		if code := run(t.Context(), append([]string{"simulate", dir}, strings.Fields(step.words)...), &out, &stderr); code != 0 {
-			t.Fatalf("%q: exit code %d, %s", step.words, code, &stderr)
-		}
-		if diff := cmp.Diff(step.want, simulatedHealth(t, dir)); diff != "" {
-			t.Errorf("devices after %q (-want +got):\n%s", step.words, diff)
-		}
-		if lines := strings.Count(out.String(), "\n"); step.want == "" && lines != 1 || step.want != "" && lines != 2+strings.Count(step.want, ",") {
-			t.Errorf("%q: printed\n%s", step.words, &out)
-		}
-		if warned := strings.Contains(stderr.String(), "pods cannot get these devices"); warned == (os.Geteuid() == 0) {
-			t.Errorf("%q: stderr %q", step.words, &stderr)
-		}
-	}
-}
-
-// Functions on vfio-pci are listed by the family vfio, those on xocl by the family xrt.
-func TestSimulateFunctions(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "node")
-	for _, step := range []struct{ words, want string }{
 		{"plug 3b:00.0 --board n6001-vfs", "3b:00.1 healthy, 3b:00.2 healthy, 3b:00.3 healthy"},
 		{"break 3b:00.2", "3b:00.1 unhealthy, 3b:00.2 unhealthy, 3b:00.3 unhealthy"},
 		{"heal 3b:00.2", "3b:00.1 healthy, 3b:00.2 healthy, 3b:00.3 healthy"},
@@ -86,21 +65,24 @@ func TestSimulateFunctions(t *testing.T) {
 		if code := run(t.Context(), append([]string{"simulate", dir}, strings.Fields(step.words)...), &out, &stderr); code != 0 {
 			t.Fatalf("%q: exit code %d, %s", step.words, code, &stderr)
 		}
-		if diff := cmp.Diff(step.want, simulatedHealth(t, dir, "vfio", "xrt")); diff != "" {
+		if diff := cmp.Diff(step.want, simulatedHealth(t, dir)); diff != "" {
 			t.Errorf("devices after %q (-want +got):\n%s", step.words, diff)
 		}
 		if lines := strings.Count(out.String(), "\n"); step.want == "" && lines != 1 || step.want != "" && lines != 2+strings.Count(step.want, ",") {
 			t.Errorf("%q: printed\n%s", step.words, &out)
 		}
+		if warned := strings.Contains(stderr.String(), "pods cannot get these devices"); warned == (os.Geteuid() == 0) {
+			t.Errorf("%q: stderr %q", step.words, &stderr)
+		}
 	}
 }
 
 // simulatedHealth returns the devices of a simulated node with their health.
-func simulatedHealth(t *testing.T, dir string, families ...string) string {
+func simulatedHealth(t *testing.T, dir string) string {
 	t.Helper()
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot = dir+"/sys", dir+"/dev"
-	cfg.Families = append(cfg.Families, families...)
+	cfg.Families = append(cfg.Families, "vfio", "xrt")
 	snapshot, err := deviceplugin.ScanOnce(t.Context(), cfg, daemon.Watching(cfg, metrics.New("test")))
 	if err != nil {
 		t.Fatal(err)

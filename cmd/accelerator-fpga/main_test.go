@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/cobra"
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
@@ -183,19 +182,6 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%q: exit code %d, want %d; stdout %q; stderr (-want +got):\n%s", test.line, code, test.code, stdout, diff)
 		}
 	}
-}
-
-func TestHelpHasExamples(t *testing.T) {
-	var check func(cmd *cobra.Command)
-	check = func(cmd *cobra.Command) {
-		if !strings.Contains(cmd.Example, "accelerator-fpga") || cmd.Short == "" {
-			t.Errorf("%s: no example, or no short text", cmd.CommandPath())
-		}
-		for _, sub := range cmd.Commands() {
-			check(sub)
-		}
-	}
-	check(newRoot())
 }
 
 // The commands and flags in the documentation exist.

@@ -114,6 +114,10 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %v (-want +got):\n%s", asked, err, diff)
 		}
 	}
+	want.Functions[3].Nodes = want.Functions[2].Nodes // functions may share a node, which counts once
+	if diff := cmp.Diff(numbers("246:0", "245:0", "245:1", "511:3", "235:7", "248:0", "245:2"), want.Numbers()); diff != "" {
+		t.Errorf("numbers (-want +got):\n%s", diff)
+	}
 	if got, err := canpull.Read(n.Sys, "0000:77:00.0"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an empty slot: %+v, %v", got, err)
 	}
@@ -274,6 +278,9 @@ func TestJudge(t *testing.T) {
 			f.HoldersErr, f.Rows[0].Held = "no kubelet", nil
 		}, canpull.Unknown, []string{
 			"unknown: the containers that hold the card are not known: no kubelet: check --pod-resources-socket and the kubelet"}},
+		{"holders not known, DRA", func(f *canpull.Facts) { f.HoldersErr, f.DRA = "no kubelet", true }, canpull.Unknown, []string{
+			"unknown: the containers that hold the card are not known: no kubelet: " +
+				"check --pod-resources-socket, the kubelet, and claims.json in the --plugin-dir of the driver"}},
 		{"node in use", func(f *canpull.Facts) { f.Rows[0].Reasons = []string{"node-in-use"} }, canpull.No, []string{
 			"no: 3b:00.0 has a device node that a container with another device may open: delete the pod of the device that `devices` shows with removed-in-use or node-changed"}},
 		{"no daemon", func(f *canpull.Facts) { f.Rows, f.RowsErr = nil, errors.New("no daemon") }, canpull.Unknown, []string{

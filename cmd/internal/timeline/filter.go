@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -143,12 +142,11 @@ func latest(layout, s string, zone *time.Location, now time.Time) time.Time {
 
 // place compares a time with the time range: negative before Since, positive from Until on, otherwise 0.
 func (f *Filter) place(t time.Time) int {
-	before, after := 0, 0
-	if f.Since != nil && t.Before(f.Since(t.Location())) {
-		before = -1
+	switch {
+	case f.Until != nil && !t.Before(f.Until(t.Location())):
+		return 1
+	case f.Since != nil && t.Before(f.Since(t.Location())):
+		return -1
 	}
-	if f.Until != nil && !t.Before(f.Until(t.Location())) {
-		after = 1
-	}
-	return cmp.Or(after, before)
+	return 0
 }

@@ -234,25 +234,20 @@ func (r *Reader) Notes() (notes []string) {
 	}
 	for _, device := range r.o.Devices {
 		if one := (Filter{Devices: []string{device}}); !slices.ContainsFunc(known, one.wantsDevice) {
-			note("no device %s in this log; there are %s", device, some(known))
+			note("no device %s in this log; there are %s", device, listed(known))
 		}
 	}
 	if r.wanted == 0 {
 		note("none of %s selected; the log is from %s to %s", count(r.ours, "line"), r.from.Format(time.RFC3339), r.to.Format(time.RFC3339))
 	}
 	if len(unseen) > 0 {
-		note("removed while no daemon was running, or not found by the newest daemon: %s", some(unseen))
+		note("removed while no daemon was running, or not found by the newest daemon: %s", listed(unseen))
 	}
 	return notes
 }
 
-// some returns the first 8 of the sorted names and the number of the others, as one text.
-func some(names []string) string {
-	const most = 8
+// listed returns sorted names, each once, as one text.
+func listed(names []string) string {
 	slices.Sort(names)
-	names = slices.Compact(names)
-	if n := len(names); n > most {
-		names = append(names[:most], fmt.Sprintf("and %d more", n-most))
-	}
-	return cmp.Or(strings.Join(names, ", "), "none")
+	return cmp.Or(shortened(strings.Join(slices.Compact(names), ", ")), "none")
 }

@@ -216,7 +216,7 @@ func TestNotes(t *testing.T) {
 			want: []string{`no device dfl-port.1\x1b in this log; there are 3b:00.0, 3b:00.0-p1, 5e:00.0`}},
 		{name: "there are many", f: timeline.Filter{Devices: []string{"x"}},
 			log:  each("0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n", func(n string) string { return strings.ReplaceAll(added, `"d"`, `"d`+n+`"`) }),
-			want: []string{"no device x in this log; there are d0, d1, d2, d3, d4, d5, d6, d7, and 2 more", "none of 10 lines selected; the log is from 2026-11-21T12:00:00Z to 2026-11-21T12:00:00Z"}},
+			want: []string{"no device x in this log; there are d0, d1, d2, d3, d4, d5, d6, d7, d8, d9", "none of 10 lines selected; the log is from 2026-11-21T12:00:00Z to 2026-11-21T12:00:00Z"}},
 		{name: "too late", log: added, since: future, want: []string{"none of 1 line selected; the log is from 2026-11-21T12:00:00Z to 2026-11-21T12:00:00Z"}},
 		{name: "too early", log: added, until: past, want: []string{"none of 1 line selected; the log is from 2026-11-21T12:00:00Z to 2026-11-21T12:00:00Z"}},
 		{name: "a restart, and one is gone", log: added + restart, want: []string{unseen + "d"}},
