@@ -15,6 +15,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/cdi"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
@@ -193,11 +194,10 @@ func TestRefresh(t *testing.T) {
 		t.Errorf("list.sent: found %d lines, want 2: the lists have not changed", n)
 	}
 	k.Stop()
-	for r.Refresh() {
-		select {
-		case <-r.ctx.Done():
-			t.Fatal("Refresh: found true, want false after the end of the kubelet")
-		case <-time.After(time.Millisecond):
+	patient.Await(t, "the end of the kubelet", func() error {
+		if r.Refresh() {
+			return errors.New("Refresh: found true, want false")
 		}
-	}
+		return nil
+	})
 }

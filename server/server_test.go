@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -33,9 +34,7 @@ func TestDevicesReachTheKubelet(t *testing.T) {
 		t.Errorf("found %d registrations, want 1", n)
 	}
 	socket := r.socket()
-	if took := r.stop(); took > time.Second {
-		t.Errorf("stopping took %v", took)
-	}
+	r.stop()
 	if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("socket after the end: %v, want none", err)
 	}
@@ -70,23 +69,24 @@ func TestNoDevices(t *testing.T) {
 
 // Ready does not return nil before the kubelet has opened a stream.
 func TestReadyNotEarly(t *testing.T) {
-	for range 20 {
-		r := newRig(t, nil) // no kubelet
-		r.run()
-		r.devices.set(port("a"))
-		for {
-			err := r.Ready()
-			if err == nil {
-				t.Fatal("Ready without a kubelet: found no error, want one")
+	for i := range 10 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			r := newRig(t, nil) // no kubelet
+			r.run()
+			r.devices.set(port("a"))
+			for {
+				err := r.Ready()
+				if err == nil {
+					t.Fatal("Ready without a kubelet: found no error, want one")
+				}
+				if strings.Contains(err.Error(), "there is no kubelet") {
+					break
+				}
+				if r.ctx.Err() != nil {
+					t.Fatalf("Ready: found %v, want no kubelet", err)
+				}
 			}
-			if strings.Contains(err.Error(), "there is no kubelet") {
-				break
-			}
-			if r.ctx.Err() != nil {
-				t.Fatalf("Ready: found %v, want no kubelet", err)
-			}
-		}
-		r.stop()
+		})
 	}
 }
 

@@ -176,9 +176,7 @@ func TestSlowReader(t *testing.T) {
 	if n := r.events("list.sent"); n > 51+40 {
 		t.Errorf("found %d lists sent, want at most 91: the other stream must be blocked", n)
 	}
-	if took := r.stop(); took > 2*time.Second {
-		t.Errorf("stop: took %v, want at most 2s", took)
-	}
+	r.stop()
 }
 
 // A silent connection does not delay the end of the server.
@@ -190,9 +188,7 @@ func TestSilentConnection(t *testing.T) {
 	}
 	defer conn.Close()
 	r.receive(r.stream(r.ctx)) // the silent connection was accepted: connections are accepted in order
-	if took := r.stop(); took > 2*time.Second {
-		t.Errorf("stop: took %v, want at most 2s", took)
-	}
+	r.stop()
 	_ = conn.SetReadDeadline(time.Now().Add(testTimeout))
 	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("connection after the end: found it open, want it closed")
@@ -220,14 +216,8 @@ func TestSilentConnectionsDuringRetirement(t *testing.T) {
 	}
 	r.devices.set(port("a"))
 	r.awaitList(k)
-	began := time.Now()
 	r.awaitEvent("resource.retired", len(list))
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("retirement of %d resources: took %v, want at most 2s", len(list), took)
-	}
-	if took := r.stop(); took > 2*time.Second {
-		t.Errorf("stop: took %v, want at most 2s", took)
-	}
+	r.stop()
 }
 
 func TestStopDuringHungRegister(t *testing.T) {
@@ -238,9 +228,7 @@ func TestStopDuringHungRegister(t *testing.T) {
 	if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
 		t.Fatal(err)
 	}
-	if took := r.stop(); took > 2*time.Second {
-		t.Errorf("stop: took %v, want at most 2s", took)
-	}
+	r.stop()
 }
 
 func TestStreamLogs(t *testing.T) {

@@ -82,50 +82,6 @@ func inPodOrNot(t *testing.T, adjust func(*config.Config), run func(*testDaemon)
 	}
 }
 
-// The daemon is restarted with another name for its resources, while a pod has a device under the former name.
-func TestHeldUnderAFormerName(t *testing.T) {
-	for _, test := range []struct {
-		name, mode, former string
-		change             func(*config.Config)
-	}{
-		{"another resource", "single", testResource, func(c *config.Config) { c.ResourceName = "example.com/fpga" }},
-		{"another namespace", "af", afBb, func(c *config.Config) { c.ResourceNamespace = "fpga.example.com" }},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			d := inMode(t, test.mode, nil)
-			d.do(d.node.Plug(cardB))
-			d.awaitOffers("plugged", offers{test.former: {"5e:00.0": true}})
-			d.hold("job", test.former, "5e:00.0")
-			d.awaitLine("device.held", "default/job/main")
-			d.do(d.stop())
-			test.change(&d.cfg)
-			d.loader.Config = d.cfg
-			d.run()
-			d.awaitOffers("another name", offers{test.former: {"5e:00.0": false}})
-			d.refuses(untilEnded, "another name", "5e:00.0", test.former)
-		})
-	}
-}
-
-// A port that is to move is held. The kubelet restarts and does not know its pods.
-func TestPortMovesWhileTheKubeletKnowsNoPods(t *testing.T) {
-	inPodOrNot(t, func(c *config.Config) { c.Mode = "af" }, func(d *testDaemon) {
-		d.do(d.node.Plug(cardA))
-		d.awaitOffers("card in", unmoved)
-		d.hold("job", afAa, "3b:00.0-p1")
-		d.awaitLine("device.held", "default/job/main")
-		d.reprogram(cardB.AFUID)
-		d.awaitOffers("another AFU", moving)
-		d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
-		d.restartBlind()
-		d.refuses(untilSettled+untilEnded, "the kubelet knows no pods", "3b:00.0-p1", afAa)
-		d.pods.Behave(simkubelet.PodBehaviour{})
-		d.awaitAsked()
-		d.awaitOffers("the kubelet knows its pods", moving)
-	})
-}
-
 // A card gets the node number of a card that was pulled in use. The kubelet restarts and does not know its pods.
 func TestNodeNumberInUseWhileTheKubeletKnowsNoPods(t *testing.T) {
 	inPodOrNot(t, nil, func(d *testDaemon) {

@@ -44,19 +44,6 @@ func TestFreePortMoves(t *testing.T) {
 	d.awaitOffers("the old resource is empty", offers{afAa: {}, afAb: {"3b:00.0": true, "3b:00.0-p1": true}})
 }
 
-// A port that was given out to a container that pod-resources never names, such as an init container, moves when the
-// kubelet's checkpoint does not have the container any more.
-func TestAllocatedPortMovesWhenFree(t *testing.T) {
-	d := inModeAF(t, nil)
-	_, err := d.kubelet.Allocate(t.Context(), afAa, "3b:00.0-p1")
-	d.do(err)
-	d.reprogram(cardB.AFUID)
-	d.awaitOffers("another AFU", moving)
-	d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
-	d.kubelet.End(afAa, "3b:00.0-p1")
-	d.awaitOffers("the container has ended", moved)
-}
-
 // A port that a container holds stays until the container has ended. It is unhealthy there, and
 // healthy again if it has the AFU that the container was given.
 func TestHeldPortMovesWhenFree(t *testing.T) {
