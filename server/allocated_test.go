@@ -8,7 +8,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
@@ -102,36 +101,6 @@ func lockOut(t *testing.T, path string) (release func()) {
 		t.Fatal(err)
 	}
 	return func() { file.Close() }
-}
-
-// Allocations of a retired resource still count.
-func TestAllocatedOutlivesItsResource(t *testing.T) {
-	r := newRig(t, func(c *server.Config) { c.RetireAfter = 10 * time.Millisecond })
-	r.devices.set(port("a"))
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.awaitList(k)
-	if _, err := k.Allocate(r.ctx, resource, "a"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := k.Allocate(r.ctx, resource, "b"); err == nil {
-		t.Fatal("Allocate of a device that is not listed: found no error, want one")
-	}
-	want := map[string][]string{resource: {"a"}}
-	r.devices.set()
-	r.awaitEvent("resource.retired", 1)
-	if diff := cmp.Diff(want, r.Allocated()); diff != "" {
-		t.Errorf("retired (-want +got):\n%s", diff)
-	}
-	r.devices.set(port("c"))
-	r.awaitList(k)
-	if diff := cmp.Diff(want, r.Allocated()); diff != "" {
-		t.Errorf("offered again (-want +got):\n%s", diff)
-	}
-	r.stop()
-	if diff := cmp.Diff(want, r.Allocated()); diff != "" {
-		t.Errorf("stopped (-want +got):\n%s", diff)
-	}
 }
 
 // A refused request leaves the allocations as they were.

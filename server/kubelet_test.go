@@ -101,17 +101,6 @@ func TestKubeletRestartsRegisterOnce(t *testing.T) {
 	}
 }
 
-func TestRegisterRefused(t *testing.T) {
-	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{Refuse: "no"})
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitEvent("register.failed", 5)
-	k.Behave(simkubelet.Behaviour{})
-	r.awaitList(k)
-	r.awaitReady()
-}
-
 // A new kubelet.sock causes a registration, even if the plugin's socket is not deleted.
 func TestKubeletSocketReplaced(t *testing.T) {
 	for _, tc := range []struct {

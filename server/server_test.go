@@ -180,24 +180,6 @@ func TestRetireAfterGeneration(t *testing.T) {
 	}
 }
 
-func TestUnitWithoutNode(t *testing.T) {
-	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	unit := port("0")
-	unit.Family, unit.Nodes = "pool", nil
-	r.devices.set(unit)
-	r.awaitList(k)
-	r.awaitReady()
-	got, err := k.Allocate(r.ctx, resource, "0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(got.Devices) != 0 || got.Envs["ACCELERATOR_UNITS"] != "0" {
-		t.Errorf("allocation %v, want the unit and no device node", got)
-	}
-}
-
 func TestLeftovers(t *testing.T) {
 	r := newRig(t, nil)
 	dead := filepath.Join(r.cfg.KubeletDir, "accelerator-dead.sock")

@@ -2,11 +2,8 @@ package server_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"testing"
 	"time"
 
@@ -177,22 +174,6 @@ func TestSlowReader(t *testing.T) {
 		t.Errorf("found %d lists sent, want at most 91: the other stream must be blocked", n)
 	}
 	r.stop()
-}
-
-// A silent connection does not delay the end of the server.
-func TestSilentConnection(t *testing.T) {
-	r, _ := started(t, port("a"))
-	conn, err := net.Dial("unix", r.socket())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	r.receive(r.stream(r.ctx)) // the silent connection was accepted: connections are accepted in order
-	r.stop()
-	_ = conn.SetReadDeadline(time.Now().Add(testTimeout))
-	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("connection after the end: found it open, want it closed")
-	}
 }
 
 // Silent connections do not delay other lists while resources retire, regardless of their number.
