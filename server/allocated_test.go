@@ -8,13 +8,13 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/cdi"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
@@ -103,36 +103,6 @@ func lockOut(t *testing.T, path string) (release func()) {
 	return func() { file.Close() }
 }
 
-// Allocations of a retired resource still count.
-func TestAllocatedOutlivesItsResource(t *testing.T) {
-	r := newRig(t, func(c *server.Config) { c.RetireAfter = 10 * time.Millisecond })
-	r.devices.set(port("a"))
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.awaitList(k)
-	if _, err := k.Allocate(r.ctx, resource, "a"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := k.Allocate(r.ctx, resource, "b"); err == nil {
-		t.Fatal("Allocate of a device that is not listed: found no error, want one")
-	}
-	want := map[string][]string{resource: {"a"}}
-	r.devices.set()
-	r.awaitEvent("resource.retired", 1)
-	if diff := cmp.Diff(want, r.Allocated()); diff != "" {
-		t.Errorf("retired (-want +got):\n%s", diff)
-	}
-	r.devices.set(port("c"))
-	r.awaitList(k)
-	if diff := cmp.Diff(want, r.Allocated()); diff != "" {
-		t.Errorf("offered again (-want +got):\n%s", diff)
-	}
-	r.stop()
-	if diff := cmp.Diff(want, r.Allocated()); diff != "" {
-		t.Errorf("stopped (-want +got):\n%s", diff)
-	}
-}
-
 // A refused request leaves the allocations as they were.
 func TestAllocatedAfterRefusals(t *testing.T) {
 	cfg := server.Defaults()
@@ -193,11 +163,10 @@ func TestRefresh(t *testing.T) {
 		t.Errorf("list.sent: found %d lines, want 2: the lists have not changed", n)
 	}
 	k.Stop()
-	for r.Refresh() {
-		select {
-		case <-r.ctx.Done():
-			t.Fatal("Refresh: found true, want false after the end of the kubelet")
-		case <-time.After(time.Millisecond):
+	patient.Await(t, "the end of the kubelet", func() error {
+		if r.Refresh() {
+			return errors.New("Refresh: found true, want false")
 		}
-	}
+		return nil
+	})
 }

@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"context"
+	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -12,12 +14,17 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
 
+var histories = flag.Int("histories", 1, "number of random histories of TestChaos, with the seeds 0, 1, 2 …")
+
 // After any sequence of faults, the kubelet's last list has the devices of the last snapshot.
 func TestChaos(t *testing.T) {
-	const steps = 3000
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	for seed := range uint64(*histories) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { chaos(t, rand.New(rand.NewPCG(seed, 0))) })
+	}
+}
+
+func chaos(t *testing.T, random *rand.Rand) {
+	const steps = 2000
 	r := newRig(t, func(c *server.Config) {
 		c.BackoffMin, c.BackoffMax = time.Microsecond, 5*time.Millisecond
 		c.RegisterTimeout, c.StreamTimeout = 500*time.Millisecond, 500*time.Millisecond

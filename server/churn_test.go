@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
@@ -19,8 +20,8 @@ func TestDirectoryChurn(t *testing.T) {
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
-	for began := time.Now(); time.Since(began) < 3*time.Second; {
-		if err := churn(dir); err != nil {
+	for range 200 {
+		if err := churn(t, dir); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -32,18 +33,16 @@ func TestDirectoryChurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.awaitEvent("socket.lost", 1)
-	if took := r.stop(); took > 2*time.Second {
-		t.Errorf("stop: took %v, want at most 2s", took)
-	}
+	r.stop()
 }
 
 // churn creates the directory, causes more relevant events than can be handled at once, and renames
 // and removes the directory. So the watch is gone when the event of the renaming is handled.
-func churn(dir string) error {
+func churn(t *testing.T, dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	<-time.After(3 * time.Millisecond) // it may be watched by then
+	patient.Elapse(t, 3*time.Millisecond) // it may be watched by then
 	from, to := filepath.Join(dir, "accelerator-0"), filepath.Join(dir, "accelerator-1")
 	if err := os.WriteFile(from, nil, 0o600); err != nil {
 		return err

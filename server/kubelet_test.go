@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
@@ -100,33 +101,6 @@ func TestKubeletRestartsRegisterOnce(t *testing.T) {
 	}
 }
 
-func TestStreamCut(t *testing.T) {
-	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(port("a"))
-	for i := range 3 {
-		r.awaitEvent("resource.registered", i+1)
-		r.awaitReady()
-		k.CutStream(resource)
-	}
-	r.awaitEvent("resource.registered", 4)
-	r.awaitReady()
-	r.devices.set(port("b"))
-	r.awaitList(k)
-}
-
-func TestRegisterRefused(t *testing.T) {
-	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{Refuse: "no"})
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitEvent("register.failed", 5)
-	k.Behave(simkubelet.Behaviour{})
-	r.awaitList(k)
-	r.awaitReady()
-}
-
 // A new kubelet.sock causes a registration, even if the plugin's socket is not deleted.
 func TestKubeletSocketReplaced(t *testing.T) {
 	for _, tc := range []struct {
@@ -212,7 +186,7 @@ func TestKubeletBetweenBindAndListen(t *testing.T) {
 	}
 	r.run()
 	r.devices.set(port("a"))
-	<-time.After(50 * time.Millisecond) // the time between bind and listen
+	patient.Elapse(t, 50*time.Millisecond) // the time between bind and listen
 	if err := syscall.Listen(fd, 1); err != nil {
 		t.Fatal(err)
 	}

@@ -1,42 +1,41 @@
 package server_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/patient"
 )
 
-// noLeaks fails the test if goroutines or descriptors are left at its end.
-func noLeaks(t testing.TB) {
-	goroutines, files := runtime.NumGoroutine(), descriptors(t)
-	t.Cleanup(func() {
-		again := time.NewTicker(5 * time.Millisecond)
-		defer again.Stop()
-		limit := time.NewTimer(testTimeout)
-		defer limit.Stop()
-		for runtime.NumGoroutine() > goroutines || descriptors(t) > files {
-			select {
-			case <-again.C:
-			case <-limit.C:
-				stacks := make([]byte, 1<<20)
-				t.Errorf("goroutines: found %d, want %d; descriptors: found %d, want %d\n%s", runtime.NumGoroutine(), goroutines,
-					descriptors(t), files, stacks[:runtime.Stack(stacks, true)])
-				return
-			}
+// TestMain fails if goroutines or descriptors are left after the tests.
+func TestMain(m *testing.M) {
+	goroutines, files := runtime.NumGoroutine(), descriptors()
+	code := patient.Main(m)
+	limit, again := time.NewTimer(testTimeout), time.NewTicker(5*time.Millisecond)
+	for code == 0 && (runtime.NumGoroutine() > goroutines || descriptors() > files) {
+		select {
+		case <-again.C:
+		case <-limit.C:
+			stacks := make([]byte, 1<<20)
+			fmt.Printf("goroutines: found %d, want %d; descriptors: found %d, want %d\n%s\n", runtime.NumGoroutine(), goroutines,
+				descriptors(), files, stacks[:runtime.Stack(stacks, true)])
+			code = 1
 		}
-	})
+	}
+	os.Exit(code)
 }
 
 // descriptors returns the number of open files, without those of the Go runtime.
-func descriptors(t testing.TB) int {
+func descriptors() (n int) {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
-	n := 0
 	for _, e := range entries {
 		target, err := os.Readlink(filepath.Join("/proc/self/fd", e.Name()))
 		if err == nil && !strings.HasPrefix(target, "anon_inode:[event") {

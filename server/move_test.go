@@ -96,25 +96,6 @@ func TestMoveWithBlockedStream(t *testing.T) {
 	}
 }
 
-// Allocate of the old resource refuses a device that has moved.
-func TestMovedDeviceRefused(t *testing.T) {
-	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(port("a"), port("b"))
-	r.awaitList(k)
-	r.devices.set(port("a"), as(otherResource, port("b")))
-	if _, err := k.AwaitList(r.ctx, otherResource, func(l simkubelet.List) bool { return len(l.Devices) == 1 }); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := k.Allocate(r.ctx, resource, "b"); err == nil {
-		t.Error("Allocate of the old resource: found no error, want one")
-	}
-	if _, err := k.Allocate(r.ctx, otherResource, "b"); err != nil {
-		t.Errorf("Allocate of the new resource: %v", err)
-	}
-}
-
 // A container whose device is programmed at its start gets the annotation of Intel's hook.
 func TestAnnotations(t *testing.T) {
 	a, b := port("a"), port("b")

@@ -19,6 +19,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
@@ -26,8 +27,8 @@ import (
 
 const resource = "b-com.com/accelerator"
 
-// testTimeout bounds each wait of a test. It is longer than any wait should take.
-const testTimeout = 20 * time.Second
+// testTimeout bounds each wait of a test.
+const testTimeout = patient.Limit
 
 // pollOften is the poll interval of most tests.
 const pollOften = 50 * time.Millisecond
@@ -87,13 +88,15 @@ type rig struct {
 
 	mu     sync.Mutex
 	logged chan struct{} // closed, and replaced, at each log line
-	stop   func() time.Duration
+	stop   func()
 }
 
-// newRig creates a directory and a server for it. Neither a kubelet nor the server runs yet.
+// newRig creates a directory and a server for it, and makes the test a parallel one. Neither a kubelet nor the server runs yet.
 func newRig(t testing.TB, edit func(*server.Config)) *rig {
 	t.Helper()
-	noLeaks(t)
+	if t, ok := t.(*testing.T); ok {
+		t.Parallel()
+	}
 	// The directories of t.TempDir are too long for a socket.
 	dir, err := os.MkdirTemp("", "adp")
 	if err != nil {
@@ -130,29 +133,28 @@ func (r *rig) noteLine() {
 	r.logged = make(chan struct{})
 }
 
-// run starts the server. It is stopped at the end of the test, or by r.stop, which returns the
-// time that it took.
+// run starts the server. It is stopped at the end of the test, or by r.stop.
 func (r *rig) run() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	r.stop = sync.OnceValue(func() time.Duration {
-		began := time.Now()
+	r.stop = sync.OnceFunc(func() {
 		cancel()
+		limit := time.NewTimer(testTimeout)
+		defer limit.Stop()
 		select {
 		case err := <-ended:
 			if err != nil {
 				r.Errorf("Run: %v", err)
 			}
-		case <-time.After(testTimeout):
+		case <-limit.C:
 			r.Errorf("Run has not returned within %v", testTimeout)
 		}
 		if left := r.sockets(); len(left) > 0 {
 			r.Errorf("sockets after Run: found %v, want none", left)
 		}
-		return time.Since(began)
 	})
-	r.Cleanup(func() { r.stop() })
+	r.Cleanup(r.stop)
 }
 
 // kubelet starts a kubelet, which is stopped at the end of the test.

@@ -36,7 +36,8 @@ type Server struct {
 	refresh    latest.Signal
 	injection  *injection   // nil: off
 	pulse      *pulse.Pulse // the conductor's
-	generation uint64       // of the newest snapshot; the conductor's
+	drain      time.Duration
+	generation uint64 // of the newest snapshot; the conductor's
 	// retiring has, by resource, the channel that is closed when the last retired endpoint has
 	// ended. The conductor's.
 	retiring map[string]chan struct{}
@@ -61,6 +62,7 @@ func New(cfg Config, devices Devices, log *zap.Logger) *Server {
 		refresh:    latest.NewSignal(),
 		injection:  newInjection(cfg, log),
 		pulse:      pulse.New(pulse.Patience),
+		drain:      drainTimeout,
 		endpoints:  map[string]*endpoint{},
 		retiring:   map[string]chan struct{}{},
 	}

@@ -164,19 +164,11 @@ func (s *session) await(
 		if err := s.lost(kubelet); err != nil {
 			return err
 		}
-		if count.opened > 0 && count.open == 0 {
-			return errStreamsEnded
-		}
 		if count.open > 0 {
 			onStream()
 		}
-		if answer == nil && gone {
-			return errPeerGone
-		}
-		// If a kubelet up to 1.36 handles the end of the previous stream late, it closes this
-		// connection, even before it has opened a stream.
-		if open, closed := s.listener.active(); answer == nil && count.opened == 0 && closed && open == 0 {
-			return errConnClosed
+		if err := s.dropped(count, answer == nil, gone); err != nil {
+			return err
 		}
 		select {
 		case <-changed:
@@ -205,6 +197,22 @@ func (s *session) await(
 			e.log.Info("resource registered", logevent.ResourceRegistered, logevent.Socket(s.path))
 		}
 	}
+}
+
+// dropped returns an error if the kubelet has ended the session. gone means that a peer has ended that registered later.
+func (s *session) dropped(count streams, registered, gone bool) error {
+	open, closed := s.listener.active()
+	switch {
+	case count.opened > 0 && count.open == 0:
+		return errStreamsEnded
+	case registered && gone:
+		return errPeerGone
+	// If a kubelet up to 1.36 handles the end of the previous stream late, it closes this
+	// connection, even before it has opened a stream.
+	case registered && count.opened == 0 && closed && open == 0:
+		return errConnClosed
+	}
+	return nil
 }
 
 // lost returns an error if kubelet.sock was replaced or the session's socket was removed.
@@ -240,7 +248,8 @@ func (s *session) ready() error {
 // so end takes twice drainTimeout at most.
 func (s *session) end() {
 	close(s.ending)
-	s.listener.awaitClosed(time.After(drainTimeout))
+	drain := s.endpoint.server.drain
+	s.listener.awaitClosed(time.After(drain))
 	_ = s.listener.Close() // first: a client whose connection is closed next must not connect again
 	s.listener.closeConns(false)
 	stopped := make(chan struct{})
@@ -250,7 +259,7 @@ func (s *session) end() {
 	}()
 	select {
 	case <-stopped:
-	case <-time.After(drainTimeout):
+	case <-time.After(drain):
 		s.listener.closeConns(true) // otherwise Stop would wait for a client that has sent only the beginning of a message
 		s.server.Stop()
 		<-stopped

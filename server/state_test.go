@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
@@ -27,22 +29,14 @@ func TestStuckConductor(t *testing.T) {
 	r.devices.mu.Lock() // from now on Latest blocks
 	close(r.devices.stale)
 	r.devices.stale = make(chan struct{})
-	awaitAlive(r, func(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "server: stuck for ") })
-	r.devices.mu.Unlock()
-	awaitAlive(r, func(err error) bool { return err == nil })
-}
-
-func awaitAlive(r *rig, met func(error) bool) {
-	r.Helper()
-	check := time.NewTicker(time.Millisecond)
-	defer check.Stop()
-	for !met(r.Alive()) {
-		select {
-		case <-check.C:
-		case <-r.ctx.Done():
-			r.Fatalf("Alive() = %v", r.Alive())
+	patient.Await(t, "the conductor is stuck", func() error {
+		if err := r.Alive(); err == nil || !strings.HasPrefix(err.Error(), "server: stuck for ") {
+			return fmt.Errorf("Alive: found %v, want stuck", err)
 		}
-	}
+		return nil
+	})
+	r.devices.mu.Unlock()
+	patient.Await(t, "it goes on", r.Alive)
 }
 
 // Lists, streams and registrations are counted, and Resources returns the state of resources.

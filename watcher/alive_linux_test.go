@@ -2,6 +2,8 @@ package watcher_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -11,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -64,11 +67,14 @@ func runBlocked(t *testing.T, cfg watcher.Config, inLog string, cause func()) (*
 		t.Errorf("before the first event: Alive() = %v, want nil", err)
 	}
 	cause()
-	select {
-	case <-stuck.in:
-	case <-time.After(patience):
-		t.Fatal("no source was blocked: found no event")
-	}
+	patient.Await(t, "the event that blocks a source", func() error {
+		select {
+		case <-stuck.in:
+			return nil
+		default:
+			return errors.New("no source is blocked")
+		}
+	})
 	return w, stuck
 }
 
@@ -97,23 +103,13 @@ func (c *blockingCore) Sync() error { return nil }
 // awaitAlive waits until the error of Alive begins with want, or is nil if want is "".
 func awaitAlive(t *testing.T, w *watcher.Watcher, want string) {
 	t.Helper()
-	look := time.NewTicker(time.Millisecond)
-	defer look.Stop()
-	late := time.After(patience)
-	for {
-		got := ""
-		if err := w.Alive(); err != nil {
-			got = err.Error()
+	patient.Await(t, "Alive", func() error {
+		err := w.Alive()
+		if want != "" && err != nil && strings.HasPrefix(err.Error(), want) || want == "" && err == nil {
+			return nil
 		}
-		if strings.HasPrefix(got, want) && (want != "" || got == "") {
-			return
-		}
-		select {
-		case <-look.C:
-		case <-late:
-			t.Fatalf("Alive() = %q, want %q", got, want)
-		}
-	}
+		return fmt.Errorf("found %v, want %q", err, want)
+	})
 }
 
 // Alive names a source that is blocked in hint or in the log, and no other source. When the source
@@ -161,6 +157,7 @@ func TestStuckUEvents(t *testing.T) {
 // A source that waits for events is alive, however long it waits, and so is a source that is lost
 // and waits to be opened again.
 func TestWaitingSourceIsAlive(t *testing.T) {
+	t.Parallel()
 	cfg := simulated(t)
 	h := newRecorder(t, cfg)
 	h.SetPatience(10 * shortPatience)

@@ -113,6 +113,7 @@ func TestInotifyOverflow(t *testing.T) {
 	}
 	for _, where := range []string{"dev", "sys"} {
 		t.Run(where, func(t *testing.T) {
+			t.Parallel()
 			cfg := simulated(t)
 			dir := filepath.Join(filepath.Dir(cfg.Host.Dev), where)
 			file := write(t, "", dir, "tty0")

@@ -14,12 +14,13 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// patience is the time after which a wait fails. Each wait normally takes a small fraction of it.
-const patience = 20 * time.Second
+// TestMain runs the tests in memory, where trees are made faster.
+func TestMain(m *testing.M) { os.Exit(patient.Main(m)) }
 
 // recorder is a watcher whose hints and log lines are recorded. It wakes the test after each.
 type recorder struct {
@@ -52,13 +53,8 @@ func (h *recorder) run(t *testing.T) (stop func()) {
 	go func() { done <- h.Run(ctx, h.hint) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("Run: %v", err)
-			}
-		case <-time.After(patience):
-			t.Errorf("Run did not end")
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
 		}
 	})
 	t.Cleanup(stop)
@@ -82,7 +78,8 @@ func (h *recorder) wake() {
 // await waits until ok returns true. It calls ok after each hint and log line.
 func (h *recorder) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	late := time.After(patience)
+	late := time.NewTimer(patient.Limit)
+	defer late.Stop()
 	for {
 		h.mu.Lock()
 		news := h.news
@@ -92,10 +89,10 @@ func (h *recorder) await(t *testing.T, what string, ok func() bool) {
 		}
 		select {
 		case <-news:
-		case <-late:
+		case <-late.C:
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			t.Fatalf("%s: found none in %v; last hints: %+v", what, patience, h.hints[max(0, len(h.hints)-10):])
+			t.Fatalf("%s: found none in %v; last hints: %+v", what, patient.Limit, h.hints[max(0, len(h.hints)-10):])
 		}
 	}
 }

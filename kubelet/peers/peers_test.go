@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/kubelet/peers"
 )
 
@@ -84,18 +85,24 @@ func (r *rig) remove(name string) {
 	r.changed.Raise()
 }
 
-// awaitGone reports whether a peer is found to be gone within 600 ms, which is longer than the 300 ms
-// that a peer may be without a socket.
-func (r *rig) awaitGone() bool {
+// awaitGone reports whether a peer is found to be gone. If it should not be, that is tried for 600 ms, which is longer than
+// the 300 ms that a peer may be without a socket.
+func (r *rig) awaitGone(want bool) bool {
 	r.Helper()
-	for limit := time.After(600 * time.Millisecond); ; {
+	during := patient.Limit
+	if !want {
+		during = 600 * time.Millisecond
+	}
+	limit := time.NewTimer(during)
+	defer limit.Stop()
+	for {
 		gone, next := r.Gone(r.made)
 		if gone {
 			return true
 		}
 		select {
 		case <-next:
-		case <-limit:
+		case <-limit.C:
 			return false
 		}
 	}
@@ -145,7 +152,7 @@ func TestGone(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			tc.make(r)
-			if got := r.awaitGone(); got != tc.want {
+			if got := r.awaitGone(tc.want); got != tc.want {
 				t.Errorf("gone: %t, want %t", got, tc.want)
 			}
 		})
@@ -158,7 +165,7 @@ func TestRegistrationAfterEvent(t *testing.T) {
 	r := newRig(t)
 	r.Created(filepath.Join(r.dir, other))
 	r.changed.Raise()
-	if !r.awaitGone() {
+	if !r.awaitGone(true) {
 		t.Fatal("gone: false, want true")
 	}
 	if gone, _ := r.Gone(time.Now()); gone {
@@ -177,11 +184,11 @@ func TestRefuses(t *testing.T) {
 	}
 	defer conn.Close()
 	r.changed.Raise()
-	if r.awaitGone() {
+	if r.awaitGone(false) {
 		t.Error("gone while the socket exists: true, want false")
 	}
 	r.remove(other)
-	if !r.awaitGone() {
+	if !r.awaitGone(true) {
 		t.Error("gone after the socket was removed: false, want true")
 	}
 }
@@ -203,7 +210,7 @@ func TestClosesConnections(t *testing.T) {
 			_ = conn.Close()
 		}
 	})
-	if r.awaitGone() {
+	if r.awaitGone(false) {
 		t.Error("gone while the socket accepts: true, want false")
 	}
 	_ = l.Close()

@@ -250,25 +250,6 @@ func TestAnnotationWithHeldDevices(t *testing.T) {
 	c.awaitOffers("the pod has ended", offers{testResource: {"5e:00.0": false}, afAa: {"3b:00.0": true, "3b:00.0-p1": true}})
 }
 
-// A device that was given out just before the mode changed, to a container that pod-resources never names, moves when
-// the container has ended.
-func TestAnnotationWithAllocatedDevice(t *testing.T) {
-	t.Parallel()
-	c := prepareCluster(t, nil)
-	c.ask("")
-	c.do(c.node.Plug(cardB))
-	c.run()
-	c.awaitOffers("started", offers{testResource: {"5e:00.0": true}})
-	_, err := c.kubelet.Allocate(t.Context(), testResource, "5e:00.0")
-	c.do(err)
-	c.ask("af")
-	c.awaitRefused("af", testResource, "5e:00.0", "replaced-in-use")
-	c.awaitAsked()
-	c.awaitOffers("asked again who holds it", offers{testResource: {"5e:00.0": false}})
-	c.kubelet.End(testResource, "5e:00.0")
-	c.awaitOffers("the container has ended", offers{afBb: {"5e:00.0": true}})
-}
-
 // At the start the daemon waits a short time for an API server that is down. It follows the annotation once
 // the API server starts. When the API server stops later, the devices stay.
 func TestAPIServerIsDown(t *testing.T) {

@@ -197,30 +197,3 @@ func TestCDIFollowsTheMode(t *testing.T) {
 	c.ask("single")
 	c.awaitSpec("single", ports)
 }
-
-// During an upgrade with surge, the second daemon starts before the first one stops. The spec is correct all
-// the time, and is removed when the last daemon ends.
-func TestCDIDuringUpgrade(t *testing.T) {
-	t.Parallel()
-	d := inMode(t, "af", withCDI(t))
-	d.do(d.node.Plug(cardB))
-	d.awaitSpec("the first", injected{"5e:00.0": {"dfl-port.0"}})
-	peer := d.peer()
-	peer.run()
-	peer.awaitOffers("both", offers{afBb: {"5e:00.0": true}})
-	d.do(d.node.Plug(cardA))
-	both := injected{"3b:00.0": {"dfl-port.1"}, "3b:00.0-p1": {"dfl-port.2"}, "5e:00.0": {"dfl-port.0"}}
-	d.awaitOffers("both", bothCards["af"])
-	peer.awaitOffers("both", bothCards["af"])
-	d.checkNamed("the first", afBb, nil, "5e:00.0")
-	peer.checkNamed("the second", afAa, nil, "3b:00.0")
-	d.awaitSpec("both", both)
-	d.do(d.stop())
-	if got, err := d.spec(); !cmp.Equal(both, got) || err != nil {
-		t.Errorf("the first has stopped: CDI spec %v, %v; want %v", got, err, both)
-	}
-	d.do(d.node.Unplug(cardB.Address))
-	peer.awaitSpec("a card out", injected{"3b:00.0": {"dfl-port.1"}, "3b:00.0-p1": {"dfl-port.2"}})
-	d.do(peer.stop())
-	peer.awaitSpec("the second has stopped", nil)
-}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -91,35 +90,6 @@ func TestHookFollowsTheMode(t *testing.T) {
 	awaitHooks(t, "a card out", c.cfg.CDIDir, hooked{"3b:00.0": both["3b:00.0"]})
 	c.do(c.node.Plug(cardB))
 	awaitHooks(t, "back", c.cfg.CDIDir, both)
-}
-
-// The flags turn the hook on. A change in the file needs a restart, also of the hook alone: until
-// then the spec does not change.
-func TestHookByFlag(t *testing.T) {
-	t.Parallel()
-	dir := cmdtest.ShortDir(t)
-	file, specs := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "cdi")
-	write := func(arg string) {
-		t.Helper()
-		text := "mode: region\nprogrammingHookArgs: [" + arg + "]\n"
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("--store=/s")
-	r, node, _ := cmdtest.Serve(t, "--config", file, "--cdi-dir", specs, "--programming-hook=/opt/bin/accelerator-fpga")
-	if err := node.Plug(cardB); err != nil {
-		t.Fatal(err)
-	}
-	want := hooked{"5e:00.0": "/opt/bin/accelerator-fpga: accelerator-fpga hook --device 5e:00.0 --store=/s"}
-	awaitHooks(t, "plugged", specs, want)
-	write("--store=/other")
-	r.Process.Signal(syscall.SIGHUP)
-	if line := r.Await("config.notice"); line["flag"] != "programming-hook-arg" {
-		t.Errorf("config.notice = %v, want flag programming-hook-arg", line)
-	}
-	r.Await("daemon.reload")
-	awaitHooks(t, "reloaded", specs, want)
 }
 
 // In other modes the hook has no effect, which is logged, unless the node's annotation may choose

@@ -15,7 +15,6 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/internal/patient"
-	"b-com.com/accelerator-device-plugin/kubelet/podresources"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 )
 
@@ -44,60 +43,6 @@ func (d *testDaemon) hold(pod, resource string, ids ...string) {
 	_, err := d.kubelet.Allocate(d.t.Context(), resource, ids...)
 	d.do(err)
 	d.pods.Hold("default", pod, "main", resource, ids...)
-}
-
-// A device is free as soon as its pod has ended, even if the pod was short-lived and the daemon had no other
-// reason to ask for holders meanwhile.
-func TestFreeAfterAShortPod(t *testing.T) {
-	t.Parallel()
-	d := startDaemon(t, nil)
-	d.do(d.node.Plug(cardB))
-	d.await("plugged", health{"5e:00.0": true})
-	asked := d.pods.Asked()
-	d.hold("job", testResource, "5e:00.0")
-	d.do(d.pods.AwaitAsked(t.Context(), asked+1))
-	for range 3 { // an answer takes time: once later ones have arrived, that one has, too
-		_, err := podresources.List(t.Context(), d.cfg.PodResourcesSocket)
-		d.do(err)
-	}
-	d.pods.Release("default", "job")
-	d.do(d.node.Unplug(cardB.Address))
-	d.await("pulled after the pod has ended", health{}) // within 20 s
-}
-
-// The daemon asks the kubelet until it names the holder of a device that was given out. So a card that is pulled
-// within a minute of that, after its pod has ended, is not in use.
-func TestFreeAfterAPodThatIsNamedLate(t *testing.T) {
-	t.Parallel()
-	d := startDaemon(t, nil)
-	d.do(d.node.Plug(cardB))
-	d.await("plugged", health{"5e:00.0": true})
-	asked := d.pods.Asked()
-	_, err := d.kubelet.Allocate(t.Context(), testResource, "5e:00.0")
-	d.do(err)
-	d.do(d.pods.AwaitAsked(t.Context(), asked+2))
-	d.pods.Hold("default", "job", "main", testResource, "5e:00.0")
-	d.awaitLine("device.held", "5e:00.0", "default/job/main")
-	d.pods.Release("default", "job")
-	d.awaitLine("device.freed", "5e:00.0", "default/job/main")
-	d.do(d.node.Unplug(cardB.Address))
-	d.await("pulled after the pod has ended", health{})
-	if lines := d.lines("device.tombstone"); len(lines) > 0 {
-		t.Errorf("held after its end: %v", lines)
-	}
-}
-
-// A device that is held and missing at the start was pulled before.
-func TestRemovedInUseBeforeTheStart(t *testing.T) {
-	t.Parallel()
-	d := startDaemon(t, nil)
-	d.do(d.stop())
-	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.1"}, "3b:00.0-p1"))
-	d.pods.Hold("default", "job", "main", testResource, "3b:00.0-p1")
-	d.run()
-	d.await("started", health{"3b:00.0-p1": false})
-	d.do(d.node.Plug(cardA))
-	d.await("back", health{"3b:00.0": true, "3b:00.0-p1": true})
 }
 
 // If a release without annotations gave a container two devices, each of them may have the nodes of both. Other devices

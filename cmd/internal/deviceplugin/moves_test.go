@@ -1,11 +1,6 @@
 package deviceplugin_test
 
-import (
-	"testing"
-
-	"b-com.com/accelerator-device-plugin/daemon/config"
-	"b-com.com/accelerator-device-plugin/sim/simkubelet"
-)
+import "testing"
 
 // The lists of card A in mode af, while port 1 gets another AFU.
 var (
@@ -14,53 +9,19 @@ var (
 	moved   = offers{afAa: {"3b:00.0": true}, afAb: {"3b:00.0-p1": true}}
 )
 
-// inModeAF returns a daemon in mode af with card A.
-func inModeAF(t *testing.T, adjust func(*config.Config)) *testDaemon {
-	t.Helper()
-	t.Parallel()
-	d := inMode(t, "af", adjust)
-	d.do(d.node.Plug(cardA))
-	d.awaitOffers("card in", unmoved)
-	return d
-}
-
 // reprogram gives port 1 of card A another AFU.
 func (d *testDaemon) reprogram(afu string) {
 	d.t.Helper()
 	d.do(d.node.Reprogram(cardA.Address, 1, afu))
 }
 
-// A free port moves to the resource of its new AFU, and Allocate of the old one refuses it.
-func TestFreePortMoves(t *testing.T) {
-	d := inModeAF(t, nil)
-	d.reprogram(cardB.AFUID)
-	d.awaitOffers("another AFU", moved)
-	d.awaitLine("device.identity", "resource", afAa, afAb)
-	d.awaitRefused("it has moved", afAa, "3b:00.0-p1", "not listed")
-	if _, err := d.kubelet.Allocate(t.Context(), afAb, "3b:00.0-p1"); err != nil {
-		t.Errorf("Allocate of the new resource: %v", err)
-	}
-	d.do(d.node.Reprogram(cardA.Address, 0, cardB.AFUID))
-	d.awaitOffers("the old resource is empty", offers{afAa: {}, afAb: {"3b:00.0": true, "3b:00.0-p1": true}})
-}
-
-// A port that was given out to a container that pod-resources never names, such as an init container, moves when the
-// kubelet's checkpoint does not have the container any more.
-func TestAllocatedPortMovesWhenFree(t *testing.T) {
-	d := inModeAF(t, nil)
-	_, err := d.kubelet.Allocate(t.Context(), afAa, "3b:00.0-p1")
-	d.do(err)
-	d.reprogram(cardB.AFUID)
-	d.awaitOffers("another AFU", moving)
-	d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
-	d.kubelet.End(afAa, "3b:00.0-p1")
-	d.awaitOffers("the container has ended", moved)
-}
-
 // A port that a container holds stays until the container has ended. It is unhealthy there, and
 // healthy again if it has the AFU that the container was given.
 func TestHeldPortMovesWhenFree(t *testing.T) {
-	d := inModeAF(t, nil)
+	t.Parallel()
+	d := inMode(t, "af", nil)
+	d.do(d.node.Plug(cardA))
+	d.awaitOffers("card in", unmoved)
 	d.hold("job", afAa, "3b:00.0-p1")
 	d.reprogram(cardB.AFUID)
 	d.awaitOffers("another AFU", moving)
@@ -83,19 +44,4 @@ func TestHeldPortMovesWhenFree(t *testing.T) {
 	d.awaitRefused("another AFU once more", afAa, "3b:00.0-p1", "replaced-in-use")
 	d.pods.Release("default", "job")
 	d.awaitOffers("the pod has ended", moved)
-}
-
-// A kubelet that restarts during a move gets the current lists, and then the later ones.
-func TestKubeletRestartsDuringMove(t *testing.T) {
-	d := inModeAF(t, nil)
-	d.pods.Behave(simkubelet.PodBehaviour{Stall: true})
-	d.reprogram(cardB.AFUID)
-	d.awaitOffers("holders not known", moving)
-	d.awaitRefused("holders not known", afAa, "3b:00.0-p1", "moving")
-	d.restartKubelet()
-	d.awaitOffers("the kubelet has restarted", moving)
-	d.pods.Behave(simkubelet.PodBehaviour{})
-	d.awaitOffers("free", moved)
-	d.restartKubelet()
-	d.awaitOffers("the kubelet has restarted again", moved)
 }

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
 	"b-com.com/accelerator-device-plugin/cmd/internal/deviceplugin"
@@ -23,7 +22,6 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
-	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
 	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer"
@@ -39,20 +37,11 @@ type stalled struct {
 	node    *simnode.Node
 	kubelet *simkubelet.Kubelet
 	log     *bufio.Reader
-	lines   []stalledLine // read so far
-	address string        // of HTTP
-	bad     [16]bool      // the ports with an error; the last one never has one
+	address string   // of HTTP
+	bad     [16]bool // the ports with an error; the last one never has one
 }
 
 func pathCard(i int) string { return fmt.Sprintf("0000:%02x:00.0", i) }
-
-// stalledLine is a line of its log.
-type stalledLine struct {
-	Event, Level, Address, Device, Old, New string
-	Rev, Count                              int
-	Info                                    int `json:"dropped_info"`
-	Warn                                    int `json:"dropped_warn"`
-}
 
 // stall starts the daemon on a node of 16 cards, and reads its log until all have been
 // listed.
@@ -78,8 +67,12 @@ func stall(t *testing.T) *stalled {
 	d.do(d.Start())
 	t.Cleanup(func() { d.Process.Kill(); d.Wait(); read.Close() })
 	write.Close()
-	for line := d.read(); line.Event != "list.sent" || d.address == ""; line = d.read() {
-		if line.Event == "http.served" {
+	for event := ""; event != "list.sent" || d.address == ""; {
+		text, err := d.log.ReadBytes('\n')
+		d.do(err)
+		var line struct{ Event, Address string }
+		d.do(errors.Join(eventtest.Line(text), json.Unmarshal(text, &line)))
+		if event = line.Event; event == "http.served" {
 			d.address = "http://" + line.Address
 		}
 	}
@@ -91,17 +84,6 @@ func (d *stalled) do(err error) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-}
-
-// read reads the next line of the log.
-func (d *stalled) read() stalledLine {
-	d.t.Helper()
-	text, err := d.log.ReadBytes('\n')
-	d.do(err)
-	var line stalledLine
-	d.do(errors.Join(eventtest.Line(text), json.Unmarshal(text, &line)))
-	d.lines = append(d.lines, line)
-	return line
 }
 
 // turn breaks or heals these ports, and blocks until the kubelet has the list.
@@ -141,23 +123,6 @@ func (d *stalled) serves() {
 	d.do(err)
 }
 
-// sum returns the sum of the metrics whose series contain one of these texts.
-func (d *stalled) sum(series ...string) int {
-	d.t.Helper()
-	page, _ := cmdtest.Get(d.t, d.address+"/metrics")
-	sum := 0
-	for name, value := range metricstest.Samples(metricstest.Ours(page), "accelerator_") {
-		for _, s := range series {
-			if strings.Contains(name, s) {
-				n, err := strconv.Atoi(value)
-				d.do(err)
-				sum += n
-			}
-		}
-	}
-	return sum
-}
-
 // stop sends SIGTERM, and fails the test unless the daemon ends without an error.
 func (d *stalled) stop() {
 	d.t.Helper()
@@ -177,111 +142,6 @@ func TestStalledLogBlocksNothing(t *testing.T) {
 			d.serves()
 		}
 	}
-	d.stop()
-}
-
-// When the reader continues, each line is written in order, or counted at its place.
-func TestStalledLogCountsMissingLines(t *testing.T) {
-	t.Parallel()
-	d := stall(t)
-	all := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}
-	for d.sum("accelerator_log_dropped_total") < 100 {
-		for range 10 {
-			d.turn(all...)
-		}
-	}
-	d.serves()
-	for d.read().Event != logevent.LogDropped.String {
-	}
-	d.turn(all...)
-
-	// Except for the start, there is one line for each transition, list and allocation that the
-	// metrics have counted.
-	const warn, info = 0, 1
-	written, produced := [2]int{}, [2]int{}
-	count := func() {
-		line := d.lines[len(d.lines)-1]
-		switch {
-		case line.Event == logevent.LogDropped.String:
-			written[warn] += line.Warn
-			written[info] += line.Info
-			if line.Count != line.Warn+line.Info {
-				t.Errorf("log.dropped = %+v, want a count that is the sum", line)
-			}
-		case line.Event == "device.health" && line.Level == "warn":
-			written[warn]++
-		case line.Event == "device.health", line.Event == "device.added", line.Event == "list.sent", line.Event == "allocate.served":
-			written[info]++
-		}
-	}
-	lines := d.lines
-	for i := range lines {
-		d.lines = lines[:i+1]
-		count()
-	}
-	for deadline := time.Now().Add(patient.Limit); ; {
-		produced[warn] = d.sum(`accelerator_device_transitions_total{new="unhealthy"`)
-		produced[info] = d.sum(`accelerator_device_transitions_total{new="healthy"`, "accelerator_lists_sent_total", "accelerator_allocations_total")
-		if written == produced {
-			break
-		}
-		if time.Now().After(deadline) || written[warn] > produced[warn] || written[info] > produced[info] {
-			t.Fatalf("lines written or reported as dropped: %v, produced: %v (warn, info)", written, produced)
-		}
-		d.read()
-		count()
-	}
-	t.Logf("%d lines produced, %d dropped", produced[warn]+produced[info], d.sum("accelerator_log_dropped_total"))
-	d.checkOrder()
-	d.stop()
-}
-
-// checkOrder fails the test if lines are missing without a log.dropped at their place.
-func (d *stalled) checkOrder() {
-	rev, health := 0, map[string]string{}
-	for _, line := range d.lines {
-		switch line.Event {
-		case logevent.LogDropped.String:
-			clear(health)
-		case "list.sent":
-			if line.Rev <= rev {
-				d.t.Errorf("list.sent of rev %d after rev %d", line.Rev, rev)
-			}
-			rev = line.Rev
-		case "device.health":
-			if was, known := health[line.Device]; known && line.Old != was {
-				d.t.Errorf("%s turned from %s, and was %s", line.Device, line.Old, was)
-			}
-			health[line.Device] = line.New
-		}
-	}
-}
-
-// On a full disk the daemon cannot write its log, and keeps running.
-func TestLogOnAFullDisk(t *testing.T) {
-	t.Parallel()
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer full.Close()
-	dir := cmdtest.ShortDir(t)
-	kubelet, err := simkubelet.Start(t.Context(), filepath.Join(dir, "kubelet"), simkubelet.Behaviour{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(kubelet.Stop)
-	cmd := cmdtest.Command(t, "--mode", "pool", "--accel-nbunits", "1", "--kubelet-dir", filepath.Join(dir, "kubelet"))
-	cmd.Stderr = full
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	d := &stalled{t: t, Cmd: cmd}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	_, err = kubelet.AwaitList(t.Context(), testResource, func(l simkubelet.List) bool { return len(l.Devices) == 1 })
-	d.do(err)
-	_, err = kubelet.Allocate(t.Context(), testResource, "0")
-	d.do(err)
 	d.stop()
 }
 
