@@ -268,14 +268,14 @@ func TestMerge(t *testing.T) {
 // The size of the state is bounded by that of the sources.
 func TestMergeLargeAnswer(t *testing.T) {
 	r := report{}.make(t, epoch)
-	for i := range 10_000 {
+	for i := range 50_000 {
 		r.Answer.Holders[holders.Key{Resource: "example.com/port", ID: fmt.Sprintf("\x00%d", i)}] = []podresources.Holder{{}}
 		r.Answer.Holders[holders.Key{Resource: "example.com/gpu", ID: fmt.Sprint(i)}] = []podresources.Holder{{}}
 	}
 	rules := holders.Rules{Owns: func(resource, _ string) bool { return resource == "example.com/port" }, Pod: "own", Grace: grace}
 	s := holders.Merge(holders.State{}, r, rules)
-	if n := len(s.Holdings().Of); n != 10_000 {
-		t.Errorf("found %d devices, want 10000", n)
+	if n := len(s.Holdings().Of); n != 50_000 {
+		t.Errorf("found %d devices, want 50000", n)
 	}
 	for _, after := range []time.Duration{time.Second, time.Minute} {
 		s = holders.Merge(s, report{}.make(t, epoch.Add(after)), rules)

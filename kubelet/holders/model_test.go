@@ -613,7 +613,7 @@ func templates(t testing.TB) map[string]checkpoint.Entry {
 
 func TestModel(t *testing.T) {
 	entries, failed := templates(t), 0
-	for seed := range uint64(3000) {
+	for seed := range uint64(10_000) {
 		if err := history(seed, entries, nil); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 			if failed++; failed == 1 {
