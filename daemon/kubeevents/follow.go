@@ -119,13 +119,7 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 			is.found = !complete
 		}
 		for _, reason := range reasons(was, is) {
-			n := change{reason: reason, was: was, is: is, at: changed}
-			if reason == DeviceCordoned && f.cfg.Cordon != nil {
-				if c := f.cfg.Cordon(c.ID); c != nil { // the cordon may have ended meanwhile
-					n.cordon = ": " + c.String()
-				}
-			}
-			all = append(all, n)
+			all = append(all, change{reason: reason, was: was, is: is, at: changed, cordon: f.cordonText(reason, c.ID)})
 		}
 		if is.kind != absent {
 			f.devices[c.ID] = is
@@ -133,6 +127,18 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	}
 	f.last = s
 	return all
+}
+
+// cordonText returns the text about the cordon of a device in an Event with this reason.
+func (f *following) cordonText(reason Reason, id string) string {
+	if reason != DeviceCordoned || f.cfg.Cordon == nil {
+		return ""
+	}
+	c := f.cfg.Cordon(id)
+	if c == nil { // it has ended meanwhile
+		return ""
+	}
+	return ": " + c.String()
 }
 
 // cardLeft reports whether a snapshot of cards, which has no units of a pool, lacks the card at this address.

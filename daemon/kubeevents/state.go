@@ -96,36 +96,49 @@ const (
 
 // reasons returns the reasons of the Events about a device between two states.
 func reasons(was, is state) []Reason {
-	var all []Reason
-	judged := well <= is.kind && is.kind <= unhealthy
-	switch {
-	case is.kind == absent && was.kind.inSlot():
-		all = append(all, DeviceRemoved)
-	case is.kind == absent && was.kind > removed, judged && was.kind == replacedInUse:
-		all = append(all, DeviceReleased)
-	case judged && was.kind >= removed:
-		all = append(all, DeviceReturned)
-	case was.kind == absent && is.kind.inSlot() && !is.found:
-		all = append(all, DeviceAdded)
-	}
-	switch {
-	case is.kind == absent:
-	case judged && is.kind < was.kind && was.kind <= cordoned && is.kind != unhealthy:
-		all = append(all, DeviceRecovered)
-	case is.kind == degraded && (was.kind < is.kind || worse(was, is)):
-		all = append(all, DeviceDegraded)
-	case is.kind == unhealthy && (was.kind < is.kind || worse(was, is)):
-		all = append(all, DeviceUnhealthy)
-	case !judged && is.kind != was.kind && (was.kind != absent || is.kind == removedInUse):
-		all = append(all, map[kind]Reason{
-			excluded: DeviceExcluded, cordoned: DeviceCordoned, moving: DeviceMoving, removed: DeviceRemoved,
-			removedInUse: DeviceRemovedInUse, replacedInUse: DeviceReplacedInUse,
-		}[is.kind])
-	}
+	all := []Reason{reasonOfPresence(was, is), reasonOfHealth(was, is)}
 	if is.heldTwice() && !was.heldTwice() {
 		all = append(all, DeviceHeldTwice)
 	}
-	return all
+	return slices.DeleteFunc(all, func(r Reason) bool { return r == "" })
+}
+
+// judged reports whether the kind says only how healthy the device is.
+func (k kind) judged() bool { return well <= k && k <= unhealthy }
+
+// reasonOfPresence returns the reason of the Event about a device that has come or left; "": there is none.
+func reasonOfPresence(was, is state) Reason {
+	switch {
+	case is.kind == absent && was.kind.inSlot():
+		return DeviceRemoved
+	case is.kind == absent && was.kind > removed, is.kind.judged() && was.kind == replacedInUse:
+		return DeviceReleased
+	case is.kind.judged() && was.kind >= removed:
+		return DeviceReturned
+	case was.kind == absent && is.kind.inSlot() && !is.found:
+		return DeviceAdded
+	}
+	return ""
+}
+
+// reasonOfHealth returns the reason of the Event about the health of a device, or about what is in the way of its use;
+// "": there is none.
+func reasonOfHealth(was, is state) Reason {
+	switch {
+	case is.kind == absent:
+	case is.kind.judged() && is.kind < was.kind && was.kind <= cordoned && is.kind != unhealthy:
+		return DeviceRecovered
+	case is.kind == degraded && (was.kind < is.kind || worse(was, is)):
+		return DeviceDegraded
+	case is.kind == unhealthy && (was.kind < is.kind || worse(was, is)):
+		return DeviceUnhealthy
+	case !is.kind.judged() && is.kind != was.kind && (was.kind != absent || is.kind == removedInUse):
+		return map[kind]Reason{
+			excluded: DeviceExcluded, cordoned: DeviceCordoned, moving: DeviceMoving, removed: DeviceRemoved,
+			removedInUse: DeviceRemovedInUse, replacedInUse: DeviceReplacedInUse,
+		}[is.kind]
+	}
+	return ""
 }
 
 // worse reports whether a device has a reason that has not ended, and that is new or was present

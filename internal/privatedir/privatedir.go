@@ -27,76 +27,96 @@ func OpenDir(path string, create bool) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	open := []*os.Root{top} // from / down to the directory that was reached
-	defer func() {
-		for _, dir := range open {
-			dir.Close()
-		}
-	}()
-	if info, err := top.Stat("."); err != nil {
-		return nil, err
-	} else if err := checkParent("/", info); err != nil {
+	d := descent{top}
+	defer func() { d.close(0) }()
+	info, err := top.Stat(".")
+	if err == nil {
+		err = checkParent("/", info)
+	}
+	if err != nil {
 		return nil, err
 	}
-
 	rest := elements(path)
 	for links := 0; len(rest) > 0; {
 		name := rest[0]
 		rest = rest[1:]
-		here := open[len(open)-1]
-		at := filepath.Join(here.Name(), name)
 		if name == ".." { // in the target of a link
-			if len(open) > 1 {
-				here.Close()
-				open = open[:len(open)-1]
-			}
+			d.close(max(1, len(d)-1))
 			continue
 		}
-		info, err := here.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) && create {
-			if err = here.Mkdir(name, 0o755); err == nil || errors.Is(err, fs.ErrExist) {
-				info, err = here.Lstat(name)
-			}
-		}
+		info, err := d.lookUp(name, create)
 		if err != nil {
-			return nil, PathError(at, err)
+			return nil, err
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
-			dir, err := enter(here, name, info, checkParent)
+			dir, err := enter(d.here(), name, info, checkParent)
 			if err != nil {
 				return nil, err
 			}
-			open = append(open, dir)
+			d = append(d, dir)
 			continue
 		}
 		if links++; links > 40 { // the limit of the kernel
 			return nil, PathError(path, syscall.ELOOP)
 		}
-		if err := checkOwner(at, info, 0, os.Geteuid()); err != nil {
+		target, err := d.readLink(name, info)
+		if err != nil {
 			return nil, err
 		}
-		target, err := here.Readlink(name)
-		if err != nil {
-			return nil, PathError(at, err)
-		}
 		if filepath.IsAbs(target) {
-			for _, dir := range open[1:] {
-				dir.Close()
-			}
-			open = open[:1]
+			d.close(1)
 		}
 		rest = slices.Concat(elements(target), rest)
 	}
-	last := open[len(open)-1]
-	info, err := last.Stat(".")
-	if err != nil {
+	last := d.here()
+	if info, err = last.Stat("."); err != nil {
 		return nil, PathError(last.Name(), err)
 	}
 	if err := checkOwn(last.Name(), info); err != nil {
 		return nil, err
 	}
-	open = open[:len(open)-1]
+	d = d[:len(d)-1]
 	return last, nil
+}
+
+// descent has the open directories from / down to the one that was reached.
+type descent []*os.Root
+
+func (d descent) here() *os.Root { return d[len(d)-1] }
+
+// close closes all directories but the first keep.
+func (d *descent) close(keep int) {
+	for _, dir := range (*d)[keep:] {
+		dir.Close()
+	}
+	*d = (*d)[:keep]
+}
+
+// lookUp describes the file with this name, without following a link. If create is true, it creates a missing directory.
+func (d descent) lookUp(name string, create bool) (fs.FileInfo, error) {
+	info, err := d.here().Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) && create {
+		if err = d.here().Mkdir(name, 0o755); err == nil || errors.Is(err, fs.ErrExist) {
+			info, err = d.here().Lstat(name)
+		}
+	}
+	if err != nil {
+		return nil, PathError(filepath.Join(d.here().Name(), name), err)
+	}
+	return info, nil
+}
+
+// readLink returns the target of a link that belongs to root or to the effective user.
+func (d descent) readLink(name string, info fs.FileInfo) (string, error) {
+	at := filepath.Join(d.here().Name(), name)
+	if err := checkOwner(at, info, 0, os.Geteuid()); err != nil {
+		return "", err
+	}
+	target, err := d.here().Readlink(name)
+	if err != nil {
+		return "", PathError(at, err)
+	}
+	return target, nil
 }
 
 // elements returns the names in a path. It keeps "..", because the name before it may be that of a
