@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -107,13 +106,10 @@ func TestOpenRefuses(t *testing.T) {
 		want       string // of the error
 	}{
 		{"other extension", "x.bin", good(), `extension ".bin", want .gbs or .aocx`},
-		{"no extension", "gbs", good(), `extension "", want`},
 		{"empty GBS", "x.gbs", nil, "header: found 0 bytes, want 20"},
-		{"GBS of one byte", "x.gbs", []byte("X"), "header: found 1 bytes, want 20"},
 		{"other magic", "x.gbs", []byte("PK and something more than that"), `first bytes: found "PK and something", want "XeonFPGA`},
 		{"no metadata", "x.gbs", bits.Header(0, raw), "metadata: found 0 bytes, want 1 to 4095"},
 		{"metadata of 4096 bytes", "x.gbs", bits.Header(4096, make([]byte, 5000)), "metadata: found 4096 bytes, want 1 to 4095"},
-		{"metadata of 4 GiB", "x.gbs", bits.Header(1<<32-1, raw), "metadata: found 4294967295 bytes, want 1 to 4095"},
 		{"cut off in the metadata", "x.gbs", good()[:100], "metadata: found 80 bytes, want "},
 		{"cut off after the metadata", "x.gbs", bits.GBS(bits.Metadata(bits.Interface, bits.AFU), nil), "raw bitstream: found none after the metadata"},
 		{"metadata no JSON", "x.gbs", bits.GBS("{", raw), "not the JSON of a GBS: unexpected EOF"},
@@ -125,7 +121,6 @@ func TestOpenRefuses(t *testing.T) {
 		{"AFU too short", "x.gbs", bits.GBS(bits.Metadata(bits.Interface, bits.AFU[1:]), raw), "metadata: accelerator-type-uuid: "},
 
 		{"empty AOCX", "x.aocx", nil, `first bytes: found "", want "\x7fELF"`},
-		{"AOCX of one byte", "x.aocx", []byte{0x7f}, `want "\x7fELF"`},
 		{"AOCX with a GBS", "x.aocx", good(), `first bytes: found "Xeon", want "\x7fELF"`},
 		{"ELF header cut off", "x.aocx", bits.AOCX(bits.Hash, "", opencl)[:63], "ELF header: found class 2 with 63 bytes"},
 		{"section table cut off", "x.aocx", bits.AOCX(bits.Hash, "", opencl)[:500], "ELF section table: found 320 bytes at"},
@@ -139,7 +134,6 @@ func TestOpenRefuses(t *testing.T) {
 		{"no GBS", "x.aocx", inner(bits.Section{Name: ".acl.gbs", Data: gz}), "ELF section .acl.gbs.gz: found none"},
 		{"GBS section too long", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Size: 1 << 40}), ".acl.gbs.gz: found 1099511627776 bytes at"},
 		{"GBS section outside", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Offset: 1 << 20}), "bytes at offset 1048576, want them within"},
-		{"GBS section overflows", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Offset: 1<<64 - 8, Size: 16}), "want them within"},
 		{"GBS section wraps around", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Offset: 64, Size: 1<<64 - 32}), "want them within"},
 		{"GBS section without data", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Type: 8, Size: 100}), "found no data or compressed data"},
 		{"GBS section compressed by ELF", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Flags: 0x800}), "found no data or compressed data"},
@@ -148,7 +142,6 @@ func TestOpenRefuses(t *testing.T) {
 		{"compressed data damaged", "x.aocx", bits.AOCXOf(bits.Hash, "", append(gz[:len(gz)-5:len(gz)-5], 1, 2, 3, 4, 5)), "gzip: invalid checksum"},
 		{"compressed GBS with no JSON", "x.aocx", bits.AOCX(bits.Hash, "", bits.GBS("{", raw)), "not the JSON of a GBS: unexpected EOF"},
 		{"compressed GBS cut off", "x.aocx", bits.AOCX(bits.Hash, "", opencl[:50]), "metadata: found 30 bytes, want"},
-		{"compressed GBS empty", "x.aocx", bits.AOCX(bits.Hash, "", nil), "header: found 0 bytes, want 20"},
 		{"board too long", "x.aocx", bits.AOCX(bits.Hash, strings.Repeat("b", 300), opencl), "section .acl.board: found 300 bytes, want at most 256"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -241,7 +234,7 @@ func TestELFVariants(t *testing.T) {
 // memory.
 func TestMemory(t *testing.T) {
 	const most = 16 << 20
-	const large = 128 << 20
+	const large = 64 << 20
 	dir := ownDir(t)
 	store := programming.Store(dir)
 
@@ -253,21 +246,6 @@ func TestMemory(t *testing.T) {
 	head := bits.Gzip(bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), nil))
 	packed := write(t, filepath.Join(dir, "x.aocx"), bits.AOCXOf(bits.Hash, "", append(head, bytes.Repeat(member, large>>20)...)))
 	bomb := write(t, filepath.Join(dir, "bomb.aocx"), bits.AOCXOf(bits.Hash, "", append(head, bytes.Repeat(member, programming.MaxSize>>20+1)...)))
-	var unpacked counter
-	unpackBomb := func() {
-		data, err := os.Open(bomb)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer data.Close()
-		info, err := data.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, _, err := programming.ReadAOCX(data, info.Size(), &unpacked); err == nil || unpacked > programming.MaxSize+1 {
-			t.Errorf("%v after %d bytes, want an error after %d", err, unpacked, programming.MaxSize+1)
-		}
-	}
 	tooLarge := write(t, filepath.Join(dir, "large.gbs"), good())
 	if err := os.Truncate(tooLarge, programming.MaxSize+1); err != nil {
 		t.Fatal(err)
@@ -305,22 +283,18 @@ func TestMemory(t *testing.T) {
 		{"GBS", func() { mapAll(sparse) }},
 		{"AOCX", func() { mapAll(packed) }},
 		{"bomb", func() { refuse(bomb, "raw bitstream: found more than 536870912 bytes, want at most 536870912") }},
-		{"bomb unpacked", unpackBomb},
 		{"too large", func() { refuse(tooLarge, "found 536870913 bytes, want at most 536870912") }},
 	} {
 		runtime.GC()
 		rssBefore = rssAnon(t)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		begin := time.Now()
 		test.run()
 		runtime.ReadMemStats(&after)
 		allocated := after.TotalAlloc - before.TotalAlloc
 		if allocated > most {
 			t.Errorf("%s: %d bytes allocated, want at most %d", test.name, allocated, most)
 		}
-		t.Logf("%s: %d KiB allocated, %d KiB of anonymous memory more, %s", test.name, allocated>>10,
-			(rssAnon(t)-rssBefore)>>10, time.Since(begin).Round(time.Millisecond))
 	}
 }
 
@@ -332,14 +306,6 @@ func openAndCheck(t *testing.T, path string) error {
 	}
 	defer b.Close()
 	return b.Check(t.Context())
-}
-
-// counter counts the bytes that are written to it.
-type counter int64
-
-func (c *counter) Write(p []byte) (int, error) {
-	*c += counter(len(p))
-	return len(p), nil
 }
 
 // rssAnon returns the anonymous memory of this process, in bytes.

