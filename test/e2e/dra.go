@@ -66,8 +66,7 @@ func (s *scene) removeClaims() {
 
 // hardware changes the simulated node, and returns the time just before the change.
 func (s *scene) hardware(change func(*simnode.Node) error) time.Time {
-	node, err := simnode.Open(s.ctx, simulated)
-	s.check(err)
+	node := must(simnode.Open(s.ctx, simulated))
 	began := time.Now()
 	s.check(errors.Join(change(node), node.Close()))
 	return began
@@ -454,8 +453,7 @@ func (s *scene) allocated(claim string) ([]string, error) {
 // apiRequests returns the number of requests for slices and claims that the API server has answered, watches
 // excepted, by verb and resource.
 func (s *scene) apiRequests() map[string]string {
-	text, err := s.Client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.ctx)
-	s.check(err)
+	text := must(s.Client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.ctx))
 	found := map[string]string{}
 	for l := range strings.Lines(string(text)) {
 		if !strings.HasPrefix(l, "apiserver_request_total{") || strings.Contains(l, `verb="WATCH"`) {

@@ -34,8 +34,7 @@ func (s *scene) plug(addresses ...string) {
 
 // portNode returns the name of the device node of a card's port.
 func (s *scene) portNode(address string) string {
-	found, err := filepath.Glob(filepath.Join(simulated, "sys/bus/pci/devices", address, "fpga_region/region*/dfl-port.*"))
-	s.check(err)
+	found := must(filepath.Glob(filepath.Join(simulated, "sys/bus/pci/devices", address, "fpga_region/region*/dfl-port.*")))
 	if len(found) != 1 {
 		s.failf("ports of %s: found %v, want one", address, found)
 	}

@@ -51,8 +51,7 @@ const soon = 15 * time.Second
 
 // kubelet returns a client of the kubelet's pod-resources API.
 func (s *scene) kubelet() podresources.PodResourcesListerClient {
-	connection, err := grpc.NewClient("unix:///var/lib/kubelet/pod-resources/kubelet.sock", grpc.WithTransportCredentials(insecure.NewCredentials()))
-	s.check(err)
+	connection := must(grpc.NewClient("unix:///var/lib/kubelet/pod-resources/kubelet.sock", grpc.WithTransportCredentials(insecure.NewCredentials())))
 	s.cleanups = append(s.cleanups, func() { connection.Close() })
 	return podresources.NewPodResourcesListerClient(connection)
 }

@@ -43,8 +43,7 @@ const (
 // installOperator installs the operator, and returns when its replicas are ready.
 func (s *scene) installOperator(args ...string) {
 	s.cleanups = append(s.cleanups, s.removeOperator)
-	_, err := s.helmOperator("install", append([]string{"--create-namespace"}, args...)...)
-	s.check(err)
+	must(s.helmOperator("install", append([]string{"--create-namespace"}, args...)...))
 }
 
 // helmOperator runs helm install or helm upgrade.
@@ -60,8 +59,7 @@ func (s *scene) removeOperator() {
 		s.must(command, args...)
 	}
 	run("kubectl", "delete", "mutatingwebhookconfigurations", "--selector", operatorSelector)
-	pods, err := s.operators()
-	s.check(err)
+	pods := must(s.operators())
 	run("helm", "uninstall", operator, "--namespace", operatorNamespace, "--ignore-not-found")
 	for _, pod := range pods {
 		for _, c := range pod.Status.ContainerStatuses { // some may have ended
@@ -223,14 +221,12 @@ func (s *scene) kubectl(stdin string, args ...string) (string, error) {
 
 // mustKubectl is kubectl of a command that must succeed, without input.
 func (s *scene) mustKubectl(args ...string) {
-	_, err := s.kubectl("", args...)
-	s.check(err)
+	must(s.kubectl("", args...))
 }
 
 // apply applies objects, and returns the output of kubectl.
 func (s *scene) apply(objects ...any) string {
-	out, err := s.kubectl(manifest(objects...), "apply", "--filename", "-")
-	s.check(err)
+	out := must(s.kubectl(manifest(objects...), "apply", "--filename", "-"))
 	return out
 }
 
@@ -328,8 +324,7 @@ func (s *scene) sumMetric(metric string, words ...string) int {
 		if !ok || !strings.HasPrefix(labels, metric+"{") || slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(labels, w) }) {
 			continue
 		}
-		n, err := strconv.ParseFloat(value, 64)
-		s.check(err)
+		n := must(strconv.ParseFloat(value, 64))
 		sum += n
 	}
 	return int(sum)

@@ -61,8 +61,7 @@ func units(resourceName string, n int64) corev1.ResourceList {
 
 // create creates a pod.
 func (s *scene) create(pod *corev1.Pod) {
-	_, err := s.Client.CoreV1().Pods(s.users).Create(s.ctx, pod, metav1.CreateOptions{})
-	s.check(err)
+	must(s.Client.CoreV1().Pods(s.users).Create(s.ctx, pod, metav1.CreateOptions{}))
 }
 
 // user creates a pod that requests one unit of the story's resource.

@@ -21,8 +21,7 @@ func (s *scene) pid(container string) int {
 	out := s.must("ctr", "tasks", "list")
 	for l := range strings.Lines(out) {
 		if fields := strings.Fields(l); len(fields) > 1 && fields[0] == strings.TrimPrefix(container, "containerd://") {
-			pid, err := strconv.Atoi(fields[1])
-			s.check(err)
+			pid := must(strconv.Atoi(fields[1]))
 			return pid
 		}
 	}
@@ -32,8 +31,7 @@ func (s *scene) pid(container string) int {
 
 // killContainer kills the process of a pod's container.
 func (s *scene) killContainer(name string) {
-	pod, err := s.readPod(name)
-	s.check(err)
+	pod := must(s.readPod(name))
 	s.check(syscall.Kill(s.pid(pod.Status.ContainerStatuses[0].ContainerID), syscall.SIGKILL))
 }
 
@@ -46,8 +44,7 @@ func (s *scene) restartsWith(name string, was report, n int32) {
 
 // daemonStatus returns the fields of /proc/PID/status of the daemon's process.
 func (s *scene) daemonStatus() map[string]string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.daemonPID()))
-	s.check(err)
+	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/status", s.daemonPID())))
 	status := map[string]string{}
 	for l := range strings.Lines(string(text)) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(l), ":"); ok {
@@ -59,8 +56,7 @@ func (s *scene) daemonStatus() map[string]string {
 
 // daemonMounts returns which of these paths are mounts in the daemon's container: path to ro or rw.
 func (s *scene) daemonMounts(paths ...string) map[string]string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", s.daemonPID()))
-	s.check(err)
+	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/mounts", s.daemonPID())))
 	found := map[string]string{}
 	for l := range strings.Lines(string(text)) {
 		fields := strings.Fields(l) // device, path, type, options
@@ -73,26 +69,20 @@ func (s *scene) daemonMounts(paths ...string) map[string]string {
 
 // processStart returns the time at which a process was started, with the kernel's resolution of 10 ms.
 func (s *scene) processStart(pid int) time.Time {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	s.check(err)
+	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))
 	_, after, _ := strings.Cut(string(text), ") ") // after the name, the fields from the third one on
-	ticks, err := strconv.ParseInt(strings.Fields(after)[22-3], 10, 64)
-	s.check(err)
-	uptime, err := os.ReadFile("/proc/uptime")
-	s.check(err)
+	ticks := must(strconv.ParseInt(strings.Fields(after)[22-3], 10, 64))
+	uptime := must(os.ReadFile("/proc/uptime"))
 	now := time.Now()
-	up, err := strconv.ParseFloat(strings.Fields(string(uptime))[0], 64)
-	s.check(err)
+	up := must(strconv.ParseFloat(strings.Fields(string(uptime))[0], 64))
 	return now.Add(time.Duration(ticks)*time.Second/100 - time.Duration(up*float64(time.Second)))
 }
 
 // resident returns the resident memory of a process in MiB.
 func (s *scene) resident(pid int) float64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	s.check(err)
+	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))
 	_, rest, _ := strings.Cut(string(text), "VmRSS:")
 	var kilobytes float64
-	_, err = fmt.Sscan(rest, &kilobytes)
-	s.check(err)
+	must(fmt.Sscan(rest, &kilobytes))
 	return kilobytes / 1024
 }

@@ -41,8 +41,7 @@ func (s *scene) chart() string { return s.packaged("accelerator-device-plugin") 
 
 // packaged returns the path of a chart that `make chart` has written.
 func (s *scene) packaged(name string) string {
-	charts, err := filepath.Glob(filepath.Join(s.dist, name+"-*.tgz"))
-	s.check(err)
+	charts := must(filepath.Glob(filepath.Join(s.dist, name+"-*.tgz")))
 	if len(charts) != 1 {
 		s.failf("%s: found %d charts %s, want one", s.dist, len(charts), name)
 	}
@@ -56,8 +55,7 @@ func (s *scene) helm(command string, args ...string) (string, error) {
 
 // mustHelm is helm of a command that must succeed.
 func (s *scene) mustHelm(command string, args ...string) {
-	_, err := s.helm(command, args...)
-	s.check(err)
+	must(s.helm(command, args...))
 }
 
 // begin plugs cards, installs the chart, and returns when the node advertises them.
@@ -211,8 +209,7 @@ func (s *scene) logs() []line {
 				s.failf("kubectl logs: found no field %s, want it in %q", key, scanner.Text())
 			}
 		}
-		_, err := time.Parse(time.RFC3339Nano, l["time"].(string))
-		s.check(err)
+		must(time.Parse(time.RFC3339Nano, l["time"].(string)))
 		lines = append(lines, l)
 	}
 	return lines

@@ -154,9 +154,16 @@ func (s *scene) check(err error) {
 
 // must runs a program of the cluster, which must succeed, and returns its output.
 func (s *scene) must(program string, args ...string) string {
-	out, err := s.Run(s.ctx, program, args...)
-	s.check(err)
+	out := must(s.Run(s.ctx, program, args...))
 	return out
+}
+
+// must returns a value, and ends the story if err is not nil.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(failure{err})
+	}
+	return value
 }
 
 // failf ends the story with an error.

@@ -149,8 +149,7 @@ func numberReused(s *scene, values ...string) {
 	s.offersSoon(s.resource, 2, 2)
 	s.reachesPhase("two", corev1.PodRunning)
 	kubelet := s.kubelet()
-	held, err := s.heldDevices(kubelet)
-	s.check(err)
+	held := must(s.heldDevices(kubelet))
 	nodes := map[string]string{firstID: "dfl-port.1", secondID: "dfl-port.0"}
 	if len(held) != 1 || len(held["two/main"]) != 1 {
 		s.failf("held devices: found %v, want one of pod two", held)
@@ -188,8 +187,7 @@ func cdi(s *scene) {
 	s.restartsWith("again", reportOf(firstID, "dfl-port.0"), 1)
 	s.step("helm uninstall removes the CDI spec")
 	s.uninstall()
-	left, err := filepath.Glob(specs + "/*.json")
-	s.check(err)
+	left := must(filepath.Glob(specs + "/*.json"))
 	same(s, "specs", left, nil)
 	s.check(os.RemoveAll(specs))
 }

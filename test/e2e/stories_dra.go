@@ -33,8 +33,7 @@ func draClaim(s *scene) {
 	s.claimed("numa", selects(`device.attributes["resource.kubernetes.io"].?numaNode.orValue(-1) == 1`))
 	s.hasReport("numa", draReport(secondID, "dfl-port.1"))
 	s.reachesPhase("afu", corev1.PodRunning)
-	got, err := s.allocated("afu")
-	s.check(err)
+	got := must(s.allocated("afu"))
 	s.hasReport("afu", map[string]report{
 		deviceName(fourthID): draReport(fourthID, "dfl-port.2"), deviceName(fourthPort): draReport(fourthPort, "dfl-port.3"),
 	}[strings.Join(got, ",")])
@@ -197,45 +196,43 @@ func draPolicy(s *scene) {
 	driver := s.clientOf(&authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID})
 	other := "other"
 	foreign := s.slice("foreign", other)
-	_, err := s.Client.ResourceV1().ResourceSlices().Create(s.ctx, foreign, metav1.CreateOptions{})
-	s.check(err)
+	must(s.Client.ResourceV1().ResourceSlices().Create(s.ctx, foreign, metav1.CreateOptions{}))
 	s.cleanups = append(s.cleanups, func() {
 		s.check(s.Client.ResourceV1().ResourceSlices().Delete(s.ctx, foreign.Name, metav1.DeleteOptions{}))
 	})
 	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	create := func(client kubernetes.Interface, slice *resourceapi.ResourceSlice) error {
+		_, err := client.ResourceV1().ResourceSlices().Create(s.ctx, slice, dry)
+		return err
+	}
 	s.step("with the driver's token: a slice of its node is accepted")
-	_, err = driver.ResourceV1().ResourceSlices().Create(s.ctx, s.slice("own", cluster.NodeName), dry)
-	s.check(err)
+	s.check(create(driver, s.slice("own", cluster.NodeName)))
 	s.step("refused: a slice of another node, of all nodes")
+	var err error
 	await(s, "slice of another node refused", func() (bool, error) { // a policy applies some time after its creation
-		_, err = driver.ResourceV1().ResourceSlices().Create(s.ctx, s.slice("other", other), dry)
+		err = create(driver, s.slice("other", other))
 		return err != nil, nil
 	}, true)
 	s.refused("slice of another node", err, "ValidatingAdmissionPolicy", "node")
 	s.step("  %v", err)
 	everywhere, yes := s.slice("everywhere", cluster.NodeName), true
 	everywhere.Spec.NodeName, everywhere.Spec.AllNodes = nil, &yes
-	_, err = driver.ResourceV1().ResourceSlices().Create(s.ctx, everywhere, dry)
-	s.refused("slice of all nodes", err, "ValidatingAdmissionPolicy")
+	s.refused("slice of all nodes", create(driver, everywhere), "ValidatingAdmissionPolicy")
 	s.step("refused: a slice of the pool of another node, of another driver")
 	posing := s.slice("pool", cluster.NodeName)
 	posing.Spec.Pool.Name = other
-	_, err = driver.ResourceV1().ResourceSlices().Create(s.ctx, posing, dry)
-	s.refused("slice of the pool of another node", err, "ValidatingAdmissionPolicy", "pool")
+	s.refused("slice of the pool of another node", create(driver, posing), "ValidatingAdmissionPolicy", "pool")
 	another := s.slice("driver", cluster.NodeName)
 	another.Spec.Driver = "e2e." + draDriver
-	_, err = driver.ResourceV1().ResourceSlices().Create(s.ctx, another, dry)
-	s.refused("slice of another driver", err, "ValidatingAdmissionPolicy", "driver")
+	s.refused("slice of another driver", create(driver, another), "ValidatingAdmissionPolicy", "driver")
 	s.step("refused: an update and the deletion of a slice of another node")
-	written, err := s.Client.ResourceV1().ResourceSlices().Get(s.ctx, foreign.Name, metav1.GetOptions{})
-	s.check(err)
+	written := must(s.Client.ResourceV1().ResourceSlices().Get(s.ctx, foreign.Name, metav1.GetOptions{}))
 	written.Spec.Pool.Generation++
 	_, err = driver.ResourceV1().ResourceSlices().Update(s.ctx, written, metav1.UpdateOptions{DryRun: dry.DryRun})
 	s.refused("update", err, "ValidatingAdmissionPolicy")
 	s.refused("deletion", driver.ResourceV1().ResourceSlices().Delete(s.ctx, foreign.Name, metav1.DeleteOptions{}), "ValidatingAdmissionPolicy")
 	s.step("refused: a token of no node")
-	_, err = s.clientOf(nil).ResourceV1().ResourceSlices().Create(s.ctx, s.slice("own", cluster.NodeName), dry)
-	s.refused("token without a node", err, "ValidatingAdmissionPolicy")
+	s.refused("token without a node", create(s.clientOf(nil), s.slice("own", cluster.NodeName)), "ValidatingAdmissionPolicy")
 	s.step("the account has no more rights than it needs")
 	s.hasRights(daemonAccount, map[string]bool{
 		"get resourceclaims": true, "list resourceclaims": false, "update resourceclaims": false,
@@ -262,12 +259,10 @@ func (s *scene) clientOf(object *authenticationv1.BoundObjectReference) kubernet
 	token, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(s.ctx, account,
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: object}}, metav1.CreateOptions{})
 	s.check(err)
-	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
-	s.check(err)
+	config := must(clientcmd.BuildConfigFromFlags("", s.Kubeconfig))
 	config = rest.AnonymousClientConfig(config)
 	config.BearerToken = token.Status.Token
-	client, err := kubernetes.NewForConfig(config)
-	s.check(err)
+	client := must(kubernetes.NewForConfig(config))
 	return client
 }
 
@@ -355,8 +350,7 @@ func draUninstall(s *scene) {
 // nothingLeft checks that helm uninstall has left nothing but slices, which the kubelet deletes.
 func (s *scene) nothingLeft() {
 	same(s, "sockets", sockets(), nil)
-	held, err := s.cdiDevices()
-	s.check(err)
+	held := must(s.cdiDevices())
 	same(s, "CDI devices", held, nil)
 	for _, kind := range []string{
 		"deviceclasses", "validatingadmissionpolicies", "validatingadmissionpolicybindings", "clusterroles", "clusterrolebindings",
@@ -365,8 +359,7 @@ func (s *scene) nothingLeft() {
 		out := s.must("kubectl", "get", kind, "--all-namespaces", "--output", "name", "--selector", "app.kubernetes.io/instance="+release)
 		same(s, kind, strings.TrimSpace(out), "")
 	}
-	specs, err := os.ReadDir(specs)
-	s.check(err)
+	specs := must(os.ReadDir(specs))
 	same(s, "CDI specs", len(specs), 0)
 }
 

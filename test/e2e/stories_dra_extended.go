@@ -79,8 +79,7 @@ func (s *scene) unchangedPodKeepsBrokenCard(slices published, pods podRecord) {
 	slices.taints(began, firstID)
 	s.breakCard(second)
 	pods.gone(began, "claiming")
-	pod, err := s.readPod("unchanged")
-	s.check(err)
+	pod := must(s.readPod("unchanged"))
 	if pod.DeletionTimestamp != nil {
 		s.failf("pod unchanged: found it marked for deletion: this version of Kubernetes has the fix of kubernetes#141290: change docs/dra.md, NOTES.txt and this story")
 	}
@@ -98,8 +97,7 @@ func (s *scene) unchangedPodKeepsBrokenCard(slices published, pods podRecord) {
 	s.hasReport("next", draReport(secondID, "dfl-port.1"))
 	s.step("the card is pulled under the unchanged pod: it leaves the slice when the pod ends")
 	slices.taints(s.pullCard(first), firstID)
-	pod, err = s.readPod("unchanged")
-	s.check(err)
+	pod = must(s.readPod("unchanged"))
 	same(s, "deletion of pod unchanged", pod.DeletionTimestamp, nil)
 	s.deletePods("unchanged", "next")
 	s.check(s.Client.ResourceV1().ResourceClaims(s.users).Delete(s.ctx, "claiming", metav1.DeleteOptions{}))
@@ -177,8 +175,7 @@ func draExtendedStale(s *scene) {
 	same(s, "claims of pods", shown, map[string]string{"old": "<none>", "waits": "waits-extended-resources-"})
 	s.step("the kubelet restarts: no remedy")
 	file := "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
-	stale, err := os.ReadFile(file)
-	s.check(err)
+	stale := must(os.ReadFile(file))
 	began := time.Now()
 	s.restartKubelet()
 	s.notStarted("waits", began)
@@ -229,8 +226,7 @@ func (s *scene) notStarted(name string, since time.Time) {
 
 // startFailures returns the kubelet's events about containers of a pod that did not start, since a time.
 func (s *scene) startFailures(name string, since time.Time) []string {
-	events, err := s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + name})
-	s.check(err)
+	events := must(s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + name}))
 	var messages []string
 	for _, event := range events.Items {
 		// The times of events are full seconds.

@@ -53,8 +53,7 @@ func draBreak(s *scene) {
 	s.daemon()
 	s.claimed("user", one())
 	s.reachesPhase("user", corev1.PodRunning)
-	names, err := s.allocated("user")
-	s.check(err)
+	names := must(s.allocated("user"))
 	id = map[string]string{deviceName(firstID): firstID, deviceName(secondID): secondID}[names[0]]
 	s.claimHealth("user", map[string]string{id: "Healthy"})
 	broken := s.breakCard(cards[id])

@@ -41,8 +41,7 @@ func draKubelet(s *scene) {
 	s.measured("slices deleted → slices back", back, time.Second)
 	s.step("  each: %v", []time.Duration(back))
 	s.step("the pod runs, and its claim is prepared")
-	n, err := s.restarts("user")
-	s.check(err)
+	n := must(s.restarts("user"))
 	same(s, "restarts", n, 0)
 	same(s, "pod", s.uid("user"), uid)
 	s.prepared(1)
@@ -228,15 +227,13 @@ func draUpgrade(s *scene) {
 	}
 	s.step("  %d pods got a card, and none failed", crowd.end())
 	s.step("  all cards in all %d states of the slices", slices.keep(began, all))
-	events, err := s.unprepared("")
-	s.check(err)
+	events := must(s.unprepared(""))
 	for _, event := range events {
 		if event.LastTimestamp.After(began) {
 			s.failf("event of %s: found %s, want none", event.InvolvedObject.Name, event.Message)
 		}
 	}
-	n, err := s.restarts("stays")
-	s.check(err)
+	n := must(s.restarts("stays"))
 	same(s, "restarts", n, 0)
 	s.deletePods("stays")
 	s.prepared(0)

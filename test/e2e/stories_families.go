@@ -149,8 +149,7 @@ func draFamilies(s *scene) {
 
 // withNodes returns a report with the device nodes of the simulated node that match a pattern.
 func (s *scene) withNodes(r report, pattern string) report {
-	paths, err := filepath.Glob(filepath.Join(simulated, "dev", pattern))
-	s.check(err)
+	paths := must(filepath.Glob(filepath.Join(simulated, "dev", pattern)))
 	for _, path := range paths {
 		var stat syscall.Stat_t
 		s.check(syscall.Stat(path, &stat))
@@ -172,15 +171,13 @@ func withFiles(r report, files map[string]string) report {
 // which are the same in containers.
 func (s *scene) writeBars(text string) map[string]string {
 	entry := filepath.Join(simulated, "sys/bus/pci/devices", awsCard)
-	target, err := os.Readlink(entry)
-	s.check(err)
+	target := must(os.Readlink(entry))
 	files := map[string]string{}
 	for _, name := range []string{"resource0", "resource4", "resource4_wc"} {
 		path := filepath.Join(filepath.Dir(entry), target, name)
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		s.check(err)
+		f := must(os.OpenFile(path, os.O_WRONLY, 0))
 		files[path] = name + " of " + text
-		_, err = f.WriteAt([]byte(files[path]), 0)
+		_, err := f.WriteAt([]byte(files[path]), 0)
 		s.check(errors.Join(err, f.Close()))
 	}
 	return files
@@ -189,8 +186,7 @@ func (s *scene) writeBars(text string) map[string]string {
 // answered checks that a container has written the id of its device into the files, at the offset of the workload.
 func (s *scene) answered(files map[string]string, id string) {
 	for path := range files {
-		page, err := os.ReadFile(path)
-		s.check(err)
+		page := must(os.ReadFile(path))
 		if got, _, _ := strings.Cut(string(page[2048:]), "\x00"); got != id {
 			s.failf("%s: found %q, want %q, which the container writes", path, got, id)
 		}

@@ -104,8 +104,7 @@ func (s *scene) logsCommand(text string, args ...string) []byte {
 	binary := filepath.Join(s.dist, "bin_"+runtime.GOARCH, "accelerator-device-plugin")
 	cmd := exec.CommandContext(s.ctx, binary, append([]string{"logs"}, args...)...)
 	cmd.Stdin = strings.NewReader(text)
-	out, err := cmd.Output()
-	s.check(err)
+	out := must(cmd.Output())
 	return out
 }
 
@@ -202,8 +201,7 @@ func kubeletBlind(s *scene) {
 	kubelet := s.kubelet()
 	for range 6 {
 		s.wait(10 * time.Second)
-		listed, err := w.holders(s.ctx, kubelet)
-		s.check(err)
+		listed := must(w.holders(s.ctx, kubelet))
 		same(s, "pods that the kubelet lists", len(listed), 0)
 	}
 	w.withheld(began, held)

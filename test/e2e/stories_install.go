@@ -16,8 +16,7 @@ import (
 // The manifests of the tree are applied as in docs/install.md, without a simulated node.
 func manifests(s *scene) {
 	s.step("kubectl apply: ready on a node without card")
-	text, err := os.ReadFile(filepath.Join(s.tree, "deploy", "manifests", "accelerator-device-plugin.yaml"))
-	s.check(err)
+	text := must(os.ReadFile(filepath.Join(s.tree, "deploy", "manifests", "accelerator-device-plugin.yaml")))
 	file := filepath.Join(s.out, "manifests.yaml")
 	const image = "accelerator-device-plugin:"
 	s.check(os.WriteFile(file, []byte(strings.ReplaceAll(string(text), image+"devel", image+s.version)), 0o644))
@@ -26,8 +25,7 @@ func manifests(s *scene) {
 		s.must("kubectl", "delete", "--wait", "--ignore-not-found", "--filename", file)
 	})
 	s.must("kubectl", "--namespace", namespace, "rollout", "status", "--timeout", "1m", "daemonset/accelerator-device-plugin")
-	got, err := s.advertised("b-com.com/accelerator")
-	s.check(err)
+	got := must(s.advertised("b-com.com/accelerator"))
 	same(s, "advertised", got, amount{-1, -1})
 	s.step("kubectl delete")
 	s.must("kubectl", "delete", "--wait", "--filename", file)
@@ -49,8 +47,7 @@ func refused(s *scene) {
 	s.step("no object was created")
 	list := s.must("helm", "list", "--all-namespaces", "--short")
 	same(s, "releases", list, "")
-	sets, err := s.Client.AppsV1().DaemonSets(namespace).List(s.ctx, metav1.ListOptions{})
-	s.check(err)
+	sets := must(s.Client.AppsV1().DaemonSets(namespace).List(s.ctx, metav1.ListOptions{}))
 	same(s, "daemon sets", len(sets.Items), 0)
 }
 

@@ -58,8 +58,7 @@ func succeeded(s *scene) {
 	s.create(pod)
 	s.reachesPhase("job", corev1.PodSucceeded)
 	s.cleanups = append(s.cleanups, func() {
-		_, err := s.Client.CoreV1().Pods(s.users).Patch(s.ctx, "job", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-		s.check(err)
+		must(s.Client.CoreV1().Pods(s.users).Patch(s.ctx, "job", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 	})
 	s.step("without a daemon, the kubelet restarts: the pod stays Succeeded")
 	s.uninstall()
@@ -72,8 +71,7 @@ func orphan(s *scene) {
 	s.begin(first)
 	s.userGets("user", firstID, "dfl-port.0")
 	s.step("deleted with force while the kubelet is down: the kubelet starts and ends the containers")
-	pod, err := s.readPod("user")
-	s.check(err)
+	pod := must(s.readPod("user"))
 	pid := s.pid(pod.Status.ContainerStatuses[0].ContainerID)
 	s.check(s.StopKubelet())
 	now := int64(0)
@@ -112,8 +110,7 @@ func initContainers(s *scene) {
 		s.failf("main container and sidecar both have %s, want different devices", units["main"])
 	}
 	kubelet := s.kubelet()
-	held, err := s.heldDevices(kubelet)
-	s.check(err)
+	held := must(s.heldDevices(kubelet))
 	same(s, "held", held, map[string][]string{"user/sidecar": {units["sidecar"]}, "user/main": {units["main"]}})
 }
 
@@ -178,15 +175,13 @@ func (s *scene) restartKubelet() {
 // staysInPhase checks for 15 s that a pod is in a phase.
 func (s *scene) staysInPhase(name string, phase corev1.PodPhase) {
 	s.throughout(15*time.Second, func() {
-		pod, err := s.readPod(name)
-		s.check(err)
+		pod := must(s.readPod(name))
 		same(s, "pod "+name, pod.Status.Phase, phase)
 	})
 }
 
 // uid returns the uid of a pod.
 func (s *scene) uid(name string) types.UID {
-	pod, err := s.readPod(name)
-	s.check(err)
+	pod := must(s.readPod(name))
 	return pod.UID
 }

@@ -135,8 +135,7 @@ func mappings(s *scene) {
 	}
 	s.apply(objects...)
 	for _, name := range pods {
-		pod, err := s.readPod(name)
-		s.check(err)
+		pod := must(s.readPod(name))
 		same(s, "resources of "+name, requestedUnits(pod.Spec.Containers[0]), map[string]int64{one.resource(): 1})
 	}
 	s.deletePods(pods...)
@@ -186,19 +185,16 @@ func mappings(s *scene) {
 		}),
 		large(s.pod("large", "example.com/a", 1)),
 	} {
-		_, err := s.dryRun(pod)
-		s.check(err)
+		must(s.dryRun(pod))
 	}
 	same(s, "calls of the webhook", s.webhookCalls(), calls)
 	s.step("300 containers and 300 init containers: the last container has a name of the domain")
 	pod = large(s.pod("large", "example.com/a", 1))
 	last := &pod.Spec.Containers[len(pod.Spec.Containers)-1]
 	last.Resources.Limits = units(domain+"loopback", 1)
-	pod, err := s.dryRun(pod)
-	s.check(err)
+	pod = must(s.dryRun(pod))
 	same(s, "its resources", requestedUnits(pod.Spec.Containers[len(pod.Spec.Containers)-1]), map[string]int64{one.resource(): 1})
-	pod, err = s.dryRun(plain(func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{before} }))
-	s.check(err)
+	pod = must(s.dryRun(plain(func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{before} })))
 	same(s, "resources of an init container", requestedUnits(pod.Spec.InitContainers[0]), map[string]int64{one.resource(): 1})
 	same(s, "calls of the webhook", s.webhookCalls(), calls+2)
 	same(s, "conditions that could not be evaluated", s.sumMetric("apiserver_admission_match_condition_evaluation_errors_total"), 0)
@@ -235,8 +231,7 @@ func mappingRegion(s *scene) {
 	s.step("a name is replaced by the region and a pair: the hook finds the AFU on the card")
 	s.create(s.pod("user", domain+"nlb0", 1))
 	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
-	pod, err := s.readPod("user")
-	s.check(err)
+	pod := must(s.readPod("user"))
 	same(s, "resources", requestedUnits(pod.Spec.Containers[0]), map[string]int64{region: 1})
 	same(s, "variables", pod.Spec.Containers[0].Env, pair(1, afuID))
 	same(s, "events programming.present", s.countHookEvents("programming.present"), 1)
@@ -252,8 +247,7 @@ func mappingRegion(s *scene) {
 		}
 	}
 	s.hasReport("forger", reportOf(firstID, "dfl-port.0"))
-	pod, err = s.readPod("forger")
-	s.check(err)
+	pod = must(s.readPod("forger"))
 	same(s, "variables", pod.Spec.Containers[0].Env, append([]corev1.EnvVar{kept}, pair(1, afuID)...))
 	s.deletePods("forger")
 	s.step("a function that is not in the node's store: refused by the hook")
@@ -275,8 +269,7 @@ func mappingRegion(s *scene) {
 	pod.Spec.Containers[0].Resources.Limits[domain+"nlb3"] = *resource.NewQuantity(1, resource.DecimalSI)
 	s.create(pod)
 	s.hasReport("both", reportOf(firstID+","+secondID, "dfl-port.0", "dfl-port.1"))
-	pod, err = s.readPod("both")
-	s.check(err)
+	pod = must(s.readPod("both"))
 	same(s, "resources", requestedUnits(pod.Spec.Containers[0]), map[string]int64{region: 2})
 	same(s, "variables", pod.Spec.Containers[0].Env, append(pair(1, afuID), pair(2, otherAFU)...))
 }
@@ -323,10 +316,8 @@ func mappingDenied(s *scene) {
 	pod.Spec.InitContainers = []corev1.Container{before}
 	s.isDenied(pod, `init container "before": resource "fpga.intel.com/nlb9": found no `)
 	s.step("not denied: only limits, and the resource that an object stands for")
-	_, err := s.dryRun(s.pod("user", domain+"nlb0", 1))
-	s.check(err)
-	_, err = s.dryRun(s.pod("user", region, 1))
-	s.check(err)
+	must(s.dryRun(s.pod("user", domain+"nlb0", 1)))
+	must(s.dryRun(s.pod("user", region, 1)))
 
 	s.step("a Deployment's pod: kubectl describe rs shows the reason")
 	s.createDeployment(s.pod("worker", domain+"late", 1))
@@ -408,20 +399,17 @@ func mappingWebhookDown(s *scene) {
 	s.refused("pod", err, "failed calling webhook", "context deadline exceeded")
 	s.deletePods("plain")
 	s.step("failurePolicy Ignore by helm upgrade, no replicas: created unchanged, and stays pending")
-	_, err = s.helmOperator("upgrade", "--reset-then-reuse-values", "--set", "webhook.failurePolicy=Ignore")
-	s.check(err)
+	must(s.helmOperator("upgrade", "--reset-then-reuse-values", "--set", "webhook.failurePolicy=Ignore"))
 	s.scale(0)
 	s.create(s.pod("user", domain+"nlb0", 1))
-	pod, err := s.readPod("user")
-	s.check(err)
+	pod := must(s.readPod("user"))
 	same(s, "resources", requestedUnits(pod.Spec.Containers[0]), map[string]int64{domain + "nlb0": 1})
 	s.unschedulable("user")
 }
 
 // signalOperators sends a signal to the processes of the replicas.
 func (s *scene) signalOperators(signal syscall.Signal) {
-	pods, err := s.operators()
-	s.check(err)
+	pods := must(s.operators())
 	for _, pod := range pods {
 		s.check(syscall.Kill(s.pid(pod.Status.ContainerStatuses[0].ContainerID), signal))
 	}
@@ -431,19 +419,17 @@ func (s *scene) signalOperators(signal syscall.Signal) {
 func mappingIntel(s *scene) {
 	s.step("Intel's CRDs, with objects")
 	s.cleanups = append(s.cleanups, s.removeOperator)
-	_, err := s.kubectl(intelCRDs, "apply", "--filename", "-")
-	s.check(err)
+	must(s.kubectl(intelCRDs, "apply", "--filename", "-"))
 	s.mustKubectl("wait", "--for", "condition=Established", "--timeout", "1m", "crd", functionsCRD, regionsCRD)
 	objects := []any{mapping{"old", "af", afuID, interfaceID}, mapping{"odd", "af-old", afuID, interfaceID}, mapping{"card", "", "", interfaceID}}
 	s.apply(objects...)
 	uids := func() string {
-		out, err := s.kubectl("", "get", "af,fpga", "--output", "jsonpath={.items[*].metadata.uid}")
-		s.check(err)
+		out := must(s.kubectl("", "get", "af,fpga", "--output", "jsonpath={.items[*].metadata.uid}"))
 		return out
 	}
 	before := uids()
 	s.step("helm install without --take-ownership: refused")
-	_, err = s.helmOperator("install", "--create-namespace")
+	_, err := s.helmOperator("install", "--create-namespace")
 	s.refused("helm install", err, functionsCRD, "invalid ownership metadata")
 	s.step("helm install --take-ownership --force-conflicts: the objects get a status")
 	s.installOperator("--take-ownership", "--force-conflicts")
@@ -453,23 +439,19 @@ func mappingIntel(s *scene) {
 		"old af " + afuID + " " + interfaceID + " True AGE " + mapping{"old", "af", afuID, interfaceID}.resource() + " " + usable,
 	}
 	await(s, "kubectl get af", func() ([]string, error) { return s.table("af", "--output", "wide") }, functions)
-	pod, err := s.dryRun(s.pod("user", domain+"old", 1))
-	s.check(err)
+	pod := must(s.dryRun(s.pod("user", domain+"old", 1)))
 	same(s, "resources", len(requestedUnits(pod.Spec.Containers[0])), 1)
 	same(s, "objects", uids(), before)
 	s.step("helm uninstall keeps CRDs and objects; the webhook is gone")
 	s.must("helm", "uninstall", operator, "--namespace", operatorNamespace, "--wait", "--timeout", "1m")
 	same(s, "objects", uids(), before)
-	pod, err = s.dryRun(s.pod("user", domain+"old", 1))
-	s.check(err)
+	pod = must(s.dryRun(s.pod("user", domain+"old", 1)))
 	same(s, "resources", requestedUnits(pod.Spec.Containers[0]), map[string]int64{domain + "old": 1})
 	s.step("helm install again, without mappings; helm upgrade with them")
 	s.installOperator("--set", "mappings.enabled=false")
-	_, err = s.helmOperator("upgrade", "--set", "mappings.enabled=true")
-	s.check(err)
+	must(s.helmOperator("upgrade", "--set", "mappings.enabled=true"))
 	same(s, "objects", uids(), before)
-	pod, err = s.dryRun(s.pod("user", domain+"old", 1))
-	s.check(err)
+	pod = must(s.dryRun(s.pod("user", domain+"old", 1)))
 	same(s, "resources", requestedUnits(pod.Spec.Containers[0]), map[string]int64{mapping{"old", "af", afuID, interfaceID}.resource(): 1})
 }
 

@@ -182,8 +182,7 @@ func (w *sampler) rename(ports deviceNames, former, name string, early bool, val
 	s.replaces(old)
 	s.step("  another daemon after %.1f s", time.Since(began).Seconds())
 	s.wait(3 * time.Second)
-	holding, err := s.running(users)
-	s.check(err)
+	holding := must(s.running(users))
 	if len(holding) == 0 {
 		s.failf("pods of the former name: found none that runs, want some")
 	}

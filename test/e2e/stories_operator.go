@@ -60,14 +60,12 @@ func (s *scene) fdp(name string, spec map[string]any) {
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": "deviceplugin.intel.com/v1", "kind": "FpgaDevicePlugin", "metadata": map[string]string{"name": name}, "spec": spec})
 	s.check(err)
-	_, err = s.kubectl(string(text), "apply", "--filename", "-")
-	s.check(err)
+	must(s.kubectl(string(text), "apply", "--filename", "-"))
 }
 
 // patchFDP merges a patch into the spec of an FpgaDevicePlugin.
 func (s *scene) patchFDP(name string, spec map[string]any) {
-	text, err := json.Marshal(map[string]any{"spec": spec})
-	s.check(err)
+	text := must(json.Marshal(map[string]any{"spec": spec}))
 	s.mustKubectl("patch", "fdp", name, "--type", "merge", "--patch", string(text))
 }
 
@@ -97,10 +95,8 @@ const (
 
 // pluginObjects returns the DaemonSet of an FpgaDevicePlugin, and its pods that are not being deleted.
 func (s *scene) pluginObjects(name string) (*appsv1.DaemonSet, []corev1.Pod) {
-	set, err := s.Client.AppsV1().DaemonSets(operatorNamespace).Get(s.ctx, name+"-accelerator-device-plugin", metav1.GetOptions{})
-	s.check(err)
-	pods, err := s.Client.CoreV1().Pods(operatorNamespace).List(s.ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector)})
-	s.check(err)
+	set := must(s.Client.AppsV1().DaemonSets(operatorNamespace).Get(s.ctx, name+"-accelerator-device-plugin", metav1.GetOptions{}))
+	pods := must(s.Client.CoreV1().Pods(operatorNamespace).List(s.ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector)}))
 	return set, slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 }
 
@@ -227,8 +223,7 @@ func operatorDrift(s *scene) {
 			[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"accelerator-device-plugin","image":"docker.io/library/accelerator-device-plugin:none"}]}}}}`), metav1.PatchOptions{})
 		s.check(err)
 		s.check(s.Client.CoreV1().ConfigMaps(operatorNamespace).Delete(s.ctx, name, metav1.DeleteOptions{}))
-		_, err = s.Client.RbacV1().ClusterRoles().Patch(s.ctx, operatorNamespace+"-"+name, types.MergePatchType, []byte(`{"rules":[]}`), metav1.PatchOptions{})
-		s.check(err)
+		must(s.Client.RbacV1().ClusterRoles().Patch(s.ctx, operatorNamespace+"-"+name, types.MergePatchType, []byte(`{"rules":[]}`), metav1.PatchOptions{}))
 	}
 	s.step("the image is changed, the ConfigMap deleted, the ClusterRole emptied: repaired")
 	drift()
@@ -303,8 +298,7 @@ func operatorUpgrade(s *scene) {
 	s.userGets("user", firstID, "dfl-port.0")
 	s.step("helm upgrade, and the operator is killed: the plugins are rolled out without a gap")
 	s.always(1, func() {
-		_, err := s.helmOperator("upgrade", "--reset-then-reuse-values", "--set", "image.tag="+nextVersion, "--set", "devicePlugins.image=accelerator-device-plugin:"+nextVersion)
-		s.check(err)
+		must(s.helmOperator("upgrade", "--reset-then-reuse-values", "--set", "image.tag="+nextVersion, "--set", "devicePlugins.image=accelerator-device-plugin:"+nextVersion))
 		s.signalOperators(syscall.SIGKILL)
 		await(s, "image of the plugin", func() (string, error) {
 			_, pods := s.pluginObjects("fpga")

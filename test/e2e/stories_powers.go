@@ -22,10 +22,8 @@ func powers(s *scene) {
 	}
 	s.step("it has its own namespaces, except the user namespace")
 	for name, own := range map[string]bool{"net": true, "pid": true, "mnt": true, "ipc": true, "user": false} {
-		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", s.daemonPID(), name))
-		s.check(err)
-		mine, err := os.Readlink("/proc/self/ns/" + name)
-		s.check(err)
+		theirs := must(os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", s.daemonPID(), name)))
+		mine := must(os.Readlink("/proc/self/ns/" + name))
 		same(s, "own "+name+" namespace", theirs != mine, own)
 	}
 	s.step("of the host it can write only to the directories of its sockets and of its state")

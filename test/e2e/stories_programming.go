@@ -159,8 +159,7 @@ func programming(s *scene) {
 	s.step("nor a pod whose card cannot be programmed: it has no driver")
 	s.startFails(s.podWithPairs("driver", 1, interfaceID, afu), secondID)
 	s.step("the hook's log has all failures, and the command logs reads it")
-	text, err := os.ReadFile(hookLog)
-	s.check(err)
+	text := must(os.ReadFile(hookLog))
 	if out := s.logsCommand(string(text), "--device", secondID, "--event", "programming.*"); bytes.Count(out, []byte("\n")) < 4 || !bytes.Contains(out, []byte("found none")) {
 		s.failf("logs --device %s: found %s, want four failures", secondID, out)
 	}
@@ -172,9 +171,7 @@ func programming(s *scene) {
 	s.hasReport("both", reportOf(firstID+","+secondID, "dfl-port.0", "dfl-port.1"))
 	s.deletePods("both")
 	s.step("another mode: no hook, a pod without a pair runs")
-	_, err = s.Run(s.ctx, "helm", append([]string{"upgrade", release, "--namespace", namespace}, s.settings(
-		"config.mode=regiondevel", "config.cdiDir="+specs)...)...)
-	s.check(err)
+	s.mustHelm("upgrade", s.settings("config.mode=regiondevel", "config.cdiDir="+specs)...)
 	s.daemon()
 	s.offersSoon(region, 2, 2)
 	s.create(s.pod("developer", region, 1))
@@ -183,8 +180,7 @@ func programming(s *scene) {
 
 // countHookEvents counts the lines of the hook's log with an event.
 func (s *scene) countHookEvents(event string) int {
-	text, err := os.ReadFile(hookLog)
-	s.check(err)
+	text := must(os.ReadFile(hookLog))
 	return bytes.Count(text, []byte(`"event":"`+event+`"`))
 }
 
@@ -208,21 +204,19 @@ func programmingUpgrade(s *scene) {
 	s.mustHelm("test", "--timeout", "1m")
 	s.create(s.podWithPairs("user", 1, interfaceID, afuID))
 	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
-	before, err := os.Stat(hostDir + "/accelerator-fpga")
-	s.check(err)
+	before := must(os.Stat(hostDir + "/accelerator-fpga"))
 	s.step("helm upgrade to the next version: the program can be run at each moment")
 	checks := s.alwaysRunnable(func() {
 		s.upgradeTo("image.tag=" + nextVersion)
 	})
-	after, err := os.Stat(hostDir + "/accelerator-fpga")
-	s.check(err)
+	after := must(os.Stat(hostDir + "/accelerator-fpga"))
 	same(s, "replaced", !os.SameFile(before, after), true)
 	s.step("  %d checks", checks)
 	s.step("a link in its place: the new pod does not start, the old one keeps running")
 	old := s.daemon().Name
 	s.check(os.Rename(hostDir+"/accelerator-fpga", hostDir+"/elsewhere"))
 	s.check(os.Symlink("elsewhere", hostDir+"/accelerator-fpga"))
-	_, err = s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "podLabels.a=b", "--wait", "--timeout", "10s")
+	_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "podLabels.a=b", "--wait", "--timeout", "10s")
 	s.refused("helm upgrade", err)
 	await(s, "reason", func() (bool, error) { return s.initLogHas("want a regular file or none: remove it") }, true)
 	s.reachesPhase("user", corev1.PodRunning)
@@ -231,11 +225,9 @@ func programmingUpgrade(s *scene) {
 	s.step("helm uninstall: the program stays, the CDI spec is removed")
 	s.uninstall()
 	s.hostTool("version")
-	left, err := filepath.Glob(specs + "/*.json")
-	s.check(err)
+	left := must(filepath.Glob(specs + "/*.json"))
 	same(s, "specs", left, nil)
-	entries, err := os.ReadDir(hostDir)
-	s.check(err)
+	entries := must(os.ReadDir(hostDir))
 	same(s, "files in the directory", len(entries), 1)
 }
 

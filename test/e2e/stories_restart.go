@@ -61,8 +61,7 @@ func daemonRestarts(s *scene) {
 // keepsDevices checks that a pod runs, was not restarted, and holds these devices.
 func (s *scene) keepsDevices(name, ids string) {
 	s.reachesPhase(name, corev1.PodRunning)
-	n, err := s.restarts(name)
-	s.check(err)
+	n := must(s.restarts(name))
 	same(s, "restarts of "+name, n, 0)
 	states := map[string]string{}
 	for _, id := range strings.Split(ids, ",") {

@@ -101,8 +101,7 @@ func mappingRotation(s *scene) {
 	s.installOperator()
 	s.apply(mapping{"nlb0", "region", afuID, interfaceID})
 	s.mappingsReady("af", "nlb0")
-	old, err := s.authority()
-	s.check(err)
+	old := must(s.authority())
 	s.step("the Secret of the CA is deleted: the API server trusts both CAs, each replica gets a new certificate")
 	s.noneRefused(s.whileCreating("nlb0", func() {
 		s.check(s.Client.CoreV1().Secrets(operatorNamespace).Delete(s.ctx, operatorSecret, metav1.DeleteOptions{}))
@@ -129,8 +128,7 @@ func mappingRotation(s *scene) {
 	}))
 	s.step("a replica is killed: some pods are refused until its endpoint is removed")
 	c := s.whileCreating("nlb0", func() {
-		pods, err := s.operators()
-		s.check(err)
+		pods := must(s.operators())
 		pod := pods[0].Name
 		s.check(syscall.Kill(s.pid(pods[0].Status.ContainerStatuses[0].ContainerID), syscall.SIGKILL))
 		await(s, "started again, and ready", func() (bool, error) {
@@ -143,17 +141,14 @@ func mappingRotation(s *scene) {
 		s.failf("pods were refused for %v, want at most %v", c.outage, soon)
 	}
 	s.step("helm upgrade to the next version: the CAs stay in the webhook at each moment")
-	before, err := s.webhook()
-	s.check(err)
+	before := must(s.webhook())
 	s.noneRefused(s.whileCreating("nlb0", func() {
 		checks := s.alwaysTrusted(func() {
-			_, err := s.helmOperator("upgrade", "--reset-then-reuse-values", "--set", "image.tag="+nextVersion)
-			s.check(err)
+			must(s.helmOperator("upgrade", "--reset-then-reuse-values", "--set", "image.tag="+nextVersion))
 		})
 		s.step("  %d checks", checks)
 	}))
-	after, err := s.webhook()
-	s.check(err)
+	after := must(s.webhook())
 	same(s, "CAs", string(after.ClientConfig.CABundle), string(before.ClientConfig.CABundle))
 	s.step("kubectl rollout restart")
 	s.noneRefused(s.whileCreating("nlb0", func() {
@@ -165,8 +160,7 @@ func mappingRotation(s *scene) {
 
 // mustAuthority is authority, but ends the story at an error.
 func (s *scene) mustAuthority() *x509.Certificate {
-	ca, err := s.authority()
-	s.check(err)
+	ca := must(s.authority())
 	return ca
 }
 

@@ -124,8 +124,7 @@ func (s *scene) configApplied() {
 
 // configInfo returns the hash in the daemon's metric.
 func (s *scene) configInfo() string {
-	page, err := s.Client.CoreV1().Pods(namespace).ProxyGet("http", s.daemon().Name, "9480", "/metrics", nil).DoRaw(s.ctx)
-	s.check(err)
+	page := must(s.Client.CoreV1().Pods(namespace).ProxyGet("http", s.daemon().Name, "9480", "/metrics", nil).DoRaw(s.ctx))
 	_, hash, _ := strings.Cut(string(page), `accelerator_config_info{hash="`)
 	hash, _, _ = strings.Cut(hash, `"`)
 	return hash

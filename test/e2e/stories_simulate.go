@@ -19,8 +19,7 @@ func simulate(s *scene) {
 	s.step("a pod gets a device node, whose number has no driver")
 	s.user("one")
 	s.reachesPhase("one", corev1.PodRunning)
-	held, err := s.heldDevices(s.kubelet())
-	s.check(err)
+	held := must(s.heldDevices(s.kubelet()))
 	if len(held["one/main"]) != 1 {
 		s.failf("held devices: found %v, want one of pod one", held)
 	}

@@ -117,9 +117,7 @@ func TestAllocation(t *testing.T) {
 // No pod gets an unhealthy device, or one that another pod holds. The devices of a deleted pod
 // are available again.
 func TestOnlyFreeHealthyDevices(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, cardB})
-	r.advertises("started", r.only(4, 4))
+	r := started(t, cardA, cardB)
 	r.do(r.node.Set(cardA.Address, 0, "errors/errors", broken))
 	r.advertises("a port is broken", r.only(4, 3))
 	first, second := r.admit("first", r.resource, 2), r.admit("second", r.resource, 1)
@@ -162,9 +160,7 @@ func TestPreferredAllocation(t *testing.T) {
 // The pod's container must get the device of its init container, too: the kubelet lists it in
 // must_include_device_ids.
 func TestPreferredAllocationMustInclude(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, cardB})
-	r.advertises("started", r.only(4, 4))
+	r := started(t, cardA, cardB)
 	for range 20 {
 		// 3b:00.0 is held: an init container with one device gets 3b:00.0-p1, the tightest fit.
 		other := r.admit("other", r.resource, 1)

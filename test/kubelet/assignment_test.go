@@ -30,9 +30,7 @@ func TestAssignmentsAreKept(t *testing.T) {
 		"container,kubelet,daemon", "daemon,kubelet,container",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-			r.advertises("started", r.only(2, 2))
+			r := started(t, cardA)
 			pod := r.admit("first", r.resource, 1)
 			options, err := r.kubelet.Run(t.Context(), pod)
 			r.do(err)
@@ -64,9 +62,7 @@ func TestAssignmentsAreKept(t *testing.T) {
 
 // The devices of a pod that is deleted while the kubelet is down are free after its restart.
 func TestPodDeletedWithoutKubelet(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-	r.advertises("started", r.only(2, 2))
+	r := started(t, cardA)
 	pod := r.admit("job", r.resource, 2)
 	r.do(r.kubelet.Stop())
 	r.kubelet.Delete(pod)
@@ -79,9 +75,7 @@ func TestPodDeletedWithoutKubelet(t *testing.T) {
 // A succeeded pod needs no plugin: a kubelet can restart without one, and the pod's devices are
 // free for the next pod.
 func TestSucceededPod(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-	r.advertises("started", r.only(2, 2))
+	r := started(t, cardA)
 	pod := r.admit("job", r.resource, 2)
 	r.kubelet.Delete(pod) // for the device manager, a succeeded pod is no longer active
 	r.end(r.daemon)
@@ -97,9 +91,7 @@ func TestSucceededPod(t *testing.T) {
 // The device of an init container is reused by the next container of the pod; a restartable
 // init container keeps its device.
 func TestRestartableInitContainer(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-	r.advertises("started", r.only(2, 2))
+	r := started(t, cardA)
 	pod := kubelet.NewPod("job", r.resource, 1)
 	sidecar := kubelet.Container("sidecar", r.resource, 1)
 	always := v1.ContainerRestartPolicyAlways

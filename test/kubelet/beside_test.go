@@ -3,16 +3,13 @@ package kubelet_test
 import (
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
 // Two daemons run side by side for a minute, and each is made to register again: they cause no
 // endless sequence of registrations.
 func TestTwoDaemonsSideBySide(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-	r.advertises("one daemon", r.only(2, 2))
+	r := started(t, cardA)
 	second := r.startSecond(1)
 	for _, tc := range []struct {
 		name       string
@@ -43,9 +40,7 @@ func TestTwoDaemonsSideBySide(t *testing.T) {
 
 // Two daemons send equal lists: the result does not depend on the order of their receipt.
 func TestTwoDaemons(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-	r.advertises("one daemon", r.only(2, 2))
+	r := started(t, cardA)
 	r.startSecond(1)
 	pod := r.admit("job", r.resource, 1)
 	for range 10 {

@@ -16,9 +16,7 @@ const (
 // A held device breaks and recovers: pod status has its health, and the device manager requests
 // updates of the status.
 func TestHealthOfPod(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-	r.advertises("started", r.only(2, 2))
+	r := started(t, cardA)
 	pod := r.admit("job", r.resource, 1)
 	r.health("admitted", pod, map[string]string{"3b:00.0": healthy})
 	r.do(r.node.Set(cardA.Address, 0, "errors/errors", broken))
@@ -35,9 +33,7 @@ func TestHealthOfPod(t *testing.T) {
 // Unhealthy. The device leaves the list when the daemon next queries the kubelet after the pod
 // has ended.
 func TestRemovedInUse(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, cardB})
-	r.advertises("started", r.only(4, 4))
+	r := started(t, cardA, cardB)
 	pod := r.admit("job", r.resource, 1)
 	r.holds(pod, "3b:00.0")
 	r.do(r.node.Unplug(cardA.Address))
@@ -61,9 +57,7 @@ func TestRemovedInUse(t *testing.T) {
 // The same while no daemon runs: the next daemon does not have the allocations of the previous
 // one, and reads them from the pod-resources API.
 func TestRemovedInUseWithoutDaemon(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, cardB})
-	r.advertises("started", r.only(4, 4))
+	r := started(t, cardA, cardB)
 	pod := r.admit("job", r.resource, 1)
 	r.kill(r.daemon)
 	r.advertises("no daemon", r.only(4, 0))
@@ -77,9 +71,7 @@ func TestRemovedInUseWithoutDaemon(t *testing.T) {
 
 // The same while the kubelet is down: its checkpoint has the pod.
 func TestRemovedInUseWithoutKubelet(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, cardB})
-	r.advertises("started", r.only(4, 4))
+	r := started(t, cardA, cardB)
 	pod := r.admit("job", r.resource, 1)
 	r.do(r.kubelet.Stop())
 	r.do(r.node.Unplug(cardA.Address))
@@ -93,9 +85,7 @@ func TestRemovedInUseWithoutKubelet(t *testing.T) {
 // Another card is plugged into the slot of a card that a pod holds: it is not allocatable until
 // the pod has ended, and pod status stays Unhealthy.
 func TestReplacedInUse(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, cardB})
-	r.advertises("started", r.only(4, 4))
+	r := started(t, cardA, cardB)
 	pod := r.admit("job", r.resource, 1)
 	r.kill(r.daemon) // the next daemon does not have the time of the allocation
 	r.daemon = r.startDaemon()

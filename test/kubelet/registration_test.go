@@ -17,9 +17,7 @@ func TestRegistration(t *testing.T) {
 		r.registrations(r.resource, 1)
 	})
 	t.Run("the daemon first", func(t *testing.T) {
-		t.Parallel()
-		r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-		r.advertises("before", r.only(2, 2))
+		r := started(t, cardA)
 		r.do(r.kubelet.Stop())
 		r.end(r.daemon)
 		r.daemon = r.startDaemon()

@@ -72,9 +72,7 @@ func TestKubeletRestarts(t *testing.T) {
 // keep their devices, all devices are allocatable again within a second, and no old socket
 // remains.
 func TestDaemonRestarts(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, cardB})
-	r.advertises("started", r.only(4, 4))
+	r := started(t, cardA, cardB)
 	pod := r.admit("job", r.resource, 2)
 	for i := range repeats {
 		name, end := "the daemon is terminated, another one starts", r.end
@@ -125,9 +123,7 @@ func (r *rig) reregister(name string, do func()) {
 // A daemon registers again many times. The kubelet of 1.37 ignores a registration with the same
 // socket path as the old one, and keeps the old connection.
 func TestRegisterAgain(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-	r.advertises("started", r.only(2, 2))
+	r := started(t, cardA)
 	for range repeats {
 		r.reregister("SIGHUP", func() { r.do(r.daemon.Hangup()) })
 	}
@@ -142,9 +138,7 @@ func TestRegisterAgain(t *testing.T) {
 
 // The kubelet closes the connection: the daemon registers again, with a growing delay.
 func TestStreamCut(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-	r.advertises("started", r.only(2, 2))
+	r := started(t, cardA)
 	for i := range 3 {
 		r.do(r.kubelet.Cut(t.Context(), r.resource))
 		name := fmt.Sprintf("the kubelet closes the connection, time %d", i+1)
@@ -156,9 +150,7 @@ func TestStreamCut(t *testing.T) {
 
 // The sockets of plugins are deleted, not by a starting kubelet but by another process.
 func TestSocketsDeleted(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-	r.advertises("started", r.only(2, 2))
+	r := started(t, cardA)
 	for range 3 {
 		r.reregister("our socket is deleted", r.deleteSockets)
 		r.awaitSockets(1)
@@ -169,9 +161,7 @@ func TestSocketsDeleted(t *testing.T) {
 // After a reboot no container runs: pods are admitted again, and refused until the daemon has
 // registered.
 func TestReboot(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-	r.advertises("started", r.only(2, 2))
+	r := started(t, cardA)
 	pod := r.admit("job", r.resource, 1)
 	r.end(r.daemon)
 	r.do(r.kubelet.Reboot(t.Context()))

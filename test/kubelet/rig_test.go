@@ -88,6 +88,19 @@ func newRig(t *testing.T, s kubelet.Settings, cards []simnode.Card, flags ...str
 	return r
 }
 
+// started is newRig in a test that runs beside others, and waits until the kubelet has all ports.
+func started(t *testing.T, cards ...simnode.Card) *rig {
+	t.Helper()
+	t.Parallel()
+	ports := int64(0)
+	for _, card := range cards {
+		ports += int64(card.Ports)
+	}
+	r := newRig(t, kubelet.Settings{}, cards)
+	r.advertises("started", r.only(ports, ports))
+	return r
+}
+
 // startDaemon starts one more daemon, with these flags after those of the rig.
 func (r *rig) startDaemon(flags ...string) *kubelet.Daemon {
 	r.t.Helper()

@@ -113,9 +113,7 @@ func TestSurge(t *testing.T) {
 
 // An upgrade whose new daemon is stuck before it registers. A third daemon replaces it.
 func TestSurgeStuck(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-	r.advertises("one daemon", r.only(2, 2))
+	r := started(t, cardA)
 	less := r.sampleBelow(2)
 	stuck := r.startDaemon()
 	r.do(stuck.Pause())
@@ -146,9 +144,7 @@ func TestSurgeReverted(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"ended", "killed"} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-			r.advertises("one daemon", r.only(2, 2))
+			r := started(t, cardA)
 			for i := range 3 { // repeated crashes
 				second, less := r.startSecond(i+1), r.sampleBelow(2)
 				if name == "ended" {
