@@ -280,7 +280,7 @@ func TestSpecNotOverwrittenByOldContent(t *testing.T) {
 	}
 	defer spec.Close()
 	i := server.NewInjection(spec)
-	many := make([]*inventory.Device, 1000) // to make writing slow
+	many := make([]*inventory.Device, 100) // to make writing slow
 	for n := range many {
 		many[n] = port(fmt.Sprint("u", n))
 	}
