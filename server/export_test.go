@@ -45,6 +45,9 @@ func (s *Server) Allocated() map[string][]string {
 // SetStuckAfter sets the time after which the server counts as stuck. It must be called before Run.
 func (s *Server) SetStuckAfter(d time.Duration) { s.pulse = pulse.New(d) }
 
+// SetMoveTimeout sets how long a device that moves waits for its removal from the old list. It must be called before Run.
+func (s *Server) SetMoveTimeout(d time.Duration) { s.move = d }
+
 // SetDrain sets how long calls in flight may take when a session ends. It must be called before Run.
 func (s *Server) SetDrain(d time.Duration) { s.drain = d }
 

@@ -60,6 +60,7 @@ func TestMove(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
+			r.SetMoveTimeout(testTimeout)
 			r.kubelet(simkubelet.Behaviour{})
 			r.run()
 			r.devices.set(tc.before...)

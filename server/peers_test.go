@@ -297,9 +297,7 @@ func TestPeersUndisturbed(t *testing.T) {
 					}
 				}
 				r.awaitReady()
-				if err := second.Ready(); err != nil {
-					t.Errorf("second daemon: %v", err)
-				}
+				patient.Await(t, "second daemon", second.Ready)
 			}
 			awaitStable(2, 2)
 			second.Reregister()

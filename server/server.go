@@ -34,10 +34,11 @@ type Server struct {
 	directory  *directory
 	reregister latest.Signal
 	refresh    latest.Signal
-	injection  *injection   // nil: off
-	pulse      *pulse.Pulse // the conductor's
-	drain      time.Duration
-	generation uint64 // of the newest snapshot; the conductor's
+	injection  *injection    // nil: off
+	pulse      *pulse.Pulse  // the conductor's
+	drain      time.Duration // drainTimeout outside tests
+	move       time.Duration // moveTimeout outside tests
+	generation uint64        // of the newest snapshot; the conductor's
 	// retiring has, by resource, the channel that is closed when the last retired endpoint has
 	// ended. The conductor's.
 	retiring map[string]chan struct{}
@@ -63,6 +64,7 @@ func New(cfg Config, devices Devices, log *zap.Logger) *Server {
 		injection:  newInjection(cfg, log),
 		pulse:      pulse.New(pulse.Patience),
 		drain:      drainTimeout,
+		move:       moveTimeout,
 		endpoints:  map[string]*endpoint{},
 		retiring:   map[string]chan struct{}{},
 	}
@@ -201,7 +203,7 @@ func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 		e.former = e.former && !slices.ContainsFunc(r.Devices, func(d *inventory.Device) bool { return !unhealthy(d) })
 		e.offer(snapshot, r.Devices)
 	}
-	moved, cancel := context.WithTimeout(ctx, moveTimeout)
+	moved, cancel := context.WithTimeout(ctx, s.move)
 	defer cancel()
 	for name, e := range s.endpoints {
 		if offered[name] {
@@ -263,7 +265,7 @@ func (s *Server) withdrawMoving(ctx context.Context, snapshot inventory.Snapshot
 	for e, devices := range stay {
 		e.offer(snapshot, devices)
 	}
-	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.move)
 	defer cancel()
 	for e := range stay {
 		e.awaitSent(ctx)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"b-com.com/accelerator-device-plugin/sim/simnode"
@@ -97,6 +98,7 @@ func (m *model) turnXRT(random *rand.Rand) {
 func (m *model) plugXRT(c *xrtCard) {
 	board, err := simnode.BoardNamed("u250")
 	m.d.do(err)
+	board.Others = slices.Clone(board.Others) // those of all boards with this name
 	board.Others[0].VBNV = c.vbnv
 	m.d.do(m.d.node.PlugBoard(board, c.address))
 	*c = xrtCard{address: c.address, user: c.user, vbnv: c.vbnv, in: true}
