@@ -1,16 +1,15 @@
 // Package inventory lists the FPGA devices of this node and judges their health.
 //
-// Its input are hints, its output are snapshots. A hint means that a card may have changed; it has
-// no state of the card. The card is read again through its [Family], and the reading is compared
-// with the last one.
+// It takes hints as input and publishes snapshots. A hint means that a card may have changed; it does not say how. The
+// card is read again through its [Family], and the reading is compared with the last one.
 //
-//	hints, ticks ─► scheduler ── readings ─┐
+//	hints, ticks ─► scheduler ── outcomes ─┐
 //	holder poller ───────────── answers ───┼─► node ─► reconcile ─► snapshot, changes ─► log, metrics
 //	Use ─────────────────────── policy ────┘
 //
 // The scheduler decides when each card is read. The node has one entry for each device id. An entry
 // has the unit that is present, and the reservation on a device that a container holds or may hold.
-// reconcile publishes each entry by one table (reconcile.go) and returns the changes. The node reads
+// reconcile publishes each entry by one table (reservation.go) and returns the changes. The node reads
 // no clock, writes no log and uses no channel.
 //
 // # Ownership
@@ -77,6 +76,5 @@
 //
 // A [Family] lists and reads the cards of one kind of driver. It is stateless: the node keeps the
 // last known AFU, the health files that have existed, and the time since when a device is
-// unhealthy. A new family is one folder below this one and one line in the command's list of
-// families.
+// unhealthy. A new family is one folder below this one and one line in AllFamilies of package daemon.
 package inventory
