@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,13 +14,6 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/inventory/aws"
-	"b-com.com/accelerator-device-plugin/inventory/dfl"
-	"b-com.com/accelerator-device-plugin/inventory/opae"
-	"b-com.com/accelerator-device-plugin/inventory/pool"
-	"b-com.com/accelerator-device-plugin/inventory/port"
-	"b-com.com/accelerator-device-plugin/inventory/vfio"
-	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -34,25 +26,6 @@ const ReadTimeout = 2 * time.Second
 // the answer.
 const holdersInterval = 10 * time.Second
 
-// Families returns the families of a mode that the settings enable.
-func Families(cfg config.Config) []inventory.Family {
-	if cfg.Mode == offer.Pool {
-		return []inventory.Family{pool.Pool{Units: cfg.AccelNbUnits}}
-	}
-	return slices.DeleteFunc(AllFamilies(cfg), func(f inventory.Family) bool { return !slices.Contains(cfg.Families, f.Name()) })
-}
-
-// AllFamilies returns all families of cards, also those that are off. A new family needs one line here.
-func AllFamilies(cfg config.Config) []inventory.Family {
-	return []inventory.Family{
-		dfl.Family(kindOf[cfg.Mode]),
-		opae.Family(kindOf[cfg.Mode]),
-		vfio.Family{Cdev: cfg.VFIOCdev},
-		xrt.Family{Management: cfg.XRTManagement},
-		aws.Family{},
-	}
-}
-
 // NewLoader returns a loader with the names of families and health rows that are valid in settings. Those of
 // families that are off are valid, too, so that a family can be switched off without other changes.
 func NewLoader() *config.Loader {
@@ -64,23 +37,6 @@ func NewLoader() *config.Loader {
 		}
 	}
 	return config.New(v)
-}
-
-// kindOf has the kind of unit that a device is, by mode. In the other modes a device is a port.
-var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
-
-// signals returns the signals of the enabled families of all modes, because the mode may change while
-// the watcher runs.
-func signals(cfg config.Config) (all inventory.Signals) {
-	for _, cfg.Mode = range offer.Modes() {
-		for _, f := range Families(cfg) {
-			s := f.Signals()
-			all.Subsystems, all.Nodes = append(all.Subsystems, s.Subsystems...), append(all.Nodes, s.Nodes...)
-		}
-	}
-	slices.Sort(all.Nodes)
-	all.Nodes = slices.Compact(all.Nodes)
-	return all
 }
 
 // PolicyOf returns the policy of the resources' names.

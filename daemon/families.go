@@ -1,0 +1,52 @@
+package daemon
+
+import (
+	"slices"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/aws"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/opae"
+	"b-com.com/accelerator-device-plugin/inventory/pool"
+	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/inventory/vfio"
+	"b-com.com/accelerator-device-plugin/inventory/xrt"
+	"b-com.com/accelerator-device-plugin/offer"
+)
+
+// Families returns the families of a mode that the settings enable.
+func Families(cfg config.Config) []inventory.Family {
+	if cfg.Mode == offer.Pool {
+		return []inventory.Family{pool.Pool{Units: cfg.AccelNbUnits}}
+	}
+	return slices.DeleteFunc(AllFamilies(cfg), func(f inventory.Family) bool { return !slices.Contains(cfg.Families, f.Name()) })
+}
+
+// AllFamilies returns all families of cards, also those that are off. A new family needs one line here.
+func AllFamilies(cfg config.Config) []inventory.Family {
+	return []inventory.Family{
+		dfl.Family(kindOf[cfg.Mode]),
+		opae.Family(kindOf[cfg.Mode]),
+		vfio.Family{Cdev: cfg.VFIOCdev},
+		xrt.Family{Management: cfg.XRTManagement},
+		aws.Family{},
+	}
+}
+
+// kindOf has the kind of unit that a device is, by mode. In the other modes a device is a port.
+var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
+
+// signals returns the signals of the enabled families of all modes, because the mode may change while
+// the watcher runs.
+func signals(cfg config.Config) (all inventory.Signals) {
+	for _, cfg.Mode = range offer.Modes() {
+		for _, f := range Families(cfg) {
+			s := f.Signals()
+			all.Subsystems, all.Nodes = append(all.Subsystems, s.Subsystems...), append(all.Nodes, s.Nodes...)
+		}
+	}
+	slices.Sort(all.Nodes)
+	all.Nodes = slices.Compact(all.Nodes)
+	return all
+}
