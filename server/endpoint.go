@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/backlog"
-	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -114,80 +112,6 @@ func (e *endpoint) ready() error {
 
 func (e *endpoint) setProblem(err error) { e.problem.Store(&err) }
 
-// steadyAfter is how long a session must have lasted so that the next one begins without a backoff
-// after the loss of its socket or stream. So a program that deletes the sockets as soon as they
-// are made, or a kubelet that closes each stream at once, causes no storm of registrations.
-const steadyAfter = time.Second
-
-// run runs one session after the other until ctx ends.
-func (e *endpoint) run(ctx context.Context) {
-	defer func() {
-		e.replace(nil)
-		e.ends.Wait()
-	}()
-	retry := backoff.Backoff{First: e.server.cfg.BackoffMin, Most: e.server.cfg.BackoffMax}
-	for {
-		if !e.awaitDevices(ctx) {
-			return
-		}
-		// Read after awaitDevices: this session satisfies the calls of Reregister until now.
-		reregister := e.server.reregister.Next()
-		began := time.Now()
-		replacing := e.superseded != nil
-		tried, err := e.runSession(ctx, reregister)
-		if ctx.Err() != nil {
-			return
-		}
-		e.setProblem(err)
-		lived := time.Since(began)
-		atOnce := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errPeerGone) ||
-			(lived >= steadyAfter || replacing) && (errors.Is(err, errSocketLost) || errors.Is(err, errStreamsEnded))
-		if atOnce || lived >= max(steadyAfter, e.server.cfg.BackoffMax) {
-			retry.Reset()
-		}
-		var wait time.Duration
-		if !atOnce {
-			wait = retry.Next()
-		}
-		e.report(err, wait)
-		if e.pause(ctx, wait, tried, reregister) {
-			retry.Reset()
-		}
-	}
-}
-
-// report logs why a session ended.
-func (e *endpoint) report(err error, wait time.Duration) {
-	switch {
-	case errors.Is(err, errKubeletReplaced):
-		// Logged when the new kubelet is connected.
-	case errors.Is(err, errSocketLost):
-		e.log.Warn("socket lost", logevent.SocketLost, logevent.Retry(wait))
-	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded),
-		errors.Is(err, errConnClosed), errors.Is(err, errPeerGone):
-		e.log.Info("registration ended", logevent.RegistrationEnded, logevent.Reason(err.Error()), logevent.Retry(wait))
-	case errors.Is(err, errNoKubelet):
-		if !e.absent {
-			e.absent = true
-			e.log.Info("kubelet absent", logevent.KubeletAbsent, logevent.Socket(e.server.directory.kubelet), logevent.Err(err))
-		}
-	default:
-		e.server.cfg.Metrics.RegistrationFailed(e.resource)
-		e.log.Warn("registration failed", logevent.RegisterFailed, logevent.Err(err), logevent.Retry(wait))
-	}
-}
-
-// noteKubelet records the kubelet of a connection, and logs a restart if it differs from the last
-// one.
-func (e *endpoint) noteKubelet(kubelet identity) {
-	if e.kubelet != kubelet && e.kubelet != (identity{}) {
-		e.server.cfg.Metrics.KubeletRestarted(e.resource)
-		e.log.Info("kubelet restarted", logevent.KubeletRestarted)
-	}
-	e.kubelet = kubelet
-	e.absent = false
-}
-
 // awaitDevices blocks until the endpoint has devices. It returns false if ctx ends first.
 func (e *endpoint) awaitDevices(ctx context.Context) bool {
 	for {
@@ -199,30 +123,6 @@ func (e *endpoint) awaitDevices(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		case <-stale:
-		}
-	}
-}
-
-// pause blocks for a backoff. It returns true early if kubelet.sock is no longer the file that was
-// tried, or if Reregister is called.
-func (e *endpoint) pause(ctx context.Context, wait time.Duration, tried identity, reregister <-chan struct{}) bool {
-	if wait == 0 {
-		return false
-	}
-	over := time.After(wait)
-	for {
-		changed := e.server.directory.changed.Next()
-		if present, err := identify(e.server.directory.kubelet, fs.ModeSocket); err == nil && present != tried {
-			return true
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-over:
-			return false
-		case <-reregister:
-			return true
-		case <-changed:
 		}
 	}
 }
