@@ -154,14 +154,16 @@ func TestNodeOfRestartedContainer(t *testing.T) {
 	d.awaitRefused("third card", testResource, "af:00.0", "node-in-use")
 }
 
-// The spec follows the mode. It is never missing during a change, because containers may start at any time.
+// The spec follows the mode. A device whose nodes no other device has is never missing during a change, because containers may
+// start at any time. The nodes of the ports of a card may be: its region has them, too.
 func TestCDIFollowsTheMode(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, withCDI(t))
 	c.do(c.node.Plug(cardA))
+	c.do(c.node.Plug(cardB))
 	c.ask("af")
 	c.run()
-	ports := injected{"3b:00.0": {"dfl-port.0"}, "3b:00.0-p1": {"dfl-port.1"}}
+	ports := injected{"3b:00.0": {"dfl-port.0"}, "3b:00.0-p1": {"dfl-port.1"}, "5e:00.0": {"dfl-port.2"}}
 	c.awaitSpec("af", ports)
 
 	ended, away := make(chan struct{}), make(chan int)
@@ -174,7 +176,7 @@ func TestCDIFollowsTheMode(t *testing.T) {
 				away <- n
 				return
 			case <-tick.C:
-				if nodes, err := c.spec(); nodes == nil || err != nil {
+				if nodes, err := c.spec(); len(nodes["5e:00.0"]) == 0 || err != nil {
 					n++
 				}
 			}
@@ -182,15 +184,15 @@ func TestCDIFollowsTheMode(t *testing.T) {
 	}()
 	for range 3 {
 		c.ask("region")
-		c.awaitSpec("region", injected{"3b:00.0": {"dfl-port.0", "dfl-port.1"}})
+		c.awaitSpec("region", injected{"3b:00.0": {"dfl-port.0", "dfl-port.1"}, "5e:00.0": {"dfl-port.2"}})
 		c.ask("regiondevel")
-		c.awaitSpec("regiondevel", injected{"3b:00.0": {"dfl-port.0", "dfl-port.1", "dfl-fme.0"}})
+		c.awaitSpec("regiondevel", injected{"3b:00.0": {"dfl-port.0", "dfl-port.1", "dfl-fme.0"}, "5e:00.0": {"dfl-port.2", "dfl-fme.1"}})
 		c.ask("af")
 		c.awaitSpec("af", ports)
 	}
 	close(ended)
 	if n := <-away; n > 0 {
-		t.Errorf("the spec was away, or broken, %d times", n)
+		t.Errorf("the device was away, or the spec broken, %d times", n)
 	}
 	c.ask("pool")
 	c.awaitSpec("pool", nil)
