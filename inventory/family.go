@@ -7,7 +7,7 @@ import (
 )
 
 // Family lists and reads the cards of one kind of driver. It is stateless and safe for
-// concurrent use; every call reads sysfs again.
+// concurrent use; every call reads sysfs again. The list of all families is daemon/families.go.
 type Family interface {
 	// Name returns the name of the family: short, lower case and stable, because logs and
 	// listings show it.
