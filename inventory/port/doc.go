@@ -5,7 +5,7 @@
 // one card: the ports (identity, node and health), their FME, and by package pci the PCI devices from
 // the root port to the card. The [Kind] of the layout decides whether a unit of a reading is a port, or an
 // FME with all its ports. One table has the health files, the meanings of their values and the
-// severities (table.go, [Layout.Rows]). A new file or bit is a new row of the table.
+// severities (severities.go, [Layout.Rows]). A new file or bit is a new row of the table.
 //
 // The package owns no state. Listing cards reads only directories and links. Reading a card may
 // block as long as the hardware behind an attribute does not answer.
