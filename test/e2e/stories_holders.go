@@ -253,12 +253,13 @@ func heldTwice(s *scene) {
 		s.failf("devices -o wide: want %q in it:\n%s", both, table)
 	}
 
-	s.step("it names one pod again: the device is healthy")
-	end()
+	s.step("one of the pods is deleted: the device is healthy")
+	s.deletePods("other")
 	s.logged("device.held-once", line{"device": firstID})
 	s.hasReasons(map[string][]string{})
 	s.offers(s.resource, 2, 2)
-	s.deletePods("user", "other")
+	end()
+	s.deletePods("user")
 }
 
 // answersTwice puts a stand-in before the kubelet's pod-resources API until end is called. Its answers are the

@@ -30,7 +30,7 @@ func (r *Reader) follow(l *line) {
 		for _, d := range r.devices {
 			if d.Origin == l.origin {
 				d.unseen = true
-				d.free()
+				d.hold(nil)
 			}
 		}
 	}
@@ -92,21 +92,26 @@ func (d *Device) next(l *line) string {
 
 // followHolders updates the holders of the device from a line with these holders.
 func (d *Device) followHolders(event string, holders []string) {
-	others := slices.DeleteFunc(slices.Clone(d.Holders), func(name string) bool { return slices.Contains(holders, name) || isMore(name) })
+	others := without(d.Holders, func(name string) bool { return slices.Contains(holders, name) || isMore(name) })
 	switch event {
 	case logevent.DeviceTombstone.String, logevent.DeviceReturned.String, logevent.DeviceReleased.String: // all of them
-		d.free()
-		d.Holders = holders
+		d.hold(holders)
 	case logevent.DeviceHeld.String: // in addition to earlier ones
-		d.Holders = append(others, holders...)
+		d.hold(append(others, holders...))
 	case logevent.DeviceFreed.String: // others may remain
 		d.Holders, d.HeldBefore = others, holders
 	}
 }
 
-// free removes all holders of the device.
-func (d *Device) free() {
-	if len(d.Holders) > 0 {
-		d.Holders, d.HeldBefore = nil, d.Holders
+// hold sets the containers that hold the device.
+func (d *Device) hold(names []string) {
+	holds := func(name string) bool { return slices.Contains(names, name) }
+	if ended := without(d.Holders, holds); len(ended) > 0 {
+		d.HeldBefore = ended
 	}
+	d.Holders, d.HeldBefore = names, without(d.HeldBefore, holds)
+}
+
+func without(names []string, leave func(string) bool) []string {
+	return slices.DeleteFunc(slices.Clone(names), leave)
 }

@@ -60,10 +60,10 @@ func TestStates(t *testing.T) {
 			device(1, "device.unoffered") + device(1, "log.suppressed"), timeline.Device{Last: "healthy", Since: since(0), Events: 1}},
 
 		{"held when it was removed, by one container and then another", pulled + device(3, "device.tombstone", "b/b/b"),
-			timeline.Device{Last: "gone", Since: since(1), Removed: 1, RemovedHeld: 1, Holders: b, HeldBefore: both, Events: 4}},
+			timeline.Device{Last: "gone", Since: since(1), Removed: 1, RemovedHeld: 1, Holders: b, HeldBefore: a, Events: 4}},
 		{"released", pulled + device(3, "device.released"), timeline.Device{Last: "gone", Since: since(1), Removed: 1, RemovedHeld: 1, HeldBefore: both, Events: 4}},
 		{"back, and held", pulled + device(3, "device.returned", "a/a/a"),
-			timeline.Device{Last: "gone", Since: since(1), Removed: 1, RemovedHeld: 1, Holders: a, HeldBefore: both, Events: 4}},
+			timeline.Device{Last: "gone", Since: since(1), Removed: 1, RemovedHeld: 1, Holders: a, HeldBefore: b, Events: 4}},
 		{"given to the next one", given + device(2, "device.freed", "a/a/a") + device(2, "device.held", "b/b/b"),
 			timeline.Device{Last: "healthy", Since: since(0), Holders: b, HeldBefore: a, Events: 4}},
 		{"two containers, one ends", given + device(1, "device.held", "b/b/b") + device(2, "device.freed", "a/a/a"),
@@ -72,7 +72,9 @@ func TestStates(t *testing.T) {
 			timeline.Device{Last: "healthy", Since: since(0), HeldBefore: both, Events: 3}},
 		{"named again while it is held", given + device(3, "device.held", "a/a/a"), timeline.Device{Last: "healthy", Since: since(0), Holders: a, Events: 3}},
 		{"still held when another daemon starts", given + restart + added(10, "healthy") + device(10, "device.held", "a/a/a"),
-			timeline.Device{Last: "healthy", Since: since(0), Holders: a, HeldBefore: a, Events: 4}},
+			timeline.Device{Last: "healthy", Since: since(0), Holders: a, Events: 4}},
+		{"pulled while the next one holds it", given + device(2, "device.freed", "a/a/a") + device(3, "device.held", "b/b/b") + device(4, "device.removed") + device(4, "device.tombstone", "b/b/b"),
+			timeline.Device{Last: "gone", Since: since(4), Removed: 1, RemovedHeld: 1, Holders: b, HeldBefore: a, Events: 6}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, _ := read(t, timeline.Options{Summary: true, JSON: true}, test.log)
