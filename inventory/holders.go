@@ -370,7 +370,7 @@ func (n *node) expire(now time.Time) (next time.Time) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(n.waiting)) {
 		e := n.entries[id]
-		if len(h.Of[id]) > 0 {
+		if len(h.of(id)) > 0 {
 			continue
 		}
 		if e.reservation != nil && over(e.reservation.since) {

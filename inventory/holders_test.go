@@ -1,6 +1,8 @@
 package inventory_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -278,4 +280,25 @@ func TestFormerNameUntilTheFirstAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A device in the record stays withheld, and is not logged as released, as long as no question is answered.
+func TestRecordWithoutAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
+		f.set(cardA, good(0, 0))
+		d.give("former", "3b:00.0", []string{"dfl-port.0"}, pod)
+		cfg := withKubelet(d)
+		cfg.Record, cfg.Policy = d.record(), modePolicy("single")
+		cfg.Holders = func(context.Context) inventory.Holdings { return inventory.Holdings{Err: errors.New("busy")} }
+		r := start(t, cfg, f)
+		r.after(3 * tombstoneGrace)
+		s, _ := r.Latest()
+		if d := s.Device("3b:00.0"); d == nil || d.OfferedAs != "former" || d.Health != inventory.Unhealthy {
+			t.Errorf("device %+v, want it unhealthy under its former name", d)
+		}
+		if n := r.logs.FilterField(logevent.DeviceReleased).Len(); n > 0 {
+			t.Errorf("logged %d times that the device was released, want never", n)
+		}
+	})
 }
