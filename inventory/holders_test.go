@@ -302,3 +302,43 @@ func TestRecordWithoutAnswer(t *testing.T) {
 		}
 	})
 }
+
+// A device of which only the id tells that this plugin gave it out is withheld under the name that the kubelet has for it,
+// but a resource that may be another plugin's is not registered without need.
+func TestPerhapsHeld(t *testing.T) {
+	byRule := good(0, 0)
+	byRule.OnlyByRule = true
+	for name, tt := range map[string]struct {
+		card  []inventory.Unit // nil: it is not on the node
+		named string
+		want  string
+	}{
+		"a card":                         {[]inventory.Unit{good(0, 0)}, "single", "former unhealthy [replaced-in-use]"},
+		"no card":                        {nil, "single", ""},
+		"a card that no rule names":      {[]inventory.Unit{byRule}, "", " healthy []"},
+		"a card that a rule names":       {[]inventory.Unit{byRule}, "single", "former unhealthy [replaced-in-use]"},
+		"a card without devices, as yet": {[]inventory.Unit{}, "single", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f, d := newFakeFamily("dfl"), newFakeKubelet()
+				if tt.card != nil {
+					f.set(cardA, tt.card...)
+				}
+				d.held["3b:00.0"] = []inventory.Holding{{As: "former", Holders: []string{pod}, Perhaps: true}}
+				cfg := withKubelet(d)
+				cfg.Policy.Name = func(*inventory.Device) (string, error) { return tt.named, nil }
+				r := start(t, cfg, f)
+				r.after(time.Second)
+				s, _ := r.Latest()
+				got := ""
+				for _, d := range s.Devices {
+					got += fmt.Sprint(d.OfferedAs, " ", d.Health, d.Reasons)
+				}
+				if got != tt.want {
+					t.Errorf("devices %q, want %q", got, tt.want)
+				}
+			})
+		})
+	}
+}
