@@ -29,6 +29,9 @@ type Holding struct {
 	OtherAPI bool
 	// Foreign means that another plugin gave out nodes, perhaps those of our devices. The id is none of ours.
 	Foreign bool
+	// Perhaps means that nothing but the id tells that this plugin gave the device out. It may be a device of another
+	// plugin, whose resource must not be registered.
+	Perhaps bool
 	// AnyAFU means that the device remains the same when its AFU changes, because its holders program it.
 	AnyAFU bool
 }
@@ -319,18 +322,21 @@ func namesOf(holdings []Holding) (names []string) {
 // reserveMissing begins a reservation on a device that is held and missing.
 //
 // There is no such reservation on a device that is held through the other API. The kubelet does not ask this daemon for
-// the health of the device, and a device that is plugged in is withheld without a reservation, too.
+// the health of the device, and a device that is plugged in is withheld without a reservation, too. Nor is there one on
+// a device that may be another plugin's and whose card is not on the node.
 func (n *node) reserveMissing(e *entry, held []Holding, now time.Time) {
-	i := slices.IndexFunc(held, func(h Holding) bool { return !h.OtherAPI && !h.Foreign })
+	c := n.cards[addressOf(e.id)]
+	i := slices.IndexFunc(held, func(h Holding) bool {
+		return !h.OtherAPI && !h.Foreign && !(h.Perhaps && (c == nil || len(c.units) == 0))
+	})
 	if i < 0 {
 		return
 	}
 	h := held[i]
-	address := addressOf(e.id)
 	if e.id == "" || len(e.id) > maxID || len(n.waiting) >= maxMissing {
 		return
 	}
-	if c := n.cards[address]; c != nil && !c.read { // the devices of the card are not known yet
+	if c != nil && !c.read { // the devices of the card are not known yet
 		n.holders.ask = earlier(n.holders.ask, now.Add(n.rules.interval))
 		return
 	}
@@ -370,7 +376,7 @@ func (n *node) expire(now time.Time) (next time.Time) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(n.waiting)) {
 		e := n.entries[id]
-		if len(h.Of[id]) > 0 {
+		if len(h.of(id)) > 0 {
 			continue
 		}
 		if e.reservation != nil && over(e.reservation.since) {

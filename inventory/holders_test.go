@@ -1,6 +1,8 @@
 package inventory_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -275,6 +277,67 @@ func TestFormerNameUntilTheFirstAnswer(t *testing.T) {
 				d.set(func() { d.takes = 0 })
 				r.after(time.Second)
 				check("answered", tt.former)
+			})
+		})
+	}
+}
+
+// A device in the record stays withheld, and is not logged as released, as long as no question is answered.
+func TestRecordWithoutAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
+		f.set(cardA, good(0, 0))
+		d.give("former", "3b:00.0", []string{"dfl-port.0"}, pod)
+		cfg := withKubelet(d)
+		cfg.Record, cfg.Policy = d.record(), modePolicy("single")
+		cfg.Holders = func(context.Context) inventory.Holdings { return inventory.Holdings{Err: errors.New("busy")} }
+		r := start(t, cfg, f)
+		r.after(3 * tombstoneGrace)
+		s, _ := r.Latest()
+		if d := s.Device("3b:00.0"); d == nil || d.OfferedAs != "former" || d.Health != inventory.Unhealthy {
+			t.Errorf("device %+v, want it unhealthy under its former name", d)
+		}
+		if n := r.logs.FilterField(logevent.DeviceReleased).Len(); n > 0 {
+			t.Errorf("logged %d times that the device was released, want never", n)
+		}
+	})
+}
+
+// A device of which only the id tells that this plugin gave it out is withheld under the name that the kubelet has for it,
+// but a resource that may be another plugin's is not registered without need.
+func TestPerhapsHeld(t *testing.T) {
+	byRule := good(0, 0)
+	byRule.OnlyByRule = true
+	for name, tt := range map[string]struct {
+		card  []inventory.Unit // nil: it is not on the node
+		named string
+		want  string
+	}{
+		"a card":                         {[]inventory.Unit{good(0, 0)}, "single", "former unhealthy [replaced-in-use]"},
+		"no card":                        {nil, "single", ""},
+		"a card that no rule names":      {[]inventory.Unit{byRule}, "", " healthy []"},
+		"a card that a rule names":       {[]inventory.Unit{byRule}, "single", "former unhealthy [replaced-in-use]"},
+		"a card without devices, as yet": {[]inventory.Unit{}, "single", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f, d := newFakeFamily("dfl"), newFakeKubelet()
+				if tt.card != nil {
+					f.set(cardA, tt.card...)
+				}
+				d.held["3b:00.0"] = []inventory.Holding{{As: "former", Holders: []string{pod}, Perhaps: true}}
+				cfg := withKubelet(d)
+				cfg.Policy.Name = func(*inventory.Device) (string, error) { return tt.named, nil }
+				r := start(t, cfg, f)
+				r.after(time.Second)
+				s, _ := r.Latest()
+				got := ""
+				for _, d := range s.Devices {
+					got += fmt.Sprint(d.OfferedAs, " ", d.Health, d.Reasons)
+				}
+				if got != tt.want {
+					t.Errorf("devices %q, want %q", got, tt.want)
+				}
 			})
 		})
 	}

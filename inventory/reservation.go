@@ -175,6 +175,9 @@ func (n *node) reserveHeldElsewhere(e *entry, d *Device, name string, now time.T
 		return
 	}
 	holdings := n.holders.of(e.id)
+	if d.OnlyByRule && name == "" { // no rule names it, so it may well belong to another plugin
+		holdings = slices.DeleteFunc(slices.Clone(holdings), func(h Holding) bool { return h.Perhaps })
+	}
 	held := otherHolding(holdings, name)
 	if elsewhere, is := heldElsewhere(holdings); is {
 		held = &elsewhere

@@ -355,7 +355,7 @@ func object(known map[string]setter, required ...string) setter {
 			return nil, fmt.Sprintf("found the key %q, want one of %s", key, allowed(known, key))
 		})
 		for _, key := range required {
-			if !slices.ContainsFunc(n.Content, func(n *yaml.Node) bool { return n.Value == key }) {
+			if !slices.ContainsFunc(slices.Collect(slices.Chunk(n.Content, 2)), func(entry []*yaml.Node) bool { return entry[0].Value == key }) {
 				errs = append(errs, wrong(n, "found no key %q, want %s", key, allowed(known, ""))...)
 			}
 		}

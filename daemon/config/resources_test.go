@@ -112,6 +112,10 @@ func TestResourcesRefusals(t *testing.T) {
 			`7: resources: found no key "match", want match, name`,
 		}},
 		{"no name", "resources:\n- match: {family: dfl}\n", []string{`2: resources: found no key "name", want match, name`}},
+		{"a value that is also a key", "resources:\n- name: match\n", []string{
+			`2: resources.name: found "match", want DOMAIN/NAME, such as example.com/nlb: resource name "match" is not of the form DOMAIN/NAME`,
+			`2: resources: found no key "match", want match, name`,
+		}},
 		{"misspelt key", name + "  mach: {family: dfl}\n", []string{
 			`3: resources: found the key "mach", want one of match, name`,
 			`2: resources: found no key "match", want match, name`,

@@ -209,3 +209,27 @@ func TestNamingOf(t *testing.T) {
 		t.Errorf("found %d namings, want 8", len(of))
 	}
 }
+
+// A device plugin that is alone, and waits for what the other one gave out last, may get its former settings again. Then
+// another one with these settings does not wait.
+func TestRenameTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := privatedirtest.Dir(t)
+		a := start(t, dir, control.DevicePlugin)
+		owns := a.owns(0)
+		b := start(t, dir, control.DevicePlugin)
+		if !owns || !b.owns(0) || a.Rename(t.Context(), 2) {
+			t.Fatal("want that two device plugins own the node, and neither is renamed")
+		}
+		b.Leave(t.Context(), nothing)
+		if a.Rename(t.Context(), 2) || !a.Rename(t.Context(), 1) {
+			t.Fatal("want that the new naming waits for the record, and that the former one does not")
+		}
+		former := start(t, dir, control.DevicePlugin)
+		if !former.owns(time.Second) {
+			t.Error("a device plugin with the same naming waits")
+		}
+		a.Kill()
+		former.Kill()
+	})
+}

@@ -307,9 +307,10 @@ func (n *Node) Rename(ctx context.Context, to Naming) bool {
 		n.waits.Store(nil)
 		return true
 	}
+	recorded := n.api != control.DevicePlugin || time.Since(n.pluginSeen) >= n.recordedWithin
 	sole := false
 	err := n.guarded(ctx, func(*os.Root) (err error) {
-		if sole, err = n.lock.Sole(); err == nil && sole {
+		if sole, err = n.lock.Sole(); err == nil && sole && recorded {
 			err = n.lock.Mark(privatedir.Mark(to))
 		}
 		return err
@@ -321,7 +322,7 @@ func (n *Node) Rename(ctx context.Context, to Naming) bool {
 		n.wait(ForSettings, err)
 		n.pluginSeen = time.Now()
 		return false
-	case n.api == control.DevicePlugin && time.Since(n.pluginSeen) < n.recordedWithin:
+	case !recorded:
 		return false
 	}
 	n.naming = to

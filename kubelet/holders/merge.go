@@ -111,6 +111,7 @@ type use struct {
 	given    *inventory.Device
 	anyAFU   bool
 	foreign  bool // given out by another plugin
+	perhaps  bool // given out by this plugin, perhaps: no checkpoint has told
 	held     bool
 }
 
@@ -163,7 +164,9 @@ func mergeUses(before map[Key]use, r reading) map[Key]use {
 	uses, entries := map[Key]use{}, entriesOf(r.Checkpoint)
 	for key := range keysOf(before, r.Report, entries) {
 		u, used := before[key]
-		u.foreign = !r.rules.ours(key, entries[key], used && !u.foreign) && !r.perhapsOurs(key)
+		ours := r.rules.ours(key, entries[key], used && !u.foreign && !u.perhaps)
+		u.perhaps = !ours && len(entries[key]) == 0 && (u.perhaps || r.perhapsOurs(key))
+		u.foreign = !ours && !u.perhaps
 		if u.foreign && len(entries[key]) == 0 && r.CheckpointErr == nil {
 			continue
 		}
@@ -591,7 +594,7 @@ func (s State) Holdings() inventory.Holdings {
 func (s State) holding(key Key, u use, lost []string) inventory.Holding {
 	holding := inventory.Holding{
 		As: key.Resource, Holders: u.names, Containers: u.containers(), Nodes: u.nodes, NodesErr: u.nodesErr, Later: u.later,
-		Given: u.given, AnyAFU: u.anyAFU, OtherAPI: (key.Resource == draname.Driver) != s.rules.DRA, Foreign: u.foreign,
+		Given: u.given, AnyAFU: u.anyAFU, OtherAPI: (key.Resource == draname.Driver) != s.rules.DRA, Foreign: u.foreign, Perhaps: u.perhaps,
 	}
 	if len(lost) > 0 {
 		holding.Holders = slices.Compact(slices.Sorted(slices.Values(slices.Concat(u.names, lost))))

@@ -137,9 +137,9 @@ func text(h inventory.Holdings) string {
 	for _, id := range slices.Sorted(maps.Keys(h.Of)) {
 		for _, is := range h.Of[id] {
 			line := fmt.Sprintf("%s=%s %s|%s %s", strings.TrimPrefix(is.As, "example.com/"), id, strings.Join(is.Holders, ","), strings.Join(is.Containers, ","), strings.Join(is.Nodes, ","))
-			for i, set := range []bool{is.NodesErr != nil, is.OtherAPI, is.Foreign} {
+			for i, set := range []bool{is.NodesErr != nil, is.OtherAPI, is.Foreign, is.Perhaps} {
 				if set {
-					line += []string{" unknown", " other", " foreign"}[i]
+					line += []string{" unknown", " other", " foreign", " perhaps"}[i]
 				}
 			}
 			all = append(all, line)
@@ -225,10 +225,12 @@ func TestMerge(t *testing.T) {
 		{name: "renamed resource", steps: []step{{"0s", report{entries: former}, "former=3b:00.0 |u/main n"}, {"1s", report{named: "p/main=example.com/former=3b:00.0"}, "former=3b:00.0 ns/p/main| n"}}},
 		{name: "unknown resource without annotation", steps: []step{{"0s", report{entries: "u=example.com/gpu=3b:00.0=/dev/gpu0"}, "gpu=example.com/gpu/3b:00.0 |u/main gpu0 foreign"},
 			{"1s", report{named: "p/main=example.com/gpu=3b:00.0"}, ""}}},
-		{name: "former name, no checkpoint", steps: []step{{"0s", report{never: true, named: "p/main=example.com/former=3b:00.0 p/main=example.com/gpu=0"}, "former=3b:00.0 ns/p/main| "},
-			{"1s", report{never: true}, "former=3b:00.0 ns/p/main| "}, {"4s", report{never: true}, ""}}},
-		{name: "former name, checkpoint unreadable", steps: []step{{"0s", report{file: fs.ErrPermission, named: "p/main=example.com/former=3b:00.0 p/main=example.com/gpu=0"}, "former=3b:00.0 ns/p/main| ; no checkpoint"},
+		{name: "former name, no checkpoint", steps: []step{{"0s", report{never: true, named: "p/main=example.com/former=3b:00.0 p/main=example.com/gpu=0"}, "former=3b:00.0 ns/p/main|  perhaps"},
+			{"1s", report{never: true}, "former=3b:00.0 ns/p/main|  perhaps"}, {"4s", report{never: true}, ""}}},
+		{name: "former name, checkpoint unreadable", steps: []step{{"0s", report{file: fs.ErrPermission, named: "p/main=example.com/former=3b:00.0 p/main=example.com/gpu=0"}, "former=3b:00.0 ns/p/main|  perhaps; no checkpoint"},
 			{"1h", report{entries: former, named: "p/main=example.com/former=3b:00.0"}, "former=3b:00.0 ns/p/main|u/main n"}}},
+		{name: "another plugin with ids like ours, checkpoint unreadable for a while", steps: []step{{"0s", report{file: fs.ErrPermission, named: "p/main=example.com/nic=3b:00.0"}, "nic=3b:00.0 ns/p/main|  perhaps; no checkpoint"},
+			{"1s", report{entries: "u=example.com/nic=3b:00.0=/dev/nic0", named: "p/main=example.com/nic=3b:00.0"}, "nic=example.com/nic/3b:00.0 ns/p/main|u/main nic0 foreign"}}},
 		{name: "checkpoint unreadable", steps: []step{{"0s", report{entries: entry}, old}, {"1h", report{file: fs.ErrPermission}, old + "; no checkpoint"}, {"2h", report{}, ""}}},
 		{name: "checkpoint unreadable, given out again", steps: []step{{"0s", report{entries: entry}, old}, {"2s", report{file: fs.ErrPermission, given: "example.com/port=3b:00.0=m@1s"}, "port=3b:00.0 |u/main m,n; no checkpoint"}}},
 		{name: "claim ends", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{claims: a}, "accelerator.b-com.com=3b:00.0 | c"}, {"1s", report{kubelet: gone}, "no pod-resources"}}},

@@ -128,6 +128,7 @@ func TestHeldUnderAFormerNameWithoutCheckpoint(t *testing.T) {
 			path := filepath.Join(d.cfg.KubeletDir, simkubelet.Checkpoint)
 			d.do(os.Remove(path))
 			d.do(damage(path))
+			d.pods.Hold("default", "nic", "main", "example.com/nic", "0001:af:00.0") // of another plugin, which keeps its resource
 			d.cfg.ResourceName = "example.com/fpga"
 			d.loader.Config = d.cfg
 			d.run()

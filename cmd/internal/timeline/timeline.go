@@ -86,7 +86,10 @@ func (r *Reader) Read(ctx context.Context, name string, in io.Reader) error {
 			if err != nil || ctx.Err() != nil {
 				return err
 			}
-			return failed
+			if errors.Is(failed, bufio.ErrTooLong) {
+				return fmt.Errorf("%s:%d: found a line of more than %d bytes, want the log of the daemon", name, number, maxLine)
+			}
+			return failed // of a file, with its path
 		}
 		if l, ok := parse(text); ok {
 			r.add(&l)

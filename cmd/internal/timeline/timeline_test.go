@@ -170,6 +170,10 @@ func TestErrors(t *testing.T) {
 	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 47 {
 		t.Errorf("a file that breaks off: %d lines, want 47", n)
 	}
+	long := strings.NewReader(log + strings.Repeat("x", 2<<20))
+	if err := newReader(t, timeline.Options{}, io.Discard).Read(t.Context(), "a.log", long); err == nil || !strings.HasPrefix(err.Error(), "a.log:") {
+		t.Errorf("a file with a line that is too long: %v, want an error with its name", err)
+	}
 	reader = newReader(t, timeline.Options{}, refusing{broken})
 	if err := reader.Read(t.Context(), "a.log", strings.NewReader(log)); !errors.Is(err, broken) {
 		t.Errorf("output refused: %v, want %v", err, broken)
