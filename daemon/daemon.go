@@ -26,7 +26,8 @@ import (
 // DRA. The daemon calls Configure, Start, Run, Withdraw and Close at most once, in this order. The other methods
 // must be safe for concurrent use, and are called after Start unless their comment allows otherwise.
 type API interface {
-	// Configure sets the fields of cfg about holders: Holders, Record and Given. HoldersUnknown is set if the other API may hold devices.
+	// Configure sets the fields of cfg about holders: Holders, Record and Given. HoldersUnknown is set if devices may be
+	// held through the other API; Configure also sets it if Record may lack devices.
 	Configure(ctx context.Context, cfg *inventory.Config) error
 	// Start gives the API the inventory, which is not running yet. ctx ends with the daemon.
 	Start(ctx context.Context, inv *inventory.Inventory)

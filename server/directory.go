@@ -57,7 +57,7 @@ func (d *directory) run(ctx context.Context) {
 }
 
 // concerns reports whether the event is about the kubelet's socket or a socket of a plugin. It ignores the kubelet's
-// checkpoint, which the kubelet writes there after each list.
+// checkpoint, which the kubelet writes there after each list. It also tells the peers about each new file.
 func (d *directory) concerns(e fsnotify.Event) bool {
 	if e.Has(fsnotify.Create) {
 		d.peers.Created(e.Name)

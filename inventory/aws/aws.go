@@ -122,7 +122,10 @@ func (s slot) related(card string) []string {
 func (s slot) unit(host sysfs.Host, a application) (u inventory.Unit, err error) {
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(s.application, "0000:"), PCIAddress: s.application, Name: s.management, Incarnation: s.incarnation,
-		Facts: inventory.Facts{PortID: -1, AnyPCIID: true, Members: []string{s.management}, Attributes: map[string]string{"slot": strconv.Itoa(s.number)}}, AFUIDKnown: true, InterfaceIDKnown: true,
+		AFUIDKnown: true, InterfaceIDKnown: true,
+		Facts: inventory.Facts{
+			PortID: -1, AnyPCIID: true, Members: []string{s.management}, Attributes: map[string]string{"slot": strconv.Itoa(s.number)},
+		},
 	}
 	for _, name := range a.files {
 		// In a tree that was not made by the kernel, a link may lead out of it.

@@ -54,9 +54,7 @@ func outline(dir string) (inventory.Unit, devNumber, bool) {
 	p := inventory.Unit{
 		Name:        name,
 		Incarnation: inode,
-		Facts: inventory.Facts{PortID: -1,
-			NUMANode: -1,
-			Nodes:    []string{name}},
+		Facts:       inventory.Facts{PortID: -1, NUMANode: -1, Nodes: []string{name}},
 	}
 	dev := readDev(dir)
 	p.NodeNumbers = dev.appendTo(nil)

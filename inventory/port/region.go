@@ -112,9 +112,10 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 	r := inventory.Unit{
 		Name: filepath.Base(e.dir), Incarnation: inode,
 		PortIDKnown: true, // port id 0: the device id is only the card's address
-		Facts: inventory.Facts{NUMANode: -1,
-			// A container that has the node of the FME programs the card itself.
-			ProgramAtStart: l.Kind == PerFME},
+		Facts: inventory.Facts{
+			NUMANode:       -1,
+			ProgramAtStart: l.Kind == PerFME, // a container that has the node of the FME programs the card itself
+		},
 	}
 	for _, p := range ports {
 		r.Nodes = append(r.Nodes, p.Nodes...)

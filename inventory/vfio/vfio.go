@@ -120,7 +120,11 @@ func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []node, 
 	low := g.bound[0]
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(low.address, "0000:"), PCIAddress: low.address, Name: low.address, Incarnation: low.incarnation,
-		Facts: inventory.Facts{PortID: -1, NUMANode: -1, Members: g.others(), Attributes: map[string]string{"iommuGroup": g.number}, OnlyByRule: true, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_"}}, AFUIDKnown: true, InterfaceIDKnown: true, // of sriov-network-device-plugin and of KubeVirt
+		AFUIDKnown: true, InterfaceIDKnown: true,
+		Facts: inventory.Facts{
+			PortID: -1, NUMANode: -1, Members: g.others(), Attributes: map[string]string{"iommuGroup": g.number},
+			OnlyByRule: true, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_"}, // of sriov-network-device-plugin and of KubeVirt
+		},
 	}
 	low.Describe(&u)
 	add := func(name, sysfsDir string) {
