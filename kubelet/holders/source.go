@@ -90,7 +90,7 @@ func (s *Source) report(ctx context.Context) Report {
 	r.Answer, r.KubeletErr = podresources.List(ctx, s.cfg.Socket)
 	r.Answered = time.Now()
 	byID(r.Answer.Holders)
-	if n := s.cfg.perhapsOurs(r.Answer); n > maxHeld {
+	if n := s.cfg.countOurs(r.Answer); n > maxHeld {
 		r.Answer = podresources.Answer{}
 		r.KubeletErr = fmt.Errorf("pod-resources socket %s: found %d devices that may be ours, want at most %d", s.cfg.Socket, n, maxHeld)
 	}
@@ -151,8 +151,8 @@ func written(at, answered time.Time, replaced bool) time.Time {
 	return at
 }
 
-// perhapsOurs returns the number of devices in an answer that may be ours.
-func (r Rules) perhapsOurs(answer podresources.Answer) (n int) {
+// countOurs returns the number of devices in an answer that may be ours.
+func (r Rules) countOurs(answer podresources.Answer) (n int) {
 	for key := range answer.Holders {
 		if r.Owns(key.Resource, key.ID) || inventory.IsAddress(key.ID) {
 			n++
