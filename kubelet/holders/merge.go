@@ -59,6 +59,7 @@ type Report struct {
 
 	Checkpoint    checkpoint.Record
 	CheckpointErr error
+	Ended         map[string][]string // containers of the checkpoint that an earlier daemon knows to have ended, by resource/id
 
 	Allocated map[Key]Allocation
 
@@ -312,7 +313,7 @@ func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use 
 	named := r.Answer.Holders[key]
 	u.lost = u.mergeLost(key, r, entries)
 	ended := u.mergeNames(key, r, entries)
-	alive := u.mergeEntries(r, entries, len(named) > 0, ended)
+	alive := u.mergeEntries(key, r, entries, len(named) > 0, ended)
 	allocation := r.Allocated[key]
 	pending := u.mergeAllocation(key, r, entries, allocation)
 	u.mergeClaims(key, r)
@@ -432,7 +433,7 @@ func containersOf(named []podresources.Holder) []string {
 func podOf(container string) string { return container[:max(0, strings.LastIndexByte(container, '/'))] }
 
 // mergeEntries updates the entries of the checkpoint, and returns how many belong to containers that may be alive.
-func (u *use) mergeEntries(r reading, entries map[string]checkpoint.Entry, named, ended bool) (alive int) {
+func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Entry, named, ended bool) (alive int) {
 	if r.CheckpointErr != nil { // those that were read last
 		for _, e := range u.entries {
 			if !e.ended {
@@ -448,6 +449,7 @@ func (u *use) mergeEntries(r reading, entries map[string]checkpoint.Entry, named
 		switch {
 		case !known:
 			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked) // else the answer may name the container before this one
+			e.ended = !named && slices.Contains(r.Ended[key.String()], holder)
 		case insists:
 			e.since, e.ended, e.named = r.Asked, false, named
 		case named:
@@ -642,6 +644,19 @@ func sharedOf(known map[string][]string, all map[string][]inventory.Holding) (sh
 
 // settled reports whether all sources have answered completely.
 func (s State) settled() bool { return s.complete && len(s.missing) == 0 }
+
+// ended returns the entries of the checkpoint whose containers have ended, by resource/id.
+func (s State) ended() map[string][]string {
+	all := map[string][]string{}
+	for key, u := range s.uses {
+		for _, holder := range slices.Sorted(maps.Keys(u.entries)) {
+			if u.entries[holder].ended {
+				all[key.String()] = append(all[key.String()], holder)
+			}
+		}
+	}
+	return all
+}
 
 // injects reports whether a container may get nodes of a device when it is started again.
 func (s State) injects(id string) bool {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"reflect"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -22,6 +23,8 @@ type Config struct {
 	KubeletDir  string       // with the kubelet's checkpoint
 	Allocations *Allocations // by this daemon
 	Injected    *Injected    // by CDI
+	// StateDir remembers which entries of the checkpoint have ended, for a daemon without Refresh; "": nothing is remembered.
+	StateDir string
 	// Claims returns the devices of the prepared claims, by id. It reads a file, and waits for nobody.
 	Claims func(context.Context) (map[string][]inventory.Holding, error)
 	// Refresh makes the kubelet write its checkpoint again, by sending it a list that it has already. It does not block,
@@ -35,17 +38,23 @@ type Source struct {
 	turn chan struct{} // full while a caller uses the fields below
 
 	reader checkpoint.Reader
+	file   time.Time    // of the checkpoint
+	ended  endedEntries // in the state directory
 	state  State
 	asked  time.Time
 }
 
-// New returns a source. It asks nothing.
+// New returns a source. It reads the state directory, and asks nothing.
 func New(cfg Config) *Source {
 	if cfg.Pod == "" {
 		cfg.Pod, _ = os.Hostname()
 	}
 	cfg.Confirm, cfg.Admission = cmp.Or(cfg.Confirm, Confirm), cmp.Or(cfg.Admission, Admission)
-	return &Source{cfg: cfg, turn: make(chan struct{}, 1)}
+	s := &Source{cfg: cfg, turn: make(chan struct{}, 1)}
+	if cfg.StateDir != "" {
+		s.ended = readEnded(cfg.StateDir)
+	}
+	return s
 }
 
 const (
@@ -80,8 +89,20 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 		if s.cfg.Injected != nil && s.state.settled() {
 			_ = s.cfg.Injected.forget(ctx, s.state.injects) // it is tried again
 		}
+		s.remember()
 	}
 	return s.state.Holdings()
+}
+
+// remember writes which entries of the checkpoint have ended, if that has changed.
+func (s *Source) remember() {
+	now := endedEntries{1, s.file, s.state.ended()}
+	if s.cfg.StateDir == "" || len(now.Devices) == 0 || reflect.DeepEqual(now.Devices, s.ended.known(s.file)) {
+		return
+	}
+	if now.write(s.cfg.StateDir) == nil { // else it is tried again
+		s.ended = now
+	}
 }
 
 // report asks the kubelet, and reads the files.
@@ -120,6 +141,8 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 		files := s.reader.Files()
 		r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
 		replaced = replaced || !first && s.reader.Files() > files
+		s.file = r.Checkpoint.Written
+		r.Ended = s.ended.known(s.file)
 		r.Checkpoint.Written = written(r.Checkpoint.Written, r.Answered, replaced)
 		leftover := s.cfg.leftover(*r) || errors.Is(r.CheckpointErr, fs.ErrNotExist)
 		if leftover {
@@ -178,6 +201,7 @@ func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, er
 	defer func() { <-s.turn }()
 	r := Report{Asked: time.Now(), KubeletErr: errNotRecorded}
 	r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
+	r.Ended = s.ended.known(r.Checkpoint.Written)
 	if s.cfg.Claims != nil {
 		r.Claims, r.ClaimsErr = s.cfg.Claims(ctx)
 	}

@@ -28,6 +28,9 @@ type Key struct {
 	ID       string
 }
 
+// String returns resource/id.
+func (k Key) String() string { return k.Resource + "/" + k.ID }
+
 // Holder is a container that holds a device.
 type Holder struct {
 	Namespace string

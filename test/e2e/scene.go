@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -64,6 +66,9 @@ func runStory(ctx context.Context, c *cluster.Cluster, o options, st story, time
 			s.ownNamespace()
 		} else {
 			s.emptyNode()
+			if strings.HasPrefix(st.name, "dra-") {
+				s.emptyCheckpoint()
+			}
 		}
 		st.run(s)
 	})
@@ -104,6 +109,21 @@ func (s *scene) try(run func()) (err error) {
 	run()
 	return nil
 }
+
+// emptyCheckpoint removes the kubelet's checkpoint if it has entries of an earlier story. A driver, which can't make the
+// kubelet write the file again, would withhold the devices for five minutes.
+func (s *scene) emptyCheckpoint() {
+	text, err := os.ReadFile(checkpointFile)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Contains(text, []byte(`"PodUID"`)) {
+		return
+	}
+	s.check(err)
+	s.check(s.StopKubelet())
+	s.check(os.Remove(checkpointFile))
+	s.check(s.StartKubelet())
+}
+
+const checkpointFile = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
 // emptyNode makes a simulated node without cards.
 func (s *scene) emptyNode() {

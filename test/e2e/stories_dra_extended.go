@@ -174,7 +174,7 @@ func draExtendedStale(s *scene) {
 	}
 	same(s, "claims of pods", shown, map[string]string{"old": "<none>", "waits": "waits-extended-resources-"})
 	s.step("the kubelet restarts: no remedy")
-	file := "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+	file := checkpointFile
 	stale := must(os.ReadFile(file))
 	began := time.Now()
 	s.restartKubelet()

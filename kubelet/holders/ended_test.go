@@ -1,0 +1,47 @@
+package holders_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/privatedir/privatedirtest"
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
+)
+
+// Nobody makes the kubelet write its checkpoint again while no device plugin runs. A driver that has waited for the end of
+// an entry tells the next one, for as long as the file is the same.
+func TestEnded(t *testing.T) {
+	r := newRig(t)
+	hour := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(r.cfg.Socket, hour, hour); err != nil { // the kubelet has run for an hour
+		t.Fatal(err)
+	}
+	r.cfg.DRA, r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = true, privatedirtest.Dir(t), time.Millisecond, time.Millisecond
+	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
+	held := func(s *holders.Source) bool { return len(s.Ask(t.Context()).Of["3b:00.0"]) > 0 }
+	first := holders.New(r.cfg)
+	if record, _ := first.Record(t.Context()); !held(first) || len(record) == 0 {
+		t.Fatal("an entry that nothing explains does not count")
+	}
+	for held(first) {
+	}
+	r.cfg.Grace = time.Hour
+	next := holders.New(r.cfg)
+	if record, _ := next.Record(t.Context()); held(next) || len(record) > 0 {
+		t.Error("the entry counts again when the next driver starts")
+	}
+	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
+	if !held(holders.New(r.cfg)) {
+		t.Error("the entry does not count although the kubelet has written it again")
+	}
+	for _, text := range []string{"", "{", `{"version":2}`, `{"version":1,"devices":[]}`} {
+		if err := os.WriteFile(filepath.Join(r.cfg.StateDir, "ended.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if !held(holders.New(r.cfg)) {
+			t.Errorf("file %q: the entry does not count", text)
+		}
+	}
+}
