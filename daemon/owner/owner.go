@@ -364,7 +364,11 @@ func (n *Node) awaitSlices(ctx context.Context) error {
 
 // awaitRecord blocks until the kubelet has recorded what another device plugin gave out before it ended.
 func (n *Node) awaitRecord(ctx context.Context) error {
-	recorded := time.NewTimer(n.recordedWithin - time.Since(n.pluginSeen))
+	left := n.recordedWithin - time.Since(n.pluginSeen)
+	if left <= 0 {
+		return nil
+	}
+	recorded := time.NewTimer(left)
 	defer recorded.Stop()
 	select {
 	case <-ctx.Done():
