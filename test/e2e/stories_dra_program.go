@@ -112,9 +112,10 @@ func draProgram(s *scene) {
 	s.reachesPhase("privileged", corev1.PodRunning)
 	same(s, "events programming.present", s.countHookEvents("programming.present"), before+1)
 	s.deleteClaimed("privileged")
+	slices.keep(shown, offer(firstID, secondID))
 
-	s.step("helm upgrade without programming: a claim with another AFU is refused")
-	old := s.daemon().Name
+	s.step("helm upgrade without programming, which the naming contains: a claim with another AFU is refused")
+	old, upgraded := s.daemon().Name, time.Now()
 	s.mustHelm("upgrade", s.settings(s.draValues("programming.enabled=false")...)...)
 	await(s, "another driver", func() (bool, error) { return s.daemon().Name != old, nil }, true)
 	s.claimed("off", programmed(second, otherAFU))
@@ -125,5 +126,5 @@ func draProgram(s *scene) {
 	s.hasReport("has", draReport(secondID, "dfl-port.1"))
 	s.restartsWith("user", draReport(firstID, "dfl-port.0"), 2)
 	same(s, "events programming.present", s.countHookEvents("programming.present"), before+1)
-	slices.keep(shown, offer(firstID, secondID))
+	slices.shows(upgraded, offer(firstID, secondID))
 }
