@@ -159,6 +159,36 @@ func BenchmarkChange(b *testing.B) {
 	report(b, took)
 }
 
+// BenchmarkGone removes a device node and puts it back, and measures the time from each removal until
+// the kubelet has received its list.
+func BenchmarkGone(b *testing.B) {
+	d, end := launch(b, cards(ports))
+	defer end()
+	d.await(b, count(ports))
+	aside := d.node.Dev + ".aside"
+	var took []time.Duration
+	for i := range b.N {
+		card := i % ports
+		healthy := func(want bool) func(simkubelet.List) bool {
+			return func(l simkubelet.List) bool {
+				device, ok := l.Device(id(card))
+				return want && ok && device.Healthy || !want && !(ok && device.Healthy)
+			}
+		}
+		node := filepath.Join(d.node.Dev, d.node.PortNode(address(card), 0))
+		begin := time.Now()
+		if err := os.Rename(node, aside); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, d.await(b, healthy(false)).Sub(begin))
+		if err := os.Rename(aside, node); err != nil {
+			b.Fatal(err)
+		}
+		d.await(b, healthy(true))
+	}
+	report(b, took)
+}
+
 // BenchmarkIdle measures memory and processor time of a daemon without any changes.
 func BenchmarkIdle(b *testing.B) {
 	for _, n := range []int{8, ports} {
