@@ -97,7 +97,8 @@ type State struct {
 type use struct {
 	names   []string              // the containers that the kubelet named last
 	namedAt time.Time             // when it did
-	lacked  time.Time             // of the first question since then whose answer shows that they have ended; zero: none
+	namedBy time.Time             // when the kubelet that did was started
+	lacked  time.Time             // of the first answer since then that shows that they have ended; zero: none
 	lost    []string              // containers that the former kubelet named, and this one has not. If it lists their pods, it has forgotten them
 	entries map[string]entryState // of the checkpoint, by container
 
@@ -336,9 +337,9 @@ func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry
 	switch {
 	case r.KubeletErr != nil:
 	case len(named) > 0:
-		u.lacked, u.names, u.namedAt = time.Time{}, containersOf(named), r.Answered
+		u.lacked, u.names, u.namedAt, u.namedBy = time.Time{}, containersOf(named), r.Answered, r.Answer.Started
 	case ends && u.lacked.IsZero():
-		u.lacked = r.Asked
+		u.lacked = r.Answered
 	}
 	if ended = ends && !u.lacked.IsZero() && r.Asked.Sub(u.lacked) >= r.rules.Confirm; ended {
 		u.names = nil
@@ -383,8 +384,9 @@ func (u *use) mergeClaims(key Key, r reading) {
 	case was:
 		u.unprepared = r.Asked
 	}
-	// If the kubelet still names it, the answer is older than Unprepare, or claims.json was removed under the driver.
-	unprepared := !u.unprepared.IsZero() && r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0
+	// If the kubelet still names it, the answer is older than Unprepare, or claims.json was removed under the driver. A
+	// kubelet that was restarted since it did may not know the pod yet.
+	unprepared := !u.unprepared.IsZero() && r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0 && u.namedBy.Equal(r.Answer.Started)
 	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (unprepared || known) {
 		u.names = nil // known: all its claims have admin access
 	}

@@ -92,7 +92,7 @@ func ago(t testing.TB, text string) time.Time {
 }
 
 func (r report) make(t testing.TB, at time.Time) holders.Report {
-	is := holders.Report{Asked: at, Answered: at.Add(time.Millisecond), KubeletErr: r.kubelet, CheckpointErr: r.file,
+	is := holders.Report{Asked: at, Answered: at, KubeletErr: r.kubelet, CheckpointErr: r.file,
 		Allocated: map[holders.Key]holders.Allocation{}, Claims: map[string][]inventory.Holding{}}
 	if r.kubelet == nil {
 		is.Answer = podresources.Answer{Started: ago(t, cmp.Or(r.started, "-1h")), Holders: map[holders.Key][]podresources.Holder{}}
@@ -237,6 +237,8 @@ func TestMerge(t *testing.T) {
 		{name: "claim that claims.json lacks", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main|  unknown"}}},
 		{name: "claim just unprepared", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{claims: a, named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main| c"}, {"1s", report{named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main| c"},
 			{"1.1s", report{}, ""}}},
+		{name: "claims.json removed, the kubelet restarted", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{claims: a, named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main| c"},
+			{"1s", report{named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main| c"}, {"2s", report{started: "1.5s", lacksOwn: true}, "accelerator.b-com.com=3b:00.0 ns/p/main| c"}}},
 		{name: "claims.json has been removed", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{claims: a, named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main| c"},
 			{"1s", report{named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main| c"}, {"1h", report{named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main| c"}}},
 		{name: "other API: claim", steps: []step{{"0s", report{named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main|  unknown other"}}},

@@ -32,7 +32,8 @@ type world struct {
 
 	pods    []*pod // by age
 	claims  map[string]*use
-	daemons [3]*daemon // the last one is the DRA driver
+	erased  map[string]*use // claims that claims.json lacks, because it was removed
+	daemons [3]*daemon      // the last one is the DRA driver
 
 	// The kubelet.
 	up, socket, ready bool
@@ -78,6 +79,7 @@ type daemon struct {
 	told      map[*use]*told // what the sources have told this process
 	refresh   bool           // the process can make the kubelet write the checkpoint
 	asking    bool
+	answered  time.Time // by a kubelet for the first time
 }
 
 type told struct {
@@ -168,6 +170,7 @@ func (w *world) admit(p *pod) {
 			return
 		}
 		u := &use{pod: p, container: container, key: key, node: node}
+		w.now = w.now.Add(11 * time.Millisecond) // the time of a file is 10 ms behind: an earlier entry would count as this one's
 		w.log("daemon %d: %s/%s gets %v with %s", d.slot, p.name, container, key, u.node)
 		d.allocated[key] = holders.Allocation{At: w.now, Nodes: []string{u.node}}
 		d.told[u], p.uses = &told{at: w.now, node: true}, append(p.uses, u)
@@ -270,8 +273,10 @@ func (w *world) ask(d *daemon, sound bool) inventory.Holdings {
 			r.ClaimsErr = context.DeadlineExceeded
 		} else {
 			for id, u := range w.claims {
-				r.Claims[id] = []inventory.Holding{{As: draname.Driver, Nodes: []string{u.node}}}
-				tell(u).node = true
+				if w.erased[id] != u {
+					r.Claims[id] = []inventory.Holding{{As: draname.Driver, Nodes: []string{u.node}}}
+					tell(u).node = true
+				}
 			}
 		}
 	}
@@ -309,6 +314,9 @@ func (w *world) ask(d *daemon, sound bool) inventory.Holdings {
 			t.at, t.named = r.Asked, r.CheckpointErr == nil && !t.fresh
 		}
 	}
+	if d.answered.IsZero() && r.KubeletErr == nil {
+		d.answered = r.Asked
+	}
 	d.state = holders.Merge(d.state, r, d.rules)
 	h := d.state.Holdings()
 	w.log("daemon %d asks: pods %v, names %v, errors %v %v %v, file of %v ago: %v → %v, awaiting %v", d.slot, r.Answer.Pods, keys(named), r.KubeletErr,
@@ -336,14 +344,16 @@ func (w *world) fail(format string, args ...any) {
 func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 	for _, p := range w.pods {
 		for _, u := range p.uses {
-			t := d.told[u]
+			t, erased := d.told[u], w.erased[u.key.ID] == u
 			if w.gone(p) || t == nil || t.at.After(r.Asked) {
 				continue
 			}
-			// Nothing shows that a container runs whose pod was removed by force, or that the kubelet has forgotten,
-			// unless an answer has named it before. Both together are shown by nothing, nor is a forgotten container of a pod that
-			// the kubelet does not know 10 s after its start.
-			if (u.lost || !p.killed.IsZero()) && !t.named || u.lost && (!p.killed.IsZero() || !w.known[p] && r.Asked.Sub(w.started) >= 10*time.Second) {
+			// Nothing shows that a container runs whose pod was removed by force, that the kubelet has forgotten, or whose claim
+			// is no longer in claims.json, unless an answer has named it before. The first two together are shown by nothing,
+			// nor is a forgotten container of a pod that the kubelet does not know 10 s after its start. If the kubelet has given
+			// the device out again, it counts for the new holder.
+			late := !w.known[p] && r.Asked.Sub(w.started) >= 10*time.Second
+			if forced := !p.killed.IsZero(); (u.lost || erased || forced) && !t.named || u.lost && (forced || late) || (u.lost || forced) && w.given(u) {
 				delete(d.told, u)
 				continue
 			}
@@ -358,7 +368,7 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 			}
 			is := h.Of[u.key.ID][i]
 			// Without the checkpoint, the nodes of an earlier holder may be taken for those of this one.
-			if known := t.node || is.NodesErr == nil && len(is.Nodes) == 0; known && !slices.Contains(is.Nodes, u.node) && !is.OtherAPI && !u.lost {
+			if known := t.node || is.NodesErr == nil && len(is.Nodes) == 0; known && !slices.Contains(is.Nodes, u.node) && !is.OtherAPI && !u.lost && !erased {
 				w.fail("daemon %d: %v of %s/%s has nodes %v, %v, want %s", d.slot, u.key, p.name, u.container, is.Nodes, is.NodesErr, u.node)
 			}
 			if is.OtherAPI != ((u.key.Resource == draname.Driver) != d.rules.DRA) || is.Foreign {
@@ -367,9 +377,12 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 		}
 	}
 	// A daemon that has just started waits for a kubelet that has just started: it may not name the claims of all pods yet.
-	// A missing socket means that there is no kubelet that could give a device out.
+	// A missing socket means that there is no kubelet that could give a device out. If neither the daemon
+	// nor another pod that is listed is one of the API server, it cannot know that others are to come.
+	static := func(pod string) bool { return strings.HasSuffix(pod, "-node") }
+	listed := slices.ContainsFunc(r.Answer.Pods, func(pod string) bool { return !static(pod) })
 	for id, u := range w.claims {
-		if d.slot < 2 && !h.Awaiting && r.KubeletErr != fs.ErrNotExist && u.pod.at.Before(d.began) && r.Asked.Sub(w.started) < 10*time.Second && w.up && h.Of[id] == nil && !w.gone(u.pod) {
+		if d.slot < 2 && (listed || d.pod != nil && !d.pod.static) && (d.answered.IsZero() || d.answered.After(w.started)) && !h.Awaiting && r.KubeletErr != fs.ErrNotExist && u.pod.at.Before(d.began) && r.Asked.Sub(w.started) < 10*time.Second && w.up && h.Of[id] == nil && !w.gone(u.pod) {
 			w.fail("daemon %d: %v of %s is free, and nothing is awaited", d.slot, u.key, u.pod.name)
 		}
 	}
@@ -436,7 +449,10 @@ func (w *world) event() {
 			delete(w.known, p)
 		}
 	case n < 31:
-		w.unprepare()
+		if w.unprepare(); w.depth == 0 && w.chance(4) {
+			w.log("claims.json is removed")
+			w.erased = maps.Clone(w.claims)
+		}
 	case n < 33:
 		if w.up { // another plugin sends a list
 			w.log("the kubelet writes the checkpoint")
@@ -465,7 +481,7 @@ func (w *world) boot() {
 		for _, u := range w.memory {
 			u.lost = true
 		}
-		w.memory = nil
+		w.memory, w.file = nil, nil
 	}
 	w.known, w.queue = map[*pod]bool{}, nil
 	w.log("the kubelet starts")
@@ -521,6 +537,17 @@ func (w *world) unprepare() {
 // settle checks that devices whose holders have ended are free within 15 s, while everything answers and the kubelet has
 // run for 10 s.
 func (w *world) settle() {
+	if w.pods[0].static { // only a pod of the API server shows that a kubelet that was restarted has got its pods
+		switch p := w.newPod("late", false); {
+		case w.ready:
+			p.admitted, w.known[p] = true, true
+		case w.up:
+			w.queue = append(w.queue, p)
+			fallthrough
+		default:
+			p.admitted = true
+		}
+	}
 	for !w.up || !w.ready { // an admission may end it again
 		if w.away = false; !w.up {
 			w.boot()
@@ -563,6 +590,11 @@ func (w *world) runs(key holders.Key) bool {
 	})
 }
 
+// given reports whether the kubelet has given the device of a container that it has forgotten to another one.
+func (w *world) given(u *use) bool {
+	return slices.ContainsFunc(w.memory, func(other *use) bool { return other.key == u.key && other.pod != u.pod })
+}
+
 // excepted reports whether the kubelet's file, which this daemon cannot refresh, has an entry that no answer has named.
 // It counts for the grace time.
 func (w *world) excepted(d *daemon, key holders.Key) bool {
@@ -579,8 +611,8 @@ func history(seed uint64, entries map[string]checkpoint.Entry, log func(format s
 			log("%10v %*s%s", w.now.Sub(epoch).Round(time.Millisecond), 2*w.depth, "", fmt.Sprintf(format, args...))
 		}
 	}
-	proxy := w.newPod("proxy", false) // each node has a pod of the API server that never ends
-	proxy.admitted = true
+	// Most nodes have a pod of the API server that never ends.
+	w.newPod("proxy", w.chance(4)).admitted = true
 	for slot := range w.daemons {
 		w.start(slot, w.daemonPod())
 	}
