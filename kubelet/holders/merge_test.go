@@ -71,6 +71,7 @@ type report struct {
 	started  string // of the kubelet; "": -1h
 	pods     string // besides own
 	lacksOwn bool
+	answered string // "": at once
 	named    string // devices as POD/CONTAINER=RESOURCE=ID
 	entries  string // the checkpoint: UID=RESOURCE=ID=NODE
 	newer    bool   // the checkpoint is newer than the answer
@@ -92,7 +93,7 @@ func ago(t testing.TB, text string) time.Time {
 }
 
 func (r report) make(t testing.TB, at time.Time) holders.Report {
-	is := holders.Report{Asked: at, Answered: at, KubeletErr: r.kubelet, CheckpointErr: r.file,
+	is := holders.Report{Asked: at, Answered: ago(t, cmp.Or(r.answered, at.Sub(epoch).String())), KubeletErr: r.kubelet, CheckpointErr: r.file,
 		Allocated: map[holders.Key]holders.Allocation{}, Claims: map[string][]inventory.Holding{}}
 	if r.kubelet == nil {
 		is.Answer = podresources.Answer{Started: ago(t, cmp.Or(r.started, "-1h")), Holders: map[holders.Key][]podresources.Holder{}}
@@ -185,6 +186,7 @@ func TestMerge(t *testing.T) {
 		{name: "one complete answer lacks it", steps: []step{{"0s", report{named: named}, held + lacks}, {"1h", report{}, held + lacks}}},
 		{name: "two do, soon after each other", steps: []step{{"0s", report{named: named}, held + lacks}, {"10s", report{}, held + lacks}, {"12.9s", report{}, held + lacks}, {"13s", report{}, ""}}},
 		{name: "named again between them", steps: []step{{"0s", report{named: named}, held + lacks}, {"10s", report{}, held + lacks}, {"12s", report{named: named}, held + lacks}, {"14s", report{}, held + lacks}}},
+		{name: "the first of two answers is late", steps: []step{{"0s", report{named: named}, held + lacks}, {"10s", report{answered: "14s"}, held + lacks}, {"15s", report{}, held + lacks}, {"17s", report{}, ""}}},
 		{name: "the kubelet is young", steps: []step{{"0s", report{started: "0s", named: named}, held + lacks + "; awaiting"}, {"4s", report{started: "0s"}, held + lacks + "; awaiting"},
 			{"9s", report{started: "0s"}, held + lacks + "; awaiting"}, {"10s", report{started: "0s"}, held + lacks}, {"13s", report{started: "0s"}, ""}}},
 		{name: "own pod missing", steps: []step{{"0s", report{named: named}, held + lacks}, {"1m", report{lacksOwn: true}, held + lacks}, {"2m", report{lacksOwn: true}, held + lacks}}},
