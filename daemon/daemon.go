@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"runtime/debug"
-	"syscall"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -17,7 +14,6 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
 	"b-com.com/accelerator-device-plugin/internal/backlog"
-	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -71,32 +67,6 @@ type Daemon struct {
 	Hangups <-chan os.Signal // SIGHUP; nil: not handled by Serve
 	toggles <-chan os.Signal // SIGUSR1; nil: not handled
 	toggle  func()           // switches level debug; not used if toggles is nil
-}
-
-// Live calls [Daemon.Serve] with the signals SIGHUP and SIGUSR1 of the process, and logs the start and
-// the end. log is the log of d.
-func (d *Daemon) Live(ctx context.Context, log *Log) error {
-	hangups, toggles := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	signal.Notify(toggles, syscall.SIGUSR1)
-	defer signal.Stop(hangups)
-	defer signal.Stop(toggles)
-	d.Hangups, d.toggles, d.toggle = hangups, toggles, log.Toggle
-	// Few objects live long, so frequent collections cost little. They make the resident memory of the device
-	// plugin about 2 MiB smaller. A GOGC in the environment takes precedence.
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
-	}
-	d.Log.Info("daemon started", logevent.DaemonStarted, logevent.Version(d.Version),
-		logevent.PID(os.Getpid()), logevent.Mode(d.Config.Mode), logevent.Node(d.Config.NodeName))
-	err := d.Serve(ctx)
-	log.EndCounts()
-	if err != nil {
-		d.Log.Error("daemon failed", logevent.DaemonFailed, logevent.Err(err))
-		return err
-	}
-	d.Log.Info("daemon stopped", logevent.DaemonStopped)
-	return nil
 }
 
 // Serve opens the parts of the daemon, starts their tasks and makes new policies until ctx

@@ -9,7 +9,7 @@
 // # Where things are
 //
 //   - daemon.go opens and closes what the tasks of a daemon use, and run.go starts the tasks in their order. Read both
-//     from top to bottom. node.go makes the watcher, the inventory and its policy. settings.go follows the files of
+//     from top to bottom. signals.go handles SIGHUP and SIGUSR1. node.go makes the watcher, the inventory and its policy. settings.go follows the files of
 //     settings, and annotation.go the node's annotation. naming.go has the settings that decide the names of devices.
 //     log.go has the log.
 //   - state.go answers requests at the local socket and over HTTP, probes.go those of the kubelet, cordons.go serves the

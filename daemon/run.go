@@ -3,8 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -265,18 +263,6 @@ func (r *run) followChanges(ctx context.Context) {
 			r.hangUp(ctx)
 		}
 	}
-}
-
-// hangUp reads the settings and the cards, and registers, after SIGHUP.
-func (r *run) hangUp(ctx context.Context) {
-	message := "hangup received, settings unchanged"
-	if r.live.take(&r.cfg, r.live.loader.Read()) {
-		message = "hangup received"
-		r.apply(ctx)
-	}
-	r.Log.Info(message, logevent.Reloaded, logevent.Devices(slices.Sorted(maps.Keys(r.cfg.Exclude))))
-	r.node.Inventory.Hint(inventory.Hint{Source: "sighup", At: time.Now()})
-	r.api.Reregister()
 }
 
 // apply puts the newest settings in force, as far as the node has their naming.

@@ -12,6 +12,12 @@
 // reconcile publishes each entry by one table (reservation.go) and returns the changes. The node reads
 // no clock, writes no log and uses no channel.
 //
+// # Where things are
+//
+// bursts.go merges hints that come in bursts, scheduler.go decides when a card is read. health.go has severities and
+// recovery holds, flaps.go the quarantine, holders.go what the answers about holders change, policy.go what the
+// administrator has set. The directories are the families, and what they share: port for FPGA ports, pci for functions.
+//
 // # Ownership
 //
 // [Inventory.Run] is the only writer. Its goroutine owns the scheduler, the poller and the

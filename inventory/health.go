@@ -14,7 +14,7 @@ type health struct {
 	// only to such a device. A new port, which was not offered yet, is unbound for some
 	// milliseconds before its driver binds.
 	offered bool
-	turns   turns
+	flaps   flaps
 }
 
 // tracked is a condition that a device has, or had during the last hold time. The condition has its
@@ -80,7 +80,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	}
 	slices.Sort(over)
 	v.reasons = append(v.reasons, slices.Compact(over)...)
-	if until := h.turns.take(now, hardware != Unhealthy, r.flapLimit, r.flapWindow); !until.IsZero() {
+	if until := h.flaps.take(now, hardware != Unhealthy, r.flapLimit, r.flapWindow); !until.IsZero() {
 		v.health, v.reasons = Unhealthy, slices.Insert(v.reasons, 0, ReasonFlapping)
 		v.recheckAt(now, until)
 	}
@@ -162,51 +162,8 @@ func (h *health) overrule(p Policy) {
 // returned replaces the conditions of a device that has returned by the reason of its reservation, which is
 // over now.
 func (h *health) returned(now time.Time, reason string) {
-	h.turns.left()
+	h.flaps.left()
 	h.conditions = map[string]*tracked{reason: {
 		Condition: Condition{Reason: reason, Health: Unhealthy}, since: now, healed: now, worst: Unhealthy,
 	}}
 }
-
-// turns counts the changes of a device between good and bad. A device that changes too often is in
-// quarantine, because a container would lose it again.
-type turns struct {
-	// standing: the device has been good since it was plugged in. Earlier changes do not count,
-	// because a card that is plugged in is unbound at first.
-	standing    bool
-	good        bool
-	at          []time.Time // of the newest turns, oldest first; at most limit+1
-	quarantined bool
-}
-
-// take updates the turns by the present state of the device, after the recovery hold. It returns the
-// end of the quarantine if there is no further turn, or zero if there is no quarantine.
-func (t *turns) take(now time.Time, good bool, limit int, window time.Duration) (until time.Time) {
-	if limit == 0 {
-		*t = turns{}
-		return time.Time{}
-	}
-	switch {
-	case !t.standing:
-		t.standing, t.good = good, good
-	case t.good != good:
-		t.good = good
-		t.at = append(t.at, now)
-	}
-	for len(t.at) > 0 && (now.Sub(t.at[0]) >= window || len(t.at) > limit+1) {
-		t.at = t.at[1:]
-	}
-	switch {
-	case len(t.at) > limit:
-		t.quarantined = true
-	case len(t.at) == 0:
-		t.quarantined = false
-	}
-	if !t.quarantined {
-		return time.Time{}
-	}
-	return t.at[len(t.at)-1].Add(window)
-}
-
-// left handles the removal of the device: its state when it returns is no turn.
-func (t *turns) left() { t.standing = false }

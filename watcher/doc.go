@@ -19,7 +19,7 @@
 // Lost events (a full socket buffer, a full inotify queue, a message that cannot be parsed) cause
 // a hint for everything, after the queue has been emptied. Each relevant event causes a hint at
 // once: this package neither merges nor delays hints. Package inventory merges those of a burst
-// (inventory/hints.go).
+// (inventory/bursts.go).
 //
 // # Forged events
 //

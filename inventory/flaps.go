@@ -1,0 +1,46 @@
+package inventory
+
+import "time"
+
+// flaps counts the changes of a device between good and bad. A device that changes too often is in
+// quarantine, because a container would lose it again.
+type flaps struct {
+	// standing: the device has been good since it was plugged in. Earlier changes do not count,
+	// because a card that is plugged in is unbound at first.
+	standing    bool
+	good        bool
+	at          []time.Time // of the newest turns, oldest first; at most limit+1
+	quarantined bool
+}
+
+// take updates the turns by the present state of the device, after the recovery hold. It returns the
+// end of the quarantine if there is no further turn, or zero if there is no quarantine.
+func (f *flaps) take(now time.Time, good bool, limit int, window time.Duration) (until time.Time) {
+	if limit == 0 {
+		*f = flaps{}
+		return time.Time{}
+	}
+	switch {
+	case !f.standing:
+		f.standing, f.good = good, good
+	case f.good != good:
+		f.good = good
+		f.at = append(f.at, now)
+	}
+	for len(f.at) > 0 && (now.Sub(f.at[0]) >= window || len(f.at) > limit+1) {
+		f.at = f.at[1:]
+	}
+	switch {
+	case len(f.at) > limit:
+		f.quarantined = true
+	case len(f.at) == 0:
+		f.quarantined = false
+	}
+	if !f.quarantined {
+		return time.Time{}
+	}
+	return f.at[len(f.at)-1].Add(window)
+}
+
+// left handles the removal of the device: its state when it returns is no turn.
+func (f *flaps) left() { f.standing = false }
