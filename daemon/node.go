@@ -39,9 +39,9 @@ func NewLoader() *config.Loader {
 	return config.New(v)
 }
 
-// PolicyOf returns the policy of the resources' names.
-func PolicyOf(cfg config.Config) offer.Policy {
-	return offer.Policy{
+// OfferNaming returns how resources are named.
+func OfferNaming(cfg config.Config) offer.Naming {
+	return offer.Naming{
 		Mode: cfg.Mode, ResourceName: cfg.ResourceName, Namespace: cfg.ResourceNamespace, Rules: cfg.Resources,
 	}
 }
@@ -86,8 +86,8 @@ func Watching(cfg config.Config, m *metrics.Metrics) inventory.Config {
 // DevicePolicy returns the inventory's policy for the settings and the mode in cfg, and for cordons.
 func DevicePolicy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	p := inventory.Policy{
-		Mode: cfg.Mode, Families: Families(cfg), AnyAFU: PolicyOf(cfg).AnyAFU(),
-		Exclude: make(map[string]string, len(cfg.Exclude)+len(cordons)), Name: PolicyOf(cfg).ResourceOf,
+		Mode: cfg.Mode, Families: Families(cfg), AnyAFU: OfferNaming(cfg).AnyAFU(),
+		Exclude: make(map[string]string, len(cfg.Exclude)+len(cordons)), Name: OfferNaming(cfg).ResourceOf,
 	}
 	for entry := range cfg.Exclude {
 		p.Exclude[entry] = inventory.ReasonExcluded

@@ -69,7 +69,7 @@ func (s *stateSource) state(ctx context.Context) control.State {
 	list, complete, err := s.list(ctx)
 	state := control.State{
 		Version: s.version, API: s.kind, PID: os.Getpid(), Started: s.started, Mode: cfg.Mode, KubeletDir: cfg.KubeletDir, Settings: settings,
-		Cordons: append([]cordon.Cordon{}, list.Cordons...), IdleRules: IdleRules(PolicyOf(cfg), list.Devices),
+		Cordons: append([]cordon.Cordon{}, list.Cordons...), IdleRules: IdleRules(OfferNaming(cfg), list.Devices),
 		Devices: list.Rows(), Incomplete: !complete,
 	}
 	if err != nil {
@@ -103,13 +103,13 @@ func (s *stateSource) follow(ctx context.Context) error {
 
 // IdleRules returns the rules that apply to no device. Such a rule is wrong, has no card on this node,
 // or comes after a rule that matches the same devices.
-func IdleRules(policy offer.Policy, devices []*inventory.Device) []string {
+func IdleRules(naming offer.Naming, devices []*inventory.Device) []string {
 	used := make(map[int]bool)
 	for _, d := range devices {
-		used[policy.RuleOf(d)] = true
+		used[naming.RuleOf(d)] = true
 	}
 	idle := []string{}
-	for i, rule := range policy.Rules {
+	for i, rule := range naming.Rules {
 		if !used[i] {
 			idle = append(idle, fmt.Sprintf("rule %d of resources: %s", i+1, rule))
 		}

@@ -32,8 +32,8 @@ var (
 )
 
 // byMode returns the name of a device's resource according to the mode alone. The results are those of
-// [Policy.ResourceOf].
-func (p Policy) byMode(d *inventory.Device) (string, error) {
+// [Naming.ResourceOf].
+func (p Naming) byMode(d *inventory.Device) (string, error) {
 	if (d.Family == familyPool) != (p.Mode == Pool) {
 		return "", nil
 	}
@@ -58,11 +58,11 @@ func (p Policy) byMode(d *inventory.Device) (string, error) {
 }
 
 // namedByMode reports whether some mode may give this name to a resource within the namespace.
-func (p Policy) namedByMode(resource string) bool {
+func (p Naming) namedByMode(resource string) bool {
 	name, ok := strings.CutPrefix(resource, p.Namespace+"/")
 	return ok && names.Ours(name)
 }
 
 // AnyAFU reports whether a device with another AFU is the same device, because pods program it
 // in this mode.
-func (p Policy) AnyAFU() bool { return p.Mode == Region || p.Mode == RegionDevel }
+func (p Naming) AnyAFU() bool { return p.Mode == Region || p.Mode == RegionDevel }

@@ -20,8 +20,8 @@ const (
 	afName = "fpga.intel.com/af-ce4.d84.zkiWk5jwXzOUbVYHCL4QithCTcSko8QT-J5DNoP5BAs"
 )
 
-func policy(mode string, rules ...offer.Rule) offer.Policy {
-	return offer.Policy{Mode: mode, ResourceName: resource, Namespace: "fpga.intel.com", Rules: rules}
+func policy(mode string, rules ...offer.Rule) offer.Naming {
+	return offer.Naming{Mode: mode, ResourceName: resource, Namespace: "fpga.intel.com", Rules: rules}
 }
 
 func port(edit ...func(*inventory.Device)) *inventory.Device {
@@ -45,7 +45,7 @@ func TestResourceOf(t *testing.T) {
 	const lacksInterface = "no interface id is known, which the resource name in this mode needs"
 	for _, tc := range []struct {
 		name   string
-		policy offer.Policy
+		policy offer.Naming
 		device *inventory.Device
 		want   string
 		lacks  string
@@ -66,7 +66,7 @@ func TestResourceOf(t *testing.T) {
 		{"region without AFU", policy(offer.Region), port(noAFU), "fpga.intel.com/region-" + iface, ""},
 		{"region without interface", policy(offer.Region), port(noIface), "", lacksInterface},
 		{"regiondevel", policy(offer.RegionDevel), port(), "fpga.intel.com/region-" + iface, ""},
-		{"another namespace", offer.Policy{Mode: offer.Region, Namespace: "fpga.example.com"}, port(), "fpga.example.com/region-" + iface, ""},
+		{"another namespace", offer.Naming{Mode: offer.Region, Namespace: "fpga.example.com"}, port(), "fpga.example.com/region-" + iface, ""},
 		{"unknown mode", policy("afu"), port(), "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

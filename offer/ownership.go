@@ -5,12 +5,12 @@ import "sync"
 // Ownership has the names of our resources: the names in any mode, and the names in all rules since the
 // start, because containers may still hold devices under them. It is safe for concurrent use.
 type Ownership struct {
-	policy Policy   // at the start
+	naming Naming   // at the start
 	named  sync.Map // resource names of later rules
 }
 
-// NewOwnership returns the ownership of a policy.
-func NewOwnership(p Policy) *Ownership { return &Ownership{policy: p} }
+// NewOwnership returns the ownership of the resources with this naming.
+func NewOwnership(p Naming) *Ownership { return &Ownership{naming: p} }
 
 // Add adds the resource names of rules. They stay until the daemon ends.
 func (o *Ownership) Add(rules []Rule) {
@@ -20,8 +20,8 @@ func (o *Ownership) Add(rules []Rule) {
 }
 
 // Owns reports whether an id that is held under the name of a resource may be a device of this plugin: see
-// [Policy.Owns].
+// [Naming.Owns].
 func (o *Ownership) Owns(resource, id string) bool {
 	_, named := o.named.Load(resource)
-	return named || o.policy.Owns(resource, id)
+	return named || o.naming.Owns(resource, id)
 }

@@ -9,8 +9,8 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/names"
 )
 
-// Policy names resources.
-type Policy struct {
+// Naming names resources.
+type Naming struct {
 	Mode         string // one of [Modes]
 	ResourceName string // the resource of the modes single and pool
 	Namespace    string // of the resources of the other modes
@@ -25,7 +25,7 @@ type Resource struct {
 
 // ResourceOf returns the name of the resource that a device belongs to, or "" if the device is not
 // offered. Then the error is the reason, or nil if the mode offers no such devices.
-func (p Policy) ResourceOf(d *inventory.Device) (string, error) {
+func (p Naming) ResourceOf(d *inventory.Device) (string, error) {
 	if d.Family != familyPool && p.Mode != Pool {
 		if i := p.RuleOf(d); i >= 0 {
 			return p.Rules[i].Resource, nil
@@ -47,7 +47,7 @@ func (p Policy) ResourceOf(d *inventory.Device) (string, error) {
 // RuleOf returns the index of the first rule that matches a device, or -1. A rule for an AFU
 // matches no device in modes in which pods change the AFU: the device would move to another
 // resource while it is held.
-func (p Policy) RuleOf(d *inventory.Device) int {
+func (p Naming) RuleOf(d *inventory.Device) int {
 	return slices.IndexFunc(p.Rules, func(r Rule) bool {
 		return r.Match.matches(d) && !(p.AnyAFU() && r.Match.AFUID != "")
 	})
@@ -55,7 +55,7 @@ func (p Policy) RuleOf(d *inventory.Device) int {
 
 // Owns reports whether an id that is held under the name of a resource may be a device of this
 // plugin, in this mode or in an earlier mode of this node.
-func (p Policy) Owns(resource, id string) bool {
+func (p Naming) Owns(resource, id string) bool {
 	return resource == p.ResourceName ||
 		slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Resource == resource }) ||
 		// Other plugins use the same names, but other ids.

@@ -122,9 +122,9 @@ func (p *plugin) GetPreferredAllocation(
 	_ context.Context, r *v1beta1.PreferredAllocationRequest,
 ) (*v1beta1.PreferredAllocationResponse, error) {
 	newest, _ := p.endpoint.lists.Load()
-	listed := make([]prefer.Unit, len(newest.Devices))
+	listed := make([]prefer.Device, len(newest.Devices))
 	for i, d := range newest.Devices {
-		listed[i] = prefer.Unit{ID: d.ID, Card: d.PCIAddress, NUMANode: d.NUMANode, Degraded: d.Health == inventory.Degraded}
+		listed[i] = prefer.Device{ID: d.ID, Card: d.PCIAddress, NUMANode: d.NUMANode, Degraded: d.Health == inventory.Degraded}
 	}
 	answer := &v1beta1.PreferredAllocationResponse{}
 	for _, request := range r.GetContainerRequests() {

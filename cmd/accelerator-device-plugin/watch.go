@@ -91,7 +91,7 @@ func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) e
 	if err != nil {
 		return err
 	}
-	source := holders.New(deviceplugin.Sources(cfg, daemon.PolicyOf(cfg).Owns))
+	source := holders.New(deviceplugin.Sources(cfg, daemon.OfferNaming(cfg).Owns))
 	tasks, ctx := errgroup.WithContext(p.cmd.Context())
 	tasks.Go(func() error { return node.Watch(ctx) })
 	tasks.Go(func() error { return node.Inventory.Run(ctx) })

@@ -39,15 +39,15 @@ func wrong(n *yaml.Node, format string, args ...any) []problem {
 	return []problem{{n.Line, "", fmt.Sprintf(format, args...)}}
 }
 
-// policy has the settings that can change without a restart of the daemon.
-type policy struct {
+// reloadable has the settings that can change without a restart of the daemon.
+type reloadable struct {
 	exclude   map[string]bool
 	severity  map[string]string
 	resources []offer.Rule
 }
 
-// policy returns the keys of a policy.
-func (v Vocabulary) policy(p *policy) map[string]setter {
+// reloadable returns the keys of the settings that can change.
+func (v Vocabulary) reloadable(p *reloadable) map[string]setter {
 	return map[string]setter{
 		"exclude":   list("a list of PCI addresses", exclude(p)),
 		"health":    object(map[string]setter{"severity": object(v.severities(p))}),
@@ -56,7 +56,7 @@ func (v Vocabulary) policy(p *policy) map[string]setter {
 }
 
 // exclude takes a card or a port.
-func exclude(p *policy) setter {
+func exclude(p *reloadable) setter {
 	lines := make(map[string]int) // by address
 	return func(n *yaml.Node) []problem {
 		var address string
@@ -77,7 +77,7 @@ func exclude(p *policy) setter {
 
 // severities returns a key for each row of the health table, NAME or NAME=VALUE. NAME alone applies to all
 // its rows.
-func (v Vocabulary) severities(p *policy) map[string]setter {
+func (v Vocabulary) severities(p *reloadable) map[string]setter {
 	known := make(map[string]setter)
 	for _, row := range v.Rows {
 		name, _, _ := strings.Cut(row, "=")
@@ -98,7 +98,7 @@ func (v Vocabulary) severities(p *policy) map[string]setter {
 
 // rule takes a rule for names of resources. The order of the rules matters: the first one that matches a
 // device names its resource.
-func (v Vocabulary) rule(p *policy) setter {
+func (v Vocabulary) rule(p *reloadable) setter {
 	lines := make(map[offer.Match]int)
 	return func(n *yaml.Node) []problem {
 		var rule offer.Rule
@@ -152,8 +152,8 @@ func (v Vocabulary) match(m *offer.Match) setter {
 // readConfig parses the configuration file into c. A setting whose flag in set was changed keeps its
 // value; the value in the file is only checked.
 func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) error {
-	var p policy
-	known := v.policy(&p)
+	var p reloadable
+	known := v.reloadable(&p)
 	unused := settings(new(Config), v.Families)
 	set.VisitAll(func(flag *pflag.Flag) {
 		to := flag.Value
@@ -185,8 +185,8 @@ func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) err
 // readOverrides parses the overrides into c: first those of all nodes, then those of the named node. The
 // overrides of other nodes are only checked.
 func (c *Config) readOverrides(from contents, node string, v Vocabulary) error {
-	var all, own policy
-	known := v.policy(&all)
+	var all, own reloadable
+	known := v.reloadable(&all)
 	known["nodes"] = func(n *yaml.Node) []problem {
 		if n.Kind != yaml.MappingNode && !isNull(n) {
 			return refuse(n, "a mapping from names of nodes")
@@ -196,11 +196,11 @@ func (c *Config) readOverrides(from contents, node string, v Vocabulary) error {
 			if _, err := nodeName.parse(name); err != nil {
 				return nil, fmt.Sprintf("found %q, %v", name, err)
 			}
-			to := new(policy)
+			to := new(reloadable)
 			if name == node {
 				to = &own
 			}
-			return object(v.policy(to)), ""
+			return object(v.reloadable(to)), ""
 		})
 	}
 	err := from.parse(object(known))
@@ -211,7 +211,7 @@ func (c *Config) readOverrides(from contents, node string, v Vocabulary) error {
 
 // override applies p with precedence over the settings of c. It does not change the maps and the
 // list of c.
-func (c *Config) override(p policy) {
+func (c *Config) override(p reloadable) {
 	c.Exclude, c.Severity = union(c.Exclude, p.exclude), union(c.Severity, p.severity)
 	rules := slices.Clone(p.resources)
 	for _, below := range c.Resources { // except rules with the match of a rule of p: they would never be used

@@ -107,8 +107,8 @@ func (f Family) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 	return inventory.Reading{Related: g.related(), Units: []inventory.Unit{u}}, err
 }
 
-// node is a device node.
-type node struct {
+// deviceNode is a device deviceNode.
+type deviceNode struct {
 	name   string // below the device root
 	number sysfs.DeviceNumber
 	err    error // of reading the number
@@ -116,7 +116,7 @@ type node struct {
 
 // unit returns the unit of a group without its health, and all its nodes. It returns no other errors than those
 // of [sysfs.IsShortage].
-func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []node, err error) {
+func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []deviceNode, err error) {
 	low := g.bound[0]
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(low.address, "0000:"), PCIAddress: low.address, Name: low.address, Incarnation: low.incarnation,
@@ -128,7 +128,7 @@ func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []node, 
 	}
 	low.Describe(&u)
 	add := func(name, sysfsDir string) {
-		n := node{name: name}
+		n := deviceNode{name: name}
 		n.number, n.err = sysfs.ReadAs(sysfsDir+"/dev", sysfs.ParseDeviceNumber)
 		if sysfs.IsShortage(n.err) {
 			err = n.err
@@ -148,7 +148,7 @@ func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []node, 
 		}
 	}
 	if len(nodes) == 0 { // a kernel that has only character devices
-		nodes = append(nodes, node{name: "vfio/" + g.node, err: fs.ErrNotExist})
+		nodes = append(nodes, deviceNode{name: "vfio/" + g.node, err: fs.ErrNotExist})
 	}
 	for _, n := range nodes {
 		u.Nodes = append(u.Nodes, n.name)

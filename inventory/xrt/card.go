@@ -131,14 +131,14 @@ func (c *card) findManagement(host sysfs.Host, address string) (string, error) {
 
 // unit returns the unit of the card without its health and its attributes, and all its nodes. It returns no other
 // errors than those of [sysfs.IsShortage].
-func (f Family) unit(address string, c card) (u inventory.Unit, nodes []node, err error) {
+func (f Family) unit(address string, c card) (u inventory.Unit, nodes []deviceNode, err error) {
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(address, "0000:"), PCIAddress: address, Name: address, Incarnation: c.incarnation,
 		Facts: inventory.Facts{PortID: -1, NUMANode: -1, NamedByShell: true}, AFUIDKnown: true,
 	}
 	c.Describe(&u)
 	add := func(name, sysfsDir string) {
-		n := node{name: name}
+		n := deviceNode{name: name}
 		n.number, n.err = sysfs.ReadAs(sysfsDir+"/dev", sysfs.ParseDeviceNumber)
 		if sysfs.IsShortage(n.err) {
 			err = n.err
@@ -170,8 +170,8 @@ func (f Family) unit(address string, c card) (u inventory.Unit, nodes []node, er
 	return u, nodes, err
 }
 
-// node is a device node.
-type node struct {
+// deviceNode is a device deviceNode.
+type deviceNode struct {
 	name   string // below the device root
 	number sysfs.DeviceNumber
 	err    error // of reading the number

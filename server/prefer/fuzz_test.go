@@ -25,8 +25,8 @@ func fuzzQuestion(data []byte, size int) question {
 			break
 		}
 		id, bits := fuzzIDs[int(b[0])%len(fuzzIDs)], b[2]
-		if bits&1 != 0 && !slices.ContainsFunc(q.listed, func(u prefer.Unit) bool { return u.ID == id }) {
-			q.listed = append(q.listed, prefer.Unit{ID: id, Card: fuzzCards[int(b[1])%len(fuzzCards)], NUMANode: int(bits>>4) - 2, Degraded: bits&8 != 0})
+		if bits&1 != 0 && !slices.ContainsFunc(q.listed, func(u prefer.Device) bool { return u.ID == id }) {
+			q.listed = append(q.listed, prefer.Device{ID: id, Card: fuzzCards[int(b[1])%len(fuzzCards)], NUMANode: int(bits>>4) - 2, Degraded: bits&8 != 0})
 		}
 		if bits&2 != 0 {
 			q.available = append(q.available, id)
@@ -59,7 +59,7 @@ func FuzzChoose(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, size int) {
 		q := fuzzQuestion(data, size)
 		must := slices.Compact(slices.Sorted(slices.Values(q.must)))
-		free := map[string]prefer.Unit{} // by id: listed and available, or must
+		free := map[string]prefer.Device{} // by id: listed and available, or must
 		for _, u := range q.listed {
 			if slices.Contains(q.available, u.ID) || slices.Contains(must, u.ID) {
 				free[u.ID] = u
@@ -100,14 +100,14 @@ func FuzzChoose(f *testing.F) {
 }
 
 // costOf returns the number of cards of the chosen units, or with spread the number of pairs on one card.
-func costOf(free map[string]prefer.Unit, ids []string, spread bool) (cost int) {
-	on := map[prefer.Unit]int{}
+func costOf(free map[string]prefer.Device, ids []string, spread bool) (cost int) {
+	on := map[prefer.Device]int{}
 	for _, id := range ids {
 		u, ok := free[id]
 		if !ok {
 			continue
 		}
-		card := prefer.Unit{Card: u.Card, NUMANode: u.NUMANode}
+		card := prefer.Device{Card: u.Card, NUMANode: u.NUMANode}
 		if u.Card == "" {
 			card.ID = id
 		}
@@ -122,7 +122,7 @@ func costOf(free map[string]prefer.Unit, ids []string, spread bool) (cost int) {
 }
 
 // leastCost returns the lowest cost of all choices of this size.
-func leastCost(free map[string]prefer.Unit, must []string, size int, spread bool) int {
+func leastCost(free map[string]prefer.Device, must []string, size int, spread bool) int {
 	ids, least := slices.Sorted(maps.Keys(free)), -1
 	for set := range uint(1) << len(ids) {
 		if bits.OnesCount(set) != size {

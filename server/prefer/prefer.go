@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// Unit is one allocatable device of a resource.
-type Unit struct {
+// Device is one allocatable device of a resource.
+type Device struct {
 	ID       string
-	Card     string // shared by the units of a card, e.g. 0000:3b:00.0; "": a card of its own
+	Card     string // shared by the devices of a card, e.g. 0000:3b:00.0; "": a card of its own
 	NUMANode int    // -1: none
 	Degraded bool
 }
 
-// Choose returns the sorted ids of size units, or of fewer if fewer are available. must has the ids that the choice has
-// to include. listed has each unit of the resource once, also those that are not available. Choose does not modify its
+// Choose returns the sorted ids of size devices, or of fewer if fewer are available. must has the ids that the choice has
+// to include. listed has each device of the resource once, also those that are not available. Choose does not modify its
 // arguments.
 //
-// The units are packed on few cards, or spread over many.
+// The devices are packed on few cards, or spread over many.
 //
 // It returns an error if size is negative or below the number of musts.
-func Choose(listed []Unit, available, must []string, size int, spread bool) ([]string, error) {
+func Choose(listed []Device, available, must []string, size int, spread bool) ([]string, error) {
 	if size < 0 {
 		return nil, fmt.Errorf("allocation size: found %d, want 0 or more", size)
 	}
@@ -42,22 +42,22 @@ func Choose(listed []Unit, available, must []string, size int, spread bool) ([]s
 	return ids, nil
 }
 
-// board has the cards that still have free units.
+// board has the cards that still have free devices.
 type board struct{ cards []*card }
 
-type node struct {
+type numaNode struct {
 	chosen bool
 	free   int
 }
 
 type card struct {
-	node   *node
-	free   []Unit // healthy ones first
+	node   *numaNode
+	free   []Device // healthy ones first
 	chosen int
-	held   int // units that are listed, but neither available nor chosen
+	held   int // devices that are listed, but neither available nor chosen
 }
 
-func newBoard(listed []Unit, available, must []string) *board {
+func newBoard(listed []Device, available, must []string) *board {
 	free, chosen := make(map[string]bool, len(available)), make(map[string]bool, len(must))
 	for _, id := range available {
 		free[id] = true
@@ -68,17 +68,17 @@ func newBoard(listed []Unit, available, must []string) *board {
 	type place struct {
 		node int
 		card string // "": a card of its own
-		unit string // id of the unit that has a card of its own
+		unit string // id of the device that has a card of its own
 	}
 	b := &board{}
-	nodes, cards := map[int]*node{}, map[place]*card{}
+	nodes, cards := map[int]*numaNode{}, map[place]*card{}
 	for _, u := range listed {
 		at := place{node: u.NUMANode, card: u.Card}
 		if u.Card == "" {
 			at.unit = u.ID
 		}
 		if nodes[u.NUMANode] == nil {
-			nodes[u.NUMANode] = &node{}
+			nodes[u.NUMANode] = &numaNode{}
 		}
 		c := cards[at]
 		if c == nil {
@@ -98,7 +98,7 @@ func newBoard(listed []Unit, available, must []string) *board {
 	}
 	for _, c := range cards {
 		if len(c.free) > 0 {
-			slices.SortFunc(c.free, func(a, b Unit) int {
+			slices.SortFunc(c.free, func(a, b Device) int {
 				return cmp.Or(count(a.Degraded)-count(b.Degraded), cmp.Compare(a.ID, b.ID))
 			})
 			b.cards = append(b.cards, c)
@@ -107,7 +107,7 @@ func newBoard(listed []Unit, available, must []string) *board {
 	return b
 }
 
-// take chooses up to n units of a card.
+// take chooses up to n devices of a card.
 func (b *board) take(c *card, n int) (ids []string) {
 	n = min(n, len(c.free))
 	for _, u := range c.free[:n] {
@@ -120,7 +120,7 @@ func (b *board) take(c *card, n int) (ids []string) {
 	return ids
 }
 
-// comparePacked returns a negative number if c is better than d, for a container that needs this many more units.
+// comparePacked returns a negative number if c is better than d, for a container that needs this many more devices.
 func comparePacked(c, d *card, need int) int {
 	takes := func(c *card) int { return min(need, len(c.free)) }
 	degraded := func(c *card) (n int) {
@@ -141,7 +141,7 @@ func comparePacked(c, d *card, need int) int {
 	)
 }
 
-// compareSpread returns a negative number if c is better than d, for a container that needs this many more units.
+// compareSpread returns a negative number if c is better than d, for a container that needs this many more devices.
 func compareSpread(c, d *card, need int) int {
 	breaks := func(c *card) int { return count(c.held == 0 && c.chosen == 0 && len(c.free) > 1) }
 	return cmp.Or(
@@ -154,8 +154,10 @@ func compareSpread(c, d *card, need int) int {
 	)
 }
 
-// distance is 0 for a node that the container uses already, 1 for one that has all units that it still needs, and else 2.
-func (n *node) distance(need int) int { return count(!n.chosen) + count(!n.chosen && n.free < need) }
+// distance is 0 for a node that the container uses already, 1 for one that has all devices that it still needs, and else 2.
+func (n *numaNode) distance(need int) int {
+	return count(!n.chosen) + count(!n.chosen && n.free < need)
+}
 
 func count(b bool) int {
 	if b {

@@ -12,7 +12,7 @@ import (
 
 // question has the arguments of Choose except spread.
 type question struct {
-	listed          []prefer.Unit
+	listed          []prefer.Device
 	available, must []string
 	size            int
 }
@@ -32,7 +32,7 @@ func draw(board string, size int) question {
 			if card <= "9" {
 				card = ""
 			}
-			q.listed = append(q.listed, prefer.Unit{ID: id, Card: card, NUMANode: node, Degraded: strings.Contains(word, "!")})
+			q.listed = append(q.listed, prefer.Device{ID: id, Card: card, NUMANode: node, Degraded: strings.Contains(word, "!")})
 			if !strings.Contains(word, "-") {
 				q.available = append(q.available, id)
 			}
@@ -115,7 +115,7 @@ func TestChoose(t *testing.T) {
 
 // Arguments that should not occur, and the answers under both policies.
 func TestChooseUnusual(t *testing.T) {
-	a0, a1, b0 := prefer.Unit{ID: "a0", Card: "a"}, prefer.Unit{ID: "a1", Card: "a"}, prefer.Unit{ID: "b0", Card: "b", NUMANode: 1}
+	a0, a1, b0 := prefer.Device{ID: "a0", Card: "a"}, prefer.Device{ID: "a1", Card: "a"}, prefer.Device{ID: "b0", Card: "b", NUMANode: 1}
 	for _, tc := range []struct {
 		name string
 		question
@@ -123,19 +123,19 @@ func TestChooseUnusual(t *testing.T) {
 		err  string
 	}{
 		{"nothing", question{}, []string{}, ""},
-		{"nothing available", question{listed: []prefer.Unit{a0}, size: 1}, []string{}, ""},
-		{"available twice", question{[]prefer.Unit{a0, b0}, []string{"a0", "a0", "b0"}, nil, 2}, []string{"a0", "b0"}, ""},
-		{"must twice", question{[]prefer.Unit{a0, b0}, []string{"a0", "b0"}, []string{"b0", "b0"}, 1}, []string{"b0"}, ""},
-		{"not listed is left out", question{[]prefer.Unit{b0}, []string{"a", "b0"}, nil, 2}, []string{"b0"}, ""},
+		{"nothing available", question{listed: []prefer.Device{a0}, size: 1}, []string{}, ""},
+		{"available twice", question{[]prefer.Device{a0, b0}, []string{"a0", "a0", "b0"}, nil, 2}, []string{"a0", "b0"}, ""},
+		{"must twice", question{[]prefer.Device{a0, b0}, []string{"a0", "b0"}, []string{"b0", "b0"}, 1}, []string{"b0"}, ""},
+		{"not listed is left out", question{[]prefer.Device{b0}, []string{"a", "b0"}, nil, 2}, []string{"b0"}, ""},
 		{"nothing listed", question{nil, []string{"c", "a", "b"}, []string{"b"}, 2}, []string{"b"}, ""},
-		{"must is not listed", question{[]prefer.Unit{a0}, []string{"a0", "gone"}, []string{"gone"}, 2}, []string{"a0", "gone"}, ""},
-		{"must is not available", question{[]prefer.Unit{a0, a1, b0}, []string{"a0", "b0"}, []string{"a1"}, 1}, []string{"a1"}, ""},
-		{"must is neither", question{[]prefer.Unit{a0}, []string{"a0"}, []string{"gone"}, 1}, []string{"gone"}, ""},
-		{"more than there is", question{[]prefer.Unit{a0, a1, b0}, []string{"b0", "a0"}, nil, 1 << 30}, []string{"a0", "b0"}, ""},
-		{"negative size", question{[]prefer.Unit{a0}, []string{"a0"}, nil, -1}, nil, "allocation size: found -1, want 0 or more"},
-		{"more musts than room", question{[]prefer.Unit{a0, b0}, []string{"a0", "b0"}, []string{"a0", "b0"}, 1}, nil, "devices that must be included: found 2, want at most 1, the allocation size"},
+		{"must is not listed", question{[]prefer.Device{a0}, []string{"a0", "gone"}, []string{"gone"}, 2}, []string{"a0", "gone"}, ""},
+		{"must is not available", question{[]prefer.Device{a0, a1, b0}, []string{"a0", "b0"}, []string{"a1"}, 1}, []string{"a1"}, ""},
+		{"must is neither", question{[]prefer.Device{a0}, []string{"a0"}, []string{"gone"}, 1}, []string{"gone"}, ""},
+		{"more than there is", question{[]prefer.Device{a0, a1, b0}, []string{"b0", "a0"}, nil, 1 << 30}, []string{"a0", "b0"}, ""},
+		{"negative size", question{[]prefer.Device{a0}, []string{"a0"}, nil, -1}, nil, "allocation size: found -1, want 0 or more"},
+		{"more musts than room", question{[]prefer.Device{a0, b0}, []string{"a0", "b0"}, []string{"a0", "b0"}, 1}, nil, "devices that must be included: found 2, want at most 1, the allocation size"},
 		{"more musts than room, none listed", question{nil, nil, []string{"a0", "b0"}, 1}, nil, "devices that must be included: found 2, want at most 1, the allocation size"},
-		{"a must and no room", question{[]prefer.Unit{a0}, []string{"a0"}, []string{"a0"}, 0}, nil, "devices that must be included: found 1, want at most 0, the allocation size"},
+		{"a must and no room", question{[]prefer.Device{a0}, []string{"a0"}, []string{"a0"}, 0}, nil, "devices that must be included: found 1, want at most 0, the allocation size"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, spread := range []bool{false, true} {

@@ -97,13 +97,13 @@ func numbers(all ...string) (parsed []sysfs.DeviceNumber) {
 func TestRead(t *testing.T) {
 	n := node(t)
 	want := canpull.Card{Address: address, Functions: []canpull.Function{
-		{Address: address, Driver: "dfl-pci", Nodes: []canpull.Node{
+		{Address: address, Driver: "dfl-pci", Nodes: []canpull.DeviceNode{
 			{"dfl-fme.0", numbers("246:0")[0]}, {"dfl-port.0", numbers("245:0")[0]}, {"dfl-port.1", numbers("245:1")[0]}}},
-		{Address: "0000:3b:00.1", Driver: "vfio-pci", Nodes: []canpull.Node{
+		{Address: "0000:3b:00.1", Driver: "vfio-pci", Nodes: []canpull.DeviceNode{
 			{"vfio/devices/vfio3", numbers("511:3")[0]}, {"vfio/42", numbers("235:7")[0]}}},
-		{Address: "0000:3b:00.2", Driver: "i40e", Nodes: []canpull.Node{{"ptp0", numbers("248:0")[0]}}},
+		{Address: "0000:3b:00.2", Driver: "i40e", Nodes: []canpull.DeviceNode{{"ptp0", numbers("248:0")[0]}}},
 		{Address: "0000:3b:00.3"},
-		{Address: "0000:3b:01.0", PhysFn: address, Driver: "dfl-pci", Nodes: []canpull.Node{{"dfl-port.2", numbers("245:2")[0]}}},
+		{Address: "0000:3b:01.0", PhysFn: address, Driver: "dfl-pci", Nodes: []canpull.DeviceNode{{"dfl-port.2", numbers("245:2")[0]}}},
 	}}
 	for _, asked := range []string{address, "0000:3b:01.0", "0000:3b:00.3"} {
 		got, err := canpull.Read(n.Sys, asked)
@@ -155,7 +155,7 @@ func TestBARs(t *testing.T) {
 
 // A group stays open after its function has been unbound, so its node counts although the function has no driver.
 func TestUnboundInUse(t *testing.T) {
-	for name, want := range map[string][]canpull.Node{
+	for name, want := range map[string][]canpull.DeviceNode{
 		"vfio-unbound-in-use":   {{"vfio/6", numbers("244:0")[0]}},
 		"vfio-group-not-viable": nil, // function 0 is on dfl-pci, and another function of the group on vfio-pci
 		"vfio-unbound":          nil,
@@ -168,7 +168,7 @@ func TestUnboundInUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got []canpull.Node
+		var got []canpull.DeviceNode
 		for _, n := range card.Functions[0].Nodes {
 			if strings.HasPrefix(n.Name, "vfio") {
 				got = append(got, n)
@@ -201,7 +201,7 @@ func facts() canpull.Facts {
 	return canpull.Facts{
 		Address: address,
 		Card: canpull.Card{Address: address, Functions: []canpull.Function{
-			{Address: address, Driver: "dfl-pci", Nodes: []canpull.Node{{"dfl-port.0", numbers("245:0")[0]}}},
+			{Address: address, Driver: "dfl-pci", Nodes: []canpull.DeviceNode{{"dfl-port.0", numbers("245:0")[0]}}},
 		}},
 		Rows: []view.Row{
 			{ID: "3b:00.0", Resource: "r", PCIAddress: address, Held: &no, Health: "unhealthy", Cordon: &cordon.Cordon{Device: "3b:00.0"}},
@@ -212,7 +212,7 @@ func facts() canpull.Facts {
 
 var (
 	clock    = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`)
-	unlisted = canpull.Function{Address: "0000:3b:01.0", Driver: "dfl-pci", PhysFn: address, Nodes: []canpull.Node{{"dfl-port.1", numbers("245:1")[0]}}}
+	unlisted = canpull.Function{Address: "0000:3b:01.0", Driver: "dfl-pci", PhysFn: address, Nodes: []canpull.DeviceNode{{"dfl-port.1", numbers("245:1")[0]}}}
 )
 
 func TestJudge(t *testing.T) {
@@ -314,7 +314,7 @@ func TestJudge(t *testing.T) {
 			"yes: 3b:00.1 is pulled with the card; its driver is vfio-pci: ",
 			"yes: 3b:01.0 is pulled with the card as a virtual function; its driver is dfl-pci: "}},
 		{"a device of another card has a function of this one", func(f *canpull.Facts) {
-			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", Driver: "vfio-pci", Nodes: []canpull.Node{{Name: "vfio/12", Number: numbers("240:0")[0]}}})
+			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", Driver: "vfio-pci", Nodes: []canpull.DeviceNode{{Name: "vfio/12", Number: numbers("240:0")[0]}}})
 			f.Rows[1].Members, f.Rows[1].Holder, f.Rows[1].Held = []string{"0000:3b:00.1"}, []string{"a/b/c"}, &yes
 			f.Processes = []procusers.Process{{PID: 7, Command: "qemu", Devices: numbers("240:0")}}
 		}, canpull.No, []string{

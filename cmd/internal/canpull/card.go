@@ -24,7 +24,7 @@ type Function struct {
 	Address string
 	PhysFn  string // of a virtual function, else ""
 	Driver  string // "": none is bound
-	Nodes   []Node
+	Nodes   []DeviceNode
 	BARs    []BAR // which programs may map through sysfs
 }
 
@@ -36,11 +36,11 @@ type BAR struct {
 
 // hasPort reports whether the function has the node of a port.
 func (f Function) hasPort() bool {
-	return slices.ContainsFunc(f.Nodes, func(n Node) bool { return strings.Contains(n.Name, "-port.") })
+	return slices.ContainsFunc(f.Nodes, func(n DeviceNode) bool { return strings.Contains(n.Name, "-port.") })
 }
 
-// Node is a character device of a function, or the VFIO group that the function is in.
-type Node struct {
+// DeviceNode is a character device of a function, or the VFIO group that the function is in.
+type DeviceNode struct {
 	Name   string // below /dev
 	Number sysfs.DeviceNumber
 }
@@ -154,7 +154,7 @@ func (f *Function) add(name, file string) error {
 		return nil
 	}
 	if err == nil {
-		f.Nodes = append(f.Nodes, Node{name, number})
+		f.Nodes = append(f.Nodes, DeviceNode{name, number})
 	}
 	return err
 }

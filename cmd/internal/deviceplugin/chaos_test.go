@@ -146,7 +146,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	watched, settings := daemon.Watching(cfg, metrics.New("test")), server.Defaults()
 	settings.Metrics = watched.Metrics
 	var srv *server.Server
-	sources := deviceplugin.Sources(cfg, daemon.PolicyOf(cfg).Owns)
+	sources := deviceplugin.Sources(cfg, daemon.OfferNaming(cfg).Owns)
 	sources.Confirm, sources.Admission = 50*time.Millisecond, time.Second
 	sources.Allocations, sources.Refresh = settings.Allocations, func() bool { return srv.Refresh() }
 	use := holders.New(sources)

@@ -56,7 +56,7 @@ func open(cfg config.Config, log *zap.Logger, counts *metrics.Metrics, timing Ti
 			p.settings.ProgrammingHook = &cdi.Hook{Path: cfg.ProgrammingHook, Args: cfg.ProgrammingHookArgs}
 		}
 	}
-	p.owned = offer.NewOwnership(daemon.PolicyOf(cfg))
+	p.owned = offer.NewOwnership(daemon.OfferNaming(cfg))
 	return p, nil
 }
 

@@ -167,7 +167,7 @@ func (n *twoAPIs) start(dra bool) {
 	cfg := daemon.Watching(n.cfg, metrics.New("test"))
 	cfg.HoldersUnknown = true
 	rules := holders.Rules{
-		Owns: offer.NewOwnership(daemon.PolicyOf(n.cfg)).Owns, DRA: dra, Pod: ownPod, DevRoot: "/dev", Grace: n.cfg.TombstoneGrace,
+		Owns: offer.NewOwnership(daemon.OfferNaming(n.cfg)).Owns, DRA: dra, Pod: ownPod, DevRoot: "/dev", Grace: n.cfg.TombstoneGrace,
 	}
 	allocations := holders.NewAllocations()
 	n.allocations = allocations

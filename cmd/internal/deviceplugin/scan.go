@@ -22,7 +22,7 @@ import (
 // Scan returns the devices as a daemon without a history sees them. If insist is true, a missing socket of the kubelet
 // is an error of the holders even if there are no devices.
 func Scan(ctx context.Context, cfg config.Config, insist bool) (control.State, error) {
-	policy := daemon.PolicyOf(cfg)
+	policy := daemon.OfferNaming(cfg)
 	watched := daemon.Watching(cfg, metrics.New("scan"))
 	use := AskOnce(ctx, cfg, policy.Owns)
 	if use.Err == nil {
