@@ -103,7 +103,7 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	if err != nil {
 		return nil, fmt.Errorf("--cdi-dir: %w", err)
 	}
-	a := &api{cfg: cfg, settings: s, log: log, metrics: counts, client: client, spec: spec, owned: offer.NewOwnership(daemon.PolicyOf(cfg))}
+	a := &api{cfg: cfg, settings: s, log: log, metrics: counts, client: client, spec: spec, owned: offer.NewOwnership(daemon.OfferNaming(cfg))}
 	a.claims, err = claims.Open(claims.Config{
 		Dir: s.pluginDir, Boot: id, Node: cfg.NodeName, Spec: spec, HostSysRoot: cfg.HostSysfsRoot, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints,
 		Elsewhere: a.elsewhere, Client: client, Named: a.named, Programming: programmingOf(cfg), Log: log, Metrics: counts,
@@ -177,7 +177,7 @@ func (a *api) Close() error { return a.spec.Close() }
 func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	a.owned.Add(cfg.Resources)
 	p := daemon.DevicePolicy(cfg, cordons)
-	rules := daemon.PolicyOf(cfg)
+	rules := daemon.OfferNaming(cfg)
 	p.Name = func(d *inventory.Device) (string, error) {
 		if draname.Device(d.ID) == "" || d.OnlyByRule && rules.RuleOf(d) < 0 {
 			return "", nil

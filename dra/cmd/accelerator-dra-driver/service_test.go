@@ -651,7 +651,7 @@ func TestOnlyByRule(t *testing.T) {
 	}
 	cfg := config.Defaults()
 	cfg.Resources = []offer.Rule{{Resource: "b-com.com/vf", Match: offer.Match{Family: "vfio", PCIVendor: "8086"}}}
-	policy := (&api{owned: offer.NewOwnership(daemon.PolicyOf(cfg))}).Policy(cfg, nil)
+	policy := (&api{owned: offer.NewOwnership(daemon.OfferNaming(cfg))}).Policy(cfg, nil)
 	for _, tc := range []struct {
 		device inventory.Device
 		want   string
