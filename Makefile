@@ -1,7 +1,8 @@
 # `make` alone prints this help.
 .DEFAULT_GOAL := help
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+# A tag can contain quotes and `;`, and VERSION is part of shell commands.
+VERSION ?= $(shell v=$$(git describe --tags --always --dirty 2>/dev/null | tr -cd 'A-Za-z0-9._+-'); echo "$${v:-devel}")
 BINARY  := bin/accelerator-device-plugin
 
 # grpcnotrace leaves out gRPC's debug page, which is not served here, and with it package
