@@ -17,8 +17,9 @@ import (
 func newHook(s *settings) *cobra.Command {
 	var flags hook.Flags
 	var logFile string
+	var always bool
 	cmd := &cobra.Command{
-		Use:   "hook [--device ID]... [--afu ID]",
+		Use:   "hook [--device ID]... [--afu ID] [--always]",
 		Short: "Program the cards of a container before it starts",
 		Long: `Program the cards of a container. Container runtimes run this command as a
 createRuntime hook, which a CDI specification defines. The command reads the OCI
@@ -34,7 +35,9 @@ without programs all cards of the container.
 
 With --afu, each --device gets that AFU, and the environment is ignored.
 
-A card that has its AFU already is not programmed. The command logs its result to
+A card that reports the AFU already is not programmed. The bitstream in the card
+chooses the id that it reports: use --always where a pod could load a bitstream of
+its own. The card is then programmed at each start. The command logs its result to
 syslog or the journal (as accelerator-fpga), or to a file if there is neither.`,
 		Example: `  accelerator-fpga hook --device 3b:00.0 < state.json
   accelerator-fpga hook --device 3b:00.0 --afu d8424dc4a4a3c413f89e433683f9040b < state.json
@@ -61,8 +64,8 @@ syslog or the journal (as accelerator-fpga), or to a file if there is neither.`,
 			defer cancel()
 			store := programming.Store(s.store)
 			h := hook.Hook{
-				Flags: flags, Self: self, Parse: parseHook, Host: host, Store: store,
-				Program: fpga.Programmer{Host: host, LockDir: s.lockDir, Store: store, Begin: func() error {
+				Flags: flags, Self: self, Parse: parseHook, Always: always, Host: host, Store: store,
+				Program: fpga.Programmer{Host: host, LockDir: s.lockDir, Store: store, Always: always, Begin: func() error {
 					// If the runtime is killed, the hook continues, and another pod may have the card by the
 					// time the hook has the lock.
 					if os.Getppid() != parent {
@@ -77,6 +80,7 @@ syslog or the journal (as accelerator-fpga), or to a file if there is neither.`,
 	}
 	cmd.Flags().StringArrayVar(&flags.Devices, "device", nil, "`card` to program: its id, or the name of its FME or port; repeatable")
 	cmd.Flags().StringVar(&flags.AFU, "afu", "", "`id` of the AFU, or hash of the AOCX, for all --device")
+	cmd.Flags().BoolVar(&always, "always", false, "program a card that reports the AFU already, too")
 	cmd.Flags().StringVar(&logFile, "log-file", "/var/log/accelerator-fpga.log", "log `file` if there is no syslog; rotated at 1 MiB, with one old file")
 	return cmd
 }

@@ -34,6 +34,10 @@ type Hook struct {
 	// Parse parses the arguments of an entry in config.json. The first is the name of the program.
 	Parse func(args []string) (Flags, error)
 
+	// Always also programs a port that reports the requested AFU. The bitstream in the port chooses that
+	// id itself, so a pod that could program the card may have left another one with the same id.
+	Always bool
+
 	Host    fpga.Host
 	Store   programming.Store
 	Program func(context.Context, fpga.Card, fpga.Port, *programming.Bitstream) error // as [fpga.Programmer.Program]
@@ -141,7 +145,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	return nil
 }
 
-// program programs the port of one placement, unless it has the AFU. nodes has the ports in the container.
+// program programs the port of one placement, unless it has the AFU and Always is false. nodes has the ports in the container.
 func (h *Hook) program(ctx context.Context, at step, nodes []string) error {
 	p := at.placement
 	// When a card has left, the kernel reuses the numbers of its ports for another card. If the
@@ -150,7 +154,7 @@ func (h *Hook) program(ctx context.Context, at step, nodes []string) error {
 		return fmt.Errorf("card %s: found %s in the container, want %s: the CDI spec is outdated: check that the device plugin, or the DRA driver, runs",
 			p.card.ID(), strings.Join(nodes, ", "), p.port.Name)
 	}
-	loaded := p.loaded
+	loaded := p.loaded && !h.Always
 	if !loaded {
 		b, err := h.Store.Lookup(p.interfaceID, p.afu) // Lookup checks the interface of the file
 		if err != nil {

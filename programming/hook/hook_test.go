@@ -359,6 +359,22 @@ func TestAOCX(t *testing.T) {
 	}
 }
 
+// The bitstream in a card chooses the id that the card reports, so Always programs the card with the file of the store.
+func TestAlways(t *testing.T) {
+	h := newHost(t)
+	h.install(bits.AFU+".gbs", bits.GBS(bits.Metadata(bits.Interface, bits.AFU), make([]byte, 4096)))
+	for always, want := range map[bool][]string{false: nil, true: {"3b:00.0 0 " + bits.AFU}} {
+		k, _ := h.hook(hook.Flags{Devices: []string{"3b:00.0"}})
+		k.Always, h.programmed = always, nil
+		if err := k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.AFU), []string{"/dev/dfl-port.0"}))); err != nil {
+			t.Errorf("always %t: %v", always, err)
+		}
+		if diff := cmp.Diff(want, h.programmed); diff != "" {
+			t.Errorf("always %t: programmed (-want +got):\n%s", always, diff)
+		}
+	}
+}
+
 // With --afu the environment is ignored. A container with the port of another card is refused.
 func TestAFU(t *testing.T) {
 	h := newHost(t)

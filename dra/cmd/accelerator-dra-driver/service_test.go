@@ -497,6 +497,7 @@ func TestRefusedSettings(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"", "node-name: found none"},
 		{"--node-name n --mode pool", "mode: found pool, want single, af, region or regiondevel"},
+		{"--node-name n --mode regiondevel --cdi-dir /c --programming-hook /h", `programming-hook: found "/h" with mode regiondevel, want another mode`},
 		{"--node-name n --taint-effect no", `taint-effect: found "no", want NoExecute or NoSchedule`},
 		{"--node-name n --plugin-dir x", `plugin-dir: found "x", want an absolute path`},
 		{"--node-name n --registry-dir x", `registry-dir: found "x", want an absolute path`},

@@ -141,6 +141,10 @@ func check(cfg config.Config) error {
 		return errors.New("node-name: found none, want the name of this node in the API server")
 	case cfg.Mode == offer.Pool:
 		return fmt.Errorf("mode: found %s, want single, af, region or regiondevel: a claim cannot select units without hardware", offer.Pool)
+	case cfg.Mode == offer.RegionDevel && cfg.ProgrammingHook != "":
+		// The hook takes the id that a card reports for the AFU.
+		return fmt.Errorf("programming-hook: found %q with mode %s, want another mode, or no hook: in this mode a pod can load a bitstream "+
+			"that reports the id of any AFU, and the next claim would get it", cfg.ProgrammingHook, cfg.Mode)
 	}
 	return nil
 }
