@@ -162,7 +162,7 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.TombstoneGrace, 5*time.Minute, duration(0)), "tombstone-grace",
 		"time for which a removed device stays listed while its holders are unknown; 0s: not listed")
 	fs.Var(of(&c.ReprogramTimeout, time.Minute, duration(leastInterval)), "reprogram-timeout",
-		"time for which a port may be reprogrammed before it is unhealthy")
+		"time for which a port may be reprogrammed before it is unhealthy, or a card with XRT be reset before that is a fault")
 	fs.Var(of(&c.FlapLimit, 5, number(0, 1000)), "flap-limit",
 		"allowed changes between healthy and unhealthy within --flap-window; after more, a device is quarantined; 0: no limit")
 	fs.Var(of(&c.FlapWindow, 10*time.Minute, duration(leastInterval)), "flap-window",

@@ -1,4 +1,4 @@
-// Package opae is the family of cards with Intel's out-of-tree driver intel-fpga, which OPAE used
+// Package opae is the family of cards with Intel's out-of-tree driver intel-fpga-pci, which OPAE used
 // before DFL was in the kernel.
 //
 // A card is a PCI function with an entry intel-fpga-dev.N in the class fpga. Its ports and its FME

@@ -2,7 +2,7 @@ package opae
 
 import "b-com.com/accelerator-device-plugin/inventory/port"
 
-// Family returns the family, which reads cards of the driver intel-fpga by units of this kind. The cards have their
+// Family returns the family, which reads cards of the driver intel-fpga-pci by units of this kind. The cards have their
 // uevents in the class.
 func Family(kind port.Kind) port.Layout {
 	return port.Layout{

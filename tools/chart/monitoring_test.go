@@ -54,6 +54,18 @@ func TestPrometheusRule(t *testing.T) {
 	if diff := cmp.Diff(want, got.Spec); diff != "" {
 		t.Errorf("rules (-file +object):\n%s", diff)
 	}
+	got = only[*monitoringv1.PrometheusRule](t, objects(t, plugin.rendered(t, monitored, "--set", "prometheusRule.docsURL=https://wiki.example.com/docs/")))
+	for _, group := range got.Spec.Groups {
+		for _, rule := range group.Rules {
+			want := ""
+			if rule.Alert != "" {
+				want = "https://wiki.example.com/docs/monitoring.md#" + strings.ToLower(rule.Alert)
+			}
+			if _, old := rule.Annotations["runbook"]; rule.Annotations["runbook_url"] != want || old {
+				t.Errorf("%s: annotations %q, want runbook_url %q and no runbook", rule.Alert, rule.Annotations, want)
+			}
+		}
+	}
 	if text := got.Spec.Groups[0].Rules[0].Annotations["summary"]; !strings.Contains(text, "{{ $labels.device }}") {
 		t.Errorf("summary %q, want {{ $labels.device }} in it", text)
 	}

@@ -369,3 +369,16 @@ func TestHelmTest(t *testing.T) {
 		}
 	}
 }
+
+// The hook programs each time where the annotation of a node can give pods the node of the FME, unless the value says otherwise.
+func TestHookAlways(t *testing.T) {
+	for values, want := range map[string]bool{
+		"": false, "nodeAnnotation: true": true,
+		"programming: {always: true}": true, "nodeAnnotation: true\nprogramming: {always: false}": false,
+	} {
+		manifests := plugin.rendered(t, values, "--set", "config.mode=region", "--set", "programming.enabled=true", "--set", "config.programmingHookArgs={--timeout=60s}")
+		if got := strings.Contains(manifests, "\n    - --always\n    - --timeout=60s\n"); got != want {
+			t.Errorf("%q: --always %t, want %t:\n%s", values, got, want, manifests)
+		}
+	}
+}

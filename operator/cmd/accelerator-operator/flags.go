@@ -49,7 +49,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	flags.StringVar(&s.namespace, "namespace", "", "namespace of the operator's lease and Secret, and of the device plugins; empty: that of the pod")
 	flags.StringVar(&s.domain, "resource-namespace", v2.GroupVersion.Group, "domain of names and resources; the same as the daemon's --resource-namespace")
 	flags.BoolVar(&s.mappings, "mappings", true, "replace names in pods, and publish the status of mappings")
-	flags.BoolVar(&s.devicePlugins, "device-plugins", true, "install the device plugin for each FpgaDevicePlugin, in --namespace")
+	flags.BoolVar(&s.devicePlugins, "device-plugins", false, "install the device plugin for each FpgaDevicePlugin, in --namespace")
 	flags.StringVar(&s.pluginImage, "plugin-image", "accelerator-device-plugin", "image of the device plugin, REPOSITORY[:TAG][@DIGEST]; without tag and digest, the tag is the operator's version")
 	flags.IntVar(&s.webhookPort, "webhook-port", 9443, "TCP port of the webhook, at all addresses")
 	flags.StringVar(&s.webhookService, "webhook-service", "accelerator-operator", "Service of the webhook: the certificate is for SERVICE.NAMESPACE.svc")

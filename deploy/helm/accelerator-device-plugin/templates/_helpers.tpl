@@ -80,8 +80,16 @@ reports, so they have the same path in the container. */}}
 {{ .Values.kubelet.rootDir }}/plugins_registry
 {{- end }}
 
+{{- /* Without a registry, the defaults of the runtime choose where an image comes from, so it is never pulled. */}}
 {{- define "adp.pullPolicy" -}}
-{{- (ternary .Values.dra.image .Values.image (eq .Values.api "dra")).pullPolicy }}
+{{- with ternary .Values.dra.image .Values.image (eq .Values.api "dra") }}
+{{- $first := splitList "/" .repository | first }}
+{{- $registry := and (contains "/" .repository) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) }}
+{{- if not (or $registry (has .pullPolicy (list "" "Never"))) }}
+{{- fail (printf "%s.repository: found %q with pullPolicy %s, want its registry before it (REGISTRY/%s), or pullPolicy Never for an image that was imported on the nodes" (ternary "dra.image" "image" (eq $.Values.api "dra")) .repository .pullPolicy .repository) }}
+{{- end }}
+{{- default (ternary "IfNotPresent" "Never" $registry) .pullPolicy }}
+{{- end }}
 {{- end }}
 
 {{- define "adp.image" -}}
@@ -121,6 +129,9 @@ reports, so they have the same path in the container. */}}
 {{- $args := list (print "--store=" .store) }}
 {{- with $.Values.simulatedNode }}
 {{- $args = concat $args (list (printf "--sysfs-root=%s/sys" .) (printf "--dev-root=%s/dev" .)) }}
+{{- end }}
+{{- if eq (toString .always) "" | ternary $.Values.nodeAnnotation .always }}
+{{- $args = append $args "--always" }}
 {{- end }}
 {{- $_ := set $config "cdiDir" (include "adp.cdiDir" $) }}
 {{- $_ := set $config "programmingHook" (print .hostDir "/accelerator-fpga") }}

@@ -40,6 +40,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end }}
 
+{{- /* Without a registry, the defaults of the runtime choose where an image comes from, so it is never pulled. */}}
+{{- define "ao.pullPolicy" -}}
+{{- with .Values.image }}
+{{- $first := splitList "/" .repository | first }}
+{{- $registry := and (contains "/" .repository) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) }}
+{{- if not (or $registry (has .pullPolicy (list "" "Never"))) }}
+{{- fail (printf "image.repository: found %q with pullPolicy %s, want its registry before it (REGISTRY/%s), or pullPolicy Never for an image that was imported on the nodes" .repository .pullPolicy .repository) }}
+{{- end }}
+{{- default (ternary "IfNotPresent" "Never" $registry) .pullPolicy }}
+{{- end }}
+{{- end }}
+
 {{- define "ao.image" -}}
 {{- with .Values.image }}
 {{- if .digest }}
