@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,14 +29,15 @@ func newCordon() *cobra.Command {
 	loader := daemon.NewLoader()
 	var by, why string
 	var during time.Duration
+	var absent bool
 	cmd := &cobra.Command{
 		Use:   "cordon DEVICE... --why TEXT",
 		Short: "Take cards or ports of this node out of service",
 		Long: `Take cards or ports out of service at once: no new pod gets them. Pods that hold
 one keep it. DEVICE is a card with all its ports, such as 3b:00.0 or 0001:3b:00.0,
 or one port, 3b:00.0-p0 to 3b:00.0-p3. The address of any function of an IOMMU
-group (vfio-pci) cordons the whole group. The slot may be empty: the cordon then
-applies to the next card in it.
+group (vfio-pci) cordons the whole group. With --absent the slot may be empty: the
+cordon then applies to the next card in it.
 
 A cordon lasts until uncordon, or for the time of --for. It survives restarts and
 upgrades of the daemon. Cordoning a device again replaces --why, --by and --for.
@@ -56,6 +58,11 @@ The command asks the daemon at --socket, which only root can use.`,
 				return err
 			}
 			daemon := control.Dial(socket)
+			if !absent {
+				if err := present(cmd, daemon, args); err != nil {
+					return asFailure(err)
+				}
+			}
 			made, err := daemon.Cordon(cmd.Context(), args, cmp.Or(by, userName()), why, during)
 			if err != nil {
 				return asFailure(err)
@@ -66,8 +73,35 @@ The command asks the daemon at --socket, which only root can use.`,
 	addSocket(cmd, loader)
 	cmd.Flags().StringVar(&why, "why", "", "reason for the cordon, a `TEXT` of one line; required")
 	cmd.Flags().DurationVar(&during, "for", 0, "duration of the cordon, such as 2h (default: until uncordon)")
+	cmd.Flags().BoolVar(&absent, "absent", false, "accept a DEVICE that this node does not have now")
 	addBy(cmd, &by)
 	return cmd
+}
+
+// present returns an error unless the node has all these devices now. With a wrong address, the card that is
+// meant would stay in service.
+func present(cmd *cobra.Command, daemon *control.Client, devices []string) error {
+	state, err := daemon.State(cmd.Context())
+	if err != nil {
+		return err
+	}
+	for _, name := range devices {
+		device, err := sysfs.ParseDevice(name)
+		if err != nil {
+			return err
+		}
+		var ids []string
+		for _, r := range state.Devices {
+			ids = append(ids, r.ID)
+		}
+		if !slices.ContainsFunc(state.Devices, func(r view.Row) bool {
+			return cordon.Of([]cordon.Cordon{{Device: device}}, r.ID, r.Members...) != nil
+		}) {
+			return fmt.Errorf("DEVICE: found %q, want a device of this node (%s), or --absent to cordon the next card in this slot",
+				name, cmp.Or(strings.Join(ids, ", "), "it has none"))
+		}
+	}
+	return nil
 }
 
 func newUncordon() *cobra.Command {

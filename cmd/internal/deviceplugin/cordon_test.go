@@ -41,12 +41,17 @@ func TestCordon(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d, output (-want +got):\n%s", args[0], c, code, diff)
 		}
 	}
+	// A wrong address would leave the card that is meant in service, so it cordons nothing.
+	for _, absent := range []string{"5e:00.0", "3b:00.0-p2"} {
+		expect("accelerator-device-plugin: DEVICE: found \""+absent+"\", want a device of this node (3b:00.0, 3b:00.0-p1), or --absent to cordon the next card in this slot\n",
+			1, "cordon", "3b:00.0", absent, "--why", "x")
+	}
 	expect(`3b:00.0 cordoned by alice since TIME: replace the fan
   3b:00.0 is out of service, held by default/job/main, which keeps it
   3b:00.0-p1 is out of service, free
 5e:00.0 cordoned by alice since TIME: replace the fan
   no device has this address now: the cordon applies to the next card in this slot
-`, 0, "cordon", "3B:00.0", "5e:00.0", "--why", "replace the fan", "--by", "alice")
+`, 0, "cordon", "3B:00.0", "5e:00.0", "--absent", "--why", "replace the fan", "--by", "alice")
 	d.await("cordoned", health{"3b:00.0": false, "3b:00.0-p1": false})
 	if _, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0-p1"); err == nil || !strings.Contains(err.Error(), "cordoned") {
 		t.Errorf("%v, want the reason", err)
