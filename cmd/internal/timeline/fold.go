@@ -66,13 +66,21 @@ func (f *folder) add(l *line) {
 	}
 }
 
-// isPull reports whether a line has reasons, and all of them are pullReasons.
+// isPull reports whether the reasons of a line are those of a pull.
 func isPull(l *line) bool {
-	reasons := l.texts("reasons")
-	return len(reasons) > 0 && !slices.ContainsFunc(reasons, func(reason string) bool {
-		name, _, _ := strings.Cut(reason, "=")
-		return !slices.Contains(pullReasons, name)
-	})
+	reasons := withoutService(l)
+	return len(reasons) > 0 && !slices.ContainsFunc(reasons, func(reason string) bool { return !slices.Contains(pullReasons, reason) })
+}
+
+// withoutService returns the names of the reasons of a line, except those by which a person takes a device out of
+// service: a card is usually cordoned before it is pulled.
+func withoutService(l *line) (names []string) {
+	for _, reason := range l.texts("reasons") {
+		if name, _, _ := strings.Cut(reason, "="); name != "cordoned" && name != "excluded" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // fold removes the lines of a burst. The last line takes their reasons, and the health before the burst.
@@ -82,8 +90,8 @@ func (f *folder) fold(b *burst, last *line) {
 		if l.of != b {
 			return false
 		}
-		for _, reason := range l.texts("reasons") {
-			if name, _, _ := strings.Cut(reason, "="); name != "recovering" && !slices.Contains(steps, name) {
+		for _, name := range withoutService(l) {
+			if name != "recovering" && !slices.Contains(steps, name) {
 				steps = append(steps, name)
 			}
 		}

@@ -47,6 +47,10 @@ func TestFold(t *testing.T) {
 		want      []string
 	}{
 		{"pulled", fails + worse + changed(1, "parent", "dfl-fme.0", "") + removed(2, "d", "unhealthy"), []string{pulled}},
+		{"cordoned, and pulled", became(0, "warn", "d", "unhealthy", "unhealthy", `"cordoned","fme-unbound"`) + became(1, "warn", "d", "unhealthy", "unhealthy", `"cordoned","node-missing"`) +
+			removed(2, "d", "unhealthy"), []string{"00.002 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms; steps: fme-unbound, node-missing)"}},
+		{"cordoned, and stays", became(0, "warn", "d", "healthy", "unhealthy", `"cordoned"`) + removed(2, "d", "unhealthy"), []string{
+			"00.000 d                     ! healthy → unhealthy: cordoned (was healthy for 9.00 s)", "00.002 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
 		{"other lines in between keep their order", fails + told(1) + worse + removed(2, "d", "unhealthy"), []string{told1, pulled}},
 		{"two devices, one breaks", became(0, "warn", "e", "healthy", "unhealthy", `"port-ap6"`) + fails + worse + removed(2, "d", "unhealthy") + told(600), []string{
 			"00.000 e                     ! healthy → unhealthy: port-ap6 (was healthy for 9.00 s)", pulled, "00.600 r                       list sent: complete (1 in all)"}},
