@@ -71,6 +71,39 @@ func TestHoldersNamed(t *testing.T) {
 	})
 }
 
+// A pod of the same name, such as that of a StatefulSet, is another holder: its UID tells.
+func TestPodOfTheSameName(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
+		f.set(cardA, good(0, 0))
+		r := start(t, withKubelet(d), f)
+		for _, step := range []struct {
+			containers []string
+			want       []string
+		}{
+			{[]string{"uid-1/main"}, []string{"device.held [default/job/main] [uid-1]"}},
+			{nil, nil}, // the checkpoint cannot be read
+			{[]string{"uid-1/main"}, nil},
+			{[]string{"uid-1/main", "uid-2/main"}, nil}, // the kubelet has not removed the entry of the first one yet
+			{[]string{"uid-2/main"}, []string{"device.freed [default/job/main] [uid-1]", "device.held [default/job/main] [uid-2]"}},
+			{[]string{"uid-3/init"}, nil}, // an init container had the device
+		} {
+			d.hold("3b:00.0", pod)
+			d.set(func() { d.held["3b:00.0"][0].Containers = step.containers })
+			r.after(time.Minute)
+			var got []string
+			for _, l := range r.logs.TakeAll() {
+				if m := l.ContextMap(); m["holders"] != nil {
+					got = append(got, fmt.Sprint(m["event"], " ", m["holders"], " ", m["pod_uids"]))
+				}
+			}
+			if diff := cmp.Diff(step.want, got); diff != "" {
+				t.Errorf("checkpoint %q (-want +got):\n%s", step.containers, diff)
+			}
+		}
+	})
+}
+
 // The lines are short even if an answer has many containers. Each holder has one line.
 func TestTooManyHolders(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -1,9 +1,11 @@
 package inventory
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -34,6 +36,20 @@ type Holding struct {
 	Perhaps bool
 	// AnyAFU means that the device remains the same when its AFU changes, because its holders program it.
 	AnyAFU bool
+}
+
+// PodUID returns the UID of the pod of the only holder, or "" if it is not known: only the kubelet's checkpoint has it,
+// which does not name pods.
+func (h Holding) PodUID() string {
+	if len(h.Holders) != 1 || len(h.Containers) != 1 {
+		return ""
+	}
+	holder := h.Holders[0]
+	uid, found := strings.CutSuffix(h.Containers[0], holder[max(0, strings.LastIndexByte(holder, '/')):])
+	if !found {
+		return ""
+	}
+	return uid
 }
 
 // Holdings says who uses the devices of the node, by everything that is known. See package kubelet/holders, which makes
@@ -104,6 +120,7 @@ func (h *holders) of(id string) []Holding {
 // holder is a container that holds a device, by the answers.
 type holder struct {
 	holderKey
+	uid    string    // of its pod; "": not known
 	since  time.Time // time of the question of the first answer with the holder
 	logged bool
 	gone   time.Time // time of the question of the first answer without it; zero: the newest answer has it
@@ -253,18 +270,20 @@ func (n *node) takeHolders(e *entry, is []Holding, asked time.Time) {
 		known[h.holderKey] = h
 	}
 	var named, ended []holder
-	still := make(map[holderKey]bool, len(known))
+	seen, still := make(map[holderKey]bool, len(known)), make(map[holderKey]bool, len(known))
 	for _, h := range is {
 		for _, name := range h.Holders {
 			key := holderKey{h.As, name}
-			if still[key] || h.Foreign {
+			if seen[key] || h.Foreign {
 				continue
 			}
-			still[key] = true
-			named = append(named, holder{holderKey: key, since: asked})
-			if was, ok := known[key]; ok {
-				named[len(named)-1].since, named[len(named)-1].logged = was.since, was.logged
+			seen[key] = true
+			is := holder{holderKey: key, uid: h.PodUID(), since: asked}
+			if was, ok := known[key]; ok && (is.uid == "" || was.uid == "" || is.uid == was.uid) { // else another pod has the same name
+				is.uid, is.since, is.logged = cmp.Or(is.uid, was.uid), was.since, was.logged
+				still[key] = true
 			}
+			named = append(named, is)
 		}
 	}
 	for _, h := range e.holders {
@@ -292,6 +311,9 @@ func (n *node) noteHolders(e *entry, kind kind, all []holder) {
 				continue
 			}
 			c.holders, c.lasted = append(c.holders, h.name), max(c.lasted, h.gone.Sub(h.since))
+			if h.uid != "" {
+				c.uids = append(c.uids, h.uid)
+			}
 		}
 		n.changes = append(n.changes, c)
 		all = rest

@@ -19,9 +19,10 @@ type change struct {
 	quiet   bool          // logged at level debug
 	err     error         // of the reading
 	holders []string
-	as      string // the name under which the holders hold the device
-	found   bool   // the first answer already had the holders
-	why     string // the reason for the log
+	uids    []string // of their pods, if known
+	as      string   // the name under which the holders hold the device
+	found   bool     // the first answer already had the holders
+	why     string   // the reason for the log
 
 	renamed, renumbered, reshaped, other bool // the properties of the reservation
 }
@@ -91,9 +92,9 @@ func (inv *Inventory) reportChange(c change, now time.Time) {
 			since = "before the daemon started"
 		}
 		inv.log.Info("device held", logevent.DeviceHeld, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
-			logevent.Resource(c.as), logevent.Holders(c.holders), logevent.Reason(since))
+			logevent.Resource(c.as), logevent.Holders(c.holders), logevent.PodUIDs(c.uids), logevent.Reason(since))
 	case deviceFreed:
-		inv.log.Info("device freed", logevent.DeviceFreed, logevent.Device(c.ID), logevent.Resource(c.as), logevent.Holders(c.holders), logevent.Lasted(c.lasted))
+		inv.log.Info("device freed", logevent.DeviceFreed, logevent.Device(c.ID), logevent.Resource(c.as), logevent.Holders(c.holders), logevent.PodUIDs(c.uids), logevent.Lasted(c.lasted))
 	}
 }
 

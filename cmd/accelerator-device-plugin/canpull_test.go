@@ -132,8 +132,8 @@ func TestCanPull(t *testing.T) {
 		{"given, and not named", func() {
 			do(errors.Join(os.MkdirAll(pod, 0o755), os.WriteFile(filepath.Join(cfg.KubeletDir, checkpoint.File),
 				[]byte(`{"Data":{"PodDeviceEntries":[{"PodUID":"5e0b","DeviceIDs":{"-1":["3b:00.0-p1"]}}]}}`), 0o600)))
-		}, idle, "unknown\nthe pod with the UID 5e0b has the card in the kubelet's checkpoint, but the kubelet does not name it: " +
-			"check again in a few seconds; kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended\n"},
+		}, idle, "unknown\nthe kubelet's checkpoint gives the card to the pod with the UID 5e0b, which the kubelet does not name: the pod has ended, or only its init containers have the card, or the kubelet has just started: " +
+			"find the pod with kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name; if no pod has this UID, it has ended, and no longer counts\n"},
 		{"the pod has ended", func() { do(os.Remove(pod)) }, idle, "yes\n"},
 	} {
 		step.do()

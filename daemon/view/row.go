@@ -23,12 +23,13 @@ type Row struct {
 	PCIDevice   string   `json:"pciDevice" yaml:"pciDevice"`   // the same
 	NUMANode    *int     `json:"numaNode" yaml:"numaNode"`
 	PortID      *int     `json:"portId" yaml:"portId"`
-	AFUID       string   `json:"afuId" yaml:"afuId"`             // 32 hex digits or ""
-	InterfaceID string   `json:"interfaceId" yaml:"interfaceId"` // 32 hex digits or ""
-	DeviceNodes []string `json:"deviceNodes" yaml:"deviceNodes"` // paths on the host
-	Parent      string   `json:"parent" yaml:"parent"`           // name of the FME or ""
-	Holder      []string `json:"holder" yaml:"holder"`           // namespace/pod/container
-	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"` // false: the device may have a holder although Holder is empty
+	AFUID       string   `json:"afuId" yaml:"afuId"`                               // 32 hex digits or ""
+	InterfaceID string   `json:"interfaceId" yaml:"interfaceId"`                   // 32 hex digits or ""
+	DeviceNodes []string `json:"deviceNodes" yaml:"deviceNodes"`                   // paths on the host
+	Parent      string   `json:"parent" yaml:"parent"`                             // name of the FME or ""
+	Holder      []string `json:"holder" yaml:"holder"`                             // namespace/pod/container
+	HolderUIDs  []string `json:"holderUids,omitempty" yaml:"holderUids,omitempty"` // of the pods in Holder, "" if not known; missing if none is known
+	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"`                   // false: the device may have a holder although Holder is empty
 
 	// Held is true if the device was given to a container, even if that is not named yet. nil: not known.
 	Held        *bool          `json:"held" yaml:"held"`
@@ -83,8 +84,12 @@ func (l List) row(d *inventory.Device) Row {
 		for _, name := range h.Holders {
 			if !slices.Contains(r.Holder, name) { // it may hold the device under two names
 				r.Holder = append(r.Holder, name)
+				r.HolderUIDs = append(r.HolderUIDs, h.PodUID())
 			}
 		}
+	}
+	if slices.Equal(r.HolderUIDs, make([]string, len(r.Holder))) {
+		r.HolderUIDs = nil
 	}
 	held := len(l.Use.Of[r.ID]) > 0
 	asked := !l.Use.Asked.IsZero()

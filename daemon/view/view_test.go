@@ -41,6 +41,28 @@ func list(devices ...*inventory.Device) view.List {
 
 func rows() []view.Row { return list(devices...).Rows() }
 
+// The UID of a pod is known if the checkpoint has one entry, for the only holder.
+func TestHolderUIDs(t *testing.T) {
+	for _, test := range []struct {
+		name                string
+		holders, containers []string
+		want                []string
+	}{
+		{"one", []string{"default/pod/main"}, []string{"uid-1/main"}, []string{"uid-1"}},
+		{"no checkpoint", []string{"default/pod/main"}, nil, nil},
+		{"two entries", []string{"default/pod/main"}, []string{"uid-1/main", "uid-2/main"}, nil},
+		{"two holders", []string{"default/a/main", "default/b/main"}, []string{"uid-1/main"}, nil},
+		{"another container", []string{"default/pod/main"}, []string{"uid-1/init"}, nil},
+		{"no holder", nil, []string{"uid-1/main"}, nil},
+	} {
+		l := list(devices[0])
+		l.Use.Of["3b:00.0"] = []inventory.Holding{{As: "b-com.com/accelerator", Holders: test.holders, Containers: test.containers}}
+		if diff := cmp.Diff(test.want, l.Rows()[0].HolderUIDs); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
 func TestPrint(t *testing.T) {
 	for _, test := range []struct {
 		name, format string

@@ -71,6 +71,7 @@ var (
 	path        = Field{"path", Text, "", "path of a file or directory"}
 	pci         = Field{"pci", Text, "", "address of a card with its domain: `0000:3b:00.0`"}
 	pid         = Field{"pid", Whole, "", "process id of the daemon, or of the sender of a forged uevent"}
+	podUIDs     = Field{"pod_uids", List, "", "UID of the pod of `holders`, if there is one and the kubelet's checkpoint has it"}
 	reason      = Field{"reason", Text, "", "the cause, in words or as a fixed value; each event has its own"}
 	reasons     = Field{"reasons", List, "", "reasons why a device is not healthy, see [health.md](health.md); may be empty"}
 	remaining   = Field{"remaining", Text, "", "the means that still find changes while a source is lost"}
@@ -128,6 +129,7 @@ func Owner(api string) zap.Field        { return owner.text(api) }
 func Parent(name string) zap.Field      { return parent.text(name) }
 func Path(p string) zap.Field           { return path.text(p) }
 func PCI(address string) zap.Field      { return pci.text(address) }
+func PodUIDs(uids []string) zap.Field   { return podUIDs.list(Shorten(uids)) }
 func PID(n int) zap.Field               { return zap.Int(pid.Key, n) }
 func Port(n uint32) zap.Field           { return zap.Uint32(netlinkPort.Key, n) }
 func Reason(s string) zap.Field         { return reason.text(s) }

@@ -75,7 +75,7 @@ func Judge(f Facts) Answer {
 	switch {
 	case errors.Is(f.CardErr, fs.ErrNotExist):
 		a.unknown("no PCI device "+f.Address+": "+f.CardErr.Error(),
-			"compare the address with `devices -o wide`, and --sysfs-root with that of the daemon")
+			"compare the address with `devices -o wide`, and pass the --sysfs-root and --dev-root of the daemon")
 	case f.CardErr != nil:
 		a.unknown("the card cannot be read: "+f.CardErr.Error(), "")
 	case f.Card.Address != f.Address:
@@ -200,9 +200,10 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 // after the start of the kubelet, and pods in which only init containers have a device.
 func (a *Answer) given(f Facts, addresses map[string]bool) {
 	for _, uid := range sorted(ofCard(f.Given, addresses)) {
-		a.unknown("the pod with the UID "+uid+" has the card in the kubelet's checkpoint, but the kubelet does not name it",
-			"check again in a few seconds; kubectl get pods -A -o "+
-				"custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended")
+		a.unknown("the kubelet's checkpoint gives the card to the pod with the UID "+uid+", which the kubelet does not name: the pod has ended, "+
+			"or only its init containers have the card, or the kubelet has just started",
+			"find the pod with kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name; "+
+				"if no pod has this UID, it has ended, and no longer counts")
 	}
 }
 

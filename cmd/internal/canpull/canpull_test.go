@@ -247,8 +247,8 @@ func TestJudge(t *testing.T) {
 		{"given according to the checkpoint", func(f *canpull.Facts) {
 			f.Given = map[string][]string{"3b:00.0-p1": {"5e0b"}, "3b:00.0": {"5e0b"}, "5e:00.0": {"77"}}
 		}, canpull.Unknown, []string{
-			"unknown: the pod with the UID 5e0b has the card in the kubelet's checkpoint, but the kubelet does not name it: " +
-				"check again in a few seconds; kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended"}},
+			"unknown: the kubelet's checkpoint gives the card to the pod with the UID 5e0b, which the kubelet does not name: the pod has ended, or only its init containers have the card, or the kubelet has just started: " +
+				"find the pod with kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name; if no pod has this UID, it has ended, and no longer counts"}},
 		{"given according to the checkpoint, and named", func(f *canpull.Facts) {
 			f.Given, f.Rows[0].Holder = map[string][]string{"3b:00.0": {"5e0b"}}, []string{"a/b/c"}
 		}, canpull.No, []string{"no: held by a/b/c: kubectl --namespace a delete pod b"}},
@@ -293,7 +293,7 @@ func TestJudge(t *testing.T) {
 		}, canpull.No, []string{
 			"no: held by a/b/c: kubectl --namespace a delete pod b",
 			"unknown: no PCI device 0000:3b:00.0: file does not exist: compare the address with `devices -o wide`," +
-				" and --sysfs-root with that of the daemon"}},
+				" and pass the --sysfs-root and --dev-root of the daemon"}},
 		{"opened", func(f *canpull.Facts) {
 			f.Processes = []procusers.Process{{PID: 7, Command: "job", Group: "cri-1.scope", Devices: numbers("245:0")}}
 			f.ProcessesErr = errors.New("process 1: permission denied")
