@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -98,6 +99,10 @@ func (l *liveSettings) applied(cfg config.Config, restart []string) {
 	l.state.Store(control.Settings{Hash: hash, Applied: time.Now(), Restart: append([]string{}, restart...)})
 	if cfg.NodesUnused {
 		l.log.Warn("overrides of nodes have no effect without this setting", logevent.ConfigNotice, logevent.Flag("node-name"))
+	}
+	if keys := l.read.OtherKeys(); len(keys) > 0 {
+		l.log.Warn("overrides have no effect, their ConfigMap has another key", logevent.ConfigNotice, logevent.Flag("overrides"),
+			logevent.Reason(fmt.Sprintf("found %s, want %s", strings.Join(keys, ", "), filepath.Base(l.loader.Config.Overrides))))
 	}
 	for _, r := range cfg.Resources {
 		if f := r.Match.Family; f != "" && !slices.Contains(l.loader.Config.Families, f) {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -162,6 +163,38 @@ func TestOverridesOfNodesWithoutName(t *testing.T) {
 		}
 	}
 	t.Errorf("log without a notice of node-name: %v", logs.All())
+}
+
+// A ConfigMap of overrides with another key is noticed, at the start and later, and once.
+func TestOverridesUnderAnotherKey(t *testing.T) {
+	f := newFiles(t, "")
+	dir := filepath.Dir(f.overrides)
+	core, logs := eventtest.Observed(t)
+	loader := f.load()
+	cfg := loader.Config
+	l := openSettings(loader, cfg, zap.New(core), metrics.New("test"))
+	f.write(filepath.Join(dir, "notes.yml"), "") // a directory of the node may have other files
+	read := func(want string) {
+		t.Helper()
+		l.changed(&cfg, loader.Read())
+		var got []string
+		for _, line := range logs.TakeAll() {
+			if fields := line.ContextMap(); fields["event"] == "config.notice" {
+				got = append(got, fmt.Sprint(fields["flag"], ": ", fields["reason"]))
+			}
+		}
+		if text := strings.Join(got, "; "); text != want {
+			t.Errorf("notices %q, want %q", text, want)
+		}
+	}
+	read("")
+	if err := os.Symlink("..v1", filepath.Join(dir, "..data")); err != nil {
+		t.Fatal(err)
+	}
+	read("overrides: found notes.yml, want " + filepath.Base(f.overrides))
+	read("")
+	f.write(f.overrides, "exclude: [3b:00.0]\n")
+	read("")
 }
 
 // Settings in a ConfigMap are read again when Kubernetes replaces the link ..data.

@@ -8,6 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -24,6 +27,8 @@ type contents struct {
 	found bool
 	text  string
 	err   error
+
+	others []string // with no file: the keys of the ConfigMap in whose volume it would be
 }
 
 // mostBytes is the largest size of a file. In memory, a YAML document needs up to a hundred times its size.
@@ -34,10 +39,27 @@ func (l *Loader) Read() Files {
 	files := Files{at: time.Now()}
 	files.config, files.overrides = read("config", l.Config.File), read("overrides", l.Config.Overrides)
 	if errors.Is(files.overrides.err, fs.ErrNotExist) {
-		files.overrides.err = nil
+		files.overrides.err, files.overrides.others = nil, keysOf(filepath.Dir(l.Config.Overrides))
 	}
 	return files
 }
+
+// keysOf returns the keys of the ConfigMap whose volume is mounted at dir, or nil if it is no such volume.
+func keysOf(dir string) (keys []string) {
+	if _, err := os.Lstat(filepath.Join(dir, "..data")); err != nil {
+		return nil
+	}
+	entries, _ := os.ReadDir(dir) // its error would be one of reading the file, too
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), "..") {
+			keys = append(keys, e.Name())
+		}
+	}
+	return keys
+}
+
+// OtherKeys returns the keys of the ConfigMap of the overrides, if it lacks the key that is read.
+func (f Files) OtherKeys() []string { return f.overrides.others }
 
 // Follows reports whether there are files to read again.
 func (l *Loader) Follows() bool { return l.Config.File != "" || l.Config.Overrides != "" }
@@ -89,7 +111,7 @@ func (t contents) equal(other contents) bool {
 	if t.err != nil || other.err != nil {
 		return t.err != nil && other.err != nil && t.err.Error() == other.err.Error()
 	}
-	return t.found == other.found && t.text == other.text
+	return t.found == other.found && t.text == other.text && slices.Equal(t.others, other.others)
 }
 
 // Hash returns the first 12 hexadecimal digits of the SHA-256 of the configuration file followed
