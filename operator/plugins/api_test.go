@@ -410,7 +410,7 @@ func TestAPIServer(t *testing.T) {
 	c.edit("a", func(p *v1.FpgaDevicePlugin) {
 		p.Spec.Values = values(t, map[string]any{"minReadySeconds": "soon"})
 	})
-	c.condition("a", v1.ConditionAccepted, metav1.ConditionFalse, "InvalidValues", "'/minReadySeconds': got string, want integer")
+	c.condition("a", v1.ConditionAccepted, metav1.ConditionFalse, "InvalidValues", "values.minReadySeconds: got string, want integer")
 	c.condition("a", v1.ConditionAvailable, metav1.ConditionFalse, "InvalidValues", "")
 	c.exists(daemonSet, "a"+suffix, true)
 	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.Values = nil })

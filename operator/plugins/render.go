@@ -285,10 +285,12 @@ func refusal(err error) error {
 		var lines []string
 		for line := range strings.Lines(text) {
 			if line, ok := strings.CutPrefix(strings.TrimSpace(line), "- at "); ok {
-				lines = append(lines, line)
+				// '/image/tag': got number, want string
+				pointer, problem, _ := strings.Cut(strings.TrimPrefix(line, "'"), "': ")
+				lines = append(lines, "values"+strings.NewReplacer("/", ".", "~1", "/", "~0", "~").Replace(pointer)+": "+problem)
 			}
 		}
-		return errors.New("values: " + strings.Join(lines, "; "))
+		return errors.New(strings.Join(lines, "; "))
 	}
 	// An error of a template: execution error at (FILE:LINE:COLUMN): SENTENCE
 	if place, sentence, ok := strings.Cut(text, "): "); ok && strings.HasPrefix(place, "execution error at (") {

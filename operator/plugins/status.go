@@ -83,10 +83,11 @@ func (r *reconciler) publish(ctx context.Context, before, p *v1.FpgaDevicePlugin
 	return nil
 }
 
-// record logs a condition that changed, and creates a Kubernetes Event.
+// record logs a condition that changed, and creates a Kubernetes Event. If p is not accepted, Available only repeats why.
 func (r *reconciler) record(p *v1.FpgaDevicePlugin, was *metav1.Condition, c metav1.Condition) {
 	applied := c.Type == v1.ConditionAccepted && was != nil && was.ObservedGeneration != c.ObservedGeneration
-	if was != nil && was.Status == c.Status && was.Reason == c.Reason && !applied {
+	repeats := c.Type == v1.ConditionAvailable && meta.IsStatusConditionFalse(p.Status.Conditions, v1.ConditionAccepted)
+	if was != nil && was.Status == c.Status && was.Reason == c.Reason && !applied || repeats {
 		return
 	}
 	object, reason := logevent.Object(v1.KindFpgaDevicePlugin+"/"+p.Name), logevent.Reason(c.Type+"="+string(c.Status)+" "+c.Reason+": "+c.Message)

@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
 )
@@ -54,6 +56,28 @@ func TestAvailable(t *testing.T) {
 				t.Errorf("%s %s, want %s", c.Type, got, tc.want)
 			}
 		})
+	}
+}
+
+// A spec that is refused causes one Event, although two conditions change.
+func TestRefusalRecordedOnce(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	r := &reconciler{recorder: recorder, log: zap.NewNop()}
+	p := &v1.FpgaDevicePlugin{}
+	for _, accepted := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionTrue} {
+		c := metav1.Condition{Type: v1.ConditionAccepted, Status: accepted, Reason: "A", Message: "m"}
+		p.Status.Conditions = []metav1.Condition{c, available(c, nil, nil)}
+		for _, c := range p.Status.Conditions {
+			r.record(p, nil, c)
+		}
+	}
+	close(recorder.Events)
+	var got []string
+	for e := range recorder.Events {
+		got = append(got, e)
+	}
+	if diff := cmp.Diff([]string{"Warning A m", "Normal A m", "Normal RollingOut the DaemonSet controller has not observed the current spec"}, got); diff != "" {
+		t.Errorf("Events (-want +got):\n%s", diff)
 	}
 }
 

@@ -161,7 +161,7 @@ func operatorValues(s *scene) {
 	set, _ := s.pluginObjects("fpga")
 	for _, tt := range []struct{ name, key, value, message string }{
 		{"an unknown key", "colour", `"red"`, "additional properties 'colour' not allowed"},
-		{"a value of the wrong type", "minReadySeconds", `"soon"`, "'/minReadySeconds': got string, want integer"},
+		{"a value of the wrong type", "minReadySeconds", `"soon"`, "values.minReadySeconds: got string, want integer"},
 		{"an error of a template", "scrapers", `[{"podSelector":{}}]`, "scrapers: found with config.httpAddress empty"},
 	} {
 		s.step("refused: %s", tt.name)
