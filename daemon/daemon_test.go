@@ -34,7 +34,7 @@ func TestProbesNameHangingPart(t *testing.T) {
 	defer n.Watcher.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("no answer within 1s"))
-	probes := answers(n, pending{}, nil)
+	probes := answers(n, pending{}, &stateSource{kept: func() error { return nil }})
 	// The inventory does not run, so it does not answer pings.
 	if err := probes.Alive(ctx); err == nil || err.Error() != "inventory: no answer within 1s" {
 		t.Errorf("Alive() = %v, want that the inventory does not answer", err)

@@ -55,7 +55,7 @@ func answers(n *Node, api API, shown *stateSource) httpd.Answers {
 	alive := func(ctx context.Context) error { return n.alive(ctx, api) }
 	return httpd.Answers{
 		Alive: alive,
-		Ready: func(ctx context.Context) error { return errors.Join(api.Ready(), alive(ctx)) },
+		Ready: func(ctx context.Context) error { return errors.Join(api.Ready(), alive(ctx), shown.kept()) },
 		Devices: func(ctx context.Context) any {
 			list, _, _ := shown.list(ctx) // unknown holders are shown as none
 			return list.Rows()

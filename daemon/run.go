@@ -219,7 +219,7 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 	}
 	shown := &stateSource{
 		version: r.Version, kind: r.Kind, started: time.Now(), inForce: inForce, settings: r.live.state,
-		inventory: node.Inventory, cordons: book, holders: r.api.Holders, changes: latest.NewSignal(),
+		inventory: node.Inventory, cordons: book, holders: r.api.Holders, kept: r.owned.Kept(), changes: latest.NewSignal(),
 	}
 	r.probes.use(answers(node, r.api, shown))
 	if socket := r.cfg.Socket; socket != "" {

@@ -27,6 +27,7 @@ type stateSource struct {
 	inventory *inventory.Inventory
 	cordons   *cordon.Book
 	holders   func(context.Context) inventory.Holdings
+	kept      func() error // as [owner.Node.Kept]
 	version   string
 	kind      string        // of the API
 	changes   latest.Signal // raised by follow
@@ -74,6 +75,9 @@ func (s *stateSource) state(ctx context.Context) control.State {
 	}
 	if err != nil {
 		state.HoldersError = err.Error()
+	}
+	if err := s.kept(); err != nil {
+		state.StateDirError = err.Error()
 	}
 	if s.kind == control.DRA { // rules name resources
 		state.IdleRules = []string{}

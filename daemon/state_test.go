@@ -30,6 +30,7 @@ func TestStateBeforeTheCardsAreRead(t *testing.T) {
 		s := &stateSource{
 			started: begin, inForce: latest.New(cfg), settings: latest.New(control.Settings{}), cordons: book, // the inventory is not run
 			inventory: inventory.New(Watching(cfg, metrics.New("test")), sysfs.Host{}, zap.NewNop()),
+			kept:      func() error { return nil },
 			holders:   func(context.Context) inventory.Holdings { return inventory.Holdings{Err: fs.ErrNotExist} },
 		}
 		state := s.state(t.Context())

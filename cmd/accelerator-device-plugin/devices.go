@@ -86,6 +86,9 @@ func printDevices(cmd *cobra.Command, state control.State, headline, format stri
 	if state.HoldersError != "" {
 		note(cmd, "the holders of devices are not known: "+state.HoldersError)
 	}
+	if state.StateDirError != "" {
+		note(cmd, state.StateDirError)
+	}
 	if err := view.Print(cmd.OutOrStdout(), state.Devices, format, terminal.Is(cmd.OutOrStdout())); err != nil {
 		return err
 	}

@@ -17,18 +17,20 @@ const (
 // interface between daemons and commands of different versions: keys may be added, but never renamed
 // or removed.
 type State struct {
-	Version      string          `json:"version"` // of the daemon
-	API          string          `json:"api"`     // the Kubernetes API that offers the devices: DevicePlugin or DRA; "" from older daemons, which have DevicePlugin
-	PID          int             `json:"pid"`
-	Started      time.Time       `json:"started"`
-	Mode         string          `json:"mode"`
-	KubeletDir   string          `json:"kubeletDir"`
-	Settings     Settings        `json:"settings"`
-	HoldersError string          `json:"holdersError"` // the reason why holders are not known; "": they are known
-	Cordons      []cordon.Cordon `json:"cordons"`
-	IdleRules    []string        `json:"idleRules"` // rules for resources that apply to no device
-	Devices      []view.Row      `json:"devices"`
-	Incomplete   bool            `json:"incomplete"` // soon after the start: not all cards have been read yet
+	Version      string    `json:"version"` // of the daemon
+	API          string    `json:"api"`     // the Kubernetes API that offers the devices: DevicePlugin or DRA; "" from older daemons, which have DevicePlugin
+	PID          int       `json:"pid"`
+	Started      time.Time `json:"started"`
+	Mode         string    `json:"mode"`
+	KubeletDir   string    `json:"kubeletDir"`
+	Settings     Settings  `json:"settings"`
+	HoldersError string    `json:"holdersError"` // the reason why holders are not known; "": they are known
+	// StateDirError is the reason why the lock of the node no longer protects the devices, and cordons may be lost.
+	StateDirError string          `json:"stateDirError"` // "": the state directory is as it was at the start
+	Cordons       []cordon.Cordon `json:"cordons"`
+	IdleRules     []string        `json:"idleRules"` // rules for resources that apply to no device
+	Devices       []view.Row      `json:"devices"`
+	Incomplete    bool            `json:"incomplete"` // soon after the start: not all cards have been read yet
 }
 
 // Settings are the files of settings that are in force.

@@ -379,6 +379,29 @@ func (n *Node) awaitRecord(ctx context.Context) error {
 	}
 }
 
+// Kept returns a function that returns an error once the state directory no longer has the lock of this daemon, because it
+// was removed or replaced. Any goroutine may call that function.
+func (n *Node) Kept() func() error {
+	if n.lock == nil {
+		return func() error { return nil }
+	}
+	path := n.path(n.api)
+	locked, err := n.lock.Stat()
+	return func() error {
+		if err != nil {
+			return fmt.Errorf("--state-dir: %w", err)
+		}
+		switch now, err := os.Lstat(path); {
+		case err == nil && os.SameFile(locked, now):
+			return nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("--state-dir: %w", err)
+		}
+		return fmt.Errorf("--state-dir: %s was removed or replaced while this daemon runs: another daemon may offer the same devices, "+
+			"and cordons may be only in memory: restart the daemon, and cordon again what `devices` does not show as cordoned", path)
+	}
+}
+
 // Leave ends the ownership. If no other daemon of the API owns the node, it first calls withdraw, which removes the
 // devices that the API would keep after the end of the daemon. Meanwhile no daemon can take the node. If withdraw
 // fails, or is nil because the daemon has failed, the record of DRA remains: devices may not have been withdrawn.

@@ -89,6 +89,9 @@ func TryLock(dir *os.Root, name string, kind Kind) (*Lock, error) {
 	return nil, PathError(path, err)
 }
 
+// Stat describes the locked file.
+func (l *Lock) Stat() (fs.FileInfo, error) { return l.file.Stat() }
+
 // Release ends the lock.
 func (l *Lock) Release() error {
 	return l.file.Close()

@@ -2,6 +2,8 @@ package deviceplugin_test
 
 import (
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -142,4 +144,32 @@ func TestUnreadableCordons(t *testing.T) {
 // writeOwn writes a file into a directory that it makes.
 func writeOwn(path, text string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600))
+}
+
+// A state directory that is removed while the daemon runs is seen at once: by then it has neither the lock of the node
+// nor, in a pod, a place for cordons.
+func TestVanishedStateDir(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, nil)
+	d.awaitLine("control.served")
+	d.do(d.node.Plug(cardA))
+	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
+	d.awaitReady("before")
+	if text, _ := d.ask("devices"); strings.Contains(text, "--state-dir") {
+		t.Errorf("before, devices prints\n%s", text)
+	}
+	d.do(os.RemoveAll(d.cfg.StateDir))
+	lock := filepath.Join(d.cfg.StateDir, "owner-devicePlugin.lock")
+	if text, code := d.ask("devices"); !strings.Contains(text, "--state-dir: "+lock+" was removed or replaced while this daemon runs") || code != 0 {
+		t.Errorf("exit code %d, devices prints\n%s", code, text)
+	}
+	answer, err := probe.Get(d.url("/readyz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if !strings.Contains(string(text), lock+" was removed") || answer.StatusCode == http.StatusOK || err != nil {
+		t.Errorf("/readyz: %s %s %v", answer.Status, text, err)
+	}
 }

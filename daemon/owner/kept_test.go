@@ -1,0 +1,46 @@
+package owner_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"b-com.com/accelerator-device-plugin/daemon/control"
+)
+
+func TestKept(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(dir string) error
+		want   string
+	}{
+		{"unchanged", func(string) error { return nil }, ""},
+		{"other files", func(dir string) error { return os.WriteFile(filepath.Join(dir, "cordons.json"), nil, 0o600) }, ""},
+		{"removed", os.RemoveAll, "was removed or replaced"},
+		{"replaced", func(dir string) error {
+			return errors.Join(os.Rename(dir, dir+".old"), os.CopyFS(dir, os.DirFS(dir+".old")))
+		}, "was removed or replaced"},
+		{"a file in its place", func(dir string) error { return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)) }, "not a directory"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "state")
+			synctest.Test(t, func(t *testing.T) {
+				d := start(t, dir, control.DevicePlugin)
+				defer d.stop()
+				if !d.owns(0) {
+					t.Fatal("does not own the node")
+				}
+				kept := d.Kept()
+				if err := test.change(dir); err != nil {
+					t.Fatal(err)
+				}
+				if err := kept(); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+					t.Errorf("error %v, want %q", err, test.want)
+				}
+			})
+		})
+	}
+}
