@@ -177,6 +177,19 @@ func TestValuesOverride(t *testing.T) {
 	}
 }
 
+// An object can make the hook program a card at each start; an annotation that can select mode regiondevel does so, too.
+func TestProgrammingAlways(t *testing.T) {
+	for spec, want := range map[string]bool{
+		"{mode: region}": false, "{mode: region, values: {programming: {always: true}}}": true,
+		"{mode: region, values: {nodeAnnotation: true}}": true, "{mode: region, values: {nodeAnnotation: true, programming: {always: false}}}": false,
+	} {
+		text, err := rendered(t, object(t, spec))
+		if err != nil || strings.Contains(text, "- --always") != want {
+			t.Errorf("%s: error %v, --always %t, want %t", spec, err, !want, want)
+		}
+	}
+}
+
 // leaves calls f with each string below a value, in the order of the keys, and replaces the string by
 // the result.
 func leaves(value any, f func(string) string) any {

@@ -106,7 +106,7 @@ type stage struct {
 
 // play runs the steps. It ends at the first failed step, because later steps depend on it.
 func (s *stage) play(ctx context.Context, ended <-chan error) error {
-	fmt.Fprintf(s.out, "A simulated node and a stand-in for the kubelet, in %s\n\n", s.dir)
+	fmt.Fprintf(s.out, "A simulated node and a stand-in for the kubelet, in %s\nAFTER is the time since the step began; to plug in a card, the demo first writes its files.\n\n", s.dir)
 	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", "STEP", "AFTER", "RECEIVED BY THE KUBELET")
 	all := s.steps()
 	switch {
