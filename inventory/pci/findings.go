@@ -82,23 +82,6 @@ func (f *Findings) AddUnreadable(name string, worst inventory.Row, err error) {
 	})
 }
 
-// AddNode adds the condition for the error of checking a node ([sysfs.Host.CheckNode]), or nothing if err
-// is nil. name is the name of the file with the node's number.
-func (f *Findings) AddNode(name string, err error) {
-	fatal := func(reason string) {
-		f.Add(inventory.Condition{Reason: reason, Health: inventory.Unhealthy, Err: err})
-	}
-	switch {
-	case err == nil:
-	case errors.Is(err, sysfs.ErrNodeMissing):
-		fatal(inventory.ReasonNodeMissing)
-	case errors.Is(err, sysfs.ErrNodeMismatch):
-		fatal(inventory.ReasonNodeMismatch)
-	default:
-		fatal(inventory.ReasonUnreadable + "=" + name)
-	}
-}
-
 // Prefix adds a prefix to the names of the files and counters. A file that is gone or cannot be read keeps its
 // reason.
 func (f *Findings) Prefix(prefix string) {

@@ -70,7 +70,7 @@ const configFile = "pci/config"
 // port is suspended, the link reads all ones in kernels that do not wake it for the files of the link (pci-sysfs.c).
 func (f *Function) readConfig() (gone bool) {
 	var id [4]byte
-	path := below(f.Dir, configFile)
+	path := Below(f.Dir, configFile)
 	err := sysfs.ReadFull(path, id[:])
 	switch {
 	case f.AddFile(configFile, rowPCIGone, err):
@@ -99,7 +99,7 @@ type link struct {
 // slot support: a card with many lanes in a slot with few lanes is as fast as possible. A device
 // whose greatest value is unknown has no link: it is integrated into the root complex.
 func (f *Function) readLink(l *link, slot string) {
-	path := below(f.Dir, l.now)
+	path := Below(f.Dir, l.now)
 	text, err := sysfs.Read(path)
 	if f.AddFile(l.now, rowPCIGone, err) {
 		return
@@ -152,7 +152,7 @@ func (f *Function) markAbsent(name string) {
 
 // readMost reads a greatest value. It returns false if there is no file, or if the value is unknown.
 func (f *Function) readMost(l *link, name, dir string) (most int, ok bool) {
-	most, err := sysfs.ReadAs(below(dir, name), l.parse)
+	most, err := sysfs.ReadAs(Below(dir, name), l.parse)
 	if f.AddFile(name, l.slow, err) {
 		return 0, false
 	}
@@ -188,7 +188,7 @@ func (f *Function) count(a *aerCounter, dir string) {
 	if dir == "" {
 		return
 	}
-	path := below(dir, a.file)
+	path := Below(dir, a.file)
 	text, err := sysfs.Read(path)
 	if f.AddFile(a.file, a.row, err) {
 		return
@@ -209,9 +209,9 @@ func (f *Function) count(a *aerCounter, dir string) {
 	})
 }
 
-// below returns the path of the file with this name in dir, which replaces the first element of the
+// Below returns the path of the file with this name in dir, which replaces the first element of the
 // name.
-func below(dir, name string) string { return dir + name[strings.IndexByte(name, '/'):] }
+func Below(dir, name string) string { return dir + name[strings.IndexByte(name, '/'):] }
 
 // parseTotal returns the count that follows label on a line of its own, or the only number if
 // label is "".

@@ -28,10 +28,31 @@ type mask struct {
 	quiet uint64        // bits that have no meaning for health
 }
 
+// field is a value, or bits, with a row.
 type field struct {
-	set    uint64 // the field is set if one of these bits is
+	set    uint64 // of a mask: the field is set if one of these bits is; of values: the value
 	reason string
 	health inventory.Health
+}
+
+func (b field) row() inventory.Row { return row(b.reason, b.health) }
+
+// rowsOf appends the rows of fields to rows.
+func rowsOf(rows []inventory.Row, fields []field) []inventory.Row {
+	for _, b := range fields {
+		rows = append(rows, b.row())
+	}
+	return rows
+}
+
+// worstOf returns the worst row, which is other unless one of the fields has a worse one.
+func worstOf(other inventory.Row, fields []field) inventory.Row {
+	for _, b := range fields {
+		if b.health > other.Health {
+			other = b.row()
+		}
+	}
+	return other
 }
 
 func (m mask) decode(s string, f *findings) (dead bool, err error) {
@@ -45,7 +66,7 @@ func (m mask) decode(s string, f *findings) (dead bool, err error) {
 			return false, nil
 		}
 		if value&b.set != 0 {
-			f.AddRow(row(b.reason, b.health))
+			f.AddRow(b.row())
 			value &^= b.set
 		}
 	}
@@ -55,34 +76,13 @@ func (m mask) decode(s string, f *findings) (dead bool, err error) {
 	return false, nil
 }
 
-func (m mask) rows() []inventory.Row {
-	rows := []inventory.Row{m.other}
-	for _, b := range m.bits {
-		rows = append(rows, row(b.reason, b.health))
-	}
-	return rows
-}
-
-func (m mask) worst() inventory.Row {
-	worst := m.other
-	for _, b := range m.bits {
-		if b.health > worst.Health {
-			worst = row(b.reason, b.health)
-		}
-	}
-	return worst
-}
+func (m mask) rows() []inventory.Row { return rowsOf([]inventory.Row{m.other}, m.bits) }
+func (m mask) worst() inventory.Row  { return worstOf(m.other, m.bits) }
 
 // values decodes a hexadecimal value by a table of known values.
 type values struct {
 	good, dead uint64
-	bad        []value
-}
-
-type value struct {
-	is     uint64
-	reason string
-	health inventory.Health
+	bad        []field
 }
 
 func (v values) decode(s string, f *findings) (dead bool, err error) {
@@ -91,35 +91,20 @@ func (v values) decode(s string, f *findings) (dead bool, err error) {
 		return err == nil && got == v.dead, err
 	}
 	for _, b := range v.bad {
-		if got == b.is {
-			f.AddRow(row(b.reason, b.health))
+		if got == b.set {
+			f.AddRow(b.row())
 			return false, nil
 		}
 	}
 	allowed := []uint64{v.good}
 	for _, b := range v.bad {
-		allowed = append(allowed, b.is)
+		allowed = append(allowed, b.set)
 	}
 	return false, fmt.Errorf("found %#x, want one of %#x", got, allowed)
 }
 
-func (v values) rows() []inventory.Row {
-	var rows []inventory.Row
-	for _, b := range v.bad {
-		rows = append(rows, row(b.reason, b.health))
-	}
-	return rows
-}
-
-func (v values) worst() inventory.Row {
-	worst := inventory.Row{}
-	for _, b := range v.bad {
-		if b.health > worst.Health {
-			worst = row(b.reason, b.health)
-		}
-	}
-	return worst
-}
+func (v values) rows() []inventory.Row { return rowsOf(nil, v.bad) }
+func (v values) worst() inventory.Row  { return worstOf(inventory.Row{}, v.bad) }
 
 // flag decodes 0, or 1 if the condition of its row is present.
 type flag inventory.Row

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -100,11 +99,11 @@ func (l Layout) readFME(e entry) fme {
 	f.bound = true
 	dead := f.readInterfaceID(&top, l.Table.interfaceID)
 	for _, file := range l.Table.errors {
-		dead = f.judge(file, below(top.dir, file.name)) || dead
+		dead = f.judge(file, pci.Below(top.dir, file.name)) || dead
 	}
 	if programming := f.readManager(&top, l.Table.managers); !programming {
 		for _, file := range l.Table.locked {
-			dead = f.judge(file, below(top.dir, file.name)) || dead
+			dead = f.judge(file, pci.Below(top.dir, file.name)) || dead
 		}
 	}
 	if dead {
@@ -112,17 +111,13 @@ func (l Layout) readFME(e entry) fme {
 		return f
 	}
 	for _, file := range l.Table.alarms {
-		f.judge(file, below(top.dir, file.name))
+		f.judge(file, pci.Below(top.dir, file.name))
 	}
 	if l.Table.hwmon.path != "" {
 		f.readHWMon(&top, l.Table.hwmon)
 	}
 	return f
 }
-
-// below returns the path of the file with this name in dir, which replaces the first element of the
-// name.
-func below(dir, name string) string { return dir + name[strings.IndexByte(name, '/'):] }
 
 // readInterfaceID reads the interface id. There may be a file for each port, but the id belongs to
 // the FME (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports that there

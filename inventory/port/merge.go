@@ -18,37 +18,35 @@ func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*pci.Find
 		all.join(c)
 	}
 	for i := range ports {
-		all.takePort(&ports[i], len(ports) > 1)
+		all.take(findingsOf(&ports[i], len(ports) > 1))
 	}
 	for _, part := range parts {
-		for _, c := range part.Conditions {
-			all.join(c)
-		}
-		all.Files = append(all.Files, part.Files...)
-		all.Counters = append(all.Counters, part.Counters...)
+		all.take(part)
 	}
 	return all
 }
 
-// takePort adds the findings of a port. The names of its files and counters begin with the port's
+// findingsOf returns the findings of a port. The names of its files and counters begin with the port's
 // directory, even if the region has only one port, because ports may be added and removed while the
-// region stays. Reasons do not name the port. If there are several ports, errors name it.
-func (f *findings) takePort(p *inventory.Unit, several bool) {
-	for _, c := range p.Conditions {
-		if several {
+// region stays. Reasons do not name the port. If there are several ports, errors name it. p must not be used afterwards.
+func findingsOf(p *inventory.Unit, several bool) *pci.Findings {
+	f := &pci.Findings{Conditions: p.Conditions, Files: p.Files, Counters: p.Counters}
+	f.Prefix(p.Name + "/")
+	for i := range f.Conditions {
+		if c := &f.Conditions[i]; several {
 			c.Err = fmt.Errorf("%s: %w", p.Name, cmp.Or(c.Err, errors.New(c.Reason)))
 		}
+	}
+	return f
+}
+
+// take adds the findings of a part.
+func (f *findings) take(part *pci.Findings) {
+	for _, c := range part.Conditions {
 		f.join(c)
 	}
-	for _, file := range p.Files {
-		file.Reason = cmp.Or(file.Reason, inventory.ReasonUnreadable+"="+file.Name)
-		file.Name = p.Name + "/" + file.Name
-		f.Files = append(f.Files, file)
-	}
-	for _, counter := range p.Counters {
-		counter.Name = p.Name + "/" + counter.Name
-		f.Counters = append(f.Counters, counter)
-	}
+	f.Files = append(f.Files, part.Files...)
+	f.Counters = append(f.Counters, part.Counters...)
 }
 
 // join adds a condition. If there is one with the same reason, the result has the worst severity

@@ -11,13 +11,11 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// Attributes of a port, relative to its directory. The port has id, afu_id and power_state only
-// while a driver is bound; dev belongs to the driver core.
+// Attributes of a port, relative to its directory. The port has them only while a driver is bound.
 const (
 	attrID    = "id"
 	attrAFU   = "afu_id"
 	attrPower = "power_state"
-	attrDev   = "dev"
 )
 
 // readPort reads the port whose directory is dir, and appends its observations to seen. The node of
@@ -46,9 +44,9 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 	return p, err == nil && after == p.Incarnation
 }
 
-// outline returns the port as its directory shows it, and the number of its node. It returns false
+// outline returns the port as its directory shows it, and its node. It returns false
 // if the port does not exist. If a shortage prevented the reading, the port has a condition.
-func outline(dir string) (inventory.Unit, devNumber, bool) {
+func outline(dir string) (inventory.Unit, pci.DeviceNode, bool) {
 	inode, err := sysfs.Inode(dir)
 	name := filepath.Base(dir)
 	p := inventory.Unit{
@@ -56,9 +54,9 @@ func outline(dir string) (inventory.Unit, devNumber, bool) {
 		Incarnation: inode,
 		Facts:       inventory.Facts{PortID: -1, NUMANode: -1, Nodes: []string{name}},
 	}
-	dev := readDev(dir)
-	p.NodeNumbers = dev.appendTo(nil)
-	addShortage(&p, dev.err)
+	dev := pci.ReadDeviceNode(name, dir)
+	p.NodeNumbers = dev.AppendNumber(nil)
+	addShortage(&p, dev.Err)
 	starved := addShortage(&p, err)
 	return p, dev, starved || err == nil
 }
@@ -69,31 +67,6 @@ func addShortage(p *inventory.Unit, err error) bool {
 	f.AddShortage(err)
 	p.Conditions = f.Conditions
 	return sysfs.IsShortage(err)
-}
-
-// devNumber is the number of a node, from the attribute dev of its device. Reading it accesses no
-// hardware, because the driver core keeps the number.
-type devNumber struct {
-	number sysfs.DeviceNumber
-	err    error
-}
-
-func readDev(dir string) devNumber {
-	number, err := sysfs.ReadAs(dir+"/"+attrDev, sysfs.ParseDeviceNumber)
-	return devNumber{number, err}
-}
-
-// check returns an error unless the node name has this number.
-func (d devNumber) check(host sysfs.Host, name string) error {
-	return host.CheckNode(name, d.number, d.err)
-}
-
-// appendTo appends the number, if it is known.
-func (d devNumber) appendTo(numbers []string) []string {
-	if d.err != nil {
-		return numbers
-	}
-	return append(numbers, d.number.String())
 }
 
 // readUnbound reads a port without a driver. Such a port may have some of the attributes, so only
@@ -110,7 +83,7 @@ func readUnbound(p *inventory.Unit, dir string) {
 // readBound reads a port with a driver. It reads id before afu_id: if the card dies in between,
 // afu_id is all f, and the id is marked as not known. In the other order the id of a dead card
 // would be used.
-func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev devNumber) []sysfs.Observation {
+func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev pci.DeviceNode) []sysfs.Observation {
 	f := findings{pci.Findings{Conditions: p.Conditions, Observed: make([]sysfs.Observation, 0, 8)}}
 	f.Observe(sysfs.ObserveEntry(dir)) // another port with this name may have the same values
 	f.Observe(sysfs.ObserveExists(dir + "/" + attrDriver))
@@ -132,8 +105,7 @@ func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev devNumber) []
 	if dead || afuDead {
 		p.PortID, p.PortIDKnown = -1, false // a dead card reads id 3
 	}
-	f.Observe(sysfs.ObserveEntry(host.Dev + "/" + p.Name))
-	f.AddNode(attrDev, dev.check(host, p.Name))
+	f.CheckNode(host, dev, "dev")
 	p.Conditions, p.Files = f.Conditions, f.Files
 	return f.Observed
 }

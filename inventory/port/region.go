@@ -22,9 +22,6 @@ const (
 	PerFMEWithNode
 )
 
-// fmeDev is the name of the file dev of an FME in reasons.
-const fmeDev = "fme/dev"
-
 // readRegions reads the regions of the card at dir, which has these class entries.
 func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir string, virtual pci.Virtual, found []entry) {
 	var c *pci.Function
@@ -77,8 +74,7 @@ func (e entry) same(o entry) bool { return e.fme == o.fme && slices.Equal(e.port
 func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pci.Function) (inventory.Unit, []sysfs.Observation, bool) {
 	f := l.fmeOf(host, e, c)
 	if l.Kind == PerFMEWithNode && e.fme != "" && f.bound {
-		f.Observe(sysfs.ObserveEntry(host.Dev + "/" + e.fme))
-		f.AddNode(fmeDev, readDev(e.dir+"/"+e.fme).check(host, e.fme))
+		f.CheckNode(host, pci.ReadDeviceNode(e.fme, e.dir+"/"+e.fme), "fme/dev")
 	}
 	var ports []inventory.Unit
 	seen := f.Observed
@@ -132,9 +128,9 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 	}
 	if l.Kind == PerFMEWithNode {
 		r.Nodes = append(r.Nodes, e.fme)
-		dev := readDev(e.dir + "/" + e.fme)
-		r.NodeNumbers = dev.appendTo(r.NodeNumbers)
-		addShortage(&r, dev.err)
+		dev := pci.ReadDeviceNode(e.fme, e.dir+"/"+e.fme)
+		r.NodeNumbers = dev.AppendNumber(r.NodeNumbers)
+		addShortage(&r, dev.Err)
 	}
 	return r
 }

@@ -79,7 +79,7 @@ var portFiles = []file{
 		{1 << 49, "port-pmr", degraded},
 		{1 << 51, "port-vf-flr", degraded},
 	}}},
-	{"power_state", values{good: 0, dead: 0xf, bad: []value{
+	{"power_state", values{good: 0, dead: 0xf, bad: []field{
 		{1, "power-throttled=1", degraded},
 		{2, "power-throttled=2", degraded},
 		{6, "power-throttled=6", fatal},

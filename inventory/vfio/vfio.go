@@ -71,8 +71,7 @@ func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 		all.AddRow(rowNoIOMMU)
 	}
 	for _, n := range nodes {
-		all.Observe(sysfs.ObserveEntry(host.Dev + "/" + n.name))
-		all.AddNode(n.name+"/dev", host.CheckNode(n.name, n.number, n.err))
+		all.CheckNode(host, n, n.Name+"/dev")
 	}
 	judged := make(map[string]bool) // directories: virtual functions have the same physical function
 	for _, b := range g.bound {
@@ -107,16 +106,9 @@ func (f Family) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 	return inventory.Reading{Related: g.related(), Units: []inventory.Unit{u}}, err
 }
 
-// deviceNode is a device deviceNode.
-type deviceNode struct {
-	name   string // below the device root
-	number sysfs.DeviceNumber
-	err    error // of reading the number
-}
-
 // unit returns the unit of a group without its health, and all its nodes. It returns no other errors than those
 // of [sysfs.IsShortage].
-func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []deviceNode, err error) {
+func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []pci.DeviceNode, err error) {
 	low := g.bound[0]
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(low.address, "0000:"), PCIAddress: low.address, Name: low.address, Incarnation: low.incarnation,
@@ -127,14 +119,7 @@ func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []device
 		},
 	}
 	low.Describe(&u)
-	add := func(name, sysfsDir string) {
-		n := deviceNode{name: name}
-		n.number, n.err = sysfs.ReadAs(sysfsDir+"/dev", sysfs.ParseDeviceNumber)
-		if sysfs.IsShortage(n.err) {
-			err = n.err
-		}
-		nodes = append(nodes, n)
-	}
+	add := func(name, dir string) { nodes = append(nodes, pci.ReadDeviceNode(name, dir)) }
 	if g.class {
 		add("vfio/"+g.node, host.Sys+"/class/vfio/"+g.node)
 	}
@@ -148,13 +133,11 @@ func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []device
 		}
 	}
 	if len(nodes) == 0 { // a kernel that has only character devices
-		nodes = append(nodes, deviceNode{name: "vfio/" + g.node, err: fs.ErrNotExist})
+		nodes = append(nodes, pci.DeviceNode{Name: "vfio/" + g.node, Err: fs.ErrNotExist})
 	}
 	for _, n := range nodes {
-		u.Nodes = append(u.Nodes, n.name)
-		if n.err == nil {
-			u.NodeNumbers = append(u.NodeNumbers, n.number.String())
-		}
+		u.Nodes = append(u.Nodes, n.Name)
+		u.NodeNumbers = n.AppendNumber(u.NodeNumbers)
 	}
 	if g.class {
 		u.SharedNodes = append(u.SharedNodes, "vfio/vfio")
@@ -164,5 +147,5 @@ func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []device
 		u.SharedNodes = append(u.SharedNodes, "iommu")
 		add("iommu", host.Sys+"/class/misc/iommu")
 	}
-	return u, nodes, err
+	return u, nodes, pci.Shortage(nodes)
 }

@@ -131,23 +131,17 @@ func (c *card) findManagement(host sysfs.Host, address string) (string, error) {
 
 // unit returns the unit of the card without its health and its attributes, and all its nodes. It returns no other
 // errors than those of [sysfs.IsShortage].
-func (f Family) unit(address string, c card) (u inventory.Unit, nodes []deviceNode, err error) {
+func (f Family) unit(address string, c card) (u inventory.Unit, nodes []pci.DeviceNode, err error) {
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(address, "0000:"), PCIAddress: address, Name: address, Incarnation: c.incarnation,
 		Facts: inventory.Facts{PortID: -1, NUMANode: -1, NamedByShell: true}, AFUIDKnown: true,
 	}
 	c.Describe(&u)
-	add := func(name, sysfsDir string) {
-		n := deviceNode{name: name}
-		n.number, n.err = sysfs.ReadAs(sysfsDir+"/dev", sysfs.ParseDeviceNumber)
-		if sysfs.IsShortage(n.err) {
-			err = n.err
-		}
+	add := func(name, dir string) {
+		n := pci.ReadDeviceNode(name, dir)
 		nodes = append(nodes, n)
 		u.Nodes = append(u.Nodes, name)
-		if n.err == nil {
-			u.NodeNumbers = append(u.NodeNumbers, n.number.String())
-		}
+		u.NodeNumbers = n.AppendNumber(u.NodeNumbers)
 	}
 	if c.render != "" {
 		add("dri/"+filepath.Base(c.render), c.dir+"/"+c.render)
@@ -156,25 +150,18 @@ func (f Family) unit(address string, c card) (u inventory.Unit, nodes []deviceNo
 		add(strings.Replace(filepath.Base(q), "!", "/", 1), c.dir+"/"+q) // the kernel writes ! for the / in a name
 	}
 	if !f.Management || c.management == "" {
-		return u, nodes, err
+		return u, nodes, pci.Shortage(nodes)
 	}
-	entries, rerr := os.ReadDir(c.management + "/xrt_mgmt")
-	if sysfs.IsShortage(rerr) {
-		err = rerr
+	entries, err := os.ReadDir(c.management + "/xrt_mgmt")
+	if sysfs.IsShortage(err) {
+		return u, nodes, err
 	}
 	for _, e := range entries {
 		if sysfs.Numbered(e.Name(), "xclmgmt") {
 			add(e.Name(), c.management+"/xrt_mgmt/"+e.Name())
 		}
 	}
-	return u, nodes, err
-}
-
-// deviceNode is a device deviceNode.
-type deviceNode struct {
-	name   string // below the device root
-	number sysfs.DeviceNumber
-	err    error // of reading the number
+	return u, nodes, pci.Shortage(nodes)
 }
 
 // others returns the addresses of the other functions in the slot of a function.

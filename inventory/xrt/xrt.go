@@ -63,9 +63,6 @@ type state struct {
 	parse   func(string) (int, error)
 }
 
-// path returns the path of the file for a function at dir.
-func (s state) path(dir string) string { return dir + s.file[strings.IndexByte(s.file, '/'):] }
-
 // condition returns the condition of a row.
 func condition(r inventory.Row, passing bool) inventory.Condition {
 	return inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name, Passing: passing}
@@ -100,8 +97,7 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 	all.Observed = c.observed
 	found := pci.NewFindings() // about the nodes
 	for _, n := range nodes {
-		found.Observe(sysfs.ObserveEntry(host.Dev + "/" + n.name))
-		found.AddNode(n.name+"/dev", host.CheckNode(n.name, n.number, n.err))
+		found.CheckNode(host, n, n.Name+"/dev")
 	}
 	resetting := !c.identify(&u, &all) || c.render == ""
 	if c.readStates(&all, resetting) { // xocl removes the nodes first, and makes the other files after them
@@ -132,7 +128,7 @@ func (c card) readStates(all *pci.Findings, resetting bool) (passing bool) {
 	offline := false
 	values, errs := make([]int, len(states)), make([]error, len(states))
 	for i, s := range states {
-		values[i], errs[i] = pci.ReadAs(all, s.path(c.dir), s.parse)
+		values[i], errs[i] = pci.ReadAs(all, pci.Below(c.dir, s.file), s.parse)
 		resetting = resetting || s.always && errors.Is(errs[i], fs.ErrNotExist)
 		offline = offline || s.row == rowOffline && values[i] != 0
 	}
@@ -239,7 +235,7 @@ func readManagement(host sysfs.Host, dir string, all *pci.Findings) {
 	m := pci.Read(host, dir, "", pci.Virtual{})
 	m.Prefix("mgmt/")
 	for _, s := range managementStates {
-		value, err := pci.ReadAs(&m.Findings, s.path(dir), s.parse)
+		value, err := pci.ReadAs(&m.Findings, pci.Below(dir, s.file), s.parse)
 		judge(&m.Findings, s, value, err, false)
 	}
 	entries, err := os.ReadDir(dir)
