@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/programming"
-	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 )
 
 func FuzzGBS(f *testing.F) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/patient"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 // TestMain fails if goroutines or descriptors are left after the tests.

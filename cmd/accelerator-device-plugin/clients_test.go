@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/cmdtest"
 )
 
 // While clients send nothing, or half a request, the daemon's memory and descriptors stay

@@ -3,9 +3,9 @@ package main
 import (
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/cmdtest"
 )
 
 const testResource = "b-com.com/accelerator"

@@ -16,10 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
-	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/programming/hook"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
 // The test binary runs the program if it is called by the name of the program.

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
-	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 )
 
 // node is a directory with two bitstreams, and the path of a store that does not exist yet.

@@ -17,9 +17,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
-	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
-	"b-com.com/accelerator-device-plugin/sim/pipes"
-	"b-com.com/accelerator-device-plugin/sim/simapiserver"
+	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/pipes"
+	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
 // rig is a simulated API server, and a client that follows the node "worker-3" there.

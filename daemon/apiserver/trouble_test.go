@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
-	"b-com.com/accelerator-device-plugin/sim/simapiserver"
+	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
 // send returns a fault that answers with this text and then calls then, unless then is nil.

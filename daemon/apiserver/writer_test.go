@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
-	"b-com.com/accelerator-device-plugin/sim/pipes"
-	"b-com.com/accelerator-device-plugin/sim/simapiserver"
+	"b-com.com/accelerator-device-plugin/test/pipes"
+	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
 // writing returns a simulated API server and a writer.

@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/internal/latest"
-	"b-com.com/accelerator-device-plugin/sim/pipes"
+	"b-com.com/accelerator-device-plugin/test/pipes"
 )
 
 // rig is a daemon in a synctest bubble, whose devices and holders a test can change.

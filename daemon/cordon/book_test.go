@@ -19,7 +19,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
-	"b-com.com/accelerator-device-plugin/internal/privatedir/privatedirtest"
+	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
 func open(t *testing.T, dir string) (*cordon.Book, *observer.ObservedLogs) {

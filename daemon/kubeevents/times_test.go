@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/sim/simapiserver"
+	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
 // Changes within a second have the time of the first one.

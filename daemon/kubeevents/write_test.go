@@ -15,7 +15,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/sim/simapiserver"
+	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
 // flap makes a device unhealthy and healthy again, each for half a period.

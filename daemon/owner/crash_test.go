@@ -19,7 +19,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
-	"b-com.com/accelerator-device-plugin/internal/privatedir/privatedirtest"
+	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
 // world has the daemons of a node, and its slices: a kubelet deletes them 30 s after the last driver has ended.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/daemon/control"
-	"b-com.com/accelerator-device-plugin/internal/privatedir/privatedirtest"
+	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
 // A device plugin that has once run on the node starts although the disk is full, or read-only after an error.

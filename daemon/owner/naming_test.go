@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
-	"b-com.com/accelerator-device-plugin/internal/privatedir/privatedirtest"
+	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
 // A daemon waits for daemons of its API whose naming differs, and not for those with the same one. It does not count

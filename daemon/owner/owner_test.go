@@ -19,8 +19,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
-	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
-	"b-com.com/accelerator-device-plugin/internal/privatedir/privatedirtest"
+	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
 // daemon is a daemon of an API in a bubble of synctest.

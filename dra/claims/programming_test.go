@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/programming"
-	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 )
 
 const (

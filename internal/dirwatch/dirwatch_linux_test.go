@@ -14,8 +14,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/dirwatch"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
-	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/notify"
+	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
 // watched is a file in a directory, with the reports of Run about it.

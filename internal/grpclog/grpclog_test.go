@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/grpclog"
-	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
+	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
 func TestLevels(t *testing.T) {

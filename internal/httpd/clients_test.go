@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/httpd"
-	"b-com.com/accelerator-device-plugin/sim/pipes"
+	"b-com.com/accelerator-device-plugin/test/pipes"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/httpd"
-	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
+	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
 // serve runs the server until the test ends and returns its address.

@@ -13,8 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/aws"
-	"b-com.com/accelerator-device-plugin/inventory/familytest"
-	"b-com.com/accelerator-device-plugin/sim/board"
+	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
 // node unfolds a recorded board into a new directory and returns the host.

@@ -13,9 +13,9 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/inventory/familytest"
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
-	"b-com.com/accelerator-device-plugin/sim/board"
+	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
 const (

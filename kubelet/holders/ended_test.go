@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/privatedir/privatedirtest"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
 // Nobody makes the kubelet write its checkpoint again while no device plugin runs. A driver that has waited for the end of

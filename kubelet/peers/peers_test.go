@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/latest"
-	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/kubelet/peers"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 // other and others are the names of two sockets of one peer.

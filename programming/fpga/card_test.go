@@ -14,7 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/programming/fpga"
-	"b-com.com/accelerator-device-plugin/sim/board"
+	"b-com.com/accelerator-device-plugin/test/board"
 )
 
 const (

@@ -21,8 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/programming"
-	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/programming/fpga"
+	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 )
 
 // The layouts of include/uapi/linux/fpga-dfl.h and intel-fpga.h.

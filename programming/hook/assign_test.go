@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 	"b-com.com/accelerator-device-plugin/programming/hook"
+	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 )
 
 // cardOf returns a card with an interface and the AFUs of its ports, from the short form "I:A,B".

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/programming/hook"
+	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 )
 
 func TestReadState(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
-	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
 	"b-com.com/accelerator-device-plugin/programming/hook"
+	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
 // listen serves a socket as journald and syslog do. The path of its directory is short, because the paths of

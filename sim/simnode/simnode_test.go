@@ -18,8 +18,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
-	"b-com.com/accelerator-device-plugin/sim/board"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/board"
 )
 
 const address = "0000:01:00.0"

@@ -11,7 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"

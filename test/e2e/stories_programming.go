@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )

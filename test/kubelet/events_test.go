@@ -20,9 +20,9 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/core/install" // conversion of Events
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 
-	"b-com.com/accelerator-device-plugin/sim/simapiserver"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/kubelet"
+	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
 // admission checks the Events that a stand-in receives as the API server does: with its types,

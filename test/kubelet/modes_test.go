@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/sim/simapiserver"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/kubelet"
+	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
 // af is a rig in mode af, with the names of its two resources.

@@ -10,7 +10,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
-	"b-com.com/accelerator-device-plugin/internal/patient"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 // withEvents is prepareCluster for a daemon that uses the API server only for Events.

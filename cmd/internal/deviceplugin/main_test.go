@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/cmdtest"
 )
 
 // TestMain runs the tests, or the daemon of a test that needs one in a process of its own.

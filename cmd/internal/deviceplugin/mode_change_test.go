@@ -4,8 +4,8 @@ import (
 	"syscall"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 // The mode changes while a container has a device, which pod-resources never names. Until the container has ended,

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/sim/board"
+	"b-com.com/accelerator-device-plugin/test/board"
 )
 
 const boardsDir = "../../../testdata/sysfs/"

@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
-	"b-com.com/accelerator-device-plugin/internal/patient"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 // While a DRA driver owns the node, the daemon is alive and not ready. It has read nothing, and offers nothing. When

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/bitstreamtest"
 )
 
 const (

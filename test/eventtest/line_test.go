@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/internal/logevent/eventtest"
+	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
 const good = `{"level":"warn","time":"2026-11-21T20:56:34.463023314Z","logger":"inventory","message":"device health changed",` +

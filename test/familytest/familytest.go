@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
-	"b-com.com/accelerator-device-plugin/internal/sysfs/sysfstest"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/sysfstest"
 )
 
 // Ignore leaves out the fields of units that differ between runs, and the findings about files.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/internal/patient"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 // binaries is the directory of the built program, or "" if no test has needed it.

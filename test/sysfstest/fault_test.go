@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/internal/sysfs/sysfstest"
+	"b-com.com/accelerator-device-plugin/test/sysfstest"
 )
 
 func TestRefuse(t *testing.T) {
