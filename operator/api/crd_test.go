@@ -1,6 +1,5 @@
-// Package crdtest has the checks that the packages of API types share. It validates CRDs, and objects
-// against them, as the API server does.
-package crdtest
+// Package api_test validates the CRDs of the API types, and objects against them, as the API server does.
+package api_test
 
 import (
 	"bytes"
@@ -28,12 +27,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// crds is the path of the CRDs from a package of API types.
-const crds = "../../../deploy/helm/accelerator-operator/files/crds"
+const crds = "../../deploy/helm/accelerator-operator/files/crds"
 
-// Read returns the CRDs of a group by kind, as the API server has them after defaulting. The test
+// readAll returns the CRDs of a group by kind, as the API server has them after defaulting. The test
 // fails if the API server would refuse one.
-func Read(t *testing.T, group, version string) map[string]*apiextensions.CustomResourceDefinition {
+func readAll(t *testing.T, group, version string) map[string]*apiextensions.CustomResourceDefinition {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
@@ -65,9 +63,9 @@ func Read(t *testing.T, group, version string) map[string]*apiextensions.CustomR
 	return all
 }
 
-// Accepts validates an object as the API server does, and returns its error. The API
+// accepts validates an object as the API server does, and returns its error. The API
 // server prunes unknown keys; here they are an error.
-func Accepts(t *testing.T, crd *apiextensions.CustomResourceDefinition, object map[string]any) error {
+func accepts(t *testing.T, crd *apiextensions.CustomResourceDefinition, object map[string]any) error {
 	t.Helper()
 	schema := crd.Spec.Validation
 	if schema == nil {
@@ -91,8 +89,8 @@ func Accepts(t *testing.T, crd *apiextensions.CustomResourceDefinition, object m
 	return append(errs, rules...).ToAggregate()
 }
 
-// Documents returns the objects of a YAML file.
-func Documents(t *testing.T, raw []byte) (all []map[string]any) {
+// documents returns the objects of a YAML file.
+func documents(t *testing.T, raw []byte) (all []map[string]any) {
 	t.Helper()
 	decoder := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
 	for {
@@ -108,16 +106,16 @@ func Documents(t *testing.T, raw []byte) (all []map[string]any) {
 	}
 }
 
-// Generated checks that the CRDs and the methods of a package of types are up to date.
+// generated checks that the CRDs and the methods of the types in a directory are up to date.
 // CONTROLLER_GEN, set by the Makefile, is the command.
-func Generated(t *testing.T, kinds int) {
+func generated(t *testing.T, types string, kinds int) {
 	t.Helper()
 	generator := strings.Fields(os.Getenv("CONTROLLER_GEN"))
 	if len(generator) == 0 {
 		t.Skip("CONTROLLER_GEN is not set: make test-operator")
 	}
 	dir := t.TempDir()
-	args := append(generator[1:], "object", "crd", "paths=.", "output:crd:dir="+dir, "output:object:dir="+dir)
+	args := append(generator[1:], "object", "crd", "paths=./"+types, "output:crd:dir="+dir, "output:object:dir="+dir)
 	if out, err := exec.Command(generator[0], args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -128,7 +126,7 @@ func Generated(t *testing.T, kinds int) {
 	for _, file := range files {
 		committed := filepath.Join(crds, file.Name())
 		if filepath.Ext(file.Name()) == ".go" {
-			committed = file.Name()
+			committed = filepath.Join(types, file.Name())
 		}
 		want, err := os.ReadFile(filepath.Join(dir, file.Name()))
 		if err != nil {

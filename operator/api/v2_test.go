@@ -1,4 +1,4 @@
-package v2_test
+package api_test
 
 import (
 	"os"
@@ -6,18 +6,16 @@ import (
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-
-	"b-com.com/accelerator-device-plugin/operator/api/crdtest"
 )
 
-func readCRDs(t *testing.T) map[string]*apiextensions.CustomResourceDefinition {
+func readV2(t *testing.T) map[string]*apiextensions.CustomResourceDefinition {
 	t.Helper()
-	return crdtest.Read(t, "fpga.intel.com", "v2")
+	return readAll(t, "fpga.intel.com", "v2")
 }
 
 // The API server accepts the CRDs.
-func TestCRDs(t *testing.T) {
-	for kind, crd := range readCRDs(t) {
+func TestV2CRDs(t *testing.T) {
+	for kind, crd := range readV2(t) {
 		if crd.Spec.Scope != apiextensions.NamespaceScoped || len(crd.Spec.Names.ShortNames) != 1 {
 			t.Errorf("%s: scope %s, short names %v", kind, crd.Spec.Scope, crd.Spec.Names.ShortNames)
 		}
@@ -25,9 +23,9 @@ func TestCRDs(t *testing.T) {
 }
 
 // The variable MAPPINGS names another file to test, such as Intel's collection of mappings.
-func TestSamples(t *testing.T) {
-	all := readCRDs(t)
-	for _, file := range []string{"testdata/samples.yaml", os.Getenv("MAPPINGS")} {
+func TestV2Samples(t *testing.T) {
+	all := readV2(t)
+	for _, file := range []string{"v2/testdata/samples.yaml", os.Getenv("MAPPINGS")} {
 		if file == "" {
 			continue
 		}
@@ -35,9 +33,9 @@ func TestSamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects := crdtest.Documents(t, raw)
+		objects := documents(t, raw)
 		for _, object := range objects {
-			if err := crdtest.Accepts(t, all[object["kind"].(string)], object); err != nil {
+			if err := accepts(t, all[object["kind"].(string)], object); err != nil {
 				t.Errorf("%s: %v: %v", file, object["metadata"], err)
 			}
 		}
@@ -45,8 +43,8 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-func TestSchema(t *testing.T) {
-	all := readCRDs(t)
+func TestV2Schema(t *testing.T) {
+	all := readV2(t)
 	function := func(afu, iface, mode string) map[string]any {
 		return map[string]any{"afuId": afu, "interfaceId": iface, "mode": mode}
 	}
@@ -80,11 +78,11 @@ func TestSchema(t *testing.T) {
 			if tc.spec != nil {
 				object["spec"] = tc.spec
 			}
-			if err := crdtest.Accepts(t, all[tc.kind], object); (err == nil) != tc.ok {
+			if err := accepts(t, all[tc.kind], object); (err == nil) != tc.ok {
 				t.Errorf("error %v, want accepted: %v", err, tc.ok)
 			}
 		})
 	}
 }
 
-func TestGenerated(t *testing.T) { crdtest.Generated(t, 2) }
+func TestV2Generated(t *testing.T) { generated(t, "v2", 2) }

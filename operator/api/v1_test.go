@@ -1,4 +1,4 @@
-package v1_test
+package api_test
 
 import (
 	"os"
@@ -7,34 +7,33 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 
-	"b-com.com/accelerator-device-plugin/operator/api/crdtest"
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
 )
 
-func readCRD(t *testing.T) *apiextensions.CustomResourceDefinition {
+func readV1(t *testing.T) *apiextensions.CustomResourceDefinition {
 	t.Helper()
-	crd := crdtest.Read(t, v1.GroupVersion.Group, v1.GroupVersion.Version)[v1.KindFpgaDevicePlugin]
+	crd := readAll(t, v1.GroupVersion.Group, v1.GroupVersion.Version)[v1.KindFpgaDevicePlugin]
 	if crd == nil || crd.Spec.Scope != apiextensions.ClusterScoped {
 		t.Fatalf("%+v, want a cluster-scoped %s", crd, v1.KindFpgaDevicePlugin)
 	}
 	return crd
 }
 
-func TestSamples(t *testing.T) {
-	crd := readCRD(t)
-	raw, err := os.ReadFile("testdata/samples.yaml")
+func TestV1Samples(t *testing.T) {
+	crd := readV1(t)
+	raw, err := os.ReadFile("v1/testdata/samples.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, object := range crdtest.Documents(t, raw) {
-		if err := crdtest.Accepts(t, crd, object); err != nil {
+	for _, object := range documents(t, raw) {
+		if err := accepts(t, crd, object); err != nil {
 			t.Errorf("%v: %v", object["metadata"], err)
 		}
 	}
 }
 
-func TestSchema(t *testing.T) {
-	crd := readCRD(t)
+func TestV1Schema(t *testing.T) {
+	crd := readV1(t)
 	for _, tc := range []struct {
 		name, object string
 		spec         map[string]any
@@ -54,11 +53,11 @@ func TestSchema(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			object := map[string]any{"apiVersion": v1.GroupVersion.String(), "kind": v1.KindFpgaDevicePlugin,
 				"metadata": map[string]any{"name": tc.object}, "spec": tc.spec}
-			if err := crdtest.Accepts(t, crd, object); (err == nil) != tc.ok {
+			if err := accepts(t, crd, object); (err == nil) != tc.ok {
 				t.Errorf("error %v, want accepted: %v", err, tc.ok)
 			}
 		})
 	}
 }
 
-func TestGenerated(t *testing.T) { crdtest.Generated(t, 1) }
+func TestV1Generated(t *testing.T) { generated(t, "v1", 1) }
