@@ -15,10 +15,9 @@
 // may share numbers. Empty directories in the folder occupy the numbers, up to those of the last few
 // thousand deleted directories.
 //
-// A [Node] owns its folder, which also has the spare parts of its slots and the directories that occupy
-// numbers. It is not safe for concurrent use. A node of [Open] is also saved in the folder, before and
-// after each card that is plugged or pulled, so that several processes can use it one after the other. The folder
-// must belong to the user, so its files are not checked.
+// A [Node] owns its folder, which also has the directories that occupy numbers. It is not safe for concurrent use. A
+// node of [Open] is also saved in the folder, before and after each card that is plugged or pulled, so that several
+// processes can use it one after the other. The folder must belong to the user, so its files are not checked.
 // Only Open blocks, while another process has the node. Steps are in the order of the kernel: the
 // attributes of a card are created before its class link, and its device nodes are removed before its
 // directories.

@@ -32,7 +32,7 @@ func (n *Node) plugManager(t *tree, fme string, c *plugged) {
 	fpga := "fpga" + strconv.Itoa(c.Manager)
 	manager := filepath.Join(fme, "dfl-fme-mgr."+strconv.Itoa(c.FME), "fpga_manager", fpga)
 	t.attributes(manager, attribute{"name", "DFL FME FPGA Manager"}, attribute{"state", "unknown"})
-	t.part(filepath.Join(manager, "status"), "") // without errors the file is empty
+	t.file(filepath.Join(manager, "status"), "") // without errors the file is empty
 	t.link(manager, n.sys(managerClass, fpga))
 }
 

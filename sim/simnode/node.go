@@ -22,7 +22,6 @@ type Node struct {
 	Mknod bool
 
 	cards       map[string]*plugged // by address
-	spares      string              // directory of spare parts, see tree.part; a node of Open has none
 	directories *directories
 	used        map[int]bool
 	waiting     map[int][]func() error // by IOMMU group: steps that wait for the end of its use
@@ -115,7 +114,6 @@ func in(dir string) *Node {
 		cards:       make(map[string]*plugged),
 		used:        make(map[int]bool),
 		waiting:     make(map[int][]func() error),
-		spares:      filepath.Join(dir, "spares"),
 		directories: &directories{dir: filepath.Join(dir, "directories"), keep: maxDeleted},
 	}
 }

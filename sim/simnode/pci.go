@@ -54,7 +54,7 @@ func plugPCI(t *tree, dir string, c *plugged, id pciID) {
 		attribute{"class", "0x120000"},
 		attribute{"modalias", fmt.Sprintf("pci:v%08Xd%08Xsv%08Xsd%08Xbc12sc00i00", id.vendor, id.device, id.subVendor, id.subDevice)},
 		attribute{"numa_node", strconv.Itoa(c.NUMANode)})
-	t.part(filepath.Join(dir, "config"), header(id, c.PhysFn != ""))
+	t.file(filepath.Join(dir, "config"), header(id, c.PhysFn != ""))
 	if c.PhysFn != "" {
 		// A virtual function has the capabilities of its physical function. It has no link of its own
 		// and, on these cards, no error reporting.

@@ -53,9 +53,6 @@ func (n *Node) addCard(c *plugged) {
 func (n *Node) plug(c *plugged, id pciID) error {
 	dir := n.CardDir(c.Address)
 	t := n.tree()
-	if n.state == "" {
-		t.spares = filepath.Join(n.spares, c.Address)
-	}
 	plugPCI(t, dir, c, id)
 	if c.Function != nil {
 		n.plugFunction(t, c)
@@ -100,7 +97,6 @@ func (n *Node) addPort(t *tree, dir string, number int) {
 
 // bind creates the files of a port with a driver, the driver link last.
 func (n *Node) bind(t *tree, dir string, port int, afu string) {
-	// These files are not parts: users write to them in place, and ports would share them.
 	t.file(filepath.Join(dir, "id"), strconv.Itoa(port)+"\n")
 	t.file(filepath.Join(dir, "afu_id"), afu+"\n")
 	t.file(filepath.Join(dir, "power_state"), "0x0\n")

@@ -2,7 +2,6 @@ package simnode
 
 import (
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -12,7 +11,6 @@ import (
 type tree struct {
 	directories *directories
 	made        map[string]bool // created directories: checking each again would take most of the time
-	spares      string          // directory of the spare parts of a slot; "": none
 	err         error
 }
 
@@ -55,34 +53,12 @@ func (n *Node) node(t *tree, name string, major, minor int) {
 	}
 }
 
-// part creates a file, and keeps a second link to it as a spare part for the next card in the slot.
-// Plugging a card again then takes half the time: a new file takes 1 ms on some disks, and a card has
-// some fifty. A spare part that was written to in place is created again. Slots do not share parts.
-func (t *tree) part(path, content string) {
-	if t.spares == "" {
-		t.file(path, content)
-		return
-	}
-	spare := filepath.Join(t.spares, fmt.Sprintf("%s-%08x", filepath.Base(path), crc32.ChecksumIEEE([]byte(content))))
-	if text, err := os.ReadFile(spare); err != nil || string(text) != content {
-		if t.err == nil && err == nil {
-			t.err = os.Remove(spare)
-		}
-		t.file(spare, content)
-	}
-	t.dir(filepath.Dir(path))
-	if t.err == nil {
-		t.err = os.Link(spare, path)
-	}
-}
-
 // attribute is a file of a driver, with one value and a line feed.
 type attribute struct{ name, value string }
 
-// attributes creates parts. Two parts of a slot must not have the same name and value.
 func (t *tree) attributes(dir string, all ...attribute) {
 	for _, a := range all {
-		t.part(filepath.Join(dir, a.name), a.value+"\n")
+		t.file(filepath.Join(dir, a.name), a.value+"\n")
 	}
 }
 
