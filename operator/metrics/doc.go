@@ -1,5 +1,5 @@
 // Package metrics has the metrics of the operator for Prometheus, beside those of
-// controller-runtime. Each is declared here, once. The declarations give the table of
+// controller-runtime. Each is declared here, once. A scrape gives the table of
 // docs/mappings.md (`go test ./metrics -update`).
 //
 // Mappings and FpgaDevicePlugins are counted in the cache at the time of a scrape, which waits at

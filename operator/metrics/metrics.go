@@ -15,32 +15,6 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
 
-// Declaration declares one metric.
-type Declaration struct {
-	Name, Type, Help string
-	Labels           []string
-}
-
-var (
-	buildInfo = Declaration{"accelerator_operator_build_info", "gauge", "Always 1. The labels are the versions of the program and of Go.", []string{"version", "goversion"}}
-	requests  = Declaration{"accelerator_admission_requests_total", "counter",
-		"Requests of API servers to admit a pod, by result: mapped, unchanged, denied, or failed, after which `failurePolicy` decides.", []string{"result"}}
-	duration = Declaration{"accelerator_admission_duration_seconds", "histogram",
-		"Time from a request to its answer, without the network.", nil}
-	mappings = Declaration{"accelerator_mappings", "gauge",
-		"Mappings of all namespaces, by kind, and by their condition `Ready`. All replicas report the same.", []string{"kind", "ready"}}
-	plugins = Declaration{"accelerator_device_plugins", "gauge",
-		"FpgaDevicePlugins, by their condition `Available`. All replicas report the same. Only with `devicePlugins.enabled`.", []string{"available"}}
-	caExpiry = Declaration{"accelerator_webhook_ca_expiry_timestamp_seconds", "gauge",
-		"Time when the CA of the webhook expires. It is replaced four months earlier. Only the leader reports it, if the operator makes the certificates.", nil}
-)
-
-// Declarations returns all metrics except those of controller-runtime, of the process and of Go,
-// in the order of the documentation.
-func Declarations() []Declaration {
-	return []Declaration{requests, duration, mappings, caExpiry, plugins, buildInfo}
-}
-
 // Result is the result of a request.
 type Result string
 
@@ -66,30 +40,42 @@ var buckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 
 // New registers the metrics and returns them. The cache has the mappings. If it is nil, New registers
 // only the metric of the version, and returns nil.
 func New(registry prometheus.Registerer, version string, cache client.Reader) *Metrics {
-	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo.Name, Help: buildInfo.Help}, buildInfo.Labels)
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "accelerator_operator_build_info",
+		Help: "Always 1. The labels are the versions of the program and of Go.",
+	}, []string{"version", "goversion"})
 	info.WithLabelValues(version, runtime.Version()).Set(1)
 	registry.MustRegister(info)
 	if cache == nil {
 		return nil
 	}
 	m := &Metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: requests.Name, Help: requests.Help}, requests.Labels),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "accelerator_admission_requests_total",
+			Help: "Requests of API servers to admit a pod, by result: mapped, unchanged, denied, or failed, after which `failurePolicy` decides.",
+		}, []string{"result"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: duration.Name, Help: duration.Help, Buckets: buckets,
+			Name: "accelerator_admission_duration_seconds",
+			Help: "Time from a request to its answer, without the network.", Buckets: buckets,
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}),
-		caExpiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: caExpiry.Name, Help: caExpiry.Help}, nil),
+		caExpiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "accelerator_webhook_ca_expiry_timestamp_seconds",
+			Help: "Time when the CA of the webhook expires. It is replaced four months earlier. Only the leader reports it, if the operator makes the certificates.",
+		}, nil),
 	}
 	for _, r := range []Result{Mapped, Unchanged, Denied, Failed} {
 		m.requests.WithLabelValues(string(r))
 	}
-	registry.MustRegister(m.requests, m.duration, m.caExpiry, collector{cache, prometheus.NewDesc(mappings.Name, mappings.Help, mappings.Labels, nil)})
+	registry.MustRegister(m.requests, m.duration, m.caExpiry, collector{cache, prometheus.NewDesc("accelerator_mappings",
+		"Mappings of all namespaces, by kind, and by their condition `Ready`. All replicas report the same.", []string{"kind", "ready"}, nil)})
 	return m
 }
 
 // Plugins registers the metric of FpgaDevicePlugins, which the cache has.
 func Plugins(registry prometheus.Registerer, cache client.Reader) {
-	registry.MustRegister(pluginCollector{cache, prometheus.NewDesc(plugins.Name, plugins.Help, plugins.Labels, nil)})
+	registry.MustRegister(pluginCollector{cache, prometheus.NewDesc("accelerator_device_plugins",
+		"FpgaDevicePlugins, by their condition `Available`. All replicas report the same. Only with `devicePlugins.enabled`.", []string{"available"}, nil)})
 }
 
 // pluginCollector counts FpgaDevicePlugins.
