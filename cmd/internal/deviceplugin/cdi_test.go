@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
-	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -117,11 +116,11 @@ func (d *testDaemon) checkNamed(when, resource string, annotations map[string]st
 	if err != nil {
 		d.t.Fatalf("%s: %v", when, err)
 	}
-	want := simkubelet.Given{
+	want := given{
 		Envs:        map[string]string{"ACCELERATOR_UNITS": id, "ACCELERATOR_DEVICES": id},
 		Annotations: annotations, CDI: []string{"fpga.intel.com/fpga=" + id},
 	}
-	if diff := cmp.Diff(want, simkubelet.GivenBy(got)); diff != "" {
+	if diff := cmp.Diff(want, givenBy(got)); diff != "" {
 		d.t.Errorf("%s: Allocate (-want +got):\n%s", when, diff)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -116,11 +115,11 @@ func TestHotPlugOfModes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := simkubelet.Given{
+			want := given{
 				Envs:  map[string]string{"ACCELERATOR_UNITS": test.ids[0], "ACCELERATOR_DEVICES": test.ids[0]},
 				Nodes: test.nodes, Annotations: test.annotations,
 			}
-			if diff := cmp.Diff(want, simkubelet.GivenBy(got)); diff != "" {
+			if diff := cmp.Diff(want, givenBy(got)); diff != "" {
 				t.Errorf("Allocate (-want +got):\n%s", diff)
 			}
 

@@ -1,4 +1,4 @@
-package simkubelet
+package deviceplugin_test
 
 import (
 	"strings"
@@ -6,16 +6,16 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Given is the answer to Allocate for one container, without types of the kubelet.
-type Given struct {
+// given is the answer to Allocate for one container, without types of the kubelet.
+type given struct {
 	Envs, Annotations map[string]string // without the annotations that repeat Nodes for the kubelet's checkpoint
 	Nodes             []string          // HOST:CONTAINER:PERMISSIONS
 	CDI               []string          // names
 }
 
-// GivenBy converts an answer of [Kubelet.Allocate].
-func GivenBy(answer *v1beta1.ContainerAllocateResponse) Given {
-	g := Given{Envs: answer.Envs}
+// givenBy converts an answer of [simkubelet.Kubelet.Allocate].
+func givenBy(answer *v1beta1.ContainerAllocateResponse) given {
+	g := given{Envs: answer.Envs}
 	for key, value := range answer.Annotations {
 		if strings.HasPrefix(key, "nodes.accelerator.b-com.com/") {
 			continue
