@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
 // binaryName is the name of the program on the host.
@@ -51,7 +53,7 @@ func installBinary(dir string) error {
 		return err
 	}
 	defer self.Close()
-	root, err := os.OpenRoot(dir)
+	root, err := privatedir.OpenDir(dir, false)
 	if err != nil {
 		return err
 	}
@@ -61,7 +63,7 @@ func installBinary(dir string) error {
 		return err
 	}
 	defer here.Close()
-	if err := checkHostDir(dir, here); err != nil {
+	if err := checkExec(dir, here); err != nil {
 		return err
 	}
 	// Rename would replace a link, which an administrator may have made on purpose.
@@ -124,19 +126,8 @@ func copyFile(root *os.Root, name string, from io.Reader) error {
 	return errors.Join(err, to.Close())
 }
 
-// checkHostDir returns an error unless only the effective user can change the directory, and programs
-// in it can be run.
-func checkHostDir(dir string, open *os.File) error {
-	info, err := open.Stat()
-	if err != nil {
-		return err
-	}
-	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != uint32(os.Geteuid()) {
-		return fmt.Errorf("%s: found owner uid %d, want %d: programs in it run as root", dir, owner, os.Geteuid())
-	}
-	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("%s: found mode %#o, want it not writable by group and others (chmod go-w): programs in it run as root", dir, mode)
-	}
+// checkExec returns an error unless programs in the directory can be run.
+func checkExec(dir string, open *os.File) error {
 	const noexec = 0x8 // ST_NOEXEC of statfs(2)
 	var s syscall.Statfs_t
 	if err := syscall.Fstatfs(int(open.Fd()), &s); err != nil {

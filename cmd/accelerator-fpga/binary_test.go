@@ -133,8 +133,8 @@ func TestInstallBinaryRefuses(t *testing.T) {
 		want string
 	}{
 		{"no directory", func(dir, _ string) error { return os.Remove(dir) }, "no such file or directory"},
-		{"a file", func(dir, _ string) error { return errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o644)) }, "not a directory"},
-		{"writable by the group", func(dir, _ string) error { return os.Chmod(dir, 0o775) }, "found mode 0775, want it not writable by group and others (chmod go-w)"},
+		{"a file", func(dir, _ string) error { return errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o644)) }, "want a directory"},
+		{"writable by the group", func(dir, _ string) error { return os.Chmod(dir, 0o775) }, "found mode 0775, want it not writable by group and others"},
 		{"writable by all, sticky", func(dir, _ string) error { return os.Chmod(dir, 0o777|fs.ModeSticky) }, "found mode 0777, want it not writable by group and others"},
 		{"a link", func(_, path string) error { return os.Symlink("/bin/true", path) }, "L---------, want a regular file or none: remove it"},
 		{"a link to nothing", func(_, path string) error { return os.Symlink("none", path) }, "want a regular file or none"},
