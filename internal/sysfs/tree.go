@@ -46,34 +46,10 @@ func (h Host) ClassCard(class, name string) (string, error) {
 }
 
 // PCIDir returns the directory of the PCI device with this address, which is in the form of
-// ParsePCIAddress. In a recorded tree, where bus/ may be missing or incomplete, it searches the
-// device links of class. The error wraps fs.ErrNotExist if there is no such device. PCIDir does
-// not check that the target of a link exists.
-func (h Host) PCIDir(address, class string) (string, error) {
-	devices := h.Sys + "/bus/pci/devices"
-	dir, err := resolve(devices + "/" + address)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return dir, err
-	}
-	// On a true sysfs the bus has all devices. The search below would make the cost of a card that
-	// left grow with the number of the other cards.
-	there, lerr := exists(devices)
-	if there && !h.Simulated || lerr != nil {
-		return "", errors.Join(lerr, err)
-	}
-	names, lerr := h.ClassLinks(class)
-	for _, name := range names {
-		card, cerr := h.ClassCard(class, name)
-		lerr = errors.Join(lerr, onlyShortage(cerr))
-		if cerr == nil && card == address {
-			entry, err := resolve(h.classPath(class) + "/" + name)
-			if err != nil {
-				return "", err
-			}
-			return resolve(entry + "/device")
-		}
-	}
-	return "", errors.Join(lerr, err)
+// ParsePCIAddress. The error wraps fs.ErrNotExist if there is no such device. PCIDir does not check that the
+// target of a link exists.
+func (h Host) PCIDir(address string) (string, error) {
+	return resolve(h.Sys + "/bus/pci/devices/" + address)
 }
 
 // PhysFn returns the PCI address of the physical function of the virtual function at dir, or "" if

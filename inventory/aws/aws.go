@@ -62,13 +62,13 @@ func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	}
 	all := pci.NewFindings()
 	all.Observed = append(a.observed, sysfs.ObserveEntry(s.dir))
-	management := pci.Read(host, s.dir, "", pci.Virtual{})
+	management := pci.Read(host, s.dir, pci.Virtual{})
 	if len(a.files) == 0 {
 		// The kernel adds the files of the BARs after it has announced the function, without a further event.
 		all.Add(inventory.Condition{Reason: inventory.ReasonLoading, Health: inventory.Unhealthy})
 	}
 	if a.dir != "" {
-		application := pci.Read(host, a.dir, "", pci.Virtual{})
+		application := pci.Read(host, a.dir, pci.Virtual{})
 		u.PCIID = application.ID
 		compareIDs(&application.Findings, a.dir, application.ID)
 		all.Join(&application.Findings)
@@ -159,7 +159,7 @@ type application struct {
 func (s slot) find(host sysfs.Host) (a application, err error) {
 	link := host.Sys + "/bus/pci/devices/" + s.application
 	a.observed = append(a.observed, sysfs.ObserveEntry(link))
-	dir, err := host.PCIDir(s.application, "")
+	dir, err := host.PCIDir(s.application)
 	if errors.Is(err, fs.ErrNotExist) {
 		return a, nil
 	}

@@ -78,7 +78,7 @@ func slotOf(host sysfs.Host, address string) (slot, error) {
 // managedBy returns the slot, without its number, whose management function is at this address, by its ids. The error
 // wraps fs.ErrNotExist if it is not a management function.
 func managedBy(host sysfs.Host, address string) (s slot, err error) {
-	dir, err := host.PCIDir(address, "")
+	dir, err := host.PCIDir(address)
 	if err != nil {
 		return s, err
 	}

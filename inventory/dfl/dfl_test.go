@@ -285,8 +285,7 @@ func TestTree(t *testing.T) {
 		{"own class link dangles", "link class/fpga_region/region0 ../nowhere", cards{}},
 		{"region of a platform device", "link " + region + "/device ../../../soc@0", cards{}},
 		{"region without device link", "rm " + region + "/device", cards{}},
-		{"no bus", "rm bus", cards{"0000:01:00.0": one(first)}},
-		{"absolute links, no bus", "rm bus\nlink class/fpga_region/region0 $SYS/" + region, cards{"0000:01:00.0": one(first)}},
+		{"absolute links", "link class/fpga_region/region0 $SYS/" + region, cards{"0000:01:00.0": one(first)}},
 		{"second region of the function", "mkdir " + dev + "/fpga_region/region9/dfl-port.8\n" +
 			"link " + dev + "/fpga_region/region9/device ../../../0000:01:00.0\n" +
 			"link class/fpga_region/region9 ../../" + dev + "/fpga_region/region9",

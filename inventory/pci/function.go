@@ -20,8 +20,8 @@ type Function struct {
 
 // Read reads the PCI function of the card at dir. For a virtual function it judges the physical
 // function: the config space of a virtual function begins with ff and its link is Unknown, which is
-// normal. class is as in [sysfs.Host.PCIDir].
-func Read(host sysfs.Host, dir, class string, v Virtual) *Function {
+// normal.
+func Read(host sysfs.Host, dir string, v Virtual) *Function {
 	f := &Function{Virtual: v, Dir: dir, Findings: NewFindings()}
 	var err error
 	f.ID, err = sysfs.PCIID(dir)
@@ -29,7 +29,7 @@ func Read(host sysfs.Host, dir, class string, v Virtual) *Function {
 	f.NUMA, err = sysfs.NUMANode(dir)
 	f.AddShortage(err)
 	if f.PhysFn != "" {
-		if f.Dir, err = host.PCIDir(f.PhysFn, class); err != nil {
+		if f.Dir, err = host.PCIDir(f.PhysFn); err != nil {
 			f.AddShortage(err)
 			// All reads there fail with the same error, which becomes a condition.
 			f.Dir = host.Sys + "/bus/pci/devices/" + f.PhysFn

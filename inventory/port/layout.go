@@ -90,7 +90,7 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 			continue
 		}
 		if c == nil {
-			c = pci.Read(host, dir, l.Class, virtual)
+			c = pci.Read(host, dir, virtual)
 			r.Observed = append(r.Observed, c.Observed...)
 		}
 		f := l.fmeOf(host, e, c)
@@ -159,7 +159,7 @@ func (l Layout) find(host sysfs.Host, card string) (dir string, found []entry, e
 	if err != nil {
 		return "", nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}
-	if dir, err = host.PCIDir(address, l.Class); err != nil {
+	if dir, err = host.PCIDir(address); err != nil {
 		return "", nil, err
 	}
 	found, err = l.entries(host, dir, address)

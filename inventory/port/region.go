@@ -30,7 +30,7 @@ func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir str
 			continue
 		}
 		if c == nil {
-			c = pci.Read(host, dir, l.Class, virtual)
+			c = pci.Read(host, dir, virtual)
 			reading.Observed = append(reading.Observed, c.Observed...)
 		}
 		if r, seen, ok := l.readRegion(host, e, c); ok {

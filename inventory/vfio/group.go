@@ -45,7 +45,7 @@ type function struct {
 // of the group. If a lower function of the group is on vfio-pci, only the field lowest is set, to the address of
 // that function. The error wraps fs.ErrNotExist if the function is not bound to vfio-pci.
 func find(host sysfs.Host, address string) (g group, err error) {
-	dir, err := host.PCIDir(address, "")
+	dir, err := host.PCIDir(address)
 	if err != nil {
 		return g, err
 	}
@@ -135,7 +135,7 @@ func (g *group) findNode(host sysfs.Host, dir string) error {
 // functionOf returns the function with this PCI address, without the index of a virtual function.
 func functionOf(host sysfs.Host, address string) (f function, err error) {
 	f.address = address
-	if f.dir, err = host.PCIDir(address, ""); err != nil {
+	if f.dir, err = host.PCIDir(address); err != nil {
 		return f, err
 	}
 	if f.incarnation, err = sysfs.Inode(f.dir); err != nil {

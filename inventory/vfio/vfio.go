@@ -75,7 +75,7 @@ func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	}
 	judged := make(map[string]bool) // directories: virtual functions have the same physical function
 	for _, b := range g.bound {
-		function := pci.Read(host, b.dir, "", b.Virtual)
+		function := pci.Read(host, b.dir, b.Virtual)
 		if b.address == card {
 			function.Describe(&u)
 		} else {

@@ -32,7 +32,7 @@ type card struct {
 // find returns the card of the user function with this PCI address, from directories and links. The error wraps
 // fs.ErrNotExist if the function is not bound to xocl, or not completely yet.
 func find(host sysfs.Host, address string) (c card, err error) {
-	if c.dir, err = host.PCIDir(address, ""); err != nil {
+	if c.dir, err = host.PCIDir(address); err != nil {
 		return c, err
 	}
 	// xocl makes user_pf last when it is bound, and keeps it until it is unbound.
@@ -113,7 +113,7 @@ func (c *card) entries(dir, prefix string) (paths []string, err error) {
 // none, as in a virtual machine.
 func (c *card) findManagement(host sysfs.Host, address string) (string, error) {
 	for _, other := range others(address) {
-		dir, err := host.PCIDir(other, "")
+		dir, err := host.PCIDir(other)
 		if err == nil {
 			var driver string
 			link := sysfs.ObserveEntry(dir + "/driver")

@@ -109,7 +109,7 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 	if c.firewall != "" {
 		c.readTrips(&all)
 	}
-	function := pci.Read(host, c.dir, "", c.Virtual)
+	function := pci.Read(host, c.dir, c.Virtual)
 	function.Describe(&u)
 	all.Join(&function.Findings)
 	if c.management != "" {
@@ -232,7 +232,7 @@ func (c card) readTrips(all *pci.Findings) {
 
 // readManagement reads the management function at dir. It adds nothing if the function has been unbound meanwhile.
 func readManagement(host sysfs.Host, dir string, all *pci.Findings) {
-	m := pci.Read(host, dir, "", pci.Virtual{})
+	m := pci.Read(host, dir, pci.Virtual{})
 	m.Prefix("mgmt/")
 	for _, s := range managementStates {
 		value, err := pci.ReadAs(&m.Findings, pci.Below(dir, s.file), s.parse)

@@ -218,7 +218,7 @@ func (d *driver) locate(h Host, name string) (place, error) {
 	if p.address, err = h.ClassCard(d.class, name); err != nil || p.address == "" {
 		return p, err
 	}
-	dir, err := h.PCIDir(p.address, d.class)
+	dir, err := h.PCIDir(p.address)
 	if err != nil {
 		return p, err
 	}
