@@ -39,11 +39,8 @@ const fmeDriver = "fme/driver"
 // attrDriver is the link from a device, a port or an FME, to its driver.
 const attrDriver = "driver"
 
-// The attributes of an FME that exist only while a driver is bound, with both drivers.
-const (
-	attrPorts     = "ports_num"
-	attrBitstream = "bitstream_id"
-)
+// attrPorts is the number of ports of an FME.
+const attrPorts = "ports_num"
 
 // fmeOf reads the FME of a class entry. A virtual function has no FME of its own: its ports belong
 // to the FME of the physical function.
@@ -90,7 +87,7 @@ func (l Layout) readFME(e entry) fme {
 	top := listing{dir: e.dir + "/" + e.fme}
 	f.addDriver(true)
 	f.Observe(sysfs.ObserveExists(top.dir + "/" + attrDriver))
-	bound, err := sysfs.Bound(top.dir, attrPorts, attrBitstream)
+	bound, err := sysfs.Bound(top.dir)
 	f.AddShortage(err)
 	if !bound {
 		f.AddRow(rowFMEUnbound)

@@ -13,9 +13,8 @@ import (
 
 // Attributes of a port, relative to its directory. The port has them only while a driver is bound.
 const (
-	attrID    = "id"
-	attrAFU   = "afu_id"
-	attrPower = "power_state"
+	attrID  = "id"
+	attrAFU = "afu_id"
 )
 
 // readPort reads the port whose directory is dir, and appends its observations to seen. The node of
@@ -27,7 +26,7 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 	if !ok || len(p.Conditions) > 0 {
 		return p, ok
 	}
-	bound, err := sysfs.Bound(dir, attrID, attrAFU, attrPower)
+	bound, err := sysfs.Bound(dir)
 	addShortage(&p, err)
 	if bound {
 		*seen = append(*seen, readBound(&p, host, dir, dev)...)
