@@ -25,21 +25,8 @@ func Upstream(dir string) (slot, root string) {
 // condition of its health. The kernel keeps the ids since enumeration, so reading them does not access the
 // device. PCIID returns no other errors than those of [IsShortage].
 func PCIID(dir string) (string, error) {
-	if id, err := ReadAs(dir+"/modalias", ParsePCIModalias); err == nil || IsShortage(err) {
-		return id, err
-	}
-	var id strings.Builder
-	for i, name := range []string{"vendor", "device", "subsystem_vendor", "subsystem_device"} {
-		v, err := ReadAs(dir+"/"+name, ParseMask)
-		if err != nil || v > 0xffff {
-			return "", onlyShortage(err)
-		}
-		if i > 0 {
-			id.WriteByte(':')
-		}
-		fmt.Fprintf(&id, "%04x", v)
-	}
-	return id.String(), nil
+	id, err := ReadAs(dir+"/modalias", ParsePCIModalias)
+	return id, onlyShortage(err)
 }
 
 // ParsePCIModalias parses the modalias of a PCI device, pci:vVVVVVVVVdDDDDDDDDsvSSSSSSSSsdSSSSSSSSbc…,
