@@ -143,7 +143,7 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 	if err := b.copyInto(ctx, region, path, o.Force); err != nil {
 		return path, err
 	}
-	return path, errors.Join(syncDir(region), syncDir(store))
+	return path, errors.Join(privatedir.SyncDir(region), privatedir.SyncDir(store))
 }
 
 // copyInto copies the file to path, which is in the directory, in one step.
@@ -206,15 +206,6 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 		return fmt.Errorf("%s: changed while it was copied", b.Path)
 	}
 	return nil
-}
-
-func syncDir(dir *os.Root) error {
-	d, err := dir.Open(".")
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // scratch returns a new file in the store that has no name any more.

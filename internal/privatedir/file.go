@@ -50,7 +50,7 @@ func ReplaceFile(dir *os.Root, name string, text []byte) (replaced bool, err err
 		_ = dir.Remove(next)
 		return false, err
 	}
-	return true, syncDir(dir)
+	return true, SyncDir(dir)
 }
 
 // RemoveFile removes the file with this name in dir, if it exists. After an error the file may still exist.
@@ -61,7 +61,7 @@ func RemoveFile(dir *os.Root, name string) error {
 	case err != nil:
 		return PathError(filepath.Join(dir.Name(), name), err)
 	}
-	return syncDir(dir)
+	return SyncDir(dir)
 }
 
 // fill creates a file with this content, and syncs it to the disk.
@@ -80,8 +80,8 @@ func fill(dir *os.Root, name string, text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// syncDir syncs the names in dir to the disk.
-func syncDir(dir *os.Root) error {
+// SyncDir syncs the names in dir to the disk.
+func SyncDir(dir *os.Root) error {
 	file, err := dir.Open(".")
 	if err == nil {
 		err = errors.Join(file.Sync(), file.Close())
