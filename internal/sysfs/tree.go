@@ -25,12 +25,6 @@ func (h Host) ClassLinks(class string) ([]string, error) {
 	return names, err
 }
 
-// ClassTarget returns the target of the link name of a class, unresolved. An entry that is not a
-// link is an error (EINVAL).
-func (h Host) ClassTarget(class, name string) (string, error) {
-	return os.Readlink(h.classPath(class) + "/" + name)
-}
-
 // ClassCard returns the PCI address in the target of the device link of a class entry, or "" if
 // the target is not a PCI device. It opens no file, because that could block on a dead card.
 func (h Host) ClassCard(class, name string) (string, error) {

@@ -274,10 +274,6 @@ func TestTree(t *testing.T) {
 		want   cards
 	}{
 		{"stray directory in the class", "mkdir class/fpga_region/region7/dfl-port.7", cards{"0000:01:00.0": one(first)}},
-		{"stray region without class link", "mkdir " + dev + "/fpga_region/region7/dfl-port.7",
-			cards{"0000:01:00.0": one(first)}},
-		{"class link under another name", "mkdir " + dev + "/fpga_region/region7/dfl-port.7\n" +
-			"link class/fpga_region/region7 region0", cards{"0000:01:00.0": one(first)}},
 		{"class entry is a directory", "rm class/fpga_region/region0\nmkdir class/fpga_region/region0", cards{}},
 		{"dangling and circular class links", "link class/fpga_region/region5 ../nowhere\n" +
 			"link class/fpga_region/region6 region6\nlink class/fpga_region/region8 ../../devices/x/y",
@@ -392,18 +388,6 @@ func TestVirtualFunction(t *testing.T) {
 func TestNoCard(t *testing.T) {
 	familytest.NoCard(t, node(t, "dfl-multi-function", "opae-one-card"), dfl.Family(port.PerPort),
 		"", "pool", "../../..", "0000:17:00.3", "0000:17:00.7", "0000:82:00.0", strings.Repeat("0", 9000))
-}
-
-// TestForeignRegion points the device link of a card's region at another card.
-func TestForeignRegion(t *testing.T) {
-	host := node(t, "kernel-6.1-two-cards")
-	script(t, host, "link devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/device ../../../0000:02:00.0")
-	if _, err := dfl.Family(port.PerPort).Read(host, "0000:01:00.0"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error %v, want one that wraps fs.ErrNotExist", err)
-	}
-	if r, err := dfl.Family(port.PerPort).Read(host, "0000:02:00.0"); err != nil || len(r.Units) != 1 {
-		t.Errorf("the other card: %v, %v", r, err)
-	}
 }
 
 func TestUnreadableCard(t *testing.T) {

@@ -44,14 +44,14 @@ const attrPorts = "ports_num"
 
 // fmeOf reads the FME of a class entry. A virtual function has no FME of its own: its ports belong
 // to the FME of the physical function.
-func (l Layout) fmeOf(host sysfs.Host, e entry, c *pci.Function) fme {
+func (l Layout) fmeOf(e entry, c *pci.Function) fme {
 	if e.fme != "" {
 		return l.readFME(e)
 	}
 	if c.PhysFn == "" {
 		return noFME()
 	}
-	found, err := l.entries(host, c.Dir, c.PhysFn)
+	found, err := l.entries(c.Dir)
 	if err != nil && !sysfs.Gone(err) {
 		var f fme
 		f.AddUnreadable(fmeDriver, rowFMEUnbound, err)

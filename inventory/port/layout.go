@@ -93,7 +93,7 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 			c = pci.Read(host, dir, virtual)
 			r.Observed = append(r.Observed, c.Observed...)
 		}
-		f := l.fmeOf(host, e, c)
+		f := l.fmeOf(e, c)
 		r.Observed = append(r.Observed, f.Observed...)
 		for _, name := range e.ports {
 			p, ok := readPort(host, e.dir+"/"+name, &r.Observed)
@@ -162,7 +162,7 @@ func (l Layout) find(host sysfs.Host, card string) (dir string, found []entry, e
 	if dir, err = host.PCIDir(address); err != nil {
 		return "", nil, err
 	}
-	found, err = l.entries(host, dir, address)
+	found, err = l.entries(dir)
 	return dir, found, err
 }
 
@@ -173,9 +173,8 @@ type entry struct {
 	fme   string   // name; "" if there is none
 }
 
-// entries returns the class entries of the card at dir. Directories without a class link are
-// ignored. The error wraps fs.ErrNotExist if there is no entry.
-func (l Layout) entries(host sysfs.Host, dir, address string) ([]entry, error) {
+// entries returns the class entries of the card at dir. The error wraps fs.ErrNotExist if there is none.
+func (l Layout) entries(dir string) ([]entry, error) {
 	dir += "/" + l.Class
 	children, err := os.ReadDir(dir)
 	if err != nil {
@@ -184,13 +183,6 @@ func (l Layout) entries(host sysfs.Host, dir, address string) ([]entry, error) {
 	var found []entry
 	for _, c := range children {
 		if !c.IsDir() || !sysfs.Numbered(c.Name(), l.Entry) {
-			continue
-		}
-		linked, err := l.linked(host, c.Name(), address)
-		if err != nil {
-			return nil, err
-		}
-		if !linked {
 			continue
 		}
 		e, err := l.entry(dir + "/" + c.Name())
@@ -202,23 +194,9 @@ func (l Layout) entries(host sysfs.Host, dir, address string) ([]entry, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%s: found no %sN with a class link: %w", dir, l.Entry, fs.ErrNotExist)
+		return nil, fmt.Errorf("%s: found no %sN: %w", dir, l.Entry, fs.ErrNotExist)
 	}
 	return found, nil
-}
-
-// linked reports whether the class directory has a link name to the entry of this name of the card.
-// It returns no other errors than those of [sysfs.IsShortage].
-func (l Layout) linked(host sysfs.Host, name, address string) (bool, error) {
-	target, err := host.ClassTarget(l.Class, name)
-	card := ""
-	if err == nil && target[strings.LastIndexByte(target, '/')+1:] == name {
-		card, err = host.ClassCard(l.Class, name)
-	}
-	if sysfs.IsShortage(err) {
-		return false, err
-	}
-	return err == nil && card == address, nil
 }
 
 // entry returns the ports and the FME of the class entry at dir.

@@ -72,7 +72,7 @@ func (e entry) same(o entry) bool { return e.fme == o.fme && slices.Equal(e.port
 // readAll reads the FME and the ports of the region of e. It returns false if the region has
 // neither.
 func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pci.Function) (inventory.Unit, []sysfs.Observation, bool) {
-	f := l.fmeOf(host, e, c)
+	f := l.fmeOf(e, c)
 	if l.Kind == PerFMEWithNode && e.fme != "" && f.bound {
 		f.CheckNode(host, pci.ReadDeviceNode(e.fme, e.dir+"/"+e.fme), "fme/dev")
 	}
