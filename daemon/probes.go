@@ -47,7 +47,12 @@ func (s *switchable) answers(m *metrics.Metrics) httpd.Answers {
 		Metrics: m.Handler(),
 		Alive:   func(ctx context.Context) error { return s.now().Alive(ctx) },
 		Ready:   func(ctx context.Context) error { return s.now().Ready(ctx) },
-		Notes:   func() []string { return s.now().Notes() },
+		Notes: func() (all []string) {
+			if err := s.owned.Waiting(); err != nil { // ready nevertheless
+				all = append(all, err.Error())
+			}
+			return append(all, s.now().Notes()...)
+		},
 		Devices: func(ctx context.Context) any { return s.now().Devices(ctx) },
 	}
 }
