@@ -59,6 +59,6 @@
 //
 // A [Node] owns its lock. One call at a time may use it: Take, then Rename and Renamed, then Leave. They access the disk.
 // Take does so in a goroutine, one at a time, which it leaves behind if the file system still hangs when its context ends.
-// Take blocks until the node is owned, Rename for up to 3 s, and Leave for up to 6 s. Waiting
-// and WaitsFor do not block, and are safe for concurrent use.
+// Take blocks until the node is owned, Rename for up to 3 s, and Leave for up to 6 s, or for as long as the file system
+// hangs. Waiting and WaitsFor do not block, and are safe for concurrent use.
 package owner

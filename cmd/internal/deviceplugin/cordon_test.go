@@ -12,6 +12,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/cmd/internal/cmdtest"
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/patient"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
@@ -129,6 +131,12 @@ func TestUnreadableCordons(t *testing.T) {
 	d := prepareDaemon(t, nil)
 	d.do(writeOwn(filepath.Join(d.cfg.StateDir, "cordons.json"), "{"))
 	d.run()
+	patient.Await(t, "the node is taken", func() error {
+		if d.logs.FilterField(logevent.OwnerTaken).Len() == 0 {
+			return errors.New("found no line")
+		}
+		return nil
+	})
 	if err := d.stop(); err == nil || !strings.Contains(err.Error(), "--state-dir: "+d.cfg.StateDir+"/cordons.json: unexpected EOF") {
 		t.Errorf("%v, want the file", err)
 	}
