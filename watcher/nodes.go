@@ -52,15 +52,11 @@ func (n *nodes) open() ([]zap.Field, error) {
 	if n.notify, err = notify.Open(); err != nil {
 		return nil, err
 	}
-	if err := n.notify.Add(n.dir); err != nil {
-		return nil, err
+	err = n.notify.Add(n.dir)
+	for i := 0; i < len(n.below) && err == nil; i++ {
+		err = n.add(n.below[i])
 	}
-	for _, name := range n.below {
-		if err := n.add(name); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
+	return nil, err
 }
 
 // add watches a directory below that of the nodes. Without it, or without the right to read it, its nodes are found by
@@ -141,10 +137,7 @@ func (n *nodes) arrived(dir string, hint func(Hint)) error {
 		if err := n.add(name); err != nil {
 			return err
 		}
-		entries, err := os.ReadDir(filepath.Join(n.dir, name))
-		if err != nil {
-			continue // removed again, or not readable
-		}
+		entries, _ := os.ReadDir(filepath.Join(n.dir, name)) // it may be removed again, or not readable
 		for _, e := range entries {
 			if node := name + "/" + e.Name(); !slices.Contains(n.below, node) {
 				n.hint(node, fsnotify.Create, hint)
