@@ -73,7 +73,7 @@ type Daemon struct {
 // ends or a task fails.
 func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	defer backlog.FlushOnPanic(d.Log)
-	if err := checkStateDir(d.Config.StateDir, d.Kind); err != nil {
+	if err := checkStateDir(ctx, d.Config.StateDir, d.Kind); err != nil {
 		return err
 	}
 	api, err := d.Open()

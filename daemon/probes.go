@@ -35,6 +35,7 @@ func (s *switchable) now() httpd.Answers {
 			}
 			return cmp.Or(s.owned.Waiting(), errStarting)
 		},
+		Notes:   func() []string { return nil },
 		Devices: func(context.Context) any { return []struct{}{} },
 	}
 }
@@ -46,6 +47,12 @@ func (s *switchable) answers(m *metrics.Metrics) httpd.Answers {
 		Metrics: m.Handler(),
 		Alive:   func(ctx context.Context) error { return s.now().Alive(ctx) },
 		Ready:   func(ctx context.Context) error { return s.now().Ready(ctx) },
+		Notes: func() (all []string) {
+			if err := s.owned.Waiting(); err != nil { // ready nevertheless
+				all = append(all, err.Error())
+			}
+			return append(all, s.now().Notes()...)
+		},
 		Devices: func(ctx context.Context) any { return s.now().Devices(ctx) },
 	}
 }
@@ -56,6 +63,7 @@ func answers(n *Node, api API, shown *stateSource) httpd.Answers {
 	return httpd.Answers{
 		Alive: alive,
 		Ready: func(ctx context.Context) error { return errors.Join(api.Ready(), alive(ctx), shown.kept()) },
+		Notes: n.Watcher.Lost,
 		Devices: func(ctx context.Context) any {
 			list, _, _ := shown.list(ctx) // unknown holders are shown as none
 			return list.Rows()

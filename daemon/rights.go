@@ -1,26 +1,37 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
+// openWithin is how long the start waits for the file system of the state directory before it leaves that to [owner.Node.Take].
+const openWithin = 5 * time.Second
+
 // checkStateDir creates the state directory if it is missing. It returns an error if the user of this process is not
 // root and has no right to the directory: the daemon would wait in vain for it. Other errors may pass, so they are left
 // to [owner.Node.Take], which logs them and tries again.
-func checkStateDir(dir, kind string) error {
+func checkStateDir(ctx context.Context, dir, kind string) error {
 	uid := os.Geteuid()
 	if uid == 0 || dir == "" {
 		return nil
 	}
-	opened, err := privatedir.OpenDir(dir, true)
-	if err == nil {
+	err := privatedir.Within(ctx, openWithin, func() error {
+		opened, err := privatedir.OpenDir(dir, true)
+		if err != nil {
+			return err
+		}
 		return opened.Close()
+	})
+	if err == nil {
+		return nil
 	}
 	return withoutRights(err, uid, kind)
 }

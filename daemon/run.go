@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -180,9 +181,16 @@ func (r *run) takeNode(ctx context.Context) bool {
 // openNode opens the inventory of the node, which does not run yet, and hands it to the API. It returns the function
 // that tells the inventory who uses which device.
 func (r *run) openNode(ctx context.Context) (holders func(context.Context) inventory.Holdings, err error) {
-	if r.book, err = cordon.Open(r.cfg.StateDir, r.Log); err != nil {
+	opened := make(chan *cordon.Book, 1)
+	err = privatedir.Within(context.WithoutCancel(ctx), openWithin, func() error {
+		book, err := cordon.Open(r.cfg.StateDir, r.Log)
+		opened <- book
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("--state-dir: %w", err)
 	}
+	r.book = <-opened
 	watched := Watching(r.cfg, r.Metrics)
 	r.cordoned = r.book.Changed()
 	watched.Policy = r.api.Policy(r.cfg, r.book.List())

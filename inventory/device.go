@@ -41,7 +41,8 @@ type Condition struct {
 	Row string
 	// Passing marks a condition that is normal for some time: until it has lasted for
 	// [Config.ReprogramTimeout] it is no fault and makes no turn ([Config.FlapLimit]), also if it
-	// is Unhealthy. After that, the device is Unhealthy.
+	// is Unhealthy. After that, the device is Unhealthy. If it is Unhealthy from the start, the time
+	// counts together with that of other such conditions in the last [Config.FlapWindow].
 	Passing bool
 	// Dead means that the card, or this part of it, does not answer at all.
 	Dead bool

@@ -43,7 +43,7 @@ type Family interface {
 // and FPGA subsystems, which are always used.
 type Signals struct {
 	Subsystems []string // uevent SUBSYSTEM values
-	Nodes      []string // prefixes of the names of device nodes, e.g. "dfl-"
+	Nodes      []string // prefixes of the names of device nodes, e.g. "dfl-" and "vfio/"
 }
 
 // Row is one line of a family's health table: a reason that the family reads from its

@@ -44,3 +44,27 @@ func (f *flaps) take(now time.Time, good bool, limit int, window time.Duration) 
 
 // left handles the removal of the device: its state when it returns is no turn.
 func (f *flaps) left() { f.standing = false }
+
+// allowance is the time for which passing conditions may still make a device unhealthy. They use it up, and it is renewed
+// by rules.reprogram in each flap window. So it lasts for a card that is reset now and then, and not for a card that
+// resets all the time.
+type allowance struct {
+	used    time.Duration // at most rules.reprogram
+	at      time.Time     // of the newest reading; zero: there was none
+	running bool          // in the newest reading, a passing condition made the device unhealthy
+}
+
+// left returns the time that is left until now, and forgets whether a condition is present.
+func (a *allowance) left(now time.Time, r rules) time.Duration {
+	switch since := now.Sub(a.at); {
+	case a.at.IsZero():
+	case a.running:
+		a.used = min(a.used+since, r.reprogram)
+	case r.flapLimit == 0 || since >= r.flapWindow:
+		a.used = 0
+	default:
+		a.used = max(a.used-time.Duration(float64(since)*float64(r.reprogram)/float64(r.flapWindow)), 0)
+	}
+	a.at, a.running = now, false
+	return r.reprogram - a.used
+}

@@ -104,3 +104,83 @@ func TestFlapLimitOff(t *testing.T) {
 		r.want("a hundred turns", map[string]string{"3b:00.0": "healthy[]"})
 	})
 }
+
+// resetting is a passing condition that makes a device unhealthy.
+var resetting = inventory.Condition{Reason: "resetting", Health: inventory.Unhealthy, Passing: true}
+
+// Resets are no turns, unless the card is reset all the time.
+func TestFlapsByPassingConditions(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		reset, steady time.Duration // for how long the card is reset, and good afterwards
+		want          string
+	}{
+		{"now and then", 5 * time.Second, 55 * time.Second, "healthy[]"},
+		{"often", 5 * time.Second, 20 * time.Second, "unhealthy[flapping]"},
+		{"most of the time", 50 * time.Second, 12 * time.Second, "unhealthy[flapping]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				cfg := testConfig
+				cfg.FlapLimit, cfg.FlapWindow = 5, 10*time.Minute
+				f := newFakeFamily("xrt")
+				f.set(cardA, good(0, 0))
+				r := start(t, cfg, f)
+				for began := time.Now(); time.Since(began) < time.Hour; {
+					r.set(cardA, good(0, 0, resetting))
+					r.after(test.reset)
+					r.set(cardA, good(0, 0))
+					r.after(test.steady)
+				}
+				r.want("after an hour", map[string]string{"3b:00.0": test.want})
+				r.after(10 * time.Minute)
+				r.want("steady", map[string]string{"3b:00.0": "healthy[]"})
+			})
+		})
+	}
+}
+
+// A device that stays offered while it is programmed does not turn.
+func TestProgrammingIsNoTurn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFakeFamily("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, withFlaps(1), f)
+		for range 100 {
+			r.turn(busy)
+			r.turn()
+		}
+		r.want("programmed at each start of a container", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+// Conditions that take turns are a fault when each of them is still within its time, also without a limit of turns.
+func TestPassingConditionsThatAlternate(t *testing.T) {
+	offline := resetting
+	offline.Reason = "device-offline"
+	for _, limit := range []int{0, 3} {
+		bubble(t, func(t *testing.T) {
+			f := newFakeFamily("xrt")
+			f.set(cardA, good(0, 0))
+			r := start(t, withFlaps(limit), f)
+			fault := func() bool {
+				s, _ := r.Latest()
+				return s.Device("3b:00.0").Fault
+			}
+			for range 29 {
+				r.turn(resetting)
+				r.turn(offline)
+			}
+			if fault() {
+				t.Error("found a fault before a minute, want none")
+			}
+			r.turn(resetting)
+			r.turn(offline)
+			if !fault() {
+				t.Errorf("found no fault after a minute: %v", r.states())
+			}
+			r.turn()
+			r.want("reset after all", map[string]string{"3b:00.0": "healthy[]"})
+		})
+	}
+}

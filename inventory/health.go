@@ -14,6 +14,7 @@ type health struct {
 	// only to such a device. A new port, which was not offered yet, is unbound for some
 	// milliseconds before its driver binds.
 	offered bool
+	passing allowance
 	flaps   flaps
 }
 
@@ -25,6 +26,7 @@ type tracked struct {
 	since   time.Time // first of the uninterrupted readings with the condition
 	healed  time.Time // first reading without the condition; zero while it is present
 	worst   Health    // worst severity since then
+	limit   time.Time // when it is overdue, if it is a passing condition that stays
 	overdue bool      // a passing condition that has lasted too long
 }
 
@@ -90,6 +92,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 
 // track updates the conditions by those of one reading, and forgets those that have been over for the recovery hold.
 func (h *health) track(now time.Time, read []Condition, r rules) {
+	left := h.passing.left(now, r)
 	if h.conditions == nil && len(read) > 0 {
 		h.conditions = make(map[string]*tracked, len(read))
 	}
@@ -103,9 +106,10 @@ func (h *health) track(now time.Time, read []Condition, r rules) {
 			h.conditions[c.Reason] = t
 		}
 		t.Condition, t.present = c, true
+		h.passing.running = h.passing.running || c.Passing && c.Health == Unhealthy
 	}
 	for reason, t := range h.conditions {
-		t.update(now, r)
+		t.update(now, left, r)
 		if !t.present && (!h.offered || ReasonOf(reason).NoHold || now.Sub(t.healed) >= r.hold) {
 			delete(h.conditions, reason)
 		}
@@ -113,9 +117,13 @@ func (h *health) track(now time.Time, read []Condition, r rules) {
 }
 
 // update updates the severity and the times of a condition, which is present or over.
-func (t *tracked) update(now time.Time, r rules) {
+func (t *tracked) update(now time.Time, left time.Duration, r rules) {
+	t.limit = t.since.Add(r.reprogram)
+	if t.Health == Unhealthy {
+		t.limit = now.Add(left)
+	}
 	switch {
-	case t.present && t.Passing && now.Sub(t.since) >= r.reprogram:
+	case t.present && t.Passing && !now.Before(t.limit):
 		t.worst, t.overdue = Unhealthy, true
 	case t.present:
 		t.worst = max(t.worst, t.Health)
@@ -130,7 +138,7 @@ func (t *tracked) until(r rules) time.Time {
 	case !t.present:
 		return t.healed.Add(r.hold)
 	case t.Passing && !t.overdue:
-		return t.since.Add(r.reprogram)
+		return t.limit
 	}
 	return time.Time{}
 }
@@ -163,6 +171,7 @@ func (h *health) overrule(p Policy) {
 // over now.
 func (h *health) returned(now time.Time, reason string) {
 	h.flaps.left()
+	h.passing = allowance{}
 	h.conditions = map[string]*tracked{reason: {
 		Condition: Condition{Reason: reason, Health: Unhealthy}, since: now, healed: now, worst: Unhealthy,
 	}}

@@ -6,8 +6,9 @@
 //
 //   - uevents, from the kernel's netlink group. This is the primary source, and on a true
 //     sysfs the only source of events about the binding of drivers.
-//   - inotify on the directory of the device nodes. It reports that devtmpfs added a node, before
-//     a driver is bound. It is the only source if the netlink socket cannot be opened.
+//   - inotify on the directory of the device nodes, and on those below it that have nodes which matter,
+//     such as vfio. It reports that devtmpfs added a node, before a driver is bound. It is the only source
+//     if the netlink socket cannot be opened.
 //   - inotify on the whole sysfs tree, only if that tree is on an ordinary file system (a
 //     simulated node). A true sysfs has no inotify events for entries that the kernel makes or
 //     removes, and is never watched.
@@ -32,7 +33,7 @@
 // outside of it has pid 0, so a root process of the host counts as the kernel. In a child user
 // namespace that does not map uid 0 of the host, the kernel has the overflow uid, and all
 // uevents are dropped (and logged as forged). A network namespace that a child user namespace
-// owns (a pod with hostUsers: false) gets no uevents: the source opens and has no events.
+// owns (a pod with hostUsers: false) gets no uevents. There, the source counts as lost.
 //
 // # Ownership and blocking
 //

@@ -22,6 +22,29 @@ const (
 	kernelGroup   = 1
 )
 
+// initialUserNS is the inode number of the first user namespace (PROC_USER_INIT_INO of include/linux/proc_ns.h).
+const initialUserNS = 0xEFFFFFFD
+
+var errForeign = errors.New("the kernel sends no uevents to the network namespace of a user namespace: run the daemon in the " +
+	"user namespace of the node (hostUsers: true)")
+
+// foreign reports whether the network namespace of this process belongs to another user namespace than the first one. The
+// kernel sends it no uevents (uevent_net_init of lib/kobject_uevent.c), but its sockets can be opened.
+func foreign() bool {
+	file, err := os.Open("/proc/self/ns/net")
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	owner, err := unix.IoctlRetInt(int(file.Fd()), unix.NS_GET_USERNS)
+	if err != nil {
+		return false // EPERM: it belongs to a parent of the user namespace of this process, such as the first one
+	}
+	defer unix.Close(owner)
+	var info unix.Stat_t
+	return unix.Fstat(owner, &info) == nil && info.Ino != initialUserNS
+}
+
 // conn is the socket to which the kernel multicasts uevents. Only this file uses go-udev, and only
 // its connection: its monitor cannot be stopped, and its parser panics.
 type conn struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,13 +21,27 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// nodes is the source of events about device nodes. It has one watch, on their directory.
+// nodes is the source of events about device nodes. It watches their directory, and those below it that the prefixes
+// name. The latter may be missing.
 type nodes struct {
 	dir      string
 	prefixes []string
+	below    []string // the directories of the prefixes, such as vfio; each after its parent
 	log      *zap.Logger
 	metrics  *metrics.Metrics
 	notify   *notify.Instance // nil while closed
+}
+
+func newNodes(dir string, prefixes []string) *nodes {
+	n := &nodes{dir: filepath.Clean(dir), prefixes: prefixes}
+	for _, prefix := range prefixes {
+		for i, c := range prefix {
+			if c == '/' && !slices.Contains(n.below, prefix[:i]) {
+				n.below = append(n.below, prefix[:i])
+			}
+		}
+	}
+	return n
 }
 
 func (n *nodes) open() ([]zap.Field, error) {
@@ -37,7 +52,21 @@ func (n *nodes) open() ([]zap.Field, error) {
 	if n.notify, err = notify.Open(); err != nil {
 		return nil, err
 	}
-	return nil, n.notify.Add(n.dir)
+	err = n.notify.Add(n.dir)
+	for i := 0; i < len(n.below) && err == nil; i++ {
+		err = n.add(n.below[i])
+	}
+	return nil, err
+}
+
+// add watches a directory below that of the nodes. Without it, or without the right to read it, its nodes are found by
+// the other sources.
+func (n *nodes) add(name string) error {
+	err := n.notify.Add(filepath.Join(n.dir, name))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
 }
 
 func (n *nodes) close() {
@@ -87,12 +116,43 @@ func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 	if !ev.Has(fsnotify.Create | fsnotify.Remove | fsnotify.Rename | fsnotify.Chmod) {
 		return nil
 	}
-	name := filepath.Base(ev.Name)
+	name := strings.TrimPrefix(ev.Name, n.dir+"/")
+	if slices.Contains(n.below, name) {
+		if !ev.Has(fsnotify.Create) {
+			return nil // its nodes have events of their own
+		}
+		return n.arrived(name, hint)
+	}
+	n.hint(name, ev.Op, hint)
+	return nil
+}
+
+// arrived watches a directory that has just been made, and those below it, and gives a hint for each node in them, which
+// may be older than the watch.
+func (n *nodes) arrived(dir string, hint func(Hint)) error {
+	for _, name := range n.below {
+		if name != dir && !strings.HasPrefix(name, dir+"/") {
+			continue
+		}
+		if err := n.add(name); err != nil {
+			return err
+		}
+		entries, _ := os.ReadDir(filepath.Join(n.dir, name)) // it may be removed again, or not readable
+		for _, e := range entries {
+			if node := name + "/" + e.Name(); !slices.Contains(n.below, node) {
+				n.hint(node, fsnotify.Create, hint)
+			}
+		}
+	}
+	return nil
+}
+
+// hint gives a hint for a node that matters.
+func (n *nodes) hint(name string, what fsnotify.Op, hint func(Hint)) {
 	if !slices.ContainsFunc(n.prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
-		return nil
+		return
 	}
 	hint(Hint{Node: name, Source: SourceInotify, At: time.Now()})
 	n.metrics.InotifyEvent(sourceNodes)
-	n.log.Debug("node event received", logevent.InotifyEvent, logevent.Node(name), logevent.Action(ev.Op.String()))
-	return nil
+	n.log.Debug("node event received", logevent.InotifyEvent, logevent.Node(name), logevent.Action(what.String()))
 }

@@ -49,6 +49,53 @@ func TestNodes(t *testing.T) {
 	}
 }
 
+// Nodes may be in directories below that of the nodes, which are made with the first node and removed with the last one.
+func TestNodesBelow(t *testing.T) {
+	t.Parallel()
+	cfg := simulated(t)
+	cfg.Nodes = []string{"dri/renderD", "vfio/", "vfio/devices/"}
+	mkdir(t, cfg.Host.Dev, "dri")
+	h := newRecorder(t, cfg)
+	write(t, "", cfg.Host.Dev, "dri/renderD128") // after New, before Run
+	h.run(t)
+	h.expect(t, node("dri/renderD128"))
+	for range 2 {
+		// The directories of the second node may be older than their watches.
+		write(t, "", mkdir(t, cfg.Host.Dev, "vfio"), "8")
+		h.expect(t, node("vfio/8"))
+		write(t, "", mkdir(t, cfg.Host.Dev, "vfio/devices"), "vfio0")
+		h.expect(t, node("vfio/devices/vfio0"))
+		write(t, "", cfg.Host.Dev, "dri/card0")
+		write(t, "", cfg.Host.Dev, "vfio/devices/vfio1")
+		h.expect(t, node("vfio/devices/vfio1"))
+		for _, name := range []string{"vfio/devices/vfio1", "vfio/devices/vfio0", "vfio/devices", "vfio/8"} {
+			if err := os.Remove(cfg.Host.Dev + "/" + name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.expect(t, node("vfio/8"))
+		if err := os.Remove(cfg.Host.Dev + "/vfio"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Made elsewhere, and moved to its place with its nodes.
+	write(t, "", mkdir(t, filepath.Dir(cfg.Host.Dev), "new", "devices"), "vfio2")
+	if err := os.Rename(filepath.Dir(cfg.Host.Dev)+"/new", cfg.Host.Dev+"/vfio"); err != nil {
+		t.Fatal(err)
+	}
+	h.expect(t, node("vfio/devices/vfio2"))
+	write(t, "", cfg.Host.Dev, "vfio/devices/vfio3")
+	h.expect(t, node("vfio/devices/vfio3"))
+	if h.any(func(hint watcher.Hint) bool {
+		return hint.Node == "dri/card0" || hint.Node == "vfio/devices" || hint.Node == ""
+	}) {
+		t.Errorf("found a hint for what is no node that matters: %+v", h.hints)
+	}
+	if lost := h.lines(zap.WarnLevel, "source.lost"); len(lost) > 0 && lost[0].ContextMap()["source"] == "inotify" {
+		t.Errorf("lost: %v, want none", lost[0].ContextMap())
+	}
+}
+
 func TestNodesDirectoryMadeLater(t *testing.T) {
 	t.Parallel()
 	cfg := simulated(t)
@@ -93,6 +140,9 @@ func TestNodesDirectoryReturns(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Dev})
+			if len(h.Lost()) == 0 {
+				t.Errorf("lost: %q, want the source", h.Lost())
+			}
 			if err := os.RemoveAll(cfg.Host.Dev); err != nil {
 				t.Fatal(err)
 			}

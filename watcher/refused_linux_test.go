@@ -1,13 +1,16 @@
 package watcher_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"unsafe"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
@@ -52,6 +55,9 @@ func (r refusal) install() error {
 // refusal lasts until the end of its process, so each case runs in a child process.
 func TestRefused(t *testing.T) {
 	t.Parallel()
+	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		t.Skip("the filter is written for little-endian 64-bit machines")
+	}
 	tests := []struct {
 		name string
 		refusal
@@ -80,7 +86,7 @@ func TestRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if os.Getenv(child) == "" {
-				inChild(t, child)
+				inChild(t, child, 0)
 				return
 			}
 			if err := tt.install(); err != nil {
@@ -107,6 +113,31 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// In the network namespace of a user namespace, as in a pod with hostUsers: false, the kernel sends no uevents. The source
+// counts as lost, although its socket could be opened.
+func TestUserNamespace(t *testing.T) {
+	t.Parallel()
+	const child = "WATCHER_TEST_USER_NAMESPACE"
+	if os.Getenv(child) == "" {
+		inChild(t, child, unix.CLONE_NEWUSER|unix.CLONE_NEWNET)
+		return
+	}
+	cfg := simulated(t)
+	h := newRecorder(t, cfg)
+	h.run(t)
+	h.expectLine(t, zap.DebugLevel, "source.lost", nil) // the next attempt
+	warned := h.lines(zap.WarnLevel, "source.lost")
+	if len(warned) != 1 || warned[0].ContextMap()["source"] != "uevent" || !strings.Contains(warned[0].ContextMap()["error"].(string), "hostUsers: true") {
+		t.Errorf("warnings %v, want one that uevents are lost", warned)
+	}
+	expectNodeHint(t, h, cfg)
+	want := []string{"watcher of uevent: lost, changes are found by inotify and resync: the kernel sends no uevents to the network " +
+		"namespace of a user namespace: run the daemon in the user namespace of the node (hostUsers: true)"}
+	if diff := cmp.Diff(want, h.Lost()); diff != "" {
+		t.Errorf("lost (-want +got):\n%s", diff)
+	}
+}
+
 func expectNodeHint(t *testing.T, h *recorder, cfg watcher.Config) {
 	write(t, "", cfg.Host.Dev, "dfl-port.0")
 	h.expect(t, node("dfl-port.0"))
@@ -120,15 +151,16 @@ func expectUEventHint(t *testing.T, h *recorder, _ watcher.Config) {
 	expectUEvent(t, h, map[string]any{"devpath": "/devices/virtual/mem/null"})
 }
 
-// inChild runs the present test in a child process.
-func inChild(t *testing.T, variable string) {
+// inChild runs the present test in a child process, in these new namespaces.
+func inChild(t *testing.T, variable string, namespaces uintptr) {
 	t.Helper()
-	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
-		t.Skip("the filter is written for little-endian 64-bit machines")
-	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.v")
 	cmd.Env = append(os.Environ(), variable+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
 	out, err := cmd.CombinedOutput()
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) {
+		t.Skipf("namespaces cannot be made here: %v", err)
+	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

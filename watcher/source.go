@@ -2,6 +2,7 @@ package watcher
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -42,8 +43,9 @@ type keeper struct {
 	src       source
 	log       *zap.Logger
 	metrics   *metrics.Metrics
-	pulse     *pulse.Pulse // of the goroutine of run
-	up        bool         // the source is open
+	pulse     *pulse.Pulse           // of the goroutine of run
+	up        bool                   // the source is open
+	lost      *atomic.Pointer[error] // why the source is not open; nil: it is open
 }
 
 // start opens the source for the first time.
@@ -106,6 +108,7 @@ func (k *keeper) open() ([]zap.Field, error) {
 		return nil, err
 	}
 	k.up = true
+	k.lost.Store(nil)
 	return fields, nil
 }
 
@@ -116,6 +119,7 @@ func (k *keeper) stop() {
 }
 
 func (k *keeper) warn(err error) {
+	k.lost.Store(&err)
 	k.log.Warn("source lost", k.fields(logevent.SourceLost, logevent.Err(err), logevent.Remaining(k.remaining))...)
 }
 

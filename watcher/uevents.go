@@ -46,6 +46,9 @@ func (l *limiter) count(now time.Time) int {
 }
 
 func (u *uevents) open() ([]zap.Field, error) {
+	if foreign() {
+		return nil, errForeign
+	}
 	c, err := dial()
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,7 +22,7 @@ import (
 type Config struct {
 	Host       sysfs.Host // its device directory need not exist yet
 	Subsystems []string   // uevent subsystems beside platform, pci, fpga_region, fpga_manager, fpga
-	Nodes      []string   // prefixes of the names of nodes that matter, e.g. "dfl-"
+	Nodes      []string   // prefixes of the names of nodes that matter, e.g. "dfl-" and "vfio/"
 
 	Metrics *metrics.Metrics // required
 }
@@ -60,7 +61,9 @@ func New(cfg Config, log *zap.Logger) *Watcher {
 		kind: sourceUEvent, name: "uevent", remaining: "inotify and resync",
 		retry: backoff.Backoff{First: 100 * time.Millisecond, Most: 30 * time.Second},
 	}, cfg.Metrics, log)
-	w.keep(&nodes{dir: filepath.Clean(cfg.Host.Dev), prefixes: cfg.Nodes, log: log, metrics: cfg.Metrics}, keeper{
+	found := newNodes(cfg.Host.Dev, cfg.Nodes)
+	found.log, found.metrics = log, cfg.Metrics
+	w.keep(found, keeper{
 		kind: sourceNodes, name: "inotify", path: cfg.Host.Dev, remaining: "uevents and resync",
 		retry: backoff.Backoff{First: time.Second, Most: time.Second},
 	}, cfg.Metrics, log)
@@ -75,6 +78,7 @@ func New(cfg Config, log *zap.Logger) *Watcher {
 
 func (w *Watcher) keep(src source, k keeper, m *metrics.Metrics, log *zap.Logger) {
 	k.src, k.log, k.metrics, k.pulse = src, log, m, pulse.New(pulse.Patience)
+	k.lost = new(atomic.Pointer[error])
 	k.start()
 	w.sources = append(w.sources, &k)
 }
@@ -104,6 +108,17 @@ func (w *Watcher) Alive() error {
 		}
 	}
 	return errors.Join(stuck...)
+}
+
+// Lost returns a text for each source that is lost: its name, what still finds the changes, and the error. Lost is safe for
+// concurrent use.
+func (w *Watcher) Lost() (all []string) {
+	for _, k := range w.sources {
+		if err := k.lost.Load(); err != nil {
+			all = append(all, fmt.Sprintf("watcher of %s: lost, changes are found by %s: %v", k.kind, k.remaining, *err))
+		}
+	}
+	return all
 }
 
 // Close closes the sources of a Watcher for which Run is not called.

@@ -1,17 +1,114 @@
 package owner_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/owner"
+	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
+
+// A disk that is full of data does not prevent the first start of a device plugin, because its lock files are empty. A disk
+// without room for files does, and the daemon says so.
+func TestFirstStartOnAFullDisk(t *testing.T) {
+	for name, options := range map[string]string{"data": "size=64k", "files": "nr_inodes=2"} {
+		t.Run(name, func(t *testing.T) {
+			parent := privatedirtest.Dir(t)
+			mount(t, parent, options)
+			dir := filepath.Join(parent, "state")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if name == "data" {
+				if err := os.WriteFile(filepath.Join(parent, "fill"), make([]byte, 64<<10), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(parent, "more"), []byte("x"), 0o600); !errors.Is(err, syscall.ENOSPC) {
+					t.Fatalf("error %v, want %v", err, syscall.ENOSPC)
+				}
+			}
+			synctest.Test(t, func(t *testing.T) {
+				plugin := start(t, dir, control.DevicePlugin)
+				if name == "data" {
+					if !plugin.owns(0) {
+						t.Errorf("the plugin waits: %v", plugin.Waiting())
+					}
+					plugin.Kill()
+					return
+				}
+				if plugin.owns(time.Second) || plugin.WaitsFor() != owner.ForStateDir || !errors.Is(plugin.Waiting(), syscall.ENOSPC) ||
+					!strings.HasPrefix(plugin.Waiting().Error(), "--state-dir: "+dir+"/owner.lock: ") {
+					t.Errorf("waits for %s, %v, want owner.lock and %v", plugin.WaitsFor(), plugin.Waiting(), syscall.ENOSPC)
+				}
+				if err := syscall.Mount("", parent, "", syscall.MS_REMOUNT, "nr_inodes=10"); err != nil {
+					t.Fatal(err)
+				}
+				if !plugin.owns(time.Second) {
+					t.Errorf("there is room: the plugin waits: %v", plugin.Waiting())
+				}
+				plugin.Kill()
+			})
+		})
+	}
+}
+
+// A true file system that hangs: one of FUSE that no process serves.
+func TestHangingFUSE(t *testing.T) {
+	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("FUSE is not available: %v", err)
+	}
+	defer fuse.Close() // ends the system calls that hang
+	dir := privatedirtest.Dir(t)
+	err = syscall.Mount("test", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse.Fd()))
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENODEV) {
+		t.Skipf("not allowed to mount a file system: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	ctx, cancel := context.WithCancel(t.Context())
+	n := owner.New(dir, control.DevicePlugin, zap.NewNop())
+	taken := make(chan error, 1)
+	go func() { taken <- n.Take(ctx, func() owner.Naming { return 1 }) }()
+	patient.Await(t, "the file system hangs", func() error {
+		if err := n.Waiting(); err == nil || !strings.Contains(err.Error(), "the file system hangs") {
+			return fmt.Errorf("waits for %q, %w", n.WaitsFor(), err)
+		}
+		return nil
+	})
+	cancel()
+	if err := <-taken; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+}
+
+// mount mounts a file system in memory until the end of the test.
+func mount(t *testing.T, dir, options string) {
+	t.Helper()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options+",mode=700"); errors.Is(err, syscall.EPERM) {
+		t.Skip("not allowed to mount a file system")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
 
 // A device plugin that has once run on the node starts although the disk is full, or read-only after an error.
 func TestDisk(t *testing.T) {
@@ -28,16 +125,7 @@ func TestDisk(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := privatedirtest.Dir(t)
-			if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=8,mode=700"); errors.Is(err, syscall.EPERM) {
-				t.Skip("not allowed to mount a file system")
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := syscall.Unmount(dir, 0); err != nil {
-					t.Error(err)
-				}
-			})
+			mount(t, dir, "nr_inodes=8")
 			synctest.Test(t, func(t *testing.T) {
 				plugin := start(t, dir, control.DevicePlugin)
 				plugin.owns(0)

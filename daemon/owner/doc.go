@@ -38,8 +38,8 @@
 // driver owned the node last. In another boot no container can have a device of a claim, so a device plugin need not find
 // out which are held ([Node.OtherMayHold]).
 //
-// If a file or the directory cannot be used, the daemon waits, logs the error, and tries again. It offers
-// nothing without the lock. Two things defeat the lock: a state directory that the two APIs do not share, and a lock
+// If a file or the directory cannot be used, is on a network file system, or the file system hangs, the daemon waits, logs
+// the error, and tries again. It offers nothing without the lock. Two things defeat the lock: a state directory that the two APIs do not share, and a lock
 // file that an administrator removes while its daemon runs.
 //
 // # Other names while a daemon runs
@@ -57,7 +57,8 @@
 //
 // # What may block
 //
-// A [Node] owns its lock. One call at a time may use it: Take, then Rename and Renamed, then Leave. They access the disk,
-// and start no goroutines. Take blocks until the node is owned, Rename for up to 3 s, and Leave for up to 6 s. Waiting
-// and WaitsFor do not block, and are safe for concurrent use.
+// A [Node] owns its lock. One call at a time may use it: Take, then Rename and Renamed, then Leave. They access the disk.
+// Take does so in a goroutine, one at a time, which it leaves behind if the file system still hangs when its context ends.
+// Take blocks until the node is owned, Rename for up to 3 s, and Leave for up to 6 s, or for as long as the file system
+// hangs. Waiting and WaitsFor do not block, and are safe for concurrent use.
 package owner

@@ -1,6 +1,9 @@
 package owner
 
-import "time"
+import (
+	"os"
+	"time"
+)
 
 // Hurry makes the node try at this interval, which is also the time in which the kubelet records what was given out, and
 // wait for this time until the slices are removed.
@@ -10,3 +13,6 @@ func (n *Node) Hurry(tryInterval, slicesWithin time.Duration) {
 
 // Kill releases the lock as the end of the process does.
 func (n *Node) Kill() { n.release() }
+
+// CheckDir makes the node check the state directory in this way, in place of its file system.
+func (n *Node) CheckDir(check func(*os.Root) error) { n.checkDir = check }

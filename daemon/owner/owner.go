@@ -26,6 +26,8 @@ const (
 	maxBoot     = 100              // size of this file in bytes
 	guardWithin = 3 * time.Second  // longest wait for the guard, which another daemon holds for some milliseconds
 
+	answerWithin = 5 * time.Second // after this time without an answer of the disk, the wait for it is logged
+
 	tryInterval = 200 * time.Millisecond // between two attempts to own the node
 	logInterval = time.Minute            // between two log lines about the same wait
 
@@ -72,6 +74,7 @@ type Node struct {
 	pluginSeen time.Time // when another device plugin was last seen, whose names are no longer used
 
 	tryInterval, slicesWithin, recordedWithin time.Duration // shorter in tests
+	checkDir                                  func(*os.Root) error
 }
 
 // wait is the reason why a daemon waits.
@@ -88,6 +91,7 @@ func New(dir, api string, log *zap.Logger) *Node {
 	n := &Node{
 		dir: dir, api: api, other: control.DRA, log: log.Named("owner"),
 		tryInterval: tryInterval, slicesWithin: slicesWithin, recordedWithin: recordedWithin,
+		checkDir: privatedir.CheckLocal,
 	}
 	if api == control.DRA {
 		n.other = control.DevicePlugin
@@ -181,21 +185,61 @@ func (n *Node) own(ctx context.Context, wanted func() Naming) (slices bool, err 
 	tick := time.NewTicker(n.tryInterval)
 	defer tick.Stop()
 	for {
-		reason, slices, err := n.try(ctx, wanted())
+		a, err := n.attempt(ctx, wanted())
 		switch {
-		case n.lock != nil:
-			return slices, nil
+		case err != nil:
+			return false, err
+		case a.lock != nil:
+			n.lock, n.naming = a.lock, a.naming
+			return a.slices, nil
 		case ctx.Err() != nil:
 			return false, context.Cause(ctx)
 		}
-		n.wait(reason, err)
-		if reason == ForAPI && n.other == control.DevicePlugin || reason == ForNaming && n.api == control.DevicePlugin {
+		n.wait(a.reason, a.err)
+		if a.reason == ForAPI && n.other == control.DevicePlugin || a.reason == ForNaming && n.api == control.DevicePlugin {
 			n.pluginSeen = time.Now()
 		}
 		select {
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		case <-tick.C:
+		}
+	}
+}
+
+// attempt is the result of one attempt to own the node.
+type attempt struct {
+	lock   *privatedir.Lock // nil: not owned
+	naming Naming           // of the lock
+	slices bool             // slices of a driver may remain
+	reason Reason           // why it is not owned
+	err    error
+}
+
+// attempt calls try. If the disk does not answer, it says that the daemon waits for it, until ctx ends. No further attempt
+// begins meanwhile, because each would keep a thread.
+func (n *Node) attempt(ctx context.Context, naming Naming) (attempt, error) {
+	done := make(chan attempt)
+	go func() {
+		a := n.try(ctx, naming)
+		select {
+		case done <- a:
+		case <-ctx.Done():
+			if a.lock != nil {
+				a.lock.Release()
+			}
+		}
+	}()
+	late := time.NewTicker(answerWithin)
+	defer late.Stop()
+	for {
+		select {
+		case a := <-done:
+			return a, nil
+		case <-late.C:
+			n.wait(ForStateDir, fmt.Errorf("%s: no answer within %s: the file system hangs", n.dir, answerWithin))
+		case <-ctx.Done():
+			return attempt{}, context.Cause(ctx)
 		}
 	}
 }
@@ -243,16 +287,18 @@ func (n *Node) wait(reason Reason, err error) {
 	n.waits.Store(w)
 }
 
-// try sets n.lock if the daemon may own the node with this naming now, and reports whether slices of a driver may
-// remain. Otherwise it returns the reason.
-func (n *Node) try(ctx context.Context, naming Naming) (reason Reason, slices bool, err error) {
-	err = n.guarded(ctx, func(dir *os.Root) error {
+// try locks the node if the daemon may own it with this naming now.
+func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
+	a.err = n.guarded(ctx, func(dir *os.Root) error {
+		if ctx.Err() != nil { // the file system has hung meanwhile; a record would make a device plugin wait
+			return context.Cause(ctx)
+		}
 		left, err := exists(dir, n.other)
 		if left {
 			// The lock is taken only to learn whether another process has it.
 			other, err := privatedir.TryLock(dir, nameOf(n.other), privatedir.Exclusive)
 			if other == nil {
-				reason = ForAPI
+				a.reason = ForAPI
 				return err
 			}
 			other.Release()
@@ -269,7 +315,7 @@ func (n *Node) try(ctx context.Context, naming Naming) (reason Reason, slices bo
 			lock, err = privatedir.TryLock(dir, nameOf(n.api), privatedir.Shared)
 		}
 		if lock == nil {
-			reason = ForWithdrawal
+			a.reason = ForWithdrawal
 			return err
 		}
 		free, err := lock.Sole()
@@ -285,14 +331,14 @@ func (n *Node) try(ctx context.Context, naming Naming) (reason Reason, slices bo
 			err = lock.Mark(privatedir.Mark(naming))
 		}
 		if err != nil || !free {
-			reason = ForNaming
+			a.reason = ForNaming
 			lock.Release()
 			return err
 		}
-		n.lock, n.naming, slices = lock, naming, left && n.other == control.DRA
+		a.lock, a.naming, a.slices = lock, naming, left && n.other == control.DRA
 		return nil
 	})
-	return reason, slices, err
+	return a
 }
 
 // Rename gives the owned node another naming, and returns true if the daemon may offer the devices under it now. It
@@ -356,7 +402,10 @@ func (n *Node) awaitSlices(ctx context.Context) error {
 	case <-time.After(n.slicesWithin):
 	}
 	// No driver can have started, because this daemon has its lock.
-	if err := n.guarded(ctx, func(dir *os.Root) error { return privatedir.RemoveFile(dir, nameOf(n.other)) }); err != nil {
+	err := privatedir.Within(ctx, answerWithin, func() error {
+		return n.guarded(ctx, func(dir *os.Root) error { return privatedir.RemoveFile(dir, nameOf(n.other)) })
+	})
+	if err != nil {
 		n.log.Error("lock file not removed", logevent.OwnerUnavailable, logevent.Err(err)) // the next start waits, too
 	}
 	return nil
@@ -453,6 +502,9 @@ func (n *Node) guarded(ctx context.Context, f func(*os.Root) error) error {
 		return err
 	}
 	defer dir.Close()
+	if err := n.checkDir(dir); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, guardWithin)
 	defer cancel()
 	guard, err := privatedir.AcquireLock(ctx, dir, guardName)

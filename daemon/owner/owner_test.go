@@ -40,10 +40,19 @@ func start(t *testing.T, dir, api string) *daemon {
 // startNamed is start with a naming.
 func startNamed(t *testing.T, dir, api string, naming owner.Naming) *daemon {
 	t.Helper()
+	return startChecked(t, dir, api, naming, nil)
+}
+
+// startChecked is startNamed with a check of the state directory; nil: that of its file system.
+func startChecked(t *testing.T, dir, api string, naming owner.Naming, check func(*os.Root) error) *daemon {
+	t.Helper()
 	core, logs := eventtest.Observed(t)
 	ctx, stop := context.WithCancel(t.Context())
 	d := &daemon{Node: owner.New(dir, api, zap.New(core)), stop: stop, taken: make(chan error, 1), logs: logs}
 	d.wants.Store(int64(naming))
+	if check != nil {
+		d.CheckDir(check)
+	}
 	go func() { d.taken <- d.Take(ctx, func() owner.Naming { return owner.Naming(d.wants.Load()) }) }()
 	return d
 }
@@ -324,6 +333,69 @@ func TestObstacles(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A daemon refuses a network file system, and owns the node when a local one is mounted.
+func TestNetworkFileSystem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := privatedirtest.Dir(t)
+		var mounted atomic.Pointer[string]
+		remote := "/s: found the network file system nfs"
+		mounted.Store(&remote)
+		d := startChecked(t, dir, control.DevicePlugin, 1, func(*os.Root) error {
+			if bad := mounted.Load(); bad != nil {
+				return errors.New(*bad)
+			}
+			return nil
+		})
+		if d.owns(70*time.Second) || d.WaitsFor() != owner.ForStateDir || d.Waiting().Error() != "--state-dir: "+remote {
+			t.Errorf("waits for %s, %v, want the file system", d.WaitsFor(), d.Waiting())
+		}
+		if found := files(t, dir); len(found) > 0 {
+			t.Errorf("files in the directory: found %q, want none", found)
+		}
+		d.logged(t, "error owner.unavailable 0 "+remote, "error owner.unavailable 60000 "+remote)
+		mounted.Store(nil)
+		if !d.owns(time.Second) {
+			t.Errorf("the daemon waits: %v", d.Waiting())
+		}
+		d.Kill()
+	})
+}
+
+// A file system that hangs delays the node, but neither what the daemon says nor its end. It has one attempt at a time.
+func TestHangingFileSystem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := privatedirtest.Dir(t)
+		answer, attempts := make(chan struct{}), atomic.Int64{}
+		hang := func(*os.Root) error {
+			attempts.Add(1)
+			<-answer
+			return nil
+		}
+		plugin := startChecked(t, dir, control.DevicePlugin, 1, hang)
+		driver := startChecked(t, dir, control.DRA, 1, hang)
+		want := "--state-dir: " + dir + ": no answer within 5s: the file system hangs"
+		if plugin.owns(5*time.Second) || plugin.WaitsFor() != owner.ForStateDir || plugin.Waiting().Error() != want {
+			t.Errorf("waits for %s, %v, want %s", plugin.WaitsFor(), plugin.Waiting(), want)
+		}
+		if plugin.owns(time.Hour) || attempts.Load() != 2 {
+			t.Errorf("%d attempts of two daemons, want 2", attempts.Load())
+		}
+		if lines := plugin.lines(); len(lines) < 50 || len(lines) > 61 || !strings.HasPrefix(lines[0], "error owner.unavailable ") {
+			t.Errorf("log: found %d lines, want one each minute: %q", len(lines), lines[:min(len(lines), 3)])
+		}
+		driver.stop()
+		driver.owns(0)
+		if err := <-driver.taken; !errors.Is(err, context.Canceled) {
+			t.Errorf("stopped while it hangs: error %v, want %v", err, context.Canceled)
+		}
+		close(answer)
+		if !plugin.owns(time.Second) {
+			t.Errorf("the plugin waits, although the driver was stopped: %v", plugin.Waiting())
+		}
+		plugin.Kill()
+	})
 }
 
 // Without a state directory there is no lock.

@@ -18,6 +18,7 @@ import (
 type Answers struct {
 	Alive   func(context.Context) error // /healthz: nil is 200, an error 503; after the deadline the context's cause is an error for the answer
 	Ready   func(context.Context) error // /readyz, as Alive
+	Notes   func() []string             // further lines of /readyz if Ready returns nil; nil: none
 	Devices func(context.Context) any   // /devices, as JSON
 	Metrics http.Handler                // /metrics; nil: there are none
 }
@@ -134,8 +135,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 
 func (a Answers) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", probe(a.Alive))
-	mux.HandleFunc("GET /readyz", probe(a.Ready))
+	mux.HandleFunc("GET /healthz", probe(a.Alive, nil))
+	mux.HandleFunc("GET /readyz", probe(a.Ready, a.Notes))
 	mux.HandleFunc("GET /devices", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		e := json.NewEncoder(w)
@@ -149,7 +150,7 @@ func (a Answers) handler() http.Handler {
 }
 
 // probe returns a handler that answers 200 if ask returns nil in time, and 503 otherwise.
-func probe(ask func(context.Context) error) http.HandlerFunc {
+func probe(ask func(context.Context) error, notes func() []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeoutCause(r.Context(), answerWithin, errSlow)
 		defer cancel()
@@ -161,5 +162,10 @@ func probe(ask func(context.Context) error) http.HandlerFunc {
 			return
 		}
 		fmt.Fprintln(w, "ok")
+		if notes != nil {
+			for _, note := range notes() {
+				fmt.Fprintln(w, note)
+			}
+		}
 	}
 }

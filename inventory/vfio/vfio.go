@@ -36,9 +36,15 @@ var (
 // Name returns vfio.
 func (Family) Name() string { return "vfio" }
 
-// Signals returns the subsystem of the functions' character devices. In Linux 6.12 its event is the only
-// one when a function is unbound while its group is open; Linux 6.1 sends none.
-func (Family) Signals() inventory.Signals { return inventory.Signals{Subsystems: []string{"vfio-dev"}} }
+// Signals returns the subsystem of the functions' character devices, and the nodes. In Linux 6.12 the event of the
+// subsystem is the only one when a function is unbound while its group is open; Linux 6.1 sends none.
+func (f Family) Signals() inventory.Signals {
+	s := inventory.Signals{Subsystems: []string{"vfio-dev"}, Nodes: []string{"vfio/"}}
+	if f.Cdev {
+		s.Nodes = append(s.Nodes, "vfio/devices/")
+	}
+	return s
+}
 
 // Rows returns the health table.
 func (Family) Rows() []inventory.Row { return append(pci.Rows(), rowNotViable, rowNoIOMMU) }

@@ -71,9 +71,15 @@ func condition(r inventory.Row, passing bool) inventory.Condition {
 // Name returns xrt.
 func (Family) Name() string { return "xrt" }
 
-// Signals returns the subsystem of the render nodes. Its events are the only ones when a card is reset or gets another
-// shell.
-func (Family) Signals() inventory.Signals { return inventory.Signals{Subsystems: []string{"drm"}} }
+// Signals returns the subsystem of the render nodes, and the nodes. Their events are the only ones when a card is reset or
+// gets another shell.
+func (f Family) Signals() inventory.Signals {
+	s := inventory.Signals{Subsystems: []string{"drm"}, Nodes: []string{"dri/renderD", "xfpga/"}}
+	if f.Management {
+		s.Nodes = append(s.Nodes, "xclmgmt")
+	}
+	return s
+}
 
 // Rows returns the health table.
 func (Family) Rows() []inventory.Row {

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
@@ -136,6 +138,12 @@ func TestUnreadableCordons(t *testing.T) {
 	d := prepareDaemon(t, nil)
 	d.do(writeOwn(filepath.Join(d.cfg.StateDir, "cordons.json"), "{"))
 	d.run()
+	patient.Await(t, "the node is taken", func() error {
+		if d.logs.FilterField(logevent.OwnerTaken).Len() == 0 {
+			return errors.New("found no line")
+		}
+		return nil
+	})
 	if err := d.stop(); err == nil || !strings.Contains(err.Error(), "--state-dir: "+d.cfg.StateDir+"/cordons.json: unexpected EOF") {
 		t.Errorf("%v, want the file", err)
 	}

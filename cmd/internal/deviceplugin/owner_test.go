@@ -28,28 +28,10 @@ func TestWaitsForTheOtherAPI(t *testing.T) {
 	driver := owner.New(d.cfg.StateDir, control.DRA, zap.NewNop())
 	d.do(driver.Take(t.Context(), func() owner.Naming { return 1 }))
 	d.run()
-	get := func(path string) string {
-		answer, err := probe.Get(d.url(path))
-		if err != nil {
-			return err.Error()
-		}
-		defer answer.Body.Close()
-		text, _ := io.ReadAll(answer.Body)
-		return answer.Status + ": " + strings.TrimSpace(string(text))
-	}
-	eventually := func(path, want string) {
-		t.Helper()
-		patient.Await(t, path, func() error {
-			if got := get(path); got != want {
-				return fmt.Errorf("found %q, want %q", got, want)
-			}
-			return nil
-		})
-	}
-	eventually("/readyz", "503 Service Unavailable: "+filepath.Join(d.cfg.StateDir, "owner-dra.lock")+": found a daemon of the API dra, want none")
-	eventually("/healthz", "200 OK: ok")
-	eventually("/devices", "200 OK: []")
-	if text := get("/metrics"); !strings.Contains(text, "accelerator_build_info") {
+	d.eventually("/readyz", "503 Service Unavailable: "+filepath.Join(d.cfg.StateDir, "owner-dra.lock")+": found a daemon of the API dra, want none")
+	d.eventually("/healthz", "200 OK: ok")
+	d.eventually("/devices", "200 OK: []")
+	if text := d.get("/metrics"); !strings.Contains(text, "accelerator_build_info") {
 		t.Errorf("/metrics: found %q, want the version", text)
 	}
 	if _, err := os.Lstat(d.cfg.Socket); !errors.Is(err, fs.ErrNotExist) {
@@ -63,11 +45,66 @@ func TestWaitsForTheOtherAPI(t *testing.T) {
 
 	driver.Leave(t.Context(), func(context.Context) error { return nil })
 	d.await("the driver has left", health{"3b:00.0": true, "3b:00.0-p1": true})
-	eventually("/readyz", "200 OK: ok")
+	d.eventually("/readyz", "200 OK: ok")
 	if _, err := control.Dial(d.cfg.Socket).State(t.Context()); err != nil {
 		t.Errorf("local socket: %v", err)
 	}
 	d.do(d.stop())
+}
+
+// get returns the status and the text of a page, or the error.
+func (d *testDaemon) get(path string) string {
+	answer, err := probe.Get(d.url(path))
+	if err != nil {
+		return err.Error()
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	return answer.Status + ": " + strings.TrimSpace(string(text))
+}
+
+// eventually waits until a page begins with this status and text.
+func (d *testDaemon) eventually(path, want string) {
+	d.t.Helper()
+	patient.Await(d.t, path, func() error {
+		if got := d.get(path); !strings.HasPrefix(got, want) {
+			return fmt.Errorf("found %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// A daemon that waits says so by /readyz and by a metric. If it waits for one with other names, it is ready nevertheless.
+func TestSaysThatItWaits(t *testing.T) {
+	t.Parallel()
+	waits := func(d *testDaemon, reason owner.Reason) {
+		t.Helper()
+		want := fmt.Sprintf("accelerator_owner_waiting{reason=%q} 1\n", reason)
+		if text := d.get("/metrics"); !strings.Contains(text, want) {
+			t.Errorf("/metrics: found %q, want %q", text, want)
+		}
+	}
+	d := prepareDaemon(t, nil)
+	d.do(os.MkdirAll(d.cfg.StateDir, 0o700))
+	d.do(os.Chmod(d.cfg.StateDir, 0o777))
+	d.run()
+	d.eventually("/readyz", "503 Service Unavailable: --state-dir: "+d.cfg.StateDir+": found mode 0777, want it not writable")
+	waits(d, owner.ForStateDir)
+	d.do(os.Chmod(d.cfg.StateDir, 0o700))
+	d.eventually("/readyz", "200 OK: ok")
+	if text := d.get("/metrics"); strings.Contains(text, "accelerator_owner_waiting{") {
+		t.Errorf("/metrics: found %q, want no daemon that waits", text)
+	}
+	d.do(d.stop())
+
+	d = prepareDaemon(t, nil)
+	other := owner.New(d.cfg.StateDir, control.DevicePlugin, zap.NewNop())
+	d.do(other.Take(t.Context(), func() owner.Naming { return 1 }))
+	d.run()
+	d.eventually("/readyz", "200 OK: ok\n"+filepath.Join(d.cfg.StateDir, "owner-devicePlugin.lock")+": found a daemon whose settings give the devices other names")
+	waits(d, owner.ForNaming)
+	d.do(d.stop())
+	other.Release()
 }
 
 // A daemon that waits ends when it is stopped.

@@ -1,0 +1,59 @@
+package privatedir
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Within calls f and returns its error. If f has not returned within this time, or before ctx ends, because the file system
+// hangs, Within returns another error, and f goes on in its goroutine.
+func Within(ctx context.Context, limit time.Duration, f func() error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s: the file system hangs", limit))
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// shared has the names of file systems that several machines use at once, by their numbers in statfs(2), which are in
+// include/uapi/linux/magic.h and in the sources of the file systems. FUSE is not among them, because many file systems
+// of FUSE are local.
+var shared = map[uint32]string{
+	0x6969: "nfs", 0x517B: "smb", 0xFF534D42: "cifs", 0xFE534D42: "smb3", 0x00C36400: "ceph", 0x5346414F: "afs", 0x6B414653: "afs",
+	0x73757245: "coda", 0x564C: "ncpfs", 0x01021997: "9p", 0x0BD00BD0: "lustre", 0x47504653: "gpfs", 0x19830326: "beegfs",
+	0x7461636F: "ocfs2", 0x01161970: "gfs2",
+}
+
+// CheckLocal returns an error if dir is on a file system that other machines may use as well. Their processes could hold
+// its locks and change its files, and it hangs when the network does.
+func CheckLocal(dir *os.Root) error {
+	file, err := dir.Open(".")
+	if err != nil {
+		return PathError(dir.Name(), err)
+	}
+	defer file.Close()
+	var at syscall.Statfs_t
+	for err = syscall.EINTR; err == syscall.EINTR; {
+		err = syscall.Fstatfs(int(file.Fd()), &at)
+	}
+	if err != nil {
+		return PathError(dir.Name(), err)
+	}
+	return checkType(dir.Name(), int64(at.Type))
+}
+
+// checkType is CheckLocal for a file system with this number.
+func checkType(path string, number int64) error {
+	if name := shared[uint32(number)]; name != "" {
+		return fmt.Errorf("%s: found the network file system %s, want a local file system of this node, such as ext4, xfs or tmpfs", path, name)
+	}
+	return nil
+}
