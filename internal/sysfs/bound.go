@@ -1,8 +1,42 @@
 package sysfs
 
-// Bound reports whether a driver is bound to the device at dir: it has a link to its driver. Bound returns no other
-// errors than those of [IsShortage].
-func Bound(dir string) (bool, error) { return exists(dir + "/driver") }
+import (
+	"errors"
+	"io/fs"
+	"strings"
+)
+
+// Bound reports whether a driver is bound to the device at dir: the entry driver exists (its
+// target does not matter), or the file uevent names a driver. A tree may have neither; then the
+// device is bound if it has one of the attributes own, which the driver makes. Bound returns no
+// other errors than those of [IsShortage].
+func Bound(dir string, own ...string) (bool, error) {
+	if there, err := exists(dir + "/driver"); there || err != nil {
+		return there, err
+	}
+	uevent, err := Read(dir + "/uevent")
+	if err == nil {
+		return namesDriver(uevent), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false, onlyShortage(err) // uevent exists but cannot be read: there is no sign of a driver
+	}
+	for _, name := range own {
+		if there, err := exists(dir + "/" + name); there || err != nil {
+			return there, err
+		}
+	}
+	return false, nil
+}
+
+func namesDriver(uevent string) bool {
+	for line := range strings.Lines(uevent) {
+		if strings.HasPrefix(line, "DRIVER=") {
+			return true
+		}
+	}
+	return false
+}
 
 // exists reports whether there is a file at path. It returns no other errors than those of
 // [IsShortage].

@@ -207,11 +207,17 @@ func TestBound(t *testing.T) {
 	}{
 		{"nothing", "-- sys/ --\n", false},
 		{"driver", "-- sys/driver -> nowhere --\n", true},
+		{"driver of itself", "-- sys/driver -> . --\n-- sys/uevent --\n", true},
+		{"uevent", "-- sys/uevent --\nMAJOR=1\nDRIVER=dfl-port\n", true},
+		{"uevent without driver", "-- sys/uevent --\nMAJOR=1\nOLD_DRIVER=x\n-- sys/id --\n0\n", false},
+		{"uevent unreadable", "-- sys/uevent/ --\n-- sys/id --\n0\n", false},
+		{"own attributes", "-- sys/id --\n0\n", true},
+		{"other attributes", "-- sys/dev --\n245:0\n", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := node(t, tt.board)
-			if got, err := sysfs.Bound(h.Sys); got != tt.want || err != nil {
+			if got, err := sysfs.Bound(h.Sys, "afu_id", "id"); got != tt.want || err != nil {
 				t.Errorf("bound %v, error %v; want %v", got, err, tt.want)
 			}
 		})

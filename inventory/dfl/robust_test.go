@@ -198,17 +198,20 @@ func TestRemovalWhileReading(t *testing.T) {
 
 // FuzzRead reads a card with any content in each attribute.
 func FuzzRead(f *testing.F) {
-	f.Add("0\n", afuA+"\n", "0x0\n", "0x0\n", "245:0\n", "1\n", pac+"\n")
-	f.Add("3\n", strings.Repeat("f", 32), "0xffffffffffffffff", "0xf", "", "-1", strings.Repeat("F", 32))
-	f.Add("", strings.Repeat("0", 9000), "0x4000000000000", "0x6\x00\x00", "a:b", "99999999999", "é")
-	f.Add("-0", "\n", "0X0", "1e3", ":", "+1", "_")
+	f.Add("0\n", afuA+"\n", "0x0\n", "0x0\n", "245:0\n", "DRIVER=dfl-port\n", "1\n", pac+"\n")
+	f.Add("3\n", strings.Repeat("f", 32), "0xffffffffffffffff", "0xf", "", "", "-1", strings.Repeat("F", 32))
+	f.Add("", strings.Repeat("0", 9000), "0x4000000000000", "0x6\x00\x00", "a:b", "\x00", "99999999999", "é")
+	f.Add("-0", "\n", "0X0", "1e3", ":", "MAJOR=1\nDRIVER=", "+1", "_")
 	host := node(f, "kernel-6.1-one-card")
 	card := filepath.Join(host.Sys, "devices/pci0000:00/0000:00:01.0/0000:01:00.0")
 	dir := card + "/fpga_region/region0/dfl-port.0/"
-	f.Fuzz(func(t *testing.T, id, afu, errors, power, dev, numa, compat string) {
+	if err := os.Remove(dir + "driver"); err != nil { // the file uevent decides whether the port is bound
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, id, afu, errors, power, dev, uevent, numa, compat string) {
 		for path, content := range map[string]string{
 			dir + "id": id, dir + "afu_id": afu, dir + "errors/errors": errors, dir + "power_state": power,
-			dir + "dev": dev, card + "/numa_node": numa,
+			dir + "dev": dev, dir + "uevent": uevent, card + "/numa_node": numa,
 			card + "/fpga_region/region0/dfl-fme.0/dfl-fme-region.1/fpga_region/region1/compat_id": compat,
 		} {
 			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {

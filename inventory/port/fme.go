@@ -39,8 +39,11 @@ const fmeDriver = "fme/driver"
 // attrDriver is the link from a device, a port or an FME, to its driver.
 const attrDriver = "driver"
 
-// attrPorts is the number of ports of an FME.
-const attrPorts = "ports_num"
+// The attributes of an FME that exist only while a driver is bound, with both drivers.
+const (
+	attrPorts     = "ports_num"
+	attrBitstream = "bitstream_id"
+)
 
 // fmeOf reads the FME of a class entry. A virtual function has no FME of its own: its ports belong
 // to the FME of the physical function.
@@ -87,7 +90,7 @@ func (l Layout) readFME(e entry) fme {
 	top := listing{dir: e.dir + "/" + e.fme}
 	f.addDriver(true)
 	f.Observe(sysfs.ObserveExists(top.dir + "/" + attrDriver))
-	bound, err := sysfs.Bound(top.dir)
+	bound, err := sysfs.Bound(top.dir, attrPorts, attrBitstream)
 	f.AddShortage(err)
 	if !bound {
 		f.AddRow(rowFMEUnbound)

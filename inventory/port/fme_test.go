@@ -28,7 +28,7 @@ func TestFMEDriver(t *testing.T) {
 	for _, family := range []string{"dfl", "opae"} {
 		t.Run(family, func(t *testing.T) {
 			r := newRig(t, family)
-			r.put(t, "fme/driver", absent)
+			driven := r.swap(t, "fme/uevent", "MAJOR=246\n")
 			r.put(t, "fme/errors/catfatal_errors", "0x400\n")
 			there := inventory.HealthFile{Name: "fme/driver", Lost: bad, Row: "fme-unbound", Reason: "fme-unbound"}
 			got := r.read(t)
@@ -41,7 +41,7 @@ func TestFMEDriver(t *testing.T) {
 			if got.InterfaceIDKnown || got.Parent == "" {
 				t.Errorf("%+v: want no interface id, and a parent", got)
 			}
-			r.put(t, "fme/driver", linkTo+"nowhere")
+			r.put(t, "fme/uevent", driven)
 			if diff := cmp.Diff([]inventory.Condition{ofRow("fme-fatal=thermal", bad)}, r.read(t).Conditions); diff != "" {
 				t.Errorf("bound again: conditions (-want +got):\n%s", diff)
 			}
@@ -208,7 +208,7 @@ func TestSharedFindings(t *testing.T) {
 	host := node(t, "dfl-two-ports")
 	const card = "/devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0"
 	region := host.Sys + card + "/fpga_region/region0/"
-	edit(t, region+"dfl-port.9", map[string]string{"driver": absent})
+	edit(t, region+"dfl-port.9", map[string]string{"driver": absent, "uevent": "MAJOR=245\n"})
 	edit(t, region+"dfl-port.10", map[string]string{"errors/errors": "0x1\n"})
 	edit(t, region+"dfl-fme.0", map[string]string{"errors": directory})
 	edit(t, region+"dfl-fme.0/errors", map[string]string{"nonfatal_errors": "0x8\n"})

@@ -13,8 +13,9 @@ import (
 
 // Attributes of a port, relative to its directory. The port has them only while a driver is bound.
 const (
-	attrID  = "id"
-	attrAFU = "afu_id"
+	attrID    = "id"
+	attrAFU   = "afu_id"
+	attrPower = "power_state"
 )
 
 // readPort reads the port whose directory is dir, and appends its observations to seen. The node of
@@ -26,7 +27,7 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 	if !ok || len(p.Conditions) > 0 {
 		return p, ok
 	}
-	bound, err := sysfs.Bound(dir)
+	bound, err := sysfs.Bound(dir, attrID, attrAFU, attrPower)
 	addShortage(&p, err)
 	if bound {
 		*seen = append(*seen, readBound(&p, host, dir, dev)...)

@@ -154,14 +154,16 @@ func TestRead(t *testing.T) {
 		{"capitals", map[string]string{"afu_id": strings.ToUpper(afuID) + "\n"}, good()},
 		{"port 3", map[string]string{"id": "3\n"}, good(func(p *inventory.Unit) { p.PortID = 3 })},
 
-		{"driver link dangles", map[string]string{"driver": linkTo + "nowhere"}, good()},
-		{"unbound", map[string]string{"driver": absent},
+		{"driver link dangles", map[string]string{"driver": linkTo + "nowhere", "uevent": absent}, good()},
+		{"driver in uevent only", map[string]string{"driver": absent}, good()},
+		{"no driver entry, no uevent", map[string]string{"driver": absent, "uevent": absent}, good()},
+		{"unbound", map[string]string{"driver": absent, "uevent": "MAJOR=245\nDEVNAME=dfl-port.0\n"},
 			good(withConditions("driver-unbound"), noAFU, none)},
 		{"unbound, with garbage", map[string]string{
-			"driver": absent, "afu_id": "x", "id": "x", "power_state": directory,
+			"driver": absent, "uevent": directory, "afu_id": "x", "id": "x", "power_state": directory,
 		}, good(withConditions("driver-unbound"), noPortID, noAFU, none)},
 		{"bare directory", map[string]string{
-			"driver": absent, "id": absent, "afu_id": absent, "power_state": absent,
+			"driver": absent, "uevent": absent, "id": absent, "afu_id": absent, "power_state": absent,
 		}, good(withConditions("driver-unbound"), noPortID, noAFU, none)},
 
 		{"no id", map[string]string{"id": absent}, good(withConditions("unreadable=id"), noPortID)},

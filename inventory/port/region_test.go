@@ -277,7 +277,7 @@ func TestRegionErrorsNamePort(t *testing.T) {
 	host := node(t, "dfl-two-ports")
 	region := host.Sys + "/devices/" + twoPorts
 	edit(t, region+"dfl-port.9", map[string]string{"errors/errors": "0x1\n", "power_state": directory, "id": "7\n"})
-	edit(t, region+"dfl-port.10", map[string]string{"errors/errors": "0x1\n"})
+	edit(t, region+"dfl-port.10", map[string]string{"errors/errors": "0x1\n", "driver": absent})
 	edit(t, host.Dev, map[string]string{"dfl-port.10": absent, "dfl-port.9": absent})
 	var got []string
 	for _, c := range readRegion(t, host, port.PerFME, "0001:3b:00.0").Conditions {
