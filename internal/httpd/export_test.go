@@ -10,6 +10,8 @@ var Serve = serve
 var LocalOnly = localOnly
 
 const (
-	MaxClients = maxClients
-	Patience   = patience
+	MaxClients     = maxClients
+	Patience       = patience
+	MaxBodyClients = maxBodyClients
+	BodyPatience   = bodyPatience
 )

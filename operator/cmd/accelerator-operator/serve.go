@@ -2,14 +2,15 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -19,12 +20,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
-	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"b-com.com/accelerator-device-plugin/operator/admission"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
@@ -116,15 +116,24 @@ func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.M
 			return fmt.Errorf("watch of mappings: %w", err)
 		}
 	}
-	options := webhook.Options{Port: s.webhookPort, CertDir: s.tlsCertDir}
+	server := &webhookServer{port: s.webhookPort, clientCA: s.clientCA, log: log.Named("webhook")}
 	var trusted func(context.Context) error
-	if s.tlsCertDir == "" {
+	if s.tlsCertDir != "" {
+		watcher, err := certwatcher.New(filepath.Join(s.tlsCertDir, corev1.TLSCertKey), filepath.Join(s.tlsCertDir, corev1.TLSPrivateKeyKey))
+		if err != nil {
+			return fmt.Errorf("--tls-cert-dir: %w", err)
+		}
+		if err := mgr.Add(watcher); err != nil {
+			return err
+		}
+		server.certificate = watcher.GetCertificate
+	} else {
 		secret := types.NamespacedName{Namespace: s.namespace, Name: s.tlsSecret}
 		source := certificate.NewSource(mgr.GetConfig(), secret, s.webhookService+"."+s.namespace+".svc", log.Named("certificate"))
 		if err := mgr.Add(source); err != nil {
 			return err
 		}
-		options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) { c.GetCertificate = source.GetCertificate })
+		server.certificate = source.GetCertificate
 		if s.webhookConfiguration != "" {
 			injector := &certificate.Injector{Client: mgr.GetClient(), Configuration: s.webhookConfiguration, Secret: secret, Metrics: m, Log: log.Named("certificate")}
 			if err := injector.SetupWithManager(mgr); err != nil {
@@ -139,25 +148,25 @@ func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.M
 			}
 		}
 	}
-	server := webhook.NewServer(options)
-	server.Register(path, &ctrladmission.Webhook{Handler: admission.NewHandler(mgr.GetCache(), mgr.GetAPIReader(), s.domain, m, log.Named("admission"))})
+	// Any pod that reaches the port can cause a line, so from the 101st on in a second, one in a hundred is written.
+	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewSamplerWithOptions(c, time.Second, 100, 100) })
+	server.handler = admission.NewHandler(mgr.GetCache(), mgr.GetAPIReader(), s.domain, m, log.Named("admission").WithOptions(few))
 	return errors.Join(
 		mgr.Add(server),
 		controllers.Functions{Client: mgr.GetClient(), Domain: s.domain, Log: log.Named("mapping")}.SetupWithManager(mgr),
 		controllers.Regions{Client: mgr.GetClient(), Domain: s.domain, Log: log.Named("mapping")}.SetupWithManager(mgr),
-		mgr.AddReadyzCheck("webhook", ready(server, mgr.GetCache(), trusted)),
+		mgr.AddReadyzCheck("webhook", ready(server.serves, mgr.GetCache(), trusted)),
 	)
 }
 
 // ready returns a check that a replica can answer the webhook: it serves TLS, its cache has been
 // filled, and trusted has once returned no error. trusted may be nil.
-func ready(server webhook.Server, mappings cache.Cache, trusted func(context.Context) error) healthz.Checker {
-	serves := server.StartedChecker()
+func ready(serves func() error, mappings cache.Cache, trusted func(context.Context) error) healthz.Checker {
 	var once atomic.Bool
 	return func(req *http.Request) error {
 		ctx, cancel := context.WithTimeout(req.Context(), readyTimeout)
 		defer cancel()
-		if err := serves(req); err != nil {
+		if err := serves(); err != nil {
 			return err
 		}
 		if !mappings.WaitForCacheSync(ctx) {
