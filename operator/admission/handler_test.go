@@ -174,7 +174,7 @@ func TestHuge(t *testing.T) {
 	}{
 		{"no review", bytes.Repeat([]byte(" "), 4<<20), http.StatusRequestEntityTooLarge, "too large, want at most 3145728 bytes"},
 		{"too large", review(t, request("lab", bytes.ReplaceAll(toJSON(t, pod(container("LONG"))), []byte("LONG"), bytes.Repeat([]byte("n"), 3<<20)))), http.StatusRequestEntityTooLarge, "too large, want at most 3145728 bytes"},
-		{"deeply nested", []byte(strings.Replace(string(review(t, request("lab", []byte("{}")))), `"object":{}`, `"object":`+string(deep), 1)), http.StatusBadRequest, "found no AdmissionReview: exceeded max depth"},
+		{"deeply nested", []byte(strings.Replace(string(review(t, request("lab", []byte("{}")))), `"object":{}`, `"object":`+string(deep), 1)), http.StatusBadRequest, "found no AdmissionReview: invalid character '{' exceeded max depth"},
 		{"long name", review(t, request("lab", bytes.ReplaceAll(toJSON(t, pod(container("c", domain+"/LONG=1"))), []byte("LONG"), []byte(long)))), http.StatusForbidden, "too long elements in a list of containers"},
 		{"long container", review(t, request("lab", bytes.ReplaceAll(toJSON(t, pod(container("LONG", domain+"/unknown=1"))), []byte("LONG"), []byte(long)))), http.StatusForbidden, "of that name in this namespace"},
 		{"long kind", review(t, request("lab", bytes.Replace(toJSON(t, pod(container("c"))), []byte("Pod"), []byte(long), 1))), http.StatusBadRequest, "want v1, Pod"},
