@@ -245,7 +245,7 @@ func BenchmarkFlood(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
-	for _, size := range []int{3<<20 - 1<<10, 60 << 10} {
+	for _, size := range []int{3<<20 - 1<<10, 60 << 10, 15 << 10} {
 		bodies := worst(size)
 		names := []string{}
 		for name := range bodies {

@@ -36,9 +36,11 @@ const (
 	headBytes = 1 << 10
 	// largeWithin is how long a large request waits for its turn, and then for its bytes.
 	largeWithin = 500 * time.Millisecond
-	// decodeSmall and decodeLarge are the numbers of requests that are decoded at the same time. A decoded pod can
-	// take twenty times the memory of its JSON.
-	decodeSmall = 4
+	// decodeTiny, decodeSmall and decodeLarge are the numbers of pods that are decoded at the same time. A decoded pod
+	// can take twenty times the memory of its JSON. Pods up to tinyBody do not wait for larger ones.
+	tinyBody    = 16 << 10
+	decodeTiny  = 4
+	decodeSmall = 2
 	decodeLarge = 1
 )
 
@@ -49,25 +51,28 @@ var (
 
 // turns limits the memory that requests take.
 type turns struct {
-	bytes        *semaphore.Weighted // of large requests, from before the first byte is read to the answer
-	small, large *semaphore.Weighted // requests that are decoded
-	live         *rate.Limiter       // reads from the API server
-	reading      *semaphore.Weighted // requests that read from the API server
+	bytes              *semaphore.Weighted // of large requests, from before the first byte is read to the answer
+	tiny, small, large *semaphore.Weighted // pods that are decoded
+	live               *rate.Limiter       // reads from the API server
+	reading            *semaphore.Weighted // requests that read from the API server
 }
 
 func newTurns() turns {
 	return turns{
-		semaphore.NewWeighted(maxLarge), semaphore.NewWeighted(decodeSmall), semaphore.NewWeighted(decodeLarge),
-		rate.NewLimiter(liveRate, liveBurst), semaphore.NewWeighted(liveLimit),
+		semaphore.NewWeighted(maxLarge), semaphore.NewWeighted(decodeTiny), semaphore.NewWeighted(decodeSmall),
+		semaphore.NewWeighted(decodeLarge), rate.NewLimiter(liveRate, liveBurst), semaphore.NewWeighted(liveLimit),
 	}
 }
 
 // forSize returns the turn to decode a pod, and how long its request may take.
 func (t *turns) forSize(pod int) (*semaphore.Weighted, time.Duration) {
-	if pod > smallBody {
-		return t.large, largeWithin
+	switch {
+	case pod <= tinyBody:
+		return t.tiny, listTimeout
+	case pod <= smallBody:
+		return t.small, listTimeout
 	}
-	return t.small, listTimeout
+	return t.large, largeWithin
 }
 
 // ServeHTTP answers an AdmissionReview. Requests that are too large, and those for which there is no room, are

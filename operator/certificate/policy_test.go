@@ -173,7 +173,21 @@ func TestPolicy(t *testing.T) {
 			}
 		})
 	}
-	// The policy concerns only the operator.
+	// The operator creates its own Secret, and no other one.
+	create := func(name string, kind corev1.SecretType) error {
+		return operator.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretName.Namespace, Name: name,
+			Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: kind})
+	}
+	const own = "op-accelerator-operator-tls"
+	for name, err := range map[string]error{"another name": create("other", ""), "a token": create(own, corev1.SecretTypeServiceAccountToken)} {
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "want a Secret "+own+" of type Opaque") {
+			t.Errorf("a Secret with %s: error %v, want the policy to refuse it", name, err)
+		}
+	}
+	if err := create(own, ""); err != nil {
+		t.Errorf("the operator creates its Secret: %v", err)
+	}
+	// The policies concern only the operator.
 	w := now()
 	w.Webhooks[0].TimeoutSeconds = new(int32(7))
 	if err := admin.Update(ctx, w); err != nil {
@@ -181,11 +195,8 @@ func TestPolicy(t *testing.T) {
 	}
 
 	// A first CA, and its renewal. The operator may not get the Secret, only watch it, so its cache is the administrator's here.
-	i := certificate.Injector{Client: reading{operator, admin}, Configuration: name.Name, Secret: types.NamespacedName{Namespace: secretName.Namespace, Name: "op-accelerator-operator-tls"}, Log: zap.NewNop()}
+	i := certificate.Injector{Client: reading{operator, admin}, Configuration: name.Name, Secret: types.NamespacedName{Namespace: secretName.Namespace, Name: own}, Log: zap.NewNop()}
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: i.Secret.Namespace, Name: i.Secret.Name}}
-	if err := admin.Create(ctx, s); err != nil {
-		t.Fatal(err)
-	}
 	first, second := newCA(t, 24*time.Hour), newCA(t, 24*time.Hour)
 	for _, tc := range []struct{ current, want []byte }{{toPEM(first), toPEM(first)}, {toPEM(second), toPEM(second, first)}} {
 		s.Data = map[string][]byte{corev1.TLSCertKey: tc.current}
