@@ -40,7 +40,7 @@ func ServeBodies(ctx context.Context, listener net.Listener, handler http.Handle
 		WriteTimeout:      8 * time.Second,
 		IdleTimeout:       90 * time.Second,
 		MaxHeaderBytes:    8 << 10,
-		ErrorLog:          stdlog.New(&fewLines{out: zap.NewStdLog(log.With(logevent.LibraryLog)).Writer()}, "", 0),
+		ErrorLog:          stdlog.New(newFewLines(log), "", 0),
 		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){},
 	}
 	(&clients{max: maxBodyClients, patience: bodyPatience}).limit(ctx, server)
@@ -66,6 +66,10 @@ type fewLines struct {
 	mu    sync.Mutex
 	since time.Time
 	lines int
+}
+
+func newFewLines(log *zap.Logger) *fewLines {
+	return &fewLines{out: zap.NewStdLog(log.With(logevent.LibraryLog)).Writer()}
 }
 
 func (f *fewLines) Write(line []byte) (int, error) {

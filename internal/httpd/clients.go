@@ -22,8 +22,8 @@ const patience = 25 * time.Millisecond
 // has waited longest for its client to send the rest of the request or to read the answer. So a
 // probe is answered even if many clients send nothing. A connection whose answer is being prepared is
 // not closed. If all are such, a new connection waits, for about a second at most. A connection that
-// is idle between two requests is closed only if no other one has waited for [patience]: its client
-// may be about to use it.
+// is idle between two requests is closed only if all others are idle or being answered: its client may
+// be about to use it.
 //
 // There is no limit per address: on loopback all clients have the same address.
 type clients struct {
@@ -148,10 +148,8 @@ func (c *clients) makeRoom() time.Duration {
 		return 0
 	}
 	i := slices.IndexFunc(c.open, func(k client) bool { return !k.answering && !k.idle })
-	if i < 0 || time.Since(c.open[i].since) < c.patience {
-		if idle := slices.IndexFunc(c.open, func(k client) bool { return k.idle }); idle >= 0 {
-			i = idle
-		}
+	if i < 0 {
+		i = slices.IndexFunc(c.open, func(k client) bool { return k.idle })
 	}
 	if i < 0 {
 		return c.patience

@@ -70,7 +70,7 @@ func keep(ctx context.Context, a Address, retry time.Duration) error {
 			return nil
 		}
 		a.Served(listener.Addr())
-		err := serve(ctx, listener, a.Handler(listener.Addr()), a.Log)
+		err := Serve(ctx, listener, a.Handler(listener.Addr()), a.Log)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -81,8 +81,8 @@ func keep(ctx context.Context, a Address, retry time.Duration) error {
 	}
 }
 
-// serve serves until ctx ends or the listener fails.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler, log *zap.Logger) error {
+// Serve serves requests without a body until ctx ends or the listener fails.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log *zap.Logger) error {
 	server := &http.Server{
 		Handler:           withoutBody(handler),
 		ReadHeaderTimeout: 2 * time.Second,

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -26,6 +29,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"b-com.com/accelerator-device-plugin/internal/httpd"
 	"b-com.com/accelerator-device-plugin/operator/admission"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/certificate"
@@ -68,8 +72,8 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 				},
 			},
 		},
-		Metrics:                       metricsserver.Options{BindAddress: s.metricsAddress},
-		HealthProbeBindAddress:        s.healthAddress,
+		Metrics:                       metricsserver.Options{BindAddress: "0"}, // both are served below
+		HealthProbeBindAddress:        "0",
 		LeaderElection:                s.leaderElection,
 		LeaderElectionID:              s.lease(),
 		LeaderElectionNamespace:       s.namespace,
@@ -78,9 +82,10 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
+	checks := map[string]healthz.Checker{"ping": healthz.Ping}
 	if s.mappings {
 		m := metrics.New(ctrlmetrics.Registry, version, mgr.GetCache())
-		if err := addMappings(ctx, mgr, s, m, log); err != nil {
+		if err := addMappings(ctx, mgr, s, m, checks, log); err != nil {
 			return err
 		}
 	} else {
@@ -91,11 +96,33 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 			return err
 		}
 	}
-	// /readyz exists only if it has a check.
-	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
-		return err
+	health, metrics := http.NewServeMux(), http.NewServeMux()
+	for path, checks := range map[string]map[string]healthz.Checker{"/healthz": {"ping": healthz.Ping}, "/readyz": checks} {
+		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
+		health.Handle(path, handler)
+		health.Handle(path+"/", handler)
 	}
-	return mgr.Start(ctx)
+	metrics.Handle("/metrics", promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	tasks, ctx := errgroup.WithContext(ctx)
+	tasks.Go(func() error { return listenAndServe(ctx, "--health-address", s.healthAddress, health, log) })
+	tasks.Go(func() error { return listenAndServe(ctx, "--metrics-address", s.metricsAddress, metrics, log) })
+	tasks.Go(func() error { return mgr.Start(ctx) })
+	return tasks.Wait()
+}
+
+// listenAndServe serves an address, unless it is 0, until the context ends.
+func listenAndServe(ctx context.Context, flag, address string, handler http.Handler, log *zap.Logger) error {
+	if address == "0" {
+		return nil
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err == nil {
+		err = httpd.Serve(ctx, listener, handler, log.Named("http"))
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return nil
 }
 
 // lease returns the name of the lease. Replicas that do not inject the CA have another lease than
@@ -108,8 +135,9 @@ func (s settings) lease() string {
 	return "accelerator-operator-without-ca"
 }
 
-// addMappings adds admission, its certificates, and the status of mappings to a manager.
-func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.Metrics, log *zap.Logger) error {
+// addMappings adds admission, its certificates, and the status of mappings to a manager, and a check to those of
+// readiness.
+func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.Metrics, checks map[string]healthz.Checker, log *zap.Logger) error {
 	// Admission reads both kinds from the cache, also in replicas that run no controller.
 	for _, object := range []client.Object{&v2.AcceleratorFunction{}, &v2.FpgaRegion{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
@@ -151,11 +179,11 @@ func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.M
 	// Any pod that reaches the port can cause a line, so from the 101st on in a second, one in a hundred is written.
 	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewSamplerWithOptions(c, time.Second, 100, 100) })
 	server.handler = admission.NewHandler(mgr.GetCache(), mgr.GetAPIReader(), s.domain, m, log.Named("admission").WithOptions(few))
+	checks["webhook"] = ready(server.serves, mgr.GetCache(), trusted)
 	return errors.Join(
 		mgr.Add(server),
 		controllers.Functions{Client: mgr.GetClient(), Domain: s.domain, Log: log.Named("mapping")}.SetupWithManager(mgr),
 		controllers.Regions{Client: mgr.GetClient(), Domain: s.domain, Log: log.Named("mapping")}.SetupWithManager(mgr),
-		mgr.AddReadyzCheck("webhook", ready(server.serves, mgr.GetCache(), trusted)),
 	)
 }
 
