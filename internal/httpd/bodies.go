@@ -35,8 +35,8 @@ const (
 func ServeBodies(ctx context.Context, listener net.Listener, handler http.Handler, log *zap.Logger) error {
 	server := &http.Server{
 		Handler:           handler,
-		ReadHeaderTimeout: 2 * time.Second,
-		ReadTimeout:       2 * time.Second, // with the TLS handshake, and with the body
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second, // with the TLS handshake, and with the body
 		WriteTimeout:      8 * time.Second,
 		IdleTimeout:       90 * time.Second,
 		MaxHeaderBytes:    8 << 10,
