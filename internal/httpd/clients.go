@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"slices"
@@ -9,7 +10,7 @@ import (
 	"time"
 )
 
-// maxClients is the largest number of connections.
+// maxClients is the largest number of connections for requests without a body.
 const maxClients = 64
 
 // patience is the time for which a connection is kept in any case after it was accepted, and after
@@ -17,13 +18,18 @@ const maxClients = 64
 // request is read. It also limits a flood to 64 connections in 25 ms.
 const patience = 25 * time.Millisecond
 
-// clients limits the connections of a server. For each connection above [maxClients] it closes the
-// one that has waited longest for its client to send the rest of the request or to read the answer.
-// So a probe is answered even if many clients send nothing. A connection whose answer is being
-// prepared is not closed. If all are such, a new connection waits, for about a second at most.
+// clients limits the connections of a server. For each connection above max it closes the one that
+// has waited longest for its client to send the rest of the request or to read the answer. So a
+// probe is answered even if many clients send nothing. A connection whose answer is being prepared is
+// not closed. If all are such, a new connection waits, for about a second at most. A connection that
+// is idle between two requests is closed only if all others are idle or being answered: its client may
+// be about to use it.
 //
 // There is no limit per address: on loopback all clients have the same address.
 type clients struct {
+	max      int
+	patience time.Duration
+
 	mu   sync.Mutex
 	open []client // in the order of since
 }
@@ -32,16 +38,21 @@ type client struct {
 	conn      net.Conn
 	since     time.Time // the last of: accepted, request complete, answer begun
 	answering bool      // the request is complete, and the answer has not begun
+	idle      bool      // a request was answered, and the next one has not begun: only with keep-alive
 }
 
-type connKey struct{}
+type clientKey struct{}
 
-// attach limits the connections of server. Each connection serves one request, so that a client
-// cannot keep its place with further requests. While there is no room, the server does not accept.
-func (c *clients) attach(ctx context.Context, server *http.Server) {
-	server.SetKeepAlivesEnabled(false)
+// connection is one of the connections of clients.
+type connection struct {
+	*clients
+	conn net.Conn
+}
+
+// limit limits the connections of server. While there is no room, the server does not accept.
+func (c *clients) limit(ctx context.Context, server *http.Server) {
 	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-		return context.WithValue(ctx, connKey{}, conn)
+		return context.WithValue(ctx, clientKey{}, connection{c, conn})
 	}
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
 		switch state {
@@ -50,21 +61,36 @@ func (c *clients) attach(ctx context.Context, server *http.Server) {
 				d = c.makeRoom()
 			}
 			c.add(conn)
+		case http.StateActive, http.StateIdle: // a request begins, a request was answered
+			c.rest(conn, state == http.StateIdle)
 		case http.StateClosed:
 			c.remove(conn)
 		}
 	}
 	next := server.Handler
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 { // the server would wait for a body that may never come
+		conn := r.Context().Value(clientKey{}).(connection).conn
+		next.ServeHTTP(&firstWrite{w, func() { c.turn(conn, false) }}, r)
+	})
+}
+
+// Complete records that the whole request was received: from now on its connection is not closed to make
+// room for another one. It returns false if the connection was already closed.
+func Complete(r *http.Request) bool {
+	c, limited := r.Context().Value(clientKey{}).(connection)
+	return !limited || c.turn(c.conn, true)
+}
+
+// withoutBody refuses requests with a body: the server would wait for a body that may never come.
+func withoutBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
 			http.Error(w, "body: found one, want none", http.StatusRequestEntityTooLarge)
 			return
 		}
-		conn := r.Context().Value(connKey{}).(net.Conn)
-		if !c.turn(conn, true) {
-			return
+		if Complete(r) {
+			next.ServeHTTP(w, r)
 		}
-		next.ServeHTTP(&firstWrite{w, func() { c.turn(conn, false) }}, r)
 	})
 }
 
@@ -82,6 +108,17 @@ func (c *clients) turn(conn net.Conn, answering bool) bool {
 	k.since, k.answering = time.Now(), answering
 	c.open = append(c.open, k)
 	return true
+}
+
+// rest records that conn becomes idle, or that its next request begins.
+func (c *clients) rest(conn net.Conn, idle bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := c.index(conn)
+	if i < 0 || c.open[i].idle == idle {
+		return
+	}
+	c.open = append(slices.Delete(c.open, i, i+1), client{conn: conn, since: time.Now(), idle: idle})
 }
 
 func (c *clients) add(conn net.Conn) {
@@ -107,19 +144,30 @@ func (c *clients) index(conn net.Conn) int {
 func (c *clients) makeRoom() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.open) < maxClients {
+	if len(c.open) < c.max {
 		return 0
 	}
-	i := slices.IndexFunc(c.open, func(k client) bool { return !k.answering })
+	i := slices.IndexFunc(c.open, func(k client) bool { return !k.answering && !k.idle })
 	if i < 0 {
-		return patience
+		i = slices.IndexFunc(c.open, func(k client) bool { return k.idle })
 	}
-	if left := patience - time.Since(c.open[i].since); left > 0 {
+	if i < 0 {
+		return c.patience
+	}
+	if left := c.patience - time.Since(c.open[i].since); left > 0 {
 		return left
 	}
-	c.open[i].conn.Close()
+	closeNow(c.open[i].conn)
 	c.open = slices.Delete(c.open, i, i+1)
 	return 0
+}
+
+// closeNow closes a connection without waiting for its client: TLS would first send that it closes.
+func closeNow(conn net.Conn) {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	conn.Close()
 }
 
 // firstWrite calls a function before the first write.

@@ -7,4 +7,7 @@
 // listener fails, it is logged once and tried again. There are at most 64 connections, each for
 // one request. If there are 64, a new connection replaces the one that has waited longest for its
 // client. Accept may block for about a second while all 64 wait for their answers.
+//
+// [ServeBodies] is for requests with a body, such as those to a webhook. The operator uses it and
+// [Serve].
 package httpd

@@ -71,7 +71,7 @@ func keep(ctx context.Context, a Address, retry time.Duration) error {
 			return nil
 		}
 		a.Served(listener.Addr())
-		err := serve(ctx, listener, a.Handler(listener.Addr()), a.Log)
+		err := Serve(ctx, listener, a.Handler(listener.Addr()), a.Log)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -82,17 +82,19 @@ func keep(ctx context.Context, a Address, retry time.Duration) error {
 	}
 }
 
-// serve serves until ctx ends or the listener fails.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler, log *zap.Logger) error {
+// Serve serves requests without a body until ctx ends or the listener fails.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log *zap.Logger) error {
 	server := &http.Server{
-		Handler:           handler,
+		Handler:           withoutBody(handler),
 		ReadHeaderTimeout: 2 * time.Second,
 		ReadTimeout:       2 * time.Second,
 		WriteTimeout:      5 * time.Second, // answerWithin, and the time for the client to read the answer
 		MaxHeaderBytes:    8 << 10,
 		ErrorLog:          zap.NewStdLog(log.With(logevent.LibraryLog)),
 	}
-	new(clients).attach(ctx, server)
+	// Each connection serves one request, so that a client cannot keep its place with further requests.
+	server.SetKeepAlivesEnabled(false)
+	(&clients{max: maxClients, patience: patience}).limit(ctx, server)
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)

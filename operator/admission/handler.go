@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,18 +25,22 @@ import (
 // server. It is shorter than the webhook's timeout, so that the API server receives the reason.
 const listTimeout = 3 * time.Second
 
-// liveLimit is the number of requests that may read from the API server at the same time. Each pod
-// with an unknown name causes such a read.
-const liveLimit = 4
+// liveLimit is the number of requests that may read from the API server at the same time, liveRate how many
+// may do so in a second, and liveBurst how many at once. Each pod with an unknown name causes such a read.
+const (
+	liveLimit = 4
+	liveRate  = 10
+	liveBurst = 20
+)
 
 // maxWarnings bounds the warnings for the creator of a pod. The API server sends at most 4096 characters.
 const maxWarnings = 5
 
-// Handler answers the API server's requests for new pods. The package
-// sigs.k8s.io/controller-runtime/pkg/webhook/admission bounds the size of a request to 7 MiB.
+// Handler answers the API server's requests for new pods. As an [http.Handler] it bounds the memory that all
+// requests take together, if [httpd.ServeBodies] serves it.
 type Handler struct {
 	cache, live client.Reader
-	reading     chan struct{} // has an element for each request that reads live
+	turns       turns
 	domain      string
 	metrics     *metrics.Metrics
 	log         *zap.Logger
@@ -43,9 +48,9 @@ type Handler struct {
 
 // NewHandler returns a handler that gives pods resources in the domain. It reads mappings from a
 // cache. The cache may lack a mapping that was applied together with the pod: if a name is missing,
-// the handler reads once from live, which reads from the API server.
+// the handler reads once from live, which reads from the API server, unless it has done so too often.
 func NewHandler(cache, live client.Reader, domain string, m *metrics.Metrics, log *zap.Logger) *Handler {
-	return &Handler{cache, live, make(chan struct{}, liveLimit), domain, m, log}
+	return &Handler{cache, live, newTurns(), domain, m, log}
 }
 
 var pods = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -54,17 +59,21 @@ var pods = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
 func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	begin := time.Now()
 	resp := h.handle(ctx, req)
-	result := metrics.Failed
+	h.metrics.Request(result(resp), time.Since(begin))
+	return resp
+}
+
+// result returns the result for the metrics.
+func result(resp admission.Response) metrics.Result {
 	switch {
 	case len(resp.Patches) > 0:
-		result = metrics.Mapped
+		return metrics.Mapped
 	case resp.Allowed:
-		result = metrics.Unchanged
+		return metrics.Unchanged
 	case resp.Result.Code == http.StatusForbidden:
-		result = metrics.Denied
+		return metrics.Denied
 	}
-	h.metrics.Request(result, time.Since(begin))
-	return resp
+	return metrics.Failed
 }
 
 // handle answers a request.
@@ -73,15 +82,42 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request: found %.20s of %.60q %.60q in namespace %.63q, want CREATE of pods in a namespace",
 			req.Operation, req.Resource.String(), req.SubResource, req.Namespace))
 	}
+	decode, within := h.turns.forSize(len(req.Object.Raw))
+	// A server that stops cancels its requests, and then waits for their answers.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+	defer cancel()
+	resp, unknown := h.decide(ctx, decode, req, func() (*mapping.Table, error) { return h.table(ctx, h.cache, req.Namespace) })
+	if unknown == "" || !h.turns.live.Allow() {
+		return resp()
+	}
+	table, err := h.liveTable(ctx, req.Namespace)
+	if err != nil {
+		return h.failed(http.StatusInternalServerError, unknown, err)
+	}
+	// The pod is decoded again, because until now it would have taken memory.
+	resp, _ = h.decide(ctx, decode, req, func() (*mapping.Table, error) { return table, nil })
+	return resp()
+}
+
+// decide decodes a pod when it is its turn. It returns a function that logs and returns the answer. If the table
+// lacks a name that the pod requests, it also returns the pod's own name, for the log.
+func (h *Handler) decide(ctx context.Context, decode *semaphore.Weighted, req admission.Request, table func() (*mapping.Table, error)) (resp func() admission.Response, unknown string) {
+	failed := func(code int32, object string, err error) (func() admission.Response, string) {
+		return func() admission.Response { return h.failed(code, object, err) }, ""
+	}
+	if err := decode.Acquire(ctx, 1); err != nil {
+		return failed(http.StatusTooManyRequests, "", errBusy)
+	}
+	defer decode.Release(1)
 	pod, err := ParsePod(req.Object.Raw)
-	if errors.Is(err, errObjects) {
-		return h.denied("", err) // also with failurePolicy Ignore
+	if errors.Is(err, errElements) {
+		return func() admission.Response { return h.denied("", err) }, "" // also with failurePolicy Ignore
 	}
 	if err != nil {
-		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request: found an object that cannot be decoded, want a pod: %w", err))
+		return failed(http.StatusBadRequest, "", fmt.Errorf("request: found an object that cannot be decoded, want a pod: %w", err))
 	}
 	if !requests(pod, h.domain) {
-		return admission.Allowed("")
+		return func() admission.Response { return admission.Allowed("") }, ""
 	}
 	// The API server generates the names of most pods after admission.
 	name := pod.Metadata.Name
@@ -89,30 +125,25 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 		name = pod.Metadata.GenerateName + "*"
 	}
 	name = fmt.Sprintf("Pod/%.63s/%.253s", req.Namespace, name) // not validated yet
-
-	// A server that stops cancels its requests, and then waits for their answers.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
-	defer cancel()
-	table, err := h.table(ctx, h.cache, req.Namespace)
+	mappings, err := table()
 	if err != nil {
-		return h.failed(http.StatusInternalServerError, name, err)
+		return failed(http.StatusInternalServerError, name, err)
 	}
-	after, err := Mutate(pod, table)
-	if errors.Is(err, mapping.ErrUnknown) {
-		if table, err = h.liveTable(ctx, req.Namespace); err != nil {
-			return h.failed(http.StatusInternalServerError, name, err)
+	after, err := Mutate(pod, mappings)
+	if err != nil {
+		if errors.Is(err, mapping.ErrUnknown) {
+			unknown = name
 		}
-		after, err = Mutate(pod, table)
-	}
-	if err != nil {
-		return h.denied(name, err)
+		return func() admission.Response { return h.denied(name, err) }, unknown
 	}
 	ops, dropped := patch(pod, after)
-	if len(ops) == 0 {
-		return admission.Allowed("")
-	}
-	h.log.Info("pod mapped", logevent.AdmissionMapped, logevent.Object(name))
-	return admission.Patched("", ops...).WithWarnings(warnings(dropped)...)
+	return func() admission.Response {
+		if len(ops) == 0 {
+			return admission.Allowed("")
+		}
+		h.log.Info("pod mapped", logevent.AdmissionMapped, logevent.Object(name))
+		return admission.Patched("", ops...).WithWarnings(warnings(dropped)...)
+	}, ""
 }
 
 func (h *Handler) denied(object string, err error) admission.Response {
@@ -145,13 +176,11 @@ func (h *Handler) table(ctx context.Context, reader client.Reader, namespace str
 // liveTable reads the mappings of a namespace from the API server, when fewer than liveLimit other
 // requests read.
 func (h *Handler) liveTable(ctx context.Context, namespace string) (*mapping.Table, error) {
-	select {
-	case h.reading <- struct{}{}:
-		defer func() { <-h.reading }()
-		return h.table(ctx, h.live, namespace)
-	case <-ctx.Done():
-		return nil, fmt.Errorf("mappings of namespace %s: %d other requests are reading from the API server: %w", namespace, liveLimit, ctx.Err())
+	if err := h.turns.reading.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("mappings of namespace %s: %d other requests are reading from the API server: %w", namespace, liveLimit, err)
 	}
+	defer h.turns.reading.Release(1)
+	return h.table(ctx, h.live, namespace)
 }
 
 // requests reports whether a pod requests resources of the domain.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -130,7 +131,7 @@ func TestWarnings(t *testing.T) {
 
 // webhook returns the handler in an HTTP handler.
 func webhook(t testing.TB) http.Handler {
-	return &ctrladmission.Webhook{Handler: newHandler(t, objects()...)}
+	return newHandler(t, objects()...)
 }
 
 func review(t testing.TB, req ctrladmission.Request) []byte {
@@ -143,37 +144,110 @@ func review(t testing.TB, req ctrladmission.Request) []byte {
 	return raw
 }
 
+// post returns the answer to a body. An answer without a review has an HTTP status that is no success.
 func post(h http.Handler, body []byte) (admissionv1.AdmissionReview, error) {
 	r := httptest.NewRequest(http.MethodPost, "/pods", bytes.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	var out admissionv1.AdmissionReview
-	return out, errors.Join(json.Unmarshal(w.Body.Bytes(), &out), func() error {
-		if out.Response == nil {
-			return errors.New("no response")
-		}
-		return nil
-	}())
+	if w.Code != http.StatusOK {
+		out.Response = &admissionv1.AdmissionResponse{Result: &metav1.Status{Code: int32(w.Code), Message: w.Body.String()}}
+		return out, nil
+	}
+	err := json.Unmarshal(w.Body.Bytes(), &out)
+	if err == nil && out.Response == nil {
+		err = errors.New("no response")
+	}
+	return out, err
 }
 
 // A request that is too large or too deeply nested is answered. The answer to one with very long names is short.
 func TestHuge(t *testing.T) {
 	h := webhook(t)
-	deep := []byte(`{"apiVersion":"v1","kind":"Pod","spec":` + strings.Repeat(`{"a":`, 9000) + "1" + strings.Repeat("}", 9001))
-	for name, body := range map[string][]byte{"too large": bytes.Repeat([]byte(" "), 8<<20), "deeply nested pod": review(t, request("lab", deep))} {
-		if _, err := post(h, body); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+	deep := []byte(`{"apiVersion":"v1","kind":"Pod","spec":` + strings.Repeat(`{"a":`, 10000) + "1" + strings.Repeat("}", 10001))
+	long := strings.Repeat("n", 512<<10)
+	for _, tc := range []struct {
+		name string
+		body []byte
+		code int32
+		want string
+	}{
+		{"no review", bytes.Repeat([]byte(" "), 4<<20), http.StatusRequestEntityTooLarge, "too large, want at most 3145728 bytes"},
+		{"too large", review(t, request("lab", bytes.ReplaceAll(toJSON(t, pod(container("LONG"))), []byte("LONG"), bytes.Repeat([]byte("n"), 3<<20)))), http.StatusRequestEntityTooLarge, "too large, want at most 3145728 bytes"},
+		{"deeply nested", []byte(strings.Replace(string(review(t, request("lab", []byte("{}")))), `"object":{}`, `"object":`+string(deep), 1)), http.StatusBadRequest, "found no AdmissionReview: invalid character '{' exceeded max depth"},
+		{"long name", review(t, request("lab", bytes.ReplaceAll(toJSON(t, pod(container("c", domain+"/LONG=1"))), []byte("LONG"), []byte(long)))), http.StatusForbidden, "too long elements in a list of containers"},
+		{"long container", review(t, request("lab", bytes.ReplaceAll(toJSON(t, pod(container("LONG", domain+"/unknown=1"))), []byte("LONG"), []byte(long)))), http.StatusForbidden, "of that name in this namespace"},
+		{"long kind", review(t, request("lab", bytes.Replace(toJSON(t, pod(container("c"))), []byte("Pod"), []byte(long), 1))), http.StatusBadRequest, "want v1, Pod"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			out, err := post(h, tc.body)
+			if err != nil || out.Response.Allowed || out.Response.Result.Code != tc.code || !strings.Contains(out.Response.Result.Message, tc.want) || len(out.Response.Result.Message) > 1000 {
+				t.Fatalf("%.200v, %.500v, want code %d, %s", err, out.Response, tc.code, tc.want)
+			}
+			if tc.name != "no review" && tc.name != "deeply nested" && out.Response.UID != "u" {
+				t.Errorf("uid %q, want u, so that the pod is denied whatever the failurePolicy is", out.Response.UID)
+			}
+		})
 	}
-	long := strings.Repeat("n", 1<<20)
-	for _, p := range []string{pod(container("LONG", domain+"/LONG=1")), strings.Replace(pod(container("c")), "Pod", "LONG", 1)} {
-		raw := bytes.ReplaceAll(toJSON(t, p), []byte("LONG"), []byte(long))
-		out, err := post(h, review(t, request("lab", raw)))
-		if err != nil || out.Response.Allowed || len(out.Response.Result.Message) > 1000 {
-			t.Errorf("%v, allowed %v, message of %d bytes, want at most 1000", err, out.Response.Allowed, len(out.Response.Result.Message))
-		}
+}
+
+// A request that is no AdmissionReview has no uid to answer to, so its HTTP status is an error.
+func TestNoReview(t *testing.T) {
+	h := webhook(t)
+	good := review(t, request("lab", toJSON(t, admitted[0].pod)))
+	for _, tc := range []struct {
+		name, method string
+		body         io.Reader
+		code         int
+	}{
+		{"GET", http.MethodGet, bytes.NewReader(good), http.StatusMethodNotAllowed},
+		{"no body", http.MethodPost, http.NoBody, http.StatusLengthRequired},
+		{"no length", http.MethodPost, io.MultiReader(bytes.NewReader(good)), http.StatusLengthRequired},
+		{"half", http.MethodPost, bytes.NewReader(good[:len(good)/2]), http.StatusBadRequest},
+		{"another version", http.MethodPost, bytes.NewReader(bytes.Replace(good, []byte("k8s.io/v1"), []byte("k8s.io/v1beta1"), 1)), http.StatusBadRequest},
+		{"no request", http.MethodPost, strings.NewReader(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`), http.StatusBadRequest},
+		{"good", http.MethodPost, bytes.NewReader(good), http.StatusOK},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(tc.method, "/pods", tc.body))
+			if w.Code != tc.code || w.Body.Len() == 0 {
+				t.Errorf("status %d: %s, want %d and a reason", w.Code, w.Body, tc.code)
+			}
+		})
 	}
+}
+
+// While a large request that does not arrive has all the room, others are denied after half a second, and small
+// ones are answered at once.
+func TestBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := webhook(t)
+		large := review(t, request("lab", toJSON(t, pod(container("c", domain+"/nlb0-pre=1", v("LONG", strings.Repeat("x", 100<<10)))))))
+		reader, writer := io.Pipe()
+		var slow sync.WaitGroup
+		slow.Go(func() {
+			r := httptest.NewRequest(http.MethodPost, "/pods", reader)
+			r.ContentLength = 3 << 20
+			h.ServeHTTP(httptest.NewRecorder(), r)
+		})
+		synctest.Wait()
+		begin := time.Now()
+		out, err := post(h, large)
+		if took := time.Since(begin); err != nil || out.Response.Allowed || out.Response.UID != "u" || out.Response.Result.Code != http.StatusTooManyRequests || took != 500*time.Millisecond {
+			t.Errorf("large: %v, %v after %v, want it denied after 500ms", err, out.Response, took)
+		}
+		begin = time.Now()
+		out, err = post(h, review(t, request("lab", toJSON(t, admitted[0].pod))))
+		if took := time.Since(begin); err != nil || !out.Response.Allowed || took != 0 {
+			t.Errorf("small: %v, %v after %v, want it allowed at once", err, out.Response, took)
+		}
+		writer.Close()
+		slow.Wait()
+		if out, err := post(h, large); err != nil || !out.Response.Allowed {
+			t.Errorf("large, after the slow one: %v, %v, want it allowed", err, out.Response)
+		}
+	})
 }
 
 // The user chooses the size of a pod. Its request takes at most four times the bytes of its JSON.
@@ -193,6 +267,30 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// The elements of the lists of containers are checked before they are decoded.
+func TestElements(t *testing.T) {
+	for _, tc := range []struct{ name, spec, want string }{
+		{"null", `"containers":[null]`, "null elements in a list of containers: want an object or a value"},
+		{"null after another", `"containers":[{} , null]`, "null elements"},
+		{"null in a list of a container", `"initContainers":[{"env":[null]}]`, "null elements"},
+		{"null as a value", `"initContainers":null,"containers":[{"env":null,"resources":null}]`, ""},
+		{"null in a string", `"containers":[{"args":["[null,\\",",null]"]}]`, ""},
+		{"commas in a string", `"containers":[{"name":"` + strings.Repeat(",", 1<<16) + `"}]`, ""},
+		{"too many in a list of a container", `"containers":[{"args":[` + strings.Repeat("1,", 1<<15) + `1]}]`, "too many elements"},
+		{"too many members", `"containers":[{` + strings.Repeat(`"a":1,`, 1<<15) + `"a":1}]`, "too many elements"},
+		{"a list twice", `"containers":[],"containers":[{}]`, "found the list twice"},
+		{"long quantity", `"containers":[{"resources":{"limits":{"cpu":1` + strings.Repeat("0", 600) + `}}}]`, "found more than 512 bytes in a name or quantity of a resource"},
+		{"long string quantity", `"containers":[{"resources":{"limits":{"cpu":"0.` + strings.Repeat("1", 600) + `"}}}]`, "found more than 512 bytes"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := admission.ParsePod([]byte(`{"apiVersion":"v1","kind":"Pod","spec":{` + tc.spec + `}}`))
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
 // A pod with too many containers is denied before they are decoded.
 func TestObjects(t *testing.T) {
 	h := newHandler(t, objects()...)
@@ -202,7 +300,7 @@ func TestObjects(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		resp := h.Handle(context.Background(), request("lab", raw))
 		runtime.ReadMemStats(&after)
-		want := "too many JSON objects: found 262145 in a list of containers, want at most 262144"
+		want := "too many elements in a list of containers: want at most 32768"
 		if bytes := after.TotalAlloc - before.TotalAlloc; resp.Allowed || resp.Result.Code != http.StatusForbidden || resp.Result.Message != want || bytes > 4*uint64(len(raw)) {
 			t.Errorf("%s: allowed %v, code %d: %s; %d bytes allocated", field, resp.Allowed, resp.Result.Code, resp.Result.Message, bytes)
 		}
@@ -308,6 +406,33 @@ func TestLiveRead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Requests with unknown names read from the API server at most twenty times at once, and then ten times a second.
+// The others are denied: they are answered from the cache.
+func TestLiveRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		empty := fake.NewClientBuilder().WithScheme(testScheme(t)).Build()
+		lists := 0
+		live := interceptor.NewClient(empty, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			lists++
+			return nil
+		}})
+		h := admission.NewHandler(empty, live, domain, nil, zap.NewNop())
+		raw := toJSON(t, admitted[0].pod)
+		for range 60 {
+			for range 10 {
+				if _, resp := answer(t, h, "lab", raw); resp.Allowed || resp.Result.Code != http.StatusForbidden {
+					t.Fatalf("allowed %v, %v, want it denied", resp.Allowed, resp.Result)
+				}
+			}
+			time.Sleep(time.Second / 10)
+		}
+		const kinds = 2
+		if reads := lists / kinds; reads < 70 || reads > 81 {
+			t.Errorf("600 requests in 6 s read %d times, want 80", reads)
+		}
+	})
 }
 
 // At most four requests read from the API server at a time, and the others wait for a bounded time.

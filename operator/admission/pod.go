@@ -31,26 +31,78 @@ type Pod struct {
 type Container struct {
 	Name      string          `json:"name"`
 	Env       []corev1.EnvVar `json:"env"`
-	Resources struct {
-		Limits   corev1.ResourceList `json:"limits"`
-		Requests corev1.ResourceList `json:"requests"`
-	} `json:"resources"`
+	Resources resources       `json:"resources"`
 }
 
-// maxObjects bounds the JSON objects of a list of containers: containers, variables and others. A
-// pod that etcd can store, of 1.5 MiB, has fewer.
-const maxObjects = 1 << 18
+type resources struct {
+	Limits   corev1.ResourceList `json:"limits"`
+	Requests corev1.ResourceList `json:"requests"`
+}
 
-var errObjects = errors.New("too many JSON objects")
+// maxToken bounds a name or a quantity in resources, in bytes of JSON. A name has at most 317 characters. To decode
+// a quantity with a million digits takes tens of MiB.
+const maxToken = 512
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (r *resources) UnmarshalJSON(data []byte) error {
+	for begin, i := 0, 0; i < len(data); i++ {
+		if bytes.IndexByte([]byte(",:{}[]"), data[i]) >= 0 {
+			begin = i + 1
+		} else if i-begin > maxToken {
+			return fmt.Errorf("too long %w: found more than %d bytes in a name or quantity of a resource", errElements, maxToken)
+		}
+	}
+	type plain resources // without this method
+	return json.Unmarshal(data, (*plain)(r))
+}
+
+// maxElements bounds the elements of a list of containers: all members of objects and elements of lists in it. The
+// largest sensible pods have some thousands.
+const maxElements = 1 << 15
+
+var errElements = errors.New("elements in a list of containers")
 
 type containers []Container
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (c *containers) UnmarshalJSON(data []byte) error {
-	if n := bytes.Count(data, []byte("{")); n > maxObjects {
-		return fmt.Errorf("%w: found %d in a list of containers, want at most %d", errObjects, n, maxObjects)
+	if *c != nil {
+		return fmt.Errorf("%w: found the list twice, want it once", errElements)
+	}
+	if err := checkElements(data); err != nil {
+		return err
 	}
 	return json.Unmarshal(data, (*[]Container)(c))
+}
+
+// checkElements returns an error if valid JSON has too many elements, or null as an element of a list, which an
+// API server never sends.
+func checkElements(data []byte) error {
+	count, last := 0, byte(0) // last is the last byte that is no space
+	for i := 0; i < len(data); i++ {
+		switch b := data[i]; b {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case '"':
+			for i++; i < len(data) && data[i] != '"'; i++ {
+				if data[i] == '\\' {
+					i++
+				}
+			}
+		case ',', '[', '{':
+			if count++; count > maxElements {
+				return fmt.Errorf("too many %w: want at most %d", errElements, maxElements)
+			}
+		case 'n':
+			if last == ',' || last == '[' {
+				return fmt.Errorf("null %w: want an object or a value", errElements)
+			}
+		}
+		if i < len(data) {
+			last = data[i]
+		}
+	}
+	return nil
 }
 
 // ParsePod returns the pod of a request.

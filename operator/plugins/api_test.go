@@ -136,7 +136,8 @@ type apiServer struct {
 	client.Client
 	t        *testing.T
 	ctx      context.Context
-	requests atomic.Int64 // of the controller
+	operator client.Client // with the rights of the controller
+	requests atomic.Int64  // of the controller
 }
 
 type transport func(*http.Request) (*http.Response, error)
@@ -185,6 +186,8 @@ func newAPIServer(t *testing.T) *apiServer {
 	operator := rest.CopyConfig(config)
 	operator.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + settings.Namespace + ":op-accelerator-operator"}
 	operator.QPS = -1
+	c.operator, err = client.New(operator, client.Options{Scheme: s})
+	c.must(err)
 	operator.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return transport(func(r *http.Request) (*http.Response, error) {
 			c.requests.Add(1)
@@ -291,8 +294,41 @@ func values(t *testing.T, v map[string]any) *runtime.RawExtension {
 
 const suffix = "-accelerator-device-plugin"
 
+// foreignRoles checks that the operator can neither change nor delete the roles of others.
+func (c *apiServer) foreignRoles() {
+	c.t.Helper()
+	rule := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}}} // which the operator may grant
+	foreign := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}, Rules: rule}
+	c.must(c.Create(c.ctx, foreign))
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "foreign"}}
+	c.must(c.Create(c.ctx, binding))
+	refused := func(err error) bool {
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "metadata.ownerReferences: found no FpgaDevicePlugin")
+	}
+	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
+	c.eventually(func() string { // the API server uses a new policy after some time
+		if err := c.operator.Patch(c.ctx, foreign.DeepCopy(), label); !refused(err) {
+			return fmt.Sprintf("patch of a role: error %v, want it refused", err)
+		}
+		return ""
+	})
+	owner := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":[{"apiVersion":"deviceplugin.intel.com/v1","kind":"FpgaDevicePlugin","name":"a","uid":"u"}]}}`))
+	for name, err := range map[string]error{
+		"delete a role":          c.operator.Delete(c.ctx, foreign.DeepCopy()),
+		"delete a binding":       c.operator.Delete(c.ctx, binding.DeepCopy()),
+		"make a role one's own":  c.operator.Patch(c.ctx, foreign.DeepCopy(), owner),
+		"create a role":          c.operator.Create(c.ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "new"}, Rules: rule}),
+		"delete the system role": c.operator.Delete(c.ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "view"}}),
+	} {
+		if !refused(err) {
+			c.t.Errorf("%s: error %v, want it refused", name, err)
+		}
+	}
+}
+
 func TestAPIServer(t *testing.T) {
 	c := newAPIServer(t)
+	c.foreignRoles()
 	create := func(name, spec string) {
 		p := object(t, spec)
 		p.Name, p.UID = name, ""

@@ -39,6 +39,8 @@ func TestOperatorRefused(t *testing.T) {
 		{"domain with a slash", "resourceNamespace: fpga.intel.com/", "at '/resourceNamespace'"},
 		{"failure policy", "webhook: {failurePolicy: fail}", "'Fail', 'Ignore'"},
 		{"namespaces by a pattern", "webhook: {excludedNamespaces: ['kube-*']}", "at '/webhook/excludedNamespaces/0'"},
+		{"client CA that is no PEM", "webhook: {clientCA: kubernetes}", "at '/webhook/clientCA'"},
+		{"key for a client CA", "webhook: {clientCA: '-----BEGIN PRIVATE KEY-----'}", "at '/webhook/clientCA'"},
 		{"no issuer", "certificates: {source: certManager}", "certificates.issuer.name: found none, want the name of an issuer, because certificates.source is certManager"},
 		{"kind of issuer", "certificates: {issuer: {kind: ''}}", "at '/certificates/issuer/kind'"},
 		{"account without name", "serviceAccount: {create: false}", "serviceAccount.name: found none, want the name of an account"},
@@ -69,6 +71,7 @@ func TestEveryValueOfTheOperatorHasAnEffect(t *testing.T) {
 		"webhook.failurePolicy":      {to: `"Ignore"`},
 		"webhook.timeoutSeconds":     {to: `6`},
 		"webhook.excludedNamespaces": {to: `[]`},
+		"webhook.clientCA":           {to: `"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"`},
 		"certificates.source":        {to: `"certManager"`, beside: `certificates.issuer.name="ca"`},
 		"certificates.issuer.name":   {to: `"x"`, beside: certManager},
 		"certificates.issuer.kind":   {to: `"ClusterIssuer"`, beside: certManager},
@@ -118,8 +121,8 @@ func TestOperatorIsRestricted(t *testing.T) {
 		template := only[*appsv1.Deployment](t, all).Spec.Template
 		check(t, template.ObjectMeta, template.Spec)
 		for _, v := range template.Spec.Volumes {
-			if v.Name != "tls" || v.Secret == nil {
-				t.Errorf("volume %s, want only tls, a Secret", v.Name)
+			if (v.Name != "tls" || v.Secret == nil) && (v.Name != "client-ca" || v.ConfigMap == nil) {
+				t.Errorf("volume %s, want only tls, a Secret, and client-ca, a ConfigMap", v.Name)
 			}
 		}
 		for _, c := range template.Spec.Containers {

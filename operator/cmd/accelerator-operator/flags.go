@@ -31,6 +31,7 @@ type settings struct {
 	webhookConfiguration string
 	tlsSecret            string
 	tlsCertDir           string
+	clientCA             string
 	metricsAddress       string
 	healthAddress        string
 	leaderElection       bool
@@ -56,6 +57,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	flags.StringVar(&s.webhookConfiguration, "webhook-configuration", "", "MutatingWebhookConfiguration to whose webhooks the CA is written; empty: none")
 	flags.StringVar(&s.tlsSecret, "tls-secret", "accelerator-operator-tls", "Secret of the operator's CA; created if it is missing, overwritten if it has no CA")
 	flags.StringVar(&s.tlsCertDir, "tls-cert-dir", "", "directory with tls.crt and tls.key, which are reloaded when they change; empty: the operator makes its own CA and certificate")
+	flags.StringVar(&s.clientCA, "client-ca", "", "PEM file with the CAs of the API servers' client certificates, without which the webhook accepts no connection; empty: each client is served")
 	flags.StringVar(&s.metricsAddress, "metrics-address", "127.0.0.1:9482", "address of /metrics; 0: not served")
 	flags.StringVar(&s.healthAddress, "health-address", ":9481", "address of /healthz and /readyz; 0: not served")
 	flags.BoolVar(&s.leaderElection, "leader-election", true, "only the replica with the lease writes statuses, the CA and the objects of plugins; false: each replica does")

@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -19,13 +23,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
-	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"b-com.com/accelerator-device-plugin/internal/httpd"
 	"b-com.com/accelerator-device-plugin/operator/admission"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/certificate"
@@ -68,8 +72,8 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 				},
 			},
 		},
-		Metrics:                       metricsserver.Options{BindAddress: s.metricsAddress},
-		HealthProbeBindAddress:        s.healthAddress,
+		Metrics:                       metricsserver.Options{BindAddress: "0"}, // both are served below
+		HealthProbeBindAddress:        "0",
 		LeaderElection:                s.leaderElection,
 		LeaderElectionID:              s.lease(),
 		LeaderElectionNamespace:       s.namespace,
@@ -78,9 +82,10 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
+	checks := map[string]healthz.Checker{"ping": healthz.Ping}
 	if s.mappings {
 		m := metrics.New(ctrlmetrics.Registry, version, mgr.GetCache())
-		if err := addMappings(ctx, mgr, s, m, log); err != nil {
+		if err := addMappings(ctx, mgr, s, m, checks, log); err != nil {
 			return err
 		}
 	} else {
@@ -91,11 +96,33 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 			return err
 		}
 	}
-	// /readyz exists only if it has a check.
-	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
-		return err
+	health, metrics := http.NewServeMux(), http.NewServeMux()
+	for path, checks := range map[string]map[string]healthz.Checker{"/healthz": {"ping": healthz.Ping}, "/readyz": checks} {
+		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
+		health.Handle(path, handler)
+		health.Handle(path+"/", handler)
 	}
-	return mgr.Start(ctx)
+	metrics.Handle("/metrics", promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	tasks, ctx := errgroup.WithContext(ctx)
+	tasks.Go(func() error { return listenAndServe(ctx, "--health-address", s.healthAddress, health, log) })
+	tasks.Go(func() error { return listenAndServe(ctx, "--metrics-address", s.metricsAddress, metrics, log) })
+	tasks.Go(func() error { return mgr.Start(ctx) })
+	return tasks.Wait()
+}
+
+// listenAndServe serves an address, unless it is 0, until the context ends.
+func listenAndServe(ctx context.Context, flag, address string, handler http.Handler, log *zap.Logger) error {
+	if address == "0" {
+		return nil
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err == nil {
+		err = httpd.Serve(ctx, listener, handler, log.Named("http"))
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return nil
 }
 
 // lease returns the name of the lease. Replicas that do not inject the CA have another lease than
@@ -108,23 +135,33 @@ func (s settings) lease() string {
 	return "accelerator-operator-without-ca"
 }
 
-// addMappings adds admission, its certificates, and the status of mappings to a manager.
-func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.Metrics, log *zap.Logger) error {
+// addMappings adds admission, its certificates, and the status of mappings to a manager, and a check to those of
+// readiness.
+func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.Metrics, checks map[string]healthz.Checker, log *zap.Logger) error {
 	// Admission reads both kinds from the cache, also in replicas that run no controller.
 	for _, object := range []client.Object{&v2.AcceleratorFunction{}, &v2.FpgaRegion{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watch of mappings: %w", err)
 		}
 	}
-	options := webhook.Options{Port: s.webhookPort, CertDir: s.tlsCertDir}
+	server := &webhookServer{port: s.webhookPort, clientCA: s.clientCA, log: log.Named("webhook")}
 	var trusted func(context.Context) error
-	if s.tlsCertDir == "" {
+	if s.tlsCertDir != "" {
+		watcher, err := certwatcher.New(filepath.Join(s.tlsCertDir, corev1.TLSCertKey), filepath.Join(s.tlsCertDir, corev1.TLSPrivateKeyKey))
+		if err != nil {
+			return fmt.Errorf("--tls-cert-dir: %w", err)
+		}
+		if err := mgr.Add(watcher); err != nil {
+			return err
+		}
+		server.certificate = watcher.GetCertificate
+	} else {
 		secret := types.NamespacedName{Namespace: s.namespace, Name: s.tlsSecret}
 		source := certificate.NewSource(mgr.GetConfig(), secret, s.webhookService+"."+s.namespace+".svc", log.Named("certificate"))
 		if err := mgr.Add(source); err != nil {
 			return err
 		}
-		options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) { c.GetCertificate = source.GetCertificate })
+		server.certificate = source.GetCertificate
 		if s.webhookConfiguration != "" {
 			injector := &certificate.Injector{Client: mgr.GetClient(), Configuration: s.webhookConfiguration, Secret: secret, Metrics: m, Log: log.Named("certificate")}
 			if err := injector.SetupWithManager(mgr); err != nil {
@@ -139,25 +176,25 @@ func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.M
 			}
 		}
 	}
-	server := webhook.NewServer(options)
-	server.Register(path, &ctrladmission.Webhook{Handler: admission.NewHandler(mgr.GetCache(), mgr.GetAPIReader(), s.domain, m, log.Named("admission"))})
+	// Any pod that reaches the port can cause a line, so from the 101st on in a second, one in a hundred is written.
+	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewSamplerWithOptions(c, time.Second, 100, 100) })
+	server.handler = admission.NewHandler(mgr.GetCache(), mgr.GetAPIReader(), s.domain, m, log.Named("admission").WithOptions(few))
+	checks["webhook"] = ready(server.serves, mgr.GetCache(), trusted)
 	return errors.Join(
 		mgr.Add(server),
 		controllers.Functions{Client: mgr.GetClient(), Domain: s.domain, Log: log.Named("mapping")}.SetupWithManager(mgr),
 		controllers.Regions{Client: mgr.GetClient(), Domain: s.domain, Log: log.Named("mapping")}.SetupWithManager(mgr),
-		mgr.AddReadyzCheck("webhook", ready(server, mgr.GetCache(), trusted)),
 	)
 }
 
 // ready returns a check that a replica can answer the webhook: it serves TLS, its cache has been
 // filled, and trusted has once returned no error. trusted may be nil.
-func ready(server webhook.Server, mappings cache.Cache, trusted func(context.Context) error) healthz.Checker {
-	serves := server.StartedChecker()
+func ready(serves func() error, mappings cache.Cache, trusted func(context.Context) error) healthz.Checker {
 	var once atomic.Bool
 	return func(req *http.Request) error {
 		ctx, cancel := context.WithTimeout(req.Context(), readyTimeout)
 		defer cancel()
-		if err := serves(req); err != nil {
+		if err := serves(); err != nil {
 			return err
 		}
 		if !mappings.WaitForCacheSync(ctx) {

@@ -9,18 +9,7 @@ import (
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
-
-type startedServer struct {
-	webhook.Server
-	err error
-}
-
-func (s *startedServer) StartedChecker() healthz.Checker {
-	return func(*http.Request) error { return s.err }
-}
 
 type filledCache struct {
 	cache.Cache
@@ -35,9 +24,9 @@ func (c *filledCache) WaitForCacheSync(ctx context.Context) bool {
 // A replica is ready when it serves, its cache is filled and its CA is injected. After that it does
 // not read from API servers again.
 func TestReady(t *testing.T) {
-	server, mappings := &startedServer{err: errors.New("not started")}, &filledCache{}
+	served, mappings := errors.New("not started"), &filledCache{}
 	trust, reads := errors.New("caBundle: unknown authority"), 0
-	check := ready(server, mappings, func(context.Context) error {
+	check := ready(func() error { return served }, mappings, func(context.Context) error {
 		reads++
 		return trust
 	})
@@ -49,7 +38,7 @@ func TestReady(t *testing.T) {
 		}
 	}
 	expect("not started")
-	server.err = nil
+	served = nil
 	expect("mappings have not been read")
 	mappings.filled = true
 	expect("unknown authority")
@@ -60,9 +49,9 @@ func TestReady(t *testing.T) {
 	if reads != 2 {
 		t.Errorf("%d reads from API servers, want 2", reads)
 	}
-	server.err = errors.New("closed")
+	served = errors.New("closed")
 	expect("closed")
-	if check := ready(&startedServer{}, mappings, nil); check(httptest.NewRequest(http.MethodGet, "/readyz", nil)) != nil {
+	if check := ready(func() error { return nil }, mappings, nil); check(httptest.NewRequest(http.MethodGet, "/readyz", nil)) != nil {
 		t.Error("with certificates of cert-manager: not ready, want ready")
 	}
 }

@@ -72,6 +72,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if and .Values.mappings.enabled (eq .Values.certificates.source "operator") }}true{{ end }}
 {{- end }}
 
+{{- /* Not empty if the webhook requires certificates of its clients. */}}
+{{- define "ao.clientCA" -}}
+{{- if and .Values.mappings.enabled .Values.webhook.clientCA }}true{{ end }}
+{{- end }}
+
 {{- /* The namespaces whose pods the API server creates without calling the webhook, as JSON. */}}
 {{- define "ao.excluded" -}}
 {{ append (default list .Values.webhook.excludedNamespaces) .Release.Namespace | uniq | sortAlpha | toJson }}

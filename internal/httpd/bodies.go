@@ -1,0 +1,85 @@
+package httpd
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/accept"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+)
+
+// The limits of [ServeBodies]. An API server keeps at most 25 idle connections.
+const (
+	maxBodyClients = 128
+	// bodyPatience is longer than patience: a client first makes a TLS handshake, perhaps from another network.
+	bodyPatience = 100 * time.Millisecond
+	// drain is the longest time for the answers to requests that are being handled when the server stops.
+	drain = 10 * time.Second
+)
+
+// ServeBodies serves requests with bodies over HTTP/1.1 until ctx ends or the listener fails. It
+// waits for the answers to requests that have begun. A connection may serve many requests. There are
+// at most 128: while there is no room, a new connection replaces the one that has waited longest for its
+// client. The handler must bound the memory for bodies, and call [Complete] after it has read one.
+//
+// HTTP/2 is not offered. One connection could then begin many requests, so the number of connections
+// would not limit the memory.
+func ServeBodies(ctx context.Context, listener net.Listener, handler http.Handler, log *zap.Logger) error {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second, // with the TLS handshake, and with the body
+		WriteTimeout:      8 * time.Second,
+		IdleTimeout:       90 * time.Second,
+		MaxHeaderBytes:    8 << 10,
+		ErrorLog:          stdlog.New(newFewLines(log), "", 0),
+		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){},
+	}
+	(&clients{max: maxBodyClients, patience: bodyPatience}).limit(ctx, server)
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+		defer cancel()
+		stopped <- server.Shutdown(ctx)
+		server.Close()
+	})
+	err := server.Serve(accept.Patiently(listener))
+	if stop() {
+		server.Close() // closes the connections of the failed listener
+		return err
+	}
+	return <-stopped
+}
+
+// fewLines drops lines after the tenth of a second: any client can cause one with a failed TLS handshake.
+type fewLines struct {
+	out io.Writer
+
+	mu    sync.Mutex
+	since time.Time
+	lines int
+}
+
+func newFewLines(log *zap.Logger) *fewLines {
+	return &fewLines{out: zap.NewStdLog(log.With(logevent.LibraryLog)).Writer()}
+}
+
+func (f *fewLines) Write(line []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now := time.Now(); now.Sub(f.since) >= time.Second {
+		f.since, f.lines = now, 0
+	}
+	if f.lines++; f.lines > 10 {
+		return len(line), nil
+	}
+	return f.out.Write(line)
+}
