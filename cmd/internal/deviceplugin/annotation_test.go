@@ -275,34 +275,6 @@ func TestAPIServerIsDown(t *testing.T) {
 	c.awaitOffers("it is back", bothCards["region"])
 }
 
-// The daemon uses its settings if the API server refuses to return the node, and follows the
-// annotation once it is allowed to. A later refusal changes nothing.
-func TestAnnotationIsRefused(t *testing.T) {
-	t.Parallel()
-	c := prepareCluster(t, nil)
-	c.ask("af")
-	refuse := func(w http.ResponseWriter, _ *http.Request) bool {
-		simapiserver.Refuse(w, http.StatusForbidden, "nodes is forbidden")
-		return true
-	}
-	c.api.UseFault(refuse)
-	c.do(c.node.Plug(cardB))
-	c.run()
-	c.awaitOffers("refused", offers{testResource: {"5e:00.0": true}})
-	c.awaitLine("api.lost", "api server refuses", "or --node-annotation=false")
-	c.awaitLine("config.notice", "mode of the settings used", testNode)
-	c.api.UseFault(nil)
-	c.awaitOffers("allowed", offers{afBb: {"5e:00.0": true}})
-	c.lose("refused again", func() {
-		c.api.UseFault(refuse)
-		c.api.HangUp()
-	})
-	c.awaitOffers("refused again", offers{afBb: {"5e:00.0": true}})
-	if n := len(c.lines("config.notice")); n != 1 {
-		t.Errorf("%d notices, want one: %v", n, c.lines("config.notice"))
-	}
-}
-
 // If the annotation changes faster than the daemon can apply it, the last mode is used. The daemon can end in
 // the middle of a change.
 func TestAnnotationFlaps(t *testing.T) {

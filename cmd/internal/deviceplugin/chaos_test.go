@@ -30,7 +30,7 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// histories is the number of random histories of each kind in TestChaos, TestPeers and TestHandOver. Their seeds are 0, 1, 2 …
+// histories is the number of random histories of each kind in TestChaos and TestPeers. Their seeds are 0, 1, 2 …
 var histories = flag.Int("histories", 1, "number of random histories of each kind")
 
 // TestChaos changes a node at random, while pods come and go, streams are cut and the kubelet restarts. At the end, and
