@@ -22,7 +22,6 @@ import (
 
 	"b-com.com/accelerator-device-plugin/sim/simapiserver"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
-	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
 // admission checks the Events that a stand-in receives as the API server does: with its types,
@@ -104,7 +103,7 @@ func TestEvents(t *testing.T) {
 	server := simapiserver.Start(nil)
 	t.Cleanup(server.Close)
 	server.UseFault(api.look)
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
+	r := newRig(t, []simnode.Card{cardA})
 	r.advertises("without events", r.only(2, 2))
 	r.end(r.daemon)
 	r.daemon = r.startDaemon("--events", "--node-annotation=false", "--node-name", node, "--kubeconfig", r.kubeconfig(server))
