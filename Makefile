@@ -20,7 +20,7 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build build-plugin build-operator build-dra generate-operator test-operator lint-operator test-dra lint-dra demo test test-kernel test-kubelet test-prometheus test-logging e2e fixtures lint deps fuzz bench bench-dra clean image chart manifests test-chart
+.PHONY: help build build-plugin build-operator build-dra generate-operator test-operator lint-operator test-dra lint-dra demo test test-kernel test-kubelet test-prometheus test-logging e2e fixtures lint deps fuzz bench clean image chart manifests test-chart
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,13 +90,6 @@ lint-operator: ## check go.mod, go vet, staticcheck, allowed imports of operator
 
 build-dra: ## build accelerator-dra-driver only
 	cd dra && CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/ ./cmd/...
-
-# How long no device changes in `make bench-dra`.
-IDLE ?= 15m
-
-bench-dra: ## measure 200 DRA drivers at a real API server for the table of docs/dra.md (IDLE=15m)
-	@test -n '$(ACCELERATOR_E2E_BIN)' || { echo 'no etcd and kube-apiserver; make e2e builds them'; exit 1; }
-	@cd dra && ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test -run '^$$' -bench Scale -benchtime 1x -timeout 0 ./driver -idle $(IDLE)
 
 test-dra: ## test the DRA driver; needs no root
 	cd dra && go test $(RACE) ./...
