@@ -274,28 +274,3 @@ func TestAPIServerIsDown(t *testing.T) {
 	c.ask("region")
 	c.awaitOffers("it is back", bothCards["region"])
 }
-
-// If the annotation changes faster than the daemon can apply it, the last mode is used. The daemon can end in
-// the middle of a change.
-func TestAnnotationFlaps(t *testing.T) {
-	t.Parallel()
-	c := prepareCluster(t, nil)
-	c.ask("af")
-	c.do(c.node.Plug(cardA))
-	c.do(c.node.Plug(cardB))
-	c.run()
-	for round := range 5 {
-		for range 10 {
-			for _, mode := range []string{"", "af", "pool", "region", "regiondevel"} {
-				c.ask(mode)
-			}
-			runtime.Gosched()
-		}
-		last := []string{"af", "region"}[round%2]
-		c.ask(last)
-		c.awaitOffers("after the storm", bothCards[last])
-	}
-	c.ask("single")
-	c.do(c.stop())
-	c.awaitSockets("stopped", 0)
-}
