@@ -19,12 +19,6 @@ import (
 // inject returns the devices of a container as a runtime makes them at its start.
 func inject(t *testing.T, dir string, names ...string) (*oci.Linux, error) {
 	t.Helper()
-	container, err := injectAll(t, dir, names...)
-	return container.Linux, err
-}
-
-func injectAll(t *testing.T, dir string, names ...string) (*oci.Spec, error) {
-	t.Helper()
 	cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +28,7 @@ func injectAll(t *testing.T, dir string, names ...string) (*oci.Spec, error) {
 	}
 	container := &oci.Spec{}
 	_, err = cache.InjectDevices(container, names...)
-	return container, err
+	return container.Linux, err
 }
 
 // linux returns the expected devices of a container: these nodes of the machine, rw.
@@ -118,61 +112,6 @@ func TestInjectShared(t *testing.T) {
 	want.Resources = rules.Resources
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-}
-
-// The runtime's own code gives a container the hooks of its devices, with the time limit, and
-// no hook of another device. The file has the same CDI version as one without hooks.
-func TestInjectHook(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"null"}, Hook: hook("3b:00.0")},
-		cdi.Device{ID: "5e:00.0", Nodes: []string{"zero"}, Hook: hook("5e:00.0")}, cdi.Device{ID: "af:00.0", Nodes: []string{"full"}})
-	timeout := 110
-	entry := func(id string) oci.Hook {
-		return oci.Hook{Path: "/opt/accelerator-fpga/bin/accelerator-fpga", Args: []string{"accelerator-fpga", "hook", "--device", id}, Timeout: &timeout}
-	}
-	for _, tc := range []struct {
-		name string
-		ids  []string
-		want *oci.Hooks
-	}{
-		{"one", []string{"5e:00.0"}, &oci.Hooks{CreateRuntime: []oci.Hook{entry("5e:00.0")}}},
-		{"two", []string{"5e:00.0", "3b:00.0"}, &oci.Hooks{CreateRuntime: []oci.Hook{entry("5e:00.0"), entry("3b:00.0")}}},
-		{"one without", []string{"af:00.0"}, nil},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			var names []string
-			for _, id := range tc.ids {
-				names = append(names, kind+"="+id)
-			}
-			got, err := injectAll(t, dir, names...)
-			if diff := cmp.Diff(tc.want, got.Hooks); diff != "" || err != nil {
-				t.Errorf("%v, hooks (-want +got):\n%s", err, diff)
-			}
-		})
-	}
-	if text := fileText(t, dir); !strings.Contains(text, `"cdiVersion": "0.5.0"`) {
-		t.Errorf("cdiVersion: found %s, want 0.5.0", text)
-	}
-}
-
-// The runtime's own code gives a container the variables of its devices.
-func TestInjectEnv(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"null"}, Env: []string{"A=3b:00.0,5e:00.0", "B=3b:00.0"}},
-		cdi.Device{ID: "5e:00.0", Nodes: []string{"zero"}, Env: []string{"A=3b:00.0,5e:00.0", "C=5e:00.0"}},
-		cdi.Device{ID: "af:00.0", Nodes: []string{"full"}, Env: []string{"D=1"}})
-	got, err := injectAll(t, dir, kind+"=3b:00.0", kind+"=5e:00.0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"A=3b:00.0,5e:00.0", "B=3b:00.0", "C=5e:00.0"}, got.Process.Env); diff != "" {
-		t.Errorf("variables (-want +got):\n%s", diff)
-	}
-	if text := fileText(t, dir); !strings.Contains(text, `"cdiVersion": "0.5.0"`) {
-		t.Errorf("cdiVersion: found %s, want 0.5.0", text)
 	}
 }
 

@@ -114,3 +114,18 @@ func TestPassingUnhealthy(t *testing.T) {
 		r.want("reset after all", map[string]string{"3b:00.0": "unhealthy[flapping]"})
 	})
 }
+
+// withFlaps returns a configuration with a low limit of turns.
+func withFlaps(limit int) inventory.Config {
+	cfg := testConfig
+	cfg.RecoveryHold, cfg.FlapLimit, cfg.FlapWindow = time.Second, limit, time.Minute
+	cfg.HealthInterval = time.Hour
+	return cfg
+}
+
+// turn breaks or heals the card, and waits for the hold.
+func (r *rig) turn(bad ...inventory.Condition) {
+	r.family.set(cardA, good(0, 0, bad...))
+	r.hint(cardA)
+	r.after(time.Second)
+}

@@ -105,25 +105,6 @@ func TestReturnProgrammed(t *testing.T) {
 	}
 }
 
-// If the replacement leaves, too, the first card is still held.
-func TestReplacementLeaves(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		d.hold("3b:00.0", pod)
-		r := start(t, withKubelet(d), f)
-		r.pull(cardA)
-		p := good(0, 0)
-		p.AFUID = afu2
-		r.set(cardA, p)
-		r.pull(cardA)
-		r.want("both gone", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
-		r.set(cardA, good(0, 0))
-		r.after(10 * time.Second)
-		r.want("the first is back", map[string]string{"3b:00.0": "healthy[]"})
-	})
-}
-
 // The kernel adds and removes a card in steps: it removes the region first, then the FME, then the
 // ports. Parts that are missing meanwhile do not change the identity.
 func TestReturnAfterPartialReading(t *testing.T) {
@@ -175,26 +156,6 @@ func TestReplacementBecomesUnknown(t *testing.T) {
 		r.set(cardA, p)
 		r.after(10 * time.Second)
 		r.want("identity unknown", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
-	})
-}
-
-// A device that was well while it waited for the end of a holder is offered as soon as it is free, without a tick.
-func TestOfferedWhenReleased(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		d.hold("3b:00.0", pod)
-		cfg := withKubelet(d)
-		cfg.HealthInterval, cfg.ResyncInterval = time.Hour, time.Hour
-		r := start(t, cfg, f)
-		r.pull(cardA)
-		p := good(0, 0)
-		p.AFUID = afu2
-		r.set(cardA, p)
-		r.after(15 * time.Second)
-		d.free("3b:00.0")
-		r.after(5 * time.Second)
-		r.want("released", map[string]string{"3b:00.0": "healthy[]"})
 	})
 }
 

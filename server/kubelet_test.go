@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -221,4 +222,20 @@ func TestReregisterWithoutKubelet(t *testing.T) {
 	if n := k.Registrations(resource); n != 1 {
 		t.Errorf("found %d registrations, want 1", n)
 	}
+}
+
+// A killed kubelet leaves its socket, which refuses all connections: there is no kubelet.
+func TestSocketOfKilledKubelet(t *testing.T) {
+	r := newRig(t, nil)
+	path := filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)
+	l := listenUnix(t, path)
+	l.SetUnlinkOnClose(false)
+	old := time.Now().Add(-time.Minute)
+	if err := errors.Join(l.Close(), os.Chtimes(path, old, old)); err != nil {
+		t.Fatal(err)
+	}
+	r.run()
+	r.devices.set(port("a"))
+	r.awaitEvent("kubelet.absent", 1)
+	r.awaitList(r.kubelet(simkubelet.Behaviour{}))
 }

@@ -261,53 +261,6 @@ func TestUnrelatedPeerGone(t *testing.T) {
 	}
 }
 
-// Two daemons that serve the same devices do not disturb each other, even if one of them registers
-// again.
-func TestPeersUndisturbed(t *testing.T) {
-	for _, tc := range []struct {
-		name    string
-		kubelet simkubelet.Behaviour
-		most    int // registrations after a call of Reregister on each of them
-	}{
-		// The end of the first daemon's stream closes the connection to the second, which
-		// registers again, and this may happen once more.
-		{"1.36", simkubelet.Behaviour{OnePlugin: true}, 7},
-		{"1.37", simkubelet.Behaviour{}, 4},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t, nil)
-			k := r.kubelet(tc.kubelet)
-			r.run()
-			r.devices.set(port("a"))
-			r.awaitList(k)
-			r.awaitReady()
-			second, _ := r.another()
-			awaitStable := func(least, most int) {
-				t.Helper()
-				if err := k.AwaitRegistrations(r.ctx, resource, least); err != nil {
-					t.Fatal(err)
-				}
-				quiet := time.Now() // backoffs are shorter than the wait below
-				for before := 0; time.Since(quiet) < 300*time.Millisecond; patient.Elapse(t, pollOften) {
-					if n := k.Registrations(resource); n != before {
-						before, quiet = n, time.Now()
-					}
-					if before > most {
-						t.Fatalf("found %d registrations, want at most %d", before, most)
-					}
-				}
-				r.awaitReady()
-				patient.Await(t, "second daemon", second.Ready)
-			}
-			awaitStable(2, 2)
-			second.Reregister()
-			awaitStable(3, 3)
-			r.Reregister()
-			awaitStable(4, tc.most)
-		})
-	}
-}
-
 // A silent connection of a peer does not delay the end of a daemon, which waits for calls only.
 func TestPeerEndsAtOnce(t *testing.T) {
 	r, _ := started(t, port("a"))

@@ -1,10 +1,7 @@
 package server_test
 
 import (
-	"net"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -92,54 +89,4 @@ func TestNoStream(t *testing.T) {
 	k.Behave(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
-}
-
-func TestOtherServerOnKubeletSocket(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		answer string
-		close  bool
-	}{
-		{"garbage", "HTTP/1.1 400 go away\r\n\r\n\x00\xff\xfe", true},
-		{"much garbage", strings.Repeat("\xff\x00rubbish", 10000), false},
-		{"no data", "", false},
-		{"closed connection", "", true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t, func(c *server.Config) { c.RegisterTimeout = 200 * time.Millisecond })
-			l := listenUnix(t, filepath.Join(r.cfg.KubeletDir, simkubelet.Socket))
-			done := make(chan struct{})
-			var conns []net.Conn
-			go func() {
-				defer close(done)
-				for {
-					conn, err := l.Accept()
-					if err != nil {
-						return
-					}
-					conns = append(conns, conn)
-					_, _ = conn.Write([]byte(tc.answer))
-					if tc.close {
-						_ = conn.Close()
-					}
-				}
-			}()
-			r.run()
-			r.devices.set(port("a"))
-			r.awaitEvent("register.failed", 2)
-			for _, line := range r.lines("register.failed") {
-				if text := line.ContextMap()["error"].(string); len(text) > 500 {
-					t.Errorf("error of %d bytes: %s", len(text), text)
-				}
-			}
-			_ = l.Close()
-			<-done
-			for _, conn := range conns {
-				_ = conn.Close()
-			}
-			k := r.kubelet(simkubelet.Behaviour{})
-			r.awaitList(k)
-			r.awaitReady()
-		})
-	}
 }

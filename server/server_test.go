@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -64,29 +63,6 @@ func TestNoDevices(t *testing.T) {
 	r.awaitList(k)
 	if l := k.Newest(resource); l.Number != 1 {
 		t.Errorf("%d lists, want 1", l.Number)
-	}
-}
-
-// Ready does not return nil before the kubelet has opened a stream.
-func TestReadyNotEarly(t *testing.T) {
-	for i := range 10 {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			r := newRig(t, nil) // no kubelet
-			r.run()
-			r.devices.set(port("a"))
-			for {
-				err := r.Ready()
-				if err == nil {
-					t.Fatal("Ready without a kubelet: found no error, want one")
-				}
-				if strings.Contains(err.Error(), "there is no kubelet") {
-					break
-				}
-				if r.ctx.Err() != nil {
-					t.Fatalf("Ready: found %v, want no kubelet", err)
-				}
-			}
-		})
 	}
 }
 

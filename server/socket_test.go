@@ -36,27 +36,6 @@ func TestSocketPathsUnique(t *testing.T) {
 	}
 }
 
-func TestSocketLost(t *testing.T) {
-	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitList(k)
-	r.awaitReady()
-	lost := r.socket()
-	if err := os.Remove(lost); err != nil {
-		t.Fatal(err)
-	}
-	r.awaitEvent("resource.registered", 2)
-	if r.socket() == lost {
-		t.Errorf("socket: found the lost path, want a new one")
-	}
-	r.awaitReady()
-	if n := r.events("socket.lost"); n != 1 {
-		t.Errorf("socket.lost: found %d lines, want 1", n)
-	}
-}
-
 // A program that deletes the socket as soon as it is made causes no storm of registrations.
 func TestSocketLostRepeatedly(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = 50*time.Millisecond, time.Hour })

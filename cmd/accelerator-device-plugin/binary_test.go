@@ -255,47 +255,6 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-func TestWatchCommand(t *testing.T) {
-	node, err := simnode.New(cmdtest.ShortDir(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := cmdtest.Command(t, "watch", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "-o", "json")
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(pipe)
-	expect := func(what, id string) {
-		t.Helper()
-		for lines.Scan() {
-			var change struct{ What, ID string }
-			if err := json.Unmarshal(lines.Bytes(), &change); err != nil {
-				t.Fatalf("%v: %s", err, lines.Text())
-			}
-			if change.What == what && change.ID == id {
-				return
-			}
-		}
-		t.Fatalf("output ended without %s %s", what, id)
-	}
-	if err := node.Plug(cardB); err != nil {
-		t.Fatal(err)
-	}
-	expect("added", "5e:00.0")
-	if err := node.Unplug(cardB.Address); err != nil {
-		t.Fatal(err)
-	}
-	expect("removed", "5e:00.0")
-	cmd.Process.Signal(syscall.SIGINT)
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("watch after an interrupt: %v, want exit 0", err)
-	}
-}
-
 // watch prints changes and does not log them, too.
 func TestWatchIsQuiet(t *testing.T) {
 	node, err := simnode.New(cmdtest.ShortDir(t))

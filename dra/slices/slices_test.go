@@ -21,8 +21,7 @@ import (
 )
 
 // validate checks the rules of the API server (ValidateResourceSlice, pkg/apis/resource/validation of
-// Kubernetes) as far as the driver can break them. TestAPIServer of package driver has the API server
-// itself.
+// Kubernetes) as far as the driver can break them. The stories of make e2e have the API server itself.
 func validate(t testing.TB, r resourceslice.DriverResources, node string) {
 	t.Helper()
 	check := func(place string, problems []string) {

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/httpd"
-	"b-com.com/accelerator-device-plugin/sim/pipes"
+	"b-com.com/accelerator-device-plugin/test/pipes"
 )
 
 const posted = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello"

@@ -107,14 +107,3 @@ func TestUnchangedStops(t *testing.T) {
 		t.Error("unchanged, want changed: there is no file")
 	}
 }
-
-func BenchmarkUnchanged(b *testing.B) {
-	h := node(b, "-- sys/afu_id --\n"+id+"\n")
-	all := []sysfs.Observation{sysfs.ObserveValue(h.Sys+"/afu_id", id)}
-	b.ReportAllocs()
-	for b.Loop() {
-		if !sysfs.Unchanged(all) {
-			b.Fatal("changed")
-		}
-	}
-}

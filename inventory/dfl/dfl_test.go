@@ -412,30 +412,3 @@ func TestClassIsAFile(t *testing.T) {
 		t.Errorf("cards %v, error %v; want an error", cards, err)
 	}
 }
-
-// BenchmarkRead reads a healthy card with one port: a card with all health files, by ports and by
-// regions, and a card of a virtual machine without the files of the link.
-func BenchmarkRead(b *testing.B) {
-	for _, bb := range []struct {
-		name, board, card string
-		unit              port.Kind
-	}{
-		{"all-files", "dfl-all-files", "0000:03:00.0", port.PerPort},
-		{"one-card", "kernel-6.1-one-card", "0000:01:00.0", port.PerPort},
-		{"region", "dfl-all-files", "0000:03:00.0", port.PerFMEWithNode},
-	} {
-		b.Run(bb.name, func(b *testing.B) {
-			host := node(b, bb.board)
-			config := filepath.Join(host.Sys, "bus/pci/devices", bb.card, "config")
-			if err := os.WriteFile(config, []byte("\x86\x80\xc4\x09"), 0o644); err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if r, err := (dfl.Family(bb.unit)).Read(host, bb.card); err != nil || len(r.Units) != 1 || r.Units[0].Conditions != nil {
-					b.Fatal(r, err)
-				}
-			}
-		})
-	}
-}

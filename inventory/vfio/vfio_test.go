@@ -348,13 +348,3 @@ func TestShortage(t *testing.T) {
 func TestRows(t *testing.T) {
 	familytest.Rows(t, vfio.Family{}, "group-not-viable", "no-iommu", "pci-gone", "aer-fatal", "link-width")
 }
-
-// BenchmarkCheck is the check of one virtual function, which the daemon makes at each health interval.
-func BenchmarkCheck(b *testing.B) {
-	r := familytest.ReadOne(b, node(b, "6.1-vfio-vfs"), vfio.Family{}, "0000:03:00.1")
-	for b.Loop() {
-		if !sysfs.Unchanged(r.Observed) {
-			b.Fatal("changed")
-		}
-	}
-}

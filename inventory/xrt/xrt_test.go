@@ -379,13 +379,3 @@ func TestRows(t *testing.T) {
 	familytest.Rows(t, xrt.Family{}, "resetting", "device-offline", "device-bad-state", "device-shutdown", "firewall-tripped",
 		"management-not-ready", "management-offline", "pci-gone", "aer-fatal")
 }
-
-// BenchmarkCheck is the check of one card, which the daemon makes at each health interval.
-func BenchmarkCheck(b *testing.B) {
-	r := familytest.ReadOne(b, node(b), xrt.Family{}, address)
-	for b.Loop() {
-		if !sysfs.Unchanged(r.Observed) {
-			b.Fatal("changed")
-		}
-	}
-}

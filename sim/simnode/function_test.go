@@ -146,43 +146,6 @@ func TestLeavesWhileUsed(t *testing.T) {
 	}
 }
 
-// Pulling a card restores the tree, except what loading vfio has created. The functions of a card with one
-// group are pulled together.
-func TestUnplugRemovesFunctions(t *testing.T) {
-	n := newNode(t, on("0000:01:00.0", "vfio-pci", ""))
-	must(t, n.SetDriver("0000:01:00.0", "pci-pf-stub"), n.Unplug("0000:01:00.0"))
-	sys, dev := names(t, n.Sys), names(t, n.Dev)
-	for _, board := range []string{"n6001-vfs", "one-group"} {
-		for range 2 {
-			must(t, n.PlugBoard(named(board), address), n.Unplug(address))
-		}
-		if diff := cmp.Diff(sys, names(t, n.Sys)); diff != "" {
-			t.Errorf("%s: tree (-before +after):\n%s", board, diff)
-		}
-		if diff := cmp.Diff(dev, names(t, n.Dev)); diff != "" {
-			t.Errorf("%s: nodes (-before +after):\n%s", board, diff)
-		}
-	}
-}
-
-// A later process has the functions and numbers of an earlier one.
-func TestOpenFunctionsAgain(t *testing.T) {
-	n := open(t, filepath.Join(t.TempDir(), "node"))
-	must(t, n.PlugBoard(named("n6001-vfs"), address), n.PlugBoard(named("one-group"), "0000:02:00.0"), n.SetDriver("0000:01:00.1", ""))
-	whole, devices := files(t, n.Sys), n.Devices()
-	n = reopen(t, n)
-	if diff := cmp.Diff(devices, n.Devices()); diff != "" || len(devices) != 3 {
-		t.Errorf("devices %v (-before +after):\n%s", devices, diff)
-	}
-	must(t, n.SetDriver("0000:01:00.1", "vfio-pci"), n.Unplug("0000:02:00.0"))
-	n = reopen(t, n)
-	must(t, n.PlugBoard(named("one-group"), "0000:02:00.0"), n.SetDriver("0000:01:00.1", ""))
-	if diff := cmp.Diff(whole, files(t, n.Sys)); diff != "" {
-		t.Errorf("tree (-before +after):\n%s", diff)
-	}
-	must(t, n.Close())
-}
-
 func TestFunctionRefusals(t *testing.T) {
 	n := newNode(t, card, inSlotGroup(on("0000:02:00.0", "vfio-pci", "")), inSlotGroup(on("0000:02:00.1", "vfio-pci", "")))
 	must(t, n.Use("0000:02:00.0"))

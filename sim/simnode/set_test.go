@@ -1,7 +1,6 @@
 package simnode_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,50 +10,6 @@ import (
 
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
-
-// Each Set function changes only one file of its card.
-func TestSetters(t *testing.T) {
-	other := card
-	other.Address = "0000:02:00.0"
-	const fme = "0000:01:00.0/fpga_region/region0/dfl-fme.0/"
-	const ones = "\xff\xff\xff\xff"
-	for _, tc := range []struct {
-		name string
-		set  func(*simnode.Node) error
-		file string // below the root port
-		want string
-	}{
-		{"port", func(n *simnode.Node) error { return n.Set(address, 0, "power_state", "0x6") },
-			"0000:01:00.0/fpga_region/region0/dfl-port.0/power_state", "0x6\n"},
-		{"FME", func(n *simnode.Node) error { return n.SetFME(address, "errors/catfatal_errors", "0x400") },
-			fme + "errors/catfatal_errors", "0x400\n"},
-		{"FME, a new file", func(n *simnode.Node) error { return n.SetFME(address, "cache_size", "0") }, fme + "cache_size", "0\n"},
-		{"file", func(n *simnode.Node) error { return n.SetFile(n.CardDir(address)+"/config", ones) }, "0000:01:00.0/config", ones},
-		{"AER", func(n *simnode.Node) error {
-			return n.SetFile(n.CardDir(address)+"/aer_dev_nonfatal", simnode.AER("NONFATAL", 7)+"\n")
-		},
-			"0000:01:00.0/aer_dev_nonfatal", fmt.Sprintf(uncorrectable, 7, "NONFATAL")},
-		{"AER, correctable", func(n *simnode.Node) error {
-			return n.SetFile(n.CardDir(address)+"/aer_dev_correctable", simnode.AER("COR", 3)+"\n")
-		},
-			"0000:01:00.0/aer_dev_correctable", strings.NewReplacer("BadDLLP 0", "BadDLLP 3", "COR 0", "COR 3").Replace(correctable)},
-		{"reprogrammed", func(n *simnode.Node) error { return n.Reprogram(address, 0, strings.Repeat("a", 32)) },
-			"0000:01:00.0/fpga_region/region0/dfl-port.0/afu_id", strings.Repeat("a", 32) + "\n"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			n := newNode(t, card, other)
-			root := filepath.Dir(n.CardDir(address))
-			want := files(t, root)
-			if err := tc.set(n); err != nil {
-				t.Fatal(err)
-			}
-			want[tc.file] = tc.want
-			if diff := cmp.Diff(want, files(t, root)); diff != "" {
-				t.Errorf("tree (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
 
 func TestSettersRefuse(t *testing.T) {
 	const empty = "0000:02:00.0"

@@ -3,7 +3,6 @@ package simnode_test
 import (
 	"errors"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -62,8 +61,7 @@ func read(t *testing.T, root, card string) inventory.Reading {
 	return r
 }
 
-// Inventory reads a simulated card as it reads the recording of the same card. The recording has been
-// trimmed: TestFilesAsInTheKernel compares the files.
+// Inventory reads a simulated card as it reads the recording of the same card.
 func TestReadsLikeTheKernel(t *testing.T) {
 	recorded := t.TempDir()
 	if err := board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-one-card.txtar"); err != nil {
@@ -108,36 +106,6 @@ func TestNamesLikeTheKernel(t *testing.T) {
 	}
 }
 
-// Unplug restores the tree before Plug, and numbers are reused.
-func TestUnplugRemovesAll(t *testing.T) {
-	n := newNode(t)
-	there := func() map[string]bool {
-		all := names(t, n.Sys)
-		maps.Copy(all, names(t, n.Dev))
-		return all
-	}
-	before := there()
-	vf := simnode.Card{Address: "0000:01:00.1", Ports: 1, PhysFn: address, NUMANode: -1, AFUID: card.AFUID}
-	for range 2 {
-		for _, c := range []simnode.Card{card, vf} {
-			if err := n.Plug(c); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := n.PortNode(vf.Address, 0); got != "dfl-port.1" {
-			t.Errorf("node of the second card = %s, want dfl-port.1", got)
-		}
-		for _, c := range []simnode.Card{vf, card} {
-			if err := n.Unplug(c.Address); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if diff := cmp.Diff(before, there()); diff != "" {
-		t.Errorf("tree (-before +after):\n%s", diff)
-	}
-}
-
 func TestRefusals(t *testing.T) {
 	n := newNode(t, card)
 	if err := n.Plug(card); err == nil {
@@ -149,40 +117,6 @@ func TestRefusals(t *testing.T) {
 	for _, id := range []string{"8086", "8086:09c4:8086", "8086:09c4:8086:0000:0", "8086:9c4:8086:0000", "8086:09c4:8086:+000", "8086:09c4:8086:000g"} {
 		if err := n.Plug(simnode.Card{Address: "0000:02:00.0", PCIID: id}); err == nil {
 			t.Errorf("PCI id %q: no error, want one", id)
-		}
-	}
-}
-
-func TestUnbindAndBind(t *testing.T) {
-	n := newNode(t, card)
-	if err := n.Unbind(address, 0); err != nil {
-		t.Fatal(err)
-	}
-	got := read(t, filepath.Dir(n.Sys), address)
-	want := []inventory.Condition{{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}}
-	if diff := cmp.Diff(want, got.Units[0].Conditions); diff != "" {
-		t.Errorf("unbound (-want +got):\n%s", diff)
-	}
-	if err := n.Bind(address, 0); err != nil {
-		t.Fatal(err)
-	}
-	if got := read(t, filepath.Dir(n.Sys), address); len(got.Units[0].Conditions) != 0 {
-		t.Errorf("bound again: %v", got.Units[0].Conditions)
-	}
-}
-
-// BenchmarkPlug measures plug and pull of a card, which tests do thousands of times.
-func BenchmarkPlug(b *testing.B) {
-	n, err := simnode.New(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if err := n.Plug(card); err != nil {
-			b.Fatal(err)
-		}
-		if err := n.Unplug(card.Address); err != nil {
-			b.Fatal(err)
 		}
 	}
 }

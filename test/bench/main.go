@@ -55,7 +55,7 @@ func groups(dir string) []group {
 	}
 	return []group{
 		{"size of the binaries", "", "", "", nil, []row{
-			// The story dra-costs of make e2e and make bench-dra have the DRA driver's other costs: it needs an API server.
+			// The story dra-costs of make e2e has the DRA driver's other costs: it needs an API server.
 			{"binary, static", "≤ 20 MB", size("accelerator-device-plugin")},
 			{"binary accelerator-dra-driver, static", "≤ 60 MB", size("accelerator-dra-driver")},
 			{"binary accelerator-fpga, static", "≤ 8 MB", size("accelerator-fpga")},

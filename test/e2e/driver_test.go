@@ -93,27 +93,3 @@ func TestSample(t *testing.T) {
 		}
 	})
 }
-
-func TestLineHas(t *testing.T) {
-	l := line{"event": "device.added", "device": "01:00.0", "count": 2.0}
-	for name, want := range map[string]struct {
-		fields line
-		has    bool
-	}{
-		"no field":     {nil, true},
-		"a word":       {line{"device": "01:00.0"}, true},
-		"a number":     {line{"count": 2.0}, true},
-		"another word": {line{"device": "02:00.0"}, false},
-		"missing":      {line{"resource": "a/b"}, false},
-	} {
-		if l.has(want.fields) != want.has {
-			t.Error(name)
-		}
-	}
-}
-
-func TestAFName(t *testing.T) {
-	if got := afName(interfaceID, afuID); got != afResource {
-		t.Errorf("found %q, want %q", got, afResource)
-	}
-}

@@ -8,8 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-
-	resourceapi "k8s.io/api/resource/v1"
 )
 
 // A record keeps each state, also one that the next event ends at once.
@@ -42,18 +40,6 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A watch can also send an error.
-func TestRecordError(t *testing.T) {
-	events := make(chan watch.Event, 1)
-	events <- watch.Event{Type: watch.Error, Object: &metav1.Status{Message: "expired"}}
-	close(events)
-	r := &record[*corev1.Pod]{changed: make(chan struct{})}
-	r.add(events)
-	if states, _, err := r.now(); len(states) != 0 || err == nil {
-		t.Errorf("states %v, error %v", states, err)
-	}
-}
-
 func TestFrom(t *testing.T) {
 	at := func(second int) time.Time { return time.Unix(int64(second), 0) }
 	var states []moment[int]
@@ -71,29 +57,5 @@ func TestFrom(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("from %d (-want +got):\n%s", second, diff)
 		}
-	}
-}
-
-func TestDeviceNames(t *testing.T) {
-	for id, want := range map[string]string{"3b:00.0": "pci-0000-3b-00-0", "0001:3b:00.0-p1": "pci-0001-3b-00-0-p1"} {
-		if got := deviceName(id); got != want {
-			t.Errorf("deviceName(%q) = %q, want %q", id, got, want)
-		}
-		if before, device := cutDevice("accelerator.b-com.com/claim=0f1e-a-b-" + want); before != "accelerator.b-com.com/claim=0f1e-a-b-" || device != want {
-			t.Errorf("cutDevice: found %q and %q", before, device)
-		}
-	}
-}
-
-func TestDevices(t *testing.T) {
-	slice := func(devices ...resourceapi.Device) *resourceapi.ResourceSlice {
-		return &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Devices: devices}}
-	}
-	got := devices(map[string]*resourceapi.ResourceSlice{
-		"a": slice(resourceapi.Device{Name: deviceName(firstID)}),
-		"b": slice(resourceapi.Device{Name: deviceName(secondID), Taints: []resourceapi.DeviceTaint{{Value: "removed", Effect: resourceapi.DeviceTaintEffectNoExecute}}}),
-	})
-	if diff := cmp.Diff(offer(firstID, secondID).with(secondID, "removed:NoExecute"), got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

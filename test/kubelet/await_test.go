@@ -135,12 +135,3 @@ func (r *rig) awaitSockets(want int) {
 	r.t.Helper()
 	await(r, "sockets", func() int { return len(r.sockets()) }, want)
 }
-
-// allocatable returns the number of allocatable devices of each resource.
-func (r *rig) allocatable() map[string]int64 {
-	all := map[string]int64{}
-	for resource, amount := range r.kubelet.Advertised() {
-		all[resource] = amount.Allocatable
-	}
-	return all
-}

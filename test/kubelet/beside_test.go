@@ -37,19 +37,3 @@ func TestTwoDaemonsSideBySide(t *testing.T) {
 	r.advertises("the second has ended, a card is plugged", r.only(4, 4))
 	r.admit("job", r.resource, 4)
 }
-
-// Two daemons send equal lists: the result does not depend on the order of their receipt.
-func TestTwoDaemons(t *testing.T) {
-	r := started(t, cardA)
-	r.startSecond(1)
-	pod := r.admit("job", r.resource, 1)
-	for range 10 {
-		r.do(r.node.Plug(cardB))
-		r.timed("two daemons: a card of 2 ports is plugged", r.only(4, 4))
-		r.do(r.node.Unplug(cardB.Address))
-		r.timed("two daemons: a card of 2 ports is pulled", r.only(2, 2))
-	}
-	r.do(r.node.Unplug(cardA.Address))
-	r.advertises("a held card is pulled", r.only(1, 0))
-	r.health("a held card is pulled", pod, map[string]string{"3b:00.0": unhealthy})
-}

@@ -47,7 +47,7 @@ func TestCheckpointOfStandIn(t *testing.T) {
 		t.Fatalf("checkpoint: found %s, %v; want two entries", text, err)
 	}
 
-	k, err := kubelet.Start(t.Context(), dir, kubelet.Settings{})
+	k, err := kubelet.Start(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

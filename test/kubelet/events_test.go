@@ -21,7 +21,6 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 
 	"b-com.com/accelerator-device-plugin/sim/simnode"
-	"b-com.com/accelerator-device-plugin/test/kubelet"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
@@ -104,7 +103,7 @@ func TestEvents(t *testing.T) {
 	server := simapiserver.Start(nil)
 	t.Cleanup(server.Close)
 	server.UseFault(api.look)
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
+	r := newRig(t, []simnode.Card{cardA})
 	r.advertises("without events", r.only(2, 2))
 	r.end(r.daemon)
 	r.daemon = r.startDaemon("--events", "--node-annotation=false", "--node-name", node, "--kubeconfig", r.kubeconfig(server))

@@ -5,28 +5,12 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/sim/simnode"
-	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
 const (
 	healthy   = "Healthy"
 	unhealthy = "Unhealthy"
 )
-
-// A held device breaks and recovers: pod status has its health, and the device manager requests
-// updates of the status.
-func TestHealthOfPod(t *testing.T) {
-	r := started(t, cardA)
-	pod := r.admit("job", r.resource, 1)
-	r.health("admitted", pod, map[string]string{"3b:00.0": healthy})
-	r.do(r.node.Set(cardA.Address, 0, "errors/errors", broken))
-	r.statusUpdated("broken", pod)
-	r.health("broken", pod, map[string]string{"3b:00.0": unhealthy})
-	r.advertises("broken", r.only(2, 1))
-	r.do(r.node.Set(cardA.Address, 0, "errors/errors", whole))
-	r.statusUpdated("recovered", pod)
-	r.health("recovered", pod, map[string]string{"3b:00.0": healthy})
-}
 
 // A card is pulled while a pod holds its device. The kubelet shows devices that are not listed as
 // Healthy, so the daemon keeps the device on its list as unhealthy, and pod status has
@@ -82,26 +66,6 @@ func TestRemovedInUseWithoutKubelet(t *testing.T) {
 	r.advertises("kubelet restarted", r.only(3, 2))
 }
 
-// Another card is plugged into the slot of a card that a pod holds: it is not allocatable until
-// the pod has ended, and pod status stays Unhealthy.
-func TestReplacedInUse(t *testing.T) {
-	r := started(t, cardA, cardB)
-	pod := r.admit("job", r.resource, 1)
-	r.kill(r.daemon) // the next daemon does not have the time of the allocation
-	r.daemon = r.startDaemon()
-	r.logged("scan.done", 2) // until then, the kubelet may still have the list of the first daemon
-	r.advertises("another daemon", r.only(4, 4))
-	r.do(r.node.Unplug(cardA.Address))
-	r.advertises("pulled", r.only(3, 2))
-	other := cardA
-	other.PCIID, other.AFUID = "8086:0b30:8086:0000", afuB
-	r.do(r.node.Plug(other))
-	r.advertises("replaced", r.only(4, 3))
-	r.health("replaced", pod, map[string]string{"3b:00.0": unhealthy})
-	r.kubelet.Delete(pod)
-	r.advertises("the pod was deleted", r.only(4, 4))
-}
-
 // A card is pulled while a pod holds it, and another card gets its node while no daemon runs:
 // the next daemon reads the pod's node from the kubelet's checkpoint, and withholds the other
 // card. When the first card is plugged again, its node differs from the pod's, and it is
@@ -120,7 +84,7 @@ func TestNodeNumberReused(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, kubelet.Settings{}, []simnode.Card{first}, tc.flags...)
+			r := newRig(t, []simnode.Card{first}, tc.flags...)
 			r.advertises("started", r.only(1, 1))
 			pod := r.admit("job", r.resource, 1)
 			r.do(r.node.Unplug(first.Address))

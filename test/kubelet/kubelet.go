@@ -35,11 +35,9 @@ type Kubelet struct {
 	Dir  string // directory of kubelet.sock, the plugins' sockets and the checkpoint
 	Pods string // path of the pod-resources socket
 
-	nodes   []cadvisor.Node
-	policy  string
 	current atomic.Pointer[devicemanager.ManagerImpl] // the device manager, for concurrent calls of Advertised
 
-	// The fields below are created by Start, Restart, Resume and Reboot, and valid until Stop.
+	// The fields below are created by Start, Restart and Resume, and valid until Stop.
 	devices  *devicemanager.ManagerImpl
 	topology topologymanager.Manager
 	ready    *ready
@@ -50,27 +48,14 @@ type Kubelet struct {
 	admitted map[types.UID]*v1.Pod
 }
 
-// Settings are the settings of a kubelet.
-type Settings struct {
-	Policy    string // policy of the topology manager; "" stands for none
-	NUMANodes int    // number of NUMA nodes; 0 stands for 1
-}
-
 // Start starts a kubelet in a directory. The path must be short: the path of a unix socket has
 // at most 107 bytes.
-func Start(ctx context.Context, dir string, s Settings) (*Kubelet, error) {
+func Start(ctx context.Context, dir string) (*Kubelet, error) {
 	countRegistrations()
 	k := &Kubelet{
 		Dir:      filepath.Join(dir, "kubelet"),
 		Pods:     filepath.Join(dir, "pods.sock"),
-		policy:   s.Policy,
 		admitted: map[types.UID]*v1.Pod{},
-	}
-	if s.Policy == "" {
-		k.policy = topologymanager.PolicyNone
-	}
-	for id := range max(1, s.NUMANodes) {
-		k.nodes = append(k.nodes, cadvisor.Node{Id: id})
 	}
 	if err := os.MkdirAll(k.Dir, 0o750); err != nil {
 		return nil, err
@@ -85,11 +70,12 @@ func Start(ctx context.Context, dir string, s Settings) (*Kubelet, error) {
 // start starts the managers of a kubelet on a node where these containers are running already.
 func (k *Kubelet) start(ctx context.Context, running sets.Set[string]) error {
 	log := klog.Background()
+	nodes := []cadvisor.Node{{Id: 0}}
 	var err error
-	if k.topology, err = newTopology(k.nodes, k.policy); err != nil {
+	if k.topology, err = newTopology(nodes, topologymanager.PolicyNone); err != nil {
 		return fmt.Errorf("topology manager: %w", err)
 	}
-	if k.devices, err = newManagerImpl(log, filepath.Join(k.Dir, "kubelet.sock"), k.nodes, k.topology); err != nil {
+	if k.devices, err = newManagerImpl(log, filepath.Join(k.Dir, "kubelet.sock"), nodes, k.topology); err != nil {
 		return fmt.Errorf("device manager: %w", err)
 	}
 	k.topology.AddHintProvider(log, k.devices)
@@ -141,19 +127,6 @@ func (k *Kubelet) Resume(ctx context.Context) error {
 			return fmt.Errorf("running pod %s is not admitted again: %s: %s", pod.Name, result.Reason, result.Message)
 		}
 	}
-	return nil
-}
-
-// Reboot stops the kubelet and starts it from its checkpoint on a node where no container is
-// running. The caller must admit pods again.
-func (k *Kubelet) Reboot(ctx context.Context) error {
-	if err := k.Stop(); err != nil {
-		return err
-	}
-	if err := k.start(ctx, sets.New[string]()); err != nil {
-		return err
-	}
-	k.ready.all.Store(true)
 	return nil
 }
 

@@ -4,13 +4,12 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/sim/simnode"
-	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
 // Node status follows every change on the node. The test does not run in parallel with others,
 // because its times are for the table.
 func TestLists(t *testing.T) {
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
+	r := newRig(t, []simnode.Card{cardA})
 	r.advertises("started", r.only(2, 2))
 	for range 50 {
 		r.do(r.node.Set(cardA.Address, 1, "errors/errors", broken))

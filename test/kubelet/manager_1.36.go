@@ -24,10 +24,6 @@ func (k *Kubelet) admit(_ context.Context, pod *v1.Pod) lifecycle.PodAdmitResult
 	return k.topology.Admit(&lifecycle.PodAdmitAttributes{Pod: pod, Operation: lifecycle.AddOperation})
 }
 
-func (k *Kubelet) hints(pod *v1.Pod, c *v1.Container) map[string][]topologymanager.TopologyHint {
-	return k.devices.GetTopologyHints(pod, c)
-}
-
 func (k *Kubelet) capacity(m *devicemanager.ManagerImpl) (capacity, allocatable v1.ResourceList) {
 	capacity, allocatable, _ = m.GetCapacity()
 	return capacity, allocatable

@@ -25,10 +25,6 @@ func (k *Kubelet) admit(ctx context.Context, pod *v1.Pod) lifecycle.PodAdmitResu
 	return k.topology.Admit(ctx, &lifecycle.PodAdmitAttributes{Pod: pod, Operation: lifecycle.AddOperation})
 }
 
-func (k *Kubelet) hints(pod *v1.Pod, c *v1.Container) map[string][]topologymanager.TopologyHint {
-	return k.devices.GetTopologyHints(klog.Background(), pod, c, lifecycle.AddOperation)
-}
-
 func (k *Kubelet) capacity(m *devicemanager.ManagerImpl) (capacity, allocatable v1.ResourceList) {
 	capacity, allocatable, _ = m.GetCapacity(klog.Background())
 	return capacity, allocatable

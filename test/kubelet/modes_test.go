@@ -7,10 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/sim/simnode"
-	"b-com.com/accelerator-device-plugin/test/kubelet"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
@@ -22,7 +19,7 @@ type af struct {
 
 func newAF(t *testing.T, cards ...simnode.Card) af {
 	t.Helper()
-	r := newRig(t, kubelet.Settings{}, cards, "--mode=af")
+	r := newRig(t, cards, "--mode=af")
 	return af{r, r.namespace + "/" + afNameA, r.namespace + "/" + afNameB}
 }
 
@@ -101,56 +98,6 @@ func TestHeldDeviceGetsAnotherAFU(t *testing.T) {
 	r.kubelet.Delete(pod)
 	r.advertises("the pod was deleted", r.both(1, 1, 1, 1))
 	r.holds(r.admit("next", r.b, 1), "3b:00.0")
-}
-
-// A daemon of another mode offers the free devices by its own resource name, and keeps held
-// devices in their resource, unhealthy, until their pods have ended.
-func TestModeChange(t *testing.T) {
-	t.Parallel()
-	r := newAF(t, cardA, cardB)
-	r.advertises("mode af", amounts{r.a: {Capacity: 4, Allocatable: 4}})
-	pod := r.admit("job", r.a, 1)
-	r.holds(pod, "3b:00.0")
-	r.end(r.daemon)
-	r.daemon = r.startDaemon("--mode=single")
-	r.advertises("mode single", amounts{r.a: {Capacity: 1}, r.resource: {Capacity: 3, Allocatable: 3}})
-	r.health("mode single", pod, map[string]string{"3b:00.0": unhealthy})
-	r.do(r.kubelet.Restart(t.Context()))
-	r.advertises("the kubelet restarts", amounts{r.a: {Capacity: 1}, r.resource: {Capacity: 3, Allocatable: 3}})
-	r.holds(pod, "3b:00.0")
-	r.kubelet.Delete(pod)
-	r.advertises("the pod was deleted", amounts{r.a: {}, r.resource: {Capacity: 4, Allocatable: 4}})
-}
-
-// The same without a restart of the daemon: the node's annotation sets another mode, and is
-// removed. The API server is a stand-in; the device manager is real.
-func TestModeChangeLive(t *testing.T) {
-	t.Parallel()
-	const node, annotation = "node-1", "fpga.intel.com/device-plugin-mode"
-	server := simapiserver.Start(nil)
-	t.Cleanup(server.Close)
-	server.Set(node, "uid", nil)
-	r := newAF(t, cardA, cardB)
-	r.advertises("mode af", amounts{r.a: {Capacity: 4, Allocatable: 4}})
-	pod := r.admit("job", r.a, 1)
-	r.holds(pod, "3b:00.0")
-	r.end(r.daemon)
-	r.daemon = r.startDaemon("--node-name", node, "--kubeconfig", r.kubeconfig(server))
-	r.advertises("no annotation", amounts{r.a: {Capacity: 4, Allocatable: 4}})
-	both := func(af, single int64) map[string]int64 { return map[string]int64{r.a: af, r.resource: single} }
-	for range 5 {
-		server.Set(node, "uid", map[string]string{annotation: "single"})
-		withinBusyLimit(r.rig, "the annotation sets another mode", r.allocatable, both(0, 3))
-		r.health("mode single", pod, map[string]string{"3b:00.0": unhealthy})
-		server.Set(node, "uid", nil)
-		withinBusyLimit(r.rig, "the annotation is removed", r.allocatable, both(4, 0))
-		r.health("mode af", pod, map[string]string{"3b:00.0": healthy})
-	}
-	r.awaitSockets(1)
-	want := amounts{r.a: {Capacity: 4, Allocatable: 4}, r.resource: {}}
-	if diff := cmp.Diff(want, amounts(r.kubelet.Advertised())); diff != "" {
-		t.Errorf("advertised (-want +got):\n%s", diff)
-	}
 }
 
 // kubeconfig writes a kubeconfig file for the stand-in, and returns its path.

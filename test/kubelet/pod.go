@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 )
 
 // Main is the name of the container that requests devices.
@@ -55,19 +54,10 @@ func (k *Kubelet) Delete(pod *v1.Pod) {
 	delete(k.admitted, pod.UID)
 }
 
-// Run returns the settings for the container runtime when the container of an admitted pod is
-// started, for the first time or again.
-func (k *Kubelet) Run(ctx context.Context, pod *v1.Pod) (*devicemanager.DeviceRunContainerOptions, error) {
-	return k.devices.GetDeviceRunContainerOptions(ctx, pod, &pod.Spec.Containers[0])
-}
-
 // Held returns the devices of the container [Main] of a pod, sorted.
-func (k *Kubelet) Held(pod *v1.Pod) []string { return k.HeldBy(pod, Main) }
-
-// HeldBy returns the devices of a container of a pod, sorted.
-func (k *Kubelet) HeldBy(pod *v1.Pod, container string) []string {
+func (k *Kubelet) Held(pod *v1.Pod) []string {
 	var ids []string
-	for _, devices := range k.devices.GetDevices(string(pod.UID), container) {
+	for _, devices := range k.devices.GetDevices(string(pod.UID), Main) {
 		for id := range devices {
 			ids = append(ids, id)
 		}
@@ -103,25 +93,4 @@ func (k *Kubelet) StatusUpdated(pod *v1.Pod) bool {
 			return updated
 		}
 	}
-}
-
-// Hint is a set of NUMA nodes from which devices can be allocated.
-type Hint struct {
-	Nodes     []int // nil for any
-	Preferred bool
-}
-
-// Hints returns the device manager's hints to the topology manager for the container of a pod
-// and a resource.
-func (k *Kubelet) Hints(pod *v1.Pod, resource string) []Hint {
-	var hints []Hint
-	for _, h := range k.hints(pod, &pod.Spec.Containers[0])[resource] {
-		hint := Hint{Preferred: h.Preferred}
-		if h.NUMANodeAffinity != nil {
-			hint.Nodes = h.NUMANodeAffinity.GetBits()
-		}
-		hints = append(hints, hint)
-	}
-	slices.SortFunc(hints, func(a, b Hint) int { return slices.Compare(a.Nodes, b.Nodes) })
-	return hints
 }

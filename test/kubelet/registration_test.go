@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/sim/simnode"
-	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
 // There is one registration, whichever of daemon, kubelet and first card comes first, and none as
@@ -12,7 +11,7 @@ import (
 func TestRegistration(t *testing.T) {
 	t.Run("the kubelet first", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
+		r := newRig(t, []simnode.Card{cardA})
 		r.timed("daemon started, 2 ports", r.only(2, 2))
 		r.registrations(r.resource, 1)
 	})
@@ -28,7 +27,7 @@ func TestRegistration(t *testing.T) {
 	})
 	t.Run("the first card last", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t, kubelet.Settings{}, nil)
+		r := newRig(t, nil)
 		r.logged("scan.done", 1)
 		r.advertises("no card", amounts{})
 		r.registrations(r.resource, 0)

@@ -51,7 +51,7 @@ func TestKubeletRestarts(t *testing.T) {
 	t.Parallel()
 	b := cardB
 	b.AFUID = afuB
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, b}, "--mode=af")
+	r := newRig(t, []simnode.Card{cardA, b}, "--mode=af")
 	first, second := r.namespace+"/"+afNameA, r.namespace+"/"+afNameB
 	all := amounts{first: {Capacity: 2, Allocatable: 2}, second: {Capacity: 2, Allocatable: 2}}
 	r.advertises("started", all)
@@ -95,7 +95,7 @@ func TestDaemonRestarts(t *testing.T) {
 // one's stream. In 1.36 and before, that end also closes the connection to the new one.
 func TestDaemonReplacedAtOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
+	r := newRig(t, []simnode.Card{cardA})
 	for range repeats / 4 {
 		r.advertises("before", r.only(2, 2))
 		r.kill(r.daemon)
@@ -156,20 +156,4 @@ func TestSocketsDeleted(t *testing.T) {
 		r.awaitSockets(1)
 	}
 	r.holds(r.admit("job", r.resource, 1), "3b:00.0")
-}
-
-// After a reboot no container runs: pods are admitted again, and refused until the daemon has
-// registered.
-func TestReboot(t *testing.T) {
-	r := started(t, cardA)
-	pod := r.admit("job", r.resource, 1)
-	r.end(r.daemon)
-	r.do(r.kubelet.Reboot(t.Context()))
-	if err := r.kubelet.Admit(t.Context(), pod); err == nil {
-		t.Error("Admit without daemon: got no error, want one")
-	}
-	r.advertises("without daemon", r.only(0, 0))
-	r.daemon = r.startDaemon()
-	r.withinLimit("reboot: the daemon starts after the kubelet", r.only(2, 2))
-	r.do(r.kubelet.Admit(t.Context(), pod))
 }

@@ -50,7 +50,7 @@ type rig struct {
 var rigs atomic.Int64
 
 // newRig starts a kubelet, plugs the cards and starts a daemon with the flags.
-func newRig(t *testing.T, s kubelet.Settings, cards []simnode.Card, flags ...string) *rig {
+func newRig(t *testing.T, cards []simnode.Card, flags ...string) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "adp") // short: the path of a unix socket has at most 107 bytes
 	if err != nil {
@@ -67,7 +67,7 @@ func newRig(t *testing.T, s kubelet.Settings, cards []simnode.Card, flags ...str
 	for _, card := range cards {
 		r.do(r.node.Plug(card))
 	}
-	r.kubelet, err = kubelet.Start(t.Context(), dir, s)
+	r.kubelet, err = kubelet.Start(t.Context(), dir)
 	r.do(err)
 	t.Cleanup(func() {
 		if err := r.kubelet.Stop(); err != nil {
@@ -96,7 +96,7 @@ func started(t *testing.T, cards ...simnode.Card) *rig {
 	for _, card := range cards {
 		ports += int64(card.Ports)
 	}
-	r := newRig(t, kubelet.Settings{}, cards)
+	r := newRig(t, cards)
 	r.advertises("started", r.only(ports, ports))
 	return r
 }

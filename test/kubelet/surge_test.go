@@ -82,7 +82,7 @@ func (r *rig) waitLimit() {
 func TestSurge(t *testing.T) {
 	t.Parallel()
 	for i := range 6 {
-		r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, cardB})
+		r := newRig(t, []simnode.Card{cardA, cardB})
 		r.advertises("one daemon", r.only(4, 4))
 		pod := r.admit("job", r.resource, 1)
 		less := r.sampleBelow(4)

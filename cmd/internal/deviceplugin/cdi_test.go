@@ -71,60 +71,6 @@ func (d *testDaemon) awaitSpec(when string, want injected) {
 	})
 }
 
-// The CDI spec has the nodes that each mode gives, follows cards that return with other numbers,
-// and is removed when the daemon ends.
-func TestCDIOfModes(t *testing.T) {
-	for i, test := range []struct {
-		mode           string
-		first, swapped injected // after the cards were plugged in this order, and in the other one
-	}{
-		{"af", injected{"3b:00.0": {"dfl-port.0"}, "3b:00.0-p1": {"dfl-port.1"}, "5e:00.0": {"dfl-port.2"}},
-			injected{"3b:00.0": {"dfl-port.1"}, "3b:00.0-p1": {"dfl-port.2"}, "5e:00.0": {"dfl-port.0"}}},
-		{"region", injected{"3b:00.0": {"dfl-port.0", "dfl-port.1"}, "5e:00.0": {"dfl-port.2"}},
-			injected{"3b:00.0": {"dfl-port.1", "dfl-port.2"}, "5e:00.0": {"dfl-port.0"}}},
-		{"regiondevel", injected{"3b:00.0": {"dfl-port.0", "dfl-port.1", "dfl-fme.0"}, "5e:00.0": {"dfl-port.2", "dfl-fme.1"}},
-			injected{"3b:00.0": {"dfl-port.1", "dfl-port.2", "dfl-fme.1"}, "5e:00.0": {"dfl-port.0", "dfl-fme.0"}}},
-	} {
-		mode := perMode[i]
-		t.Run(test.mode, func(t *testing.T) {
-			t.Parallel()
-			d := inMode(t, test.mode, withCDI(t))
-			d.do(d.node.Plug(cardA))
-			d.do(d.node.Plug(cardB))
-			d.awaitOffers("plugged", bothCards[test.mode])
-			d.awaitSpec("plugged", test.first)
-
-			d.do(d.node.Unplug(cardA.Address))
-			d.awaitSpec("first card out", injected{"5e:00.0": test.first["5e:00.0"]})
-			d.do(d.node.Unplug(cardB.Address))
-			d.awaitSpec("both out", nil)
-			d.do(d.node.Plug(cardB))
-			d.do(d.node.Plug(cardA))
-			d.awaitOffers("back in the other order", bothCards[test.mode])
-			d.checkNamed("back in the other order", mode.a, mode.annotations, "3b:00.0")
-			d.awaitSpec("back in the other order", test.swapped)
-			d.do(d.stop())
-			d.awaitSpec("stopped", nil)
-		})
-	}
-}
-
-// checkNamed fails the test when Allocate does not give a device by its CDI name alone.
-func (d *testDaemon) checkNamed(when, resource string, annotations map[string]string, id string) {
-	d.t.Helper()
-	got, err := d.kubelet.Allocate(d.t.Context(), resource, id)
-	if err != nil {
-		d.t.Fatalf("%s: %v", when, err)
-	}
-	want := given{
-		Envs:        map[string]string{"ACCELERATOR_UNITS": id, "ACCELERATOR_DEVICES": id},
-		Annotations: annotations, CDI: []string{"fpga.intel.com/fpga=" + id},
-	}
-	if diff := cmp.Diff(want, givenBy(got)); diff != "" {
-		d.t.Errorf("%s: Allocate (-want +got):\n%s", when, diff)
-	}
-}
-
 // A card returns with another number, so the container that holds it gets the new node if it is started again. The number stays
 // reserved for it after the card has left once more and the daemon has been restarted.
 func TestNodeOfRestartedContainer(t *testing.T) {

@@ -9,13 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer"
-	"b-com.com/accelerator-device-plugin/offer/names"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/patient"
@@ -29,10 +27,6 @@ type model struct {
 	ports     map[string][]portState // of the plugged cards, by address
 	pods      int                    // number of pods so far
 	held      map[string]grant       // by device ID
-	boards    []*functionCard        // cards with functions that can be plugged
-	xrt       []*xrtCard             // cards with XRT that can be plugged
-	awsCards  []*slotCard            // AWS cards that can be plugged
-	ticks     bool                   // the daemon also finds what no hint announces
 }
 
 // portState is the state of a hardware port.
@@ -60,8 +54,7 @@ type modelDevice struct {
 	good         bool   // its ports have no fault
 	afu          string // that a driver shows, or ""
 	nodes        []string
-	numbers      []string // MAJOR:MINOR of nodes whose names do not have the minor
-	numbered     []string // nodes, numbers, and nodes of released ports, which keep their numbers
+	numbered     []string // nodes, and nodes of released ports, which keep their numbers
 }
 
 func newModel(d *testDaemon, inventory *inventory.Inventory) *model {
@@ -72,7 +65,6 @@ func newModel(d *testDaemon, inventory *inventory.Inventory) *model {
 		c.Ports = 1 + i%3
 		m.slots = append(m.slots, c)
 	}
-	m.boards, m.xrt, m.awsCards, m.ticks = newBoards(d.t), newXRTCards(), newSlots(), d.cfg.HealthInterval < time.Minute
 	return m
 }
 
@@ -89,19 +81,6 @@ func (m *model) devices() []modelDevice {
 			for port, s := range states {
 				all = append(all, m.port(c, port, s))
 			}
-		}
-	}
-	for _, b := range m.boards {
-		all = append(all, m.groups(b)...)
-	}
-	for _, c := range m.xrt {
-		if c.in {
-			all = append(all, m.xrtDevice(c))
-		}
-	}
-	for _, s := range m.awsCards {
-		if d, ok := s.device(); ok {
-			all = append(all, d)
 		}
 	}
 	return all
@@ -165,7 +144,7 @@ func (m *model) want() offers {
 	}
 	given := m.givenNodes()
 	for _, d := range m.devices() {
-		for _, node := range slices.Concat(d.nodes, d.numbers) {
+		for _, node := range d.nodes {
 			d.good = d.good && !slices.ContainsFunc(given[node], func(id string) bool { return id != d.id })
 		}
 		if h, held := m.held[d.id]; held {
@@ -195,22 +174,11 @@ func (m *model) givenNodes() map[string][]string {
 }
 
 func (m *model) String() string {
-	return fmt.Sprintf("ports %v, held %v, nodes given %v, XRT %v", m.ports, m.held, m.givenNodes(), m.xrt)
+	return fmt.Sprintf("ports %v, held %v, nodes given %v", m.ports, m.held, m.givenNodes())
 }
 
 // turn changes one card at random.
 func (m *model) turn(random *rand.Rand) {
-	switch random.IntN(8) {
-	case 0, 1:
-		m.turnFunction(random)
-		return
-	case 2:
-		m.turnXRT(random)
-		return
-	case 3:
-		m.turnSlot(random)
-		return
-	}
 	c := m.slots[random.IntN(len(m.slots))]
 	if m.ports[c.Address] == nil {
 		m.plug(c)
@@ -368,14 +336,6 @@ func (m *model) turnPod(random *rand.Rand) {
 func (m *model) start(resource, id string) {
 	m.pods++
 	pod := fmt.Sprint("pod", m.pods)
-	if resource == functionResource || names.IsShell(resource) {
-		m.startFunction(resource, id, pod)
-		return
-	}
-	if resource == slotResource {
-		m.startSlot(id, pod)
-		return
-	}
 	answer, err := m.d.kubelet.Allocate(m.d.t.Context(), resource, id)
 	if err != nil {
 		return
@@ -441,9 +401,6 @@ func (m *model) settle(when string) {
 			if found == nil || !slices.Equal(slices.Sorted(slices.Values(found.Nodes)), slices.Sorted(slices.Values(d.nodes))) {
 				return fmt.Errorf("found device %s as %+v, want the nodes %v", d.id, found, d.nodes)
 			}
-			if len(d.numbers) > 0 && !slices.Equal(found.NodeNumbers, d.numbers) {
-				return fmt.Errorf("found device %s as %+v, want the numbers %v", d.id, found, d.numbers)
-			}
 			// The lists do not show this for a device that is held under another resource.
 			if d.afu != "" && found.AFUID != d.afu {
 				return fmt.Errorf("found device %s as %+v, want the AFU %s", d.id, found, d.afu)
@@ -455,9 +412,6 @@ func (m *model) settle(when string) {
 		for port := range states {
 			states[port].seen = true
 		}
-	}
-	for _, c := range m.xrt {
-		c.seen = true
 	}
 }
 

@@ -30,7 +30,7 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// histories is the number of random histories of each kind in TestChaos, TestPeers and TestHandOver. Their seeds are 0, 1, 2 …
+// histories is the number of random histories of each kind in TestChaos and TestPeers. Their seeds are 0, 1, 2 …
 var histories = flag.Int("histories", 1, "number of random histories of each kind")
 
 // TestChaos changes a node at random, while pods come and go, streams are cut and the kubelet restarts. At the end, and
@@ -53,8 +53,6 @@ func TestChaos(t *testing.T) {
 					d := &testDaemon{t: t, cfg: config.Defaults()}
 					d.cfg.Mode = mode
 					d.cfg.ResyncInterval, d.cfg.HealthInterval, d.cfg.RecoveryHold = hearing.resync, hearing.health, 10*time.Millisecond
-					d.cfg.Families = append(d.cfg.Families, "vfio", "xrt", "aws")
-					d.cfg.Resources = []offer.Rule{functionRule, slotRule}
 					d.cfg.FlapLimit = 0 // otherwise the random changes would cause quarantine
 					var ear ear = goodEar
 					if hearing.bad {
@@ -105,8 +103,6 @@ func chaos(d *testDaemon, ear ear, random *rand.Rand, turns int) {
 			truth.settle(fmt.Sprintf("in the middle, turn %d", turn))
 		case 5, 6:
 			truth.swap(random, fmt.Sprintf("card swapped, turn %d", turn))
-		case 13:
-			truth.swapBoard(random, fmt.Sprintf("card with functions swapped, turn %d", turn))
 		case 7, 8, 9: // not with wrong answers, which the daemon uses only for a short time
 			d.pods.Behave([]simkubelet.PodBehaviour{{Stall: true}, {Fail: "not now"}, {Refuse: true}, {Garbage: true}}[random.IntN(4)])
 		case 10, 11, 12:

@@ -3,6 +3,7 @@ package deviceplugin_test
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/cmd/internal/deviceplugin"
+	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
@@ -83,7 +85,13 @@ func (want byMode) check(t *testing.T, root string, cfg config.Config) {
 // settings returns the settings of a file with this text.
 func settings(t *testing.T, text string) config.Config {
 	t.Helper()
-	cfg := newFiles(t, text).load().Config
+	loader := daemon.NewLoader()
+	loader.Config.File = filepath.Join(t.TempDir(), "config.yaml")
+	err := os.WriteFile(loader.Config.File, []byte(text), 0o600)
+	if err := errors.Join(err, loader.Load(func(string) (string, bool) { return "", false })); err != nil {
+		t.Fatal(err)
+	}
+	cfg := loader.Config
 	cfg.HostDevRoot, cfg.KubeletDir = "/dev", "/nonexistent"
 	return cfg
 }

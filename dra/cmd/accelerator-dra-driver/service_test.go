@@ -564,68 +564,6 @@ func TestFinishSettings(t *testing.T) {
 	}
 }
 
-// A driver that finishes claims follows one that has left: the containers of a claim keep their CDI device, until the
-// claim is unprepared. It needs no lock, and no slice appears.
-func TestFinish(t *testing.T) {
-	r := newRig(t)
-	stop := r.run()
-	plug(t, r.node, "pac-a10")
-	r.published("plugged", device)
-	first, second := r.claim("first"), r.claim("second")
-	_, failed := r.prepare(first)
-	if failed != "" {
-		t.Fatal(failed)
-	}
-	want := r.spec()
-	stop()
-	r.cfg.Socket, r.cfg.StateDir, r.settings.finishClaims = "", "", true
-	stop = r.run()
-	r.eventually("CDI spec", func() bool { return cmp.Equal(want, r.spec()) })
-	if _, failed := r.prepare(second); !strings.Contains(failed, "claim default/second: this node no longer offers devices") {
-		t.Errorf("second claim: error %q, want a refusal", failed)
-	}
-	r.unprepare(first)
-	r.eventually("end of the CDI spec", func() bool { return len(r.spec()) == 0 })
-	if all, err := r.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{}); err != nil || len(all.Items) > 0 {
-		t.Errorf("found %d slices, error %v; want none", len(all.Items), err)
-	}
-	stop()
-}
-
-// A card of another model in the slot of a claimed one is not given to the claim, even if the cards were
-// swapped while no driver ran.
-func TestSwapped(t *testing.T) {
-	for _, missing := range []bool{false, true} { // at the start of the driver
-		t.Run(fmt.Sprint("missing=", missing), func(t *testing.T) {
-			r := newRig(t)
-			plug(t, r.node, "pac-a10")
-			stop := r.run()
-			r.published("plugged", device)
-			claim := r.claim("first")
-			if _, failed := r.prepare(claim); failed != "" {
-				t.Fatal(failed)
-			}
-			stop()
-			must(t, r.node.Unplug(card))
-			if missing {
-				stop = r.run()
-				r.published("missing", device+":removed-in-use:NoExecute")
-			}
-			plug(t, r.node, "pac-d5005")
-			if !missing {
-				stop = r.run()
-			}
-			r.published("another card", device+":replaced-in-use:NoExecute")
-			r.eventually("CDI spec", func() bool { return len(r.spec()) == 0 })
-			stop()
-			r.run()
-			r.published("restarted", device+":replaced-in-use:NoExecute")
-			r.unprepare(claim)
-			r.published("free", device)
-		})
-	}
-}
-
 // Settings of the device plugin are accepted, and the log names them.
 func TestSettingsWithoutEffect(t *testing.T) {
 	file := t.TempDir() + "/config.yaml"

@@ -2,12 +2,8 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"io"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 const log = `{"event":"device.added","device":"01:00.0","time":"2026-11-21T10:00:00.000000001Z","nodes":["dfl-port.0","dfl-port.1"],"ok":true,"count":2}
@@ -56,37 +52,4 @@ func TestJournal(t *testing.T) {
 	if !j.find("device.added", map[string]string{"count": "2"}, false) {
 		t.Error("taken line: not found without take")
 	}
-}
-
-func TestJournalLast(t *testing.T) {
-	j := journalOf(t, log)
-	if got, ok := j.last("device.added", "01:00.0"); !ok || !got.Equal(time.Date(2026, 11, 21, 10, 0, 5, 0, time.UTC)) {
-		t.Errorf("got %v, %v; want 10:00:05", got, ok)
-	}
-	for _, absent := range [][2]string{{"device.added", "02:00.0"}, {"device.health", "01:00.0"}} { // the time of the latter is invalid
-		if got, ok := j.last(absent[0], absent[1]); ok {
-			t.Errorf("%v: got %v, want none", absent, got)
-		}
-	}
-}
-
-// await finds a line that is added later. At the timeout, it returns the lines with the event.
-func TestJournalAwait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := &journal{copy: io.Discard}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		go func() {
-			time.Sleep(500 * time.Millisecond)
-			j.add(`{"event":"a","x":"1"}`)
-		}()
-		if err := j.await(ctx, "a", map[string]string{"x": "1"}); err != nil {
-			t.Error(err)
-		}
-		err := j.await(ctx, "a", map[string]string{"x": "2"})
-		want := "log: found no such line; lines with this event:\n[event:a x:1]"
-		if err == nil || err.Error() != want {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	})
 }
