@@ -42,18 +42,19 @@ func (s *scene) writeState(dir string) {
 		return
 	}
 	for file, args := range map[string][]string{
-		"pods.yaml":     {"get", "pods", "--all-namespaces", "-o", "yaml"},
-		"node.yaml":     {"get", "nodes", "-o", "yaml"},
-		"events.txt":    {"get", "events", "--all-namespaces", "-o", "wide"},
-		"daemon.log":    {"logs", "--namespace", namespace, "--selector", selector, "--tail", "-1"},
-		"previous.log":  {"logs", "--namespace", namespace, "--selector", selector, "--tail", "-1", "--previous"},
-		"workloads.log": {"logs", "--selector", "!nothing", "--prefix", "--tail", "-1"},
-		"operator.log":  {"logs", "--namespace", operatorNamespace, "--selector", operatorSelector, "--prefix", "--tail", "-1"},
-		"claims.yaml":   {"get", "resourceclaims,resourceslices,deviceclasses", "--all-namespaces", "-o", "yaml"},
-		"webhooks.yaml": {"get", "mutatingwebhookconfigurations", "-o", "yaml"},
-		"plugins.log":   {"logs", "--namespace", operatorNamespace, "--selector", "app.kubernetes.io/name=accelerator-device-plugin", "--prefix", "--tail", "-1"},
-		"plugins.yaml":  {"get", "fdp", "-o", "yaml"},
-		"mappings.yaml": {"get", "af,fpga", "--all-namespaces", "-o", "yaml"},
+		"pods.yaml":        {"get", "pods", "--all-namespaces", "-o", "yaml"},
+		"node.yaml":        {"get", "nodes", "-o", "yaml"},
+		"events.txt":       {"get", "events", "--all-namespaces", "-o", "wide"},
+		"daemon.log":       {"logs", "--namespace", namespace, "--selector", selector, "--tail", "-1"},
+		"previous.log":     {"logs", "--namespace", namespace, "--selector", selector, "--tail", "-1", "--previous"},
+		"workloads.log":    {"logs", "--selector", "!nothing", "--prefix", "--tail", "-1"},
+		"operator.log":     {"logs", "--namespace", operatorNamespace, "--selector", operatorSelector, "--prefix", "--tail", "-1"},
+		"cert-manager.log": {"logs", "--namespace", certManager, "--selector", "app.kubernetes.io/instance=" + certManager, "--prefix", "--tail", "-1"},
+		"claims.yaml":      {"get", "resourceclaims,resourceslices,deviceclasses", "--all-namespaces", "-o", "yaml"},
+		"webhooks.yaml":    {"get", "mutatingwebhookconfigurations", "-o", "yaml"},
+		"plugins.log":      {"logs", "--namespace", operatorNamespace, "--selector", "app.kubernetes.io/name=accelerator-device-plugin", "--prefix", "--tail", "-1"},
+		"plugins.yaml":     {"get", "fdp", "-o", "yaml"},
+		"mappings.yaml":    {"get", "af,fpga", "--all-namespaces", "-o", "yaml"},
 	} {
 		out, err := s.Run(s.ctx, "kubectl", args...)
 		if err != nil {

@@ -1,7 +1,7 @@
 // Command e2e starts a Kubernetes cluster of one node on this machine, installs the charts with
 // helm, and runs test stories on it:
 //
-//	e2e -bin DIR -workload BINARY -dist DIR -version V -tree DIR -out DIR [-only PATTERN] [-keep]
+//	e2e -bin DIR -cert-manager DIR -workload BINARY -dist DIR -version V -tree DIR -out DIR [-only PATTERN] [-keep]
 //	e2e -check
 //
 // The node has no real cards. The stories plug simulated ones, with the command simulate, and the

@@ -17,7 +17,7 @@ import (
 
 // options has the values of the flags.
 type options struct {
-	bin, workload, dist, version, tree, out string
+	bin, certManager, workload, dist, version, tree, out string
 
 	only        string
 	keep, check bool
@@ -26,6 +26,7 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.bin, "bin", "", "directory of the cluster's binaries")
+	flag.StringVar(&o.certManager, "cert-manager", "", "directory of cert-manager's binary and chart")
 	flag.StringVar(&o.workload, "workload", "", "static binary for the pods of the stories")
 	flag.StringVar(&o.dist, "dist", "", "directory of the images and the packaged charts")
 	flag.StringVar(&o.version, "version", "", "version of the images and charts")
@@ -64,7 +65,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	if len(chosen) == 0 {
 		return false, fmt.Errorf("-only: found %q, want a pattern that matches the name of a story", o.only)
 	}
-	for _, path := range []*string{&o.bin, &o.workload, &o.dist, &o.tree, &o.out} {
+	for _, path := range []*string{&o.bin, &o.certManager, &o.workload, &o.dist, &o.tree, &o.out} {
 		if *path, err = filepath.Abs(*path); err != nil {
 			return false, err
 		}
@@ -121,16 +122,18 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	return failed, nil
 }
 
-// importImages imports the images of the tree to the node as in docs/install.md, and the image of
-// the pods. The next version of an image is the same image under another tag.
+// importImages imports the images of the tree to the node as in docs/install.md, and the images of
+// the pods and of cert-manager. The next version of an image is the same image under another tag.
 func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 	others := filepath.Join(o.out, "images.tar")
-	if err := cluster.WriteImages(others, o.workload); err != nil {
-		return err
-	}
 	defer os.Remove(others)
-	if err := c.Import(ctx, others); err != nil {
-		return err
+	for binary, images := range map[string][]cluster.Image{o.workload: cluster.Images, filepath.Join(o.certManager, "cert-manager"): certManagerImages} {
+		if err := cluster.WriteImages(others, binary, images); err != nil {
+			return err
+		}
+		if err := c.Import(ctx, others); err != nil {
+			return err
+		}
 	}
 	for _, name := range images {
 		if err := c.Import(ctx, o.image(name)); err != nil {

@@ -32,6 +32,7 @@ const (
 	operatorNamespace = "fpga-system"
 	operatorSelector  = "app.kubernetes.io/name=" + operator + ",app.kubernetes.io/instance=" + operator
 	operatorSecret    = "accelerator-operator-tls" // of its CA
+	operatorService   = operator + "." + operatorNamespace + ".svc"
 	webhookPort       = "9443"
 
 	domain = "fpga.intel.com/" // of the names in pods
@@ -121,13 +122,21 @@ func certificates(text []byte) (all []*x509.Certificate, err error) {
 
 // authority returns the operator's CA from its Secret.
 func (s *scene) authority() (*x509.Certificate, error) {
-	secret, err := s.Client.CoreV1().Secrets(operatorNamespace).Get(s.ctx, operatorSecret, metav1.GetOptions{})
+	return s.certificateIn(operatorSecret, corev1.TLSCertKey)
+}
+
+// certificateIn returns the first certificate of a Secret in the operator's namespace.
+func (s *scene) certificateIn(name, key string) (*x509.Certificate, error) {
+	secret, err := s.Client.CoreV1().Secrets(operatorNamespace).Get(s.ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
-	all, err := certificates(secret.Data[corev1.TLSCertKey])
-	if err != nil || len(all) == 0 {
-		return nil, fmt.Errorf("secret %s: found no certificate, want that of the CA (%w)", operatorSecret, err)
+	all, err := certificates(secret.Data[key])
+	if err == nil && len(all) == 0 {
+		err = errors.New("found no certificate, want one")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("secret %s, %s: %w", name, key, err)
 	}
 	return all[0], nil
 }
@@ -143,25 +152,27 @@ func (s *scene) trusted() ([]*x509.Certificate, error) {
 
 // countSigned returns the number of replicas that serve a certificate that the CA has signed.
 func (s *scene) countSigned(ca *x509.Certificate) (int, error) {
+	all, err := s.served()
+	all = slices.DeleteFunc(all, func(c *x509.Certificate) bool { return c.CheckSignatureFrom(ca) != nil })
+	return len(all), err
+}
+
+// served returns the certificate of each replica.
+func (s *scene) served() (all []*x509.Certificate, err error) {
 	pods, err := s.operators()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	n := 0
 	for _, pod := range pods {
-		dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: &tls.Config{
-			InsecureSkipVerify: true, ServerName: operator + "." + operatorNamespace + ".svc"}}
+		dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: &tls.Config{InsecureSkipVerify: true, ServerName: operatorService}}
 		connection, err := dialer.DialContext(s.ctx, "tcp", net.JoinHostPort(pod.Status.PodIP, webhookPort))
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		leaf := connection.(*tls.Conn).ConnectionState().PeerCertificates[0]
-		if leaf.CheckSignatureFrom(ca) == nil {
-			n++
-		}
+		all = append(all, connection.(*tls.Conn).ConnectionState().PeerCertificates[0])
 		connection.Close()
 	}
-	return n, nil
+	return all, nil
 }
 
 // mapping is an AcceleratorFunction. Without mode and AFU it is an FpgaRegion.

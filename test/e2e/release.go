@@ -40,12 +40,15 @@ func (o options) image(name string) string {
 func (s *scene) chart() string { return s.packaged("accelerator-device-plugin") }
 
 // packaged returns the path of a chart that `make chart` has written.
-func (s *scene) packaged(name string) string {
-	charts := must(filepath.Glob(filepath.Join(s.dist, name+"-*.tgz")))
-	if len(charts) != 1 {
-		s.failf("%s: found %d charts %s, want one", s.dist, len(charts), name)
+func (s *scene) packaged(name string) string { return s.glob(filepath.Join(s.dist, name+"-*.tgz")) }
+
+// glob returns the only path that matches a pattern.
+func (s *scene) glob(pattern string) string {
+	paths := must(filepath.Glob(pattern))
+	if len(paths) != 1 {
+		s.failf("%s: found %d files, want one", pattern, len(paths))
 	}
-	return charts[0]
+	return paths[0]
 }
 
 // helm runs a command of helm on the release.

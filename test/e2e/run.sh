@@ -5,7 +5,7 @@
 # Ctrl-C. The logs are in OUT (bin/test-e2e). It needs root, and a machine without a kubelet; see
 # docs/testing.md.
 #
-# cluster.sh builds the binaries of the cluster once for each set of versions, and keeps them.
+# cluster.sh and certmanager.sh build the binaries once for each set of versions, and keep them.
 set -euo pipefail
 version=$1
 pattern=${2:-}
@@ -29,9 +29,11 @@ CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/workload" ./workload
 step "cluster"
 bin=$(./cluster.sh "$cache")
 echo "  $bin"
+certmanager=$(./certmanager.sh "$cache" "$bin/helm")
+echo "  $certmanager"
 
 status=0
-"$out/driver" -bin "$bin" -workload "$out/workload" -dist ../../dist -version "$version" -tree ../.. \
-	-out "$out" -only "$pattern" ${KEEP:+-keep} || status=$?
+"$out/driver" -bin "$bin" -cert-manager "$certmanager" -workload "$out/workload" -dist ../../dist -version "$version" \
+	-tree ../.. -out "$out" -only "$pattern" ${KEEP:+-keep} || status=$?
 step "done, status $status; logs in $(realpath --relative-to=../.. "$out")"
 exit "$status"

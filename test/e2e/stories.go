@@ -31,6 +31,7 @@ var stories = []story{
 	{"mapping-denied", mappingDenied},
 	{"mapping-webhook-down", mappingWebhookDown},
 	{"mapping-rotation", mappingRotation},
+	{"mapping-cert-manager", mappingCertManager},
 	{"mapping-intel", mappingIntel},
 	{"operator", operatorInstalls},
 	{"operator-values", operatorValues},
@@ -77,7 +78,7 @@ var stories = []story{
 }
 
 // apart are the stories that use neither the release nor cards. They run while another story waits.
-var apart = []string{"mapping-denied", "mapping-webhook-down", "mapping-rotation", "mapping-intel"}
+var apart = []string{"mapping-denied", "mapping-webhook-down", "mapping-rotation", "mapping-cert-manager", "mapping-intel"}
 
 // The cards of all stories have the same AFU and interface, unless a story chooses others.
 const (

@@ -7,22 +7,34 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 )
 
-// The images for sandboxes and for the pods of the stories. Both have the binary of test/e2e/workload.
+// The images for sandboxes and for the pods of the stories.
 const (
 	PauseImage    = "adp.e2e/pause:1"
 	WorkloadImage = "adp.e2e/workload:1"
 )
 
-// WriteImages writes an archive in the form of docker save with both images. They have only the static
-// binary.
-func WriteImages(path, binary string) error {
+// Images are both, with the binary of test/e2e/workload.
+var Images = []Image{{Name: PauseImage}, {Name: WorkloadImage}}
+
+// Image is an image of one static binary.
+type Image struct {
+	Name string
+	Args []string // of the binary, before those of a container
+	User string   // the number of a user; empty: root
+}
+
+// WriteImages writes an archive in the form of docker save with images of the same binary. They have
+// only this file.
+func WriteImages(path, binary string, images []Image) error {
 	program, err := os.ReadFile(binary)
 	if err != nil {
 		return err
 	}
+	name := filepath.Base(binary)
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	for _, dir := range []string{"dev/", "etc/", "proc/", "sys/", "tmp/"} {
@@ -30,37 +42,43 @@ func WriteImages(path, binary string) error {
 			return err
 		}
 	}
-	if err := addFile(w, "workload", 0o755, program); err != nil {
+	if err := addFile(w, name, 0o755, program); err != nil {
 		return err
 	}
 	if err := w.Close(); err != nil {
 		return err
 	}
-	archive, err := archive(layer.Bytes())
+	archive, err := archive(layer.Bytes(), "/"+name, images)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(path, archive, 0o644)
 }
 
-func archive(layer []byte) ([]byte, error) {
+func archive(layer []byte, program string, images []Image) ([]byte, error) {
 	type object map[string]any
-	config, err := json.Marshal(object{
-		"architecture": runtime.GOARCH, "os": "linux", "config": object{"Entrypoint": []string{"/workload"}},
-		"rootfs": object{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer))}},
-	})
+	files := map[string][]byte{"layer.tar": layer}
+	var manifest []object
+	for i, image := range images {
+		config, err := json.Marshal(object{
+			"architecture": runtime.GOARCH, "os": "linux", "config": object{"Entrypoint": append([]string{program}, image.Args...), "User": image.User},
+			"rootfs": object{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer))}},
+		})
+		if err != nil {
+			return nil, err
+		}
+		name := fmt.Sprintf("config-%d.json", i)
+		files[name] = config
+		manifest = append(manifest, object{"Config": name, "RepoTags": []string{image.Name}, "Layers": []string{"layer.tar"}})
+	}
+	text, err := json.Marshal(manifest)
 	if err != nil {
 		return nil, err
 	}
-	manifest, err := json.Marshal([]object{
-		{"Config": "config.json", "RepoTags": []string{PauseImage, WorkloadImage}, "Layers": []string{"layer.tar"}},
-	})
-	if err != nil {
-		return nil, err
-	}
+	files["manifest.json"] = text
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	for name, content := range map[string][]byte{"manifest.json": manifest, "config.json": config, "layer.tar": layer} {
+	for name, content := range files {
 		if err := addFile(w, name, 0o644, content); err != nil {
 			return nil, err
 		}
