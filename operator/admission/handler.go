@@ -21,18 +21,6 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
-// listTimeout bounds the time that a request waits for mappings, from the cache and from the API
-// server. It is shorter than the webhook's timeout, so that the API server receives the reason.
-const listTimeout = 3 * time.Second
-
-// liveLimit is the number of requests that may read from the API server at the same time, liveRate how many
-// may do so in a second, and liveBurst how many at once. Each pod with an unknown name causes such a read.
-const (
-	liveLimit = 4
-	liveRate  = 10
-	liveBurst = 20
-)
-
 // maxWarnings bounds the warnings for the creator of a pod. The API server sends at most 4096 characters.
 const maxWarnings = 5
 

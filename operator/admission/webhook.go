@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,8 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-	"golang.org/x/time/rate"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,57 +20,6 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 )
-
-const (
-	// maxBody bounds a request, in bytes. An API server accepts pods of 3 MiB, and etcd of 1.5 MiB.
-	maxBody = 3 << 20
-	// smallBody is the size up to which a request is received at once: nearly every pod has a smaller one. Each
-	// connection has at most one such request.
-	smallBody = 64 << 10
-	// maxLarge bounds the bytes of all larger requests that are received or handled at the same time.
-	maxLarge = maxBody
-	// headBytes is the part of a refused request that is read for its uid.
-	headBytes = 1 << 10
-	// largeWithin is how long a large request waits for its turn, and then for its bytes.
-	largeWithin = 500 * time.Millisecond
-	// decodeTiny, decodeSmall and decodeLarge are the numbers of pods that are decoded at the same time. A decoded pod
-	// can take twenty times the memory of its JSON. Pods up to tinyBody do not wait for larger ones.
-	tinyBody    = 16 << 10
-	decodeTiny  = 4
-	decodeSmall = 2
-	decodeLarge = 1
-)
-
-var (
-	errBusy  = errors.New("the operator is busy with other large requests: try again")
-	errLarge = fmt.Errorf("the request for the pod is too large, want at most %d bytes", maxBody)
-)
-
-// turns limits the memory that requests take.
-type turns struct {
-	bytes              *semaphore.Weighted // of large requests, from before the first byte is read to the answer
-	tiny, small, large *semaphore.Weighted // pods that are decoded
-	live               *rate.Limiter       // reads from the API server
-	reading            *semaphore.Weighted // requests that read from the API server
-}
-
-func newTurns() turns {
-	return turns{
-		semaphore.NewWeighted(maxLarge), semaphore.NewWeighted(decodeTiny), semaphore.NewWeighted(decodeSmall),
-		semaphore.NewWeighted(decodeLarge), rate.NewLimiter(liveRate, liveBurst), semaphore.NewWeighted(liveLimit),
-	}
-}
-
-// forSize returns the turn to decode a pod, and how long its request may take.
-func (t *turns) forSize(pod int) (*semaphore.Weighted, time.Duration) {
-	switch {
-	case pod <= tinyBody:
-		return t.tiny, listTimeout
-	case pod <= smallBody:
-		return t.small, listTimeout
-	}
-	return t.large, largeWithin
-}
 
 // ServeHTTP answers an AdmissionReview. Requests that are too large, and those for which there is no room, are
 // denied, whatever the failurePolicy is.
