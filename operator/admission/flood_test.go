@@ -284,26 +284,3 @@ func slowly(size int) func(http.RoundTripper, string) {
 		}
 	}
 }
-
-// 64 clients that send the worst bodies take little memory, and an honest client is answered meanwhile.
-func TestFlood(t *testing.T) {
-	if testing.Short() {
-		t.Skip("NOT RUN: -short: starts a process and floods it for seconds")
-	}
-	bodies := worst(3<<20 - 1<<10)
-	var names []string
-	for name := range bodies {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	var next atomic.Int64
-	f := flood(t, 64, 5*time.Second, func(c http.RoundTripper, url string) {
-		_, _ = post1(c, url, bodies[names[int(next.Add(1))%len(names)]])
-	})
-	t.Logf("memory rose by %.1f MiB to %.1f MiB, %d answers to the flood, honest p50 %v, p99 %v, %d refused",
-		float64(f.after-f.before)/1024, float64(f.after)/1024, f.bad, f.at(0.5), f.at(0.99), f.failed)
-	// BenchmarkFlood prints the times. Here another program may take the processors, so the limit is the webhook's timeout.
-	if rise := f.after - f.before; rise > 64<<10 || f.failed > 0 || f.at(0.99) > 5*time.Second {
-		t.Errorf("memory rose by %d KiB, want at most 64 MiB; %d honest requests were refused, want none; p99 %v, want at most 5s", rise, f.failed, f.at(0.99))
-	}
-}
