@@ -69,6 +69,9 @@ func groups(dir string) []group {
 		{"change to list, 2000 times", ".", external, "Change", []string{"-benchtime=2000x"}, []row{
 			{"change of an attribute → list received by the kubelet side, 32 ports", "median ≤ 1 ms, p99 ≤ 5 ms", format("median %.2f ms, p99 %.2f ms, worst of 2000 %.2f ms", "Change p50-ms", "Change p99-ms", "Change max-ms")},
 		}},
+		{"removed device node to list, 500 times", ".", external, "Gone", []string{"-benchtime=500x"}, []row{
+			{"removal of a device node → list received by the kubelet side, 32 ports", "median ≤ 1 ms, p99 ≤ 5 ms", format("median %.2f ms, p99 %.2f ms, worst of 500 %.2f ms", "Gone p50-ms", "Gone p99-ms", "Gone max-ms")},
+		}},
 		{"memory and idle CPU, two minutes", ".", external, "Idle/ports", []string{"-benchtime=1x"}, []row{
 			{"idle CPU, 8 ports, default intervals", "≤ 0.1 %", format("%.3f %% of a core", "Idle/ports=8 cpu-%")},
 			{"resident memory, 32 ports, after a minute", "≤ 24 MiB", format("%.1f MiB", "Idle/ports=32 MiB")},
