@@ -52,6 +52,7 @@ type allowance struct {
 	used    time.Duration // at most rules.reprogram
 	at      time.Time     // of the newest reading; zero: there was none
 	running bool          // in the newest reading, a passing condition made the device unhealthy
+	began   time.Time     // first of the uninterrupted readings in which one did; zero: not in the newest one
 }
 
 // left returns the time that is left until now, and forgets whether a condition is present.

@@ -31,6 +31,9 @@ func TestFlapsByPassingConditions(t *testing.T) {
 				for began := time.Now(); time.Since(began) < time.Hour; {
 					r.set(cardA, good(0, 0, resetting))
 					r.after(test.reset)
+					if s, _ := r.Latest(); s.Device("3b:00.0").Fault {
+						t.Fatalf("found a fault, want none: each reset is short, and the next container would be evicted for those of the last one")
+					}
 					r.set(cardA, good(0, 0))
 					r.after(test.steady)
 				}

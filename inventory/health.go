@@ -69,9 +69,12 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 		}
 		v.health = max(v.health, t.worst)
 		v.recheckAt(now, t.until(r))
+		if t.present && t.overdue && h.short(t, now, r) {
+			v.recheckAt(now, h.passing.began.Add(r.reprogram))
+		}
 		if !ReasonOf(reason).Administrative && (!t.Passing || t.overdue) {
 			hardware = max(hardware, t.worst)
-			v.fault = v.fault || t.present && t.worst == Unhealthy && !ReasonOf(reason).Tombstone
+			v.fault = v.fault || t.present && t.worst == Unhealthy && !ReasonOf(reason).Tombstone && !h.short(t, now, r)
 		}
 	}
 	slices.SortFunc(present, func(a, b *tracked) int {
@@ -108,12 +111,24 @@ func (h *health) track(now time.Time, read []Condition, r rules) {
 		t.Condition, t.present = c, true
 		h.passing.running = h.passing.running || c.Passing && c.Health == Unhealthy
 	}
+	switch {
+	case !h.passing.running:
+		h.passing.began = time.Time{}
+	case h.passing.began.IsZero():
+		h.passing.began = now
+	}
 	for reason, t := range h.conditions {
 		t.update(now, left, r)
 		if !t.present && (!h.offered || ReasonOf(reason).NoHold || now.Sub(t.healed) >= r.hold) {
 			delete(h.conditions, reason)
 		}
 	}
+}
+
+// short reports whether a condition is overdue only because of earlier ones, and has not lasted long itself: then it is a
+// turn, and no fault. The earlier ones may be of another container, whose card was reset.
+func (h *health) short(t *tracked, now time.Time, r rules) bool {
+	return t.Passing && t.Health == Unhealthy && now.Before(h.passing.began.Add(r.reprogram))
 }
 
 // update updates the severity and the times of a condition, which is present or over.
