@@ -72,6 +72,11 @@ func TestHangingFUSE(t *testing.T) {
 	}
 	defer fuse.Close() // ends the system calls that hang
 	dir := privatedirtest.Dir(t)
+	before := owner.New(dir, control.DevicePlugin, zap.NewNop())
+	if err := before.Take(t.Context(), func() owner.Naming { return 1 }); err != nil {
+		t.Fatal(err)
+	}
+	kept := before.Kept()
 	err = syscall.Mount("test", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse.Fd()))
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENODEV) {
 		t.Skipf("not allowed to mount a file system: %v", err)
@@ -79,6 +84,11 @@ func TestHangingFUSE(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	for range 2 {
+		if err := kept(); err == nil || !strings.Contains(err.Error(), "the file system hangs") {
+			t.Errorf("kept: error %v, want that the file system hangs", err)
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	n := owner.New(dir, control.DevicePlugin, zap.NewNop())
 	taken := make(chan error, 1)

@@ -26,6 +26,7 @@ const (
 	maxBoot     = 100              // size of this file in bytes
 	guardWithin = 3 * time.Second  // longest wait for the guard, which another daemon holds for some milliseconds
 
+	keptWithin   = time.Second     // longest wait for the disk of a request that asks whether the lock is kept
 	answerWithin = 5 * time.Second // after this time without an answer of the disk, the wait for it is logged
 
 	tryInterval = 200 * time.Millisecond // between two attempts to own the node
@@ -436,7 +437,7 @@ func (n *Node) Kept() func() error {
 	}
 	path := n.path(n.api)
 	locked, err := n.lock.Stat()
-	return func() error {
+	same := func() error {
 		if err != nil {
 			return fmt.Errorf("--state-dir: %w", err)
 		}
@@ -448,6 +449,18 @@ func (n *Node) Kept() func() error {
 		}
 		return fmt.Errorf("--state-dir: %s was removed or replaced while this daemon runs: another daemon may offer the same devices, "+
 			"and cordons may be only in memory: restart the daemon, and cordon again what `devices` does not show as cordoned", path)
+	}
+	turn := make(chan struct{}, 1) // full while the file system is asked, so that only one goroutine waits if it hangs
+	return func() error {
+		select {
+		case turn <- struct{}{}:
+		case <-time.After(keptWithin):
+			return fmt.Errorf("--state-dir: %s: no answer: the file system hangs", path)
+		}
+		return privatedir.Within(context.Background(), keptWithin, func() error {
+			defer func() { <-turn }()
+			return same()
+		})
 	}
 }
 

@@ -144,7 +144,7 @@ func check(cfg config.Config) error {
 	case cfg.Mode == offer.RegionDevel && cfg.ProgrammingHook != "":
 		// The hook takes the id that a card reports for the AFU.
 		return fmt.Errorf("programming-hook: found %q with mode %s, want another mode, or no hook: in this mode a pod can load a bitstream "+
-			"that reports the id of any AFU, and the next claim would get it", cfg.ProgrammingHook, cfg.Mode)
+			"that reports the id of any AFU, and the hook would take it for the one of the store", cfg.ProgrammingHook, cfg.Mode)
 	}
 	return nil
 }
