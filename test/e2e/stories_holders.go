@@ -72,7 +72,7 @@ func holders(s *scene) {
 	same(s, "device.tombstone is shown", slices.Contains(events, "device.tombstone"), true)
 	shown := string(s.logsCommand(text, "--device", firstID))
 	for _, words := range []string{
-		"given to default/user/main", "free again after ", "(held by default/user/main)", "given to default/short/main",
+		"given to default/user/main", "free again after ", "(held by default/user/main; pod ", "given to default/short/main",
 		"given to default/next/main", "gone, held by default/next/main (was healthy for ",
 	} {
 		if !strings.Contains(shown, words) {
