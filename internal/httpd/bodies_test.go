@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -21,16 +22,49 @@ import (
 
 const posted = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello"
 
+// from gives the connections of a listener addresses: those that a function returns for the number of the
+// connection.
+type from struct {
+	net.Listener
+	host     func(n int) string
+	accepted int
+}
+
+type fromHost struct {
+	net.Conn
+	addr net.Addr
+}
+
+func (c fromHost) RemoteAddr() net.Addr { return c.addr }
+
+func (f *from) Accept() (net.Conn, error) {
+	conn, err := f.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	addr := &net.TCPAddr{IP: net.ParseIP(f.host(f.accepted)), Port: 1000 + f.accepted}
+	f.accepted++
+	return fromHost{conn, addr}, nil
+}
+
+// firstFromAnother returns addresses: that of the first connection is not that of the others.
+func firstFromAnother(n int) string {
+	if n == 0 {
+		return "10.0.0.1"
+	}
+	return "10.0.0.2"
+}
+
 // withBodies runs f with a server that reads a body, and takes answering for the answer. Its context ends when f
-// calls stop.
-func withBodies(t *testing.T, answering time.Duration, f func(t *testing.T, l *pipes.Listener, stop func())) {
+// calls stop. The function host returns the address of the nth connection.
+func withBodies(t *testing.T, answering time.Duration, host func(n int) string, f func(t *testing.T, l *pipes.Listener, stop func())) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := pipes.Listen(10_000)
 		ctx, cancel := context.WithCancel(t.Context())
 		var server sync.WaitGroup
 		server.Go(func() {
-			if err := httpd.ServeBodies(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := httpd.ServeBodies(ctx, &from{Listener: l, host: host}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				text, err := io.ReadAll(r.Body)
 				if err != nil {
 					http.Error(w, err.Error(), http.StatusBadRequest)
@@ -66,11 +100,11 @@ func (p *peer) echo(who string, within time.Duration) {
 	}
 }
 
-// Clients that do not send their bodies do not keep others out, and an idle connection stays.
+// Clients that do not send their bodies do not keep others out, and an idle connection from another address stays.
 func TestBodiesThatDoNotCome(t *testing.T) {
 	for name, sent := range map[string]string{"nothing": "", "half a header": posted[:20], "half a body": posted[:len(posted)-2]} {
 		t.Run(name, func(t *testing.T) {
-			withBodies(t, 0, func(t *testing.T, l *pipes.Listener, _ func()) {
+			withBodies(t, 0, firstFromAnother, func(t *testing.T, l *pipes.Listener, _ func()) {
 				idle := dial(t, l, 1, posted)[0]
 				idle.echo("the first", time.Nanosecond)
 				const flood = 300
@@ -96,7 +130,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 
 // If all connections are idle, the one that has been idle for longest is closed for a new one.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
-	withBodies(t, 0, func(t *testing.T, l *pipes.Listener, _ func()) {
+	withBodies(t, 0, func(int) string { return "10.0.0.1" }, func(t *testing.T, l *pipes.Listener, _ func()) {
 		all := dial(t, l, httpd.MaxBodyClients, posted)
 		for i, p := range all {
 			p.echo(fmt.Sprint("client ", i), time.Nanosecond)
@@ -104,16 +138,48 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 		time.Sleep(httpd.BodyPatience)
 		newest := dial(t, l, 1, posted)[0]
 		newest.echo("the newest", time.Nanosecond)
-		if n := open(all); n != httpd.MaxBodyClients-1 {
-			t.Errorf("found %d of the others open, want all but one", n)
+		if n := open(all[1:]); n != httpd.MaxBodyClients-1 || !all[0].isClosed() {
+			t.Errorf("first closed %t, of the others open %d, want the first alone to be closed", all[0].isClosed(), n)
 		}
 		newest.Close()
 	})
 }
 
+// A client that keeps many idle connections does not make all others share the last place.
+func TestHoardedConnections(t *testing.T) {
+	host := func(n int) string {
+		if n < httpd.MaxBodyClients-1 {
+			return "2001:db8::1"
+		}
+		return fmt.Sprintf("10.0.0.%d", n-httpd.MaxBodyClients+2)
+	}
+	withBodies(t, 0, host, func(t *testing.T, l *pipes.Listener, _ func()) {
+		hoard := dial(t, l, httpd.MaxBodyClients-1, posted)
+		for i, p := range hoard {
+			p.echo(fmt.Sprint("hoard ", i), time.Nanosecond)
+		}
+		time.Sleep(httpd.BodyPatience)
+		const others = 20
+		slow := dial(t, l, others, "")
+		if n := open(slow); n != others {
+			t.Errorf("found %d connections of %d addresses open, want all", n, others)
+		}
+		for i, p := range slow {
+			p.send(posted)
+			p.echo(fmt.Sprint("address ", i), time.Nanosecond)
+		}
+		if n := open(hoard); n != httpd.MaxBodyClients-others {
+			t.Errorf("found %d connections of the hoard open, want %d", n, httpd.MaxBodyClients-others)
+		}
+		for _, p := range slow {
+			p.Close()
+		}
+	})
+}
+
 // A body that does not come ends the request after five seconds.
 func TestSlowBody(t *testing.T) {
-	withBodies(t, 0, func(t *testing.T, l *pipes.Listener, _ func()) {
+	withBodies(t, 0, firstFromAnother, func(t *testing.T, l *pipes.Listener, _ func()) {
 		begin := time.Now()
 		slow := dial(t, l, 1, posted[:len(posted)-1])[0]
 		slow.answered("the slow one", http.StatusBadRequest, time.Minute)
@@ -125,7 +191,7 @@ func TestSlowBody(t *testing.T) {
 
 // The answer to a request that has begun is sent before the server ends.
 func TestEndWaitsForAnswers(t *testing.T) {
-	withBodies(t, 3*time.Second, func(t *testing.T, l *pipes.Listener, stop func()) {
+	withBodies(t, 3*time.Second, firstFromAnother, func(t *testing.T, l *pipes.Listener, stop func()) {
 		p := dial(t, l, 1, posted)[0]
 		stop()
 		p.SetReadDeadline(time.Now().Add(4 * time.Second))

@@ -18,12 +18,11 @@ const maxClients = 64
 // request is read. It also limits a flood to 64 connections in 25 ms.
 const patience = 25 * time.Millisecond
 
-// clients limits the connections of a server. For each connection above max it closes the one that
-// has waited longest for its client to send the rest of the request or to read the answer. So a
-// probe is answered even if many clients send nothing. A connection whose answer is being prepared is
-// not closed. If all are such, a new connection waits, for about a second at most. A connection that
-// is idle between two requests is closed only if all others are idle or being answered: its client may
-// be about to use it.
+// clients limits the connections of a server. For each connection above max it closes another one: of the
+// connections from the address that has the most, the one that has waited longest for its client to send a
+// request or to read the answer. So a client that opens many connections closes its own, and a probe is
+// answered even if many clients send nothing. A connection whose answer is being prepared is not closed. If
+// all are such, a new connection waits, for about a second at most.
 //
 // There is no limit per address: on loopback all clients have the same address.
 type clients struct {
@@ -36,6 +35,7 @@ type clients struct {
 
 type client struct {
 	conn      net.Conn
+	host      string    // its address without the port; all connections of a Unix socket have the same
 	since     time.Time // the last of: accepted, request complete, answer begun
 	answering bool      // the request is complete, and the answer has not begun
 	idle      bool      // a request was answered, and the next one has not begun: only with keep-alive
@@ -118,13 +118,15 @@ func (c *clients) rest(conn net.Conn, idle bool) {
 	if i < 0 || c.open[i].idle == idle {
 		return
 	}
-	c.open = append(slices.Delete(c.open, i, i+1), client{conn: conn, since: time.Now(), idle: idle})
+	k := client{conn: conn, host: c.open[i].host, since: time.Now(), idle: idle}
+	c.open = append(slices.Delete(c.open, i, i+1), k)
 }
 
 func (c *clients) add(conn net.Conn) {
+	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.open = append(c.open, client{conn: conn, since: time.Now()})
+	c.open = append(c.open, client{conn: conn, host: host, since: time.Now()})
 }
 
 func (c *clients) remove(conn net.Conn) {
@@ -147,9 +149,15 @@ func (c *clients) makeRoom() time.Duration {
 	if len(c.open) < c.max {
 		return 0
 	}
-	i := slices.IndexFunc(c.open, func(k client) bool { return !k.answering && !k.idle })
-	if i < 0 {
-		i = slices.IndexFunc(c.open, func(k client) bool { return k.idle })
+	of := map[string]int{}
+	for _, k := range c.open {
+		of[k.host]++
+	}
+	i := -1
+	for j, k := range c.open {
+		if !k.answering && (i < 0 || of[k.host] > of[c.open[i].host]) {
+			i = j
+		}
 	}
 	if i < 0 {
 		return c.patience
