@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,14 +88,14 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 
 // decide decodes a pod when it is its turn. It returns a function that logs and returns the answer. If the table
 // lacks a name that the pod requests, it also returns the pod's own name, for the log.
-func (h *Handler) decide(ctx context.Context, decode *semaphore.Weighted, req admission.Request, table func() (*mapping.Table, error)) (resp func() admission.Response, unknown string) {
+func (h *Handler) decide(ctx context.Context, decode turn, req admission.Request, table func() (*mapping.Table, error)) (resp func() admission.Response, unknown string) {
 	failed := func(code int32, object string, err error) (func() admission.Response, string) {
 		return func() admission.Response { return h.failed(code, object, err) }, ""
 	}
-	if err := decode.Acquire(ctx, 1); err != nil {
-		return failed(http.StatusTooManyRequests, "", errBusy)
+	if err := decode.acquire(ctx); err != nil {
+		return failed(http.StatusTooManyRequests, "", err)
 	}
-	defer decode.Release(1)
+	defer decode.release()
 	pod, err := ParsePod(req.Object.Raw)
 	if errors.Is(err, errElements) {
 		return func() admission.Response { return h.denied("", err) }, "" // also with failurePolicy Ignore

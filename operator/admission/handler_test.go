@@ -206,48 +206,147 @@ func TestNoReview(t *testing.T) {
 		{"half", http.MethodPost, bytes.NewReader(good[:len(good)/2]), http.StatusBadRequest},
 		{"another version", http.MethodPost, bytes.NewReader(bytes.Replace(good, []byte("k8s.io/v1"), []byte("k8s.io/v1beta1"), 1)), http.StatusBadRequest},
 		{"no request", http.MethodPost, strings.NewReader(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`), http.StatusBadRequest},
+		{"no uid", http.MethodPost, bytes.NewReader(withUID(good, "")), http.StatusBadRequest},
+		{"a uid that is none", http.MethodPost, bytes.NewReader(withUID(good, `\u003c`)), http.StatusBadRequest},
+		{"a long uid", http.MethodPost, bytes.NewReader(withUID(good, strings.Repeat("0", 65))), http.StatusBadRequest},
+		{"a very long uid", http.MethodPost, bytes.NewReader(withUID(good, strings.Repeat(`<`, 1<<20))), http.StatusBadRequest},
 		{"good", http.MethodPost, bytes.NewReader(good), http.StatusOK},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest(tc.method, "/pods", tc.body))
-			if w.Code != tc.code || w.Body.Len() == 0 {
-				t.Errorf("status %d: %s, want %d and a reason", w.Code, w.Body, tc.code)
+			if w.Code != tc.code || w.Body.Len() == 0 || tc.code != http.StatusOK && w.Body.Len() > 1000 {
+				t.Errorf("status %d: %.1000s, want %d and a short reason", w.Code, w.Body, tc.code)
 			}
 		})
 	}
 }
 
-// While a large request that does not arrive has all the room, others are denied after half a second, and small
-// ones are answered at once.
+func withUID(review []byte, uid string) []byte {
+	return bytes.Replace(review, []byte(`"uid":"u"`), []byte(`"uid":"`+uid+`"`), 1)
+}
+
+// sized returns a request for a pod that is admitted, with a variable of a size.
+func sized(t *testing.T, size int) []byte {
+	t.Helper()
+	return review(t, request("lab", toJSON(t, pod(container("c", domain+"/nlb0-pre=1", v("LONG", strings.Repeat("x", size)))))))
+}
+
+// from posts a body from an address, and returns the time until it is answered.
+func from(h http.Handler, host string, body io.Reader, size int, w http.ResponseWriter) time.Duration {
+	r := httptest.NewRequest(http.MethodPost, "/pods", body)
+	r.ContentLength, r.RemoteAddr = int64(size), host+":1234"
+	begin := time.Now()
+	h.ServeHTTP(w, r)
+	return time.Since(begin)
+}
+
+// While a large request does not arrive, others of its address, and those for which there is no room, are denied
+// after half a second. The others are answered at once, and all of them until it has sent 64 KiB.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := webhook(t)
-		large := review(t, request("lab", toJSON(t, pod(container("c", domain+"/nlb0-pre=1", v("LONG", strings.Repeat("x", 100<<10)))))))
+		const slowSize = 2 << 20
+		large, larger, small := sized(t, 100<<10), sized(t, slowSize), review(t, request("lab", toJSON(t, admitted[0].pod)))
+		check := func(name, host string, body []byte, code int32, want time.Duration) {
+			t.Helper()
+			w := httptest.NewRecorder()
+			took := from(h, host, bytes.NewReader(body), len(body), w)
+			var out admissionv1.AdmissionReview
+			if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || out.Response == nil || out.Response.UID != "u" {
+				t.Errorf("%s: %v, status %d: %.200s, want an answer to the uid", name, err, w.Code, w.Body)
+			} else if r := out.Response; r.Allowed != (code == 0) || code != 0 && r.Result.Code != code || took != want {
+				t.Errorf("%s: %.200v after %v, want code %d after %v", name, r, took, code, want)
+			}
+		}
 		reader, writer := io.Pipe()
 		var slow sync.WaitGroup
-		slow.Go(func() {
-			r := httptest.NewRequest(http.MethodPost, "/pods", reader)
-			r.ContentLength = 3 << 20
-			h.ServeHTTP(httptest.NewRecorder(), r)
-		})
+		slow.Go(func() { from(h, "10.0.0.1", reader, slowSize, httptest.NewRecorder()) })
+		synctest.Wait()
+		check("larger, before the slow one has sent", "10.0.0.1", larger, 0, 0)
+		if _, err := writer.Write(larger[:64<<10]); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		check("large of the same address", "10.0.0.1", large, http.StatusTooManyRequests, 500*time.Millisecond)
+		check("large of another address", "10.0.0.2", large, 0, 0)
+		check("larger of another address", "10.0.0.2", larger, http.StatusTooManyRequests, 500*time.Millisecond)
+		check("small of the same address", "10.0.0.1", small, 0, 0)
+		writer.Close()
+		slow.Wait()
+		check("larger of the same address, after the slow one", "10.0.0.1", larger, 0, 0)
+	})
+}
+
+// unread is an answer that its client does not read.
+type unread struct {
+	*httptest.ResponseRecorder
+	read chan struct{}
+}
+
+func (u unread) Write(b []byte) (int, error) {
+	<-u.read
+	return u.ResponseRecorder.Write(b)
+}
+
+// A client that does not read the answer to a large request does not keep others out.
+func TestUnreadAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := webhook(t)
+		large := sized(t, 2<<20)
+		w := unread{httptest.NewRecorder(), make(chan struct{})}
+		var slow sync.WaitGroup
+		slow.Go(func() { from(h, "10.0.0.1", bytes.NewReader(large), len(large), w) })
 		synctest.Wait()
 		begin := time.Now()
 		out, err := post(h, large)
-		if took := time.Since(begin); err != nil || out.Response.Allowed || out.Response.UID != "u" || out.Response.Result.Code != http.StatusTooManyRequests || took != 500*time.Millisecond {
-			t.Errorf("large: %v, %v after %v, want it denied after 500ms", err, out.Response, took)
-		}
-		begin = time.Now()
-		out, err = post(h, review(t, request("lab", toJSON(t, admitted[0].pod))))
 		if took := time.Since(begin); err != nil || !out.Response.Allowed || took != 0 {
-			t.Errorf("small: %v, %v after %v, want it allowed at once", err, out.Response, took)
+			t.Errorf("%v, %.200v after %v, want it allowed at once", err, out.Response, took)
 		}
-		writer.Close()
+		close(w.read)
 		slow.Wait()
-		if out, err := post(h, large); err != nil || !out.Response.Allowed {
-			t.Errorf("large, after the slow one: %v, %v, want it allowed", err, out.Response)
-		}
 	})
+}
+
+// When enough pods wait to be decoded, others of their size are denied at once.
+func TestFewWait(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		size, few int
+	}{{"tiny", 1, 4 + 64}, {"small", 20 << 10, 2 + 16}} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				listed := make(chan struct{})
+				reader := interceptor.NewClient(fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects()...).Build(), interceptor.Funcs{
+					List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+						<-listed
+						return c.List(ctx, list, opts...)
+					},
+				})
+				h := admission.NewHandler(reader, reader, domain, nil, zap.NewNop())
+				body := sized(t, tc.size)
+				var all sync.WaitGroup
+				for range tc.few {
+					all.Go(func() {
+						if out, err := post(h, body); err != nil || !out.Response.Allowed {
+							t.Errorf("one that waits: %v, %.200v, want it allowed", err, out.Response)
+						}
+					})
+				}
+				synctest.Wait()
+				begin := time.Now()
+				out, err := post(h, body)
+				if took := time.Since(begin); err != nil || out.Response.UID != "u" || out.Response.Allowed || out.Response.Result.Code != http.StatusTooManyRequests || took != 0 {
+					t.Errorf("one too many: %v, %.200v after %v, want it denied at once", err, out.Response, took)
+				}
+				close(listed)
+				all.Wait()
+				if out, err := post(h, body); err != nil || !out.Response.Allowed {
+					t.Errorf("after them: %v, %.200v, want it allowed", err, out.Response)
+				}
+			})
+		})
+	}
 }
 
 // The user chooses the size of a pod. Its request takes at most four times the bytes of its JSON.

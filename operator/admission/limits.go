@@ -1,8 +1,11 @@
 package admission
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -13,13 +16,13 @@ const (
 	// maxBody bounds a request, in bytes. An API server accepts pods of 3 MiB, and etcd of 1.5 MiB.
 	maxBody = 3 << 20
 	// smallBody is the size up to which a request is received at once: nearly every pod has a smaller one. Each
-	// connection has at most one such request.
+	// connection has at most one such request. Of a larger one, as much is received before it waits for its turn.
 	smallBody = 64 << 10
 	// maxLarge bounds the bytes of all larger requests that are received or handled at the same time.
 	maxLarge = maxBody
 	// headBytes is the part of a refused request that is read for its uid.
 	headBytes = 1 << 10
-	// largeWithin is how long a large request waits for its turn, and then for its bytes.
+	// largeWithin is how long a large request waits for its turn, and then for the rest of its bytes.
 	largeWithin = 500 * time.Millisecond
 	// decodeTiny, decodeSmall and decodeLarge are the numbers of pods that are decoded at the same time. A decoded pod
 	// can take twenty times the memory of its JSON. Pods up to tinyBody do not wait for larger ones.
@@ -27,10 +30,14 @@ const (
 	decodeTiny  = 4
 	decodeSmall = 2
 	decodeLarge = 1
+	// waitTiny and wait are the numbers of pods that wait for that. Their connections are not closed to make room for
+	// others, so they must not be all connections of [httpd.ServeBodies].
+	waitTiny = 64
+	wait     = 16
 )
 
 var (
-	errBusy  = errors.New("the operator is busy with other large requests: try again")
+	errBusy  = errors.New("the operator is busy with other requests: try again")
 	errLarge = fmt.Errorf("the request for the pod is too large, want at most %d bytes", maxBody)
 )
 
@@ -48,21 +55,23 @@ const (
 
 // turns limits the memory that requests take.
 type turns struct {
-	bytes              *semaphore.Weighted // of large requests, from before the first byte is read to the answer
-	tiny, small, large *semaphore.Weighted // pods that are decoded
+	bytes              *semaphore.Weighted // of large requests, until their answers are known
+	hosts              hosts               // one large request of each address
+	tiny, small, large turn                // pods that are decoded
 	live               *rate.Limiter       // reads from the API server
 	reading            *semaphore.Weighted // requests that read from the API server
 }
 
 func newTurns() turns {
 	return turns{
-		semaphore.NewWeighted(maxLarge), semaphore.NewWeighted(decodeTiny), semaphore.NewWeighted(decodeSmall),
-		semaphore.NewWeighted(decodeLarge), rate.NewLimiter(liveRate, liveBurst), semaphore.NewWeighted(liveLimit),
+		semaphore.NewWeighted(maxLarge), hosts{of: map[string]*host{}},
+		newTurn(decodeTiny, waitTiny), newTurn(decodeSmall, wait), newTurn(decodeLarge, wait),
+		rate.NewLimiter(liveRate, liveBurst), semaphore.NewWeighted(liveLimit),
 	}
 }
 
 // forSize returns the turn to decode a pod, and how long its request may take.
-func (t *turns) forSize(pod int) (*semaphore.Weighted, time.Duration) {
+func (t *turns) forSize(pod int) (turn, time.Duration) {
 	switch {
 	case pod <= tinyBody:
 		return t.tiny, listTimeout
@@ -70,4 +79,86 @@ func (t *turns) forSize(pod int) (*semaphore.Weighted, time.Duration) {
 		return t.small, listTimeout
 	}
 	return t.large, largeWithin
+}
+
+// receive waits until there is room for a large request, and returns a function that makes the room free again.
+func (t *turns) receive(ctx context.Context, remote string, size int) (release func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, largeWithin)
+	defer cancel()
+	leave, err := t.hosts.enter(ctx, remote)
+	if err != nil {
+		return nil, errBusy
+	}
+	if err := t.bytes.Acquire(ctx, int64(size)); err != nil {
+		leave()
+		return nil, errBusy
+	}
+	return func() {
+		t.bytes.Release(int64(size))
+		leave()
+	}, nil
+}
+
+// turn bounds the requests that do something at the same time, and those that wait for it.
+type turn struct{ now, room *semaphore.Weighted }
+
+func newTurn(now, wait int64) turn {
+	return turn{semaphore.NewWeighted(now), semaphore.NewWeighted(now + wait)}
+}
+
+// acquire fails at once if too many others wait.
+func (t turn) acquire(ctx context.Context) error {
+	if !t.room.TryAcquire(1) {
+		return errBusy
+	}
+	if err := t.now.Acquire(ctx, 1); err != nil {
+		t.room.Release(1)
+		return errBusy
+	}
+	return nil
+}
+
+func (t turn) release() {
+	t.now.Release(1)
+	t.room.Release(1)
+}
+
+// hosts admits one request of each address at a time: so the requests of one client are in the queue for bytes only
+// once.
+type hosts struct {
+	mu sync.Mutex
+	of map[string]*host
+}
+
+type host struct {
+	turn  *semaphore.Weighted
+	users int // requests that have the turn or wait for it
+}
+
+// enter waits for the turn of an address. The function that it returns ends the turn.
+func (h *hosts) enter(ctx context.Context, remote string) (leave func(), err error) {
+	name, _, _ := net.SplitHostPort(remote)
+	h.mu.Lock()
+	one := h.of[name]
+	if one == nil {
+		one = &host{turn: semaphore.NewWeighted(1)}
+		h.of[name] = one
+	}
+	one.users++
+	h.mu.Unlock()
+	gone := func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if one.users--; one.users == 0 {
+			delete(h.of, name)
+		}
+	}
+	if err := one.turn.Acquire(ctx, 1); err != nil {
+		gone()
+		return nil, err
+	}
+	return func() {
+		one.turn.Release(1)
+		gone()
+	}, nil
 }

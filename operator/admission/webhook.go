@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,8 +29,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "the operator has a bug: see its log", http.StatusInternalServerError)
 		}
 	}()
-	size := r.ContentLength
-	switch {
+	switch size := r.ContentLength; {
 	case r.Method != http.MethodPost:
 		http.Error(w, fmt.Sprintf("method: found %.20q, want POST", r.Method), http.StatusMethodNotAllowed)
 		return
@@ -39,57 +37,67 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Content-Length: found none, want the size of an AdmissionReview", http.StatusLengthRequired)
 		return
 	case size > maxBody:
-		h.refuse(w, r, http.StatusRequestEntityTooLarge, errLarge)
+		head := make([]byte, headBytes)
+		n, _ := io.ReadFull(r.Body, head)
+		h.refuse(w, head[:n], http.StatusRequestEntityTooLarge, errLarge)
 		return
-	case size > smallBody:
-		ctx, cancel := context.WithTimeout(r.Context(), largeWithin)
-		err := h.turns.bytes.Acquire(ctx, size)
-		cancel()
-		if err != nil {
-			h.refuse(w, r, http.StatusTooManyRequests, errBusy)
-			return
-		}
-		defer h.turns.bytes.Release(size)
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(largeWithin)) // a test's writer has none
 	}
-	body := make([]byte, size)
-	if _, err := io.ReadFull(r.Body, body); err != nil {
+	if id, resp, ok := h.review(w, r); ok {
+		h.answer(w, id, resp)
+	}
+}
+
+// review reads a request and handles it. It returns false if the answer is written. A large request takes room only
+// after its first bytes have come, and until the answer is known: its client may send or read nothing.
+func (h *Handler) review(w http.ResponseWriter, r *http.Request) (id types.UID, resp admission.Response, ok bool) {
+	size := int(r.ContentLength)
+	body := make([]byte, min(size, smallBody))
+	_, err := io.ReadFull(r.Body, body)
+	if err == nil && size > smallBody {
+		release, busy := h.turns.receive(r.Context(), r.RemoteAddr, size)
+		if busy != nil {
+			h.refuse(w, body[:headBytes], http.StatusTooManyRequests, busy)
+			return "", resp, false
+		}
+		defer release()
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(largeWithin)) // a test's writer has none
+		body = append(make([]byte, 0, size), body...)[:size]
+		_, err = io.ReadFull(r.Body, body[smallBody:])
+	}
+	if err != nil {
 		http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
-		return
+		return "", resp, false
 	}
 	if !httpd.Complete(r) {
-		return
+		return "", resp, false
 	}
 	req, err := parseReview(body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+		return "", resp, false
 	}
-	h.answer(w, req, h.Handle(r.Context(), req))
+	return req.UID, h.Handle(r.Context(), req), true
 }
 
-// refuse denies a request without reading more than its head.
-func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, code int32, reason error) {
+// refuse denies a request of which only the head was read.
+func (h *Handler) refuse(w http.ResponseWriter, head []byte, code int32, reason error) {
 	w.Header().Set("Connection", "close") // the rest of the body is not read
-	head := make([]byte, headBytes)
-	n, _ := io.ReadFull(r.Body, head)
-	found := uid.FindSubmatch(head[:n])
+	found := uid.FindSubmatch(head)
 	if found == nil {
 		http.Error(w, reason.Error(), int(code))
 		return
 	}
-	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: types.UID(found[1])}}
 	begin := time.Now()
 	resp := h.failed(code, "", reason)
 	h.metrics.Request(result(resp), time.Since(begin))
-	h.answer(w, req, resp)
+	h.answer(w, types.UID(found[1]), resp)
 }
 
 // answer writes the response to a request.
-func (h *Handler) answer(w http.ResponseWriter, req admission.Request, resp admission.Response) {
-	if err := resp.Complete(req); err != nil {
+func (h *Handler) answer(w http.ResponseWriter, id types.UID, resp admission.Response) {
+	if err := resp.Complete(admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: id}}); err != nil {
 		resp = h.failed(http.StatusInternalServerError, "", err)
-		resp.UID = req.UID
+		resp.UID = id
 	}
 	text, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: reviewType, Response: &resp.AdmissionResponse})
 	if err != nil {
@@ -126,10 +134,16 @@ func parseReview(body []byte) (admission.Request, error) {
 			review.APIVersion, review.Kind, review.Request != nil)
 	}
 	r := review.Request
+	if !validUID.MatchString(string(r.UID)) { // the answer repeats it
+		return admission.Request{}, fmt.Errorf("request.uid: found %.80q, want 1 to 64 letters, digits and hyphens", r.UID)
+	}
 	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: r.UID, Resource: r.Resource, SubResource: r.SubResource,
 		Namespace: r.Namespace, Operation: r.Operation, Object: runtime.RawExtension{Raw: r.Object}}}, nil
 }
 
 // uid matches the uid of a request. An API server writes it as the first field of the request, so nothing that a
 // user chooses is before it.
-var uid = regexp.MustCompile(`"request":\{"uid":"([-0-9A-Za-z]{1,64})"`)
+var (
+	uid      = regexp.MustCompile(`"request":\{"uid":"([-0-9A-Za-z]{1,64})"`)
+	validUID = regexp.MustCompile(`^[-0-9A-Za-z]{1,64}$`)
+)
