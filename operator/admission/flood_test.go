@@ -117,8 +117,12 @@ type flooded struct {
 	after  int             // at the end
 }
 
-// flood sends bodies from clients for some time, and honest requests 20 times a second.
-func flood(t testing.TB, clients int, lasts time.Duration, send func(http.RoundTripper, string)) (f flooded) {
+// attacker dials as the clients of a flood do: they are pods, so their address is not that of an API server.
+var attacker = net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+
+// flood sends bodies from clients for some time, and honest requests 20 times a second: on connections that are
+// kept, or each on a new one.
+func flood(t testing.TB, clients int, lasts time.Duration, kept bool, send func(http.RoundTripper, string)) (f flooded) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), floodServer+"=1", "GOMEMLIMIT=256MiB") // as in the chart
@@ -151,6 +155,7 @@ func flood(t testing.TB, clients int, lasts time.Duration, send func(http.RoundT
 	}
 	good := review(t, request("lab", toJSON(t, busyPod(2))))
 	honest := client()
+	honest.DisableKeepAlives = !kept
 	defer honest.CloseIdleConnections()
 	ask := func() error {
 		resp, err := post1(honest, url, good)
@@ -172,6 +177,7 @@ func flood(t testing.TB, clients int, lasts time.Duration, send func(http.RoundT
 	for range clients {
 		all.Go(func() {
 			c := client()
+			c.DialContext = attacker.DialContext
 			defer c.CloseIdleConnections()
 			for time.Now().Before(end) {
 				send(c, url)
@@ -229,12 +235,13 @@ func peak(t testing.TB, pid int) int {
 func (f flooded) at(share float64) time.Duration { return f.times[int(share*float64(len(f.times)-1))] }
 
 // BenchmarkFlood floods a webhook in a process of its own from 64 clients with each of the worst bodies, and with
-// clients that send slowly. The last columns are of an honest client that asks 20 times a second.
+// clients that send slowly, then from 200 clients. The last columns are of an honest client that asks 20 times a
+// second.
 func BenchmarkFlood(b *testing.B) {
-	run := func(name string, send func(http.RoundTripper, string)) {
+	run := func(name string, clients int, kept bool, send func(http.RoundTripper, string)) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				f := flood(b, 64, *floodFor, send)
+				f := flood(b, clients, *floodFor, kept, send)
 				b.ReportMetric(float64(f.after-f.before)/1024, "MiB")
 				b.ReportMetric(float64(f.after)/1024, "MiB-total")
 				b.ReportMetric(float64(f.bad)/floodFor.Seconds(), "bad/s")
@@ -253,11 +260,17 @@ func BenchmarkFlood(b *testing.B) {
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			run(fmt.Sprintf("%dKiB/%s", size>>10, name), func(c http.RoundTripper, url string) { _, _ = post1(c, url, bodies[name]) })
+			run(fmt.Sprintf("%dKiB/%s", size>>10, name), 64, true, func(c http.RoundTripper, url string) { _, _ = post1(c, url, bodies[name]) })
 		}
-		run(fmt.Sprintf("%dKiB/slow", size>>10), slowly(size))
+		run(fmt.Sprintf("%dKiB/slow", size>>10), 64, true, slowly(size))
 	}
-	run("header", func(c http.RoundTripper, url string) {
+	for _, kept := range []bool{true, false} {
+		name := map[bool]string{true: "kept", false: "new"}[kept]
+		costly := worst(63 << 10)["containers-resource"]
+		run("200-clients/"+name, 200, kept, func(c http.RoundTripper, url string) { _, _ = post1(c, url, costly) })
+		run("hoard/"+name, 200, kept, hoard)
+	}
+	run("header", 64, true, func(c http.RoundTripper, url string) {
 		r, _ := http.NewRequest(http.MethodPost, url, http.NoBody)
 		for i := range 100 {
 			r.Header.Set(fmt.Sprintf("X-%d", i), strings.Repeat("x", 10<<10))
@@ -283,4 +296,17 @@ func slowly(size int) func(http.RoundTripper, string) {
 			resp.Body.Close()
 		}
 	}
+}
+
+// hoard keeps a connection idle until the server closes it.
+func hoard(_ http.RoundTripper, url string) {
+	host, _, _ := strings.Cut(strings.TrimPrefix(url, "https://"), "/")
+	conn, err := tls.DialWithDialer(&attacker, "tcp", host, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(3 * time.Second))
+	fmt.Fprint(conn, "GET /pods HTTP/1.1\r\nHost: webhook\r\n\r\n")
+	_, _ = io.Copy(io.Discard, conn)
 }
