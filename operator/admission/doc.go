@@ -33,13 +33,14 @@
 //
 // Any pod of the cluster may reach the webhook's port. So the size of a request is known before its body is read:
 // small bodies are limited by the number of connections of [httpd.ServeBodies], and the larger ones together by
-// their bytes. Few pods are decoded at a time, the smallest ones apart from the others. Requests for which there is
-// no room are denied, so that a flood does not switch the webhook off where failurePolicy is Ignore.
+// their bytes. Few pods are decoded at a time, the smallest ones apart from the others, and few wait for that.
+// Requests for which there is no room are denied, so that a flood does not switch the webhook off where failurePolicy
+// is Ignore.
 //
 // # What may block
 //
 // [Handler.Handle] waits for its turn to decode, until the cache has been filled, and for the API server if the cache
-// lacks a name, at most three seconds in total, or half a second for a large pod. At most four requests read from
-// the API server at a time, and ten in a second; the others are answered from the cache. Handle may be called
-// concurrently.
+// lacks a name, at most three seconds in total, or half a second for a large pod. It does not wait for its turn if
+// many others do. At most four requests read from the API server at a time, and ten in a second; the others are
+// answered from the cache. Handle may be called concurrently.
 package admission
