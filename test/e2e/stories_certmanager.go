@@ -76,7 +76,7 @@ func (s *scene) installCertManager() {
 	}, true)
 }
 
-// issued is what the API server has of the operator's Certificate.
+// issued is the certificate that cert-manager has issued last for the operator.
 type issued struct {
 	Ready    string
 	Revision int
