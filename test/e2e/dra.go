@@ -369,7 +369,7 @@ func (s *scene) cannotPrepare(name string, texts ...string) string {
 
 // unprepared returns the kubelet's events about claims that could not be prepared, of a pod, or of all pods for
 // "". It omits a race of Kubernetes 1.37: the kubelet asks for the claim of a new pod before the API server's node
-// authorizer has seen that the pod is bound to the node. The kubelet tries again after a minute.
+// authorizer has seen that the pod is bound to the node. The kubelet tries again at the next sync.
 func (s *scene) unprepared(pod string) ([]corev1.Event, error) {
 	selector := "reason=FailedPrepareDynamicResources"
 	if pod != "" {

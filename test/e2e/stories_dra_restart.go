@@ -75,7 +75,7 @@ func draKilled(s *scene) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	s.step("the driver is killed at random moments while pods come and go; seed %d", seed)
 	began := time.Now()
-	// The kubelet tries a claim again only a minute after a failure.
+	// The kubelet tries a claim again only at the next sync after a failure.
 	crowd := s.startCrowd(3, 15*time.Second)
 	const kills = 10
 	for n := range kills {
