@@ -16,7 +16,8 @@ import (
 // binaries is the directory of the built program, or "" if no test has needed it.
 var binaries string
 
-// built builds the program once for all tests of a process.
+// built builds the program once for all tests of a process, with the flags of make build, so that both compile each
+// package only once.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp(patient.Disk, "adp-bin")
 	if err != nil {
@@ -24,8 +25,9 @@ var built = sync.OnceValues(func() (string, error) {
 	}
 	binaries = dir
 	path := filepath.Join(dir, "accelerator-device-plugin")
-	cmd := exec.Command("go", "build", "-o", path, "b-com.com/accelerator-device-plugin/cmd/accelerator-device-plugin")
-	cmd.Env = append(os.Environ(), "TMPDIR="+patient.Disk)
+	cmd := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", path,
+		"b-com.com/accelerator-device-plugin/cmd/accelerator-device-plugin")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "TMPDIR="+patient.Disk)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.New(string(out))
 	}
