@@ -62,7 +62,7 @@ refuse 'accelerator-fpga may not link go-udev' "$(go list -deps ./cmd/accelerato
 binary=$(mktemp)
 trap 'rm -f "$binary"' EXIT
 for command in accelerator-device-plugin accelerator-fpga; do
-	CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -o "$binary" "./cmd/$command"
+	CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -ldflags -w -o "$binary" "./cmd/$command"
 	if go tool nm "$binary" | grep ' text/template\.(\*Template)\.Execute$' >/dev/null; then
 		echo "$command may not link text/template; to find the caller: go build -tags grpcnotrace -ldflags -dumpdep ./cmd/$command 2>&1 | grep -- '-> text/template'"
 		violations=1
