@@ -101,7 +101,7 @@ func (h *Handler) decide(ctx context.Context, decode turn, req admission.Request
 	defer decode.release()
 	pod, err := ParsePod(req.Object.Raw)
 	if errors.Is(err, errElements) {
-		return func() admission.Response { return h.denied("", err) }, "" // also with failurePolicy Ignore
+		return func() admission.Response { return h.denied("", err) }, ""
 	}
 	if err != nil {
 		return failed(http.StatusBadRequest, "", fmt.Errorf("request: found an object that cannot be decoded, want a pod: %w", err))
