@@ -24,8 +24,8 @@ func newProgram(s *settings) *cobra.Command {
 		Short:   "Program a port of a card with a bitstream",
 		Long: `Program a port of a card, and wait until the port has the bitstream's AFU. The command
 needs root. It does nothing if the port has that AFU already. It fails for a bitstream
-with another interface, for a port that a process has open, and for a port that is
-disabled after a failed programming.
+with another interface, for a port that is disabled after a failed programming, and if
+another process has the card's FME or the port open.
 
 Programming takes seconds. Only one process at a time programs a card, the others wait.
 The card's driver cannot be interrupted: after --timeout the command fails, but its

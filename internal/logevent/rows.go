@@ -231,7 +231,7 @@ func operator() []row {
 		{AdmissionMapped, levels(info), "The admission webhook replaced names in a pod by resources.", must(object), nil},
 		{AdmissionDenied, levels(warn), "The admission webhook denied a pod because of its resources. The creator of the pod gets the same reason.", must(object, reason), nil},
 		{AdmissionFailed, levels(errorLevel),
-			"An admission request had no pod, or the mappings could not be read. `failurePolicy` decides about the pod.", must(errorText), may(object)},
+			"An admission request had no pod, or the mappings could not be read. The pod is refused, whatever `failurePolicy` is.", must(errorText), may(object)},
 		{MappingPublished, levels(info, warn.when("when it has no resource")), "The status of a mapping changed.", must(object, reason), may(resource)},
 		{PluginsPublished, levels(info, warn.when("when the condition is not true, except during a rollout")),
 			"A condition of an FpgaDevicePlugin changed, or its spec was applied.", must(object, reason), nil},

@@ -41,6 +41,6 @@
 //
 // [Handler.Handle] waits for its turn to decode, until the cache has been filled, and for the API server if the cache
 // lacks a name, at most three seconds in total, or half a second for a large pod. It does not wait for its turn if
-// many others do. At most four requests read from the API server at a time, and ten in a second; the others are
-// answered from the cache. Handle may be called concurrently.
+// many others do. At most four requests read from the API server at a time, one of each namespace, and ten in a second,
+// two of each namespace; the others are answered from the cache. Handle may be called concurrently.
 package admission

@@ -23,6 +23,9 @@ import (
 // maxWarnings bounds the warnings for the creator of a pod. The API server sends at most 4096 characters.
 const maxWarnings = 5
 
+// maxNamespace is the length of the longest name of a namespace.
+const maxNamespace = 63
+
 // Handler answers the API server's requests for new pods. As an [http.Handler] it bounds the memory that all
 // requests take together, if [httpd.ServeBodies] serves it.
 type Handler struct {
@@ -65,7 +68,7 @@ func result(resp admission.Response) metrics.Result {
 
 // handle answers a request.
 func (h *Handler) handle(ctx context.Context, req admission.Request) admission.Response {
-	if req.Resource != pods || req.SubResource != "" || req.Operation != admissionv1.Create || req.Namespace == "" {
+	if req.Resource != pods || req.SubResource != "" || req.Operation != admissionv1.Create || req.Namespace == "" || len(req.Namespace) > maxNamespace {
 		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request: found %.20s of %.60q %.60q in namespace %.63q, want CREATE of pods in a namespace",
 			req.Operation, req.Resource.String(), req.SubResource, req.Namespace))
 	}
@@ -74,7 +77,7 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
 	resp, unknown := h.decide(ctx, decode, req, func() (*mapping.Table, error) { return h.table(ctx, h.cache, req.Namespace) })
-	if unknown == "" || !h.turns.live.Allow() {
+	if unknown == "" || !h.turns.live.allow(req.Namespace) {
 		return resp()
 	}
 	table, err := h.liveTable(ctx, req.Namespace)
@@ -98,7 +101,7 @@ func (h *Handler) decide(ctx context.Context, decode turn, req admission.Request
 	defer decode.release()
 	pod, err := ParsePod(req.Object.Raw)
 	if errors.Is(err, errElements) {
-		return func() admission.Response { return h.denied("", err) }, "" // also with failurePolicy Ignore
+		return func() admission.Response { return h.denied("", err) }, ""
 	}
 	if err != nil {
 		return failed(http.StatusBadRequest, "", fmt.Errorf("request: found an object that cannot be decoded, want a pod: %w", err))
@@ -111,7 +114,7 @@ func (h *Handler) decide(ctx context.Context, decode turn, req admission.Request
 	if name == "" {
 		name = pod.Metadata.GenerateName + "*"
 	}
-	name = fmt.Sprintf("Pod/%.63s/%.253s", req.Namespace, name) // not validated yet
+	name = fmt.Sprintf("Pod/%s/%.253s", req.Namespace, name) // not validated yet
 	mappings, err := table()
 	if err != nil {
 		return failed(http.StatusInternalServerError, name, err)
@@ -160,9 +163,14 @@ func (h *Handler) table(ctx context.Context, reader client.Reader, namespace str
 	return mapping.NewTable(h.domain, functions.Items, regions.Items), nil
 }
 
-// liveTable reads the mappings of a namespace from the API server, when fewer than liveLimit other
-// requests read.
+// liveTable reads the mappings of a namespace from the API server, when no other request reads those, and fewer than
+// liveLimit read others.
 func (h *Handler) liveTable(ctx context.Context, namespace string) (*mapping.Table, error) {
+	leave, err := h.turns.namespaces.enter(ctx, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("mappings of namespace %s: another request is reading them from the API server: %w", namespace, err)
+	}
+	defer leave()
 	if err := h.turns.reading.Acquire(ctx, 1); err != nil {
 		return nil, fmt.Errorf("mappings of namespace %s: %d other requests are reading from the API server: %w", namespace, liveLimit, err)
 	}

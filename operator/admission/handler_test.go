@@ -60,6 +60,7 @@ func TestNoPod(t *testing.T) {
 		{"a subresource", func(r *ctrladmission.Request) { r.SubResource = "status" }, "want CREATE of pods"},
 		{"another operation", func(r *ctrladmission.Request) { r.Operation = admissionv1.Update }, "want CREATE of pods"},
 		{"no namespace", func(r *ctrladmission.Request) { r.Namespace = "" }, "want CREATE of pods in a namespace"},
+		{"a long namespace", func(r *ctrladmission.Request) { r.Namespace = strings.Repeat("n", 64) }, "want CREATE of pods in a namespace"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			req := good()
@@ -103,7 +104,7 @@ func TestLog(t *testing.T) {
 	answer(t, h, "lab", toJSON(t, admitted[0].pod))
 	answer(t, h, "lab", toJSON(t, strings.Replace(denied[0].pod, "name: p", "generateName: p-", 1)))
 	answer(t, h, "lab", toJSON(t, pod(container("c", "cpu=1"))))
-	answer(t, h, strings.Repeat("n", 1000), toJSON(t, strings.Replace(denied[0].pod, "name: p", "name: "+strings.Repeat("p", 1000), 1)))
+	answer(t, h, strings.Repeat("n", 63), toJSON(t, strings.Replace(denied[0].pod, "name: p", "name: "+strings.Repeat("p", 1000), 1)))
 	var got []string
 	for _, l := range logs.All() {
 		m := l.ContextMap()
@@ -163,7 +164,6 @@ func post(h http.Handler, body []byte) (admissionv1.AdmissionReview, error) {
 
 // A request that is too large or too deeply nested is answered. The answer to one with very long names is short.
 func TestHuge(t *testing.T) {
-	h := webhook(t)
 	deep := []byte(`{"apiVersion":"v1","kind":"Pod","spec":` + strings.Repeat(`{"a":`, 10000) + "1" + strings.Repeat("}", 10001))
 	long := strings.Repeat("n", 512<<10)
 	for _, tc := range []struct {
@@ -180,7 +180,9 @@ func TestHuge(t *testing.T) {
 		{"long kind", review(t, request("lab", bytes.Replace(toJSON(t, pod(container("c"))), []byte("Pod"), []byte(long), 1))), http.StatusBadRequest, "want v1, Pod"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			out, err := post(h, tc.body)
+			var out admissionv1.AdmissionReview
+			var err error
+			synctest.Test(t, func(t *testing.T) { out, err = post(webhook(t), tc.body) }) // a slow machine takes no longer
 			if err != nil || out.Response.Allowed || out.Response.Result.Code != tc.code || !strings.Contains(out.Response.Result.Message, tc.want) || len(out.Response.Result.Message) > 1000 {
 				t.Fatalf("%.200v, %.500v, want code %d, %s", err, out.Response, tc.code, tc.want)
 			}
@@ -507,46 +509,91 @@ func TestLiveRead(t *testing.T) {
 	}
 }
 
-// Requests with unknown names read from the API server at most twenty times at once, and then ten times a second.
-// The others are denied: they are answered from the cache.
+// Requests with unknown names read from the API server at most five times at once for each namespace, and then twice a
+// second; for all together twenty times, and then ten times a second. The others are denied: they are answered from the
+// cache. Invented namespaces are forgotten.
 func TestLiveRate(t *testing.T) {
+	for _, tc := range []struct {
+		name              string
+		namespaces        int // in turn
+		reads, remembered int
+	}{{"one", 1, 5 + 6*2, 1}, {"two", 2, 2 * (5 + 6*2), 2}, {"a new one each time", 600, 20 + 6*10, 20 + 10*5/2}} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				empty := fake.NewClientBuilder().WithScheme(testScheme(t)).Build()
+				lists := 0
+				live := interceptor.NewClient(empty, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+					lists++
+					return nil
+				}})
+				h := admission.NewHandler(empty, live, domain, nil, zap.NewNop())
+				raw := toJSON(t, admitted[0].pod)
+				for i := range 600 {
+					if _, resp := answer(t, h, fmt.Sprint("n", i%tc.namespaces), raw); resp.Allowed || resp.Result.Code != http.StatusForbidden {
+						t.Fatalf("allowed %v, %v, want it denied", resp.Allowed, resp.Result)
+					}
+					if n := h.Namespaces(); n > tc.remembered {
+						t.Fatalf("%d namespaces are remembered, want at most %d", n, tc.remembered)
+					}
+					time.Sleep(time.Second / 100)
+				}
+				const kinds = 2
+				if reads := lists / kinds; reads < tc.reads-2 || reads > tc.reads {
+					t.Errorf("600 requests in 6 s read %d times, want %d", reads, tc.reads)
+				}
+			})
+		})
+	}
+}
+
+// A namespace whose pods have many unknown names, and whose mappings are read slowly, does not take the reads of others.
+func TestLiveShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		empty := fake.NewClientBuilder().WithScheme(testScheme(t)).Build()
-		lists := 0
-		live := interceptor.NewClient(empty, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-			lists++
-			return nil
-		}})
+		live := interceptor.NewClient(fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects()...).Build(), interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				var o client.ListOptions
+				if o.ApplyOptions(opts); o.Namespace == "greedy" {
+					<-ctx.Done()
+				}
+				return c.List(ctx, list, opts...)
+			},
+		})
 		h := admission.NewHandler(empty, live, domain, nil, zap.NewNop())
 		raw := toJSON(t, admitted[0].pod)
-		for range 60 {
-			for range 10 {
-				if _, resp := answer(t, h, "lab", raw); resp.Allowed || resp.Result.Code != http.StatusForbidden {
-					t.Fatalf("allowed %v, %v, want it denied", resp.Allowed, resp.Result)
-				}
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() { answer(t, h, "greedy", raw) })
+		}
+		synctest.Wait()
+		for range 5 {
+			begin := time.Now()
+			if _, resp := answer(t, h, "lab", raw); !resp.Allowed || time.Since(begin) != 0 {
+				t.Errorf("allowed %v, %v after %v, want it admitted at once", resp.Allowed, resp.Result, time.Since(begin))
 			}
-			time.Sleep(time.Second / 10)
 		}
-		const kinds = 2
-		if reads := lists / kinds; reads < 70 || reads > 81 {
-			t.Errorf("600 requests in 6 s read %d times, want 80", reads)
-		}
+		all.Wait()
 	})
 }
 
-// At most four requests read from the API server at a time, and the others wait for a bounded time.
+// At most four requests read from the API server at a time, one of each namespace. The others wait for a bounded time.
 func TestLiveLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		reading, most := 0, 0
+		reading, of, most := 0, map[string]int{}, 0
 		var mu sync.Mutex
 		empty := fake.NewClientBuilder().WithScheme(testScheme(t)).Build()
 		live := interceptor.NewClient(empty, interceptor.Funcs{
-			List: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error {
+			List: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, opts ...client.ListOption) error {
+				var o client.ListOptions
+				o.ApplyOptions(opts)
 				count := func(n int) {
 					mu.Lock()
 					defer mu.Unlock()
 					reading += n
 					most = max(most, reading)
+					if of[o.Namespace] += n; of[o.Namespace] > 1 {
+						t.Errorf("two requests of namespace %s read", o.Namespace)
+					}
 				}
 				count(1)
 				defer count(-1)
@@ -558,9 +605,9 @@ func TestLiveLimit(t *testing.T) {
 		raw := toJSON(t, admitted[0].pod)
 		begin := time.Now()
 		var all sync.WaitGroup
-		for range 20 {
+		for i := range 20 {
 			all.Go(func() {
-				if _, resp := answer(t, h, "lab", raw); resp.Allowed || resp.Result.Code != http.StatusInternalServerError {
+				if _, resp := answer(t, h, fmt.Sprint("n", i%5), raw); resp.Allowed || resp.Result.Code != http.StatusInternalServerError {
 					t.Errorf("allowed %v, %v", resp.Allowed, resp.Result)
 				}
 			})

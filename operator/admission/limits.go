@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"sync"
 	"time"
@@ -47,26 +48,30 @@ const listTimeout = 3 * time.Second
 
 // liveLimit is the number of requests that may read from the API server at the same time, liveRate how many
 // may do so in a second, and liveBurst how many at once. Each pod with an unknown name causes such a read.
+// shareRate and shareBurst are the same for the pods of one namespace, of which one reads at a time.
 const (
-	liveLimit = 4
-	liveRate  = 10
-	liveBurst = 20
+	liveLimit  = 4
+	liveRate   = 10
+	liveBurst  = 20
+	shareRate  = 2
+	shareBurst = 5
 )
 
 // turns limits the memory that requests take.
 type turns struct {
 	bytes              *semaphore.Weighted // of large requests, until their answers are known
-	hosts              hosts               // one large request of each address
+	hosts              *queues             // of large requests, by address
 	tiny, small, large turn                // pods that are decoded
-	live               *rate.Limiter       // reads from the API server
+	live               *shares             // reads from the API server
 	reading            *semaphore.Weighted // requests that read from the API server
+	namespaces         *queues             // of these requests, by namespace
 }
 
 func newTurns() turns {
 	return turns{
-		semaphore.NewWeighted(maxLarge), hosts{of: map[string]*host{}},
+		semaphore.NewWeighted(maxLarge), newQueues(),
 		newTurn(decodeTiny, waitTiny), newTurn(decodeSmall, wait), newTurn(decodeLarge, wait),
-		rate.NewLimiter(liveRate, liveBurst), semaphore.NewWeighted(liveLimit),
+		newShares(), semaphore.NewWeighted(liveLimit), newQueues(),
 	}
 }
 
@@ -85,7 +90,8 @@ func (t *turns) forSize(pod int) (turn, time.Duration) {
 func (t *turns) receive(ctx context.Context, remote string, size int) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, largeWithin)
 	defer cancel()
-	leave, err := t.hosts.enter(ctx, remote)
+	host, _, _ := net.SplitHostPort(remote)
+	leave, err := t.hosts.enter(ctx, host)
 	if err != nil {
 		return nil, errBusy
 	}
@@ -123,34 +129,35 @@ func (t turn) release() {
 	t.room.Release(1)
 }
 
-// hosts admits one request of each address at a time: so the requests of one client are in the queue for bytes only
-// once.
-type hosts struct {
+// queues admits one request of each name at a time: so the requests of one client, or one namespace, are in the queue of
+// all only once.
+type queues struct {
 	mu sync.Mutex
-	of map[string]*host
+	of map[string]*queue
 }
 
-type host struct {
+type queue struct {
 	turn  *semaphore.Weighted
 	users int // requests that have the turn or wait for it
 }
 
-// enter waits for the turn of an address. The function that it returns ends the turn.
-func (h *hosts) enter(ctx context.Context, remote string) (leave func(), err error) {
-	name, _, _ := net.SplitHostPort(remote)
-	h.mu.Lock()
-	one := h.of[name]
+func newQueues() *queues { return &queues{of: map[string]*queue{}} }
+
+// enter waits for the turn of a name. The function that it returns ends the turn.
+func (q *queues) enter(ctx context.Context, name string) (leave func(), err error) {
+	q.mu.Lock()
+	one := q.of[name]
 	if one == nil {
-		one = &host{turn: semaphore.NewWeighted(1)}
-		h.of[name] = one
+		one = &queue{turn: semaphore.NewWeighted(1)}
+		q.of[name] = one
 	}
 	one.users++
-	h.mu.Unlock()
+	q.mu.Unlock()
 	gone := func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
+		q.mu.Lock()
+		defer q.mu.Unlock()
 		if one.users--; one.users == 0 {
-			delete(h.of, name)
+			delete(q.of, name)
 		}
 	}
 	if err := one.turn.Acquire(ctx, 1); err != nil {
@@ -161,4 +168,35 @@ func (h *hosts) enter(ctx context.Context, remote string) (leave func(), err err
 		one.turn.Release(1)
 		gone()
 	}, nil
+}
+
+// shares limits how often all namespaces together, and each of them, may do something.
+type shares struct {
+	mu  sync.Mutex
+	all *rate.Limiter
+	of  map[string]*rate.Limiter // of the namespaces that did so a short time ago
+}
+
+func newShares() *shares {
+	return &shares{all: rate.NewLimiter(liveRate, liveBurst), of: map[string]*rate.Limiter{}}
+}
+
+// allow reports whether a namespace may do it now. A namespace that has used up its share takes nothing of the others'.
+//
+// Anyone can invent namespaces. Only those that were allowed are in the map, until their share is whole again:
+// liveBurst + liveRate*shareBurst/shareRate at most.
+func (s *shares) allow(namespace string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(s.of, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= shareBurst })
+	one := s.of[namespace]
+	if one == nil {
+		one = rate.NewLimiter(shareRate, shareBurst)
+	}
+	if one.TokensAt(now) < 1 || !s.all.AllowN(now, 1) {
+		return false
+	}
+	s.of[namespace] = one
+	return one.AllowN(now, 1)
 }

@@ -140,6 +140,13 @@ func TestPolicy(t *testing.T) {
 		{"owner", func(w *admissionv1.MutatingWebhookConfiguration) {
 			w.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: "default", UID: "u"}}
 		}},
+		{"annotation", func(w *admissionv1.MutatingWebhookConfiguration) {
+			metav1.SetMetaDataAnnotation(&w.ObjectMeta, "a", "b")
+		}},
+		{"finalizer", func(w *admissionv1.MutatingWebhookConfiguration) { w.Finalizers = []string{"example.com/a"} }},
+		{"object selector", func(w *admissionv1.MutatingWebhookConfiguration) {
+			w.Webhooks[0].ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		}},
 		{"rules", func(w *admissionv1.MutatingWebhookConfiguration) { w.Webhooks[0].Rules[0].Resources = []string{"*"} }},
 		{"one more rule", func(w *admissionv1.MutatingWebhookConfiguration) {
 			w.Webhooks[0].Rules = append(w.Webhooks[0].Rules, w.Webhooks[0].Rules[0])

@@ -52,7 +52,7 @@ func New(registry prometheus.Registerer, version string, cache client.Reader) *M
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "accelerator_admission_requests_total",
-			Help: "Requests of API servers to admit a pod, by result: mapped, unchanged, denied, or failed, after which `failurePolicy` decides.",
+			Help: "Requests of API servers to admit a pod, by result: mapped, unchanged, denied, or failed. The pod is refused after denied and failed, whatever `failurePolicy` is.",
 		}, []string{"result"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "accelerator_admission_duration_seconds",

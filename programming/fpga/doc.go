@@ -18,8 +18,14 @@
 // of their table (fme_release, dfl-fme-main.c; irq_ctx, dfl.c).
 //
 // So Program opens the port with O_EXCL, to find out whether another process uses it, and closes it
-// before the request. The close resets the AFU, which is about to be replaced. Program closes the
-// FME as soon as the request has returned. The removal of the card waits for that.
+// before the request. The close resets the AFU, which is about to be replaced. Program opens the FME
+// with O_EXCL, too, as Intel's fpgaconf does: a process that has it open, such as one to which a pod in
+// mode regiondevel has passed it, could program the card again at any time. Program closes the FME as
+// soon as the request has returned. The removal of the card waits for that.
+//
+// Both drivers refuse an open with O_EXCL while the node is open, and each open while it is open with
+// O_EXCL (dfl_feature_dev_use_begin, dfl.h; feature_dev_use_excl_begin of opae). dfl before Linux 5.7
+// ignores the flag: an FME or a port can then be open once.
 //
 // # What may block
 //

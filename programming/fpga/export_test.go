@@ -7,6 +7,11 @@ import (
 // SetIoctl replaces the driver by do.
 func (p *Programmer) SetIoctl(do func(fd int, request uintptr, arg unsafe.Pointer) error) { p.do = do }
 
+// SetOpen replaces the open of a node by open.
+func (p *Programmer) SetOpen(open func(path string, flags int, perm uint32) (fd int, err error)) {
+	p.open = open
+}
+
 // ProgramArg is the argument of a request to program, as the driver reads it.
 type ProgramArg struct {
 	Size, Flags, Port uint32

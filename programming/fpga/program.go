@@ -27,7 +27,8 @@ type Programmer struct {
 	// returns its error.
 	Begin func() error
 
-	do ioctl // nil: ioctlDriver
+	do   ioctl // nil: ioctlDriver
+	open open  // nil: syscall.Open
 }
 
 // ErrLoaded is the error of [Programmer.Program] for a port that has the AFU already.
@@ -37,7 +38,7 @@ var ErrLoaded = errors.New("the port has the AFU already")
 // until it has the lock of the FME, and ends with ctx. If [Loaded] reports that the port has the AFU
 // already, because another process was faster, it returns [ErrLoaded].
 //
-// It returns the errors of [Fits], and an error if another process has the port open. An error has
+// It returns the errors of [Fits], and an error if another process has the FME or the port open. An error has
 // the card and the remedy, on one line.
 func (p Programmer) Program(ctx context.Context, card Card, port Port, b *programming.Bitstream) error {
 	if port.Number < 0 {
@@ -114,7 +115,7 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 			return err
 		}
 	}
-	fme, err := openNode(p.Host, t.fme, 0)
+	fme, err := p.openNode(t.fme, syscall.O_EXCL)
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 	portDir := t.portDir(port.Name)
 	unused := -1
 	if err == nil {
-		unused, err = openNode(p.Host, portDir, syscall.O_EXCL)
+		unused, err = p.openNode(portDir, syscall.O_EXCL)
 	}
 	if err != nil {
 		syscall.Close(fme)
@@ -151,7 +152,7 @@ func (p Programmer) move(ctx context.Context, card Card, number int, verb string
 		return err
 	}
 	defer t.lock.Release()
-	fme, err := openNode(p.Host, t.fme, 0)
+	fme, err := p.openNode(t.fme, 0)
 	if err != nil {
 		return err
 	}
@@ -246,18 +247,24 @@ func (p Programmer) take(ctx context.Context, card Card) (t taken, err error) {
 	return t, nil
 }
 
+// open opens a node. Tests replace it.
+type open func(path string, flags int, perm uint32) (fd int, err error)
+
 // openNode opens the node of the FME or the port whose directory in sysfs is dir.
-func openNode(h Host, dir string, flag int) (fd int, err error) {
-	name := base(dir)
+func (p Programmer) openNode(dir string, flag int) (fd int, err error) {
+	h, open, name := p.Host, p.open, base(dir)
+	if open == nil {
+		open = syscall.Open
+	}
 	path := h.Dev + "/" + name
 	number, err := sysfs.ReadAs(dir+"/dev", sysfs.ParseDeviceNumber)
 	if err := h.CheckNode(name, number, err); err != nil {
 		return -1, err
 	}
-	fd, err = syscall.Open(path, syscall.O_RDWR|syscall.O_CLOEXEC|syscall.O_NOFOLLOW|flag, 0)
+	fd, err = open(path, syscall.O_RDWR|syscall.O_CLOEXEC|syscall.O_NOFOLLOW|flag, 0)
 	switch {
 	case err == syscall.EBUSY:
-		return -1, fmt.Errorf("%s: %w: another process has it open: fuser -v %[1]s", path, err)
+		return -1, fmt.Errorf("%s: %w: another process has it open: can-pull names it, or fuser -v %[1]s unless it is in a container", path, err)
 	case err != nil:
 		return -1, fmt.Errorf("%s: %w%s", path, err, remedy(err))
 	}

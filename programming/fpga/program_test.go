@@ -270,6 +270,26 @@ func TestProgramRefuses(t *testing.T) {
 	}
 }
 
+// A card is not programmed while another process has its FME or its port open. The drivers refuse an exclusive open then.
+func TestProgramInUse(t *testing.T) {
+	for _, node := range []string{"dfl-fme.0", "dfl-port.0"} {
+		r := newRig(t, "kernel-6.1-one-card")
+		r.p.Always = true
+		r.p.SetOpen(func(path string, flags int, perm uint32) (int, error) {
+			if filepath.Base(path) == node && flags&syscall.O_EXCL != 0 {
+				return -1, syscall.EBUSY
+			}
+			return syscall.Open(path, flags, perm)
+		})
+		card, port := r.card("01:00.0")
+		r.refused(r.p.Program(t.Context(), card, port, r.gbs(pac, afu)), "card 01:00.0, port 0: ",
+			"DEV/"+node+": device or resource busy: another process has it open: can-pull names it, or fuser -v DEV/"+node)
+		if len(r.requests) > 0 {
+			t.Errorf("%s: requests %#x, want none", node, r.requests)
+		}
+	}
+}
+
 // refused checks an error.
 func (r *rig) refused(err error, prefix, want string) {
 	r.t.Helper()
