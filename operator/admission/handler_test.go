@@ -22,7 +22,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	apijson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -408,6 +408,13 @@ func TestObjects(t *testing.T) {
 	}
 }
 
+// limited has the names in the limits of a container.
+type limited struct {
+	Resources struct {
+		Limits map[string]any `json:"limits"`
+	} `json:"resources"`
+}
+
 // Each request gets one answer. In an admitted pod, all names of the domain are those of resources.
 func FuzzReview(f *testing.F) {
 	for _, tc := range admitted {
@@ -432,10 +439,10 @@ func FuzzReview(f *testing.F) {
 			}
 			return
 		}
-		// The pod as the API server decodes it.
+		// The pod as the API server decodes it: a key in capitals is another key.
 		var in admissionv1.AdmissionReview
-		if json.Unmarshal(body, &in) != nil || in.Request == nil || in.Request.Namespace == "" {
-			return // the two decoders differ: keys in capitals
+		if apijson.Unmarshal(body, &in) != nil || in.Request == nil || in.Request.Namespace == "" {
+			return
 		}
 		after, resp := answer(t, plain, in.Request.Namespace, in.Request.Object.Raw)
 		if !resp.Allowed {
@@ -443,14 +450,11 @@ func FuzzReview(f *testing.F) {
 		}
 		var p struct {
 			Spec struct {
-				Containers, InitContainers []struct {
-					Resources struct {
-						Limits, Requests map[string]apiruntime.RawExtension
-					}
-				}
-			}
+				Containers     []limited `json:"containers"`
+				InitContainers []limited `json:"initContainers"`
+			} `json:"spec"`
 		}
-		if json.Unmarshal(after, &p) != nil {
+		if apijson.Unmarshal(after, &p) != nil {
 			return
 		}
 		for _, c := range append(p.Spec.Containers, p.Spec.InitContainers...) {
