@@ -24,12 +24,15 @@ func Within(ctx context.Context, limit time.Duration, f func() error) error {
 }
 
 // shared has the names of file systems that several machines use at once, by their numbers in statfs(2), which are in
-// include/uapi/linux/magic.h and in the sources of the file systems. FUSE is not among them, because many file systems
+// include/uapi/linux/magic.h, in the sources of the file systems, and in src/stat.c of coreutils. FUSE is not among them, because many file systems
 // of FUSE are local.
 var shared = map[uint32]string{
 	0x6969: "nfs", 0x517B: "smb", 0xFF534D42: "cifs", 0xFE534D42: "smb3", 0x00C36400: "ceph", 0x5346414F: "afs", 0x6B414653: "afs",
 	0x73757245: "coda", 0x564C: "ncpfs", 0x01021997: "9p", 0x0BD00BD0: "lustre", 0x47504653: "gpfs", 0x19830326: "beegfs",
-	0x7461636F: "ocfs2", 0x01161970: "gfs2",
+	0x7461636F: "ocfs2", 0x01161970: "gfs2", 0x20030528: "orangefs", 0xAAD7AAEA: "panfs", 0xBEEFDEAD: "snfs", 0x61636673: "acfs",
+	0x18031977: "wekafs",
+	// Directories that a virtual machine shares with its host.
+	0x786F4256: "vboxsf", 0xBACBACBC: "vmhgfs", 0x7C7C6673: "prl_fs", 0x00C0FFEE: "hostfs",
 }
 
 // CheckLocal returns an error if dir is on a file system that other machines may use as well. Their processes could hold

@@ -17,6 +17,7 @@ func TestCheckLocal(t *testing.T) {
 	}
 	for number, name := range map[int64]string{
 		0x6969: "nfs", 0xFE534D42: "smb3", int64(int32(-0x00ACB2BE)): "cifs", // negative where the field has 32 bits
+		0x20030528: "orangefs", 0x786F4256: "vboxsf", 0xBACBACBC: "vmhgfs",
 		0xEF53: "", 0x58465342: "", 0x01021994: "", 0x9123683E: "", 0x794C7630: "", // ext4, xfs, tmpfs, btrfs, overlayfs
 	} {
 		want := ""
