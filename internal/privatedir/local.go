@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -11,7 +12,7 @@ import (
 // Within calls f and returns its error. If f has not returned within this time, or before ctx ends, because the file system
 // hangs, Within returns another error, and f goes on in its goroutine.
 func Within(ctx context.Context, limit time.Duration, f func() error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s: the file system hangs", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, noAnswer(limit))
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -19,6 +20,53 @@ func Within(ctx context.Context, limit time.Duration, f func() error) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func noAnswer(limit time.Duration) error {
+	return fmt.Errorf("no answer within %s: the file system hangs", limit)
+}
+
+// Turns calls functions one at a time, each as [Within] does, so that a file system that hangs keeps only one goroutine and
+// its thread. Create it with [NewTurns].
+type Turns struct {
+	path  string                        // in errors
+	turn  chan struct{}                 // full while a function runs
+	hangs atomic.Pointer[chan struct{}] // closed when the function that was given up has returned; nil: none was
+}
+
+// NewTurns returns Turns for functions that use this directory.
+func NewTurns(path string) *Turns { return &Turns{path: path, turn: make(chan struct{}, 1)} }
+
+// Within waits for the other functions, calls f and returns its error. If that takes longer than the limit, or ctx ends
+// before, it returns another error. The context of f has ended then, and f goes on in its goroutine. Until f returns, each
+// further call returns an error at once.
+func (t *Turns) Within(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
+	if hangs := t.hangs.Load(); hangs != nil {
+		select {
+		case <-*hangs:
+		default:
+			return fmt.Errorf("%s: no answer: the file system hangs", t.path)
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s: %w", t.path, noAnswer(limit)))
+	defer cancel()
+	select {
+	case t.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	returned, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		defer func() { <-t.turn; close(returned) }()
+		done <- f(ctx)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		t.hangs.Store(&returned)
 		return context.Cause(ctx)
 	}
 }

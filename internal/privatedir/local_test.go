@@ -1,7 +1,12 @@
 package privatedir_test
 
 import (
+	"context"
+	"errors"
+	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
@@ -32,4 +37,59 @@ func TestCheckLocal(t *testing.T) {
 			t.Errorf("%#x: error %q, want %q", number, got, want)
 		}
 	}
+}
+
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns, hang, ended := privatedir.NewTurns("/s"), make(chan struct{}), false
+		began, before := time.Now(), runtime.NumGoroutine()
+		try := func(name string, ctx context.Context, f func(context.Context) error, want string, after time.Duration) {
+			t.Helper()
+			got := ""
+			if err := turns.Within(ctx, time.Second, f); err != nil {
+				got = err.Error()
+			}
+			if took := time.Since(began); got != want || took != after {
+				t.Errorf("%s: error %q after %s, want %q after %s", name, got, took, want, after)
+			}
+		}
+		works := func(context.Context) error { return nil }
+		fails := func(context.Context) error { return errors.New("disk full") }
+		hangs := func(ctx context.Context) error {
+			<-hang
+			ended = ctx.Err() != nil
+			return nil
+		}
+		try("works", t.Context(), works, "", 0)
+		try("fails", t.Context(), fails, "disk full", 0)
+		try("hangs", t.Context(), hangs, "/s: no answer within 1s: the file system hangs", time.Second)
+		for range 100 {
+			try("still hangs", t.Context(), works, "/s: no answer: the file system hangs", time.Second)
+		}
+		if n := runtime.NumGoroutine() - before; n != 1 {
+			t.Errorf("%d more goroutines, want the one that hangs", n)
+		}
+		close(hang)
+		synctest.Wait()
+		if !ended {
+			t.Error("the context of the function that was given up has not ended")
+		}
+		try("works again", t.Context(), works, "", time.Second)
+
+		// A caller waits for another one that does not hang.
+		go func() {
+			_ = turns.Within(t.Context(), time.Minute, func(context.Context) error { time.Sleep(time.Second / 2); return nil })
+		}()
+		synctest.Wait()
+		try("after another", t.Context(), works, "", 3*time.Second/2)
+		go func() {
+			_ = turns.Within(t.Context(), time.Minute, func(context.Context) error { time.Sleep(time.Minute); return nil })
+		}()
+		synctest.Wait()
+		try("after a slow one", t.Context(), works, "/s: no answer within 1s: the file system hangs", 5*time.Second/2)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		try("the caller ends", ctx, works, "context canceled", 5*time.Second/2)
+		time.Sleep(time.Minute)
+	})
 }
