@@ -170,12 +170,16 @@ func (n *Node) OtherMayHold() bool {
 	if n.api == control.DRA || n.dir == "" {
 		return true
 	}
-	dir, err := privatedir.OpenDir(n.dir, false)
-	if err != nil {
-		return true
-	}
-	defer dir.Close()
-	text, err := privatedir.ReadFile(dir, bootName, maxBoot)
+	var text []byte
+	err := n.disk.Within(context.Background(), answerWithin, func(context.Context) error {
+		dir, err := privatedir.OpenDir(n.dir, false)
+		if err != nil {
+			return errors.New(err.Error()) // not fs.ErrNotExist: without the directory nothing is known
+		}
+		defer dir.Close()
+		text, err = privatedir.ReadFile(dir, bootName, maxBoot)
+		return err
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return false
 	}

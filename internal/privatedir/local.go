@@ -12,7 +12,7 @@ import (
 // Within calls f and returns its error. If f has not returned within this time, or before ctx ends, because the file system
 // hangs, Within returns another error, and f goes on in its goroutine.
 func Within(ctx context.Context, limit time.Duration, f func() error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, noAnswer(limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s: the file system hangs", limit))
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -22,10 +22,6 @@ func Within(ctx context.Context, limit time.Duration, f func() error) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-func noAnswer(limit time.Duration) error {
-	return fmt.Errorf("no answer within %s: the file system hangs", limit)
 }
 
 // Turns calls functions one at a time, each as [Within] does, so that a file system that hangs keeps only one goroutine and
@@ -47,10 +43,10 @@ func (t *Turns) Within(ctx context.Context, limit time.Duration, f func(context.
 		select {
 		case <-*hangs:
 		default:
-			return fmt.Errorf("%s: no answer: the file system hangs", t.path)
+			return t.noAnswer()
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s: %w", t.path, noAnswer(limit)))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, t.noAnswer())
 	defer cancel()
 	select {
 	case t.turn <- struct{}{}:
@@ -70,6 +66,8 @@ func (t *Turns) Within(ctx context.Context, limit time.Duration, f func(context.
 		return context.Cause(ctx)
 	}
 }
+
+func (t *Turns) noAnswer() error { return fmt.Errorf("%s: no answer: the file system hangs", t.path) }
 
 // shared has the names of file systems that several machines use at once, by their numbers in statfs(2), which are in
 // include/uapi/linux/magic.h, in the sources of the file systems, and in src/stat.c of coreutils. FUSE is not among them, because many file systems
