@@ -2,6 +2,7 @@ package privatedir
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -36,8 +37,8 @@ type Turns struct {
 func NewTurns(path string) *Turns { return &Turns{path: path, turn: make(chan struct{}, 1)} }
 
 // Within waits for the other functions, calls f and returns its error. If that takes longer than the limit, or ctx ends
-// before, it returns another error. The context of f has ended then, and f goes on in its goroutine. Until f returns, each
-// further call returns an error at once.
+// before, it returns another error. The context of f has ended then, and f goes on in its goroutine. After the limit, each
+// further call returns an error at once, until f returns.
 func (t *Turns) Within(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
 	if hangs := t.hangs.Load(); hangs != nil {
 		select {
@@ -46,7 +47,8 @@ func (t *Turns) Within(ctx context.Context, limit time.Duration, f func(context.
 			return t.noAnswer()
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, t.noAnswer())
+	late := t.noAnswer()
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()
 	select {
 	case t.turn <- struct{}{}:
@@ -62,8 +64,11 @@ func (t *Turns) Within(ctx context.Context, limit time.Duration, f func(context.
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		t.hangs.Store(&returned)
-		return context.Cause(ctx)
+		err := context.Cause(ctx)
+		if errors.Is(err, late) {
+			t.hangs.Store(&returned)
+		}
+		return err
 	}
 }
 

@@ -91,5 +91,14 @@ func TestTurns(t *testing.T) {
 		cancel()
 		try("the caller ends", ctx, works, "context canceled", 5*time.Second/2)
 		time.Sleep(time.Minute)
+		synctest.Wait()
+
+		// A caller that ends soon does not make others believe that the file system hangs.
+		began = time.Now()
+		ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		brief := func(context.Context) error { time.Sleep(time.Second / 2); return nil }
+		try("the caller ends sooner", ctx, brief, "context deadline exceeded", time.Millisecond)
+		try("the next one waits", t.Context(), works, "", time.Second/2)
 	})
 }
