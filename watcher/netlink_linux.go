@@ -54,28 +54,25 @@ var errMasked = errors.New("uevents of the kernel cannot be told from forged one
 // is no.
 func masked() bool {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
-	if err != nil {
-		return false
-	}
 	defer unix.Close(fd)
 	var request [unix.SizeofNlMsghdr]byte
 	binary.NativeEndian.PutUint32(request[:], unix.SizeofNlMsghdr)
 	binary.NativeEndian.PutUint16(request[4:], unix.NLMSG_NOOP)
 	binary.NativeEndian.PutUint16(request[6:], unix.NLM_F_REQUEST|unix.NLM_F_ACK)
-	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
+	if err == nil {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
+	}
 	if err == nil {
 		err = unix.Sendto(fd, request[:], 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 	}
-	if err != nil {
-		return false
-	}
-	var buf, oob [256]byte // the answer is there when Sendto returns
-	_, oobn, _, from, err := unix.Recvmsg(fd, buf[:], oob[:], 0)
-	if err != nil {
-		return false
+	var buf, oob [256]byte
+	var oobn int
+	var from unix.Sockaddr
+	if err == nil {
+		_, oobn, _, from, err = unix.Recvmsg(fd, buf[:], oob[:], 0) // the answer is there when Sendto returns
 	}
 	s := newSender(from, oob[:oobn])
-	return s.known && s.port == 0 && s.uid != 0
+	return err == nil && s.known && s.port == 0 && s.uid != 0
 }
 
 // conn is the socket to which the kernel multicasts uevents. Only this file uses go-udev, and only
