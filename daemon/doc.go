@@ -40,5 +40,5 @@
 // If the annotation is followed, the start waits up to 3 s for the API server. Then it waits until no daemon of the
 // other API owns the node, and none with another naming. [API.Holders] and [inventory.Config.Holders] may wait for the kubelet. They run
 // in goroutines of the inventory, of the recorder, and of requests over HTTP and at the local socket. A request
-// to cordon waits for the disk of the state directory. Logging never blocks.
+// to cordon waits for the disk of the state directory, for 5 s at most. Logging never blocks.
 package daemon

@@ -28,6 +28,10 @@ const (
 	// card whose newest reading hangs, another reading is started, because the card in the slot may
 	// have been replaced.
 	maxStuck = 3
+	// maxInSlot is the greatest number of readings of one PCI address that hang, and of outlines. Readings of cards that
+	// have left the slot count, too: each takes a thread until it returns. It is large enough that the card in a slot is
+	// read although those before it hang.
+	maxInSlot = 4 * maxStuck
 	// failuresUntilUnhealthy is the number of readings in a row that must fail before the devices
 	// of the card become unhealthy.
 	failuresUntilUnhealthy = 3
@@ -46,6 +50,7 @@ type scheduler struct {
 	jobs       map[string]*job            // by the address of the card
 	reading    map[*job]bool              // jobs whose newest reading is under way and not overdue
 	unreadable map[*job]bool              // jobs whose last reading failed or is overdue
+	underWay   map[task]int               // readings and outlines that have not returned, also of cards that have left
 	related    map[string]map[string]bool // address -> the cards whose readings name it as related
 	now        []*job                     // queue of cards to be read at once
 	routine    []*job                     // queue of cards to be read in turn, a limited number at a time
@@ -68,6 +73,12 @@ type scheduler struct {
 	firstUntil time.Time
 
 	shortage shortage
+}
+
+// task identifies the readings, or the outlines, of the cards in a slot.
+type task struct {
+	address string
+	outline bool
 }
 
 // job has the state of reading one card.
@@ -155,7 +166,7 @@ func newScheduler(inv *Inventory) *scheduler {
 	return &scheduler{
 		Inventory: inv, families: inv.cfg.Policy.Families,
 		jobs: make(map[string]*job), reading: make(map[*job]bool), unreadable: make(map[*job]bool),
-		related: make(map[string]map[string]bool),
+		underWay: make(map[task]int), related: make(map[string]map[string]bool),
 		results: make(chan result), listed: make(chan listing), resolved: make(chan resolution),
 	}
 }
@@ -201,7 +212,7 @@ func (s *scheduler) hintCard(address string, h Hint) {
 			s.report(j, outcome{cause: h.At})
 		}
 		s.request(j, wantNow)
-		s.seeking = s.seeking || j.state == overdue && !j.mayRead()
+		s.seeking = s.seeking || j.state == overdue && (!j.mayRead() || s.full(task{j.address, false}))
 	}
 }
 
@@ -229,6 +240,9 @@ func (j *job) mayRead() bool {
 	return j.state == idle || j.state == overdue && j.want == wantNow && j.stuck < maxStuck
 }
 
+// full reports whether too many readings or outlines of a slot hang.
+func (s *scheduler) full(t task) bool { return s.underWay[t] >= maxInSlot }
+
 // startReadings starts the readings that are due. A card that is in both queues is read once.
 func (s *scheduler) startReadings(ctx context.Context, now time.Time) {
 	if s.seeking {
@@ -253,8 +267,17 @@ func (s *scheduler) startReadings(ctx context.Context, now time.Time) {
 	}
 }
 
-// read starts the reading of a card, or a check if that is enough.
+// read starts the reading of a card, or a check if that is enough. If too many readings of its slot hang, the card counts
+// as one that hangs, and is read when one of them returns.
 func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
+	if s.full(task{j.address, false}) {
+		j.want = wantNow
+		if s.setState(j, overdue); !s.unreadable[j] {
+			s.log.Warn("card not read, because many readings of its slot hang", logevent.ReadTimeout, logevent.PCI(j.address))
+		}
+		s.giveUp(ctx, j)
+		return
+	}
 	r := result{job: j}
 	if j.want == wantCheck && j.failures == 0 && j.starved.IsZero() {
 		r.family, r.reading = j.known.family, j.known.reading
@@ -271,6 +294,7 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 // reading, the goroutine checks that reading first, and keeps it if it is still valid.
 func (s *scheduler) start(ctx context.Context, r result, read func(Family, sysfs.Host, string) (Reading, error)) {
 	r.epoch = s.epoch
+	s.underWay[task{r.job.address, r.outline}]++
 	families, address := s.families, r.job.address
 	s.tasks.Go(func() {
 		defer backlog.FlushOnPanic(s.log)
@@ -316,9 +340,17 @@ func readCard(families []Family, host sysfs.Host, address string, read func(Fami
 func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	j := r.job
 	j.outlined = j.outlined && !r.outline
-	switch {
-	case s.jobs[j.address] != j:
-		return // the card was removed; there may be another card in its slot
+	if t := (task{j.address, r.outline}); s.underWay[t] > 1 {
+		s.underWay[t]--
+	} else {
+		delete(s.underWay, t)
+	}
+	switch next := s.jobs[j.address]; {
+	case next == nil:
+		return // the card was removed
+	case next != j: // there is another card in its slot, which may have waited
+		s.queue(next)
+		return
 	case r.outline:
 		s.takeOutline(j, r)
 		return
@@ -469,12 +501,10 @@ func (s *scheduler) onTime(ctx context.Context, now time.Time) {
 		switch took := now.Sub(j.started); {
 		case took >= s.cfg.ReadTimeout:
 			j.stuck++
-			j.starved, j.unchecked = time.Time{}, false
 			s.setState(j, overdue)
-			s.countUnreadable(j)
 			s.cfg.Metrics.ScanTimeout(took)
 			s.log.Warn("reading timed out", logevent.ReadTimeout, logevent.PCI(j.address), logevent.Lasted(took))
-			s.markUnreadable(ctx, j)
+			s.giveUp(ctx, j)
 			s.queue(j)
 		case took >= s.cfg.ReadTimeout/2 && !j.hedged:
 			// A slow reading gets a hedged read, which may avoid the cause of the delay: if the
@@ -482,12 +512,19 @@ func (s *scheduler) onTime(ctx context.Context, now time.Time) {
 			// locked errors of the FME, and a later reading does not read them. The first result of
 			// the two is used.
 			j.hedged = true
-			if j.stuck+1 < maxStuck {
+			if j.stuck+1 < maxStuck && !s.full(task{j.address, false}) {
 				j.stuck++ // the later result of the two is discarded
 				s.start(ctx, result{job: j, number: j.newest}, Family.Read)
 			}
 		}
 	}
+}
+
+// giveUp makes the devices of an overdue card unhealthy.
+func (s *scheduler) giveUp(ctx context.Context, j *job) {
+	j.starved, j.unchecked = time.Time{}, false
+	s.countUnreadable(j)
+	s.markUnreadable(ctx, j)
 }
 
 // recheck requests readings of cards whose devices may change without a change of the card. After an overdue reading, a
@@ -592,7 +629,7 @@ func (s *scheduler) markUnreadable(ctx context.Context, j *job) {
 
 // outline starts an outline of a card, unless one is under way. It may hang, too.
 func (s *scheduler) outline(ctx context.Context, j *job) {
-	if !j.outlined {
+	if !j.outlined && !s.full(task{j.address, true}) {
 		j.outlined = true
 		s.start(ctx, result{job: j, outline: true}, Family.Outline)
 	}

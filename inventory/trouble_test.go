@@ -185,6 +185,99 @@ func TestOutlineThatHangs(t *testing.T) {
 	})
 }
 
+// replug lets two hints for a card pass, so that all readings of it hang, and replaces the card.
+func (r *rig) replug(f *fakeFamily, n int) {
+	for range 2 {
+		r.hint(cardA)
+		r.after(3 * time.Second)
+	}
+	r.pull(cardA)
+	r.after(2 * time.Second)
+	r.set(cardA, good(n, 0))
+	r.after(3 * time.Second)
+}
+
+// A slot whose cards hang and are replaced again and again keeps a limited number of readings. Each card is reported, and
+// the last one is read when the readings return.
+func TestReplugsOfCardsThatHang(t *testing.T) {
+	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
+		release := f.hang(cardA)
+		for n := range 5 {
+			r.replug(f, n)
+		}
+		before, reads := runtime.NumGoroutine(), f.reads[cardA]
+		hangs := map[string]string{"3b:00.0": "unhealthy[read-timeout]"}
+		for n := range 100 {
+			r.replug(f, n)
+			r.want(fmt.Sprint("card ", n), hangs)
+		}
+		if more := runtime.NumGoroutine() - before; more > 0 || f.reads[cardA] != reads {
+			t.Errorf("100 re-plugs: %d more goroutines and %d more readings, want none", more, f.reads[cardA]-reads)
+		}
+		if n := r.logs.FilterField(logevent.ReadTimeout).Len(); n < 100 {
+			t.Errorf("%d lines that a card hangs, want one for each card", n)
+		}
+		f.unhang(cardA)
+		r.after(time.Hour)
+		r.want("the readings still hang", hangs)
+		r.pull(cardA)
+		r.after(time.Second)
+		r.want("pulled", map[string]string{})
+		r.set(cardA, good(7, 0))
+		r.want("nothing is known of the new card", map[string]string{"3b:00.0": "unhealthy[read-timeout]"})
+		release()
+		r.after(time.Minute)
+		r.want("the readings returned", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+// The outlines of such cards are limited, too. Without an outline the devices of a card are not known, but the log names it.
+func TestReplugsOfCardsWhoseOutlinesHang(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFakeFamily("dfl")
+		f.set(cardA, good(0, 0))
+		release, slow := f.hang(cardA), slowOutline{f, make(chan struct{})}
+		r := startFamilies(t, sysfs.Host{}, testConfig, f, slow)
+		for n := range 15 {
+			r.replug(f, n)
+		}
+		before, lines := runtime.NumGoroutine(), r.logs.FilterField(logevent.ReadTimeout).Len()
+		for n := range 100 {
+			r.replug(f, n)
+		}
+		if more := runtime.NumGoroutine() - before; more > 0 {
+			t.Errorf("%d more goroutines after 100 re-plugs, want none", more)
+		}
+		if n := r.logs.FilterField(logevent.ReadTimeout).Len() - lines; n < 100 {
+			t.Errorf("%d lines that a card hangs, want one for each card", n)
+		}
+		close(slow.gate)
+		release()
+		r.after(time.Minute)
+		r.want("all returned", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+// A card that works is read, although the readings of several cards before it in its slot hang.
+func TestCardAfterCardsThatHang(t *testing.T) {
+	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
+		release := f.hang(cardA)
+		for n := range 3 {
+			r.replug(f, n)
+		}
+		f.unhang(cardA)
+		r.pull(cardA)
+		r.after(2 * time.Second)
+		r.set(cardA, good(7, 0))
+		r.after(time.Minute)
+		r.want("the next card", map[string]string{"3b:00.0": "healthy[]"})
+		r.set(cardA, good(7, 0, ap6))
+		r.want("it is read again", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
+		release()
+		r.after(time.Minute)
+	})
+}
+
 // After a hint for a card of which too many readings hang, the card is read as soon as one of them
 // returns, even if a newer one still hangs. It does not wait for a tick.
 func TestHintWaitsForFirstReturn(t *testing.T) {

@@ -33,7 +33,7 @@ const annotationHook = "com.intel.fpga.mode"
 
 // Allocate gives each container its devices, or refuses them all. An error is
 // final for the pod, and the kubelet sets no time limit. Allocate blocks only on the disk, for
-// a second at most, and only if CDI is on.
+// two seconds at most, and only if CDI is on.
 //
 // Errors: InvalidArgument if a request has no device or a device twice, NotFound if a device is not
 // listed (any more), FailedPrecondition if one is unhealthy, Unavailable if the CDI spec cannot be

@@ -31,9 +31,10 @@
 //
 // The credentials are those in this process's namespaces. In a child pid namespace every process
 // outside of it has pid 0, so a root process of the host counts as the kernel. In a child user
-// namespace that does not map uid 0 of the host, the kernel has the overflow uid, and all
-// uevents are dropped (and logged as forged). A network namespace that a child user namespace
-// owns (a pod with hostUsers: false) gets no uevents. There, the source counts as lost.
+// namespace that does not map uid 0 of the host, the kernel has the overflow uid, and its uevents
+// would count as forged (a pod with hostUsers: false and hostNetwork: true). A network namespace
+// that a child user namespace owns (a pod with hostUsers: false) gets no uevents. In both, the
+// source counts as lost.
 //
 // # Ownership and blocking
 //

@@ -45,6 +45,36 @@ func foreign() bool {
 	return unix.Fstat(owner, &info) == nil && info.Ino != initialUserNS
 }
 
+var errMasked = errors.New("uevents of the kernel cannot be told from forged ones, because the user namespace of this process does not have " +
+	"user 0 of the node: run the daemon in the user namespace of the node (hostUsers: true)")
+
+// masked reports whether messages of the kernel arrive with another user id than 0. They do in a user namespace that does
+// not have user 0 of the first one, even if the network namespace is that of the node (a pod with hostNetwork: true and
+// hostUsers: false). It finds out by a request that the kernel answers without doing anything. After an error the answer
+// is no.
+func masked() bool {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	defer unix.Close(fd)
+	var request [unix.SizeofNlMsghdr]byte
+	binary.NativeEndian.PutUint32(request[:], unix.SizeofNlMsghdr)
+	binary.NativeEndian.PutUint16(request[4:], unix.NLMSG_NOOP)
+	binary.NativeEndian.PutUint16(request[6:], unix.NLM_F_REQUEST|unix.NLM_F_ACK)
+	if err == nil {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
+	}
+	if err == nil {
+		err = unix.Sendto(fd, request[:], 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+	}
+	var buf, oob [256]byte
+	var oobn int
+	var from unix.Sockaddr
+	if err == nil {
+		_, oobn, _, from, err = unix.Recvmsg(fd, buf[:], oob[:], 0) // the answer is there when Sendto returns
+	}
+	s := newSender(from, oob[:oobn])
+	return err == nil && s.known && s.port == 0 && s.uid != 0
+}
+
 // conn is the socket to which the kernel multicasts uevents. Only this file uses go-udev, and only
 // its connection: its monitor cannot be stopped, and its parser panics.
 type conn struct {

@@ -113,28 +113,41 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// In the network namespace of a user namespace, as in a pod with hostUsers: false, the kernel sends no uevents. The source
-// counts as lost, although its socket could be opened.
+// In a pod with hostUsers: false, the kernel sends no uevents to the pod's network namespace. With hostNetwork: true it
+// does, but without its user id. The source counts as lost, although its socket could be opened.
 func TestUserNamespace(t *testing.T) {
 	t.Parallel()
 	const child = "WATCHER_TEST_USER_NAMESPACE"
-	if os.Getenv(child) == "" {
-		inChild(t, child, unix.CLONE_NEWUSER|unix.CLONE_NEWNET)
-		return
-	}
-	cfg := simulated(t)
-	h := newRecorder(t, cfg)
-	h.run(t)
-	h.expectLine(t, zap.DebugLevel, "source.lost", nil) // the next attempt
-	warned := h.lines(zap.WarnLevel, "source.lost")
-	if len(warned) != 1 || warned[0].ContextMap()["source"] != "uevent" || !strings.Contains(warned[0].ContextMap()["error"].(string), "hostUsers: true") {
-		t.Errorf("warnings %v, want one that uevents are lost", warned)
-	}
-	expectNodeHint(t, h, cfg)
-	want := []string{"watcher of uevent: lost, changes are found by inotify and resync: the kernel sends no uevents to the network " +
-		"namespace of a user namespace: run the daemon in the user namespace of the node (hostUsers: true)"}
-	if diff := cmp.Diff(want, h.Lost()); diff != "" {
-		t.Errorf("lost (-want +got):\n%s", diff)
+	const remedy = ": run the daemon in the user namespace of the node (hostUsers: true)"
+	for _, tt := range []struct {
+		name       string
+		namespaces uintptr
+		err        string
+	}{
+		{"with its network", unix.CLONE_NEWUSER | unix.CLONE_NEWNET, "the kernel sends no uevents to the network namespace of a user namespace"},
+		{"with the network of the node", unix.CLONE_NEWUSER, "uevents of the kernel cannot be told from forged ones, because the " +
+			"user namespace of this process does not have user 0 of the node"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if os.Getenv(child) == "" {
+				inChild(t, child, tt.namespaces)
+				return
+			}
+			cfg := simulated(t)
+			h := newRecorder(t, cfg)
+			h.run(t)
+			h.expectLine(t, zap.DebugLevel, "source.lost", nil) // the next attempt
+			warned := h.lines(zap.WarnLevel, "source.lost")
+			if len(warned) != 1 || warned[0].ContextMap()["source"] != "uevent" || warned[0].ContextMap()["error"] != tt.err+remedy {
+				t.Errorf("warnings %v, want one that uevents are lost", warned)
+			}
+			expectNodeHint(t, h, cfg)
+			want := []string{"watcher of uevent: lost, changes are found by inotify and resync: " + tt.err + remedy}
+			if diff := cmp.Diff(want, h.Lost()); diff != "" {
+				t.Errorf("lost (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -49,6 +49,9 @@ func (u *uevents) open() ([]zap.Field, error) {
 	if foreign() {
 		return nil, errForeign
 	}
+	if masked() {
+		return nil, errMasked
+	}
 	c, err := dial()
 	if err != nil {
 		return nil, err

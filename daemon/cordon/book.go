@@ -24,6 +24,8 @@ import (
 
 const (
 	lockWithin = 3 * time.Second  // longest wait for the lock, which another daemon holds for one write only
+	diskWithin = 5 * time.Second  // longest time of one use of the state directory; more: the file system hangs
+	leaveAfter = time.Second      // how long Run waits at its end for a file system that hangs
 	recheck    = 30 * time.Second // longest time between two reads of the file, in case of lost events or a set clock
 )
 
@@ -33,8 +35,9 @@ type Book struct {
 	log     *zap.Logger
 	cordons *latest.Value[[]Cordon] // in force, sorted
 
-	mu    sync.Mutex // held from the read or the write of the file until its cordons are published
-	fault string     // the error that was logged last; "": no error since the last success
+	disk  *privatedir.Turns // from the read or the write of the file until its cordons are published
+	mu    sync.Mutex        // held while cordons are published
+	fault string            // the error that was logged last; "": no error since the last success
 }
 
 // Open reads the cordons in a state directory. It creates the directory if it is missing. If dir is "",
@@ -43,7 +46,7 @@ type Book struct {
 // If the directory cannot be used, Open logs a warning, and each Add and Remove tries again. Open returns
 // an error only for a file that exists and cannot be read, because cordoned cards would be offered without it.
 func Open(dir string, log *zap.Logger) (*Book, error) {
-	b := &Book{dir: dir, log: log.Named("cordon"), cordons: latest.New[[]Cordon](nil)}
+	b := &Book{dir: dir, log: log.Named("cordon"), cordons: latest.New[[]Cordon](nil), disk: privatedir.NewTurns(dir)}
 	if dir == "" {
 		return b, nil
 	}
@@ -80,7 +83,8 @@ func (b *Book) Changed() <-chan struct{} {
 }
 
 // Add cordons devices for a time, or until they are uncordoned if during is 0. It returns their cordons. A
-// device that is cordoned already keeps its Since. After an error nothing has changed.
+// device that is cordoned already keeps its Since. After an error nothing has changed, unless the file system hangs during
+// the write, and completes it later.
 func (b *Book) Add(ctx context.Context, devices []string, by, why string, during time.Duration) ([]Cordon, error) {
 	devices, err := parseDevices(devices)
 	if err != nil {
@@ -113,7 +117,7 @@ func (b *Book) Add(ctx context.Context, devices []string, by, why string, during
 	})
 }
 
-// Remove ends the cordons of devices and returns them. After an error nothing has changed.
+// Remove ends the cordons of devices and returns them. After an error the same applies as for Add.
 func (b *Book) Remove(ctx context.Context, devices []string, by string) ([]Cordon, error) {
 	devices, err := parseDevices(devices)
 	if err == nil {
@@ -166,16 +170,30 @@ func (b *Book) change(ctx context.Context, devices []string, by string, edit fun
 	if b.dir == "" {
 		return nil, errors.New("--state-dir: found none, want a directory for the cordons")
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	changed := make(chan []Cordon, 1)
+	err := b.disk.Within(ctx, diskWithin, func(ctx context.Context) error {
+		all, err := b.edit(ctx, devices, by, edit)
+		changed <- all
+		return err
+	})
+	select {
+	case all := <-changed:
+		return all, err
+	default: // the file system hangs
+		return nil, err
+	}
+}
+
+// edit is change, and may block.
+func (b *Book) edit(ctx context.Context, devices []string, by string, edit func([]Cordon) ([]Cordon, error)) ([]Cordon, error) {
 	dir, err := privatedir.OpenDir(b.dir, true)
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	ctx, cancel := context.WithTimeout(ctx, lockWithin)
+	locking, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()
-	lock, err := privatedir.AcquireLock(ctx, dir, lockName)
+	lock, err := privatedir.AcquireLock(locking, dir, lockName)
 	if err != nil {
 		return nil, err
 	}
@@ -189,6 +207,9 @@ func (b *Book) change(ctx context.Context, devices []string, by string, edit fun
 	}
 	before := b.publish(all, fromFile, "") // with changes by another daemon
 	after, err := edit(slices.Clone(before))
+	if ctx.Err() != nil { // the caller has given up
+		return nil, context.Cause(ctx)
+	}
 	if err == nil {
 		after, err = write(dir, after)
 	}
@@ -216,6 +237,20 @@ const (
 // publish puts the cordons in force that have not ended, logs the differences, and returns the cordons in
 // force. by is the name of the user who has removed cordons; "": not known.
 func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.store(all, reason, by)
+}
+
+// expire ends the cordons in force that have expired. It does not use the file.
+func (b *Book) expire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.store(b.List(), expired, "")
+}
+
+// store is publish. The caller holds mu.
+func (b *Book) store(all []Cordon, reason, by string) []Cordon {
 	now := time.Now()
 	all = slices.DeleteFunc(slices.Clone(all), func(c Cordon) bool { return c.ended(now) })
 	old := b.List()
@@ -244,7 +279,7 @@ func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
 }
 
 // Run ends cordons that expire, and applies changes of other daemons to the file, until ctx ends. Then it
-// returns nil.
+// returns nil. Cordons also expire while the file system hangs.
 func (b *Book) Run(ctx context.Context) error {
 	if b.dir == "" {
 		<-ctx.Done()
@@ -256,7 +291,9 @@ func (b *Book) Run(ctx context.Context) error {
 func (b *Book) run(ctx context.Context, watch func(context.Context, dirwatch.Config, func())) error {
 	touched := latest.NewSignal()
 	var tasks sync.WaitGroup
-	defer tasks.Wait()
+	defer func() {
+		_ = privatedir.Within(context.WithoutCancel(ctx), leaveAfter, func() error { tasks.Wait(); return nil })
+	}()
 	tasks.Go(func() {
 		watch(ctx, dirwatch.Config{
 			Dirs: []string{filepath.Clean(b.dir)}, Concerns: func(e notify.Event) bool { return filepath.Base(e.Name) == fileName },
@@ -265,7 +302,8 @@ func (b *Book) run(ctx context.Context, watch func(context.Context, dirwatch.Con
 	})
 	for ctx.Err() == nil {
 		file := touched.Next()
-		b.follow(ctx)
+		b.expire()
+		b.report(b.disk.Within(ctx, diskWithin, b.follow))
 		all, changed := b.cordons.Load()
 		wake := recheck
 		for _, c := range all {
@@ -285,9 +323,7 @@ func (b *Book) run(ctx context.Context, watch func(context.Context, dirwatch.Con
 
 // follow publishes the cordons in the file, and removes expired cordons from it. If the file cannot be read
 // or was removed, the cordons in force remain until they expire.
-func (b *Book) follow(ctx context.Context) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (b *Book) follow(ctx context.Context) error {
 	all := b.List()
 	dir, err := privatedir.OpenDir(b.dir, len(all) == 0)
 	if err == nil {
@@ -304,10 +340,15 @@ func (b *Book) follow(ctx context.Context) {
 	if err == nil && len(inForce) < len(all) {
 		err = b.clean(ctx, dir)
 	}
+	return err
+}
+
+// report logs an error of follow once.
+func (b *Book) report(err error) {
 	switch {
 	case err == nil:
 		b.fault = ""
-	case err.Error() != b.fault:
+	case err.Error() != b.fault && !errors.Is(err, context.Canceled):
 		b.fault = err.Error()
 		b.log.Error("cordons cannot be read, those in force kept", logevent.CordonUnavailable, logevent.Err(err))
 	}

@@ -16,6 +16,6 @@
 // # State
 //
 // A [Book] owns the cordons in force, and reads and writes the file. Its methods are safe for
-// concurrent use; Run is called once. Add and Remove block for the lock file and the disk. List and
+// concurrent use; Run is called once. Add and Remove block for the lock file and the disk, for 5 s at most. List and
 // Changed do not block.
 package cordon

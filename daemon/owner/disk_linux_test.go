@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -64,31 +65,44 @@ func TestFirstStartOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A true file system that hangs: one of FUSE that no process serves.
+// A true file system hangs, at the start of a daemon and while one runs.
 func TestHangingFUSE(t *testing.T) {
-	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		t.Skipf("FUSE is not available: %v", err)
-	}
-	defer fuse.Close() // ends the system calls that hang
 	dir := privatedirtest.Dir(t)
-	before := owner.New(dir, control.DevicePlugin, zap.NewNop())
+	before := owner.New(dir, control.DRA, zap.NewNop())
 	if err := before.Take(t.Context(), func() owner.Naming { return 1 }); err != nil {
 		t.Fatal(err)
 	}
 	kept := before.Kept()
-	err = syscall.Mount("test", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse.Fd()))
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENODEV) {
-		t.Skipf("not allowed to mount a file system: %v", err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	release := privatedirtest.Hang(t, dir)
 	for range 2 {
 		if err := kept(); err == nil || !strings.Contains(err.Error(), "the file system hangs") {
 			t.Errorf("kept: error %v, want that the file system hangs", err)
 		}
 	}
+	// within fails if a call takes longer than this time, or twice that on a slow machine.
+	within := func(limit time.Duration, call string, f func()) {
+		t.Helper()
+		began := time.Now()
+		if f(); time.Since(began) > 2*limit {
+			t.Errorf("%s took %s, want at most %s", call, time.Since(began), limit)
+		}
+	}
+	goroutines := runtime.NumGoroutine()
+	within(time.Second, "Rename", func() {
+		for range 10 {
+			if before.Rename(t.Context(), 2) || before.Naming() != 1 {
+				t.Error("the naming is changed although the file system hangs")
+			}
+		}
+	})
+	if err := before.Waiting(); before.WaitsFor() != owner.ForSettings || err == nil || !strings.Contains(err.Error(), "--state-dir: "+dir+": no answer") {
+		t.Errorf("waits for %q, %v, want %q, and that the file system hangs", before.WaitsFor(), err, owner.ForSettings)
+	}
+	if n := runtime.NumGoroutine() - goroutines; n > 1 {
+		t.Errorf("%d goroutines more, want the one that hangs", n)
+	}
+	within(time.Second, "Renamed", before.Renamed)
+
 	ctx, cancel := context.WithCancel(t.Context())
 	n := owner.New(dir, control.DevicePlugin, zap.NewNop())
 	taken := make(chan error, 1)
@@ -103,6 +117,26 @@ func TestHangingFUSE(t *testing.T) {
 	if err := <-taken; !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
+
+	release()
+	patient.Await(t, "the new naming", func() error {
+		if !before.Rename(t.Context(), 2) {
+			return before.Waiting()
+		}
+		return nil
+	})
+	before.Renamed()
+	alike := owner.New(dir, control.DRA, zap.NewNop())
+	if err := alike.Take(t.Context(), func() owner.Naming { return 2 }); err != nil {
+		t.Fatal(err)
+	}
+	privatedirtest.Hang(t, dir)
+	within(6*time.Second, "Leave", func() {
+		before.Leave(t.Context(), func(context.Context) error {
+			t.Error("withdraws although another daemon may own the node")
+			return nil
+		})
+	})
 }
 
 // mount mounts a file system in memory until the end of the test.

@@ -59,6 +59,7 @@
 //
 // A [Node] owns its lock. One call at a time may use it: Take, then Rename and Renamed, then Leave. They access the disk.
 // Take does so in a goroutine, one at a time, which it leaves behind if the file system still hangs when its context ends.
-// Take blocks until the node is owned, Rename for up to 3 s, and Leave for up to 6 s, or for as long as the file system
-// hangs. Waiting and WaitsFor do not block, and are safe for concurrent use.
+// Take blocks until the node is owned, Rename and Renamed for up to 1 s, and Leave for up to 7 s. If the file system hangs,
+// they leave a goroutine behind, and the next calls fail at once until it has returned. Waiting and WaitsFor do not block,
+// and are safe for concurrent use.
 package owner

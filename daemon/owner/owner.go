@@ -27,6 +27,7 @@ const (
 	guardWithin = 3 * time.Second  // longest wait for the guard, which another daemon holds for some milliseconds
 
 	keptWithin   = time.Second     // longest wait for the disk of a request that asks whether the lock is kept
+	renameWithin = time.Second     // longest time of Rename and of Renamed, which other settings wait for
 	answerWithin = 5 * time.Second // after this time without an answer of the disk, the wait for it is logged
 
 	tryInterval = 200 * time.Millisecond // between two attempts to own the node
@@ -68,6 +69,7 @@ const (
 type Node struct {
 	dir, api, other string
 	log             *zap.Logger
+	disk            *privatedir.Turns    // uses the lock after Take
 	lock            *privatedir.Lock     // nil: not owned
 	naming          Naming               // of the owned node
 	waits           atomic.Pointer[wait] // nil: the daemon does not wait
@@ -90,7 +92,7 @@ type wait struct {
 // state directory is "", the node is never locked.
 func New(dir, api string, log *zap.Logger) *Node {
 	n := &Node{
-		dir: dir, api: api, other: control.DRA, log: log.Named("owner"),
+		dir: dir, api: api, other: control.DRA, log: log.Named("owner"), disk: privatedir.NewTurns(dir),
 		tryInterval: tryInterval, slicesWithin: slicesWithin, recordedWithin: recordedWithin,
 		checkDir: privatedir.CheckLocal,
 	}
@@ -168,12 +170,16 @@ func (n *Node) OtherMayHold() bool {
 	if n.api == control.DRA || n.dir == "" {
 		return true
 	}
-	dir, err := privatedir.OpenDir(n.dir, false)
-	if err != nil {
-		return true
-	}
-	defer dir.Close()
-	text, err := privatedir.ReadFile(dir, bootName, maxBoot)
+	var text []byte
+	err := n.disk.Within(context.Background(), answerWithin, func(context.Context) error {
+		dir, err := privatedir.OpenDir(n.dir, false)
+		if err != nil {
+			return errors.New(err.Error()) // not fs.ErrNotExist: without the directory nothing is known
+		}
+		defer dir.Close()
+		text, err = privatedir.ReadFile(dir, bootName, maxBoot)
+		return err
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
@@ -344,7 +350,7 @@ func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
 
 // Rename gives the owned node another naming, and returns true if the daemon may offer the devices under it now. It
 // does so only if no other daemon owns the node. Otherwise the daemon keeps its former naming, and should call Rename
-// again after [RenameInterval].
+// again after [RenameInterval]. The same applies if the file system hangs.
 //
 // After a change, the node has both namings until [Node.Renamed], so that no other daemon offers devices before the
 // former names are withdrawn.
@@ -355,12 +361,14 @@ func (n *Node) Rename(ctx context.Context, to Naming) bool {
 		return true
 	}
 	recorded := n.api != control.DevicePlugin || time.Since(n.pluginSeen) >= n.recordedWithin
-	sole := false
-	err := n.guarded(ctx, func(*os.Root) (err error) {
-		if sole, err = n.lock.Sole(); err == nil && sole && recorded {
-			err = n.lock.Mark(privatedir.Mark(to))
-		}
-		return err
+	lock, sole := n.lock, false
+	err := n.disk.Within(ctx, renameWithin, func(ctx context.Context) error {
+		return n.guarded(ctx, func(*os.Root) (err error) {
+			if sole, err = lock.Sole(); err == nil && sole && recorded && ctx.Err() == nil { // else it was given up
+				err = lock.Mark(privatedir.Mark(to))
+			}
+			return err
+		})
 	})
 	switch {
 	case ctx.Err() != nil: // it ends
@@ -385,7 +393,9 @@ func (n *Node) Renamed() {
 	if n.lock == nil {
 		return
 	}
-	if err := n.lock.KeepMark(privatedir.Mark(n.naming)); err != nil { // other daemons wait until this one ends
+	lock, naming := n.lock, n.naming
+	err := n.disk.Within(context.Background(), renameWithin, func(context.Context) error { return lock.KeepMark(privatedir.Mark(naming)) })
+	if err != nil { // other daemons wait until this one ends
 		n.log.Error("former naming cannot be unlocked", logevent.OwnerUnavailable, logevent.Err(err))
 	}
 }
@@ -403,7 +413,7 @@ func (n *Node) awaitSlices(ctx context.Context) error {
 	case <-time.After(n.slicesWithin):
 	}
 	// No driver can have started, because this daemon has its lock.
-	err := privatedir.Within(ctx, answerWithin, func() error {
+	err := n.disk.Within(ctx, answerWithin, func(ctx context.Context) error {
 		return n.guarded(ctx, func(dir *os.Root) error { return privatedir.RemoveFile(dir, nameOf(n.other)) })
 	})
 	if err != nil {
@@ -439,28 +449,23 @@ func (n *Node) Kept() func() error {
 	locked, err := n.lock.Stat()
 	same := func() error {
 		if err != nil {
-			return fmt.Errorf("--state-dir: %w", err)
+			return err
 		}
 		switch now, err := os.Lstat(path); {
 		case err == nil && os.SameFile(locked, now):
 			return nil
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("--state-dir: %w", err)
+			return err
 		}
-		return fmt.Errorf("--state-dir: %s was removed or replaced while this daemon runs: another daemon may offer the same devices, "+
+		return fmt.Errorf("%s was removed or replaced while this daemon runs: another daemon may offer the same devices, "+
 			"and cordons may be only in memory: restart the daemon, and cordon again what `devices` does not show as cordoned", path)
 	}
-	turn := make(chan struct{}, 1) // full while the file system is asked, so that only one goroutine waits if it hangs
+	disk := privatedir.NewTurns(path)
 	return func() error {
-		select {
-		case turn <- struct{}{}:
-		case <-time.After(keptWithin):
-			return fmt.Errorf("--state-dir: %s: no answer: the file system hangs", path)
+		if err := disk.Within(context.Background(), keptWithin, func(context.Context) error { return same() }); err != nil {
+			return fmt.Errorf("--state-dir: %w", err)
 		}
-		return privatedir.Within(context.Background(), keptWithin, func() error {
-			defer func() { <-turn }()
-			return same()
-		})
+		return nil
 	}
 }
 
@@ -468,7 +473,8 @@ func (n *Node) Kept() func() error {
 // devices that the API would keep after the end of the daemon. Meanwhile no daemon can take the node. If withdraw
 // fails, or is nil because the daemon has failed, the record of DRA remains: devices may not have been withdrawn.
 func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) {
-	if n.lock == nil {
+	lock := n.lock
+	if lock == nil {
 		return
 	}
 	defer n.release()
@@ -477,19 +483,24 @@ func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	defer cancel()
-	err := n.guarded(ctx, func(dir *os.Root) (err error) {
-		n.release() // no daemon can take the node before the end of this function
-		n.lock, err = privatedir.TryLock(dir, nameOf(n.api), privatedir.Exclusive)
-		return err
+	var sole *privatedir.Lock
+	err := n.disk.Within(ctx, answerWithin, func(ctx context.Context) error {
+		return n.guarded(ctx, func(dir *os.Root) (err error) {
+			lock.Release() // no daemon can take the node before the end of this function
+			sole, err = privatedir.TryLock(dir, nameOf(n.api), privatedir.Exclusive)
+			return err
+		})
 	})
 	if err == nil {
-		if n.lock == nil {
+		if n.lock = sole; sole == nil {
 			return // there is another daemon of this API
 		}
 		err = withdraw(ctx)
 	}
 	if err == nil && n.api == control.DRA { // a file of the device plugin records nothing
-		err = n.guarded(ctx, func(dir *os.Root) error { return privatedir.RemoveFile(dir, nameOf(n.api)) })
+		err = n.disk.Within(ctx, answerWithin, func(ctx context.Context) error {
+			return n.guarded(ctx, func(dir *os.Root) error { return privatedir.RemoveFile(dir, nameOf(n.api)) })
+		})
 	}
 	if err != nil {
 		n.log.Warn("node left, devices may not have been withdrawn", logevent.OwnerLeft, logevent.Owner(n.api), logevent.Err(err))
@@ -501,10 +512,11 @@ func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) 
 // Release ends the ownership of a daemon that has offered nothing yet. It may call Take again.
 func (n *Node) Release() { n.release() }
 
+// release releases the lock. If the file system hangs, the lock ends with the process.
 func (n *Node) release() {
-	if n.lock != nil {
-		n.lock.Release()
+	if lock := n.lock; lock != nil {
 		n.lock = nil
+		_ = n.disk.Within(context.Background(), keptWithin, func(context.Context) error { return lock.Release() })
 	}
 }
 

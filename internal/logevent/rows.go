@@ -120,7 +120,8 @@ func reading() []row {
 		{ScanFailed, levels(warn.when("the first and the third time"), debug.when("otherwise")),
 			"A card could not be read; without `pci`: the cards could not be listed. `count`: failures in a row.", must(errorText), may(pci, count)},
 		{ScanRecovered, levels(info), "A card was read again; without `pci`: the cards were listed again.", nil, may(pci, count)},
-		{ReadTimeout, levels(warn), "Reading a card takes longer than 2 s.", must(pci, lasted), nil},
+		{ReadTimeout, levels(warn), "Reading a card takes longer than 2 s. Without `lasted_ms`: 12 readings of its slot hang, so it is read when one of them returns.",
+			must(pci), may(lasted)},
 		{ReadRecovered, levels(info), "A read that took longer than 2 s ended.", must(pci, lasted), nil},
 	}
 }

@@ -2,8 +2,10 @@ package privatedir
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -23,13 +25,65 @@ func Within(ctx context.Context, limit time.Duration, f func() error) error {
 	}
 }
 
+// Turns calls functions one at a time, each as [Within] does, so that a file system that hangs keeps only one goroutine and
+// its thread. Create it with [NewTurns].
+type Turns struct {
+	path  string                        // in errors
+	turn  chan struct{}                 // full while a function runs
+	hangs atomic.Pointer[chan struct{}] // closed when the function that was given up has returned; nil: none was
+}
+
+// NewTurns returns Turns for functions that use this directory.
+func NewTurns(path string) *Turns { return &Turns{path: path, turn: make(chan struct{}, 1)} }
+
+// Within waits for the other functions, calls f and returns its error. If that takes longer than the limit, or ctx ends
+// before, it returns another error. The context of f has ended then, and f goes on in its goroutine. After the limit, each
+// further call returns an error at once, until f returns.
+func (t *Turns) Within(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
+	if hangs := t.hangs.Load(); hangs != nil {
+		select {
+		case <-*hangs:
+		default:
+			return t.noAnswer()
+		}
+	}
+	late := t.noAnswer()
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
+	defer cancel()
+	select {
+	case t.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	returned, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		defer func() { <-t.turn; close(returned) }()
+		done <- f(ctx)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		err := context.Cause(ctx)
+		if errors.Is(err, late) {
+			t.hangs.Store(&returned)
+		}
+		return err
+	}
+}
+
+func (t *Turns) noAnswer() error { return fmt.Errorf("%s: no answer: the file system hangs", t.path) }
+
 // shared has the names of file systems that several machines use at once, by their numbers in statfs(2), which are in
-// include/uapi/linux/magic.h and in the sources of the file systems. FUSE is not among them, because many file systems
+// include/uapi/linux/magic.h, in the sources of the file systems, and in src/stat.c of coreutils. FUSE is not among them, because many file systems
 // of FUSE are local.
 var shared = map[uint32]string{
 	0x6969: "nfs", 0x517B: "smb", 0xFF534D42: "cifs", 0xFE534D42: "smb3", 0x00C36400: "ceph", 0x5346414F: "afs", 0x6B414653: "afs",
 	0x73757245: "coda", 0x564C: "ncpfs", 0x01021997: "9p", 0x0BD00BD0: "lustre", 0x47504653: "gpfs", 0x19830326: "beegfs",
-	0x7461636F: "ocfs2", 0x01161970: "gfs2",
+	0x7461636F: "ocfs2", 0x01161970: "gfs2", 0x20030528: "orangefs", 0xAAD7AAEA: "panfs", 0xBEEFDEAD: "snfs", 0x61636673: "acfs",
+	0x18031977: "wekafs",
+	// Directories that a virtual machine shares with its host.
+	0x786F4256: "vboxsf", 0xBACBACBC: "vmhgfs", 0x7C7C6673: "prl_fs", 0x00C0FFEE: "hostfs",
 }
 
 // CheckLocal returns an error if dir is on a file system that other machines may use as well. Their processes could hold

@@ -1,7 +1,12 @@
 package privatedir_test
 
 import (
+	"context"
+	"errors"
+	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
@@ -17,6 +22,7 @@ func TestCheckLocal(t *testing.T) {
 	}
 	for number, name := range map[int64]string{
 		0x6969: "nfs", 0xFE534D42: "smb3", int64(int32(-0x00ACB2BE)): "cifs", // negative where the field has 32 bits
+		0x20030528: "orangefs", 0x786F4256: "vboxsf", 0xBACBACBC: "vmhgfs",
 		0xEF53: "", 0x58465342: "", 0x01021994: "", 0x9123683E: "", 0x794C7630: "", // ext4, xfs, tmpfs, btrfs, overlayfs
 	} {
 		want := ""
@@ -31,4 +37,68 @@ func TestCheckLocal(t *testing.T) {
 			t.Errorf("%#x: error %q, want %q", number, got, want)
 		}
 	}
+}
+
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns, hang, ended := privatedir.NewTurns("/s"), make(chan struct{}), false
+		began, before := time.Now(), runtime.NumGoroutine()
+		try := func(name string, ctx context.Context, f func(context.Context) error, want string, after time.Duration) {
+			t.Helper()
+			got := ""
+			if err := turns.Within(ctx, time.Second, f); err != nil {
+				got = err.Error()
+			}
+			if took := time.Since(began); got != want || took != after {
+				t.Errorf("%s: error %q after %s, want %q after %s", name, got, took, want, after)
+			}
+		}
+		works := func(context.Context) error { return nil }
+		fails := func(context.Context) error { return errors.New("disk full") }
+		hangs := func(ctx context.Context) error {
+			<-hang
+			ended = ctx.Err() != nil
+			return nil
+		}
+		try("works", t.Context(), works, "", 0)
+		try("fails", t.Context(), fails, "disk full", 0)
+		try("hangs", t.Context(), hangs, "/s: no answer: the file system hangs", time.Second)
+		for range 100 {
+			try("still hangs", t.Context(), works, "/s: no answer: the file system hangs", time.Second)
+		}
+		if n := runtime.NumGoroutine() - before; n != 1 {
+			t.Errorf("%d more goroutines, want the one that hangs", n)
+		}
+		close(hang)
+		synctest.Wait()
+		if !ended {
+			t.Error("the context of the function that was given up has not ended")
+		}
+		try("works again", t.Context(), works, "", time.Second)
+
+		// A caller waits for another one that does not hang.
+		go func() {
+			_ = turns.Within(t.Context(), time.Minute, func(context.Context) error { time.Sleep(time.Second / 2); return nil })
+		}()
+		synctest.Wait()
+		try("after another", t.Context(), works, "", 3*time.Second/2)
+		go func() {
+			_ = turns.Within(t.Context(), time.Minute, func(context.Context) error { time.Sleep(time.Minute); return nil })
+		}()
+		synctest.Wait()
+		try("after a slow one", t.Context(), works, "/s: no answer: the file system hangs", 5*time.Second/2)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		try("the caller ends", ctx, works, "context canceled", 5*time.Second/2)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+
+		// A caller that ends soon does not make others believe that the file system hangs.
+		began = time.Now()
+		ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		brief := func(context.Context) error { time.Sleep(time.Second / 2); return nil }
+		try("the caller ends sooner", ctx, brief, "context deadline exceeded", time.Millisecond)
+		try("the next one waits", t.Context(), works, "", time.Second/2)
+	})
 }

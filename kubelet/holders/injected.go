@@ -22,6 +22,9 @@ const (
 	injectedLock = "injected.lock"
 	maxInjected  = 1 << 20     // size of the file in bytes; a device has about 60
 	lockWithin   = time.Second // another daemon has the lock for milliseconds
+
+	openWithin = 5 * time.Second // longest time to read the state directory at the start
+	diskWithin = 2 * time.Second // longest time of one use of the state directory later; more: the file system hangs
 )
 
 // Injected remembers the nodes that a container gets through CDI if it is started again, when they are not those that it
@@ -29,6 +32,7 @@ const (
 // survives a restart of the daemon. After a reboot the file is not used. An Injected is safe for concurrent use.
 type Injected struct {
 	dir, boot string
+	disk      *privatedir.Turns
 
 	mu    sync.Mutex
 	nodes map[string][]string // names and numbers, by the id of the device
@@ -43,7 +47,7 @@ type injectedContent struct {
 
 // OpenInjected reads the file in the state directory. Without a directory nothing is remembered on disk.
 func OpenInjected(dir string) (*Injected, error) {
-	i := &Injected{dir: dir, nodes: map[string][]string{}}
+	i := &Injected{dir: dir, disk: privatedir.NewTurns(dir), nodes: map[string][]string{}}
 	if dir == "" {
 		return i, nil
 	}
@@ -51,16 +55,21 @@ func OpenInjected(dir string) (*Injected, error) {
 	if i.boot, err = boot.ID(); err != nil {
 		return nil, err
 	}
-	root, err := privatedir.OpenDir(dir, false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return i, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	i.nodes, err = i.read(root)
-	return i, err
+	return i, i.disk.Within(context.Background(), openWithin, func(context.Context) error {
+		root, err := privatedir.OpenDir(dir, false)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		nodes, err := i.read(root)
+		if err == nil {
+			i.set(nodes)
+		}
+		return err
+	})
 }
 
 func (i *Injected) read(root *os.Root) (map[string][]string, error) {
@@ -107,36 +116,47 @@ func (i *Injected) all() map[string][]string {
 	return maps.Clone(i.nodes)
 }
 
-func (i *Injected) change(ctx context.Context, f func(map[string][]string)) error {
+func (i *Injected) set(nodes map[string][]string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	after := maps.Clone(i.nodes)
-	if f(after); maps.EqualFunc(after, i.nodes, slices.Equal) {
+	i.nodes = nodes
+}
+
+// change changes the nodes, also on the disk. If the file system hangs during the write, the change may take effect later,
+// and each further call returns an error until then.
+func (i *Injected) change(ctx context.Context, f func(map[string][]string)) error {
+	return i.disk.Within(ctx, diskWithin, func(ctx context.Context) error {
+		before, after := i.all(), i.all()
+		if f(after); maps.EqualFunc(after, before, slices.Equal) {
+			return nil
+		}
+		if i.dir != "" {
+			root, err := privatedir.OpenDir(i.dir, true)
+			if err != nil {
+				return err
+			}
+			defer root.Close()
+			locking, cancel := context.WithTimeout(ctx, lockWithin)
+			defer cancel()
+			lock, err := privatedir.AcquireLock(locking, root, injectedLock)
+			if err != nil {
+				return err
+			}
+			defer lock.Release()
+			if after, err = i.read(root); err != nil { // another daemon may have changed it
+				return err
+			}
+			f(after)
+			if ctx.Err() != nil { // the caller has given up
+				return context.Cause(ctx)
+			}
+			if err := i.write(root, after); err != nil {
+				return err
+			}
+		}
+		i.set(after)
 		return nil
-	}
-	if i.dir != "" {
-		ctx, cancel := context.WithTimeout(ctx, lockWithin)
-		defer cancel()
-		root, err := privatedir.OpenDir(i.dir, true)
-		if err != nil {
-			return err
-		}
-		defer root.Close()
-		lock, err := privatedir.AcquireLock(ctx, root, injectedLock)
-		if err != nil {
-			return err
-		}
-		defer lock.Release()
-		if after, err = i.read(root); err != nil { // another daemon may have changed it
-			return err
-		}
-		f(after)
-		if err := i.write(root, after); err != nil {
-			return err
-		}
-	}
-	i.nodes = after
-	return nil
+	})
 }
 
 func (i *Injected) write(root *os.Root, nodes map[string][]string) error {

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
@@ -37,6 +38,8 @@ type Source struct {
 	cfg  Config
 	turn chan struct{} // full while a caller uses the fields below
 
+	disk *privatedir.Turns // to write the state directory
+
 	reader checkpoint.Reader
 	file   time.Time    // of the checkpoint
 	ended  endedEntries // in the state directory
@@ -50,9 +53,13 @@ func New(cfg Config) *Source {
 		cfg.Pod, _ = os.Hostname()
 	}
 	cfg.Confirm, cfg.Admission = cmp.Or(cfg.Confirm, Confirm), cmp.Or(cfg.Admission, Admission)
-	s := &Source{cfg: cfg, turn: make(chan struct{}, 1)}
+	s := &Source{cfg: cfg, turn: make(chan struct{}, 1), disk: privatedir.NewTurns(cfg.StateDir)}
 	if cfg.StateDir != "" {
-		s.ended = readEnded(cfg.StateDir)
+		read := make(chan endedEntries, 1)
+		err := s.disk.Within(context.Background(), openWithin, func(context.Context) error { read <- readEnded(cfg.StateDir); return nil })
+		if err == nil { // else it counts as a file that cannot be read
+			s.ended = <-read
+		}
 	}
 	return s
 }
@@ -87,20 +94,21 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 		report := s.report(ctx)
 		s.asked, s.state = report.Asked, Merge(s.state, report, s.cfg.Rules)
 		if s.cfg.Injected != nil && s.state.settled() {
-			_ = s.cfg.Injected.forget(ctx, s.state.injects) // it is tried again
+			_ = s.cfg.Injected.forget(context.WithoutCancel(ctx), s.state.injects) // it is tried again
 		}
-		s.remember()
+		s.remember(ctx)
 	}
 	return s.state.Holdings()
 }
 
 // remember writes which entries of the checkpoint have ended, if that has changed.
-func (s *Source) remember() {
+func (s *Source) remember(ctx context.Context) {
 	now := endedEntries{1, s.file, s.state.ended()}
 	if s.cfg.StateDir == "" || len(now.Devices) == 0 || reflect.DeepEqual(now.Devices, s.ended.known(s.file)) {
 		return
 	}
-	if now.write(s.cfg.StateDir) == nil { // else it is tried again
+	err := s.disk.Within(context.WithoutCancel(ctx), diskWithin, func(context.Context) error { return now.write(s.cfg.StateDir) })
+	if err == nil { // else it is tried again
 		s.ended = now
 	}
 }

@@ -1,0 +1,50 @@
+package deviceplugin_test
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/privatedirtest"
+)
+
+// While the file system of the state directory hangs, cards are published and given out under their present names. What
+// must be written fails, and takes effect when the file system answers. The daemon ends in time.
+func TestStateDirHangs(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, nil)
+	d.awaitLine("control.served")
+	d.do(d.node.Plug(cardA))
+	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
+	release := privatedirtest.Hang(t, d.cfg.StateDir)
+
+	d.loader.Config.Resources = []offer.Rule{{Resource: "example.com/lab", Match: offer.Match{PCIAddress: "5e:00.0"}}}
+	d.hangups <- syscall.SIGHUP
+	text, code := d.ask("cordon", "3b:00.0", "--why", "x", "--by", "alice")
+	if want := d.cfg.StateDir + ": no answer: the file system hangs"; code != 1 || !strings.Contains(text, want) {
+		t.Errorf("cordon: exit code %d, %s, want %s", code, text, want)
+	}
+	d.do(d.node.Plug(cardB))
+	d.await("another card", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	if _, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0"); err != nil {
+		t.Error(err)
+	}
+	d.do(d.node.Unplug(cardB.Address))
+	d.await("pulled", health{"3b:00.0": true, "3b:00.0-p1": true})
+	d.do(d.node.Plug(cardB))
+	d.await("plugged again", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	d.hangups <- syscall.SIGHUP // the main loop still runs
+	if ready := d.get("/readyz"); !strings.Contains(ready, "the file system hangs") {
+		t.Errorf("/readyz: found %s, want that the file system hangs", ready)
+	}
+
+	release()
+	d.await("the rule takes effect", health{"3b:00.0": true, "3b:00.0-p1": true})
+	if text, code := d.ask("cordon", "3b:00.0", "--why", "x", "--by", "alice"); code != 0 {
+		t.Errorf("cordon: exit code %d, %s", code, text)
+	}
+	d.await("cordoned", health{"3b:00.0": false, "3b:00.0-p1": false})
+	privatedirtest.Hang(t, d.cfg.StateDir)
+	d.do(d.stop())
+}

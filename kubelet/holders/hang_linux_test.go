@@ -1,0 +1,58 @@
+package holders_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/test/patient"
+	"b-com.com/accelerator-device-plugin/test/privatedirtest"
+)
+
+// While the state directory hangs, the answers about holders go on, and an allocation that must be remembered fails.
+func TestStateDirHangs(t *testing.T) {
+	t.Parallel()
+	r, dir := newRig(t), privatedirtest.Dir(t)
+	injected := openInjected(t, dir)
+	held, given := map[string][]string{"3b:00.0": {"port.0"}}, map[string][]string{"5e:00.0": {"port.1"}}
+	if err := injected.Add(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	r.write(t, `{"Data":{"PodDeviceEntries":[]}}`)
+	r.cfg.Injected, r.cfg.StateDir = injected, dir
+	release := privatedirtest.Hang(t, dir)
+
+	s := holders.New(r.cfg) // without the state directory
+	for range 5 {
+		began := time.Now()
+		if h := s.Ask(t.Context()); h.Problem() != nil || time.Since(began) > 10*time.Second {
+			t.Errorf("found %+v after %s, want an answer", h, time.Since(began))
+		}
+	}
+	for range 2 {
+		began := time.Now()
+		err := injected.Add(t.Context(), given)
+		if err == nil || err.Error() != dir+": no answer: the file system hangs" || time.Since(began) > 10*time.Second {
+			t.Errorf("error %v after %s, want that the file system hangs", err, time.Since(began))
+		}
+	}
+	if len(injected.All()) != 1 {
+		t.Errorf("found %v, want what was remembered before", injected.All())
+	}
+	if _, err := holders.OpenInjected(dir); err == nil || !strings.Contains(err.Error(), "the file system hangs") {
+		t.Errorf("opened at the start: error %v, want that the file system hangs", err)
+	}
+
+	release()
+	patient.Await(t, "the file system answers", func() error { return injected.Add(t.Context(), given) })
+	if got := openInjected(t, dir).All(); got["5e:00.0"] == nil {
+		t.Errorf("on the disk: found %v, want 5e:00.0", got)
+	}
+	if h := s.Ask(t.Context()); h.Problem() != nil {
+		t.Errorf("found %+v", h)
+	}
+	if all := injected.All(); len(all) > 0 {
+		t.Errorf("found %v, want none: no container holds them", all)
+	}
+}

@@ -1,0 +1,38 @@
+package privatedirtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// Hang makes a directory hang until the end of the test, or until release is called: it mounts a file system of FUSE there
+// that no process serves. release returns after the directory is as before. If the file system cannot be mounted, the test
+// is skipped.
+func Hang(t testing.TB, dir string) (release func()) {
+	t.Helper()
+	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("FUSE is not available: %v", err)
+	}
+	err = syscall.Mount("test", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse.Fd()))
+	if err != nil {
+		fuse.Close()
+	}
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENODEV) {
+		t.Skipf("not allowed to mount a file system: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	release = sync.OnceFunc(func() {
+		fuse.Close() // ends the system calls that hang
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Errorf("%s: %v", dir, err)
+		}
+	})
+	t.Cleanup(release)
+	return release
+}
