@@ -15,12 +15,10 @@ import (
 // The FME of a virtual function belongs to the physical function. A hint for the physical function
 // concerns both.
 func TestHintForThePhysicalFunctionReachesTheVirtualOne(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		f.cards[cardB] = inventory.Reading{Related: []string{cardA}, Units: []inventory.Unit{good(1, 0)}}
-		r := start(t, testConfig, f)
+	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		p := good(1, 0)
+		f.cards[cardB] = inventory.Reading{Related: []string{cardA}, Units: []inventory.Unit{p}}
+		r.hint(cardB)
 		p.InterfaceID = afu2
 		f.cards[cardB] = inventory.Reading{Related: []string{cardA}, Units: []inventory.Unit{p}}
 		r.hint(cardA)
@@ -30,21 +28,28 @@ func TestHintForThePhysicalFunctionReachesTheVirtualOne(t *testing.T) {
 	})
 }
 
-func TestNodeHintReachesItsCard(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
-		r := start(t, testConfig, f)
-		f.set(cardA, good(0, 0, ap6))
-		f.set(cardB, good(1, 0, ap6))
-		r.Hint(inventory.Hint{Node: "dfl-port.1", Source: "test", At: time.Now()})
-		synctest.Wait()
-		r.want("only the node's card was read", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "unhealthy[port-ap6]"})
-		r.Hint(inventory.Hint{Node: "dfl-port.7", Source: "test", At: time.Now()})
-		synctest.Wait()
-		r.want("an unknown node may belong to any card", map[string]string{"3b:00.0": "unhealthy[port-ap6]", "0001:5e:00.0": "unhealthy[port-ap6]"})
-	})
+func TestNodeHint(t *testing.T) {
+	both := map[string]string{"3b:00.0": "unhealthy[port-ap6]", "0001:5e:00.0": "unhealthy[port-ap6]"}
+	for _, test := range []struct {
+		name  string
+		nodeB int // the number of card B's node; card A has node 0
+		hint  string
+		want  map[string]string
+	}{
+		{"only the node's card is read", 1, "dfl-port.1", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "unhealthy[port-ap6]"}},
+		{"two cards have had the node", 0, "dfl-port.0", both},
+		{"an unknown node may belong to any card", 1, "dfl-port.7", both},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
+				r.set(cardB, good(test.nodeB, 0))
+				f.set(cardA, good(0, 0, ap6))
+				f.set(cardB, good(test.nodeB, 0, ap6))
+				r.hintNode(test.hint)
+				r.want("hinted", test.want)
+			})
+		})
+	}
 }
 
 // Many hints cause few readings, and the last reading begins after the last hint.
@@ -100,8 +105,7 @@ func TestNodeHintReachesItsNewCard(t *testing.T) {
 		r := startOn(t, host, testConfig, f)
 		f.pull(cardA)
 		f.set(cardB, good(0, 0))
-		r.Hint(inventory.Hint{Node: "dfl-port.0", Source: "test", At: time.Now()})
-		synctest.Wait()
+		r.hintNode("dfl-port.0")
 		r.want("the old card was read, and the new one", map[string]string{"0001:5e:00.0": "healthy[]"})
 	})
 }
@@ -145,8 +149,7 @@ func TestNodeHintWhileTheNodeChangesItsCard(t *testing.T) {
 				lacking := test.port
 				lacking.Conditions = []inventory.Condition{{Reason: inventory.ReasonNodeMissing, Health: inventory.Unhealthy}}
 				f.set(cardB, lacking)
-				r.Hint(inventory.Hint{Node: test.node, Source: "test", At: time.Now()})
-				synctest.Wait()
+				r.hintNode(test.node)
 				first()
 				synctest.Wait()
 				second()
@@ -160,29 +163,12 @@ func TestNodeHintWhileTheNodeChangesItsCard(t *testing.T) {
 	}
 }
 
-// Two cards have had the node. The old card is read again after the new one, with the same result as
-// before. A hint about the node causes readings of both.
-func TestNodeHintReachesAllCardsThatHadTheNode(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(0, 0))
-		r := start(t, testConfig, f)
-		f.set(cardA, good(0, 0, ap6))
-		f.set(cardB, good(0, 0, ap6))
-		r.Hint(inventory.Hint{Node: "dfl-port.0", Source: "test", At: time.Now()})
-		synctest.Wait()
-		r.want("hinted", map[string]string{"3b:00.0": "unhealthy[port-ap6]", "0001:5e:00.0": "unhealthy[port-ap6]"})
-	})
-}
-
 // The node of a removed card leads to no card. Another card may get its name.
 func TestNodeOfACardThatLeft(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		r.pull(cardA)
 		before := f.reads[cardA]
-		r.Hint(inventory.Hint{Node: "dfl-port.0", Source: "test", At: time.Now()})
-		r.after(0)
+		r.hintNode("dfl-port.0")
 		if n := f.reads[cardA] - before; n != 0 {
 			t.Errorf("the card that left was read %d times", n)
 		}

@@ -22,12 +22,9 @@ func TestFlapsByPassingConditions(t *testing.T) {
 		{"most of the time", 50 * time.Second, 12 * time.Second, "unhealthy[flapping]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				cfg := testConfig
-				cfg.FlapLimit, cfg.FlapWindow = 5, 10*time.Minute
-				f := newFakeFamily("xrt")
-				f.set(cardA, good(0, 0))
-				r := start(t, cfg, f)
+			cfg := testConfig
+			cfg.FlapLimit, cfg.FlapWindow = 5, 10*time.Minute
+			withCard(t, cfg, func(t *testing.T, r *rig, _ *fakeFamily) {
 				for began := time.Now(); time.Since(began) < time.Hour; {
 					r.set(cardA, good(0, 0, resetting))
 					r.after(test.reset)
@@ -47,10 +44,7 @@ func TestFlapsByPassingConditions(t *testing.T) {
 
 // A device that stays offered while it is programmed does not turn.
 func TestProgrammingIsNoTurn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, withFlaps(1), f)
+	withCard(t, withFlaps(1), func(t *testing.T, r *rig, _ *fakeFamily) {
 		for range 100 {
 			r.turn(busy)
 			r.turn()
@@ -64,10 +58,7 @@ func TestPassingConditionsThatAlternate(t *testing.T) {
 	offline := resetting
 	offline.Reason = "device-offline"
 	for _, limit := range []int{0, 3} {
-		bubble(t, func(t *testing.T) {
-			f := newFakeFamily("xrt")
-			f.set(cardA, good(0, 0))
-			r := start(t, withFlaps(limit), f)
+		withCard(t, withFlaps(limit), func(t *testing.T, r *rig, _ *fakeFamily) {
 			fault := func() bool {
 				s, _ := r.Latest()
 				return s.Device("3b:00.0").Fault

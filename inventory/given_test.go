@@ -73,10 +73,7 @@ func TestHoldersNamed(t *testing.T) {
 
 // A pod of the same name, such as that of a StatefulSet, is another holder: its UID tells.
 func TestPodOfTheSameName(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		r := start(t, withKubelet(d), f)
+	withKubeletAndCard(t, func(t *testing.T, r *rig, _ *fakeFamily, d *fakeKubelet) {
 		for _, step := range []struct {
 			containers []string
 			want       []string

@@ -12,12 +12,9 @@ import (
 )
 
 func TestNoHold(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		cfg := testConfig
-		cfg.RecoveryHold = 0
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, cfg, f)
+	cfg := testConfig
+	cfg.RecoveryHold = 0
+	withCard(t, cfg, func(t *testing.T, r *rig, _ *fakeFamily) {
 		r.set(cardA, good(0, 0, ap6))
 		r.set(cardA, good(0, 0))
 		r.want("healed", map[string]string{"3b:00.0": "healthy[]"})
@@ -86,12 +83,9 @@ func TestWarnings(t *testing.T) {
 
 // A passing condition that makes a device unhealthy is no fault and no turn until it has lasted for the reprogram timeout.
 func TestPassingUnhealthy(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		cfg := withFlaps(1)
-		cfg.ReprogramTimeout = 30 * time.Second
-		f := newFakeFamily("xrt")
-		f.set(cardA, good(0, 0))
-		r := start(t, cfg, f)
+	cfg := withFlaps(1)
+	cfg.ReprogramTimeout = 30 * time.Second
+	withCard(t, cfg, func(t *testing.T, r *rig, _ *fakeFamily) {
 		resetting := inventory.Condition{Reason: "resetting", Row: "resetting", Health: inventory.Unhealthy, Passing: true}
 		fault := func(when string, want bool) {
 			s, _ := r.Latest()

@@ -225,6 +225,12 @@ func (r *rig) hint(card string) {
 	synctest.Wait()
 }
 
+// hintNode sends a hint for a device node, and waits until all goroutines are blocked.
+func (r *rig) hintNode(node string) {
+	r.Hint(inventory.Hint{Node: node, Source: "test", At: time.Now()})
+	synctest.Wait()
+}
+
 // after lets time pass.
 func (r *rig) after(d time.Duration) {
 	time.Sleep(d) // in the bubble: takes no real time

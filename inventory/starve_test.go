@@ -139,10 +139,7 @@ func TestUnchecked(t *testing.T) {
 
 // The time begins anew with each reading without a shortage. A reading with another error ends it.
 func TestUncheckedNeedsUninterruptedFailures(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, withGrace(time.Minute), f)
+	withCard(t, withGrace(time.Minute), func(t *testing.T, r *rig, f *fakeFamily) {
 		for range 3 {
 			f.fail(cardA, errOutOfDescriptors)
 			r.after(50 * time.Second)
@@ -161,10 +158,7 @@ func TestUncheckedNeedsUninterruptedFailures(t *testing.T) {
 
 // With a grace time of 0, one failed reading does not make a device unhealthy.
 func TestUncheckedWithoutGrace(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, withGrace(0), f)
+	withCard(t, withGrace(0), func(t *testing.T, r *rig, f *fakeFamily) {
 		f.fail(cardA, errOutOfDescriptors)
 		r.hint(cardA)
 		r.after(14 * time.Second)
@@ -176,10 +170,7 @@ func TestUncheckedWithoutGrace(t *testing.T) {
 
 // Cards that are plugged and pulled during a shortage are found within a health interval of its end.
 func TestCardsComeAndGoInAShortage(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, withGrace(5*time.Minute), f)
+	withCard(t, withGrace(5*time.Minute), func(t *testing.T, r *rig, f *fakeFamily) {
 		f.shortage(errOutOfDescriptors, cardA, cardB)
 		f.set(cardB, good(1, 0))
 		r.pull(cardA)

@@ -281,12 +281,9 @@ func TestCardAfterCardsThatHang(t *testing.T) {
 // After a hint for a card of which too many readings hang, the card is read as soon as one of them
 // returns, even if a newer one still hangs. It does not wait for a tick.
 func TestHintWaitsForFirstReturn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		cfg := testConfig
-		cfg.RecoveryHold, cfg.HealthInterval = 0, time.Hour
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		r := start(t, cfg, f)
+	cfg := testConfig
+	cfg.RecoveryHold, cfg.HealthInterval = 0, time.Hour
+	withCard(t, cfg, func(t *testing.T, r *rig, f *fakeFamily) {
 		older := f.hang(cardA)
 		r.hint(cardA)
 		r.after(2 * time.Second) // the card is read twice

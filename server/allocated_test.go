@@ -1,12 +1,11 @@
 package server_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +13,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/cdi"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/patient"
@@ -53,25 +53,29 @@ func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer spec.Close()
+	waits, release := make(chan struct{}), make(chan struct{})
 	cfg := server.Defaults()
 	cfg.Metrics = metrics.New("test")
 	cfg.KubeletDir, cfg.CDI = t.TempDir(), spec
+	slow := sync.OnceFunc(func() { close(waits); <-release })
+	cfg.Injected = func(context.Context, map[string][]string) error { slow(); return nil }
 	s := server.New(cfg, &devices{}, zap.NewNop())
-	allocate := s.Offer(t.Context(), resource, port("a"), port("b"))
+	changed := port("a")
+	changed.Reasons = []string{inventory.ReasonNodeChanged}
+	allocate := s.Offer(t.Context(), resource, changed, port("b"))
 
-	release := lockOut(t, filepath.Join(dir, ".fpga.intel.com-fpga.lock"))
-	answered := make(chan error)
+	answered := make(chan error, 1)
 	go func() { answered <- allocate("a") }()
-	want := map[string][]string{resource: {"a"}}
-	for !cmp.Equal(want, s.Allocated()) {
-		select {
-		case err := <-answered:
-			t.Fatalf("Allocate returned %v before the allocation counted", err)
-		default:
-			runtime.Gosched()
-		}
+	select {
+	case err := <-answered:
+		t.Fatalf("Allocate returned %v before its nodes were recorded", err)
+	case <-waits:
 	}
-	release()
+	want := map[string][]string{resource: {"a"}}
+	if diff := cmp.Diff(want, s.Allocated()); diff != "" {
+		t.Errorf("allocated while Allocate waits (-want +got):\n%s", diff)
+	}
+	close(release)
 	if err := <-answered; err != nil {
 		t.Fatal(err)
 	}
@@ -84,23 +88,6 @@ func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	if diff := cmp.Diff(want, s.Allocated()); diff != "" {
 		t.Errorf("allocated (-want +got):\n%s", diff)
 	}
-}
-
-// lockOut creates a lock file and holds its lock until release is called.
-func lockOut(t *testing.T, path string) (release func()) {
-	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { file.Close() })
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	return func() { file.Close() }
 }
 
 // A refused request leaves the allocations as they were.

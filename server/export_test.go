@@ -54,9 +54,9 @@ func (s *Server) SetDrain(d time.Duration) { s.drain = d }
 // Injection is the injection of a server, without the server.
 type Injection struct{ *injection }
 
-// NewInjection returns an Injection for this spec, without content.
-func NewInjection(spec *cdi.Spec) Injection {
-	return Injection{newInjection(Config{CDI: spec, HostSysRoot: "/sys", Metrics: metrics.New("test")}, zap.NewNop())}
+// NewInjection returns an Injection for this spec, without content. injected is [Config.Injected].
+func NewInjection(spec *cdi.Spec, injected func(context.Context, map[string][]string) error) Injection {
+	return Injection{newInjection(Config{CDI: spec, Injected: injected, HostSysRoot: "/sys", Metrics: metrics.New("test")}, zap.NewNop())}
 }
 
 // Want sets the content of the spec to these devices from the next Settle on.

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 func TestDevicesReachTheKubelet(t *testing.T) {
@@ -50,12 +50,7 @@ func TestNoDevices(t *testing.T) {
 		t.Errorf("Ready before the first scan: found %v", err)
 	}
 	r.devices.set()
-	for r.Ready() != nil && r.ctx.Err() == nil {
-		runtime.Gosched()
-	}
-	if err := r.Ready(); err != nil {
-		t.Errorf("Ready without devices: found %v, want none", err)
-	}
+	patient.Await(r, "without devices", r.Ready)
 	if n := k.Registrations(resource); n != 0 {
 		t.Errorf("found %d registrations without devices, want none", n)
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
@@ -196,12 +195,11 @@ func TestPublishesOnceRegistered(t *testing.T) {
 
 // Run waits for the calls under way, whose contexts end.
 func TestStopsDuringCall(t *testing.T) {
-	begun, ended := make(chan struct{}), atomic.Bool{}
+	begun, slow := make(chan struct{}), make(chan struct{})
 	r := newRig(t, newClient("a"), "", claims{prepare: func(ctx context.Context, _ *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
 		close(begun)
 		<-ctx.Done()
-		<-time.After(50 * time.Millisecond) // a slow disk
-		ended.Store(true)
+		<-slow
 		return kubeletplugin.PrepareResult{Err: context.Cause(ctx)}
 	}})
 	r.start()
@@ -212,10 +210,10 @@ func TestStopsDuringCall(t *testing.T) {
 		failed <- err
 	}()
 	<-begun
+	r.stop()
+	r.eventually("Run that waits for the call", r.Stopping)
+	close(slow)
 	r.end()
-	if !ended.Load() {
-		t.Error("Run returned before the call had ended")
-	}
 	if err := <-failed; err == nil {
 		t.Error("found no error of the call, want one")
 	}

@@ -14,6 +14,15 @@ func (d *Driver) Restore(ctx context.Context, again func(context.Context)) { d.r
 // FillCache makes the helper fill its cache, unless slices are wanted already.
 func (d *Driver) FillCache(ctx context.Context) error { return d.fillCache(ctx) }
 
+// Stopping reports whether Run has stopped serving, and waits for the calls under way.
+func (d *Driver) Stopping() bool {
+	if !d.calls.TryRLock() {
+		return true
+	}
+	d.calls.RUnlock()
+	return false
+}
+
 // AwaitHanding blocks until slices that are being handed to the helper, by fillCache or others, have been.
 func (d *Driver) AwaitHanding() {
 	d.handing.Lock()
