@@ -106,11 +106,8 @@ func (n *nodes) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) err
 
 // take handles one event. An error means that the directory itself is gone.
 func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
-	if ev.Name == n.dir {
-		if ev.Has(fsnotify.Remove | fsnotify.Rename) {
-			return fmt.Errorf("%s: directory was removed: %w", n.dir, fs.ErrNotExist)
-		}
-		return nil
+	if ev.Name == n.dir && ev.Has(fsnotify.Remove|fsnotify.Rename) {
+		return fmt.Errorf("%s: directory was removed: %w", n.dir, fs.ErrNotExist)
 	}
 	// Writes are ignored: before Linux 6.10 each write to /dev/null causes an event of /dev.
 	if !ev.Has(fsnotify.Create | fsnotify.Remove | fsnotify.Rename | fsnotify.Chmod) {

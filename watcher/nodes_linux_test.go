@@ -53,7 +53,7 @@ func TestNodes(t *testing.T) {
 func TestNodesBelow(t *testing.T) {
 	t.Parallel()
 	cfg := simulated(t)
-	cfg.Nodes = []string{"dri/renderD", "vfio/", "vfio/devices/"}
+	cfg.Nodes = []string{"vfio/", "vfio/devices/", "dri/renderD"} // of those below, only the last one is there from the start
 	mkdir(t, cfg.Host.Dev, "dri")
 	h := newRecorder(t, cfg)
 	write(t, "", cfg.Host.Dev, "dri/renderD128") // after New, before Run

@@ -128,6 +128,8 @@ func TestTree(t *testing.T) {
 		{"class removed", func() error { return os.Remove(filepath.Join(sys, "class/fpga")) }, []string{""}},
 		{"card", func() error { return os.MkdirAll(filepath.Join(sys, bridgeDir, "0000:05:00.0/fpga_region"), 0o755) }, []string{"0000:05:00.0"}},
 		{"card removed", func() error { return os.RemoveAll(filepath.Join(sys, cardDir)) }, []string{"0000:02:00.0"}},
+		{"card again", func() error { return os.MkdirAll(filepath.Join(sys, portDir), 0o755) }, []string{"0000:02:00.0"}},
+		{"file of the card", func() error { return os.WriteFile(file, nil, 0o644) }, []string{"0000:02:00.0"}},
 		{"bridge moved", func() error { return os.Rename(filepath.Join(sys, bridgeDir), filepath.Join(cfg.Host.Dev, "x")) }, []string{"", "0000:00:02.0"}},
 	}
 	b := &barrier{sys: sys}
