@@ -253,7 +253,9 @@ func (inv *Inventory) publish(n *node, first progress, now time.Time) {
 		})
 		n.copied, n.changed, n.hinted = false, false, time.Time{}
 	}
-	inv.report(changes, now)
+	if len(changes) > 0 {
+		inv.report(changes, now)
+	}
 	if n.ready && old.Version == 0 {
 		inv.log.Info("first snapshot published", logevent.ScanDone, logevent.Count(len(n.devices)), logevent.Rev(old.Version+1))
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -298,7 +297,6 @@ func (s *scheduler) start(ctx context.Context, r result, read func(Family, sysfs
 	families, address := s.families, r.job.address
 	s.tasks.Go(func() {
 		defer backlog.FlushOnPanic(s.log)
-		runtime.Gosched() // on a single processor, readers of the new snapshot run first
 		began := time.Now()
 		if r.same = len(r.reading.Observed) > 0 && sysfs.Unchanged(r.reading.Observed); !r.same {
 			r.family, r.reading, r.err = readCard(families, s.host, address, read)
@@ -361,6 +359,8 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	s.setState(j, idle)
 	s.measure(r)
 	switch {
+	case r.err == nil:
+		s.takeReading(j, r)
 	case errors.Is(r.err, errGone) && j.want == wantNothing:
 		s.removeJob(j)
 		return
@@ -368,10 +368,8 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 		s.removeDevices(j) // and read again
 	case sysfs.IsShortage(r.err):
 		s.starve(j, r.err, now)
-	case r.err != nil:
-		s.failed(ctx, j, r.err, now)
 	default:
-		s.takeReading(j, r)
+		s.failed(ctx, j, r.err, now)
 	}
 	s.countUnreadable(j)
 	s.queue(j) // another reading may be wanted
@@ -413,14 +411,14 @@ func (s *scheduler) takeOutline(j *job, r result) {
 // measure counts a reading by its result.
 func (s *scheduler) measure(r result) {
 	switch m := s.cfg.Metrics; {
+	case r.err == nil:
+		m.ScanDone(r.took)
 	case errors.Is(r.err, errGone):
 		m.ScanGone(r.took)
 	case sysfs.IsShortage(r.err):
 		m.ScanStarved(r.took)
-	case r.err != nil:
-		m.ScanFailed(r.took)
 	default:
-		m.ScanDone(r.took)
+		m.ScanFailed(r.took)
 	}
 }
 

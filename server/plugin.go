@@ -84,7 +84,7 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 // the stream; for the first list it has all devices.
 func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 	latency, known := l.latency()
-	// Let grpc write the list first, and let the inventory log its changes.
+	// Let grpc write the list first, and let the inventory log its changes: see Inventory.report, which has the measurement.
 	runtime.Gosched()
 	e.server.cfg.Metrics.ListSent(e.resource, latency, known)
 	line := e.log.Check(zap.InfoLevel, "list sent")

@@ -85,8 +85,8 @@ func (o *Observation) holds() bool {
 	case identity:
 		return entrySum(o.path) == o.sum
 	case existence:
-		found, _ := exists(o.path)
-		return found
+		_, err := lstat(o.path)
+		return err == nil
 	case listing:
 		return namesSum(names(o.path)) == o.sum
 	}
