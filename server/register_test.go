@@ -66,27 +66,24 @@ func TestKubeletEndsDuringRegister(t *testing.T) {
 	r.awaitReady()
 }
 
-func TestRegisterTimesOut(t *testing.T) {
-	r := newRig(t, func(c *server.Config) { c.RegisterTimeout = 50 * time.Millisecond })
-	k := r.kubelet(simkubelet.Behaviour{HangRegister: true})
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitEvent("register.failed", 2)
-	k.Behave(simkubelet.Behaviour{})
-	r.awaitList(k)
-	r.awaitReady()
-}
-
-func TestNoStream(t *testing.T) {
-	r := newRig(t, func(c *server.Config) { c.StreamTimeout = 30 * time.Millisecond })
-	k := r.kubelet(simkubelet.Behaviour{NoStream: true})
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitEvent("register.failed", 2)
-	if n := k.Registrations(resource); n < 2 {
-		t.Errorf("found %d registrations, want at least 2", n)
+// A registration that the kubelet does not complete in time fails, and is tried again.
+func TestRegistrationTimesOut(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		kubelet simkubelet.Behaviour
+	}{
+		{"no answer", simkubelet.Behaviour{HangRegister: true}},
+		{"no stream", simkubelet.Behaviour{NoStream: true}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, func(c *server.Config) { c.RegisterTimeout, c.StreamTimeout = 50*time.Millisecond, 30*time.Millisecond })
+			k := r.kubelet(tc.kubelet)
+			r.run()
+			r.devices.set(port("a"))
+			r.awaitEvent("register.failed", 2)
+			k.Behave(simkubelet.Behaviour{})
+			r.awaitList(k)
+			r.awaitReady()
+		})
 	}
-	k.Behave(simkubelet.Behaviour{})
-	r.awaitList(k)
-	r.awaitReady()
 }

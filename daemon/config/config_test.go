@@ -138,25 +138,10 @@ func TestSettingsFromEachSource(t *testing.T) {
 	}
 }
 
-// Relative paths are relative to the working directory of the start.
-func TestRelativePaths(t *testing.T) {
-	t.Chdir("/tmp")
-	got, err := load(t, []string{
-		"--sysfs-root=sys", "--dev-root=./dev/", "--kubelet-dir=.", "--pod-resources-socket=a/../b.sock", "--kubeconfig=kube/config",
-	}, nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := config.Defaults()
-	want.SysfsRoot, want.HostSysfsRoot, want.DevRoot, want.HostDevRoot = "/tmp/sys", "/tmp/sys", "/tmp/dev", "/tmp/dev"
-	want.KubeletDir, want.PodResourcesSocket, want.Kubeconfig = "/tmp", "/tmp/b.sock", "/tmp/kube/config"
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("config (-want +got):\n%s", diff)
-	}
-}
-
-// Empty values, longest values and unusual values that are valid.
+// Empty values, longest values and unusual values that are valid. Relative paths are relative to the working directory of
+// the start.
 func TestEdges(t *testing.T) {
+	t.Chdir("/tmp")
 	for _, test := range []struct {
 		name      string
 		flags     []string
@@ -164,6 +149,12 @@ func TestEdges(t *testing.T) {
 		yaml      string
 		adjust    func(*config.Config) // from the defaults
 	}{
+		{"relative paths", []string{
+			"--sysfs-root=sys", "--dev-root=./dev/", "--kubelet-dir=.", "--pod-resources-socket=a/../b.sock", "--kubeconfig=kube/config",
+		}, nil, "", func(c *config.Config) {
+			c.SysfsRoot, c.HostSysfsRoot, c.DevRoot, c.HostDevRoot = "/tmp/sys", "/tmp/sys", "/tmp/dev", "/tmp/dev"
+			c.KubeletDir, c.PodResourcesSocket, c.Kubeconfig = "/tmp", "/tmp/b.sock", "/tmp/kube/config"
+		}},
 		{"empty flags", []string{"--cdi-dir=", "--node-name=", "--kubeconfig=", "--http-address=", "--socket=", "--state-dir="}, nil, "", func(c *config.Config) { c.HTTPAddress, c.Socket, c.StateDir = "", "", "" }},
 		{"empty variables", nil, map[string]string{"ACCELERATOR_CDI_DIR": "", "ACCELERATOR_NODE_NAME": "", "ACCELERATOR_KUBECONFIG": ""}, "", func(*config.Config) {}},
 		{"empty flag over the file", []string{"--cdi-dir="}, nil, "cdiDir: /c\n", func(*config.Config) {}},

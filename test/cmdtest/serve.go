@@ -119,13 +119,3 @@ func Get(t *testing.T, url string) (body string, code int) {
 	}
 	return string(text), answer.StatusCode
 }
-
-// HoldersIn returns the holders of the first device in an answer.
-func HoldersIn(t *testing.T, answer string) string {
-	t.Helper()
-	var rows []struct{ Holder []string }
-	if err := json.Unmarshal([]byte(answer), &rows); err != nil || len(rows) == 0 || rows[0].Holder == nil {
-		t.Fatalf("no devices with holders: %v\n%s", err, answer)
-	}
-	return strings.Join(rows[0].Holder, " ")
-}
