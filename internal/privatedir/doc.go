@@ -3,5 +3,6 @@
 // user can redirect, replace or lock them. Processes that share a lock can attach numbers to it ([Mark]).
 //
 // The package owns no state. A [Lock] belongs to its caller. All functions may block for the file system. [Within] calls
-// a function in a goroutine of its own, to give it up, and [Turns] does so for many calls. [AcquireLock] blocks until the lock is free, or its context ends.
+// a function in a goroutine of its own, to give it up, and [Turns] does so for many calls. [AcquireLock] blocks until the
+// lock is free, or its context ends.
 package privatedir
