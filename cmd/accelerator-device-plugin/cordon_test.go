@@ -33,6 +33,7 @@ func TestCordonUsage(t *testing.T) {
 		{"days", []string{"cordon", "3b:00.0", "--why", "x", "--for", "2d"}, `invalid argument "2d" for "--for" flag`, 2},
 		{"a setting of the daemon", []string{"cordon", "3b:00.0", "--why", "x", "--mode", "af"}, "unknown flag: --mode", 2},
 		{"no daemon", []string{"uncordon", "3b:00.0", "--socket", "/nonexistent/s"}, "/nonexistent/s: ", 1},
+		{"a name with control characters", []string{"uncordon", "3b:00.0", "--socket", "/nonexistent/\x1b[31m"}, `/nonexistent/\x1b[31m`, 1},
 		{"no socket", []string{"uncordon", "3b:00.0", "--socket", ""}, "socket: found none, want the path of the daemon's socket\n", 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

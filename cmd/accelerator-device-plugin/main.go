@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var f failure
 	if errors.As(err, &f) {
 		if !f.logged {
-			fmt.Fprintf(stderr, "accelerator-device-plugin: %v\n", f.error)
+			fmt.Fprintf(stderr, "accelerator-device-plugin: %s\n", escaped(f))
 		}
 		return 1
 	}
@@ -46,8 +46,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		daemon.LogUsage(stderr, err) // programs read the output of serve, one JSON object per line
 		return 2
 	}
-	fmt.Fprintf(stderr, "accelerator-device-plugin: %v\nRun '%s --help' for usage.\n", err, cmd.CommandPath())
+	fmt.Fprintf(stderr, "accelerator-device-plugin: %s\nRun '%s --help' for usage.\n", escaped(err), cmd.CommandPath())
 	return 2
+}
+
+// escaped returns the text of an error, which may have several lines, with escapes in place of control characters: names
+// of files, and answers of the daemon, may contain them.
+func escaped(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = terminal.Escape(line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // forPeople reports whether the output of serve is for people. It searches the arguments for

@@ -132,7 +132,7 @@ func (r *Reader) Read(kubeletDir string) (Record, error) {
 		return Record{}, fmt.Errorf("kubelet's checkpoint: %w", err)
 	}
 	if len(text) > maxSize {
-		return Record{}, fmt.Errorf("kubelet's checkpoint %s: found more than the limit of %d bytes", path, maxSize)
+		return Record{}, fmt.Errorf("kubelet's checkpoint %s: found more than %d MiB: a pod has very many containers or devices", path, maxSize>>20)
 	}
 	record, err := parse(text)
 	if err != nil {

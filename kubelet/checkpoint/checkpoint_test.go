@@ -115,7 +115,7 @@ func TestRead(t *testing.T) {
 		{name: "cut off", text: file()[:30], err: "unexpected end"},
 		{name: "another format", text: `{"version":3}`, err: "found no Data, want the format of Kubernetes 1.20 or newer"},
 		{name: "format of 1.19", text: file(entry(t, resource, given("dfl-port.0"), `["3b:00.0"]`)), err: "cannot unmarshal array"},
-		{name: "too long", text: strings.Repeat(" ", 16<<20+1), err: "found more than the limit of 4194304 bytes"},
+		{name: "too long", text: strings.Repeat(" ", 16<<20+1), err: "found more than 4 MiB: a pod has very many containers or devices"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -1,7 +1,10 @@
 package holders
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
@@ -51,9 +54,26 @@ func (e endedEntries) write(dir string) error {
 		return err
 	}
 	defer root.Close()
+	e.Devices = e.fitting()
 	text, err := json.Marshal(e)
 	if err == nil {
 		_, err = privatedir.ReplaceFile(root, endedFile, text)
 	}
 	return err
+}
+
+// fitting returns the devices for which the file has space, those with the fewest containers first. The others count for
+// the grace time again: a device that is withheld too long is better than one that is given out twice.
+func (e endedEntries) fitting() map[string][]string {
+	devices, size := map[string][]string{}, 200 // of the rest of the file
+	for _, key := range slices.SortedFunc(maps.Keys(e.Devices), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(e.Devices[a]), len(e.Devices[b])), cmp.Compare(a, b))
+	}) {
+		text, _ := json.Marshal(map[string][]string{key: e.Devices[key]}) // cannot fail
+		if size += len(text); size > maxEnded {
+			break
+		}
+		devices[key] = e.Devices[key]
+	}
+	return devices
 }

@@ -1,6 +1,7 @@
 package holders_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -43,5 +44,22 @@ func TestEnded(t *testing.T) {
 		if !held(holders.New(r.cfg)) {
 			t.Errorf("file %q: the entry does not count", text)
 		}
+	}
+}
+
+// If the file would be too long, it leaves out the devices with the most containers, and the next daemon can read it.
+func TestEndedTooLong(t *testing.T) {
+	devices := map[string][]string{}
+	for i := range 200 {
+		key := fmt.Sprintf("example.com/vf/3b:%02x.%x", i/8, i%8)
+		for j := range 460 {
+			devices[key] = append(devices[key], fmt.Sprintf("6c2f6c1e-5d4b-4c1c-9b86-1f2e3d4c5b6a/init-container-%d", j))
+		}
+	}
+	ours := port + "/3b:00.0"
+	devices[ours] = []string{"uid/main"}
+	got, err := holders.RewriteEnded(privatedirtest.Dir(t), devices)
+	if err != nil || len(got) < 100 || len(got) == len(devices) || len(got[ours]) != 1 {
+		t.Errorf("found %d of %d devices, %v of %s (%v), want those that fit, and this one", len(got), len(devices), got[ours], ours, err)
 	}
 }

@@ -10,3 +10,9 @@ func (i *Injected) All() map[string][]string { return i.all() }
 func (i *Injected) Forget(ctx context.Context, keep func(id string) bool) error {
 	return i.forget(ctx, keep)
 }
+
+// RewriteEnded writes that the containers of these devices have ended, and returns what the next daemon reads.
+func RewriteEnded(dir string, devices map[string][]string) (map[string][]string, error) {
+	err := endedEntries{Version: 1, Devices: devices}.write(dir)
+	return readEnded(dir).Devices, err
+}

@@ -147,11 +147,17 @@ func Merge(before State, r Report, rules Rules) State {
 }
 
 // entriesOf returns the entries of the checkpoint by device and container.
-func entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint.Entry {
+//
+// Of the devices of another plugin in an entry, only one counts: all have the same nodes. A pod can have thousands of
+// such devices in each of its init containers.
+func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint.Entry {
 	entries := map[Key]map[string]checkpoint.Entry{}
 	for _, e := range record.Entries {
-		for _, id := range e.IDs {
+		for i, id := range e.IDs {
 			key := Key{Resource: e.Resource, ID: id}
+			if i > 0 && !inventory.IsAddress(id) && !r.Owns(e.Resource, id) && !e.Ours(id) {
+				continue
+			}
 			if entries[key] == nil {
 				entries[key] = map[string]checkpoint.Entry{}
 			}
@@ -163,7 +169,7 @@ func entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint.Entry {
 
 // mergeUses returns the uses of all devices after a report.
 func mergeUses(before map[Key]use, r reading) map[Key]use {
-	uses, entries := map[Key]use{}, entriesOf(r.Checkpoint)
+	uses, entries := map[Key]use{}, r.rules.entriesOf(r.Checkpoint)
 	for key := range keysOf(before, r.Report, entries) {
 		u, used := before[key]
 		ours := r.rules.ours(key, entries[key], used && !u.foreign && !u.perhaps)

@@ -271,6 +271,22 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// A pod can have a thousand devices of another plugin in each of hundreds of init containers. The state keeps one of
+// them for each container, with the nodes of all.
+func TestMergeManyDevicesOfAnotherPlugin(t *testing.T) {
+	rules := holders.Rules{Owns: func(resource, _ string) bool { return resource == "example.com/port" }, Pod: "own", DevRoot: "/dev", Grace: grace}
+	r := report{}.make(t, epoch)
+	e := entryOf(t, "u", "example.com/kvm", "kvm0", "/dev/dfl-port.0")
+	for i := range 999 {
+		e.IDs = append(e.IDs, fmt.Sprintf("kvm%d", i+1))
+	}
+	r.Checkpoint.Entries = []checkpoint.Entry{e}
+	want := "kvm=example.com/kvm/kvm0 |u/main dfl-port.0 foreign"
+	if got := text(holders.Merge(holders.State{}, r, rules).Holdings()); got != want {
+		t.Errorf("found %.200q, want %q", got, want)
+	}
+}
+
 // The size of the state is bounded by that of the sources.
 func TestMergeLargeAnswer(t *testing.T) {
 	r := report{}.make(t, epoch)

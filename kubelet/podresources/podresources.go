@@ -7,19 +7,22 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
 // Timeout bounds one call.
 const Timeout = 2 * time.Second
 
-// maxAnswer is the maximum size of an answer, in bytes. The kubelet's own clients have the same limit
-// (defaultPodResourcesMaxSize).
-const maxAnswer = 16 << 20
+// maxAnswer is the maximum size of an answer, in bytes. On a node with 500 pods, of five containers with ten devices each,
+// an answer takes less than 3 MiB. The kubelet's own clients accept 16 MiB (defaultPodResourcesMaxSize), but a decoded answer
+// takes up to 40 times its size: pods can have tens of thousands of containers, of which each is only a name in the answer.
+const maxAnswer = 4 << 20
 
 // Key names one device of one resource. For a device of a claim, Resource is the name of its DRA driver,
 // which is not the name of a resource, and ID is the name of the device in its pool.
@@ -82,6 +85,10 @@ func List(ctx context.Context, socket string) (Answer, error) {
 	}
 	defer conn.Close()
 	answer, err := v1.NewPodResourcesListerClient(conn).List(ctx, &v1.ListPodResourcesRequest{})
+	if strings.Contains(status.Convert(err).Message(), "larger than max") { // the kubelet's limit of calls has the same code
+		return Answer{}, fmt.Errorf("pod-resources socket %s: found an answer of more than %d MiB: a pod has very many containers or devices: %w",
+			socket, maxAnswer>>20, err)
+	}
 	if err != nil {
 		return Answer{}, fmt.Errorf("pod-resources socket %s: list: %w", socket, err)
 	}

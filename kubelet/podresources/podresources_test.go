@@ -160,6 +160,9 @@ func TestListFails(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "connection refused"},
+		{"an answer that is too long", func(t *testing.T, path string) {
+			serve(t, path, &kubelet{pods: []*v1.PodResources{{Namespace: "ns", Name: strings.Repeat("p", 4<<20)}}})
+		}, "found an answer of more than 4 MiB: a pod has very many containers or devices"},
 		{"no answer", func(t *testing.T, path string) { serve(t, path, &kubelet{}) }, "DeadlineExceeded"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

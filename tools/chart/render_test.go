@@ -233,7 +233,7 @@ func daemon(t *testing.T, manifests string) config.Config {
 	environment := make(map[string]string)
 	for _, e := range c.Env {
 		environment[e.Name] = e.Value
-		if e.ValueFrom != nil && e.ValueFrom.FieldRef.FieldPath == "spec.nodeName" {
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.FieldPath == "spec.nodeName" {
 			environment[e.Name] = "worker-3"
 		}
 	}
