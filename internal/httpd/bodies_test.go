@@ -55,6 +55,11 @@ func firstFromAnother(n int) string {
 	return "10.0.0.2"
 }
 
+// around returns addresses: those of the first connection and of the one after a flood are not those of the flood.
+func around(flood int) func(n int) string {
+	return func(n int) string { return firstFromAnother(n % (flood + 1)) }
+}
+
 // withBodies runs f with a server that reads a body, and takes answering for the answer. Its context ends when f
 // calls stop. The function host returns the address of the nth connection.
 func withBodies(t *testing.T, answering time.Duration, host func(n int) string, f func(t *testing.T, l *pipes.Listener, stop func())) {
@@ -104,10 +109,10 @@ func (p *peer) echo(who string, within time.Duration) {
 func TestBodiesThatDoNotCome(t *testing.T) {
 	for name, sent := range map[string]string{"nothing": "", "half a header": posted[:20], "half a body": posted[:len(posted)-2]} {
 		t.Run(name, func(t *testing.T) {
-			withBodies(t, 0, firstFromAnother, func(t *testing.T, l *pipes.Listener, _ func()) {
+			const flood = 300
+			withBodies(t, 0, around(flood), func(t *testing.T, l *pipes.Listener, _ func()) {
 				idle := dial(t, l, 1, posted)[0]
 				idle.echo("the first", time.Nanosecond)
-				const flood = 300
 				all := dial(t, l, flood, sent)
 				begin := time.Now()
 				newest := dial(t, l, 1, posted)[0]
@@ -174,6 +179,45 @@ func TestHoardedConnections(t *testing.T) {
 		for _, p := range slow {
 			p.Close()
 		}
+	})
+}
+
+// An address whose connections all wait for answers does not take the idle connection of another one, and does not
+// keep others waiting. An address with few connections can still replace idle ones.
+func TestOthersKeepTheirConnections(t *testing.T) {
+	withBodies(t, time.Second, firstFromAnother, func(t *testing.T, l *pipes.Listener, _ func()) {
+		idle := dial(t, l, 1, posted)[0]
+		idle.echo("the first", 2*time.Second)
+		busy := dial(t, l, httpd.MaxBodyClients-1, posted)
+		time.Sleep(httpd.BodyPatience)
+		if refused := dial(t, l, 1, posted)[0]; !refused.isClosed() {
+			t.Error("one more of the busy address: found it open, want it closed")
+		}
+		idle.send(posted)
+		idle.echo("the first, again", 2*time.Second)
+		for i, p := range busy {
+			p.echo(fmt.Sprint("busy ", i), time.Nanosecond)
+		}
+	})
+	withBodies(t, time.Second, func(n int) string { return fmt.Sprintf("10.0.0.%d", min(n, httpd.MaxBodyClients)) }, func(t *testing.T, l *pipes.Listener, _ func()) {
+		dial(t, l, httpd.MaxBodyClients, "")
+		time.Sleep(httpd.BodyPatience)
+		for i, p := range dial(t, l, httpd.MaxBodyClients/4, posted) {
+			p.echo(fmt.Sprint("client ", i, " of one address"), 2*time.Second)
+		}
+	})
+}
+
+// Thousands of connections of one address do not delay those of another, which has or had a connection a short time ago.
+func TestFloodIsNotAwaited(t *testing.T) {
+	const flood = 5000
+	withBodies(t, 0, around(200+flood), func(t *testing.T, l *pipes.Listener, _ func()) {
+		first := dial(t, l, 1, posted)[0]
+		first.echo("the first", time.Nanosecond)
+		dial(t, l, 200, "")
+		first.Close()
+		dial(t, l, flood, "")
+		dial(t, l, 1, posted)[0].echo("the newest", 2*httpd.BodyPatience)
 	})
 }
 

@@ -18,19 +18,24 @@ const maxClients = 64
 // request is read. It also limits a flood to 64 connections in 25 ms.
 const patience = 25 * time.Millisecond
 
+// memory is how long a server that had no room remembers that it had clients with several addresses.
+const memory = time.Minute
+
 // clients limits the connections of a server. For each connection above max it closes another one: of the
 // connections from the address that has the most, the one that has waited longest for its client to send a
 // request or to read the answer. So a client that opens many connections closes its own, and a probe is
 // answered even if many clients send nothing. A connection whose answer is being prepared is not closed. If
-// all are such, a new connection waits, for about a second at most.
+// all are such, a new connection waits, for about a second at most, and no other one is accepted meanwhile.
 //
-// There is no limit per address: on loopback all clients have the same address.
+// A new connection is closed itself if its address has many, and it would take the place of another address, or keep
+// others waiting. There is no limit per address: on loopback, or behind a gateway, all clients have the same address.
 type clients struct {
 	max      int
 	patience time.Duration
 
-	mu   sync.Mutex
-	open []client // in the order of since
+	mu      sync.Mutex
+	open    []client  // in the order of since
+	several time.Time // when there was no room, and the connections were of several addresses
 }
 
 type client struct {
@@ -57,10 +62,16 @@ func (c *clients) limit(ctx context.Context, server *http.Server) {
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew: // in the goroutine that accepts
-			for d := c.makeRoom(); d > 0 && wait(ctx, d); {
-				d = c.makeRoom()
+			host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+			d, ok := c.makeRoom(host)
+			for d > 0 && wait(ctx, d) {
+				d, ok = c.makeRoom(host)
 			}
-			c.add(conn)
+			if !ok {
+				closeNow(conn)
+				return
+			}
+			c.add(conn, host)
 		case http.StateActive, http.StateIdle: // a request begins, a request was answered
 			c.rest(conn, state == http.StateIdle)
 		case http.StateClosed:
@@ -122,8 +133,7 @@ func (c *clients) rest(conn net.Conn, idle bool) {
 	c.open = append(slices.Delete(c.open, i, i+1), k)
 }
 
-func (c *clients) add(conn net.Conn) {
-	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+func (c *clients) add(conn net.Conn, host string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open = append(c.open, client{conn: conn, host: host, since: time.Now()})
@@ -141,17 +151,21 @@ func (c *clients) index(conn net.Conn) int {
 	return slices.IndexFunc(c.open, func(k client) bool { return k.conn == conn })
 }
 
-// makeRoom closes a connection if there is no room for another one. It returns the time to
-// wait before the next attempt, or 0 if there is room.
-func (c *clients) makeRoom() time.Duration {
+// makeRoom closes a connection if there is no room for another one, from host. It returns the time to wait before
+// the next attempt, or 0. It returns false if the new connection must be closed instead.
+func (c *clients) makeRoom(host string) (left time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.open) < c.max {
-		return 0
+		return 0, true
 	}
-	of := map[string]int{}
+	of := map[string]int{host: 1}
 	for _, k := range c.open {
 		of[k.host]++
+	}
+	now := time.Now()
+	if len(of) > 1 {
+		c.several = now
 	}
 	i := -1
 	for j, k := range c.open {
@@ -159,15 +173,21 @@ func (c *clients) makeRoom() time.Duration {
 			i = j
 		}
 	}
-	if i < 0 {
-		return c.patience
+	left = c.patience
+	if i >= 0 {
+		left -= now.Sub(c.open[i].since)
 	}
-	if left := c.patience - time.Since(c.open[i].since); left > 0 {
-		return left
+	switch {
+	case i >= 0 && of[host] > max(of[c.open[i].host], c.max/4):
+		return 0, false // its address has the most, and they all wait for answers
+	case left > 0 && of[host] > c.max/2 && now.Sub(c.several) < memory:
+		return 0, false // to wait would delay the connections of other addresses
+	case left > 0:
+		return left, true
 	}
 	closeNow(c.open[i].conn)
 	c.open = slices.Delete(c.open, i, i+1)
-	return 0
+	return 0, true
 }
 
 // closeNow closes a connection without waiting for its client: TLS would first send that it closes.
