@@ -235,7 +235,7 @@ func peak(t testing.TB, pid int) int {
 func (f flooded) at(share float64) time.Duration { return f.times[int(share*float64(len(f.times)-1))] }
 
 // BenchmarkFlood floods a webhook in a process of its own from 64 clients with each of the worst bodies, and with
-// clients that send slowly, then from 200 clients. The last columns are of an honest client that asks 20 times a
+// clients that send slowly, then from 120 and 200 clients. The last columns are of an honest client that asks 20 times a
 // second.
 func BenchmarkFlood(b *testing.B) {
 	run := func(name string, clients int, kept bool, send func(http.RoundTripper, string)) {
@@ -270,6 +270,8 @@ func BenchmarkFlood(b *testing.B) {
 		run("200-clients/"+name, 200, kept, func(c http.RoundTripper, url string) { _, _ = post1(c, url, costly) })
 		run("hoard/"+name, 200, kept, hoard)
 	}
+	tiny := worst(15 << 10)["containers-resource"]
+	run("tiny", 120, true, func(c http.RoundTripper, url string) { _, _ = post1(c, url, tiny) })
 	run("header", 64, true, func(c http.RoundTripper, url string) {
 		r, _ := http.NewRequest(http.MethodPost, url, http.NoBody)
 		for i := range 100 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,10 @@ const maxWarnings = 5
 // maxNamespace is the length of the longest name of a namespace.
 const maxNamespace = 63
 
+// lines is the number of lines that are logged in a second, for each message: any pod that reaches the webhook can cause
+// them.
+const lines = 10
+
 // Handler answers the API server's requests for new pods. As an [http.Handler] it bounds the memory that all
 // requests take together, if [httpd.ServeBodies] serves it.
 type Handler struct {
@@ -40,15 +45,21 @@ type Handler struct {
 // cache. The cache may lack a mapping that was applied together with the pod: if a name is missing,
 // the handler reads once from live, which reads from the API server, unless it has done so too often.
 func NewHandler(cache, live client.Reader, domain string, m *metrics.Metrics, log *zap.Logger) *Handler {
-	return &Handler{cache, live, newTurns(), domain, m, log}
+	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewSamplerWithOptions(c, time.Second, lines, 0) })
+	return &Handler{cache, live, newTurns(), domain, m, log.WithOptions(few)}
 }
 
 var pods = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
 
 // Handle implements [admission.Handler].
 func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
+	return h.handleFrom(ctx, "", req)
+}
+
+// handleFrom answers a request of a client with an address.
+func (h *Handler) handleFrom(ctx context.Context, host string, req admission.Request) admission.Response {
 	begin := time.Now()
-	resp := h.handle(ctx, req)
+	resp := h.handle(ctx, host, req)
 	h.metrics.Request(result(resp), time.Since(begin))
 	return resp
 }
@@ -66,8 +77,7 @@ func result(resp admission.Response) metrics.Result {
 	return metrics.Failed
 }
 
-// handle answers a request.
-func (h *Handler) handle(ctx context.Context, req admission.Request) admission.Response {
+func (h *Handler) handle(ctx context.Context, host string, req admission.Request) admission.Response {
 	if req.Resource != pods || req.SubResource != "" || req.Operation != admissionv1.Create || req.Namespace == "" || len(req.Namespace) > maxNamespace {
 		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request: found %.20s of %.60q %.60q in namespace %.63q, want CREATE of pods in a namespace",
 			req.Operation, req.Resource.String(), req.SubResource, req.Namespace))
@@ -76,7 +86,7 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 	// A server that stops cancels its requests, and then waits for their answers.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
-	resp, unknown := h.decide(ctx, decode, req, func() (*mapping.Table, error) { return h.table(ctx, h.cache, req.Namespace) })
+	resp, unknown := h.decide(ctx, decode, host, req, func() (*mapping.Table, error) { return h.table(ctx, h.cache, req.Namespace) })
 	if unknown == "" || !h.turns.live.allow(req.Namespace) {
 		return resp()
 	}
@@ -85,17 +95,17 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 		return h.failed(http.StatusInternalServerError, unknown, err)
 	}
 	// The pod is decoded again, because until now it would have taken memory.
-	resp, _ = h.decide(ctx, decode, req, func() (*mapping.Table, error) { return table, nil })
+	resp, _ = h.decide(ctx, decode, host, req, func() (*mapping.Table, error) { return table, nil })
 	return resp()
 }
 
 // decide decodes a pod when it is its turn. It returns a function that logs and returns the answer. If the table
 // lacks a name that the pod requests, it also returns the pod's own name, for the log.
-func (h *Handler) decide(ctx context.Context, decode turn, req admission.Request, table func() (*mapping.Table, error)) (resp func() admission.Response, unknown string) {
+func (h *Handler) decide(ctx context.Context, decode *turn, host string, req admission.Request, table func() (*mapping.Table, error)) (resp func() admission.Response, unknown string) {
 	failed := func(code int32, object string, err error) (func() admission.Response, string) {
 		return func() admission.Response { return h.failed(code, object, err) }, ""
 	}
-	if err := decode.acquire(ctx); err != nil {
+	if err := decode.acquire(ctx, host); err != nil {
 		return failed(http.StatusTooManyRequests, "", err)
 	}
 	defer decode.release()
@@ -137,17 +147,21 @@ func (h *Handler) decide(ctx context.Context, decode turn, req admission.Request
 }
 
 func (h *Handler) denied(object string, err error) admission.Response {
-	h.log.Warn("pod denied", logevent.AdmissionDenied, logevent.Object(object), logevent.Reason(err.Error()))
-	return admission.Denied(err.Error())
+	text := short(err)
+	h.log.Warn("pod denied", logevent.AdmissionDenied, logevent.Object(object), logevent.Reason(text))
+	return admission.Denied(text)
 }
 
 func (h *Handler) failed(code int32, object string, err error) admission.Response {
-	// The error may quote the request.
-	if len(err.Error()) > 1000 {
-		err = errors.New(err.Error()[:1000])
-	}
+	err = errors.New(short(err))
 	h.log.Error("admission failed", logevent.AdmissionFailed, logevent.Object(object), logevent.Err(err))
 	return admission.Errored(code, err)
+}
+
+// short returns at most 1000 bytes of an error, which may quote the request.
+func short(err error) string {
+	text := err.Error()
+	return text[:min(len(text), 1000)]
 }
 
 // table reads the mappings of a namespace.

@@ -29,6 +29,7 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"b-com.com/accelerator-device-plugin/operator/admission"
+	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
@@ -84,7 +85,7 @@ func TestMappingsUnreadable(t *testing.T) {
 		},
 	}).Build()
 	core, logs := observer.New(zap.InfoLevel)
-	h := admission.NewHandler(reader, nil, domain, nil, zap.New(core))
+	h := admission.NewHandler(reader, reader, domain, nil, zap.New(core))
 	_, resp := answer(t, h, "lab", toJSON(t, admitted[0].pod))
 	if resp.Allowed || resp.Result.Code != http.StatusInternalServerError || resp.Result.Message != "mappings of namespace lab: cache is empty" {
 		t.Errorf("allowed %v, %v", resp.Allowed, resp.Result)
@@ -115,6 +116,36 @@ func TestLog(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
+}
+
+// Any pod that reaches the webhook can cause lines. At most ten of each message are written in a second, and they are
+// short.
+func TestFewLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zap.InfoLevel)
+		var long []client.Object
+		for i := range 50 {
+			long = append(long, function("lab", fmt.Sprintf("f%062d", i), iface, afuA, "af"))
+		}
+		reader := fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(long...).Build()
+		h := admission.NewHandler(reader, reader, domain, nil, zap.New(core))
+		raw := toJSON(t, pod(container("c", domain+"/unknown=1")))
+		for range 3 {
+			for range 100 {
+				answer(t, h, "lab", raw)
+				answer(t, h, "lab", []byte("{"))
+			}
+			time.Sleep(time.Second)
+		}
+		if n := logs.Len(); n != 60 {
+			t.Errorf("%d lines in three seconds, want ten of each of two messages in each", n)
+		}
+		for _, l := range logs.All() {
+			if reason, denied := l.ContextMap()["reason"].(string); denied && len(reason) != 1000 {
+				t.Fatalf("a reason of %d bytes, want 1000: %s", len(reason), reason)
+			}
+		}
+	})
 }
 
 // Warnings have the order of the variables, and their number is bounded.
@@ -280,6 +311,30 @@ func TestBusy(t *testing.T) {
 	})
 }
 
+// A request of which the rest does not arrive is denied if its uid has arrived, whatever the failurePolicy is.
+func TestSlow(t *testing.T) {
+	small, large := sized(t, 1), sized(t, 1<<20)
+	for _, tc := range []struct {
+		name     string
+		body     []byte
+		arrived  int
+		code     int
+		response string
+	}{
+		{"small", small, len(small) / 2, http.StatusOK, `"uid":"u"`},
+		{"large", large, len(large) / 2, http.StatusOK, `"uid":"u"`},
+		{"without its uid", large, 20, http.StatusTooManyRequests, "did not arrive in time"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			from(webhook(t), "10.0.0.1", bytes.NewReader(tc.body[:tc.arrived]), len(tc.body), w)
+			if text := w.Body.String(); w.Code != tc.code || !strings.Contains(text, tc.response) || strings.Contains(text, `"allowed":true`) {
+				t.Errorf("status %d: %s, want %d and a denial with %s", w.Code, text, tc.code, tc.response)
+			}
+		})
+	}
+}
+
 // unread is an answer that its client does not read.
 type unread struct {
 	*httptest.ResponseRecorder
@@ -349,6 +404,65 @@ func TestFewWait(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An address that sends many pods does not keep those of another one from being decoded: its own last one is denied,
+// and the pod of the other one is decoded in turn.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		proceed := make(chan struct{})
+		all := append(objects(), function("greedy", "nlb0-pre", iface, afuA, "af"))
+		reader := interceptor.NewClient(fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(all...).Build(), interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				var o client.ListOptions
+				o.ApplyOptions(opts)
+				if _, first := list.(*v2.AcceleratorFunctionList); first && o.Namespace == "greedy" {
+					<-proceed
+				}
+				return c.List(ctx, list, opts...)
+			},
+		})
+		h := admission.NewHandler(reader, reader, domain, nil, zap.NewNop())
+		var requests sync.WaitGroup
+		var mu sync.Mutex
+		answered := map[string]int{}
+		send := func(namespace, host string) {
+			body := review(t, request(namespace, toJSON(t, pod(container("c", domain+"/nlb0-pre=1")))))
+			requests.Go(func() {
+				w := httptest.NewRecorder()
+				from(h, host, bytes.NewReader(body), len(body), w)
+				mu.Lock()
+				defer mu.Unlock()
+				answered[namespace+map[bool]string{true: " admitted", false: " denied"}[strings.Contains(w.Body.String(), `"allowed":true`)]]++
+			})
+			synctest.Wait()
+		}
+		check := func(when string, want map[string]int) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if diff := cmp.Diff(want, answered); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", when, diff)
+			}
+		}
+		const now, wait = 4, 64
+		for range now + wait {
+			send("greedy", "10.0.0.1")
+		}
+		check("all of one address", map[string]int{})
+		send("lab", "10.0.0.2")
+		check("one of another address", map[string]int{"greedy denied": 1})
+		proceed <- struct{}{}
+		proceed <- struct{}{}
+		check("the second turn is the other address's", map[string]int{"greedy denied": 1, "greedy admitted": 2, "lab admitted": 1})
+		time.Sleep(3 * time.Second)
+		check("after the time to wait", map[string]int{"greedy denied": wait - 2, "greedy admitted": 2, "lab admitted": 1})
+		close(proceed)
+		requests.Wait()
+		send("greedy", "10.0.0.1")
+		check("in the end", map[string]int{"greedy denied": wait - 2, "greedy admitted": 2 + now + 1, "lab admitted": 1})
+	})
 }
 
 // The user chooses the size of a pod. Its request takes at most four times the bytes of its JSON.

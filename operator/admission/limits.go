@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +39,7 @@ const (
 
 var (
 	errBusy  = errors.New("the operator is busy with other requests: try again")
+	errSlow  = errors.New("the request did not arrive in time: try again")
 	errLarge = fmt.Errorf("the request for the pod is too large, want at most %d bytes", maxBody)
 )
 
@@ -61,7 +62,7 @@ const (
 type turns struct {
 	bytes              *semaphore.Weighted // of large requests, until their answers are known
 	hosts              *queues             // of large requests, by address
-	tiny, small, large turn                // pods that are decoded
+	tiny, small, large *turn               // pods that are decoded
 	live               *shares             // reads from the API server
 	reading            *semaphore.Weighted // requests that read from the API server
 	namespaces         *queues             // of these requests, by namespace
@@ -76,7 +77,7 @@ func newTurns() turns {
 }
 
 // forSize returns the turn to decode a pod, and how long its request may take.
-func (t *turns) forSize(pod int) (turn, time.Duration) {
+func (t *turns) forSize(pod int) (*turn, time.Duration) {
 	switch {
 	case pod <= tinyBody:
 		return t.tiny, listTimeout
@@ -87,10 +88,9 @@ func (t *turns) forSize(pod int) (turn, time.Duration) {
 }
 
 // receive waits until there is room for a large request, and returns a function that makes the room free again.
-func (t *turns) receive(ctx context.Context, remote string, size int) (release func(), err error) {
+func (t *turns) receive(ctx context.Context, host string, size int) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, largeWithin)
 	defer cancel()
-	host, _, _ := net.SplitHostPort(remote)
 	leave, err := t.hosts.enter(ctx, host)
 	if err != nil {
 		return nil, errBusy
@@ -105,28 +105,83 @@ func (t *turns) receive(ctx context.Context, remote string, size int) (release f
 	}, nil
 }
 
-// turn bounds the requests that do something at the same time, and those that wait for it.
-type turn struct{ now, room *semaphore.Weighted }
-
-func newTurn(now, wait int64) turn {
-	return turn{semaphore.NewWeighted(now), semaphore.NewWeighted(now + wait)}
+// turn bounds the pods that are decoded at the same time, and those that wait for it. Of those that wait, the next one
+// of each address is decoded in turn, so an address with many of them delays another one by one pod only.
+type turn struct {
+	mu      sync.Mutex
+	free    int // how many more may be decoded now
+	room    int // how many may wait
+	round   int // of the last one that waited and is decoded
+	waiting []*waiter
 }
 
-// acquire fails at once if too many others wait.
-func (t turn) acquire(ctx context.Context) error {
-	if !t.room.TryAcquire(1) {
-		return errBusy
-	}
-	if err := t.now.Acquire(ctx, 1); err != nil {
-		t.room.Release(1)
-		return errBusy
-	}
-	return nil
+// waiter is a request that waits. In each round one request of each address is decoded.
+type waiter struct {
+	host  string
+	round int
+	done  chan error // nil: it is decoded
 }
 
-func (t turn) release() {
-	t.now.Release(1)
-	t.room.Release(1)
+func newTurn(now, wait int) *turn { return &turn{free: now, room: wait} }
+
+// acquire waits. If too many wait, one of them fails at once: of the address that has the most, the last one.
+func (t *turn) acquire(ctx context.Context, host string) error {
+	t.mu.Lock()
+	if t.free > 0 {
+		t.free--
+		t.mu.Unlock()
+		return nil
+	}
+	own := &waiter{host, t.round + 1, make(chan error, 1)}
+	of := map[string]int{host: 1}
+	for _, w := range t.waiting {
+		of[w.host]++
+		if w.host == host {
+			own.round = w.round + 1
+		}
+	}
+	next := slices.IndexFunc(t.waiting, func(w *waiter) bool { return w.round > own.round })
+	if next < 0 {
+		next = len(t.waiting)
+	}
+	t.waiting = slices.Insert(t.waiting, next, own)
+	if len(t.waiting) > t.room {
+		last := 0
+		for i, w := range t.waiting {
+			if of[w.host] >= of[t.waiting[last].host] {
+				last = i
+			}
+		}
+		t.waiting[last].done <- errBusy
+		t.waiting = slices.Delete(t.waiting, last, last+1)
+	}
+	t.mu.Unlock()
+
+	select {
+	case err := <-own.done:
+		return err
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := slices.Index(t.waiting, own); i >= 0 {
+		t.waiting = slices.Delete(t.waiting, i, i+1)
+		return errBusy
+	}
+	return <-own.done
+}
+
+func (t *turn) release() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.waiting) == 0 {
+		t.free++
+		return
+	}
+	next := t.waiting[0]
+	t.waiting = slices.Delete(t.waiting, 0, 1)
+	t.round = next.round
+	next.done <- nil
 }
 
 // queues admits one request of each name at a time: so the requests of one client, or one namespace, are in the queue of

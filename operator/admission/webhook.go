@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"runtime/debug"
@@ -21,7 +22,7 @@ import (
 )
 
 // ServeHTTP answers an AdmissionReview. Requests that are too large, and those for which there is no room, are
-// denied, whatever the failurePolicy is.
+// denied, whatever the failurePolicy is. So are those that do not arrive in time, if their uid is known.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -52,9 +53,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) review(w http.ResponseWriter, r *http.Request) (id types.UID, resp admission.Response, ok bool) {
 	size := int(r.ContentLength)
 	body := make([]byte, min(size, smallBody))
-	_, err := io.ReadFull(r.Body, body)
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	n, err := io.ReadFull(r.Body, body)
 	if err == nil && size > smallBody {
-		release, busy := h.turns.receive(r.Context(), r.RemoteAddr, size)
+		release, busy := h.turns.receive(r.Context(), host, size)
 		if busy != nil {
 			h.refuse(w, body[:headBytes], http.StatusTooManyRequests, busy)
 			return "", resp, false
@@ -65,7 +67,7 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) (id types.UID, 
 		_, err = io.ReadFull(r.Body, body[smallBody:])
 	}
 	if err != nil {
-		http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
+		h.refuse(w, body[:min(n, headBytes)], http.StatusTooManyRequests, errSlow)
 		return "", resp, false
 	}
 	if !httpd.Complete(r) {
@@ -76,7 +78,7 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) (id types.UID, 
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return "", resp, false
 	}
-	return req.UID, h.Handle(r.Context(), req), true
+	return req.UID, h.handleFrom(r.Context(), host, req), true
 }
 
 // refuse denies a request of which only the head was read.

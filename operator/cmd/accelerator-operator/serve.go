@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -176,9 +175,7 @@ func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.M
 			}
 		}
 	}
-	// Any pod that reaches the port can cause a line, so from the 101st on in a second, one in a hundred is written.
-	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewSamplerWithOptions(c, time.Second, 100, 100) })
-	server.handler = admission.NewHandler(mgr.GetCache(), mgr.GetAPIReader(), s.domain, m, log.Named("admission").WithOptions(few))
+	server.handler = admission.NewHandler(mgr.GetCache(), mgr.GetAPIReader(), s.domain, m, log.Named("admission"))
 	checks["webhook"] = ready(server.serves, mgr.GetCache(), trusted)
 	return errors.Join(
 		mgr.Add(server),
