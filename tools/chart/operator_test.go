@@ -215,8 +215,9 @@ type condition string
 func (c condition) GetExpression() string    { return string(c) }
 func (c condition) ReturnTypes() []*cel.Type { return []*cel.Type{cel.BoolType} }
 
-// Evaluated by the API server's package, the condition matches only pods with a name of the domain.
-// Its cost is far below the limits of the API server, above which it refuses pods.
+// Evaluated by the API server's package, the condition matches only pods with a name of the domain, and those that
+// would be costly to search. Its cost is far below the limits of the API server, above which it refuses pods,
+// or does not call the webhook.
 func TestMatchConditions(t *testing.T) {
 	conditions := webhook(t, "").MatchConditions
 	if len(conditions) != 1 {
@@ -247,14 +248,15 @@ func TestMatchConditions(t *testing.T) {
 	}
 	containers := func(all ...corev1.Container) corev1.PodSpec { return corev1.PodSpec{Containers: all} }
 	const usual = "cpu memory ephemeral-storage example.com/gpu example.com/nic"
-	many := make([]corev1.Container, 300)
+	many := make([]corev1.Container, 100)
 	for i := range many {
 		many[i] = container(usual, usual)
 	}
-	manyNames := make([]string, 5000)
+	manyNames := make([]string, 60_000) // as many as a pod of 3 MiB has
 	for i := range manyNames {
-		manyNames[i] = fmt.Sprintf("example.com/%d-%s", i, strings.Repeat("a", 40))
+		manyNames[i] = fmt.Sprintf("example.com/%d", i)
 	}
+	worst := slices.Repeat([]corev1.Container{container(strings.Join(manyNames[:25], " "), strings.Join(manyNames[:25], " "))}, 100)
 	for _, tt := range []struct {
 		name string
 		spec corev1.PodSpec
@@ -274,9 +276,13 @@ func TestMatchConditions(t *testing.T) {
 		{"domain without slash", containers(container("fpga.intel.com", "")), false},
 		{"other character for a dot", containers(container("fpga-intel.com/a fpga.intelxcom/a", "")), false},
 		{"ephemeral containers", corev1.PodSpec{Containers: many[:1], EphemeralContainers: []corev1.EphemeralContainer{{}}}, false},
-		{"300 containers", corev1.PodSpec{Containers: many, InitContainers: many}, false},
-		{"300 containers, the last", corev1.PodSpec{Containers: append(slices.Clone(many), container("", "fpga.intel.com/nlb0"))}, true},
-		{"5000 names", containers(container(strings.Join(manyNames, " "), "")), false},
+		{"100 containers", corev1.PodSpec{Containers: many, InitContainers: many}, false},
+		{"100 containers, the last", containers(append(slices.Clone(many[1:]), container("", "fpga.intel.com/nlb0"))...), true},
+		{"25 limits and requests in 100 containers", corev1.PodSpec{Containers: worst, InitContainers: worst}, false},
+		{"101 containers", containers(append(slices.Clone(many), many[0])...), true},
+		{"101 init containers", corev1.PodSpec{Containers: many[:1], InitContainers: append(slices.Clone(many), many[0])}, true},
+		{"many limits", containers(many[0], container(strings.Join(manyNames, " "), "")), true},
+		{"many requests", containers(many[0], container("", strings.Join(manyNames, " "))), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Spec: tt.spec}
