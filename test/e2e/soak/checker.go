@@ -3,6 +3,7 @@ package soak
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -69,7 +70,8 @@ type Checker struct {
 type condition struct {
 	wrong Wrong
 	clock
-	since, limit float64
+	since, limit float64 // by its clock
+	began        float64
 	round        int
 	reported     bool
 }
@@ -127,7 +129,8 @@ type pod struct {
 type container struct {
 	Container
 	pod    *pod
-	judged bool // for rule unfit
+	calm   float64 // the calm clock when it was found
+	judged bool
 }
 
 // number is the number of a device node. Drivers give it to another port after its card was pulled.
@@ -145,7 +148,7 @@ type span struct {
 	from, to, calm float64 // the calm clock at from
 }
 
-const open = 1e18 // the end of what has not ended
+const forever = 1e18 // the end of what has not ended
 
 // NewChecker returns a checker of a history that begins.
 func NewChecker(limits Limits) *Checker {
@@ -257,11 +260,11 @@ func (c *Checker) observe() {
 	})
 }
 
-// true notes a condition that is true.
-func (c *Checker) true(key string, of clock, since, limit float64, wrong func() Wrong) {
+// holds notes a condition that is true.
+func (c *Checker) holds(key string, of clock, since, limit float64, wrong func() Wrong) {
 	x := c.conditions[key]
 	if x == nil {
-		x = &condition{clock: of, since: since, limit: limit, wrong: wrong()}
+		x = &condition{clock: of, since: since, limit: limit, began: c.now, wrong: wrong()}
 		c.conditions[key] = x
 	}
 	x.round = c.round
@@ -319,7 +322,7 @@ func (c *Checker) serve(p *pod) {
 func (c *Checker) addContainer(k Container) []Wrong {
 	if old := c.containers[k.PID]; old != nil && (k.Ended || old.UID != k.UID || old.Started != k.Started) {
 		delete(c.containers, k.PID)
-		if old.pod != nil {
+		if old.judged {
 			old.pod.running--
 		}
 	}
@@ -328,7 +331,7 @@ func (c *Checker) addContainer(k Container) []Wrong {
 	}
 	running := c.containers[k.PID]
 	if running == nil {
-		running = &container{pod: c.pods[k.UID]}
+		running = &container{pod: c.pods[k.UID], calm: c.calm.at(c.now)}
 		c.containers[k.PID] = running
 		c.summary.Containers++
 	}
@@ -361,11 +364,11 @@ func (c *Checker) judge(k *container) (found []Wrong) {
 		}
 		ports := n.at(k.Started)
 		known := p.numbers[of] || slices.ContainsFunc(ports, func(port string) bool { return p.given[port] })
-		since, ok := n.without(min(p.scheduled, k.Started), k.Started, p.scheduledCalm-c.limits.Publish)
+		since, ok := n.without(min(p.scheduled, k.Started), k.Started, min(p.scheduledCalm, k.calm)-c.limits.Publish)
 		if ok && !known {
 			port := ports[0]
 			found = append(found, Wrong{"unfit", fmt.Sprintf("pod %s was scheduled at %.2f s, and its container that began at %.2f s has %s of %s, %s since %.2f s",
-				p.Name, p.scheduled, k.Started, of, port, c.ports[port].unfitness(), since), []string{p.Name, port, of}})
+				p.Name, p.scheduled, k.Started, of, port, cmp.Or(c.ports[port].unfitness(), "unfit"), since), []string{p.Name, port, of}})
 		}
 		for _, port := range ports {
 			given[port] = true
@@ -430,7 +433,7 @@ func (c *Checker) addPort(p Port) {
 			changed = append(changed, old.Node)
 			n := c.numbers[old.Node]
 			for i := range n.owners {
-				if o := &n.owners[i]; o.port == p.ID && o.to == open {
+				if o := &n.owners[i]; o.port == p.ID && o.to == forever {
 					o.to = c.now
 				}
 			}
@@ -441,7 +444,7 @@ func (c *Checker) addPort(p Port) {
 				n = &number{}
 				c.numbers[p.Node] = n
 			}
-			n.owners = append(n.owners, owner{p.ID, p.Since, open})
+			n.owners = append(n.owners, owner{p.ID, p.Since, forever})
 		}
 	}
 	c.ports[p.ID] = &p
@@ -453,12 +456,12 @@ func (c *Checker) addPort(p Port) {
 		}
 		// What is unsure may be fit.
 		fit := slices.ContainsFunc(n.owners, func(o owner) bool {
-			return o.to == open && (c.ports[o.port].unfitness() == "" || c.ports[o.port].Unsure)
+			return o.to == forever && (c.ports[o.port].unfitness() == "" || c.ports[o.port].Unsure)
 		})
-		was := len(n.unfit) == 0 || n.unfit[len(n.unfit)-1].to != open
+		was := len(n.unfit) == 0 || n.unfit[len(n.unfit)-1].to != forever
 		switch {
 		case was && !fit:
-			n.unfit = append(n.unfit, span{c.now, open, c.calm.at(c.now)})
+			n.unfit = append(n.unfit, span{c.now, forever, c.calm.at(c.now)})
 		case !was && fit:
 			n.unfit[len(n.unfit)-1].to = p.Since
 		}
@@ -498,7 +501,7 @@ func (c *Checker) observeShared() {
 				if other.UID == k.UID {
 					continue
 				}
-				c.true(fmt.Sprintf("shared %s %s %s", of, other.UID, k.UID), sampledClock, max(other.Started, k.Started), c.limits.Sample, func() Wrong {
+				c.holds(fmt.Sprintf("shared %s %s %s", of, other.UID, k.UID), sampledClock, max(other.Started, k.Started), c.limits.Sample, func() Wrong {
 					one, two := other, k
 					if one.Started > two.Started {
 						one, two = two, one
@@ -529,7 +532,7 @@ func (c *Checker) offered() map[string][]string {
 func (c *Checker) observeRenamed(offered map[string][]string) {
 	for port, names := range offered {
 		if len(names) > 1 {
-			c.true("twice "+port+" "+strings.Join(names, " "), readClock, c.now, c.limits.Sample, func() Wrong {
+			c.holds("twice "+port+" "+strings.Join(names, " "), readClock, c.now, c.limits.Sample, func() Wrong {
 				return Wrong{"renamed", fmt.Sprintf("%s is offered as %s at once", port, strings.Join(names, " and as ")), []string{port}}
 			})
 		}
@@ -542,7 +545,7 @@ func (c *Checker) observeRenamed(offered map[string][]string) {
 		for port := range p.given {
 			for _, name := range offered[port] {
 				if p.Wants[name] == 0 {
-					c.true("renamed "+p.UID+" "+port, bothClock, c.now, c.limits.Sample, func() Wrong {
+					c.holds("renamed "+p.UID+" "+port, bothClock, c.now, c.limits.Sample, func() Wrong {
 						return Wrong{"renamed", fmt.Sprintf("%s is offered as %s, and pod %s has it as %s", port, name, p.Name, wants(p.Pod)), []string{p.Name, port}}
 					})
 				}
@@ -551,7 +554,7 @@ func (c *Checker) observeRenamed(offered map[string][]string) {
 		for _, of := range k.open() {
 			for _, port := range c.owners(of) {
 				if names := offered[port]; len(names) > 0 && !p.given[port] {
-					c.true("renumbered "+p.UID+" "+port, bothClock, c.now, c.limits.Sample, func() Wrong {
+					c.holds("renumbered "+p.UID+" "+port, bothClock, c.now, c.limits.Sample, func() Wrong {
 						return Wrong{"renamed", fmt.Sprintf("%s is offered as %s, and pod %s can open it: it has got the number %s, which the pod has of another port",
 							port, names[0], p.Name, of), []string{p.Name, port, of}}
 					})
@@ -573,7 +576,7 @@ func wants(p Pod) string {
 func (c *Checker) owners(of string) (ports []string) {
 	if n := c.numbers[of]; n != nil {
 		for _, o := range n.owners {
-			if o.to == open {
+			if o.to == forever {
 				ports = append(ports, o.port)
 			}
 		}
@@ -581,39 +584,157 @@ func (c *Checker) owners(of string) (ports []string) {
 	return ports
 }
 
-// held returns the ports that a pod may have, with those of the same card: in mode region they belong together.
-func (c *Checker) held() map[string]bool {
-	cards := map[string]bool{}
+// holding has the ports that pods may have, and the cards of these.
+type holding struct{ ports, cards map[string]bool }
+
+func (c *Checker) held() holding {
+	h := holding{map[string]bool{}, map[string]bool{}}
+	add := func(ports iter.Seq[string]) {
+		for port := range ports {
+			h.ports[port], h.cards[card(port)] = true, true
+		}
+	}
 	for _, k := range c.containers {
 		for _, of := range k.open() {
-			for _, port := range c.owners(of) {
-				cards[card(port)] = true
-			}
+			add(slices.Values(c.owners(of)))
 		}
-		if k.pod != nil {
-			for port := range k.pod.given {
-				cards[card(port)] = true
-			}
+		if k.pod != nil { // also of one that was deleted by force
+			add(maps.Keys(k.pod.given))
 		}
 	}
 	for _, p := range c.live {
-		for port := range p.given {
-			cards[card(port)] = true
-		}
+		add(maps.Keys(p.given))
 	}
-	held := map[string]bool{}
-	for id := range c.ports {
-		if cards[card(id)] {
-			held[id] = true
-		}
-	}
-	return held
+	return h
 }
 
 // card returns the card of a port.
 func card(port string) string {
-	if before, _, ok := strings.Cut(port, "-p"); ok {
-		return before
-	}
-	return port
+	before, _, _ := strings.Cut(port, "-p")
+	return before
 }
+
+// observeLost looks for ports that are fit and free, and offered under no name. Their cards must be so too, because in mode
+// region the ports of a card belong together. Nothing is said while a pod is stuck that may have got ports, and has not started.
+func (c *Checker) observeLost(held holding, offered map[string][]string) {
+	unfit := map[string]bool{} // cards
+	for id, p := range c.ports {
+		if p.Node != "" && !p.fit() {
+			unfit[card(id)] = true
+		}
+	}
+	for _, p := range c.live {
+		if p.Scheduled && len(p.given) == 0 && c.now-p.scheduled > c.limits.Quick {
+			return
+		}
+	}
+	for id, p := range c.ports {
+		if p.fit() && !unfit[card(id)] && !held.cards[card(id)] && len(offered[id]) == 0 {
+			c.holds("lost "+id, calmClock, c.calm.at(c.now), c.limits.Away, func() Wrong {
+				return Wrong{"lost", fmt.Sprintf("%s is fit and free since %.2f s, and is offered under no name", id, c.now), []string{id}}
+			})
+		}
+	}
+}
+
+// observeWaiting looks for pods that wait although there are enough ports for all pods that wait for the same names.
+func (c *Checker) observeWaiting(held holding) {
+	need, free := map[string]int{}, map[string]int{}
+	var waiting []*pod
+	for _, p := range c.live {
+		waits := p.Phase == "Pending" && !p.Deleting && p.running == 0 && len(p.Wants) > 0
+		if waits {
+			waiting = append(waiting, p)
+		}
+		if waits || len(p.given) == 0 { // it may have got ports that are not known
+			for name, n := range p.Wants {
+				need[name] += n
+			}
+		}
+	}
+	if waiting == nil {
+		return
+	}
+	for name, ports := range c.offers.Ports {
+		free[name] = units(name, ports, held)
+	}
+	for _, p := range waiting {
+		enough := true
+		for name := range p.Wants {
+			enough = enough && free[name] >= need[name]
+		}
+		if enough {
+			c.holds("unserved "+p.UID, calmClock, c.calm.at(c.now), c.limits.Serve, func() Wrong {
+				var all []string
+				about := []string{p.Name}
+				for _, name := range slices.Sorted(maps.Keys(p.Wants)) {
+					all = append(all, fmt.Sprintf("%d of %s are free, and all waiting pods want %d", free[name], name, need[name]))
+					about = append(about, c.offers.Ports[name]...)
+				}
+				return Wrong{"unserved", fmt.Sprintf("pod %s waits (%s) since %.2f s, although %s since %.2f s",
+					p.Name, cmp.Or(p.Why, "no reason"), p.created, strings.Join(all, ", and "), c.now), about}
+			})
+		}
+	}
+}
+
+// units returns how many devices are free at least. A device of claims, or of a resource of mode region, may be a card with all
+// its ports.
+func units(name string, ports []string, held holding) int {
+	free := map[string]bool{}
+	for _, port := range ports {
+		switch {
+		case name == Claims || strings.Contains(name, "/region-"):
+			if !held.cards[card(port)] {
+				free[card(port)] = true
+			}
+		case !held.ports[port]:
+			free[port] = true
+		}
+	}
+	return len(free)
+}
+
+// addQuiet takes what was found in a quiet time. A pod that waits must not have waited for long while there were enough ports.
+func (c *Checker) addQuiet(q Quiet) (found []Wrong) {
+	c.summary.Quiet++
+	if !q.Agreed {
+		found = append(found, Wrong{"quiet", "what does not agree: " + strings.Join(q.Differ, "; "), q.Differ})
+	}
+	if len(q.Left) > 0 {
+		found = append(found, Wrong{"left", "left over: " + strings.Join(q.Left, "; "), q.Left})
+	}
+	for _, name := range q.Waiting {
+		if p := c.names[name]; p != nil && c.offers != nil && !c.unread {
+			if x := c.conditions["unserved "+p.UID]; x != nil && !x.reported && c.now-x.began > c.limits.Quick {
+				x.reported = true
+				found = append(found, x.wrong)
+			}
+		}
+	}
+	if c.first == nil {
+		c.first = &q
+	}
+	for _, part := range slices.Sorted(maps.Keys(q.Memory)) {
+		if before, ok := c.first.Memory[part]; ok {
+			found = append(found, c.grows(part, "MiB of memory", before, q.Memory[part], c.limits.Memory)...)
+		}
+	}
+	for _, part := range slices.Sorted(maps.Keys(q.Files)) {
+		if before, ok := c.first.Files[part]; ok {
+			found = append(found, c.grows(part, "open descriptors", float64(before), float64(q.Files[part]), float64(c.limits.Files))...)
+		}
+	}
+	return found
+}
+
+func (c *Checker) grows(part, of string, before, now, limit float64) []Wrong {
+	if now <= before+limit || c.grown[part+of] {
+		return nil
+	}
+	c.grown[part+of] = true
+	return []Wrong{{"grown", fmt.Sprintf("%s has %.0f %s, after %.0f in the first quiet time: %.0f more are allowed", part, now, of, before, limit), []string{part}}}
+}
+
+// Summary returns the numbers so far.
+func (c *Checker) Summary() Summary { return c.summary }

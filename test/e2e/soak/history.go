@@ -32,7 +32,7 @@ type Run struct {
 type Op struct {
 	N      int      `json:"n"`              // counts from 1
 	Lane   string   `json:"lane,omitempty"` // operations of a lane run one after the other
-	Kind   string   `json:"kind"` // such as pod, delete, plug, kill, stop, upgrade
+	Kind   string   `json:"kind"`           // such as pod, delete, plug, kill, stop, upgrade
 	Target string   `json:"target,omitempty"`
 	Args   []string `json:"args,omitempty"`
 
