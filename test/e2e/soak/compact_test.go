@@ -1,8 +1,6 @@
 package soak_test
 
 import (
-	"fmt"
-	"hash/fnv"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,6 +22,7 @@ import (
 func history(t testing.TB, text string) (lines []soak.Line) {
 	t.Helper()
 	on := map[string]soak.Container{}
+	pid := 1000
 	offered := 0.0 // time of the line of offers before
 	for _, row := range strings.Split(strings.TrimSpace(text), "\n") {
 		words := strings.Fields(row)
@@ -78,9 +77,8 @@ func history(t testing.TB, text string) (lines []soak.Line) {
 			add(soak.Line{Pod: &running})
 		case "on":
 			pod, _, _ := strings.Cut(args[0], "/")
-			hash := fnv.New32()
-			fmt.Fprint(hash, args[0], at)
-			k := soak.Container{PID: int(hash.Sum32()), Pod: pod, UID: "uid-" + pod, Started: since(0.02), Rules: strings.Split(args[1], ",")}
+			pid++
+			k := soak.Container{PID: pid, Pod: pod, UID: "uid-" + pod, Started: since(0.02), Rules: strings.Split(args[1], ",")}
 			if !has("rules") {
 				k.Nodes = k.Rules
 			}

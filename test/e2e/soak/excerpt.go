@@ -231,9 +231,12 @@ func (t *teller) tellOffers(at float64, o Offers) {
 		if _, ok := t.ports[port]; !ok {
 			continue
 		}
-		text := cmp.Or(strings.Join(names[port], " and as "), "nothing")
+		text := "not offered"
+		if len(names[port]) > 0 {
+			text = "offered as " + strings.Join(names[port], " and as ")
+		}
 		if t.offered[port] != text {
-			t.say(at, "offer "+port, fmt.Sprintf("port %s is offered as %s", port, text), len(names[port]) == 1)
+			t.say(at, "offer "+port, "port "+port+" is "+text, len(names[port]) == 1)
 		}
 		t.offered[port] = text
 	}
