@@ -33,8 +33,8 @@ const (
 type watching struct {
 	mu         sync.Mutex
 	containers map[string]soak.Container // by process and start
-	offers     map[string][]string
-	failed     error // of the newest sample of offers
+
+	offers map[string][]string // only for the task that reads them
 }
 
 // containersOf returns the running containers of a pod.
@@ -76,30 +76,25 @@ func (s *soaking) observe() (end func()) {
 	}
 	s.watch.containers = map[string]soak.Container{}
 	kubelet := s.base.kubelet()
-	var last time.Time
 	every(containersEvery, s.lookAtContainers)
+	seen, unread := time.Now(), false
 	every(offersEvery, func() {
 		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		began := time.Now()
 		offers, err := s.readOffers(limited, kubelet)
-		s.watch.mu.Lock()
-		s.watch.failed = err
-		same := maps.EqualFunc(offers, s.watch.offers, slices.Equal)
-		s.watch.mu.Unlock()
-		if err != nil || ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return
+		case err != nil && !unread && time.Since(seen) > time.Second:
+			unread = true
+			s.write(soak.Line{Offers: &soak.Offers{Unread: err.Error()}})
+		case err == nil && (unread || s.watch.offers == nil || !maps.EqualFunc(offers, s.watch.offers, slices.Equal)):
+			unread, s.watch.offers = false, offers
+			s.write(soak.Line{Offers: &soak.Offers{Ports: offers, Seen: s.at(seen)}})
 		}
-		gap := 0.0
-		if !last.IsZero() && began.Sub(last) > time.Second {
-			gap = began.Sub(last).Seconds()
-		}
-		last = time.Now()
-		if !same || gap > 0 {
-			s.watch.mu.Lock()
-			s.watch.offers = offers
-			s.watch.mu.Unlock()
-			s.write(soak.Line{Offers: &soak.Offers{Ports: offers, Gap: gap}})
+		if err == nil {
+			seen = began
 		}
 	})
 
