@@ -8,25 +8,25 @@ import (
 // Limits say how patient the checker is. Times are in seconds.
 type Limits struct {
 	// What seems wrong for a shorter time than Sample may only be seen so, because containers and offers are sampled one
-	// after the other, and the kernel lists a process until it has been reaped.
+	// after the other, and the kernel may list a process for a little longer.
 	Sample float64
 	// Late is the longest time from a sample to the line that says what it has found. After this time without a line, nothing
 	// has changed.
 	Late float64
 
-	// The rest of the times only run while nothing is disturbed. Settle is how long a fault disturbs after its end.
+	// These times only run while nothing is disturbed. Settle is how long a fault disturbs after its end.
 	Settle  float64
 	Publish float64 // from a fault of a port to a scheduler that knows of it
 	Serve   float64 // for which a pod may wait although there are enough ports
 	Away    float64 // for which a port that is fit and free may be offered under no name
-	Quick   float64 // for which a pod may wait in a quiet time although there are enough ports
 
+	Quick  float64 // Serve and Away at the end of a quiet time, by any clock
 	Memory float64 // MiB that a part may grow by
 	Files  int     // descriptors that a part may open in addition
 }
 
 // DefaultLimits are the limits for a cluster that shares its machine.
-var DefaultLimits = Limits{Sample: 0.25, Late: 3, Settle: 20, Publish: 5, Serve: 120, Away: 60, Quick: 15, Memory: 16, Files: 10}
+var DefaultLimits = Limits{Sample: 0.25, Late: 3, Settle: 15, Publish: 5, Serve: 120, Away: 60, Quick: 15, Memory: 16, Files: 10}
 
 // Checker finds what is wrong in a history. Most rules are about something that must not last: its [condition] is looked up
 // after each line, and is a violation when it has been true for longer than a limit. Times are compared with the times up to

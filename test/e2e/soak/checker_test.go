@@ -429,6 +429,10 @@ func TestChecker(t *testing.T) {
 			1 offers r=b,c,c-p1
 			60 offers r=a,b,c,c-p1
 			100 op 1 delete q`, ""},
+		{"nothing is offered", `
+			1 offers
+			100 op 1 delete q
+			130 quiet`, ""},
 		{"offered under no name, broken", `
 			0.5 port a 120:0 broken
 			1 offers r=b,c,c-p1
@@ -487,6 +491,19 @@ func TestChecker(t *testing.T) {
 			50.1 off p
 			110 op 2 delete q
 			111 op 3 delete q`, "lost@111 a"},
+
+		{"offered under no name in a quiet time", `
+			1 offers r=b,c,c-p1
+			5 fault 1 kill daemon
+			20 done 1
+			50 quiet
+			150 op 2 delete q`, "lost@50 a"},
+		{"offered under no name since shortly before the end of a quiet time", `
+			5 fault 1 kill daemon
+			6 done 1
+			36 offers r=b,c,c-p1
+			50 quiet
+			60 offers r=a,b,c,c-p1`, ""},
 
 		// The rules of quiet times.
 		{"quiet", `

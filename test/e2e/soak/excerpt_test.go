@@ -86,7 +86,6 @@ func TestExcerpt(t *testing.T) {
 			2 done 1
 			9 quiet
 			12 op 2 plug 0000:d
-			12.5 port d 120:7
 			13 done 2
 			14 fault 3 kill daemon
 			15 done 3

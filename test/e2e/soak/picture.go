@@ -20,7 +20,8 @@ const (
 	widest, widestSecond = 30000, 24.0
 	rowHeight, rowGap    = 14, 3
 	top                  = 34.0  // for the axis, and the rules that were violated
-	mostBars             = 40000 // keeps the file below 10 MB
+	mostBars             = 30000 // with titles of this length keeps the file below 10 MB
+	longestTitle         = 200
 )
 
 // A bar is something that lasted, in a row of a lane.
@@ -293,7 +294,7 @@ func (d *drawing) write(w io.Writer, lines []Line) {
 		x, long := b.from*second, max(0.7, (b.until-b.from)*second)
 		y := tops[b.lane] + float64(rowGap+b.row*rowHeight)
 		fmt.Fprintf(w, "<rect class=\"%s\" x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"%d\"><title>%s\n%.2f to %.2f s</title></rect>\n",
-			b.class, x, y, long, rowHeight-1, html.EscapeString(b.title), b.from, b.until)
+			b.class, x, y, long, rowHeight-1, html.EscapeString(strings.ToValidUTF8(b.title[:min(len(b.title), longestTitle)], "")), b.from, b.until)
 		if long > float64(7*len(b.text)+4) {
 			fmt.Fprintf(w, "<text class=\"in\" x=\"%.1f\" y=\"%.0f\">%s</text>\n", x+3, y+10, html.EscapeString(b.text))
 		}

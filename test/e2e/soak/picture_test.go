@@ -134,8 +134,8 @@ func long() (lines []soak.Line) {
 		p := port(i)
 		add(0, soak.Line{Port: &p})
 	}
-	for n := range 7200 {
-		at, i := float64(n), n%ports
+	for n := range 3600 {
+		at, i := float64(2*n), n%ports
 		p, k := port(i), soak.Container{PID: n, Pod: fmt.Sprintf("pod-%04d", n), UID: fmt.Sprintf("00000000-0000-0000-0000-%012d", n), Started: at + 0.4}
 		p.Since, k.Nodes, k.Rules = at, []string{p.Node}, []string{p.Node}
 		pod := soak.Pod{Name: k.Pod, UID: k.UID, Wants: map[string]int{"e2e.b-com.com/soak": 1}, Phase: "Pending"}
@@ -152,7 +152,7 @@ func long() (lines []soak.Line) {
 			gone.Phase = phase
 			add(at+0.9, soak.Line{Pod: &gone})
 		}
-		if n%3 == 0 {
+		if n%2 == 0 {
 			broken := p
 			broken.Broken = "port-ap6"
 			add(at+0.91, soak.Line{Port: &broken})
@@ -178,7 +178,7 @@ func TestLong(t *testing.T) {
 	if err := soak.Picture(&page, lines); err != nil {
 		t.Fatal(err)
 	}
-	if bars := len(drawn(t, page.Bytes())); page.Len() > 10_000_000 || bars < 20000 {
+	if bars := len(drawn(t, page.Bytes())); page.Len() > 10_000_000 || bars < 15000 {
 		t.Errorf("%d bytes with %d bars, want at most 10 MB with most of them", page.Len(), bars)
 	}
 	t.Logf("%d lines, %d bytes", len(lines), page.Len())

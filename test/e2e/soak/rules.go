@@ -157,8 +157,12 @@ func card(port string) string {
 }
 
 // observeLost looks for ports that are fit and free, and offered under no name. Their cards must be so too, because in mode
-// region the ports of a card belong together. Nothing is said while a pod is stuck that may have got ports, and has not started.
+// region the ports of a card belong together. Nothing is said while a pod is stuck that may have got ports, and has not started,
+// and while nothing is offered at all: then no daemon runs, and a quiet time finds if that stays so.
 func (c *Checker) observeLost(held holding, offered map[string][]string) {
+	if len(offered) == 0 {
+		return
+	}
 	unfit := map[string]bool{} // cards
 	for id, p := range c.ports {
 		if p.Node != "" && !p.fit() {
@@ -237,7 +241,8 @@ func units(name string, ports []string, held holding) int {
 	return len(free)
 }
 
-// addQuiet takes what was found in a quiet time. A pod that waits must not have waited for long while there were enough ports.
+// addQuiet takes what was found in a quiet time. What must not last in undisturbed time must not last until the end of a quiet time
+// either. With many faults this finds more than the limits, which are reached seldom.
 func (c *Checker) addQuiet(q Quiet) (found []Wrong) {
 	c.summary.Quiet++
 	if !q.Agreed {
@@ -246,12 +251,10 @@ func (c *Checker) addQuiet(q Quiet) (found []Wrong) {
 	if len(q.Left) > 0 {
 		found = append(found, Wrong{"left", "left over: " + strings.Join(q.Left, "; "), q.Left})
 	}
-	for _, name := range q.Waiting {
-		if p := c.names[name]; p != nil && c.offers != nil && !c.unread {
-			if x := c.conditions["unserved "+p.UID]; x != nil && !x.reported && c.now-x.began > c.limits.Quick {
-				x.reported = true
-				found = append(found, x.wrong)
-			}
+	for _, key := range slices.Sorted(maps.Keys(c.conditions)) {
+		if x := c.conditions[key]; x.clock == calmClock && !c.unread && !x.reported && c.now-x.began > c.limits.Quick {
+			x.reported = true
+			found = append(found, x.wrong)
 		}
 	}
 	if c.first == nil {
