@@ -10,8 +10,8 @@ type Limits struct {
 	// What seems wrong for a shorter time than Sample may only be seen so, because containers and offers are sampled one
 	// after the other, and the kernel may list a process for a little longer.
 	Sample float64
-	// Late is the longest time from a sample to the line that says what it has found. After this time without a line, nothing
-	// has changed.
+	// Late is the longest time from the begin of a sample to the line that says what it has found, or that it cannot be read.
+	// After this time without a line, nothing has changed.
 	Late float64
 
 	// These times only run while nothing is disturbed. Settle is how long a fault disturbs after its end.
@@ -26,7 +26,7 @@ type Limits struct {
 }
 
 // DefaultLimits are the limits for a cluster that shares its machine.
-var DefaultLimits = Limits{Sample: 0.25, Late: 3, Settle: 15, Publish: 5, Serve: 120, Away: 60, Quick: 15, Memory: 16, Files: 10}
+var DefaultLimits = Limits{Sample: 0.25, Late: 7, Settle: 15, Publish: 5, Serve: 120, Away: 60, Quick: 20, Memory: 16, Files: 10}
 
 // Checker finds what is wrong in a history. Most rules are about something that must not last: its [condition] is looked up
 // after each line, and is a violation when it has been true for longer than a limit. Times are compared with the times up to
@@ -50,11 +50,11 @@ type Checker struct {
 	offers       *Offers // nil before the first sample
 	unread       bool
 	conditions   map[string]*condition
+	waited       map[string]*condition // the newest one of each pod that has waited although there were enough ports
 	round        int
 	calm         calm
 	now          float64 // time of the newest line
-	looked, look float64 // containers: the time up to which all is known, and the time of the newest sample
-	read         float64 // offers: the time up to which all is known
+	looked, read float64 // the times up to which all containers and offers are known
 
 	first   *Quiet
 	grown   map[string]bool
@@ -67,7 +67,7 @@ type condition struct {
 	wrong Wrong
 	clock
 	since, limit float64 // by its clock
-	began        float64
+	began, ended float64 // times of the lines
 	round        int
 	reported     bool
 }
@@ -150,7 +150,7 @@ const forever = 1e18 // the end of what has not ended
 func NewChecker(limits Limits) *Checker {
 	return &Checker{
 		limits: limits, ports: map[string]*Port{}, numbers: map[string]*number{}, pods: map[string]*pod{}, live: map[string]*pod{},
-		names: map[string]*pod{}, containers: map[int]*container{}, conditions: map[string]*condition{}, calm: calm{open: map[int]bool{}},
+		names: map[string]*pod{}, containers: map[int]*container{}, conditions: map[string]*condition{}, waited: map[string]*condition{}, calm: calm{open: map[int]bool{}},
 		grown: map[string]bool{}, ops: map[int]Op{}, summary: newSummary(),
 	}
 }
@@ -192,18 +192,16 @@ func (c *Checker) Add(line Line) []Wrong {
 	return found
 }
 
-// advance sets the times up to which the samplers have looked.
+// advance sets the times up to which the samplers have looked. A sample that finds a new container began after the container did,
+// and all containers that it did not find have their lines before that. Without lines, a sampler has looked Late ago.
 func (c *Checker) advance(line Line) {
-	const oneSample = 0.02 // its lines are not written at once
-	c.looked = max(c.looked, c.now-c.limits.Late)
-	if line.Container != nil {
-		if c.now > c.look+oneSample {
-			c.looked, c.look = max(c.looked, c.look), c.now
-		}
+	c.looked, c.read = max(c.looked, c.now-c.limits.Late), max(c.read, c.now-c.limits.Late)
+	switch {
+	case line.Container != nil && line.Container.Ended:
 		c.looked = max(c.looked, line.Container.Seen)
-	}
-	c.read = max(c.read, c.now-c.limits.Late)
-	if line.Offers != nil {
+	case line.Container != nil:
+		c.looked = max(c.looked, line.Container.Started)
+	case line.Offers != nil:
 		c.read = max(c.read, line.Offers.Seen)
 	}
 }
@@ -251,19 +249,23 @@ func (c *Checker) observe() {
 		c.observeLost(held, offered)
 		c.observeWaiting(held)
 	}
-	maps.DeleteFunc(c.conditions, func(_ string, x *condition) bool {
-		return x.round != c.round && (!c.unread || x.clock == sampledClock)
-	})
+	for key, x := range c.conditions {
+		if x.round != c.round && (!c.unread || x.clock == sampledClock) {
+			x.ended = c.now
+			delete(c.conditions, key)
+		}
+	}
 }
 
 // holds notes a condition that is true.
-func (c *Checker) holds(key string, of clock, since, limit float64, wrong func() Wrong) {
+func (c *Checker) holds(key string, of clock, since, limit float64, wrong func() Wrong) *condition {
 	x := c.conditions[key]
 	if x == nil {
-		x = &condition{clock: of, since: since, limit: limit, began: c.now, wrong: wrong()}
+		x = &condition{clock: of, since: since, limit: limit, began: c.now, ended: forever, wrong: wrong()}
 		c.conditions[key] = x
 	}
 	x.round = c.round
+	return x
 }
 
 // addPod takes the state of a pod.

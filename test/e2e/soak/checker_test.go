@@ -34,7 +34,7 @@ func TestChecker(t *testing.T) {
 			2.2 on other 120:9
 			2.4 on other 120:9
 			2.6 on other 120:9
-			9 off p`, "shared@2.6 p q a 120:0"},
+			9 off p`, "shared@2.4 p q a 120:0"},
 		{"one after the other", `
 			1 runs p r=1
 			1.1 on p 120:0
@@ -115,7 +115,7 @@ func TestChecker(t *testing.T) {
 			3 on other 120:9
 			4 on other 120:9
 			5 on other 120:9
-			9 off p`, "shared@4 p q a 120:0"},
+			9 off p`, "shared@3 p q a 120:0"},
 		{"the number is given to another port", `
 			1 runs p r=1
 			1.1 on p 120:0
@@ -416,6 +416,16 @@ func TestChecker(t *testing.T) {
 			2 pod p Pending r=1
 			30 offers r=a,b,c,c-p1
 			40 quiet waiting=p`, ""},
+		{"a pod waited in a quiet time, and is deleted", `
+			1 pod p Pending r=1
+			33 pod p Pending r=1 deleting
+			33.1 pod p Gone
+			40 quiet waiting=p`, "unserved@40 p a b c c-p1"},
+		{"a pod waited before a quiet time", `
+			1 pod p Pending r=1
+			30 offers s=a,b,c,c-p1
+			32 pod p Gone
+			70 quiet waiting=p`, ""},
 		{"a pod waits rightly in a quiet time", `
 			1 pod p Pending s=1
 			40 quiet waiting=p`, ""},

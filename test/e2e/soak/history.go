@@ -99,9 +99,9 @@ type Offers struct {
 type Quiet struct {
 	Since   float64            `json:"since"` // when the last operation had ended
 	Agreed  bool               `json:"agreed"`
-	Differ  []string           `json:"differ,omitempty"` // what did not agree at the end of the time
-	Left    []string           `json:"left,omitempty"`   // left over: sockets, specs, claims, locks
-	Waiting []string           `json:"waiting,omitempty"`
+	Differ  []string           `json:"differ,omitempty"`      // what did not agree at the end of the time
+	Left    []string           `json:"left,omitempty"`        // left over: sockets, specs, claims, locks
+	Waiting []string           `json:"waiting,omitempty"`     // pods that waited at the end of the time
 	Memory  map[string]float64 `json:"memory,omitempty"`      // part to MiB, resident
 	Files   map[string]int     `json:"descriptors,omitempty"` // part to open descriptors
 }

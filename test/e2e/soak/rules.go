@@ -210,7 +210,7 @@ func (c *Checker) observeWaiting(held holding) {
 			enough = enough && free[name] >= need[name]
 		}
 		if enough {
-			c.holds("unserved "+p.UID, calmClock, c.calm.at(c.now), c.limits.Serve, func() Wrong {
+			c.waited[p.Name] = c.holds("unserved "+p.UID, calmClock, c.calm.at(c.now), c.limits.Serve, func() Wrong {
 				var all []string
 				about := []string{p.Name}
 				for _, name := range slices.Sorted(maps.Keys(p.Wants)) {
@@ -252,9 +252,13 @@ func (c *Checker) addQuiet(q Quiet) (found []Wrong) {
 		found = append(found, Wrong{"left", "left over: " + strings.Join(q.Left, "; "), q.Left})
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.conditions)) {
-		if x := c.conditions[key]; x.clock == calmClock && !c.unread && !x.reported && c.now-x.began > c.limits.Quick {
-			x.reported = true
-			found = append(found, x.wrong)
+		if x := c.conditions[key]; x.clock == calmClock && !c.unread {
+			found = append(found, c.inQuiet(x, q)...)
+		}
+	}
+	for _, name := range q.Waiting { // which may be deleted now
+		if x := c.waited[name]; x != nil {
+			found = append(found, c.inQuiet(x, q)...)
 		}
 	}
 	if c.first == nil {
@@ -271,6 +275,14 @@ func (c *Checker) addQuiet(q Quiet) (found []Wrong) {
 		}
 	}
 	return found
+}
+
+func (c *Checker) inQuiet(x *condition, q Quiet) []Wrong {
+	if x.reported || x.ended < q.Since || min(x.ended, c.now)-x.began <= c.limits.Quick {
+		return nil
+	}
+	x.reported = true
+	return []Wrong{x.wrong}
 }
 
 func (c *Checker) grows(part, of string, before, now, limit float64) []Wrong {
