@@ -18,7 +18,8 @@ import (
 var (
 	clusterParts = []string{"kubelet", "containerd", "kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager"}
 	programs     = map[string]string{"daemon": "accelerator-dev", "driver": "accelerator-dra", "operator": "accelerator-ope"} // as in /proc/PID/comm
-	parts        = append(slices.Clone(clusterParts), "daemon", "daemon", "daemon", "driver", "driver", "driver")
+	// The plugin, with either API, is hit more often than each of the others.
+	parts = append(slices.Clone(clusterParts), "plugin", "plugin", "plugin", "plugin")
 )
 
 var faultOperations = map[string]operation{
@@ -48,8 +49,9 @@ var faultOperations = map[string]operation{
 		a.pause(args[0])
 	}},
 	"disk": {weight: 2, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
-		target := []string{state, specs}[random.IntN(2)]
-		return target, []string{[]string{"full", "read-only"}[random.IntN(2)], seconds(random, 10)}, s.take(target)
+		// A file system with a file that is open for writing, as that of the state, cannot become read-only.
+		disk := [][2]string{{state, "full"}, {specs, "full"}, {specs, "read-only"}}[random.IntN(3)]
+		return disk[0], []string{disk[1], seconds(random, 10)}, s.take(disk[0])
 	}, run: func(a act, target string, args []string) {
 		defer a.free(target)
 		if args[0] == "read-only" {
@@ -78,6 +80,11 @@ var faultOperations = map[string]operation{
 func anyPart(mean float64) func(*soaking, *rand.Rand) (string, []string, bool) {
 	return func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		part := parts[random.IntN(len(parts))]
+		if part == "plugin" {
+			s.mu.Lock()
+			part = map[string]string{"dra": "driver", "devicePlugin": "daemon"}[s.naming.API]
+			s.mu.Unlock()
+		}
 		return part, []string{seconds(random, mean)}, s.take(part)
 	}
 }

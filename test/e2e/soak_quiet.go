@@ -31,6 +31,7 @@ func (a act) setUp() {
 	for _, dir := range []string{state, specs} {
 		a.check(mountSmall(dir))
 	}
+	a.check(a.Start(a.ctx, "containerd")) // it watches the directory of specs, which is another one now
 	a.plugIn(first, 2, afuID)
 	a.plugIn(second, 1, afuID)
 	a.plugIn(third, 1, otherAFU)
@@ -161,8 +162,6 @@ func (a act) compare() (differ []string) {
 	return differ
 }
 
-
-
 // allNames returns all names that resources of the soak can have.
 func allNames() []string {
 	return append(slices.Clone(soakResources), afNameOf(afuID), afNameOf(otherAFU), region)
@@ -292,4 +291,3 @@ func filesIn(dirs ...string) map[string]bool {
 	}
 	return found
 }
-

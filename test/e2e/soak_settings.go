@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"b-com.com/accelerator-device-plugin/offer/names"
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
@@ -110,7 +111,7 @@ func (s *soaking) setNaming(to naming) {
 
 // readNaming sets the naming to that of the release.
 func (a act) readNaming() {
-	out := must(a.helm("get", "values", "--output", "json"))
+	out := a.must("helm", "get", "values", release, "--namespace", namespace, "--output", "json")
 	var values struct {
 		API    string
 		Config struct{ Mode, ResourceName string }
@@ -128,8 +129,14 @@ func (a act) rolledToNaming() {
 	if to.API == "dra" {
 		labels = draPods
 	}
-	set := strings.TrimSpace(a.must("kubectl", "--namespace", namespace, "get", "daemonsets", "--selector", labels, "--output", "name"))
-	a.must("kubectl", "--namespace", namespace, "rollout", "status", set, "--timeout", "100s")
+	await(a.scene, "rollout", func() (bool, error) {
+		sets, err := a.Client.AppsV1().DaemonSets(namespace).List(a.ctx, metav1.ListOptions{LabelSelector: labels})
+		if err != nil || len(sets.Items) != 1 {
+			return false, err
+		}
+		set := sets.Items[0]
+		return set.Status.ObservedGeneration == set.Generation && set.Status.UpdatedNumberScheduled == 1 && set.Status.NumberReady == 1, nil
+	}, true)
 	await(a.scene, "daemons", func() (int, error) {
 		pods, err := a.daemons()
 		return len(pods), err
