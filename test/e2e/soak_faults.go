@@ -28,6 +28,7 @@ var faultOperations = map[string]operation{
 		defer a.free(part)
 		if program := programs[part]; program != "" {
 			a.check(signalAll(program, syscall.SIGKILL))
+			a.rolledToNaming()
 			return
 		}
 		a.Kill(part)
