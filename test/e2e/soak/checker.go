@@ -282,7 +282,6 @@ func (c *Checker) addPod(p Pod) []Wrong {
 	if p.Scheduled && !known.Scheduled {
 		known.scheduled, known.scheduledCalm = c.now, c.calm.at(c.now)
 	}
-	p.Scheduled = p.Scheduled || known.Scheduled
 	known.Pod = p
 	c.names[p.Name] = known
 	if p.Phase == "Pending" || p.Phase == "Running" {
@@ -361,11 +360,10 @@ func (n *number) at(t float64) (ports []string) {
 	return ports
 }
 
-// without reports whether no fit port had the number from a time to another one, and before that since this time of the calm
-// clock.
-func (n *number) without(from, to, calm float64) (since float64, ok bool) {
+// without reports whether no fit port had the number until a time, since this time of the calm clock or before it.
+func (n *number) without(calm, until float64) (since float64, ok bool) {
 	for _, s := range n.unfit {
-		if s.from <= from && s.calm <= calm && s.to > to {
+		if s.calm <= calm && s.to > until {
 			return s.from, true
 		}
 	}

@@ -56,6 +56,14 @@ func TestChecker(t *testing.T) {
 			2.1 on q 120:0
 			2.6 off p
 			9 off q`, "shared@2.6 p q a 120:0"},
+		{"one after the other, and no offers can be read", `
+			1 runs p r=1
+			1.1 on p 120:0
+			1.2 unread
+			2 runs q r=1
+			2.1 on q 120:0
+			2.15 off p
+			9 off q`, ""},
 		{"a short container", `
 			1 runs p r=1
 			1.1 on p 120:0
@@ -167,6 +175,11 @@ func TestChecker(t *testing.T) {
 			9 pod p Pending r=1 scheduled
 			9.5 port a 120:0 since=9.3
 			10 on p 120:0`, ""},
+		{"healed just before the container began", `
+			1 port a 120:0 broken
+			9 pod p Pending r=1 scheduled
+			9.5 port a 120:0 since=9.3
+			9.6 on p 120:0 since=9.4`, ""},
 		{"healed after the container began", `
 			1 port a 120:0 broken
 			9 pod p Pending r=1 scheduled
@@ -253,6 +266,18 @@ func TestChecker(t *testing.T) {
 			2 unread
 			6 offers r=a,b,c,c-p1 s=a
 			7 offers r=b,c,c-p1 s=a`, "renamed@7 a"},
+		{"under two names before nothing could be read, and in one sample after that", `
+			1 offers r=a,b,c,c-p1 s=a
+			1.1 unread
+			6 offers r=a,b,c,c-p1 s=a
+			6.05 offers r=b,c,c-p1 s=a`, ""},
+		{"another name in one sample, after which it takes long", `
+			1 runs p r=1
+			1.1 on p 120:0
+			5 offers r=b,c,c-p1 s=a
+			5.5 on other 120:9
+			5.6 offers r=a,b,c,c-p1 seen=4.9
+			9 op 1 delete p`, ""},
 		{"another name while a pod has it", `
 			1 runs p r=1
 			1.1 on p 120:0
@@ -335,6 +360,12 @@ func TestChecker(t *testing.T) {
 			1 pod p Pending r=1 scheduled
 			2 on p 120:0
 			300 op 1 delete q`, ""},
+		{"its init container has ended, and the next one does not begin", `
+			1 pod p Pending r=1 scheduled
+			1.1 on p 120:0
+			1.2 pod p Pending r=1 scheduled
+			2 off p
+			300 op 1 delete q`, "unserved@300 p a b c c-p1"},
 		{"the name is not offered", `
 			1 pod p Pending s=1
 			300 op 1 delete q`, ""},
@@ -403,6 +434,12 @@ func TestChecker(t *testing.T) {
 			2 pod p Pending claims=1
 			2.1 pod q Pending claims=1
 			300 op 1 delete q`, ""},
+		{"a claim, and the whole card is held", `
+			1 offers claims=c,c-p1 r=a,b
+			2 runs p claims=1
+			2.1 on p 120:2,120:3
+			3 pod q Pending claims=1
+			300 op 1 delete q`, ""},
 		{"a claim", `
 			1 offers claims=c,c-p1 r=a,b
 			2 pod p Pending claims=1
@@ -458,6 +495,14 @@ func TestChecker(t *testing.T) {
 		{"offered under no name, held", `
 			0.5 runs p r=1
 			0.6 on p 120:0
+			1 offers r=b,c,c-p1
+			100 op 1 delete q`, ""},
+		{"offered under no name, held by a pod that is gone, and its number has changed", `
+			0.2 runs p r=1
+			0.3 on p 120:0
+			0.4 pod p Gone
+			0.5 port a -
+			0.6 port a 120:7
 			1 offers r=b,c,c-p1
 			100 op 1 delete q`, ""},
 		{"offered under no name, held by a pod that waits for its next container", `

@@ -11,7 +11,7 @@ import (
 // history reads a history in a compact form. Each line begins with its time:
 //
 //	port ID NUMBER|- [FIELD...]        FIELD: broken, cordoned, excluded, unsure, since=T (otherwise 0.1 s ago)
-//	offers NAME=ID,ID...
+//	offers NAME=ID,ID... [seen=T]      the last sample before it (otherwise 0.1 s ago)
 //	unread
 //	pod NAME PHASE [FIELD...]          FIELD: NAME=N that it wants, scheduled, deleting
 //	runs NAME NAME=N                   the pod is created, scheduled and running
@@ -52,6 +52,10 @@ func history(t testing.TB, text string) (lines []soak.Line) {
 			add(soak.Line{Port: p})
 		case "offers":
 			o := &soak.Offers{Ports: map[string][]string{}, Seen: max(offered, at-0.1)}
+			if has("seen") {
+				o.Seen = number(t, fields["seen"])
+				delete(fields, "seen")
+			}
 			for name, ids := range fields {
 				o.Ports[name] = strings.Split(ids, ",")
 			}

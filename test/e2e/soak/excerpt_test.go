@@ -28,12 +28,12 @@ func TestExcerpt(t *testing.T) {
 		{"two pods with one port", `
 			1 runs early r=1
 			1.1 on early 120:0
-			2 pod early Succeeded
-			2.1 off early
 			2.5 fault 1 stop etcd
 			2.9 done 1
 			3 fault 2 kill kubelet
 			3.1 port b 120:1 broken
+			3.2 pod early Succeeded
+			3.3 off early
 			4 runs p r=1
 			4.1 on p 120:0
 			4.2 runs other r=1
@@ -45,6 +45,7 @@ func TestExcerpt(t *testing.T) {
 			7.2 done 3 no answer
 			8 pod q Pending r=1
 			8 pod q Pending r=1
+			8.05 pod q Pending r=1
 			8.1 pod q Pending r=1 scheduled
 			8.2 on q 120:0
 			9 off other

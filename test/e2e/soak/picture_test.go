@@ -68,7 +68,7 @@ func TestPicture(t *testing.T) {
 		8.1 on q 120:0
 		9 off p
 		9.1 pod p Gone
-		10 pod s Pending r=1
+		11 pod s Pending r=1
 		40 quiet`))
 	if len(wrong) != 2 {
 		t.Fatalf("violations: %v", wrong)
@@ -97,17 +97,20 @@ pending: pod p: Pending | wants 1 of r | 1.00 to 1.00 s
 running: pod p: Running | wants 1 of r | 1.00 to 9.10 s
 pending: pod q: Pending | wants 1 of s | 8.00 to 8.00 s
 running: pod q: Running | wants 1 of s | 8.00 to 40.00 s
-pending: pod s: Pending | wants 1 of r | 10.00 to 40.00 s
+pending: pod s: Pending | wants 1 of r | 11.00 to 40.00 s
 wrong: a is offered as s, and pod p has it as 1 of r
 wrong: pod p has 120:0 of a (its container began at 1.08 s), and so has pod q (8.08 s)`
 	if diff := cmp.Diff(strings.TrimSpace(want), strings.Join(drawn(t, page.Bytes()), "\n")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, text := range []string{"<h1>2 violations in 0:40</h1>", "seed 7, version 1.0", `<a href="#wrong1">9.00 s</a> shared: pod p has`, `id="wrong1"`,
-		"1.000 s  pod p is created", ">kubelet<", `height="34"`} {
+		"1.000 s  pod p is created", ">kubelet<"} {
 		if !strings.Contains(page.String(), text) {
 			t.Errorf("not in the page: %s", text)
 		}
+	}
+	if n := strings.Count(page.String(), `height="34"`); n != 2 {
+		t.Errorf("%d lanes with two rows, want those of the kubelet and of the pods", n)
 	}
 	if err := soak.Picture(&page, nil); err != nil {
 		t.Error(err)

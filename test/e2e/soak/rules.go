@@ -27,7 +27,7 @@ func (c *Checker) judge(k *container) (found []Wrong) {
 		}
 		ports := n.at(k.Started)
 		known := p.numbers[of] || slices.ContainsFunc(ports, func(port string) bool { return p.given[port] })
-		since, ok := n.without(min(p.scheduled, k.Started), k.Started, min(p.scheduledCalm, k.calm)-c.limits.Publish)
+		since, ok := n.without(min(p.scheduledCalm, k.calm)-c.limits.Publish, k.Started)
 		if ok && !known {
 			port := ports[0]
 			found = append(found, Wrong{"unfit", fmt.Sprintf("pod %s was scheduled at %.2f s, and its container that began at %.2f s has %s of %s, %s since %.2f s",
