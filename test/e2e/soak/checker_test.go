@@ -217,6 +217,12 @@ func TestChecker(t *testing.T) {
 			2 port a 120:0 broken
 			9 off p
 			9.1 on p 120:0`, ""},
+		{"a container restarts that should not have begun", `
+			1 port a 120:0 broken
+			9 runs p r=1
+			9.1 on p 120:0
+			10 off p
+			10.1 on p 120:0`, "unfit@9.1 p a 120:0"},
 		{"the scheduled pod is seen late", `
 			1 port a 120:0 broken
 			9.1 on p 120:0
