@@ -119,7 +119,6 @@ type pod struct {
 	given, numbers           map[string]bool // ports and numbers of its containers
 	running                  int             // containers
 	served                   bool
-	faults                   int // number of faults when it was created
 }
 
 type container struct {
@@ -228,7 +227,8 @@ func (c *Checker) overdue() []Wrong {
 		}
 		lasted := c.time(x.clock) - x.since
 		if x.wrong.Rule == "unserved" {
-			c.summary.LongestFree = max(c.summary.LongestFree, lasted)
+			c.summary.LongestFree = max(c.summary.LongestFree, c.now-x.began)
+			c.summary.LongestCalmFree = max(c.summary.LongestCalmFree, lasted)
 		}
 		if lasted > x.limit && !x.reported {
 			x.reported = true
@@ -272,7 +272,7 @@ func (c *Checker) holds(key string, of clock, since, limit float64, wrong func()
 func (c *Checker) addPod(p Pod) []Wrong {
 	known := c.pods[p.UID]
 	if known == nil {
-		known = &pod{created: c.now, createdCalm: c.calm.at(c.now), given: map[string]bool{}, numbers: map[string]bool{}, faults: c.summary.faults()}
+		known = &pod{created: c.now, createdCalm: c.calm.at(c.now), given: map[string]bool{}, numbers: map[string]bool{}}
 		c.pods[p.UID] = known
 		c.summary.Pods++
 	}
@@ -310,9 +310,7 @@ func (c *Checker) serve(p *pod) {
 	p.served = true
 	c.summary.Started++
 	c.summary.LongestServe = max(c.summary.LongestServe, c.now-p.created)
-	if c.summary.faults() == p.faults && c.calm.at(c.now)-p.createdCalm > c.now-p.created-0.001 {
-		c.summary.LongestCalmServe = max(c.summary.LongestCalmServe, c.now-p.created)
-	}
+	c.summary.LongestCalmServe = max(c.summary.LongestCalmServe, c.calm.at(c.now)-p.createdCalm)
 }
 
 // addContainer takes a container that runs or has ended.

@@ -358,6 +358,10 @@ func TestChecker(t *testing.T) {
 			120.9 runs p r=1
 			121 on p 120:0
 			300 op 1 delete q`, ""},
+		{"it may wait for ever", `
+			1 pod p Pending r=1 mayFail
+			2 pod q Pending r=4
+			300 op 1 delete q`, ""},
 		{"it is deleted", `
 			1 pod p Pending r=1
 			2 pod p Pending r=1 deleting
@@ -620,7 +624,7 @@ operations   4: delete 3, kill 1
 refused      1: delete 1
 faults       1: kill daemon 1
 pods         3 created, 3 served, 2 containers; 4 changes of the hardware, 1 of the offers
-served       within 17.0 s, undisturbed within 6.0 s; with enough free ports and undisturbed within 6.0 s
+served       within 17.0 s (undisturbed: 6.0 s); while there were enough free ports within 17.0 s (6.0 s)
 violations   1: shared 1`)
 	if diff := cmp.Diff(want, c.Summary().String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -13,7 +13,7 @@ import (
 //	port ID NUMBER|- [FIELD...]        FIELD: broken, cordoned, excluded, unsure, since=T (otherwise 0.1 s ago)
 //	offers NAME=ID,ID... [seen=T]      the last sample before it (otherwise 0.1 s ago)
 //	unread
-//	pod NAME PHASE [FIELD...]          FIELD: NAME=N that it wants, scheduled, deleting
+//	pod NAME PHASE [FIELD...]          FIELD: NAME=N that it wants, scheduled, deleting, mayFail
 //	runs NAME NAME=N                   the pod is created, scheduled and running
 //	on NAME NUMBER[,NUMBER] [FIELD]    a container runs: since=T (otherwise 0.02 s ago), rules: not in its /dev; NAME may be POD/CONTAINER
 //	off NAME [seen=T]                  it has ended (seen 0.05 s ago)
@@ -64,7 +64,7 @@ func history(t testing.TB, text string) (lines []soak.Line) {
 		case "unread":
 			add(soak.Line{Offers: &soak.Offers{Unread: "no answer"}})
 		case "pod", "runs":
-			p := soak.Pod{Name: args[0], UID: "uid-" + args[0], Scheduled: has("scheduled"), Deleting: has("deleting")}
+			p := soak.Pod{Name: args[0], UID: "uid-" + args[0], Scheduled: has("scheduled"), Deleting: has("deleting"), MayFail: has("mayFail")}
 			for name, n := range fields {
 				if n != "" {
 					p.Wants = map[string]int{name: int(number(t, n))}

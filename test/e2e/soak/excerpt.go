@@ -124,15 +124,20 @@ func (t *teller) tell(line Line) {
 
 // tellOp tells faults, and what was done to the pods and ports.
 func (t *teller) tellOp(at float64, op Op) {
-	is := slices.ContainsFunc(t.wrong.About, func(about string) bool {
-		return op.Target != "" && (op.Target == about || strings.HasSuffix(op.Target, ":"+card(about)) || strings.HasSuffix(op.Target, "/"+about))
-	})
+	is := slices.ContainsFunc(t.wrong.About, func(about string) bool { return op.Target == about || sameCard(op.Target, about) })
 	if !op.Disturbs && !is {
 		return
 	}
 	text := strings.Join(slices.DeleteFunc(append([]string{op.Kind, op.Target}, op.Args...), func(s string) bool { return s == "" }), " ")
 	t.last[fmt.Sprint("op ", op.N)] = len(t.events)
 	t.events = append(t.events, event{at, forever, "operation: " + text + ", still under way", true})
+}
+
+// sameCard reports whether an address such as 0000:01:00.0 is that of the card of a port: pci-0000-01-00-0-p1, or 01:00.0-p1.
+func sameCard(address, port string) bool {
+	digits := func(s string) string { return strings.NewReplacer("pci-", "", ":", "", ".", "", "-", "").Replace(s) }
+	number := digits(card(port))
+	return strings.Contains(address, ":") && number != "" && strings.HasSuffix(digits(address), number)
 }
 
 func (t *teller) tellPod(at float64, p Pod) {

@@ -62,26 +62,29 @@ func TestExcerpt(t *testing.T) {
     8.200 s  a container of pod q (process 1004, which began at 8.180 s) has 120:0
     9.000 s  WRONG (shared): pod p has 120:0 of a (its container began at 4.08 s), and so has pod q (8.18 s)`},
 		{"a port of a pod under another name", `
+			0 port a -
+			0 port pci-0000-01-00-0-p1 120:0
+			0.1 offers r=b,c,c-p1,pci-0000-01-00-0-p1
 			1 runs p r=1
 			1.1 on p 120:0 rules
-			2 port a 120:0 broken
+			2 port pci-0000-01-00-0-p1 120:0 broken
 			2.3 offers r=b,c,c-p1
-			3 op 1 heal 0000:a
-			3.1 port a 120:0
+			3 op 1 heal 0000:01:00.0
+			3.1 port pci-0000-01-00-0-p1 120:0
 			3.2 done 1
 			4 fault 2 upgrade
-			5 offers s=a r=b,c,c-p1
+			5 offers s=pci-0000-01-00-0-p1 r=b,c,c-p1
 			9 op 3 delete q`, `
     1.000 s  pod p is created, and wants 1 of r
     1.000 s  pod p is Running
     1.100 s  a container of pod p (process 1001, which began at 1.080 s) has no port, and may open 120:0
-    2.000 s  port a is broken (fme-fatal)
-    2.300 s  port a is not offered
-    3.000 s  operation: heal 0000:a
-    3.100 s  port a is fit again
+    2.000 s  port pci-0000-01-00-0-p1 is broken (fme-fatal)
+    2.300 s  port pci-0000-01-00-0-p1 is not offered
+    3.000 s  operation: heal 0000:01:00.0
+    3.100 s  port pci-0000-01-00-0-p1 is fit again
     4.000 s  operation: upgrade, still under way
-    5.000 s  port a is offered as s
-    9.000 s  WRONG (renamed): a is offered as s, and pod p has it as 1 of r`},
+    5.000 s  port pci-0000-01-00-0-p1 is offered as s
+    9.000 s  WRONG (renamed): pci-0000-01-00-0-p1 is offered as s, and pod p has it as 1 of r`},
 		{"a quiet time", `
 			1 fault 1 kill driver
 			2 done 1

@@ -55,7 +55,8 @@ type Pod struct {
 	Phase     string         `json:"phase"`           // Pending, Running, Succeeded, Failed; Gone
 	Scheduled bool           `json:"scheduled,omitempty"`
 	Deleting  bool           `json:"deleting,omitempty"`
-	Why       string         `json:"why,omitempty"` // why it waits or failed
+	MayFail   bool           `json:"mayFail,omitempty"` // it may wait for ever, such as for a card with its AFU
+	Why       string         `json:"why,omitempty"`     // why it waits or failed
 }
 
 // Claims is the name under which pods get devices by claims, and under which slices offer them.

@@ -189,7 +189,7 @@ func (c *Checker) observeWaiting(held holding) {
 	var waiting []*pod
 	for _, p := range c.live {
 		waits := p.Phase == "Pending" && !p.Deleting && p.running == 0 && len(p.Wants) > 0
-		if waits {
+		if waits && !p.MayFail {
 			waiting = append(waiting, p)
 		}
 		if waits || len(p.given) == 0 { // it may have got ports that are not known

@@ -19,11 +19,11 @@ type Summary struct {
 	Offers              int // that differed
 	Quiet               int // quiet times
 
-	// LongestServe is the longest time from the creation of a pod to its first container, or until it was Running. It includes
-	// the time in which all ports were in use. LongestCalmServe is the same of pods for which nothing was disturbed in this time.
+	// LongestServe is the longest time from the creation of a pod to its first container, or until it was Running, with the time
+	// in which all ports were in use. LongestFree is the longest time for which a pod waited although there were enough ports. In
+	// those with Calm, only the time without disturbance counts; they need not be of the same pod.
 	LongestServe, LongestCalmServe float64
-	// LongestFree is the longest undisturbed time for which a pod waited although there were enough ports.
-	LongestFree float64
+	LongestFree, LongestCalmFree   float64
 
 	Violations map[string]int // by rule
 }
@@ -45,8 +45,6 @@ func (s *Summary) end(op Op, done Done) {
 	}
 }
 
-func (s *Summary) faults() int { return sum(s.Faults) }
-
 func sum(counts map[string]int) (n int) {
 	for count := range maps.Values(counts) {
 		n += count
@@ -65,9 +63,10 @@ func (s Summary) String() string {
 	if len(s.Failed) > 0 {
 		line("refused", "%d: %s", sum(s.Failed), counts(s.Failed))
 	}
-	line("faults", "%d: %s", s.faults(), counts(s.Faults))
+	line("faults", "%d: %s", sum(s.Faults), counts(s.Faults))
 	line("pods", "%d created, %d served, %d containers; %d changes of the hardware, %d of the offers", s.Pods, s.Started, s.Containers, s.Changes, s.Offers)
-	line("served", "within %.1f s, undisturbed within %.1f s; with enough free ports and undisturbed within %.1f s", s.LongestServe, s.LongestCalmServe, s.LongestFree)
+	line("served", "within %.1f s (undisturbed: %.1f s); while there were enough free ports within %.1f s (%.1f s)",
+		s.LongestServe, s.LongestCalmServe, s.LongestFree, s.LongestCalmFree)
 	if len(s.Violations) == 0 {
 		line("violations", "none")
 	} else {
