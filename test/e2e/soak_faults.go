@@ -19,7 +19,7 @@ var (
 	clusterParts = []string{"kubelet", "containerd", "kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager"}
 	programs     = map[string]string{"daemon": "accelerator-dev", "driver": "accelerator-dra", "operator": "accelerator-ope"} // as in /proc/PID/comm
 	// The plugin, with either API, is hit more often than each of the others.
-	parts = append(slices.Clone(clusterParts), "plugin", "plugin", "plugin", "plugin")
+	parts = append(slices.Clone(clusterParts), "operator", "plugin", "plugin", "plugin", "plugin")
 )
 
 var faultOperations = map[string]operation{
@@ -28,7 +28,9 @@ var faultOperations = map[string]operation{
 		defer a.free(part)
 		if program := programs[part]; program != "" {
 			a.check(signalAll(program, syscall.SIGKILL))
-			a.rolledToNaming()
+			if part != "operator" {
+				a.rolledToNaming()
+			}
 			return
 		}
 		a.Kill(part)
@@ -82,9 +84,7 @@ func anyPart(mean float64) func(*soaking, *rand.Rand) (string, []string, bool) {
 	return func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		part := parts[random.IntN(len(parts))]
 		if part == "plugin" {
-			s.mu.Lock()
-			part = map[string]string{"dra": "driver", "devicePlugin": "daemon"}[s.naming.API]
-			s.mu.Unlock()
+			part = map[string]string{"dra": "driver", "devicePlugin": "daemon"}[s.present().API]
 		}
 		return part, []string{seconds(random, mean)}, s.take(part)
 	}

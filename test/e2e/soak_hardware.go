@@ -312,9 +312,9 @@ func (a act) rows() ([]shownDevice, error) {
 	return rows, json.Unmarshal([]byte(text), &rows)
 }
 
-// inDaemon runs a command in the newest pod of a daemon that is ready.
+// inDaemon runs a command in a pod of the API that is ready.
 func (a act) inDaemon(args ...string) (string, error) {
-	pods, err := a.daemons()
+	pods, err := a.daemonsOf(a.present().labels())
 	if err != nil {
 		return "", err
 	}

@@ -63,6 +63,33 @@ var podOperations = map[string]operation{
 		pod.Spec.InitContainers = []corev1.Container{first}
 		a.create(pod)
 	}},
+	// The operator translates the name, if it answers: otherwise the pod is refused.
+	"mapped": {weight: 3, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
+		name := map[string]string{"af": "soak-loopback", "region": "soak-region"}[s.present().Mode]
+		if name == "" || s.present().API == "dra" {
+			return "", nil, false
+		}
+		pod := s.crowd.next()
+		return pod, []string{domain + name, "1"}, pod != ""
+	}, run: func(a act, name string, args []string) { a.create(mayFail(a.podOf(name, args))) }},
+	// The hook of the runtime, or the driver, lets a pod run only on a card with the AFU: simulated cards cannot be programmed.
+	"programmed": {weight: 2, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
+		of := s.present()
+		if of.API != "dra" && of.Mode != "region" {
+			return "", nil, false
+		}
+		pod := s.crowd.next()
+		return pod, []string{of.API, []string{afuID, otherAFU}[random.IntN(2)]}, pod != ""
+	}, run: func(a act, name string, args []string) {
+		if args[0] != "dra" {
+			a.create(mayFail(restarting(a.podWithPairs(name, 1, interfaceID, args[1]))))
+			return
+		}
+		a.claim(name, withConfig(one(), `{"apiVersion": "`+draDriver+`/v1alpha1", "kind": "AcceleratorConfig", "afuId": "`+args[1]+`"}`))
+		pod := a.claimant(name, name)
+		pod.Labels = map[string]string{wantsLabel: "1"}
+		a.create(mayFail(restarting(pod)))
+	}},
 	"delete": {weight: 11, choose: anyPod, run: func(a act, name string, _ []string) { a.endPod(name, 1) }},
 	"force":  {weight: 2, choose: anyPod, run: func(a act, name string, _ []string) { a.endPod(name, 0) }},
 	// The process of a container ends: the pod has failed, or the container restarts.
@@ -73,14 +100,25 @@ var podOperations = map[string]operation{
 	}},
 }
 
+// mayFail returns a pod that may wait for ever, because no card with its AFU is free.
+func mayFail(pod *corev1.Pod) *corev1.Pod {
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Labels[mayFailLabel] = "yes"
+	return pod
+}
+
+const mayFailLabel = "soak/may-fail"
+
 // newPod chooses what a pod requests: mostly a name that the settings give, sometimes one that they gave before.
 func newPod(s *soaking, random *rand.Rand) (string, []string, bool) {
-	s.mu.Lock()
-	of := s.naming
+	of := s.present()
 	if random.IntN(8) == 0 {
+		s.mu.Lock()
 		of = s.former
+		s.mu.Unlock()
 	}
-	s.mu.Unlock()
 	all := of.names()
 	n := 1
 	if random.IntN(6) == 0 {

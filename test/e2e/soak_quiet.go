@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -37,6 +38,9 @@ func (a act) setUp() {
 	a.plugIn(third, 1, otherAFU)
 	a.naming = naming{"devicePlugin", "single", soakResources[0]}
 	a.former = a.naming
+	a.check(errors.Join(os.RemoveAll(filepath.Dir(hostDir)), os.MkdirAll(store, 0o755)))
+	a.installOperator()
+	a.apply(mapping{"soak-loopback", "af", afuID, interfaceID}, mapping{"soak-region", "region", afuID, interfaceID})
 	a.kubectlSystem("create", "configmap", overrides, "--from-literal=overrides.yaml=nodes: {}")
 	a.mustHelm("install", a.settings(a.naming.values()...)...)
 	a.rolledToNaming()
@@ -47,6 +51,7 @@ func (a act) tearDown() {
 	_ = a.try(a.restore)
 	_ = a.try(func() { a.emptyOfPods() })
 	_ = a.try(a.uninstall)
+	_ = a.try(a.removeOperator)
 	_, _ = a.Run(a.ctx, "kubectl", "--namespace", namespace, "delete", "configmap", "--ignore-not-found", overrides)
 }
 
@@ -105,9 +110,7 @@ func (s *soaking) quiet() {
 
 // compare returns in what the hardware, the daemon, the kubelet, the node's status and the slices differ.
 func (a act) compare() (differ []string) {
-	a.mu.Lock()
-	now := a.naming
-	a.mu.Unlock()
+	now := a.present()
 	want := a.expected(now)
 	var offers map[string][]string
 	var rows []shownDevice

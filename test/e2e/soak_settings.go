@@ -33,6 +33,14 @@ func (n naming) names() []string {
 	return []string{n.Resource}
 }
 
+// labels returns the labels of the pods that serve the API. With the device plugin, the driver also runs, to unprepare claims.
+func (n naming) labels() string {
+	if n.API == "dra" {
+		return draPods
+	}
+	return pluginPods
+}
+
 // of returns the name of a port.
 func (n naming) of(p port) string {
 	all := n.names()
@@ -49,15 +57,13 @@ func afNameOf(afu string) string {
 
 // values returns the values of the chart for a naming.
 func (n naming) values() []string {
-	return []string{"api=" + n.API, "config.mode=" + n.Mode, "config.resourceName=" + n.Resource, "config.cdiDir=" + specs,
-		"config.flapLimit=0", "minReadySeconds=2", "events=true"}
+	return append([]string{"api=" + n.API, "config.mode=" + n.Mode, "config.resourceName=" + n.Resource, "config.cdiDir=" + specs,
+		"config.flapLimit=0", "minReadySeconds=2", "events=true", "dra.finishClaims=true"}, programmingValues...)
 }
 
 var settingOperations = map[string]operation{
 	"upgrade": {weight: 5, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
-		s.mu.Lock()
-		to := s.naming
-		s.mu.Unlock()
+		to := s.present()
 		switch random.IntN(8) {
 		case 0, 1, 2: // the same names
 		case 3, 4:
@@ -101,6 +107,13 @@ func (a act) upgradeNaming(to naming, values ...string) {
 	a.rolledToNaming()
 }
 
+// present returns the naming of the release.
+func (s *soaking) present() naming {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.naming
+}
+
 func (s *soaking) setNaming(to naming) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,23 +135,17 @@ func (a act) readNaming() {
 
 // rolledToNaming waits until a daemon with the present settings is the only one, and ready.
 func (a act) rolledToNaming() {
-	a.mu.Lock()
-	to := a.naming
-	a.mu.Unlock()
-	labels := pluginPods
-	if to.API == "dra" {
-		labels = draPods
-	}
-	await(a.scene, "rollout", func() (bool, error) {
+	labels := a.present().labels()
+	await(a.scene, "daemons", func() (string, error) {
 		sets, err := a.Client.AppsV1().DaemonSets(namespace).List(a.ctx, metav1.ListOptions{LabelSelector: labels})
-		if err != nil || len(sets.Items) != 1 {
-			return false, err
+		if err != nil {
+			return "", err
 		}
-		set := sets.Items[0]
-		return set.Status.ObservedGeneration == set.Generation && set.Status.UpdatedNumberScheduled == 1 && set.Status.NumberReady == 1, nil
-	}, true)
-	await(a.scene, "daemons", func() (int, error) {
-		pods, err := a.daemons()
-		return len(pods), err
-	}, 1)
+		pods, err := a.daemonsOf(labels)
+		found := fmt.Sprintf("%d pods", len(pods))
+		for _, set := range sets.Items {
+			found += fmt.Sprintf(", %d updated, %d ready, %d changes not seen", set.Status.UpdatedNumberScheduled, set.Status.NumberReady, set.Generation-set.Status.ObservedGeneration)
+		}
+		return found, err
+	}, "1 pods, 1 updated, 1 ready, 0 changes not seen")
 }

@@ -123,7 +123,7 @@ func (s *soaking) observe() (end func()) {
 func (s *soaking) writePod(pod *corev1.Pod, phase string) {
 	p := soak.Pod{
 		Name: pod.Name, UID: string(pod.UID), Wants: map[string]int{}, Phase: phase,
-		Scheduled: pod.Spec.NodeName != "", Deleting: pod.DeletionTimestamp != nil, Why: strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message),
+		Scheduled: pod.Spec.NodeName != "", Deleting: pod.DeletionTimestamp != nil, MayFail: pod.Labels[mayFailLabel] != "", Why: strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message),
 	}
 	if phase == "" {
 		p.Phase = string(pod.Status.Phase)
