@@ -232,8 +232,8 @@ func (t *teller) tellOffers(at float64, o Offers) {
 			names[port] = append(names[port], name)
 		}
 	}
-	for _, port := range t.wrong.About {
-		if _, ok := t.ports[port]; !ok {
+	for _, port := range slices.Sorted(maps.Keys(t.ports)) {
+		if !t.about(port) {
 			continue
 		}
 		text := "not offered"

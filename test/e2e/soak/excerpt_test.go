@@ -94,9 +94,11 @@ func TestExcerpt(t *testing.T) {
 			14 fault 3 kill daemon
 			15 done 3
 			16 port a -
+			17 offers r=b,c,c-p1
 			40 quiet differ=a`, `
    14.000 s  operation: kill daemon
    16.000 s  port a is pulled
+   17.000 s  port a is not offered
    40.000 s  WRONG (quiet): what does not agree: a`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
