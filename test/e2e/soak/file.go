@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 )
 
@@ -18,7 +19,25 @@ func NewWriter(w io.Writer) *Writer { return &Writer{w} }
 
 // Write writes a line. Times are rounded to a millisecond.
 func (w *Writer) Write(line Line) error {
-	line.At = float64(int64(line.At*1000+0.5)) / 1000
+	line.At = rounded(line.At)
+	switch {
+	case line.Container != nil:
+		k := *line.Container
+		k.Started, k.Seen = rounded(k.Started), rounded(k.Seen)
+		line.Container = &k
+	case line.Port != nil:
+		p := *line.Port
+		p.Since = rounded(p.Since)
+		line.Port = &p
+	case line.Offers != nil:
+		o := *line.Offers
+		o.Seen = rounded(o.Seen)
+		line.Offers = &o
+	case line.Quiet != nil:
+		q := *line.Quiet
+		q.Since = rounded(q.Since)
+		line.Quiet = &q
+	}
 	text, err := json.Marshal(line)
 	if err != nil {
 		return err
@@ -26,6 +45,8 @@ func (w *Writer) Write(line Line) error {
 	_, err = w.w.Write(append(text, '\n'))
 	return err
 }
+
+func rounded(seconds float64) float64 { return math.Round(seconds*1000) / 1000 }
 
 // Read calls each for the lines of a history in their order, until it returns an error. The last line of a run that was killed may
 // be cut; it is left out. Fields that are not known are an error, because a history of another version may mean something else.

@@ -20,10 +20,10 @@ func TestFile(t *testing.T) {
 		{At: 1, Op: &soak.Op{N: 1, Lane: "pods", Kind: "pod", Target: "p", Args: []string{"r", "1"}, Disturbs: true}},
 		{At: 1.0006, Done: &soak.Done{N: 1, Error: "no\nanswer"}},
 		{At: 2, Pod: &soak.Pod{Name: "p", UID: "u", Wants: map[string]int{"r": 1}, Phase: "Pending", Scheduled: true, Deleting: true, Why: "<>"}},
-		{At: 2, Container: &soak.Container{PID: 1, Pod: "p", UID: "u", Started: 1, Nodes: []string{"120:0"}, Rules: []string{"120:0"}, Ended: true, Seen: 2}},
-		{At: 3, Port: &soak.Port{ID: "a", Since: 1, Node: "120:0", AFU: "x", Broken: "b", Cordoned: true, Excluded: true, Unsure: true}},
-		{At: 3, Offers: &soak.Offers{Ports: map[string][]string{"r": {"a"}}, Seen: 1, Unread: "x"}},
-		{At: 4, Quiet: &soak.Quiet{Since: 1, Agreed: true, Differ: []string{"x"}, Left: []string{"x"}, Waiting: []string{"p"}, Memory: map[string]float64{"d": 1}, Files: map[string]int{"d": 1}}},
+		{At: 2, Container: &soak.Container{PID: 1, Pod: "p", UID: "u", Started: 1.00049, Nodes: []string{"120:0"}, Rules: []string{"120:0"}, Ended: true, Seen: 2.00049}},
+		{At: 3, Port: &soak.Port{ID: "a", Since: 1.00049, Node: "120:0", AFU: "x", Broken: "b", Cordoned: true, Excluded: true, Unsure: true}},
+		{At: 3, Offers: &soak.Offers{Ports: map[string][]string{"r": {"a"}}, Seen: 1.00049, Unread: "x"}},
+		{At: 4, Quiet: &soak.Quiet{Since: 1.00049, Agreed: true, Differ: []string{"x"}, Left: []string{"x"}, Waiting: []string{"p"}, Memory: map[string]float64{"d": 1}, Files: map[string]int{"d": 1}}},
 		{At: 5, Wrong: &soak.Wrong{Rule: "shared", Text: "x", About: []string{"p"}}},
 	}
 	var file bytes.Buffer
@@ -45,7 +45,12 @@ func TestFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if lines[4].Container.Started != 1.00049 {
+		t.Error("the caller's line is rounded too")
+	}
 	lines[2].At = 1.001
+	lines[4].Container.Started, lines[4].Container.Seen = 1, 2
+	lines[5].Port.Since, lines[6].Offers.Seen, lines[7].Quiet.Since = 1, 1, 1
 	if diff := cmp.Diff(lines, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
