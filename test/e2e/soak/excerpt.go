@@ -196,7 +196,7 @@ func (t *teller) tellPort(at float64, p Port) {
 	switch why := p.unfitness(); {
 	case why != "":
 		text += " is " + why
-	case !known:
+	case !known, old.fit() && old.Node == p.Node:
 		text += " is fit"
 	case old.Node != p.Node:
 		text += " is plugged"
