@@ -33,6 +33,7 @@ const (
 type watching struct {
 	mu         sync.Mutex
 	containers map[string]soak.Container // by process and start
+	looked     time.Time                 // when the last sample of them began
 
 	offers map[string][]string // only for the task that reads them
 }
@@ -152,13 +153,16 @@ func (s *soaking) writePod(pod *corev1.Pod, phase string) {
 
 // lookAtContainers writes lines for containers that have started or ended.
 func (s *soaking) lookAtContainers() {
+	now := time.Now()
 	pids := cluster.PodProcesses()
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
+	seen := s.watch.looked
+	s.watch.looked = now
 	for key, c := range s.watch.containers {
 		if _, still := startOf(c.PID); !slices.Contains(pids, c.PID) || still != key {
 			delete(s.watch.containers, key)
-			c.Ended = true
+			c.Ended, c.Seen = true, s.at(seen)
 			s.write(soak.Line{Container: &c})
 		}
 	}

@@ -215,6 +215,8 @@ func TestChecker(t *testing.T) {
 			1 runs p r=1
 			1.1 on p 120:0
 			2 port a 120:0 broken
+			2 port c -
+			2 port c-p1 -
 			9 off p
 			9.1 on p 120:0`, ""},
 		{"a container restarts that should not have begun", `
@@ -357,6 +359,15 @@ func TestChecker(t *testing.T) {
 			1 pod p Pending r=1
 			120.9 runs p r=1
 			121 on p 120:0
+			300 op 1 delete q`, ""},
+		{"another pod's port is broken, so the scheduler finds none that is free", `
+			1 runs q r=1
+			1.1 on q 120:0
+			2 port a 120:0 broken
+			2 port c -
+			2 port c-p1 -
+			2.1 offers r=b
+			3 pod p Pending r=1
 			300 op 1 delete q`, ""},
 		{"it may wait for ever", `
 			1 pod p Pending r=1 mayFail

@@ -185,24 +185,31 @@ func (c *Checker) observeLost(held holding, offered map[string][]string) {
 
 // observeWaiting looks for pods that wait although there are enough ports for all pods that wait for the same names.
 func (c *Checker) observeWaiting(held holding) {
-	need, free := map[string]int{}, map[string]int{}
+	need, taken, free := map[string]int{}, map[string]int{}, map[string]int{}
 	var waiting []*pod
 	for _, p := range c.live {
 		waits := p.Phase == "Pending" && !p.Deleting && p.running == 0 && len(p.Wants) > 0
 		if waits && !p.MayFail {
 			waiting = append(waiting, p)
 		}
-		if waits || len(p.given) == 0 { // it may have got ports that are not known
-			for name, n := range p.Wants {
+		for name, n := range p.Wants {
+			switch {
+			case waits || len(p.given) == 0: // it may have got ports that are not known
 				need[name] += n
+			case p.Scheduled:
+				taken[name] += n
 			}
 		}
 	}
 	if waiting == nil {
 		return
 	}
+	// The scheduler subtracts what pods have got from the number of healthy devices, also if their own are not healthy.
 	for name, ports := range c.offers.Ports {
 		free[name] = units(name, ports, held)
+		if name != Claims {
+			free[name] = min(free[name], units(name, ports, holding{})-taken[name])
+		}
 	}
 	for _, p := range waiting {
 		enough := true
