@@ -215,8 +215,6 @@ func TestChecker(t *testing.T) {
 			1 runs p r=1
 			1.1 on p 120:0
 			2 port a 120:0 broken
-			2 port c -
-			2 port c-p1 -
 			9 off p
 			9.1 on p 120:0`, ""},
 		{"a container restarts that should not have begun", `
