@@ -48,7 +48,6 @@ func (a act) setUp() {
 
 // tearDown removes everything.
 func (a act) tearDown() {
-	_ = a.try(a.restore)
 	_ = a.try(func() { a.emptyOfPods() })
 	_ = a.try(a.uninstall)
 	_ = a.try(a.removeOperator)

@@ -57,8 +57,12 @@ func afNameOf(afu string) string {
 
 // values returns the values of the chart for a naming.
 func (n naming) values() []string {
-	return append([]string{"api=" + n.API, "config.mode=" + n.Mode, "config.resourceName=" + n.Resource, "config.cdiDir=" + specs,
-		"config.flapLimit=0", "minReadySeconds=2", "events=true", "dra.finishClaims=true"}, programmingValues...)
+	values := []string{"api=" + n.API, "config.mode=" + n.Mode, "config.resourceName=" + n.Resource, "config.cdiDir=" + specs,
+		"config.flapLimit=0", "minReadySeconds=2", "events=true", "dra.finishClaims=true"}
+	if n.API == "dra" || n.Mode == "region" {
+		return append(values, programmingValues...)
+	}
+	return append(values, "programming.enabled=false")
 }
 
 var settingOperations = map[string]operation{
