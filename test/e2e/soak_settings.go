@@ -139,17 +139,18 @@ func (a act) readNaming() {
 
 // rolledToNaming waits until a daemon with the present settings is the only one, and ready.
 func (a act) rolledToNaming() {
-	labels := a.present().labels()
+	labels, name := a.present().labels(), release+"-accelerator-device-plugin"
+	if labels == draPods {
+		name += "-dra"
+	}
 	await(a.scene, "daemons", func() (string, error) {
-		sets, err := a.Client.AppsV1().DaemonSets(namespace).List(a.ctx, metav1.ListOptions{LabelSelector: labels})
+		set, err := a.Client.AppsV1().DaemonSets(namespace).Get(a.ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return "", err
 		}
 		pods, err := a.daemonsOf(labels)
-		found := fmt.Sprintf("%d pods", len(pods))
-		for _, set := range sets.Items {
-			found += fmt.Sprintf(", %d updated, %d ready, %d changes not seen", set.Status.UpdatedNumberScheduled, set.Status.NumberReady, set.Generation-set.Status.ObservedGeneration)
-		}
+		found := fmt.Sprintf("%d pods, %d updated, %d ready, %d changes not seen", len(pods),
+			set.Status.UpdatedNumberScheduled, set.Status.NumberReady, set.Generation-set.Status.ObservedGeneration)
 		return found, err
 	}, "1 pods, 1 updated, 1 ready, 0 changes not seen")
 }
