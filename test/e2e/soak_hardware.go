@@ -322,13 +322,9 @@ func (a act) inDaemon(args ...string) (string, error) {
 		if !ready(pod) || pod.DeletionTimestamp != nil {
 			continue
 		}
-		program := "accelerator-device-plugin"
-		if pod.Labels["app.kubernetes.io/name"] == "accelerator-device-plugin-dra" {
-			program = "accelerator-dra-driver"
-		}
 		ctx, cancel := context.WithTimeout(a.ctx, 30*time.Second)
 		defer cancel()
-		return a.Run(ctx, "kubectl", append([]string{"--namespace", namespace, "exec", pod.Name, "--", program}, args...)...)
+		return a.Run(ctx, "kubectl", append([]string{"--namespace", namespace, "exec", pod.Name, "--", "accelerator-device-plugin"}, args...)...)
 	}
 	return "", errors.New("no daemon is ready")
 }
