@@ -27,7 +27,12 @@ var faultOperations = map[string]operation{
 	"kill": {weight: 8, disturbs: true, choose: anyPart(5), run: func(a act, part string, args []string) {
 		defer a.free(part)
 		if program := programs[part]; program != "" {
-			a.check(signalAll(program, syscall.SIGKILL))
+			old := cluster.Programs(program)
+			a.check(send(old, syscall.SIGKILL))
+			await(a.scene, part+" again", func() (bool, error) {
+				return slices.ContainsFunc(cluster.Programs(program), func(pid int) bool { return !slices.Contains(old, pid) }), nil
+			}, true)
+			a.pause("2") // until the probe has found it ready or not
 			if part != "operator" {
 				a.rolledToNaming()
 			}
@@ -117,14 +122,6 @@ func (a act) pause(text string) {
 	case <-time.After(time.Duration(n * float64(time.Second))):
 	case <-a.base.ctx.Done():
 	}
-}
-
-func signalAll(program string, s syscall.Signal) error {
-	pids := cluster.Programs(program)
-	if len(pids) == 0 {
-		return fmt.Errorf("no process of %s", program)
-	}
-	return send(pids, s)
 }
 
 // send sends a signal to processes. One that has ended is no error.

@@ -177,7 +177,10 @@ func (c *card) heal(n *simnode.Node) (err error) {
 func (b *bench) ports(address string) []port {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Clone(b.cards[address].ports)
+	if c := b.cards[address]; c != nil {
+		return slices.Clone(c.ports)
+	}
+	return nil
 }
 
 // change changes the simulated node and a card, and writes lines for its ports.
@@ -256,7 +259,8 @@ func (a act) mark(address string, mark func(*soak.Port)) {
 	a.write(soak.Line{Port: &p.Port})
 }
 
-// cordon cordons the only port of a card, or ends the cordon. If the command fails, it may have done so or not.
+// cordon cordons the only port of a card, or ends the cordon. If the command fails, it may have done so or not, so the port is
+// unsure until the next one succeeds.
 func (a act) cordon(address string, cordoned bool) {
 	id := a.bench.ports(address)[0].device
 	args := []string{"uncordon", id, "--by", "soak"}

@@ -73,11 +73,24 @@ func (a act) restore() {
 	a.rolledToNaming()
 }
 
+// settleCards ends cordons and exclusions that may be in force or not, because their command has failed.
+func (a act) settleCards() {
+	for _, address := range slots {
+		for _, p := range a.bench.ports(address) {
+			if p.Unsure {
+				a.cordon(address, false)
+				a.exclude(address, false)
+			}
+		}
+	}
+}
+
 // quiet ends all faults, waits until everything agrees, and writes what was found. Then it deletes all pods, and looks at
 // what is left.
 func (s *soaking) quiet() {
 	a := act{s.base, s}
 	a.restore()
+	a.settleCards()
 	began := time.Now()
 	q := soak.Quiet{Since: s.at(began), Memory: map[string]float64{}, Files: map[string]int{}}
 	for {
