@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -111,13 +112,13 @@ func (s *soaking) quiet() {
 	}
 	for program, comm := range programs {
 		for _, pid := range cluster.Programs(comm) {
-			q.Memory[program] = a.resident(pid)
+			q.Memory[program] = math.Round(a.resident(pid)*10) / 10
 			files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 			q.Files[program] = len(files)
 		}
 	}
 	s.write(soak.Line{Quiet: &q})
-	fmt.Printf("  quiet: all agreed %v, waiting pods %d, left over %d, memory %.4v MiB, descriptors %v\n", q.Agreed, len(q.Waiting), len(q.Left), q.Memory, q.Files)
+	fmt.Printf("  quiet: all agreed %v, waiting pods %d, left over %d, memory %v MiB, descriptors %v\n", q.Agreed, len(q.Waiting), len(q.Left), q.Memory, q.Files)
 }
 
 // compare returns in what the hardware, the daemon, the kubelet, the node's status and the slices differ.
@@ -293,12 +294,12 @@ func (a act) leftOver() (left []string) {
 	return left
 }
 
-// filesIn returns the files below directories.
+// filesIn returns the files below directories, without sockets.
 func filesIn(dirs ...string) map[string]bool {
 	found := map[string]bool{}
 	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-			if err == nil && !d.IsDir() {
+			if err == nil && d.Type()&os.ModeSocket == 0 && !d.IsDir() {
 				found[path] = true
 			}
 			return nil
