@@ -63,7 +63,8 @@ var podOperations = map[string]operation{
 		pod.Spec.InitContainers = []corev1.Container{first}
 		a.create(pod)
 	}},
-	// The operator translates the name, if it answers: otherwise the pod is refused.
+	// The operator translates the name, if it answers; otherwise the pod is refused. In mode region, the hook of the runtime
+	// then lets it run only on a card with the AFU.
 	"mapped": {weight: 3, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		name := map[string]string{"af": "soak-loopback", "region": "soak-region"}[s.present().Mode]
 		if name == "" || s.present().API == "dra" {
@@ -72,20 +73,15 @@ var podOperations = map[string]operation{
 		pod := s.crowd.next()
 		return pod, []string{domain + name, "1"}, pod != ""
 	}, run: func(a act, name string, args []string) { a.create(mayFail(a.podOf(name, args))) }},
-	// The hook of the runtime, or the driver, lets a pod run only on a card with the AFU: simulated cards cannot be programmed.
+	// The claim has an AFU, and simulated cards cannot be programmed: the pod runs only on a card that has it.
 	"programmed": {weight: 2, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
-		of := s.present()
-		if of.API != "dra" && of.Mode != "region" {
+		if s.present().API != "dra" {
 			return "", nil, false
 		}
 		pod := s.crowd.next()
-		return pod, []string{of.API, []string{afuID, otherAFU}[random.IntN(2)]}, pod != ""
+		return pod, []string{[]string{afuID, otherAFU}[random.IntN(2)]}, pod != ""
 	}, run: func(a act, name string, args []string) {
-		if args[0] != "dra" {
-			a.create(mayFail(restarting(a.podWithPairs(name, 1, interfaceID, args[1]))))
-			return
-		}
-		a.claim(name, withConfig(one(), `{"apiVersion": "`+draDriver+`/v1alpha1", "kind": "AcceleratorConfig", "afuId": "`+args[1]+`"}`))
+		a.claim(name, withConfig(one(), `{"apiVersion": "`+draDriver+`/v1alpha1", "kind": "AcceleratorConfig", "afuId": "`+args[0]+`"}`))
 		pod := a.claimant(name, name)
 		pod.Labels = map[string]string{wantsLabel: "1"}
 		a.create(mayFail(restarting(pod)))
