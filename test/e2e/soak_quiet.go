@@ -16,6 +16,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
@@ -124,11 +126,11 @@ func (s *soaking) quiet() {
 // compare returns in what the hardware, the daemon, the kubelet, the node's status and the slices differ.
 func (a act) compare() (differ []string) {
 	now := a.present()
-	want := a.expected(now)
-	var offers map[string][]string
+	var want, offers map[string][]string
 	var rows []shownDevice
 	var node *corev1.Node
 	if err := a.try(func() {
+		want = a.expected(now)
 		offers = must(a.readOffers(a.ctx, a.kubelet()))
 		rows = must(a.rows())
 		node = must(a.Node(a.ctx))
@@ -183,14 +185,14 @@ func allNames() []string {
 	return append(slices.Clone(soakResources), afNameOf(afuID), afNameOf(otherAFU), region)
 }
 
-// expected returns which ports each name must offer. A port that a container has under another name, or whose number a
-// container has that is older than the port, must not be offered.
+// expected returns which ports each name must offer. A port that a pod has under another name, or whose number a container
+// has that is older than the port, must not be offered. The kubelet also names pods whose containers do not run.
 func (a act) expected(now naming) map[string][]string {
 	fit := map[string]bool{}
 	ports := a.bench.all()
-	wants := a.wants()
+	wants, given := a.wants(), a.given()
 	for _, p := range ports {
-		fit[p.ID] = p.fit()
+		fit[p.ID] = p.fit() && (given[p.ID] == "" || given[p.ID] == now.of(p))
 		for _, c := range a.watch.all() {
 			if slices.Contains(c.Nodes, p.Node) || slices.Contains(c.Rules, p.Node) {
 				fit[p.ID] = fit[p.ID] && wants[c.Pod] == now.of(p) && c.Started > p.plugged
@@ -215,6 +217,28 @@ func (a act) expected(now naming) map[string][]string {
 		slices.Sort(ports)
 	}
 	return want
+}
+
+// given returns the names under which the kubelet has given ports to pods that have not ended.
+func (a act) given() map[string]string {
+	given := map[string]string{}
+	for _, pod := range must(a.kubelet().List(a.ctx, &podresources.ListPodResourcesRequest{})).PodResources {
+		for _, container := range pod.Containers {
+			for _, devices := range container.Devices {
+				for _, id := range devices.DeviceIds {
+					for _, port := range portsOf(devices.ResourceName, deviceName(id)) {
+						given[port] = devices.ResourceName
+					}
+				}
+			}
+			for _, claim := range container.DynamicResources {
+				for _, device := range claim.ClaimResources {
+					given[device.DeviceName] = soak.Claims
+				}
+			}
+		}
+	}
+	return given
 }
 
 // wants returns the names under which pods request devices, by pod.
