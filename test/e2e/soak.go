@@ -41,7 +41,6 @@ type soaking struct {
 	busy    map[string]bool // parts with a fault
 	naming  naming
 	former  naming
-	left    map[naming][]string // files of the node at the first quiet time with a naming
 }
 
 // act is what an operation works with: a scene of its own, whose checks end the operation.
@@ -95,7 +94,7 @@ func runSoak(ctx context.Context, c *cluster.Cluster, o options) (failed bool, e
 	defer file.Close()
 	s := &soaking{
 		base: &scene{options: o, Cluster: c, ctx: ctx, resource: soakResources[0], users: "default"}, began: time.Now(), seed: o.seed,
-		file: soak.NewWriter(file), checker: soak.NewChecker(soak.DefaultLimits), busy: map[string]bool{}, left: map[naming][]string{},
+		file: soak.NewWriter(file), checker: soak.NewChecker(soak.DefaultLimits), busy: map[string]bool{},
 	}
 	s.bench.cards = map[string]*card{}
 	err = s.base.try(func() {

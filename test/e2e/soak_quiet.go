@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"net"
 	"os"
@@ -285,8 +284,7 @@ func (a act) emptyOfPods() {
 	a.crowd.names = nil
 }
 
-// leftOver returns what should not be there without pods: sockets at which nobody listens, and files that were not there at
-// the first quiet time with these settings.
+// leftOver returns what should not be there without pods: sockets at which nobody listens, specs and records of containers.
 func (a act) leftOver() (left []string) {
 	sockets, _ := filepath.Glob("/var/lib/kubelet/device-plugins/*.sock")
 	for _, dir := range []string{draRegistry, draPlugin} {
@@ -301,30 +299,24 @@ func (a act) leftOver() (left []string) {
 		}
 		connection.Close()
 	}
-	files := slices.Sorted(maps.Keys(filesIn(state, specs, draPlugin)))
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	known, ok := a.left[a.naming]
-	if !ok {
-		a.left[a.naming] = files
-		fmt.Printf("  files with %v: %q\n", a.naming, files)
-		return left
-	}
-	for _, file := range files {
-		if !slices.Contains(known, file) {
+	for _, file := range filesIn(state, specs, draPlugin) {
+		if name := filepath.Base(file); !strings.HasSuffix(name, ".lock") && !slices.Contains(lasting, name) {
 			left = append(left, file)
 		}
 	}
 	return left
 }
 
+// lasting are the files that stay without pods: the spec of the device plugin's devices, cordons, the boot at which a driver
+// ran, and the entries in the kubelet's checkpoint that have ended, which stay until the kubelet writes it again.
+var lasting = []string{"fpga.intel.com-fpga.json", "cordons.json", "owner-dra.boot", "ended.json"}
+
 // filesIn returns the files below directories, without sockets.
-func filesIn(dirs ...string) map[string]bool {
-	found := map[string]bool{}
+func filesIn(dirs ...string) (found []string) {
 	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 			if err == nil && d.Type()&os.ModeSocket == 0 && !d.IsDir() {
-				found[path] = true
+				found = append(found, path)
 			}
 			return nil
 		})
