@@ -20,7 +20,7 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build build-plugin build-operator build-dra generate-operator test-operator lint-operator test-dra lint-dra demo test test-kernel test-kubelet test-prometheus test-logging e2e fixtures lint deps fuzz bench bench-dra clean image chart manifests test-chart
+.PHONY: help build build-plugin build-operator build-dra generate-operator test-operator lint-operator test-dra lint-dra demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart manifests test-chart
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,13 @@ test-logging: build-plugin ## ship a log with a real OpenTelemetry Collector: do
 
 e2e: image-$(shell go env GOARCH) chart ## test images and charts on a real cluster of one node, as root (STORIES=pattern, KEEP=1)
 	@KEEP=$(KEEP) test/e2e/run.sh '$(VERSION)' '$(value STORIES)'
+
+# The time and the seed of `make soak`.
+HOURS ?= 2
+SEED ?= 1
+
+soak: image-$(shell go env GOARCH) chart ## random operations and faults on the cluster of make e2e, with a checker (HOURS=2, SEED=1, REPLAY=history)
+	@SOAK='$(HOURS)h' SEED='$(SEED)' REPLAY='$(value REPLAY)' test/e2e/run.sh '$(VERSION)'
 
 fixtures: build-plugin ## record the fixtures of unit tests on the kernel of test-kernel; then read `git diff` (STORIES=pattern, KERNEL=6.12, XRT=directory)
 	@KERNEL=$(KERNEL) XRT=$(XRT) test/kernel/fixtures.sh $(BINARY) $(STORIES)

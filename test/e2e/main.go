@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"syscall"
+	"time"
 
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
@@ -21,6 +22,10 @@ type options struct {
 
 	only        string
 	keep, check bool
+
+	soak   time.Duration
+	seed   uint64
+	replay string
 }
 
 func main() {
@@ -34,6 +39,9 @@ func main() {
 	flag.StringVar(&o.out, "out", "", "directory for logs and the state after failures")
 	flag.StringVar(&o.only, "only", "", "run only stories whose names match, a regular expression")
 	flag.BoolVar(&o.keep, "keep", false, "keep the cluster until a signal arrives")
+	flag.DurationVar(&o.soak, "soak", 0, "run random operations for this time instead of stories")
+	flag.Uint64Var(&o.seed, "seed", 1, "seed of the operations")
+	flag.StringVar(&o.replay, "replay", "", "run the operations of this history")
 	flag.BoolVar(&o.check, "check", false, "check whether a cluster can run on this machine, and exit")
 	flag.Parse()
 
@@ -92,6 +100,9 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 		return false, err
 	}
 	end("")
+	if o.soak > 0 || o.replay != "" {
+		return runSoak(ctx, c, o)
+	}
 	// Stories apart run while another one waits, and those that are left at the end.
 	isApart := func(s story) bool { return slices.Contains(apart, s.name) }
 	others := slices.DeleteFunc(slices.Clone(chosen), func(s story) bool { return !isApart(s) })

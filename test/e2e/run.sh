@@ -2,13 +2,15 @@
 # run.sh VERSION [PATTERN]: starts a Kubernetes cluster on this machine, installs the charts of
 # this tree with the images of VERSION, all from dist, and runs the stories whose names match
 # PATTERN, a regular expression; by default all. If KEEP is set, the cluster then stays until
-# Ctrl-C. The logs are in OUT (bin/test-e2e). It needs root, and a machine without a kubelet; see
-# docs/testing.md.
+# Ctrl-C. If SOAK is set, a duration, it runs random operations for this time instead, from the seed
+# SEED; if REPLAY is set, those of that history. The logs are in OUT (bin/test-e2e). It needs root, and
+# a machine without a kubelet; see docs/testing.md.
 #
 # cluster.sh and certmanager.sh build the binaries once for each set of versions, and keep them.
 set -euo pipefail
 version=$1
 pattern=${2:-}
+replay=${REPLAY:+$(realpath "$REPLAY")}
 cd "$(dirname "$0")"
 out=${OUT:-../../bin/test-e2e}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/accelerator-device-plugin
@@ -34,6 +36,7 @@ echo "  $certmanager"
 
 status=0
 "$out/driver" -bin "$bin" -cert-manager "$certmanager" -workload "$out/workload" -dist ../../dist -version "$version" \
-	-tree ../.. -out "$out" -only "$pattern" ${KEEP:+-keep} || status=$?
+	-tree ../.. -out "$out" -only "$pattern" ${KEEP:+-keep} ${SOAK:+-soak "$SOAK"} ${SEED:+-seed "$SEED"} \
+	${REPLAY:+-replay "$replay"} || status=$?
 step "done, status $status; logs in $(realpath --relative-to=../.. "$out")"
 exit "$status"

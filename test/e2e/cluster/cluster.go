@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,8 +42,10 @@ type Cluster struct {
 	Kubeconfig string // of an administrator
 
 	Options
-	lock      net.Listener
-	before    before
+	lock   net.Listener
+	before before
+
+	mu        sync.Mutex
 	processes map[string]*process
 }
 
@@ -182,6 +186,8 @@ func (c *Cluster) await(ctx context.Context, name string, up func(context.Contex
 
 // Ended returns an error if one of the processes has ended unexpectedly.
 func (c *Cluster) Ended() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, p := range c.processes {
 		if err := p.ended(); err != nil {
 			return err
@@ -205,6 +211,47 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 		return err
 	}
 	return c.await(ctx, "API server", c.apiServerReady)
+}
+
+// Kill kills a part, if it is running.
+func (c *Cluster) Kill(name string) {
+	if p := c.forget(name); p != nil {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+}
+
+// EndedPart reports whether a part does not run.
+func (c *Cluster) EndedPart(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.processes[name]
+	return p == nil || p.ended() != nil
+}
+
+// Signal sends a signal to a part, if it is running.
+func (c *Cluster) Signal(name string, signal syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.processes[name]; p != nil {
+		return p.cmd.Process.Signal(signal)
+	}
+	return nil
+}
+
+// Start starts a part that was killed or has ended by itself, and returns when the part answers.
+func (c *Cluster) Start(ctx context.Context, name string) error {
+	c.Kill(name)
+	if err := c.start(name); err != nil {
+		return err
+	}
+	up, ok := map[string]func(context.Context) error{
+		"containerd": c.containerdAnswers, "etcd": c.apiServerReady, "kube-apiserver": c.apiServerReady, "kubelet": c.nodeReady,
+	}[name]
+	if !ok {
+		return nil
+	}
+	return c.await(ctx, name, up)
 }
 
 // EndPods ends the containers of all pods without the kubelet, as a reboot does.

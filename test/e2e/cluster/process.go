@@ -41,7 +41,9 @@ func (c *Cluster) start(names ...string) error {
 		if err != nil {
 			return err
 		}
+		c.mu.Lock()
 		c.processes[name] = p
+		c.mu.Unlock()
 		go func() {
 			p.err = p.cmd.Wait()
 			close(p.done)
@@ -52,11 +54,10 @@ func (c *Cluster) start(names ...string) error {
 
 // stop ends a part, if it is running.
 func (c *Cluster) stop(name string) error {
-	p, ok := c.processes[name]
-	if !ok {
+	p := c.forget(name)
+	if p == nil {
 		return nil
 	}
-	delete(c.processes, name)
 	if err := p.ended(); err != nil {
 		return err
 	}
@@ -68,6 +69,15 @@ func (c *Cluster) stop(name string) error {
 		<-p.done
 	}
 	return nil
+}
+
+// forget removes a part from those that must run, and returns its process, or nil.
+func (c *Cluster) forget(name string) *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.processes[name]
+	delete(c.processes, name)
+	return p
 }
 
 // ended returns an error if the process has ended by itself.

@@ -128,3 +128,9 @@ func ours(path string) bool {
 func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
+
+// Programs returns the processes of a program in pods, by the name of the command in /proc/PID/comm.
+func Programs(name string) []int {
+	in := PodProcesses()
+	return slices.DeleteFunc(running(name), func(pid int) bool { return !slices.Contains(in, pid) })
+}

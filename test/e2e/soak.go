@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
+	"b-com.com/accelerator-device-plugin/test/e2e/soak"
+)
+
+// A soak runs random operations for some time, in rounds. In a round, several lanes choose operations at random, each at its
+// own pace. Then no operation runs and no fault is left, and everything must agree: [soaking.quiet].
+const (
+	roundTime = 4 * time.Minute
+	opLimit   = 3 * time.Minute // of an operation
+)
+
+// soaking is a running soak.
+type soaking struct {
+	base  *scene
+	began time.Time
+	seed  uint64
+	bench bench
+	crowd crowdOfSoak
+	watch watching
+
+	mu      sync.Mutex // guards the rest
+	file    *soak.Writer
+	checker *soak.Checker
+	lines   []soak.Line
+	wrong   []soak.Wrong
+	count   int             // of operations
+	busy    map[string]bool // parts with a fault
+	naming  naming
+	former  naming
+}
+
+// act is what an operation works with: a scene of its own, whose checks end the operation.
+type act struct {
+	*scene
+	*soaking
+}
+
+// operation is a kind of operations. choose returns false if there is nothing to do now.
+type operation struct {
+	weight   int
+	disturbs bool
+	choose   func(*soaking, *rand.Rand) (target string, args []string, ok bool)
+	run      func(a act, target string, args []string)
+}
+
+// lane has operations that run one after the other.
+type lane struct {
+	name  string
+	pause time.Duration // mean time between two operations
+	kinds map[string]operation
+}
+
+// lanes returns the lanes of a round.
+func lanes() []lane {
+	return []lane{
+		{"pods", 1500 * time.Millisecond, podOperations},
+		{"hardware", 3 * time.Second, hardwareOperations},
+		{"faults", 12 * time.Second, faultOperations},
+		{"faults-too", 25 * time.Second, faultOperations},
+		{"settings", 45 * time.Second, settingOperations},
+	}
+}
+
+// runSoak runs operations for a time, or those of another history, and reports whether something was wrong.
+func runSoak(ctx context.Context, c *cluster.Cluster, o options) (failed bool, err error) {
+	var replay []soak.Line
+	if o.replay != "" {
+		if replay, err = soak.ReadFile(o.replay); err != nil {
+			return false, err
+		}
+	}
+	dir := filepath.Join(o.out, "soak")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return false, err
+	}
+	file, err := os.Create(filepath.Join(dir, "history.jsonl"))
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	s := &soaking{
+		base: &scene{options: o, Cluster: c, ctx: ctx, resource: soakResources[0], users: "default"}, began: time.Now(), seed: o.seed,
+		file: soak.NewWriter(file), checker: soak.NewChecker(soak.DefaultLimits), busy: map[string]bool{},
+	}
+	s.bench.cards = map[string]*card{}
+	err = s.base.try(func() {
+		a := act{s.base, s}
+		defer a.tearDown()
+		a.setUp()
+		s.write(soak.Line{Run: &soak.Run{Seed: s.seed, Version: o.version, Began: time.Now().Format(time.RFC3339)}})
+		defer s.observe()()
+		if replay != nil {
+			s.replay(replay)
+		} else {
+			s.rounds(o.soak)
+		}
+	})
+	return s.report(dir, err)
+}
+
+// rounds runs rounds until the time is over. It ends after the first round with a violation.
+func (s *soaking) rounds(lasts time.Duration) {
+	for n := uint64(0); time.Since(s.began) < lasts && len(s.found()) == 0; n++ {
+		fmt.Printf("== round %d, %v of %v\n", n+1, time.Since(s.began).Round(time.Second), lasts)
+		ctx, cancel := context.WithTimeout(s.base.ctx, roundTime)
+		var running sync.WaitGroup
+		for i, l := range lanes() {
+			running.Go(func() { s.runLane(ctx, l, rand.New(rand.NewPCG(s.seed, n<<8|uint64(i)))) })
+		}
+		running.Wait()
+		cancel()
+		s.base.check(context.Cause(s.base.ctx))
+		s.quiet()
+	}
+}
+
+// runLane runs random operations until ctx ends.
+func (s *soaking) runLane(ctx context.Context, l lane, random *rand.Rand) {
+	kinds, sum := slices.Sorted(maps.Keys(l.kinds)), 0
+	for _, o := range l.kinds {
+		sum += o.weight
+	}
+	for {
+		pause := time.Duration(random.ExpFloat64() * float64(l.pause))
+		select {
+		case <-time.After(min(pause, 4*l.pause)):
+		case <-ctx.Done():
+			return
+		}
+		n := random.IntN(sum)
+		for _, kind := range kinds {
+			if n -= l.kinds[kind].weight; n < 0 {
+				if target, args, ok := l.kinds[kind].choose(s, random); ok && len(s.found()) == 0 {
+					s.operate(l, kind, target, args)
+				}
+				break
+			}
+		}
+	}
+}
+
+// operate runs an operation, and writes its begin and its end. An error is no violation: without an API server, for example,
+// hardly an operation succeeds.
+func (s *soaking) operate(l lane, kind, target string, args []string) {
+	o := l.kinds[kind]
+	s.mu.Lock()
+	s.count++
+	op := soak.Op{N: s.count, Lane: l.name, Kind: kind, Target: target, Args: args, Disturbs: o.disturbs}
+	s.mu.Unlock()
+	s.write(soak.Line{Op: &op})
+	ctx, cancel := context.WithTimeout(s.base.ctx, opLimit)
+	defer cancel()
+	own := *s.base
+	own.ctx = ctx
+	err := own.try(func() { o.run(act{&own, s}, target, args) })
+	done := soak.Done{N: op.N}
+	if err != nil {
+		done.Error = err.Error()
+	}
+	s.write(soak.Line{Done: &done})
+}
+
+// replay runs the operations of a history at the same times, each lane by itself, and is quiet at the same times.
+func (s *soaking) replay(history []soak.Line) {
+	byLane := map[string][]soak.Line{}
+	var quiets []float64
+	for _, line := range history {
+		if line.Op != nil {
+			byLane[line.Op.Lane] = append(byLane[line.Op.Lane], line)
+		}
+		if line.Quiet != nil {
+			quiets = append(quiets, line.Quiet.Since)
+		}
+	}
+	began := time.Now()
+	until := func(at float64) time.Duration { return time.Until(began.Add(time.Duration(at * float64(time.Second)))) }
+	for _, quiet := range append(quiets, history[len(history)-1].At) {
+		var running sync.WaitGroup
+		for _, l := range lanes() {
+			running.Go(func() {
+				for len(byLane[l.name]) > 0 && byLane[l.name][0].At < quiet && len(s.found()) == 0 {
+					line := byLane[l.name][0]
+					byLane[l.name] = byLane[l.name][1:]
+					time.Sleep(until(line.At))
+					s.operate(l, line.Op.Kind, line.Op.Target, line.Op.Args)
+				}
+			})
+			// The map is only read by others: each lane has its own entry.
+		}
+		running.Wait()
+		if len(s.found()) > 0 {
+			return
+		}
+		s.quiet()
+	}
+}
+
+// at returns the time since the begin of the run, for lines.
+func (s *soaking) at(t time.Time) float64 { return t.Sub(s.began).Seconds() }
+
+// write writes a line, and gives it to the checker.
+func (s *soaking) write(line soak.Line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	line.At = s.at(time.Now())
+	s.lines = append(s.lines, line)
+	err := s.file.Write(line)
+	for _, wrong := range s.checker.Add(line) {
+		fmt.Printf("== WRONG, %s: %s\n", wrong.Rule, wrong.Text)
+		s.wrong = append(s.wrong, wrong)
+		found := soak.Line{At: line.At, Wrong: &wrong}
+		s.lines = append(s.lines, found)
+		err = errors.Join(err, s.file.Write(found))
+	}
+	if err != nil {
+		panic(err) // a soak without a history is worth nothing
+	}
+}
+
+// found returns the violations so far.
+func (s *soaking) found() []soak.Wrong {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wrong
+}
+
+// report prints the result, and writes the picture.
+func (s *soaking) report(dir string, ended error) (failed bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	picture, err := os.Create(filepath.Join(dir, "soak.html"))
+	if err != nil {
+		return false, err
+	}
+	err = errors.Join(soak.Picture(picture, s.lines), picture.Close())
+	fmt.Println(s.checker.Summary())
+	for _, wrong := range s.wrong {
+		fmt.Printf("== %s: %s\n", wrong.Rule, wrong.Text)
+		for _, text := range soak.Excerpt(s.lines, wrong) {
+			fmt.Println("  ", text)
+		}
+	}
+	fmt.Printf("== history and picture in %s; the seed was %d\n", dir, s.seed)
+	if ended != nil {
+		err = errors.Join(err, fmt.Errorf("the soak ended early: %w", ended))
+	}
+	return len(s.wrong) > 0, err
+}

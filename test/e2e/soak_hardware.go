@@ -1,0 +1,341 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
+	"b-com.com/accelerator-device-plugin/test/e2e/soak"
+)
+
+// slots are the slots for cards.
+var slots = []string{first, second, third, "0000:04:00.0"}
+
+// soakBreaks are the ways in which a port breaks. They can be healed, and do not last longer than the fault.
+var soakBreaks = []string{"port-ap6", "power-throttled", "fme-fatal", "driver-unbound", "node-missing"}
+
+// bench has the state of the simulated hardware.
+type bench struct {
+	mu    sync.Mutex
+	cards map[string]*card // by address; those that were pulled too
+
+	excluded []string // only of the lane of the hardware
+}
+
+type card struct {
+	plugged bool
+	ports   []port
+}
+
+// port is a port of a card. Its line in the history is what the checker knows of it.
+type port struct {
+	soak.Port
+	device  string  // as simulate names it
+	plugged float64 // when
+}
+
+// fit reports whether the port may be offered.
+func (p port) fit() bool {
+	return p.Node != "" && p.Broken == "" && !p.Cordoned && !p.Excluded && !p.Unsure
+}
+
+// all returns the ports of cards that are plugged.
+func (b *bench) all() []port {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var found []port
+	for _, address := range slices.Sorted(maps.Keys(b.cards)) {
+		if b.cards[address].plugged {
+			found = append(found, b.cards[address].ports...)
+		}
+	}
+	return found
+}
+
+// choose returns a card that is plugged or not, with a condition, or "".
+func (b *bench) choose(random *rand.Rand, plugged bool, want func(*card) bool) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var found []string
+	for _, address := range slots {
+		c := b.cards[address]
+		if c == nil {
+			c = &card{}
+		}
+		if c.plugged == plugged && (want == nil || want(c)) {
+			found = append(found, address)
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return found[random.IntN(len(found))]
+}
+
+// ofCard returns the choice of an operation on a card.
+func ofCard(plugged bool, want func(*card) bool, args func(*rand.Rand) []string) func(*soaking, *rand.Rand) (string, []string, bool) {
+	return func(s *soaking, random *rand.Rand) (string, []string, bool) {
+		address := s.bench.choose(random, plugged, want)
+		var more []string
+		if args != nil {
+			more = args(random)
+		}
+		return address, more, address != ""
+	}
+}
+
+func anyOf(want func(port) bool) func(*card) bool {
+	return func(c *card) bool { return slices.ContainsFunc(c.ports, want) }
+}
+
+// plain is a condition for cards that nobody has cordoned or excluded: both would hold for the next card of the slot.
+func plain(c *card) bool {
+	return !slices.ContainsFunc(c.ports, func(p port) bool { return p.Cordoned || p.Excluded || p.Unsure })
+}
+
+// single is a condition for cards that mean the same in each mode.
+func single(want func(port) bool) func(*card) bool {
+	return func(c *card) bool { return len(c.ports) == 1 && want(c.ports[0]) }
+}
+
+var hardwareOperations = map[string]operation{
+	"plug": {weight: 6, choose: ofCard(false, nil, func(random *rand.Rand) []string {
+		return []string{strconv.Itoa(1 + random.IntN(2)), []string{afuID, otherAFU}[random.IntN(2)]}
+	}), run: func(a act, address string, args []string) { a.plugIn(address, must(strconv.Atoi(args[0])), args[1]) }},
+	"pull": {weight: 3, choose: ofCard(true, plain, nil), run: func(a act, address string, _ []string) { a.pullOut(address) }},
+	// The card gets other numbers for its nodes if another one takes its own.
+	"renumber": {weight: 1, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
+		one, other := s.bench.choose(random, true, plain), s.bench.choose(random, true, plain)
+		return one, []string{other}, one != other
+	}, run: func(a act, address string, args []string) {
+		ports := a.bench.ports(address)
+		others := a.bench.ports(args[0])
+		a.pullOut(address)
+		a.pullOut(args[0])
+		a.plugIn(args[0], len(others), others[0].AFU)
+		a.plugIn(address, len(ports), ports[0].AFU)
+	}},
+	"break": {weight: 4, choose: ofCard(true, anyOf(port.fit), func(random *rand.Rand) []string {
+		return []string{soakBreaks[random.IntN(len(soakBreaks))]}
+	}), run: func(a act, address string, args []string) {
+		a.change(address, func(n *simnode.Node, c *card) error {
+			i := slices.IndexFunc(c.ports, port.fit)
+			if i < 0 {
+				return errors.New("no port is fit now")
+			}
+			for j := range c.ports {
+				if j == i || args[0] == "fme-fatal" {
+					c.ports[j].Broken = args[0]
+				}
+			}
+			return n.Break(c.ports[i].device, args[0])
+		})
+	}},
+	"heal": {weight: 4, choose: ofCard(true, anyOf(func(p port) bool { return p.Broken != "" }), nil), run: func(a act, address string, _ []string) {
+		a.change(address, func(n *simnode.Node, c *card) error { return c.heal(n) })
+	}},
+	"reprogram": {weight: 1, choose: ofCard(true, anyOf(port.fit), nil), run: func(a act, address string, _ []string) {
+		a.change(address, func(n *simnode.Node, c *card) error {
+			i := slices.IndexFunc(c.ports, port.fit)
+			if i < 0 {
+				return errors.New("no port is fit now")
+			}
+			c.ports[i].AFU = map[string]string{afuID: otherAFU, otherAFU: afuID}[c.ports[i].AFU]
+			return n.Reprogram(address, i, c.ports[i].AFU)
+		})
+	}},
+	"cordon":   {weight: 1, choose: ofCard(true, single(port.fit), nil), run: func(a act, address string, _ []string) { a.cordon(address, true) }},
+	"uncordon": {weight: 2, choose: ofCard(true, single(func(p port) bool { return p.Cordoned || p.Unsure }), nil), run: func(a act, address string, _ []string) { a.cordon(address, false) }},
+	"exclude":  {weight: 1, choose: ofCard(true, single(port.fit), nil), run: func(a act, address string, _ []string) { a.exclude(address, true) }},
+	"include":  {weight: 2, choose: ofCard(true, single(func(p port) bool { return p.Excluded || p.Unsure }), nil), run: func(a act, address string, _ []string) { a.exclude(address, false) }},
+}
+
+// heal heals all ports of a card.
+func (c *card) heal(n *simnode.Node) (err error) {
+	for i := range c.ports {
+		if c.ports[i].Broken != "" {
+			err = errors.Join(err, n.Heal(c.ports[i].device))
+			c.ports[i].Broken = ""
+		}
+	}
+	return err
+}
+
+// ports returns the ports of a card.
+func (b *bench) ports(address string) []port {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c := b.cards[address]; c != nil {
+		return slices.Clone(c.ports)
+	}
+	return nil
+}
+
+// change changes the simulated node and a card, and writes lines for its ports.
+func (a act) change(address string, change func(*simnode.Node, *card) error) {
+	a.bench.mu.Lock()
+	defer a.bench.mu.Unlock()
+	c := a.bench.cards[address]
+	if c == nil {
+		c = &card{}
+		a.bench.cards[address] = c
+	}
+	before := slices.Clone(c.ports)
+	since := a.at(time.Now())
+	var nodes map[string]string
+	a.hardware(func(n *simnode.Node) error {
+		err := change(n, c)
+		nodes = nodesOf(n)
+		return err
+	})
+	for i := range c.ports {
+		p := &c.ports[i]
+		p.Since, p.Node = since, nodes[p.device]
+		if i >= len(before) || before[i].Port.ID != p.ID || withoutSince(before[i].Port) != withoutSince(p.Port) {
+			a.write(soak.Line{Port: &p.Port})
+		}
+	}
+}
+
+func withoutSince(p soak.Port) soak.Port {
+	p.Since = 0
+	return p
+}
+
+// nodesOf returns the numbers of the device nodes of ports, by the names of the devices.
+func nodesOf(n *simnode.Node) map[string]string {
+	nodes := map[string]string{}
+	for _, d := range n.Devices() {
+		if _, number, ok := strings.Cut(d.Node, "dfl-port."); ok {
+			nodes[d.ID] = "120:" + number
+		}
+	}
+	return nodes
+}
+
+func (a act) plugIn(address string, ports int, afu string) {
+	a.change(address, func(n *simnode.Node, c *card) error {
+		c.plugged, c.ports = true, nil
+		for i := range ports {
+			device := strings.TrimPrefix(address, "0000:")
+			if i > 0 {
+				device += fmt.Sprintf("-p%d", i)
+			}
+			c.ports = append(c.ports, port{Port: soak.Port{ID: deviceName(device), AFU: afu}, device: device, plugged: a.at(time.Now())})
+		}
+		return n.Plug(simnode.Card{Address: address, Ports: ports, AFUID: afu, InterfaceID: interfaceID, NUMANode: -1})
+	})
+}
+
+func (a act) pullOut(address string) {
+	a.change(address, func(n *simnode.Node, c *card) error {
+		if !c.plugged {
+			return errors.New("it is pulled already")
+		}
+		c.plugged = false
+		return n.Unplug(address)
+	})
+}
+
+// mark changes what is known of the only port of a card, and writes a line for it.
+func (a act) mark(address string, mark func(*soak.Port)) {
+	a.bench.mu.Lock()
+	defer a.bench.mu.Unlock()
+	p := &a.bench.cards[address].ports[0]
+	p.Since = a.at(time.Now())
+	mark(&p.Port)
+	a.write(soak.Line{Port: &p.Port})
+}
+
+// cordon cordons the only port of a card, or ends the cordon. If the command fails, it may have done so or not, so the port is
+// unsure until the next one succeeds.
+func (a act) cordon(address string, cordoned bool) {
+	id := a.bench.ports(address)[0].device
+	args := []string{"uncordon", id, "--by", "soak"}
+	if cordoned {
+		args = []string{"cordon", id, "--by", "soak", "--why", "soak", "--absent"}
+	}
+	a.mark(address, func(p *soak.Port) { p.Unsure = true })
+	out, err := a.inDaemon(args...)
+	if err != nil {
+		a.failf("%w: %s", err, out)
+	}
+	a.mark(address, func(p *soak.Port) { p.Unsure, p.Cordoned = false, cordoned })
+}
+
+// exclude excludes the only port of a card by the overrides of the node, or ends that.
+func (a act) exclude(address string, excluded bool) {
+	id := a.bench.ports(address)[0].device
+	a.mark(address, func(p *soak.Port) { p.Unsure = true })
+	a.bench.excluded = slices.DeleteFunc(a.bench.excluded, func(other string) bool { return other == id })
+	if excluded {
+		a.bench.excluded = append(a.bench.excluded, id)
+	}
+	a.patchOverrides("nodes: {" + cluster.NodeName + ": {exclude: [" + strings.Join(a.bench.excluded, ", ") + "]}}")
+	a.syncConfigMaps()
+	await(a.scene, "excluded", func() (bool, error) { return a.settled(id, "excluded", excluded), nil }, true)
+	a.mark(address, func(p *soak.Port) { p.Unsure, p.Excluded = false, excluded })
+}
+
+// settled reports whether the daemon lists a device, with or without a reason.
+func (a act) settled(id, reason string, want bool) bool {
+	rows, err := a.rows()
+	for _, row := range rows {
+		if row.ID == id {
+			return slices.Contains(row.Reasons, reason) == want
+		}
+	}
+	return err == nil && !want
+}
+
+// shownDevice is a device as the daemon shows it.
+type shownDevice struct {
+	ID, Resource, Health string
+	Reasons              []string
+}
+
+// rows returns the devices as the daemon shows them.
+func (a act) rows() ([]shownDevice, error) {
+	text, err := a.inDaemon("devices", "-o", "json")
+	if err != nil {
+		return nil, err
+	}
+	var rows []shownDevice
+	return rows, json.Unmarshal([]byte(text), &rows)
+}
+
+// inDaemon runs a command in a pod of the API that is ready.
+func (a act) inDaemon(args ...string) (string, error) {
+	pods, err := a.daemonsOf(a.present().labels())
+	if err != nil {
+		return "", err
+	}
+	for _, pod := range pods {
+		if !ready(pod) || pod.DeletionTimestamp != nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(a.ctx, 30*time.Second)
+		defer cancel()
+		return a.Run(ctx, "kubectl", append([]string{"--namespace", namespace, "exec", pod.Name, "--", "accelerator-device-plugin"}, args...)...)
+	}
+	return "", errors.New("no daemon is ready")
+}
+
+func ignoreMissing(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

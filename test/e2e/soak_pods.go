@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"b-com.com/accelerator-device-plugin/test/e2e/soak"
+)
+
+// mostPods is the largest number of pods at once.
+const mostPods = 8
+
+// crowdOfSoak has the names of the pods that exist.
+type crowdOfSoak struct {
+	mu    sync.Mutex
+	names []string
+	count int
+}
+
+// next returns the name of a new pod, or "" if there are enough.
+func (c *crowdOfSoak) next() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.names) >= mostPods {
+		return ""
+	}
+	c.count++
+	name := fmt.Sprintf("pod-%04d", c.count)
+	c.names = append(c.names, name)
+	return name
+}
+
+// any returns a pod, or "".
+func (c *crowdOfSoak) any(random *rand.Rand) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.names) == 0 {
+		return ""
+	}
+	return c.names[random.IntN(len(c.names))]
+}
+
+func (c *crowdOfSoak) remove(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.names = slices.DeleteFunc(c.names, func(n string) bool { return n == name })
+}
+
+var podOperations = map[string]operation{
+	"pod":        {weight: 10, choose: newPod, run: func(a act, name string, args []string) { a.create(a.podOf(name, args)) }},
+	"restarting": {weight: 4, choose: newPod, run: func(a act, name string, args []string) { a.create(restarting(a.podOf(name, args))) }},
+	"init": {weight: 3, choose: newPod, run: func(a act, name string, args []string) {
+		pod := a.podOf(name, args)
+		first := *pod.Spec.Containers[0].DeepCopy()
+		first.Name, first.Args = "first", []string{"exit"}
+		pod.Spec.InitContainers = []corev1.Container{first}
+		a.create(pod)
+	}},
+	// The operator translates the name, if it answers; otherwise the pod is refused. In mode region, the hook of the runtime
+	// then lets it run only on a card with the AFU.
+	"mapped": {weight: 3, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
+		name := map[string]string{"af": "soak-loopback", "region": "soak-region"}[s.present().Mode]
+		if name == "" || s.present().API == "dra" {
+			return "", nil, false
+		}
+		pod := s.crowd.next()
+		return pod, []string{domain + name, "1"}, pod != ""
+	}, run: func(a act, name string, args []string) { a.create(mayFail(a.podOf(name, args))) }},
+	// The claim has an AFU, and simulated cards cannot be programmed: the pod runs only on a card that has it.
+	"programmed": {weight: 2, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
+		if s.present().API != "dra" {
+			return "", nil, false
+		}
+		pod := s.crowd.next()
+		return pod, []string{[]string{afuID, otherAFU}[random.IntN(2)]}, pod != ""
+	}, run: func(a act, name string, args []string) {
+		a.claim(name, withConfig(one(), `{"apiVersion": "`+draDriver+`/v1alpha1", "kind": "AcceleratorConfig", "afuId": "`+args[0]+`"}`))
+		pod := a.claimant(name, name)
+		pod.Labels = map[string]string{wantsLabel: "1"}
+		a.create(mayFail(restarting(pod)))
+	}},
+	"delete": {weight: 11, choose: anyPod, run: func(a act, name string, _ []string) { a.endPod(name, 1) }},
+	"force":  {weight: 2, choose: anyPod, run: func(a act, name string, _ []string) { a.endPod(name, 0) }},
+	// The process of a container ends: the pod has failed, or the container restarts.
+	"end": {weight: 3, choose: anyPod, run: func(a act, name string, _ []string) {
+		for _, c := range a.watch.containersOf(name) {
+			a.check(syscall.Kill(c.PID, syscall.SIGKILL))
+		}
+	}},
+}
+
+// mayFail returns a pod that may wait for ever, because no card with its AFU is free.
+func mayFail(pod *corev1.Pod) *corev1.Pod {
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Labels[mayFailLabel] = "yes"
+	return pod
+}
+
+const mayFailLabel = "soak/may-fail"
+
+// newPod chooses what a pod requests: mostly a name that the settings give, sometimes one that they gave before.
+func newPod(s *soaking, random *rand.Rand) (string, []string, bool) {
+	of := s.present()
+	if random.IntN(8) == 0 {
+		s.mu.Lock()
+		of = s.former
+		s.mu.Unlock()
+	}
+	all := of.names()
+	n := 1
+	if random.IntN(6) == 0 {
+		n = 2
+	}
+	args := []string{all[random.IntN(len(all))], strconv.Itoa(n)}
+	name := s.crowd.next()
+	return name, args, name != ""
+}
+
+func anyPod(s *soaking, random *rand.Rand) (string, []string, bool) {
+	name := s.crowd.any(random)
+	return name, nil, name != ""
+}
+
+// podOf returns a pod for what newPod has chosen. Claims are those of a claim of its own.
+func (a act) podOf(name string, args []string) *corev1.Pod {
+	n := must(strconv.ParseInt(args[1], 10, 64))
+	if args[0] != soak.Claims {
+		return a.pod(name, args[0], n)
+	}
+	devices := one()
+	devices.Requests[0].Exactly.Count = n
+	a.claim(name, devices)
+	pod := a.claimant(name, name)
+	pod.Labels = map[string]string{wantsLabel: args[1]}
+	return pod
+}
+
+// wantsLabel has the number of devices in the claim of a pod.
+const wantsLabel = "soak/devices"
+
+// endPod deletes a pod with its claim.
+func (a act) endPod(name string, grace int64) {
+	o := metav1.DeleteOptions{GracePeriodSeconds: &grace}
+	a.check(ignoreMissing(a.Client.CoreV1().Pods(a.users).Delete(a.ctx, name, o)))
+	a.check(ignoreMissing(a.Client.ResourceV1().ResourceClaims(a.users).Delete(a.ctx, name, metav1.DeleteOptions{})))
+	a.crowd.remove(name)
+}

@@ -1,0 +1,325 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1 "k8s.io/api/core/v1"
+
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
+	"b-com.com/accelerator-device-plugin/test/e2e/soak"
+)
+
+// Without operations, everything must agree after quietLeast, and at quietLimit at the latest. The kubelet tries a container
+// or a claim again after up to a minute or two.
+const (
+	quietLeast = 30 * time.Second
+	quietLimit = 200 * time.Second
+)
+
+// setUp makes a node with cards, and installs the chart.
+func (a act) setUp() {
+	a.emptyNode()
+	for _, dir := range []string{state, specs} {
+		a.check(mountSmall(dir))
+	}
+	a.check(a.Start(a.ctx, "containerd")) // it watches the directory of specs, which is another one now
+	a.plugIn(first, 2, afuID)
+	a.plugIn(second, 1, afuID)
+	a.plugIn(third, 1, otherAFU)
+	a.naming = naming{"devicePlugin", "single", soakResources[0]}
+	a.former = a.naming
+	a.check(errors.Join(os.RemoveAll(filepath.Dir(hostDir)), os.MkdirAll(store, 0o755)))
+	a.installOperator()
+	a.apply(mapping{"soak-loopback", "af", afuID, interfaceID}, mapping{"soak-region", "region", afuID, interfaceID})
+	a.kubectlSystem("create", "configmap", overrides, "--from-literal=overrides.yaml=nodes: {}")
+	a.mustHelm("install", a.settings(a.naming.values()...)...)
+	a.rolledToNaming()
+}
+
+// tearDown removes everything.
+func (a act) tearDown() {
+	_ = a.try(func() { a.emptyOfPods() })
+	_ = a.try(a.uninstall)
+	_ = a.try(a.removeOperator)
+	_, _ = a.Run(a.ctx, "kubectl", "--namespace", namespace, "delete", "configmap", "--ignore-not-found", overrides)
+}
+
+// restore starts the parts that have ended by themselves, and puts the release in order if an upgrade failed in the middle.
+func (a act) restore() {
+	for _, part := range clusterParts {
+		if a.EndedPart(part) {
+			fmt.Printf("  %s has ended by itself, and is started again\n", part)
+			a.check(a.Start(a.ctx, part))
+		}
+	}
+	for range 3 {
+		if err := a.try(a.rolledToNaming); err == nil {
+			return
+		}
+		_, _ = a.helm("rollback")
+		a.readNaming()
+		_ = a.try(func() { a.upgradeNaming(a.naming, fmt.Sprintf("podAnnotations.soak=r%d", time.Now().UnixNano())) })
+	}
+	a.rolledToNaming()
+}
+
+// settleCards ends cordons and exclusions that may be in force or not, because their command has failed.
+func (a act) settleCards() {
+	for _, address := range slots {
+		for _, p := range a.bench.ports(address) {
+			if p.Unsure {
+				a.cordon(address, false)
+				a.exclude(address, false)
+			}
+		}
+	}
+}
+
+// quiet ends all faults, waits until everything agrees, and writes what was found. Then it deletes all pods, and looks at
+// what is left.
+func (s *soaking) quiet() {
+	a := act{s.base, s}
+	a.restore()
+	a.settleCards()
+	began := time.Now()
+	q := soak.Quiet{Since: s.at(began), Memory: map[string]float64{}, Files: map[string]int{}}
+	for {
+		q.Differ = a.compare()
+		q.Agreed = len(q.Differ) == 0
+		if took := time.Since(began); q.Agreed && took > quietLeast || took > quietLimit || len(s.found()) > 0 {
+			break
+		}
+		a.wait(time.Second)
+	}
+	q.Waiting = a.waiting()
+	if len(q.Differ) == 0 {
+		a.emptyOfPods()
+		end := time.Now().Add(time.Minute)
+		for q.Left = a.leftOver(); len(q.Left) > 0 && time.Now().Before(end); q.Left = a.leftOver() {
+			a.wait(time.Second)
+		}
+	}
+	for program, comm := range programs {
+		for _, pid := range cluster.Programs(comm) {
+			q.Memory[program] = math.Round(a.resident(pid)*10) / 10
+			files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+			q.Files[program] = len(files)
+		}
+	}
+	s.write(soak.Line{Quiet: &q})
+	fmt.Printf("  quiet: all agreed %v, waiting pods %d, left over %d, memory %v MiB, descriptors %v\n", q.Agreed, len(q.Waiting), len(q.Left), q.Memory, q.Files)
+}
+
+// compare returns in what the hardware, the daemon, the kubelet, the node's status and the slices differ.
+func (a act) compare() (differ []string) {
+	now := a.present()
+	var want, offers map[string][]string
+	var rows []shownDevice
+	var node *corev1.Node
+	if err := a.try(func() {
+		want = a.expected(now)
+		offers = must(a.readOffers(a.ctx, a.kubelet()))
+		rows = must(a.rows())
+		node = must(a.Node(a.ctx))
+	}); err != nil {
+		return []string{err.Error()}
+	}
+	add := func(name string, got, want any) {
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			differ = append(differ, fmt.Sprintf("%s: found %v, want %v, as the hardware says", name, got, want))
+		}
+	}
+	add("offers", offers, want)
+	shown := map[string][]string{}
+	for _, r := range rows {
+		if r.Health == "healthy" || r.Health == "degraded" {
+			name, in := r.Resource, now.Resource
+			if now.API == "dra" {
+				name = soak.Claims
+			}
+			if now.Mode == "region" {
+				in = region
+			}
+			for _, id := range portsOf(in, deviceName(r.ID)) {
+				if slices.ContainsFunc(a.bench.all(), func(p port) bool { return p.ID == id }) {
+					shown[name] = append(shown[name], id)
+				}
+			}
+		}
+	}
+	for _, ports := range shown {
+		slices.Sort(ports)
+	}
+	add("devices", shown, want)
+	for _, name := range allNames() {
+		quantity := node.Status.Allocatable[corev1.ResourceName(name)]
+		devices := len(want[name])
+		if name == region {
+			devices = 0
+			for _, port := range want[name] {
+				if !strings.HasSuffix(port, "-p1") {
+					devices++
+				}
+			}
+		}
+		add("node status, "+name, quantity.Value(), devices)
+	}
+	return differ
+}
+
+// allNames returns all names that resources of the soak can have.
+func allNames() []string {
+	return append(slices.Clone(soakResources), afNameOf(afuID), afNameOf(otherAFU), region)
+}
+
+// expected returns which ports each name must offer. A port that a pod has under another name, or whose number a container
+// has that is older than the port, must not be offered. The kubelet also names pods whose containers do not run.
+func (a act) expected(now naming) map[string][]string {
+	fit := map[string]bool{}
+	ports := a.bench.all()
+	wants, given := a.wants(), a.given()
+	for _, p := range ports {
+		fit[p.ID] = p.fit() && (given[p.ID] == "" || given[p.ID] == now.of(p))
+		for _, c := range a.watch.all() {
+			if slices.Contains(c.Nodes, p.Node) || slices.Contains(c.Rules, p.Node) {
+				fit[p.ID] = fit[p.ID] && wants[c.Pod] == now.of(p) && c.Started > p.plugged
+			}
+		}
+	}
+	want := map[string][]string{}
+	for _, p := range ports {
+		ok := fit[p.ID]
+		if now.Mode == "region" {
+			for _, other := range ports {
+				if strings.TrimSuffix(other.ID, "-p1") == strings.TrimSuffix(p.ID, "-p1") {
+					ok = ok && fit[other.ID]
+				}
+			}
+		}
+		if ok {
+			want[now.of(p)] = append(want[now.of(p)], p.ID)
+		}
+	}
+	for _, ports := range want {
+		slices.Sort(ports)
+	}
+	return want
+}
+
+// given returns the names under which the kubelet has given ports to pods that have not ended.
+func (a act) given() map[string]string {
+	given := map[string]string{}
+	for _, pod := range must(a.kubelet().List(a.ctx, &podresources.ListPodResourcesRequest{})).PodResources {
+		for _, container := range pod.Containers {
+			for _, devices := range container.Devices {
+				for _, id := range devices.DeviceIds {
+					for _, port := range portsOf(devices.ResourceName, deviceName(id)) {
+						given[port] = devices.ResourceName
+					}
+				}
+			}
+			for _, claim := range container.DynamicResources {
+				for _, device := range claim.ClaimResources {
+					given[device.DeviceName] = soak.Claims
+				}
+			}
+		}
+	}
+	return given
+}
+
+// wants returns the names under which pods request devices, by pod.
+func (a act) wants() map[string]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	wants := map[string]string{}
+	for _, line := range a.lines {
+		if line.Pod != nil {
+			for name := range line.Pod.Wants {
+				wants[line.Pod.Name] = name
+			}
+		}
+	}
+	return wants
+}
+
+// waiting returns the pods that do not run, with the reasons.
+func (a act) waiting() (waiting []string) {
+	list, err := a.Client.CoreV1().Pods(a.users).List(a.ctx, metav1.ListOptions{FieldSelector: "status.phase=Pending"})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, pod := range list.Items {
+		waiting = append(waiting, pod.Name)
+	}
+	return waiting
+}
+
+// emptyOfPods deletes all pods and claims.
+func (a act) emptyOfPods() {
+	a.check(a.Client.CoreV1().Pods(a.users).DeleteCollection(a.ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	a.check(a.Client.ResourceV1().ResourceClaims(a.users).DeleteCollection(a.ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	await(a.scene, "pods and claims left", func() (int, error) {
+		pods, err := a.Client.CoreV1().Pods(a.users).List(a.ctx, metav1.ListOptions{})
+		if err != nil {
+			return -1, err
+		}
+		claims, err := a.Client.ResourceV1().ResourceClaims(a.users).List(a.ctx, metav1.ListOptions{})
+		return len(pods.Items) + len(claims.Items), err
+	}, 0)
+	a.crowd.mu.Lock()
+	defer a.crowd.mu.Unlock()
+	a.crowd.names = nil
+}
+
+// leftOver returns what should not be there without pods: sockets at which nobody listens, specs and records of containers.
+func (a act) leftOver() (left []string) {
+	sockets, _ := filepath.Glob("/var/lib/kubelet/device-plugins/*.sock")
+	for _, dir := range []string{draRegistry, draPlugin} {
+		more, _ := filepath.Glob(dir + "/*.sock")
+		sockets = append(sockets, more...)
+	}
+	for _, socket := range sockets {
+		connection, err := net.DialTimeout("unix", socket, time.Second)
+		if err != nil {
+			left = append(left, "socket without a listener: "+socket)
+			continue
+		}
+		connection.Close()
+	}
+	for _, file := range filesIn(state, specs, draPlugin) {
+		if name := filepath.Base(file); !strings.HasSuffix(name, ".lock") && !slices.Contains(lasting, name) {
+			left = append(left, file)
+		}
+	}
+	return left
+}
+
+// lasting are the files that stay without pods: the spec of the device plugin's devices, cordons, the boot at which a driver
+// ran, and the entries in the kubelet's checkpoint that have ended, which stay until the kubelet writes it again.
+var lasting = []string{"fpga.intel.com-fpga.json", "cordons.json", "owner-dra.boot", "ended.json"}
+
+// filesIn returns the files below directories, without sockets.
+func filesIn(dirs ...string) (found []string) {
+	for _, dir := range dirs {
+		_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.Type()&os.ModeSocket == 0 && !d.IsDir() {
+				found = append(found, path)
+			}
+			return nil
+		})
+	}
+	return found
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"b-com.com/accelerator-device-plugin/offer/names"
+	"b-com.com/accelerator-device-plugin/test/e2e/soak"
+)
+
+// soakResources are the names that the setting resourceName takes.
+var soakResources = []string{"e2e.b-com.com/soak", "e2e.b-com.com/soak-too"}
+
+// naming has the settings that decide which names ports have.
+type naming struct {
+	API, Mode, Resource string
+}
+
+// names returns the names under which pods can get devices.
+func (n naming) names() []string {
+	switch {
+	case n.API == "dra":
+		return []string{soak.Claims}
+	case n.Mode == "af":
+		return []string{afNameOf(afuID), afNameOf(otherAFU)}
+	case n.Mode == "region":
+		return []string{region}
+	}
+	return []string{n.Resource}
+}
+
+// labels returns the labels of the pods that serve the API. With the device plugin, the driver also runs, to unprepare claims.
+func (n naming) labels() string {
+	if n.API == "dra" {
+		return draPods
+	}
+	return pluginPods
+}
+
+// of returns the name of a port.
+func (n naming) of(p port) string {
+	all := n.names()
+	if n.API != "dra" && n.Mode == "af" {
+		return afNameOf(p.AFU)
+	}
+	return all[0]
+}
+
+func afNameOf(afu string) string {
+	name, _ := names.AF(interfaceID, afu)
+	return domain + name
+}
+
+// values returns the values of the chart for a naming.
+func (n naming) values() []string {
+	values := []string{"api=" + n.API, "config.mode=" + n.Mode, "config.resourceName=" + n.Resource, "config.cdiDir=" + specs,
+		"config.flapLimit=0", "minReadySeconds=2", "events=true", "dra.finishClaims=true"}
+	if n.API == "dra" || n.Mode == "region" {
+		return append(values, programmingValues...)
+	}
+	return append(values, "programming.enabled=false")
+}
+
+var settingOperations = map[string]operation{
+	"upgrade": {weight: 5, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
+		to := s.present()
+		switch random.IntN(8) {
+		case 0, 1, 2: // the same names
+		case 3, 4:
+			to.Mode = []string{"single", "af", "region"}[random.IntN(3)]
+		case 5:
+			to.Resource = soakResources[random.IntN(2)]
+		default:
+			to.API = map[string]string{"dra": "devicePlugin", "devicePlugin": "dra"}[to.API]
+		}
+		if to.API == "dra" && to.Mode == "af" {
+			to.Mode = "single" // the same for claims
+		}
+		return "", []string{to.API, to.Mode, to.Resource, []string{"info", "debug"}[random.IntN(2)]}, true
+	}, run: func(a act, _ string, args []string) {
+		a.upgradeNaming(naming{args[0], args[1], args[2]}, "config.logLevel="+args[3], "podAnnotations.soak=n"+fmt.Sprint(time.Now().UnixNano()))
+	}},
+	"rollback": {weight: 1, disturbs: true, choose: func(*soaking, *rand.Rand) (string, []string, bool) { return "", nil, true },
+		run: func(a act, _ string, _ []string) {
+			_, err := a.helm("rollback")
+			a.readNaming()
+			a.check(err)
+			a.rolledToNaming()
+		}},
+}
+
+// upgradeNaming changes the settings, and waits until the daemon has been replaced.
+func (a act) upgradeNaming(to naming, values ...string) {
+	a.setNaming(to)
+	args := a.settings(append(to.values(), values...)...)
+	for i, arg := range args {
+		if arg == "--wait" {
+			args = append(args[:i:i], args[i+1:]...)
+			break
+		}
+	}
+	_, err := a.helm("upgrade", args...)
+	if err != nil {
+		a.readNaming()
+	}
+	a.check(err)
+	a.rolledToNaming()
+}
+
+// present returns the naming of the release.
+func (s *soaking) present() naming {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.naming
+}
+
+func (s *soaking) setNaming(to naming) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if to != s.naming {
+		s.former, s.naming = s.naming, to
+	}
+}
+
+// readNaming sets the naming to that of the release.
+func (a act) readNaming() {
+	out := a.must("helm", "get", "values", release, "--namespace", namespace, "--output", "json")
+	var values struct {
+		API    string
+		Config struct{ Mode, ResourceName string }
+	}
+	a.check(json.Unmarshal([]byte(out), &values))
+	a.setNaming(naming{values.API, values.Config.Mode, values.Config.ResourceName})
+}
+
+// rolledToNaming waits until a daemon with the present settings is the only one, and ready.
+func (a act) rolledToNaming() {
+	labels, name := a.present().labels(), release+"-accelerator-device-plugin"
+	if labels == draPods {
+		name += "-dra"
+	}
+	await(a.scene, "daemons", func() (string, error) {
+		set, err := a.Client.AppsV1().DaemonSets(namespace).Get(a.ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return "", err
+		}
+		pods, err := a.daemonsOf(labels)
+		found := fmt.Sprintf("%d pods, %d updated, %d ready, %d changes not seen", len(pods),
+			set.Status.UpdatedNumberScheduled, set.Status.NumberReady, set.Generation-set.Status.ObservedGeneration)
+		return found, err
+	}, "1 pods, 1 updated, 1 ready, 0 changes not seen")
+}
