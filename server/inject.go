@@ -109,7 +109,9 @@ func (i *injection) settle(ctx context.Context) error {
 		devices := now.devices
 		var unrecorded error
 		if i.changed != nil && len(now.changed) > 0 {
-			if unrecorded = i.changed(ctx, now.changed); unrecorded != nil { // no container gets nodes that would be forgotten
+			// No container gets nodes that would be forgotten. They may be recorded already, so that the end of ctx is no reason to
+			// take them away.
+			if unrecorded = i.changed(context.WithoutCancel(ctx), now.changed); unrecorded != nil {
 				devices = slices.DeleteFunc(slices.Clone(devices), func(d cdi.Device) bool { return now.changed[d.ID] != nil })
 			}
 		}

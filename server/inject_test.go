@@ -301,6 +301,28 @@ func TestSpecNotOverwrittenByOldContent(t *testing.T) {
 	}
 }
 
+// An Allocate that the kubelet gives up does not take a device with other nodes away: its nodes may be recorded already.
+func TestSpecKeptWhenTheCallEnds(t *testing.T) {
+	dir := t.TempDir()
+	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer spec.Close()
+	i := server.NewInjection(spec, func(ctx context.Context, _ map[string][]string) error { return ctx.Err() })
+	moved := port("moved")
+	moved.Reasons = []string{inventory.ReasonNodeChanged}
+	i.Want(moved)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := i.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if text := read(t, filepath.Join(dir, "fpga.intel.com-fpga.json")); !strings.Contains(text, `"moved"`) {
+		t.Errorf("spec: found no device, want the one with other nodes: %.200s …", text)
+	}
+}
+
 // awaitText blocks until has returns true for the content of a file, which may be missing.
 func (r *rig) awaitText(file, wanted string, has func(string) bool) {
 	r.Helper()

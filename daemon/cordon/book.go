@@ -83,8 +83,8 @@ func (b *Book) Changed() <-chan struct{} {
 }
 
 // Add cordons devices for a time, or until they are uncordoned if during is 0. It returns their cordons. A
-// device that is cordoned already keeps its Since. After an error nothing has changed, unless the file system hangs during
-// the write, and completes it later.
+// device that is cordoned already keeps its Since. After an error nothing has changed, unless ctx ends, or the file system
+// hangs, during the write, which is then completed later.
 func (b *Book) Add(ctx context.Context, devices []string, by, why string, during time.Duration) ([]Cordon, error) {
 	devices, err := parseDevices(devices)
 	if err != nil {
@@ -303,7 +303,9 @@ func (b *Book) run(ctx context.Context, watch func(context.Context, dirwatch.Con
 	for ctx.Err() == nil {
 		file := touched.Next()
 		b.expire()
-		b.report(b.disk.Within(ctx, diskWithin, b.follow))
+		if err := b.disk.Within(ctx, diskWithin, b.follow); ctx.Err() == nil {
+			b.report(err)
+		}
 		all, changed := b.cordons.Load()
 		wake := recheck
 		for _, c := range all {
@@ -348,7 +350,7 @@ func (b *Book) report(err error) {
 	switch {
 	case err == nil:
 		b.fault = ""
-	case err.Error() != b.fault && !errors.Is(err, context.Canceled):
+	case err.Error() != b.fault:
 		b.fault = err.Error()
 		b.log.Error("cordons cannot be read, those in force kept", logevent.CordonUnavailable, logevent.Err(err))
 	}

@@ -39,7 +39,7 @@ const (
 	// recordedWithin is the time after which the kubelet has recorded what a device plugin that has ended gave out last.
 	// It writes its checkpoint after all plugins have answered for the container, usually within milliseconds.
 	recordedWithin = time.Second
-	// leaveWithin is the longest time of Leave. The kubelet kills a pod 10 s after it was told to stop.
+	// leaveWithin is the longest time of Leave before it releases the lock. The kubelet kills a pod 10 s after it was told to stop.
 	leaveWithin = 6 * time.Second
 )
 

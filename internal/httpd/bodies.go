@@ -28,7 +28,8 @@ const (
 // ServeBodies serves requests with bodies over HTTP/1.1 until ctx ends or the listener fails. It
 // waits for the answers to requests that have begun. A connection may serve many requests. There are
 // at most 128: while there is no room, a new connection replaces the one that has waited longest for its
-// client, of those from the address that has the most. The handler must bound the memory for bodies, and call [Complete] after it has read one.
+// client, of those from the address that has the most, or is closed itself if that is its own address. The handler
+// must bound the memory for bodies, and call [Complete] after it has read one.
 //
 // HTTP/2 is not offered. One connection could then begin many requests, so the number of connections
 // would not limit the memory.

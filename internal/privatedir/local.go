@@ -30,7 +30,8 @@ func Within(ctx context.Context, limit time.Duration, f func() error) error {
 type Turns struct {
 	path  string                        // in errors
 	turn  chan struct{}                 // full while a function runs
-	hangs atomic.Pointer[chan struct{}] // closed when the function that was given up has returned; nil: none was
+	runs  atomic.Pointer[chan struct{}] // closed when the newest function has returned
+	hangs atomic.Pointer[chan struct{}] // the same of a function that has not returned within a limit; nil: there was none
 }
 
 // NewTurns returns Turns for functions that use this directory.
@@ -53,9 +54,14 @@ func (t *Turns) Within(ctx context.Context, limit time.Duration, f func(context.
 	select {
 	case t.turn <- struct{}{}:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		err := context.Cause(ctx)
+		if errors.Is(err, late) { // the caller of the function may have left before the limit
+			t.hangs.Store(t.runs.Load())
+		}
+		return err
 	}
 	returned, done := make(chan struct{}), make(chan error, 1)
+	t.runs.Store(&returned)
 	go func() {
 		defer func() { <-t.turn; close(returned) }()
 		done <- f(ctx)
@@ -75,8 +81,8 @@ func (t *Turns) Within(ctx context.Context, limit time.Duration, f func(context.
 func (t *Turns) noAnswer() error { return fmt.Errorf("%s: no answer: the file system hangs", t.path) }
 
 // shared has the names of file systems that several machines use at once, by their numbers in statfs(2), which are in
-// include/uapi/linux/magic.h, in the sources of the file systems, and in src/stat.c of coreutils. FUSE is not among them, because many file systems
-// of FUSE are local.
+// include/uapi/linux/magic.h, in the sources of the file systems, and in src/stat.c of coreutils. FUSE is not among them,
+// because many file systems of FUSE are local.
 var shared = map[uint32]string{
 	0x6969: "nfs", 0x517B: "smb", 0xFF534D42: "cifs", 0xFE534D42: "smb3", 0x00C36400: "ceph", 0x5346414F: "afs", 0x6B414653: "afs",
 	0x73757245: "coda", 0x564C: "ncpfs", 0x01021997: "9p", 0x0BD00BD0: "lustre", 0x47504653: "gpfs", 0x19830326: "beegfs",

@@ -87,18 +87,26 @@ func TestTurns(t *testing.T) {
 		}()
 		synctest.Wait()
 		try("after a slow one", t.Context(), works, "/s: no answer: the file system hangs", 5*time.Second/2)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		try("the caller ends", ctx, works, "context canceled", 5*time.Second/2)
+		try("after a slow one that goes on", t.Context(), works, "/s: no answer: the file system hangs", 5*time.Second/2)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 
 		// A caller that ends soon does not make others believe that the file system hangs.
 		began = time.Now()
-		ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		brief := func(context.Context) error { time.Sleep(time.Second / 2); return nil }
 		try("the caller ends sooner", ctx, brief, "context deadline exceeded", time.Millisecond)
 		try("the next one waits", t.Context(), works, "", time.Second/2)
+
+		// If it does hang, only the next one waits.
+		began, hang = time.Now(), make(chan struct{})
+		ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		try("the caller of one that hangs ends sooner", ctx, hangs, "context deadline exceeded", time.Millisecond)
+		for range 3 {
+			try("after it", t.Context(), works, "/s: no answer: the file system hangs", time.Second+time.Millisecond)
+		}
+		close(hang)
 	})
 }

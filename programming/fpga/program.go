@@ -164,10 +164,10 @@ func (p Programmer) move(ctx context.Context, card Card, number int, verb string
 	// Source: dfl_fpga_cdev_release_port and dfl_fpga_cdev_assign_port, drivers/fpga/dfl.c. fme_ioctl
 	// returns EINVAL instead of ENODEV.
 	hint := remedy(err)
-	port, absent := t.card.Port(number)
+	_, absent := t.card.Port(number)
 	switch {
 	case errors.Is(err, syscall.EBUSY) && absent == nil && verb == "release":
-		hint = fmt.Sprintf(": another process has the port open: fuser -v %s/%s", p.Host.Dev, port.Name)
+		hint = ": another process has the port open: can-pull names it"
 	case errors.Is(err, syscall.EBUSY):
 		hint = fmt.Sprintf(": the port is %sed already", strings.TrimSuffix(verb, "e"))
 	case errors.Is(err, syscall.EINVAL):
@@ -264,7 +264,7 @@ func (p Programmer) openNode(dir string, flag int) (fd int, err error) {
 	fd, err = open(path, syscall.O_RDWR|syscall.O_CLOEXEC|syscall.O_NOFOLLOW|flag, 0)
 	switch {
 	case err == syscall.EBUSY:
-		return -1, fmt.Errorf("%s: %w: another process has it open: can-pull names it, or fuser -v %[1]s unless it is in a container", path, err)
+		return -1, fmt.Errorf("%s: %w: another process has it open: can-pull names it", path, err)
 	case err != nil:
 		return -1, fmt.Errorf("%s: %w%s", path, err, remedy(err))
 	}

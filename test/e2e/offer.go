@@ -123,13 +123,17 @@ func sample(ctx context.Context, every time.Duration, want int64, read func() (i
 
 // allocatable returns the number of devices that the kubelet's device manager can allocate.
 func (s *scene) allocatable(ctx context.Context, kubelet podresources.PodResourcesListerClient) (int64, error) {
+	return s.allocatableOf(ctx, kubelet, s.resource)
+}
+
+func (s *scene) allocatableOf(ctx context.Context, kubelet podresources.PodResourcesListerClient, resource string) (int64, error) {
 	all, err := kubelet.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
 	if err != nil {
 		return -1, err
 	}
 	n := int64(0)
 	for _, devices := range all.Devices {
-		if devices.ResourceName == s.resource {
+		if devices.ResourceName == resource {
 			n += int64(len(devices.DeviceIds))
 		}
 	}

@@ -188,7 +188,7 @@ func mappings(s *scene) {
 		must(s.dryRun(pod))
 	}
 	same(s, "calls of the webhook", s.webhookCalls(), calls)
-	s.step("300 containers and 300 init containers: the last container has a name of the domain")
+	s.step("100 containers and 100 init containers: the last container has a name of the domain")
 	pod = large(s.pod("large", "example.com/a", 1))
 	last := &pod.Spec.Containers[len(pod.Spec.Containers)-1]
 	last.Resources.Limits = units(domain+"loopback", 1)
@@ -200,7 +200,7 @@ func mappings(s *scene) {
 	same(s, "conditions that could not be evaluated", s.sumMetric("apiserver_admission_match_condition_evaluation_errors_total"), 0)
 }
 
-// large returns a pod with 300 containers and 300 init containers, each with six resources.
+// large returns a pod with 100 containers and 100 init containers, each with six resources.
 func large(pod *corev1.Pod) *corev1.Pod {
 	c := pod.Spec.Containers[0]
 	c.Resources.Limits = units("example.com/a", 1)
@@ -208,7 +208,7 @@ func large(pod *corev1.Pod) *corev1.Pod {
 		c.Resources.Limits[corev1.ResourceName(name)] = *resource.NewQuantity(1, resource.DecimalSI)
 	}
 	pod.Spec.Containers = nil
-	for i := range 300 {
+	for i := range 100 {
 		c.Name = fmt.Sprintf("c%d", i)
 		pod.Spec.Containers = append(pod.Spec.Containers, c)
 		c.Name = fmt.Sprintf("i%d", i)

@@ -173,7 +173,9 @@ func programming(s *scene) {
 	s.step("another mode: no hook, a pod without a pair runs")
 	s.mustHelm("upgrade", s.settings("config.mode=regiondevel", "config.cdiDir="+specs)...)
 	s.daemon()
-	s.offersSoon(region, 2, 2)
+	// The former list is withdrawn before the new one, and the node's status may still show the former one then.
+	kubelet := s.kubelet()
+	await(s, "devices of the new daemon", func() (int64, error) { return s.allocatableOf(s.ctx, kubelet, region) }, 2)
 	s.create(s.pod("developer", region, 1))
 	s.reachesPhase("developer", corev1.PodRunning)
 }
