@@ -35,7 +35,11 @@ func (c *cluster) awaitEvents(when string, want ...string) {
 				continue // a short change may cause no Event
 			}
 			device, _, _ := strings.Cut(e.Message[strings.Index(e.Message, "FPGA device ")+len("FPGA device "):], " ")
-			got = append(got, strings.Join([]string{e.Metadata.Namespace, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, e.InvolvedObject.UID, e.Type, e.Reason, device}, " "))
+			kind := e.Type
+			if e.Reason == string(kubeevents.DeviceRemoved) {
+				kind = "Normal" // Warning if the kubelet takes long to say that no pod holds the device
+			}
+			got = append(got, strings.Join([]string{e.Metadata.Namespace, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, e.InvolvedObject.UID, kind, e.Reason, device}, " "))
 		}
 		slices.Sort(got)
 		if diff := cmp.Diff(want, got); diff != "" {
