@@ -280,8 +280,8 @@ func groupOf(text []byte) string {
 			longest = parts[2]
 		}
 	}
-	if len(longest) <= len("/") {
-		return ""
+	if name := path.Base(string(longest)); len(longest) > 0 && name != "/" {
+		return name
 	}
-	return path.Base(string(longest))
+	return ""
 }

@@ -410,6 +410,7 @@ func TestGroup(t *testing.T) {
 	for text, want := range map[string]string{
 		"":        "",
 		"0::/\n":  "",
+		"0:://\n": "",
 		"rubbish": "",
 		"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-abc.scope\n": "cri-containerd-abc.scope",
 		"12:pids:/kubepods/besteffort/pod1/abc\n0::/\n":                     "abc",

@@ -47,7 +47,7 @@ func FuzzReader(f *testing.F) {
 	}
 	line := strings.TrimSpace(lines[5])
 	for _, s := range []string{
-		"[pod/a/b] " + line, "Nov 21 20:49:06 node1 p[4711]: " + line, "\x1b[31m" + line, line[:50] + "\n" + line,
+		"[pod/a/b] " + line, "[pod/\x1b[2J\xe1/b] " + line, "Nov 21 20:49:06 node1 p[4711]: " + line, "\x1b[31m" + line, line[:50] + "\n" + line,
 		strings.Replace(line, "2026", "0000", 1), strings.ReplaceAll(lines[20]+lines[21], `"info"`, `"warn"`),
 	} {
 		f.Add([]byte(s))

@@ -24,7 +24,7 @@ type line struct {
 
 // prefix matches what `kubectl logs --prefix` and journalctl write before a line, which names the pod or
 // the host. The host follows the time; with --no-hostname there is none.
-var prefix = regexp.MustCompile(`^\[pod/([^/\]]+)/| ([\w.-]+) \S+\[\d+\]: $`)
+var prefix = regexp.MustCompile(`^\[pod/([\w.-]+)/| ([\w.-]+) \S+\[\d+\]: $`)
 
 // parse parses a line of the daemon, which begins after any prefix.
 func parse(text []byte) (l line, ok bool) {
