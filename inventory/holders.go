@@ -380,7 +380,8 @@ func (n *node) finish(now time.Time) {
 }
 
 // expire ends the reservations, and the keeping of lost nodes, that have waited for an answer for the grace time. It
-// returns the time at which it next ends one, or zero. A device that is known to be held waits in any case.
+// returns the earliest time at which one ends, or at which one that it has just ended was due, or zero. A device that is
+// known to be held waits in any case.
 func (n *node) expire(now time.Time) (next time.Time) {
 	h := &n.holders
 	if h.taken && h.Err == nil {
@@ -391,9 +392,7 @@ func (n *node) expire(now time.Time) (next time.Time) {
 			since = h.answeredAt
 		}
 		end := since.Add(n.rules.grace)
-		if now.Before(end) {
-			next = earlier(next, end)
-		}
+		next = earlier(next, end)
 		return !now.Before(end)
 	}
 	for _, id := range slices.Sorted(maps.Keys(n.waiting)) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,6 +53,26 @@ func TestGrace(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Without a grace time, a device that gets another name while holders are unknown has it at once: the present question
+// need not be answered first.
+func TestRenamedWithoutGrace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
+		d.stall = true
+		f.set(cardA, good(0, 0))
+		cfg := withKubelet(d)
+		cfg.TombstoneGrace, cfg.RecoveryHold, cfg.Policy = 0, 0, modePolicy("one")
+		r := start(t, cfg, f)
+		r.after(30 * time.Second)
+		r.Use(modePolicy("two"))
+		synctest.Wait()
+		s, _ := r.Latest()
+		if d := s.Devices[0]; d.OfferedAs != "two" || d.Health != inventory.Healthy {
+			t.Errorf("found the device as %s, %s%s, want it healthy as two", d.OfferedAs, d.Health, d.Reasons)
+		}
+	})
 }
 
 // Questions continue after holders were unknown for longer than the grace time: a device whose reservation
