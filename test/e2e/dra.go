@@ -224,16 +224,17 @@ func (t times) String() string {
 
 func (t times) median() time.Duration { return slices.Sorted(slices.Values(t))[len(t)/2] }
 
-// measured prints times as a step, and ends the story if their median is above the aim. An aim of 0 is none.
+// measured prints times as a step, and the aim for their median; 0 is none. A median above the aim is no failure, because
+// the machine may be busy.
 func (s *scene) measured(name string, t times, aim time.Duration) {
 	text := ""
-	if aim > 0 {
+	switch {
+	case aim > 0 && t.median() > aim:
+		text = fmt.Sprintf(", ABOVE the aim of %v", aim)
+	case aim > 0:
 		text = fmt.Sprintf(" (aim %v)", aim)
 	}
 	s.step("  %s: %v%s", name, t, text)
-	if aim > 0 && t.median() > aim {
-		s.failf("%s: found %v, want a median of at most %v", name, t, aim)
-	}
 }
 
 // request returns a request for n devices for which a CEL expression is true; "" selects all devices.
