@@ -164,10 +164,10 @@ func (p Programmer) move(ctx context.Context, card Card, number int, verb string
 	// Source: dfl_fpga_cdev_release_port and dfl_fpga_cdev_assign_port, drivers/fpga/dfl.c. fme_ioctl
 	// returns EINVAL instead of ENODEV.
 	hint := remedy(err)
-	_, absent := t.card.Port(number)
+	port, absent := t.card.Port(number)
 	switch {
 	case errors.Is(err, syscall.EBUSY) && absent == nil && verb == "release":
-		hint = ": another process has the port open: can-pull names it"
+		hint = fmt.Sprintf(": another process has the port open: %s/%s: can-pull names it", p.Host.Dev, port.Name)
 	case errors.Is(err, syscall.EBUSY):
 		hint = fmt.Sprintf(": the port is %sed already", strings.TrimSuffix(verb, "e"))
 	case errors.Is(err, syscall.EINVAL):

@@ -437,7 +437,7 @@ func TestReleaseAndAssign(t *testing.T) {
 		{"assign", "kernel-6.1-port-released", "01:00.0", 0, true, 0, 0x4004b682, ""},
 		{"release, opae", "opae-one-card", "82:00.0", 0, false, 0, 0xb581, ""},
 		{"assign, opae", "opae-one-card", "82:00.0", 2, true, 0, 0xb582, ""},
-		{"port open", "kernel-6.1-two-ports", "01:00.0", 1, false, syscall.EBUSY, 0x4004b681, "port 1: release: device or resource busy: another process has the port open: can-pull names it"},
+		{"port open", "kernel-6.1-two-ports", "01:00.0", 1, false, syscall.EBUSY, 0x4004b681, "port 1: release: device or resource busy: another process has the port open: DEV/dfl-port.1: can-pull names it"},
 		{"released already", "kernel-6.1-port-released", "01:00.0", 0, false, syscall.EBUSY, 0x4004b681, "the port is released already"},
 		{"assigned already", "kernel-6.1-two-ports", "01:00.0", 1, true, syscall.EBUSY, 0x4004b682, "the port is assigned already"},
 		{"no such port", "kernel-6.1-two-ports", "01:00.0", 7, true, syscall.EINVAL, 0x4004b682, "the card has no such port"},
