@@ -150,8 +150,8 @@ func TestPeerGone(t *testing.T) {
 			if tc.gap {
 				// The end of the first stream closes the connection to the second daemon, once.
 				r.awaitEvent("registration.ended", 2)
-				if wait := r.lines("registration.ended")[1].ContextMap()["retry_ms"]; wait != 0.0 {
-					t.Errorf("retry_ms of the next registration: found %v, want 0", wait)
+				if wait := r.lines("registration.ended")[1].ContextMap()["retry_ms"]; wait != 100.0 {
+					t.Errorf("retry_ms of the next registration: found %v, want 100", wait)
 				}
 			}
 			r.awaitReady()

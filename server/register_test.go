@@ -7,6 +7,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 func TestRegisterHangs(t *testing.T) {
@@ -83,6 +84,40 @@ func TestRegistrationTimesOut(t *testing.T) {
 			r.awaitEvent("register.failed", 2)
 			k.Behave(simkubelet.Behaviour{})
 			r.awaitList(k)
+			r.awaitReady()
+		})
+	}
+}
+
+// A kubelet up to 1.36 handles the end of a session some milliseconds after it has closed the connection. It must not find
+// the next session then, whose devices would stay unhealthy.
+func TestRegisterAgainLater(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		end  func(*rig, *simkubelet.Kubelet) error
+	}{
+		{"Reregister is called", func(r *rig, _ *simkubelet.Kubelet) error { r.Reregister(); return nil }},
+		{"the socket is removed", func(r *rig, _ *simkubelet.Kubelet) error { return os.Remove(r.socket()) }},
+		{"the stream is cut", func(_ *rig, k *simkubelet.Kubelet) error { k.CutStream(resource); return nil }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			k := r.kubelet(simkubelet.Behaviour{})
+			r.run()
+			r.devices.set(port("a"))
+			r.awaitList(k)
+			r.awaitReady()
+			patient.Elapse(t, time.Second) // no backoff applies
+			ended := time.Now()
+			if err := tc.end(r, k); err != nil {
+				t.Fatal(err)
+			}
+			if err := k.AwaitRegistrations(r.ctx, resource, 2); err != nil {
+				t.Fatal(err)
+			}
+			if gap := time.Since(ended); gap < 100*time.Millisecond {
+				t.Errorf("the next registration came after %v, want at least 100 ms", gap)
+			}
 			r.awaitReady()
 		})
 	}

@@ -15,6 +15,11 @@ import (
 // are made, or a kubelet that closes each stream at once, causes no storm of registrations.
 const steadyAfter = time.Second
 
+// settle is the time between the end of a session and the next one with the same kubelet. A kubelet up to 1.36 closes the
+// connection of a session that has ended, and marks all devices of the resource as unhealthy some milliseconds later. If
+// the next session had sent its list by then, its devices would stay unhealthy until one more registration.
+const settle = 100 * time.Millisecond
+
 // run runs one session after the other until ctx ends.
 func (e *endpoint) run(ctx context.Context) {
 	defer func() {
@@ -42,8 +47,11 @@ func (e *endpoint) run(ctx context.Context) {
 			retry.Reset()
 		}
 		var wait time.Duration
-		if !atOnce {
+		switch {
+		case !atOnce:
 			wait = retry.Next()
+		case !errors.Is(err, errKubeletReplaced):
+			wait, reregister = settle, nil // a call of Reregister does not end this wait
 		}
 		e.report(err, wait)
 		if e.pause(ctx, wait, tried, reregister) {
