@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
@@ -31,6 +32,8 @@ type soaking struct {
 	bench bench
 	crowd crowdOfSoak
 	watch watching
+
+	changing atomic.Bool // an upgrade changes the names of devices, or may
 
 	mu      sync.Mutex // guards the rest
 	file    *soak.Writer

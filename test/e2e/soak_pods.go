@@ -107,10 +107,11 @@ func mayFail(pod *corev1.Pod) *corev1.Pod {
 
 const mayFailLabel = "soak/may-fail"
 
-// newPod chooses what a pod requests: mostly a name that the settings give, sometimes one that they gave before.
+// newPod chooses what a pod requests: mostly a name that the settings give, sometimes one that they gave before, and as
+// often as the new one while an upgrade runs.
 func newPod(s *soaking, random *rand.Rand) (string, []string, bool) {
 	of := s.present()
-	if random.IntN(8) == 0 {
+	if random.IntN(8) == 0 || s.changing.Load() && random.IntN(2) == 0 {
 		s.mu.Lock()
 		of = s.former
 		s.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,13 +70,13 @@ var settingOperations = map[string]operation{
 	"upgrade": {weight: 5, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		to := s.present()
 		switch random.IntN(8) {
-		case 0, 1, 2: // the same names
-		case 3, 4:
-			to.Mode = []string{"single", "af", "region"}[random.IntN(3)]
+		case 0, 1: // the same names
+		case 2, 3, 4:
+			to.Mode = another(random, to.Mode, "single", "af", "region")
 		case 5:
-			to.Resource = soakResources[random.IntN(2)]
+			to.Resource = another(random, to.Resource, soakResources...)
 		default:
-			to.API = map[string]string{"dra": "devicePlugin", "devicePlugin": "dra"}[to.API]
+			to.API = another(random, to.API, "dra", "devicePlugin")
 		}
 		if to.API == "dra" && to.Mode == "af" {
 			to.Mode = "single" // the same for claims
@@ -93,9 +94,17 @@ var settingOperations = map[string]operation{
 		}},
 }
 
+// another returns one of these values, but not the present one.
+func another(random *rand.Rand, present string, all ...string) string {
+	all = slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == present })
+	return all[random.IntN(len(all))]
+}
+
 // upgradeNaming changes the settings, and waits until the daemon has been replaced.
 func (a act) upgradeNaming(to naming, values ...string) {
 	a.setNaming(to)
+	a.changing.Store(true)
+	defer a.changing.Store(false)
 	args := a.settings(append(to.values(), values...)...)
 	for i, arg := range args {
 		if arg == "--wait" {
