@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -15,26 +16,33 @@ const (
 	maxEnded  = 4 << 20 // size of the file in bytes, that of the kubelet's checkpoint
 )
 
-// endedEntries are the entries of the checkpoint whose containers are known to have ended. While no device plugin runs,
-// the kubelet does not write the checkpoint again, so the entries stay, and only a daemon that has watched the kubelet
-// for the grace time knows better. The file tells the next daemon. It counts only for the same checkpoint. Without it,
-// the next daemon waits for the grace time again.
-type endedEntries struct {
+// knownEntries are what a daemon knows about the entries of the checkpoint, and the next one cannot find out. While no
+// device plugin runs, the kubelet does not write the checkpoint again, so the entries of containers that have ended stay.
+// A container that the kubelet has named has ended when it no longer names it. One that it never named may be an init
+// container, and only a daemon that has watched the kubelet for the grace time knows that it has ended. The file counts
+// only for the same checkpoint. Without it, the next daemon waits for the grace time again.
+type knownEntries struct {
 	Version    int                 `json:"version"`
-	Checkpoint time.Time           `json:"checkpoint"` // time of the checkpoint's file
-	Devices    map[string][]string `json:"devices"`    // resource/id -> containers, POD-UID/NAME
+	Checkpoint time.Time           `json:"checkpoint"`      // time of the checkpoint's file
+	Ended      map[string][]string `json:"devices"`         // resource/id -> containers, POD-UID/NAME
+	Named      map[string][]string `json:"named,omitempty"` // by the kubelet, and not known to have ended
 }
 
-// known returns the containers of each device, if the checkpoint is of this time.
-func (e endedEntries) known(checkpoint time.Time) map[string][]string {
+// of returns the entries if the checkpoint is of this time.
+func (e knownEntries) of(checkpoint time.Time) knownEntries {
 	if !e.Checkpoint.Equal(checkpoint) {
-		return nil
+		return knownEntries{}
 	}
-	return e.Devices
+	return e
+}
+
+// equal reports whether two say the same about the same checkpoint.
+func (e knownEntries) equal(other knownEntries) bool {
+	return e.Checkpoint.Equal(other.Checkpoint) && reflect.DeepEqual(e.Ended, other.Ended) && reflect.DeepEqual(e.Named, other.Named)
 }
 
 // readEnded returns what an earlier daemon has written to the state directory, if that can be read.
-func readEnded(dir string) (e endedEntries) {
+func readEnded(dir string) (e knownEntries) {
 	root, err := privatedir.OpenDir(dir, false)
 	if err != nil {
 		return e
@@ -42,19 +50,20 @@ func readEnded(dir string) (e endedEntries) {
 	defer root.Close()
 	text, err := privatedir.ReadFile(root, endedFile, maxEnded)
 	if err != nil || json.Unmarshal(text, &e) != nil || e.Version != 1 {
-		return endedEntries{}
+		return knownEntries{}
 	}
 	return e
 }
 
 // write writes the entries to the state directory.
-func (e endedEntries) write(dir string) error {
+func (e knownEntries) write(dir string) error {
 	root, err := privatedir.OpenDir(dir, true)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	e.Devices = e.fitting()
+	space := maxEnded - 300 // for the rest of the file
+	e.Ended, e.Named = fitting(e.Ended, &space), fitting(e.Named, &space)
 	text, err := json.Marshal(e)
 	if err == nil {
 		_, err = privatedir.ReplaceFile(root, endedFile, text)
@@ -62,18 +71,18 @@ func (e endedEntries) write(dir string) error {
 	return err
 }
 
-// fitting returns the devices for which the file has space, those with the fewest containers first. The others count for
+// fitting returns the devices for which there is space, those with the fewest containers first. The others count for
 // the grace time again: a device that is withheld too long is better than one that is given out twice.
-func (e endedEntries) fitting() map[string][]string {
-	devices, size := map[string][]string{}, 200 // of the rest of the file
-	for _, key := range slices.SortedFunc(maps.Keys(e.Devices), func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(e.Devices[a]), len(e.Devices[b])), cmp.Compare(a, b))
+func fitting(all map[string][]string, space *int) map[string][]string {
+	devices := map[string][]string{}
+	for _, key := range slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(all[a]), len(all[b])), cmp.Compare(a, b))
 	}) {
-		text, _ := json.Marshal(map[string][]string{key: e.Devices[key]}) // cannot fail
-		if size += len(text); size > maxEnded {
+		text, _ := json.Marshal(map[string][]string{key: all[key]}) // cannot fail
+		if *space -= len(text); *space < 0 {
 			break
 		}
-		devices[key] = e.Devices[key]
+		devices[key] = all[key]
 	}
 	return devices
 }

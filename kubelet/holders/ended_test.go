@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
@@ -43,6 +44,44 @@ func TestEnded(t *testing.T) {
 		}
 		if !held(holders.New(r.cfg)) {
 			t.Errorf("file %q: the entry does not count", text)
+		}
+	}
+}
+
+// A device plugin ends before it has noticed that a container has ended. The driver that follows learns that the kubelet has
+// named this container, so it is no init container, and need not wait for the grace time.
+func TestNamedBefore(t *testing.T) {
+	r := newRig(t)
+	hour := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(r.cfg.Socket, hour, hour); err != nil { // the kubelet has run for an hour
+		t.Fatal(err)
+	}
+	r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = privatedirtest.Dir(t), time.Millisecond, time.Hour
+	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
+	plugin := holders.New(r.cfg)
+	r.cfg.DRA = true
+	held := func(s *holders.Source) error {
+		if of := s.Ask(t.Context()).Of["3b:00.0"]; len(of) > 0 {
+			return fmt.Errorf("it is held: %+v", of)
+		}
+		return nil
+	}
+	if plugin.Ask(t.Context()); held(holders.New(r.cfg)) == nil {
+		t.Fatal("an entry that nothing explains does not count")
+	}
+	r.Hold("ns", "pod", "main", port, "3b:00.0")
+	plugin.Ask(t.Context())
+	r.Release("ns", "pod")
+	driver := holders.New(r.cfg)
+	if record, _ := driver.Record(t.Context()); len(record) == 0 || held(driver) == nil {
+		t.Error("one answer without the container is enough, want two")
+	}
+	patient.Await(t, "the end of the container", func() error { return held(driver) })
+	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
+	next := holders.New(r.cfg)
+	for range 20 {
+		if held(next) == nil {
+			t.Fatal("the entry does not count although the kubelet has written it again")
 		}
 	}
 }

@@ -13,6 +13,6 @@ func (i *Injected) Forget(ctx context.Context, keep func(id string) bool) error 
 
 // RewriteEnded writes that the containers of these devices have ended, and returns what the next daemon reads.
 func RewriteEnded(dir string, devices map[string][]string) (map[string][]string, error) {
-	err := endedEntries{Version: 1, Devices: devices}.write(dir)
-	return readEnded(dir).Devices, err
+	err := knownEntries{Version: 1, Ended: devices}.write(dir)
+	return readEnded(dir).Ended, err
 }

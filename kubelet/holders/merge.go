@@ -59,7 +59,7 @@ type Report struct {
 
 	Checkpoint    checkpoint.Record
 	CheckpointErr error
-	Ended         map[string][]string // containers of the checkpoint that an earlier daemon knows to have ended, by resource/id
+	Known         knownEntries // what an earlier daemon knows about the entries of this checkpoint
 
 	Allocated map[Key]Allocation
 
@@ -457,7 +457,8 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 		switch {
 		case !known:
 			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked) // else the answer may name the container before this one
-			e.ended = !named && slices.Contains(r.Ended[key.String()], holder)
+			e.named = e.named || slices.Contains(r.Known.Named[key.String()], holder)
+			e.ended = !named && slices.Contains(r.Known.Ended[key.String()], holder)
 		case insists:
 			e.since, e.ended, e.named = r.Asked, false, named
 		case named:
@@ -653,17 +654,20 @@ func sharedOf(known map[string][]string, all map[string][]inventory.Holding) (sh
 // settled reports whether all sources have answered completely.
 func (s State) settled() bool { return s.complete && len(s.missing) == 0 }
 
-// ended returns the entries of the checkpoint whose containers have ended, by resource/id.
-func (s State) ended() map[string][]string {
-	all := map[string][]string{}
+// known returns the entries of the checkpoint whose containers have ended, and those that the kubelet has named.
+func (s State) known() knownEntries {
+	k := knownEntries{Ended: map[string][]string{}, Named: map[string][]string{}}
 	for key, u := range s.uses {
 		for _, holder := range slices.Sorted(maps.Keys(u.entries)) {
-			if u.entries[holder].ended {
-				all[key.String()] = append(all[key.String()], holder)
+			switch e := u.entries[holder]; {
+			case e.ended:
+				k.Ended[key.String()] = append(k.Ended[key.String()], holder)
+			case e.named:
+				k.Named[key.String()] = append(k.Named[key.String()], holder)
 			}
 		}
 	}
-	return all
+	return k
 }
 
 // injects reports whether a container may get nodes of a device when it is started again.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"reflect"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
@@ -24,7 +23,8 @@ type Config struct {
 	KubeletDir  string       // with the kubelet's checkpoint
 	Allocations *Allocations // by this daemon
 	Injected    *Injected    // by CDI
-	// StateDir remembers which entries of the checkpoint have ended, for a daemon without Refresh; "": nothing is remembered.
+	// StateDir remembers what is known about the entries of the checkpoint, for a daemon without Refresh; "": nothing is
+	// remembered.
 	StateDir string
 	// Claims returns the devices of the prepared claims, by id. It reads a file, and waits for nobody.
 	Claims func(context.Context) (map[string][]inventory.Holding, error)
@@ -42,7 +42,7 @@ type Source struct {
 
 	reader checkpoint.Reader
 	file   time.Time    // of the checkpoint
-	ended  endedEntries // in the state directory
+	known  knownEntries // in the state directory
 	state  State
 	asked  time.Time
 }
@@ -55,10 +55,10 @@ func New(cfg Config) *Source {
 	cfg.Confirm, cfg.Admission = cmp.Or(cfg.Confirm, Confirm), cmp.Or(cfg.Admission, Admission)
 	s := &Source{cfg: cfg, turn: make(chan struct{}, 1), disk: privatedir.NewTurns(cfg.StateDir)}
 	if cfg.StateDir != "" {
-		read := make(chan endedEntries, 1)
+		read := make(chan knownEntries, 1)
 		err := s.disk.Within(context.Background(), openWithin, func(context.Context) error { read <- readEnded(cfg.StateDir); return nil })
 		if err == nil { // else it counts as a file that cannot be read
-			s.ended = <-read
+			s.known = <-read
 		}
 	}
 	return s
@@ -101,15 +101,16 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 	return s.state.Holdings()
 }
 
-// remember writes which entries of the checkpoint have ended, if that has changed.
+// remember writes what is known about the entries of the checkpoint, if that has changed.
 func (s *Source) remember(ctx context.Context) {
-	now := endedEntries{1, s.file, s.state.ended()}
-	if s.cfg.StateDir == "" || len(now.Devices) == 0 || reflect.DeepEqual(now.Devices, s.ended.known(s.file)) {
+	now := s.state.known()
+	now.Version, now.Checkpoint = 1, s.file
+	if s.cfg.StateDir == "" || len(now.Ended)+len(now.Named) == 0 || now.equal(s.known) {
 		return
 	}
 	err := s.disk.Within(context.WithoutCancel(ctx), diskWithin, func(context.Context) error { return now.write(s.cfg.StateDir) })
 	if err == nil { // else it is tried again
-		s.ended = now
+		s.known = now
 	}
 }
 
@@ -150,7 +151,7 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 		r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
 		replaced = replaced || !first && s.reader.Files() > files
 		s.file = r.Checkpoint.Written
-		r.Ended = s.ended.known(s.file)
+		r.Known = s.known.of(s.file)
 		r.Checkpoint.Written = written(r.Checkpoint.Written, r.Answered, replaced)
 		leftover := s.cfg.leftover(*r) || errors.Is(r.CheckpointErr, fs.ErrNotExist)
 		if leftover {
@@ -209,7 +210,7 @@ func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, er
 	defer func() { <-s.turn }()
 	r := Report{Asked: time.Now(), KubeletErr: errNotRecorded}
 	r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
-	r.Ended = s.ended.known(r.Checkpoint.Written)
+	r.Known = s.known.of(r.Checkpoint.Written)
 	if s.cfg.Claims != nil {
 		r.Claims, r.ClaimsErr = s.cfg.Claims(ctx)
 	}

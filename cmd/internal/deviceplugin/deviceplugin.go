@@ -66,6 +66,7 @@ func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 	}
 	source := Sources(p.cfg, p.owned.Owns)
 	source.Allocations, source.Alone = p.settings.Allocations, !cfg.HoldersUnknown
+	source.StateDir = p.cfg.StateDir // for a driver that follows
 	source.Confirm = min(holders.Confirm, cfg.HoldersInterval)
 	source.Refresh = func() bool { return p.Refresh() } // the inventory, which asks, is started after the server
 	injected, err := holders.OpenInjected(p.cfg.StateDir)
