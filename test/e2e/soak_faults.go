@@ -56,6 +56,25 @@ var faultOperations = map[string]operation{
 		defer func() { a.check(a.Signal(part, syscall.SIGCONT)) }()
 		a.pause(args[0])
 	}},
+	// The kubelet starts while the API server is stopped, and knows no pods until that continues.
+	"blind": {weight: 4, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
+		if !s.take("kube-apiserver") {
+			return "", nil, false
+		}
+		if !s.take("kubelet") {
+			s.free("kube-apiserver")
+			return "", nil, false
+		}
+		return "kubelet", []string{seconds(random, 20)}, true
+	}, run: func(a act, _ string, args []string) {
+		defer a.free("kubelet")
+		defer a.free("kube-apiserver")
+		a.check(a.Signal("kube-apiserver", syscall.SIGSTOP))
+		defer func() { a.check(a.Signal("kube-apiserver", syscall.SIGCONT)) }()
+		a.Kill("kubelet")
+		a.check(a.StartKubelet())
+		a.pause(args[0])
+	}},
 	"disk": {weight: 2, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		// A file system with a file that is open for writing, as that of the state, cannot become read-only.
 		disk := [][2]string{{state, "full"}, {specs, "full"}, {specs, "read-only"}}[random.IntN(3)]

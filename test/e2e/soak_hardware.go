@@ -269,7 +269,7 @@ func (a act) cordon(address string, cordoned bool) {
 	}
 	a.mark(address, func(p *soak.Port) { p.Unsure = true })
 	out, err := a.inDaemon(args...)
-	if err != nil {
+	if already := !cordoned && strings.Contains(fmt.Sprint(out, err), "is not cordoned"); err != nil && !already {
 		a.failf("%w: %s", err, out)
 	}
 	a.mark(address, func(p *soak.Port) { p.Unsure, p.Cordoned = false, cordoned })
