@@ -223,7 +223,7 @@ func (s *scheduler) request(j *job, w want) {
 }
 
 func (s *scheduler) queue(j *job) {
-	if !j.mayRead() || j.want <= j.queued {
+	if j.want <= j.queued || !j.mayRead() {
 		return
 	}
 	j.queued = j.want
@@ -424,11 +424,13 @@ func (s *scheduler) measure(r result) {
 
 // found takes the reading, or the outline, of a card.
 func (s *scheduler) found(j *job, r result) {
-	j.listed, j.nodes = len(r.reading.Units) > 0, j.nodes[:0]
-	for _, u := range r.reading.Units {
-		j.nodes = append(append(j.nodes, u.Nodes...), u.ParentNodes...)
+	if !r.same {
+		j.listed, j.nodes = len(r.reading.Units) > 0, j.nodes[:0]
+		for _, u := range r.reading.Units {
+			j.nodes = append(append(j.nodes, u.Nodes...), u.ParentNodes...)
+		}
+		s.setRelated(j, r.reading.Related)
 	}
-	s.setRelated(j, r.reading.Related)
 	s.report(j, outcome{cause: j.answered, family: r.family, reading: &r.reading, outline: r.outline, same: r.same})
 }
 
@@ -653,9 +655,12 @@ func (j *job) trouble() []Condition {
 
 // countUnreadable updates the number of cards whose last reading failed or is overdue.
 func (s *scheduler) countUnreadable(j *job) {
-	if s.jobs[j.address] == j && (j.state == overdue || j.failures > 0) {
+	switch is := s.jobs[j.address] == j && (j.state == overdue || j.failures > 0); {
+	case is == s.unreadable[j]:
+		return
+	case is:
 		s.unreadable[j] = true
-	} else {
+	default:
 		delete(s.unreadable, j)
 	}
 	s.cfg.Metrics.CardsUnreadable(len(s.unreadable))
