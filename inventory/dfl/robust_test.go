@@ -230,35 +230,3 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
-
-// FuzzReadShared reads a card with any content in the files that its ports share.
-func FuzzReadShared(f *testing.F) {
-	f.Add("0x0\n", "unknown\n", "0\n", "8.0 GT/s PCIe\n", "16\n", "TOTAL_ERR_FATAL 0\n", "0\n", "\x86\x80\xc4\x09", "pci:v00008086")
-	f.Add("0xffffffffffffffff", "write error", "1", "Unknown", "63", "", "", "\xff\xff\xff\xff", "")
-	f.Add("0x400", " error", "-1", "2.5 GT/s", "255", "TOTAL_ERR_FATAL", "x", "\xff", "pci:")
-	host := familytest.Node(f, "dfl-all-files")
-	const root = "devices/pci0000:00/0000:00:01.0/"
-	const card = root + "0000:01:00.0/0000:02:08.0/0000:03:00.0/"
-	const fme = card + "fpga_region/region0/dfl-fme.0/"
-	f.Fuzz(func(t *testing.T, mask, state, alarm, speed, width, aer, total, config, modalias string) {
-		for path, content := range map[string]string{
-			fme + "errors/catfatal_errors": mask, fme + "errors/pcie0_errors": mask,
-			fme + "dfl-fme-mgr.0/fpga_manager/fpga0/state": state, fme + "hwmon/hwmon0/temp1_crit_alarm": alarm,
-			card + "current_link_speed": speed, card + "max_link_width": width, card + "aer_dev_fatal": aer,
-			root + "aer_rootport_total_err_fatal": total, card + "config": config, card + "modalias": modalias,
-		} {
-			if err := os.WriteFile(filepath.Join(host.Sys, path), []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, unit := range units {
-			r, err := dfl.Family(unit).Read(host, "0000:03:00.0")
-			if err != nil || len(r.Units) != 1 {
-				t.Fatalf("reading %+v, error %v", r, err)
-			}
-			if err := checkReading(r, unit); err != nil {
-				t.Errorf("%v: %+v", err, r)
-			}
-		}
-	})
-}
