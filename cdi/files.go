@@ -14,11 +14,21 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 )
 
-// files has the names of the spec's files in the directory.
+// files has the paths of the spec's files.
 type files struct {
 	dir  string
-	name string // "fpga.intel.com-fpga"
+	spec string // DIR/fpga.intel.com-fpga.json
+	lock string // DIR/.fpga.intel.com-fpga.lock
+	temp string // the beginning of the names of temporary files
 	last *checked
+}
+
+// filesOf returns the files in a directory of the spec with this name, for example fpga.intel.com-fpga.
+func filesOf(dir, name string) files {
+	return files{
+		dir: dir, spec: filepath.Join(dir, name+".json"), lock: filepath.Join(dir, "."+name+".lock"), temp: "." + name + ".",
+		last: &checked{},
+	}
 }
 
 // checked is the state of the spec file when its content was last written or compared. A file with the
@@ -39,12 +49,7 @@ func (c *checked) unchanged(path string, want []byte) bool {
 	return os.SameFile(info, c.info) && now.Size == then.Size && now.Mtim == then.Mtim && now.Ctim == then.Ctim
 }
 
-func (f files) spec() string { return filepath.Join(f.dir, f.name+".json") }
-func (f files) lock() string { return filepath.Join(f.dir, "."+f.name+".lock") }
-
 const tempSuffix = ".tmp"
-
-func (f files) tempPrefix() string { return "." + f.name + "." }
 
 // put writes the wanted content to the spec file, or removes the file if no content is wanted.
 func (f files) put(wanted *content) error {
@@ -60,7 +65,7 @@ func (f files) put(wanted *content) error {
 // open opens the spec for reading. It follows no symbolic link, and does not block if the file is
 // a pipe. It returns an error if the file is not a regular one.
 func (f files) open() (*os.File, fs.FileInfo, error) {
-	file, err := os.OpenFile(f.spec(), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	file, err := os.OpenFile(f.spec, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,7 +87,7 @@ func (f files) open() (*os.File, fs.FileInfo, error) {
 func (f files) has(want *content) bool {
 	file, info, err := f.open()
 	if err != nil {
-		return f.last.unchanged(f.spec(), want.bytes)
+		return f.last.unchanged(f.spec, want.bytes)
 	}
 	defer file.Close()
 	if info.Mode()&0o444 != 0o444 || info.Size() != int64(len(want.bytes)) {
@@ -127,10 +132,10 @@ func (f files) stale(wanted *content) bool {
 // replace puts a new file in place of the old one in one step. The old one may be any type of file
 // except a directory. If replace returns an error, the old file is unchanged.
 func (f files) replace(wanted *content) (err error) {
-	if info, err := os.Lstat(f.spec()); err == nil && info.IsDir() {
+	if info, err := os.Lstat(f.spec); err == nil && info.IsDir() {
 		return fmt.Errorf("found a directory, want a regular file or none: %w", syscall.EISDIR)
 	}
-	temp, err := os.CreateTemp(f.dir, f.tempPrefix()+"*"+tempSuffix)
+	temp, err := os.CreateTemp(f.dir, f.temp+"*"+tempSuffix)
 	if err != nil {
 		return withoutPath(err)
 	}
@@ -148,13 +153,13 @@ func (f files) replace(wanted *content) (err error) {
 	}
 	written, err := os.Lstat(temp.Name())
 	if err == nil {
-		err = os.Rename(temp.Name(), f.spec())
+		err = os.Rename(temp.Name(), f.spec)
 	}
 	if err != nil {
 		return err
 	}
 	*f.last = checked{content: wanted}
-	if info, err := os.Lstat(f.spec()); err == nil && os.SameFile(info, written) {
+	if info, err := os.Lstat(f.spec); err == nil && os.SameFile(info, written) {
 		f.last.info = info
 	}
 	return nil
@@ -189,12 +194,12 @@ func fill(file *os.File, text []byte) error {
 
 // remove removes the spec. A directory of its name stays: CDI readers ignore it.
 func (f files) remove() error {
-	switch err := syscall.Unlink(f.spec()); {
+	switch err := syscall.Unlink(f.spec); {
 	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):
 		*f.last = checked{}
 		return nil
 	default:
-		return &fs.PathError{Op: "remove", Path: f.spec(), Err: err}
+		return &fs.PathError{Op: "remove", Path: f.spec, Err: err}
 	}
 }
 
@@ -208,7 +213,7 @@ func (f files) removeLeftovers() error {
 	var errs []error
 	for _, entry := range entries {
 		name := entry.Name()
-		if !entry.Type().IsRegular() || !strings.HasPrefix(name, f.tempPrefix()) || !strings.HasSuffix(name, tempSuffix) {
+		if !entry.Type().IsRegular() || !strings.HasPrefix(name, f.temp) || !strings.HasSuffix(name, tempSuffix) {
 			continue
 		}
 		if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

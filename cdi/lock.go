@@ -15,7 +15,7 @@ type lock struct{ file *os.File }
 // ensureLock takes the shared lock unless it is held. It takes the lock again if the lock file or
 // the directory was removed or replaced.
 func (s *Spec) ensureLock() error {
-	if s.lock != nil && s.lock.inPlace(s.files.lock()) {
+	if s.lock != nil && s.lock.inPlace(s.files.lock) {
 		return nil
 	}
 	s.lock.release()
@@ -38,13 +38,13 @@ func (s *Spec) releaseLock() error {
 		s.lock.release()
 		s.lock = nil
 	}()
-	if s.lock == nil || !s.lock.inPlace(s.files.lock()) {
+	if s.lock == nil || !s.lock.inPlace(s.files.lock) {
 		s.lock.release()
 		var err error
 		if s.lock, err = acquire(s.files); errors.Is(err, fs.ErrNotExist) {
 			return nil // the directory is gone
 		} else if err != nil {
-			return fmt.Errorf("CDI spec %s not removed: %w", s.files.spec(), err)
+			return fmt.Errorf("CDI spec %s not removed: %w", s.files.spec, err)
 		}
 	}
 	// flock(2) releases the shared lock before it tries the exclusive one. So if two daemons end at
@@ -52,9 +52,9 @@ func (s *Spec) releaseLock() error {
 	if err := s.lock.flock(syscall.LOCK_EX | syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("CDI spec %s not removed: %w", s.files.spec(), err)
+		return fmt.Errorf("CDI spec %s not removed: %w", s.files.spec, err)
 	}
-	return errors.Join(s.files.remove(), s.files.removeLeftovers(), os.Remove(s.files.lock()))
+	return errors.Join(s.files.remove(), s.files.removeLeftovers(), os.Remove(s.files.lock))
 }
 
 // acquire takes a shared lock on the lock file, which it creates if needed. If no other daemon
@@ -64,7 +64,7 @@ func acquire(f files) (*lock, error) {
 	for {
 		// Mode 0600, so that no other user can lock the file. Not open for writing, which would
 		// prevent remounting the file system read-only.
-		file, err := os.OpenFile(f.lock(), os.O_RDONLY|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+		file, err := os.OpenFile(f.lock, os.O_RDONLY|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, err
 		}
@@ -72,13 +72,13 @@ func acquire(f files) (*lock, error) {
 		switch err = l.flock(syscall.LOCK_EX | syscall.LOCK_NB); {
 		case errors.Is(err, syscall.EWOULDBLOCK):
 			err = nil
-		case err == nil && l.inPlace(f.lock()):
+		case err == nil && l.inPlace(f.lock):
 			err = f.removeLeftovers()
 		}
 		if err == nil {
 			err = l.flock(syscall.LOCK_SH)
 		}
-		if err == nil && l.inPlace(f.lock()) {
+		if err == nil && l.inPlace(f.lock) {
 			return l, nil
 		}
 		l.release()

@@ -68,7 +68,7 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 	s := &Spec{
 		kind:        kind,
 		hostDevRoot: hostDevRoot,
-		files:       files{dir: dir, name: cdi.GenerateSpecName(vendor, class), last: &checked{}},
+		files:       filesOf(dir, cdi.GenerateSpecName(vendor, class)),
 		busy:        make(chan struct{}, 1),
 	}
 	s.names.Store(&map[string]string{})
@@ -96,7 +96,7 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 func (s *Spec) Write(devices []Device) error {
 	wanted, err := render(s.kind, s.hostDevRoot, devices)
 	if err != nil {
-		return fmt.Errorf("CDI spec %s not changed: %w", s.files.spec(), err)
+		return fmt.Errorf("CDI spec %s not changed: %w", s.files.spec, err)
 	}
 	return s.do(func() error { return s.settle(wanted) })
 }
@@ -126,7 +126,7 @@ func (s *Spec) Close() error {
 // written and the old one is stale, it removes the old one. That frees space on a full disk, so
 // it tries the new file once more.
 func (s *Spec) settle(wanted *content) error {
-	path := s.files.spec()
+	path := s.files.spec
 	err := s.put(wanted)
 	switch {
 	case err == nil:
@@ -177,7 +177,7 @@ func (s *Spec) do(work func() error) error {
 	go func() {
 		defer func() { <-s.busy }()
 		if s.closed {
-			done <- fmt.Errorf("CDI spec %s: %w", s.files.spec(), fs.ErrClosed)
+			done <- fmt.Errorf("CDI spec %s: %w", s.files.spec, fs.ErrClosed)
 			return
 		}
 		done <- work()
@@ -187,7 +187,7 @@ func (s *Spec) do(work func() error) error {
 		return err
 	case <-timer.C:
 		return fmt.Errorf("CDI directory %s: no answer within %v: the disk hangs, or another process has locked %s",
-			s.files.dir, diskTimeout, s.files.lock())
+			s.files.dir, diskTimeout, s.files.lock)
 	}
 }
 

@@ -14,9 +14,10 @@
 //
 // # Where things are
 //
-// bursts.go merges hints that come in bursts, scheduler.go decides when a card is read. health.go has severities and
-// recovery holds, flaps.go the quarantine, holders.go what the answers about holders change, policy.go what the
-// administrator has set. The directories are the families, and what they share: port for FPGA ports, pci for functions.
+// bursts.go merges hints that come in bursts. scheduler.go decides when a card is read, list.go which cards there are,
+// and results.go reads a card and says what the result means. health.go has severities and recovery holds, flaps.go the
+// quarantine, holders.go what the answers about holders change, policy.go what the administrator has set. The
+// directories are the families, and what they share: port for FPGA ports, pci for functions.
 //
 // # Ownership
 //

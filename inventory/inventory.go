@@ -129,14 +129,13 @@ func (inv *Inventory) Run(ctx context.Context) error {
 		for _, o := range s.takeOutcomes() {
 			n.apply(o, now)
 		}
-		n.expire(now)
 		s.startReadings(ctx, now)
 		inv.publish(n, s.progress(now, p.answered), now)
 		if n.ready {
 			s.firstUntil = time.Time{}
 		}
 		p.plan(ctx, n.takeNeeds(), now)
-		if next := earlier(s.next(), earlier(p.next, n.next(now))); next.IsZero() {
+		if next := earlier(s.next(), p.next, n.next(now)); next.IsZero() {
 			wake.Stop()
 		} else {
 			wake.Reset(time.Until(next))
@@ -246,18 +245,20 @@ func (inv *Inventory) publish(n *node, first progress, now time.Time) {
 		n.changed = true
 		changes = append(changes, n.reconcile(now)...)
 	}
-	old, _ := inv.current.Load()
+	version := uint64(0) // of the snapshot that is published now; 0: there is none
 	if n.ready && n.changed {
+		old, _ := inv.current.Load()
+		version = old.Version + 1
 		inv.current.Store(Snapshot{
-			Version: old.Version + 1, Devices: n.devices, Complete: n.complete, Awaiting: n.holders.Awaiting, Generation: n.generation, Hinted: n.hinted,
+			Version: version, Devices: n.devices, Complete: n.complete, Awaiting: n.holders.Awaiting, Generation: n.generation, Hinted: n.hinted,
 		})
 		n.copied, n.changed, n.hinted = false, false, time.Time{}
 	}
 	if len(changes) > 0 {
 		inv.report(changes, now)
 	}
-	if n.ready && old.Version == 0 {
-		inv.log.Info("first snapshot published", logevent.ScanDone, logevent.Count(len(n.devices)), logevent.Rev(old.Version+1))
+	if version == 1 {
+		inv.log.Info("first snapshot published", logevent.ScanDone, logevent.Count(len(n.devices)), logevent.Rev(version))
 	}
 	if finished {
 		inv.logUnmatched(n)

@@ -295,8 +295,8 @@ func (n *node) rechecks(now time.Time) (due []string) {
 	return due
 }
 
-// next returns the earliest time at which a card must be read again, or a reservation may end; zero: there is none. The
-// time of a reservation that it ends itself has passed, so the loop publishes the end at once.
+// next returns the earliest time at which a card must be read again, or a reservation may end; zero: there is none. It
+// ends the reservations whose time has come. That time has passed, so the loop publishes the end at once.
 func (n *node) next(now time.Time) time.Time {
 	next := n.expire(now)
 	for _, at := range n.recheck {

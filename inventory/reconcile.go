@@ -294,10 +294,12 @@ func hasNewTrouble(old, d *Device) bool {
 	})
 }
 
-// earlier returns the earlier of two times. A zero time is ignored.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
+// earlier returns the earliest of these times. Zero times are ignored.
+func earlier(times ...time.Time) (earliest time.Time) {
+	for _, t := range times {
+		if earliest.IsZero() || !t.IsZero() && t.Before(earliest) {
+			earliest = t
+		}
 	}
-	return a
+	return earliest
 }

@@ -22,3 +22,19 @@ func (s *scheduler) noteShortage(err error, now time.Time) {
 		s.log.Warn("daemon out of descriptors or memory, devices keep their state", logevent.DaemonStarved, logevent.Err(err))
 	}
 }
+
+// starve handles a reading of a card that failed because of a shortage. The error is no evidence
+// about the card, so the card keeps its last state. After too long without a reading its devices
+// become unhealthy, because they are not known to be healthy. The next health tick reads the card
+// again.
+func (s *scheduler) starve(j *job, err error, now time.Time) {
+	s.noteShortage(err, now)
+	if j.starved.IsZero() {
+		j.starved = now
+	}
+	if now.Sub(j.starved) >= max(s.cfg.TombstoneGrace, failuresUntilUnhealthy*s.cfg.HealthInterval) {
+		j.unchecked = true
+		delete(s.first, j.address)
+		s.report(j, outcome{})
+	}
+}

@@ -264,17 +264,16 @@ func (c *Claims) decide(r request, s inventory.Snapshot, problems []error, elsew
 
 // answer returns the CDI names of the devices of a claim. It returns an error if the spec lacks one.
 func (c *Claims) answer(r request, s inventory.Snapshot) (answer []kubeletplugin.Device, err error) {
-	recorded := c.known[indexOf(c.known, r.UID)].Devices
 	for i, d := range r.Devices {
 		name, ok := c.cfg.Spec.Name(r.cdiName(d))
 		if !ok {
-			now := s.Device(d.id)
+			recorded, now := c.known[indexOf(c.known, r.UID)].Devices[i], s.Device(d.id)
 			err := usable(now)
 			if err == nil && !d.Admin {
-				err = recorded[i].mayGet(recorded[i].fresh(now), c.known, r.UID)
+				err = recorded.mayGet(recorded.fresh(now), c.known, r.UID)
 			}
 			if err == nil {
-				_, err = c.hook(recorded[i], now)
+				_, err = c.hook(recorded, now)
 			}
 			if err == nil { // it was not usable when the spec was written
 				err = notYet{errors.New("is not in the CDI spec yet")}

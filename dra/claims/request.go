@@ -88,6 +88,8 @@ func (r request) sameAFUs(was record, s inventory.Snapshot) error {
 var (
 	// errGone is the error of a device that is no longer listed.
 	errGone = errors.New("has left the node")
+	// errNotOffered is the error of a device that is listed and not offered.
+	errNotOffered = errors.New("is not offered: the settings of this node have changed")
 	// errNotYet is wrapped by the errors for which Prepare waits.
 	errNotYet = errors.New("not yet")
 )
@@ -103,16 +105,11 @@ func (d device) named(err error) error {
 	return fmt.Errorf("device %s (%s) of request %s: %w", d.Name, d.id, d.Request, err)
 }
 
-// left reports whether d, a device in a snapshot or nil, has left the node.
-func left(d *inventory.Device) bool {
-	return d == nil || slices.Contains(d.Reasons, inventory.ReasonRemoved) || slices.Contains(d.Reasons, inventory.ReasonRemovedInUse)
-}
-
 // usable returns an error unless the nodes of d, a device in a snapshot or nil, may be given to a
 // container.
 func usable(d *inventory.Device) error {
 	switch {
-	case left(d):
+	case d == nil, slices.Contains(d.Reasons, inventory.ReasonRemoved), slices.Contains(d.Reasons, inventory.ReasonRemovedInUse):
 		return errGone
 	case withheld(d):
 		return notYet{fmt.Errorf("unhealthy (%s), and its nodes are withheld", reasons(d))}
@@ -143,14 +140,15 @@ func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []re
 	var refused error
 	for i, d := range r.Devices {
 		now := s.Device(d.id)
-		if problem := departed(now); problem != nil {
+		switch problem := d.refusal(now, r.wants[i], taints, problems[i]); {
+		case problem == nil:
+			given = append(given, d.of(now))
+		case errors.Is(problem, errGone), errors.Is(problem, errNotOffered):
 			gone = append(gone, d)
 			if err == nil {
 				err = d.named(problem)
 			}
-		} else if problem := d.refusal(now, r.wants[i], taints, problems[i]); problem == nil {
-			given = append(given, d.of(now))
-		} else if refused == nil {
+		case refused == nil:
 			refused = d.named(problem)
 		}
 	}
@@ -160,19 +158,12 @@ func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []re
 	return given, gone, err
 }
 
-// departed returns an error if now is not a device that this node offers.
-func departed(now *inventory.Device) error {
-	switch {
-	case now != nil && now.OfferedAs == "":
-		return errors.New("is not offered: the settings of this node have changed")
-	case left(now):
-		return errGone
-	}
-	return nil
-}
-
-// refusal returns why the claim cannot be given the device now, or nil.
+// refusal returns why the claim cannot be given the device now, or nil. It returns errGone or errNotOffered if now is not
+// a device that this node offers.
 func (d device) refusal(now *inventory.Device, w want, taints func(*inventory.Device) []resourceapi.DeviceTaint, problem error) error {
+	if now != nil && now.OfferedAs == "" {
+		return errNotOffered
+	}
 	if err := usable(now); err != nil {
 		return err
 	}

@@ -13,19 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/aws"
-	"b-com.com/accelerator-device-plugin/test/board"
 	"b-com.com/accelerator-device-plugin/test/familytest"
 )
-
-// node unfolds a recorded board into a new directory and returns the host.
-func node(t testing.TB, name string) sysfs.Host {
-	t.Helper()
-	root := t.TempDir()
-	if _, err := board.UnfoldRecorded(root, filepath.Join("../../testdata/sysfs", "kernel-6.1-"+name+".txtar")); err != nil {
-		t.Fatal(err)
-	}
-	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
-}
 
 // put is [familytest.Put] for a path below /sys.
 func put(t testing.TB, host sysfs.Host, path, content string) {
@@ -87,7 +76,7 @@ func TestBoards(t *testing.T) {
 		"aws-dead":          unit(wrong("pci-gone")),
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, outlines := familytest.ReadAll(t, node(t, name), aws.Family{})
+			got, outlines := familytest.ReadAll(t, familytest.Node(t, "kernel-6.1-"+name), aws.Family{})
 			if diff := cmp.Diff(readings{card: {want}}, got, familytest.Ignore); diff != "" {
 				t.Errorf("readings (-want +got):\n%s", diff)
 			}
@@ -98,7 +87,7 @@ func TestBoards(t *testing.T) {
 		})
 	}
 	for _, name := range []string{"vfio-function", "one-card", "several-functions"} {
-		if got, _ := familytest.ReadAll(t, node(t, name), aws.Family{}); len(got) > 0 {
+		if got, _ := familytest.ReadAll(t, familytest.Node(t, "kernel-6.1-"+name), aws.Family{}); len(got) > 0 {
 			t.Errorf("%s: found %+v, want no card", name, got)
 		}
 	}
@@ -174,7 +163,7 @@ func TestChanges(t *testing.T) {
 		{"ids of a management function in device 0", func(t *testing.T, host sysfs.Host) { f1(t, host, "00", 1, 0) }, nil, readings{card: {unit()}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "aws-card")
+			host := familytest.Node(t, "kernel-6.1-aws-card")
 			for path, content := range tt.files {
 				put(t, host, path, content)
 			}
@@ -191,7 +180,7 @@ func TestChanges(t *testing.T) {
 
 // The reading of a management function has no unit, and names the card. A function of another kind is no card.
 func TestRelated(t *testing.T) {
-	host := node(t, "aws-card")
+	host := familytest.Node(t, "kernel-6.1-aws-card")
 	for card, want := range map[string][]string{card: {manager}, manager: {card}} {
 		for _, read := range []func(sysfs.Host, string) (inventory.Reading, error){aws.Family{}.Read, aws.Family{}.Outline} {
 			r, err := read(host, card)
@@ -206,7 +195,7 @@ func TestRelated(t *testing.T) {
 
 // The unit is the same while an image is loaded: its directory is that of the management function.
 func TestIncarnation(t *testing.T) {
-	host := node(t, "aws-card")
+	host := familytest.Node(t, "kernel-6.1-aws-card")
 	of := func() uint64 {
 		r, err := aws.Family{}.Read(host, card)
 		if err != nil || len(r.Units) != 1 {
@@ -224,7 +213,7 @@ func TestIncarnation(t *testing.T) {
 
 // No other file of the functions is read: a BAR must not be accessed.
 func TestOnlyTheseFiles(t *testing.T) {
-	host := node(t, "aws-card")
+	host := familytest.Node(t, "kernel-6.1-aws-card")
 	for _, name := range []string{card, manager} {
 		put(t, host, slotDir+name+"/resource0", "")
 		_, others := familytest.Below(t, filepath.Join(host.Sys, slotDir, name), "modalias", "numa_node", "config", "current_link_speed", "current_link_width",
@@ -250,7 +239,7 @@ func TestOnlyTheseFiles(t *testing.T) {
 // application function are not read, so none counts as lost.
 func TestFiles(t *testing.T) {
 	names := func(board string) []string {
-		r, err := aws.Family{}.Read(node(t, board), card)
+		r, err := aws.Family{}.Read(familytest.Node(t, "kernel-6.1-"+board), card)
 		if err != nil || len(r.Units) != 1 {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -275,7 +264,7 @@ func TestFiles(t *testing.T) {
 // A check finds each change that may concern the health of a card, and its mounts.
 func TestObserved(t *testing.T) {
 	const app, slot = "sys/" + application, "sys/" + slotDir
-	familytest.Observed(t, node(t, "aws-card"), aws.Family{}, card, app, app+"/config", app+"/resource0", slot+manager, slot+manager+"/config",
+	familytest.Observed(t, familytest.Node(t, "kernel-6.1-aws-card"), aws.Family{}, card, app, app+"/config", app+"/resource0", slot+manager, slot+manager+"/config",
 		"sys/bus/pci/devices/"+card, slot+"aer_dev_fatal", app+"/driver -> ../../../../bus/pci/drivers/xocl", app+"/resource4 -> resource0")
 }
 
@@ -292,7 +281,7 @@ func TestChangeDuringReading(t *testing.T) {
 		{familytest.Change{Name: "the management function leaves", Steps: []string{devices + manager, "sys/" + slotDir + manager}}, false},
 		{familytest.Change{Name: "xocl binds the application function", Steps: []string{"sys/" + application + "/driver -> ../../../../bus/pci/drivers/xocl"}}, false},
 	} {
-		familytest.ChangeDuringReading(t, node(t, "aws-card"), aws.Family{}, card, tt.Change, func(t *testing.T, r inventory.Reading) {
+		familytest.ChangeDuringReading(t, familytest.Node(t, "kernel-6.1-aws-card"), aws.Family{}, card, tt.Change, func(t *testing.T, r inventory.Reading) {
 			if !tt.loading {
 				return
 			}
@@ -309,7 +298,7 @@ func TestChangeDuringReading(t *testing.T) {
 // error, or the same as without the shortage.
 func TestShortage(t *testing.T) {
 	for _, board := range []string{"aws-card", "aws-loading", "aws-not-rescanned"} {
-		host := node(t, board)
+		host := familytest.Node(t, "kernel-6.1-"+board)
 		f1(t, host, "00", 0x1d, 0x1e) // the number of the other slot depends on it
 		familytest.Shortage(t, host, aws.Family{}, card)
 	}

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,36 +15,17 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
-	"b-com.com/accelerator-device-plugin/test/board"
 	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
-// ignore ignores fields that package port tests: the errors of conditions, and the properties of
-// lost files.
-var ignore = cmp.Options{
-	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
-	cmpopts.IgnoreFields(inventory.Reading{}, "Observed"),
-	cmpopts.IgnoreFields(inventory.HealthFile{}, "Lost", "Row", "Reason"),
-	cmpopts.IgnoreFields(inventory.Unit{}, "NodeNumbers"), // TestNodeNumbers of inventory/port
-}
+// ignore ignores fields that package port tests.
+var ignore = cmp.Options{familytest.Ignore, cmpopts.IgnoreFields(inventory.Unit{}, "NodeNumbers")}
 
 const (
 	afuA = "d8424dc4a4a3c413f89e433683f9040b"
 	afuB = "bfaf2ae94a5246e382fe38f0f9e17764"
 	pac  = "69528db6eb31577a8c3668f9faa081f6"
 )
-
-// node unfolds boards of testdata into a new directory and returns the host.
-func node(t testing.TB, boards ...string) sysfs.Host {
-	t.Helper()
-	root := t.TempDir()
-	for _, b := range boards {
-		if err := board.Unfold(root, filepath.Join("../../testdata/sysfs", b+".txtar")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
-}
 
 // unhealthy returns an unhealthy condition.
 func unhealthy(reason string) inventory.Condition {
@@ -59,47 +39,11 @@ func row(reason string) inventory.Condition {
 	return c
 }
 
-// The health files of a port, of an FME, and of a card's PCI devices.
-var (
-	portFiles = []string{"afu_id", "errors/errors", "power_state"}
-	fmeFiles  = []string{
-		"fme/driver", "fme/compat_id", "fme/errors/catfatal_errors", "fme/errors/nonfatal_errors", "fme/manager",
-		"fme/errors/fme_errors", "fme/errors/pcie0_errors", "fme/errors/pcie1_errors", "fme/hwmon",
-	}
-	pciFiles = []string{
-		"pci/config", "pci/current_link_speed", "pci/current_link_width", "pci/aer_dev_fatal", "pci/aer_dev_nonfatal",
-		"slot/aer_dev_fatal", "slot/aer_dev_nonfatal",
-		"root/aer_rootport_total_err_fatal", "root/aer_rootport_total_err_nonfatal",
-	}
-)
-
-// files returns these health files, with the last ones marked as absent.
-func files(absent int, names ...[]string) []inventory.HealthFile {
-	var list []inventory.HealthFile
-	for _, name := range slices.Concat(names...) {
-		list = append(list, inventory.HealthFile{Name: name})
-	}
-	for i := range list[len(list)-absent:] {
-		list[len(list)-1-i].Absent = true
-	}
-	return list
-}
-
-// without marks files as absent.
-func without(names ...string) func(*inventory.Unit) {
-	return func(p *inventory.Unit) {
-		p.Files = slices.Clone(p.Files)
-		for i := range p.Files {
-			p.Files[i].Absent = p.Files[i].Absent || slices.Contains(names, p.Files[i].Name)
-		}
-	}
-}
-
 // portOf returns a healthy port below the FME dfl-fme.0, after the changes.
 func portOf(name string, id int, afu string, changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
-		Name: name, Facts: inventory.Facts{PortID: id, AFUID: afu, InterfaceID: pac, NUMANode: -1, Nodes: []string{name}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}}, PortIDKnown: true, AFUIDKnown: true, InterfaceIDKnown: true,
-		Files: files(1+len(pciFiles), portFiles, fmeFiles, pciFiles), // no hwmon on boards made by hand
+		Name: name, Facts: inventory.Facts{PortID: id, AFUID: afu, InterfaceID: pac, NUMANode: -1, Nodes: []string{name}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}},
+		PortIDKnown: true, AFUIDKnown: true, InterfaceIDKnown: true,
 	}
 	for _, change := range changes {
 		change(&p)
@@ -107,22 +51,8 @@ func portOf(name string, id int, afu string, changes ...func(*inventory.Unit)) i
 	return p
 }
 
-// asRecorded adds the properties of the boards that `make fixtures` recorded: hwmon, and counters of
-// the slot and the root port with the value 0.
-func asRecorded(p *inventory.Unit) {
-	p.PCIID = "8086:09c4:8086:0000"
-	for i, f := range p.Files {
-		if part, _, _ := strings.Cut(f.Name, "/"); f.Name == "fme/hwmon" || part == "slot" || part == "root" {
-			p.Files[i].Absent = false
-		}
-	}
-	p.Counters = []inventory.Counter{
-		{Name: "slot/aer_dev_fatal", Reason: "slot-aer-fatal", Health: inventory.Unhealthy, Row: "slot-aer-fatal"},
-		{Name: "slot/aer_dev_nonfatal", Reason: "slot-aer-nonfatal", Health: inventory.Degraded, Row: "slot-aer-nonfatal"},
-		{Name: "root/aer_rootport_total_err_fatal", Reason: "root-aer-fatal", Health: inventory.Unhealthy, Row: "root-aer-fatal"},
-		{Name: "root/aer_rootport_total_err_nonfatal", Reason: "root-aer-nonfatal", Health: inventory.Degraded, Row: "root-aer-nonfatal"},
-	}
-}
+// a10 sets the PCI id of the first card of the recorded boards.
+func a10(p *inventory.Unit) { p.PCIID = "8086:09c4:8086:0000" }
 
 // d5005 sets the identity of the second card of the recorded boards.
 func d5005(p *inventory.Unit) {
@@ -136,57 +66,36 @@ func fme(name string) func(*inventory.Unit) {
 // withoutFME removes the FME.
 func withoutFME(p *inventory.Unit) {
 	p.InterfaceID, p.Parent, p.ParentNodes = "", "", nil
-	p.Files = files(1+len(pciFiles), portFiles, fmeFiles[:1], pciFiles)
 }
 
 func unbound(p *inventory.Unit) {
-	p.PortID, p.PortIDKnown, p.AFUID, p.AFUIDKnown, p.Files = -1, false, "", false, p.Files[len(portFiles):]
+	p.PortID, p.PortIDKnown, p.AFUID, p.AFUIDKnown = -1, false, "", false
 	p.Conditions = []inventory.Condition{unhealthy("driver-unbound")}
 }
 
-// readAll reads every listed card. It checks that units have an incarnation, and sets it to 0,
-// because incarnations differ from run to run.
-func readAll(t *testing.T, host sysfs.Host) map[string]inventory.Reading {
+type cards = familytest.Readings
+
+func one(units ...inventory.Unit) []inventory.Unit { return units }
+
+// readAll returns the units of all cards.
+func readAll(t *testing.T, host sysfs.Host) cards {
 	t.Helper()
-	cards, err := dfl.Family(port.PerPort).Cards(host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]inventory.Reading{}
-	for _, card := range cards {
-		r, err := dfl.Family(port.PerPort).Read(host, card)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range r.Units {
-			if r.Units[i].Incarnation == 0 {
-				t.Errorf("%s: %s has no incarnation", card, r.Units[i].Name)
-			}
-			r.Units[i].Incarnation = 0
-		}
-		all[card] = r
-	}
+	all, _ := familytest.ReadAll(t, host, dfl.Family(port.PerPort))
 	return all
 }
 
-type cards = map[string]inventory.Reading
-
-func one(p ...inventory.Unit) inventory.Reading { return inventory.Reading{Units: p} }
-
 func TestBoards(t *testing.T) {
 	numa := func(n int) func(*inventory.Unit) { return func(p *inventory.Unit) { p.NUMANode = n } }
-	bare := without(fmeFiles[2:]...) // an FME with driver and interface id, and no more
-	ofs := portOf("dfl-port.0", 0, "", numa(0), bare, without("afu_id", "errors/errors"), func(p *inventory.Unit) {
+	ofs := portOf("dfl-port.0", 0, "", numa(0), func(p *inventory.Unit) {
 		p.InterfaceID = "0c1d2e3f405162738495a6b7c8d9eafb"
 	})
 	shutDown := func(p *inventory.Unit) {
 		p.Conditions = []inventory.Condition{row("port-ap6"), row("power-throttled=6")}
 	}
 	first := portOf("dfl-port.0", 0, afuA)
-	recorded := portOf("dfl-port.0", 0, afuA, asRecorded)
-	vf := one(portOf("dfl-port.1", 0, afuA))
-	vf.Related = []string{"0000:01:00.0"}
-	vf.Units[0].Attributes = map[string]string{"physicalFunction": "0000:01:00.0", "virtualFunction": "0"}
+	recorded := portOf("dfl-port.0", 0, afuA, a10)
+	vf := portOf("dfl-port.1", 0, afuA)
+	vf.Attributes = map[string]string{"physicalFunction": "0000:01:00.0", "virtualFunction": "0"}
 	tests := []struct {
 		board string // or two boards: both drivers on one node
 		want  cards
@@ -194,24 +103,24 @@ func TestBoards(t *testing.T) {
 		{"kernel-6.1-one-card", cards{"0000:01:00.0": one(recorded)}},
 		{"kernel-6.1-two-cards", cards{
 			"0000:01:00.0": one(recorded),
-			"0000:02:00.0": one(portOf("dfl-port.1", 0, afuB, fme("dfl-fme.1"), asRecorded, d5005)),
+			"0000:02:00.0": one(portOf("dfl-port.1", 0, afuB, fme("dfl-fme.1"), a10, d5005)),
 		}},
-		{"dfl-vf", cards{"0000:01:00.0": one(first), "0000:03:00.0": vf}},
+		{"dfl-vf", cards{"0000:01:00.0": one(first), "0000:03:00.0": one(vf)}},
 		{"dfl-two-ports", cards{"0001:3b:00.0": one(
-			portOf("dfl-port.9", 0, afuA, numa(1), bare),
-			portOf("dfl-port.10", 1, afuB, numa(1), bare),
+			portOf("dfl-port.9", 0, afuA, numa(1)),
+			portOf("dfl-port.10", 1, afuB, numa(1)),
 		)}},
 		{"dfl-multi-function", cards{
-			"0000:17:00.0": one(ofs), "0000:17:00.1": {}, "0000:17:00.2": {}, "0000:17:00.4": {},
+			"0000:17:00.0": one(ofs), "0000:17:00.1": nil, "0000:17:00.2": nil, "0000:17:00.4": nil,
 		}},
-		{"kernel-6.1-port-ap6", cards{"0000:01:00.0": one(portOf("dfl-port.0", 0, afuA, shutDown, asRecorded))}},
-		{"kernel-6.1-port-assigned", cards{"0000:01:00.0": one(portOf("dfl-port.0", 0, "", unbound, asRecorded))}},
+		{"kernel-6.1-port-ap6", cards{"0000:01:00.0": one(portOf("dfl-port.0", 0, afuA, shutDown, a10))}},
+		{"kernel-6.1-port-assigned", cards{"0000:01:00.0": one(portOf("dfl-port.0", 0, "", unbound, a10))}},
 		{"kernel-6.1-one-card opae-one-card", cards{"0000:01:00.0": one(recorded)}},
 		{"opae-one-card", cards{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.board, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, readAll(t, node(t, strings.Fields(tt.board)...)), ignore); diff != "" {
+			if diff := cmp.Diff(tt.want, readAll(t, familytest.Node(t, strings.Fields(tt.board)...)), ignore); diff != "" {
 				t.Errorf("cards (-want +got):\n%s", diff)
 			}
 		})
@@ -251,21 +160,20 @@ func script(t *testing.T, host sysfs.Host, lines string) {
 
 func TestTree(t *testing.T) {
 	const dev = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-	first := portOf("dfl-port.0", 0, afuA, asRecorded)
-	noInterface := portOf("dfl-port.0", 0, afuA, without("fme/compat_id"), func(p *inventory.Unit) { p.InterfaceID = "" }, asRecorded)
+	first := portOf("dfl-port.0", 0, afuA, a10)
+	noInterface := portOf("dfl-port.0", 0, afuA, func(p *inventory.Unit) { p.InterfaceID = "" }, a10)
 	unknownInterface := func(c inventory.Condition) inventory.Unit {
 		return portOf("dfl-port.0", 0, afuA, func(p *inventory.Unit) {
 			p.InterfaceID, p.InterfaceIDKnown, p.Conditions = "", false, []inventory.Condition{c}
-		}, asRecorded)
+		}, a10)
 	}
 	deadFME := unknownInterface(inventory.Condition{
 		Reason: "fme-dead", Health: inventory.Unhealthy, Row: "fme-dead", Dead: true,
 	})
-	deadFME.Files = slices.DeleteFunc(deadFME.Files, func(f inventory.HealthFile) bool { return f.Name == "fme/hwmon" })
 	noID := unknownInterface(inventory.Condition{
 		Reason: "unreadable=fme/compat_id", Health: inventory.Degraded, Row: "fme-dead",
 	})
-	noFME := portOf("dfl-port.0", 0, afuA, withoutFME, asRecorded)
+	noFME := portOf("dfl-port.0", 0, afuA, withoutFME, a10)
 	const region = dev + "/fpga_region/region0"
 	const compat = region + "/dfl-fme.0/dfl-fme-region.1/fpga_region/region1/compat_id"
 	tests := []struct {
@@ -285,7 +193,7 @@ func TestTree(t *testing.T) {
 		{"second region of the function", "mkdir " + dev + "/fpga_region/region9/dfl-port.8\n" +
 			"link " + dev + "/fpga_region/region9/device ../../../0000:01:00.0\n" +
 			"link class/fpga_region/region9 ../../" + dev + "/fpga_region/region9",
-			cards{"0000:01:00.0": one(first, portOf("dfl-port.8", 0, "", withoutFME, unbound, asRecorded))}},
+			cards{"0000:01:00.0": one(first, portOf("dfl-port.8", 0, "", withoutFME, unbound, a10))}},
 		{"names that are no ports", "mkdir " + region + "/dfl-port.\nmkdir " + region + "/dfl-port.1x\n" +
 			"mkdir " + region + "/dfl-portx.1\nwrite " + region + "/dfl-port.2 x\n" +
 			"link " + region + "/dfl-port.3 dfl-port.0\nmkdir " + region + "/dfl-port.0/dfl-port.4",
@@ -308,9 +216,9 @@ func TestTree(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "kernel-6.1-one-card")
+			host := familytest.Node(t, "kernel-6.1-one-card")
 			script(t, host, tt.script)
-			if diff := cmp.Diff(tt.want, readAll(t, host), cmpopts.EquateEmpty(), ignore); diff != "" {
+			if diff := cmp.Diff(tt.want, readAll(t, host), ignore); diff != "" {
 				t.Errorf("cards (-want +got):\n%s", diff)
 			}
 		})
@@ -319,7 +227,7 @@ func TestTree(t *testing.T) {
 
 // TestPortOrder reads two regions, of which the second has the port with the lower number.
 func TestPortOrder(t *testing.T) {
-	host := node(t, "dfl-two-ports")
+	host := familytest.Node(t, "dfl-two-ports")
 	const regions = "devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0/fpga_region/"
 	script(t, host, "mkdir "+regions+"region9\nmv "+regions+"region0/dfl-port.9 "+regions+"region9/dfl-port.9\n"+
 		"link "+regions+"region9/device ../../../0001:3b:00.0\nlink class/fpga_region/region9 ../../"+regions+"region9")
@@ -338,22 +246,17 @@ func TestPortOrder(t *testing.T) {
 
 func TestVirtualFunction(t *testing.T) {
 	const pf = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-	lost := func(p *inventory.Unit) {
-		withoutFME(p)
-		p.Files = p.Files[:len(p.Files)-4] // no slot, no root port
-	}
 	tests := []struct {
 		name   string
 		script string
 		want   func(*inventory.Unit)
 	}{
-		{"physical function is gone", "rm bus/pci/devices/0000:01:00.0\nrm " + pf, lost},
-		{"physical function without driver", "rm " + pf + "/fpga_region",
-			withoutFME},
+		{"physical function is gone", "rm bus/pci/devices/0000:01:00.0\nrm " + pf, withoutFME},
+		{"physical function without driver", "rm " + pf + "/fpga_region", withoutFME},
 		{"physical function cannot be read", "link bus/pci/devices/0000:01:00.0 0000:01:00.0",
 			func(p *inventory.Unit) {
-				lost(p)
-				p.InterfaceIDKnown, p.Files = false, files(0, portFiles, pciFiles[:5])
+				withoutFME(p)
+				p.InterfaceIDKnown = false
 				driver, config := row("fme-unbound"), row("pci-gone")
 				driver.Reason, config.Reason = "unreadable=fme/driver", "unreadable=pci/config"
 				gone, fatal, nonfatal := row("pci-gone"), row("aer-fatal"), row("aer-nonfatal")
@@ -366,19 +269,18 @@ func TestVirtualFunction(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "dfl-vf")
+			host := familytest.Node(t, "dfl-vf")
 			script(t, host, tt.script)
 			got, err := dfl.Family(port.PerPort).Read(host, "0000:03:00.0")
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := one(portOf("dfl-port.1", 0, afuA, tt.want))
-			want.Related = []string{"0000:01:00.0"}
-			want.Units[0].Attributes = map[string]string{"physicalFunction": "0000:01:00.0"}
+			want := portOf("dfl-port.1", 0, afuA, tt.want)
+			want.Attributes = map[string]string{"physicalFunction": "0000:01:00.0"}
 			if _, err := os.Readlink(host.Sys + "/bus/pci/devices/0000:03:00.0/physfn/virtfn0"); err == nil {
-				want.Units[0].Attributes["virtualFunction"] = "0"
+				want.Attributes["virtualFunction"] = "0"
 			}
-			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "NodeNumbers"), ignore); diff != "" {
+			if diff := cmp.Diff(inventory.Reading{Related: []string{"0000:01:00.0"}, Units: one(want)}, got, cmpopts.IgnoreFields(inventory.Reading{}, "Observed"), ignore); diff != "" {
 				t.Errorf("reading (-want +got):\n%s", diff)
 			}
 		})
@@ -386,12 +288,12 @@ func TestVirtualFunction(t *testing.T) {
 }
 
 func TestNoCard(t *testing.T) {
-	familytest.NoCard(t, node(t, "dfl-multi-function", "opae-one-card"), dfl.Family(port.PerPort),
+	familytest.NoCard(t, familytest.Node(t, "dfl-multi-function", "opae-one-card"), dfl.Family(port.PerPort),
 		"", "pool", "../../..", "0000:17:00.3", "0000:17:00.7", "0000:82:00.0", strings.Repeat("0", 9000))
 }
 
 func TestUnreadableCard(t *testing.T) {
-	host := node(t, "kernel-6.1-two-cards")
+	host := familytest.Node(t, "kernel-6.1-two-cards")
 	script(t, host, "link bus/pci/devices/0000:01:00.0 0000:01:00.0")
 	cards, err := dfl.Family(port.PerPort).Cards(host)
 	if diff := cmp.Diff([]string{"0000:01:00.0", "0000:02:00.0"}, cards); diff != "" || err != nil {

@@ -17,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
 var (
@@ -144,7 +145,7 @@ func paths(t *testing.T, root string, rnd *rand.Rand) []string {
 
 func TestHalfRemovedTree(t *testing.T) {
 	for seed := range uint64(25) {
-		host := node(t, "dfl-vf")
+		host := familytest.Node(t, "dfl-vf")
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		for i, path := range paths(t, host.Sys, rnd) {
 			if err := os.RemoveAll(path); err != nil {
@@ -165,7 +166,7 @@ func TestHalfRemovedTree(t *testing.T) {
 // left to the Go scheduler.
 func TestRemovalWhileReading(t *testing.T) {
 	for seed := range uint64(10) {
-		host := node(t, "dfl-vf")
+		host := familytest.Node(t, "dfl-vf")
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		all := paths(t, host.Sys, rnd)
 		done := make(chan struct{})
@@ -202,7 +203,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("3\n", strings.Repeat("f", 32), "0xffffffffffffffff", "0xf", "", "", "-1", strings.Repeat("F", 32))
 	f.Add("", strings.Repeat("0", 9000), "0x4000000000000", "0x6\x00\x00", "a:b", "\x00", "99999999999", "é")
 	f.Add("-0", "\n", "0X0", "1e3", ":", "MAJOR=1\nDRIVER=", "+1", "_")
-	host := node(f, "kernel-6.1-one-card")
+	host := familytest.Node(f, "kernel-6.1-one-card")
 	card := filepath.Join(host.Sys, "devices/pci0000:00/0000:00:01.0/0000:01:00.0")
 	dir := card + "/fpga_region/region0/dfl-port.0/"
 	if err := os.Remove(dir + "driver"); err != nil { // the file uevent decides whether the port is bound
@@ -220,38 +221,6 @@ func FuzzRead(f *testing.F) {
 		}
 		for _, unit := range units {
 			r, err := dfl.Family(unit).Read(host, "0000:01:00.0")
-			if err != nil || len(r.Units) != 1 {
-				t.Fatalf("reading %+v, error %v", r, err)
-			}
-			if err := checkReading(r, unit); err != nil {
-				t.Errorf("%v: %+v", err, r)
-			}
-		}
-	})
-}
-
-// FuzzReadShared reads a card with any content in the files that its ports share.
-func FuzzReadShared(f *testing.F) {
-	f.Add("0x0\n", "unknown\n", "0\n", "8.0 GT/s PCIe\n", "16\n", "TOTAL_ERR_FATAL 0\n", "0\n", "\x86\x80\xc4\x09", "pci:v00008086")
-	f.Add("0xffffffffffffffff", "write error", "1", "Unknown", "63", "", "", "\xff\xff\xff\xff", "")
-	f.Add("0x400", " error", "-1", "2.5 GT/s", "255", "TOTAL_ERR_FATAL", "x", "\xff", "pci:")
-	host := node(f, "dfl-all-files")
-	const root = "devices/pci0000:00/0000:00:01.0/"
-	const card = root + "0000:01:00.0/0000:02:08.0/0000:03:00.0/"
-	const fme = card + "fpga_region/region0/dfl-fme.0/"
-	f.Fuzz(func(t *testing.T, mask, state, alarm, speed, width, aer, total, config, modalias string) {
-		for path, content := range map[string]string{
-			fme + "errors/catfatal_errors": mask, fme + "errors/pcie0_errors": mask,
-			fme + "dfl-fme-mgr.0/fpga_manager/fpga0/state": state, fme + "hwmon/hwmon0/temp1_crit_alarm": alarm,
-			card + "current_link_speed": speed, card + "max_link_width": width, card + "aer_dev_fatal": aer,
-			root + "aer_rootport_total_err_fatal": total, card + "config": config, card + "modalias": modalias,
-		} {
-			if err := os.WriteFile(filepath.Join(host.Sys, path), []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, unit := range units {
-			r, err := dfl.Family(unit).Read(host, "0000:03:00.0")
 			if err != nil || len(r.Units) != 1 {
 				t.Fatalf("reading %+v, error %v", r, err)
 			}

@@ -2,33 +2,18 @@ package opae_test
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
-	"b-com.com/accelerator-device-plugin/test/board"
 	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
 const address = "0000:82:00.0"
-
-// node unfolds boards of testdata into a new directory and returns the host.
-func node(t *testing.T, boards ...string) sysfs.Host {
-	t.Helper()
-	root := t.TempDir()
-	for _, b := range boards {
-		if err := board.Unfold(root, filepath.Join("../../testdata/sysfs", b+".txtar")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
-}
 
 // TestBoards reads a card in the places of this driver. What its files mean is tested in inventory/port.
 func TestBoards(t *testing.T) {
@@ -53,7 +38,7 @@ func TestBoards(t *testing.T) {
 		{"opae-one-card kernel-6.1-one-card", "", familytest.Readings{address: {unit}}},
 		{"kernel-6.1-one-card", "", familytest.Readings{}},
 	} {
-		host := node(t, strings.Fields(tt.boards)...)
+		host := familytest.Node(t, strings.Fields(tt.boards)...)
 		if tt.interfaceID != "" {
 			path := host.Sys + "/devices/pci0000:80/0000:80:02.0/" + address + "/fpga/intel-fpga-dev.0/intel-fpga-fme.0/pr/interface_id"
 			if err := os.WriteFile(path, []byte(tt.interfaceID), 0o644); err != nil {
@@ -73,5 +58,5 @@ func TestBoards(t *testing.T) {
 }
 
 func TestNoCard(t *testing.T) {
-	familytest.NoCard(t, node(t, "kernel-6.1-one-card", "opae-one-card"), opae.Family(port.PerPort), "0000:01:00.0", "0000:82:00.1", "pool")
+	familytest.NoCard(t, familytest.Node(t, "kernel-6.1-one-card", "opae-one-card"), opae.Family(port.PerPort), "0000:01:00.0", "0000:82:00.1", "pool")
 }

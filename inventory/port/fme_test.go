@@ -10,6 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
 // filesOf returns the health files of p whose names begin with part.
@@ -44,6 +45,11 @@ func TestFMEDriver(t *testing.T) {
 			r.put(t, "fme/uevent", driven)
 			if diff := cmp.Diff([]inventory.Condition{ofRow("fme-fatal=thermal", bad)}, r.read(t).Conditions); diff != "" {
 				t.Errorf("bound again: conditions (-want +got):\n%s", diff)
+			}
+			r.put(t, "fme", absent)
+			there.Absent = true // so that it is lost, if there was one
+			if diff := cmp.Diff([]inventory.HealthFile{there}, filesOf(r.read(t), "fme/")); diff != "" {
+				t.Errorf("no FME: files (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -205,7 +211,7 @@ func TestManager(t *testing.T) {
 // The conditions of the card follow those of each of its ports, also of an unbound one. Each port
 // has its own copy.
 func TestSharedFindings(t *testing.T) {
-	host := node(t, "dfl-two-ports")
+	host := familytest.Node(t, "dfl-two-ports")
 	const card = "/devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0"
 	region := host.Sys + card + "/fpga_region/region0/"
 	edit(t, region+"dfl-port.9", map[string]string{"driver": absent, "uevent": "MAJOR=245\n"})

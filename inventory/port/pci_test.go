@@ -11,6 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
 // TestLink changes the values of the link and of the slot. A case has the files that differ from
@@ -96,7 +97,7 @@ func TestLinkUnknown(t *testing.T) {
 
 // A device on the root bus has no slot and no root port.
 func TestRootBus(t *testing.T) {
-	host := node(t, "kernel-6.1-one-card")
+	host := familytest.Node(t, "kernel-6.1-one-card")
 	const up, dir = "/devices/pci0000:00/0000:00:01.0", "/devices/pci0000:00/0000:01:00.0"
 	if err := os.Rename(host.Sys+up+"/0000:01:00.0", host.Sys+dir); err != nil {
 		t.Fatal(err)
@@ -177,7 +178,7 @@ func TestVirtualFunction(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "dfl-vf")
+			host := familytest.Node(t, "dfl-vf")
 			dir, name := host.Sys+tt.file[:strings.LastIndexByte(tt.file, '/')], tt.file[strings.LastIndexByte(tt.file, '/')+1:]
 			edit(t, dir, map[string]string{name: tt.content})
 			edit(t, host.Sys+vf, map[string]string{"modalias": "pci:v00008086d000009C5sv00008086sd00000000bc12sc00i00\n"})

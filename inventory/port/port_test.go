@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
-	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
 // ignoreErr ignores the errors of conditions, which TestConditionErrors checks.
@@ -28,18 +28,6 @@ const (
 	afuID = "d8424dc4a4a3c413f89e433683f9040b"
 	allF  = "ffffffffffffffffffffffffffffffff"
 )
-
-// node unfolds boards of testdata into a new directory and returns the host.
-func node(t testing.TB, boards ...string) sysfs.Host {
-	t.Helper()
-	root := t.TempDir()
-	for _, b := range boards {
-		if err := board.Unfold(root, filepath.Join("../../testdata/sysfs", b+".txtar")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
-}
 
 // portDir returns the directory of the port of the board kernel-6.1-one-card.
 func portDir(h sysfs.Host) string {
@@ -222,7 +210,7 @@ func TestRead(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "kernel-6.1-one-card")
+			host := familytest.Node(t, "kernel-6.1-one-card")
 			edit(t, portDir(host), tt.edit)
 			got, ok := port.Read(host, portDir(host))
 			if !ok {
@@ -252,7 +240,7 @@ func TestReadNode(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "kernel-6.1-one-card")
+			host := familytest.Node(t, "kernel-6.1-one-card")
 			edit(t, host.Dev, map[string]string{"dfl-port.0": tt.node})
 			got, _ := port.Read(host, portDir(host))
 			if diff := cmp.Diff(tt.want, got.Conditions, ignoreErr); diff != "" {
@@ -261,7 +249,7 @@ func TestReadNode(t *testing.T) {
 		})
 	}
 	t.Run("regular file on a true node", func(t *testing.T) {
-		host := node(t, "kernel-6.1-one-card")
+		host := familytest.Node(t, "kernel-6.1-one-card")
 		host.Simulated = false
 		got, _ := port.Read(host, portDir(host))
 		if diff := cmp.Diff(unhealthy("node-mismatch"), got.Conditions, ignoreErr); diff != "" {
@@ -284,7 +272,7 @@ func TestReadCharacterNode(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "kernel-6.1-one-card")
+			host := familytest.Node(t, "kernel-6.1-one-card")
 			edit(t, host.Dev, map[string]string{"dfl-port.0": absent})
 			if err := syscall.Mknod(host.Dev+"/dfl-port.0", syscall.S_IFCHR|0o600, 245<<8); err != nil {
 				t.Skipf("a device node cannot be made here: %v", err)
@@ -299,7 +287,7 @@ func TestReadCharacterNode(t *testing.T) {
 }
 
 func TestReadAbsentPort(t *testing.T) {
-	host := node(t, "kernel-6.1-one-card")
+	host := familytest.Node(t, "kernel-6.1-one-card")
 	edit(t, portDir(host), map[string]string{".": absent})
 	if _, ok := port.Read(host, portDir(host)); ok {
 		t.Error("port without directory: found a port, want none")
@@ -327,7 +315,7 @@ func TestReadWhilePortLeaves(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "kernel-6.1-one-card")
+			host := familytest.Node(t, "kernel-6.1-one-card")
 			dir := portDir(host)
 			edit(t, dir, map[string]string{"afu_id": absent})
 			if err := syscall.Mkfifo(dir+"/afu_id", 0o600); err != nil {
@@ -395,7 +383,7 @@ func TestConditionErrors(t *testing.T) {
 		{"directory", "power_state", directory, []string{"dfl-port.0/power_state", "is a directory"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "kernel-6.1-one-card")
+			host := familytest.Node(t, "kernel-6.1-one-card")
 			edit(t, portDir(host), map[string]string{tt.file: tt.content})
 			got, _ := port.Read(host, portDir(host))
 			if len(got.Conditions) != 1 || got.Conditions[0].Err == nil {
@@ -414,7 +402,7 @@ func TestConditionErrors(t *testing.T) {
 func TestOutline(t *testing.T) {
 	for _, b := range []string{"dfl-two-ports", "dfl-vf", "dfl-multi-function", "kernel-6.1-one-card"} {
 		t.Run(b, func(t *testing.T) {
-			host := node(t, b)
+			host := familytest.Node(t, b)
 			cards, err := dfl.Family(port.PerPort).Cards(host)
 			if err != nil || len(cards) == 0 {
 				t.Fatalf("cards = %v, %v", cards, err)
@@ -447,7 +435,7 @@ func TestOutline(t *testing.T) {
 			}
 		})
 	}
-	if _, err := dfl.Family(port.PerPort).Outline(node(t, "kernel-6.1-one-card"), "0000:7f:00.0"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := dfl.Family(port.PerPort).Outline(familytest.Node(t, "kernel-6.1-one-card"), "0000:7f:00.0"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("outline of an empty slot: %v, want fs.ErrNotExist", err)
 	}
 }

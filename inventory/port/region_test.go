@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
 // The class entries of the boards, below sys/devices.
@@ -164,7 +165,7 @@ func TestRegion(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, tt.board)
+			host := familytest.Node(t, tt.board)
 			for dir, files := range tt.edits {
 				edit(t, filepath.Join(host.Sys, "devices", dir), files)
 			}
@@ -203,7 +204,7 @@ func readRegion(t *testing.T, host sysfs.Host, unit port.Kind, card string) inve
 
 // A function with neither FME nor port is no region.
 func TestNoRegion(t *testing.T) {
-	host := node(t, "dfl-multi-function")
+	host := familytest.Node(t, "dfl-multi-function")
 	for _, unit := range []port.Kind{port.PerFME, port.PerFMEWithNode} {
 		for _, read := range []func(inventory.Family, sysfs.Host, string) (inventory.Reading, error){
 			inventory.Family.Read, inventory.Family.Outline,
@@ -237,7 +238,7 @@ func TestRegionChangesDuringReading(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "dfl-two-ports")
+			host := familytest.Node(t, "dfl-two-ports")
 			region := host.Sys + "/devices/" + twoPorts
 			fifo := region + "dfl-fme.0/errors/catfatal_errors"
 			if err := errors.Join(os.Rename(region+"dfl-port.10", region+"later"), os.Mkdir(filepath.Dir(fifo), 0o755),
@@ -274,7 +275,7 @@ func TestRegionChangesDuringReading(t *testing.T) {
 
 // If a region has several ports, the errors of conditions name the port.
 func TestRegionErrorsNamePort(t *testing.T) {
-	host := node(t, "dfl-two-ports")
+	host := familytest.Node(t, "dfl-two-ports")
 	region := host.Sys + "/devices/" + twoPorts
 	edit(t, region+"dfl-port.9", map[string]string{"errors/errors": "0x1\n", "power_state": directory, "id": "7\n"})
 	edit(t, region+"dfl-port.10", map[string]string{"errors/errors": "0x1\n", "driver": absent})
@@ -346,7 +347,7 @@ func TestRegionFiles(t *testing.T) {
 	}
 
 	names = nil
-	for _, f := range readRegion(t, node(t, "dfl-two-ports"), port.PerFME, "0001:3b:00.0").Files {
+	for _, f := range readRegion(t, familytest.Node(t, "dfl-two-ports"), port.PerFME, "0001:3b:00.0").Files {
 		names = append(names, f.Name)
 	}
 	two := []string{
@@ -376,7 +377,7 @@ func TestRegionOutline(t *testing.T) {
 	for _, tt := range tests {
 		for _, unit := range []port.Kind{port.PerFME, port.PerFMEWithNode} {
 			t.Run(fmt.Sprint(tt.name, unit), func(t *testing.T) {
-				host := node(t, tt.board)
+				host := familytest.Node(t, tt.board)
 				for _, name := range tt.released {
 					edit(t, host.Sys+"/devices/"+twoPorts, map[string]string{name: absent})
 				}
@@ -421,7 +422,7 @@ func TestNodeNumbers(t *testing.T) {
 		{"garbage", "dfl-two-ports", "0001:3b:00.0", port.PerFMEWithNode, map[string]string{"dfl-port.9/dev": "245:10:1\n"}, [][]string{{"245:10", "246:0"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, tt.board)
+			host := familytest.Node(t, tt.board)
 			edit(t, host.Sys+"/devices/"+twoPorts, tt.edit)
 			var family interface {
 				Read(sysfs.Host, string) (inventory.Reading, error)

@@ -11,6 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
 // rig is a host with one card that has all health files.
@@ -45,7 +46,7 @@ func newRig(t testing.TB, family string) *rig {
 			numbers: map[string]string{"manager": "fpga_manager/fpga0/state"},
 		},
 	}[family]
-	r.host = node(t, family+"-all-files")
+	r.host = familytest.Node(t, family+"-all-files")
 	r.pci = filepath.Join(r.host.Sys, "devices", r.pci)
 	r.put(t, "pci/config", alive)
 	return r

@@ -28,7 +28,7 @@ func TestShortage(t *testing.T) {
 		{"no such card", "dfl-all-files", "0000:09:00.0", dfl.Family(port.PerPort)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			familytest.Shortage(t, node(t, test.board), test.family, test.card)
+			familytest.Shortage(t, familytest.Node(t, test.board), test.family, test.card)
 		})
 	}
 }

@@ -8,24 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
-	"b-com.com/accelerator-device-plugin/test/board"
 	"b-com.com/accelerator-device-plugin/test/familytest"
 )
-
-// node unfolds a recorded board into a new directory and returns the host.
-func node(t testing.TB, name string) sysfs.Host {
-	t.Helper()
-	root := t.TempDir()
-	if _, err := board.UnfoldRecorded(root, filepath.Join("../../testdata/sysfs", "kernel-"+name+".txtar")); err != nil {
-		t.Fatal(err)
-	}
-	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
-}
 
 const absent = familytest.Absent
 
@@ -105,7 +93,7 @@ func TestBoards(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, outlines := familytest.ReadAll(t, node(t, name), vfio.Family{})
+			got, outlines := familytest.ReadAll(t, familytest.Node(t, "kernel-"+name), vfio.Family{})
 			if diff := cmp.Diff(want, got, familytest.Ignore); diff != "" {
 				t.Errorf("readings (-want +got):\n%s", diff)
 			}
@@ -213,7 +201,7 @@ func TestChanges(t *testing.T) {
 		}, readings{"0000:01:00.0": {unit(cdev("vfio/devices/vfio0"), wrong("node-missing"))}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, tt.board)
+			host := familytest.Node(t, "kernel-"+tt.board)
 			for path, content := range tt.files {
 				familytest.Put(t, host, path, content)
 			}
@@ -227,7 +215,7 @@ func TestChanges(t *testing.T) {
 
 // A card that does not exist, or has another driver, is no card of the family.
 func TestNoCard(t *testing.T) {
-	host := node(t, "6.1-vfio-group-not-viable")
+	host := familytest.Node(t, "kernel-6.1-vfio-group-not-viable")
 	familytest.NoCard(t, host, vfio.Family{}, "0000:01:00.0", "0000:09:00.0", "", "pool", "../../x")
 	familytest.NoCard(t, host, dfl.Family(port.PerPort), "0000:01:00.1") // which is on vfio-pci
 }
@@ -248,7 +236,7 @@ func TestRelated(t *testing.T) {
 		{"6.1-vfio-group", "0000:01:00.2", slot("0000:01:00", 1)},
 		{"6.1-vfio-vfs", "0000:03:00.2", slot("0000:03:00", 0)},
 	} {
-		r, err := vfio.Family{}.Read(node(t, tt.board), tt.card)
+		r, err := vfio.Family{}.Read(familytest.Node(t, "kernel-"+tt.board), tt.card)
 		if diff := cmp.Diff(tt.want, r.Related); diff != "" || err != nil {
 			t.Errorf("%s %s: error %v, related addresses (-want +got):\n%s", tt.board, tt.card, err, diff)
 		}
@@ -275,7 +263,7 @@ func TestFiles(t *testing.T) {
 			"0000:01:00.2/" + upstream[0] + " 0", "0000:01:00.2/" + upstream[1] + " 0", "0000:01:00.2/" + upstream[2] + " 0", "0000:01:00.2/" + upstream[3] + " 0",
 		}},
 	} {
-		r := familytest.ReadOne(t, node(t, tt.board), vfio.Family{}, tt.card)
+		r := familytest.ReadOne(t, familytest.Node(t, "kernel-"+tt.board), vfio.Family{}, tt.card)
 		if diff := cmp.Diff(tt.want, familytest.Judged(r.Units[0])); diff != "" {
 			t.Errorf("%s: files and counters (-want +got):\n%s", tt.board, diff)
 		}
@@ -284,7 +272,7 @@ func TestFiles(t *testing.T) {
 
 // These files wait for a lock that the kernel holds while it unbinds a function whose group is open.
 func TestNeverRead(t *testing.T) {
-	host := node(t, "6.1-vfio-pf")
+	host := familytest.Node(t, "kernel-6.1-vfio-pf")
 	for _, function := range []string{"0000:03:00.0", "0000:03:00.1", "0000:03:00.2"} {
 		files, _ := familytest.Below(t, filepath.Join(host.Sys, "devices/pci0000:00/0000:00:03.0", function), "uevent", "driver_override", "sriov_numvfs", "reset_method")
 		familytest.Silence(t, files...)
@@ -300,7 +288,7 @@ func TestNeverRead(t *testing.T) {
 // A check finds each change that may concern the health of a group.
 func TestObserved(t *testing.T) {
 	const pci, group = "sys/devices/pci0000:00/0000:00:01.0", "sys/kernel/iommu_groups/6/devices"
-	familytest.Observed(t, node(t, "6.1-vfio-group"), vfio.Family{}, "0000:01:00.1",
+	familytest.Observed(t, familytest.Node(t, "kernel-6.1-vfio-group"), vfio.Family{}, "0000:01:00.1",
 		"dev/vfio/6", "dev/vfio/vfio", pci+"/0000:01:00.1", pci+"/0000:01:00.1/driver", pci+"/0000:01:00.2/driver",
 		pci+"/0000:01:00.1/config", pci+"/0000:01:00.2/config", pci+"/aer_dev_fatal", pci+"/aer_rootport_total_err_nonfatal",
 		group+"/0000:01:00.0", group,
@@ -330,7 +318,7 @@ func TestChangeDuringReading(t *testing.T) {
 		{Name: "a member joins", Steps: []string{pci + "3/driver -> " + drivers + "dfl-pci", members + "3 -> ../../../../devices/pci0000:00/0000:00:01.0/0000:01:00.3"}},
 		{Name: "the node is removed", Steps: []string{"dev/vfio/6"}},
 	} {
-		familytest.ChangeDuringReading(t, node(t, "6.1-vfio-group"), vfio.Family{}, "0000:01:00.1", c, nil)
+		familytest.ChangeDuringReading(t, familytest.Node(t, "kernel-6.1-vfio-group"), vfio.Family{}, "0000:01:00.1", c, nil)
 	}
 }
 
@@ -341,7 +329,7 @@ func TestShortage(t *testing.T) {
 		{"6.1-vfio-function", "0000:01:00.0"}, {"6.1-vfio-group", "0000:01:00.1"}, {"6.1-vfio-group", "0000:01:00.2"},
 		{"6.1-vfio-vfs", "0000:03:00.1"}, {"6.1-vfio-unbound-in-use", "0000:01:00.0"},
 	} {
-		familytest.Shortage(t, node(t, tt.board), vfio.Family{Cdev: true}, tt.card)
+		familytest.Shortage(t, familytest.Node(t, "kernel-"+tt.board), vfio.Family{Cdev: true}, tt.card)
 	}
 }
 

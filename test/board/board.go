@@ -1,12 +1,9 @@
 package board
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -99,64 +96,6 @@ func UnfoldRecorded(root, file string) (failing map[string]string, err error) {
 		}
 	}
 	return failing, nil
-}
-
-// maxRecorded is the most bytes that are read of a file in a recording. Recorded files are far
-// smaller.
-const maxRecorded = 4 << 20
-
-// Unpack writes the tree of a recording (tar, gzip) below root, an existing directory. It returns the
-// directory that contains sys and dev: in recordings of a simulated node it is tmp. Entries other than
-// directories, files and links are refused.
-func Unpack(root, recording string) (string, error) {
-	f, err := os.Open(recording)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	r, err := os.OpenRoot(root)
-	if err != nil {
-		return "", err
-	}
-	defer r.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", recording, err)
-	}
-	for t := tar.NewReader(z); ; {
-		h, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = extract(r, h, t)
-		}
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", recording, err)
-		}
-	}
-	if _, err := r.Stat("tmp/sys"); err == nil {
-		return filepath.Join(root, "tmp"), nil
-	}
-	return root, nil
-}
-
-// extract writes one entry of a recording.
-func extract(r *os.Root, h *tar.Header, content io.Reader) error {
-	name := path.Clean(h.Name)
-	switch h.Typeflag {
-	case tar.TypeDir:
-		return r.MkdirAll(name, 0o755)
-	case tar.TypeSymlink:
-		return link(r, name, h.Linkname)
-	case tar.TypeReg:
-		data, err := io.ReadAll(io.LimitReader(content, maxRecorded))
-		if err != nil {
-			return err
-		}
-		return write(r, name, data)
-	}
-	return fmt.Errorf("%s: found an entry of type %q, want a directory, a file or a link", h.Name, h.Typeflag)
 }
 
 // write writes a file, and creates its directory.

@@ -1,9 +1,6 @@
 package board_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -84,58 +81,6 @@ func TestBoards(t *testing.T) {
 	}
 	if err := board.Unfold(t.TempDir(), "none.txtar"); err == nil {
 		t.Error("a board that does not exist was unfolded")
-	}
-}
-
-// recording writes an archive with these entries.
-func recording(t *testing.T, entries ...tar.Header) string {
-	t.Helper()
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	w := tar.NewWriter(z)
-	for _, h := range entries {
-		h.Mode = 0o644
-		if h.Typeflag == tar.TypeReg {
-			h.Size = 2
-		}
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
-		if h.Typeflag == tar.TypeReg {
-			if _, err := w.Write([]byte("1\n")); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	file := t.TempDir() + "/x.tar.gz"
-	if err := os.WriteFile(file, packed.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
-func TestUnpack(t *testing.T) {
-	root := t.TempDir()
-	dir, err := board.Unpack(root, recording(t,
-		tar.Header{Typeflag: tar.TypeDir, Name: "tmp/"},
-		tar.Header{Typeflag: tar.TypeReg, Name: "./tmp/sys/a"},
-		tar.Header{Typeflag: tar.TypeSymlink, Name: "tmp/sys/b", Linkname: "a"},
-	))
-	if err != nil || dir != root+"/tmp" {
-		t.Fatalf("directory %s, error %v", dir, err)
-	}
-	if diff := cmp.Diff([]string{"sys/", "sys/a: 1\n", "sys/b -> a"}, tree(t, dir)); diff != "" {
-		t.Errorf("tree (-want +got):\n%s", diff)
-	}
-	root = t.TempDir()
-	if dir, err := board.Unpack(root, recording(t, tar.Header{Typeflag: tar.TypeReg, Name: "sys/a"})); err != nil || dir != root {
-		t.Errorf("directory %s, error %v", dir, err)
 	}
 }
 

@@ -1,5 +1,4 @@
-// Package board writes device trees to disk for tests and benchmarks: from boards, which are txtar
-// files in testdata/sysfs, and from archives of recorded trees.
+// Package board writes device trees to disk for tests and benchmarks, from boards, which are txtar files in testdata/sysfs.
 //
 // A board is a txtar archive of one board or node. Its entries are
 //

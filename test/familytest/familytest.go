@@ -20,6 +20,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/board"
 	"b-com.com/accelerator-device-plugin/test/sysfstest"
 )
 
@@ -28,6 +29,19 @@ var Ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"),
 	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
 	cmpopts.EquateEmpty(),
+}
+
+// Node unfolds boards of testdata into a new directory, from a test of a family, and returns the host. Of a recorded board it
+// makes the files that are no text, too.
+func Node(t testing.TB, boards ...string) sysfs.Host {
+	t.Helper()
+	root := t.TempDir()
+	for _, name := range boards {
+		if _, err := board.UnfoldRecorded(root, "../../testdata/sysfs/"+name+".txtar"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
 // Absent is the content of a file that [Put] removes.

@@ -64,6 +64,13 @@ func TestChecker(t *testing.T) {
 			2.1 on q 120:0
 			2.15 off p
 			9 off q`, ""},
+		{"both, and no offers can be read", `
+			1 runs p r=1
+			1.1 on p 120:0
+			1.2 unread
+			2 runs q r=1
+			2.1 on q 120:0
+			9 off p`, "shared@9 p q a 120:0"},
 		{"a short container", `
 			1 runs p r=1
 			1.1 on p 120:0
@@ -146,6 +153,7 @@ func TestChecker(t *testing.T) {
 		{"broken later", `
 			5 runs p r=1
 			9 port a 120:0 broken
+			19 pod p Running r=1 scheduled
 			20 on p 120:0`, ""},
 		{"cordoned", `
 			1 port a 120:0 cordoned
@@ -349,6 +357,11 @@ func TestChecker(t *testing.T) {
 			2.1 port b 120:0
 			99 op 1 delete p`, ""},
 
+		{"a pod that wants no port may have any", `
+			1 runs p
+			1.1 on p 120:0
+			9 op 1 delete p`, ""},
+
 		// Rule unserved.
 		{"a pod waits for a free port", `
 			1 pod p Pending r=1
@@ -368,6 +381,9 @@ func TestChecker(t *testing.T) {
 			3 pod p Pending r=1
 			300 op 1 delete q`, ""},
 		{"it may wait for ever", `
+			1 pod p Pending r=1 mayFail
+			300 op 1 delete q`, ""},
+		{"it may wait for ever, and so does the next one", `
 			1 pod p Pending r=1 mayFail
 			2 pod q Pending r=4
 			300 op 1 delete q`, ""},
@@ -391,6 +407,11 @@ func TestChecker(t *testing.T) {
 		{"it wants more than there are", `
 			1 pod p Pending r=5
 			300 op 1 delete q`, ""},
+		{"one port is held, and a pod waits for all others", `
+			1 runs p r=1
+			1.1 on p 120:0
+			2 pod q Pending r=3
+			300 op 1 delete q`, "unserved@300 q a b c c-p1"},
 		{"all ports are held", `
 			1 runs p r=4
 			1.1 on p 120:0,120:1,120:2,120:3
@@ -487,6 +508,13 @@ func TestChecker(t *testing.T) {
 			40 quiet waiting=p`, ""},
 
 		// Rule lost.
+		{"one is not offered while pods run, wait and are scheduled", `
+			1 runs p r=1
+			1.1 on p 120:0
+			2 offers r=a,c,c-p1
+			3 pod other Pending s=1
+			50 pod q Pending r=1 scheduled
+			63 op 1 delete q`, "lost@63 b"},
 		{"offered under no name", `
 			1 offers r=b,c,c-p1
 			60 op 1 delete q

@@ -41,25 +41,26 @@ func TestExcerpt(t *testing.T) {
 			5 done 2
 			6 unread
 			7 offers r=a,c,c-p1
-			7.1 op 3 delete p
+			7.1 fault 3 kill daemon
 			7.2 done 3 no answer
 			8 pod q Pending r=1
 			8 pod q Pending r=1
 			8.05 pod q Pending r=1
 			8.1 pod q Pending r=1 scheduled
 			8.2 on q 120:0
+			8.9 port a -
 			9 off other
 			20 op 4 delete p`, `
     3.000 s  operation: kill kubelet, until 5.000 s
-    4.000 s  pod p is created, and wants 1 of r
-    4.000 s  pod p is Running
-    4.100 s  a container of pod p (process 1002, which began at 4.080 s) has 120:0
-    6.000 s  offers cannot be read: no answer
-    7.100 s  operation: delete p, which failed: no answer
-    8.000 s  pod q is created, and wants 1 of r
-    8.000 s  pod q waits
-    8.100 s  pod q is scheduled
-    8.200 s  a container of pod q (process 1004, which began at 8.180 s) has 120:0
+    4.000 s  pod p, which wants 1 of r, is Pending, until 4.000 s
+    4.000 s  pod p, which wants 1 of r, is Running
+    4.080 s  process 1002 of pod p has 120:0
+    6.000 s  offers cannot be read: no answer, until 7.000 s
+    7.100 s  operation: kill daemon, which failed: no answer, until 7.200 s
+    8.000 s  pod q, which wants 1 of r, is Pending, until 8.100 s
+    8.100 s  pod q, which wants 1 of r, is Pending, scheduled
+    8.180 s  process 1004 of pod q has 120:0
+    8.900 s  port a is pulled
     9.000 s  WRONG (shared): pod p has 120:0 of a (its container began at 4.08 s), and so has pod q (8.18 s)`},
 		{"a port of a pod under another name", `
 			0 port a -
@@ -68,21 +69,23 @@ func TestExcerpt(t *testing.T) {
 			1 runs p r=1
 			1.1 on p 120:0 rules
 			2 port pci-0000-01-00-0-p1 120:0 broken
+			2.1 port pci-0000-01-00-0 120:9
 			2.3 offers r=b,c,c-p1
 			3 op 1 heal 0000:01:00.0
 			3.1 port pci-0000-01-00-0-p1 120:0
 			3.2 done 1
+			3.5 pod p Running r=1 deleting
 			4 fault 2 upgrade
 			5 offers s=pci-0000-01-00-0-p1 r=b,c,c-p1
 			9 op 3 delete q`, `
-    1.000 s  pod p is created, and wants 1 of r
-    1.000 s  pod p is Running
-    1.100 s  a container of pod p (process 1001, which began at 1.080 s) has no port, and may open 120:0
-    2.000 s  port pci-0000-01-00-0-p1 is broken (fme-fatal)
-    2.300 s  port pci-0000-01-00-0-p1 is not offered
-    3.000 s  operation: heal 0000:01:00.0
-    3.100 s  port pci-0000-01-00-0-p1 is fit again
-    4.000 s  operation: upgrade, still under way
+    1.000 s  pod p, which wants 1 of r, is Pending, until 1.000 s
+    1.000 s  pod p, which wants 1 of r, is Running, until 3.500 s
+    1.080 s  process 1001 of pod p may open 120:0
+    2.000 s  port pci-0000-01-00-0-p1 is broken (fme-fatal), as 120:0, until 3.100 s
+    2.300 s  port pci-0000-01-00-0-p1 is not offered, until 5.000 s
+    3.100 s  port pci-0000-01-00-0-p1 is fit, as 120:0
+    3.500 s  pod p, which wants 1 of r, is Running, being deleted
+    4.000 s  operation: upgrade
     5.000 s  port pci-0000-01-00-0-p1 is offered as s
     9.000 s  WRONG (renamed): pci-0000-01-00-0-p1 is offered as s, and pod p has it as 1 of r`},
 		{"a quiet time", `
@@ -93,10 +96,11 @@ func TestExcerpt(t *testing.T) {
 			13 done 2
 			14 fault 3 kill daemon
 			15 done 3
+			15.5 port b -
 			16 port a -
 			17 offers r=b,c,c-p1
 			40 quiet differ=a`, `
-   14.000 s  operation: kill daemon
+   14.000 s  operation: kill daemon, until 15.000 s
    16.000 s  port a is pulled
    17.000 s  port a is not offered
    40.000 s  WRONG (quiet): what does not agree: a`},
@@ -121,7 +125,7 @@ func TestLongExcerpt(t *testing.T) {
 	}
 	lines, wrong := checked(history(t, text+"200 runs q r=1\n200.1 on q 120:0\n201 off q"))
 	got := soak.Excerpt(lines, wrong[0])
-	if len(got) != 40 || !strings.Contains(got[8], "69 lines are left out") || !strings.Contains(got[9], "operation") || !strings.Contains(got[39], "WRONG") {
+	if len(got) != 40 || !strings.Contains(got[8], "68 lines are left out") || !strings.Contains(got[9], "operation") || !strings.Contains(got[39], "WRONG") {
 		t.Errorf("%d lines:\n%s", len(got), strings.Join(got, "\n"))
 	}
 	if soak.Excerpt(nil, wrong[0]) != nil {
