@@ -74,7 +74,7 @@ func lanes() []lane {
 		{"hardware", 3 * time.Second, hardwareOperations},
 		{"faults", 12 * time.Second, faultOperations},
 		{"faults-too", 25 * time.Second, faultOperations},
-		{"settings", 45 * time.Second, settingOperations},
+		{"settings", 30 * time.Second, settingOperations},
 	}
 }
 

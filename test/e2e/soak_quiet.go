@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -77,6 +78,15 @@ func (a act) restore() {
 
 // settleCards ends cordons and exclusions that may be in force or not, because their command has failed.
 func (a act) settleCards() {
+	// A command in a pod goes on if its kubectl was given up.
+	await(a.scene, "commands cordon and uncordon in pods", func() (n int, err error) {
+		for _, pid := range cluster.Programs(programs["daemon"]) {
+			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && bytes.Contains(line, []byte("cordon\x00")) {
+				n++
+			}
+		}
+		return n, nil
+	}, 0)
 	for _, address := range slots {
 		for _, p := range a.bench.ports(address) {
 			if p.Unsure {
@@ -142,8 +152,11 @@ func (a act) compare() (differ []string) {
 		}
 	}
 	add("offers", offers, want)
-	shown := map[string][]string{}
+	shown, bad := map[string][]string{}, []shownDevice{}
 	for _, r := range rows {
+		if r.Health == "unhealthy" {
+			bad = append(bad, r)
+		}
 		if r.Health == "healthy" || r.Health == "degraded" {
 			name, in := r.Resource, now.Resource
 			if now.API == "dra" {
@@ -175,6 +188,9 @@ func (a act) compare() (differ []string) {
 			}
 		}
 		add("node status, "+name, quantity.Value(), devices)
+	}
+	if len(differ) > 0 {
+		differ = append(differ, fmt.Sprintf("unhealthy devices are %v", bad))
 	}
 	return differ
 }
