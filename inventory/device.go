@@ -65,6 +65,9 @@ type Device struct {
 	// the only reasons are administrative, the recovery hold, the quarantine, or that the device has left.
 	Fault bool
 
+	// Memory is what a later daemon must know to judge the device as this one does ([Config.Remembered]); nil: nothing.
+	Memory *Memory
+
 	// OfferedAs is the name of the resource that the device belongs to, from [Policy.Name], or ""
 	// if the device is not offered. A device that is held under another name keeps that name,
 	// unhealthy, until it is free.
@@ -129,6 +132,7 @@ func (d *Device) MountsOf(sysRoot string) (paths []string) {
 
 // The names of attributes that rules can match, or that name resources.
 const (
+	AttributeSerialNumber     = "serialNumber"     // of the card
 	AttributePhysicalFunction = "physicalFunction" // PCI address in the form of [Device.PCIAddress]
 	AttributeVirtualFunction  = "virtualFunction"  // index of the virtual function, from 0
 	AttributeVBNV             = "vbnv"             // name of the shell: vendor, board, name and version, such as xilinx_u250_gen3x16_xdma_shell_4_1

@@ -49,6 +49,9 @@ type Config struct {
 	// HealthInterval.
 	TombstoneGrace time.Duration
 	Policy         Policy // at the start; see [Inventory.Use]
+	// Remembered has devices as the last daemon listed them, by id: their identity and their Memory. A device goes on with
+	// its recovery hold and its quarantine, unless another card is in its place.
+	Remembered map[string]*Device
 
 	Metrics *metrics.Metrics // required
 }

@@ -25,6 +25,7 @@ type node struct {
 	waiting map[string]bool      // ids of entries that wait for an answer about holders
 	recheck map[string]time.Time // by address of the card: when it must be read again
 	holders holders
+	past    map[string]*Device         // by id: what an earlier daemon remembers of devices that have not been seen since
 	kept    map[string]map[string]bool // name or number of a device node -> ids of the devices it is kept for
 
 	marked  []string             // ids of entries that are to be reconciled, in this order
@@ -99,7 +100,7 @@ func newNode(cfg Config, now time.Time) *node {
 			flapLimit: cfg.FlapLimit, flapWindow: cfg.FlapWindow,
 			unnamed: cfg.HealthInterval, grace: cfg.TombstoneGrace, interval: cfg.HoldersInterval,
 		},
-		policy: cfg.Policy, asks: cfg.Holders != nil,
+		policy: cfg.Policy, asks: cfg.Holders != nil, past: maps.Clone(cfg.Remembered),
 		cards: make(map[string]*card), entries: make(map[string]*entry), waiting: make(map[string]bool),
 		recheck: make(map[string]time.Time), kept: make(map[string]map[string]bool), causes: make(map[string]time.Time),
 		holders: holders{record: cfg.Record, Holdings: Holdings{Awaiting: cfg.HoldersUnknown && cfg.Holders != nil}},

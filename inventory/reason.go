@@ -25,6 +25,7 @@ const (
 	ReasonFlapping       = "flapping"         // changed too often; in quarantine until it has not changed for a while
 	ReasonExcluded       = "excluded"         // by the administrator's settings
 	ReasonCordoned       = "cordoned"         // by the administrator's command
+	ReasonMissing        = "missing"          // given by package daemon/ledger: present before the start, and not found since
 	ReasonRemoved        = "removed"          // left the node; its holders are not known yet
 	ReasonRemovedInUse   = "removed-in-use"   // left the node while a container holds it
 	ReasonReplacedInUse  = "replaced-in-use"  // another device in the place of one that a container still holds
@@ -70,6 +71,7 @@ var reasons = map[string]Reason{
 	ReasonFlapping:       {},
 	ReasonExcluded:       {Administrative: true},
 	ReasonCordoned:       {Administrative: true, NoHold: true},
+	ReasonMissing:        {},
 	ReasonRemoved:        {Tombstone: true, WithholdsNodes: true},
 	ReasonRemovedInUse:   {Tombstone: true, WithholdsNodes: true},
 	ReasonReplacedInUse:  {Administrative: true, Tombstone: true, WithholdsNodes: true},

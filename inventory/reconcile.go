@@ -72,8 +72,9 @@ func (n *node) present(e *entry, cause, now time.Time) *Device {
 	if n.unwanted(d) {
 		rules.flapLimit = 0 // a virtual machine may reset it at any time
 	}
+	n.recall(e, d, now)
 	v := e.health.judge(now, n.conditions(e, d, now), rules)
-	d.Health, d.Reasons, d.Fault = v.health, v.reasons, v.fault
+	d.Health, d.Reasons, d.Fault, d.Memory = v.health, v.reasons, v.fault, e.health.memory()
 	n.recheckAt(u.card, v.recheck)
 	if d.Health != Unhealthy {
 		u.added = time.Time{}

@@ -195,7 +195,7 @@ func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
 		set("fpga", c.rom+"/FPGA", parseText)
 	}
 	if c.sensors != "" { // of Versal cards; xocl keeps the number in memory
-		set("serialNumber", c.sensors+"/serial_num", parseText)
+		set(inventory.AttributeSerialNumber, c.sensors+"/serial_num", parseText)
 	}
 	set("logicUuid", "logic_uuids", parseUUID)
 	id, err := sysfs.ReadAs(c.dir+"/interface_uuids", parseUUID)

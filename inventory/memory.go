@@ -1,0 +1,73 @@
+package inventory
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Memory is the part of a device's health that outlasts the daemon.
+type Memory struct {
+	Turns       []time.Time `json:"turns,omitempty"` // as in [Config.FlapLimit], oldest first
+	Quarantined bool        `json:"quarantined,omitempty"`
+	Holds       []Hold      `json:"holds,omitempty"` // sorted by reason; those of administrative reasons are left out
+}
+
+// Hold is a running recovery hold.
+type Hold struct {
+	Reason string    `json:"reason"`
+	Health Health    `json:"health"` // worst severity of the condition that is over
+	Since  time.Time `json:"since"`
+}
+
+// memory returns what a later daemon must know, or nil if that is nothing.
+func (h *health) memory() *Memory {
+	m := Memory{Quarantined: h.flaps.quarantined}
+	for reason, t := range h.conditions {
+		if !t.present && h.offered && !ReasonOf(reason).Administrative {
+			m.Holds = append(m.Holds, Hold{reason, t.worst, t.healed})
+		}
+	}
+	if len(h.flaps.at) == 0 && len(m.Holds) == 0 {
+		return nil
+	}
+	m.Turns = slices.Clone(h.flaps.at)
+	slices.SortFunc(m.Holds, func(a, b Hold) int { return strings.Compare(a.Reason, b.Reason) })
+	return &m
+}
+
+// recall gives an entry with a present device what an earlier daemon remembers of it, once. Another device forgets it.
+func (n *node) recall(e *entry, d *Device, now time.Time) {
+	was := n.past[e.id]
+	if was == nil || d.PCIID == "" && was.PCIID != "" { // not known yet
+		return
+	}
+	delete(n.past, e.id)
+	serial, known := d.Attributes[AttributeSerialNumber], was.Attributes[AttributeSerialNumber]
+	if was.Memory == nil || identityOf(was).compare(identityOf(d), true) == other || serial != known && serial != "" && known != "" {
+		return
+	}
+	e.health.recall(was.Memory, now)
+}
+
+// recall continues holds and a quarantine. The state of the device is no turn, as after its return.
+func (h *health) recall(m *Memory, now time.Time) {
+	for _, t := range m.Turns {
+		h.flaps.at = append(h.flaps.at, agoIn(now, t))
+	}
+	h.flaps.quarantined = m.Quarantined
+	for _, hold := range m.Holds {
+		if h.conditions == nil {
+			h.conditions = make(map[string]*tracked, len(m.Holds))
+		}
+		healed := agoIn(now, hold.Since)
+		h.conditions[hold.Reason] = &tracked{
+			Condition: Condition{Reason: hold.Reason, Health: hold.Health}, since: healed, healed: healed, worst: hold.Health,
+		}
+		h.offered = true
+	}
+}
+
+// agoIn returns a time of another process as a time that does not change when the clock is set. A time in the future is
+// now: the clock was set back.
+func agoIn(now, t time.Time) time.Time { return now.Add(-max(now.Round(0).Sub(t), 0)) }

@@ -1,0 +1,139 @@
+package inventory_test
+
+import (
+	"encoding/json"
+	"maps"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// A recovery hold and a quarantine go on where they were after a restart of the daemon, unless another card is in the slot.
+func TestRemembered(t *testing.T) {
+	const model = "8086:09c4:8086:0000"
+	card := func(edit func(*inventory.Unit)) inventory.Unit {
+		u := good(0, 0)
+		u.PCIID, u.Attributes = model, map[string]string{inventory.AttributeSerialNumber: "1"}
+		if edit != nil {
+			edit(&u)
+		}
+		return u
+	}
+	shift := func(by time.Duration) func(map[string]*inventory.Device) {
+		return func(all map[string]*inventory.Device) {
+			for _, d := range all {
+				for i := range d.Memory.Turns {
+					d.Memory.Turns[i] = d.Memory.Turns[i].Add(by)
+				}
+				for i := range d.Memory.Holds {
+					d.Memory.Holds[i].Since = d.Memory.Holds[i].Since.Add(by)
+				}
+			}
+		}
+	}
+	const held, flapping, healthy = "unhealthy[recovering=port-ap6]", "unhealthy[flapping]", "healthy[]"
+	for _, test := range []struct {
+		name   string
+		turns  int // before the restart
+		edit   func(map[string]*inventory.Device)
+		next   inventory.Unit                      // the card after the restart
+		states map[time.Duration]map[string]string // by time since the restart
+	}{
+		{"hold", 1, nil, card(nil), map[time.Duration]map[string]string{0: {"3b:00.0": held}, 5 * time.Second: {"3b:00.0": held}, 7 * time.Second: {"3b:00.0": healthy}}},
+		{"quarantine", 6, nil, card(nil), map[time.Duration]map[string]string{
+			0: {"3b:00.0": "unhealthy[flapping recovering=port-ap6]"}, 9 * time.Minute: {"3b:00.0": flapping}, 11 * time.Minute: {"3b:00.0": healthy},
+		}},
+		{"still broken", 1, nil, card(func(u *inventory.Unit) { u.Conditions = []inventory.Condition{ap6} }),
+			map[time.Duration]map[string]string{0: {"3b:00.0": "unhealthy[port-ap6]"}, time.Minute: {"3b:00.0": "unhealthy[port-ap6]"}}},
+		{"another model", 6, nil, card(func(u *inventory.Unit) { u.PCIID = "8086:0b30:8086:0000" }), map[time.Duration]map[string]string{0: {"3b:00.0": healthy}}},
+		{"another card of the model", 6, nil, card(func(u *inventory.Unit) { u.Attributes[inventory.AttributeSerialNumber] = "2" }), map[time.Duration]map[string]string{0: {"3b:00.0": healthy}}},
+		{"another AFU", 6, nil, card(func(u *inventory.Unit) { u.AFUID = afu2 }), map[time.Duration]map[string]string{9 * time.Minute: {"3b:00.0": flapping}}},
+		{"the clock was set back by a year", 6, shift(365 * 24 * time.Hour), card(nil), map[time.Duration]map[string]string{
+			9 * time.Minute: {"3b:00.0": flapping}, 11 * time.Minute: {"3b:00.0": healthy},
+		}},
+		{"hold, and the clock was set back", 1, shift(365 * 24 * time.Hour), card(nil), map[time.Duration]map[string]string{9 * time.Second: {"3b:00.0": held}, 11 * time.Second: {"3b:00.0": healthy}}},
+		{"the clock was set forward by ages", 6, shift(-290 * 365 * 24 * time.Hour), card(nil), map[time.Duration]map[string]string{0: {"3b:00.0": healthy}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				cfg := withFlaps(5)
+				cfg.RecoveryHold, cfg.FlapWindow = 10*time.Second, 10*time.Minute
+				family := newFakeFamily("dfl")
+				family.set(cardA, card(nil))
+				r := start(t, cfg, family)
+				for i := range test.turns {
+					r.set(cardA, card(func(u *inventory.Unit) { u.Conditions = []inventory.Condition{ap6} }))
+					r.after(time.Second)
+					r.set(cardA, card(nil))
+					if i < test.turns-1 {
+						r.after(11 * time.Second)
+					}
+				}
+				r.after(4 * time.Second)
+				s, _ := r.Latest()
+				cfg.Remembered = map[string]*inventory.Device{}
+				text, err := json.Marshal(s.Device("3b:00.0").Memory) // as the ledger does
+				var m inventory.Memory
+				if err := json.Unmarshal(text, &m); err != nil || s.Device("3b:00.0").Memory == nil {
+					t.Fatal(err, text)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				past := *s.Device("3b:00.0")
+				past.Memory = &m
+				cfg.Remembered["3b:00.0"] = &past
+				if test.edit != nil {
+					test.edit(cfg.Remembered)
+				}
+
+				next := newFakeFamily("dfl")
+				next.set(cardA, test.next)
+				restarted := start(t, cfg, next)
+				at := time.Duration(0)
+				for len(test.states) > 0 {
+					var first time.Duration = 1 << 62
+					for after := range maps.Keys(test.states) {
+						first = min(first, after)
+					}
+					restarted.after(first - at)
+					restarted.want(first.String()+" after the restart", test.states[first])
+					at = first
+					delete(test.states, first)
+				}
+
+				// It is remembered only once: a card that is plugged in is new.
+				restarted.pull(cardA)
+				restarted.set(cardA, card(nil))
+				restarted.want("plugged", map[string]string{"3b:00.0": healthy})
+				if s, _ := restarted.Latest(); s.Device("3b:00.0").Memory != nil {
+					t.Errorf("plugged: found %v, want nothing remembered", s.Device("3b:00.0").Memory)
+				}
+			})
+		})
+	}
+}
+
+// While the identity of a card is not known, nothing is decided about what is remembered of it.
+func TestRememberedOfASlowCard(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := withFlaps(5)
+		cfg.FlapWindow = time.Hour
+		cfg.Remembered = map[string]*inventory.Device{"3b:00.0": {
+			ID: "3b:00.0", Family: "dfl", Facts: inventory.Facts{PCIID: "8086:09c4:8086:0000"}, Memory: &inventory.Memory{Turns: []time.Time{time.Now()}, Quarantined: true},
+		}}
+		family := newFakeFamily("dfl")
+		u := good(0, 0)
+		u.PCIID = "8086:09c4:8086:0000"
+		family.set(cardA, u)
+		release := family.hang(cardA)
+		r := start(t, cfg, family)
+		r.after(10 * time.Second)
+		r.want("hangs", map[string]string{"3b:00.0": "unhealthy[read-timeout]"})
+		release()
+		r.hint(cardA)
+		r.after(time.Minute)
+		r.want("answers", map[string]string{"3b:00.0": "unhealthy[flapping]"})
+	})
+}
