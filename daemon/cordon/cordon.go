@@ -1,18 +1,16 @@
 package cordon
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
@@ -71,14 +69,9 @@ type content struct {
 
 // parse parses a file and returns the cordons, sorted by device.
 func parse(text []byte) ([]Cordon, error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
 	var c content
-	if err := decoder.Decode(&c); err != nil {
+	if err := privatedir.DecodeJSON(text, &c); err != nil {
 		return nil, fmt.Errorf(`%w, want {"cordons": [...]}`, err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("found text after the JSON object, want none")
 	}
 	if n := len(c.Cordons); n > maxCordons {
 		return nil, fmt.Errorf("found %d cordons, want at most %d", n, maxCordons)

@@ -1,6 +1,8 @@
 package privatedir
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +32,19 @@ func ReadFile(dir *os.Root, name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: found more than %d bytes, want at most %[2]d", path, limit)
 	}
 	return text, nil
+}
+
+// DecodeJSON decodes the content of a file. It returns an error for unknown fields, and for text after the value.
+func DecodeJSON(text []byte, to any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(to); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("found text after the JSON object")
+	}
+	return nil
 }
 
 // newSuffix is the suffix of the name of a new file until it replaces the old one.
