@@ -1,2 +1,30 @@
-// Package ledger remembers the cards of a node across restarts, upgrades and reboots.
+// Package ledger remembers the cards of a node across restarts, upgrades and reboots: which cards were there, how often
+// their health changed and they were removed, and which were on hold or in quarantine.
+//
+//	cards := ledger.Open(ctx, ledger.Config{Dir: "/var/lib/accelerator-device-plugin", Metrics: m}, log)
+//	inv := inventory.New(inventory.Config{Remembered: cards.Remembered(), …}, host, log)
+//	go cards.Run(ctx, inv)             // follows the snapshots, writes the file
+//	missing, changed := cards.Missing()
+//
+// # Missing cards
+//
+// A card is expected after it was present, and neither cordoned nor excluded, when it was last observed. A card that is
+// expected and has not been found 10 s after the first complete list is missing, until it is found or forgotten. A card
+// that leaves while it is watched is no longer expected. A virtual function is never expected.
+//
+// # The file
+//
+// The cards are in cards.json in the state directory: at most 256 in 64 KiB. If there are too many, the oldest changes
+// and the cards that nobody expects are forgotten first. A file that cannot be understood is renamed to cards.json.bad.
+// During an upgrade two daemons follow the same cards. One of them has the lock on cards.lock and writes the file; the
+// other one writes it after the first has ended.
+//
+// The file is written after a change, at most once a second, and once when the daemon ends. So a daemon that is killed
+// loses one second of history.
+//
+// # State
+//
+// A [Ledger] owns the cards. Run is called once. Missing, Counts and Forget are safe for concurrent use and do not
+// block. Nothing waits for the disk but Open, for 5 s at most, and the end of Run, for 1 s at most. If the file system
+// hangs, they leave one goroutine behind.
 package ledger

@@ -91,7 +91,7 @@ func ofDevices() []row {
 				"holder was given. It stays listed as unhealthy. Logged again when its holders change.",
 			must(device), may(pci, resource, holders)},
 		{DeviceReturned, levels(info, debug.when("when it was to move to another resource, and no container held it")),
-			"A removed device returned before its holder ended, or a device that was to move stays in its former resource.",
+			"A removed device returned before its holder ended, a device that was to move stays in its former resource, or a missing card is back.",
 			must(device, lasted), may(pci, resource, holders)},
 		{DeviceReleased, levels(info, debug.when("when no container held it")),
 			"A removed device is no longer listed, or a device that was to move is now offered as the other resource.",
@@ -106,6 +106,16 @@ func ofDevices() []row {
 			must(device, why, reason), may(by, until)},
 		{CordonUnavailable, levels(warn.when("at the start: no cordon can be kept"), errorLevel.when("otherwise: the present cordons stay")),
 			"`--state-dir` or its `cordons.json` cannot be used. Logged once for each error.", must(errorText), nil},
+		{DeviceMissing, levels(errorLevel),
+			"A card was present when the node was last observed, and was not found after the start. `device`: its address. `lasted_ms`: since it was " +
+				"first missed. Logged once after each start. See [health.md](health.md#a-missing-card).",
+			must(device, lasted), nil},
+		{CardForgotten, levels(info), "The command `forget` removed a card from the ledger.", must(device, by), nil},
+		{LedgerBegun, levels(info), "The [ledger](service.md#the-ledger) of the cards was begun anew, because the state directory was used on another machine, " +
+			"or all cards have other addresses. `count`: cards before.", must(count, reason), nil},
+		{LedgerUnavailable, levels(warn),
+			"The ledger, `cards.json` in `--state-dir`, cannot be read or written. The history of the cards is not kept meanwhile; nothing else is affected. " +
+				"A file that cannot be read is renamed to `cards.json.bad`. Logged once for each error.", must(path, errorText), nil},
 		{HoldersUnknown, levels(warn),
 			"A source of what containers use does not answer: `source` is `pod-resources`, `checkpoint` or `claims`. Devices that " +
 				"are known to be in use stay withheld; a removed device without a known holder stays listed for `--tombstone-grace`.",

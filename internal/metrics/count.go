@@ -144,6 +144,9 @@ func (m *Metrics) AllocateRefused(resource string) {
 // CDI records whether the CDI spec file was written.
 func (m *Metrics) CDI(err error) { m.cdi.WithLabelValues().Set(number(err == nil)) }
 
+// LedgerStored records whether the ledger could be read or written.
+func (m *Metrics) LedgerStored(err error) { m.ledgerStored.WithLabelValues().Set(number(err == nil)) }
+
 // UEvent counts a uevent that may concern a card.
 func (m *Metrics) UEvent(subsystem, action []byte) {
 	m.uevents.WithLabelValues(m.subsystems.of(string(subsystem)), actionOf(string(action))).Inc()

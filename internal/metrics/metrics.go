@@ -22,9 +22,11 @@ type Metrics struct {
 	ownerWaiting, modeInfo, configInfo, devices, deviceHealth, deviceReason, deviceInfo, tombstones now
 	streams, resourceReady, snapshotVersion                                                         now
 	holder, holdersOmitted                                                                          now
+	cardHealthChanges, cardRemovals, cardMissing                                                    now
 
 	transitions     *prometheus.CounterVec
 	identityChanges *prometheus.CounterVec
+	ledgerStored    *prometheus.GaugeVec
 	reasons         few
 
 	hintToSend       prometheus.Histogram
@@ -102,6 +104,15 @@ func New(version string) *Metrics {
 	m.transitions = m.counters("accelerator_device_transitions_total",
 		"Changes of the health of devices. The value \"absent\" means that the device does not exist. "+
 			"The reason is the worst one if the health got worse, else \"\".", "old", "new", "reason")
+	m.cardHealthChanges = m.now("accelerator_card_health_changes_total",
+		"Changes of the health of a card's hardware since the start of the daemon: not those because it was cordoned, excluded, programmed or plugged in. "+
+			"The cards of this and the next two metrics are those in the ledger, at most 256.", "card")
+	m.cardRemovals = m.now("accelerator_card_removals_total",
+		"Removals of a card since the start of the daemon.", "card")
+	m.cardMissing = m.now("accelerator_card_missing",
+		"1 for a card that was present before a restart of the daemon or a reboot and has not been found since, 0 for other cards.", "card")
+	m.ledgerStored = m.gauges("accelerator_ledger_stored",
+		"1 while the ledger, cards.json in --state-dir, can be read and written, 0 while it cannot. No series without --state-dir.")
 	m.identityChanges = m.counters("accelerator_device_identity_changes_total",
 		"Changes of the identity of devices that stayed on the node, by attribute.", "attribute")
 

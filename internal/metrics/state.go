@@ -21,6 +21,15 @@ type State struct {
 	Holders func() []Holder
 	// Resources returns the resources that are offered to the kubelet.
 	Resources func() []Resource
+	// Cards returns the cards that the ledger remembers. If Cards is nil, there are no series.
+	Cards func() []Card
+}
+
+// Card is a card that the ledger remembers. The numbers are since the start of the daemon.
+type Card struct {
+	Address                 string
+	HealthChanges, Removals int
+	Missing                 bool
 }
 
 // Device is a device in the metrics.
@@ -104,6 +113,14 @@ func (m *Metrics) collectState(s *State, to chan<- prometheus.Metric) {
 			if name := nameOf(r); !shown[name] {
 				shown[name] = true
 				show(m.deviceReason, 1, d.ID, resource, name)
+			}
+		}
+	}
+	if s.Cards != nil {
+		for _, c := range s.Cards() {
+			show(m.cardMissing, number(c.Missing), c.Address)
+			for counter, n := range map[now]int{m.cardHealthChanges: c.HealthChanges, m.cardRemovals: c.Removals} {
+				to <- prometheus.MustNewConstMetric(counter.Desc, prometheus.CounterValue, float64(n), c.Address)
 			}
 		}
 	}

@@ -34,6 +34,9 @@ func stateOf(resources []metrics.Resource, devices ...metrics.Device) metrics.St
 		Config:    func() string { return "1f3a9c2b77aa" },
 		Devices:   func() (uint64, []metrics.Device) { return 42, devices },
 		Resources: func() []metrics.Resource { return resources },
+		Cards: func() []metrics.Card {
+			return []metrics.Card{{Address: "3b:00.0", HealthChanges: 4, Removals: 1}, {Address: "5e:00.0", Missing: true}}
+		},
 	}
 }
 
@@ -54,6 +57,7 @@ func story() *metrics.Metrics {
 	m.Listing(errors.New("permission denied"))
 	m.HoldersSource("pod-resources", nil)
 	m.CDI(errors.New("disk full"))
+	m.LedgerStored(errors.New("disk full"))
 
 	m.UEvent([]byte("pci"), []byte("add"))
 	m.UEvent([]byte("platform"), []byte("bind"))

@@ -1,0 +1,138 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/metricstest"
+	"b-com.com/accelerator-device-plugin/test/patient"
+	"b-com.com/accelerator-device-plugin/test/privatedirtest"
+)
+
+// A disk that is full or read-only costs the history, one line of the log, and nothing else.
+func TestFullAndReadOnlyDisk(t *testing.T) {
+	for _, tc := range []struct{ name, spoil, mend, want string }{
+		{"full", "nr_inodes=4", "nr_inodes=20", "no space left on device"},
+		{"read-only", "ro", "rw", "read-only file system"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			parent := privatedirtest.Dir(t)
+			if err := syscall.Mount("tmpfs", parent, "tmpfs", 0, "mode=700,nr_inodes=20"); errors.Is(err, syscall.EPERM) {
+				t.Skip("not allowed to mount a file system")
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := syscall.Unmount(parent, syscall.MNT_DETACH); err != nil {
+					t.Error(err)
+				}
+			})
+			remount := func(options string) {
+				t.Helper()
+				flags := uintptr(syscall.MS_REMOUNT)
+				if options == "ro" {
+					flags |= syscall.MS_RDONLY
+				}
+				if options == "ro" || options == "rw" {
+					options = ""
+				}
+				if err := syscall.Mount("", parent, "", flags, options); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Test(t, func(t *testing.T) {
+				r := &rig{T: t, dir: parent + "/state"}
+				r.start(healthy("3b:00.0"), healthy("5e:00.0"))
+				wait(time.Second)
+				r.stop()
+				remount(tc.spoil)
+				r.start(healthy("3b:00.0"))
+				wait(settled)
+				if r.missing() != "5e:00.0" {
+					t.Errorf("missing %q, want 5e:00.0", r.missing())
+				}
+				for range 600 {
+					r.list(broken("3b:00.0"))
+					r.list(healthy("3b:00.0"))
+					wait(time.Second)
+				}
+				lines := r.logs.FilterField(logevent.LedgerUnavailable).All()
+				if len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0].ContextMap()["error"]), tc.want) {
+					t.Errorf("log %v, want one line with %q", lines, tc.want)
+				}
+				if n := r.ledger.Counts()[0].HealthChanges; n != 1200 {
+					t.Errorf("%d changes, want 1200", n)
+				}
+				remount(tc.mend)
+				wait(time.Minute)
+				if !strings.Contains(r.file(), `"healthChanges":1200`) {
+					t.Errorf("file %s, want the changes of the time in which it could not be written", r.file())
+				}
+				r.stop()
+			})
+		})
+	}
+}
+
+// A state directory that hangs delays the start for 5 s, and then nothing.
+func TestStateDirHangs(t *testing.T) {
+	t.Parallel()
+	dir := privatedirtest.Dir(t)
+	if err := os.WriteFile(dir+"/cards.json", []byte(good), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	release := privatedirtest.Hang(t, dir)
+	core, logs := eventtest.Observed(t)
+	m := metrics.New("test")
+	began := time.Now()
+	l := ledger.Open(t.Context(), ledger.Config{Dir: dir, Metrics: m}, zap.New(core))
+	if took := time.Since(began); took > 10*time.Second || len(l.Remembered()) != 0 {
+		t.Errorf("opened after %s with %v, want an empty ledger after 5 s", took, l.Remembered())
+	}
+	r := &rig{T: t, dir: dir, ledger: l, logs: logs, devices: latest.New(inventory.Snapshot{})}
+	r.run()
+	publish := func(version uint64, d *inventory.Device) {
+		r.devices.Store(inventory.Snapshot{Version: version, Devices: []*inventory.Device{d}, Complete: true})
+	}
+	publish(1, healthy("3b:00.0"))
+	patient.Await(t, "the card", func() error {
+		if len(l.Counts()) != 1 {
+			return errors.New("found no card")
+		}
+		return nil
+	})
+	publish(2, broken("3b:00.0"))
+	patient.Await(t, "the change", func() error {
+		if n := l.Counts()[0].HealthChanges; n != 1 {
+			return fmt.Errorf("found %d changes, want 1", n)
+		}
+		return nil
+	})
+	if n := logs.FilterField(logevent.LedgerUnavailable).Len(); n != 1 {
+		t.Errorf("%d lines of the log, want one", n)
+	}
+	if page := metricstest.Page(t, m); !strings.Contains(page, "accelerator_ledger_stored 0\n") {
+		t.Error("metrics: found no accelerator_ledger_stored 0")
+	}
+	began = time.Now()
+	r.stop()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the end took %s, want at most about a second", took)
+	}
+	release()
+	patient.Await(t, "the file", func() error { _, err := os.Stat(dir + "/cards.json"); return err })
+}

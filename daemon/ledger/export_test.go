@@ -1,0 +1,23 @@
+package ledger
+
+import (
+	"time"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// Parse returns the text that a ledger writes for a file, and the number of its cards.
+func Parse(text []byte) ([]byte, int, error) {
+	c, err := parse(text)
+	if err != nil {
+		return nil, 0, err
+	}
+	return encode(c), len(c.Cards), nil
+}
+
+// Step observes a snapshot and writes the file.
+func (l *Ledger) Step(s inventory.Snapshot) error {
+	l.observe(s, time.Now())
+	_, err := l.write(l.encode(time.Now()))
+	return err
+}

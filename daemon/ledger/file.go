@@ -1,0 +1,255 @@
+package ledger
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// Names in the state directory.
+const (
+	fileName = "cards.json"
+	badName  = fileName + ".bad"
+	lockName = "cards.lock"
+)
+
+// Limits for the file.
+const (
+	fileVersion = 1
+	maxFile     = 64 << 10 // bytes
+	maxCards    = 256
+	maxRecent   = 20  // changes of health of a card
+	maxTurns    = 16  // of a device, the newest ones: a quarantine lasts from its last turn
+	maxText     = 100 // bytes
+)
+
+// content is the JSON object in the file.
+type content struct {
+	Version int    `json:"version"`
+	Machine string `json:"machine,omitempty"` // id of the machine that the cards are in; "": not known
+	Cards   []card `json:"cards"`             // sorted by address
+}
+
+// card is what is remembered of a card.
+type card struct {
+	Card     string    `json:"card"`            // as in [Missing]
+	PCIID    string    `json:"pciId,omitempty"` // as in [inventory.Facts]; "": not known
+	Serial   string    `json:"serial,omitempty"`
+	Family   string    `json:"family,omitempty"`
+	First    time.Time `json:"firstSeen"`
+	Last     time.Time `json:"lastSeen"`          // of a present card: when the file was written
+	Expected bool      `json:"expected"`          // it was present last, and neither cordoned nor excluded
+	Missing  time.Time `json:"missing,omitzero"`  // since when it is missing; zero: it is not
+	Changes  int       `json:"healthChanges"`     // number
+	Removals int       `json:"removals"`          // number
+	Recent   []turn    `json:"recent,omitempty"`  // the newest changes of health, oldest first
+	Devices  devices   `json:"devices,omitempty"` // running holds and quarantines
+	Former   *card     `json:"former,omitempty"`  // the card that was in this slot before; nil: none
+}
+
+// devices has what a device remembers, by its id.
+type devices map[string]*inventory.Memory
+
+// turn is a change of the health of a device.
+type turn struct {
+	Time   time.Time `json:"time"`
+	Device string    `json:"device"`
+	From   string    `json:"from"`
+	To     string    `json:"to"`
+	Reason string    `json:"reason,omitempty"` // "" if it has become better
+}
+
+// parse parses a file.
+func parse(text []byte) (content, error) {
+	var c content
+	var of struct{ Version int }
+	if err := json.Unmarshal(text, &of); err == nil && of.Version != fileVersion {
+		return c, fmt.Errorf("version: found %d, want %d", of.Version, fileVersion)
+	}
+	if err := privatedir.DecodeJSON(text, &c); err != nil {
+		return content{}, fmt.Errorf(`%w, want {"version": %d, "cards": [...]}`, err, fileVersion)
+	}
+	if n := len(c.Cards); n > maxCards {
+		return content{}, fmt.Errorf("cards: found %d, want at most %d", n, maxCards)
+	}
+	if err := checkText("machine", c.Machine); err != nil {
+		return content{}, err
+	}
+	for i := range c.Cards {
+		if err := c.Cards[i].check(); err != nil {
+			return content{}, fmt.Errorf("cards[%d]: %w", i, err)
+		}
+		if i > 0 && c.Cards[i-1].Card >= c.Cards[i].Card {
+			return content{}, fmt.Errorf("cards[%d]: card: found %s after %s, want them sorted, each once", i, c.Cards[i].Card, c.Cards[i-1].Card)
+		}
+	}
+	return c, nil
+}
+
+// check returns an error unless the card has the form that a ledger writes.
+func (c *card) check() error {
+	if address, err := sysfs.ParseCard(c.Card); err != nil {
+		return fmt.Errorf("card: found %.100q, %w", c.Card, err)
+	} else if address != c.Card {
+		return fmt.Errorf("card: found %q, want %q", c.Card, address)
+	}
+	if c.Changes < 0 || c.Removals < 0 {
+		return fmt.Errorf("healthChanges, removals: found %d and %d, want no negative number", c.Changes, c.Removals)
+	}
+	if len(c.Recent) > maxRecent {
+		return fmt.Errorf("recent: found %d changes, want at most %d", len(c.Recent), maxRecent)
+	}
+	err := errors.Join(checkText("pciId", c.PCIID), checkText("serial", c.Serial), checkText("family", c.Family),
+		checkTime("firstSeen", c.First), checkTime("lastSeen", c.Last), checkTime("missing", c.Missing))
+	for _, t := range c.Recent {
+		err = errors.Join(err, checkDevice(t.Device, c.Card), checkTime("time", t.Time),
+			checkText("from", t.From), checkText("to", t.To), checkText("reason", t.Reason))
+	}
+	for id, m := range c.Devices {
+		err = errors.Join(err, checkDevice(id, c.Card))
+		if m == nil {
+			return fmt.Errorf("devices[%q]: found null, want an object", id)
+		}
+		for _, at := range m.Turns {
+			err = errors.Join(err, checkTime("turns", at))
+		}
+		for _, h := range m.Holds {
+			err = errors.Join(err, checkText("reason", h.Reason), checkTime("since", h.Since))
+			if h.Health > inventory.Unhealthy || h.Reason == "" {
+				err = errors.Join(err, fmt.Errorf("holds: found reason %q with health %d, want a reason and a health up to %d", h.Reason, h.Health, inventory.Unhealthy))
+			}
+		}
+	}
+	if f := c.Former; f != nil {
+		if f.Former != nil || f.Card != c.Card {
+			return fmt.Errorf("former: found card %.100q, want %q without another former one", f.Card, c.Card)
+		}
+		err = errors.Join(err, f.check())
+	}
+	return err
+}
+
+func checkDevice(id, card string) error {
+	if cardOf(id) != card {
+		return fmt.Errorf("device: found %.100q, want %s or one of its ports", id, card)
+	}
+	return checkText("device", id)
+}
+
+// checkText returns an error unless a text may be printed in a log or on a terminal.
+func checkText(name, text string) error {
+	if len(text) > maxText || strings.ContainsFunc(text, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }) {
+		return fmt.Errorf("%s: found %.100q, want at most %d bytes of printable characters", name, text, maxText)
+	}
+	return nil
+}
+
+// checkTime returns an error unless a time can be written again in any zone.
+func checkTime(name string, t time.Time) error {
+	if year := t.Year(); year < 1 || year > 9000 {
+		return fmt.Errorf("%s: found the year %d, want one from 1 to 9000", name, year)
+	}
+	return nil
+}
+
+// encode returns the file with these cards. If it were too large, it lacks the oldest changes of health, then the former
+// cards, then cards that are not present.
+func encode(c content) []byte {
+	slices.SortFunc(c.Cards, func(a, b card) int { return cmp.Compare(a.Card, b.Card) })
+	for keep := maxRecent; ; keep /= 2 {
+		text, err := json.Marshal(c)
+		if err == nil && len(text) < maxFile || len(c.Cards) == 0 {
+			return append(text, '\n')
+		}
+		switch {
+		case keep > 0:
+			for i := range c.Cards {
+				recent := c.Cards[i].Recent
+				c.Cards[i].Recent = recent[max(len(recent)-keep/2, 0):]
+			}
+		case slices.ContainsFunc(c.Cards, func(c card) bool { return c.Former != nil }):
+			for i := range c.Cards {
+				c.Cards[i].Former = nil
+			}
+		default:
+			least := slices.MinFunc(c.Cards, byWant).Card
+			c.Cards = slices.DeleteFunc(c.Cards, func(c card) bool { return c.Card == least })
+		}
+	}
+}
+
+// byWant sorts cards that may be forgotten first, the oldest first: those that nobody expects, then the missing ones.
+func byWant(a, b card) int {
+	class := func(c card) int {
+		switch {
+		case !c.Missing.IsZero():
+			return 1
+		case c.Expected:
+			return 2
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(class(a), class(b)), a.Last.Compare(b.Last), cmp.Compare(a.Card, b.Card))
+}
+
+// read returns the content of the file. A file that cannot be used is renamed. The error wraps fs.ErrNotExist if there
+// is none.
+func read(path string) (content, error) {
+	dir, err := privatedir.OpenDir(path, false)
+	if err != nil {
+		return content{}, err
+	}
+	defer dir.Close()
+	text, err := privatedir.ReadFile(dir, fileName, maxFile)
+	var c content
+	if err == nil {
+		if c, err = parse(text); err != nil {
+			err = fmt.Errorf("%s: %w", filepath.Join(path, fileName), err)
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err = errors.Join(err, setAside(dir))
+	}
+	return c, err
+}
+
+// setAside renames the file, unless there is none.
+func setAside(dir *os.Root) error {
+	if err := dir.Rename(fileName, badName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return privatedir.PathError(filepath.Join(dir.Name(), badName), err)
+	}
+	return nil
+}
+
+// write replaces the file. It takes the lock first, and keeps it. written is false if another daemon has the lock.
+func (l *Ledger) write(text []byte) (written bool, err error) {
+	dir, err := privatedir.OpenDir(l.cfg.Dir, true)
+	if err != nil {
+		return false, err
+	}
+	defer dir.Close()
+	if l.lock == nil {
+		if l.lock, err = privatedir.TryLock(dir, lockName, privatedir.Exclusive); l.lock == nil {
+			return false, err
+		}
+	}
+	if l.unread {
+		if err := setAside(dir); err != nil {
+			return false, err
+		}
+		l.unread = false
+	}
+	return privatedir.ReplaceFile(dir, fileName, text)
+}

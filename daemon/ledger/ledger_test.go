@@ -1,0 +1,395 @@
+package ledger_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// A card that is absent after a start is missing, over further starts, until it returns.
+func TestMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(healthy("3b:00.0"), healthy("5e:00.0"), healthy("5e:00.0-p1"))
+		wait(settled)
+		r.expect("first start", "", "")
+		r.stop()
+
+		r.start(healthy("3b:00.0"))
+		wait(settled - 2*time.Second)
+		r.expect("drivers may still find it", "", "")
+		_, changed := r.ledger.Missing()
+		wait(2 * time.Second)
+		r.expect("a card less", "5e:00.0", "device.missing 5e:00.0")
+		<-changed
+		all, _ := r.ledger.Missing()
+		since := all[0].Since
+		if diff := cmp.Diff([]ledger.Missing{{Card: "5e:00.0", Since: time.Now().UTC().Add(-time.Second), Model: model}}, all); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		wait(time.Second)
+		r.stop()
+
+		r.start(healthy("3b:00.0"))
+		wait(settled)
+		r.expect("another start", "5e:00.0", "device.missing 5e:00.0")
+		if all, _ := r.ledger.Missing(); all[0].Since != since {
+			t.Errorf("since %s, want %s", all[0].Since, since)
+		}
+		if diff := cmp.Diff([]metrics.Card{{Address: "3b:00.0"}, {Address: "5e:00.0", Missing: true}}, r.ledger.Counts()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		r.list(healthy("3b:00.0"), healthy("5e:00.0"))
+		r.expect("back", "", "device.returned 5e:00.0")
+		wait(time.Second)
+		r.stop()
+		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
+		wait(settled)
+		r.expect("as before", "", "")
+		r.stop()
+	})
+}
+
+// These cards are not missing.
+func TestNotMissing(t *testing.T) {
+	rest := healthy("3b:00.0")
+	wanted := func(edit func(*inventory.Device)) []*inventory.Device {
+		return []*inventory.Device{rest, device("5e:00.0", edit)}
+	}
+	for _, tc := range []struct {
+		name   string
+		before func(*rig)
+		during func(*rig) // while no daemon runs
+		after  []*inventory.Device
+		events string
+	}{
+		{"pulled while watched", func(r *rig) {
+			r.list(wanted(nil)...)
+			r.list(rest)
+		}, nil, []*inventory.Device{rest}, ""},
+		{"pulled while watched, and held", func(r *rig) {
+			r.list(wanted(nil)...)
+			r.list(rest, because("5e:00.0", inventory.ReasonRemovedInUse))
+		}, nil, []*inventory.Device{rest}, ""},
+		{"cordoned before", func(r *rig) { r.list(rest, because("5e:00.0", inventory.ReasonCordoned)) }, nil, []*inventory.Device{rest}, ""},
+		{"excluded before", func(r *rig) { r.list(rest, because("5e:00.0", inventory.ReasonExcluded)) }, nil, []*inventory.Device{rest}, ""},
+		{"no rule names it", func(r *rig) {
+			r.list(wanted(func(d *inventory.Device) { d.OnlyByRule, d.OfferedAs = true, "" })...)
+		}, nil, []*inventory.Device{rest}, ""},
+		{"a virtual function", func(r *rig) {
+			r.list(wanted(func(d *inventory.Device) {
+				d.Attributes = map[string]string{inventory.AttributePhysicalFunction: "0000:3b:00.0"}
+			})...)
+		}, nil, []*inventory.Device{rest}, ""},
+		{"nobody expects it now", func(r *rig) { r.list(wanted(nil)...) }, func(r *rig) { r.exempt = "5e:00.0" }, []*inventory.Device{rest}, ""},
+		{"another machine", func(r *rig) { r.list(wanted(nil)...) }, func(r *rig) { r.machine = "other" }, []*inventory.Device{rest}, "ledger.begun"},
+		{"all addresses differ", func(r *rig) { r.list(wanted(nil)...) }, nil, []*inventory.Device{healthy("17:00.0"), healthy("af:00.0")}, "ledger.begun"},
+		{"another card in the slot", func(r *rig) { r.list(wanted(nil)...) }, nil, wanted(func(d *inventory.Device) { d.PCIID = "10ee:5000:10ee:000e" }), ""},
+		{"another mode", func(r *rig) {
+			r.list(wanted(nil)...)
+			r.devices.Update(func(s inventory.Snapshot) inventory.Snapshot {
+				return inventory.Snapshot{Version: s.Version + 1, Devices: []*inventory.Device{device("0", nil)}, Complete: true, Generation: 1}
+			})
+		}, nil, []*inventory.Device{rest}, ""},
+		{"units of a pool", func(r *rig) { r.list(device("7", nil), rest) }, nil, []*inventory.Device{rest}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.machine = "this"
+				r.start()
+				tc.before(r)
+				wait(settled)
+				r.stop()
+				if tc.during != nil {
+					tc.during(r)
+				}
+				r.start(tc.after...)
+				wait(settled)
+				r.expect("after", "", tc.events)
+				r.stop()
+				r.start(tc.after...)
+				wait(settled)
+				r.expect("another start", "", "")
+				r.stop()
+			})
+		})
+	}
+	t.Run("not all cards have been read", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.start(wanted(nil)...)
+			r.stop()
+			r.open(inventory.Snapshot{Version: 1})
+			wait(time.Hour)
+			r.expect("incomplete", "", "")
+			r.list()
+			wait(settled)
+			r.expect("complete, and no card is left", "3b:00.0 5e:00.0", "device.missing 3b:00.0; device.missing 5e:00.0")
+			r.stop()
+		})
+	})
+}
+
+func TestForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
+		r.stop()
+		r.start(healthy("3b:00.0"))
+		wait(settled)
+		r.events()
+		for address, want := range map[string]string{
+			"3b:00.0": "card: found 3b:00.0, which is present, want one that is absent",
+			"af:00.0": "card: found af:00.0, want one that this node remembers: 3b:00.0, 5e:00.0",
+			"card1":   `card: found "card1", want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0`,
+		} {
+			if _, err := r.ledger.Forget(address, "alice"); err == nil || err.Error() != want {
+				t.Errorf("%s: error %v, want %s", address, err, want)
+			}
+		}
+		if _, err := r.ledger.Forget("5e:00.0", "eve\n"); err == nil || !strings.HasPrefix(err.Error(), "by: found") {
+			t.Errorf("error %v, want one about the name", err)
+		}
+		forgotten, err := r.ledger.Forget("0000:5E:00.0", "alice")
+		if err != nil || forgotten.Card != "5e:00.0" || forgotten.Since.IsZero() {
+			t.Errorf("%v, %v, want 5e:00.0 and since when it is missing", forgotten, err)
+		}
+		r.expect("forgotten", "", "card.forgotten 5e:00.0")
+		wait(time.Second)
+		r.stop()
+		r.start(healthy("3b:00.0"))
+		wait(settled)
+		r.expect("after a restart", "", "")
+		r.stop()
+	})
+}
+
+// The history of a card, in the file and in the metrics.
+func TestHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		begin := time.Now().UTC()
+		r.start(because("3b:00.0", inventory.ReasonDriverUnbound), because("5e:00.0", inventory.ReasonLoading))
+		r.list(broken("3b:00.0"), healthy("5e:00.0")) // it is being plugged in
+		for range 25 {
+			r.list(healthy("3b:00.0"), healthy("5e:00.0"))
+			r.list(because("3b:00.0", inventory.ReasonLoading), because("5e:00.0", inventory.ReasonCordoned))
+			r.list(broken("3b:00.0"), healthy("5e:00.0"))
+			r.list(because("3b:00.0", "recovering=port-ap6"), healthy("5e:00.0"))
+		}
+		r.list(healthy("5e:00.0"))
+		want := []metrics.Card{{Address: "3b:00.0", HealthChanges: 49, Removals: 1}, {Address: "5e:00.0"}}
+		if diff := cmp.Diff(want, r.ledger.Counts()); diff != "" {
+			t.Errorf("metrics (-want +got):\n%s", diff)
+		}
+		wait(time.Minute)
+		r.stop()
+		var file struct{ Cards []map[string]any }
+		if err := json.Unmarshal([]byte(r.file()), &file); err != nil {
+			t.Fatal(err)
+		}
+		recent := file.Cards[0]["recent"].([]any)
+		last := map[string]any{"time": begin.Format(time.RFC3339), "device": "3b:00.0", "from": "healthy", "to": "unhealthy", "reason": "port-ap6"}
+		if diff := cmp.Diff(last, recent[len(recent)-1]); diff != "" || len(recent) != 20 {
+			t.Errorf("%d changes, want 20; the last one (-want +got):\n%s", len(recent), diff)
+		}
+		delete(file.Cards[0], "recent")
+		wantCards := []map[string]any{
+			{"card": "3b:00.0", "pciId": model, "family": "dfl", "firstSeen": begin.Format(time.RFC3339), "lastSeen": begin.Format(time.RFC3339),
+				"expected": false, "healthChanges": 49.0, "removals": 1.0},
+			{"card": "5e:00.0", "pciId": model, "family": "dfl", "firstSeen": begin.Format(time.RFC3339), "lastSeen": begin.Add(time.Minute).Format(time.RFC3339),
+				"expected": true, "healthChanges": 0.0, "removals": 0.0},
+		}
+		if diff := cmp.Diff(wantCards, file.Cards); diff != "" {
+			t.Errorf("cards (-want +got):\n%s", diff)
+		}
+
+		// The metrics begin at 0; the file goes on. Another card in the slot has a history of its own.
+		r.start(healthy("3b:00.0"), device("5e:00.0", func(d *inventory.Device) { d.PCIID = "10ee:5000:10ee:000e" }))
+		r.list(broken("3b:00.0"), device("5e:00.0", func(d *inventory.Device) { d.PCIID = "10ee:5000:10ee:000e" }))
+		if diff := cmp.Diff([]metrics.Card{{Address: "3b:00.0", HealthChanges: 1}, {Address: "5e:00.0"}}, r.ledger.Counts()); diff != "" {
+			t.Errorf("metrics (-want +got):\n%s", diff)
+		}
+		r.stop()
+		if text := r.file(); !strings.Contains(text, `"healthChanges":50`) || !strings.Contains(text, `"former":{"card":"5e:00.0","pciId":"`+model) {
+			t.Errorf("file %s, want 50 changes and a former card", text)
+		}
+	})
+}
+
+// The inventory gets back what it must know of devices. Another card does not inherit it.
+func TestRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		at := time.Now()
+		memory := &inventory.Memory{Turns: []time.Time{at, at}, Quarantined: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy, Since: at}}}
+		flapping := device("3b:00.0-p1", func(d *inventory.Device) { d.Health, d.Memory = inventory.Unhealthy, memory })
+		r.start(healthy("3b:00.0"), flapping)
+		wait(time.Second)
+		text := r.file()
+		r.stop()
+
+		r.start()
+		at = at.UTC()
+		want := map[string]*inventory.Device{"3b:00.0-p1": {
+			ID: "3b:00.0-p1", Family: "dfl", Facts: inventory.Facts{PCIID: model, Attributes: map[string]string{"serialNumber": ""}},
+			Memory: &inventory.Memory{Turns: []time.Time{at, at}, Quarantined: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy, Since: at}}},
+		}}
+		if diff := cmp.Diff(want, r.ledger.Remembered()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		// The card answers slowly: nothing is forgotten meanwhile.
+		r.list(healthy("3b:00.0"), device("3b:00.0-p1", func(d *inventory.Device) { d.PCIID, d.Health = "", inventory.Unhealthy }))
+		wait(time.Minute)
+		if r.stop(); !strings.Contains(r.file(), `"quarantined":true`) {
+			t.Errorf("file %s, want the quarantine", r.file())
+		}
+		r.start(healthy("3b:00.0"), healthy("3b:00.0-p1"))
+		wait(time.Second)
+		if r.stop(); strings.Contains(r.file(), "quarantined") || !strings.Contains(text, "quarantined") {
+			t.Errorf("it has ended: file %s, want no quarantine", r.file())
+		}
+	})
+}
+
+// At most one write in a second, and none without a change.
+func TestWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(healthy("3b:00.0"))
+		wrote := func() bool {
+			err := os.Remove(r.dir + "/cards.json")
+			return err == nil
+		}
+		if !wrote() {
+			t.Error("the first card: found no file")
+		}
+		wait(time.Hour)
+		if wrote() {
+			t.Error("found a write in an idle hour")
+		}
+		writes := 0
+		for i := range 100 {
+			if i%2 == 0 {
+				r.list(broken("3b:00.0"))
+			} else {
+				r.list(healthy("3b:00.0"))
+			}
+			wait(100 * time.Millisecond)
+			if wrote() {
+				writes++
+			}
+		}
+		if writes < 9 || writes > 11 {
+			t.Errorf("%d writes in 10 s, want 10", writes)
+		}
+		wait(time.Second)
+		if wrote(); r.ledger.Counts()[0].HealthChanges != 100 {
+			t.Errorf("counts %v, want 100 changes", r.ledger.Counts())
+		}
+		r.stop()
+		if !wrote() {
+			t.Error("the end: found no file")
+		}
+	})
+}
+
+// Cards that come and go make room for others. Missing ones are kept longest.
+func TestManyCards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
+		r.stop()
+		r.start(healthy("3b:00.0"))
+		wait(settled)
+		for i := range 10_000 {
+			id := fmt.Sprintf("%x:%02x:00.0", 0x10000+i>>8, i&0xff)
+			r.list(device(id, func(d *inventory.Device) { d.Memory = &inventory.Memory{Turns: make([]time.Time, 100)} }), healthy("3b:00.0"))
+			if i%2 == 0 {
+				r.list(device(id, func(d *inventory.Device) { d.Health, d.Fault = inventory.Unhealthy, true }), healthy("3b:00.0"))
+			}
+		}
+		if n := len(r.ledger.Counts()); n != 256 || r.missing() != "5e:00.0" {
+			t.Errorf("%d cards, missing %q, want 256 and 5e:00.0", n, r.missing())
+		}
+		wait(time.Minute)
+		if n := len(r.file()); n > 64<<10 {
+			t.Errorf("file of %d bytes, want at most 64 KiB", n)
+		}
+		var all []*inventory.Device
+		for i := range 1000 {
+			all = append(all, broken(fmt.Sprintf("2%04x:00:00.0", i)))
+		}
+		r.list(all...)
+		r.list(all...)
+		if n := len(r.ledger.Counts()); n != 256 {
+			t.Errorf("%d cards, want 256", n)
+		}
+		r.stop()
+		r.start(all...)
+		if n := len(r.ledger.Counts()); n != 256 {
+			t.Errorf("%d cards after a restart, want 256", n)
+		}
+		r.stop()
+	})
+}
+
+// A clock that is set back by a year crashes nothing, and no card is missing since a time in the future.
+func TestClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		future := time.Now().AddDate(1, 0, 0).UTC().Format(time.RFC3339)
+		text := `{"version":1,"cards":[{"card":"3b:00.0","pciId":"` + model + `","firstSeen":"` + future + `","lastSeen":"` + future + `","expected":true,"healthChanges":1,"removals":1,` +
+			`"missing":"` + future + `","recent":[{"time":"` + future + `","device":"3b:00.0","from":"healthy","to":"unhealthy"}]}]}`
+		if err := os.WriteFile(r.dir+"/cards.json", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		wait(settled)
+		if all, _ := r.ledger.Missing(); len(all) != 1 || all[0].Since.After(time.Now()) {
+			t.Errorf("missing %v, want one card since the start", all)
+		}
+		r.list(healthy("3b:00.0"))
+		r.list(broken("3b:00.0"))
+		r.expect("back", "", "device.missing 3b:00.0; device.returned 3b:00.0")
+		r.stop()
+		r.start()
+		r.stop()
+	})
+}
+
+// In an upgrade, two daemons follow the same cards, and one of them writes.
+func TestTwoDaemons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		former := newRig(t)
+		former.start(healthy("3b:00.0"))
+		next := &rig{T: t, dir: former.dir}
+		next.start(healthy("3b:00.0"))
+		for _, r := range []*rig{former, next} {
+			r.list(broken("3b:00.0"))
+		}
+		wait(time.Minute)
+		if text := next.file(); !strings.Contains(text, `"healthChanges":1`) {
+			t.Errorf("file %s, want one change", text)
+		}
+		next.list(healthy("3b:00.0"))
+		former.stop()
+		wait(10 * time.Second)
+		if text := next.file(); !strings.Contains(text, `"healthChanges":2`) {
+			t.Errorf("after the former one: file %s, want two changes", text)
+		}
+		next.expect("next", "", "")
+		next.stop()
+	})
+}

@@ -1,0 +1,159 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/privatedirtest"
+)
+
+// settled is longer than a ledger waits before it reports missing cards.
+const settled = 11 * time.Second
+
+// rig is a node, whose daemon can be restarted. It must be used in a bubble of synctest.
+type rig struct {
+	*testing.T
+	dir     string
+	machine string
+	exempt  string // address of a card that nobody expects
+
+	ledger  *ledger.Ledger
+	devices *latest.Value[inventory.Snapshot]
+	logs    *observer.ObservedLogs
+	cancel  context.CancelFunc
+	ended   chan error
+}
+
+func newRig(t *testing.T) *rig { return &rig{T: t, dir: privatedirtest.Dir(t)} }
+
+// start starts a daemon that finds these devices.
+func (r *rig) start(devices ...*inventory.Device) {
+	r.Helper()
+	r.open(inventory.Snapshot{})
+	r.list(devices...)
+}
+
+// open starts a daemon whose first snapshot is this one.
+func (r *rig) open(first inventory.Snapshot) {
+	r.Helper()
+	core, logs := eventtest.Observed(r.T)
+	r.logs, r.devices = logs, latest.New(first)
+	r.ledger = ledger.Open(r.Context(), ledger.Config{
+		Dir: r.dir, Machine: r.machine, Exempt: func(address, _ string) bool { return address == r.exempt }, Metrics: metrics.New("test"),
+	}, zap.New(core))
+	r.run()
+}
+
+// run runs the ledger until stop.
+func (r *rig) run() {
+	ctx, cancel := context.WithCancel(r.Context())
+	r.cancel, r.ended = cancel, make(chan error, 1)
+	go func(l *ledger.Ledger, devices ledger.Devices, ended chan error) { ended <- l.Run(ctx, devices) }(r.ledger, source{r.devices}, r.ended)
+}
+
+type source struct {
+	*latest.Value[inventory.Snapshot]
+}
+
+func (s source) Latest() (inventory.Snapshot, <-chan struct{}) { return s.Load() }
+
+// list publishes devices, sorted by id.
+func (r *rig) list(devices ...*inventory.Device) {
+	r.devices.Update(func(s inventory.Snapshot) inventory.Snapshot {
+		return inventory.Snapshot{Version: s.Version + 1, Devices: devices, Complete: true, Generation: s.Generation}
+	})
+	synctest.Wait()
+}
+
+// stop ends the daemon.
+func (r *rig) stop() {
+	r.Helper()
+	r.cancel()
+	if err := <-r.ended; err != nil {
+		r.Errorf("Run = %v, want nil", err)
+	}
+}
+
+// wait lets time pass.
+func wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// missing returns the addresses of the missing cards.
+func (r *rig) missing() string {
+	var all []string
+	cards, _ := r.ledger.Missing()
+	for _, m := range cards {
+		all = append(all, m.Card)
+	}
+	return strings.Join(all, " ")
+}
+
+// events returns the events of the log, with their devices.
+func (r *rig) events() string {
+	var all []string
+	for _, l := range r.logs.TakeAll() {
+		f := l.ContextMap()
+		all = append(all, strings.TrimSuffix(fmt.Sprint(f["event"], " ", f["device"]), " <nil>"))
+	}
+	return strings.Join(all, "; ")
+}
+
+func (r *rig) expect(what, missing, events string) {
+	r.Helper()
+	if got := r.missing(); got != missing {
+		r.Errorf("%s: missing %q, want %q", what, got, missing)
+	}
+	if got := r.events(); got != events {
+		r.Errorf("%s: events %q, want %q", what, got, events)
+	}
+}
+
+// file returns the content of the file, and when it was written.
+func (r *rig) file() string {
+	text, err := os.ReadFile(filepath.Join(r.dir, "cards.json"))
+	if err != nil {
+		r.Errorf("no file: %v", err)
+	}
+	return string(text)
+}
+
+const model = "8086:09c4:8086:0000"
+
+// healthy returns a healthy device.
+func healthy(id string) *inventory.Device { return device(id, nil) }
+
+// broken returns a device that is unhealthy because of its hardware.
+func broken(id string) *inventory.Device {
+	return device(id, func(d *inventory.Device) {
+		d.Health, d.Fault, d.Reasons = inventory.Unhealthy, true, []string{"port-ap6"}
+	})
+}
+
+// because returns a device that is unhealthy for reasons that say nothing about its hardware.
+func because(id string, reasons ...string) *inventory.Device {
+	return device(id, func(d *inventory.Device) { d.Health, d.Reasons = inventory.Unhealthy, reasons })
+}
+
+func device(id string, edit func(*inventory.Device)) *inventory.Device {
+	d := &inventory.Device{ID: id, Family: "dfl", OfferedAs: "b-com.com/accelerator", Facts: inventory.Facts{PCIID: model}}
+	if edit != nil {
+		edit(d)
+	}
+	return d
+}
