@@ -11,7 +11,7 @@ import (
 
 // stateOf returns the functions that provide the values of the gauges. With showHolders they include the
 // holders of devices.
-func stateOf(mode, config func() string, inv *inventory.Inventory, api API, showHolders bool) metrics.State {
+func stateOf(mode, config func() string, inv *inventory.Inventory, api API, cards func() []metrics.Card, showHolders bool) metrics.State {
 	s := metrics.State{
 		Mode: mode, Config: config,
 		Devices: func() (uint64, []metrics.Device) {
@@ -22,7 +22,7 @@ func stateOf(mode, config func() string, inv *inventory.Inventory, api API, show
 			}
 			return snapshot.Version, all
 		},
-		Resources: api.Resources,
+		Resources: api.Resources, Cards: cards,
 	}
 	if showHolders {
 		s.Holders = func() []metrics.Holder { return holdersOf(inv.Holdings().Of) }

@@ -13,6 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
 	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/httpd"
@@ -37,6 +38,7 @@ type run struct {
 	probes  *switchable
 
 	book     *cordon.Book
+	ledger   *ledger.Ledger
 	cordoned <-chan struct{} // closed when the cordons differ from those of the last policy
 	node     *Node
 	inForce  *latest.Value[config.Config]
@@ -191,7 +193,10 @@ func (r *run) openNode(ctx context.Context) (holders func(context.Context) inven
 		return nil, fmt.Errorf("--state-dir: %w", err)
 	}
 	r.book = <-opened
+	r.inForce = latest.New(r.cfg)
+	r.openLedger(ctx)
 	watched := Watching(r.cfg, r.Metrics)
+	watched.Remembered = r.ledger.Remembered()
 	r.cordoned = r.book.Changed()
 	watched.Policy = r.api.Policy(r.cfg, r.book.List())
 	watched.HoldersUnknown = r.owned.OtherMayHold()
@@ -202,7 +207,7 @@ func (r *run) openNode(ctx context.Context) (holders func(context.Context) inven
 		return nil, err
 	}
 	r.api.Start(ctx, r.node.Inventory)
-	r.used, r.inForce = r.cfg, latest.New(r.cfg)
+	r.used = r.cfg
 	return watched.Holders, nil
 }
 
@@ -214,20 +219,21 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 			c, _ := inForce.Load()
 			return c.Mode
 		}
-		r.Metrics.Follow(stateOf(mode, r.live.hash, node.Inventory, r.api, r.cfg.HolderMetrics))
+		r.Metrics.Follow(stateOf(mode, r.live.hash, node.Inventory, r.api, r.ledger.Counts, r.cfg.HolderMetrics))
 	}
 	r.task(ctx, "watcher", node.Watch)
 	r.task(ctx, "inventory", node.Inventory.Run)
 	r.task(ctx, "server", r.api.Run)
 	r.task(ctx, "cordons", book.Run)
+	r.task(ctx, "ledger", func(ctx context.Context) error { return r.ledger.Run(ctx, node.Inventory) })
 	if r.client != nil && r.cfg.Events {
-		events := kubeevents.New(kubeevents.Config{Node: r.cfg.NodeName, Client: r.client, Cordon: book.Of, Count: r.Metrics.APIEvent}, r.Log)
+		events := kubeevents.New(kubeevents.Config{Node: r.cfg.NodeName, Client: r.client, Cordon: book.Of, Missing: r.ledger.Missing, Count: r.Metrics.APIEvent}, r.Log)
 		r.task(ctx, "events", events.Run)
 		r.task(ctx, "events", func(ctx context.Context) error { return events.Follow(ctx, node.Inventory, holders) })
 	}
 	shown := &stateSource{
 		version: r.Version, kind: r.Kind, started: time.Now(), inForce: inForce, settings: r.live.state,
-		inventory: node.Inventory, cordons: book, holders: r.api.Holders, kept: r.owned.Kept(), changes: latest.NewSignal(),
+		inventory: node.Inventory, cordons: book, missing: r.ledger.Missing, holders: r.api.Holders, kept: r.owned.Kept(), changes: latest.NewSignal(),
 	}
 	r.probes.use(answers(node, r.api, shown))
 	if socket := r.cfg.Socket; socket != "" {
@@ -235,7 +241,7 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 		r.task(ctx, "socket", func(ctx context.Context) error {
 			c := cordons{book, node.Inventory}
 			return control.Run(ctx, socket, control.Answers{
-				State: shown.state, Changed: shown.changes.Next, Cordon: c.add, Uncordon: c.remove,
+				State: shown.state, Changed: shown.changes.Next, Cordon: c.add, Uncordon: c.remove, Forget: r.ledger.Forget,
 			}, r.Log)
 		})
 	}

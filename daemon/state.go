@@ -9,6 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -26,6 +27,7 @@ type stateSource struct {
 	settings  *latest.Value[control.Settings]
 	inventory *inventory.Inventory
 	cordons   *cordon.Book
+	missing   func() ([]ledger.Missing, <-chan struct{})
 	holders   func(context.Context) inventory.Holdings
 	kept      func() error // as [owner.Node.Kept]
 	version   string
@@ -41,8 +43,10 @@ func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, 
 	asking, cancel := context.WithTimeout(ctx, holdersSoon)
 	defer cancel()
 	use := s.holders(asking)
+	missing, _ := s.missing()
 	return view.List{
 		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Use: use, Cordons: s.cordons.List(),
+		Missing: missing,
 	}, snapshot.Complete, use.Problem()
 }
 
@@ -85,14 +89,15 @@ func (s *stateSource) state(ctx context.Context) control.State {
 	return state
 }
 
-// follow raises the signal changes when the devices, the mode, the settings or the cordons have
-// changed, until ctx ends. It does not raise it for holders.
+// follow raises the signal changes when the devices, the missing cards, the mode, the settings or the
+// cordons have changed, until ctx ends. It does not raise it for holders.
 func (s *stateSource) follow(ctx context.Context) error {
 	for {
 		_, devices := s.inventory.Latest()
 		_, policy := s.inForce.Load()
 		_, settings := s.settings.Load()
 		cordons := s.cordons.Changed()
+		_, missing := s.missing()
 		s.changes.Raise() // after the loads, so that no change before them is missed
 		select {
 		case <-ctx.Done():
@@ -101,6 +106,7 @@ func (s *stateSource) follow(ctx context.Context) error {
 		case <-policy:
 		case <-settings:
 		case <-cordons:
+		case <-missing:
 		}
 	}
 }

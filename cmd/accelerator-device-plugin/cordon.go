@@ -91,10 +91,11 @@ func present(cmd *cobra.Command, daemon *control.Client, devices []string) error
 			return err
 		}
 		var ids []string
-		for _, r := range state.Devices {
+		present := slices.DeleteFunc(slices.Clone(state.Devices), func(r view.Row) bool { return r.MissingSince != nil })
+		for _, r := range present {
 			ids = append(ids, r.ID)
 		}
-		if !slices.ContainsFunc(state.Devices, func(r view.Row) bool {
+		if !slices.ContainsFunc(present, func(r view.Row) bool {
 			return cordon.Of([]cordon.Cordon{{Device: device}}, r.ID, r.Members...) != nil
 		}) {
 			return fmt.Errorf("DEVICE: found %q, want a device of this node (%s), or --absent to cordon the next card in this slot",
@@ -127,6 +128,44 @@ cordon. A healthy device is offered again at once. The command asks the daemon a
 				return asFailure(err)
 			}
 			return asFailure(printCordons(cmd, daemon, ended, "ended: "))
+		},
+	}
+	addSocket(cmd, loader)
+	addBy(cmd, &by)
+	return cmd
+}
+
+func newForget() *cobra.Command {
+	loader := daemon.NewLoader()
+	var by string
+	cmd := &cobra.Command{
+		Use:   "forget CARD",
+		Short: "Forget a card that will not come back to this node",
+		Long: `Remove a card that was taken out while the daemon did not run, so that it is no
+longer reported as missing. CARD is its PCI address, such as 3b:00.0. The history of
+the card is lost. A card that is present is refused. The command asks the daemon at
+--socket, which only root can use.`,
+		Example: `  accelerator-device-plugin forget 3b:00.0
+  kubectl -n kube-system exec POD -- accelerator-device-plugin forget 3b:00.0 --by alice`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			card, err := sysfs.ParseCard(args[0])
+			if err != nil {
+				return fmt.Errorf("CARD: found %q, %w", args[0], err)
+			}
+			socket, err := daemonSocket(cmd, loader)
+			if err != nil {
+				return err
+			}
+			forgotten, err := control.Dial(socket).Forget(cmd.Context(), card, cmp.Or(by, userName()))
+			if err != nil {
+				return asFailure(err)
+			}
+			line := forgotten.Card + " forgotten"
+			if !forgotten.Since.IsZero() {
+				line += ", which was missing since " + forgotten.Since.Local().Format(time.DateTime)
+			}
+			return asFailure(printLines(cmd.OutOrStdout(), []string{line}))
 		},
 	}
 	addSocket(cmd, loader)

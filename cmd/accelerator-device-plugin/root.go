@@ -43,6 +43,7 @@ const rootExamples = `  accelerator-device-plugin                            run
   accelerator-device-plugin watch                      one line for each change, until interrupted
   accelerator-device-plugin cordon 3b:00.0 --why fan   take the card out of service: no new pod gets it
   accelerator-device-plugin uncordon 3b:00.0           put the card back into service
+  accelerator-device-plugin forget 3b:00.0             a missing card that will not come back
   accelerator-device-plugin can-pull 3b:00.0           whether the card may be pulled, and the reasons
   accelerator-device-plugin logs daemon.log            the history of the devices, from a log
   accelerator-device-plugin demo                       a demonstration without a card or a cluster
@@ -71,7 +72,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SuggestionsMinimumDistance = 2
 	loader.AddFlags(root.Flags())
-	root.AddCommand(newServe(), newDevices(), newWatch(), newCordon(), newUncordon(), newCanPull(), newLogs(), newDemo(),
+	root.AddCommand(newServe(), newDevices(), newWatch(), newCordon(), newUncordon(), newForget(), newCanPull(), newLogs(), newDemo(),
 		newSimulate(), newVersion(), newRefuse(), newGranted())
 	return root
 }

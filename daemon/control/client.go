@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
@@ -104,6 +105,12 @@ func (c *Client) Cordon(ctx context.Context, devices []string, by, why string, d
 func (c *Client) Uncordon(ctx context.Context, devices []string, by string) (removed []cordon.Cordon, err error) {
 	err = c.ask(ctx, http.MethodPost, "/uncordon", url.Values{"device": devices, "by": {by}}, &removed)
 	return removed, err
+}
+
+// Forget removes an absent card from the ledger and returns it.
+func (c *Client) Forget(ctx context.Context, card, by string) (forgotten ledger.Missing, err error) {
+	err = c.ask(ctx, http.MethodPost, "/forget", url.Values{"card": {card}, "by": {by}}, &forgotten)
+	return forgotten, err
 }
 
 // ask sends a request and decodes its answer.

@@ -6,6 +6,7 @@
 //	GET  /watch     a [State] at once, then one after each change, a line of JSON each
 //	POST /cordon    device (repeated), by, why, for; returns the new cordons
 //	POST /uncordon  device (repeated), by; returns the removed cordons
+//	POST /forget    card, by; returns the card, which is no longer missing
 //
 // Parameters are in the query; a request has no body. An error is a status of 400 or above and a
 // line of text.

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
@@ -24,6 +25,7 @@ type Answers struct {
 	Changed  func() <-chan struct{}
 	Cordon   func(ctx context.Context, devices []string, by, why string, during time.Duration) ([]cordon.Cordon, error)
 	Uncordon func(ctx context.Context, devices []string, by string) ([]cordon.Cordon, error)
+	Forget   func(card, by string) (ledger.Missing, error)
 }
 
 const (
@@ -68,13 +70,18 @@ func (a Answers) handler() http.Handler {
 			return
 		}
 		made, err := a.Cordon(r.Context(), q["device"], q.Get("by"), q.Get("why"), during)
-		writeCordons(w, made, err)
+		write(w, made, err)
 	})
 	mux.HandleFunc("POST /uncordon", func(w http.ResponseWriter, r *http.Request) {
 		patiently(w)
 		q := r.URL.Query()
 		removed, err := a.Uncordon(r.Context(), q["device"], q.Get("by"))
-		writeCordons(w, removed, err)
+		write(w, removed, err)
+	})
+	mux.HandleFunc("POST /forget", func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		forgotten, err := a.Forget(q.Get("card"), q.Get("by"))
+		write(w, forgotten, err)
 	})
 	return mux
 }
@@ -115,12 +122,12 @@ func (a Answers) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func writeCordons(w http.ResponseWriter, cordons []cordon.Cordon, err error) {
+func write(w http.ResponseWriter, answer any, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}
-	writeJSON(w, cordons)
+	writeJSON(w, answer)
 }
 
 func writeJSON(w http.ResponseWriter, answer any) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -32,7 +33,11 @@ func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders)
 	defer f.logDropped(0)
 	var settled, again <-chan time.Time
 	var changed time.Time
+	var missed <-chan struct{}
 	for {
+		if r.cfg.Missing != nil {
+			missed = f.reportMissing()
+		}
 		snapshot, stale := devices.Latest()
 		if settled == nil && snapshot.Version != f.last.Version {
 			changed, settled = time.Now(), time.After(settle)
@@ -41,6 +46,8 @@ func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders)
 		case <-ctx.Done():
 			return nil
 		case <-stale:
+			continue
+		case <-missed:
 			continue
 		case <-settled:
 			settled = nil
@@ -61,6 +68,7 @@ type following struct {
 	holders Holders
 	last    inventory.Snapshot // the last snapshot that was reported
 	devices map[string]state   // by id; only listed devices
+	missing []ledger.Missing   // that were reported
 	pending []change           // changes whose pods are not known yet
 
 	full      time.Time // when the token bucket is full again
@@ -180,6 +188,20 @@ func (f *following) report(ctx context.Context, all []change) {
 		}
 	}
 	f.logDropped(reportPace)
+}
+
+// reportMissing adds Events about the cards that are missing and have not been reported. It returns a channel that is
+// closed when the missing cards change.
+func (f *following) reportMissing() <-chan struct{} {
+	all, stale := f.cfg.Missing()
+	for _, m := range all {
+		if !slices.Contains(f.missing, m) {
+			n := change{reason: DeviceMissing, is: state{device: &inventory.Device{ID: m.Card}, since: m.Since}}
+			f.note(apiserver.Object{Kind: "Node", Name: f.cfg.Node, UID: f.cfg.Node}, n, n.onNode(nil, known))
+		}
+	}
+	f.missing = all
+	return stale
 }
 
 // note adds an Event to the table, or updates it there, and wakes Run to write it. If there are too

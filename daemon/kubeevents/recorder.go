@@ -8,6 +8,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -17,6 +18,8 @@ type Config struct {
 	Client *apiserver.Client
 	// Cordon returns the cordon of a device with these members, or nil. If Cordon is nil, there are no cordons.
 	Cordon func(device string, members ...string) *cordon.Cordon
+	// Missing returns the missing cards, and a channel that is closed when they change. nil: none is known.
+	Missing func() ([]ledger.Missing, <-chan struct{})
 	// Count is called for each Event that was written ([Sent]), given up ([Failed])
 	// or dropped ([Dropped]). It must be safe for concurrent use.
 	Count func(result string)

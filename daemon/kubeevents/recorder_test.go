@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -192,9 +193,32 @@ func TestReasons(t *testing.T) {
 			})
 		})
 	}
+	seen["DeviceMissing"] = true // in TestMissing
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(seen)), documentedReasons(t)); diff != "" {
 		t.Errorf("rows in docs/events.md (-want +got):\n%s", diff)
 	}
+}
+
+// A missing card has an Event on the node, once.
+func TestMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.shows(device("3b:00.0"))
+		since := time.Now().UTC()
+		one, two := ledger.Missing{Card: "5e:00.0", Since: since}, ledger.Missing{Card: "af:00.0", Since: since}
+		r.missing.Store([]ledger.Missing{one})
+		after(time.Minute)
+		r.missing.Store([]ledger.Missing{one, two})
+		after(time.Minute)
+		r.missing.Store([]ledger.Missing{two})
+		after(time.Minute)
+		r.events("two cards", onNode+"Warning DeviceMissing x1", onNode+"Warning DeviceMissing x1")
+		want := "FPGA device 5e:00.0 has been missing since " + since.Format(time.RFC3339) +
+			": it was present before the node or the plugin was last started, and has not been found since."
+		if got := r.Events()[0].Message; got != want {
+			t.Errorf("message %q, want %q", got, want)
+		}
+	})
 }
 
 // A state that lasts less than a second has no Event.

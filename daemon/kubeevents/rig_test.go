@@ -22,6 +22,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/pipes"
@@ -90,6 +92,7 @@ type rig struct {
 	config   apiserver.Config
 	recorder *kubeevents.Recorder
 	logs     *observer.ObservedLogs
+	missing  *latest.Value[[]ledger.Missing]
 	end      func() // ends Run and Follow, and waits for them
 
 	mu       sync.Mutex
@@ -104,7 +107,7 @@ type rig struct {
 // start starts a recorder in a bubble.
 func start(t *testing.T, prepare ...func(*rig)) *rig {
 	t.Helper()
-	r := &rig{t: t, source: newSource(), pipes: pipes.Listen(0), held: map[string][]inventory.Holding{}, results: map[string]int{}}
+	r := &rig{t: t, source: newSource(), pipes: pipes.Listen(0), missing: latest.New[[]ledger.Missing](nil), held: map[string][]inventory.Holding{}, results: map[string]int{}}
 	r.Server = simapiserver.Start(r.pipes)
 	t.Cleanup(r.Close)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -136,7 +139,7 @@ func (r *rig) run() {
 	}
 	r.recorder = kubeevents.New(kubeevents.Config{
 		Node: node, Client: client, Cordon: func(device string, members ...string) *cordon.Cordon { return cordon.Of(r.cordons, device, members...) },
-		Count: func(result string) { r.locked(func() { r.results[result]++ }) },
+		Missing: r.missing.Load, Count: func(result string) { r.locked(func() { r.results[result]++ }) },
 	}, zap.New(core))
 	end := r.task("Run", r.recorder.Run)
 	unfollow := r.task("Follow", func(ctx context.Context) error { return r.recorder.Follow(ctx, r.source, r.holders) })

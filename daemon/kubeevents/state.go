@@ -92,6 +92,7 @@ const (
 	DeviceReturned      Reason = "DeviceReturned"      // pods
 	DeviceReleased      Reason = "DeviceReleased"      // removed or replaced, and no longer held
 	DeviceHeldTwice     Reason = "DeviceHeldTwice"     // Warning, pods
+	DeviceMissing       Reason = "DeviceMissing"       // Warning; a card that was not found after the start
 )
 
 // reasons returns the reasons of the Events about a device between two states.

@@ -49,6 +49,9 @@ var texts = map[Reason]struct{ node, pod string }{
 		"{device} has been given to several containers at once since {since}. {holders} Delete all of their pods but one, and report this.",
 		"{device} of container {containers} has been given to another pod, too, since {since}. Delete one of the two pods, and report this.",
 	},
+	DeviceMissing: {
+		node: "{device} has been missing since {since}: it was present before the node or the plugin was last started, and has not been found since.",
+	},
 	DeviceReleased: {node: "{device}, which was removed from the node, was released at {since}{after}."},
 }
 
@@ -122,7 +125,7 @@ func (n change) fill(text string, by pods, k knowledge) string {
 // warning reports whether the Event is a Warning.
 func (n change) warning() bool {
 	switch n.reason {
-	case DeviceUnhealthy, DeviceDegraded, DeviceRemovedInUse, DeviceReplacedInUse, DeviceHeldTwice:
+	case DeviceUnhealthy, DeviceDegraded, DeviceRemovedInUse, DeviceReplacedInUse, DeviceHeldTwice, DeviceMissing:
 		return true
 	}
 	return n.is.kind == removed

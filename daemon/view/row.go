@@ -5,8 +5,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -37,6 +40,9 @@ type Row struct {
 	ParentNodes []string       `json:"parentNodes" yaml:"parentNodes"` // of the FME, names below the device root
 	Cordon      *cordon.Cordon `json:"cordon" yaml:"cordon"`           // nil: none
 
+	// MissingSince is when the daemon first missed a card that was present before. nil: the device is not missing.
+	MissingSince *time.Time `json:"missingSince,omitempty" yaml:"missingSince,omitempty"`
+
 	PCIID       string            `json:"pciId" yaml:"pciId"`             // VVVV:DDDD: PCIVendor and PCIDevice; "": not known
 	Subsystem   string            `json:"subsystem" yaml:"subsystem"`     // VVVV:DDDD of the subsystem
 	Attributes  map[string]string `json:"attributes" yaml:"attributes"`   // facts of the family
@@ -52,13 +58,23 @@ type List struct {
 	HostSys string             // the root of sysfs on the host
 	Use     inventory.Holdings // the zero value: not known
 	Cordons []cordon.Cordon
+	Missing []ledger.Missing
 }
 
-// Rows returns one row for each device, in their order.
+// Rows returns one row for each device, in their order, and then one for each missing card.
 func (l List) Rows() []Row {
-	rows := make([]Row, len(l.Devices))
+	rows := make([]Row, len(l.Devices), len(l.Devices)+len(l.Missing))
 	for i, d := range l.Devices {
 		rows[i] = l.row(d)
+	}
+	for _, m := range l.Missing {
+		address, _ := sysfs.ParseAddress(m.Card)
+		r := l.row(&inventory.Device{
+			ID: m.Card, PCIAddress: address, Health: inventory.Unhealthy, Reasons: []string{inventory.ReasonMissing},
+			Facts: inventory.Facts{PCIID: m.Model, NUMANode: -1, PortID: -1},
+		})
+		r.MissingSince = &m.Since
+		rows = append(rows, r)
 	}
 	return rows
 }

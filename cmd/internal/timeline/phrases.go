@@ -31,6 +31,8 @@ var phrases = map[string][]string{
 	logevent.DeviceReleased.String:   {"released: {reason}", "(listed as unhealthy for {lasted_ms}"},
 	logevent.DeviceCordoned.String:   {"cordoned by {by}", " until {until}", ": {why}", "({reason}"},
 	logevent.DeviceUncordoned.String: {"uncordoned", " by {by}", ": {reason}", "(it was: {why}"},
+	logevent.DeviceMissing.String:    {"missing since the last start", "(first missed {lasted_ms} before"},
+	logevent.CardForgotten.String:    {"forgotten by {by}"},
 
 	logevent.RegisterFailed.String:    {"registration failed: {error}", "(again in {retry_ms}"},
 	logevent.RegistrationEnded.String: {"registration ended: {reason}", "(again in {retry_ms}"},

@@ -1,0 +1,42 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// openLedger opens the ledger. A guest does not share that of the owner.
+func (r *run) openLedger(ctx context.Context) {
+	cfg := ledger.Config{Dir: r.cfg.StateDir, Machine: machine(r.cfg.SysfsRoot), Metrics: r.Metrics, Exempt: func(address, family string) bool {
+		inForce, _ := r.inForce.Load()
+		return exempt(inForce, r.book.List(), address, family)
+	}}
+	if r.Guest {
+		cfg.Dir = ""
+	}
+	r.ledger = ledger.Open(context.WithoutCancel(ctx), cfg, r.Log)
+}
+
+// exempt reports whether nobody expects a card: it is cordoned or excluded, or the settings have no family that lists it.
+func exempt(cfg config.Config, cordons []cordon.Cordon, address, family string) bool {
+	return cordon.Of(cordons, address) != nil || cfg.Exclude[address] || cfg.Exclude[address+"-p0"] ||
+		!slices.ContainsFunc(Families(cfg), func(f inventory.Family) bool { return f.Name() == family })
+}
+
+// machine returns the id that the firmware gives the machine, or "" if there is none. Unlike the machine-id of the host, it
+// can be read in a container, and does not move with the disk.
+func machine(sysfsRoot string) string {
+	text, err := os.ReadFile(filepath.Join(sysfsRoot, "class/dmi/id/product_uuid"))
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(strings.TrimSpace(string(text)))
+}
