@@ -1,0 +1,107 @@
+package deviceplugin_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/test/patient"
+)
+
+// A card that was pulled while no daemon ran is missing until it is plugged in again, or forgotten.
+func TestMissingCard(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, nil)
+	d.awaitLine("control.served")
+	d.do(d.node.Plug(cardA))
+	d.do(d.node.Plug(cardB))
+	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	d.do(d.stop())
+	d.do(d.node.Unplug(cardB.Address))
+	d.run()
+	d.await("the others are offered at once", health{"3b:00.0": true, "3b:00.0-p1": true})
+	d.awaitLine("device.missing", "5e:00.0")
+	rows := d.asked("missing")
+	if last := rows[len(rows)-1]; len(rows) != 3 || last.ID != "5e:00.0" || last.Health != "unhealthy" || !cmp.Equal(last.Reasons, []string{"missing"}) ||
+		last.PCIAddress != "0000:5e:00.0" || last.PCIID == "" || last.MissingSince == nil || time.Since(*last.MissingSince) > patient.Limit {
+		t.Errorf("devices: found %+v, want the missing card at the end", rows)
+	}
+	if table, _ := d.ask("devices"); !strings.Contains(table, "\n5e:00.0     unhealthy  -       missing") {
+		t.Errorf("devices prints\n%s", table)
+	}
+	d.awaitSeries(`accelerator_card_missing{card="5e:00.0"} 1`)
+	d.awaitSeries("accelerator_ledger_stored 1")
+	for _, step := range []struct {
+		want string
+		code int
+		args []string
+	}{
+		{"accelerator-device-plugin: SOCKET: card: found 3b:00.0, which is present, want one that is absent\n", 1, []string{"forget", "3b:00.0"}},
+		{"accelerator-device-plugin: DEVICE: found \"5e:00.0\", want a device of this node (3b:00.0, 3b:00.0-p1), or --absent to cordon the next card in this slot\n", 1,
+			[]string{"cordon", "5e:00.0", "--why", "x"}},
+	} {
+		if got, code := d.ask(step.args...); got != step.want || code != step.code {
+			t.Errorf("%v: exit code %d, output %q, want %q", step.args, code, got, step.want)
+		}
+	}
+	d.do(d.node.Plug(cardB))
+	d.awaitLine("device.returned", "5e:00.0")
+	d.await("returned", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	d.awaitSeries(`accelerator_card_missing{card="5e:00.0"} 0`)
+
+	d.do(d.node.Unplug(cardB.Address))
+	d.await("pulled", health{"3b:00.0": true, "3b:00.0-p1": true})
+	d.awaitSeries(`accelerator_card_removals_total{card="5e:00.0"} 1`)
+	if got, code := d.ask("forget", "0000:5E:00.0", "--by", "alice"); got != "5e:00.0 forgotten\n" || code != 0 {
+		t.Errorf("forget: exit code %d, output %q", code, got)
+	}
+	d.awaitLine("card.forgotten", "5e:00.0", "by:alice")
+	if got, code := d.ask("forget", "5e:00.0"); !strings.Contains(got, "want one that this node remembers: 3b:00.0\n") || code != 1 {
+		t.Errorf("forget again: exit code %d, output %q", code, got)
+	}
+}
+
+// A device that is in quarantine or on hold stays there over a restart, and over a kill.
+func TestQuarantineOverRestart(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, func(c *config.Config) { c.FlapLimit, c.HealthInterval = 2, 50*time.Millisecond })
+	d.awaitLine("control.served")
+	d.do(d.node.Plug(cardA))
+	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
+	for range 2 {
+		d.do(d.node.Break("3b:00.0", "port-ap6"))
+		d.await("broken", health{"3b:00.0": false, "3b:00.0-p1": true})
+		d.do(d.node.Heal("3b:00.0"))
+		patient.Await(t, "it is well again", func() error {
+			for _, r := range d.asked("healed") {
+				if r.ID == "3b:00.0" && !strings.Contains(fmt.Sprint(r.Reasons), "port-ap6") {
+					return nil
+				}
+			}
+			return fmt.Errorf("found %v", d.asked("healed"))
+		})
+	}
+	quarantined := health{"3b:00.0": false, "3b:00.0-p1": true}
+	d.await("in quarantine", quarantined)
+	patient.Await(t, "the ledger", func() error {
+		text, err := os.ReadFile(filepath.Join(d.cfg.StateDir, "cards.json"))
+		if err == nil && !strings.Contains(string(text), `"quarantined":true`) {
+			err = fmt.Errorf("found %s", text)
+		}
+		return err
+	})
+	for range 2 {
+		d.do(d.stop())
+		d.run()
+		d.await("after a restart", quarantined)
+		if table, _ := d.ask("devices"); !strings.Contains(table, "3b:00.0     unhealthy  -       flapping") {
+			t.Errorf("devices prints\n%s", table)
+		}
+	}
+}
