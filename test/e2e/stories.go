@@ -44,6 +44,8 @@ var stories = []story{
 	{"pool", pool},
 	{"settings", settingsInService},
 	{"cordon", cordon},
+	{"missing", missing},
+	{"quarantine", quarantine},
 	{"simulate", simulate},
 	{"holders", holders},
 	{"held-twice", heldTwice},

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A card does not come back after a reboot, and is found later.
+func missing(s *scene) {
+	s.plug(first, second)
+	s.step("helm install with events")
+	s.install("events=true")
+	s.offers(s.resource, 2, 2)
+	s.step("reboot; meanwhile a card is pulled: log, Event and devices name it, and the other one is offered")
+	s.check(s.StopKubelet())
+	s.check(s.EndPods(s.ctx))
+	s.pullCard(second)
+	s.check(s.StartKubelet())
+	await(s, "daemon started again", func() (bool, error) {
+		return s.daemon().Status.ContainerStatuses[0].RestartCount > 0, nil
+	}, true)
+	s.offers(s.resource, 1, 1)
+	s.logged("device.missing", line{"device": secondID, "level": "error"})
+	s.hasEvent(aboutNode(), "DeviceMissing", corev1.EventTypeWarning, "FPGA device "+secondID+" has been missing since ")
+	s.hasReasons(map[string][]string{secondID: {"missing"}})
+	s.step("helm upgrade: still missing")
+	s.upgradeTo("image.tag=" + nextVersion)
+	s.logged("device.missing", line{"device": secondID})
+	s.step("the card is found: it is offered, and no longer missing")
+	s.plug(second)
+	s.offers(s.resource, 2, 2)
+	s.logged("device.returned", line{"device": secondID})
+	s.hasReasons(map[string][]string{})
+	s.step("a card that is cordoned before the reboot is not missing; a card that is forgotten is not missing either")
+	s.exec("cordon", firstID, "--why", "repair", "--by", "alice")
+	s.offers(s.resource, 2, 1)
+	s.uninstall()
+	s.pullCard(first)
+	s.pullCard(second)
+	s.install()
+	s.logged("device.missing", line{"device": secondID})
+	s.hasReasons(map[string][]string{secondID: {"missing"}})
+	if printed := s.exec("forget", secondID, "--by", "alice"); !strings.HasPrefix(printed, secondID+" forgotten, which was missing since ") {
+		s.failf("output of forget: found %q, want the card and since when it was missing", printed)
+	}
+	s.hasReasons(map[string][]string{})
+	s.restartDaemon()
+	s.throughout(soon, func() {
+		for _, l := range s.logs() {
+			if l["event"] == "device.missing" {
+				s.failf("log: found %v, want no missing card", l)
+			}
+		}
+	})
+}
+
+// A card that is in quarantine stays there when the daemon is upgraded, killed, or uninstalled and installed again.
+func quarantine(s *scene) {
+	s.plug(first, second)
+	s.step("a card turns too often: it is in quarantine")
+	s.install("config.flapLimit=2", "minReadySeconds=5")
+	s.offers(s.resource, 2, 2)
+	for range 2 {
+		s.breakCard(first)
+		s.hasReasons(map[string][]string{firstID: {"port-ap6"}})
+		s.healCard(first)
+		await(s, "no port-ap6 in devices", func() (bool, error) {
+			return !strings.Contains(s.exec("devices"), "port-ap6"), nil
+		}, true)
+	}
+	flapping := map[string][]string{firstID: {"flapping"}}
+	s.hasReasons(flapping)
+	s.offers(s.resource, 2, 1)
+	s.step("helm upgrade: the card is offered at no time")
+	s.always(1, func() { s.upgradeTo("image.tag=" + nextVersion) })
+	s.hasReasons(flapping)
+	s.step("the daemon is killed")
+	s.check(syscall.Kill(s.daemonPID(), syscall.SIGKILL))
+	await(s, "daemon started again", func() (int32, error) { return s.daemon().Status.ContainerStatuses[0].RestartCount, nil }, 1)
+	s.offers(s.resource, 2, 1)
+	s.hasReasons(flapping)
+	s.step("helm uninstall, and install again")
+	s.uninstall()
+	s.install("config.flapLimit=2")
+	s.hasReasons(flapping)
+}
