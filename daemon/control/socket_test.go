@@ -23,6 +23,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
@@ -41,6 +42,8 @@ func shortDir(t *testing.T) string {
 }
 
 var cordons = []cordon.Cordon{{Device: "3b:00.0", By: "jo", Why: "fan", Since: time.Date(2026, 11, 22, 10, 22, 13, 0, time.UTC)}}
+
+var missing = ledger.Missing{Card: "5e:00.0", Since: cordons[0].Since, Model: "8086:09c4:8086:0000"}
 
 // serve runs a daemon's socket until the test ends.
 func serve(t *testing.T, path string, answers control.Answers) *observer.ObservedLogs {
@@ -93,6 +96,13 @@ func TestClient(t *testing.T) {
 			asked = append(asked, fmt.Sprintf("uncordon %q by %q", devices, by))
 			return nil, errors.New("3b:00.0: not cordoned")
 		},
+		Forget: func(card, by string) (ledger.Missing, error) {
+			asked = append(asked, fmt.Sprintf("forget %q by %q", card, by))
+			if card != "5e:00.0" {
+				return ledger.Missing{}, errors.New("it is present")
+			}
+			return missing, nil
+		},
 	})
 	await(t, logs, "control.served")
 	c := control.Dial(path)
@@ -107,9 +117,16 @@ func TestClient(t *testing.T) {
 	if _, err = c.Uncordon(t.Context(), []string{"3b:00.0"}, "jo"); err == nil || err.Error() != path+": 3b:00.0: not cordoned" {
 		t.Errorf("Uncordon = %v, want the daemon's refusal", err)
 	}
+	forgotten, err := c.Forget(t.Context(), "5e:00.0", "jo")
+	if diff := cmp.Diff(missing, forgotten); diff != "" || err != nil {
+		t.Errorf("Forget: %v (-want +got):\n%s", err, diff)
+	}
+	if _, err = c.Forget(t.Context(), "3b:00.0", "jo"); err == nil || err.Error() != path+": it is present" {
+		t.Errorf("Forget = %v, want the daemon's refusal", err)
+	}
 	want := []string{
 		`cordon ["3b:00.0" "5e:00.0-p1"] by "jo&by=eve", "it's \"hot\"\n50% ü", for 2h0m0s`,
-		`uncordon ["3b:00.0"] by "jo"`,
+		`uncordon ["3b:00.0"] by "jo"`, `forget "5e:00.0" by "jo"`, `forget "3b:00.0" by "jo"`,
 	}
 	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Errorf("daemon was asked (-want +got):\n%s", diff)

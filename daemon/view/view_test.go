@@ -9,8 +9,10 @@ import (
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -60,6 +62,21 @@ func TestHolderUIDs(t *testing.T) {
 		if diff := cmp.Diff(test.want, l.Rows()[0].HolderUIDs); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
+	}
+}
+
+// A missing card is a row after the devices.
+func TestMissing(t *testing.T) {
+	l := list(devices[0])
+	since := time.Date(2026, 11, 20, 3, 12, 9, 0, time.UTC)
+	l.Missing = []ledger.Missing{{Card: "0001:5e:00.0", Since: since, Model: "8086:09c4:8086:0001"}}
+	all := l.Rows()
+	want := view.Row{
+		ID: "0001:5e:00.0", Health: "unhealthy", Reasons: []string{"missing"}, PCIAddress: "0001:5e:00.0", MissingSince: &since,
+		PCIVendor: "8086", PCIDevice: "09c4", PCIID: "8086:09c4", Subsystem: "8086:0001", HolderKnown: true, Held: new(bool),
+	}
+	if diff := cmp.Diff(want, all[len(all)-1], cmpopts.EquateEmpty()); diff != "" || len(all) != 2 {
+		t.Errorf("%d rows, the last one (-want +got):\n%s", len(all), diff)
 	}
 }
 

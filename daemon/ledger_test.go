@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/offer"
+)
+
+// Nobody expects a card that is cordoned or excluded as a whole, or that the settings do not list.
+func TestExempt(t *testing.T) {
+	cordoned := func(device string) []cordon.Cordon {
+		return []cordon.Cordon{{Device: device, By: "jo", Why: "fan", Since: time.Unix(1, 0)}}
+	}
+	for _, test := range []struct {
+		name    string
+		cordons []cordon.Cordon
+		adjust  func(*config.Config)
+		family  string
+		want    bool
+	}{
+		{"expected", nil, nil, "dfl", false},
+		{"cordoned", cordoned("3b:00.0"), nil, "dfl", true},
+		{"another card is cordoned", cordoned("5e:00.0"), nil, "dfl", false},
+		{"port 1 is cordoned", cordoned("3b:00.0-p1"), nil, "dfl", false},
+		{"excluded", nil, func(c *config.Config) { c.Exclude = map[string]bool{"3b:00.0": true} }, "dfl", true},
+		{"port 0 is excluded", nil, func(c *config.Config) { c.Exclude = map[string]bool{"3b:00.0-p0": true} }, "dfl", true},
+		{"port 1 is excluded", nil, func(c *config.Config) { c.Exclude = map[string]bool{"3b:00.0-p1": true} }, "dfl", false},
+		{"its family is off", nil, nil, "xrt", true},
+		{"its family is on", nil, func(c *config.Config) { c.Families = []string{"xrt"} }, "xrt", false},
+		{"units of a pool", nil, func(c *config.Config) { c.Mode = offer.Pool }, "dfl", true},
+	} {
+		cfg := config.Defaults()
+		if test.adjust != nil {
+			test.adjust(&cfg)
+		}
+		if got := exempt(cfg, test.cordons, "3b:00.0", test.family); got != test.want {
+			t.Errorf("%s: exempt %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+func TestMachine(t *testing.T) {
+	root := t.TempDir()
+	if id := machine(root); id != "" {
+		t.Errorf("without firmware: found %q, want none", id)
+	}
+	dir := filepath.Join(root, "class/dmi/id")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "product_uuid"), []byte("4C4C4544-0042-3510-8052-B4C04F4A3332\n"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if id := machine(root); id != "4c4c4544-0042-3510-8052-b4c04f4a3332" {
+		t.Errorf("found %q, want the id in lower case", id)
+	}
+}
