@@ -13,7 +13,7 @@
 //     settings, and annotation.go the node's annotation. naming.go has the settings that decide the names of devices.
 //     log.go has the log.
 //   - state.go answers requests at the local socket and over HTTP, probes.go those of the kubelet, cordons.go serves the
-//     commands that change cordons, and metrics.go provides the values of the gauges.
+//     commands that change cordons, ledger.go opens the ledger, and metrics.go provides the values of the gauges.
 //
 // # State
 //
@@ -27,6 +27,7 @@
 //     settings, and leaves it after all tasks have ended. HTTP is served before, with other answers. A daemon that waits
 //     because of its naming is ready.
 //   - [cordon.Book] owns the cordons. The task "cordons" and the requests at the local socket use it.
+//   - [ledger.Ledger] owns what is remembered of the cards. The task "ledger" follows the snapshots.
 //   - liveSettings has the files that were read last, and belongs to the goroutine of Serve. Any goroutine
 //     may load its field state.
 //   - stateSource joins the newest snapshot, settings, cordons and holders for each request. It owns

@@ -65,6 +65,12 @@
 // same device is offered after the recovery hold, another device when the holder is gone. Without
 // [Config.Holders] there are no reservations, and a device that leaves is removed from the list at once.
 //
+// # A restart
+//
+// The history of a device, for the recovery hold and the quarantine, is in its Memory, which a later daemon hands over
+// as [Config.Remembered]. The inventory itself writes no file. A device takes up its history when its identity is
+// known. Another card in the slot does not.
+//
 // # The mode
 //
 // The families of a [Policy] decide which units are devices, and its Name decides which

@@ -22,18 +22,17 @@ type Hold struct {
 
 // memory returns what a later daemon must know, or nil if that is nothing.
 func (h *health) memory() *Memory {
-	m := Memory{Quarantined: h.flaps.quarantined}
+	var holds []Hold
 	for reason, t := range h.conditions {
 		if !t.present && h.offered && !ReasonOf(reason).Administrative {
-			m.Holds = append(m.Holds, Hold{reason, t.worst, t.healed})
+			holds = append(holds, Hold{reason, t.worst, t.healed})
 		}
 	}
-	if len(h.flaps.at) == 0 && len(m.Holds) == 0 {
+	if len(h.flaps.at) == 0 && len(holds) == 0 {
 		return nil
 	}
-	m.Turns = slices.Clone(h.flaps.at)
-	slices.SortFunc(m.Holds, func(a, b Hold) int { return strings.Compare(a.Reason, b.Reason) })
-	return &m
+	slices.SortFunc(holds, func(a, b Hold) int { return strings.Compare(a.Reason, b.Reason) })
+	return &Memory{Turns: slices.Clone(h.flaps.at), Quarantined: h.flaps.quarantined, Holds: holds}
 }
 
 // recall gives an entry with a present device what an earlier daemon remembers of it, once. Another device forgets it.

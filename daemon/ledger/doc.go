@@ -24,7 +24,8 @@
 //
 // # State
 //
-// A [Ledger] owns the cards. Run is called once. Missing, Counts and Forget are safe for concurrent use and do not
-// block. Nothing waits for the disk but Open, for 5 s at most, and the end of Run, for 1 s at most. If the file system
-// hangs, they leave one goroutine behind.
+// ledger.go has the tasks, observe.go what is noted of a snapshot, and file.go the file. A [Ledger] owns the cards. Run
+// is called once. Missing, Counts and Forget are safe for concurrent use and do not block. Nothing waits for the disk
+// but Open, for 5 s at most, and the end of Run, for 1 s at most. If the file system hangs, they leave one goroutine
+// behind.
 package ledger

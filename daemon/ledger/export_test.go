@@ -18,6 +18,7 @@ func Parse(text []byte) ([]byte, int, error) {
 // Step observes a snapshot and writes the file.
 func (l *Ledger) Step(s inventory.Snapshot) error {
 	l.observe(s, time.Now())
-	_, err := l.write(l.encode(time.Now()))
+	text, _ := l.text()
+	_, err := l.replace(text)
 	return err
 }

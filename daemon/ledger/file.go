@@ -49,18 +49,23 @@ type card struct {
 	Serial   string    `json:"serial,omitempty"`
 	Family   string    `json:"family,omitempty"`
 	First    time.Time `json:"firstSeen"`
-	Last     time.Time `json:"lastSeen"`          // of a present card: when the file was written
-	Expected bool      `json:"expected"`          // it was present last, and neither cordoned nor excluded
-	Missing  time.Time `json:"missing,omitzero"`  // since when it is missing; zero: it is not
-	Changes  int       `json:"healthChanges"`     // number
-	Removals int       `json:"removals"`          // number
-	Recent   []turn    `json:"recent,omitempty"`  // the newest changes of health, oldest first
-	Devices  devices   `json:"devices,omitempty"` // running holds and quarantines
-	Former   *card     `json:"former,omitempty"`  // the card that was in this slot before; nil: none
+	Last     time.Time `json:"lastSeen"`         // of a present card: when the file was written
+	Expected bool      `json:"expected"`         // it was present last, and neither cordoned nor excluded
+	Missing  time.Time `json:"missing,omitzero"` // since when it is missing; zero: it is not
+	Changes  int       `json:"healthChanges"`    // number
+	Removals int       `json:"removals"`         // number
+	Recent   []turn    `json:"recent,omitempty"` // the newest changes of health, oldest first
+	Former   *card     `json:"former,omitempty"` // the card that was in this slot before; nil: none
+
+	// Devices has the running holds and quarantines, by the id of the device.
+	Devices map[string]*inventory.Memory `json:"devices,omitempty"`
+
+	// Since the start of the daemon; not in the file.
+	present, before   bool // it is present; it was expected at the start
+	changes, removals int
 }
 
-// devices has what a device remembers, by its id.
-type devices map[string]*inventory.Memory
+func (c *card) asMissing() Missing { return Missing{c.Card, c.Missing, c.PCIID} }
 
 // turn is a change of the health of a device.
 type turn struct {
@@ -233,8 +238,8 @@ func setAside(dir *os.Root) error {
 	return nil
 }
 
-// write replaces the file. It takes the lock first, and keeps it. written is false if another daemon has the lock.
-func (l *Ledger) write(text []byte) (written bool, err error) {
+// replace replaces the file. It takes the lock first, and keeps it. replaced is false if another daemon has the lock.
+func (l *Ledger) replace(text []byte) (replaced bool, err error) {
 	dir, err := privatedir.OpenDir(l.cfg.Dir, true)
 	if err != nil {
 		return false, err
@@ -252,4 +257,14 @@ func (l *Ledger) write(text []byte) (written bool, err error) {
 		l.unread = false
 	}
 	return privatedir.ReplaceFile(dir, fileName, text)
+}
+
+// release releases the lock.
+func (l *Ledger) release() error {
+	if l.lock == nil {
+		return nil
+	}
+	lock := l.lock
+	l.lock = nil
+	return lock.Release()
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -22,8 +22,8 @@ import (
 
 const good = `{"version":1,"cards":[{"card":"3b:00.0","pciId":"8086:09c4:8086:0000","firstSeen":"2026-11-20T03:12:00Z","lastSeen":"2026-11-22T10:22:00Z","expected":true,"healthChanges":2,"removals":1,` +
 	`"recent":[{"time":"2026-11-22T10:21:00Z","device":"3b:00.0-p1","from":"healthy","to":"unhealthy","reason":"port-ap6"}],` +
-	`"devices":{"3b:00.0-p1":{"turns":["2026-11-22T10:21:00Z"],"quarantined":true,"holds":[{"reason":"port-ap6","health":2,"since":"2026-11-22T10:21:00Z"}]}},` +
-	`"former":{"card":"3b:00.0","firstSeen":"2025-11-20T03:12:00Z","lastSeen":"2025-11-22T10:22:00Z","expected":false,"healthChanges":7,"removals":1}}]}`
+	`"former":{"card":"3b:00.0","firstSeen":"2025-11-20T03:12:00Z","lastSeen":"2025-11-22T10:22:00Z","expected":false,"healthChanges":7,"removals":1},` +
+	`"devices":{"3b:00.0-p1":{"turns":["2026-11-22T10:21:00Z"],"quarantined":true,"holds":[{"reason":"port-ap6","health":2,"since":"2026-11-22T10:21:00Z"}]}}}]}`
 
 // A file that cannot be used is set aside, and costs only the history.
 func TestBadFile(t *testing.T) {
@@ -121,10 +121,9 @@ func TestKilled(t *testing.T) {
 		if err := errors.Join(err, child.Start()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := out.Read(make([]byte, 1)); err != nil { // it writes
+		if _, err := io.ReadFull(out, make([]byte, 1+i%7)); err != nil { // it writes, and is killed during the next write
 			t.Fatal(err)
 		}
-		<-time.After(time.Duration(i*37) * time.Microsecond)
 		if err := child.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

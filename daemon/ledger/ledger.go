@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -27,8 +26,8 @@ import (
 const (
 	settle     = 10 * time.Second // time from the first complete list until cards are missing: drivers may still find them
 	pace       = time.Second      // least time between two writes
-	retry      = time.Minute      // time between two writes that fail
 	busy       = 5 * time.Second  // time between two attempts while another daemon writes the file
+	retry      = time.Minute      // time between two writes that fail
 	diskWithin = 5 * time.Second  // longest time of one use of the state directory; more: the file system hangs
 	endWithin  = time.Second      // the same at the end of the daemon
 )
@@ -54,37 +53,28 @@ type Missing struct {
 type Ledger struct {
 	cfg     Config
 	log     *zap.Logger
-	disk    *privatedir.Turns
 	missing *latest.Value[[]Missing]
-	touched latest.Signal // raised by Forget
+	touched latest.Signal // raised when changed is set
 
-	// Of the function that uses the disk.
-	lock   *privatedir.Lock // nil: not taken yet
+	disk   *privatedir.Turns
+	lock   *privatedir.Lock // of the function that uses the disk; nil: not taken yet
 	unread bool             // there may be a file that could not be read
+	fault  string           // the error that was logged last; "": none since the last success
 
-	// Of Run.
 	last  inventory.Snapshot          // the last one that was observed
 	known map[string]inventory.Health // health of the hardware of a device that has been well since it was listed, by id
-	fault string                      // the error that was logged last; "": none since the last success
-
-	before []string // the cards in the file at the start that were present then
 
 	mu      sync.Mutex
-	cards   map[string]*card   // by address
-	present map[string]bool    // by address
-	counts  map[string]*counts // by address; since the start
-	changed bool               // since the last write
+	cards   map[string]*card // by address
+	changed bool             // since the last write
 }
-
-// counts are what a card did since the start of the daemon.
-type counts struct{ changes, removals int }
 
 // Open reads the ledger in a state directory. If it cannot be used, Open logs a warning, and the ledger is empty. Open
 // blocks for the disk, for 5 s at most.
 func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 	l := &Ledger{
 		cfg: cfg, log: log.Named("ledger"), disk: privatedir.NewTurns(cfg.Dir), missing: latest.New[[]Missing](nil), touched: latest.NewSignal(),
-		known: make(map[string]inventory.Health), cards: make(map[string]*card), present: make(map[string]bool), counts: make(map[string]*counts),
+		known: make(map[string]inventory.Health), cards: make(map[string]*card),
 	}
 	if cfg.Dir == "" {
 		return l
@@ -95,26 +85,24 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 		found <- c
 		return err
 	})
-	if l.unread = err != nil && !errors.Is(err, fs.ErrNotExist); l.unread {
-		l.report(err)
-	} else {
-		l.report(nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
+	l.unread = err != nil
+	l.report(err)
 	select {
 	case c := <-found:
 		if c.Machine != "" && cfg.Machine != "" && c.Machine != cfg.Machine {
-			l.log.Info("ledger begun anew", logevent.LedgerBegun, logevent.Count(len(c.Cards)), logevent.Reason("another machine"))
+			l.begunAnew(len(c.Cards), "another machine")
 			break
 		}
 		for i := range c.Cards {
+			c.Cards[i].before = c.Cards[i].Expected
 			l.cards[c.Cards[i].Card] = &c.Cards[i]
-			if c.Cards[i].Expected {
-				l.before = append(l.before, c.Cards[i].Card)
-			}
 		}
+		l.publish()
 	default: // the file system hangs
 	}
-	l.publish()
 	return l
 }
 
@@ -139,52 +127,57 @@ func (l *Ledger) Remembered() map[string]*inventory.Device {
 func (l *Ledger) Counts() []metrics.Card {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make([]metrics.Card, 0, len(l.cards))
-	for _, address := range slices.Sorted(maps.Keys(l.cards)) {
-		n := *cmp.Or(l.counts[address], &counts{})
-		all = append(all, metrics.Card{Address: address, HealthChanges: n.changes, Removals: n.removals, Missing: !l.cards[address].Missing.IsZero()})
+	var all []metrics.Card
+	for _, c := range l.sorted() {
+		all = append(all, metrics.Card{Address: c.Card, HealthChanges: c.changes, Removals: c.removals, Missing: !c.Missing.IsZero()})
 	}
 	return all
 }
 
 // Forget removes a card that will not come back.
 func (l *Ledger) Forget(address, by string) (Missing, error) {
-	text := address
-	address, err := sysfs.ParseCard(address)
+	card, err := sysfs.ParseCard(address)
 	if err != nil {
-		return Missing{}, fmt.Errorf("card: found %.100q, %w", text, err)
+		return Missing{}, fmt.Errorf("card: found %.100q, %w", address, err)
 	}
 	if err := checkText("by", by); err != nil {
 		return Missing{}, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.cards[address]
+	c := l.cards[card]
 	switch {
-	case l.present[address]:
-		return Missing{}, fmt.Errorf("card: found %s, which is present, want one that is absent", address)
 	case c == nil:
-		return Missing{}, fmt.Errorf("card: found %s, want one that this node remembers: %s", address,
+		return Missing{}, fmt.Errorf("card: found %s, want one that this node remembers: %s", card,
 			cmp.Or(strings.Join(slices.Sorted(maps.Keys(l.cards)), ", "), "there is none"))
+	case c.present:
+		return Missing{}, fmt.Errorf("card: found %s, which is present, want one that is absent", card)
 	}
-	delete(l.cards, address)
+	delete(l.cards, card)
 	l.changed = true
 	l.publish()
-	l.touched.Raise()
-	l.log.Info("card forgotten", logevent.CardForgotten, logevent.Device(address), logevent.By(by))
-	return Missing{address, c.Missing, c.PCIID}, nil
+	l.log.Info("card forgotten", logevent.CardForgotten, logevent.Device(card), logevent.By(by))
+	return c.asMissing(), nil
 }
 
-// publish publishes the missing cards, if they have changed. The caller holds mu, or the ledger is not shared yet.
+// sorted returns the cards, sorted by address.
+func (l *Ledger) sorted() []*card {
+	return slices.SortedFunc(maps.Values(l.cards), func(a, b *card) int { return cmp.Compare(a.Card, b.Card) })
+}
+
+// publish publishes the missing cards, if they have changed, and wakes the writer if there is a change.
 func (l *Ledger) publish() {
 	var all []Missing
-	for _, address := range slices.Sorted(maps.Keys(l.cards)) {
-		if c := l.cards[address]; !c.Missing.IsZero() {
-			all = append(all, Missing{address, c.Missing, c.PCIID})
+	for _, c := range l.sorted() {
+		if !c.Missing.IsZero() {
+			all = append(all, c.asMissing())
 		}
 	}
 	if before, _ := l.missing.Load(); !slices.Equal(before, all) {
 		l.missing.Store(all)
+	}
+	if l.changed {
+		l.touched.Raise()
 	}
 }
 
@@ -195,354 +188,111 @@ type Devices interface {
 
 // Run follows these devices until ctx ends, and writes the file after changes, and at the end. Then it returns nil.
 func (l *Ledger) Run(ctx context.Context, devices Devices) error {
-	var settled, due <-chan time.Time
-	var wrote time.Time
-	var writing <-chan result // nil: no write is under way
-	settling := true
-	wait := pace
-	for {
-		touched := l.touched.Next()
+	var writer sync.WaitGroup
+	if l.cfg.Dir != "" {
+		writer.Go(func() { l.write(ctx) })
+	}
+	defer writer.Wait()
+	var settled <-chan time.Time
+	for complete := false; ; {
 		snapshot, stale := devices.Latest()
 		l.observe(snapshot, time.Now())
-		if settling && snapshot.Complete {
-			settling, settled = false, time.After(settle)
-		}
-		if due == nil && writing == nil && l.dirty() {
-			due = time.After(time.Until(wrote.Add(wait)))
+		if snapshot.Complete && !complete {
+			complete, settled = true, time.After(settle)
 		}
 		select {
 		case <-ctx.Done():
-			l.end(ctx)
 			return nil
 		case <-stale:
-		case <-touched:
 		case <-settled:
 			l.begin(time.Now())
-		case <-due:
-			due, wrote = nil, time.Now()
-			writing = l.save(ctx, diskWithin)
-		case r := <-writing:
-			writing, wait = nil, pace
-			switch {
-			case r.err != nil:
+		}
+	}
+}
+
+// write writes the file after changes until ctx ends, and then once more, for the times of the present cards.
+func (l *Ledger) write(ctx context.Context) {
+	for ctx.Err() == nil {
+		touched := l.touched.Next()
+		text, changed := l.text()
+		if !changed {
+			select {
+			case <-ctx.Done():
+			case <-touched:
+			}
+			continue
+		}
+		stored, err := l.store(ctx, diskWithin, text)
+		if ctx.Err() != nil {
+			break
+		}
+		l.report(err)
+		wait := pace
+		if !stored {
+			if wait = busy; err != nil {
 				wait = retry
-			case !r.written:
-				wait = busy
 			}
-			if !r.written {
-				l.soil()
-			}
-			if ctx.Err() == nil {
-				l.report(r.err)
-			}
+			l.mu.Lock()
+			l.changed = true
+			l.mu.Unlock()
 		}
-	}
-}
-
-// result is the result of a write.
-type result struct {
-	written bool // false without an error: another daemon writes the file
-	err     error
-}
-
-// save begins to write the file. The channel receives the result, within the limit.
-func (l *Ledger) save(ctx context.Context, limit time.Duration) <-chan result {
-	text, done := l.encode(time.Now()), make(chan result, 1)
-	go func() {
-		written := make(chan bool, 1)
-		r := result{err: l.disk.Within(ctx, limit, func(context.Context) error {
-			is, err := l.write(text)
-			written <- is
-			return err
-		})}
 		select {
-		case r.written = <-written:
-		default: // the file system hangs
+		case <-ctx.Done():
+		case <-time.After(wait):
 		}
-		done <- r
-	}()
-	return done
-}
-
-// end writes the file at the end of the daemon, also if only the times of the present cards have changed.
-func (l *Ledger) end(ctx context.Context) {
-	if l.cfg.Dir == "" {
-		return
 	}
-	text := l.encode(time.Now())
-	err := l.disk.Within(context.WithoutCancel(ctx), endWithin, func(context.Context) error {
-		_, err := l.write(text)
-		if l.lock != nil {
-			err = errors.Join(err, l.lock.Release())
-			l.lock = nil
-		}
-		return err
-	})
-	if err != nil {
+	text, _ := l.text()
+	ctx = context.WithoutCancel(ctx)
+	if _, err := l.store(ctx, endWithin, text); err != nil {
 		l.report(err)
 	}
+	_ = l.disk.Within(ctx, endWithin, func(context.Context) error { return l.release() })
 }
 
-func (l *Ledger) dirty() bool {
+// text returns the text of the file, and whether it has changed since the last call.
+func (l *Ledger) text() (text []byte, changed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.changed && l.cfg.Dir != ""
+	c := content{Version: fileVersion, Machine: l.cfg.Machine, Cards: []card{}}
+	for _, of := range l.cards {
+		written := *of
+		if of.present {
+			written.Last = timeOf(time.Now())
+		}
+		c.Cards = append(c.Cards, written)
+	}
+	changed, l.changed = l.changed, false
+	return encode(c), changed
 }
 
-func (l *Ledger) soil() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.changed = true
+// store replaces the file. stored is false without an error if another daemon writes it.
+func (l *Ledger) store(ctx context.Context, limit time.Duration, text []byte) (stored bool, err error) {
+	done := make(chan bool, 1)
+	err = l.disk.Within(ctx, limit, func(context.Context) error {
+		is, err := l.replace(text)
+		done <- is
+		return err
+	})
+	select {
+	case stored = <-done:
+	default: // the file system hangs
+	}
+	return stored, err
 }
 
 // report logs an error of the state directory once, and sets its metric.
 func (l *Ledger) report(err error) {
 	l.cfg.Metrics.LedgerStored(err)
-	switch {
-	case err == nil:
-		l.fault = ""
-	case err.Error() != l.fault:
-		l.fault = err.Error()
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != l.fault {
 		l.log.Warn("ledger cannot be used", logevent.LedgerUnavailable, logevent.Path(filepath.Join(l.cfg.Dir, fileName)), logevent.Err(err))
 	}
+	l.fault = text
 }
 
-// encode returns the text of the file, and notes that it contains all changes.
-func (l *Ledger) encode(now time.Time) []byte {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.changed = false
-	c := content{Version: fileVersion, Machine: l.cfg.Machine, Cards: make([]card, 0, len(l.cards))}
-	for address, of := range l.cards {
-		written := *of
-		if l.present[address] {
-			written.Last = timeOf(now)
-		}
-		c.Cards = append(c.Cards, written)
-	}
-	return encode(c)
-}
-
-// observe notes what has changed since the last snapshot.
-func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
-	if s.Version == l.last.Version {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	cards := make(map[string][]*inventory.Device)
-	for _, d := range s.Devices {
-		if inventory.IsAddress(d.ID) && !hasLeft(d) {
-			cards[cardOf(d.ID)] = append(cards[cardOf(d.ID)], d)
-		}
-	}
-	for address := range l.present {
-		if cards[address] == nil {
-			l.removed(address, s.Complete && l.last.Complete && s.Generation == l.last.Generation, now)
-		}
-	}
-	for address, devices := range cards {
-		l.noteCard(address, devices, now)
-	}
-	for _, c := range inventory.Changes(l.last.Devices, s.Devices) {
-		l.noteChange(c, now)
-	}
-	l.last = s
-	l.publish()
-}
-
-// removed notes that a card has left while it was watched. If it left because of another mode, that is no removal.
-func (l *Ledger) removed(address string, pulled bool, now time.Time) {
-	delete(l.present, address)
-	c := l.cards[address]
-	if c == nil { // there were too many cards
-		return
-	}
-	c.Last, c.Expected, c.Devices, l.changed = timeOf(now), false, nil, true
-	if pulled {
-		c.Removals++
-		l.counts[address].removals++
-	}
-}
-
-// noteCard notes that a card is present with these devices.
-func (l *Ledger) noteCard(address string, listed []*inventory.Device, now time.Time) {
-	was := l.cards[address]
-	pci, serial, family, anyPCI := "", "", "", false
-	expected := false
-	for _, d := range listed {
-		pci, serial, family = cmp.Or(pci, d.PCIID), cmp.Or(serial, d.Attributes[inventory.AttributeSerialNumber]), cmp.Or(family, d.Family)
-		anyPCI = anyPCI || d.AnyPCIID
-		expected = expected || isExpected(d)
-	}
-	pci, serial, family = clean(pci), clean(serial), clean(family)
-	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
-	c, returned := was, "missing card returned"
-	if was == nil || differ(was.PCIID, pci) && !anyPCI || differ(was.Serial, serial) {
-		c = &card{Card: address, First: timeOf(now), Last: timeOf(now)}
-		if was != nil {
-			c.Former = &card{
-				Card: address, PCIID: was.PCIID, Serial: was.Serial, Family: was.Family, First: was.First, Last: was.Last,
-				Changes: was.Changes, Removals: was.Removals,
-			}
-			c.Missing, returned = was.Missing, "another card is in the slot of a missing one"
-		}
-	}
-	if was == nil && !l.makeRoom() {
-		return
-	}
-	before := *c
-	c.PCIID, c.Serial, c.Family, c.Expected = cmp.Or(pci, c.PCIID), cmp.Or(serial, c.Serial), cmp.Or(family, c.Family), expected
-	if !c.Missing.IsZero() {
-		l.log.Info(returned, logevent.DeviceReturned, logevent.Device(address), logevent.Lasted(max(now.Sub(c.Missing), 0)))
-		c.Missing = time.Time{}
-	}
-	l.cards[address], l.present[address] = c, true
-	l.counts[address] = cmp.Or(l.counts[address], &counts{})
-	l.changed = l.changed || c != was || !reflect.DeepEqual(before, *c)
-}
-
-// makeRoom forgets a card that is not present if there are too many. It returns false if all are present.
-func (l *Ledger) makeRoom() bool {
-	if len(l.cards) < maxCards || len(l.present) == len(l.cards) {
-		return len(l.cards) < maxCards
-	}
-	var absent []card
-	for address, c := range l.cards {
-		if !l.present[address] {
-			absent = append(absent, *c)
-		}
-	}
-	least := slices.MinFunc(absent, byWant).Card
-	delete(l.cards, least)
-	delete(l.counts, least)
-	return true
-}
-
-// noteChange notes what a change of a device means for its card.
-func (l *Ledger) noteChange(change inventory.Change, now time.Time) {
-	d, c := change.New, l.cards[cardOf(change.ID)]
-	if d == nil || hasLeft(d) || c == nil || !l.present[c.Card] {
-		delete(l.known, change.ID)
-		if c != nil {
-			l.noteMemory(c, &inventory.Device{ID: change.ID})
-		}
-		return
-	}
-	if d.PCIID != "" || c.PCIID == "" { // else the inventory has not recalled the device yet
-		l.noteMemory(c, d)
-	}
-	health, is := ofHardware(d)
-	was, known := l.known[d.ID]
-	if !is || !known && health == inventory.Unhealthy || known && was == health { // not well yet: it is being plugged in
-		return
-	}
-	l.known[d.ID] = health
-	if !known {
-		return
-	}
-	t := turn{Time: timeOf(now), Device: clean(d.ID), From: was.String(), To: health.String()}
-	if health > was && len(d.Reasons) > 0 {
-		t.Reason = clean(d.Reasons[0])
-	}
-	c.Recent = append(slices.Clone(c.Recent[max(len(c.Recent)+1-maxRecent, 0):]), t)
-	c.Changes++
-	l.counts[c.Card].changes++
-	l.changed = true
-}
-
-// noteMemory notes what the inventory must know of a device after a restart.
-func (l *Ledger) noteMemory(c *card, d *inventory.Device) {
-	if m := memoryOf(d); !reflect.DeepEqual(m, c.Devices[d.ID]) {
-		all := maps.Clone(c.Devices) // a text of the former map may be in the making
-		if m == nil {
-			delete(all, d.ID)
-		} else {
-			if all == nil {
-				all = make(devices, 1)
-			}
-			all[d.ID] = m
-		}
-		c.Devices, l.changed = all, true
-	}
-}
-
-// begin decides which cards are missing, after the start.
-func (l *Ledger) begin(now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.present) > 0 && len(l.before) > 0 && !slices.ContainsFunc(l.before, func(address string) bool { return l.present[address] }) {
-		l.log.Info("ledger begun anew", logevent.LedgerBegun, logevent.Count(len(l.before)), logevent.Reason("all addresses have changed"))
-		for _, address := range l.before {
-			delete(l.cards, address)
-		}
-		l.changed = true
-	}
-	for _, address := range slices.Sorted(maps.Keys(l.cards)) {
-		c := l.cards[address]
-		if l.present[address] {
-			continue
-		}
-		if !c.Expected || l.cfg.Exempt != nil && l.cfg.Exempt(c.Card, c.Family) {
-			l.changed = l.changed || !c.Missing.IsZero()
-			c.Missing = time.Time{}
-			continue
-		}
-		if c.Missing.IsZero() || c.Missing.After(now) { // or the clock was set back
-			c.Missing, l.changed = timeOf(now), true
-		}
-		l.log.Error("card is missing since the last start", logevent.DeviceMissing, logevent.Device(c.Card), logevent.Lasted(now.Sub(c.Missing)))
-	}
-	l.publish()
-}
-
-// ofHardware returns the health of a device's hardware, and false if its reasons hide that: recovering, in quarantine,
-// cordoned, programmed.
-func ofHardware(d *inventory.Device) (inventory.Health, bool) {
-	return d.Health, d.Health != inventory.Unhealthy || d.Fault
-}
-
-// isExpected reports whether somebody would miss a device: not if it is cordoned, excluded or unwanted, and not if it is a virtual
-// function, which exists only after somebody has made it.
-func isExpected(d *inventory.Device) bool {
-	return !d.Unwanted() && d.Attributes[inventory.AttributePhysicalFunction] == "" &&
-		!slices.Contains(d.Reasons, inventory.ReasonCordoned) && !slices.Contains(d.Reasons, inventory.ReasonExcluded)
-}
-
-// hasLeft reports whether a listed device is not in its slot.
-func hasLeft(d *inventory.Device) bool {
-	return slices.Contains(d.Reasons, inventory.ReasonRemoved) || slices.Contains(d.Reasons, inventory.ReasonRemovedInUse)
-}
-
-// memoryOf returns the memory of a device in the form in which it is written.
-func memoryOf(d *inventory.Device) *inventory.Memory {
-	if d.Memory == nil {
-		return nil
-	}
-	m := *d.Memory
-	m.Turns = slices.Clone(m.Turns[max(len(m.Turns)-maxTurns, 0):])
-	for i, t := range m.Turns {
-		m.Turns[i] = timeOf(t)
-	}
-	m.Holds = slices.Clone(m.Holds)
-	for i := range m.Holds {
-		m.Holds[i].Reason, m.Holds[i].Since = clean(m.Holds[i].Reason), timeOf(m.Holds[i].Since)
-	}
-	return &m
-}
-
-// timeOf returns a time in the form in which it is written.
-func timeOf(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond).Round(0) }
-
-// clean returns a text that the file accepts.
-func clean(text string) string {
-	if checkText("", text) != nil {
-		return "?"
-	}
-	return text
-}
-
-func cardOf(id string) string {
-	address, _, _ := strings.Cut(id, "-p")
-	return address
+func (l *Ledger) begunAnew(cards int, reason string) {
+	l.log.Info("ledger begun anew", logevent.LedgerBegun, logevent.Count(cards), logevent.Reason(reason))
 }

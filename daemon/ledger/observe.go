@@ -1,0 +1,227 @@
+package ledger
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// observe notes what has changed since the last snapshot.
+func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
+	if s.Version == l.last.Version {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	listed := make(map[string][]*inventory.Device)
+	for _, d := range s.Devices {
+		if inventory.IsAddress(d.ID) && !hasLeft(d) {
+			listed[cardOf(d.ID)] = append(listed[cardOf(d.ID)], d)
+		}
+	}
+	for address, c := range l.cards {
+		if c.present && listed[address] == nil {
+			l.removed(c, s, now)
+		}
+	}
+	for address, devices := range listed {
+		l.found(address, devices, now)
+	}
+	for _, c := range inventory.Changes(l.last.Devices, s.Devices) {
+		l.deviceChanged(c, now)
+	}
+	l.last = s
+	l.publish()
+}
+
+// removed notes that a card has left while it was watched. If it left because of another mode, that is no removal.
+func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
+	if s.Complete && l.last.Complete && s.Generation == l.last.Generation {
+		c.Removals++
+		c.removals++
+	}
+	c.present, c.Last, c.Expected, c.Devices, l.changed = false, timeOf(now), false, nil, true
+}
+
+// found notes that a card is present with these devices.
+func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time) {
+	is, anyPCI := card{Card: address}, false
+	for _, d := range listed {
+		is.PCIID, is.Serial, is.Family = cmp.Or(is.PCIID, clean(d.PCIID)), cmp.Or(is.Serial, clean(d.Attributes[inventory.AttributeSerialNumber])), clean(d.Family)
+		is.Expected = is.Expected || isExpected(d)
+		anyPCI = anyPCI || d.AnyPCIID
+	}
+	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
+	c, returned := l.cards[address], "missing card returned"
+	switch {
+	case c == nil:
+		if !l.makeRoom() {
+			return
+		}
+		c = &card{Card: address, First: timeOf(now), Last: timeOf(now)}
+	case differ(c.PCIID, is.PCIID) && !anyPCI, differ(c.Serial, is.Serial):
+		former := *c
+		former.Expected, former.Missing, former.Recent, former.Devices, former.Former = false, time.Time{}, nil, nil, nil
+		c = &card{
+			Card: address, First: timeOf(now), Last: timeOf(now), Missing: c.Missing, Former: &former,
+			before: c.before, changes: c.changes, removals: c.removals,
+		}
+		returned = "another card is in the slot of a missing one"
+	}
+	before := *c
+	c.PCIID, c.Serial, c.Family, c.Expected, c.present = cmp.Or(is.PCIID, c.PCIID), cmp.Or(is.Serial, c.Serial), is.Family, is.Expected, true
+	if !c.Missing.IsZero() {
+		l.log.Info(returned, logevent.DeviceReturned, logevent.Device(address), logevent.Lasted(max(now.Sub(c.Missing), 0)))
+		c.Missing = time.Time{}
+	}
+	l.changed = l.changed || !reflect.DeepEqual(before, *c)
+	l.cards[address] = c
+}
+
+// makeRoom forgets a card that is absent if there are too many. It returns false if all are present.
+func (l *Ledger) makeRoom() bool {
+	if len(l.cards) < maxCards {
+		return true
+	}
+	absent := slices.DeleteFunc(slices.Collect(maps.Values(l.cards)), func(c *card) bool { return c.present })
+	if len(absent) == 0 {
+		return false
+	}
+	delete(l.cards, slices.MinFunc(absent, func(a, b *card) int { return byWant(*a, *b) }).Card)
+	return true
+}
+
+// deviceChanged notes what a change of a device means for its card.
+func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) {
+	d, c := change.New, l.cards[cardOf(change.ID)]
+	if d == nil || hasLeft(d) || c == nil || !c.present {
+		delete(l.known, change.ID)
+		if c != nil {
+			l.remember(c, change.ID, nil)
+		}
+		return
+	}
+	if d.PCIID != "" || c.PCIID == "" { // else the inventory has not recalled the device yet
+		l.remember(c, d.ID, memoryOf(d))
+	}
+	was, known := l.known[d.ID]
+	switch {
+	case d.Health == inventory.Unhealthy && !d.Fault: // recovering, in quarantine, cordoned, programmed: nothing new about the hardware
+		return
+	case !known && d.Health == inventory.Unhealthy: // it is being plugged in
+		return
+	}
+	l.known[d.ID] = d.Health
+	if !known || was == d.Health {
+		return
+	}
+	t := turn{Time: timeOf(now), Device: d.ID, From: was.String(), To: d.Health.String()}
+	if d.Health > was && len(d.Reasons) > 0 {
+		t.Reason = clean(d.Reasons[0])
+	}
+	c.Recent = append(c.Recent[max(len(c.Recent)+1-maxRecent, 0):], t)
+	c.Changes++
+	c.changes++
+	l.changed = true
+}
+
+// remember notes what the inventory must know of a device after a restart; nil: nothing.
+func (l *Ledger) remember(c *card, id string, m *inventory.Memory) {
+	if reflect.DeepEqual(m, c.Devices[id]) {
+		return
+	}
+	l.changed = true
+	if m == nil {
+		delete(c.Devices, id)
+		return
+	}
+	if c.Devices == nil {
+		c.Devices = make(map[string]*inventory.Memory)
+	}
+	c.Devices[id] = m
+}
+
+// begin decides which cards are missing, after the start.
+func (l *Ledger) begin(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, same, present := 0, 0, 0
+	for _, c := range l.cards {
+		switch {
+		case c.before && c.present:
+			same++
+		case c.before:
+			before++
+		case c.present:
+			present++
+		}
+	}
+	if before > 0 && present > 0 && same == 0 {
+		l.begunAnew(before, "all addresses have changed")
+		maps.DeleteFunc(l.cards, func(_ string, c *card) bool { return !c.present })
+		l.changed = true
+	}
+	for _, c := range l.sorted() {
+		switch {
+		case c.present:
+			continue
+		case !c.Expected, l.cfg.Exempt != nil && l.cfg.Exempt(c.Card, c.Family):
+			l.changed = l.changed || !c.Missing.IsZero()
+			c.Missing = time.Time{}
+			continue
+		case c.Missing.IsZero(), c.Missing.After(now): // the clock was set back
+			c.Missing, l.changed = timeOf(now), true
+		}
+		l.log.Error("card is missing since the last start", logevent.DeviceMissing, logevent.Device(c.Card), logevent.Lasted(now.Sub(c.Missing)))
+	}
+	l.publish()
+}
+
+// isExpected reports whether somebody would miss a device: not if it is cordoned, excluded or unwanted, and not if it is a
+// virtual function, which exists only after somebody has made it.
+func isExpected(d *inventory.Device) bool {
+	return !d.Unwanted() && d.Attributes[inventory.AttributePhysicalFunction] == "" &&
+		!slices.Contains(d.Reasons, inventory.ReasonCordoned) && !slices.Contains(d.Reasons, inventory.ReasonExcluded)
+}
+
+// hasLeft reports whether a listed device is not in its slot.
+func hasLeft(d *inventory.Device) bool {
+	return slices.Contains(d.Reasons, inventory.ReasonRemoved) || slices.Contains(d.Reasons, inventory.ReasonRemovedInUse)
+}
+
+// memoryOf returns the memory of a device in the form in which it is written.
+func memoryOf(d *inventory.Device) *inventory.Memory {
+	if d.Memory == nil {
+		return nil
+	}
+	m := inventory.Memory{Quarantined: d.Memory.Quarantined}
+	for _, t := range d.Memory.Turns[max(len(d.Memory.Turns)-maxTurns, 0):] {
+		m.Turns = append(m.Turns, timeOf(t))
+	}
+	for _, h := range d.Memory.Holds {
+		m.Holds = append(m.Holds, inventory.Hold{Reason: clean(h.Reason), Health: h.Health, Since: timeOf(h.Since)})
+	}
+	return &m
+}
+
+// timeOf returns a time in the form in which it is written.
+func timeOf(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+// clean returns a text that the file accepts.
+func clean(text string) string {
+	if checkText("", text) != nil {
+		return "?"
+	}
+	return text
+}
+
+func cardOf(id string) string {
+	address, _, _ := strings.Cut(id, "-p")
+	return address
+}
