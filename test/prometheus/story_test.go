@@ -175,6 +175,7 @@ var empty = map[string]string{
 	"Firing alerts":                     "with the unchanged rules, no alert fires within the test",
 	"annotation Alerts":                 "with the unchanged rules, no alert fires within the test",
 	"Nodes down":                        "there is no such node",
+	"Missing cards":                     "there is no such card",
 	"Resources without a stream":        "there is no such resource",
 	"Lost sources":                      "there is no such source",
 	"API server":                        "the daemon has no connection to one",
