@@ -12,32 +12,38 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// observe notes what has changed since the last snapshot.
+// observe notes what has changed since the last snapshot. Cards without a change cost next to nothing.
 func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 	if s.Version == l.last.Version {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	listed := make(map[string][]*inventory.Device)
-	for _, d := range s.Devices {
-		if inventory.IsAddress(d.ID) && !hasLeft(d) {
-			listed[cardOf(d.ID)] = append(listed[cardOf(d.ID)], d)
+	changes := inventory.Changes(l.last.Devices, s.Devices)
+	listed := make(map[string][]*inventory.Device) // the present devices of the cards that have changed
+	for _, c := range changes {
+		if inventory.IsAddress(c.ID) {
+			listed[cardOf(c.ID)] = nil
 		}
 	}
-	for address, c := range l.cards {
-		if c.present && listed[address] == nil {
-			l.removed(c, s, now)
+	for _, d := range s.Devices {
+		if devices, changed := listed[cardOf(d.ID)]; changed && !hasLeft(d) {
+			listed[cardOf(d.ID)] = append(devices, d)
 		}
 	}
 	for address, devices := range listed {
-		l.found(address, devices, now)
+		if c := l.cards[address]; len(devices) > 0 {
+			l.found(address, devices, now)
+		} else if c != nil && c.present {
+			l.removed(c, s, now)
+		}
 	}
-	for _, c := range inventory.Changes(l.last.Devices, s.Devices) {
+	for _, c := range changes {
 		l.deviceChanged(c, now)
 	}
-	l.last = s
-	l.publish()
+	if l.last = s; l.changed {
+		l.publish()
+	}
 }
 
 // removed notes that a card has left while it was watched. If it left because of another mode, that is no removal.
