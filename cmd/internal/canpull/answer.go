@@ -115,7 +115,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 	listed := map[string]bool{}
 	ends := map[string]time.Time{} // cordons, by device
 	for _, row := range f.Rows {
-		if !addresses[row.PCIAddress] {
+		if !addresses[row.PCIAddress] || row.MissingSince != nil {
 			continue
 		}
 		listed[row.PCIAddress] = true

@@ -285,6 +285,10 @@ func TestJudge(t *testing.T) {
 			"no: 3b:00.0 has a device node that a container with another device may open: delete the pod of the device that `devices` shows with removed-in-use or node-changed"}},
 		{"no daemon", func(f *canpull.Facts) { f.Rows, f.RowsErr = nil, errors.New("no daemon") }, canpull.Unknown, []string{
 			"unknown: the devices of the card are not known: no daemon: run the command where the daemon runs, or with --scan"}},
+		{"missing, but on the bus: its driver is not loaded", func(f *canpull.Facts) {
+			f.Rows[0] = view.Row{ID: "3b:00.0", PCIAddress: "0000:3b:00.0", Health: "unhealthy", Reasons: []string{"missing"}, MissingSince: &time.Time{}, HolderKnown: true, Held: new(bool)}
+		}, canpull.Unknown, []string{
+			"unknown: no device of the card is listed: check the address and the driver of the card with `devices -o wide`, and --families"}},
 		{"no device of it", func(f *canpull.Facts) { f.Rows = f.Rows[1:] }, canpull.Unknown, []string{
 			"unknown: no device of the card is listed: check the address and the driver of the card with `devices -o wide`, and --families"}},
 		{"gone, and held", func(f *canpull.Facts) {
