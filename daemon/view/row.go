@@ -61,13 +61,17 @@ type List struct {
 	Missing []ledger.Missing
 }
 
-// Rows returns one row for each device, in their order, and then one for each missing card.
+// Rows returns one row for each device, in their order, and then one for each missing card of which no device is
+// listed.
 func (l List) Rows() []Row {
 	rows := make([]Row, len(l.Devices), len(l.Devices)+len(l.Missing))
 	for i, d := range l.Devices {
 		rows[i] = l.row(d)
 	}
 	for _, m := range l.Missing {
+		if slices.ContainsFunc(l.Devices, func(d *inventory.Device) bool { return d.ID == m.Card || strings.HasPrefix(d.ID, m.Card+"-p") }) {
+			continue // a container still holds it
+		}
 		address, _ := sysfs.ParseAddress(m.Card)
 		r := l.row(&inventory.Device{
 			ID: m.Card, PCIAddress: address, Health: inventory.Unhealthy, Reasons: []string{inventory.ReasonMissing},
