@@ -25,6 +25,7 @@ func TestMissingCard(t *testing.T) {
 	d.do(d.stop())
 	d.do(d.node.Unplug(cardB.Address))
 	d.run()
+	d.awaitLine("control.served")
 	d.await("the others are offered at once", health{"3b:00.0": true, "3b:00.0-p1": true})
 	d.awaitLine("device.missing", "5e:00.0")
 	rows := d.asked("missing")
@@ -67,7 +68,7 @@ func TestMissingCard(t *testing.T) {
 	}
 }
 
-// A device that is in quarantine or on hold stays there over a restart, and over a kill.
+// A device that is in quarantine stays there over restarts.
 func TestQuarantineOverRestart(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, func(c *config.Config) { c.FlapLimit, c.HealthInterval = 2, 50*time.Millisecond })
@@ -99,6 +100,7 @@ func TestQuarantineOverRestart(t *testing.T) {
 	for range 2 {
 		d.do(d.stop())
 		d.run()
+		d.awaitLine("control.served")
 		d.await("after a restart", quarantined)
 		if table, _ := d.ask("devices"); !strings.Contains(table, "3b:00.0     unhealthy  -       flapping") {
 			t.Errorf("devices prints\n%s", table)
