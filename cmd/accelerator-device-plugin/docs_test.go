@@ -15,7 +15,9 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/docs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/cmdtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -48,18 +50,13 @@ func TestReasonsOfTheDaemon(t *testing.T) {
 
 // docs/health.md has exactly the rows of the families' health tables, with their severities.
 func TestHealthTableIsExplained(t *testing.T) {
-	_, first, _ := strings.Cut(read(t, "../../docs/health.md"), "## Read from the hardware")
-	first, _, _ = strings.Cut(first, "## Found by the daemon")
 	severity := map[string]string{} // by reason, as documented
-	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+`) \\| (\\w+)").FindAllStringSubmatch(first, -1) {
-		name := ""
-		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
-			reason := m[1]
-			if strings.HasPrefix(reason, "=") {
-				reason = name + reason
+	for _, r := range docs.Reasons() {
+		for _, name := range r.Names {
+			base, _, _ := strings.Cut(name, "=")
+			if !slices.Contains(inventory.Reasons(), base) {
+				severity[name] = regexp.MustCompile(`^\w+`).FindString(r.Device)
 			}
-			name, _, _ = strings.Cut(reason, "=")
-			severity[reason] = row[2]
 		}
 	}
 	if len(severity) < 100 {
@@ -77,6 +74,45 @@ func TestHealthTableIsExplained(t *testing.T) {
 	for reason := range severity {
 		if !known[reason] {
 			t.Errorf("docs/health.md explains %s, which no family's table has", reason)
+		}
+	}
+}
+
+// The command explain has a text for each reason, and for a reason with a value that docs/health.md does not list.
+func TestExplain(t *testing.T) {
+	all := inventory.Reasons()
+	for _, f := range daemon.AllFamilies(config.Defaults()) {
+		for _, row := range f.Rows() {
+			all = append(all, row.Name)
+		}
+	}
+	for _, reason := range append(all, "unreadable=errors/errors", "alarm-crit=fan 1", "recovering=port-ap6", "fme-fatal=0x8000") {
+		out, errs, code := cmdtest.Output(t, "explain", reason)
+		name, _, _ := strings.Cut(reason, "=")
+		if code != 0 || errs != "" || !strings.HasPrefix(out, name) || strings.Contains(out, "](") || len(out) < len(reason)+40 {
+			t.Errorf("explain %s: exit code %d, printed\n%s%s", reason, code, out, errs)
+		}
+	}
+	for _, test := range []struct {
+		args []string
+		code int
+		says []string
+	}{
+		{[]string{"port-ap6"}, 0, []string{
+			"port-ap6: the device is unhealthy\nRead from: `errors/errors` bit 50\n\nthe port was shut down because of power or heat.",
+			"--- Clearing a sticky error\n", "**The node may crash** if a process has a port open: docs/service.md",
+		}},
+		{[]string{"power-throttled=6"}, 0, []string{"power-throttled=6: the device is unhealthy\n"}},
+		{[]string{"power-throttled"}, 0, []string{"power-throttled=1, power-throttled=2: the device is degraded\n", "power-throttled=6: the device is unhealthy\n"}},
+		{nil, 0, []string{"REASON ", "\npower-throttled=6 ", "\nunreadable=FILE ", "\nflapping "}},
+		{[]string{"port-ap7"}, 2, []string{`REASON: found "port-ap7", want one of afu-dead, `, ", recovering\n"}},
+		{[]string{"flapping", "excluded"}, 2, []string{"at most 1 arg"}},
+	} {
+		out, errs, code := cmdtest.Output(t, append([]string{"explain"}, test.args...)...)
+		for _, want := range test.says {
+			if code != test.code || !strings.Contains(out+errs, want) {
+				t.Errorf("explain %v: exit code %d, want %d and %q:\n%s%s", test.args, code, test.code, want, out, errs)
+			}
 		}
 	}
 }

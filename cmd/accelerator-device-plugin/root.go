@@ -45,6 +45,7 @@ const rootExamples = `  accelerator-device-plugin                            run
   accelerator-device-plugin uncordon 3b:00.0           put the card back into service
   accelerator-device-plugin forget 3b:00.0             a missing card that will not come back
   accelerator-device-plugin can-pull 3b:00.0           whether the card may be pulled, and the reasons
+  accelerator-device-plugin explain port-ap6           what a reason of a device means, and what to do
   accelerator-device-plugin logs daemon.log            the history of the devices, from a log
   accelerator-device-plugin demo                       a demonstration without a card or a cluster
   accelerator-device-plugin simulate DIR               a simulated node, to try the chart`
@@ -72,7 +73,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SuggestionsMinimumDistance = 2
 	loader.AddFlags(root.Flags())
-	root.AddCommand(newServe(), newDevices(), newWatch(), newCordon(), newUncordon(), newForget(), newCanPull(), newLogs(), newDemo(),
+	root.AddCommand(newServe(), newDevices(), newWatch(), newCordon(), newUncordon(), newForget(), newCanPull(), newExplain(), newLogs(), newDemo(),
 		newSimulate(), newVersion(), newRefuse(), newGranted())
 	return root
 }

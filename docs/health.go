@@ -1,0 +1,102 @@
+// Package docs has the tables of docs/health.md for programs.
+package docs
+
+import (
+	_ "embed"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+//go:embed health.md
+var health string
+
+// Reason is a row of the tables of reasons in health.md.
+type Reason struct {
+	Names    []string // NAME or NAME=VALUE
+	Device   string   // what it makes the device: "unhealthy", …
+	ReadFrom string
+	Meaning  string   // and the remedy
+	Sections []string // of health.md that Meaning refers to, each with its heading
+}
+
+var (
+	row  = regexp.MustCompile("(?m)^\\| (`[a-z][^|]*) \\| ([^|]+) \\| ([^|]*?) *\\| ([^|]+) \\|$")
+	name = regexp.MustCompile("`([^`]+)`")
+	link = regexp.MustCompile(`\[([^]]+)\]\(([^)#]*)(#[^)]*)?\)`)
+)
+
+// Reasons returns the rows of both tables, in their order.
+func Reasons() []Reason {
+	_, tables, _ := strings.Cut(health, "\n## Read from the hardware\n")
+	tables, _, _ = strings.Cut(tables, "\n### More about these reasons\n")
+	var all []Reason
+	for _, cells := range row.FindAllStringSubmatch(tables, -1) {
+		r := Reason{Device: plain(cells[2]), ReadFrom: plain(cells[3]), Meaning: plain(cells[4])}
+		of := ""
+		for _, m := range name.FindAllStringSubmatch(cells[1], -1) {
+			value, short := strings.CutPrefix(m[1], "=")
+			if short {
+				value = of + "=" + value
+			}
+			of, _, _ = strings.Cut(value, "=")
+			r.Names = append(r.Names, value)
+		}
+		for _, m := range link.FindAllStringSubmatch(cells[2]+cells[3]+cells[4], -1) {
+			if text := section(m[3]); m[2] == "" && text != "" && !slices.Contains(r.Sections, text) {
+				r.Sections = append(r.Sections, text)
+			}
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// Explain returns the rows about a reason, NAME or NAME=VALUE: those with exactly this reason, or else those with its NAME.
+func Explain(reason string) (found []Reason) {
+	of := func(r string) string { name, _, _ := strings.Cut(r, "="); return name }
+	for _, same := range []func(string) bool{
+		func(n string) bool { return n == reason },
+		func(n string) bool { return of(n) == of(reason) },
+	} {
+		for _, r := range Reasons() {
+			if slices.ContainsFunc(r.Names, same) {
+				found = append(found, r)
+			}
+		}
+		if found != nil {
+			break
+		}
+	}
+	return found
+}
+
+// section returns the section of health.md with an anchor, without its subsections: "" if that is a table of reasons.
+func section(anchor string) string {
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)\n`).FindAllStringSubmatchIndex(health, -1) {
+		title := health[m[2]:m[3]]
+		if "#"+strings.ReplaceAll(strings.ToLower(title), " ", "-") != anchor {
+			continue
+		}
+		text, _, _ := strings.Cut(health[m[1]:], "\n#")
+		if row.MatchString(text) {
+			return ""
+		}
+		return title + "\n" + plain(strings.TrimRight(text, "\n"))
+	}
+	return ""
+}
+
+// plain returns text with the paths of pages in place of links to them, and without links within the page.
+func plain(text string) string {
+	return link.ReplaceAllStringFunc(text, func(l string) string {
+		m := link.FindStringSubmatch(l)
+		switch m[2] {
+		case "":
+			return m[1]
+		case m[1]:
+			return "docs/" + m[2] + m[3]
+		}
+		return m[1] + " (docs/" + m[2] + m[3] + ")"
+	})
+}
