@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
 	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/httpd"
@@ -231,9 +232,15 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 		r.task(ctx, "events", events.Run)
 		r.task(ctx, "events", func(ctx context.Context) error { return events.Follow(ctx, node.Inventory, holders) })
 	}
+	cards := nodecondition.New(node.Inventory, r.ledger.Missing, r.api.Ready)
+	r.task(ctx, "condition", cards.Run)
+	if kind := r.cfg.NodeCondition; r.client != nil && kind != "" {
+		client, name := r.client, r.cfg.NodeName
+		r.task(ctx, "condition", func(ctx context.Context) error { return cards.Write(ctx, client, name, kind, r.Log) })
+	}
 	shown := &stateSource{
 		version: r.Version, kind: r.Kind, started: time.Now(), inForce: inForce, settings: r.live.state,
-		inventory: node.Inventory, cordons: book, missing: r.ledger.Missing, holders: r.api.Holders, kept: r.owned.Kept(), changes: latest.NewSignal(),
+		inventory: node.Inventory, cordons: book, missing: r.ledger.Missing, holders: r.api.Holders, kept: r.owned.Kept(), cards: cards, changes: latest.NewSignal(),
 	}
 	r.probes.use(answers(node, r.api, shown))
 	if socket := r.cfg.Socket; socket != "" {

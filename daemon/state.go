@@ -10,6 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
 	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -30,6 +31,7 @@ type stateSource struct {
 	missing   func() ([]ledger.Missing, <-chan struct{})
 	holders   func(context.Context) inventory.Holdings
 	kept      func() error // as [owner.Node.Kept]
+	cards     *nodecondition.Cards
 	version   string
 	kind      string        // of the API
 	changes   latest.Signal // raised by follow
@@ -72,10 +74,11 @@ func (s *stateSource) state(ctx context.Context) control.State {
 	cfg, _ := s.inForce.Load()
 	settings, _ := s.settings.Load()
 	list, complete, err := s.list(ctx)
+	verdict, _ := s.cards.Latest()
 	state := control.State{
 		Version: s.version, API: s.kind, PID: os.Getpid(), Started: s.started, Mode: cfg.Mode, KubeletDir: cfg.KubeletDir, Settings: settings,
 		Cordons: append([]cordon.Cordon{}, list.Cordons...), IdleRules: IdleRules(OfferNaming(cfg), list.Devices),
-		Devices: list.Rows(), Incomplete: !complete,
+		Devices: list.Rows(), Incomplete: !complete, Cards: verdict,
 	}
 	if err != nil {
 		state.HoldersError = err.Error()

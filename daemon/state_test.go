@@ -13,6 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
@@ -33,6 +34,7 @@ func TestStateBeforeTheCardsAreRead(t *testing.T) {
 			inventory: inventory.New(Watching(cfg, metrics.New("test")), sysfs.Host{}, zap.NewNop()),
 			kept:      func() error { return nil },
 			missing:   latest.New[[]ledger.Missing](nil).Load,
+			cards:     nodecondition.New(nil, nil, nil),
 			holders:   func(context.Context) inventory.Holdings { return inventory.Holdings{Err: fs.ErrNotExist} },
 		}
 		state := s.state(t.Context())

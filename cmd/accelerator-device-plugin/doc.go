@@ -8,7 +8,7 @@
 // # Where things are
 //
 //   - main.go and root.go have the exit codes and the command line. Each command has a file: serve.go, devices.go,
-//     watch.go, cordon.go (also uncordon and forget), canpull.go, explain.go, logs.go, demo.go, simulate.go. ask.go is for the commands that
+//     watch.go, cordon.go (also uncordon and forget), canpull.go, check.go, explain.go, logs.go, demo.go, simulate.go. ask.go is for the commands that
 //     ask a running daemon, granted.go for the test of the chart.
 //   - The flags of serve are in daemon/config/flags.go. cmd/internal/deviceplugin joins the daemon and the server.
 //

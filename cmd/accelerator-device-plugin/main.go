@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if !f.logged {
 			fmt.Fprintf(stderr, "accelerator-device-plugin: %s\n", escaped(f))
 		}
-		return 1
+		return max(f.code, 1)
 	}
 	if (cmd == root || cmd.Name() == "serve") && !forPeople(args, stderr) && !errors.As(err, new(unknownCommand)) {
 		daemon.LogUsage(stderr, err) // programs read the output of serve, one JSON object per line
@@ -70,6 +70,7 @@ func forPeople(args []string, stderr io.Writer) bool {
 type failure struct {
 	error
 	logged bool // already in the log, or printed
+	code   int  // exit code; 0: 1
 }
 
 func (f failure) Unwrap() error { return f.error }

@@ -33,7 +33,7 @@ variables, and variables over the file.
   regiondevel  as region, with the device node of the card's FME
   pool         a unit without hardware, with a number as its id (--accel-nbunits)
 
-Exit codes: 0 success, 1 failure, 2 usage error.`
+Exit codes: 0 success, 1 failure, 2 usage error. The command check has codes of its own.`
 
 const rootExamples = `  accelerator-device-plugin                            run the daemon on this node
   accelerator-device-plugin --log-format console       the same, with the log as text
@@ -45,6 +45,7 @@ const rootExamples = `  accelerator-device-plugin                            run
   accelerator-device-plugin uncordon 3b:00.0           put the card back into service
   accelerator-device-plugin forget 3b:00.0             a missing card that will not come back
   accelerator-device-plugin can-pull 3b:00.0           whether the card may be pulled, and the reasons
+  accelerator-device-plugin check                      whether somebody must act on the cards, by exit code
   accelerator-device-plugin explain port-ap6           what a reason of a device means, and what to do
   accelerator-device-plugin logs daemon.log            the history of the devices, from a log
   accelerator-device-plugin demo                       a demonstration without a card or a cluster
@@ -73,7 +74,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SuggestionsMinimumDistance = 2
 	loader.AddFlags(root.Flags())
-	root.AddCommand(newServe(), newDevices(), newWatch(), newCordon(), newUncordon(), newForget(), newCanPull(), newExplain(), newLogs(), newDemo(),
+	root.AddCommand(newServe(), newDevices(), newWatch(), newCordon(), newUncordon(), newForget(), newCanPull(), newCheck(), newExplain(), newLogs(), newDemo(),
 		newSimulate(), newVersion(), newRefuse(), newGranted())
 	return root
 }

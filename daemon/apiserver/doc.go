@@ -1,11 +1,12 @@
 // Package apiserver is the only package that connects to the Kubernetes API server.
-// It follows the annotations of one Node object, and writes Events.
+// It follows the annotations of one Node object, and writes Events and a condition of that Node.
 //
 //	client, err := apiserver.Open(apiserver.Config{LookupEnv: os.LookupEnv}, log) // reads files, no traffic
 //	err = client.FollowNode(ctx, "worker-3", func(n apiserver.Node) { … }, func() { … }) // until ctx ends
 //	w := client.Writer(ctx, "worker-3")
 //	defer w.Close()
 //	err = w.Create(apiserver.Event{…})
+//	err = w.Apply("worker-3", apiserver.Condition{…})
 //
 // # Libraries
 //
@@ -23,12 +24,14 @@
 //
 // Following a node needs the verbs list and watch on nodes, in a ClusterRole. Both requests have the
 // field selector metadata.name=NAME, so a rule with resourceNames [NAME] suffices. Writing Events
-// needs create and patch on events. It uses get on pods, but works without it.
+// needs create and patch on events. It uses get on pods, but works without it. Writing a condition needs patch on
+// nodes/status.
 //
 //	rules:
 //	- {apiGroups: [""], resources: [nodes], verbs: [list, watch]}
 //	- {apiGroups: [""], resources: [events], verbs: [create, patch]}
 //	- {apiGroups: [""], resources: [pods], verbs: [get]}
+//	- {apiGroups: [""], resources: [nodes/status], verbs: [patch]}
 //
 // # Failures
 //

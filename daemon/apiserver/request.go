@@ -79,6 +79,8 @@ type call struct {
 	path     string
 	query    url.Values
 	body     []byte
+	apply    bool // the patch is a server-side apply, not a merge patch
+	whole    bool // the answer is the object, not only its metadata
 }
 
 // methods has the HTTP methods of the verbs.
@@ -112,7 +114,13 @@ func (s *session) do(ctx context.Context, c call) (*http.Response, error) {
 	case "patch":
 		request.Header.Set("Content-Type", "application/merge-patch+json")
 	}
+	if c.apply {
+		request.Header.Set("Content-Type", "application/apply-patch+yaml") // JSON is YAML
+	}
 	request.Header.Set("Accept", "application/json;as="+kind+";g=meta.k8s.io;v=v1")
+	if c.whole {
+		request.Header.Set("Accept", "application/json")
+	}
 	answer, err := s.transport.RoundTrip(request)
 	if err != nil {
 		s.close() // the CA or the client certificate may have been replaced

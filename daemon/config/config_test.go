@@ -165,6 +165,10 @@ func TestEdges(t *testing.T) {
 		{"events by their flag alone", []string{"--events", "--node-name=n"}, nil, "", func(c *config.Config) { c.Events, c.NodeName = true, "n" }},
 		{"events of the file, node of a variable", nil, map[string]string{"ACCELERATOR_NODE_NAME": "n"}, "events: true\n",
 			func(c *config.Config) { c.Events, c.NodeName = true, "n" }},
+		{"condition", []string{"--node-name=n"}, nil, "nodeCondition: accelerator.b-com.com/CardsHealthy\n",
+			func(c *config.Config) { c.NodeCondition, c.NodeName = "accelerator.b-com.com/CardsHealthy", "n" }},
+		{"condition without a domain", []string{"--node-name=n", "--node-condition=AcceleratedHardwareReady"}, nil, "",
+			func(c *config.Config) { c.NodeCondition, c.NodeName = "AcceleratedHardwareReady", "n" }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := load(t, test.flags, test.variables, test.yaml)
@@ -209,6 +213,10 @@ func TestRefusals(t *testing.T) {
 		{"argument that is no text", []string{"--programming-hook-arg=\xff"}, nil, "", []string{"--programming-hook-arg", "printable"}},
 		{"key of the arguments in the singular", nil, nil, "programmingHookArg: --a\n", []string{`found the key "programmingHookArg"`, "programmingHookArgs"}},
 		{"events without node name", []string{"--events"}, nil, "", []string{"events: found true without node-name, want both: node-name is the name of this node in the API server"}},
+		{"condition without node name", []string{"--node-condition=a/B"}, nil, "", []string{`node-condition: found "a/B" without node-name, want both`}},
+		{"condition of the kubelet", []string{"--node-name=n", "--node-condition=Ready"}, nil, "", []string{"--node-condition", `"Ready"`, "none of the kubelet's", "or nothing"}},
+		{"condition that is no type", nil, nil, "nodeCondition: B-com/Cards Healthy\n", []string{"config.yaml:1", "nodeCondition", "Cards Healthy", "such as accelerator.b-com.com/CardsHealthy"}},
+		{"condition too long", nil, nil, "nodeCondition: " + strings.Repeat("c", 101) + "\n", []string{"nodeCondition", "at most 100"}},
 		{"node name", []string{"--node-name=Node_1"}, nil, "", []string{"--node-name", "Node_1", "lower-case"}},
 		{"node name too long", []string{"--node-name=" + strings.Repeat("n", 254)}, nil, "", []string{"nnn", "at most 253"}},
 		{"kubeconfig with NUL", nil, nil, "kubeconfig: \"k\\0\"\n", []string{"config.yaml:1", "kubeconfig", "want a path, or nothing"}},

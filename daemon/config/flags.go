@@ -37,6 +37,7 @@ type Config struct {
 	NodeName       string // in the API server; "": the API server is not used
 	NodeAnnotation bool   // the node's annotation may override the mode, if there is a NodeName
 	Events         bool   // Kubernetes Events are written; there is a NodeName then
+	NodeCondition  string // type of the condition of the Node; "": none. There is a NodeName with it
 	Kubeconfig     string // "": the pod's service account
 
 	KubeletDir         string
@@ -132,12 +133,15 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of((*words)(&c.ProgrammingHookArgs), nil, arguments(&c.ProgrammingHookArgs)), "programming-hook-arg",
 		"additional arguments of accelerator-fpga hook, separated by white space; repeatable")
 	fs.Var(of(&c.NodeName, "", optional(nodeName)), "node-name",
-		"name of this node in the API server, for its annotation, its Events and its entries in --overrides; "+
+		"name of this node in the API server, for its annotation, its condition, its Events and its entries in --overrides; "+
 			"empty: the API server is not used")
 	fs.Var(of(&c.NodeAnnotation, true, onOff), "node-annotation",
 		"let the node's annotation fpga.intel.com/device-plugin-mode override --mode, if --node-name is set")
 	fs.Var(of(&c.Events, false, onOff), "events",
 		"write Kubernetes Events for the node, and for pods whose device fails or leaves; requires --node-name")
+	fs.Var(of(&c.NodeCondition, "", optional(conditionType)), "node-condition",
+		"type of a condition of the Node that says whether somebody must act on its cards, such as accelerator.b-com.com/CardsHealthy; "+
+			"requires --node-name; empty: none")
 	fs.Var(of(&c.Kubeconfig, "", optional(path)), "kubeconfig",
 		"kubeconfig file for the API server, if --node-name is set; empty: the pod's service account")
 	fs.Var(of(&c.KubeletDir, "/var/lib/kubelet/device-plugins", path), "kubelet-dir",

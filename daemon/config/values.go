@@ -110,6 +110,16 @@ var nodeForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a
 var nodeName = text("name", "the name of a node, a lower-case DNS name of at most 253 characters",
 	func(s string) bool { return len(s) <= 253 && nodeForm.MatchString(s) })
 
+// conditionForm is the form of the types of conditions: k8s.io/apimachinery/pkg/apis/meta/v1.Condition.
+var conditionForm = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
+
+// conditionType is the type of a condition of the Node. Our field manager, which has at most 128 characters, contains it.
+var conditionType = text("type", "the type of a condition, such as accelerator.b-com.com/CardsHealthy, of at most 100 characters, and none of the kubelet's",
+	func(s string) bool {
+		kubelets := []string{"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
+		return len(s) <= 100 && conditionForm.MatchString(s) && !slices.Contains(kubelets, s)
+	})
+
 func oneOf(allowed ...string) kind[string] {
 	return text("name", "one of "+strings.Join(allowed, ", "), func(s string) bool { return slices.Contains(allowed, s) })
 }

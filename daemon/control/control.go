@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
 	"b-com.com/accelerator-device-plugin/daemon/view"
 )
 
@@ -31,6 +32,8 @@ type State struct {
 	IdleRules     []string        `json:"idleRules"` // rules for resources that apply to no device
 	Devices       []view.Row      `json:"devices"`
 	Incomplete    bool            `json:"incomplete"` // soon after the start: not all cards have been read yet
+	// Cards says whether somebody must act on the cards. Its Status is "" from older daemons.
+	Cards nodecondition.Verdict `json:"cards"`
 }
 
 // Settings are the files of settings that are in force.

@@ -113,6 +113,8 @@ var (
 	APIRetried   = name("api.retried")
 	APIRecovered = name("api.recovered")
 
+	ConditionChanged = name("condition.changed")
+
 	EventsDropped   = name("recorder.dropped")
 	EventsAnonymous = name("recorder.anonymous")
 	EventFailed     = name("recorder.failed")

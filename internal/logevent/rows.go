@@ -262,6 +262,8 @@ func network() []row {
 		{APIRecovered, levels(info),
 			"The API server answers again: a watch has lasted for 45 s, or an Event was written and none is failing. `count`: failures.",
 			must(count, lasted), may(address, node)},
+		{ConditionChanged, levels(info), "The status of the [condition of the Node](node-condition.md) was changed. `reason`: that of the condition, and its message.",
+			must(node, oldValue, newValue, reason), nil},
 		{EventsDropped, levels(warn.when("at most once a minute")),
 			"More [Events](events.md) happened than the rate limit or the table allows. `count`: dropped Events since the last such line.", must(count), nil},
 		{EventsAnonymous, levels(warn.when("once")),

@@ -47,6 +47,7 @@ type node struct {
 	version     int
 	uid         string
 	annotations map[string]string
+	conditions  []Condition
 }
 
 // Start starts a server on the listener, or on a free local port if it is nil.
@@ -115,7 +116,11 @@ func (s *Server) Set(name, uid string, annotations map[string]string) {
 		if old, ok := s.nodes[name]; !ok || old.kind == "DELETED" || old.uid != uid {
 			kind = "ADDED"
 		}
-		s.change(name, node{kind: kind, uid: uid, annotations: maps.Clone(annotations)})
+		n := node{kind: kind, uid: uid, annotations: maps.Clone(annotations)}
+		if kind == "MODIFIED" {
+			n.conditions = s.nodes[name].conditions
+		}
+		s.change(name, n)
 	})
 }
 
@@ -146,7 +151,7 @@ func (s *Server) HangUp() {
 }
 
 // Requests returns the requests that had a valid token: "list" and "watch" of nodes, and all others as
-// "METHOD NAMESPACE/KIND[/NAME]".
+// "METHOD NAMESPACE/KIND[/NAME]" or "METHOD NODE/status".
 func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,10 +168,13 @@ func (s *Server) edit(change func()) {
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	within, namespaced := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/")
+	of, status := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/api/v1/nodes/"), "/status")
 	request := "list"
 	switch {
 	case namespaced:
 		request = r.Method + " " + within
+	case status:
+		request = r.Method + " " + of + "/status"
 	case r.FormValue("watch") != "":
 		request = "watch"
 	}
@@ -183,6 +191,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case fault != nil && fault(w, r):
 	case namespaced:
 		s.namespaced(w, r, within)
+	case status && r.Method == http.MethodPatch:
+		s.patchStatus(w, r, of)
 	case r.Method != http.MethodGet || r.URL.Path != "/api/v1/nodes" || !selected:
 		Refuse(w, http.StatusForbidden, "nodes is forbidden: want a fieldSelector metadata.name")
 	case !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata"):

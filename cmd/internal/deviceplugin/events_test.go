@@ -10,6 +10,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
+	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -103,6 +104,28 @@ func TestEventsWithoutAnnotation(t *testing.T) {
 	for _, request := range c.api.Requests() {
 		if !strings.HasPrefix(request, "POST default/events") {
 			t.Errorf("request %q", request)
+		}
+	}
+}
+
+// With --node-condition, the Node of the daemon has the condition, and with nothing else the daemon uses no API server.
+func TestNodeCondition(t *testing.T) {
+	t.Parallel()
+	c := prepareCluster(t, func(cfg *config.Config) { cfg.NodeCondition, cfg.NodeAnnotation = nodecondition.Type, false })
+	c.api.Set(testNode, "u", nil)
+	c.do(c.node.Plug(cardA))
+	c.do(c.node.Break("3b:00.0", "port-ap6"))
+	c.run()
+	patient.Await(t, "condition", func() error {
+		all := c.api.Conditions(testNode)
+		if len(all) != 1 || all[0].Type != nodecondition.Type || all[0].Status != "False" || all[0].Message != "1 of 1 card: 3b:00.0 port-ap6" {
+			return fmt.Errorf("conditions %+v, want %s that is False", all, nodecondition.Type)
+		}
+		return nil
+	})
+	for _, request := range c.api.Requests() {
+		if request != "PATCH "+testNode+"/status" {
+			t.Errorf("request %s, want only patches of the status", request)
 		}
 	}
 }

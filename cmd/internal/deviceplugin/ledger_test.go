@@ -36,6 +36,12 @@ func TestMissingCard(t *testing.T) {
 	if table, _ := d.ask("devices"); !strings.Contains(table, "\n5e:00.0     unhealthy  -       missing") {
 		t.Errorf("devices prints\n%s", table)
 	}
+	patient.Await(t, "check", func() error {
+		if got, code := d.ask("check"); code != 1 || !strings.HasPrefix(got, "1 of 2 cards: 5e:00.0 missing since ") {
+			return fmt.Errorf("check: exit code %d, output %q", code, got)
+		}
+		return nil
+	})
 	d.awaitSeries(`accelerator_card_missing{card="5e:00.0"} 1`)
 	d.awaitSeries("accelerator_ledger_stored 1")
 	for _, step := range []struct {

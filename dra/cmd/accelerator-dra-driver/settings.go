@@ -61,7 +61,7 @@ func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
 	fs.StringVar(&s.taintEffect, "taint-effect", string(resourceapi.DeviceTaintEffectNoExecute),
 		"`effect` of the taint of a device that failed or was removed: NoExecute (its pods are evicted) or NoSchedule (they keep running)")
 	fs.BoolVar(&s.finishClaims, "finish-claims", false, "only unprepare the claims of pods that end, on a node that has changed to the device plugin: "+
-		"publish nothing, prepare nothing, write no Events, use no --socket and no --state-dir")
+		"publish nothing, prepare nothing, write no Events and no condition, use no --socket and no --state-dir")
 }
 
 // load returns the configuration and completes s. It must be called after the flags fs are parsed.
@@ -88,7 +88,7 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 	cfg.NodeAnnotation = false
 	if s.finishClaims {
 		// These belong to the device plugin, which runs on the same node.
-		cfg.Socket, cfg.StateDir, cfg.Events = "", "", false
+		cfg.Socket, cfg.StateDir, cfg.Events, cfg.NodeCondition = "", "", false, ""
 	}
 	if cfg.CDIDir == "" {
 		cfg.CDIDir = "/var/run/cdi" // containers get their nodes only through CDI

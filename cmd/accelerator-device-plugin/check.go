@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+)
+
+// Exit codes of check, as custom plugins of node-problem-detector have them.
+const (
+	checkedGood = iota
+	checkedBad
+	checkedUnknown
+)
+
+func newCheck() *cobra.Command {
+	loader := daemon.NewLoader()
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Check whether somebody must act on the cards of this node",
+		Long: `Print one line, and exit with
+  0  if no card has a fault
+  1  if a card is broken or missing, so that somebody must act
+  2  if that is not known: the daemon does not answer, has not read or cannot read
+     all cards, has not advertised them yet, or the node has none
+node-problem-detector expects these codes of its custom plugins. With --node-condition
+the daemon writes the same answer to a condition of the Node.
+
+A card that is cordoned, excluded, recovering or being programmed has no fault. The
+command asks the daemon at --socket, which only root can use.`,
+		Example: `  accelerator-device-plugin check
+  kubectl -n kube-system exec POD -- accelerator-device-plugin check`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			line, code := "", checkedUnknown
+			if socket, err := daemonSocket(cmd, loader); err != nil {
+				return err
+			} else if state, err := control.Dial(socket).State(cmd.Context()); err != nil {
+				line = "the daemon could not be asked: " + err.Error()
+			} else {
+				line, code = checked(state.Cards)
+			}
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), terminal.Escape(line)); err != nil {
+				return failure{error: fmt.Errorf("output: %w", err), code: checkedUnknown}
+			}
+			if code == checkedGood {
+				return nil
+			}
+			return failure{error: errors.New(line), logged: true, code: code}
+		},
+	}
+	addSocket(cmd, loader)
+	return cmd
+}
+
+// checked returns the line and the exit code for a verdict.
+func checked(v nodecondition.Verdict) (line string, code int) {
+	switch v.Status {
+	case nodecondition.Good:
+		return v.Message, checkedGood
+	case nodecondition.Bad:
+		return v.Message, checkedBad
+	case nodecondition.Unknown:
+		return v.Message, checkedUnknown
+	}
+	return fmt.Sprintf("the daemon answers %q, want good, bad or unknown: it has another version", v.Status), checkedUnknown
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/patient"
+)
+
+// check prints one line for node-problem-detector, and exits with its codes.
+func TestCheck(t *testing.T) {
+	r, node, _ := serveBinary(t, "--recovery-hold", "1s")
+	r.Await("control.served")
+	var socket string
+	for i, arg := range r.Args {
+		if arg == "--socket" {
+			socket = r.Args[i+1]
+		}
+	}
+	expect := func(when, want string, code int) {
+		t.Helper()
+		patient.Await(t, when, func() error {
+			line, errs, got := cmdtest.Output(t, "check", "--socket", socket)
+			if line != want+"\n" || errs != "" || got != code {
+				return fmt.Errorf("exit code %d, printed %q and %q, want %d and %q", got, line, errs, code, want)
+			}
+			return nil
+		})
+	}
+	run := func(args ...string) {
+		t.Helper()
+		if out, errs, code := cmdtest.Output(t, append(args, "--socket", socket)...); code != 0 {
+			t.Fatalf("%v: exit code %d\n%s%s", args, code, out, errs)
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("no card", "this node has no cards", 2)
+	must(node.Plug(cardA))
+	must(node.Plug(cardB))
+	expect("two cards", "2 cards without a fault", 0)
+	must(node.Break("3b:00.0-p1", "port-ap6"))
+	expect("broken port", "1 of 2 cards: 3b:00.0-p1 port-ap6", 1)
+	run("cordon", "3b:00.0", "--why", "test")
+	expect("cordoned card", "2 cards without a fault", 0)
+	run("uncordon", "3b:00.0")
+	expect("broken port again", "1 of 2 cards: 3b:00.0-p1 port-ap6", 1)
+	must(node.Heal("3b:00.0-p1"))
+	expect("healed port", "2 cards without a fault", 0)
+	must(r.Process.Kill())
+	expect("no daemon", "the daemon could not be asked: "+socket+": connect: connection refused", 2)
+}
+
+// A daemon of another version may have no verdict, or one that this program does not know.
+func TestCheckOtherVersion(t *testing.T) {
+	for state, want := range map[string]string{
+		`{}`: `the daemon answers "", want good, bad or unknown: it has another version`,
+		`{"cards":{"status":"tired","message":"x"}}`:            `the daemon answers "tired", want good, bad or unknown: it has another version`,
+		`{"cards":{"status":"bad","message":"a\u001b[31m\nb"}}`: `a\x1b[31m; b`,
+	} {
+		path := filepath.Join(cmdtest.ShortDir(t), "daemon.sock")
+		listener, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, state) })}
+		go func() { _ = server.Serve(listener) }()
+		t.Cleanup(func() { server.Close() })
+		wantCode := 2
+		if want[0] == 'a' {
+			wantCode = 1
+		}
+		if line, errs, code := cmdtest.Output(t, "check", "--socket", path); line != want+"\n" || errs != "" || code != wantCode {
+			t.Errorf("%s: exit code %d, printed %q and %q, want %d and %q", state, code, line, errs, wantCode, want)
+		}
+	}
+	if line, errs, code := cmdtest.Output(t, "check", "--mode=af"); code != 2 || line != "" {
+		t.Errorf("usage error: exit code %d, printed %q and %q, want 2", code, line, errs)
+	}
+}

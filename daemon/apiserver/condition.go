@@ -1,0 +1,65 @@
+package apiserver
+
+import (
+	"fmt"
+	"net/url"
+	"time"
+)
+
+// Condition is a condition of a Node.
+type Condition struct {
+	Type       string
+	Status     string // True, False or Unknown; "": the Node does not have the condition
+	Reason     string // CamelCase
+	Message    string
+	Transition time.Time `json:"lastTransitionTime"` // when Status last changed
+}
+
+// Condition returns a condition of a Node. The request is a patch that changes nothing, so it needs no further right than
+// [Writer.Apply]: a policy can limit it to this Node, which is not possible for the right to get nodes.
+func (w *Writer) Condition(node, kind string) (Condition, error) {
+	var answer struct {
+		object
+		Status struct{ Conditions []Condition }
+	}
+	dry := call{verb: "patch", query: url.Values{"dryRun": {"All"}}, body: []byte("{}"), whole: true}
+	err := w.patchStatus(node, dry, &answer)
+	if err == nil {
+		_, err = answer.node(node)
+	}
+	if err != nil {
+		return Condition{}, fmt.Errorf("read the condition %s of node %s: %w", clip(kind), clip(node), err)
+	}
+	for _, c := range answer.Status.Conditions {
+		if c.Type == kind {
+			return c, nil
+		}
+	}
+	return Condition{Type: kind}, nil
+}
+
+// Apply creates or updates a condition of a Node by server-side apply. The error is [ErrExists] if another program owns the
+// condition. Conditions of other types stay, also those that Apply has written.
+func (w *Writer) Apply(node string, c Condition) error {
+	body := encode(fields{
+		"apiVersion": "v1", "kind": "Node", "metadata": fields{"name": node},
+		"status": fields{"conditions": []fields{{
+			"type": c.Type, "status": c.Status, "reason": c.Reason, "message": c.Message,
+			"lastTransitionTime": timestamp(c.Transition), "lastHeartbeatTime": timestamp(time.Now()),
+		}}},
+	})
+	// An apply removes what its manager has applied before and does not apply again, so each type has a manager of its own.
+	err := w.patchStatus(node, call{verb: "patch", query: url.Values{"fieldManager": {component + " " + c.Type}}, body: body, apply: true}, nil)
+	if err != nil {
+		return fmt.Errorf("write the condition %s of node %s: %w", clip(c.Type), clip(node), err)
+	}
+	return nil
+}
+
+func (w *Writer) patchStatus(node string, c call, answer any) error {
+	if !dnsName.MatchString(node) {
+		return fmt.Errorf("want a DNS name in lower case: %w", ErrRefused)
+	}
+	c.resource, c.path = "nodes/status", "/api/v1/nodes/"+node+"/status"
+	return w.session.ask(w.ctx, writeWithin, c, answer)
+}

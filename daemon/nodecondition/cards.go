@@ -1,0 +1,135 @@
+package nodecondition
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// Type is the default type of the condition. It is under our own domain, because clouds replace nodes by conditions of theirs.
+const Type = "accelerator.b-com.com/CardsHealthy"
+
+const (
+	settle  = time.Second      // from a change to its verdict: a card that was just plugged in is unhealthy for some ms
+	pace    = 10 * time.Second // least time between two writes, and before Unknown is written
+	refresh = 5 * time.Minute  // time between two writes without a change, and up to a fifth more
+)
+
+// Devices is the source of the devices: an inventory.
+type Devices interface {
+	Latest() (inventory.Snapshot, <-chan struct{}) // the channel closes when the snapshot is stale
+}
+
+// Cards has the newest verdict about the cards of a node. Create it with [New].
+type Cards struct {
+	devices Devices
+	missing func() ([]ledger.Missing, <-chan struct{})
+	ready   func() error
+	verdict *latest.Value[Verdict]
+}
+
+// New returns the verdict about these devices and missing cards, which is Unknown until Run has been called. The first
+// other verdict waits until ready returns nil, because Kubernetes does not have the devices before.
+func New(devices Devices, missing func() ([]ledger.Missing, <-chan struct{}), ready func() error) *Cards {
+	first := Judge(Verdict{}, inventory.Snapshot{}, nil)
+	first.Since = time.Now()
+	return &Cards{devices, missing, ready, latest.New(first)}
+}
+
+// Latest returns the newest verdict, and a channel that is closed when it is stale.
+func (c *Cards) Latest() (Verdict, <-chan struct{}) { return c.verdict.Load() }
+
+// Run follows the devices until ctx ends; then it returns nil.
+func (c *Cards) Run(ctx context.Context) error {
+	for {
+		snapshot, changed := c.devices.Latest()
+		missing, moved := c.missing()
+		before, _ := c.verdict.Load()
+		v := Judge(before, snapshot, missing)
+		var again <-chan time.Time
+		if v.Status == Good && before.Status == Unknown && c.ready() != nil {
+			v = Verdict{Status: Unknown, Reason: NotAdvertised, Message: "the devices are not advertised to Kubernetes yet"}
+			again = time.After(settle)
+		}
+		if v.Since = before.Since; v.Status != before.Status {
+			v.Since = time.Now()
+		}
+		c.verdict.Store(v)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-moved:
+		case <-again:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(settle):
+		}
+	}
+}
+
+// statuses has the status of the condition for each verdict.
+var statuses = map[Status]string{Good: "True", Bad: "False", Unknown: "Unknown"}
+
+// Write keeps the condition with this type of a Node up to date until ctx ends; then it returns nil.
+func (c *Cards) Write(ctx context.Context, client *apiserver.Client, node, kind string, log *zap.Logger) error {
+	log = log.Named("nodecondition")
+	w := client.Writer(ctx, node)
+	defer w.Close()
+	var stored *apiserver.Condition // as the API server has it; nil: not known yet
+	var due, again time.Time        // earliest time of the next write; time of one without a change
+	for {
+		v, stale := c.verdict.Load()
+		next := apiserver.Condition{Type: kind, Status: statuses[v.Status], Reason: v.Reason, Message: v.Message, Transition: v.Since}
+		at := due
+		if stored != nil && next.Status == stored.Status {
+			next.Transition = stored.Transition
+			if next.Reason == stored.Reason && next.Message == stored.Message {
+				at = again
+			}
+		}
+		if lasts := v.Since.Add(pace); v.Status == Unknown && at.Before(lasts) {
+			at = lasts
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-stale:
+			continue
+		case <-time.After(time.Until(at)):
+		}
+		var err error
+		if stored == nil {
+			var had apiserver.Condition
+			if had, err = w.Condition(node, kind); err == nil {
+				stored = &had
+				continue // the status may be the same
+			}
+		} else {
+			err = w.Apply(node, next)
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				due = time.Now().Add(w.Failed(err))
+				again = due
+			}
+			continue
+		}
+		w.Passed(true)
+		if stored.Status != next.Status {
+			log.Info("node condition changed", logevent.ConditionChanged, logevent.Node(node), logevent.Old(stored.Status),
+				logevent.New(next.Status), logevent.Reason(next.Reason+": "+next.Message))
+		}
+		stored = &next
+		due, again = time.Now().Add(pace), time.Now().Add(refresh+rand.N(refresh/5))
+	}
+}

@@ -1,0 +1,123 @@
+package nodecondition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// Status says whether somebody must act on the cards of a node.
+type Status string
+
+// The statuses.
+const (
+	Good    Status = "good"    // nobody
+	Bad     Status = "bad"     // a card is broken or missing
+	Unknown Status = "unknown" // the cards have not been read or cannot be, are not advertised yet, or there are none
+)
+
+// Verdict is the answer about all cards of a node.
+type Verdict struct {
+	Status  Status    `json:"status"`
+	Reason  string    `json:"reason"`  // in CamelCase, as in a condition
+	Message string    `json:"message"` // one line
+	Since   time.Time `json:"since"`   // when Status began
+	Faulty  []string  `json:"faulty"`  // ids of the devices with a fault, sorted; nil: none
+}
+
+// The reasons of verdicts.
+const (
+	NoFault       = "NoFault"
+	CardFault     = "CardFault"
+	CardMissing   = "CardMissing"   // cards are missing, and no other card has a fault
+	NoCards       = "NoCards"       // there are no cards, and none is missing
+	NotRead       = "NotRead"       // not all cards have been read yet
+	NotChecked    = "NotChecked"    // the daemon is out of descriptors or memory
+	NotAdvertised = "NotAdvertised" // Kubernetes does not have the devices yet
+)
+
+// mostFindings is the maximum number of devices and missing cards in a message.
+const mostFindings = 10
+
+// Judge returns the verdict, but for its Since. It is Bad only for faults that somebody must act on: a device that is
+// unhealthy because of its hardware or in quarantine, and a missing card. A device that is recovering counts only if
+// it has counted before. So the verdict becomes better when the device is offered again, and a hold alone makes it no worse.
+func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing) Verdict {
+	switch {
+	case s.Complete:
+	case before.Status != "": // a change of the mode, or the start
+		return before
+	default:
+		return Verdict{Status: Unknown, Reason: NotRead, Message: "not all cards have been read yet"}
+	}
+	v := Verdict{Status: Good, Reason: NoFault}
+	all, bad, unchecked := map[string]bool{}, map[string]bool{}, map[string]bool{} // cards
+	var findings []string
+	for _, d := range s.Devices {
+		if d.Unwanted() {
+			continue
+		}
+		card, _, _ := strings.Cut(d.ID, "-p")
+		all[card] = true
+		switch {
+		case has(d, inventory.ReasonCordoned), has(d, inventory.ReasonExcluded):
+		case d.Fault, has(d, inventory.ReasonFlapping), recovering(d) && slices.Contains(before.Faulty, d.ID):
+			bad[card] = true
+			v.Faulty = append(v.Faulty, d.ID)
+			findings = append(findings, d.ID+" "+cause(d))
+		case has(d, inventory.ReasonUnchecked):
+			unchecked[card] = true
+		}
+	}
+	for _, m := range missing {
+		all[m.Card], bad[m.Card] = true, true
+		findings = append(findings, m.Card+" missing since "+m.Since.UTC().Format("2006-01-02T15:04Z"))
+	}
+	switch {
+	case len(findings) > 0:
+		v.Status, v.Reason = Bad, CardFault
+		if len(v.Faulty) == 0 {
+			v.Reason = CardMissing
+		}
+		if more := len(findings) - mostFindings; more > 0 {
+			findings = append(findings[:mostFindings], fmt.Sprintf("and %d more", more))
+		}
+		v.Message = fmt.Sprintf("%d of %s: %s", len(bad), cards(len(all)), strings.Join(findings, "; "))
+	case len(unchecked) > 0:
+		v = Verdict{Status: Unknown, Reason: NotChecked, Message: "the daemon is out of file descriptors or memory, and cannot check " + cards(len(unchecked))}
+	case len(all) == 0:
+		v = Verdict{Status: Unknown, Reason: NoCards, Message: "this node has no cards"}
+	default:
+		v.Message = cards(len(all)) + " without a fault"
+	}
+	return v
+}
+
+func cards(n int) string {
+	if n == 1 {
+		return "1 card"
+	}
+	return fmt.Sprintf("%d cards", n)
+}
+
+func has(d *inventory.Device, reason string) bool { return slices.Contains(d.Reasons, reason) }
+
+// recovering reports whether a device is unhealthy, and has a reason that ended less than the recovery hold ago.
+func recovering(d *inventory.Device) bool {
+	return d.Health == inventory.Unhealthy && slices.ContainsFunc(d.Reasons, func(r string) bool {
+		return strings.HasPrefix(r, inventory.ReasonRecovering+"=")
+	})
+}
+
+// cause returns the worst reason of a device that comes from its hardware.
+func cause(d *inventory.Device) string {
+	i := slices.IndexFunc(d.Reasons, func(r string) bool {
+		is := inventory.ReasonOf(r)
+		return !is.Administrative && !is.Tombstone
+	})
+	return d.Reasons[max(i, 0)]
+}

@@ -1,0 +1,92 @@
+package nodecondition_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// device returns a device: unhealthy if there are reasons, and with a fault if it is one of those.
+func device(id string, fault bool, reasons ...string) *inventory.Device {
+	d := &inventory.Device{ID: id, PCIAddress: "0000:" + id, OfferedAs: "b-com.com/accelerator", Fault: fault, Reasons: reasons}
+	if len(reasons) > 0 {
+		d.Health = inventory.Unhealthy
+	}
+	return d
+}
+
+func node(devices ...*inventory.Device) inventory.Snapshot {
+	return inventory.Snapshot{Version: 1, Complete: true, Devices: devices}
+}
+
+func TestJudge(t *testing.T) {
+	gone := ledger.Missing{Card: "5e:00.0", Since: time.Date(2026, 11, 20, 4, 12, 59, 0, time.FixedZone("CET", 3600))}
+	good := func(id string) *inventory.Device { return device(id, false) }
+	fault := device("3b:00.0", true, "port-ap6")
+	degraded := device("3b:00.0", false, "port-mmio-timeout")
+	degraded.Health = inventory.Degraded
+	unwanted := device("af:00.0", true, "no-iommu")
+	unwanted.OnlyByRule, unwanted.OfferedAs = true, ""
+	reading := node(good("3b:00.0"))
+	reading.Complete = false
+	broken := reading
+	broken.Devices = []*inventory.Device{fault}
+	var many []*inventory.Device
+	for i := range 12 {
+		many = append(many, device(fmt.Sprintf("%02x:00.0", i), true, "afu-dead"))
+	}
+	before := func(s inventory.Snapshot) nodecondition.Verdict {
+		return nodecondition.Judge(nodecondition.Verdict{}, s, nil)
+	}
+	for _, test := range []struct {
+		name     string
+		before   nodecondition.Verdict
+		snapshot inventory.Snapshot
+		missing  []ledger.Missing
+		want     string // STATUS REASON MESSAGE
+	}{
+		{"one card", before(reading), node(good("3b:00.0"), good("3b:00.0-p1")), nil, "good NoFault 1 card without a fault"},
+		{"fault and missing card", before(reading), node(fault, good("d8:00.0")), []ledger.Missing{gone},
+			"bad CardFault 2 of 3 cards: 3b:00.0 port-ap6; 5e:00.0 missing since 2026-11-20T03:12Z"},
+		{"missing card", before(node(good("d8:00.0"))), node(good("d8:00.0")), []ledger.Missing{gone},
+			"bad CardMissing 1 of 2 cards: 5e:00.0 missing since 2026-11-20T03:12Z"},
+		{"two ports of a card", before(reading), node(fault, device("3b:00.0-p1", true, "port-dead")), nil,
+			"bad CardFault 1 of 1 card: 3b:00.0 port-ap6; 3b:00.0-p1 port-dead"},
+		{"the worst reason of the hardware", before(reading), node(device("3b:00.0", true, "node-in-use", "port-ap6", "recovering=aer-fatal")), nil,
+			"bad CardFault 1 of 1 card: 3b:00.0 port-ap6"},
+		{"quarantine", before(reading), node(device("3b:00.0", false, "flapping")), nil, "bad CardFault 1 of 1 card: 3b:00.0 flapping"},
+		{"many", before(reading), node(many...), nil, "bad CardFault 12 of 12 cards: 00:00.0 afu-dead; 01:00.0 afu-dead; 02:00.0 afu-dead; " +
+			"03:00.0 afu-dead; 04:00.0 afu-dead; 05:00.0 afu-dead; 06:00.0 afu-dead; 07:00.0 afu-dead; 08:00.0 afu-dead; 09:00.0 afu-dead; and 2 more"},
+
+		{"degraded", before(node(fault)), node(degraded), nil, "good NoFault 1 card without a fault"},
+		{"hold", before(reading), node(device("3b:00.0", false, "recovering=port-ap6")), nil, "good NoFault 1 card without a fault"},
+		{"hold after a fault", before(node(fault)), node(device("3b:00.0", false, "recovering=port-ap6")), nil,
+			"bad CardFault 1 of 1 card: 3b:00.0 recovering=port-ap6"},
+		{"hold of another card", before(node(fault, good("d8:00.0"))), node(good("3b:00.0"), device("d8:00.0", false, "recovering=port-ap6")), nil,
+			"good NoFault 2 cards without a fault"},
+		{"cordoned", before(node(fault)), node(device("3b:00.0", true, "cordoned", "port-ap6")), nil, "good NoFault 1 card without a fault"},
+		{"excluded", before(node(fault)), node(device("3b:00.0", true, "excluded", "port-ap6")), nil, "good NoFault 1 card without a fault"},
+		{"programming", before(reading), node(device("3b:00.0", false, "loading")), nil, "good NoFault 1 card without a fault"},
+		{"removed in use", before(reading), node(device("3b:00.0", false, "removed-in-use")), nil, "good NoFault 1 card without a fault"},
+		{"not offered by a rule", before(reading), node(unwanted), nil, "unknown NoCards this node has no cards"},
+
+		{"no cards", before(node(fault)), node(), nil, "unknown NoCards this node has no cards"},
+		{"start", nodecondition.Verdict{}, inventory.Snapshot{}, nil, "unknown NotRead not all cards have been read yet"},
+		{"start with a fault and a missing card", before(reading), broken, []ledger.Missing{gone}, "unknown NotRead not all cards have been read yet"},
+		{"change of mode", before(node(good("3b:00.0"), good("d8:00.0"))), reading, nil, "good NoFault 2 cards without a fault"},
+		{"unchecked", before(node(good("3b:00.0"))), node(device("3b:00.0", false, "unchecked")), nil,
+			"unknown NotChecked the daemon is out of file descriptors or memory, and cannot check 1 card"},
+		{"unchecked and a fault", before(reading), node(fault, device("d8:00.0", false, "unchecked")), nil, "bad CardFault 1 of 2 cards: 3b:00.0 port-ap6"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			v := nodecondition.Judge(test.before, test.snapshot, test.missing)
+			if got := fmt.Sprintf("%s %s %s", v.Status, v.Reason, v.Message); got != test.want {
+				t.Errorf("found %s\n want %s", got, test.want)
+			}
+		})
+	}
+}
