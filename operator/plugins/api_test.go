@@ -136,6 +136,7 @@ type apiServer struct {
 	client.Client
 	t        *testing.T
 	ctx      context.Context
+	config   *rest.Config
 	operator client.Client // with the rights of the controller
 	requests atomic.Int64  // of the controller
 }
@@ -176,7 +177,7 @@ func newAPIServer(t *testing.T) *apiServer {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &apiServer{Client: admin, t: t, ctx: ctx}
+	c := &apiServer{Client: admin, t: t, ctx: ctx, config: config}
 	c.must(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: settings.Namespace}}))
 	files := operatorChart(t)
 	for _, name := range []string{"serviceaccount", "rbac", "deviceplugins"} {
@@ -329,6 +330,7 @@ func (c *apiServer) foreignRoles() {
 func TestAPIServer(t *testing.T) {
 	c := newAPIServer(t)
 	c.foreignRoles()
+	c.nodeCondition()
 	create := func(name, spec string) {
 		p := object(t, spec)
 		p.Name, p.UID = name, ""

@@ -42,6 +42,9 @@ const (
 	// manager is the field manager of the objects, and the value of their label managed-by.
 	manager = "accelerator-operator"
 
+	// nodeCondition is the type of the condition in the policy of the operator's chart.
+	nodeCondition = "accelerator.b-com.com/CardsHealthy"
+
 	labelManagedBy = "app.kubernetes.io/managed-by"
 	labelName      = "app.kubernetes.io/name"
 	labelInstance  = "app.kubernetes.io/instance"
@@ -58,6 +61,7 @@ type Settings struct {
 type Renderer struct {
 	settings Settings
 	chart    *chart.Chart
+	cluster  *common.Capabilities
 }
 
 // NewRenderer returns a Renderer of the embedded chart.
@@ -79,7 +83,9 @@ func NewRenderer(s Settings) (*Renderer, error) {
 		return nil, fmt.Errorf("chart %s: %w", chartName, err)
 	}
 	c.Metadata.AppVersion = s.Version
-	return &Renderer{s, c}, nil
+	cluster := common.DefaultCapabilities.Copy()
+	cluster.KubeVersion = common.KubeVersion{Version: "v1.30.0", Major: "1", Minor: "30"} // the operator's chart requires it
+	return &Renderer{s, c, cluster}, nil
 }
 
 // Render returns the objects that install the plugin of p, in the order in which they must be
@@ -90,7 +96,7 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 		return nil, err
 	}
 	options := common.ReleaseOptions{Name: p.Name, Namespace: r.settings.Namespace, Revision: 1, IsInstall: true}
-	top, err := util.ToRenderValues(r.chart, values, options, nil)
+	top, err := util.ToRenderValues(r.chart, values, options, r.cluster)
 	if err != nil {
 		return nil, refusal(err)
 	}
@@ -108,6 +114,11 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 		u := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(m.Content), &u.Object); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
+		}
+		// No policy could limit the right to write policies. So the operator's chart has the one for node conditions, which
+		// applies to all accounts of the namespace.
+		if strings.HasPrefix(u.GetKind(), "ValidatingAdmissionPolicy") {
+			continue
 		}
 		if err := normalize(u); err != nil {
 			return nil, fmt.Errorf("values: %s: %w", u.GetKind(), err)
@@ -182,6 +193,11 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	}
 	if dra, ok := values["dra"].(map[string]any); ok && dra["finishClaims"] == true {
 		return nil, errors.New("spec.values.dra.finishClaims: found true, want false: install the DRA driver with Helm")
+	}
+	if c, ok := values["nodeCondition"].(map[string]any); ok {
+		if kind, ok := c["type"]; ok && kind != nodeCondition {
+			return nil, fmt.Errorf("spec.values.nodeCondition.type: found %q, want %s: the policy of the operator allows no other", fmt.Sprint(kind), nodeCondition)
+		}
 	}
 	config := map[string]any{"mode": "af"}
 	fields := map[string]any{"config": config, "image": r.image(p.Spec.Image)}

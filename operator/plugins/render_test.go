@@ -316,9 +316,10 @@ func TestKinds(t *testing.T) {
 			continue
 		}
 		for _, match := range regexp.MustCompile(`(?m)^kind: (\w+)$`).FindAllSubmatch(f.Data, -1) {
-			templates[string(match[1])] = true
+			templates[string(match[1])] = !strings.HasPrefix(string(match[1]), "ValidatingAdmissionPolicy")
 		}
 	}
+	maps.DeleteFunc(templates, func(_ string, rendered bool) bool { return !rendered }) // the operator's chart has the policy
 	p := object(t, "mode: region")
 	p.Spec.Values = &runtime.RawExtension{Raw: must(yaml.YAMLToJSON([]byte(everything)))(t)}
 	names, rendered, watched := map[string]bool{}, map[schema.GroupVersionKind]bool{}, map[schema.GroupVersionKind]bool{}
@@ -429,6 +430,7 @@ imagePullSecrets: [{name: a}]
 config: {resourceNamespace: example.com, httpAddress: ":9480", recoveryHold: 10s, exclude: ["3b:00.0"]}
 nodeAnnotation: true
 events: true
+nodeCondition: {enabled: true, type: accelerator.b-com.com/CardsHealthy}
 kubelet: {rootDir: /a, devicePluginDir: /b}
 stateDir: /c
 simulatedNode: /a

@@ -100,6 +100,8 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 		"config":                       {to: `{"mode":"pool"}`},
 		"nodeAnnotation":               {to: `true`},
 		"events":                       {to: `true`},
+		"nodeCondition.enabled":        {to: `true`},
+		"nodeCondition.type":           {to: `"example.com/X"`, beside: `nodeCondition.enabled=true`},
 		"kubelet.rootDir":              {to: `"/x"`},
 		"kubelet.devicePluginDir":      {to: `"/x"`},
 		"stateDir":                     {to: `""`},

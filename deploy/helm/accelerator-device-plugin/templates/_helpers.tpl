@@ -109,7 +109,7 @@ reports, so they have the same path in the container. */}}
 
 {{- /* Not empty if the daemon connects to the API server. */}}
 {{- define "adp.api" -}}
-{{- if or .Values.nodeAnnotation .Values.events (eq .Values.api "dra") }}true{{ end }}
+{{- if or .Values.nodeAnnotation .Values.events .Values.nodeCondition.enabled (eq .Values.api "dra") }}true{{ end }}
 {{- end }}
 
 {{- /* The directory of the CDI spec, or nothing if CDI is off. */}}

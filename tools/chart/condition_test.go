@@ -1,0 +1,190 @@
+package chart_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+// The condition is refused with versions of Kubernetes that cannot limit its right.
+func TestKubeVersionOfCondition(t *testing.T) {
+	for kubernetes, accepted := range map[string]bool{"1.26.0": false, "v1.29.9-gke.1": false, "1.30.0": true, "v1.37.1": true} {
+		_, err := plugin.render(t, "nodeCondition: {enabled: true}", "--kube-version", kubernetes)
+		if err != nil && !strings.Contains(err.Error(), "nodeCondition.enabled: found true with Kubernetes") || (err == nil) != accepted {
+			t.Errorf("version %s: error %v, want it accepted: %t", kubernetes, err, accepted)
+		}
+	}
+}
+
+// No chart gives the right to patch the status of nodes without a policy that limits it.
+func TestConditionHasPolicy(t *testing.T) {
+	for _, c := range []chart{plugin, operator} {
+		c.sets(t, func(t *testing.T, _, manifests string) {
+			right, policies := false, 0
+			for _, o := range objects(t, manifests) {
+				switch o := o.(type) {
+				case *rbacv1.ClusterRole:
+					right = right || slices.ContainsFunc(o.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "nodes/status") })
+				case *admissionregistrationv1.ValidatingAdmissionPolicy:
+					if slices.Contains(o.Spec.MatchConstraints.ResourceRules[0].Resources, "nodes/status") {
+						policies++
+					}
+				}
+			}
+			if right != (policies == 1) || policies > 1 {
+				t.Errorf("right to patch the status of nodes: %t, with %d policies", right, policies)
+			}
+		})
+	}
+}
+
+// Evaluated by the API server's package, both policies let a pod change only the condition of its own node.
+func TestConditionPolicy(t *testing.T) {
+	const kind = "accelerator.b-com.com/CardsHealthy"
+	began := metav1.NewTime(time.Date(2026, 11, 20, 3, 12, 0, 0, time.UTC))
+	condition := func(kind, status string) corev1.NodeCondition {
+		return corev1.NodeCondition{Type: corev1.NodeConditionType(kind), Status: corev1.ConditionStatus(status), Reason: "R", Message: "m",
+			LastHeartbeatTime: began, LastTransitionTime: began}
+	}
+	// A large node: 50 images is the limit of the kubelet.
+	node := func(name string, change func(*corev1.Node)) *corev1.Node {
+		n := &corev1.Node{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u", ResourceVersion: "7", CreationTimestamp: began, Labels: map[string]string{"a": "b"},
+				Annotations: map[string]string{"c": strings.Repeat("d", 10_000)}},
+			Status: corev1.NodeStatus{Capacity: corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("64Gi")},
+				Conditions: []corev1.NodeCondition{condition("Ready", "True"), condition("DiskPressure", "False")},
+				NodeInfo:   corev1.NodeSystemInfo{KernelVersion: "6.12"}},
+		}
+		for i := range 50 {
+			image := corev1.ContainerImage{SizeBytes: int64(i)}
+			for j := range 5 {
+				image.Names = append(image.Names, fmt.Sprintf("registry.example.com/%0180d:%d", i, j))
+			}
+			n.Status.Images = append(n.Status.Images, image)
+		}
+		for i := range 20 {
+			n.Status.Conditions = append(n.Status.Conditions, condition(fmt.Sprintf("example.com/Condition%d", i), "True"))
+		}
+		if change != nil {
+			change(n)
+		}
+		return n
+	}
+	with := func(c corev1.NodeCondition) *corev1.Node {
+		return node("here", func(n *corev1.Node) { n.Status.Conditions = append(n.Status.Conditions, c) })
+	}
+	changed := func(change func(*corev1.Node)) *corev1.Node {
+		return node("here", func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, condition(kind, "False"))
+			change(n)
+		})
+	}
+	const key = "authentication.kubernetes.io/node-name"
+	for name, c := range map[string]struct {
+		chart
+		values, policy, account string
+	}{
+		"plugin":   {plugin, "nodeCondition: {enabled: true}", "accelerators-fpga-accelerator-device-plugin-condition", "system:serviceaccount:accelerators:fpga-accelerator-device-plugin"},
+		"driver":   {plugin, "api: dra\nnodeCondition: {enabled: true}", "accelerators-fpga-accelerator-device-plugin-condition", "system:serviceaccount:accelerators:fpga-accelerator-device-plugin"},
+		"operator": {operator, "devicePlugins: {enabled: true}", "accelerators-fpga-accelerator-operator-conditions", "system:serviceaccount:accelerators:any"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var policy *admissionregistrationv1.ValidatingAdmissionPolicy
+			var binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
+			for _, o := range objects(t, c.rendered(t, c.values)) {
+				switch o := o.(type) {
+				case *admissionregistrationv1.ValidatingAdmissionPolicy:
+					if o.Name == c.policy {
+						policy = o
+					}
+				case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
+					if o.Spec.PolicyName == c.policy {
+						binding = o
+					}
+				}
+			}
+			if policy == nil || binding == nil || !slices.Equal(binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}) ||
+				binding.Spec.MatchResources != nil || *policy.Spec.FailurePolicy != admissionregistrationv1.Fail {
+				t.Fatalf("policy %+v, binding %+v, want that they deny everywhere", policy, binding)
+			}
+			rule := admissionregistrationv1.RuleWithOperations{
+				Operations: []admissionregistrationv1.OperationType{"UPDATE"},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes/status"}},
+			}
+			if diff := cmp.Diff([]admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}}, policy.Spec.MatchConstraints.ResourceRules); diff != "" {
+				t.Errorf("rules (-want +got):\n%s", diff)
+			}
+			evaluator := validator(t, policy, version.MajorMinor(1, 30))
+			token := func(nodes ...string) user.Info {
+				return &user.DefaultInfo{Name: c.account, Extra: map[string][]string{key: nodes}}
+			}
+			was := with(condition(kind, "True"))
+			const others, ownNode = "status.conditions: found a change of another condition, want only " + kind, "want the pod's own node"
+			const other, metadata = "status: found a change", "metadata: found a change"
+			for _, tt := range []struct {
+				name        string
+				user        user.Info
+				old, object *corev1.Node
+				want        string // in the message; "": admitted
+			}{
+				{"unchanged", token("here"), was, was, ""},
+				{"first", token("here"), node("here", nil), was, ""},
+				{"change", token("here"), was, with(condition(kind, "False")), ""},
+				{"remove", token("here"), was, node("here", nil), ""},
+				{"what the API server changes", token("here"), was, changed(func(n *corev1.Node) {
+					n.ResourceVersion, n.Generation, n.ManagedFields = "8", 2, []metav1.ManagedFieldsEntry{{Manager: "x"}}
+				}), ""},
+				{"another node", token("there"), was, was, `found node "here" and the token of node "there", ` + ownNode},
+				{"token without node", token(), was, was, `the token of node "", ` + ownNode},
+				{"another condition", token("here"), was, changed(func(n *corev1.Node) { n.Status.Conditions[0].Status = "Unknown" }), others},
+				{"its heartbeat", token("here"), was, changed(func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(began.Add(time.Hour)) }), others},
+				{"one more", token("here"), was, changed(func(n *corev1.Node) {
+					n.Status.Conditions = append(n.Status.Conditions, condition("AcceleratedHardwareReady", "False"))
+				}), others},
+				{"one less", token("here"), was, changed(func(n *corev1.Node) { n.Status.Conditions = n.Status.Conditions[1:] }), others},
+				{"all", token("here"), was, changed(func(n *corev1.Node) { n.Status.Conditions = nil }), others},
+				{"capacity", token("here"), was, changed(func(n *corev1.Node) { n.Status.Capacity["cpu"] = resource.MustParse("9") }), other},
+				{"new field", token("here"), was, changed(func(n *corev1.Node) { n.Status.Phase = "Running" }), other},
+				{"field less", token("here"), was, changed(func(n *corev1.Node) { n.Status.Images = nil }), other},
+				{"label", token("here"), was, changed(func(n *corev1.Node) { n.Labels["a"] = "c" }), metadata},
+				{"annotations", token("here"), was, changed(func(n *corev1.Node) { n.Annotations = nil }), metadata},
+				{"finalizer", token("here"), was, changed(func(n *corev1.Node) { n.Finalizers = []string{"a/b"} }), metadata},
+				{"the kubelet", &user.DefaultInfo{Name: "system:node:here"}, was, changed(func(n *corev1.Node) { n.Status.Conditions = nil }), ""},
+				{"account of another namespace", &user.DefaultInfo{Name: "system:serviceaccount:accelerators2:any"}, was, changed(func(n *corev1.Node) { n.Status.Conditions = nil }), ""},
+			} {
+				t.Run(tt.name, func(t *testing.T) {
+					// Which of the two forms is evaluated depends on the version of the API server.
+					for _, form := range []func(*corev1.Node) runtime.Object{func(n *corev1.Node) runtime.Object { return n }, nodeAsUnstructured} {
+						object := form(tt.object)
+						text := refusals(t, evaluator, corev1.SchemeGroupVersion.WithKind("Node"), corev1.SchemeGroupVersion.WithResource("nodes"), "status", object, form(tt.old), tt.user)
+						if (text == "") != (tt.want == "") || !strings.Contains(text, tt.want) {
+							t.Errorf("%T: %q, want %q", object, text, tt.want)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+func nodeAsUnstructured(n *corev1.Node) runtime.Object {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(n)
+	if err != nil {
+		panic(err)
+	}
+	return &unstructured.Unstructured{Object: object}
+}
