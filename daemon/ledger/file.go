@@ -61,7 +61,7 @@ type card struct {
 	Devices map[string]*inventory.Memory `json:"devices,omitempty"`
 
 	// Since the start of the daemon; not in the file.
-	present, before   bool // it is present; it was expected at the start
+	present, before   bool // it is present; it was known before the start
 	changes, removals int
 }
 

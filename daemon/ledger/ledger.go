@@ -97,7 +97,7 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 			break
 		}
 		for i := range c.Cards {
-			c.Cards[i].before = c.Cards[i].Expected
+			c.Cards[i].before = true
 			l.cards[c.Cards[i].Card] = &c.Cards[i]
 		}
 		l.publish()

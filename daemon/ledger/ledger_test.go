@@ -60,6 +60,22 @@ func TestMissing(t *testing.T) {
 	})
 }
 
+// A card is also missing if nobody expects the only one that is left: not all addresses have changed.
+func TestMissingBesideUnexpected(t *testing.T) {
+	for _, reason := range []string{inventory.ReasonCordoned, inventory.ReasonExcluded} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			other := because("5e:00.0", reason)
+			r.start(healthy("3b:00.0"), other)
+			r.stop()
+			r.start(other)
+			wait(settled)
+			r.expect(reason, "3b:00.0", "device.missing 3b:00.0")
+			r.stop()
+		})
+	}
+}
+
 // These cards are not missing.
 func TestNotMissing(t *testing.T) {
 	rest := healthy("3b:00.0")

@@ -162,7 +162,7 @@ func (l *Ledger) begin(now time.Time) {
 		switch {
 		case c.before && c.present:
 			same++
-		case c.before:
+		case c.before && c.Expected:
 			before++
 		case c.present:
 			present++
