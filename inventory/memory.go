@@ -13,18 +13,18 @@ type Memory struct {
 	Holds       []Hold      `json:"holds,omitempty"` // sorted by reason; those of administrative reasons are left out
 }
 
-// Hold is a running recovery hold.
+// Hold is a running recovery hold, or a condition that is present and will be followed by one.
 type Hold struct {
 	Reason string    `json:"reason"`
-	Health Health    `json:"health"` // worst severity of the condition that is over
-	Since  time.Time `json:"since"`
+	Health Health    `json:"health"`         // worst severity of the condition
+	Since  time.Time `json:"since,omitzero"` // when the condition was over; zero: it is present
 }
 
 // memory returns what a later daemon must know, or nil if that is nothing.
 func (h *health) memory() *Memory {
 	var holds []Hold
 	for reason, t := range h.conditions {
-		if !t.present && h.offered && !ReasonOf(reason).Administrative {
+		if of := ReasonOf(reason); h.offered && !of.Administrative && !of.NoHold {
 			holds = append(holds, Hold{reason, t.worst, t.healed})
 		}
 	}
@@ -59,7 +59,10 @@ func (h *health) recall(m *Memory, now time.Time) {
 		if h.conditions == nil {
 			h.conditions = make(map[string]*tracked, len(m.Holds))
 		}
-		healed := agoIn(now, hold.Since)
+		healed := now // a condition that was present is over at the earliest now
+		if !hold.Since.IsZero() {
+			healed = agoIn(now, hold.Since)
+		}
 		h.conditions[hold.Reason] = &tracked{
 			Condition: Condition{Reason: hold.Reason, Health: hold.Health}, since: healed, healed: healed, worst: hold.Health,
 		}

@@ -71,19 +71,7 @@ func TestRemembered(t *testing.T) {
 					}
 				}
 				r.after(4 * time.Second)
-				s, _ := r.Latest()
-				cfg.Remembered = map[string]*inventory.Device{}
-				text, err := json.Marshal(s.Device("3b:00.0").Memory) // as the ledger does
-				var m inventory.Memory
-				if err := json.Unmarshal(text, &m); err != nil || s.Device("3b:00.0").Memory == nil {
-					t.Fatal(err, text)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				past := *s.Device("3b:00.0")
-				past.Memory = &m
-				cfg.Remembered["3b:00.0"] = &past
+				cfg.Remembered = remembered(t, r)
 				if test.edit != nil {
 					test.edit(cfg.Remembered)
 				}
@@ -109,6 +97,78 @@ func TestRemembered(t *testing.T) {
 				restarted.want("plugged", map[string]string{"3b:00.0": healthy})
 				if s, _ := restarted.Latest(); s.Device("3b:00.0").Memory != nil {
 					t.Errorf("plugged: found %v, want nothing remembered", s.Device("3b:00.0").Memory)
+				}
+			})
+		})
+	}
+}
+
+// remembered returns what the ledger hands over to the next daemon.
+func remembered(t *testing.T, r *rig) map[string]*inventory.Device {
+	t.Helper()
+	s, _ := r.Latest()
+	past := *s.Device("3b:00.0")
+	if past.Memory == nil {
+		t.Fatal("found no memory of the device")
+	}
+	text, err := json.Marshal(past.Memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	past.Memory = &inventory.Memory{}
+	if err := json.Unmarshal(text, past.Memory); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]*inventory.Device{past.ID: &past}
+}
+
+// A device that is bad when the daemon ends waits for the recovery hold after the restart, as it does without one. Neither
+// that nor a passing condition is a turn.
+func TestBadAtTheEnd(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		bad       inventory.Condition
+		meanwhile bool // it is well again before the next start
+		turns     int
+	}{
+		{"well again meanwhile", ap6, true, 1},
+		{"well again after the restart", ap6, false, 1},
+		{"reset meanwhile", resetting, true, 0},
+		{"reset after the restart", resetting, false, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				cfg := withFlaps(5)
+				cfg.RecoveryHold, cfg.FlapWindow = 10*time.Second, time.Hour
+				family := newFakeFamily("dfl")
+				family.set(cardA, good(0, 0))
+				r := start(t, cfg, family)
+				r.set(cardA, good(0, 0, test.bad))
+				r.after(time.Second)
+				cfg.Remembered = remembered(t, r)
+
+				next := newFakeFamily("dfl")
+				next.set(cardA, good(0, 0, test.bad))
+				if test.meanwhile {
+					next.set(cardA, good(0, 0))
+				}
+				r = start(t, cfg, next)
+				if !test.meanwhile {
+					r.after(time.Second)
+					r.set(cardA, good(0, 0))
+				}
+				held := map[string]string{"3b:00.0": "unhealthy[recovering=" + test.bad.Reason + "]"}
+				r.want("well again", held)
+				r.after(9 * time.Second)
+				r.want("9 s later", held)
+				r.after(2 * time.Second)
+				r.want("11 s later", map[string]string{"3b:00.0": "healthy[]"})
+				turns := 0
+				if s, _ := r.Latest(); s.Device("3b:00.0").Memory != nil {
+					turns = len(s.Device("3b:00.0").Memory.Turns)
+				}
+				if turns != test.turns {
+					t.Errorf("%d turns, want %d", turns, test.turns)
 				}
 			})
 		})

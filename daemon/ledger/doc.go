@@ -1,5 +1,5 @@
 // Package ledger remembers the cards of a node across restarts, upgrades and reboots: which cards were there, how often
-// their health changed and they were removed, and which were on hold or in quarantine.
+// their health changed and they were removed, and which were bad, on hold or in quarantine.
 //
 //	cards := ledger.Open(ctx, ledger.Config{Dir: "/var/lib/accelerator-device-plugin", Metrics: m}, log)
 //	inv := inventory.New(inventory.Config{Remembered: cards.Remembered(), …}, host, log)

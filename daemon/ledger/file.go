@@ -57,7 +57,7 @@ type card struct {
 	Recent   []turn    `json:"recent,omitempty"` // the newest changes of health, oldest first
 	Former   *card     `json:"former,omitempty"` // the card that was in this slot before; nil: none
 
-	// Devices has the running holds and quarantines, by the id of the device.
+	// Devices has what the inventory must know after a restart, by the id of the device.
 	Devices map[string]*inventory.Memory `json:"devices,omitempty"`
 
 	// Since the start of the daemon; not in the file.

@@ -110,7 +110,7 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 // read-only.
 func (l *Ledger) Missing() ([]Missing, <-chan struct{}) { return l.missing.Load() }
 
-// Remembered returns the devices that were on hold or in quarantine, for [inventory.Config]. It must not be called after Run.
+// Remembered returns the devices that were bad, on hold or in quarantine, for [inventory.Config]. It must not be called after Run.
 func (l *Ledger) Remembered() map[string]*inventory.Device {
 	all := make(map[string]*inventory.Device)
 	for _, c := range l.cards {

@@ -211,7 +211,8 @@ func memoryOf(d *inventory.Device) *inventory.Memory {
 		m.Turns = append(m.Turns, timeOf(t))
 	}
 	for _, h := range d.Memory.Holds {
-		m.Holds = append(m.Holds, inventory.Hold{Reason: clean(h.Reason), Health: h.Health, Since: timeOf(h.Since)})
+		h.Reason, h.Since = clean(h.Reason), timeOf(h.Since)
+		m.Holds = append(m.Holds, h)
 	}
 	return &m
 }
