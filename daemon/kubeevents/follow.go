@@ -33,9 +33,9 @@ func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders)
 	defer f.logDropped(0)
 	var settled, again <-chan time.Time
 	var changed time.Time
+	var missed <-chan struct{}
 	for {
-		var missed <-chan struct{}
-		if r.cfg.Missing != nil && f.last.Complete { // a card that was missing before the start may be back
+		if r.cfg.Missing != nil {
 			missed = f.reportMissing()
 		}
 		snapshot, stale := devices.Latest()

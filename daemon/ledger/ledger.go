@@ -65,8 +65,9 @@ type Ledger struct {
 	known map[string]inventory.Health // health of the hardware of a device that has been well since it was listed, by id
 
 	mu      sync.Mutex
-	cards   map[string]*card // by address
-	changed bool             // since the last write
+	cards    map[string]*card // by address
+	complete bool             // all cards have been read since the start
+	changed  bool             // since the last write
 }
 
 // Open reads the ledger in a state directory. If it cannot be used, Open logs a warning, and the ledger is empty. Open
@@ -100,14 +101,13 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 			c.Cards[i].before = true
 			l.cards[c.Cards[i].Card] = &c.Cards[i]
 		}
-		l.publish()
 	default: // the file system hangs
 	}
 	return l
 }
 
-// Missing returns the missing cards, sorted by address, and a channel that is closed when they change. The slice is
-// read-only.
+// Missing returns the missing cards, sorted by address, and a channel that is closed when they change. There are none
+// until all cards have been read. The slice is read-only.
 func (l *Ledger) Missing() ([]Missing, <-chan struct{}) { return l.missing.Load() }
 
 // Remembered returns the devices that were bad, on hold or in quarantine, for [inventory.Config]. It must not be called after Run.
@@ -165,7 +165,8 @@ func (l *Ledger) sorted() []*card {
 	return slices.SortedFunc(maps.Values(l.cards), func(a, b *card) int { return cmp.Compare(a.Card, b.Card) })
 }
 
-// publish publishes the missing cards, if they have changed, and wakes the writer if there is a change.
+// publish publishes the missing cards, if they have changed and all cards have been read, and wakes the writer if there is
+// a change.
 func (l *Ledger) publish() {
 	var all []Missing
 	for _, c := range l.sorted() {
@@ -173,7 +174,7 @@ func (l *Ledger) publish() {
 			all = append(all, c.asMissing())
 		}
 	}
-	if before, _ := l.missing.Load(); !slices.Equal(before, all) {
+	if before, _ := l.missing.Load(); l.complete && !slices.Equal(before, all) {
 		l.missing.Store(all)
 	}
 	if l.changed {
@@ -194,11 +195,11 @@ func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 	}
 	defer writer.Wait()
 	var settled <-chan time.Time
-	for complete := false; ; {
+	for {
 		snapshot, stale := devices.Latest()
 		l.observe(snapshot, time.Now())
-		if snapshot.Complete && !complete {
-			complete, settled = true, time.After(settle)
+		if snapshot.Complete && settled == nil {
+			settled = time.After(settle)
 		}
 		select {
 		case <-ctx.Done():

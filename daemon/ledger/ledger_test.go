@@ -60,6 +60,26 @@ func TestMissing(t *testing.T) {
 	})
 }
 
+// A card that was missing before may be back at the next start. So it is missing again only after all cards have been read.
+func TestMissingBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(healthy("3b:00.0"), healthy("5e:00.0"), healthy("af:00.0"))
+		r.stop()
+		r.start(healthy("3b:00.0"))
+		wait(settled)
+		r.expect("before", "5e:00.0 af:00.0", "device.missing 5e:00.0; device.missing af:00.0")
+		r.stop()
+
+		r.open(inventory.Snapshot{Version: 1})
+		wait(time.Second)
+		r.expect("not all cards have been read", "", "")
+		r.list(healthy("3b:00.0"), healthy("5e:00.0"))
+		r.expect("one is back", "af:00.0", "device.returned 5e:00.0")
+		r.stop()
+	})
+}
+
 // A card is also missing if nobody expects the only one that is left: not all addresses have changed.
 func TestMissingBesideUnexpected(t *testing.T) {
 	for _, reason := range []string{inventory.ReasonCordoned, inventory.ReasonExcluded} {

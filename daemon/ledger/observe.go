@@ -41,7 +41,9 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 	for _, c := range changes {
 		l.deviceChanged(c, now)
 	}
-	if l.last = s; l.changed {
+	l.last = s
+	if first := s.Complete && !l.complete; first || l.changed {
+		l.complete = l.complete || first
 		l.publish()
 	}
 }
