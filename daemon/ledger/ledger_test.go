@@ -177,6 +177,26 @@ func TestNotMissing(t *testing.T) {
 	})
 }
 
+// A virtual function whose reading hangs does not say that it is one. It is still not expected.
+func TestHungVirtualFunction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(healthy("3b:00.0"), device("3b:00.1", func(d *inventory.Device) {
+			d.Attributes = map[string]string{inventory.AttributePhysicalFunction: "0000:3b:00.0"}
+		}))
+		r.stop()
+		r.start(healthy("3b:00.0"), device("3b:00.1", func(d *inventory.Device) {
+			d.PCIID, d.Health, d.Fault, d.Reasons = "", inventory.Unhealthy, true, []string{inventory.ReasonReadTimeout}
+		}))
+		wait(settled)
+		r.stop()
+		r.start(healthy("3b:00.0")) // a reboot without virtual functions
+		wait(settled)
+		r.expect("rebooted", "", "")
+		r.stop()
+	})
+}
+
 func TestForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -82,6 +82,9 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 		}
 		returned = "another card is in the slot of a missing one"
 	}
+	if is.PCIID == "" && c.PCIID != "" { // it has not been read, and may be a virtual function
+		is.Expected = is.Expected && c.Expected
+	}
 	before := *c
 	c.PCIID, c.Serial, c.Family, c.Expected, c.present = cmp.Or(is.PCIID, c.PCIID), cmp.Or(is.Serial, c.Serial), is.Family, is.Expected, true
 	if !c.Missing.IsZero() {
