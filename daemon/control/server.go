@@ -25,7 +25,7 @@ type Answers struct {
 	Changed  func() <-chan struct{}
 	Cordon   func(ctx context.Context, devices []string, by, why string, during time.Duration) ([]cordon.Cordon, error)
 	Uncordon func(ctx context.Context, devices []string, by string) ([]cordon.Cordon, error)
-	Forget   func(card, by string) (ledger.Missing, error)
+	Forget   func(ctx context.Context, card, by string) (ledger.Missing, error)
 }
 
 const (
@@ -79,8 +79,9 @@ func (a Answers) handler() http.Handler {
 		write(w, removed, err)
 	})
 	mux.HandleFunc("POST /forget", func(w http.ResponseWriter, r *http.Request) {
+		patiently(w)
 		q := r.URL.Query()
-		forgotten, err := a.Forget(q.Get("card"), q.Get("by"))
+		forgotten, err := a.Forget(r.Context(), q.Get("card"), q.Get("by"))
 		write(w, forgotten, err)
 	})
 	return mux

@@ -96,7 +96,7 @@ func TestClient(t *testing.T) {
 			asked = append(asked, fmt.Sprintf("uncordon %q by %q", devices, by))
 			return nil, errors.New("3b:00.0: not cordoned")
 		},
-		Forget: func(card, by string) (ledger.Missing, error) {
+		Forget: func(_ context.Context, card, by string) (ledger.Missing, error) {
 			asked = append(asked, fmt.Sprintf("forget %q by %q", card, by))
 			if card != "5e:00.0" {
 				return ledger.Missing{}, errors.New("it is present")

@@ -17,7 +17,7 @@
 // The cards are in cards.json in the state directory: at most 256 in 64 KiB. If there are too many, the oldest changes
 // and the cards that nobody expects are forgotten first. A file that cannot be understood is renamed to cards.json.bad.
 // During an upgrade two daemons follow the same cards. One of them has the lock on cards.lock and writes the file; the
-// other one writes it after the first has ended.
+// other one writes it after the first has ended, and does not write cards again that the first has forgotten.
 //
 // The file is written after a change, at most once a second, and once when the daemon ends. So a daemon that is killed
 // loses one second of history.
@@ -25,7 +25,6 @@
 // # State
 //
 // ledger.go has the tasks, observe.go what is noted of a snapshot, and file.go the file. A [Ledger] owns the cards. Run
-// is called once. Missing, Counts and Forget are safe for concurrent use and do not block. Nothing waits for the disk
-// but Open, for 5 s at most, and the end of Run, for 1 s at most. If the file system hangs, they leave one goroutine
-// behind.
+// is called once. Missing, Counts and Forget are safe for concurrent use. Nothing waits for the disk but Open and Forget,
+// for 5 s at most, and the end of Run, for 1 s at most. If the file system hangs, they leave one goroutine behind.
 package ledger

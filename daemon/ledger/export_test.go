@@ -18,7 +18,6 @@ func Parse(text []byte) ([]byte, int, error) {
 // Step observes a snapshot and writes the file.
 func (l *Ledger) Step(s inventory.Snapshot) error {
 	l.observe(s, time.Now())
-	text, _ := l.text()
-	_, err := l.replace(text)
+	_, err := l.replace()
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -239,7 +240,7 @@ func setAside(dir *os.Root) error {
 }
 
 // replace replaces the file. It takes the lock first, and keeps it. replaced is false if another daemon has the lock.
-func (l *Ledger) replace(text []byte) (replaced bool, err error) {
+func (l *Ledger) replace() (replaced bool, err error) {
 	dir, err := privatedir.OpenDir(l.cfg.Dir, true)
 	if err != nil {
 		return false, err
@@ -247,7 +248,11 @@ func (l *Ledger) replace(text []byte) (replaced bool, err error) {
 	defer dir.Close()
 	if l.lock == nil {
 		if l.lock, err = privatedir.TryLock(dir, lockName, privatedir.Exclusive); l.lock == nil {
+			l.waited = l.waited || err == nil
 			return false, err
+		}
+		if l.waited {
+			l.forgetAsIn(dir)
 		}
 	}
 	if l.unread {
@@ -256,7 +261,25 @@ func (l *Ledger) replace(text []byte) (replaced bool, err error) {
 		}
 		l.unread = false
 	}
-	return privatedir.ReplaceFile(dir, fileName, text)
+	return privatedir.ReplaceFile(dir, fileName, encode(l.content()))
+}
+
+// forgetAsIn forgets the cards that the daemon that wrote the file has forgotten.
+func (l *Ledger) forgetAsIn(dir *os.Root) {
+	text, err := privatedir.ReadFile(dir, fileName, maxFile)
+	if err != nil {
+		return
+	}
+	c, err := parse(text)
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.cards, func(address string, of *card) bool {
+		return of.before && !of.present && !slices.ContainsFunc(c.Cards, func(c card) bool { return c.Card == address })
+	})
+	l.publish()
 }
 
 // release releases the lock.

@@ -59,12 +59,13 @@ type Ledger struct {
 	disk   *privatedir.Turns
 	lock   *privatedir.Lock // of the function that uses the disk; nil: not taken yet
 	unread bool             // there may be a file that could not be read
+	waited bool             // another daemon had the lock
 	fault  string           // the error that was logged last; "": none since the last success
 
 	last  inventory.Snapshot          // the last one that was observed
 	known map[string]inventory.Health // health of the hardware of a device that has been well since it was listed, by id
 
-	mu      sync.Mutex
+	mu       sync.Mutex
 	cards    map[string]*card // by address
 	complete bool             // all cards have been read since the start
 	changed  bool             // since the last write
@@ -134,8 +135,8 @@ func (l *Ledger) Counts() []metrics.Card {
 	return all
 }
 
-// Forget removes a card that will not come back.
-func (l *Ledger) Forget(address, by string) (Missing, error) {
+// Forget removes a card that will not come back, and writes the file, for 5 s at most. After an error nothing has changed.
+func (l *Ledger) Forget(ctx context.Context, address, by string) (Missing, error) {
 	card, err := sysfs.ParseCard(address)
 	if err != nil {
 		return Missing{}, fmt.Errorf("card: found %.100q, %w", address, err)
@@ -143,21 +144,44 @@ func (l *Ledger) Forget(address, by string) (Missing, error) {
 	if err := checkText("by", by); err != nil {
 		return Missing{}, err
 	}
+	c, err := l.remove(card)
+	if err != nil {
+		return Missing{}, err
+	}
+	stored := true
+	if l.cfg.Dir != "" {
+		stored, err = l.store(ctx, diskWithin)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.cards[card]
-	switch {
-	case c == nil:
-		return Missing{}, fmt.Errorf("card: found %s, want one that this node remembers: %s", card,
-			cmp.Or(strings.Join(slices.Sorted(maps.Keys(l.cards)), ", "), "there is none"))
-	case c.present:
-		return Missing{}, fmt.Errorf("card: found %s, which is present, want one that is absent", card)
+	if !stored {
+		if l.cards[card] == nil {
+			l.cards[card] = c
+		}
+		l.changed = true // for a file system that hangs, and writes the file without the card later
+		l.publish()
+		return Missing{}, cmp.Or(err, fmt.Errorf("%s: another daemon writes it, try again when the upgrade has ended", filepath.Join(l.cfg.Dir, fileName)))
 	}
-	delete(l.cards, card)
-	l.changed = true
 	l.publish()
 	l.log.Info("card forgotten", logevent.CardForgotten, logevent.Device(card), logevent.By(by))
-	return c.asMissing(), nil
+	return c.asMissing(), err
+}
+
+// remove removes an absent card, and returns it.
+func (l *Ledger) remove(address string) (*card, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.cards[address]
+	switch {
+	case c == nil:
+		return nil, fmt.Errorf("card: found %s, want one that this node remembers: %s", address,
+			cmp.Or(strings.Join(slices.Sorted(maps.Keys(l.cards)), ", "), "there is none"))
+	case c.present:
+		return nil, fmt.Errorf("card: found %s, which is present, want one that is absent", address)
+	}
+	delete(l.cards, address)
+	l.changed = true
+	return c, nil
 }
 
 // sorted returns the cards, sorted by address.
@@ -215,63 +239,72 @@ func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 func (l *Ledger) write(ctx context.Context) {
 	for ctx.Err() == nil {
 		touched := l.touched.Next()
-		text, changed := l.text()
-		if !changed {
+		if !l.hasChanged() {
 			select {
 			case <-ctx.Done():
 			case <-touched:
 			}
 			continue
 		}
-		stored, err := l.store(ctx, diskWithin, text)
+		stored, err := l.store(ctx, diskWithin)
 		if ctx.Err() != nil {
 			break
 		}
 		l.report(err)
 		wait := pace
-		if !stored {
-			if wait = busy; err != nil {
-				wait = retry
-			}
-			l.mu.Lock()
-			l.changed = true
-			l.mu.Unlock()
+		switch {
+		case stored:
+		case err != nil:
+			wait = retry
+		default:
+			wait = busy
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
 		}
 	}
-	text, _ := l.text()
 	ctx = context.WithoutCancel(ctx)
-	if _, err := l.store(ctx, endWithin, text); err != nil {
+	if _, err := l.store(ctx, endWithin); err != nil {
 		l.report(err)
 	}
 	_ = l.disk.Within(ctx, endWithin, func(context.Context) error { return l.release() })
 }
 
-// text returns the text of the file, and whether it has changed since the last call.
-func (l *Ledger) text() (text []byte, changed bool) {
+func (l *Ledger) hasChanged() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
+}
+
+// content returns what the file must have. The change is done then.
+func (l *Ledger) content() content {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := content{Version: fileVersion, Machine: l.cfg.Machine, Cards: []card{}}
 	for _, of := range l.cards {
 		written := *of
+		written.Devices = maps.Clone(of.Devices)
 		if of.present {
 			written.Last = timeOf(time.Now())
 		}
 		c.Cards = append(c.Cards, written)
 	}
-	changed, l.changed = l.changed, false
-	return encode(c), changed
+	l.changed = false
+	return c
 }
 
 // store replaces the file. stored is false without an error if another daemon writes it.
-func (l *Ledger) store(ctx context.Context, limit time.Duration, text []byte) (stored bool, err error) {
+func (l *Ledger) store(ctx context.Context, limit time.Duration) (stored bool, err error) {
 	done := make(chan bool, 1)
 	err = l.disk.Within(ctx, limit, func(context.Context) error {
-		is, err := l.replace(text)
-		done <- is
+		is, err := l.replace()
+		if done <- is; !is {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.changed = true
+			l.touched.Raise()
+		}
 		return err
 	})
 	select {

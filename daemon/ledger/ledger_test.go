@@ -210,14 +210,14 @@ func TestForget(t *testing.T) {
 			"af:00.0": "card: found af:00.0, want one that this node remembers: 3b:00.0, 5e:00.0",
 			"card1":   `card: found "card1", want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0`,
 		} {
-			if _, err := r.ledger.Forget(address, "alice"); err == nil || err.Error() != want {
+			if _, err := r.ledger.Forget(t.Context(), address, "alice"); err == nil || err.Error() != want {
 				t.Errorf("%s: error %v, want %s", address, err, want)
 			}
 		}
-		if _, err := r.ledger.Forget("5e:00.0", "eve\n"); err == nil || !strings.HasPrefix(err.Error(), "by: found") {
+		if _, err := r.ledger.Forget(t.Context(), "5e:00.0", "eve\n"); err == nil || !strings.HasPrefix(err.Error(), "by: found") {
 			t.Errorf("error %v, want one about the name", err)
 		}
-		forgotten, err := r.ledger.Forget("0000:5E:00.0", "alice")
+		forgotten, err := r.ledger.Forget(t.Context(), "0000:5E:00.0", "alice")
 		if err != nil || forgotten.Card != "5e:00.0" || forgotten.Since.IsZero() {
 			t.Errorf("%v, %v, want 5e:00.0 and since when it is missing", forgotten, err)
 		}
@@ -227,6 +227,36 @@ func TestForget(t *testing.T) {
 		r.start(healthy("3b:00.0"))
 		wait(settled)
 		r.expect("after a restart", "", "")
+		r.stop()
+	})
+}
+
+// A card is forgotten when the file without it is on the disk, not before.
+func TestForgetIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
+		r.stop()
+		r.start(healthy("3b:00.0"))
+		wait(settled)
+		r.events()
+		next := r.dir + "/cards.json.new/x" // what the file cannot replace
+		if err := os.MkdirAll(next, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.ledger.Forget(t.Context(), "5e:00.0", "alice"); err == nil || !strings.Contains(err.Error(), "cards.json.new: ") {
+			t.Errorf("the disk cannot be used: error %v, want that of the disk", err)
+		}
+		synctest.Wait() // the writer has tried, too
+		r.expect("the disk cannot be used", "5e:00.0", "ledger.unavailable")
+		if err := os.RemoveAll(r.dir + "/cards.json.new"); err != nil {
+			t.Fatal(err)
+		}
+		_, err := r.ledger.Forget(t.Context(), "5e:00.0", "alice")
+		if text := r.file(); err != nil || strings.Contains(text, "5e:00.0") { // a kill now would lose nothing
+			t.Errorf("%v, file %s, want one without the card", err, text)
+		}
+		r.expect("forgotten", "", "card.forgotten 5e:00.0")
 		r.stop()
 	})
 }
@@ -446,6 +476,36 @@ func TestTwoDaemons(t *testing.T) {
 			t.Errorf("after the former one: file %s, want two changes", text)
 		}
 		next.expect("next", "", "")
+		next.stop()
+	})
+}
+
+// In an upgrade, only the daemon that writes the file forgets a card. The next one does not write it again.
+func TestForgetDuringUpgrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		former := newRig(t)
+		former.start(healthy("3b:00.0"), healthy("5e:00.0"))
+		former.stop()
+		former.start(healthy("3b:00.0"))
+		wait(settled)
+		next := &rig{T: t, dir: former.dir}
+		next.start(healthy("3b:00.0"))
+		wait(settled)
+		if _, err := next.ledger.Forget(t.Context(), "5e:00.0", "alice"); err == nil || !strings.HasSuffix(err.Error(), "cards.json: another daemon writes it, try again when the upgrade has ended") {
+			t.Errorf("error %v, want one about the other daemon", err)
+		}
+		if next.missing() != "5e:00.0" {
+			t.Errorf("next: missing %q, want 5e:00.0", next.missing())
+		}
+		if _, err := former.ledger.Forget(t.Context(), "5e:00.0", "alice"); err != nil {
+			t.Error(err)
+		}
+		former.stop()
+		next.list(broken("3b:00.0"))
+		wait(10 * time.Second)
+		if text := next.file(); next.missing() != "" || strings.Contains(text, "5e:00.0") {
+			t.Errorf("after the former one: missing %q, file %s, want no 5e:00.0", next.missing(), text)
+		}
 		next.stop()
 	})
 }
