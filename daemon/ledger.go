@@ -10,15 +10,20 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
 // openLedger opens the ledger. A guest does not share that of the owner.
 func (r *run) openLedger(ctx context.Context) {
-	cfg := ledger.Config{Dir: r.cfg.StateDir, Machine: machine(r.cfg.SysfsRoot), Metrics: r.Metrics, Exempt: func(address, family string) bool {
-		inForce, _ := r.inForce.Load()
-		return exempt(inForce, r.book.List(), address, family)
-	}}
+	cfg := ledger.Config{
+		Dir: r.cfg.StateDir, Machine: machine(r.cfg.SysfsRoot), Metrics: r.Metrics,
+		Exempt: func(address, family string) bool {
+			inForce, _ := r.inForce.Load()
+			return exempt(inForce, r.book.List(), address, family)
+		},
+		OnBus: func(address, pciID string) bool { return onBus(r.cfg.SysfsRoot, address, pciID) },
+	}
 	if r.Guest {
 		cfg.Dir = ""
 	}
@@ -29,6 +34,17 @@ func (r *run) openLedger(ctx context.Context) {
 func exempt(cfg config.Config, cordons []cordon.Cordon, address, family string) bool {
 	return cordon.Of(cordons, address) != nil || cfg.Exclude[address] || cfg.Exclude[address+"-p0"] ||
 		!slices.ContainsFunc(Families(cfg), func(f inventory.Family) bool { return f.Name() == family })
+}
+
+// onBus reports whether a PCI function with these ids ("": any) is at an address. If that cannot be read for want of
+// memory or descriptors, the function counts as present.
+func onBus(sysfsRoot, address, pciID string) bool {
+	address, err := sysfs.ParseAddress(address)
+	if err != nil {
+		return false
+	}
+	id, err := sysfs.PCIID(filepath.Join(sysfsRoot, "bus/pci/devices", address))
+	return err != nil || id != "" && (pciID == "" || id == pciID)
 }
 
 // machine returns the id that the firmware gives the machine, or "" if there is none. Unlike the machine-id of the host, it

@@ -44,6 +44,32 @@ func TestExempt(t *testing.T) {
 	}
 }
 
+// A function is on the bus if its address and its ids are those of the card.
+func TestOnBus(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "bus/pci/devices/0000:5e:00.0")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "modalias"), []byte("pci:v00008086d000009C4sv00008086sd00000000bc12sc00i00\n"), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		address, pciID string
+		want           bool
+	}{
+		{"5e:00.0", "8086:09c4:8086:0000", true},
+		{"5e:00.0", "", true},
+		{"5e:00.0", "10ee:5000:10ee:000e", false},
+		{"3b:00.0", "8086:09c4:8086:0000", false},
+		{"0001:5e:00.0", "", false},
+	} {
+		if got := onBus(root, test.address, test.pciID); got != test.want {
+			t.Errorf("%s %q: found %v, want %v", test.address, test.pciID, got, test.want)
+		}
+	}
+}
+
 func TestMachine(t *testing.T) {
 	root := t.TempDir()
 	if id := machine(root); id != "" {

@@ -9,8 +9,9 @@
 // # Missing cards
 //
 // A card is expected after it was present, and neither cordoned nor excluded, when it was last observed. A card that is
-// expected and has not been found 10 s after the first complete list is missing, until it is found or forgotten. A card
-// that leaves while it is watched is no longer expected. A virtual function is never expected.
+// expected and has not been found 10 s after the first complete list is missing, until it is found or forgotten. While its
+// PCI function is on the bus, its driver is late, and it is not missing. A card that leaves while it is watched is no
+// longer expected. A virtual function is never expected.
 //
 // # The file
 //

@@ -63,6 +63,7 @@ type card struct {
 
 	// Since the start of the daemon; not in the file.
 	present, before   bool // it is present; it was known before the start
+	reported          bool // it is missing, and that was logged
 	changes, removals int
 }
 

@@ -25,6 +25,7 @@ import (
 
 const (
 	settle     = 10 * time.Second // time from the first complete list until cards are missing: drivers may still find them
+	again      = time.Minute      // time between two looks at cards whose drivers are late
 	pace       = time.Second      // least time between two writes
 	busy       = 5 * time.Second  // time between two attempts while another daemon writes the file
 	retry      = time.Minute      // time between two writes that fail
@@ -38,7 +39,10 @@ type Config struct {
 	Machine string // id of the machine; "": not known
 	// Exempt reports whether nobody expects a card now, because it is cordoned or excluded, or its family is off. nil:
 	// each card is expected. It must not block.
-	Exempt  func(address, family string) bool
+	Exempt func(address, family string) bool
+	// OnBus reports whether a PCI function with these ids ("": any) is at an address: if no device of it is listed, its
+	// driver is late. nil: none is there. It must not block.
+	OnBus   func(address, pciID string) bool
 	Metrics *metrics.Metrics // required
 }
 
@@ -64,6 +68,7 @@ type Ledger struct {
 
 	last  inventory.Snapshot          // the last one that was observed
 	known map[string]inventory.Health // health of the hardware of a device that has been well since it was listed, by id
+	begun bool                        // it is decided which cards were missing at the start
 
 	mu       sync.Mutex
 	cards    map[string]*card // by address
@@ -230,7 +235,9 @@ func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 			return nil
 		case <-stale:
 		case <-settled:
-			l.begin(time.Now())
+			if l.findMissing(time.Now()) {
+				settled = time.After(again)
+			}
 		}
 	}
 }

@@ -177,6 +177,41 @@ func TestNotMissing(t *testing.T) {
 	})
 }
 
+// A card whose PCI function is there, and whose driver is not, is not missing, however late the driver is.
+func TestLateDriver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
+		r.stop()
+		r.onBus.Store("5e:00.0")
+		r.start(healthy("af:00.0")) // a new card, which does not mean that all addresses have changed
+		wait(10 * time.Minute)
+		r.expect("late", "3b:00.0", "device.missing 3b:00.0")
+		r.list(healthy("af:00.0"), healthy("5e:00.0"))
+		r.expect("bound", "3b:00.0", "")
+		r.stop()
+
+		r.start(healthy("af:00.0"))
+		wait(settled)
+		r.expect("late again", "3b:00.0", "device.missing 3b:00.0")
+		r.onBus.Store("")
+		wait(time.Minute)
+		r.expect("it has left the bus", "3b:00.0 5e:00.0", "device.missing 5e:00.0")
+		wait(time.Hour)
+		r.expect("later", "3b:00.0 5e:00.0", "")
+		r.stop()
+
+		r.onBus.Store("5e:00.0")
+		r.start(healthy("af:00.0"))
+		r.expect("it is back on the bus", "3b:00.0", "device.returned 5e:00.0")
+		wait(10 * time.Minute)
+		r.expect("late once more", "3b:00.0", "device.missing 3b:00.0")
+		r.list(healthy("af:00.0"), healthy("5e:00.0"))
+		r.expect("bound", "3b:00.0", "")
+		r.stop()
+	})
+}
+
 // A virtual function whose reading hangs does not say that it is one. It is still not expected.
 func TestHungVirtualFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -43,7 +43,9 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 	}
 	l.last = s
 	if first := s.Complete && !l.complete; first || l.changed {
-		l.complete = l.complete || first
+		if first {
+			l.readAll(now)
+		}
 		l.publish()
 	}
 }
@@ -57,6 +59,8 @@ func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 	c.present, c.Last, c.Expected, c.Devices, l.changed = false, timeOf(now), false, nil, true
 }
 
+const missingReturned = "missing card returned"
+
 // found notes that a card is present with these devices.
 func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time) {
 	is, anyPCI := card{Card: address}, false
@@ -66,7 +70,7 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 		anyPCI = anyPCI || d.AnyPCIID
 	}
 	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
-	c, returned := l.cards[address], "missing card returned"
+	c, returned := l.cards[address], missingReturned
 	switch {
 	case c == nil:
 		if !l.makeRoom() {
@@ -87,13 +91,32 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 	}
 	before := *c
 	c.PCIID, c.Serial, c.Family, c.Expected, c.present = cmp.Or(is.PCIID, c.PCIID), cmp.Or(is.Serial, c.Serial), is.Family, is.Expected, true
-	if !c.Missing.IsZero() {
-		l.log.Info(returned, logevent.DeviceReturned, logevent.Device(address), logevent.Lasted(max(now.Sub(c.Missing), 0)))
-		c.Missing = time.Time{}
-	}
+	l.returned(c, returned, now)
 	l.changed = l.changed || !reflect.DeepEqual(before, *c)
 	l.cards[address] = c
 }
+
+// returned notes that a card is no longer missing, if it was.
+func (l *Ledger) returned(c *card, message string, now time.Time) {
+	if c.Missing.IsZero() {
+		return
+	}
+	l.log.Info(message, logevent.DeviceReturned, logevent.Device(c.Card), logevent.Lasted(max(now.Sub(c.Missing), 0)))
+	c.Missing, l.changed = time.Time{}, true
+}
+
+// readAll notes that all cards have been read.
+func (l *Ledger) readAll(now time.Time) {
+	l.complete = true
+	for _, c := range l.sorted() {
+		if !c.present && l.isLate(c) {
+			l.returned(c, missingReturned, now)
+		}
+	}
+}
+
+// isLate reports whether an absent card is on the bus, and only its driver is late.
+func (l *Ledger) isLate(c *card) bool { return l.cfg.OnBus != nil && l.cfg.OnBus(c.Card, c.PCIID) }
 
 // makeRoom forgets a card that is absent if there are too many. It returns false if all are present.
 func (l *Ledger) makeRoom() bool {
@@ -158,14 +181,43 @@ func (l *Ledger) remember(c *card, id string, m *inventory.Memory) {
 	c.Devices[id] = m
 }
 
-// begin decides which cards are missing, after the start.
-func (l *Ledger) begin(now time.Time) {
+// findMissing decides which cards are missing since the start. It reports whether it must be called again, because the
+// drivers of some cards are late.
+func (l *Ledger) findMissing(now time.Time) (late bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.begun {
+		l.begun = true
+		l.compareAddresses()
+	}
+	for _, c := range l.sorted() {
+		switch {
+		case c.present, c.reported:
+			continue
+		case !c.Expected, l.cfg.Exempt != nil && l.cfg.Exempt(c.Card, c.Family):
+			l.changed = l.changed || !c.Missing.IsZero()
+			c.Missing = time.Time{}
+			continue
+		case l.isLate(c):
+			late = true
+			continue
+		case c.Missing.IsZero(), c.Missing.After(now): // the clock was set back
+			c.Missing, l.changed = timeOf(now), true
+		}
+		c.reported = true
+		l.log.Error("card is missing since the last start", logevent.DeviceMissing, logevent.Device(c.Card), logevent.Lasted(now.Sub(c.Missing)))
+	}
+	l.publish()
+	return late
+}
+
+// compareAddresses begins the ledger anew if all cards that are expected have left, and others are there: the buses have
+// other numbers.
+func (l *Ledger) compareAddresses() {
 	before, same, present := 0, 0, 0
 	for _, c := range l.cards {
 		switch {
-		case c.before && c.present:
+		case c.before && (c.present || l.isLate(c)):
 			same++
 		case c.before && c.Expected:
 			before++
@@ -178,20 +230,6 @@ func (l *Ledger) begin(now time.Time) {
 		maps.DeleteFunc(l.cards, func(_ string, c *card) bool { return !c.present })
 		l.changed = true
 	}
-	for _, c := range l.sorted() {
-		switch {
-		case c.present:
-			continue
-		case !c.Expected, l.cfg.Exempt != nil && l.cfg.Exempt(c.Card, c.Family):
-			l.changed = l.changed || !c.Missing.IsZero()
-			c.Missing = time.Time{}
-			continue
-		case c.Missing.IsZero(), c.Missing.After(now): // the clock was set back
-			c.Missing, l.changed = timeOf(now), true
-		}
-		l.log.Error("card is missing since the last start", logevent.DeviceMissing, logevent.Device(c.Card), logevent.Lasted(now.Sub(c.Missing)))
-	}
-	l.publish()
 }
 
 // isExpected reports whether somebody would miss a device: not if it is cordoned, excluded or unwanted, and not if it is a

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,7 +30,8 @@ type rig struct {
 	*testing.T
 	dir     string
 	machine string
-	exempt  string // address of a card that nobody expects
+	exempt  string       // address of a card that nobody expects
+	onBus   atomic.Value // address of a card whose driver is late
 
 	ledger  *ledger.Ledger
 	devices *latest.Value[inventory.Snapshot]
@@ -53,7 +55,9 @@ func (r *rig) open(first inventory.Snapshot) {
 	core, logs := eventtest.Observed(r.T)
 	r.logs, r.devices = logs, latest.New(first)
 	r.ledger = ledger.Open(r.Context(), ledger.Config{
-		Dir: r.dir, Machine: r.machine, Exempt: func(address, _ string) bool { return address == r.exempt }, Metrics: metrics.New("test"),
+		Dir: r.dir, Machine: r.machine, Metrics: metrics.New("test"),
+		Exempt: func(address, _ string) bool { return address == r.exempt },
+		OnBus:  func(address, pciID string) bool { return r.onBus.Load() == any(address) && pciID == model },
 	}, zap.New(core))
 	r.run()
 }
