@@ -16,9 +16,10 @@
 // # The file
 //
 // The cards are in cards.json in the state directory: at most 256 in 64 KiB. If there are too many, the oldest changes
-// and the cards that nobody expects are forgotten first. A file that cannot be understood is renamed to cards.json.bad.
-// During an upgrade two daemons follow the same cards. One of them has the lock on cards.lock and writes the file; the
-// other one writes it after the first has ended, and does not write cards again that the first has forgotten.
+// and the cards that nobody expects are forgotten first, and those in quarantine last. A file that cannot be understood
+// is renamed to cards.json.bad. During an upgrade two daemons follow the same cards. One of them has the lock on
+// cards.lock and writes the file; the other one writes it after the first has ended, and does not write cards again that
+// the first has forgotten.
 //
 // The file is written after a change, at most once a second, and once when the daemon ends. So a daemon that is killed
 // loses one second of history.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 	"unicode"
@@ -172,35 +173,70 @@ func checkTime(name string, t time.Time) error {
 }
 
 // encode returns the file with these cards. If it were too large, it lacks the oldest changes of health, then the former
-// cards, then cards that are not present.
+// cards, then all turns and holds but one of each device, then the cards that are wanted least.
 func encode(c content) []byte {
-	slices.SortFunc(c.Cards, func(a, b card) int { return cmp.Compare(a.Card, b.Card) })
-	for keep := maxRecent; ; keep /= 2 {
-		text, err := json.Marshal(c)
-		if err == nil && len(text) < maxFile || len(c.Cards) == 0 {
-			return append(text, '\n')
+	recent := func(n int) func(*card) {
+		return func(c *card) { c.Recent = c.Recent[max(len(c.Recent)-n, 0):] }
+	}
+	slices.SortFunc(c.Cards, byAddress)
+	for _, cut := range []func(*card){recent(maxRecent / 2), recent(maxRecent / 4), recent(1), recent(0), cutFormer, cutMemory} {
+		if text, fits := c.marshal(); fits {
+			return text
 		}
-		switch {
-		case keep > 0:
-			for i := range c.Cards {
-				recent := c.Cards[i].Recent
-				c.Cards[i].Recent = recent[max(len(recent)-keep/2, 0):]
-			}
-		case slices.ContainsFunc(c.Cards, func(c card) bool { return c.Former != nil }):
-			for i := range c.Cards {
-				c.Cards[i].Former = nil
-			}
-		default:
-			least := slices.MinFunc(c.Cards, byWant).Card
-			c.Cards = slices.DeleteFunc(c.Cards, func(c card) bool { return c.Card == least })
+		for i := range c.Cards {
+			cut(&c.Cards[i])
 		}
+	}
+	all := slices.SortedFunc(slices.Values(c.Cards), byWant)
+	least := sort.Search(len(all), func(n int) bool {
+		c.Cards = all[n:]
+		_, fits := c.marshal()
+		return fits
+	})
+	c.Cards = slices.SortedFunc(slices.Values(all[least:]), byAddress)
+	text, _ := c.marshal()
+	return text
+}
+
+func (c content) marshal() (text []byte, fits bool) {
+	text, err := json.Marshal(c)
+	return append(text, '\n'), err == nil && len(text) < maxFile
+}
+
+func cutFormer(c *card) { c.Former = nil }
+
+// cutMemory keeps the last turn of each device, from which a quarantine lasts, and the hold that ends last.
+func cutMemory(c *card) {
+	for id, m := range c.Devices {
+		kept := inventory.Memory{Turns: m.Turns[max(len(m.Turns)-1, 0):], Quarantined: m.Quarantined}
+		if len(m.Holds) > 0 {
+			last := slices.MaxFunc(m.Holds, byEnd)
+			for _, h := range m.Holds {
+				last.Health = max(last.Health, h.Health)
+			}
+			kept.Holds = []inventory.Hold{last}
+		}
+		c.Devices[id] = &kept
 	}
 }
 
-// byWant sorts cards that may be forgotten first, the oldest first: those that nobody expects, then the missing ones.
+// byEnd sorts holds by their ends. The condition of a hold without a time is present, so this hold ends last.
+func byEnd(a, b inventory.Hold) int {
+	if a.Since.IsZero() || b.Since.IsZero() {
+		return b.Since.Compare(a.Since)
+	}
+	return a.Since.Compare(b.Since)
+}
+
+func byAddress(a, b card) int { return cmp.Compare(a.Card, b.Card) }
+
+// byWant sorts cards that may be forgotten first, the oldest first: those that nobody expects, then the missing ones, and
+// last those that the inventory must know more of.
 func byWant(a, b card) int {
 	class := func(c card) int {
 		switch {
+		case len(c.Devices) > 0:
+			return 3
 		case !c.Missing.IsZero():
 			return 1
 		case c.Expected:
@@ -208,7 +244,7 @@ func byWant(a, b card) int {
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(class(a), class(b)), a.Last.Compare(b.Last), cmp.Compare(a.Card, b.Card))
+	return cmp.Or(cmp.Compare(class(a), class(b)), a.Last.Compare(b.Last), byAddress(a, b))
 }
 
 // read returns the content of the file. A file that cannot be used is renamed. The error wraps fs.ErrNotExist if there

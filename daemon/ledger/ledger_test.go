@@ -466,6 +466,70 @@ func TestManyCards(t *testing.T) {
 	})
 }
 
+// Virtual functions, which nobody expects, take no room from cards.
+func TestManyVirtualFunctions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var functions, cards []*inventory.Device
+		for i := range 300 {
+			functions = append(functions, device(fmt.Sprintf("%02x:%02x.%d", 0x40+i>>8, i>>3&0x1f, i&7), func(d *inventory.Device) {
+				d.Attributes = map[string]string{inventory.AttributePhysicalFunction: "0000:3b:00.0"}
+			}))
+		}
+		for i := range 4 {
+			cards = append(cards, healthy(fmt.Sprintf("a%d:00.0", i)))
+		}
+		r := newRig(t)
+		r.start(functions...)
+		r.list(append(functions, cards...)...)
+		r.stop()
+		r.start(functions...)
+		wait(settled)
+		r.expect("no card is left", "a0:00.0 a1:00.0 a2:00.0 a3:00.0", "device.missing a0:00.0; device.missing a1:00.0; device.missing a2:00.0; device.missing a3:00.0")
+		r.stop()
+	})
+}
+
+// If the file has no room for all cards, those without a quarantine are left out first.
+func TestManyQuarantines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns []time.Time
+		for i := range 6 {
+			turns = append(turns, time.Now().Add(time.Duration(i)*time.Second))
+		}
+		over := time.Now().UTC()
+		holds := []inventory.Hold{{Reason: "a", Health: inventory.Degraded, Since: over.Add(time.Second)}, {Reason: "b", Health: inventory.Unhealthy, Since: over}}
+		var all []*inventory.Device
+		for i := range 256 {
+			for _, port := range []string{"", "-p1"} {
+				all = append(all, device(fmt.Sprintf("%02x:00.0%s", i, port), func(d *inventory.Device) {
+					if i < 128 {
+						d.Health, d.Reasons = inventory.Unhealthy, []string{inventory.ReasonFlapping}
+						d.Memory = &inventory.Memory{Quarantined: true, Turns: turns, Holds: holds}
+					}
+				}))
+			}
+		}
+		r := newRig(t)
+		r.start(all...)
+		r.stop()
+		r.start()
+		remembered := r.ledger.Remembered()
+		if n := len(remembered); n != 256 {
+			t.Errorf("%d devices in quarantine, want 256", n)
+		}
+		want := &inventory.Memory{
+			Quarantined: true, Turns: []time.Time{turns[5].UTC()},
+			Holds: []inventory.Hold{{Reason: "a", Health: inventory.Unhealthy, Since: over.Add(time.Second)}},
+		}
+		for id, d := range remembered {
+			if diff := cmp.Diff(want, d.Memory); diff != "" {
+				t.Fatalf("%s: (-want +got):\n%s", id, diff)
+			}
+		}
+		r.stop()
+	})
+}
+
 // A clock that is set back by a year crashes nothing, and no card is missing since a time in the future.
 func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -73,7 +73,7 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 	c, returned := l.cards[address], missingReturned
 	switch {
 	case c == nil:
-		if !l.makeRoom() {
+		if !l.makeRoom(is.Expected) {
 			return
 		}
 		c = &card{Card: address, First: timeOf(now), Last: timeOf(now)}
@@ -118,16 +118,19 @@ func (l *Ledger) readAll(now time.Time) {
 // isLate reports whether an absent card is on the bus, and only its driver is late.
 func (l *Ledger) isLate(c *card) bool { return l.cfg.OnBus != nil && l.cfg.OnBus(c.Card, c.PCIID) }
 
-// makeRoom forgets a card that is absent if there are too many. It returns false if all are present.
-func (l *Ledger) makeRoom() bool {
+// makeRoom forgets a card if there are too many: one that is absent, or one that nobody expects. It returns false if there
+// is none. A card that nobody expects makes only those leave that are absent and expected by nobody, either.
+func (l *Ledger) makeRoom(expected bool) bool {
 	if len(l.cards) < maxCards {
 		return true
 	}
-	absent := slices.DeleteFunc(slices.Collect(maps.Values(l.cards)), func(c *card) bool { return c.present })
-	if len(absent) == 0 {
+	others := slices.DeleteFunc(slices.Collect(maps.Values(l.cards)), func(c *card) bool {
+		return c.present && c.Expected || !expected && (c.present || c.Expected)
+	})
+	if len(others) == 0 {
 		return false
 	}
-	delete(l.cards, slices.MinFunc(absent, func(a, b *card) int { return byWant(*a, *b) }).Card)
+	delete(l.cards, slices.MinFunc(others, func(a, b *card) int { return byWant(*a, *b) }).Card)
 	return true
 }
 
