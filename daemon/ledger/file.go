@@ -247,33 +247,33 @@ func byWant(a, b card) int {
 	return cmp.Or(cmp.Compare(class(a), class(b)), a.Last.Compare(b.Last), byAddress(a, b))
 }
 
-// read returns the content of the file. A file that cannot be used is renamed. The error wraps fs.ErrNotExist if there
-// is none.
-func read(path string) (content, error) {
+// open reads the file in the state directory.
+func open(path string) (content, error) {
 	dir, err := privatedir.OpenDir(path, false)
 	if err != nil {
 		return content{}, err
 	}
 	defer dir.Close()
+	return read(dir)
+}
+
+// read returns the content of the file. A file that cannot be used is renamed, but not for want of memory or descriptors.
+// The error wraps fs.ErrNotExist if there is none.
+func read(dir *os.Root) (content, error) {
 	text, err := privatedir.ReadFile(dir, fileName, maxFile)
 	var c content
 	if err == nil {
 		if c, err = parse(text); err != nil {
-			err = fmt.Errorf("%s: %w", filepath.Join(path, fileName), err)
+			err = privatedir.PathError(filepath.Join(dir.Name(), fileName), err)
 		}
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		err = errors.Join(err, setAside(dir))
+	if err == nil || errors.Is(err, fs.ErrNotExist) || sysfs.IsShortage(err) {
+		return c, err
 	}
-	return c, err
-}
-
-// setAside renames the file, unless there is none.
-func setAside(dir *os.Root) error {
-	if err := dir.Rename(fileName, badName); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return privatedir.PathError(filepath.Join(dir.Name(), badName), err)
+	if aside := dir.Rename(fileName, badName); aside != nil {
+		err = errors.Join(err, privatedir.PathError(filepath.Join(dir.Name(), badName), aside))
 	}
-	return nil
+	return content{}, err
 }
 
 // replace replaces the file. It takes the lock first, and keeps it. replaced is false if another daemon has the lock.
@@ -293,9 +293,14 @@ func (l *Ledger) replace() (replaced bool, err error) {
 		}
 	}
 	if l.unread {
-		if err := setAside(dir); err != nil {
-			return false, err
+		c, err := read(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err // the next time, the file is read again, or has been renamed
 		}
+		l.mu.Lock()
+		l.take(c)
+		l.publish()
+		l.mu.Unlock()
 		l.unread = false
 	}
 	return privatedir.ReplaceFile(dir, fileName, encode(l.content()))
@@ -303,11 +308,7 @@ func (l *Ledger) replace() (replaced bool, err error) {
 
 // forgetAsIn forgets the cards that the daemon that wrote the file has forgotten.
 func (l *Ledger) forgetAsIn(dir *os.Root) {
-	text, err := privatedir.ReadFile(dir, fileName, maxFile)
-	if err != nil {
-		return
-	}
-	c, err := parse(text)
+	c, err := read(dir)
 	if err != nil {
 		return
 	}

@@ -84,6 +84,35 @@ func TestBadFile(t *testing.T) {
 	}
 }
 
+// A file that could not be read at the start is read later: its history is not lost, and it is not set aside.
+func TestUnreadFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
+		r.list(broken("3b:00.0"), healthy("5e:00.0"))
+		r.stop()
+		chmod := func(mode os.FileMode) {
+			if err := os.Chmod(r.dir, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		chmod(0o777)
+		r.open(inventory.Snapshot{})
+		chmod(0o700)
+		r.list(healthy("3b:00.0"))
+		r.list(broken("3b:00.0"))
+		wait(settled)
+		r.expect("read later", "5e:00.0", "ledger.unavailable; device.missing 5e:00.0")
+		r.stop()
+		if text := r.file(); !strings.Contains(text, `"healthChanges":2`) {
+			t.Errorf("file %s, want two changes", text)
+		}
+		if _, err := os.Stat(r.dir + "/cards.json.bad"); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%v, want no file set aside", err)
+		}
+	})
+}
+
 // A card of the present form is read, with all that is remembered of it.
 func TestGoodFile(t *testing.T) {
 	text, n, err := ledger.Parse([]byte(good))

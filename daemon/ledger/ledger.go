@@ -88,7 +88,7 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 	}
 	found := make(chan content, 1)
 	err := l.disk.Within(ctx, diskWithin, func(context.Context) error {
-		c, err := read(cfg.Dir)
+		c, err := open(cfg.Dir)
 		found <- c
 		return err
 	})
@@ -99,17 +99,27 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 	l.report(err)
 	select {
 	case c := <-found:
-		if c.Machine != "" && cfg.Machine != "" && c.Machine != cfg.Machine {
-			l.begunAnew(len(c.Cards), "another machine")
-			break
-		}
-		for i := range c.Cards {
-			c.Cards[i].before = true
-			l.cards[c.Cards[i].Card] = &c.Cards[i]
-		}
+		l.take(c)
 	default: // the file system hangs
 	}
 	return l
+}
+
+// take adds the cards of a file, or their history to that of the same cards.
+func (l *Ledger) take(c content) {
+	if c.Machine != "" && l.cfg.Machine != "" && c.Machine != l.cfg.Machine {
+		l.begunAnew(len(c.Cards), "another machine")
+		return
+	}
+	for i := range c.Cards {
+		was := &c.Cards[i]
+		switch is := l.cards[was.Card]; {
+		case is != nil:
+			is.follow(was)
+		case l.makeRoom(was.Expected):
+			was.before, l.cards[was.Card] = true, was
+		}
+	}
 }
 
 // Missing returns the missing cards, sorted by address, and a channel that is closed when they change. There are none

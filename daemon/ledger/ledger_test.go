@@ -177,6 +177,27 @@ func TestNotMissing(t *testing.T) {
 	})
 }
 
+// A card that is at another address, because the buses have other numbers, is not missing if its serial number tells.
+func TestRenumbered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		card := func(id, serial string) *inventory.Device {
+			return device(id, func(d *inventory.Device) { d.Attributes = map[string]string{inventory.AttributeSerialNumber: serial} })
+		}
+		r := newRig(t)
+		r.start(card("17:00.0", "1"), card("3b:00.0", "2"), card("5e:00.0", "3"))
+		r.list(broken("17:00.0"), broken("3b:00.0"), broken("5e:00.0"))
+		r.stop()
+		r.start(card("17:00.0", "1"), card("3c:00.0", "2"), card("5f:00.0", "4"))
+		wait(settled)
+		r.expect("one has moved, one was replaced", "5e:00.0", "device.missing 5e:00.0")
+		wait(time.Second)
+		r.stop()
+		if text := r.file(); strings.Contains(text, `"3b:00.0"`) || strings.Count(text, `"healthChanges":1`) != 3 {
+			t.Errorf("file %s, want the history of three cards, one at its new address", text)
+		}
+	})
+}
+
 // A card whose PCI function is there, and whose driver is not, is not missing, however late the driver is.
 func TestLateDriver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

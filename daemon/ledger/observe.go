@@ -65,11 +65,10 @@ const missingReturned = "missing card returned"
 func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time) {
 	is, anyPCI := card{Card: address}, false
 	for _, d := range listed {
-		is.PCIID, is.Serial, is.Family = cmp.Or(is.PCIID, clean(d.PCIID)), cmp.Or(is.Serial, clean(d.Attributes[inventory.AttributeSerialNumber])), clean(d.Family)
+		is.PCIID, is.Serial, is.Family = cmp.Or(is.PCIID, clean(d.PCIID)), cmp.Or(is.Serial, serialOf(d)), clean(d.Family)
 		is.Expected = is.Expected || isExpected(d)
 		anyPCI = anyPCI || d.AnyPCIID
 	}
-	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
 	c, returned := l.cards[address], missingReturned
 	switch {
 	case c == nil:
@@ -95,6 +94,39 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 	l.changed = l.changed || !reflect.DeepEqual(before, *c)
 	l.cards[address] = c
 }
+
+// moved reports whether an absent card is at another address now. Then its history goes there.
+func (l *Ledger) moved(c *card, now time.Time) bool {
+	if c.Serial == "" {
+		return false
+	}
+	for _, is := range l.sorted() {
+		if is.present && !is.before && is.Serial == c.Serial && is.PCIID == c.PCIID {
+			l.returned(c, "missing card is at another address", now)
+			is.follow(c)
+			delete(l.cards, c.Card)
+			l.changed = true
+			return true
+		}
+	}
+	return false
+}
+
+// follow adds the history of what was known before, if it is of the same card.
+func (c *card) follow(was *card) {
+	if differ(was.PCIID, c.PCIID) || differ(was.Serial, c.Serial) {
+		return
+	}
+	c.First, c.Changes, c.Removals, c.before = was.First, c.Changes+was.Changes, c.Removals+was.Removals, true
+	for i := range was.Recent {
+		was.Recent[i].Device = c.Card + strings.TrimPrefix(was.Recent[i].Device, was.Card)
+	}
+	c.Recent = append(was.Recent, c.Recent...)
+	c.Recent = c.Recent[max(len(c.Recent)-maxRecent, 0):]
+}
+
+// differ reports whether two texts that are known differ.
+func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
 // returned notes that a card is no longer missing, if it was.
 func (l *Ledger) returned(c *card, message string, now time.Time) {
@@ -197,6 +229,8 @@ func (l *Ledger) findMissing(now time.Time) (late bool) {
 		switch {
 		case c.present, c.reported:
 			continue
+		case l.moved(c, now):
+			continue
 		case !c.Expected, l.cfg.Exempt != nil && l.cfg.Exempt(c.Card, c.Family):
 			l.changed = l.changed || !c.Missing.IsZero()
 			c.Missing = time.Time{}
@@ -272,6 +306,15 @@ func clean(text string) string {
 		return "?"
 	}
 	return text
+}
+
+// serialOf returns the serial number of a device, or "" if there is none that the file accepts.
+func serialOf(d *inventory.Device) string {
+	serial := d.Attributes[inventory.AttributeSerialNumber]
+	if checkText("", serial) != nil {
+		return ""
+	}
+	return serial
 }
 
 func cardOf(id string) string {
