@@ -46,22 +46,25 @@ func (n *node) recall(e *entry, d *Device, now time.Time) {
 	if was.Memory == nil || identityOf(was).compare(identityOf(d), true) == other || serial != known && serial != "" && known != "" {
 		return
 	}
-	e.health.recall(was.Memory, now)
+	e.health.recall(was.Memory, now, n.rules.hold)
 }
 
-// recall continues holds and a quarantine. The state of the device is no turn, as after its return.
-func (h *health) recall(m *Memory, now time.Time) {
+// recall continues a quarantine, and holds that have not ended. The state of the device is no turn, as after its return.
+func (h *health) recall(m *Memory, now time.Time, limit time.Duration) {
 	for _, t := range m.Turns {
 		h.flaps.at = append(h.flaps.at, agoIn(now, t))
 	}
 	h.flaps.quarantined = m.Quarantined
 	for _, hold := range m.Holds {
-		if h.conditions == nil {
-			h.conditions = make(map[string]*tracked, len(m.Holds))
-		}
 		healed := now // a condition that was present is over at the earliest now
 		if !hold.Since.IsZero() {
 			healed = agoIn(now, hold.Since)
+		}
+		if now.Sub(healed) >= limit {
+			continue
+		}
+		if h.conditions == nil {
+			h.conditions = make(map[string]*tracked, len(m.Holds))
 		}
 		h.conditions[hold.Reason] = &tracked{
 			Condition: Condition{Reason: hold.Reason, Health: hold.Health}, since: healed, healed: healed, worst: hold.Health,

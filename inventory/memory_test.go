@@ -175,6 +175,23 @@ func TestBadAtTheEnd(t *testing.T) {
 	}
 }
 
+// A hold that has ended while no daemon ran has no effect: a port that is unbound for a moment is as new.
+func TestEndedHold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := withFlaps(5)
+		cfg.RecoveryHold = 10 * time.Second
+		cfg.Remembered = map[string]*inventory.Device{"3b:00.0": {ID: "3b:00.0", Family: "dfl", Memory: &inventory.Memory{
+			Holds: []inventory.Hold{{Reason: ap6.Reason, Health: inventory.Unhealthy, Since: time.Now().Add(-cfg.RecoveryHold)}},
+		}}}
+		family := newFakeFamily("dfl")
+		family.set(cardA, good(0, 0, inventory.Condition{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}))
+		r := start(t, cfg, family)
+		r.want("unbound", map[string]string{"3b:00.0": "unhealthy[driver-unbound]"})
+		r.set(cardA, good(0, 0))
+		r.want("bound", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
 // While the identity of a card is not known, nothing is decided about what is remembered of it.
 func TestRememberedOfASlowCard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
