@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -40,8 +41,11 @@ const (
 	NotAdvertised = "NotAdvertised" // Kubernetes does not have the devices yet
 )
 
-// mostFindings is the maximum number of devices and missing cards in a message.
-const mostFindings = 10
+// The limits of a message. Together they keep it below 1024 bytes, which the policy of the charts allows.
+const (
+	mostFindings  = 10 // devices and missing cards
+	longestReason = 64 // bytes
+)
 
 // Judge returns the verdict, but for its Since. It is Bad only for faults that somebody must act on: a device that is
 // unhealthy because of its hardware or in quarantine, and a missing card. A device that is recovering counts only if
@@ -119,5 +123,9 @@ func cause(d *inventory.Device) string {
 		is := inventory.ReasonOf(r)
 		return !is.Administrative && !is.Tombstone
 	})
-	return d.Reasons[max(i, 0)]
+	reason := terminal.Escape(d.Reasons[max(i, 0)]) // it may contain what a driver writes to sysfs
+	if len(reason) > longestReason {
+		reason = strings.ToValidUTF8(reason[:longestReason], "") + "…"
+	}
+	return reason
 }

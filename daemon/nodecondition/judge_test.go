@@ -2,6 +2,7 @@ package nodecondition_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,8 +36,12 @@ func TestJudge(t *testing.T) {
 	reading.Complete = false
 	broken := reading
 	broken.Devices = []*inventory.Device{fault}
-	var many []*inventory.Device
+	long := "state=\x1b[1m" + strings.Repeat("é", 2000)
+	var many, longs []*inventory.Device
+	var cut []string
 	for i := range 12 {
+		longs = append(longs, device(fmt.Sprintf("0001:%02x:00.0-p1", i), true, long))
+		cut = append(cut, longs[i].ID+` state=\x1b[1m`+strings.Repeat("é", 25)+"…")
 		many = append(many, device(fmt.Sprintf("%02x:00.0", i), true, "afu-dead"))
 	}
 	before := func(s inventory.Snapshot) nodecondition.Verdict {
@@ -61,6 +66,7 @@ func TestJudge(t *testing.T) {
 		{"quarantine", before(reading), node(device("3b:00.0", false, "flapping")), nil, "bad CardFault 1 of 1 card: 3b:00.0 flapping"},
 		{"many", before(reading), node(many...), nil, "bad CardFault 12 of 12 cards: 00:00.0 afu-dead; 01:00.0 afu-dead; 02:00.0 afu-dead; " +
 			"03:00.0 afu-dead; 04:00.0 afu-dead; 05:00.0 afu-dead; 06:00.0 afu-dead; 07:00.0 afu-dead; 08:00.0 afu-dead; 09:00.0 afu-dead; and 2 more"},
+		{"long reasons with control characters", before(reading), node(longs...), nil, "bad CardFault 12 of 12 cards: " + strings.Join(cut[:10], "; ") + "; and 2 more"},
 
 		{"degraded", before(node(fault)), node(degraded), nil, "good NoFault 1 card without a fault"},
 		{"hold", before(reading), node(device("3b:00.0", false, "recovering=port-ap6")), nil, "good NoFault 1 card without a fault"},
@@ -86,6 +92,9 @@ func TestJudge(t *testing.T) {
 			v := nodecondition.Judge(test.before, test.snapshot, test.missing)
 			if got := fmt.Sprintf("%s %s %s", v.Status, v.Reason, v.Message); got != test.want {
 				t.Errorf("found %s\n want %s", got, test.want)
+			}
+			if len(v.Message) > 1024 { // the policy of the charts
+				t.Errorf("a message of %d bytes, want at most 1024", len(v.Message))
 			}
 		})
 	}
