@@ -37,6 +37,7 @@ func (s snapshots) Latest() (inventory.Snapshot, <-chan struct{}) { return s.Loa
 // rig is a node whose cards are judged, and a simulated API server with its condition.
 type rig struct {
 	t       *testing.T
+	kind    string // of the condition
 	server  *simapiserver.Server
 	devices snapshots
 	missing *latest.Value[[]ledger.Missing]
@@ -50,7 +51,7 @@ type rig struct {
 // start starts the tasks, after prepare if it is not nil.
 func start(t *testing.T, prepare func(*rig)) *rig {
 	listener := pipes.Listen(0)
-	r := &rig{t: t, server: simapiserver.Start(listener), devices: snapshots{latest.New(inventory.Snapshot{})},
+	r := &rig{t: t, kind: nodecondition.Type, server: simapiserver.Start(listener), devices: snapshots{latest.New(inventory.Snapshot{})},
 		missing: latest.New[[]ledger.Missing](nil), ready: latest.New[error](nil), began: time.Now()}
 	t.Cleanup(r.server.Close)
 	account := t.TempDir()
@@ -83,7 +84,7 @@ func start(t *testing.T, prepare func(*rig)) *rig {
 	ctx, cancel := context.WithCancel(t.Context())
 	var tasks sync.WaitGroup
 	tasks.Go(func() { _ = r.cards.Run(ctx) })
-	tasks.Go(func() { _ = r.cards.Write(ctx, client, worker, nodecondition.Type, zap.New(core)) })
+	tasks.Go(func() { _ = r.cards.Write(ctx, client, worker, r.kind, zap.New(core)) })
 	r.end = sync.OnceFunc(func() {
 		cancel()
 		tasks.Wait()
@@ -101,7 +102,7 @@ func (r *rig) at(seconds float64, want string) {
 	synctest.Wait()
 	got := ""
 	for _, c := range r.server.Conditions(worker) {
-		if c.Type == nodecondition.Type {
+		if c.Type == r.kind {
 			got = fmt.Sprintf("%s %s %.0f %.0f", c.Status, c.Reason, c.LastTransitionTime.Sub(r.began).Seconds(), c.LastHeartbeatTime.Sub(r.began).Seconds())
 		}
 	}
@@ -211,8 +212,21 @@ func TestWrite(t *testing.T) {
 			r.server.UseFault(nil)
 			r.at(110, "True NoFault 61 "+heartbeat(r))
 		}, []string{"api.lost <nil>", "api.recovered <nil>", "condition.changed NoFault: 2 cards without a fault"}},
-		{"another program owns the condition", func(r *rig) {
+		{"another program writes the condition", nil, func(r *rig) {
+			r.devices.Store(bad)
+			r.at(5, "False CardFault 1 1")
 			r.server.SetCondition(worker, simapiserver.Condition{Type: nodecondition.Type, Status: "True", Reason: "Other",
+				LastTransitionTime: r.began, LastHeartbeatTime: r.began, Manager: "agent"})
+			r.at(300, "True Other 0 0")
+			time.Sleep(time.Minute + 2*time.Second) // fake
+			synctest.Wait()
+			if c := r.server.Conditions(worker)[0]; c.Status != "False" || !c.LastTransitionTime.Equal(r.began.Add(time.Second)) {
+				r.t.Errorf("condition %+v, want it written again within 6 minutes", c)
+			}
+		}, []string{"condition.changed CardFault: 1 of 2 cards: 3b:00.0 port-ap6"}},
+		{"another program owns the condition", func(r *rig) {
+			r.kind = "example.com/FPGAs"
+			r.server.SetCondition(worker, simapiserver.Condition{Type: r.kind, Status: "True", Reason: "Other",
 				LastTransitionTime: r.began, LastHeartbeatTime: r.began, Manager: "agent"})
 		}, func(r *rig) {
 			r.devices.Store(bad)

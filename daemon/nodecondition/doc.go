@@ -15,8 +15,8 @@
 // # How it is written
 //
 // The condition is written when the verdict has changed, but at most every 10 s, and every 5 to 6 minutes without a change,
-// because the Node may have been deleted and created again. Each write is a server-side apply of this one condition. If
-// another program owns it, the API server refuses the write. Unknown is written only after it has lasted for 10 s: after a
+// because the Node may have been deleted and created again. Each write is a server-side apply of this one condition. What
+// another program has written is replaced only under our own domain. Unknown is written only after it has lasted for 10 s: after a
 // restart of the daemon, the condition of the former one stays until the cards have been read.
 //
 // # Goroutines and their state

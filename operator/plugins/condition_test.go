@@ -121,6 +121,10 @@ func (c *apiServer) nodeCondition() {
 	if err := here.Apply("here", ours); !errors.Is(err, apiserver.ErrExists) { // it belongs to another program
 		t.Errorf("condition of the kubelet: error %v, want a conflict", err)
 	}
+	// What another program writes does not stay.
+	c.must(c.Status().Patch(c.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here"}}, client.RawPatch("application/strategic-merge-patch+json",
+		[]byte(`{"status":{"conditions":[{"type":"`+nodeCondition+`","status":"Unknown"}]}}`))))
+	c.must(here.Apply("here", want))
 	// A kubelet that finds its condition twice would update only the first one.
 	twice := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"copy","from":"/status/conditions/0","path":"/status/conditions/-"}]`))
 	config := rest.AnonymousClientConfig(c.config)
