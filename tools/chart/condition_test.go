@@ -126,6 +126,14 @@ func TestConditionPolicy(t *testing.T) {
 				binding.Spec.MatchResources != nil || *policy.Spec.FailurePolicy != admissionregistrationv1.Fail {
 				t.Fatalf("policy %+v, binding %+v, want that they deny everywhere", policy, binding)
 			}
+			// The plugins of the operator stay when it is uninstalled.
+			var annotations map[string]string
+			if name == "operator" {
+				annotations = map[string]string{"helm.sh/resource-policy": "keep"}
+			}
+			if diff := cmp.Diff([]map[string]string{annotations, annotations}, []map[string]string{policy.Annotations, binding.Annotations}); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
 			rule := admissionregistrationv1.RuleWithOperations{
 				Operations: []admissionregistrationv1.OperationType{"UPDATE"},
 				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes/status"}},
