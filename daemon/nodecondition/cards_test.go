@@ -184,6 +184,19 @@ func TestWrite(t *testing.T) {
 			r.devices.Store(good)
 			r.at(20, "True NoFault 6 11")
 		}, []string{"condition.changed NoFault: 2 cards without a fault"}},
+		{"restart of the daemon during a hold", func(r *rig) {
+			r.server.SetCondition(worker, simapiserver.Condition{Type: nodecondition.Type, Status: "False", Reason: "CardFault",
+				LastTransitionTime: r.began.Add(-time.Hour), Manager: "accelerator-device-plugin " + nodecondition.Type})
+		}, func(r *rig) {
+			r.devices.Store(held)
+			r.at(30, "False CardFault -3600 10")
+			r.devices.Store(good)
+			r.at(40, "True NoFault 31 31") // when it is offered again
+		}, []string{"condition.changed NoFault: 2 cards without a fault"}},
+		{"a hold at the first start", nil, func(r *rig) {
+			r.devices.Store(held)
+			r.at(30, "Unknown Recovering 0 10")
+		}, []string{"condition.changed Recovering: waits for the recovery of 1 card"}},
 		{"the Node is deleted and created again", nil, func(r *rig) {
 			r.devices.Store(good)
 			r.at(5, "True NoFault 1 1")

@@ -38,6 +38,7 @@ const (
 	NoCards       = "NoCards"       // there are no cards, and none is missing
 	NotRead       = "NotRead"       // not all cards have been read yet
 	NotChecked    = "NotChecked"    // the daemon is out of descriptors or memory
+	Recovering    = "Recovering"    // devices recover, and whether they had a fault is not known
 	NotAdvertised = "NotAdvertised" // Kubernetes does not have the devices yet
 )
 
@@ -50,6 +51,7 @@ const (
 // Judge returns the verdict, but for its Since. It is Bad only for faults that somebody must act on: a device that is
 // unhealthy because of its hardware or in quarantine, and a missing card. A device that is recovering counts only if
 // it has counted before. So the verdict becomes better when the device is offered again, and a hold alone makes it no worse.
+// After the start this is not known, so the verdict remains Unknown.
 func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing) Verdict {
 	switch {
 	case s.Complete:
@@ -59,7 +61,7 @@ func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing) Verdi
 		return Verdict{Status: Unknown, Reason: NotRead, Message: "not all cards have been read yet"}
 	}
 	v := Verdict{Status: Good, Reason: NoFault}
-	all, bad, unchecked := map[string]bool{}, map[string]bool{}, map[string]bool{} // cards
+	all, bad, unchecked, recovers := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{} // cards
 	var findings []string
 	for _, d := range s.Devices {
 		if d.Unwanted() {
@@ -75,6 +77,8 @@ func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing) Verdi
 			findings = append(findings, d.ID+" "+cause(d))
 		case has(d, inventory.ReasonUnchecked):
 			unchecked[card] = true
+		case recovering(d) && before.Status == Unknown:
+			recovers[card] = true
 		}
 	}
 	for _, m := range missing {
@@ -93,6 +97,8 @@ func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing) Verdi
 		v.Message = fmt.Sprintf("%d of %s: %s", len(bad), cards(len(all)), strings.Join(findings, "; "))
 	case len(unchecked) > 0:
 		v = Verdict{Status: Unknown, Reason: NotChecked, Message: "the daemon is out of file descriptors or memory, and cannot check " + cards(len(unchecked))}
+	case len(recovers) > 0:
+		v = Verdict{Status: Unknown, Reason: Recovering, Message: "waits for the recovery of " + cards(len(recovers))}
 	case len(all) == 0:
 		v = Verdict{Status: Unknown, Reason: NoCards, Message: "this node has no cards"}
 	default:

@@ -69,7 +69,11 @@ func TestJudge(t *testing.T) {
 		{"long reasons with control characters", before(reading), node(longs...), nil, "bad CardFault 12 of 12 cards: " + strings.Join(cut[:10], "; ") + "; and 2 more"},
 
 		{"degraded", before(node(fault)), node(degraded), nil, "good NoFault 1 card without a fault"},
-		{"hold", before(reading), node(device("3b:00.0", false, "recovering=port-ap6")), nil, "good NoFault 1 card without a fault"},
+		{"hold after the start", before(reading), node(good("d8:00.0"), device("3b:00.0", false, "recovering=port-ap6")), nil,
+			"unknown Recovering waits for the recovery of 1 card"},
+		{"hold after the start, and a fault", before(reading), node(fault, device("d8:00.0", false, "recovering=port-ap6")), nil,
+			"bad CardFault 1 of 2 cards: 3b:00.0 port-ap6"},
+		{"hold", before(node(good("3b:00.0"))), node(device("3b:00.0", false, "recovering=port-ap6")), nil, "good NoFault 1 card without a fault"},
 		{"hold after a fault", before(node(fault)), node(device("3b:00.0", false, "recovering=port-ap6")), nil,
 			"bad CardFault 1 of 1 card: 3b:00.0 recovering=port-ap6"},
 		{"hold of another card", before(node(fault, good("d8:00.0"))), node(good("3b:00.0"), device("d8:00.0", false, "recovering=port-ap6")), nil,
