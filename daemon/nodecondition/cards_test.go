@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
 	"b-com.com/accelerator-device-plugin/internal/latest"
@@ -34,12 +35,18 @@ type snapshots struct {
 
 func (s snapshots) Latest() (inventory.Snapshot, <-chan struct{}) { return s.Load() }
 
+type book struct{ *latest.Value[[]cordon.Cordon] }
+
+func (b book) List() []cordon.Cordon    { all, _ := b.Load(); return all }
+func (b book) Changed() <-chan struct{} { _, changed := b.Load(); return changed }
+
 // rig is a node whose cards are judged, and a simulated API server with its condition.
 type rig struct {
 	t       *testing.T
 	kind    string // of the condition
 	server  *simapiserver.Server
 	devices snapshots
+	cordons book
 	missing *latest.Value[[]ledger.Missing]
 	ready   *latest.Value[error]
 	cards   *nodecondition.Cards
@@ -52,7 +59,7 @@ type rig struct {
 func start(t *testing.T, prepare func(*rig)) *rig {
 	listener := pipes.Listen(0)
 	r := &rig{t: t, kind: nodecondition.Type, server: simapiserver.Start(listener), devices: snapshots{latest.New(inventory.Snapshot{})},
-		missing: latest.New[[]ledger.Missing](nil), ready: latest.New[error](nil), began: time.Now()}
+		cordons: book{latest.New[[]cordon.Cordon](nil)}, missing: latest.New[[]ledger.Missing](nil), ready: latest.New[error](nil), began: time.Now()}
 	t.Cleanup(r.server.Close)
 	account := t.TempDir()
 	for file, text := range map[string]string{"ca.crt": string(r.server.CA()), "token": "token-1\n"} {
@@ -80,7 +87,7 @@ func start(t *testing.T, prepare func(*rig)) *rig {
 	if prepare != nil {
 		prepare(r)
 	}
-	r.cards = nodecondition.New(r.devices, r.missing.Load, func() error { err, _ := r.ready.Load(); return err })
+	r.cards = nodecondition.New(r.devices, r.cordons, r.missing.Load, func() error { err, _ := r.ready.Load(); return err })
 	ctx, cancel := context.WithCancel(t.Context())
 	var tasks sync.WaitGroup
 	tasks.Go(func() { _ = r.cards.Run(ctx) })
@@ -148,13 +155,19 @@ func TestWrite(t *testing.T) {
 			r.devices.Store(good)
 			r.at(60, "True NoFault 1 1")
 		}, []string{"condition.changed NoFault: 2 cards without a fault"}},
-		{"a missing card returns", nil, func(r *rig) {
+		{"a missing card is cordoned, and returns", nil, func(r *rig) {
 			r.devices.Store(good)
 			r.missing.Store([]ledger.Missing{{Card: "5e:00.0", Since: r.began}})
 			r.at(5, "False CardMissing 1 1")
-			r.missing.Store(nil)
+			r.cordons.Store([]cordon.Cordon{{Device: "5e:00.0"}})
 			r.at(20, "True NoFault 6 11")
+			r.cordons.Store(nil)
+			r.at(40, "False CardMissing 21 21")
+			r.missing.Store(nil)
+			r.at(60, "True NoFault 41 41")
 		}, []string{
+			"condition.changed CardMissing: 1 of 3 cards: 5e:00.0 missing since 2000-01-01T00:00Z",
+			"condition.changed NoFault: 2 cards without a fault",
 			"condition.changed CardMissing: 1 of 3 cards: 5e:00.0 missing since 2000-01-01T00:00Z",
 			"condition.changed NoFault: 2 cards without a fault",
 		}},

@@ -1,14 +1,15 @@
 // Package nodecondition decides whether somebody must act on the cards of a node, and writes the answer to a condition of
 // the Node.
 //
-//	cards := nodecondition.New(inventory, ledger.Missing, api.Ready)
+//	cards := nodecondition.New(inventory, book, ledger.Missing, api.Ready)
 //	go cards.Run(ctx)                                         // decides, until ctx ends
 //	verdict, stale := cards.Latest()                          // for the command check
 //	go cards.Write(ctx, client, "worker-3", nodecondition.Type, log) // keeps the condition of the Node up to date
 //
 // # The decision
 //
-// [Judge] is the only place that decides. It is a pure function of a snapshot, the missing cards and the former verdict.
+// [Judge] is the only place that decides. It is a pure function of a snapshot, the missing cards, the cordons and the
+// former verdict.
 // Run calls it a second after each change, so a card that has just been plugged in, and is unhealthy for some
 // milliseconds, changes nothing.
 //

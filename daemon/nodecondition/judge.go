@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -49,10 +50,10 @@ const (
 )
 
 // Judge returns the verdict, but for its Since. It is Bad only for faults that somebody must act on: a device that is
-// unhealthy because of its hardware or in quarantine, and a missing card. A device that is recovering counts only if
+// unhealthy because of its hardware or in quarantine, and a missing card, unless they are cordoned. A device that is recovering counts only if
 // it has counted before. So the verdict becomes better when the device is offered again, and a hold alone makes it no worse.
 // After the start this is not known, so the verdict remains Unknown.
-func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing) Verdict {
+func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing, cordons []cordon.Cordon) Verdict {
 	switch {
 	case s.Complete:
 	case before.Status != "": // a change of the mode, or the start
@@ -82,6 +83,9 @@ func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing) Verdi
 		}
 	}
 	for _, m := range missing {
+		if cordon.Of(cordons, m.Card) != nil {
+			continue
+		}
 		all[m.Card], bad[m.Card] = true, true
 		findings = append(findings, m.Card+" missing since "+m.Since.UTC().Format("2006-01-02T15:04Z"))
 	}

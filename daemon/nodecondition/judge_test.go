@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -45,7 +46,7 @@ func TestJudge(t *testing.T) {
 		many = append(many, device(fmt.Sprintf("%02x:00.0", i), true, "afu-dead"))
 	}
 	before := func(s inventory.Snapshot) nodecondition.Verdict {
-		return nodecondition.Judge(nodecondition.Verdict{}, s, nil)
+		return nodecondition.Judge(nodecondition.Verdict{}, s, nil, nil)
 	}
 	for _, test := range []struct {
 		name     string
@@ -59,6 +60,7 @@ func TestJudge(t *testing.T) {
 			"bad CardFault 2 of 3 cards: 3b:00.0 port-ap6; 5e:00.0 missing since 2026-11-20T03:12Z"},
 		{"missing card", before(node(good("d8:00.0"))), node(good("d8:00.0")), []ledger.Missing{gone},
 			"bad CardMissing 1 of 2 cards: 5e:00.0 missing since 2026-11-20T03:12Z"},
+		{"missing card that is cordoned", before(reading), node(good("d8:00.0")), []ledger.Missing{{Card: "af:00.0"}}, "good NoFault 1 card without a fault"},
 		{"two ports of a card", before(reading), node(fault, device("3b:00.0-p1", true, "port-dead")), nil,
 			"bad CardFault 1 of 1 card: 3b:00.0 port-ap6; 3b:00.0-p1 port-dead"},
 		{"the worst reason of the hardware", before(reading), node(device("3b:00.0", true, "node-in-use", "port-ap6", "recovering=aer-fatal")), nil,
@@ -93,7 +95,7 @@ func TestJudge(t *testing.T) {
 		{"unchecked and a fault", before(reading), node(fault, device("d8:00.0", false, "unchecked")), nil, "bad CardFault 1 of 2 cards: 3b:00.0 port-ap6"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			v := nodecondition.Judge(test.before, test.snapshot, test.missing)
+			v := nodecondition.Judge(test.before, test.snapshot, test.missing, []cordon.Cordon{{Device: "af:00.0"}})
 			if got := fmt.Sprintf("%s %s %s", v.Status, v.Reason, v.Message); got != test.want {
 				t.Errorf("found %s\n want %s", got, test.want)
 			}
