@@ -121,9 +121,10 @@ func (c *apiServer) nodeCondition() {
 	if err := here.Apply("here", ours); !errors.Is(err, apiserver.ErrExists) { // it belongs to another program
 		t.Errorf("condition of the kubelet: error %v, want a conflict", err)
 	}
-	// What another program writes does not stay.
-	c.must(c.Status().Patch(c.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here"}}, client.RawPatch("application/strategic-merge-patch+json",
-		[]byte(`{"status":{"conditions":[{"type":"`+nodeCondition+`","status":"Unknown"}]}}`))))
+	// What another program writes to this condition does not stay.
+	c.must(c.Status().Patch(c.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here"}}, client.RawPatch(types.JSONPatchType,
+		[]byte(`[{"op":"replace","path":"/status/conditions/1/status","value":"Unknown"},`+
+			`{"op":"add","path":"/status/conditions/-","value":{"type":"DiskPressure","status":"False"}}]`))))
 	c.must(here.Apply("here", want))
 	// A kubelet that finds its condition twice would update only the first one.
 	twice := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"copy","from":"/status/conditions/0","path":"/status/conditions/-"}]`))
@@ -143,7 +144,7 @@ func (c *apiServer) nodeCondition() {
 	for _, condition := range node.Status.Conditions {
 		kinds = append(kinds, string(condition.Type)+" "+string(condition.Status))
 	}
-	if diff := cmp.Diff([]string{"Ready True", nodeCondition + " True"}, kinds); diff != "" || len(node.Status.Images) != 1 || node.Labels["a"] != "b" {
+	if diff := cmp.Diff([]string{"Ready True", nodeCondition + " True", "DiskPressure False"}, kinds); diff != "" || len(node.Status.Images) != 1 || node.Labels["a"] != "b" {
 		t.Errorf("node %+v, conditions (-want +got):\n%s", node, diff)
 	}
 	// The command of docs/node-condition.md.
