@@ -3,6 +3,7 @@ package apiserver
 import (
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -38,8 +39,12 @@ func (w *Writer) Condition(node, kind string) (Condition, error) {
 	return Condition{Type: kind}, nil
 }
 
-// Apply creates or updates a condition of a Node by server-side apply. The error is [ErrExists] if another program owns the
-// condition. Conditions of other types stay, also those that Apply has written.
+// ownTypes is the prefix of the types that no other program has a reason to write.
+const ownTypes = "accelerator.b-com.com/"
+
+// Apply creates or updates a condition of a Node by server-side apply. If another program has written the condition, the
+// error is [ErrExists], but a condition with a type of ours is overwritten. Conditions of other types stay, also those that
+// Apply has written.
 func (w *Writer) Apply(node string, c Condition) error {
 	body := encode(fields{
 		"apiVersion": "v1", "kind": "Node", "metadata": fields{"name": node},
@@ -49,8 +54,11 @@ func (w *Writer) Apply(node string, c Condition) error {
 		}}},
 	})
 	// An apply removes what its manager has applied before and does not apply again, so each type has a manager of its own.
-	err := w.patchStatus(node, call{verb: "patch", query: url.Values{"fieldManager": {component + " " + c.Type}}, body: body, apply: true}, nil)
-	if err != nil {
+	query := url.Values{"fieldManager": {component + " " + c.Type}}
+	if strings.HasPrefix(c.Type, ownTypes) {
+		query.Set("force", "true")
+	}
+	if err := w.patchStatus(node, call{verb: "patch", query: query, body: body, apply: true}, nil); err != nil {
 		return fmt.Errorf("write the condition %s of node %s: %w", clip(c.Type), clip(node), err)
 	}
 	return nil

@@ -88,6 +88,15 @@ func TestConditionErrors(t *testing.T) {
 			})
 		})
 	}
+	synctest.Test(t, func(t *testing.T) { // another program has written a condition of ours
+		const ours = "accelerator.b-com.com/X"
+		server, w := writing(t, nil)
+		server.Set(name, "u", nil)
+		server.SetCondition(name, simapiserver.Condition{Type: ours, Status: "True", Manager: "agent"})
+		if err := w.Apply(name, apiserver.Condition{Type: ours, Status: "False"}); err != nil || server.Conditions(name)[0].Status != "False" {
+			t.Errorf("Apply: %v, conditions %+v, want it overwritten", err, server.Conditions(name))
+		}
+	})
 	synctest.Test(t, func(t *testing.T) { // the answer is about another node
 		server, w := writing(t, nil)
 		server.UseFault(func(w http.ResponseWriter, _ *http.Request) bool {

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
@@ -28,20 +29,27 @@ type Devices interface {
 	Latest() (inventory.Snapshot, <-chan struct{}) // the channel closes when the snapshot is stale
 }
 
+// Cordons is the source of the cordons: a [cordon.Book].
+type Cordons interface {
+	List() []cordon.Cordon
+	Changed() <-chan struct{} // closes when the list changes after this call
+}
+
 // Cards has the newest verdict about the cards of a node. Create it with [New].
 type Cards struct {
 	devices Devices
+	cordons Cordons
 	missing func() ([]ledger.Missing, <-chan struct{})
 	ready   func() error
 	verdict *latest.Value[Verdict]
 }
 
-// New returns the verdict about these devices and missing cards, which is Unknown until Run has been called. The first
+// New returns the verdict about these devices and missing cards with these cordons, which is Unknown until Run has been called. The first
 // other verdict waits until ready returns nil, because Kubernetes does not have the devices before.
-func New(devices Devices, missing func() ([]ledger.Missing, <-chan struct{}), ready func() error) *Cards {
-	first := Judge(Verdict{}, inventory.Snapshot{}, nil)
+func New(devices Devices, cordons Cordons, missing func() ([]ledger.Missing, <-chan struct{}), ready func() error) *Cards {
+	first := Judge(Verdict{}, inventory.Snapshot{}, nil, nil)
 	first.Since = time.Now()
-	return &Cards{devices, missing, ready, latest.New(first)}
+	return &Cards{devices, cordons, missing, ready, latest.New(first)}
 }
 
 // Latest returns the newest verdict, and a channel that is closed when it is stale.
@@ -52,8 +60,9 @@ func (c *Cards) Run(ctx context.Context) error {
 	for {
 		snapshot, changed := c.devices.Latest()
 		missing, moved := c.missing()
+		cordoned := c.cordons.Changed()
 		before, _ := c.verdict.Load()
-		v := Judge(before, snapshot, missing)
+		v := Judge(before, snapshot, missing, c.cordons.List())
 		var again <-chan time.Time
 		if v.Status == Good && before.Status == Unknown && c.ready() != nil {
 			v = Verdict{Status: Unknown, Reason: NotAdvertised, Message: "the devices are not advertised to Kubernetes yet"}
@@ -67,6 +76,7 @@ func (c *Cards) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-changed:
 		case <-moved:
+		case <-cordoned:
 		case <-again:
 		}
 		select {
@@ -90,6 +100,9 @@ func (c *Cards) Write(ctx context.Context, client *apiserver.Client, node, kind 
 	for {
 		v, stale := c.verdict.Load()
 		next := apiserver.Condition{Type: kind, Status: statuses[v.Status], Reason: v.Reason, Message: v.Message, Transition: v.Since}
+		if v.Reason == Recovering && stored != nil && (stored.Status == statuses[Good] || stored.Status == statuses[Bad]) {
+			next = *stored // it is not known whether somebody must act, but it was
+		}
 		at := due
 		if stored != nil && next.Status == stored.Status {
 			next.Transition = stored.Transition

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
 	"b-com.com/accelerator-device-plugin/internal/latest"
@@ -34,11 +35,18 @@ type snapshots struct {
 
 func (s snapshots) Latest() (inventory.Snapshot, <-chan struct{}) { return s.Load() }
 
+type book struct{ *latest.Value[[]cordon.Cordon] }
+
+func (b book) List() []cordon.Cordon    { all, _ := b.Load(); return all }
+func (b book) Changed() <-chan struct{} { _, changed := b.Load(); return changed }
+
 // rig is a node whose cards are judged, and a simulated API server with its condition.
 type rig struct {
 	t       *testing.T
+	kind    string // of the condition
 	server  *simapiserver.Server
 	devices snapshots
+	cordons book
 	missing *latest.Value[[]ledger.Missing]
 	ready   *latest.Value[error]
 	cards   *nodecondition.Cards
@@ -50,8 +58,8 @@ type rig struct {
 // start starts the tasks, after prepare if it is not nil.
 func start(t *testing.T, prepare func(*rig)) *rig {
 	listener := pipes.Listen(0)
-	r := &rig{t: t, server: simapiserver.Start(listener), devices: snapshots{latest.New(inventory.Snapshot{})},
-		missing: latest.New[[]ledger.Missing](nil), ready: latest.New[error](nil), began: time.Now()}
+	r := &rig{t: t, kind: nodecondition.Type, server: simapiserver.Start(listener), devices: snapshots{latest.New(inventory.Snapshot{})},
+		cordons: book{latest.New[[]cordon.Cordon](nil)}, missing: latest.New[[]ledger.Missing](nil), ready: latest.New[error](nil), began: time.Now()}
 	t.Cleanup(r.server.Close)
 	account := t.TempDir()
 	for file, text := range map[string]string{"ca.crt": string(r.server.CA()), "token": "token-1\n"} {
@@ -79,11 +87,11 @@ func start(t *testing.T, prepare func(*rig)) *rig {
 	if prepare != nil {
 		prepare(r)
 	}
-	r.cards = nodecondition.New(r.devices, r.missing.Load, func() error { err, _ := r.ready.Load(); return err })
+	r.cards = nodecondition.New(r.devices, r.cordons, r.missing.Load, func() error { err, _ := r.ready.Load(); return err })
 	ctx, cancel := context.WithCancel(t.Context())
 	var tasks sync.WaitGroup
 	tasks.Go(func() { _ = r.cards.Run(ctx) })
-	tasks.Go(func() { _ = r.cards.Write(ctx, client, worker, nodecondition.Type, zap.New(core)) })
+	tasks.Go(func() { _ = r.cards.Write(ctx, client, worker, r.kind, zap.New(core)) })
 	r.end = sync.OnceFunc(func() {
 		cancel()
 		tasks.Wait()
@@ -101,7 +109,7 @@ func (r *rig) at(seconds float64, want string) {
 	synctest.Wait()
 	got := ""
 	for _, c := range r.server.Conditions(worker) {
-		if c.Type == nodecondition.Type {
+		if c.Type == r.kind {
 			got = fmt.Sprintf("%s %s %.0f %.0f", c.Status, c.Reason, c.LastTransitionTime.Sub(r.began).Seconds(), c.LastHeartbeatTime.Sub(r.began).Seconds())
 		}
 	}
@@ -147,13 +155,19 @@ func TestWrite(t *testing.T) {
 			r.devices.Store(good)
 			r.at(60, "True NoFault 1 1")
 		}, []string{"condition.changed NoFault: 2 cards without a fault"}},
-		{"a missing card returns", nil, func(r *rig) {
+		{"a missing card is cordoned, and returns", nil, func(r *rig) {
 			r.devices.Store(good)
 			r.missing.Store([]ledger.Missing{{Card: "5e:00.0", Since: r.began}})
 			r.at(5, "False CardMissing 1 1")
-			r.missing.Store(nil)
+			r.cordons.Store([]cordon.Cordon{{Device: "5e:00.0"}})
 			r.at(20, "True NoFault 6 11")
+			r.cordons.Store(nil)
+			r.at(40, "False CardMissing 21 21")
+			r.missing.Store(nil)
+			r.at(60, "True NoFault 41 41")
 		}, []string{
+			"condition.changed CardMissing: 1 of 3 cards: 5e:00.0 missing since 2000-01-01T00:00Z",
+			"condition.changed NoFault: 2 cards without a fault",
 			"condition.changed CardMissing: 1 of 3 cards: 5e:00.0 missing since 2000-01-01T00:00Z",
 			"condition.changed NoFault: 2 cards without a fault",
 		}},
@@ -183,6 +197,19 @@ func TestWrite(t *testing.T) {
 			r.devices.Store(good)
 			r.at(20, "True NoFault 6 11")
 		}, []string{"condition.changed NoFault: 2 cards without a fault"}},
+		{"restart of the daemon during a hold", func(r *rig) {
+			r.server.SetCondition(worker, simapiserver.Condition{Type: nodecondition.Type, Status: "False", Reason: "CardFault",
+				LastTransitionTime: r.began.Add(-time.Hour), Manager: "accelerator-device-plugin " + nodecondition.Type})
+		}, func(r *rig) {
+			r.devices.Store(held)
+			r.at(30, "False CardFault -3600 10")
+			r.devices.Store(good)
+			r.at(40, "True NoFault 31 31") // when it is offered again
+		}, []string{"condition.changed NoFault: 2 cards without a fault"}},
+		{"a hold at the first start", nil, func(r *rig) {
+			r.devices.Store(held)
+			r.at(30, "Unknown Recovering 0 10")
+		}, []string{"condition.changed Recovering: waits for the recovery of 1 card"}},
 		{"the Node is deleted and created again", nil, func(r *rig) {
 			r.devices.Store(good)
 			r.at(5, "True NoFault 1 1")
@@ -211,8 +238,21 @@ func TestWrite(t *testing.T) {
 			r.server.UseFault(nil)
 			r.at(110, "True NoFault 61 "+heartbeat(r))
 		}, []string{"api.lost <nil>", "api.recovered <nil>", "condition.changed NoFault: 2 cards without a fault"}},
-		{"another program owns the condition", func(r *rig) {
+		{"another program writes the condition", nil, func(r *rig) {
+			r.devices.Store(bad)
+			r.at(5, "False CardFault 1 1")
 			r.server.SetCondition(worker, simapiserver.Condition{Type: nodecondition.Type, Status: "True", Reason: "Other",
+				LastTransitionTime: r.began, LastHeartbeatTime: r.began, Manager: "agent"})
+			r.at(300, "True Other 0 0")
+			time.Sleep(time.Minute + 2*time.Second) // fake
+			synctest.Wait()
+			if c := r.server.Conditions(worker)[0]; c.Status != "False" || !c.LastTransitionTime.Equal(r.began.Add(time.Second)) {
+				r.t.Errorf("condition %+v, want it written again within 6 minutes", c)
+			}
+		}, []string{"condition.changed CardFault: 1 of 2 cards: 3b:00.0 port-ap6"}},
+		{"another program owns the condition", func(r *rig) {
+			r.kind = "example.com/FPGAs"
+			r.server.SetCondition(worker, simapiserver.Condition{Type: r.kind, Status: "True", Reason: "Other",
 				LastTransitionTime: r.began, LastHeartbeatTime: r.began, Manager: "agent"})
 		}, func(r *rig) {
 			r.devices.Store(bad)

@@ -1,22 +1,23 @@
 // Package nodecondition decides whether somebody must act on the cards of a node, and writes the answer to a condition of
 // the Node.
 //
-//	cards := nodecondition.New(inventory, ledger.Missing, api.Ready)
+//	cards := nodecondition.New(inventory, book, ledger.Missing, api.Ready)
 //	go cards.Run(ctx)                                         // decides, until ctx ends
 //	verdict, stale := cards.Latest()                          // for the command check
 //	go cards.Write(ctx, client, "worker-3", nodecondition.Type, log) // keeps the condition of the Node up to date
 //
 // # The decision
 //
-// [Judge] is the only place that decides. It is a pure function of a snapshot, the missing cards and the former verdict.
+// [Judge] is the only place that decides. It is a pure function of a snapshot, the missing cards, the cordons and the
+// former verdict.
 // Run calls it a second after each change, so a card that has just been plugged in, and is unhealthy for some
 // milliseconds, changes nothing.
 //
 // # How it is written
 //
 // The condition is written when the verdict has changed, but at most every 10 s, and every 5 to 6 minutes without a change,
-// because the Node may have been deleted and created again. Each write is a server-side apply of this one condition. If
-// another program owns it, the API server refuses the write. Unknown is written only after it has lasted for 10 s: after a
+// because the Node may have been deleted and created again. Each write is a server-side apply of this one condition. What
+// another program has written is replaced only under our own domain. Unknown is written only after it has lasted for 10 s: after a
 // restart of the daemon, the condition of the former one stays until the cards have been read.
 //
 // # Goroutines and their state

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -37,16 +39,21 @@ const (
 	NoCards       = "NoCards"       // there are no cards, and none is missing
 	NotRead       = "NotRead"       // not all cards have been read yet
 	NotChecked    = "NotChecked"    // the daemon is out of descriptors or memory
+	Recovering    = "Recovering"    // devices recover, and whether they had a fault is not known
 	NotAdvertised = "NotAdvertised" // Kubernetes does not have the devices yet
 )
 
-// mostFindings is the maximum number of devices and missing cards in a message.
-const mostFindings = 10
+// The limits of a message. Together they keep it below 1024 bytes, which the policy of the charts allows.
+const (
+	mostFindings  = 10 // devices and missing cards
+	longestReason = 64 // bytes
+)
 
 // Judge returns the verdict, but for its Since. It is Bad only for faults that somebody must act on: a device that is
-// unhealthy because of its hardware or in quarantine, and a missing card. A device that is recovering counts only if
+// unhealthy because of its hardware or in quarantine, and a missing card, unless they are cordoned. A device that is recovering counts only if
 // it has counted before. So the verdict becomes better when the device is offered again, and a hold alone makes it no worse.
-func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing) Verdict {
+// After the start this is not known, so the verdict remains Unknown.
+func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing, cordons []cordon.Cordon) Verdict {
 	switch {
 	case s.Complete:
 	case before.Status != "": // a change of the mode, or the start
@@ -55,7 +62,7 @@ func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing) Verdi
 		return Verdict{Status: Unknown, Reason: NotRead, Message: "not all cards have been read yet"}
 	}
 	v := Verdict{Status: Good, Reason: NoFault}
-	all, bad, unchecked := map[string]bool{}, map[string]bool{}, map[string]bool{} // cards
+	all, bad, unchecked, recovers := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{} // cards
 	var findings []string
 	for _, d := range s.Devices {
 		if d.Unwanted() {
@@ -71,9 +78,14 @@ func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing) Verdi
 			findings = append(findings, d.ID+" "+cause(d))
 		case has(d, inventory.ReasonUnchecked):
 			unchecked[card] = true
+		case recovering(d) && before.Status == Unknown:
+			recovers[card] = true
 		}
 	}
 	for _, m := range missing {
+		if cordon.Of(cordons, m.Card) != nil {
+			continue
+		}
 		all[m.Card], bad[m.Card] = true, true
 		findings = append(findings, m.Card+" missing since "+m.Since.UTC().Format("2006-01-02T15:04Z"))
 	}
@@ -89,6 +101,8 @@ func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing) Verdi
 		v.Message = fmt.Sprintf("%d of %s: %s", len(bad), cards(len(all)), strings.Join(findings, "; "))
 	case len(unchecked) > 0:
 		v = Verdict{Status: Unknown, Reason: NotChecked, Message: "the daemon is out of file descriptors or memory, and cannot check " + cards(len(unchecked))}
+	case len(recovers) > 0:
+		v = Verdict{Status: Unknown, Reason: Recovering, Message: "waits for the recovery of " + cards(len(recovers))}
 	case len(all) == 0:
 		v = Verdict{Status: Unknown, Reason: NoCards, Message: "this node has no cards"}
 	default:
@@ -119,5 +133,9 @@ func cause(d *inventory.Device) string {
 		is := inventory.ReasonOf(r)
 		return !is.Administrative && !is.Tombstone
 	})
-	return d.Reasons[max(i, 0)]
+	reason := terminal.Escape(d.Reasons[max(i, 0)]) // it may contain what a driver writes to sysfs
+	if len(reason) > longestReason {
+		reason = strings.ToValidUTF8(reason[:longestReason], "") + "…"
+	}
+	return reason
 }

@@ -2,9 +2,11 @@ package nodecondition_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -35,12 +37,16 @@ func TestJudge(t *testing.T) {
 	reading.Complete = false
 	broken := reading
 	broken.Devices = []*inventory.Device{fault}
-	var many []*inventory.Device
+	long := "state=\x1b[1m" + strings.Repeat("é", 2000)
+	var many, longs []*inventory.Device
+	var cut []string
 	for i := range 12 {
+		longs = append(longs, device(fmt.Sprintf("0001:%02x:00.0-p1", i), true, long))
+		cut = append(cut, longs[i].ID+` state=\x1b[1m`+strings.Repeat("é", 25)+"…")
 		many = append(many, device(fmt.Sprintf("%02x:00.0", i), true, "afu-dead"))
 	}
 	before := func(s inventory.Snapshot) nodecondition.Verdict {
-		return nodecondition.Judge(nodecondition.Verdict{}, s, nil)
+		return nodecondition.Judge(nodecondition.Verdict{}, s, nil, nil)
 	}
 	for _, test := range []struct {
 		name     string
@@ -54,6 +60,7 @@ func TestJudge(t *testing.T) {
 			"bad CardFault 2 of 3 cards: 3b:00.0 port-ap6; 5e:00.0 missing since 2026-11-20T03:12Z"},
 		{"missing card", before(node(good("d8:00.0"))), node(good("d8:00.0")), []ledger.Missing{gone},
 			"bad CardMissing 1 of 2 cards: 5e:00.0 missing since 2026-11-20T03:12Z"},
+		{"missing card that is cordoned", before(reading), node(good("d8:00.0")), []ledger.Missing{{Card: "af:00.0"}}, "good NoFault 1 card without a fault"},
 		{"two ports of a card", before(reading), node(fault, device("3b:00.0-p1", true, "port-dead")), nil,
 			"bad CardFault 1 of 1 card: 3b:00.0 port-ap6; 3b:00.0-p1 port-dead"},
 		{"the worst reason of the hardware", before(reading), node(device("3b:00.0", true, "node-in-use", "port-ap6", "recovering=aer-fatal")), nil,
@@ -61,9 +68,14 @@ func TestJudge(t *testing.T) {
 		{"quarantine", before(reading), node(device("3b:00.0", false, "flapping")), nil, "bad CardFault 1 of 1 card: 3b:00.0 flapping"},
 		{"many", before(reading), node(many...), nil, "bad CardFault 12 of 12 cards: 00:00.0 afu-dead; 01:00.0 afu-dead; 02:00.0 afu-dead; " +
 			"03:00.0 afu-dead; 04:00.0 afu-dead; 05:00.0 afu-dead; 06:00.0 afu-dead; 07:00.0 afu-dead; 08:00.0 afu-dead; 09:00.0 afu-dead; and 2 more"},
+		{"long reasons with control characters", before(reading), node(longs...), nil, "bad CardFault 12 of 12 cards: " + strings.Join(cut[:10], "; ") + "; and 2 more"},
 
 		{"degraded", before(node(fault)), node(degraded), nil, "good NoFault 1 card without a fault"},
-		{"hold", before(reading), node(device("3b:00.0", false, "recovering=port-ap6")), nil, "good NoFault 1 card without a fault"},
+		{"hold after the start", before(reading), node(good("d8:00.0"), device("3b:00.0", false, "recovering=port-ap6")), nil,
+			"unknown Recovering waits for the recovery of 1 card"},
+		{"hold after the start, and a fault", before(reading), node(fault, device("d8:00.0", false, "recovering=port-ap6")), nil,
+			"bad CardFault 1 of 2 cards: 3b:00.0 port-ap6"},
+		{"hold", before(node(good("3b:00.0"))), node(device("3b:00.0", false, "recovering=port-ap6")), nil, "good NoFault 1 card without a fault"},
 		{"hold after a fault", before(node(fault)), node(device("3b:00.0", false, "recovering=port-ap6")), nil,
 			"bad CardFault 1 of 1 card: 3b:00.0 recovering=port-ap6"},
 		{"hold of another card", before(node(fault, good("d8:00.0"))), node(good("3b:00.0"), device("d8:00.0", false, "recovering=port-ap6")), nil,
@@ -83,9 +95,12 @@ func TestJudge(t *testing.T) {
 		{"unchecked and a fault", before(reading), node(fault, device("d8:00.0", false, "unchecked")), nil, "bad CardFault 1 of 2 cards: 3b:00.0 port-ap6"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			v := nodecondition.Judge(test.before, test.snapshot, test.missing)
+			v := nodecondition.Judge(test.before, test.snapshot, test.missing, []cordon.Cordon{{Device: "af:00.0"}})
 			if got := fmt.Sprintf("%s %s %s", v.Status, v.Reason, v.Message); got != test.want {
 				t.Errorf("found %s\n want %s", got, test.want)
+			}
+			if len(v.Message) > 1024 { // the policy of the charts
+				t.Errorf("a message of %d bytes, want at most 1024", len(v.Message))
 			}
 		})
 	}

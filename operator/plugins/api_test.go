@@ -325,6 +325,31 @@ func (c *apiServer) foreignRoles() {
 			c.t.Errorf("%s: error %v, want it refused", name, err)
 		}
 	}
+	// A thief of the operator's token can name any owner.
+	owned := metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{{APIVersion: v1.GroupVersion.String(), Kind: v1.KindFpgaDevicePlugin, Name: "a", UID: "u"}}}
+	labeled := owned
+	labeled.Name, labeled.Labels = "labeled", map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+	writer := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}}}
+	to := func(s rbacv1.Subject) *rbacv1.ClusterRoleBinding {
+		return &rbacv1.ClusterRoleBinding{ObjectMeta: owned, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "owned"}, Subjects: []rbacv1.Subject{s}}
+	}
+	c.must(c.operator.Create(c.ctx, &rbacv1.ClusterRole{ObjectMeta: owned, Rules: writer}))
+	for want, o := range map[string]client.Object{
+		"subjects: found another one than the service accounts of " + settings.Namespace: to(rbacv1.Subject{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:unauthenticated"}),
+		"subjects: found another one":      to(rbacv1.Subject{Kind: "ServiceAccount", Namespace: "default", Name: "default"}),
+		"metadata.labels: found a new one": &rbacv1.ClusterRole{ObjectMeta: labeled, Rules: writer},
+	} {
+		if err := c.operator.Create(c.ctx, o, client.DryRunAll); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+			c.t.Errorf("%T: error %v, want %q", o, err, want)
+		}
+	}
+	c.must(c.operator.Create(c.ctx, to(rbacv1.Subject{Kind: "ServiceAccount", Namespace: settings.Namespace, Name: "a"})))
+	// Labels that an administrator adds do not keep the operator from repairs.
+	c.must(c.Patch(c.ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "owned"}}, label))
+	c.must(c.operator.Patch(c.ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "owned"}}, client.RawPatch(types.MergePatchType, []byte(`{"rules":[]}`))))
+	for _, o := range []client.Object{&rbacv1.ClusterRoleBinding{ObjectMeta: owned}, &rbacv1.ClusterRole{ObjectMeta: owned}} {
+		c.must(c.operator.Delete(c.ctx, o))
+	}
 }
 
 func TestAPIServer(t *testing.T) {

@@ -14,8 +14,11 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
@@ -25,21 +28,27 @@ import (
 // writer returns what the daemon in a pod uses to write its condition: a writer with the token of the pod.
 func (c *apiServer) writer(account string, pod *corev1.Pod) *apiserver.Writer {
 	c.t.Helper()
+	file := filepath.Join(c.t.TempDir(), "kubeconfig")
+	c.must(os.WriteFile(file, fmt.Appendf(nil, "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"+
+		"clusters: [{name: k, cluster: {server: %q, certificate-authority-data: %s}}]\nusers: [{name: u, user: {token: %s}}]\n",
+		c.config.Host, base64.StdEncoding.EncodeToString(c.config.CAData), c.token(account, pod)), 0o600))
+	opened, err := apiserver.Open(apiserver.Config{Kubeconfig: file}, zap.NewNop())
+	c.must(err)
+	w := opened.Writer(c.ctx, "here")
+	c.t.Cleanup(w.Close)
+	return w
+}
+
+// token returns a token of an account, which is bound to a pod if there is one.
+func (c *apiServer) token(account string, pod *corev1.Pod) string {
+	c.t.Helper()
 	request := &authenticationv1.TokenRequest{}
 	if pod != nil {
 		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
 	}
 	token, err := kubernetes.NewForConfigOrDie(c.config).CoreV1().ServiceAccounts(settings.Namespace).CreateToken(c.ctx, account, request, metav1.CreateOptions{})
 	c.must(err)
-	file := filepath.Join(c.t.TempDir(), "kubeconfig")
-	c.must(os.WriteFile(file, fmt.Appendf(nil, "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"+
-		"clusters: [{name: k, cluster: {server: %q, certificate-authority-data: %s}}]\nusers: [{name: u, user: {token: %s}}]\n",
-		c.config.Host, base64.StdEncoding.EncodeToString(c.config.CAData), token.Status.Token), 0o600))
-	opened, err := apiserver.Open(apiserver.Config{Kubeconfig: file}, zap.NewNop())
-	c.must(err)
-	w := opened.Writer(c.ctx, "here")
-	c.t.Cleanup(w.Close)
-	return w
+	return token.Status.Token
 }
 
 // nodeCondition checks that the daemon can write its condition with the rights that the operator grants, and no other node
@@ -112,13 +121,30 @@ func (c *apiServer) nodeCondition() {
 	if err := here.Apply("here", ours); !errors.Is(err, apiserver.ErrExists) { // it belongs to another program
 		t.Errorf("condition of the kubelet: error %v, want a conflict", err)
 	}
+	// What another program writes to this condition does not stay.
+	c.must(c.Status().Patch(c.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here"}}, client.RawPatch(types.JSONPatchType,
+		[]byte(`[{"op":"replace","path":"/status/conditions/1/status","value":"Unknown"},`+
+			`{"op":"add","path":"/status/conditions/-","value":{"type":"DiskPressure","status":"False"}}]`))))
+	c.must(here.Apply("here", want))
+	// A kubelet that finds its condition twice would update only the first one.
+	twice := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"copy","from":"/status/conditions/0","path":"/status/conditions/-"}]`))
+	config := rest.AnonymousClientConfig(c.config)
+	config.BearerToken = c.token(name+suffix, pods["here"])
+	stolen, err := client.New(config, client.Options{})
+	c.must(err)
+	for at, writer := range map[string]client.Client{"there": c.Client, "here": stolen} { // the administrator can do it
+		err := writer.Status().Patch(c.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: at}}, twice)
+		if at == "there" && err != nil || at == "here" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "found a change of another condition")) {
+			t.Errorf("a condition twice at %s: %v, want only the policy to refuse it", at, err)
+		}
+	}
 	var node corev1.Node
 	c.must(c.Get(c.ctx, client.ObjectKey{Name: "here"}, &node))
 	var kinds []string
 	for _, condition := range node.Status.Conditions {
 		kinds = append(kinds, string(condition.Type)+" "+string(condition.Status))
 	}
-	if diff := cmp.Diff([]string{"Ready True", nodeCondition + " True"}, kinds); diff != "" || len(node.Status.Images) != 1 || node.Labels["a"] != "b" {
+	if diff := cmp.Diff([]string{"Ready True", nodeCondition + " True", "DiskPressure False"}, kinds); diff != "" || len(node.Status.Images) != 1 || node.Labels["a"] != "b" {
 		t.Errorf("node %+v, conditions (-want +got):\n%s", node, diff)
 	}
 	// The command of docs/node-condition.md.

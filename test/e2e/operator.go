@@ -70,6 +70,7 @@ func (s *scene) removeOperator() {
 	run("kubectl", "delete", "pods", "--all", "--force", "--namespace", operatorNamespace)
 	run("kubectl", "delete", "secrets,leases", "--all", "--namespace", operatorNamespace)
 	run("kubectl", "delete", "crd", "--ignore-not-found", functionsCRD, regionsCRD)
+	run("kubectl", "delete", "validatingadmissionpolicybindings,validatingadmissionpolicies", "--selector", operatorSelector)
 }
 
 // operators returns the pods of the operator that are not being deleted.

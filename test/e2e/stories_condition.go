@@ -129,9 +129,12 @@ func conditionPolicy(s *scene) {
 	await(s, "condition", s.condition, "True NoFault: 1 card without a fault")
 	pod := s.daemon()
 	own := s.clientOf(&authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID})
-	patch := func(client kubernetes.Interface, node, body string) error {
-		_, err := client.CoreV1().Nodes().Patch(s.ctx, node, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
+	patchAs := func(kind types.PatchType, client kubernetes.Interface, node, body string) error {
+		_, err := client.CoreV1().Nodes().Patch(s.ctx, node, kind, []byte(body), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
 		return err
+	}
+	patch := func(client kubernetes.Interface, node, body string) error {
+		return patchAs(types.StrategicMergePatchType, client, node, body)
 	}
 	conditions := func(kind string) string {
 		return `{"status":{"conditions":[{"type":"` + kind + `","status":"False","reason":"E2E","message":"m"}]}}`
@@ -146,9 +149,16 @@ func conditionPolicy(s *scene) {
 	}, true)
 	s.refused("another node", err, "ValidatingAdmissionPolicy", "want the pod's own node")
 	s.step("  %v", err)
-	s.step("refused: another condition, a capacity, a label, and a token of no node")
+	s.step("refused: another condition, a condition twice or too long, a capacity, a label, and a token of no node")
 	s.refused("condition Ready", patch(own, cluster.NodeName, conditions("Ready")), "ValidatingAdmissionPolicy", "another condition")
 	s.refused("condition of a cloud", patch(own, cluster.NodeName, conditions("AcceleratedHardwareReady")), "ValidatingAdmissionPolicy", "another condition")
+	const twice = `[{"op":"copy","from":"/status/conditions/0","path":"/status/conditions/-"}]`
+	s.check(patchAs(types.JSONPatchType, s.Client, cluster.NodeName, twice)) // the API server itself accepts it
+	s.refused("first condition twice", patchAs(types.JSONPatchType, own, cluster.NodeName, twice), "ValidatingAdmissionPolicy", "another condition")
+	s.refused("own condition twice", patchAs(types.JSONPatchType, own, cluster.NodeName, `[{"op":"add","path":"/status/conditions/-","value":`+
+		`{"type":"`+cardsHealthy+`","status":"True"}}]`), "ValidatingAdmissionPolicy", "twice or too long")
+	s.refused("long message", patch(own, cluster.NodeName, strings.Replace(conditions(cardsHealthy), `"m"`, `"`+strings.Repeat("m", 2000)+`"`, 1)),
+		"ValidatingAdmissionPolicy", "twice or too long")
 	s.refused("capacity", patch(own, cluster.NodeName, `{"status":{"capacity":{"example.com/x":"7"}}}`), "ValidatingAdmissionPolicy", "status: found a change")
 	s.refused("label", patch(own, cluster.NodeName, `{"metadata":{"labels":{"example.com/x":"y"}}}`), "ValidatingAdmissionPolicy", "metadata: found a change")
 	s.refused("token without a node", patch(s.clientOf(nil), cluster.NodeName, conditions(cardsHealthy)), "ValidatingAdmissionPolicy", "want the pod's own node")

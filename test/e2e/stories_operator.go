@@ -315,6 +315,14 @@ func operatorUpgrade(s *scene) {
 	s.offers(s.resource, 1, 1)
 	_, pods := s.pluginObjects("fpga")
 	same(s, "plugins", len(pods), 1)
+	s.step("so does the policy that limits the plugin's right to write the status of nodes")
+	var names []string
+	for _, b := range must(s.Client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().List(s.ctx, metav1.ListOptions{LabelSelector: operatorSelector})).Items {
+		must(s.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(s.ctx, b.Spec.PolicyName, metav1.GetOptions{}))
+		names = append(names, strings.TrimPrefix(b.Name, operatorNamespace+"-"))
+	}
+	same(s, "policies", len(names), 1)
+	s.step("  %s", names)
 }
 
 // Intel's sample, unchanged, installs a plugin with the hook.

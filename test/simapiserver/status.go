@@ -58,7 +58,7 @@ func (s *Server) patchStatus(w http.ResponseWriter, r *http.Request, name string
 		return
 	}
 	for _, c := range body.Status.Conditions {
-		if i := slices.IndexFunc(n.conditions, func(o Condition) bool { return o.Type == c.Type }); i >= 0 && n.conditions[i].Manager != manager {
+		if i := slices.IndexFunc(n.conditions, func(o Condition) bool { return o.Type == c.Type }); i >= 0 && n.conditions[i].Manager != manager && r.FormValue("force") != "true" {
 			Refuse(w, http.StatusConflict, "Apply failed with 1 conflict: conflict with "+n.conditions[i].Manager)
 			return
 		}

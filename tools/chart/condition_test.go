@@ -93,6 +93,11 @@ func TestConditionPolicy(t *testing.T) {
 			change(n)
 		})
 	}
+	message := func(size int) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Status.Conditions[len(n.Status.Conditions)-1].Message = strings.Repeat("m", size)
+		}
+	}
 	const key = "authentication.kubernetes.io/node-name"
 	for name, c := range map[string]struct {
 		chart
@@ -121,6 +126,14 @@ func TestConditionPolicy(t *testing.T) {
 				binding.Spec.MatchResources != nil || *policy.Spec.FailurePolicy != admissionregistrationv1.Fail {
 				t.Fatalf("policy %+v, binding %+v, want that they deny everywhere", policy, binding)
 			}
+			// The plugins of the operator stay when it is uninstalled.
+			var annotations map[string]string
+			if name == "operator" {
+				annotations = map[string]string{"helm.sh/resource-policy": "keep"}
+			}
+			if diff := cmp.Diff([]map[string]string{annotations, annotations}, []map[string]string{policy.Annotations, binding.Annotations}); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
 			rule := admissionregistrationv1.RuleWithOperations{
 				Operations: []admissionregistrationv1.OperationType{"UPDATE"},
 				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes/status"}},
@@ -134,6 +147,7 @@ func TestConditionPolicy(t *testing.T) {
 			}
 			was := with(condition(kind, "True"))
 			const others, ownNode = "status.conditions: found a change of another condition, want only " + kind, "want the pod's own node"
+			const own = "found " + kind + " twice or too long"
 			const other, metadata = "status: found a change", "metadata: found a change"
 			for _, tt := range []struct {
 				name        string
@@ -157,6 +171,16 @@ func TestConditionPolicy(t *testing.T) {
 				}), others},
 				{"one less", token("here"), was, changed(func(n *corev1.Node) { n.Status.Conditions = n.Status.Conditions[1:] }), others},
 				{"all", token("here"), was, changed(func(n *corev1.Node) { n.Status.Conditions = nil }), others},
+				{"one twice", token("here"), was, changed(func(n *corev1.Node) { n.Status.Conditions = append(n.Status.Conditions, n.Status.Conditions[0]) }), others},
+				{"one for another", token("here"), was, changed(func(n *corev1.Node) { n.Status.Conditions[1] = n.Status.Conditions[0] }), others},
+				{"its own twice", token("here"), was, changed(func(n *corev1.Node) { n.Status.Conditions = append(n.Status.Conditions, condition(kind, "True")) }), own},
+				{"its status", token("here"), was, with(condition(kind, "true")), own},
+				{"its longest message", token("here"), was, changed(message(1024)), ""},
+				{"a longer message", token("here"), was, changed(message(1025)), own},
+				{"an unchanged one", token("here"), changed(message(1025)), changed(message(1025)), ""},
+				{"a longer reason", token("here"), was, changed(func(n *corev1.Node) {
+					n.Status.Conditions[len(n.Status.Conditions)-1].Reason = strings.Repeat("R", 1025)
+				}), own},
 				{"capacity", token("here"), was, changed(func(n *corev1.Node) { n.Status.Capacity["cpu"] = resource.MustParse("9") }), other},
 				{"new field", token("here"), was, changed(func(n *corev1.Node) { n.Status.Phase = "Running" }), other},
 				{"field less", token("here"), was, changed(func(n *corev1.Node) { n.Status.Images = nil }), other},

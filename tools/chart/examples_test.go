@@ -140,7 +140,7 @@ func TestNodeReadinessExample(t *testing.T) {
 }
 
 // The keys are those of docs/configuration/kubernetes-object-monitor.md of NVSentinel. The expression holds only while the
-// condition is False.
+// condition is False. Copied as it is, the policy must not drain nodes.
 func TestNVSentinelExample(t *testing.T) {
 	var values struct {
 		Global  struct{ KubernetesObjectMonitor struct{ Enabled bool } }
@@ -163,7 +163,7 @@ func TestNVSentinelExample(t *testing.T) {
 		t.Fatalf("%+v, want one policy", values)
 	}
 	p := values.Monitor.Policies[0]
-	if !p.Enabled || p.Resource.Group+"/"+p.Resource.Version+"/"+p.Resource.Kind != "/v1/Node" || p.HealthEvent.Message == "" || p.HealthEvent.RecommendedAction != "CONTACT_SUPPORT" {
+	if !p.Enabled || p.Resource.Group+"/"+p.Resource.Version+"/"+p.Resource.Kind != "/v1/Node" || p.HealthEvent.Message == "" || p.HealthEvent.RecommendedAction != "CONTACT_SUPPORT" || p.HealthEvent.IsFatal {
 		t.Errorf("policy %+v", p)
 	}
 	env, err := cel.NewEnv(cel.Variable("resource", cel.DynType))
