@@ -56,9 +56,10 @@ var faultOperations = map[string]operation{
 		defer func() { a.check(a.Signal(part, syscall.SIGCONT)) }()
 		a.pause(args[0])
 	}},
-	// The kubelet starts while the API server is stopped, and knows no pods until that continues.
-	"blind": {weight: 4, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
-		if !s.take("kube-apiserver") {
+	// The kubelet starts while the API server is stopped, and knows no pods until that continues. Mostly while something is
+	// held under a former name: then only the daemon knows that the device is not free.
+	"blind": {weight: 10, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
+		if !s.formerNameHeld() && random.IntN(6) > 0 || !s.take("kube-apiserver") {
 			return "", nil, false
 		}
 		if !s.take("kubelet") {

@@ -21,11 +21,12 @@ const mostPods = 8
 type crowdOfSoak struct {
 	mu    sync.Mutex
 	names []string
+	wants map[string]string // name -> what the pod requests
 	count int
 }
 
-// next returns the name of a new pod, or "" if there are enough.
-func (c *crowdOfSoak) next() string {
+// next returns the name of a new pod that requests this, or "" if there are enough.
+func (c *crowdOfSoak) next(wants string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.names) >= mostPods {
@@ -34,6 +35,10 @@ func (c *crowdOfSoak) next() string {
 	c.count++
 	name := fmt.Sprintf("pod-%04d", c.count)
 	c.names = append(c.names, name)
+	if c.wants == nil {
+		c.wants = map[string]string{}
+	}
+	c.wants[name] = wants
 	return name
 }
 
@@ -70,7 +75,7 @@ var podOperations = map[string]operation{
 		if name == "" || s.present().API == "dra" {
 			return "", nil, false
 		}
-		pod := s.crowd.next()
+		pod := s.crowd.next(domain + name)
 		return pod, []string{domain + name, "1"}, pod != ""
 	}, run: func(a act, name string, args []string) { a.create(mayFail(a.podOf(name, args))) }},
 	// The claim has an AFU, and simulated cards cannot be programmed: the pod runs only on a card that has it.
@@ -78,7 +83,7 @@ var podOperations = map[string]operation{
 		if s.present().API != "dra" {
 			return "", nil, false
 		}
-		pod := s.crowd.next()
+		pod := s.crowd.next(soak.Claims)
 		return pod, []string{[]string{afuID, otherAFU}[random.IntN(2)]}, pod != ""
 	}, run: func(a act, name string, args []string) {
 		a.claim(name, withConfig(one(), `{"apiVersion": "`+draDriver+`/v1alpha1", "kind": "AcceleratorConfig", "afuId": "`+args[0]+`"}`))
@@ -107,6 +112,16 @@ func mayFail(pod *corev1.Pod) *corev1.Pod {
 
 const mayFailLabel = "soak/may-fail"
 
+// formerNameHeld reports whether a container has a device under a name that the settings no longer give.
+func (s *soaking) formerNameHeld() bool {
+	now := s.present().names()
+	s.crowd.mu.Lock()
+	defer s.crowd.mu.Unlock()
+	return slices.ContainsFunc(s.crowd.names, func(pod string) bool {
+		return !slices.Contains(now, s.crowd.wants[pod]) && len(s.watch.containersOf(pod)) > 0
+	})
+}
+
 // newPod chooses what a pod requests: mostly a name that the settings give, sometimes one that they gave before, and as
 // often as the new one while an upgrade runs.
 func newPod(s *soaking, random *rand.Rand) (string, []string, bool) {
@@ -122,7 +137,7 @@ func newPod(s *soaking, random *rand.Rand) (string, []string, bool) {
 		n = 2
 	}
 	args := []string{all[random.IntN(len(all))], strconv.Itoa(n)}
-	name := s.crowd.next()
+	name := s.crowd.next(args[0])
 	return name, args, name != ""
 }
 

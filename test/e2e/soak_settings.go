@@ -69,7 +69,11 @@ func (n naming) values() []string {
 var settingOperations = map[string]operation{
 	"upgrade": {weight: 5, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		to := s.present()
-		switch random.IntN(8) {
+		change := random.IntN(8)
+		if to.API == "dra" && random.IntN(2) == 0 {
+			change = 7 // claims have one name: there is more to find with the device plugin
+		}
+		switch change {
 		case 0, 1: // the same names
 		case 2, 3, 4:
 			to.Mode = another(random, to.Mode, "single", "af", "region")

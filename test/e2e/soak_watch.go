@@ -281,8 +281,11 @@ func (s *soaking) readOffers(ctx context.Context, kubelet podresources.PodResour
 			add(soak.Claims, name, device)
 		}
 	}
-	for _, ports := range offers {
+	for name, ports := range offers {
 		slices.Sort(ports)
+		// Two drivers, or one that has not seen its own write yet, may each have a slice of the devices for some seconds. The
+		// scheduler takes no device from such a pool.
+		offers[name] = slices.Compact(ports)
 	}
 	return offers, nil
 }
