@@ -335,15 +335,16 @@ func (c *apiServer) foreignRoles() {
 	}
 	c.must(c.operator.Create(c.ctx, &rbacv1.ClusterRole{ObjectMeta: owned, Rules: writer}))
 	for want, o := range map[string]client.Object{
-		"subjects: found another one than the service accounts of " + settings.Namespace: to(rbacv1.Subject{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:unauthenticated"}),
-		"subjects: found another one":      to(rbacv1.Subject{Kind: "ServiceAccount", Namespace: "default", Name: "default"}),
+		"subjects: found another one than the device plugins' service accounts in " + settings.Namespace: to(rbacv1.Subject{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:unauthenticated"}),
+		"subjects: found another one":      to(rbacv1.Subject{Kind: "ServiceAccount", Namespace: "default", Name: "a-accelerator-device-plugin"}),
+		"subjects: found another one than": to(rbacv1.Subject{Kind: "ServiceAccount", Namespace: settings.Namespace, Name: "default"}),
 		"metadata.labels: found a new one": &rbacv1.ClusterRole{ObjectMeta: labeled, Rules: writer},
 	} {
 		if err := c.operator.Create(c.ctx, o, client.DryRunAll); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 			c.t.Errorf("%T: error %v, want %q", o, err, want)
 		}
 	}
-	c.must(c.operator.Create(c.ctx, to(rbacv1.Subject{Kind: "ServiceAccount", Namespace: settings.Namespace, Name: "a"})))
+	c.must(c.operator.Create(c.ctx, to(rbacv1.Subject{Kind: "ServiceAccount", Namespace: settings.Namespace, Name: "a-accelerator-device-plugin"})))
 	// Labels that an administrator adds do not keep the operator from repairs.
 	c.must(c.Patch(c.ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "owned"}}, label))
 	c.must(c.operator.Patch(c.ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "owned"}}, client.RawPatch(types.MergePatchType, []byte(`{"rules":[]}`))))

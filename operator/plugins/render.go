@@ -116,7 +116,7 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
 		// No policy could limit the right to write policies. So the operator's chart has the one for node conditions, which
-		// applies to all accounts of the namespace.
+		// applies to the accounts of all plugins.
 		if strings.HasPrefix(u.GetKind(), "ValidatingAdmissionPolicy") {
 			continue
 		}
@@ -186,6 +186,11 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	for _, key := range []string{"nameOverride", "fullnameOverride"} {
 		if _, ok := values[key]; ok {
 			return nil, fmt.Errorf("spec.values.%s: found a value, want none: the objects have the name of the FpgaDevicePlugin", key)
+		}
+	}
+	if a, ok := values["serviceAccount"].(map[string]any); ok {
+		if name, _ := a["name"].(string); name != "" && !strings.Contains(name, chartName) {
+			return nil, fmt.Errorf("spec.values.serviceAccount.name: found %q, want a name that contains %s: the policies of the operator allow no other", name, chartName)
 		}
 	}
 	if api, ok := values["api"]; ok && api != "devicePlugin" {

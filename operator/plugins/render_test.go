@@ -114,6 +114,7 @@ func TestRefused(t *testing.T) {
 		{"unknown API", "values: {api: [a]}", `spec.values.api: found "[a]", want devicePlugin`},
 		{"name", "values: {fullnameOverride: x}", "spec.values.fullnameOverride: found a value, want none"},
 		{"short name", "values: {nameOverride: x}", "spec.values.nameOverride: found a value, want none"},
+		{"account", "values: {serviceAccount: {name: default}}", `spec.values.serviceAccount.name: found "default", want a name that contains accelerator-device-plugin`},
 		{"tag of the image", "image: 'x:a b'", "values.image.tag: 'a b' does not match pattern"},
 		{"control character", `tolerations: [{key: "a\x7F"}]`, `values: found "a\x7f", want only letters`},
 		{"toleration", "tolerations: [{operator: Sometimes}]", "values.tolerations.0.operator: value must be one of"},

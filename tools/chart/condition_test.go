@@ -103,9 +103,11 @@ func TestConditionPolicy(t *testing.T) {
 		chart
 		values, policy, account string
 	}{
-		"plugin":   {plugin, "nodeCondition: {enabled: true}", "accelerators-fpga-accelerator-device-plugin-condition", "system:serviceaccount:accelerators:fpga-accelerator-device-plugin"},
-		"driver":   {plugin, "api: dra\nnodeCondition: {enabled: true}", "accelerators-fpga-accelerator-device-plugin-condition", "system:serviceaccount:accelerators:fpga-accelerator-device-plugin"},
-		"operator": {operator, "devicePlugins: {enabled: true}", "accelerators-fpga-accelerator-operator-conditions", "system:serviceaccount:accelerators:any"},
+		"plugin":                 {plugin, "nodeCondition: {enabled: true}", "accelerators-fpga-accelerator-device-plugin-condition", "system:serviceaccount:accelerators:fpga-accelerator-device-plugin"},
+		"driver":                 {plugin, "api: dra\nnodeCondition: {enabled: true}", "accelerators-fpga-accelerator-device-plugin-condition", "system:serviceaccount:accelerators:fpga-accelerator-device-plugin"},
+		"plugin of the operator": {operator, "devicePlugins: {enabled: true}", "accelerators-fpga-accelerator-operator-conditions", "system:serviceaccount:accelerators:fpga-accelerator-device-plugin"},
+		"one with a long name":   {operator, "devicePlugins: {enabled: true}", "accelerators-fpga-accelerator-operator-conditions", "system:serviceaccount:accelerators:" + strings.Repeat("x", 53) + "-accelerat"},
+		"operator":               {operator, "devicePlugins: {enabled: true}", "accelerators-fpga-accelerator-operator-conditions", "system:serviceaccount:accelerators:fpga-accelerator-operator"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var policy *admissionregistrationv1.ValidatingAdmissionPolicy
@@ -128,7 +130,7 @@ func TestConditionPolicy(t *testing.T) {
 			}
 			// The plugins of the operator stay when it is uninstalled.
 			var annotations map[string]string
-			if name == "operator" {
+			if c.dir == operator.dir {
 				annotations = map[string]string{"helm.sh/resource-policy": "keep"}
 			}
 			if diff := cmp.Diff([]map[string]string{annotations, annotations}, []map[string]string{policy.Annotations, binding.Annotations}); diff != "" {
@@ -188,7 +190,8 @@ func TestConditionPolicy(t *testing.T) {
 				{"annotations", token("here"), was, changed(func(n *corev1.Node) { n.Annotations = nil }), metadata},
 				{"finalizer", token("here"), was, changed(func(n *corev1.Node) { n.Finalizers = []string{"a/b"} }), metadata},
 				{"the kubelet", &user.DefaultInfo{Name: "system:node:here"}, was, changed(func(n *corev1.Node) { n.Status.Conditions = nil }), ""},
-				{"account of another namespace", &user.DefaultInfo{Name: "system:serviceaccount:accelerators2:any"}, was, changed(func(n *corev1.Node) { n.Status.Conditions = nil }), ""},
+				{"account of another namespace", &user.DefaultInfo{Name: "system:serviceaccount:accelerators2:fpga-accelerator-device-plugin"}, was, node("here", func(n *corev1.Node) { n.Status.Conditions = nil }), ""},
+				{"another account of the namespace", &user.DefaultInfo{Name: "system:serviceaccount:accelerators:node-controller"}, was, node("here", func(n *corev1.Node) { n.Status.Conditions = nil }), ""},
 			} {
 				t.Run(tt.name, func(t *testing.T) {
 					// Which of the two forms is evaluated depends on the version of the API server.
