@@ -10,6 +10,7 @@ import (
 type Memory struct {
 	Turns       []time.Time `json:"turns,omitempty"` // as in [Config.FlapLimit], oldest first
 	Quarantined bool        `json:"quarantined,omitempty"`
+	Bad         bool        `json:"bad,omitempty"`   // it was good before: its next recovery is a turn
 	Holds       []Hold      `json:"holds,omitempty"` // sorted by reason; those of administrative reasons are left out
 }
 
@@ -28,11 +29,12 @@ func (h *health) memory() *Memory {
 			holds = append(holds, Hold{reason, t.worst, t.healed})
 		}
 	}
-	if len(h.flaps.at) == 0 && len(holds) == 0 {
+	bad := h.flaps.standing && !h.flaps.good
+	if len(h.flaps.at) == 0 && len(holds) == 0 && !bad {
 		return nil
 	}
 	slices.SortFunc(holds, func(a, b Hold) int { return strings.Compare(a.Reason, b.Reason) })
-	return &Memory{Turns: slices.Clone(h.flaps.at), Quarantined: h.flaps.quarantined, Holds: holds}
+	return &Memory{Turns: slices.Clone(h.flaps.at), Quarantined: h.flaps.quarantined, Bad: bad, Holds: holds}
 }
 
 // recall gives an entry with a present device what an earlier daemon remembers of it, once. Another device forgets it.
@@ -49,7 +51,8 @@ func (n *node) recall(e *entry, d *Device, now time.Time) {
 	e.health.recall(was.Memory, now, n.rules.hold)
 }
 
-// recall continues a quarantine, and holds that have not ended. The state of the device is no turn, as after its return.
+// recall continues a quarantine, and holds that have not ended. If the device was bad, its recovery is a turn, unless
+// the hold has ended. Otherwise, the state of the device is no turn, as after its return.
 func (h *health) recall(m *Memory, now time.Time, limit time.Duration) {
 	for _, t := range m.Turns {
 		h.flaps.at = append(h.flaps.at, agoIn(now, t))
@@ -60,7 +63,7 @@ func (h *health) recall(m *Memory, now time.Time, limit time.Duration) {
 		if !hold.Since.IsZero() {
 			healed = agoIn(now, hold.Since)
 		}
-		if now.Sub(healed) >= limit {
+		if !hold.Since.IsZero() && now.Sub(healed) >= limit {
 			continue
 		}
 		if h.conditions == nil {
@@ -69,7 +72,7 @@ func (h *health) recall(m *Memory, now time.Time, limit time.Duration) {
 		h.conditions[hold.Reason] = &tracked{
 			Condition: Condition{Reason: hold.Reason, Health: hold.Health}, since: healed, healed: healed, worst: hold.Health,
 		}
-		h.offered = true
+		h.offered, h.flaps.standing = true, m.Bad
 	}
 }
 

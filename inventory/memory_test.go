@@ -122,8 +122,8 @@ func remembered(t *testing.T, r *rig) map[string]*inventory.Device {
 	return map[string]*inventory.Device{past.ID: &past}
 }
 
-// A device that is bad when the daemon ends waits for the recovery hold after the restart, as it does without one. Neither
-// that nor a passing condition is a turn.
+// A device that is bad when the daemon ends waits for the recovery hold after the restart, as it does without one. Its
+// recovery is a turn, except from a passing condition.
 func TestBadAtTheEnd(t *testing.T) {
 	for _, test := range []struct {
 		name      string
@@ -131,8 +131,8 @@ func TestBadAtTheEnd(t *testing.T) {
 		meanwhile bool // it is well again before the next start
 		turns     int
 	}{
-		{"well again meanwhile", ap6, true, 1},
-		{"well again after the restart", ap6, false, 1},
+		{"well again meanwhile", ap6, true, 2},
+		{"well again after the restart", ap6, false, 2},
 		{"reset meanwhile", resetting, true, 0},
 		{"reset after the restart", resetting, false, 0},
 	} {
@@ -173,6 +173,35 @@ func TestBadAtTheEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A device in quarantine that is bad when the daemon ends stays in quarantine for a flap window after its recovery.
+func TestBadInQuarantine(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := withFlaps(5)
+		cfg.RecoveryHold, cfg.FlapWindow = 5*time.Second, 100*time.Second
+		family := newFakeFamily("dfl")
+		family.set(cardA, good(0, 0))
+		r := start(t, cfg, family)
+		for range 4 {
+			r.set(cardA, good(0, 0))
+			r.after(6 * time.Second)
+			r.set(cardA, good(0, 0, ap6))
+			r.after(time.Second)
+		}
+		r.want("at the end", map[string]string{"3b:00.0": "unhealthy[flapping port-ap6]"})
+		cfg.Remembered = remembered(t, r)
+
+		next := newFakeFamily("dfl")
+		next.set(cardA, good(0, 0, ap6))
+		r = start(t, cfg, next)
+		r.after(20 * time.Second)
+		r.set(cardA, good(0, 0))
+		r.after(104 * time.Second) // 5 s, and a flap window that is not over
+		r.want("104 s after the recovery", map[string]string{"3b:00.0": "unhealthy[flapping]"})
+		r.after(2 * time.Second)
+		r.want("106 s after the recovery", map[string]string{"3b:00.0": "healthy[]"})
+	})
 }
 
 // A hold that has ended while no daemon ran has no effect: a port that is unbound for a moment is as new.

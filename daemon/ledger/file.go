@@ -208,7 +208,7 @@ func cutFormer(c *card) { c.Former = nil }
 // cutMemory keeps the last turn of each device, from which a quarantine lasts, and the hold that ends last.
 func cutMemory(c *card) {
 	for id, m := range c.Devices {
-		kept := inventory.Memory{Turns: m.Turns[max(len(m.Turns)-1, 0):], Quarantined: m.Quarantined}
+		kept := inventory.Memory{Turns: m.Turns[max(len(m.Turns)-1, 0):], Quarantined: m.Quarantined, Bad: m.Bad}
 		if len(m.Holds) > 0 {
 			last := slices.MaxFunc(m.Holds, byEnd)
 			for _, h := range m.Holds {

@@ -357,9 +357,11 @@ func TestHistory(t *testing.T) {
 			t.Errorf("cards (-want +got):\n%s", diff)
 		}
 
-		// The metrics begin at 0; the file goes on. Another card in the slot has a history of its own.
+		// The metrics begin at 0; the file goes on, also with a card that is bad now. Another card in the slot has a history of its own.
 		r.start(healthy("3b:00.0"), device("5e:00.0", func(d *inventory.Device) { d.PCIID = "10ee:5000:10ee:000e" }))
-		r.list(broken("3b:00.0"), device("5e:00.0", func(d *inventory.Device) { d.PCIID = "10ee:5000:10ee:000e" }))
+		bad := broken("3b:00.0")
+		bad.Memory = &inventory.Memory{Bad: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy}}}
+		r.list(bad, device("5e:00.0", func(d *inventory.Device) { d.PCIID = "10ee:5000:10ee:000e" }))
 		if diff := cmp.Diff([]metrics.Card{{Address: "3b:00.0", HealthChanges: 1}, {Address: "5e:00.0"}}, r.ledger.Counts()); diff != "" {
 			t.Errorf("metrics (-want +got):\n%s", diff)
 		}
@@ -367,6 +369,12 @@ func TestHistory(t *testing.T) {
 		if text := r.file(); !strings.Contains(text, `"healthChanges":50`) || !strings.Contains(text, `"former":{"card":"5e:00.0","pciId":"`+model) {
 			t.Errorf("file %s, want 50 changes and a former card", text)
 		}
+		r.start(bad)
+		r.list(healthy("3b:00.0"))
+		if diff := cmp.Diff([]metrics.Card{{Address: "3b:00.0", HealthChanges: 1}, {Address: "5e:00.0"}}, r.ledger.Counts()); diff != "" {
+			t.Errorf("metrics (-want +got):\n%s", diff)
+		}
+		r.stop()
 	})
 }
 

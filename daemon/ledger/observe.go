@@ -183,7 +183,10 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) {
 	switch {
 	case d.Health == inventory.Unhealthy && !d.Fault: // recovering, in quarantine, cordoned, programmed: nothing new about the hardware
 		return
-	case !known && d.Health == inventory.Unhealthy: // it is being plugged in
+	case !known && d.Health == inventory.Unhealthy: // it is being plugged in, or was bad when the last daemon ended
+		if d.Memory != nil && d.Memory.Bad {
+			l.known[d.ID] = inventory.Unhealthy
+		}
 		return
 	}
 	l.known[d.ID] = d.Health
@@ -286,7 +289,7 @@ func memoryOf(d *inventory.Device) *inventory.Memory {
 	if d.Memory == nil {
 		return nil
 	}
-	m := inventory.Memory{Quarantined: d.Memory.Quarantined}
+	m := inventory.Memory{Quarantined: d.Memory.Quarantined, Bad: d.Memory.Bad}
 	for _, t := range d.Memory.Turns[max(len(d.Memory.Turns)-maxTurns, 0):] {
 		m.Turns = append(m.Turns, timeOf(t))
 	}
