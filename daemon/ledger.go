@@ -22,6 +22,10 @@ func (r *run) openLedger(ctx context.Context) {
 			inForce, _ := r.inForce.Load()
 			return exempt(inForce, r.book.List(), address, family)
 		},
+		Changed: func() (cordons, settings <-chan struct{}) {
+			_, settings = r.inForce.Load()
+			return r.book.Changed(), settings
+		},
 		OnBus: func(address, pciID string) bool { return onBus(r.cfg.SysfsRoot, address, pciID) },
 	}
 	if r.Guest {
@@ -32,7 +36,7 @@ func (r *run) openLedger(ctx context.Context) {
 
 // exempt reports whether nobody expects a card: it is cordoned or excluded, or the settings have no family that lists it.
 func exempt(cfg config.Config, cordons []cordon.Cordon, address, family string) bool {
-	return cordon.Of(cordons, address) != nil || cfg.Exclude[address] || cfg.Exclude[address+"-p0"] ||
+	return cordon.Of(cordons, address) != nil || cfg.Exclude[address] ||
 		!slices.ContainsFunc(Families(cfg), func(f inventory.Family) bool { return f.Name() == family })
 }
 

@@ -28,7 +28,7 @@ func TestExempt(t *testing.T) {
 		{"another card is cordoned", cordoned("5e:00.0"), nil, "dfl", false},
 		{"port 1 is cordoned", cordoned("3b:00.0-p1"), nil, "dfl", false},
 		{"excluded", nil, func(c *config.Config) { c.Exclude = map[string]bool{"3b:00.0": true} }, "dfl", true},
-		{"port 0 is excluded", nil, func(c *config.Config) { c.Exclude = map[string]bool{"3b:00.0-p0": true} }, "dfl", true},
+		{"port 0 is excluded", nil, func(c *config.Config) { c.Exclude = map[string]bool{"3b:00.0-p0": true} }, "dfl", false},
 		{"port 1 is excluded", nil, func(c *config.Config) { c.Exclude = map[string]bool{"3b:00.0-p1": true} }, "dfl", false},
 		{"its family is off", nil, nil, "xrt", true},
 		{"its family is on", nil, func(c *config.Config) { c.Families = []string{"xrt"} }, "xrt", false},

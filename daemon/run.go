@@ -232,7 +232,7 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 		r.task(ctx, "events", events.Run)
 		r.task(ctx, "events", func(ctx context.Context) error { return events.Follow(ctx, node.Inventory, holders) })
 	}
-	cards := nodecondition.New(node.Inventory, book, r.ledger.Missing, r.api.Ready)
+	cards := nodecondition.New(node.Inventory, book, r.ledger.Missing, r.ledger.Awaited, r.api.Ready)
 	r.task(ctx, "condition", cards.Run)
 	if kind := r.cfg.NodeCondition; r.client != nil && kind != "" {
 		client, name := r.client, r.cfg.NodeName

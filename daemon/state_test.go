@@ -34,7 +34,7 @@ func TestStateBeforeTheCardsAreRead(t *testing.T) {
 			inventory: inventory.New(Watching(cfg, metrics.New("test")), sysfs.Host{}, zap.NewNop()),
 			kept:      func() error { return nil },
 			missing:   latest.New[[]ledger.Missing](nil).Load,
-			cards:     nodecondition.New(nil, nil, nil, nil),
+			cards:     nodecondition.New(nil, nil, nil, nil, nil),
 			holders:   func(context.Context) inventory.Holdings { return inventory.Holdings{Err: fs.ErrNotExist} },
 		}
 		state := s.state(t.Context())

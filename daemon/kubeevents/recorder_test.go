@@ -214,7 +214,7 @@ func TestMissing(t *testing.T) {
 		after(time.Minute)
 		r.events("two cards", onNode+"Warning DeviceMissing x1", onNode+"Warning DeviceMissing x1")
 		want := "FPGA device 5e:00.0 has been missing since " + since.Format(time.RFC3339) +
-			": it was present before the node or the plugin was last started, and has not been found since."
+			": it has not been found since the node or the plugin was last started, or it had a fault and then left the node."
 		if got := r.Events()[0].Message; got != want {
 			t.Errorf("message %q, want %q", got, want)
 		}

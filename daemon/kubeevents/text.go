@@ -50,7 +50,7 @@ var texts = map[Reason]struct{ node, pod string }{
 		"{device} of container {containers} has been given to another pod, too, since {since}. Delete one of the two pods, and report this.",
 	},
 	DeviceMissing: {
-		node: "{device} has been missing since {since}: it was present before the node or the plugin was last started, and has not been found since.",
+		node: "{device} has been missing since {since}: it has not been found since the node or the plugin was last started, or it had a fault and then left the node.",
 	},
 	DeviceReleased: {node: "{device}, which was removed from the node, was released at {since}{after}."},
 }

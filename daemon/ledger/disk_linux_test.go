@@ -55,7 +55,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 				}
 			}
 			synctest.Test(t, func(t *testing.T) {
-				r := &rig{T: t, dir: parent + "/state"}
+				r := &rig{T: t, dir: parent + "/state", exempt: latest.New("")}
 				r.start(healthy("3b:00.0"), healthy("5e:00.0"))
 				wait(time.Second)
 				r.stop()
@@ -103,7 +103,7 @@ func TestStateDirHangs(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second || len(l.Remembered()) != 0 {
 		t.Errorf("opened after %s with %v, want an empty ledger after 5 s", took, l.Remembered())
 	}
-	r := &rig{T: t, dir: dir, ledger: l, logs: logs, devices: latest.New(inventory.Snapshot{})}
+	r := &rig{T: t, dir: dir, ledger: l, logs: logs, devices: latest.New(inventory.Snapshot{}), exempt: latest.New("")}
 	r.run()
 	publish := func(version uint64, d *inventory.Device) {
 		r.devices.Store(inventory.Snapshot{Version: version, Devices: []*inventory.Device{d}, Complete: true})

@@ -10,8 +10,8 @@
 //
 // A card is expected after it was present, and neither cordoned nor excluded, when it was last observed. A card that is
 // expected and has not been found 10 s after the first complete list is missing, until it is found or forgotten. While its
-// PCI function is on the bus, its driver is late, and it is not missing. A card that leaves while it is watched is no
-// longer expected. A virtual function is never expected.
+// PCI function is on the bus, its driver is late, and it is not missing, for at most an hour. A card that leaves while it is
+// watched is no longer expected, unless it has failed: then it is missing at once. A virtual function is never expected.
 //
 // # The file
 //

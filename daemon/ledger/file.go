@@ -63,8 +63,9 @@ type card struct {
 	Devices map[string]*inventory.Memory `json:"devices,omitempty"`
 
 	// Since the start of the daemon; not in the file.
-	present, before   bool // it is present; it was known before the start
-	reported          bool // it is missing, and that was logged
+	present, before   bool      // it is present; it was known before the start
+	reported          bool      // it is missing, and that was logged
+	faulty            time.Time // since when the present card has a fault, or is in quarantine; zero: it has none
 	changes, removals int
 }
 

@@ -26,6 +26,7 @@ import (
 const (
 	settle     = 10 * time.Second // time from the first complete list until cards are missing: drivers may still find them
 	again      = time.Minute      // time between two looks at cards whose drivers are late
+	lateWithin = time.Hour        // longest time for which a driver is late; then no driver is going to bind
 	pace       = time.Second      // least time between two writes
 	busy       = 5 * time.Second  // time between two attempts while another daemon writes the file
 	retry      = time.Minute      // time between two writes that fail
@@ -42,7 +43,9 @@ type Config struct {
 	Exempt func(address, family string) bool
 	// OnBus reports whether a PCI function with these ids ("": any) is at an address: if no device of it is listed, its
 	// driver is late. nil: none is there. It must not block.
-	OnBus   func(address, pciID string) bool
+	OnBus func(address, pciID string) bool
+	// Changed returns channels that close when the answers of Exempt may change. nil: they do not.
+	Changed func() (cordons, settings <-chan struct{})
 	Metrics *metrics.Metrics // required
 }
 
@@ -68,7 +71,7 @@ type Ledger struct {
 
 	last  inventory.Snapshot          // the last one that was observed
 	known map[string]inventory.Health // health of the hardware of a device that has been well since it was listed, by id
-	begun bool                        // it is decided which cards were missing at the start
+	began time.Time                   // when it was decided which cards were missing at the start; zero: not yet
 
 	mu       sync.Mutex
 	cards    map[string]*card // by address
@@ -125,6 +128,18 @@ func (l *Ledger) take(c content) {
 // Missing returns the missing cards, sorted by address, and a channel that is closed when they change. There are none
 // until all cards have been read. The slice is read-only.
 func (l *Ledger) Missing() ([]Missing, <-chan struct{}) { return l.missing.Load() }
+
+// Awaited returns the number of expected cards that have not been found since the start, and are not missing yet.
+func (l *Ledger) Awaited() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.cards {
+		if !c.present && c.Missing.IsZero() && c.Expected && !l.isExempt(c) {
+			n++
+		}
+	}
+	return n
+}
 
 // Remembered returns the devices that were bad, on hold or in quarantine, for [inventory.Config]. It must not be called after Run.
 func (l *Ledger) Remembered() map[string]*inventory.Device {
@@ -234,9 +249,18 @@ func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 	}
 	defer writer.Wait()
 	var settled <-chan time.Time
+	var due bool // look for missing cards again
 	for {
 		snapshot, stale := devices.Latest()
+		var cordons, settings <-chan struct{}
+		if l.cfg.Changed != nil {
+			cordons, settings = l.cfg.Changed()
+		}
 		l.observe(snapshot, time.Now())
+		if due && l.findMissing(time.Now()) {
+			settled = time.After(again)
+		}
+		due = false
 		if snapshot.Complete && settled == nil {
 			settled = time.After(settle)
 		}
@@ -245,9 +269,11 @@ func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 			return nil
 		case <-stale:
 		case <-settled:
-			if l.findMissing(time.Now()) {
-				settled = time.After(again)
-			}
+			due = true
+		case <-cordons:
+			due = !l.began.IsZero()
+		case <-settings:
+			due = !l.began.IsZero()
 		}
 	}
 }

@@ -28,9 +28,18 @@ func TestMissing(t *testing.T) {
 		r.start(healthy("3b:00.0"))
 		wait(settled - 2*time.Second)
 		r.expect("drivers may still find it", "", "")
+		if n := r.ledger.Awaited(); n != 1 {
+			t.Errorf("%d cards are awaited, want 1", n)
+		}
 		_, changed := r.ledger.Missing()
 		wait(2 * time.Second)
+		if fields := r.logs.All()[0].ContextMap(); fields["lasted_ms"] != nil {
+			t.Errorf("found lasted_ms %v of a card that is only now missing, want none", fields["lasted_ms"])
+		}
 		r.expect("a card less", "5e:00.0", "device.missing 5e:00.0")
+		if n := r.ledger.Awaited(); n != 0 {
+			t.Errorf("%d cards are awaited, want none", n)
+		}
 		<-changed
 		all, _ := r.ledger.Missing()
 		since := all[0].Since
@@ -127,7 +136,7 @@ func TestNotMissing(t *testing.T) {
 				d.Attributes = map[string]string{inventory.AttributePhysicalFunction: "0000:3b:00.0"}
 			})...)
 		}, nil, []*inventory.Device{rest}, ""},
-		{"nobody expects it now", func(r *rig) { r.list(wanted(nil)...) }, func(r *rig) { r.exempt = "5e:00.0" }, []*inventory.Device{rest}, ""},
+		{"nobody expects it now", func(r *rig) { r.list(wanted(nil)...) }, func(r *rig) { r.exempt.Store("5e:00.0") }, []*inventory.Device{rest}, ""},
 		{"another machine", func(r *rig) { r.list(wanted(nil)...) }, func(r *rig) { r.machine = "other" }, []*inventory.Device{rest}, "ledger.begun"},
 		{"all addresses differ", func(r *rig) { r.list(wanted(nil)...) }, nil, []*inventory.Device{healthy("17:00.0"), healthy("af:00.0")}, "ledger.begun"},
 		{"another card in the slot", func(r *rig) { r.list(wanted(nil)...) }, nil, wanted(func(d *inventory.Device) { d.PCIID = "10ee:5000:10ee:000e" }), ""},
@@ -230,7 +239,75 @@ func TestLateDriver(t *testing.T) {
 		r.list(healthy("af:00.0"), healthy("5e:00.0"))
 		r.expect("bound", "3b:00.0", "")
 		r.stop()
+
+		r.start(healthy("af:00.0"))
+		wait(time.Hour)
+		r.expect("an hour", "3b:00.0", "device.missing 3b:00.0")
+		wait(2 * time.Minute)
+		r.expect("no driver binds", "3b:00.0 5e:00.0", "device.missing 5e:00.0")
+		r.stop()
 	})
+}
+
+// A missing card that is cordoned or excluded is not missing for as long.
+func TestExemptLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(healthy("3b:00.0"), healthy("5e:00.0"), healthy("af:00.0"))
+		r.stop()
+		r.start(healthy("3b:00.0"))
+		r.exempts("")
+		r.expect("too early", "", "")
+		wait(settled)
+		r.expect("missing", "5e:00.0 af:00.0", "device.missing 5e:00.0; device.missing af:00.0")
+		r.exempts("5e:00.0")
+		r.expect("cordoned", "af:00.0", "")
+		r.exempts("")
+		r.expect("expected again", "5e:00.0 af:00.0", "device.missing 5e:00.0")
+		r.stop()
+	})
+}
+
+// A card that had a fault when it left has probably failed altogether. One that was pulled may have a fault for a moment.
+func TestFailed(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		bad     *inventory.Device
+		lasts   time.Duration
+		missing bool
+	}{
+		{"fault", broken("5e:00.0"), settled, true},
+		{"quarantine", because("5e:00.0", inventory.ReasonFlapping), settled, true},
+		{"fault while it is pulled", broken("5e:00.0"), time.Second, false},
+		{"fault of a cordoned card", because("5e:00.0", inventory.ReasonCordoned, inventory.ReasonFlapping), settled, false},
+		{"recovering", because("5e:00.0", "recovering=port-ap6"), settled, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.start(healthy("3b:00.0"), healthy("5e:00.0"))
+				r.list(healthy("3b:00.0"), test.bad)
+				wait(test.lasts)
+				r.list(healthy("3b:00.0"))
+				missing, event := "", ""
+				if test.missing {
+					missing, event = "5e:00.0", "device.missing 5e:00.0"
+				}
+				r.expect("left", missing, event)
+				wait(time.Second)
+				r.stop()
+				r.start(healthy("3b:00.0"))
+				wait(settled)
+				r.expect("another start", missing, event)
+				r.list(healthy("3b:00.0"), healthy("5e:00.0"))
+				if event != "" {
+					event = "device.returned 5e:00.0"
+				}
+				r.expect("plugged", "", event)
+				r.stop()
+			})
+		})
+	}
 }
 
 // A virtual function whose reading hangs does not say that it is one. It is still not expected.
@@ -588,7 +665,7 @@ func TestTwoDaemons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		former := newRig(t)
 		former.start(healthy("3b:00.0"))
-		next := &rig{T: t, dir: former.dir}
+		next := &rig{T: t, dir: former.dir, exempt: former.exempt}
 		next.start(healthy("3b:00.0"))
 		for _, r := range []*rig{former, next} {
 			r.list(broken("3b:00.0"))
@@ -616,7 +693,7 @@ func TestForgetDuringUpgrade(t *testing.T) {
 		former.stop()
 		former.start(healthy("3b:00.0"))
 		wait(settled)
-		next := &rig{T: t, dir: former.dir}
+		next := &rig{T: t, dir: former.dir, exempt: former.exempt}
 		next.start(healthy("3b:00.0"))
 		wait(settled)
 		if _, err := next.ledger.Forget(t.Context(), "5e:00.0", "alice"); err == nil || !strings.HasSuffix(err.Error(), "cards.json: another daemon writes it, try again when the upgrade has ended") {

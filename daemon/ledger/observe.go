@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -50,24 +52,32 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 	}
 }
 
-// removed notes that a card has left while it was watched. If it left because of another mode, that is no removal.
+// removed notes that a card has left while it was watched. If it left because of another mode, that is no removal. Somebody
+// has pulled it, unless it had a fault for a while: then it has probably failed altogether, and is missing.
 func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
+	failed := false
 	if s.Complete && l.last.Complete && s.Generation == l.last.Generation {
 		c.Removals++
 		c.removals++
+		failed = c.Expected && !c.faulty.IsZero() && now.Sub(c.faulty) >= settle
 	}
-	c.present, c.Last, c.Expected, c.Devices, l.changed = false, timeOf(now), false, nil, true
+	c.present, c.Last, c.Expected, c.Devices, l.changed = false, timeOf(now), failed, nil, true
+	if failed {
+		c.Missing, c.reported = timeOf(now), true
+		l.log.Error("card with a fault has left, and is missing", logevent.DeviceMissing, logevent.Device(c.Card))
+	}
 }
 
 const missingReturned = "missing card returned"
 
 // found notes that a card is present with these devices.
 func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time) {
-	is, anyPCI := card{Card: address}, false
+	is, anyPCI, faulty := card{Card: address}, false, false
 	for _, d := range listed {
 		is.PCIID, is.Serial, is.Family = cmp.Or(is.PCIID, clean(d.PCIID)), cmp.Or(is.Serial, serialOf(d)), clean(d.Family)
 		is.Expected = is.Expected || isExpected(d)
 		anyPCI = anyPCI || d.AnyPCIID
+		faulty = faulty || d.Fault || slices.Contains(d.Reasons, inventory.ReasonFlapping)
 	}
 	c, returned := l.cards[address], missingReturned
 	switch {
@@ -92,6 +102,12 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 	c.PCIID, c.Serial, c.Family, c.Expected, c.present = cmp.Or(is.PCIID, c.PCIID), cmp.Or(is.Serial, c.Serial), is.Family, is.Expected, true
 	l.returned(c, returned, now)
 	l.changed = l.changed || !reflect.DeepEqual(before, *c)
+	switch {
+	case !faulty:
+		c.faulty = time.Time{}
+	case c.faulty.IsZero():
+		c.faulty = now
+	}
 	l.cards[address] = c
 }
 
@@ -134,7 +150,7 @@ func (l *Ledger) returned(c *card, message string, now time.Time) {
 		return
 	}
 	l.log.Info(message, logevent.DeviceReturned, logevent.Device(c.Card), logevent.Lasted(max(now.Sub(c.Missing), 0)))
-	c.Missing, l.changed = time.Time{}, true
+	c.Missing, c.reported, l.changed = time.Time{}, false, true
 }
 
 // readAll notes that all cards have been read.
@@ -219,33 +235,42 @@ func (l *Ledger) remember(c *card, id string, m *inventory.Memory) {
 	c.Devices[id] = m
 }
 
-// findMissing decides which cards are missing since the start. It reports whether it must be called again, because the
+// isExempt reports whether nobody expects an absent card now.
+func (l *Ledger) isExempt(c *card) bool { return l.cfg.Exempt != nil && l.cfg.Exempt(c.Card, c.Family) }
+
+// findMissing decides which cards are missing since the start, and again when the policy has changed. It reports whether it must be called again, because the
 // drivers of some cards are late.
 func (l *Ledger) findMissing(now time.Time) (late bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.begun {
-		l.begun = true
+	if l.began.IsZero() {
+		l.began = now
 		l.compareAddresses()
 	}
 	for _, c := range l.sorted() {
 		switch {
-		case c.present, c.reported:
+		case c.present:
 			continue
-		case l.moved(c, now):
+		case !c.reported && l.moved(c, now):
 			continue
-		case !c.Expected, l.cfg.Exempt != nil && l.cfg.Exempt(c.Card, c.Family):
+		case !c.Expected, l.isExempt(c):
 			l.changed = l.changed || !c.Missing.IsZero()
-			c.Missing = time.Time{}
+			c.Missing, c.reported = time.Time{}, false
 			continue
-		case l.isLate(c):
+		case c.reported:
+			continue
+		case l.isLate(c) && now.Sub(l.began) < lateWithin:
 			late = true
 			continue
 		case c.Missing.IsZero(), c.Missing.After(now): // the clock was set back
 			c.Missing, l.changed = timeOf(now), true
 		}
 		c.reported = true
-		l.log.Error("card is missing since the last start", logevent.DeviceMissing, logevent.Device(c.Card), logevent.Lasted(now.Sub(c.Missing)))
+		fields := []zap.Field{logevent.DeviceMissing, logevent.Device(c.Card)}
+		if lasted := now.Sub(c.Missing); lasted >= time.Millisecond { // else it is only now missing
+			fields = append(fields, logevent.Lasted(lasted))
+		}
+		l.log.Error("card is missing since the last start", fields...)
 	}
 	l.publish()
 	return late

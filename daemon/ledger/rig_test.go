@@ -30,8 +30,8 @@ type rig struct {
 	*testing.T
 	dir     string
 	machine string
-	exempt  string       // address of a card that nobody expects
-	onBus   atomic.Value // address of a card whose driver is late
+	exempt  *latest.Value[string] // address of a card that nobody expects
+	onBus   atomic.Value          // address of a card whose driver is late
 
 	ledger  *ledger.Ledger
 	devices *latest.Value[inventory.Snapshot]
@@ -40,7 +40,7 @@ type rig struct {
 	ended   chan error
 }
 
-func newRig(t *testing.T) *rig { return &rig{T: t, dir: privatedirtest.Dir(t)} }
+func newRig(t *testing.T) *rig { return &rig{T: t, dir: privatedirtest.Dir(t), exempt: latest.New("")} }
 
 // start starts a daemon that finds these devices.
 func (r *rig) start(devices ...*inventory.Device) {
@@ -56,8 +56,9 @@ func (r *rig) open(first inventory.Snapshot) {
 	r.logs, r.devices = logs, latest.New(first)
 	r.ledger = ledger.Open(r.Context(), ledger.Config{
 		Dir: r.dir, Machine: r.machine, Metrics: metrics.New("test"),
-		Exempt: func(address, _ string) bool { return address == r.exempt },
-		OnBus:  func(address, pciID string) bool { return r.onBus.Load() == any(address) && pciID == model },
+		Exempt:  func(address, _ string) bool { of, _ := r.exempt.Load(); return address == of },
+		Changed: func() (cordons, settings <-chan struct{}) { _, cordons = r.exempt.Load(); return cordons, nil },
+		OnBus:   func(address, pciID string) bool { return r.onBus.Load() == any(address) && pciID == model },
 	}, zap.New(core))
 	r.run()
 }
@@ -80,6 +81,12 @@ func (r *rig) list(devices ...*inventory.Device) {
 	r.devices.Update(func(s inventory.Snapshot) inventory.Snapshot {
 		return inventory.Snapshot{Version: s.Version + 1, Devices: devices, Complete: true, Generation: s.Generation}
 	})
+	synctest.Wait()
+}
+
+// exempts makes a card the one that nobody expects.
+func (r *rig) exempts(address string) {
+	r.exempt.Store(address)
 	synctest.Wait()
 }
 

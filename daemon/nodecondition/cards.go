@@ -40,16 +40,18 @@ type Cards struct {
 	devices Devices
 	cordons Cordons
 	missing func() ([]ledger.Missing, <-chan struct{})
+	awaited func() int
 	ready   func() error
 	verdict *latest.Value[Verdict]
 }
 
-// New returns the verdict about these devices and missing cards with these cordons, which is Unknown until Run has been called. The first
-// other verdict waits until ready returns nil, because Kubernetes does not have the devices before.
-func New(devices Devices, cordons Cordons, missing func() ([]ledger.Missing, <-chan struct{}), ready func() error) *Cards {
+// New returns the verdict about these devices and missing cards with these cordons, which is Unknown until Run has been
+// called. It is Good only after no more cards are awaited, and ready returns nil, because Kubernetes does not have the devices
+// before.
+func New(devices Devices, cordons Cordons, missing func() ([]ledger.Missing, <-chan struct{}), awaited func() int, ready func() error) *Cards {
 	first := Judge(Verdict{}, inventory.Snapshot{}, nil, nil)
 	first.Since = time.Now()
-	return &Cards{devices, cordons, missing, ready, latest.New(first)}
+	return &Cards{devices, cordons, missing, awaited, ready, latest.New(first)}
 }
 
 // Latest returns the newest verdict, and a channel that is closed when it is stale.
@@ -64,9 +66,15 @@ func (c *Cards) Run(ctx context.Context) error {
 		before, _ := c.verdict.Load()
 		v := Judge(before, snapshot, missing, c.cordons.List())
 		var again <-chan time.Time
-		if v.Status == Good && before.Status == Unknown && c.ready() != nil {
-			v = Verdict{Status: Unknown, Reason: NotAdvertised, Message: "the devices are not advertised to Kubernetes yet"}
-			again = time.After(settle)
+		if v.Status == Good && before.Status == Unknown {
+			if n := c.awaited(); n > 0 {
+				v = Verdict{Status: Unknown, Reason: NotRead, Message: cards(n) + " not found yet"}
+			} else if c.ready() != nil {
+				v = Verdict{Status: Unknown, Reason: NotAdvertised, Message: "the devices are not advertised to Kubernetes yet"}
+			}
+			if v.Status == Unknown {
+				again = time.After(settle)
+			}
 		}
 		if v.Since = before.Since; v.Status != before.Status {
 			v.Since = time.Now()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +49,7 @@ type rig struct {
 	devices snapshots
 	cordons book
 	missing *latest.Value[[]ledger.Missing]
+	awaited atomic.Int64
 	ready   *latest.Value[error]
 	cards   *nodecondition.Cards
 	logs    func() []string
@@ -87,7 +89,7 @@ func start(t *testing.T, prepare func(*rig)) *rig {
 	if prepare != nil {
 		prepare(r)
 	}
-	r.cards = nodecondition.New(r.devices, r.cordons, r.missing.Load, func() error { err, _ := r.ready.Load(); return err })
+	r.cards = nodecondition.New(r.devices, r.cordons, r.missing.Load, func() int { return int(r.awaited.Load()) }, func() error { err, _ := r.ready.Load(); return err })
 	ctx, cancel := context.WithCancel(t.Context())
 	var tasks sync.WaitGroup
 	tasks.Go(func() { _ = r.cards.Run(ctx) })
@@ -131,6 +133,13 @@ func TestWrite(t *testing.T) {
 		do      func(*rig)
 		logs    []string
 	}{
+		{"a card is not found yet", func(r *rig) { r.awaited.Store(1) }, func(r *rig) {
+			r.devices.Store(good)
+			r.at(9, "")
+			r.at(11, "Unknown NotRead 0 10")
+			r.awaited.Store(0)
+			r.at(21, "True NoFault 13 20")
+		}, []string{"condition.changed NotRead: 1 card not found yet", "condition.changed NoFault: 2 cards without a fault"}},
 		{"a card breaks and recovers", nil, func(r *rig) {
 			r.devices.Store(good)
 			r.at(0.9, "")

@@ -1,7 +1,7 @@
 // Package nodecondition decides whether somebody must act on the cards of a node, and writes the answer to a condition of
 // the Node.
 //
-//	cards := nodecondition.New(inventory, book, ledger.Missing, api.Ready)
+//	cards := nodecondition.New(inventory, book, ledger.Missing, ledger.Awaited, api.Ready)
 //	go cards.Run(ctx)                                         // decides, until ctx ends
 //	verdict, stale := cards.Latest()                          // for the command check
 //	go cards.Write(ctx, client, "worker-3", nodecondition.Type, log) // keeps the condition of the Node up to date

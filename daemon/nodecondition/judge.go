@@ -37,7 +37,7 @@ const (
 	CardFault     = "CardFault"
 	CardMissing   = "CardMissing"   // cards are missing, and no other card has a fault
 	NoCards       = "NoCards"       // there are no cards, and none is missing
-	NotRead       = "NotRead"       // not all cards have been read yet
+	NotRead       = "NotRead"       // not all cards have been found and read yet
 	NotChecked    = "NotChecked"    // the daemon is out of descriptors or memory
 	Recovering    = "Recovering"    // devices recover, and whether they had a fault is not known
 	NotAdvertised = "NotAdvertised" // Kubernetes does not have the devices yet

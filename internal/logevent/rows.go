@@ -107,11 +107,11 @@ func ofDevices() []row {
 		{CordonUnavailable, levels(warn.when("at the start: no cordon can be kept"), errorLevel.when("otherwise: the present cordons stay")),
 			"`--state-dir` or its `cordons.json` cannot be used. Logged once for each error.", must(errorText), nil},
 		{DeviceMissing, levels(errorLevel),
-			"A card was present when the node was last observed, and was not found after the start. `device`: its address. `lasted_ms`: since it was " +
-				"first missed. Logged once after each start. See [health.md](health.md#a-missing-card).",
-			must(device, lasted), nil},
+			"A card was present when the node was last observed, and was not found after the start, or had a fault and then left. `device`: its " +
+				"address. `lasted_ms`: since it was first missed, if that was before. Logged once after each start. See [health.md](health.md#a-missing-card).",
+			must(device), may(lasted)},
 		{CardForgotten, levels(info), "The command `forget` removed a card from the ledger.", must(device, by), nil},
-		{LedgerBegun, levels(info), "The [ledger](service.md#the-ledger) of the cards was begun anew, because the state directory was used on another machine, " +
+		{LedgerBegun, levels(info), "The [ledger](service.md#the-ledger) of the cards was begun again, because the state directory was used on another machine, " +
 			"or all cards have other addresses. `count`: cards before.", must(count, reason), nil},
 		{LedgerUnavailable, levels(warn),
 			"The ledger, `cards.json` in `--state-dir`, cannot be read or written. The history of the cards is not kept meanwhile; nothing else is affected. " +

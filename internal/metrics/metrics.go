@@ -110,7 +110,7 @@ func New(version string) *Metrics {
 	m.cardRemovals = m.now("accelerator_card_removals_total",
 		"Removals of a card since the start of the daemon.", "card")
 	m.cardMissing = m.now("accelerator_card_missing",
-		"1 for a card that was present before a restart of the daemon or a reboot and has not been found since, 0 for other cards.", "card")
+		"1 for a missing card: not found since a restart of the daemon or a reboot, or gone after a fault. 0 for other cards.", "card")
 	m.ledgerStored = m.gauges("accelerator_ledger_stored",
 		"1 while the ledger, cards.json in --state-dir, can be read and written, 0 while it cannot. No series without --state-dir.")
 	m.identityChanges = m.counters("accelerator_device_identity_changes_total",
