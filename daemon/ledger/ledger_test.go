@@ -455,6 +455,24 @@ func TestHistory(t *testing.T) {
 	})
 }
 
+// A card that breaks and recovers has changed twice, however many ports it has, and in whatever order they change.
+func TestHistoryOfPorts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(healthy("3b:00.0"), healthy("3b:00.0-p1"))
+		r.list(broken("3b:00.0"), broken("3b:00.0-p1"))
+		r.list(healthy("3b:00.0"), healthy("3b:00.0-p1"))
+		r.list(broken("3b:00.0"), healthy("3b:00.0-p1"))
+		r.list(broken("3b:00.0"), broken("3b:00.0-p1"))
+		r.list(healthy("3b:00.0"), broken("3b:00.0-p1"))
+		r.list(healthy("3b:00.0"), healthy("3b:00.0-p1"))
+		if diff := cmp.Diff([]metrics.Card{{Address: "3b:00.0", HealthChanges: 4}}, r.ledger.Counts()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		r.stop()
+	})
+}
+
 // The inventory gets back what it must know of devices. Another card does not inherit it.
 func TestRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -40,8 +40,22 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 			l.removed(c, s, now)
 		}
 	}
+	before := make(map[string]inventory.Health)
+	for address, devices := range listed {
+		before[address] = l.worst(devices)
+	}
+	turned := make(map[string]bool)
 	for _, c := range changes {
-		l.deviceChanged(c, now)
+		if l.deviceChanged(c, now) {
+			turned[cardOf(c.ID)] = true
+		}
+	}
+	for address := range turned { // a card that breaks counts once, with all its ports
+		if c := l.cards[address]; l.worst(listed[address]) != before[address] {
+			c.Changes++
+			c.changes++
+			l.changed = true
+		}
 	}
 	l.last = s
 	if first := s.Complete && !l.complete; first || l.changed {
@@ -182,15 +196,23 @@ func (l *Ledger) makeRoom(expected bool) bool {
 	return true
 }
 
-// deviceChanged notes what a change of a device means for its card.
-func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) {
+// worst returns the worst known health of devices.
+func (l *Ledger) worst(devices []*inventory.Device) (worst inventory.Health) {
+	for _, d := range devices {
+		worst = max(worst, l.known[d.ID])
+	}
+	return worst
+}
+
+// deviceChanged notes what a change of a device means for its card. It reports whether the health of the device has changed.
+func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 	d, c := change.New, l.cards[cardOf(change.ID)]
 	if d == nil || hasLeft(d) || c == nil || !c.present {
 		delete(l.known, change.ID)
 		if c != nil {
 			l.remember(c, change.ID, nil)
 		}
-		return
+		return false
 	}
 	if d.PCIID != "" || c.PCIID == "" { // else the inventory has not recalled the device yet
 		l.remember(c, d.ID, memoryOf(d))
@@ -198,25 +220,24 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) {
 	was, known := l.known[d.ID]
 	switch {
 	case d.Health == inventory.Unhealthy && !d.Fault: // recovering, in quarantine, cordoned, programmed: nothing new about the hardware
-		return
+		return false
 	case !known && d.Health == inventory.Unhealthy: // it is being plugged in, or was bad when the last daemon ended
 		if d.Memory != nil && d.Memory.Bad {
 			l.known[d.ID] = inventory.Unhealthy
 		}
-		return
+		return false
 	}
 	l.known[d.ID] = d.Health
 	if !known || was == d.Health {
-		return
+		return false
 	}
 	t := turn{Time: timeOf(now), Device: d.ID, From: was.String(), To: d.Health.String()}
 	if d.Health > was && len(d.Reasons) > 0 {
 		t.Reason = clean(d.Reasons[0])
 	}
 	c.Recent = append(c.Recent[max(len(c.Recent)+1-maxRecent, 0):], t)
-	c.Changes++
-	c.changes++
 	l.changed = true
+	return true
 }
 
 // remember notes what the inventory must know of a device after a restart; nil: nothing.
