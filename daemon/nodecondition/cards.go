@@ -68,7 +68,7 @@ func (c *Cards) Run(ctx context.Context) error {
 		var again <-chan time.Time
 		if v.Status == Good && before.Status == Unknown {
 			if n := c.awaited(); n > 0 {
-				v = Verdict{Status: Unknown, Reason: NotRead, Message: cards(n) + " not found yet"}
+				v = Verdict{Status: Unknown, Reason: NotRead, Message: count(n, "card") + " not found yet"}
 			} else if c.ready() != nil {
 				v = Verdict{Status: Unknown, Reason: NotAdvertised, Message: "the devices are not advertised to Kubernetes yet"}
 			}

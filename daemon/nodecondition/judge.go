@@ -64,12 +64,16 @@ func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing, cordo
 	v := Verdict{Status: Good, Reason: NoFault}
 	all, bad, unchecked, recovers := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{} // cards
 	var findings []string
+	noun := "card"
 	for _, d := range s.Devices {
 		if d.Unwanted() {
 			continue
 		}
-		card, _, _ := strings.Cut(d.ID, "-p")
+		card := cardOf(d)
 		all[card] = true
+		if !inventory.IsAddress(d.ID) { // a unit of a pool
+			noun = "device"
+		}
 		switch {
 		case has(d, inventory.ReasonCordoned), has(d, inventory.ReasonExcluded):
 		case d.Fault, has(d, inventory.ReasonFlapping), recovering(d) && slices.Contains(before.Faulty, d.ID):
@@ -98,24 +102,33 @@ func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing, cordo
 		if more := len(findings) - mostFindings; more > 0 {
 			findings = append(findings[:mostFindings], fmt.Sprintf("and %d more", more))
 		}
-		v.Message = fmt.Sprintf("%d of %s: %s", len(bad), cards(len(all)), strings.Join(findings, "; "))
+		v.Message = fmt.Sprintf("%d of %s: %s", len(bad), count(len(all), noun), strings.Join(findings, "; "))
 	case len(unchecked) > 0:
-		v = Verdict{Status: Unknown, Reason: NotChecked, Message: "the daemon is out of file descriptors or memory, and cannot check " + cards(len(unchecked))}
+		v = Verdict{Status: Unknown, Reason: NotChecked, Message: "the daemon is out of file descriptors or memory, and cannot check " + count(len(unchecked), noun)}
 	case len(recovers) > 0:
-		v = Verdict{Status: Unknown, Reason: Recovering, Message: "waits for the recovery of " + cards(len(recovers))}
+		v = Verdict{Status: Unknown, Reason: Recovering, Message: "waits for the recovery of " + count(len(recovers), noun)}
 	case len(all) == 0:
 		v = Verdict{Status: Unknown, Reason: NoCards, Message: "this node has no cards"}
 	default:
-		v.Message = cards(len(all)) + " without a fault"
+		v.Message = count(len(all), noun) + " without a fault"
 	}
 	return v
 }
 
-func cards(n int) string {
+func count(n int, noun string) string {
 	if n == 1 {
-		return "1 card"
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d cards", n)
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// cardOf returns the card of a device: its address, or the one of its physical function.
+func cardOf(d *inventory.Device) string {
+	if physical := d.Attributes[inventory.AttributePhysicalFunction]; physical != "" {
+		return strings.TrimPrefix(physical, "0000:")
+	}
+	card, _, _ := strings.Cut(d.ID, "-p")
+	return card
 }
 
 func has(d *inventory.Device, reason string) bool { return slices.Contains(d.Reasons, reason) }
@@ -127,11 +140,11 @@ func recovering(d *inventory.Device) bool {
 	})
 }
 
-// cause returns the worst reason of a device that comes from its hardware.
+// cause returns the worst reason of a device that comes from its hardware: a fault rather than a quarantine.
 func cause(d *inventory.Device) string {
 	i := slices.IndexFunc(d.Reasons, func(r string) bool {
 		is := inventory.ReasonOf(r)
-		return !is.Administrative && !is.Tombstone
+		return !is.Administrative && !is.Tombstone && !(d.Fault && r == inventory.ReasonFlapping)
 	})
 	reason := terminal.Escape(d.Reasons[max(i, 0)]) // it may contain what a driver writes to sysfs
 	if len(reason) > longestReason {

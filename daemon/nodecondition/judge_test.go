@@ -29,6 +29,8 @@ func TestJudge(t *testing.T) {
 	gone := ledger.Missing{Card: "5e:00.0", Since: time.Date(2026, 11, 20, 4, 12, 59, 0, time.FixedZone("CET", 3600))}
 	good := func(id string) *inventory.Device { return device(id, false) }
 	fault := device("3b:00.0", true, "port-ap6")
+	virtual := good("3b:00.5")
+	virtual.Attributes = map[string]string{inventory.AttributePhysicalFunction: "0000:3b:00.0"}
 	degraded := device("3b:00.0", false, "port-mmio-timeout")
 	degraded.Health = inventory.Degraded
 	unwanted := device("af:00.0", true, "no-iommu")
@@ -65,6 +67,9 @@ func TestJudge(t *testing.T) {
 			"bad CardFault 1 of 1 card: 3b:00.0 port-ap6; 3b:00.0-p1 port-dead"},
 		{"the worst reason of the hardware", before(reading), node(device("3b:00.0", true, "node-in-use", "port-ap6", "recovering=aer-fatal")), nil,
 			"bad CardFault 1 of 1 card: 3b:00.0 port-ap6"},
+		{"a fault in quarantine", before(reading), node(device("3b:00.0", true, "flapping", "port-ap6")), nil, "bad CardFault 1 of 1 card: 3b:00.0 port-ap6"},
+		{"virtual functions", before(reading), node(good("3b:00.0"), virtual, good("d8:00.0")), nil, "good NoFault 2 cards without a fault"},
+		{"a pool", before(reading), node(good("0"), good("1"), device("2", true, "port-ap6")), nil, "bad CardFault 1 of 3 devices: 2 port-ap6"},
 		{"quarantine", before(reading), node(device("3b:00.0", false, "flapping")), nil, "bad CardFault 1 of 1 card: 3b:00.0 flapping"},
 		{"many", before(reading), node(many...), nil, "bad CardFault 12 of 12 cards: 00:00.0 afu-dead; 01:00.0 afu-dead; 02:00.0 afu-dead; " +
 			"03:00.0 afu-dead; 04:00.0 afu-dead; 05:00.0 afu-dead; 06:00.0 afu-dead; 07:00.0 afu-dead; 08:00.0 afu-dead; 09:00.0 afu-dead; and 2 more"},
