@@ -240,7 +240,7 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 	}
 	shown := &stateSource{
 		version: r.Version, kind: r.Kind, started: time.Now(), inForce: inForce, settings: r.live.state,
-		inventory: node.Inventory, cordons: book, missing: r.ledger.Missing, holders: r.api.Holders, kept: r.owned.Kept(), cards: cards, changes: latest.NewSignal(),
+		inventory: node.Inventory, cordons: book, missing: r.ledger.Missing, history: r.ledger.History, holders: r.api.Holders, kept: r.owned.Kept(), cards: cards, changes: latest.NewSignal(),
 	}
 	r.probes.use(answers(node, r.api, shown))
 	if socket := r.cfg.Socket; socket != "" {

@@ -29,6 +29,7 @@ type stateSource struct {
 	inventory *inventory.Inventory
 	cordons   *cordon.Book
 	missing   func() ([]ledger.Missing, <-chan struct{})
+	history   func() []ledger.History
 	holders   func(context.Context) inventory.Holdings
 	kept      func() error // as [owner.Node.Kept]
 	cards     *nodecondition.Cards
@@ -78,7 +79,7 @@ func (s *stateSource) state(ctx context.Context) control.State {
 	state := control.State{
 		Version: s.version, API: s.kind, PID: os.Getpid(), Started: s.started, Mode: cfg.Mode, KubeletDir: cfg.KubeletDir, Settings: settings,
 		Cordons: append([]cordon.Cordon{}, list.Cordons...), IdleRules: IdleRules(OfferNaming(cfg), list.Devices),
-		Devices: list.Rows(), Incomplete: !complete, Cards: verdict,
+		Devices: list.Rows(), Incomplete: !complete, Verdict: verdict, Cards: s.history(),
 	}
 	if err != nil {
 		state.HoldersError = err.Error()

@@ -34,6 +34,7 @@ func TestStateBeforeTheCardsAreRead(t *testing.T) {
 			inventory: inventory.New(Watching(cfg, metrics.New("test")), sysfs.Host{}, zap.NewNop()),
 			kept:      func() error { return nil },
 			missing:   latest.New[[]ledger.Missing](nil).Load,
+			history:   func() []ledger.History { return []ledger.History{{Card: "3b:00.0", Changes: 2}} },
 			cards:     nodecondition.New(nil, nil, nil, nil, nil),
 			holders:   func(context.Context) inventory.Holdings { return inventory.Holdings{Err: fs.ErrNotExist} },
 		}

@@ -23,17 +23,18 @@ func newCheck() *cobra.Command {
 	loader := daemon.NewLoader()
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Check whether somebody must act on the cards of this node",
+		Short: "Check whether the cards of this node need attention",
 		Long: `Print one line, and exit with
   0  if no card has a fault
-  1  if a card is broken or missing, so that somebody must act
+  1  if a card is broken or missing, and needs attention
   2  if that is not known: the daemon does not answer, has not read or cannot read
      all cards, has not advertised them yet, or the node has none
 node-problem-detector expects these codes of its custom plugins. With --node-condition
 the daemon writes the same answer to a condition of the Node.
 
-A card that is cordoned, excluded, recovering or being programmed has no fault. The
-command asks the daemon at --socket, which only root can use.`,
+A card that is cordoned, excluded or being programmed does not count. One that is
+recovering counts only if it counted before. The command asks the daemon at --socket,
+which only root can use.`,
 		Example: `  accelerator-device-plugin check
   kubectl -n kube-system exec POD -- accelerator-device-plugin check`,
 		Args: cobra.NoArgs,
@@ -44,7 +45,7 @@ command asks the daemon at --socket, which only root can use.`,
 			} else if state, err := control.Dial(socket).State(cmd.Context()); err != nil {
 				line = "the daemon could not be asked: " + err.Error()
 			} else {
-				line, code = checked(state.Cards)
+				line, code = checked(state.Verdict)
 			}
 			if _, err := fmt.Fprintln(cmd.OutOrStdout(), terminal.Escape(line)); err != nil {
 				return failure{error: fmt.Errorf("output: %w", err), code: checkedUnknown}

@@ -63,8 +63,8 @@ func TestCheck(t *testing.T) {
 func TestCheckOtherVersion(t *testing.T) {
 	for state, want := range map[string]string{
 		`{}`: `the daemon answers "", want good, bad or unknown: it has another version`,
-		`{"cards":{"status":"tired","message":"x"}}`:            `the daemon answers "tired", want good, bad or unknown: it has another version`,
-		`{"cards":{"status":"bad","message":"a\u001b[31m\nb"}}`: `a\x1b[31m; b`,
+		`{"verdict":{"status":"tired","message":"x"}}`:            `the daemon answers "tired", want good, bad or unknown: it has another version`,
+		`{"verdict":{"status":"bad","message":"a\u001b[31m\nb"}}`: `a\x1b[31m; b`,
 	} {
 		path := filepath.Join(cmdtest.ShortDir(t), "daemon.sock")
 		listener, err := net.Listen("unix", path)

@@ -45,7 +45,7 @@ const rootExamples = `  accelerator-device-plugin                            run
   accelerator-device-plugin uncordon 3b:00.0           put the card back into service
   accelerator-device-plugin forget 3b:00.0             a missing card that will not come back
   accelerator-device-plugin can-pull 3b:00.0           whether the card may be pulled, and the reasons
-  accelerator-device-plugin check                      whether somebody must act on the cards, by exit code
+  accelerator-device-plugin check                      whether the cards need attention, by exit code
   accelerator-device-plugin explain port-ap6           what a reason of a device means, and what to do
   accelerator-device-plugin logs daemon.log            the history of the devices, from a log
   accelerator-device-plugin demo                       a demonstration without a card or a cluster

@@ -140,7 +140,7 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.Events, false, onOff), "events",
 		"write Kubernetes Events for the node, and for pods whose device fails or leaves; requires --node-name")
 	fs.Var(of(&c.NodeCondition, "", optional(conditionType)), "node-condition",
-		"type of a condition of the Node that says whether somebody must act on its cards, such as accelerator.b-com.com/CardsHealthy; "+
+		"type of a condition of the Node that says whether its cards need attention, such as accelerator.b-com.com/CardsHealthy; "+
 			"requires --node-name; empty: none")
 	fs.Var(of(&c.Kubeconfig, "", optional(path)), "kubeconfig",
 		"kubeconfig file for the API server, if --node-name is set; empty: the pod's service account")

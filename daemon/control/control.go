@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
 	"b-com.com/accelerator-device-plugin/daemon/view"
 )
@@ -32,8 +33,9 @@ type State struct {
 	IdleRules     []string        `json:"idleRules"` // rules for resources that apply to no device
 	Devices       []view.Row      `json:"devices"`
 	Incomplete    bool            `json:"incomplete"` // soon after the start: not all cards have been read yet
-	// Cards says whether somebody must act on the cards. Its Status is "" from older daemons.
-	Cards nodecondition.Verdict `json:"cards"`
+	// Verdict says whether a card needs attention. Its Status is "" from older daemons.
+	Verdict nodecondition.Verdict `json:"verdict"`
+	Cards   []ledger.History      `json:"cards"` // of the ledger, sorted by address; null from older daemons
 }
 
 // Settings are the files of settings that are in force.

@@ -56,7 +56,7 @@ type card struct {
 	Missing  time.Time `json:"missing,omitzero"` // since when it is missing; zero: it is not
 	Changes  int       `json:"healthChanges"`    // number
 	Removals int       `json:"removals"`         // number
-	Recent   []turn    `json:"recent,omitempty"` // the newest changes of health, oldest first
+	Recent   []Turn    `json:"recent,omitempty"` // the newest changes of health, oldest first
 	Former   *card     `json:"former,omitempty"` // the card that was in this slot before; nil: none
 
 	// Devices has what the inventory must know after a restart, by the id of the device.
@@ -71,8 +71,8 @@ type card struct {
 
 func (c *card) asMissing() Missing { return Missing{c.Card, c.Missing, c.PCIID} }
 
-// turn is a change of the health of a device.
-type turn struct {
+// Turn is a change of the health of a device.
+type Turn struct {
 	Time   time.Time `json:"time"`
 	Device string    `json:"device"`
 	From   string    `json:"from"`

@@ -56,6 +56,25 @@ type Missing struct {
 	Model string    // VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem; "" if not known
 }
 
+// History is what has happened to a card. Its JSON keys are those of cards.json, and part of the state at the local socket.
+type History struct {
+	Card     string  `json:"card"` // as in [Missing]
+	Changes  int     `json:"healthChanges"`
+	Removals int     `json:"removals"`
+	Recent   []Turn  `json:"recent"` // the newest changes of health, oldest first
+	Former   *Former `json:"former"` // the card that was in this slot before; nil: none
+}
+
+// Former is a card that has been replaced by another one.
+type Former struct {
+	PCIID    string    `json:"pciId"` // "": not known
+	Serial   string    `json:"serial"`
+	First    time.Time `json:"firstSeen"`
+	Last     time.Time `json:"lastSeen"`
+	Changes  int       `json:"healthChanges"`
+	Removals int       `json:"removals"`
+}
+
 // Ledger remembers the cards of a node. Create it with [Open], and run it once.
 type Ledger struct {
 	cfg     Config
@@ -161,6 +180,21 @@ func (l *Ledger) Counts() []metrics.Card {
 	var all []metrics.Card
 	for _, c := range l.sorted() {
 		all = append(all, metrics.Card{Address: c.Card, HealthChanges: c.changes, Removals: c.removals, Missing: !c.Missing.IsZero()})
+	}
+	return all
+}
+
+// History returns what has happened to each card, sorted by address.
+func (l *Ledger) History() []History {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := []History{}
+	for _, c := range l.sorted() {
+		h := History{Card: c.Card, Changes: c.Changes, Removals: c.Removals, Recent: append([]Turn{}, c.Recent...)}
+		if f := c.Former; f != nil {
+			h.Former = &Former{f.PCIID, f.Serial, f.First, f.Last, f.Changes, f.Removals}
+		}
+		all = append(all, h)
 	}
 	return all
 }
@@ -371,5 +405,5 @@ func (l *Ledger) report(err error) {
 }
 
 func (l *Ledger) begunAnew(cards int, reason string) {
-	l.log.Info("ledger begun anew", logevent.LedgerBegun, logevent.Count(cards), logevent.Reason(reason))
+	l.log.Info("ledger started again", logevent.LedgerBegun, logevent.Count(cards), logevent.Reason(reason))
 }

@@ -446,6 +446,15 @@ func TestHistory(t *testing.T) {
 		if text := r.file(); !strings.Contains(text, `"healthChanges":50`) || !strings.Contains(text, `"former":{"card":"5e:00.0","pciId":"`+model) {
 			t.Errorf("file %s, want 50 changes and a former card", text)
 		}
+		history := r.ledger.History()
+		if n := len(history[0].Recent); n != 20 {
+			t.Errorf("%d changes in the history, want 20", n)
+		}
+		history[0].Recent = nil
+		wantHistory := []ledger.History{{Card: "3b:00.0", Changes: 50, Removals: 1}, {Card: "5e:00.0", Recent: []ledger.Turn{}, Former: &ledger.Former{PCIID: model, First: begin, Last: begin.Add(time.Minute)}}}
+		if diff := cmp.Diff(wantHistory, history); diff != "" {
+			t.Errorf("history (-want +got):\n%s", diff)
+		}
 		r.start(bad)
 		r.list(healthy("3b:00.0"))
 		if diff := cmp.Diff([]metrics.Card{{Address: "3b:00.0", HealthChanges: 1}, {Address: "5e:00.0"}}, r.ledger.Counts()); diff != "" {

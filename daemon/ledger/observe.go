@@ -231,7 +231,7 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 	if !known || was == d.Health {
 		return false
 	}
-	t := turn{Time: timeOf(now), Device: d.ID, From: was.String(), To: d.Health.String()}
+	t := Turn{Time: timeOf(now), Device: d.ID, From: was.String(), To: d.Health.String()}
 	if d.Health > was && len(d.Reasons) > 0 {
 		t.Reason = clean(d.Reasons[0])
 	}
@@ -297,7 +297,7 @@ func (l *Ledger) findMissing(now time.Time) (late bool) {
 	return late
 }
 
-// compareAddresses begins the ledger anew if all cards that are expected have left, and others are there: the buses have
+// compareAddresses starts a new ledger if all cards that are expected have left, and others are there: the buses have
 // other numbers.
 func (l *Ledger) compareAddresses() {
 	before, same, present := 0, 0, 0

@@ -109,7 +109,7 @@ func (c *Cards) Write(ctx context.Context, client *apiserver.Client, node, kind 
 		v, stale := c.verdict.Load()
 		next := apiserver.Condition{Type: kind, Status: statuses[v.Status], Reason: v.Reason, Message: v.Message, Transition: v.Since}
 		if v.Reason == Recovering && stored != nil && (stored.Status == statuses[Good] || stored.Status == statuses[Bad]) {
-			next = *stored // it is not known whether somebody must act, but it was
+			next = *stored // it is not known whether the cards need attention, but it was
 		}
 		at := due
 		if stored != nil && next.Status == stored.Status {

@@ -1,4 +1,4 @@
-// Package nodecondition decides whether somebody must act on the cards of a node, and writes the answer to a condition of
+// Package nodecondition decides whether the cards of a node need attention, and writes the answer to a condition of
 // the Node.
 //
 //	cards := nodecondition.New(inventory, book, ledger.Missing, ledger.Awaited, api.Ready)

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Status says whether somebody must act on the cards of a node.
+// Status says whether the cards of a node need attention.
 type Status string
 
 // The statuses.
@@ -49,7 +49,7 @@ const (
 	longestReason = 64 // bytes
 )
 
-// Judge returns the verdict, but for its Since. It is Bad only for faults that somebody must act on: a device that is
+// Judge returns the verdict, but for its Since. It is Bad only for faults that need attention: a device that is
 // unhealthy because of its hardware or in quarantine, and a missing card, unless they are cordoned. A device that is recovering counts only if
 // it has counted before. So the verdict becomes better when the device is offered again, and a hold alone makes it no worse.
 // After the start this is not known, so the verdict remains Unknown.

@@ -74,6 +74,7 @@ var stories = []story{
 	{"dra-policy", draPolicy},
 	{"dra-test", draTest},
 	{"dra-events", draEvents},
+	{"dra-ledger", draLedger},
 	{"dra-condition", func(s *scene) { condition(s, s.draValues()...) }},
 	{"dra-costs", draCosts},
 	{"dra-uninstall", draUninstall},

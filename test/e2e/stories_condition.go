@@ -206,10 +206,6 @@ func conditionTaint(s *scene) {
 		await(s, "taint", tainted, false)
 		s.step("  advertised %.1f s later", s.offers(s.resource, 1, 1).Seconds())
 		s.hasReport("user", reportOf(firstID, "dfl-port.0"))
-		s.step("the card breaks: the taint does not come back")
-		s.breakCard(first)
-		await(s, "condition", s.condition, "False CardFault: 1 of 1 card: "+firstID+" port-ap6")
-		same(s, "tainted", must(tainted()), false)
 	}, func(ctx context.Context) {
 		every(ctx, func() bool {
 			now, err := s.condition()

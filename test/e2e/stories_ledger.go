@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"syscall"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -62,16 +63,7 @@ func quarantine(s *scene) {
 	s.step("a card turns too often: it is in quarantine")
 	s.install("config.flapLimit=2", "minReadySeconds=5")
 	s.offers(s.resource, 2, 2)
-	for range 2 {
-		s.breakCard(first)
-		s.hasReasons(map[string][]string{firstID: {"port-ap6"}})
-		s.healCard(first)
-		await(s, "no port-ap6 in devices", func() (bool, error) {
-			return !strings.Contains(s.exec("devices"), "port-ap6"), nil
-		}, true)
-	}
-	flapping := map[string][]string{firstID: {"flapping"}}
-	s.hasReasons(flapping)
+	flapping := s.flap()
 	s.offers(s.resource, 2, 1)
 	s.step("helm upgrade: the card is offered at no time")
 	s.always(1, func() { s.upgradeTo("image.tag=" + nextVersion) })
@@ -85,4 +77,49 @@ func quarantine(s *scene) {
 	s.uninstall()
 	s.install("config.flapLimit=2")
 	s.hasReasons(flapping)
+}
+
+// flap breaks and heals the first card until it is in quarantine with flapLimit 2, and returns the reasons of the devices.
+func (s *scene) flap() map[string][]string {
+	for range 2 {
+		s.breakCard(first)
+		s.hasReasons(map[string][]string{firstID: {"port-ap6"}})
+		s.healCard(first)
+		await(s, "no port-ap6 in devices", func() (bool, error) {
+			return !strings.Contains(s.exec("devices"), "port-ap6"), nil
+		}, true)
+	}
+	flapping := map[string][]string{firstID: {"flapping"}}
+	s.hasReasons(flapping)
+	return flapping
+}
+
+// Another API continues a quarantine. With the DRA driver, too, a card that is pulled while no driver runs is missing.
+func draLedger(s *scene) {
+	s.plug(first, second)
+	s.step("device plugin: a card turns too often, and is in quarantine")
+	s.install("config.flapLimit=2")
+	s.offers(s.resource, 2, 2)
+	reasons := s.flap()
+	slices := s.followSlices()
+	s.step("helm uninstall, and install with DRA: the card has a taint")
+	s.uninstall()
+	began := time.Now()
+	s.install(s.draValues("config.flapLimit=2")...)
+	slices.shows(began, offer(secondID).with(firstID, "flapping:NoExecute"))
+	s.hasReasons(reasons)
+	s.step("another driver: the same")
+	s.restartDaemon()
+	s.hasReasons(reasons)
+	s.step("the other card is pulled while no driver runs: it is missing")
+	s.uninstall()
+	s.pullCard(second)
+	s.install(s.draValues("config.flapLimit=2")...)
+	s.logged("device.missing", line{"device": secondID, "level": "error"})
+	reasons[secondID] = []string{"missing"}
+	s.hasReasons(reasons)
+	s.step("it is forgotten")
+	s.exec("forget", secondID, "--by", "alice")
+	delete(reasons, secondID)
+	s.hasReasons(reasons)
 }

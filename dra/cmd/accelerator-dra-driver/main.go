@@ -58,7 +58,7 @@ Each setting has a flag (--resync-interval) and an environment variable
 --config (resyncInterval). Flags take precedence over variables, and variables
 over the file.
 
-The commands devices, watch, cordon, uncordon, forget and can-pull of
+The commands devices, watch, check, cordon, uncordon, forget and can-pull of
 accelerator-device-plugin connect to --socket, as with the device plugin. Its
 command logs reads the log of the driver.
 
