@@ -21,9 +21,10 @@ type Reason struct {
 }
 
 var (
-	row  = regexp.MustCompile("(?m)^\\| (`[a-z][^|]*) \\| ([^|]+) \\| ([^|]*?) *\\| ([^|]+) \\|$")
-	name = regexp.MustCompile("`([^`]+)`")
-	link = regexp.MustCompile(`\[([^]]+)\]\(([^)#]*)(#[^)]*)?\)`)
+	row      = regexp.MustCompile("(?m)^\\| (`[a-z][^|]*) \\| ([^|]+) \\| ([^|]*?) *\\| ([^|]+) \\|$")
+	name     = regexp.MustCompile("`([^`]+)`")
+	emphasis = regexp.MustCompile(`(^|\s)\*(\w[^*]*)\*`)
+	link     = regexp.MustCompile(`\[([^]]+)\]\(([^)#]*)(#[^)]*)?\)`)
 )
 
 // Reasons returns the rows of both tables, in their order.
@@ -53,6 +54,7 @@ func Reasons() []Reason {
 }
 
 // Explain returns the rows about a reason, NAME or NAME=VALUE: those with exactly this reason, or else those with its NAME.
+// After recovering=NAME come the rows of NAME.
 func Explain(reason string) (found []Reason) {
 	of := func(r string) string { name, _, _ := strings.Cut(r, "="); return name }
 	for _, same := range []func(string) bool{
@@ -67,6 +69,9 @@ func Explain(reason string) (found []Reason) {
 		if found != nil {
 			break
 		}
+	}
+	if name, recovering := strings.CutPrefix(reason, "recovering="); recovering {
+		found = append(found, Explain(name)...)
 	}
 	return found
 }
@@ -87,8 +92,11 @@ func section(anchor string) string {
 	return ""
 }
 
-// plain returns text with the paths of pages in place of links to them, and without links within the page.
+// plain returns text without the marks of Markdown, with the paths of pages in place of links to them, and without links
+// within the page.
 func plain(text string) string {
+	text = strings.NewReplacer("`", "", "**", "").Replace(text)
+	text = emphasis.ReplaceAllString(text, "$1$2")
 	return link.ReplaceAllStringFunc(text, func(l string) string {
 		m := link.FindStringSubmatch(l)
 		switch m[2] {

@@ -106,7 +106,7 @@ func draLedger(s *scene) {
 	s.uninstall()
 	began := time.Now()
 	s.install(s.draValues("config.flapLimit=2")...)
-	slices.shows(began, offer(secondID).with(firstID, "flapping:NoExecute"))
+	slices.shows(began, offer(secondID).with(firstID, "flapping:NoSchedule"))
 	s.hasReasons(reasons)
 	s.step("another driver: the same")
 	s.restartDaemon()
