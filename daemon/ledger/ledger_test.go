@@ -514,6 +514,14 @@ func TestRemembered(t *testing.T) {
 		if r.stop(); strings.Contains(r.file(), "quarantined") || !strings.Contains(text, "quarantined") {
 			t.Errorf("it has ended: file %s, want no quarantine", r.file())
 		}
+
+		r.start(healthy("3b:00.0"), flapping)
+		r.stop()
+		r.start(healthy("3b:00.0"))
+		wait(settled)
+		if r.stop(); strings.Contains(r.file(), "3b:00.0-p1") {
+			t.Errorf("the port is gone: file %s, want it forgotten", r.file())
+		}
 	})
 }
 

@@ -267,6 +267,7 @@ func (l *Ledger) findMissing(now time.Time) (late bool) {
 	if l.began.IsZero() {
 		l.began = now
 		l.compareAddresses()
+		l.forgetPorts()
 	}
 	for _, c := range l.sorted() {
 		switch {
@@ -315,6 +316,22 @@ func (l *Ledger) compareAddresses() {
 		l.begunAnew(before, "all addresses have changed")
 		maps.DeleteFunc(l.cards, func(_ string, c *card) bool { return !c.present })
 		l.changed = true
+	}
+}
+
+// forgetPorts forgets the devices that present cards no longer have, once the cards have been read.
+func (l *Ledger) forgetPorts() {
+	listed, read := make(map[string]bool), make(map[string]bool)
+	for _, d := range l.last.Devices {
+		listed[d.ID] = true
+		read[cardOf(d.ID)] = d.PCIID != ""
+	}
+	for address, c := range l.cards {
+		for id := range c.Devices {
+			if c.present && read[address] && !listed[id] {
+				l.remember(c, id, nil)
+			}
+		}
 	}
 }
 
