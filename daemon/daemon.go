@@ -105,7 +105,7 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 
 // apiServer returns a client of the API server, or nil if none is needed.
 func (d *Daemon) apiServer() (*apiserver.Client, error) {
-	if d.Config.NodeName == "" || !d.Config.NodeAnnotation && !d.Config.Events && d.Config.NodeCondition == "" {
+	if d.Config.NodeName == "" || !d.Config.NodeAnnotation && !d.Config.Events && d.Config.NodeConditionType == "" {
 		return nil, nil
 	}
 	client, err := apiserver.Open(apiserver.Config{

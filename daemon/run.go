@@ -232,15 +232,15 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 		r.task(ctx, "events", events.Run)
 		r.task(ctx, "events", func(ctx context.Context) error { return events.Follow(ctx, node.Inventory, holders) })
 	}
-	cards := nodecondition.New(node.Inventory, book, r.ledger.Missing, r.ledger.Awaited, r.api.Ready)
-	r.task(ctx, "condition", cards.Run)
-	if kind := r.cfg.NodeCondition; r.client != nil && kind != "" {
+	judgement := nodecondition.New(node.Inventory, book, r.ledger.Missing, r.ledger.Awaited, r.api.Ready)
+	r.task(ctx, "condition", judgement.Run)
+	if conditionType := r.cfg.NodeConditionType; r.client != nil && conditionType != "" {
 		client, name := r.client, r.cfg.NodeName
-		r.task(ctx, "condition", func(ctx context.Context) error { return cards.Write(ctx, client, name, kind, r.Log) })
+		r.task(ctx, "condition", func(ctx context.Context) error { return judgement.Write(ctx, client, name, conditionType, r.Log) })
 	}
 	shown := &stateSource{
 		version: r.Version, kind: r.Kind, started: time.Now(), inForce: inForce, settings: r.live.state,
-		inventory: node.Inventory, cordons: book, missing: r.ledger.Missing, history: r.ledger.History, holders: r.api.Holders, kept: r.owned.Kept(), cards: cards, changes: latest.NewSignal(),
+		inventory: node.Inventory, cordons: book, missing: r.ledger.Missing, history: r.ledger.History, holders: r.api.Holders, kept: r.owned.Kept(), judgement: judgement, changes: latest.NewSignal(),
 	}
 	r.probes.use(answers(node, r.api, shown))
 	if socket := r.cfg.Socket; socket != "" {

@@ -32,7 +32,7 @@ type stateSource struct {
 	history   func() []ledger.History
 	holders   func(context.Context) inventory.Holdings
 	kept      func() error // as [owner.Node.Kept]
-	cards     *nodecondition.Cards
+	judgement *nodecondition.Judgement
 	version   string
 	kind      string        // of the API
 	changes   latest.Signal // raised by follow
@@ -75,7 +75,7 @@ func (s *stateSource) state(ctx context.Context) control.State {
 	cfg, _ := s.inForce.Load()
 	settings, _ := s.settings.Load()
 	list, complete, err := s.list(ctx)
-	verdict, _ := s.cards.Latest()
+	verdict, _ := s.judgement.Latest()
 	state := control.State{
 		Version: s.version, API: s.kind, PID: os.Getpid(), Started: s.started, Mode: cfg.Mode, KubeletDir: cfg.KubeletDir, Settings: settings,
 		Cordons: append([]cordon.Cordon{}, list.Cordons...), IdleRules: IdleRules(OfferNaming(cfg), list.Devices),

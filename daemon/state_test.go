@@ -35,7 +35,7 @@ func TestStateBeforeTheCardsAreRead(t *testing.T) {
 			kept:      func() error { return nil },
 			missing:   latest.New[[]ledger.Missing](nil).Load,
 			history:   func() []ledger.History { return []ledger.History{{Card: "3b:00.0", Changes: 2}} },
-			cards:     nodecondition.New(nil, nil, nil, nil, nil),
+			judgement: nodecondition.New(nil, nil, nil, nil, nil),
 			holders:   func(context.Context) inventory.Holdings { return inventory.Holdings{Err: fs.ErrNotExist} },
 		}
 		state := s.state(t.Context())

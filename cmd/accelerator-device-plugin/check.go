@@ -29,7 +29,7 @@ func newCheck() *cobra.Command {
   1  if a card is broken or missing, and needs attention
   2  if that is not known: the daemon does not answer, has not read or cannot read
      all cards, has not advertised them yet, or the node has none
-node-problem-detector expects these codes of its custom plugins. With --node-condition
+node-problem-detector expects these codes of its custom plugins. With --node-condition-type
 the daemon writes the same answer to a condition of the Node.
 
 A card that is cordoned, excluded or being programmed does not count. One that is

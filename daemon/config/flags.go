@@ -34,11 +34,11 @@ type Config struct {
 	ProgrammingHook     string
 	ProgrammingHookArgs []string // further arguments of its command hook
 
-	NodeName       string // in the API server; "": the API server is not used
-	NodeAnnotation bool   // the node's annotation may override the mode, if there is a NodeName
-	Events         bool   // Kubernetes Events are written; there is a NodeName then
-	NodeCondition  string // type of the condition of the Node; "": none. There is a NodeName with it
-	Kubeconfig     string // "": the pod's service account
+	NodeName          string // in the API server; "": the API server is not used
+	NodeAnnotation    bool   // the node's annotation may override the mode, if there is a NodeName
+	Events            bool   // Kubernetes Events are written; there is a NodeName then
+	NodeConditionType string // type of the condition of the Node; "": none. There is a NodeName with it
+	Kubeconfig        string // "": the pod's service account
 
 	KubeletDir         string
 	PodResourcesSocket string
@@ -139,7 +139,7 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 		"let the node's annotation fpga.intel.com/device-plugin-mode override --mode, if --node-name is set")
 	fs.Var(of(&c.Events, false, onOff), "events",
 		"write Kubernetes Events for the node, and for pods whose device fails or leaves; requires --node-name")
-	fs.Var(of(&c.NodeCondition, "", optional(conditionType)), "node-condition",
+	fs.Var(of(&c.NodeConditionType, "", optional(conditionType)), "node-condition-type",
 		"type of a condition of the Node that says whether its cards need attention, such as accelerator.b-com.com/CardsHealthy; "+
 			"requires --node-name; empty: none")
 	fs.Var(of(&c.Kubeconfig, "", optional(path)), "kubeconfig",

@@ -148,8 +148,8 @@ func (c *Config) validate() error {
 	if c.Events && c.NodeName == "" {
 		return errors.New("events: found true without node-name, want both: node-name is the name of this node in the API server")
 	}
-	if c.NodeCondition != "" && c.NodeName == "" {
-		return fmt.Errorf("node-condition: found %q without node-name, want both: node-name is the name of this node in the API server", c.NodeCondition)
+	if c.NodeConditionType != "" && c.NodeName == "" {
+		return fmt.Errorf("node-condition-type: found %q without node-name, want both: node-name is the name of this node in the API server", c.NodeConditionType)
 	}
 	if n := len(c.KubeletDir); n > peers.MaxDir {
 		return fmt.Errorf("kubelet-dir: found %q, a path of %d bytes, want at most %d: the paths of sockets in it are limited",

@@ -1,10 +1,10 @@
 // Package nodecondition decides whether the cards of a node need attention, and writes the answer to a condition of
 // the Node.
 //
-//	cards := nodecondition.New(inventory, book, ledger.Missing, ledger.Awaited, api.Ready)
-//	go cards.Run(ctx)                                         // decides, until ctx ends
-//	verdict, stale := cards.Latest()                          // for the command check
-//	go cards.Write(ctx, client, "worker-3", nodecondition.Type, log) // keeps the condition of the Node up to date
+//	judgement := nodecondition.New(inventory, book, ledger.Missing, ledger.Awaited, api.Ready)
+//	go judgement.Run(ctx)                                         // decides, until ctx ends
+//	verdict, stale := judgement.Latest()                          // for the command check
+//	go judgement.Write(ctx, client, "worker-3", nodecondition.Type, log) // keeps the condition of the Node up to date
 //
 // # The decision
 //

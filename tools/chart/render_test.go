@@ -193,7 +193,7 @@ func TestDaemonAcceptsConfig(t *testing.T) {
 		case "events":
 			want.Events = true
 		case "condition":
-			want.NodeCondition = "example.com/FPGAs"
+			want.NodeConditionType = "example.com/FPGAs"
 		case "dra-programming":
 			want.CDIDir, want.SysfsRoot, want.HostSysfsRoot, want.HostDevRoot = "/var/run/cdi", "/host/sys", "/var/lib/simulated/sys", "/var/lib/simulated/dev"
 			want.ProgrammingHook = "/opt/fpga/bin/accelerator-fpga"
@@ -201,12 +201,12 @@ func TestDaemonAcceptsConfig(t *testing.T) {
 		case "dra":
 			want.CDIDir = "/var/run/cdi"
 		case "dra-everything":
-			want.NodeCondition = "accelerator.b-com.com/CardsHealthy"
+			want.NodeConditionType = "accelerator.b-com.com/CardsHealthy"
 			want.Families = []string{"dfl", "vfio", "xrt", "aws"}
 			want.Mode, want.CDIDir, want.Events, want.RecoveryHold, want.StateDir = "af", "/etc/cdi", true, 20e9, ""
 			want.SysfsRoot, want.HostSysfsRoot, want.HostDevRoot = "/host/sys", "/var/lib/simulated/sys", "/var/lib/simulated/dev"
 		case "everything":
-			want.NodeAnnotation, want.Events, want.NodeCondition = true, true, "accelerator.b-com.com/CardsHealthy"
+			want.NodeAnnotation, want.Events, want.NodeConditionType = true, true, "accelerator.b-com.com/CardsHealthy"
 			want.Families, want.VFIOCdev, want.XRTManagement = []string{"dfl", "vfio", "xrt", "aws"}, true, true
 			want.Mode, want.CDIDir, want.HTTPAddress, want.FlapLimit, want.ResyncInterval = "af", "/var/run/cdi", ":8080", 0, 30e9
 			want.Exclude = map[string]bool{"3b:00.0": true, "0001:5e:00.0-p1": true, "10:00.0": true}

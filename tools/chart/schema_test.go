@@ -215,7 +215,7 @@ func TestRefused(t *testing.T) {
 		{"two affinities", "nodeFeatureDiscovery: {enabled: true}\nnodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]", "nodeSelectorTerms: found beside nodeFeatureDiscovery.enabled, want one of them"},
 		{"no label", "nodeFeatureDiscovery: {enabled: true, labels: []}", "nodeFeatureDiscovery.labels: found none, want at least one"},
 		{"dra in mode pool", "api: dra\nconfig: {mode: pool}", "config.mode: found pool with api: dra, want another mode"},
-		{"set by the chart: condition", "config: {nodeCondition: a/B}", "config.nodeCondition: set by the chart: want nodeCondition.enabled and nodeCondition.type beside config"},
+		{"set by the chart: condition", "config: {nodeConditionType: a/B}", "config.nodeConditionType: set by the chart: want nodeCondition.enabled and nodeCondition.type beside config"},
 		{"condition of the kubelet", "nodeCondition: {type: Ready}", "at '/nodeCondition/type'"},
 		{"condition with a quotation mark", `nodeCondition: {type: "a\"b"}`, "at '/nodeCondition/type'"},
 		{"dra with nodeAnnotation", "api: dra\nnodeAnnotation: true", "nodeAnnotation: found true with api: dra, want false"},

@@ -108,10 +108,10 @@ func TestEventsWithoutAnnotation(t *testing.T) {
 	}
 }
 
-// With --node-condition, the Node of the daemon has the condition, and with nothing else the daemon uses no API server.
+// With --node-condition-type, the Node of the daemon has the condition, and with nothing else the daemon uses no API server.
 func TestNodeCondition(t *testing.T) {
 	t.Parallel()
-	c := prepareCluster(t, func(cfg *config.Config) { cfg.NodeCondition, cfg.NodeAnnotation = nodecondition.Type, false })
+	c := prepareCluster(t, func(cfg *config.Config) { cfg.NodeConditionType, cfg.NodeAnnotation = nodecondition.Type, false })
 	c.api.Set(testNode, "u", nil)
 	c.do(c.node.Plug(cardA))
 	c.do(c.node.Break("3b:00.0", "port-ap6"))

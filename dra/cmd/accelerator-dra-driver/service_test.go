@@ -548,7 +548,7 @@ func TestFinishSettings(t *testing.T) {
 		}
 		fs, loader, s := pflag.NewFlagSet("", pflag.ContinueOnError), daemon.NewLoader(), settings{}
 		addSettings(fs, loader, &s)
-		must(t, fs.Parse(append(tt.args, "--node-name", "n", "--events", "--node-condition", "a.b/C")))
+		must(t, fs.Parse(append(tt.args, "--node-name", "n", "--events", "--node-condition-type", "a.b/C")))
 		cfg, err := s.load(fs, loader)
 		if tt.failed != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.failed) {
@@ -557,9 +557,9 @@ func TestFinishSettings(t *testing.T) {
 			continue
 		}
 		must(t, err)
-		if none := cfg.Socket == "" && cfg.StateDir == "" && !cfg.Events && cfg.NodeCondition == ""; none != tt.want || s.finishClaims != tt.want {
+		if none := cfg.Socket == "" && cfg.StateDir == "" && !cfg.Events && cfg.NodeConditionType == ""; none != tt.want || s.finishClaims != tt.want {
 			t.Errorf("%q, %q: finishes %t, socket %q, state directory %q, Events %t, condition %q; want %t", tt.args, tt.variable,
-				s.finishClaims, cfg.Socket, cfg.StateDir, cfg.Events, cfg.NodeCondition, tt.want)
+				s.finishClaims, cfg.Socket, cfg.StateDir, cfg.Events, cfg.NodeConditionType, tt.want)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 	cfg.NodeAnnotation = false
 	if s.finishClaims {
 		// These belong to the device plugin, which runs on the same node.
-		cfg.Socket, cfg.StateDir, cfg.Events, cfg.NodeCondition = "", "", false, ""
+		cfg.Socket, cfg.StateDir, cfg.Events, cfg.NodeConditionType = "", "", false, ""
 	}
 	if cfg.CDIDir == "" {
 		cfg.CDIDir = "/var/run/cdi" // containers get their nodes only through CDI

@@ -35,8 +35,8 @@ type Cordons interface {
 	Changed() <-chan struct{} // closes when the list changes after this call
 }
 
-// Cards has the newest verdict about the cards of a node. Create it with [New].
-type Cards struct {
+// Judgement has the newest verdict about the cards of a node. Create it with [New].
+type Judgement struct {
 	devices Devices
 	cordons Cordons
 	missing func() ([]ledger.Missing, <-chan struct{})
@@ -48,17 +48,17 @@ type Cards struct {
 // New returns the verdict about these devices and missing cards with these cordons, which is Unknown until Run has been
 // called. It is Good only after no more cards are awaited, and ready returns nil, because Kubernetes does not have the devices
 // before.
-func New(devices Devices, cordons Cordons, missing func() ([]ledger.Missing, <-chan struct{}), awaited func() int, ready func() error) *Cards {
+func New(devices Devices, cordons Cordons, missing func() ([]ledger.Missing, <-chan struct{}), awaited func() int, ready func() error) *Judgement {
 	first := Judge(Verdict{}, inventory.Snapshot{}, nil, nil)
 	first.Since = time.Now()
-	return &Cards{devices, cordons, missing, awaited, ready, latest.New(first)}
+	return &Judgement{devices, cordons, missing, awaited, ready, latest.New(first)}
 }
 
 // Latest returns the newest verdict, and a channel that is closed when it is stale.
-func (c *Cards) Latest() (Verdict, <-chan struct{}) { return c.verdict.Load() }
+func (c *Judgement) Latest() (Verdict, <-chan struct{}) { return c.verdict.Load() }
 
 // Run follows the devices until ctx ends; then it returns nil.
-func (c *Cards) Run(ctx context.Context) error {
+func (c *Judgement) Run(ctx context.Context) error {
 	for {
 		snapshot, changed := c.devices.Latest()
 		missing, moved := c.missing()
@@ -99,7 +99,7 @@ func (c *Cards) Run(ctx context.Context) error {
 var statuses = map[Status]string{Good: "True", Bad: "False", Unknown: "Unknown"}
 
 // Write keeps the condition with this type of a Node up to date until ctx ends; then it returns nil.
-func (c *Cards) Write(ctx context.Context, client *apiserver.Client, node, kind string, log *zap.Logger) error {
+func (c *Judgement) Write(ctx context.Context, client *apiserver.Client, node, conditionType string, log *zap.Logger) error {
 	log = log.Named("nodecondition")
 	w := client.Writer(ctx, node)
 	defer w.Close()
@@ -107,7 +107,7 @@ func (c *Cards) Write(ctx context.Context, client *apiserver.Client, node, kind 
 	var due, again time.Time        // earliest time of the next write; time of one without a change
 	for {
 		v, stale := c.verdict.Load()
-		next := apiserver.Condition{Type: kind, Status: statuses[v.Status], Reason: v.Reason, Message: v.Message, Transition: v.Since}
+		next := apiserver.Condition{Type: conditionType, Status: statuses[v.Status], Reason: v.Reason, Message: v.Message, Transition: v.Since}
 		if v.Reason == Recovering && stored != nil && (stored.Status == statuses[Good] || stored.Status == statuses[Bad]) {
 			next = *stored // it is not known whether the cards need attention, but it was
 		}
@@ -131,7 +131,7 @@ func (c *Cards) Write(ctx context.Context, client *apiserver.Client, node, kind 
 		var err error
 		if stored == nil {
 			var had apiserver.Condition
-			if had, err = w.Condition(node, kind); err == nil {
+			if had, err = w.Condition(node, conditionType); err == nil {
 				stored = &had
 				continue // the status may be the same
 			}

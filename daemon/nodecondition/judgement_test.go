@@ -51,7 +51,7 @@ type rig struct {
 	missing *latest.Value[[]ledger.Missing]
 	awaited atomic.Int64
 	ready   *latest.Value[error]
-	cards   *nodecondition.Cards
+	cards   *nodecondition.Judgement
 	logs    func() []string
 	began   time.Time
 	end     func()
