@@ -278,6 +278,7 @@ func TestFailed(t *testing.T) {
 	}{
 		{"fault", broken("5e:00.0"), settled, true},
 		{"quarantine", because("5e:00.0", inventory.ReasonFlapping), settled, true},
+		{"fault, and its driver is unbound", broken("5e:00.0"), settled, false},
 		{"fault while it is pulled", broken("5e:00.0"), time.Second, false},
 		{"fault of a cordoned card", because("5e:00.0", inventory.ReasonCordoned, inventory.ReasonFlapping), settled, false},
 		{"recovering", because("5e:00.0", "recovering=port-ap6"), settled, false},
@@ -288,6 +289,9 @@ func TestFailed(t *testing.T) {
 				r.start(healthy("3b:00.0"), healthy("5e:00.0"))
 				r.list(healthy("3b:00.0"), test.bad)
 				wait(test.lasts)
+				if strings.Contains(test.name, "driver") {
+					r.onBus.Store("5e:00.0")
+				}
 				r.list(healthy("3b:00.0"))
 				missing, event := "", ""
 				if test.missing {

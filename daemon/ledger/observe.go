@@ -67,13 +67,14 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 }
 
 // removed notes that a card has left while it was watched. If it left because of another mode, that is no removal. Somebody
-// has pulled it, unless it had a fault for a while: then it has probably failed altogether, and is missing.
+// has pulled it, unless it had a fault for a while: then it has probably failed altogether, and is missing. One that is
+// still on the bus has only lost its driver.
 func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 	failed := false
 	if s.Complete && l.last.Complete && s.Generation == l.last.Generation {
 		c.Removals++
 		c.removals++
-		failed = c.Expected && !c.faulty.IsZero() && now.Sub(c.faulty) >= settle
+		failed = c.Expected && !c.faulty.IsZero() && now.Sub(c.faulty) >= settle && !l.isLate(c)
 	}
 	c.present, c.Last, c.Expected, c.Devices, l.changed = false, timeOf(now), failed, nil, true
 	if failed {
