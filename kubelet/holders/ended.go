@@ -23,9 +23,10 @@ const (
 // only for the same checkpoint. Without it, the next daemon waits for the grace time again.
 type knownEntries struct {
 	Version    int                 `json:"version"`
-	Checkpoint time.Time           `json:"checkpoint"`      // time of the checkpoint's file
-	Ended      map[string][]string `json:"devices"`         // resource/id -> containers, POD-UID/NAME
-	Named      map[string][]string `json:"named,omitempty"` // by the kubelet, and not known to have ended
+	Checkpoint time.Time           `json:"checkpoint"`       // time of the checkpoint's file
+	Ended      map[string][]string `json:"devices"`          // resource/id -> containers, POD-UID/NAME
+	Named      map[string][]string `json:"named,omitempty"`  // by the kubelet, and not known to have ended
+	Kubelet    time.Time           `json:"kubelet,omitzero"` // start of the kubelet that has named them
 }
 
 // of returns the entries if the checkpoint is of this time.
@@ -38,7 +39,7 @@ func (e knownEntries) of(checkpoint time.Time) knownEntries {
 
 // equal reports whether two say the same about the same checkpoint.
 func (e knownEntries) equal(other knownEntries) bool {
-	return e.Checkpoint.Equal(other.Checkpoint) && reflect.DeepEqual(e.Ended, other.Ended) && reflect.DeepEqual(e.Named, other.Named)
+	return e.Checkpoint.Equal(other.Checkpoint) && e.Kubelet.Equal(other.Kubelet) && reflect.DeepEqual(e.Ended, other.Ended) && reflect.DeepEqual(e.Named, other.Named)
 }
 
 // readEnded returns what an earlier daemon has written to the state directory, if that can be read.
