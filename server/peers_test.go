@@ -285,11 +285,7 @@ func TestConnectionClosedWithoutStream(t *testing.T) {
 // count it as gone.
 func TestPeerRegistersAgain(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitList(k)
-	r.awaitReady()
+	k := r.serving()
 	first := r.socket()
 	second, _ := r.another()
 	if err := k.AwaitRegistrations(r.ctx, resource, 2); err != nil {

@@ -18,9 +18,9 @@ const (
 
 // knownEntries are what a daemon knows about the entries of the checkpoint, and the next one cannot find out. While no
 // device plugin runs, the kubelet does not write the checkpoint again, so the entries of containers that have ended stay.
-// A container that the kubelet has named has ended when it no longer names it. One that it never named may be an init
-// container, and only a daemon that has watched the kubelet for the grace time knows that it has ended. The file counts
-// only for the same checkpoint. Without it, the next daemon waits for the grace time again.
+// If the kubelet named a container and then stops naming it, the container has ended. If the kubelet never named it, it may
+// be an init container: a daemon must watch the kubelet for the grace time to know that it has ended. The file counts only
+// for the same checkpoint, and Named only for the same kubelet. Without the file, the next daemon waits for the grace time.
 type knownEntries struct {
 	Version    int                 `json:"version"`
 	Checkpoint time.Time           `json:"checkpoint"`       // time of the checkpoint's file
