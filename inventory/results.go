@@ -26,8 +26,7 @@ type result struct {
 	err     error // errGone: no family has this card; any other error: the card could not be read
 }
 
-// outcome is news about one card. It is gone, or has been read, or has been checked and is the same, or only its trouble
-// is news.
+// outcome is news about one card: it is gone, it has been read, a check found no change, or only its trouble has changed.
 type outcome struct {
 	address string
 	cause   time.Time // of the hint; zero: there was none

@@ -280,3 +280,39 @@ func TestConnectionClosedWithoutStream(t *testing.T) {
 	r.awaitList(k)
 	r.awaitReady()
 }
+
+// A daemon that registers again while a call is in flight has no socket for drainTimeout and settle. Its peer must not
+// count it as gone.
+func TestPeerRegistersAgain(t *testing.T) {
+	r := newRig(t, nil)
+	k := r.serving()
+	first := r.socket()
+	second, _ := r.another()
+	if err := k.AwaitRegistrations(r.ctx, resource, 2); err != nil {
+		t.Fatal(err)
+	}
+	path := r.sockets()[0]
+	if path == first {
+		path = r.sockets()[1]
+	}
+	conn, err := grpc.NewClient("passthrough:///"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/v1beta1.DevicePlugin/Allocate"); err != nil {
+		t.Fatal(err)
+	}
+	patient.Elapse(t, 50*time.Millisecond)
+	second.Reregister()
+	if err := k.AwaitRegistrations(r.ctx, resource, 3); err != nil {
+		t.Fatal(err)
+	}
+	patient.Elapse(t, 500*time.Millisecond)
+	for _, line := range r.lines("registration.ended") {
+		t.Errorf("the first daemon registers again, too: %v", line.ContextMap()["reason"])
+	}
+}

@@ -102,11 +102,7 @@ func TestRegisterAgainLater(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
-			k := r.kubelet(simkubelet.Behaviour{})
-			r.run()
-			r.devices.set(port("a"))
-			r.awaitList(k)
-			r.awaitReady()
+			k := r.serving()
 			patient.Elapse(t, time.Second) // no backoff applies
 			ended := time.Now()
 			if err := tc.end(r, k); err != nil {

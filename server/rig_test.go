@@ -211,6 +211,17 @@ func (r *rig) awaitReady() {
 	r.await("ready", func() bool { return r.Ready() == nil })
 }
 
+// serving runs the server with one device and a kubelet, and returns when that has its list.
+func (r *rig) serving() *simkubelet.Kubelet {
+	r.Helper()
+	k := r.kubelet(simkubelet.Behaviour{})
+	r.run()
+	r.devices.set(port("a"))
+	r.awaitList(k)
+	r.awaitReady()
+	return k
+}
+
 // awaitList blocks until the kubelet's newest list has the devices of the node.
 func (r *rig) awaitList(k *simkubelet.Kubelet) simkubelet.List {
 	r.Helper()

@@ -244,8 +244,8 @@ func (s *session) ready() error {
 //
 // If a kubelet up to 1.36 handles the end of a stream after the next registration of that
 // resource, it closes the connection of the new one. So end waits until the kubelet has closed
-// the old connection; see settle, too. Calls that arrive meanwhile are answered, and have their own drainTimeout,
-// so end takes twice drainTimeout at most.
+// the old connection. Calls that arrive meanwhile are answered, and have their own drainTimeout, so end takes
+// twice drainTimeout at most. The next session begins after another wait, settle.
 func (s *session) end() {
 	close(s.ending)
 	drain := s.endpoint.server.drain

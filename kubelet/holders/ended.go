@@ -18,14 +18,15 @@ const (
 
 // knownEntries are what a daemon knows about the entries of the checkpoint, and the next one cannot find out. While no
 // device plugin runs, the kubelet does not write the checkpoint again, so the entries of containers that have ended stay.
-// A container that the kubelet has named has ended when it no longer names it. One that it never named may be an init
-// container, and only a daemon that has watched the kubelet for the grace time knows that it has ended. The file counts
-// only for the same checkpoint. Without it, the next daemon waits for the grace time again.
+// If the kubelet named a container and then stops naming it, the container has ended. If the kubelet never named it, it may
+// be an init container: a daemon must watch the kubelet for the grace time to know that it has ended. The file counts only
+// for the same checkpoint, and Named only for the same kubelet. Without the file, the next daemon waits for the grace time.
 type knownEntries struct {
 	Version    int                 `json:"version"`
-	Checkpoint time.Time           `json:"checkpoint"`      // time of the checkpoint's file
-	Ended      map[string][]string `json:"devices"`         // resource/id -> containers, POD-UID/NAME
-	Named      map[string][]string `json:"named,omitempty"` // by the kubelet, and not known to have ended
+	Checkpoint time.Time           `json:"checkpoint"`       // time of the checkpoint's file
+	Ended      map[string][]string `json:"devices"`          // resource/id -> containers, POD-UID/NAME
+	Named      map[string][]string `json:"named,omitempty"`  // by the kubelet, and not known to have ended
+	Kubelet    time.Time           `json:"kubelet,omitzero"` // start of the kubelet that has named them
 }
 
 // of returns the entries if the checkpoint is of this time.
@@ -38,7 +39,7 @@ func (e knownEntries) of(checkpoint time.Time) knownEntries {
 
 // equal reports whether two say the same about the same checkpoint.
 func (e knownEntries) equal(other knownEntries) bool {
-	return e.Checkpoint.Equal(other.Checkpoint) && reflect.DeepEqual(e.Ended, other.Ended) && reflect.DeepEqual(e.Named, other.Named)
+	return e.Checkpoint.Equal(other.Checkpoint) && e.Kubelet.Equal(other.Kubelet) && reflect.DeepEqual(e.Ended, other.Ended) && reflect.DeepEqual(e.Named, other.Named)
 }
 
 // readEnded returns what an earlier daemon has written to the state directory, if that can be read.

@@ -86,6 +86,60 @@ func TestNamedBefore(t *testing.T) {
 	}
 }
 
+// The kubelet has restarted since the plugin saw it name the container, and lists no pods: it may not know them yet, so what
+// the former one has named does not count, also if the plugin has asked the new one.
+func TestNamedByFormerKubelet(t *testing.T) {
+	for _, asks := range []int{0, 3} {
+		r := newRig(t)
+		r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = privatedirtest.Dir(t), time.Millisecond, time.Hour
+		r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
+		started := func(ago time.Duration) {
+			at := time.Now().Add(-ago)
+			if err := os.Chtimes(r.cfg.Socket, at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		started(time.Hour)
+		plugin := holders.New(r.cfg)
+		r.Hold("ns", "pod", "main", port, "3b:00.0")
+		plugin.Ask(t.Context())
+		plugin.Ask(t.Context())
+		r.Release("ns", "pod")
+		started(9 * time.Second) // the plugin knows that this is too early
+		for range asks {
+			r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
+			plugin.Ask(t.Context())
+		}
+		r.cfg.DRA = true
+		driver := holders.New(r.cfg)
+		patient.Elapse(t, 1100*time.Millisecond)
+		for range 5 {
+			if h := driver.Ask(t.Context()); len(h.Of["3b:00.0"]) == 0 {
+				t.Fatalf("the plugin has asked %d times: the device is free", asks)
+			}
+		}
+	}
+}
+
+// The driver counts an init container as ended after the grace time. A device plugin does not believe that, because it can
+// make the kubelet write the checkpoint again.
+func TestEndedForPlugin(t *testing.T) {
+	r := newRig(t)
+	hour := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(r.cfg.Socket, hour, hour); err != nil {
+		t.Fatal(err)
+	}
+	r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace, r.cfg.DRA = privatedirtest.Dir(t), time.Millisecond, time.Millisecond, true
+	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
+	for driver := holders.New(r.cfg); len(driver.Ask(t.Context()).Of["3b:00.0"]) > 0; {
+	}
+	r.cfg.DRA, r.cfg.Refresh = false, func() bool { return false } // not registered yet
+	plugin := holders.New(r.cfg)
+	if record, err := plugin.Record(t.Context()); len(record) == 0 || err != nil || len(plugin.Ask(t.Context()).Of["3b:00.0"]) == 0 {
+		t.Errorf("record %v, %v, want the device in it and in the first answer", record, err)
+	}
+}
+
 // If the file would be too long, it leaves out the devices with the most containers, and the next daemon can read it.
 func TestEndedTooLong(t *testing.T) {
 	devices := map[string][]string{}

@@ -457,7 +457,10 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 		switch {
 		case !known:
 			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked) // else the answer may name the container before this one
-			e.named = e.named || slices.Contains(r.Known.Named[key.String()], holder)
+			// A kubelet that was started since then may not know its pods yet, and this daemon cannot tell.
+			if r.Answer.Started.Equal(r.Known.Kubelet) && slices.Contains(r.Known.Named[key.String()], holder) {
+				e.named, u.namedBy = true, r.Answer.Started
+			}
 			e.ended = !named && slices.Contains(r.Known.Ended[key.String()], holder)
 		case insists:
 			e.since, e.ended, e.named = r.Asked, false, named
@@ -656,13 +659,13 @@ func (s State) settled() bool { return s.complete && len(s.missing) == 0 }
 
 // known returns the entries of the checkpoint whose containers have ended, and those that the kubelet has named.
 func (s State) known() knownEntries {
-	k := knownEntries{Ended: map[string][]string{}, Named: map[string][]string{}}
+	k := knownEntries{Kubelet: s.started, Ended: map[string][]string{}, Named: map[string][]string{}}
 	for key, u := range s.uses {
 		for _, holder := range slices.Sorted(maps.Keys(u.entries)) {
 			switch e := u.entries[holder]; {
 			case e.ended:
 				k.Ended[key.String()] = append(k.Ended[key.String()], holder)
-			case e.named:
+			case e.named && u.namedBy.Equal(s.started):
 				k.Named[key.String()] = append(k.Named[key.String()], holder)
 			}
 		}

@@ -16,8 +16,8 @@
 // daemon may not connect, because of SELinux for example, the peer counts as gone when its socket is
 // removed.
 //
-// A peer is gone when it has had no socket for 300 ms. A peer that registers again has no socket
-// for some milliseconds.
+// A peer is gone when it has had no socket for 500 ms. A peer that registers again has no socket
+// for a tenth of a second, or a quarter more while it ends a call.
 //
 // # Goroutines and their state
 //

@@ -16,7 +16,7 @@ import (
 
 const (
 	// absence is how long a peer may be without a socket before it counts as gone.
-	absence = 300 * time.Millisecond
+	absence = 500 * time.Millisecond
 	// minRedialInterval is the least time between two connections to one socket, however early
 	// the peer closes the first.
 	minRedialInterval = 100 * time.Millisecond

@@ -112,7 +112,7 @@ func mayFail(pod *corev1.Pod) *corev1.Pod {
 
 const mayFailLabel = "soak/may-fail"
 
-// formerNameHeld reports whether a container has a device under a name that the settings no longer give.
+// formerNameHeld reports whether a container still has a device under a name that the settings have changed.
 func (s *soaking) formerNameHeld() bool {
 	now := s.present().names()
 	s.crowd.mu.Lock()

@@ -75,10 +75,10 @@ var settingOperations = map[string]operation{
 		}
 		switch change {
 		case 0, 1: // the same names
-		case 2, 3, 4:
+		case 2, 3:
 			to.Mode = another(random, to.Mode, "single", "af", "region")
-		case 5:
-			to.Resource = another(random, to.Resource, soakResources...)
+		case 4, 5:
+			to.Mode, to.Resource = "single", another(random, to.Resource, soakResources...)
 		default:
 			to.API = another(random, to.API, "dra", "devicePlugin")
 		}
