@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,7 +85,7 @@ func (l lane) mixed(random *rand.Rand) lane {
 	kinds := map[string]operation{}
 	for _, name := range slices.Sorted(maps.Keys(l.kinds)) {
 		o := l.kinds[name]
-		if o.disturbs {
+		if strings.HasPrefix(l.name, "faults") {
 			o.weight *= []int{0, 1, 1, 3}[random.IntN(4)]
 		}
 		kinds[name] = o
