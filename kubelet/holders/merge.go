@@ -457,10 +457,6 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 		switch {
 		case !known:
 			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked) // else the answer may name the container before this one
-			// A kubelet that was started since then may not know its pods yet, and this daemon cannot tell.
-			if r.Answer.Started.Equal(r.Known.Kubelet) && slices.Contains(r.Known.Named[key.String()], holder) {
-				e.named, u.namedBy = true, r.Answer.Started
-			}
 			e.ended = !named && slices.Contains(r.Known.Ended[key.String()], holder)
 		case insists:
 			e.since, e.ended, e.named = r.Asked, false, named
@@ -468,6 +464,10 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 			e.named, e.ended = true, false
 		case ended && (e.named || r.Asked.Sub(e.since) >= r.rules.Grace):
 			e.ended = true
+		}
+		// A kubelet that was started since then may not know its pods yet, and this daemon cannot tell.
+		if !e.named && r.Answer.Started.Equal(r.Known.Kubelet) && slices.Contains(r.Known.Named[key.String()], holder) {
+			e.named, u.namedBy = true, r.Answer.Started
 		}
 		after[holder] = e
 		if !e.ended {

@@ -101,11 +101,12 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 	return s.state.Holdings()
 }
 
-// remember writes what is known about the entries of the checkpoint, if that has changed.
+// remember writes what is known about the entries of the checkpoint, if that has changed. While a source does not answer,
+// an earlier daemon may know more.
 func (s *Source) remember(ctx context.Context) {
 	now := s.state.known()
 	now.Version, now.Checkpoint = 1, s.file
-	if s.cfg.StateDir == "" || len(now.Ended)+len(now.Named) == 0 || now.equal(s.known) {
+	if s.cfg.StateDir == "" || len(s.state.missing) > 0 || len(now.Ended)+len(now.Named) == 0 || now.equal(s.known) {
 		return
 	}
 	err := s.disk.Within(context.WithoutCancel(ctx), diskWithin, func(context.Context) error { return now.write(s.cfg.StateDir) })
