@@ -30,5 +30,5 @@ func (e knownEntries) Equal(other KnownEntries) bool { return e.equal(other) }
 // RewriteEnded writes that the containers of these devices have ended, and returns what the next daemon reads.
 func RewriteEnded(dir string, devices map[string][]string) (map[string][]string, error) {
 	err := knownEntries{Version: 1, Ended: devices}.write(dir)
-	return readEnded(dir).Ended, err
+	return readEntries(dir).Ended, err
 }

@@ -46,7 +46,7 @@ type world struct {
 	memory, file      []*use        // with recorded allocations
 	written           time.Time     // the file
 
-	remembered holders.KnownEntries // ended.json
+	remembered holders.KnownEntries // entries.json
 }
 
 type pod struct {
@@ -82,13 +82,13 @@ type daemon struct {
 	refresh   bool           // the process can make the kubelet write the checkpoint
 	asking    bool
 	answered  time.Time            // by a kubelet for the first time
-	known     holders.KnownEntries // from ended.json, or written to it
+	known     holders.KnownEntries // from entries.json, or written to it
 }
 
 type told struct {
 	at          time.Time // the newest report that confirms the use: its first one, a name, or a checkpoint that is newer than the answer
 	named, node bool      // an answer has named the use; a source has named its node
-	informed    bool      // ended.json says that this kubelet has named the use
+	informed    bool      // entries.json says that this kubelet has named the use
 	file, fresh bool      // the checkpoint has the use; since this question
 }
 

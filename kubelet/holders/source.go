@@ -56,7 +56,7 @@ func New(cfg Config) *Source {
 	s := &Source{cfg: cfg, turn: make(chan struct{}, 1), disk: privatedir.NewTurns(cfg.StateDir)}
 	if cfg.StateDir != "" && cfg.Refresh == nil { // else the kubelet is asked to write its checkpoint again
 		read := make(chan knownEntries, 1)
-		err := s.disk.Within(context.Background(), openWithin, func(context.Context) error { read <- readEnded(cfg.StateDir); return nil })
+		err := s.disk.Within(context.Background(), openWithin, func(context.Context) error { read <- readEntries(cfg.StateDir); return nil })
 		if err == nil { // else it counts as a file that cannot be read
 			s.known = <-read
 		}

@@ -41,8 +41,8 @@ func TestEnded(t *testing.T) {
 	if !held(holders.New(r.cfg)) {
 		t.Error("the entry does not count although the kubelet has written it again")
 	}
-	for _, text := range []string{"", "{", `{"version":2}`, `{"version":1,"devices":[]}`} {
-		if err := os.WriteFile(filepath.Join(r.cfg.StateDir, "ended.json"), []byte(text), 0o600); err != nil {
+	for _, text := range []string{"", "{", `{"version":2}`, `{"version":1,"ended":[]}`} {
+		if err := os.WriteFile(filepath.Join(r.cfg.StateDir, "entries.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if !held(holders.New(r.cfg)) {
