@@ -1,6 +1,7 @@
 package holders_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/patient"
@@ -85,6 +87,34 @@ func TestNamedBefore(t *testing.T) {
 	for range 20 {
 		if held(next) == nil {
 			t.Fatal("the entry does not count although the kubelet has written it again")
+		}
+	}
+}
+
+// Recent writes nothing, because the driver calls it before it answers the kubelet. The next Ask does.
+func TestRecentWritesNothing(t *testing.T) {
+	r := newRig(t)
+	r.cfg.StateDir, r.cfg.DRA = privatedirtest.Dir(t), true
+	r.cfg.Injected = openInjected(t, r.cfg.StateDir)
+	if err := r.cfg.Injected.Add(t.Context(), map[string][]string{"5e:00.0": {"dfl-port.1"}}); err != nil {
+		t.Fatal(err)
+	}
+	hour := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(r.cfg.Socket, hour, hour); err != nil {
+		t.Fatal(err)
+	}
+	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
+	r.Hold("ns", "pod", "main", port, "3b:00.0")
+	s := holders.New(r.cfg)
+	for _, step := range []struct {
+		ask               func(context.Context) inventory.Holdings
+		injected, entries bool
+	}{{s.Recent, true, false}, {s.Ask, false, true}} {
+		step.ask(t.Context())
+		_, noInjected := os.Stat(filepath.Join(r.cfg.StateDir, "injected.json"))
+		_, noEntries := os.Stat(filepath.Join(r.cfg.StateDir, "entries.json"))
+		if (noInjected == nil) != step.injected || (noEntries == nil) != step.entries {
+			t.Errorf("injected.json: %v, entries.json: %v", noInjected, noEntries)
 		}
 	}
 }

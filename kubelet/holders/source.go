@@ -79,7 +79,8 @@ const (
 // Ask asks all sources, and returns who uses which device.
 func (s *Source) Ask(ctx context.Context) inventory.Holdings { return s.ask(ctx, 0) }
 
-// Recent is Ask, but returns the last answer if it is younger than a second, and no device was given out since.
+// Recent is Ask, but returns the last answer if it is younger than a second, and no device was given out since. It
+// writes nothing to the disk.
 func (s *Source) Recent(ctx context.Context) inventory.Holdings { return s.ask(ctx, recent) }
 
 func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings {
@@ -93,10 +94,12 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 	if s.asked.IsZero() || time.Since(s.asked) >= age || s.cfg.Allocations != nil && s.cfg.Allocations.since(s.asked) {
 		report := s.report(ctx)
 		s.asked, s.state = report.Asked, Merge(s.state, report, s.cfg.Rules)
-		if s.cfg.Injected != nil && s.state.settled() {
-			_ = s.cfg.Injected.forget(context.WithoutCancel(ctx), s.state.injects) // it is tried again
+		if age == 0 { // else the caller may serve the kubelet
+			if s.cfg.Injected != nil && s.state.settled() {
+				_ = s.cfg.Injected.forget(context.WithoutCancel(ctx), s.state.injects) // it is tried again
+			}
+			s.remember(ctx)
 		}
-		s.remember(ctx)
 	}
 	return s.state.Holdings()
 }
