@@ -1,7 +1,6 @@
 package holders
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -585,8 +584,12 @@ func (s State) Holdings() inventory.Holdings {
 			id = key.Resource + "/" + id
 		}
 		h.Of[id] = append(h.Of[id], holding)
-		if !u.lacked.IsZero() && s.asked.Sub(u.lacked) < s.rules.Confirm || u.unprepared.Equal(s.asked) {
-			h.Again = cmp.Or(h.Again, s.rules.Confirm+s.rules.Confirm/30) // not just too early
+		wait := s.rules.Confirm - s.asked.Sub(u.lacked)
+		if u.unprepared.Equal(s.asked) {
+			wait = s.rules.Confirm
+		}
+		if again := wait + s.rules.Confirm/30; wait > 0 && (h.Again == 0 || again < h.Again) { // not just too early
+			h.Again = again
 		}
 		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < s.rules.Admission
 		known[id] = append(known[id], u.holdersNow(key, holding.Holders, lost)...)
