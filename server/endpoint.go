@@ -26,8 +26,9 @@ type endpoint struct {
 	current atomic.Pointer[session] // nil: none
 	problem atomic.Pointer[error]   // reason why there is no session
 
-	emptySince time.Time // of the conductor; zero: there are devices
-	former     bool      // of the conductor: of an earlier generation, without a healthy device since
+	emptySince time.Time       // of the conductor; zero: there are devices
+	former     bool            // of the conductor: of an earlier generation, without a healthy device since
+	after      <-chan struct{} // closed when the endpoint may register; nil: it may at once
 	cancel     context.CancelFunc
 	done       chan struct{}
 

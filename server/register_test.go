@@ -92,18 +92,27 @@ func TestRegistrationTimesOut(t *testing.T) {
 // A kubelet up to 1.36 handles the end of a session some milliseconds after it has closed the connection. It must not find
 // the next session then, whose devices would stay unhealthy.
 func TestRegisterAgainLater(t *testing.T) {
+	cut := func(_ *rig, k *simkubelet.Kubelet) error { k.CutStream(resource); return nil }
 	for _, tc := range []struct {
-		name string
-		end  func(*rig, *simkubelet.Kubelet) error
+		name  string
+		lasts time.Duration // a session of a second has no backoff
+		end   func(*rig, *simkubelet.Kubelet) error
 	}{
-		{"Reregister is called", func(r *rig, _ *simkubelet.Kubelet) error { r.Reregister(); return nil }},
-		{"the socket is removed", func(r *rig, _ *simkubelet.Kubelet) error { return os.Remove(r.socket()) }},
-		{"the stream is cut", func(_ *rig, k *simkubelet.Kubelet) error { k.CutStream(resource); return nil }},
+		{"Reregister is called", time.Second, func(r *rig, _ *simkubelet.Kubelet) error { r.Reregister(); return nil }},
+		{"the socket is removed", time.Second, func(r *rig, _ *simkubelet.Kubelet) error { return os.Remove(r.socket()) }},
+		{"the stream is cut", time.Second, cut},
+		{"the stream is cut at once", 0, cut},
+		{"the device returns when its resource has been retired", 0, func(r *rig, _ *simkubelet.Kubelet) error {
+			r.devices.set()
+			r.awaitEvent("resource.retired", 1)
+			r.devices.set(port("a"))
+			return nil
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t, nil)
+			r := newRig(t, func(c *server.Config) { c.RetireAfter = time.Millisecond })
 			k := r.serving()
-			patient.Elapse(t, time.Second) // no backoff applies
+			patient.Elapse(t, tc.lasts)
 			ended := time.Now()
 			if err := tc.end(r, k); err != nil {
 				t.Fatal(err)

@@ -26,6 +26,9 @@ func (e *endpoint) run(ctx context.Context) {
 		e.replace(nil)
 		e.ends.Wait()
 	}()
+	if e.after != nil {
+		<-e.after // soon: for a kubelet, the end of a stream is the end of the resource
+	}
 	retry := backoff.Backoff{First: e.server.cfg.BackoffMin, Most: e.server.cfg.BackoffMax}
 	for {
 		if !e.awaitDevices(ctx) {
@@ -47,10 +50,10 @@ func (e *endpoint) run(ctx context.Context) {
 			retry.Reset()
 		}
 		var wait time.Duration
-		switch {
-		case !atOnce:
+		if !atOnce {
 			wait = retry.Next()
-		case !errors.Is(err, errKubeletReplaced):
+		}
+		if wait < settle && !errors.Is(err, errKubeletReplaced) && !errors.Is(err, errNoKubelet) {
 			wait, reregister = settle, nil // a call of Reregister does not end this wait
 		}
 		e.report(err, wait)

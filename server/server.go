@@ -39,8 +39,8 @@ type Server struct {
 	drain      time.Duration // drainTimeout outside tests
 	move       time.Duration // moveTimeout outside tests
 	generation uint64        // of the newest snapshot; the conductor's
-	// retiring has, by resource, the channel that is closed when the last retired endpoint has
-	// ended. The conductor's.
+	// retiring has, by resource, the channel that is closed when another endpoint may follow the last retired one. The
+	// conductor's.
 	retiring map[string]chan struct{}
 	ends     sync.WaitGroup // of endpoints
 
@@ -163,7 +163,7 @@ func (s *Server) conduct(ctx context.Context) {
 			seen = snapshot.Version
 			s.handOver(ctx, snapshot)
 		}
-		wait := s.retire(time.Now())
+		wait := s.retire(ctx, time.Now())
 		s.pulse.Rest()
 		select {
 		case <-ctx.Done():
@@ -191,11 +191,9 @@ func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 		offered[r.Name] = true
 		e, ok := s.endpoints[r.Name]
 		if !ok {
-			if ended := s.retiring[r.Name]; ended != nil {
-				<-ended // for a kubelet, the end of a stream is the end of the resource
-				delete(s.retiring, r.Name)
-			}
 			e = newEndpoint(s, r.Name)
+			e.after = s.retiring[r.Name]
+			delete(s.retiring, r.Name)
 			fresh = append(fresh, e)
 			s.cfg.Metrics.ResourceOffered(r.Name)
 		}
@@ -274,7 +272,7 @@ func (s *Server) withdrawMoving(ctx context.Context, snapshot inventory.Snapshot
 
 // retire ends the endpoints that have been without devices for [Config.RetireAfter], or that have no
 // devices and belong to an earlier generation. It returns the time until the next call is due.
-func (s *Server) retire(now time.Time) time.Duration {
+func (s *Server) retire(ctx context.Context, now time.Time) time.Duration {
 	wait := s.cfg.RetireAfter
 	for _, e := range s.endpoints {
 		if e.emptySince.IsZero() {
@@ -294,6 +292,10 @@ func (s *Server) retire(now time.Time) time.Duration {
 			e.end()
 			s.cfg.Metrics.ResourceRetired(e.resource)
 			s.log.Info("resource retired", logevent.ResourceRetired, logevent.Resource(e.resource))
+			select {
+			case <-time.After(settle):
+			case <-ctx.Done():
+			}
 		})
 	}
 	return wait

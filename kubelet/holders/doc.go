@@ -39,6 +39,6 @@
 // # What may block
 //
 // Ask blocks until the kubelet answers or ctx ends, and then for at most 300 ms more, for the checkpoint, and
-// once for up to 4 s when the state directory begins to hang. Calls wait for each other. [Injected.Add] blocks for 2 s at
-// most. All methods are safe for concurrent use. Merge is pure.
+// once for up to 4 s when the state directory begins to hang. Recent does not use the state directory, but calls wait for
+// each other. [Injected.Add] blocks for 2 s at most. All methods are safe for concurrent use. Merge is pure.
 package holders

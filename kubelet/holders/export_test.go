@@ -1,6 +1,9 @@
 package holders
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Leftover reports whether the kubelet should write its checkpoint again.
 func (r Rules) Leftover(is Report) bool { return r.leftover(is) }
@@ -11,8 +14,21 @@ func (i *Injected) Forget(ctx context.Context, keep func(id string) bool) error 
 	return i.forget(ctx, keep)
 }
 
+// Known returns what a state knows about the entries of a checkpoint with this time.
+func (s State) Known(checkpoint time.Time) KnownEntries {
+	k := s.known()
+	k.Version, k.Checkpoint = 1, checkpoint
+	return k
+}
+
+type KnownEntries = knownEntries
+
+func (e knownEntries) Of(checkpoint time.Time) KnownEntries { return e.of(checkpoint) }
+
+func (e knownEntries) Equal(other KnownEntries) bool { return e.equal(other) }
+
 // RewriteEnded writes that the containers of these devices have ended, and returns what the next daemon reads.
 func RewriteEnded(dir string, devices map[string][]string) (map[string][]string, error) {
 	err := knownEntries{Version: 1, Ended: devices}.write(dir)
-	return readEnded(dir).Ended, err
+	return readEntries(dir).Ended, err
 }

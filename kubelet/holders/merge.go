@@ -1,7 +1,6 @@
 package holders
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -457,10 +456,6 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 		switch {
 		case !known:
 			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked) // else the answer may name the container before this one
-			// A kubelet that was started since then may not know its pods yet, and this daemon cannot tell.
-			if r.Answer.Started.Equal(r.Known.Kubelet) && slices.Contains(r.Known.Named[key.String()], holder) {
-				e.named, u.namedBy = true, r.Answer.Started
-			}
 			e.ended = !named && slices.Contains(r.Known.Ended[key.String()], holder)
 		case insists:
 			e.since, e.ended, e.named = r.Asked, false, named
@@ -468,6 +463,10 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 			e.named, e.ended = true, false
 		case ended && (e.named || r.Asked.Sub(e.since) >= r.rules.Grace):
 			e.ended = true
+		}
+		// A kubelet that was started since then may not know its pods yet, and this daemon cannot tell.
+		if !e.named && r.Answer.Started.Equal(r.Known.Kubelet) && slices.Contains(r.Known.Named[key.String()], holder) {
+			e.named, u.namedBy = true, r.Answer.Started
 		}
 		after[holder] = e
 		if !e.ended {
@@ -585,8 +584,12 @@ func (s State) Holdings() inventory.Holdings {
 			id = key.Resource + "/" + id
 		}
 		h.Of[id] = append(h.Of[id], holding)
-		if !u.lacked.IsZero() && s.asked.Sub(u.lacked) < s.rules.Confirm || u.unprepared.Equal(s.asked) {
-			h.Again = cmp.Or(h.Again, s.rules.Confirm+s.rules.Confirm/30) // not just too early
+		wait := s.rules.Confirm - s.asked.Sub(u.lacked)
+		if u.unprepared.Equal(s.asked) {
+			wait = s.rules.Confirm
+		}
+		if again := wait + s.rules.Confirm/30; wait > 0 && (h.Again == 0 || again < h.Again) { // not just too early
+			h.Again = again
 		}
 		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < s.rules.Admission
 		known[id] = append(known[id], u.holdersNow(key, holding.Holders, lost)...)

@@ -306,3 +306,25 @@ func TestMergeLargeAnswer(t *testing.T) {
 		t.Errorf("found %d devices after their end, want none", n)
 	}
 }
+
+// The question that confirms the end of a container comes Confirm after the first answer that lacks it, however often the
+// kubelet is asked meanwhile for another reason.
+func TestAgain(t *testing.T) {
+	const entry, named = "u=example.com/port=3b:00.0=n", "p/main=example.com/port=3b:00.0"
+	rules := holders.Rules{Owns: func(resource, _ string) bool { return resource == port }, Pod: "own", DevRoot: "/dev", Grace: grace,
+		Confirm: holders.Confirm, Admission: holders.Admission}
+	var s holders.State
+	for _, step := range []struct {
+		at, named string
+		want      time.Duration
+	}{
+		{"0s", named, 0}, {"57s", "", time.Second}, {"58s", "", time.Second}, // the checkpoint has an entry that no answer explains
+		{"59500ms", "", 600 * time.Millisecond}, {"60s", "", 0},
+	} {
+		at := ago(t, step.at)
+		s = holders.Merge(s, report{pods: "ns/p", named: step.named, entries: entry}.make(t, at), rules)
+		if h := s.Holdings(); h.Again != step.want {
+			t.Errorf("at %s: ask again after %s, want %s", step.at, h.Again, step.want)
+		}
+	}
+}

@@ -45,6 +45,8 @@ type world struct {
 	queue             []*pod        // pods of the API server that it adds next
 	memory, file      []*use        // with recorded allocations
 	written           time.Time     // the file
+
+	remembered holders.KnownEntries // entries.json
 }
 
 type pod struct {
@@ -79,12 +81,14 @@ type daemon struct {
 	told      map[*use]*told // what the sources have told this process
 	refresh   bool           // the process can make the kubelet write the checkpoint
 	asking    bool
-	answered  time.Time // by a kubelet for the first time
+	answered  time.Time            // by a kubelet for the first time
+	known     holders.KnownEntries // from entries.json, or written to it
 }
 
 type told struct {
 	at          time.Time // the newest report that confirms the use: its first one, a name, or a checkpoint that is newer than the answer
 	named, node bool      // an answer has named the use; a source has named its node
+	informed    bool      // entries.json says that this kubelet has named the use
 	file, fresh bool      // the checkpoint has the use; since this question
 }
 
@@ -298,12 +302,21 @@ func (w *world) ask(d *daemon, sound bool) inventory.Holdings {
 		w.write()
 		read()
 	}
+	file := r.Checkpoint.Written
+	r.Known = d.known.Of(file)
 	if r.CheckpointErr == nil {
 		for _, u := range w.file {
+			before := d.told[u] != nil && d.told[u].file
 			t := tell(u)
 			newer := r.KubeletErr == nil && r.Checkpoint.Written.After(r.Answered)
 			if t.fresh = !t.file && !w.written.Before(r.Asked); !t.file || newer {
-				t.at, t.named = r.Asked, false
+				t.at, t.named, t.informed = r.Asked, false, false
+			}
+			if !before && slices.Contains(r.Known.Ended[u.key.String()], u.pod.uid+"/"+u.container) {
+				t.at = t.at.Add(-grace) // the writer was checked
+			}
+			if !newer && r.KubeletErr == nil && r.Known.Kubelet.Equal(w.started) && slices.Contains(r.Known.Named[u.key.String()], u.pod.uid+"/"+u.container) {
+				t.informed = true
 			}
 			t.node, t.file = true, true
 		}
@@ -319,6 +332,9 @@ func (w *world) ask(d *daemon, sound bool) inventory.Holdings {
 	}
 	d.state = holders.Merge(d.state, r, d.rules)
 	h := d.state.Holdings()
+	if now := d.state.Known(file); len(h.Missing) == 0 && len(now.Ended)+len(now.Named) > 0 && !now.Equal(d.known) && !w.chance(8) { // the disk may be full
+		d.known, w.remembered = now, now
+	}
 	w.log("daemon %d asks: pods %v, names %v, errors %v %v %v, file of %v ago: %v → %v, awaiting %v", d.slot, r.Answer.Pods, keys(named), r.KubeletErr,
 		r.CheckpointErr, r.ClaimsErr, w.now.Sub(w.written), keys(w.file), h.Of, h.Awaiting)
 	w.check(d, r, h)
@@ -410,6 +426,9 @@ func (w *world) start(slot int, p *pod) {
 	d.resource = resources[w.rng.IntN(2)]
 	d.rules.Owns = func(resource, _ string) bool { return resource == d.resource && slot < 2 }
 	w.daemons[slot] = d
+	if d.rules.DRA {
+		d.known = w.remembered
+	}
 	w.log("daemon %d starts as %s, %s, refresh %v", slot, d.rules.Pod, d.resource, d.refresh)
 }
 
@@ -599,7 +618,7 @@ func (w *world) given(u *use) bool {
 // It counts for the grace time.
 func (w *world) excepted(d *daemon, key holders.Key) bool {
 	return !d.refresh && slices.ContainsFunc(w.file, func(u *use) bool {
-		return u.key == key && !d.told[u].named && w.now.Sub(d.told[u].at) < grace+20*time.Second
+		return u.key == key && !d.told[u].named && !d.told[u].informed && w.now.Sub(d.told[u].at) < grace+20*time.Second
 	})
 }
 

@@ -56,7 +56,7 @@ func New(cfg Config) *Source {
 	s := &Source{cfg: cfg, turn: make(chan struct{}, 1), disk: privatedir.NewTurns(cfg.StateDir)}
 	if cfg.StateDir != "" && cfg.Refresh == nil { // else the kubelet is asked to write its checkpoint again
 		read := make(chan knownEntries, 1)
-		err := s.disk.Within(context.Background(), openWithin, func(context.Context) error { read <- readEnded(cfg.StateDir); return nil })
+		err := s.disk.Within(context.Background(), openWithin, func(context.Context) error { read <- readEntries(cfg.StateDir); return nil })
 		if err == nil { // else it counts as a file that cannot be read
 			s.known = <-read
 		}
@@ -79,7 +79,8 @@ const (
 // Ask asks all sources, and returns who uses which device.
 func (s *Source) Ask(ctx context.Context) inventory.Holdings { return s.ask(ctx, 0) }
 
-// Recent is Ask, but returns the last answer if it is younger than a second, and no device was given out since.
+// Recent is Ask, but returns the last answer if it is younger than a second, and no device was given out since. It
+// writes nothing to the disk.
 func (s *Source) Recent(ctx context.Context) inventory.Holdings { return s.ask(ctx, recent) }
 
 func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings {
@@ -93,19 +94,22 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 	if s.asked.IsZero() || time.Since(s.asked) >= age || s.cfg.Allocations != nil && s.cfg.Allocations.since(s.asked) {
 		report := s.report(ctx)
 		s.asked, s.state = report.Asked, Merge(s.state, report, s.cfg.Rules)
-		if s.cfg.Injected != nil && s.state.settled() {
-			_ = s.cfg.Injected.forget(context.WithoutCancel(ctx), s.state.injects) // it is tried again
+		if age == 0 { // else the caller may serve the kubelet
+			if s.cfg.Injected != nil && s.state.settled() {
+				_ = s.cfg.Injected.forget(context.WithoutCancel(ctx), s.state.injects) // it is tried again
+			}
+			s.remember(ctx)
 		}
-		s.remember(ctx)
 	}
 	return s.state.Holdings()
 }
 
-// remember writes what is known about the entries of the checkpoint, if that has changed.
+// remember writes what is known about the entries of the checkpoint, if that has changed. While a source does not answer,
+// an earlier daemon may know more.
 func (s *Source) remember(ctx context.Context) {
 	now := s.state.known()
 	now.Version, now.Checkpoint = 1, s.file
-	if s.cfg.StateDir == "" || len(now.Ended)+len(now.Named) == 0 || now.equal(s.known) {
+	if s.cfg.StateDir == "" || len(s.state.missing) > 0 || len(now.Ended)+len(now.Named) == 0 || now.equal(s.known) {
 		return
 	}
 	err := s.disk.Within(context.WithoutCancel(ctx), diskWithin, func(context.Context) error { return now.write(s.cfg.StateDir) })

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,9 @@ import (
 
 // A soak runs random operations for some time, in rounds. In a round, several lanes choose operations at random, each at its
 // own pace. Then no operation runs and no fault is left, and everything must agree: [soaking.quiet].
+//
+// Each round has another mixture: some kinds of operations are missing, and some are frequent. Where everything happens all
+// the time, one kind hides what another could find ("swarm testing").
 const (
 	roundTime = 4 * time.Minute
 	opLimit   = 3 * time.Minute // of an operation
@@ -67,15 +71,27 @@ type lane struct {
 	kinds map[string]operation
 }
 
-// lanes returns the lanes of a round.
-func lanes() []lane {
-	return []lane{
-		{"pods", 1500 * time.Millisecond, podOperations},
-		{"hardware", 3 * time.Second, hardwareOperations},
-		{"faults", 12 * time.Second, faultOperations},
-		{"faults-too", 25 * time.Second, faultOperations},
-		{"settings", 30 * time.Second, settingOperations},
+var lanes = []lane{
+	{"pods", 1500 * time.Millisecond, podOperations},
+	{"hardware", 3 * time.Second, hardwareOperations},
+	{"faults", 12 * time.Second, faultOperations},
+	{"faults-too", 25 * time.Second, faultOperations},
+	{"settings", 15 * time.Second, settingOperations},
+}
+
+// mixed returns the lane as it is in one round.
+func (l lane) mixed(random *rand.Rand) lane {
+	l.pause = time.Duration(float64(l.pause) * []float64{0.5, 1, 2}[random.IntN(3)])
+	kinds := map[string]operation{}
+	for _, name := range slices.Sorted(maps.Keys(l.kinds)) {
+		o := l.kinds[name]
+		if strings.HasPrefix(l.name, "faults") {
+			o.weight *= []int{0, 1, 1, 3}[random.IntN(4)]
+		}
+		kinds[name] = o
 	}
+	l.kinds = kinds
+	return l
 }
 
 // runSoak runs operations for a time, or those of another history, and reports whether something was wrong.
@@ -121,8 +137,9 @@ func (s *soaking) rounds(lasts time.Duration) {
 		fmt.Printf("== round %d, %v of %v\n", n+1, time.Since(s.began).Round(time.Second), lasts)
 		ctx, cancel := context.WithTimeout(s.base.ctx, roundTime)
 		var running sync.WaitGroup
-		for i, l := range lanes() {
-			running.Go(func() { s.runLane(ctx, l, rand.New(rand.NewPCG(s.seed, n<<8|uint64(i)))) })
+		for i, l := range lanes {
+			random := rand.New(rand.NewPCG(s.seed, n<<8|uint64(i)))
+			running.Go(func() { s.runLane(ctx, l.mixed(random), random) })
 		}
 		running.Wait()
 		cancel()
@@ -137,7 +154,7 @@ func (s *soaking) runLane(ctx context.Context, l lane, random *rand.Rand) {
 	for _, o := range l.kinds {
 		sum += o.weight
 	}
-	for {
+	for sum > 0 {
 		pause := time.Duration(random.ExpFloat64() * float64(l.pause))
 		select {
 		case <-time.After(min(pause, 4*l.pause)):
@@ -193,7 +210,7 @@ func (s *soaking) replay(history []soak.Line) {
 	until := func(at float64) time.Duration { return time.Until(began.Add(time.Duration(at * float64(time.Second)))) }
 	for _, quiet := range append(quiets, history[len(history)-1].At) {
 		var running sync.WaitGroup
-		for _, l := range lanes() {
+		for _, l := range lanes {
 			running.Go(func() {
 				for len(byLane[l.name]) > 0 && byLane[l.name][0].At < quiet && len(s.found()) == 0 {
 					line := byLane[l.name][0]

@@ -325,7 +325,7 @@ func (a act) leftOver() (left []string) {
 
 // lasting are the files that stay without pods: the spec of the device plugin's devices, cordons, the ledger, the boot at
 // which a driver ran, and the entries in the kubelet's checkpoint that have ended, which stay until the kubelet writes it again.
-var lasting = []string{"fpga.intel.com-fpga.json", "cordons.json", "cards.json", "owner-dra.boot", "ended.json"}
+var lasting = []string{"fpga.intel.com-fpga.json", "cordons.json", "cards.json", "owner-dra.boot", "entries.json"}
 
 // filesIn returns the files below directories, without sockets.
 func filesIn(dirs ...string) (found []string) {

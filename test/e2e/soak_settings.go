@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -74,10 +75,10 @@ var settingOperations = map[string]operation{
 			change = 7 // claims have one name: there is more to find with the device plugin
 		}
 		switch change {
-		case 0, 1: // the same names
-		case 2, 3:
+		case 0: // the same names
+		case 1, 2:
 			to.Mode = another(random, to.Mode, "single", "af", "region")
-		case 4, 5:
+		case 3, 4, 5:
 			to.Mode, to.Resource = "single", another(random, to.Resource, soakResources...)
 		default:
 			to.API = another(random, to.API, "dra", "devicePlugin")
@@ -121,7 +122,12 @@ func (a act) upgradeNaming(to naming, values ...string) {
 		a.readNaming()
 	}
 	a.check(err)
-	a.rolledToNaming()
+	// A fault may delay the change for minutes, and the next one may come before it is complete.
+	soon, cancel := context.WithTimeout(a.ctx, 30*time.Second)
+	defer cancel()
+	own := *a.scene
+	own.ctx = soon
+	act{&own, a.soaking}.rolledToNaming()
 }
 
 // present returns the naming of the release.

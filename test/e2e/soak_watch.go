@@ -78,7 +78,7 @@ func (s *soaking) observe() (end func()) {
 	s.watch.containers = map[string]soak.Container{}
 	kubelet := s.base.kubelet()
 	every(containersEvery, s.lookAtContainers)
-	seen, unread := time.Now(), false
+	seen, complete, unread := time.Now(), time.Now(), false
 	every(offersEvery, func() {
 		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
@@ -87,15 +87,18 @@ func (s *soaking) observe() (end func()) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err != nil && !unread && time.Since(seen) > time.Second:
+		case err != nil && (!unread || offers != nil) && time.Since(complete) > time.Second:
 			unread = true
-			s.write(soak.Line{Offers: &soak.Offers{Unread: err.Error()}})
+			s.write(soak.Line{Offers: &soak.Offers{Unread: err.Error(), Ports: offers, Seen: s.at(seen)}})
 		case err == nil && (unread || s.watch.offers == nil || !maps.EqualFunc(offers, s.watch.offers, slices.Equal)):
 			unread, s.watch.offers = false, offers
 			s.write(soak.Line{Offers: &soak.Offers{Ports: offers, Seen: s.at(seen)}})
 		}
-		if err == nil {
+		if offers != nil {
 			seen = began
+		}
+		if err == nil {
+			complete = began
 		}
 	})
 
@@ -247,7 +250,8 @@ func allowed(path string) []string {
 	return found
 }
 
-// readOffers returns what the kubelet's device manager and the slices offer.
+// readOffers returns what the kubelet's device manager and the slices offer. If only the slices cannot be read, it returns an
+// error and what the kubelet offers.
 func (s *soaking) readOffers(ctx context.Context, kubelet podresources.PodResourcesListerClient) (map[string][]string, error) {
 	all, err := kubelet.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
 	if err != nil {
@@ -272,10 +276,9 @@ func (s *soaking) readOffers(ctx context.Context, kubelet podresources.PodResour
 			}
 		}
 	}
-	inSlices, err := s.base.untainted(ctx)
-	if err != nil {
-		return nil, err
-	}
+	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	inSlices, err := s.base.untainted(limited)
 	for name, devices := range inSlices {
 		for _, device := range devices {
 			add(soak.Claims, name, device)
@@ -287,5 +290,5 @@ func (s *soaking) readOffers(ctx context.Context, kubelet podresources.PodResour
 		// scheduler takes no device from such a pool.
 		offers[name] = slices.Compact(ports)
 	}
-	return offers, nil
+	return offers, err
 }

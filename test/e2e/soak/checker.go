@@ -49,6 +49,7 @@ type Checker struct {
 
 	offers       *Offers // nil before the first sample
 	unread       bool
+	noSlices     bool // unread, but the kubelet's offers are known
 	conditions   map[string]*condition
 	waited       map[string]*condition // the newest one of each pod that has waited although there were enough ports
 	round        int
@@ -222,7 +223,7 @@ func (c *Checker) overdue() []Wrong {
 	var found []Wrong
 	for _, key := range slices.Sorted(maps.Keys(c.conditions)) {
 		x := c.conditions[key]
-		if c.unread && x.clock != sampledClock {
+		if !c.known(x.clock) {
 			continue
 		}
 		lasted := c.time(x.clock) - x.since
@@ -242,19 +243,32 @@ func (c *Checker) overdue() []Wrong {
 func (c *Checker) observe() {
 	c.round++
 	c.observeShared()
-	if c.offers != nil && !c.unread {
+	if c.offers != nil && c.known(readClock) {
 		held := c.held()
 		offered := c.offered()
 		c.observeRenamed(offered)
-		c.observeLost(held, offered)
-		c.observeWaiting(held)
+		if c.known(calmClock) {
+			c.observeLost(held, offered)
+			c.observeWaiting(held)
+		}
 	}
 	for key, x := range c.conditions {
-		if x.round != c.round && (!c.unread || x.clock == sampledClock) {
+		if x.round != c.round && c.known(x.clock) {
 			x.ended = c.now
 			delete(c.conditions, key)
 		}
 	}
+}
+
+// known reports whether the offers are known that conditions with this clock need.
+func (c *Checker) known(of clock) bool {
+	switch of {
+	case sampledClock:
+		return true
+	case calmClock:
+		return !c.unread
+	}
+	return !c.unread || c.noSlices
 }
 
 // holds notes a condition that is true.
@@ -431,18 +445,19 @@ func (c *Checker) addPort(p Port) {
 
 // addOffers takes what is offered. After a time in which nothing could be read, the conditions that need two samples begin again.
 func (c *Checker) addOffers(o Offers) {
-	if o.Unread != "" {
-		c.unread = true
+	known := c.known(readClock)
+	c.unread, c.noSlices = o.Unread != "", o.Ports != nil
+	if c.unread {
 		c.calm.begin(unreadable, c.now)
+	} else {
+		c.calm.end(unreadable, c.now, 0)
+	}
+	if !c.known(readClock) {
 		return
 	}
-	if c.unread {
-		c.unread = false
-		c.calm.end(unreadable, c.now, 0)
-		for _, x := range c.conditions {
-			if x.clock == readClock || x.clock == bothClock {
-				x.since = c.now
-			}
+	for _, x := range c.conditions {
+		if !known && (x.clock == readClock || x.clock == bothClock) {
+			x.since = c.now
 		}
 	}
 	c.offers = &o

@@ -285,6 +285,20 @@ func TestChecker(t *testing.T) {
 			1.1 unread
 			6 offers r=a,b,c,c-p1 s=a
 			6.05 offers r=b,c,c-p1 s=a`, ""},
+		{"another name while a pod has it, and only the slices cannot be read", `
+			1 runs p r=1
+			1.1 on p 120:0
+			2 unread
+			5 unread r=b,c,c-p1 s=a
+			6 unread r=b,c,c-p1 s=a
+			6.5 on other 120:9`, "renamed@6.5 p a"},
+		{"another name before the slices could not be read", `
+			1 runs p r=1
+			1.1 on p 120:0
+			5 offers r=b,c,c-p1 claims=a
+			5.1 unread r=b,c,c-p1
+			8 unread r=b,c,c-p1
+			9 offers r=a,b,c,c-p1`, ""},
 		{"another name in one sample, after which it takes long", `
 			1 runs p r=1
 			1.1 on p 120:0
@@ -465,6 +479,10 @@ func TestChecker(t *testing.T) {
 			50 offers r=a,b,c,c-p1
 			168 op 1 delete q
 			170 op 2 delete q`, "unserved@170 p a b c c-p1"},
+		{"the slices cannot be read", `
+			1 pod p Pending r=1
+			2 unread r=a,b,c,c-p1
+			500 op 1 delete q`, ""},
 		{"nothing can be read", `
 			1 pod p Pending r=1
 			2 unread

@@ -12,7 +12,7 @@ import (
 //
 //	port ID NUMBER|- [FIELD...]        FIELD: broken, cordoned, excluded, unsure, since=T (otherwise 0.1 s ago)
 //	offers NAME=ID,ID... [seen=T]      the last sample before it (otherwise 0.1 s ago)
-//	unread
+//	unread [NAME=ID,ID...]             only the slices cannot be read, if it has offers
 //	pod NAME PHASE [FIELD...]          FIELD: NAME=N that it wants, scheduled, deleting, mayFail
 //	runs NAME NAME=N                   the pod is created, scheduled and running
 //	on NAME NUMBER[,NUMBER] [FIELD]    a container runs: since=T (otherwise 0.02 s ago), rules: not in its /dev; NAME may be POD/CONTAINER
@@ -50,7 +50,7 @@ func history(t testing.TB, text string) (lines []soak.Line) {
 				p.Broken = "fme-fatal"
 			}
 			add(soak.Line{Port: p})
-		case "offers":
+		case "offers", "unread":
 			o := &soak.Offers{Ports: map[string][]string{}, Seen: max(offered, at-0.1)}
 			if has("seen") {
 				o.Seen = number(t, fields["seen"])
@@ -59,10 +59,15 @@ func history(t testing.TB, text string) (lines []soak.Line) {
 			for name, ids := range fields {
 				o.Ports[name] = strings.Split(ids, ",")
 			}
-			offered = at
+			if verb == "unread" {
+				o.Unread = "no answer"
+			}
+			if verb == "unread" && len(args) == 0 {
+				o.Ports, o.Seen = nil, 0
+			} else {
+				offered = at
+			}
 			add(soak.Line{Offers: o})
-		case "unread":
-			add(soak.Line{Offers: &soak.Offers{Unread: "no answer"}})
 		case "pod", "runs":
 			p := soak.Pod{Name: args[0], UID: "uid-" + args[0], Scheduled: has("scheduled"), Deleting: has("deleting"), MayFail: has("mayFail")}
 			for name, n := range fields {

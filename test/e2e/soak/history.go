@@ -89,11 +89,12 @@ type Port struct {
 
 // Offers says which ports each name could give to a pod, healthy in the list of the kubelet's device manager or without
 // a taint in a slice: name to ids of ports. The line is written for the first sample and for each that differs. After a second
-// without a sample that could be read, a line says so, and the next sample has a line too.
+// without a sample that could be read, a line says so, and the next sample has a line too. If only the slices cannot be read,
+// because the API server does not answer, each sample has a line with what the kubelet offers.
 type Offers struct {
 	Ports  map[string][]string `json:"ports,omitempty"`
 	Seen   float64             `json:"seen,omitempty"`   // when the last sample before this one began to be read
-	Unread string              `json:"unread,omitempty"` // why no sample can be read; Ports is not known
+	Unread string              `json:"unread,omitempty"` // why no sample can be read; Ports is not known, or lacks the claims
 }
 
 // Quiet is what was found after a time without operations, with all faults ended.

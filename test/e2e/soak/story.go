@@ -164,10 +164,15 @@ func (s *story) addPort(at float64, p Port) {
 
 func (s *story) addOffers(at float64, o Offers) {
 	if o.Unread != "" {
-		s.begin(event{key: "offers", lane: lane{3, "offers"}, from: at, class: "fault", text: "offers cannot be read: " + o.Unread, fault: true, normal: true})
-		return
+		if s.open["offers"] == nil {
+			s.begin(event{key: "offers", lane: lane{3, "offers"}, from: at, class: "fault", text: "offers cannot be read: " + o.Unread, fault: true, normal: true})
+		}
+		if o.Ports == nil {
+			return
+		}
+	} else {
+		s.end("offers", at, "")
 	}
-	s.end("offers", at, "")
 	names := map[string][]string{} // of each port
 	for _, name := range slices.Sorted(maps.Keys(o.Ports)) {
 		for _, port := range o.Ports[name] {

@@ -1,13 +1,18 @@
 package holders_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -38,8 +43,8 @@ func TestEnded(t *testing.T) {
 	if !held(holders.New(r.cfg)) {
 		t.Error("the entry does not count although the kubelet has written it again")
 	}
-	for _, text := range []string{"", "{", `{"version":2}`, `{"version":1,"devices":[]}`} {
-		if err := os.WriteFile(filepath.Join(r.cfg.StateDir, "ended.json"), []byte(text), 0o600); err != nil {
+	for _, text := range []string{"", "{", `{"version":2}`, `{"version":1,"ended":[]}`} {
+		if err := os.WriteFile(filepath.Join(r.cfg.StateDir, "entries.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if !held(holders.New(r.cfg)) {
@@ -83,6 +88,88 @@ func TestNamedBefore(t *testing.T) {
 		if held(next) == nil {
 			t.Fatal("the entry does not count although the kubelet has written it again")
 		}
+	}
+}
+
+// Recent writes nothing, because the driver calls it before it answers the kubelet. The next Ask does.
+func TestRecentWritesNothing(t *testing.T) {
+	r := newRig(t)
+	r.cfg.StateDir, r.cfg.DRA = privatedirtest.Dir(t), true
+	r.cfg.Injected = openInjected(t, r.cfg.StateDir)
+	if err := r.cfg.Injected.Add(t.Context(), map[string][]string{"5e:00.0": {"dfl-port.1"}}); err != nil {
+		t.Fatal(err)
+	}
+	hour := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(r.cfg.Socket, hour, hour); err != nil {
+		t.Fatal(err)
+	}
+	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
+	r.Hold("ns", "pod", "main", port, "3b:00.0")
+	s := holders.New(r.cfg)
+	for _, step := range []struct {
+		ask               func(context.Context) inventory.Holdings
+		injected, entries bool
+	}{{s.Recent, true, false}, {s.Ask, false, true}} {
+		step.ask(t.Context())
+		_, noInjected := os.Stat(filepath.Join(r.cfg.StateDir, "injected.json"))
+		_, noEntries := os.Stat(filepath.Join(r.cfg.StateDir, "entries.json"))
+		if (noInjected == nil) != step.injected || (noEntries == nil) != step.entries {
+			t.Errorf("injected.json: %v, entries.json: %v", noInjected, noEntries)
+		}
+	}
+}
+
+// A source does not answer the last question of the plugin and the first ones of drivers. What the plugin has written is
+// not lost.
+func TestNamedBeforeFailure(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		fail func(*testing.T, *rig)
+	}{
+		{"the kubelet", func(_ *testing.T, r *rig) { r.Behave(simkubelet.PodBehaviour{Fail: "too many calls"}) }},
+		{"the checkpoint", func(t *testing.T, r *rig) {
+			if err := errors.Join(os.Rename(r.path, r.path+"2"), os.Mkdir(r.path, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			hour := time.Now().Add(-time.Hour)
+			if err := os.Chtimes(r.cfg.Socket, hour, hour); err != nil {
+				t.Fatal(err)
+			}
+			r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = privatedirtest.Dir(t), time.Millisecond, time.Hour
+			first, second := fileOf(t, "first", port, "3b:00.0", "dfl-port.0"), fileOf(t, "second", port, "5e:00.0", "dfl-port.1")
+			r.write(t, strings.TrimSuffix(first, "]}}")+","+strings.TrimPrefix(second, `{"Data":{"PodDeviceEntries":[`))
+			r.Hold("ns", "first", "main", port, "3b:00.0")
+			r.Hold("ns", "second", "main", port, "5e:00.0")
+			plugin := holders.New(r.cfg)
+			plugin.Ask(t.Context())
+			r.Release("ns", "first")
+			for len(plugin.Ask(t.Context()).Of["3b:00.0"]) > 0 {
+			}
+			r.Release("ns", "second")
+
+			tc.fail(t, r)
+			plugin.Ask(t.Context())
+			r.cfg.DRA = true
+			holders.New(r.cfg).Ask(t.Context()) // this driver ends
+			driver := holders.New(r.cfg)
+			driver.Ask(t.Context())
+			r.Behave(simkubelet.PodBehaviour{})
+			if _, err := os.Stat(r.path + "2"); err == nil {
+				if err := errors.Join(os.Remove(r.path), os.Rename(r.path+"2", r.path)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			patient.Await(t, "the end of the second container", func() error {
+				if of := driver.Ask(t.Context()).Of["5e:00.0"]; len(of) > 0 {
+					return fmt.Errorf("it is held: %+v", of)
+				}
+				return nil
+			})
+		})
 	}
 }
 

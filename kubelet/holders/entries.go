@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	endedFile = "ended.json"
-	maxEnded  = 4 << 20 // size of the file in bytes, that of the kubelet's checkpoint
+	entriesFile = "entries.json"
+	maxEntries  = 4 << 20 // size of the file in bytes, that of the kubelet's checkpoint
 )
 
 // knownEntries are what a daemon knows about the entries of the checkpoint, and the next one cannot find out. While no
@@ -24,7 +24,7 @@ const (
 type knownEntries struct {
 	Version    int                 `json:"version"`
 	Checkpoint time.Time           `json:"checkpoint"`       // time of the checkpoint's file
-	Ended      map[string][]string `json:"devices"`          // resource/id -> containers, POD-UID/NAME
+	Ended      map[string][]string `json:"ended"`            // resource/id -> containers, POD-UID/NAME
 	Named      map[string][]string `json:"named,omitempty"`  // by the kubelet, and not known to have ended
 	Kubelet    time.Time           `json:"kubelet,omitzero"` // start of the kubelet that has named them
 }
@@ -42,14 +42,14 @@ func (e knownEntries) equal(other knownEntries) bool {
 	return e.Checkpoint.Equal(other.Checkpoint) && e.Kubelet.Equal(other.Kubelet) && reflect.DeepEqual(e.Ended, other.Ended) && reflect.DeepEqual(e.Named, other.Named)
 }
 
-// readEnded returns what an earlier daemon has written to the state directory, if that can be read.
-func readEnded(dir string) (e knownEntries) {
+// readEntries returns what an earlier daemon has written to the state directory, if that can be read.
+func readEntries(dir string) (e knownEntries) {
 	root, err := privatedir.OpenDir(dir, false)
 	if err != nil {
 		return e
 	}
 	defer root.Close()
-	text, err := privatedir.ReadFile(root, endedFile, maxEnded)
+	text, err := privatedir.ReadFile(root, entriesFile, maxEntries)
 	if err != nil || json.Unmarshal(text, &e) != nil || e.Version != 1 {
 		return knownEntries{}
 	}
@@ -63,11 +63,11 @@ func (e knownEntries) write(dir string) error {
 		return err
 	}
 	defer root.Close()
-	space := maxEnded - 300 // for the rest of the file
+	space := maxEntries - 300 // for the rest of the file
 	e.Ended, e.Named = fitting(e.Ended, &space), fitting(e.Named, &space)
 	text, err := json.Marshal(e)
 	if err == nil {
-		_, err = privatedir.ReplaceFile(root, endedFile, text)
+		_, err = privatedir.ReplaceFile(root, entriesFile, text)
 	}
 	return err
 }
