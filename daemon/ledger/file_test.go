@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -86,6 +87,12 @@ func TestBadFile(t *testing.T) {
 
 // A file that could not be read at the start is read later: its history is not lost, and it is not set aside.
 func TestUnreadFile(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Second, 5 * time.Minute} { // before and after the decision about missing cards
+		testUnreadFile(t, after)
+	}
+}
+
+func testUnreadFile(t *testing.T, after time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
@@ -98,10 +105,14 @@ func TestUnreadFile(t *testing.T) {
 		}
 		chmod(0o777)
 		r.open(inventory.Snapshot{})
-		chmod(0o700)
+		if after == 0 {
+			chmod(0o700)
+		}
 		r.list(healthy("3b:00.0"))
 		r.list(broken("3b:00.0"))
-		wait(settled)
+		wait(after)
+		chmod(0o700)
+		wait(2 * time.Minute)
 		r.expect("read later", "5e:00.0", "ledger.unavailable; device.missing 5e:00.0")
 		r.stop()
 		if text := r.file(); !strings.Contains(text, `"healthChanges":2`) {

@@ -83,6 +83,9 @@ func TestMissingBefore(t *testing.T) {
 		r.open(inventory.Snapshot{Version: 1})
 		wait(time.Second)
 		r.expect("not all cards have been read", "", "")
+		if n := r.ledger.Awaited(); n != 3 { // else somebody could believe that no card is missing
+			t.Errorf("%d cards are awaited, want 3", n)
+		}
 		r.list(healthy("3b:00.0"), healthy("5e:00.0"))
 		r.expect("one is back", "af:00.0", "device.returned 5e:00.0")
 		r.stop()
@@ -312,6 +315,68 @@ func TestFailed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A card with a fault that loses its driver is still expected, for an hour, and unless it is for a virtual machine.
+func TestFailedWithoutDriver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
+		r.list(healthy("3b:00.0"), broken("5e:00.0"))
+		wait(2 * time.Hour)
+		r.onBus.Store("5e:00.0")
+		r.list(healthy("3b:00.0"))
+		r.exempts("5e:00.0")
+		if n := r.ledger.Awaited(); n != 0 {
+			t.Errorf("for a virtual machine: %d cards are awaited, want none", n)
+		}
+		r.exempts("")
+		wait(50 * time.Minute)
+		if n := r.ledger.Awaited(); n != 1 {
+			t.Errorf("%d cards are awaited, want 1", n)
+		}
+		r.expect("its driver is late", "", "")
+		wait(15 * time.Minute)
+		r.expect("an hour", "5e:00.0", "device.missing 5e:00.0")
+		r.list(healthy("3b:00.0"), broken("5e:00.0"))
+		r.expect("bound", "", "device.returned 5e:00.0")
+		wait(time.Second)
+		r.list(healthy("3b:00.0")) // its former fault does not count
+		if n := r.ledger.Awaited(); n != 0 {
+			t.Errorf("pulled: %d cards are awaited, want none", n)
+		}
+		r.stop()
+	})
+}
+
+// A card that has failed, and that somebody puts into another slot, is found there by its serial number.
+func TestReseated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		card := func(id, serial string, fault bool) *inventory.Device {
+			return device(id, func(d *inventory.Device) {
+				d.Attributes = map[string]string{inventory.AttributeSerialNumber: serial}
+				if fault {
+					d.Health, d.Fault, d.Reasons = inventory.Unhealthy, true, []string{"device-bad-state"}
+				}
+			})
+		}
+		rest := card("3b:00.0", "1", false)
+		r := newRig(t)
+		r.start(rest, card("5e:00.0", "2", false))
+		r.list(rest, card("5e:00.0", "2", true))
+		wait(settled)
+		r.list(rest)
+		r.expect("left", "5e:00.0", "device.missing 5e:00.0")
+		r.list(rest, card("af:00.0", "3", false))
+		r.expect("another card", "5e:00.0", "")
+		r.list(rest, card("af:00.0", "3", false), card("d8:00.0", "2", false))
+		r.expect("in another slot", "", "device.returned 5e:00.0")
+		r.stop()
+		r.start(rest, card("af:00.0", "3", false), card("d8:00.0", "2", false))
+		wait(settled)
+		r.expect("another start", "", "")
+		r.stop()
+	})
 }
 
 // A virtual function whose reading hangs does not say that it is one. It is still not expected.
@@ -721,6 +786,45 @@ func TestTwoDaemons(t *testing.T) {
 		}
 		next.expect("next", "", "")
 		next.stop()
+	})
+}
+
+// In an upgrade, the former daemon sees a card leave before the next one has read the cards. It is not missing for longer
+// than the upgrade.
+func TestPulledDuringUpgrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		former := newRig(t)
+		former.start(healthy("3b:00.0"), healthy("5e:00.0"))
+		wait(time.Second)
+		next := &rig{T: t, dir: former.dir, exempt: former.exempt}
+		next.open(inventory.Snapshot{})
+		former.list(healthy("3b:00.0"))
+		next.list(healthy("3b:00.0"))
+		wait(settled)
+		former.stop()
+		wait(10 * time.Second)
+		next.expect("next", "", "device.missing 5e:00.0")
+		next.stop()
+		next.start(healthy("3b:00.0"))
+		wait(settled)
+		next.expect("another start", "", "")
+		next.stop()
+	})
+}
+
+// A start that cannot read the id of the machine does not forget it.
+func TestMachineUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		for _, r.machine = range []string{"this", ""} {
+			r.start(healthy("3b:00.0"), healthy("5e:00.0"))
+			r.stop()
+		}
+		r.machine = "other"
+		r.start(healthy("3b:00.0"))
+		wait(settled)
+		r.expect("another machine", "", "ledger.begun")
+		r.stop()
 	})
 }
 
