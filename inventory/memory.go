@@ -51,9 +51,10 @@ func (n *node) recall(e *entry, d *Device, now time.Time) {
 	e.health.recall(was.Memory, now, n.rules.hold)
 }
 
-// recall continues a quarantine, and holds that have not ended. If the device was bad, its recovery is a turn, unless
-// the hold has ended. Otherwise, the state of the device is no turn, as after its return.
+// recall continues a quarantine, and holds that have not ended. If the device was bad, its recovery is a turn, also one
+// that the earlier daemon has not seen. Otherwise, the state of the device is no turn, as after its return.
 func (h *health) recall(m *Memory, now time.Time, limit time.Duration) {
+	var ended time.Time // the last hold
 	for _, t := range m.Turns {
 		h.flaps.at = append(h.flaps.at, agoIn(now, t))
 	}
@@ -63,7 +64,10 @@ func (h *health) recall(m *Memory, now time.Time, limit time.Duration) {
 		if !hold.Since.IsZero() {
 			healed = agoIn(now, hold.Since)
 		}
-		if !hold.Since.IsZero() && now.Sub(healed) >= limit {
+		if end := healed.Add(limit); !hold.Since.IsZero() && !end.After(now) {
+			if end.After(ended) {
+				ended = end
+			}
 			continue
 		}
 		if h.conditions == nil {
@@ -73,6 +77,9 @@ func (h *health) recall(m *Memory, now time.Time, limit time.Duration) {
 			Condition: Condition{Reason: hold.Reason, Health: hold.Health}, since: healed, healed: healed, worst: hold.Health,
 		}
 		h.offered, h.flaps.standing = true, m.Bad
+	}
+	if m.Bad && !h.flaps.standing && !ended.IsZero() {
+		h.flaps.at = append(h.flaps.at, ended)
 	}
 }
 

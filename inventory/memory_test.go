@@ -204,6 +204,38 @@ func TestBadInQuarantine(t *testing.T) {
 	})
 }
 
+// A device in quarantine whose hold ends while no daemon runs stays in quarantine for a flap window after that.
+func TestHoldEndsInQuarantine(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := withFlaps(5)
+		cfg.RecoveryHold, cfg.FlapWindow = 5*time.Second, 100*time.Second
+		family := newFakeFamily("dfl")
+		family.set(cardA, good(0, 0))
+		r := start(t, cfg, family)
+		for range 4 {
+			r.set(cardA, good(0, 0))
+			r.after(6 * time.Second)
+			r.set(cardA, good(0, 0, ap6))
+			r.after(time.Second)
+		}
+		r.after(80 * time.Second)
+		r.set(cardA, good(0, 0))
+		r.after(time.Second)
+		r.want("at the end", map[string]string{"3b:00.0": "unhealthy[flapping recovering=port-ap6]"})
+		cfg.Remembered = remembered(t, r)
+		r.after(29 * time.Second)
+
+		next := newFakeFamily("dfl")
+		next.set(cardA, good(0, 0))
+		r = start(t, cfg, next)
+		r.want("30 s after the recovery", map[string]string{"3b:00.0": "unhealthy[flapping]"})
+		r.after(74 * time.Second)
+		r.want("104 s after the recovery", map[string]string{"3b:00.0": "unhealthy[flapping]"})
+		r.after(2 * time.Second)
+		r.want("106 s after the recovery", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
 // A hold that has ended while no daemon ran has no effect: a port that is unbound for a moment is as new.
 func TestEndedHold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
