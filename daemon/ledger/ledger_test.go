@@ -533,6 +533,22 @@ func TestHistory(t *testing.T) {
 	})
 }
 
+// A card that recovers after a restart has changed, also if the daemon sees only the recovery hold.
+func TestHistoryOfRecovery(t *testing.T) {
+	for _, bad := range []*inventory.Device{broken("3b:00.0"), because("3b:00.0", "recovering=port-ap6"), because("3b:00.0", inventory.ReasonFlapping)} {
+		synctest.Test(t, func(t *testing.T) {
+			bad.Memory = &inventory.Memory{Bad: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy}}}
+			r := newRig(t)
+			r.start(bad)
+			r.list(healthy("3b:00.0"))
+			if diff := cmp.Diff([]metrics.Card{{Address: "3b:00.0", HealthChanges: 1}}, r.ledger.Counts()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", bad.Reasons, diff)
+			}
+			r.stop()
+		})
+	}
+}
+
 // A card that breaks and recovers has changed twice, however many ports it has, and in whatever order they change.
 func TestHistoryOfPorts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -223,11 +223,10 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 		l.remember(c, d.ID, memoryOf(d))
 	}
 	was, known := l.known[d.ID]
-	switch {
-	case d.Health == inventory.Unhealthy && !d.Fault: // recovering, in quarantine, cordoned, programmed: nothing new about the hardware
-		return false
-	case !known && d.Health == inventory.Unhealthy: // it is being plugged in, or was bad when the last daemon ended
-		if d.Memory != nil && d.Memory.Bad {
+	if d.Health == inventory.Unhealthy && (!known || !d.Fault) {
+		// It is recovering, in quarantine, cordoned or programmed, which is nothing new about the hardware; or it is being
+		// plugged in, or was bad when the last daemon ended.
+		if !known && d.Memory != nil && d.Memory.Bad {
 			l.known[d.ID] = inventory.Unhealthy
 		}
 		return false
