@@ -361,14 +361,18 @@ func (l *Ledger) hasChanged() bool {
 func (l *Ledger) content() content {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	now := time.Now()
 	c := content{Version: fileVersion, Machine: l.cfg.Machine, Cards: []card{}}
 	for _, of := range l.cards {
-		written := *of
-		written.Devices = maps.Clone(of.Devices)
-		if of.present {
-			written.Last = timeOf(time.Now())
+		card := *of
+		card.Devices = make(map[string]*inventory.Memory, len(of.Devices))
+		for id, m := range of.Devices {
+			card.Devices[id] = written(m, now)
 		}
-		c.Cards = append(c.Cards, written)
+		if of.present {
+			card.Last = timeOf(now)
+		}
+		c.Cards = append(c.Cards, card)
 	}
 	l.changed = false
 	return c

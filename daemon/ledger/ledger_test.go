@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -778,6 +779,28 @@ func TestClockSetBack(t *testing.T) {
 		r.start()
 		r.stop()
 	})
+}
+
+// A clock that is set after a card has gone into quarantine changes neither how long that is ago, nor the end of a hold.
+func TestClockSetMeanwhile(t *testing.T) {
+	for _, by := range []time.Duration{365 * 24 * time.Hour, -365 * 24 * time.Hour} {
+		now := time.Now()
+		at := now.Add(-time.Minute)
+		*(*uint64)(unsafe.Pointer(&at)) -= uint64(by/time.Second) << 30 // the wall clock of then, with the monotonic one as it is
+		if was := now.Round(0).Sub(at.Round(0)); now.Sub(at) != time.Minute || was != time.Minute+by {
+			t.Fatalf("%s and %s ago, want a minute and %s", now.Sub(at), was, time.Minute+by)
+		}
+		m := &inventory.Memory{Turns: []time.Time{at}, Quarantined: true, Holds: []inventory.Hold{
+			{Reason: "aer-fatal", Health: inventory.Unhealthy}, {Reason: "port-ap6", Health: inventory.Unhealthy, Since: at},
+		}}
+		ago := now.Add(-time.Minute).UTC().Truncate(time.Millisecond)
+		want := &inventory.Memory{Turns: []time.Time{ago}, Quarantined: true, Holds: []inventory.Hold{
+			{Reason: "aer-fatal", Health: inventory.Unhealthy}, {Reason: "port-ap6", Health: inventory.Unhealthy, Since: ago},
+		}}
+		if diff := cmp.Diff(want, ledger.Written(m, now)); diff != "" {
+			t.Errorf("set by %s (-want +got):\n%s", by, diff)
+		}
+	}
 }
 
 // In an upgrade, two daemons follow the same cards, and one of them writes.

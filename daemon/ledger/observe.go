@@ -356,20 +356,32 @@ func hasLeft(d *inventory.Device) bool {
 	return slices.Contains(d.Reasons, inventory.ReasonRemoved) || slices.Contains(d.Reasons, inventory.ReasonRemovedInUse)
 }
 
-// memoryOf returns the memory of a device in the form in which it is written.
+// memoryOf returns what is remembered of a device.
 func memoryOf(d *inventory.Device) *inventory.Memory {
 	if d.Memory == nil {
 		return nil
 	}
-	m := inventory.Memory{Quarantined: d.Memory.Quarantined, Bad: d.Memory.Bad}
-	for _, t := range d.Memory.Turns[max(len(d.Memory.Turns)-maxTurns, 0):] {
-		m.Turns = append(m.Turns, timeOf(t))
-	}
-	for _, h := range d.Memory.Holds {
-		h.Reason, h.Since = clean(h.Reason), timeOf(h.Since)
-		m.Holds = append(m.Holds, h)
+	m := *d.Memory
+	m.Turns, m.Holds = m.Turns[max(len(m.Turns)-maxTurns, 0):], slices.Clone(m.Holds)
+	for i := range m.Holds {
+		m.Holds[i].Reason = clean(m.Holds[i].Reason)
 	}
 	return &m
+}
+
+// written returns a memory with its times as the clock shows them now. The clock may have been set since they were read.
+func written(m *inventory.Memory, now time.Time) *inventory.Memory {
+	shown := func(t time.Time) time.Time { return timeOf(now.Round(0).Add(t.Sub(now))) }
+	w := inventory.Memory{Quarantined: m.Quarantined, Bad: m.Bad, Holds: slices.Clone(m.Holds)}
+	for _, t := range m.Turns {
+		w.Turns = append(w.Turns, shown(t))
+	}
+	for i, h := range w.Holds {
+		if !h.Since.IsZero() {
+			w.Holds[i].Since = shown(h.Since)
+		}
+	}
+	return &w
 }
 
 // timeOf returns a time in the form in which it is written.
