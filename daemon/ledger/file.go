@@ -135,7 +135,7 @@ func (c *card) check() error {
 			err = errors.Join(err, checkTime("turns", at))
 		}
 		for _, h := range m.Holds {
-			err = errors.Join(err, checkText("reason", h.Reason), checkTime("since", h.Since))
+			err = errors.Join(err, checkText("reason", h.Reason), checkTime("since", h.Since), checkTime("passing", h.Passing))
 			if h.Health > inventory.Unhealthy || h.Reason == "" {
 				err = errors.Join(err, fmt.Errorf("holds: found reason %q with health %d, want a reason and a health up to %d", h.Reason, h.Health, inventory.Unhealthy))
 			}

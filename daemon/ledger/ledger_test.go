@@ -792,10 +792,12 @@ func TestClockSetMeanwhile(t *testing.T) {
 		}
 		m := &inventory.Memory{Turns: []time.Time{at}, Quarantined: true, Holds: []inventory.Hold{
 			{Reason: "aer-fatal", Health: inventory.Unhealthy}, {Reason: "port-ap6", Health: inventory.Unhealthy, Since: at},
+			{Reason: "resetting", Health: inventory.Unhealthy, Passing: at},
 		}}
 		ago := now.Add(-time.Minute).UTC().Truncate(time.Millisecond)
 		want := &inventory.Memory{Turns: []time.Time{ago}, Quarantined: true, Holds: []inventory.Hold{
 			{Reason: "aer-fatal", Health: inventory.Unhealthy}, {Reason: "port-ap6", Health: inventory.Unhealthy, Since: ago},
+			{Reason: "resetting", Health: inventory.Unhealthy, Passing: ago},
 		}}
 		if diff := cmp.Diff(want, ledger.Written(m, now)); diff != "" {
 			t.Errorf("set by %s (-want +got):\n%s", by, diff)

@@ -376,9 +376,11 @@ func written(m *inventory.Memory, now time.Time) *inventory.Memory {
 	for _, t := range m.Turns {
 		w.Turns = append(w.Turns, shown(t))
 	}
-	for i, h := range w.Holds {
-		if !h.Since.IsZero() {
-			w.Holds[i].Since = shown(h.Since)
+	for i := range w.Holds {
+		for _, t := range []*time.Time{&w.Holds[i].Since, &w.Holds[i].Passing} {
+			if !t.IsZero() {
+				*t = shown(*t)
+			}
 		}
 	}
 	return &w
