@@ -653,6 +653,29 @@ func TestWrites(t *testing.T) {
 	})
 }
 
+// An idle hour has no write either if a card is missing, the driver of one is late, and one is in quarantine.
+func TestIdleHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		bad := broken("3b:00.0")
+		bad.Memory = &inventory.Memory{Turns: []time.Time{time.Now()}, Quarantined: true, Bad: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy}}}
+		r.start(bad, healthy("5e:00.0"), healthy("af:00.0"))
+		r.stop()
+		r.onBus.Store("5e:00.0")
+		r.start(bad)
+		wait(time.Minute)
+		r.expect("settled", "af:00.0", "device.missing af:00.0")
+		if err := os.Remove(r.dir + "/cards.json"); err != nil {
+			t.Fatal(err)
+		}
+		wait(time.Hour - 2*time.Minute) // then the late one is missing
+		if _, err := os.Stat(r.dir + "/cards.json"); err == nil {
+			t.Error("found a write in an idle hour")
+		}
+		r.stop()
+	})
+}
+
 // Cards that come and go make room for others. Missing ones are kept longest.
 func TestManyCards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
