@@ -318,6 +318,24 @@ func TestFailed(t *testing.T) {
 	}
 }
 
+// A card that had a fault before the daemon was restarted, and fails altogether soon after that, is missing.
+func TestFailedAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := broken("5e:00.0")
+		bad.Memory = &inventory.Memory{Bad: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy}}}
+		r := newRig(t)
+		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
+		r.list(healthy("3b:00.0"), bad)
+		wait(time.Hour)
+		r.stop()
+		r.start(healthy("3b:00.0"), bad)
+		wait(time.Second)
+		r.list(healthy("3b:00.0"))
+		r.expect("left", "5e:00.0", "device.missing 5e:00.0")
+		r.stop()
+	})
+}
+
 // A card with a fault that loses its driver is still expected, for an hour, and unless it is for a virtual machine.
 func TestFailedWithoutDriver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -124,7 +124,9 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 	case !faulty:
 		c.faulty = time.Time{}
 	case c.faulty.IsZero():
-		c.faulty = now
+		if c.faulty = now; !before.present && slices.ContainsFunc(slices.Collect(maps.Values(c.Devices)), func(m *inventory.Memory) bool { return m.Bad }) {
+			c.faulty = now.Add(-settle) // it was bad when the last daemon ended
+		}
 	}
 	l.cards[address] = c
 }
