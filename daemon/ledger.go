@@ -12,15 +12,16 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
 // openLedger opens the ledger. A guest does not share that of the owner.
 func (r *run) openLedger(ctx context.Context) {
 	cfg := ledger.Config{
 		Dir: r.cfg.StateDir, Machine: machine(r.cfg.SysfsRoot), Metrics: r.Metrics,
-		Exempt: func(address, family string) bool {
+		Exempt: func(address, family, pciID string) bool {
 			inForce, _ := r.inForce.Load()
-			return exempt(inForce, r.book.List(), address, family)
+			return exempt(inForce, r.book.List(), address, family) || onVFIO(r.cfg.SysfsRoot, address, pciID)
 		},
 		Changed: func() (cordons, settings <-chan struct{}) {
 			_, settings = r.inForce.Load()
@@ -43,12 +44,30 @@ func exempt(cfg config.Config, cordons []cordon.Cordon, address, family string) 
 // onBus reports whether a PCI function with these ids ("": any) is at an address. If that cannot be read for want of
 // memory or descriptors, the function counts as present.
 func onBus(sysfsRoot, address, pciID string) bool {
-	address, err := sysfs.ParseAddress(address)
-	if err != nil {
+	dir := functionAt(sysfsRoot, address)
+	if dir == "" {
 		return false
 	}
-	id, err := sysfs.PCIID(filepath.Join(sysfsRoot, "bus/pci/devices", address))
+	id, err := sysfs.PCIID(dir)
 	return err != nil || id != "" && (pciID == "" || id == pciID)
+}
+
+// onVFIO reports whether somebody has bound the function with these ids to vfio-pci, for a virtual machine.
+func onVFIO(sysfsRoot, address, pciID string) bool {
+	if !onBus(sysfsRoot, address, pciID) {
+		return false
+	}
+	driver, err := pci.DriverOf(functionAt(sysfsRoot, address))
+	return err == nil && driver == "vfio-pci"
+}
+
+// functionAt returns the directory of the PCI function at an address, or "" if it is no address.
+func functionAt(sysfsRoot, address string) string {
+	address, err := sysfs.ParseAddress(address)
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(sysfsRoot, "bus/pci/devices", address)
 }
 
 // machine returns the id that the firmware gives the machine, or "" if there is none. Unlike the machine-id of the host, it

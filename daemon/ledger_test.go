@@ -44,7 +44,7 @@ func TestExempt(t *testing.T) {
 	}
 }
 
-// A function is on the bus if its address and its ids are those of the card.
+// A function is on the bus if its address and its ids are those of the card. It may be bound for a virtual machine.
 func TestOnBus(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "bus/pci/devices/0000:5e:00.0")
@@ -66,6 +66,25 @@ func TestOnBus(t *testing.T) {
 	} {
 		if got := onBus(root, test.address, test.pciID); got != test.want {
 			t.Errorf("%s %q: found %v, want %v", test.address, test.pciID, got, test.want)
+		}
+	}
+	for _, test := range []struct {
+		driver, pciID string
+		want          bool
+	}{
+		{"", "8086:09c4:8086:0000", false},
+		{"dfl-pci", "8086:09c4:8086:0000", false},
+		{"vfio-pci", "10ee:5000:10ee:000e", false},
+		{"vfio-pci", "8086:09c4:8086:0000", true},
+	} {
+		_ = os.Remove(filepath.Join(dir, "driver")) // the link of the former driver
+		if test.driver != "" {
+			if err := os.Symlink("../../../drivers/"+test.driver, filepath.Join(dir, "driver")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := onVFIO(root, "5e:00.0", test.pciID); got != test.want {
+			t.Errorf("driver %q, %s: for a virtual machine %v, want %v", test.driver, test.pciID, got, test.want)
 		}
 	}
 }

@@ -22,8 +22,8 @@ var decisions = map[string]struct{ plugin, driver bool }{
 	// Both daemons would write the file, each with its own content.
 	"CDIDir": {true, true}, "ProgrammingHook": {true, true}, "ProgrammingHookArgs": {true, true},
 
-	"AllocationPolicy": {},                                                                            // only a preference
-	"NodeName":         {}, "NodeAnnotation": {}, "Kubeconfig": {}, "Events": {}, "NodeCondition": {}, // the mode counts, wherever it comes from
+	"AllocationPolicy": {},                                                                                // only a preference
+	"NodeName":         {}, "NodeAnnotation": {}, "Kubeconfig": {}, "Events": {}, "NodeConditionType": {}, // the mode counts, wherever it comes from
 	"KubeletDir": {}, "PodResourcesSocket": {}, "HTTPAddress": {}, "Socket": {}, "HolderMetrics": {},
 	"StateDir":       {}, // has the lock
 	"ResyncInterval": {}, "HealthInterval": {}, "RecoveryHold": {}, "TombstoneGrace": {}, "ReprogramTimeout": {},

@@ -19,6 +19,8 @@ type Hold struct {
 	Reason string    `json:"reason"`
 	Health Health    `json:"health"`         // worst severity of the condition
 	Since  time.Time `json:"since,omitzero"` // when the condition was over; zero: it is present
+	// Passing is since when a passing condition is present, which must not last too long; zero: it is none.
+	Passing time.Time `json:"passing,omitzero"`
 }
 
 // memory returns what a later daemon must know, or nil if that is nothing.
@@ -26,7 +28,11 @@ func (h *health) memory() *Memory {
 	var holds []Hold
 	for reason, t := range h.conditions {
 		if of := ReasonOf(reason); h.offered && !of.Administrative && !of.NoHold {
-			holds = append(holds, Hold{reason, t.worst, t.healed})
+			hold := Hold{Reason: reason, Health: t.worst, Since: t.healed}
+			if t.present && t.Passing {
+				hold.Passing = t.since
+			}
+			holds = append(holds, hold)
 		}
 	}
 	bad := h.flaps.standing && !h.flaps.good
@@ -48,32 +54,46 @@ func (n *node) recall(e *entry, d *Device, now time.Time) {
 	if was.Memory == nil || identityOf(was).compare(identityOf(d), true) == other || serial != known && serial != "" && known != "" {
 		return
 	}
-	e.health.recall(was.Memory, now, n.rules.hold)
+	e.health.recall(was.Memory, now, n.rules)
 }
 
-// recall continues a quarantine, and holds that have not ended. If the device was bad, its recovery is a turn, unless
-// the hold has ended. Otherwise, the state of the device is no turn, as after its return.
-func (h *health) recall(m *Memory, now time.Time, limit time.Duration) {
+// recall continues a quarantine, and holds that have not ended. If the device was bad, its recovery is a turn, also one
+// that the earlier daemon has not seen. Otherwise, the state of the device is no turn, as after its return.
+func (h *health) recall(m *Memory, now time.Time, r rules) {
 	for _, t := range m.Turns {
 		h.flaps.at = append(h.flaps.at, agoIn(now, t))
 	}
 	h.flaps.quarantined = m.Quarantined
+	var recovered time.Time // zero: it was not bad, or is still
 	for _, hold := range m.Holds {
-		healed := now // a condition that was present is over at the earliest now
-		if !hold.Since.IsZero() {
-			healed = agoIn(now, hold.Since)
+		t := &tracked{Condition: Condition{Reason: hold.Reason, Health: hold.Health}, since: now, worst: hold.Health}
+		present := hold.Since.IsZero()
+		if !present {
+			t.healed = agoIn(now, hold.Since)
+		} else if !hold.Passing.IsZero() {
+			t.since = agoIn(now, hold.Passing)
+			h.passing = allowance{used: min(now.Sub(t.since), r.reprogram), at: now, began: t.since}
 		}
-		if !hold.Since.IsZero() && now.Sub(healed) >= limit {
+		bad := m.Bad && hold.Health == Unhealthy
+		if end := t.healed.Add(r.hold); !present && !end.After(now) {
+			if bad && end.After(recovered) {
+				recovered = end
+			}
 			continue
 		}
 		if h.conditions == nil {
 			h.conditions = make(map[string]*tracked, len(m.Holds))
 		}
-		h.conditions[hold.Reason] = &tracked{
-			Condition: Condition{Reason: hold.Reason, Health: hold.Health}, since: healed, healed: healed, worst: hold.Health,
-		}
-		h.offered, h.flaps.standing = true, m.Bad
+		h.conditions[hold.Reason] = t
+		h.offered, h.flaps.standing = true, h.flaps.standing || bad
 	}
+	if f := &h.flaps; !recovered.IsZero() && !f.standing {
+		f.standing, f.good = true, false
+		f.take(recovered, false, r.flapLimit, r.flapWindow) // a quarantine may have ended before
+		f.take(recovered, true, r.flapLimit, r.flapWindow)
+		f.left()
+	}
+	h.offered = h.offered || h.flaps.quarantined // before the quarantine
 }
 
 // agoIn returns a time of another process as a time that does not change when the clock is set. A time in the future is

@@ -2,9 +2,13 @@ package inventory_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -202,6 +206,93 @@ func TestBadInQuarantine(t *testing.T) {
 		r.after(2 * time.Second)
 		r.want("106 s after the recovery", map[string]string{"3b:00.0": "healthy[]"})
 	})
+}
+
+// A restart of the daemon changes neither the health of a device nor its reasons.
+func TestRestartsChangeNothing(t *testing.T) {
+	slow := inventory.Condition{Reason: "port-mmio-timeout", Health: inventory.Degraded}
+	dead := inventory.Condition{Reason: "port-dead", Health: inventory.Unhealthy}
+	states := [][]inventory.Condition{nil, nil, {ap6}, {slow}, {ap6, slow}, {dead}, {dead, ap6}}
+	for seed := range uint64(100) {
+		bubble(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			cfg := withFlaps(3)
+			cfg.RecoveryHold, cfg.FlapWindow = 10*time.Second, time.Minute
+			card := good(0, 0)
+			start := func(all map[string]*inventory.Device) *rig {
+				c, family := cfg, newFakeFamily("dfl")
+				c.Remembered = all
+				family.set(cardA, card)
+				return start(t, c, family)
+			}
+			steady, restarted := start(nil), start(nil)
+			steps := ""
+			for range 60 {
+				switch random.IntN(4) {
+				case 0, 1:
+					i := random.IntN(len(states))
+					card = good(0, 0, states[i]...)
+					steady.set(cardA, card)
+					restarted.set(cardA, card)
+					steps += fmt.Sprint("; ", states[i])
+				case 2:
+					var all map[string]*inventory.Device
+					if s, _ := restarted.Latest(); s.Device("3b:00.0").Memory != nil {
+						all = remembered(t, restarted)
+					}
+					away := time.Duration(random.IntN(3)*random.IntN(40)) * time.Second // 0 s in many cases
+					steady.after(away)
+					restarted = start(all)
+					steps += "; restart within " + away.String()
+				}
+				after := time.Duration(random.IntN(15)) * time.Second
+				steady.after(after)
+				steps += ", " + after.String()
+				if diff := cmp.Diff(steady.states(), restarted.states()); diff != "" {
+					t.Fatalf("seed %d%s: (-without +with restarts):\n%s", seed, steps, diff)
+				}
+			}
+		})
+	}
+}
+
+// A condition that must pass, and lasts too long, is still too long after a restart: the device is not offered, and has a
+// fault. One that is present for a moment is not.
+func TestPassingAtTheEnd(t *testing.T) {
+	reprogramming := inventory.Condition{Reason: "reprogramming", Health: inventory.Degraded, Passing: true}
+	for _, test := range []struct {
+		condition inventory.Condition
+		after     time.Duration
+		want      string
+		fault     bool
+	}{
+		{reprogramming, 10 * time.Second, "degraded[reprogramming]", false},
+		{reprogramming, 2 * time.Minute, "unhealthy[reprogramming]", true},
+		{resetting, 10 * time.Second, "unhealthy[resetting]", false},
+		{resetting, 2 * time.Minute, "unhealthy[resetting]", true},
+	} {
+		t.Run(test.condition.Reason+" for "+test.after.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				cfg := withFlaps(3)
+				cfg.ReprogramTimeout = time.Minute
+				family := newFakeFamily("dfl")
+				family.set(cardA, good(0, 0))
+				r := start(t, cfg, family)
+				r.set(cardA, good(0, 0, test.condition))
+				r.after(test.after)
+				for range 3 {
+					cfg.Remembered = remembered(t, r)
+					family = newFakeFamily("dfl")
+					family.set(cardA, good(0, 0, test.condition))
+					r = start(t, cfg, family)
+					r.want("after a restart", map[string]string{"3b:00.0": test.want})
+					if s, _ := r.Latest(); s.Device("3b:00.0").Fault != test.fault {
+						t.Errorf("fault %v, want %v", !test.fault, test.fault)
+					}
+				}
+			})
+		})
+	}
 }
 
 // A hold that has ended while no daemon ran has no effect: a port that is unbound for a moment is as new.

@@ -11,7 +11,8 @@
 // A card is expected after it was present, and neither cordoned nor excluded, when it was last observed. A card that is
 // expected and has not been found 10 s after the first complete list is missing, until it is found or forgotten. While its
 // PCI function is on the bus, its driver is late, and it is not missing, for at most an hour. A card that leaves while it is
-// watched is no longer expected, unless it has failed: then it is missing at once. A virtual function is never expected.
+// watched is no longer expected, unless it has failed: then it is missing, at once or when its driver is too late. A virtual
+// function is never expected.
 //
 // # The file
 //
@@ -19,7 +20,7 @@
 // and the cards that nobody expects are forgotten first, and those in quarantine last. A file that cannot be understood
 // is renamed to cards.json.bad. During an upgrade two daemons follow the same cards. One of them has the lock on
 // cards.lock and writes the file; the other one writes it after the first has ended, and does not write cards again that
-// the first has forgotten.
+// the first has forgotten, nor expect those that the first has seen leave.
 //
 // The file is written after a change, at most once a second, and once when the daemon ends. So a daemon that is killed
 // loses one second of history.

@@ -21,3 +21,6 @@ func (l *Ledger) Step(s inventory.Snapshot) error {
 	_, err := l.replace()
 	return err
 }
+
+// Written returns what the file has of a memory at a time.
+var Written = written

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,6 +65,7 @@ type card struct {
 	present, before   bool      // it is present; it was known before the start
 	reported          bool      // it is missing, and that was logged
 	faulty            time.Time // since when the present card has a fault, or is in quarantine; zero: it has none
+	late              time.Time // since when the driver of the absent card is late; zero: it is not
 	changes, removals int
 }
 
@@ -135,7 +135,7 @@ func (c *card) check() error {
 			err = errors.Join(err, checkTime("turns", at))
 		}
 		for _, h := range m.Holds {
-			err = errors.Join(err, checkText("reason", h.Reason), checkTime("since", h.Since))
+			err = errors.Join(err, checkText("reason", h.Reason), checkTime("since", h.Since), checkTime("passing", h.Passing))
 			if h.Health > inventory.Unhealthy || h.Reason == "" {
 				err = errors.Join(err, fmt.Errorf("holds: found reason %q with health %d, want a reason and a health up to %d", h.Reason, h.Health, inventory.Unhealthy))
 			}
@@ -290,34 +290,49 @@ func (l *Ledger) replace() (replaced bool, err error) {
 			return false, err
 		}
 		if l.waited {
-			l.forgetAsIn(dir)
+			l.followFile(dir)
 		}
 	}
-	if l.unread {
+	if l.isUnread() {
 		c, err := read(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, err // the next time, the file is read again, or has been renamed
 		}
 		l.mu.Lock()
 		l.take(c)
+		l.unread = false
 		l.publish()
 		l.mu.Unlock()
-		l.unread = false
 	}
 	return privatedir.ReplaceFile(dir, fileName, encode(l.content()))
 }
 
-// forgetAsIn forgets the cards that the daemon that wrote the file has forgotten.
-func (l *Ledger) forgetAsIn(dir *os.Root) {
-	c, err := read(dir)
+func (l *Ledger) isUnread() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unread
+}
+
+// followFile forgets the absent cards that the daemon that wrote the file has forgotten, and no longer expects those that
+// it has seen leave.
+func (l *Ledger) followFile(dir *os.Root) {
+	file, err := read(dir)
 	if err != nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	maps.DeleteFunc(l.cards, func(address string, of *card) bool {
-		return of.before && !of.present && !slices.ContainsFunc(c.Cards, func(c card) bool { return c.Card == address })
-	})
+	for address, c := range l.cards {
+		if c.present || !c.before {
+			continue
+		}
+		i := slices.IndexFunc(file.Cards, func(c card) bool { return c.Card == address })
+		if i < 0 {
+			delete(l.cards, address)
+		} else if !file.Cards[i].Expected {
+			c.Expected, c.Missing, c.reported, l.changed = false, time.Time{}, false, true
+		}
+	}
 	l.publish()
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -23,7 +24,7 @@ import (
 const good = `{"version":1,"cards":[{"card":"3b:00.0","pciId":"8086:09c4:8086:0000","firstSeen":"2026-11-20T03:12:00Z","lastSeen":"2026-11-22T10:22:00Z","expected":true,"healthChanges":2,"removals":1,` +
 	`"recent":[{"time":"2026-11-22T10:21:00Z","device":"3b:00.0-p1","from":"healthy","to":"unhealthy","reason":"port-ap6"}],` +
 	`"former":{"card":"3b:00.0","firstSeen":"2025-11-20T03:12:00Z","lastSeen":"2025-11-22T10:22:00Z","expected":false,"healthChanges":7,"removals":1},` +
-	`"devices":{"3b:00.0-p1":{"turns":["2026-11-22T10:21:00Z"],"quarantined":true,"holds":[{"reason":"port-ap6","health":2,"since":"2026-11-22T10:21:00Z"},{"reason":"resetting","health":2}]}}}]}`
+	`"devices":{"3b:00.0-p1":{"turns":["2026-11-22T10:21:00Z"],"quarantined":true,"holds":[{"reason":"port-ap6","health":2,"since":"2026-11-22T10:21:00Z"},{"reason":"resetting","health":2,"passing":"2026-11-22T10:20:00Z"}]}}}]}`
 
 // A file that cannot be used is set aside, and costs only the history.
 func TestBadFile(t *testing.T) {
@@ -86,6 +87,12 @@ func TestBadFile(t *testing.T) {
 
 // A file that could not be read at the start is read later: its history is not lost, and it is not set aside.
 func TestUnreadFile(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Second, 5 * time.Minute} { // before and after the decision about missing cards
+		testUnreadFile(t, after)
+	}
+}
+
+func testUnreadFile(t *testing.T, after time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
@@ -98,10 +105,14 @@ func TestUnreadFile(t *testing.T) {
 		}
 		chmod(0o777)
 		r.open(inventory.Snapshot{})
-		chmod(0o700)
+		if after == 0 {
+			chmod(0o700)
+		}
 		r.list(healthy("3b:00.0"))
 		r.list(broken("3b:00.0"))
-		wait(settled)
+		wait(after)
+		chmod(0o700)
+		wait(2 * time.Minute)
 		r.expect("read later", "5e:00.0", "ledger.unavailable; device.missing 5e:00.0")
 		r.stop()
 		if text := r.file(); !strings.Contains(text, `"healthChanges":2`) {

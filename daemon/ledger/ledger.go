@@ -38,9 +38,9 @@ const (
 type Config struct {
 	Dir     string // the state directory; "": nothing is stored
 	Machine string // id of the machine; "": not known
-	// Exempt reports whether nobody expects a card now, because it is cordoned or excluded, or its family is off. nil:
-	// each card is expected. It must not block.
-	Exempt func(address, family string) bool
+	// Exempt reports whether nobody expects a card now, because it is cordoned or excluded, its family is off, or a virtual
+	// machine may use it. nil: each card is expected. It must not block.
+	Exempt func(address, family, pciID string) bool
 	// OnBus reports whether a PCI function with these ids ("": any) is at an address: if no device of it is listed, its
 	// driver is late. nil: none is there. It must not block.
 	OnBus func(address, pciID string) bool
@@ -84,16 +84,18 @@ type Ledger struct {
 
 	disk   *privatedir.Turns
 	lock   *privatedir.Lock // of the function that uses the disk; nil: not taken yet
-	unread bool             // there may be a file that could not be read
 	waited bool             // another daemon had the lock
 	fault  string           // the error that was logged last; "": none since the last success
 
 	last  inventory.Snapshot          // the last one that was observed
 	known map[string]inventory.Health // health of the hardware of a device that has been well since it was listed, by id
-	began time.Time                   // when it was decided which cards were missing at the start; zero: not yet
+	began bool                        // it has been decided which cards were missing at the start
+	look  bool                        // a card is new, or has lost its driver, since the last decision
 
 	mu       sync.Mutex
 	cards    map[string]*card // by address
+	unread   bool             // there may be a file that could not be read
+	taken    bool             // cards of a file have not been compared with the present ones yet
 	complete bool             // all cards have been read since the start
 	changed  bool             // since the last write
 }
@@ -133,6 +135,7 @@ func (l *Ledger) take(c content) {
 		l.begunAnew(len(c.Cards), "another machine")
 		return
 	}
+	l.cfg.Machine, l.taken = cmp.Or(l.cfg.Machine, c.Machine), true
 	for i := range c.Cards {
 		was := &c.Cards[i]
 		switch is := l.cards[was.Card]; {
@@ -148,12 +151,12 @@ func (l *Ledger) take(c content) {
 // until all cards have been read. The slice is read-only.
 func (l *Ledger) Missing() ([]Missing, <-chan struct{}) { return l.missing.Load() }
 
-// Awaited returns the number of expected cards that have not been found since the start, and are not missing yet.
+// Awaited returns the number of expected cards that have not been found, and that Missing does not return yet.
 func (l *Ledger) Awaited() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.cards {
-		if !c.present && c.Missing.IsZero() && c.Expected && !l.isExempt(c) {
+		if !c.present && (c.Missing.IsZero() || !l.complete) && c.Expected && !l.isExempt(c) {
 			n++
 		}
 	}
@@ -291,7 +294,7 @@ func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 			cordons, settings = l.cfg.Changed()
 		}
 		l.observe(snapshot, time.Now())
-		if due && l.findMissing(time.Now()) {
+		if (due || l.look && l.began) && l.findMissing(time.Now()) {
 			settled = time.After(again)
 		}
 		due = false
@@ -305,9 +308,9 @@ func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 		case <-settled:
 			due = true
 		case <-cordons:
-			due = !l.began.IsZero()
+			due = l.began
 		case <-settings:
-			due = !l.began.IsZero()
+			due = l.began
 		}
 	}
 }
@@ -358,14 +361,18 @@ func (l *Ledger) hasChanged() bool {
 func (l *Ledger) content() content {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	now := time.Now()
 	c := content{Version: fileVersion, Machine: l.cfg.Machine, Cards: []card{}}
 	for _, of := range l.cards {
-		written := *of
-		written.Devices = maps.Clone(of.Devices)
-		if of.present {
-			written.Last = timeOf(time.Now())
+		card := *of
+		card.Devices = make(map[string]*inventory.Memory, len(of.Devices))
+		for id, m := range of.Devices {
+			card.Devices[id] = written(m, now)
 		}
-		c.Cards = append(c.Cards, written)
+		if of.present {
+			card.Last = timeOf(now)
+		}
+		c.Cards = append(c.Cards, card)
 	}
 	l.changed = false
 	return c

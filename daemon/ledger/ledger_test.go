@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -83,6 +84,9 @@ func TestMissingBefore(t *testing.T) {
 		r.open(inventory.Snapshot{Version: 1})
 		wait(time.Second)
 		r.expect("not all cards have been read", "", "")
+		if n := r.ledger.Awaited(); n != 3 { // else somebody could believe that no card is missing
+			t.Errorf("%d cards are awaited, want 3", n)
+		}
 		r.list(healthy("3b:00.0"), healthy("5e:00.0"))
 		r.expect("one is back", "af:00.0", "device.returned 5e:00.0")
 		r.stop()
@@ -314,6 +318,86 @@ func TestFailed(t *testing.T) {
 	}
 }
 
+// A card that had a fault before the daemon was restarted, and fails altogether soon after that, is missing.
+func TestFailedAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := broken("5e:00.0")
+		bad.Memory = &inventory.Memory{Bad: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy}}}
+		r := newRig(t)
+		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
+		r.list(healthy("3b:00.0"), bad)
+		wait(time.Hour)
+		r.stop()
+		r.start(healthy("3b:00.0"), bad)
+		wait(time.Second)
+		r.list(healthy("3b:00.0"))
+		r.expect("left", "5e:00.0", "device.missing 5e:00.0")
+		r.stop()
+	})
+}
+
+// A card with a fault that loses its driver is still expected, for an hour, and unless it is for a virtual machine.
+func TestFailedWithoutDriver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
+		r.list(healthy("3b:00.0"), broken("5e:00.0"))
+		wait(2 * time.Hour)
+		r.onBus.Store("5e:00.0")
+		r.list(healthy("3b:00.0"))
+		r.exempts("5e:00.0")
+		if n := r.ledger.Awaited(); n != 0 {
+			t.Errorf("for a virtual machine: %d cards are awaited, want none", n)
+		}
+		r.exempts("")
+		wait(50 * time.Minute)
+		if n := r.ledger.Awaited(); n != 1 {
+			t.Errorf("%d cards are awaited, want 1", n)
+		}
+		r.expect("its driver is late", "", "")
+		wait(15 * time.Minute)
+		r.expect("an hour", "5e:00.0", "device.missing 5e:00.0")
+		r.list(healthy("3b:00.0"), broken("5e:00.0"))
+		r.expect("bound", "", "device.returned 5e:00.0")
+		wait(time.Second)
+		r.list(healthy("3b:00.0")) // its former fault does not count
+		if n := r.ledger.Awaited(); n != 0 {
+			t.Errorf("pulled: %d cards are awaited, want none", n)
+		}
+		r.stop()
+	})
+}
+
+// A card that has failed, and that somebody puts into another slot, is found there by its serial number.
+func TestReseated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		card := func(id, serial string, fault bool) *inventory.Device {
+			return device(id, func(d *inventory.Device) {
+				d.Attributes = map[string]string{inventory.AttributeSerialNumber: serial}
+				if fault {
+					d.Health, d.Fault, d.Reasons = inventory.Unhealthy, true, []string{"device-bad-state"}
+				}
+			})
+		}
+		rest := card("3b:00.0", "1", false)
+		r := newRig(t)
+		r.start(rest, card("5e:00.0", "2", false))
+		r.list(rest, card("5e:00.0", "2", true))
+		wait(settled)
+		r.list(rest)
+		r.expect("left", "5e:00.0", "device.missing 5e:00.0")
+		r.list(rest, card("af:00.0", "3", false))
+		r.expect("another card", "5e:00.0", "")
+		r.list(rest, card("af:00.0", "3", false), card("d8:00.0", "2", false))
+		r.expect("in another slot", "", "device.returned 5e:00.0")
+		r.stop()
+		r.start(rest, card("af:00.0", "3", false), card("d8:00.0", "2", false))
+		wait(settled)
+		r.expect("another start", "", "")
+		r.stop()
+	})
+}
+
 // A virtual function whose reading hangs does not say that it is one. It is still not expected.
 func TestHungVirtualFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -468,6 +552,22 @@ func TestHistory(t *testing.T) {
 	})
 }
 
+// A card that recovers after a restart has changed, also if the daemon sees only the recovery hold.
+func TestHistoryOfRecovery(t *testing.T) {
+	for _, bad := range []*inventory.Device{broken("3b:00.0"), because("3b:00.0", "recovering=port-ap6"), because("3b:00.0", inventory.ReasonFlapping)} {
+		synctest.Test(t, func(t *testing.T) {
+			bad.Memory = &inventory.Memory{Bad: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy}}}
+			r := newRig(t)
+			r.start(bad)
+			r.list(healthy("3b:00.0"))
+			if diff := cmp.Diff([]metrics.Card{{Address: "3b:00.0", HealthChanges: 1}}, r.ledger.Counts()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", bad.Reasons, diff)
+			}
+			r.stop()
+		})
+	}
+}
+
 // A card that breaks and recovers has changed twice, however many ports it has, and in whatever order they change.
 func TestHistoryOfPorts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -568,6 +668,29 @@ func TestWrites(t *testing.T) {
 		if !wrote() {
 			t.Error("the end: found no file")
 		}
+	})
+}
+
+// An idle hour has no write either if a card is missing, the driver of one is late, and one is in quarantine.
+func TestIdleHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		bad := broken("3b:00.0")
+		bad.Memory = &inventory.Memory{Turns: []time.Time{time.Now()}, Quarantined: true, Bad: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy}}}
+		r.start(bad, healthy("5e:00.0"), healthy("af:00.0"))
+		r.stop()
+		r.onBus.Store("5e:00.0")
+		r.start(bad)
+		wait(time.Minute)
+		r.expect("settled", "af:00.0", "device.missing af:00.0")
+		if err := os.Remove(r.dir + "/cards.json"); err != nil {
+			t.Fatal(err)
+		}
+		wait(time.Hour - 2*time.Minute) // then the late one is missing
+		if _, err := os.Stat(r.dir + "/cards.json"); err == nil {
+			t.Error("found a write in an idle hour")
+		}
+		r.stop()
 	})
 }
 
@@ -699,6 +822,30 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
+// A clock that is set after a card has gone into quarantine changes neither how long that is ago, nor the end of a hold.
+func TestClockSetMeanwhile(t *testing.T) {
+	for _, by := range []time.Duration{365 * 24 * time.Hour, -365 * 24 * time.Hour} {
+		now := time.Now()
+		at := now.Add(-time.Minute)
+		*(*uint64)(unsafe.Pointer(&at)) -= uint64(by/time.Second) << 30 // the wall clock of then, with the monotonic one as it is
+		if was := now.Round(0).Sub(at.Round(0)); now.Sub(at) != time.Minute || was != time.Minute+by {
+			t.Fatalf("%s and %s ago, want a minute and %s", now.Sub(at), was, time.Minute+by)
+		}
+		m := &inventory.Memory{Turns: []time.Time{at}, Quarantined: true, Holds: []inventory.Hold{
+			{Reason: "aer-fatal", Health: inventory.Unhealthy}, {Reason: "port-ap6", Health: inventory.Unhealthy, Since: at},
+			{Reason: "resetting", Health: inventory.Unhealthy, Passing: at},
+		}}
+		ago := now.Add(-time.Minute).UTC().Truncate(time.Millisecond)
+		want := &inventory.Memory{Turns: []time.Time{ago}, Quarantined: true, Holds: []inventory.Hold{
+			{Reason: "aer-fatal", Health: inventory.Unhealthy}, {Reason: "port-ap6", Health: inventory.Unhealthy, Since: ago},
+			{Reason: "resetting", Health: inventory.Unhealthy, Passing: ago},
+		}}
+		if diff := cmp.Diff(want, ledger.Written(m, now)); diff != "" {
+			t.Errorf("set by %s (-want +got):\n%s", by, diff)
+		}
+	}
+}
+
 // In an upgrade, two daemons follow the same cards, and one of them writes.
 func TestTwoDaemons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -721,6 +868,45 @@ func TestTwoDaemons(t *testing.T) {
 		}
 		next.expect("next", "", "")
 		next.stop()
+	})
+}
+
+// In an upgrade, the former daemon sees a card leave before the next one has read the cards. It is not missing for longer
+// than the upgrade.
+func TestPulledDuringUpgrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		former := newRig(t)
+		former.start(healthy("3b:00.0"), healthy("5e:00.0"))
+		wait(time.Second)
+		next := &rig{T: t, dir: former.dir, exempt: former.exempt}
+		next.open(inventory.Snapshot{})
+		former.list(healthy("3b:00.0"))
+		next.list(healthy("3b:00.0"))
+		wait(settled)
+		former.stop()
+		wait(10 * time.Second)
+		next.expect("next", "", "device.missing 5e:00.0")
+		next.stop()
+		next.start(healthy("3b:00.0"))
+		wait(settled)
+		next.expect("another start", "", "")
+		next.stop()
+	})
+}
+
+// A start that cannot read the id of the machine does not forget it.
+func TestMachineUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		for _, r.machine = range []string{"this", ""} {
+			r.start(healthy("3b:00.0"), healthy("5e:00.0"))
+			r.stop()
+		}
+		r.machine = "other"
+		r.start(healthy("3b:00.0"))
+		wait(settled)
+		r.expect("another machine", "", "ledger.begun")
+		r.stop()
 	})
 }
 

@@ -68,16 +68,18 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 
 // removed notes that a card has left while it was watched. If it left because of another mode, that is no removal. Somebody
 // has pulled it, unless it had a fault for a while: then it has probably failed altogether, and is missing. One that is
-// still on the bus has only lost its driver.
+// still on the bus has only lost its driver, and is still expected.
 func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 	failed := false
 	if s.Complete && l.last.Complete && s.Generation == l.last.Generation {
 		c.Removals++
 		c.removals++
-		failed = c.Expected && !c.faulty.IsZero() && now.Sub(c.faulty) >= settle && !l.isLate(c)
+		failed = c.Expected && !c.faulty.IsZero() && now.Sub(c.faulty) >= settle
 	}
-	c.present, c.Last, c.Expected, c.Devices, l.changed = false, timeOf(now), failed, nil, true
-	if failed {
+	c.present, c.Last, c.Expected, c.Devices, c.faulty, l.changed = false, timeOf(now), failed, nil, time.Time{}, true
+	if failed && l.isLate(c) {
+		l.look = true
+	} else if failed {
 		c.Missing, c.reported = timeOf(now), true
 		l.log.Error("card with a fault has left, and is missing", logevent.DeviceMissing, logevent.Device(c.Card))
 	}
@@ -100,7 +102,7 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 		if !l.makeRoom(is.Expected) {
 			return
 		}
-		c = &card{Card: address, First: timeOf(now), Last: timeOf(now)}
+		c, l.look = &card{Card: address, First: timeOf(now), Last: timeOf(now)}, true
 	case differ(c.PCIID, is.PCIID) && !anyPCI, differ(c.Serial, is.Serial):
 		former := *c
 		former.Expected, former.Missing, former.Recent, former.Devices, former.Former = false, time.Time{}, nil, nil, nil
@@ -115,13 +117,16 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 	}
 	before := *c
 	c.PCIID, c.Serial, c.Family, c.Expected, c.present = cmp.Or(is.PCIID, c.PCIID), cmp.Or(is.Serial, c.Serial), is.Family, is.Expected, true
+	c.late = time.Time{}
 	l.returned(c, returned, now)
 	l.changed = l.changed || !reflect.DeepEqual(before, *c)
 	switch {
 	case !faulty:
 		c.faulty = time.Time{}
 	case c.faulty.IsZero():
-		c.faulty = now
+		if c.faulty = now; !before.present && slices.ContainsFunc(slices.Collect(maps.Values(c.Devices)), func(m *inventory.Memory) bool { return m.Bad }) {
+			c.faulty = now.Add(-settle) // it was bad when the last daemon ended
+		}
 	}
 	l.cards[address] = c
 }
@@ -149,10 +154,11 @@ func (c *card) follow(was *card) {
 		return
 	}
 	c.First, c.Changes, c.Removals, c.before = was.First, c.Changes+was.Changes, c.Removals+was.Removals, true
+	recent := append(slices.Clone(was.Recent), c.Recent...) // the writer may be reading
 	for i := range was.Recent {
-		was.Recent[i].Device = c.Card + strings.TrimPrefix(was.Recent[i].Device, was.Card)
+		recent[i].Device = c.Card + strings.TrimPrefix(recent[i].Device, was.Card)
 	}
-	c.Recent = append(was.Recent, c.Recent...)
+	c.Recent = recent
 	c.Recent = c.Recent[max(len(c.Recent)-maxRecent, 0):]
 }
 
@@ -219,11 +225,10 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 		l.remember(c, d.ID, memoryOf(d))
 	}
 	was, known := l.known[d.ID]
-	switch {
-	case d.Health == inventory.Unhealthy && !d.Fault: // recovering, in quarantine, cordoned, programmed: nothing new about the hardware
-		return false
-	case !known && d.Health == inventory.Unhealthy: // it is being plugged in, or was bad when the last daemon ended
-		if d.Memory != nil && d.Memory.Bad {
+	if d.Health == inventory.Unhealthy && (!known || !d.Fault) {
+		// It is recovering, in quarantine, cordoned or programmed, which is nothing new about the hardware; or it is being
+		// plugged in, or was bad when the last daemon ended.
+		if !known && d.Memory != nil && d.Memory.Bad {
 			l.known[d.ID] = inventory.Unhealthy
 		}
 		return false
@@ -258,15 +263,18 @@ func (l *Ledger) remember(c *card, id string, m *inventory.Memory) {
 }
 
 // isExempt reports whether nobody expects an absent card now.
-func (l *Ledger) isExempt(c *card) bool { return l.cfg.Exempt != nil && l.cfg.Exempt(c.Card, c.Family) }
+func (l *Ledger) isExempt(c *card) bool {
+	return l.cfg.Exempt != nil && l.cfg.Exempt(c.Card, c.Family, c.PCIID)
+}
 
-// findMissing decides which cards are missing since the start, and again when the policy has changed. It reports whether it must be called again, because the
-// drivers of some cards are late.
-func (l *Ledger) findMissing(now time.Time) (late bool) {
+// findMissing decides which cards are missing: after the start, and after changes that matter. It reports whether it must
+// be called again, because the drivers of some cards are late, or the file has not been read yet.
+func (l *Ledger) findMissing(now time.Time) (recheck bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.began.IsZero() {
-		l.began = now
+	l.began, l.look, recheck = true, false, l.unread
+	if l.taken {
+		l.taken = false
 		l.compareAddresses()
 		l.forgetPorts()
 	}
@@ -274,7 +282,7 @@ func (l *Ledger) findMissing(now time.Time) (late bool) {
 		switch {
 		case c.present:
 			continue
-		case !c.reported && l.moved(c, now):
+		case l.moved(c, now):
 			continue
 		case !c.Expected, l.isExempt(c):
 			l.changed = l.changed || !c.Missing.IsZero()
@@ -282,8 +290,10 @@ func (l *Ledger) findMissing(now time.Time) (late bool) {
 			continue
 		case c.reported:
 			continue
-		case l.isLate(c) && now.Sub(l.began) < lateWithin:
-			late = true
+		case l.isLate(c) && (c.late.IsZero() || now.Sub(c.late) < lateWithin):
+			if recheck = true; c.late.IsZero() {
+				c.late = now
+			}
 			continue
 		case c.Missing.IsZero(), c.Missing.After(now): // the clock was set back
 			c.Missing, l.changed = timeOf(now), true
@@ -296,7 +306,7 @@ func (l *Ledger) findMissing(now time.Time) (late bool) {
 		l.log.Error("card is missing since the last start", fields...)
 	}
 	l.publish()
-	return late
+	return recheck
 }
 
 // compareAddresses starts a new ledger if all cards that are expected have left, and others are there: the buses have
@@ -348,20 +358,34 @@ func hasLeft(d *inventory.Device) bool {
 	return slices.Contains(d.Reasons, inventory.ReasonRemoved) || slices.Contains(d.Reasons, inventory.ReasonRemovedInUse)
 }
 
-// memoryOf returns the memory of a device in the form in which it is written.
+// memoryOf returns what is remembered of a device.
 func memoryOf(d *inventory.Device) *inventory.Memory {
 	if d.Memory == nil {
 		return nil
 	}
-	m := inventory.Memory{Quarantined: d.Memory.Quarantined, Bad: d.Memory.Bad}
-	for _, t := range d.Memory.Turns[max(len(d.Memory.Turns)-maxTurns, 0):] {
-		m.Turns = append(m.Turns, timeOf(t))
-	}
-	for _, h := range d.Memory.Holds {
-		h.Reason, h.Since = clean(h.Reason), timeOf(h.Since)
-		m.Holds = append(m.Holds, h)
+	m := *d.Memory
+	m.Turns, m.Holds = m.Turns[max(len(m.Turns)-maxTurns, 0):], slices.Clone(m.Holds)
+	for i := range m.Holds {
+		m.Holds[i].Reason = clean(m.Holds[i].Reason)
 	}
 	return &m
+}
+
+// written returns a memory with its times as the clock shows them now. The clock may have been set since they were read.
+func written(m *inventory.Memory, now time.Time) *inventory.Memory {
+	shown := func(t time.Time) time.Time { return timeOf(now.Round(0).Add(t.Sub(now))) }
+	w := inventory.Memory{Quarantined: m.Quarantined, Bad: m.Bad, Holds: slices.Clone(m.Holds)}
+	for _, t := range m.Turns {
+		w.Turns = append(w.Turns, shown(t))
+	}
+	for i := range w.Holds {
+		for _, t := range []*time.Time{&w.Holds[i].Since, &w.Holds[i].Passing} {
+			if !t.IsZero() {
+				*t = shown(*t)
+			}
+		}
+	}
+	return &w
 }
 
 // timeOf returns a time in the form in which it is written.

@@ -56,7 +56,7 @@ func (r *rig) open(first inventory.Snapshot) {
 	r.logs, r.devices = logs, latest.New(first)
 	r.ledger = ledger.Open(r.Context(), ledger.Config{
 		Dir: r.dir, Machine: r.machine, Metrics: metrics.New("test"),
-		Exempt:  func(address, _ string) bool { of, _ := r.exempt.Load(); return address == of },
+		Exempt:  func(address, _, _ string) bool { of, _ := r.exempt.Load(); return address == of },
 		Changed: func() (cordons, settings <-chan struct{}) { _, cordons = r.exempt.Load(); return cordons, nil },
 		OnBus:   func(address, pciID string) bool { return r.onBus.Load() == any(address) && pciID == model },
 	}, zap.New(core))

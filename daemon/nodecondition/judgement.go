@@ -66,10 +66,10 @@ func (c *Judgement) Run(ctx context.Context) error {
 		before, _ := c.verdict.Load()
 		v := Judge(before, snapshot, missing, c.cordons.List())
 		var again <-chan time.Time
-		if v.Status == Good && before.Status == Unknown {
-			if n := c.awaited(); n > 0 {
+		if v.Status == Good && before.Status != Good {
+			if n := c.awaited(); n > 0 { // at the start, or because a card with a fault has lost its driver
 				v = Verdict{Status: Unknown, Reason: NotRead, Message: count(n, "card") + " not found yet"}
-			} else if c.ready() != nil {
+			} else if before.Status == Unknown && c.ready() != nil {
 				v = Verdict{Status: Unknown, Reason: NotAdvertised, Message: "the devices are not advertised to Kubernetes yet"}
 			}
 			if v.Status == Unknown {

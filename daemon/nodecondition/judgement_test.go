@@ -156,6 +156,19 @@ func TestWrite(t *testing.T) {
 			"condition.changed CardFault: 1 of 2 cards: 3b:00.0 port-ap6",
 			"condition.changed NoFault: 2 cards without a fault",
 		}},
+		{"a card with a fault loses its driver", nil, func(r *rig) {
+			r.devices.Store(bad)
+			r.at(5, "False CardFault 1 1")
+			r.awaited.Store(1)
+			r.devices.Store(node(device("d8:00.0", false)))
+			r.at(30, "Unknown NotRead 6 16")
+			r.missing.Store([]ledger.Missing{{Card: "3b:00.0", Since: r.began}})
+			r.at(60, "False CardMissing 31 31")
+		}, []string{
+			"condition.changed CardFault: 1 of 2 cards: 3b:00.0 port-ap6",
+			"condition.changed NotRead: 1 card not found yet",
+			"condition.changed CardMissing: 1 of 2 cards: 3b:00.0 missing since 2000-01-01T00:00Z",
+		}},
 		{"short states", nil, func(r *rig) {
 			r.devices.Store(good)
 			r.at(5, "True NoFault 1 1")

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -42,6 +43,11 @@ func TestMissingCard(t *testing.T) {
 		}
 		return nil
 	})
+	out, errs, code := cmdtest.Output(t, "can-pull", "5e:00.0", "--scan", "--sysfs-root", d.cfg.SysfsRoot, "--dev-root", d.cfg.DevRoot,
+		"--kubelet-dir", d.cfg.KubeletDir, "--pod-resources-socket", d.cfg.PodResourcesSocket)
+	if code != 1 || !strings.HasPrefix(out, "unknown\nno PCI device 0000:5e:00.0: ") || !strings.Contains(out, "\nno device of the card is listed: ") {
+		t.Errorf("can-pull of the missing card: exit code %d, output %q, errors %q", code, out, errs)
+	}
 	d.awaitSeries(`accelerator_card_missing{card="5e:00.0"} 1`)
 	d.awaitSeries("accelerator_ledger_stored 1")
 	for _, step := range []struct {
