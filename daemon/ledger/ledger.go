@@ -260,11 +260,12 @@ func (l *Ledger) sorted() []*card {
 // a change.
 func (l *Ledger) publish() {
 	var all []Missing
-	for _, c := range l.sorted() {
+	for _, c := range l.cards {
 		if !c.Missing.IsZero() {
 			all = append(all, c.asMissing())
 		}
 	}
+	slices.SortFunc(all, func(a, b Missing) int { return cmp.Compare(a.Card, b.Card) })
 	if before, _ := l.missing.Load(); l.complete && !slices.Equal(before, all) {
 		l.missing.Store(all)
 	}

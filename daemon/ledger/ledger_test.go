@@ -633,18 +633,28 @@ func TestRemembered(t *testing.T) {
 func TestWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.start(healthy("3b:00.0"))
+		r.start(healthy("3b:00.0"), healthy("5e:00.0"), healthy("af:00.0"))
 		wrote := func() bool {
 			err := os.Remove(r.dir + "/cards.json")
 			return err == nil
 		}
+		r.stop()
+		r.start(healthy("3b:00.0"), broken("5e:00.0"))
+		wait(settled)
+		r.expect("before the hour", "af:00.0", "device.missing af:00.0")
 		if !wrote() {
-			t.Error("the first card: found no file")
+			t.Error("the cards: found no file")
 		}
-		wait(time.Hour)
+		for range 720 { // health intervals of an hour
+			wait(5 * time.Second)
+			r.list(healthy("3b:00.0"), broken("5e:00.0"))
+		}
 		if wrote() {
 			t.Error("found a write in an idle hour")
 		}
+		r.list(healthy("3b:00.0"))
+		wait(time.Second)
+		wrote()
 		writes := 0
 		for i := range 100 {
 			if i%2 == 0 {

@@ -85,7 +85,7 @@ func launch(b *testing.B, cards []simnode.Card, more ...string) (d *daemon, end 
 	}
 	pods.Join(d.kubelet)
 	d.process = exec.CommandContext(b.Context(), filepath.Join(*dir, "accelerator-device-plugin"), append([]string{"--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
-		"--kubelet-dir", filepath.Join(tree, "kubelet"), "--pod-resources-socket", socket, "--http-address", "", "--socket", "", "--state-dir", "",
+		"--kubelet-dir", filepath.Join(tree, "kubelet"), "--pod-resources-socket", socket, "--http-address", "", "--socket", "", "--state-dir", filepath.Join(tree, "state"),
 		"--recovery-hold", "0s", "--flap-limit", "0", "--log-level", "error"}, more...)...)
 	d.process.Stderr = os.Stderr
 	d.begin = time.Now()

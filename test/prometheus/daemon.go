@@ -22,7 +22,7 @@ func StartDaemon(ctx context.Context, binary, log string, flags ...string) (*Dae
 		return nil, err
 	}
 	d := &Daemon{
-		process: exec.Command(binary, append([]string{"serve", "--http-address", "127.0.0.1:0", "--socket", "", "--state-dir", ""}, flags...)...),
+		process: exec.Command(binary, append([]string{"serve", "--http-address", "127.0.0.1:0", "--socket", ""}, flags...)...),
 		log:     file,
 	}
 	d.process.Stderr = file

@@ -2,6 +2,8 @@ package prometheus_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -123,4 +125,27 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A change counts although its series is new, and the devices that a new pod finds do not count.
+func TestChangesOfHealth(t *testing.T) {
+	all := readDashboard(t).queries()
+	i := slices.IndexFunc(all, func(q query) bool { return q.panel == "Changes of health" })
+	if i < 0 {
+		t.Fatal("found no panel Changes of health")
+	}
+	tests := filepath.Join(t.TempDir(), "tests.yaml")
+	write(t, tests, fmt.Sprintf(`
+tests:
+- interval: 15s
+  input_series:
+  - {series: 'accelerator_build_info{node="n", instance="a"}', values: 1x40}
+  - {series: 'accelerator_build_info{node="n", instance="b"}', values: _x20 1x20}
+  - {series: 'accelerator_device_transitions_total{node="n", instance="a", new="healthy"}', values: 8x40}
+  - {series: 'accelerator_device_transitions_total{node="n", instance="a", new="unhealthy"}', values: _x20 1x20}
+  - {series: 'accelerator_device_transitions_total{node="n", instance="b", new="healthy"}', values: _x20 8x20}
+  promql_expr_test:
+  - {expr: %q, eval_time: 5m, exp_samples: [{labels: '{new="healthy"}', value: 0}, {labels: '{new="unhealthy"}', value: 1}]}
+`, all[i].expr))
+	t.Log(output(t, *tool, "test", "rules", tests))
 }

@@ -103,7 +103,7 @@ func (r *rig) startDaemon(pod string) {
 	d, err := prometheus.StartDaemon(ctx, *binary, filepath.Join(*out, "daemon-"+pod+".log"),
 		"--sysfs-root", r.node.Sys, "--dev-root", r.node.Dev, "--host-dev-root", "/dev",
 		"--kubelet-dir", filepath.Join(r.dir, "kubelet"), "--pod-resources-socket", filepath.Join(r.dir, "pods.sock"),
-		"--cdi-dir", filepath.Join(r.dir, "cdi"), "--config", settings,
+		"--cdi-dir", filepath.Join(r.dir, "cdi"), "--state-dir", filepath.Join(r.dir, "state"), "--config", settings,
 		"--resource-name", resource, "--recovery-hold", "0s", "--resync-interval", "1s", "--health-interval", "1s", "--log-level", "debug")
 	r.do(err)
 	r.daemons[pod] = d

@@ -92,7 +92,7 @@ func TestAlertsExplainThemselves(t *testing.T) {
 // The events that a description mentions are documented.
 func TestAlertsNameEventsOfTheLog(t *testing.T) {
 	log := read(t, "../../docs/logs.md")
-	event := regexp.MustCompile(`\b(device|scan|read|source|register|kubelet|socket|cdi|allocate|uevent|holders|config|slices|driver|claim)\.[a-z]+\b`)
+	event := regexp.MustCompile(`\b(device|scan|read|source|register|kubelet|socket|cdi|allocate|uevent|holders|config|slices|driver|claim|ledger)\.[a-z]+\b`)
 	for _, rule := range alertRules(t) {
 		for _, name := range event.FindAllString(rule.Annotations["description"], -1) {
 			if !strings.Contains(log, "`"+name+"`") {

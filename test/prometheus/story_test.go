@@ -177,7 +177,6 @@ var empty = map[string]string{
 	"Nodes down":                        "there is no such node",
 	"Missing cards":                     "there is no such card",
 	"Resources without a stream":        "there is no such resource",
-	"Lost sources":                      "there is no such source",
 	"API server":                        "the daemon has no connection to one",
 	"Uevents of cards":                  "the kernel sends no uevents of simulated cards",
 	"Lost, forged and malformed events": "inotify loses no events",
