@@ -3,9 +3,12 @@ package docs
 
 import (
 	_ "embed"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
 //go:embed health.md
@@ -74,6 +77,54 @@ func Explain(reason string) (found []Reason) {
 		found = append(found, Explain(name)...)
 	}
 	return found
+}
+
+// Text returns the text of all rows about a reason, or a table of all reasons if it is "".
+func Text(reason string) (string, error) {
+	var out strings.Builder
+	if reason == "" {
+		table := terminal.NewTable(&out)
+		table.Line("REASON", "THE DEVICE IS")
+		for _, r := range Reasons() {
+			for _, n := range r.Names {
+				table.Line(n, r.Device)
+			}
+		}
+		err := table.Flush()
+		return out.String(), err
+	}
+	found := Explain(reason)
+	if found == nil {
+		return "", fmt.Errorf("REASON: found %q, want one of %s", reason, strings.Join(Names(), ", "))
+	}
+	var parts []string
+	for _, r := range found {
+		text := fmt.Sprintf("%s: the device is %s\n", strings.Join(r.Names, ", "), r.Device)
+		if r.ReadFrom != "" {
+			text += "Read from: " + r.ReadFrom + "\n"
+		}
+		parts = append(parts, text+"\n"+r.Meaning+"\n")
+	}
+	for _, r := range found {
+		for _, s := range r.Sections {
+			if part := "--- " + s + "\n"; !slices.Contains(parts, part) {
+				parts = append(parts, part)
+			}
+		}
+	}
+	return strings.Join(parts, "\n"), nil
+}
+
+// Names returns the NAMEs of all reasons, in their order.
+func Names() (names []string) {
+	for _, r := range Reasons() {
+		for _, n := range r.Names {
+			if name, _, _ := strings.Cut(n, "="); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // section returns the section of health.md with an anchor, without its subsections: "" if that is a table of reasons.

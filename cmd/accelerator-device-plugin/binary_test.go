@@ -43,7 +43,7 @@ func TestExitCodes(t *testing.T) {
 		{"bad value, log for people", []string{"serve", "--log-format", "console", "--mode=zen"}, 2, []string{"accelerator-device-plugin: ", "Run 'accelerator-device-plugin serve --help'"}},
 		{"events without API server", []string{"--events", "--node-name=n", "--sysfs-root=/", "--kubelet-dir=/nonexistent"}, 1,
 			[]string{"variable KUBERNETES_SERVICE_HOST: found none", "want --kubeconfig"}},
-		{"bad format", []string{"devices", "-o", "xml"}, 2, []string{"xml", "json, yaml, wide"}},
+		{"bad format", []string{"devices", "-o", "xml"}, 2, []string{"xml", "json, yaml, wide, state"}},
 		{"no daemon", []string{"devices", "--socket", "/nonexistent/daemon.sock"}, 1, []string{"the daemon could not be asked: /nonexistent/daemon.sock: connect: no such file or directory (--scan needs no daemon)"}},
 		{"no socket", []string{"devices"}, 2, []string{"socket: found none", "--scan"}},
 		{"settings of the daemon", []string{"devices", "--mode=af"}, 2, []string{"--mode: found without --scan, want both or neither"}},

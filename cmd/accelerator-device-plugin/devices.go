@@ -15,6 +15,9 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
+// wholeState is the value of --output for the whole [control.State].
+const wholeState = "state"
+
 func newDevices() *cobra.Command {
 	loader := daemon.NewLoader()
 	var format string
@@ -38,6 +41,9 @@ HOLDER is the container that holds the device, according to the kubelet. It is
 name yet, and "?" if the kubelet could not be asked or has just started. A device
 that has left the node is listed while a container holds it.
 
+-o state prints all that the daemon answers, as one JSON object: also its version,
+settings and cordons, and the history of its cards.
+
 The exit code is 0 even if devices are unhealthy.`,
 		Example: `  accelerator-device-plugin devices
   accelerator-device-plugin devices -o wide
@@ -45,8 +51,8 @@ The exit code is 0 even if devices are unhealthy.`,
   accelerator-device-plugin devices -o json | jq -r '.[] | [.id, .health, (.holder | join(" "))] | @tsv'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if format != "" && !slices.Contains(view.Formats, format) {
-				return fmt.Errorf("--output: found %q, want one of %s", format, strings.Join(view.Formats, ", "))
+			if formats := append(view.Formats[:len(view.Formats):len(view.Formats)], wholeState); format != "" && !slices.Contains(formats, format) {
+				return fmt.Errorf("--output: found %q, want one of %s", format, strings.Join(formats, ", "))
 			}
 			if !scan {
 				socket, err := daemonSocket(cmd, loader)
@@ -63,7 +69,7 @@ The exit code is 0 even if devices are unhealthy.`,
 		},
 	}
 	addScan(cmd, loader, &scan)
-	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json, yaml or wide (default: a table)")
+	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json, yaml, wide or state (default: a table)")
 	return cmd
 }
 
@@ -78,6 +84,9 @@ func askDevices(cmd *cobra.Command, socket, format string) error {
 // printDevices prints the devices of a state below a headline.
 func printDevices(cmd *cobra.Command, state control.State, headline, format string) error {
 	out := cmd.OutOrStdout()
+	if format == wholeState {
+		return terminal.WriteJSON(out, state)
+	}
 	if format == "json" || format == "yaml" {
 		out = cmd.ErrOrStderr()
 	}

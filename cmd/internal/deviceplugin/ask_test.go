@@ -217,7 +217,7 @@ func TestHeldAsSoonAsGiven(t *testing.T) {
 	})
 }
 
-// The headline has the daemon's version and mode. With JSON and YAML it is on stderr.
+// The headline has the daemon's version and mode. With JSON and YAML it is on stderr, and with -o state it is omitted.
 func TestHeadline(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")
@@ -242,6 +242,18 @@ func TestHeadline(t *testing.T) {
 		if idle := "no device is offered by rule 1 of resources: example.com/lab for "; strings.Contains(stderr, idle) != (format == "wide") {
 			t.Errorf("-o %q: stderr %q, want %q with -o wide alone", format, stderr, idle)
 		}
+	}
+	want, err := control.Dial(socket).State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got control.State
+	stdout, stderr, code := cmdtest.Output(t, "devices", "--socket", socket, "-o", "state")
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 0 || stderr != "" {
+		t.Errorf("-o state: %v, exit code %d, stderr %q\n%s", err, code, stderr, stdout)
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(got.Devices) != 1 || len(got.Cards) != 1 {
+		t.Errorf("-o state: want one device and one card, as the daemon answers (-daemon +devices):\n%s", diff)
 	}
 }
 
