@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/kubectl/fleet"
+	"b-com.com/accelerator-device-plugin/kubectl/rows"
+)
+
+// cluster has the flags by which the commands find the plugin.
+type cluster struct {
+	kube     *genericclioptions.ConfigFlags // those of kubectl
+	selector string
+	timeout  time.Duration
+}
+
+func newCluster() *cluster {
+	c := &cluster{kube: genericclioptions.NewConfigFlags(true)}
+	c.kube.CacheDir = nil // nothing is cached
+	return c
+}
+
+func (c *cluster) addFlags(flags *pflag.FlagSet) {
+	c.kube.AddFlags(flags)
+	flags.Lookup("namespace").Usage = "the namespace of the plugin's pods (default: all namespaces)"
+	flags.StringVarP(&c.selector, "selector", "l", fleet.Selector, "the labels of the plugin's pods, if the chart has nameOverride")
+	flags.DurationVar(&c.timeout, "node-timeout", 10*time.Second, "the longest time to wait for a node")
+}
+
+// fleet connects to the cluster.
+func (c *cluster) fleet(cmd *cobra.Command) (*fleet.Fleet, error) {
+	if c.timeout <= 0 {
+		return nil, fmt.Errorf("--node-timeout: found %s, want a duration such as 10s", c.timeout)
+	}
+	config, err := c.kube.ToRESTConfig()
+	if err != nil {
+		return nil, failure{err}
+	}
+	f, err := fleet.New(config, *c.kube.Namespace, c.selector)
+	if err != nil {
+		return nil, failure{err}
+	}
+	f.Limit = c.timeout
+	f.Progress = progress(cmd.ErrOrStderr())
+	return f, nil
+}
+
+// ask asks these nodes, or all nodes if none is named.
+func (c *cluster) ask(cmd *cobra.Command, nodes []string) ([]fleet.Answer, error) {
+	f, err := c.fleet(cmd)
+	if err != nil {
+		return nil, err
+	}
+	targets, err := f.Targets(cmd.Context(), nodes...)
+	if err != nil {
+		return nil, failure{err}
+	}
+	answers := f.Ask(cmd.Context(), targets)
+	if cmd.Context().Err() != nil {
+		return nil, failure{errors.New("interrupted")}
+	}
+	return answers, nil
+}
+
+// progress returns a function that shows on a terminal how many nodes have answered.
+func progress(w io.Writer) func(done, total int) {
+	if !terminal.Is(w) {
+		return nil
+	}
+	return func(done, total int) {
+		const clear = "\r\x1b[K"
+		if done == total {
+			fmt.Fprint(w, clear)
+		} else {
+			fmt.Fprintf(w, "%s%d of %d nodes have answered", clear, done, total)
+		}
+	}
+}
+
+// finish prints remarks on the answers, and returns an error if a node has not answered.
+func finish(cmd *cobra.Command, answers []fleet.Answer) error {
+	for _, note := range rows.Notes(answers, buildVersion()) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, terminal.Escape(note))
+	}
+	silent := len(slices.DeleteFunc(slices.Clone(answers), func(a fleet.Answer) bool { return a.Err == nil }))
+	if silent > 0 {
+		return failure{fmt.Errorf("%d of %d did not answer", silent, len(answers))}
+	}
+	return nil
+}
+
+// nodes completes the names of nodes that have a pod of the plugin.
+func (c *cluster) nodes(most int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		if f, err := c.fleet(cmd); err == nil && (most == 0 || len(args) < most) {
+			ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
+			defer cancel()
+			targets, _ := f.Targets(ctx) // without an answer there are no names
+			for _, t := range targets {
+				names = append(names, t.Node)
+			}
+		}
+		return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"b-com.com/accelerator-device-plugin/kubectl/rows"
+)
+
+func newDevices(c *cluster) *cobra.Command {
+	var unhealthy bool
+	cmd := &cobra.Command{
+		Use:   "devices [NODE...]",
+		Short: "Print the FPGA devices of all nodes",
+		Long: `Print the FPGA devices of all nodes, or of each NODE: their health, the container
+that holds them, and the reasons if they are not healthy. A card that was present
+before and did not come back is listed with the reason "missing".
+
+A node that does not answer is a row with health "unknown" and the reason, and makes
+the exit code 1. Unhealthy devices do not. HOLDER is "?" if the node does not know it.`,
+		Example: `  kubectl accelerator devices
+  kubectl accelerator devices --unhealthy
+  kubectl accelerator devices worker-3 -o wide
+  kubectl accelerator devices -o jsonpath='{range .items[?(@.health!="healthy")]}{.node} {.id} {.reasons[*]}{"\n"}{end}'
+  kubectl accelerator devices -o custom-columns=NODE:.node,ID:.id,AFU:.afuId`,
+		ValidArgsFunction: c.nodes(0),
+	}
+	cmd.Flags().BoolVar(&unhealthy, "unhealthy", false, "only devices that are not healthy, missing cards, and nodes that do not answer")
+	out := addOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, nodes []string) error {
+		if err := out.parse(rows.DeviceColumns, rows.WideDevices); err != nil {
+			return err
+		}
+		answers, err := c.ask(cmd, nodes)
+		if err != nil {
+			return err
+		}
+		all := rows.Devices(answers, unhealthy)
+		if len(all) == 0 {
+			what := "device"
+			if unhealthy {
+				what = "device that is not healthy"
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: found no %s on %d nodes\n", program, what, len(answers))
+		}
+		if err := out.print(cmd.OutOrStdout(), all); err != nil {
+			return failure{err}
+		}
+		return finish(cmd, answers)
+	}
+	return cmd
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"b-com.com/accelerator-device-plugin/kubectl/rows"
+)
+
+func newFlaps(c *cluster) *cobra.Command {
+	var since string
+	cmd := &cobra.Command{
+		Use:   "flaps [NODE...]",
+		Short: "Print the cards of all nodes that failed most",
+		Long: `Print the cards of all nodes, or of each NODE, whose health has changed since a time,
+and those that were ever removed, the worst first. The nodes remember this across
+restarts and upgrades of the plugin (docs/service.md, The ledger).
+
+  CHANGES   changes of health since then; "+" if there may be more, because a node
+            remembers the newest 20 changes of a card
+  TOTAL     all changes of health that the node has counted
+  REMOVALS  how often the card was removed; the node does not remember when
+  LAST      the newest change
+  HEALTH    that of the worst device of the card now; "absent" if it has none
+  REASONS   those of the changes since then, the most frequent first`,
+		Example: `  kubectl accelerator flaps
+  kubectl accelerator flaps --since 12h
+  kubectl accelerator flaps worker-3 worker-4 --since 30d -o wide
+  kubectl accelerator flaps -o custom-columns=NODE:.node,CARD:.card,CHANGES:.changes`,
+		ValidArgsFunction: c.nodes(0),
+	}
+	cmd.Flags().StringVar(&since, "since", "7d", "only changes within this `TIME` before now, such as 12h or 7d")
+	out := addOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, nodes []string) error {
+		within, err := parseDays(since)
+		if err != nil {
+			return fmt.Errorf("--since: %w", err)
+		}
+		if err := out.parse(rows.FlapColumns, rows.WideFlaps); err != nil {
+			return err
+		}
+		answers, err := c.ask(cmd, nodes)
+		if err != nil {
+			return err
+		}
+		all := rows.Flaps(answers, time.Now().Add(-within))
+		if len(all) == 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: found no card on %d nodes whose health has changed since then, or that was ever removed\n", program, len(answers))
+		}
+		if err := out.print(cmd.OutOrStdout(), all); err != nil {
+			return failure{err}
+		}
+		return finish(cmd, answers)
+	}
+	return cmd
+}
+
+// parseDays parses a duration that may be a number of days.
+func parseDays(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	} else if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return d, nil
+	}
+	return 0, fmt.Errorf("found %q, want a duration such as 90m, 12h or 7d", text)
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+)
+
+// version is set by the Makefile.
+var version = ""
+
+const program = "kubectl accelerator"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	// After the first signal, the next one has its default action and kills the process.
+	context.AfterFunc(ctx, stop)
+	klog.SetLogger(logr.Discard()) // the client logs errors that are in the output already
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run runs one command line and returns its exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	var f failure
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &f):
+		fmt.Fprintf(stderr, "%s: %s\n", program, terminal.Escape(f.Error()))
+		return 1
+	}
+	fmt.Fprintf(stderr, "%s: %s\nRun '%s --help' for usage.\n", program, terminal.Escape(err.Error()), cmd.CommandPath())
+	return 2
+}
+
+// failure is an error of a command that was called correctly.
+type failure struct{ error }
+
+func (f failure) Unwrap() error { return f.error }
+
+func asFailure(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure{err}
+}
+
+const rootHelp = `Show the FPGA cards of all nodes, and take them out of service.
+
+The commands ask the device plugin or the DRA driver of each node: they run
+accelerator-device-plugin in its pod, as kubectl exec does, with your rights. Nothing
+else is installed in the cluster. Without -n they look for its pods in all namespaces.
+
+Exit codes: 0 success, 1 failure, or a node did not answer, 2 usage error.`
+
+const rootExamples = `  kubectl accelerator devices                            all devices of all nodes, their health and their holders
+  kubectl accelerator devices --unhealthy                only those that need a look
+  kubectl accelerator flaps --since 7d                   which cards failed most
+  kubectl accelerator explain port-ap6                   what a reason means, and what to do
+  kubectl accelerator cordon worker-3 3b:00.0 --why fan  no new pod gets the card
+  kubectl accelerator uncordon worker-3 3b:00.0          put it back into service
+  kubectl accelerator logs worker-3 --device 3b:00.0     the history of a card`
+
+func newRoot() *cobra.Command {
+	c := newCluster()
+	root := &cobra.Command{
+		Use:           "kubectl-accelerator",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: program},
+		Short:         "FPGA cards of all nodes",
+		Long:          rootHelp,
+		Example:       rootExamples,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(newDevices(c), newFlaps(c), newExplain(), newVersion())
+	c.addFlags(root.PersistentFlags())
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this command",
+		Example: "  kubectl accelerator version",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "kubectl-accelerator %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return asFailure(err)
+		},
+	}
+}
+
+// buildVersion returns the version that the Makefile sets, or the version of the module for go install.
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}

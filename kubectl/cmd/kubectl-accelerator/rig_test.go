@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+)
+
+// plugin is the path of the built accelerator-device-plugin, or the error of its build.
+var plugin = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(built, "accelerator-device-plugin")
+	cmd := exec.Command("go", "build", "-C", "../../..", "-tags", "grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", path, "./cmd/accelerator-device-plugin")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+var built string // the directory of plugin
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard()) // as main does
+	var err error
+	if built, err = os.MkdirTemp("", "kubectl-accelerator"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(built)
+	os.Exit(code)
+}
+
+// node is a simulated node with a running daemon.
+type node struct {
+	t    *testing.T
+	dir  string
+	path string // of the program
+	log  string // path of the daemon's log
+}
+
+// startNode starts a daemon on a simulated node, and waits until it answers.
+func startNode(t *testing.T, boards ...string) *node {
+	t.Helper()
+	path, err := plugin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "node") // a path that is short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	n := &node{t: t, dir: dir, path: path, log: filepath.Join(dir, "log")}
+	for i, board := range boards {
+		args := []string{"--board", board, "--address", []string{"3b:00.0", "5e:00.0"}[i]}
+		if i > 0 {
+			args = []string{"plug", args[3], "--board", board}
+		}
+		n.simulate(args...)
+	}
+	n.start()
+	return n
+}
+
+// start starts the daemon, which ends with the test.
+func (n *node) start() *exec.Cmd {
+	n.t.Helper()
+	if err := os.MkdirAll(filepath.Join(n.dir, "kubelet"), 0o700); err != nil {
+		n.t.Fatal(err)
+	}
+	log, err := os.Create(n.log)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	daemon := n.command(n.t.Context(), "serve")
+	daemon.Stderr = log
+	if err := daemon.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() {
+		daemon.Process.Kill()
+		daemon.Wait() // the error is that it was killed
+		log.Close()
+	})
+	n.await("devices")
+	return daemon
+}
+
+// command returns the program, with the environment of a pod on the node.
+func (n *node) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, n.path, args...)
+	cmd.Env = []string{
+		"ACCELERATOR_SYSFS_ROOT=" + n.dir + "/sim/sys", "ACCELERATOR_DEV_ROOT=" + n.dir + "/sim/dev", "ACCELERATOR_HOST_DEV_ROOT=/dev",
+		"ACCELERATOR_SOCKET=" + n.dir + "/daemon.sock", "ACCELERATOR_STATE_DIR=" + n.dir + "/state", "ACCELERATOR_HTTP_ADDRESS=",
+		"ACCELERATOR_KUBELET_DIR=" + n.dir + "/kubelet", "ACCELERATOR_POD_RESOURCES_SOCKET=/nonexistent/pods.sock",
+		"ACCELERATOR_RECOVERY_HOLD=100ms", "ACCELERATOR_HEALTH_INTERVAL=100ms", "TZ=UTC",
+	}
+	return cmd
+}
+
+// simulate changes the cards of the node.
+func (n *node) simulate(args ...string) {
+	n.t.Helper()
+	if out, err := n.command(n.t.Context(), append([]string{"simulate", n.dir + "/sim"}, args...)...).CombinedOutput(); err != nil {
+		n.t.Fatalf("simulate %v: %v: %s", args, err, out)
+	}
+}
+
+// await waits until the daemon prints its devices with these texts.
+func (n *node) await(texts ...string) {
+	n.t.Helper()
+	var out []byte
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		var err error
+		out, err = n.command(n.t.Context(), "devices", "-o", "state").CombinedOutput()
+		missing := err != nil
+		for _, text := range texts {
+			missing = missing || !strings.Contains(string(out), text)
+		}
+		if !missing {
+			return
+		}
+	}
+	n.t.Fatalf("devices: found no %q within a minute in:\n%s", texts, out)
+}
+
+// run is a [simcluster.Command].
+func (n *node) run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if args[0] != "accelerator-device-plugin" {
+		fmt.Fprintf(stderr, "exec: %q: executable file not found in $PATH", args[0])
+		return 127
+	}
+	cmd := n.command(ctx, args[1:]...)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		return 126
+	}
+	return 0
+}
+
+// kubectl runs the command with a kubeconfig, and returns its output and exit code.
+func kubectl(t *testing.T, c *simcluster.Cluster, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), append([]string{"--kubeconfig", c.Kubeconfig(t)}, args...), &out, &errs)
+	return out.String(), errs.String(), code
+}

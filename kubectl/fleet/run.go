@@ -1,0 +1,112 @@
+package fleet
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/remotecommand"
+	utilexec "k8s.io/client-go/util/exec"
+	"k8s.io/streaming/pkg/httpstream"
+)
+
+// Limits for the output of a command, in bytes. The state of a node with 10000 units has 5 MB.
+const (
+	maxOutput = 8 << 20
+	maxStderr = 4 << 10
+)
+
+// Failed is the error of a command that has run, and failed.
+type Failed struct {
+	Code   int    // its exit code
+	Stderr string // at most 4 KiB of it
+}
+
+func (f *Failed) Error() string {
+	text := strings.TrimSpace(f.Stderr)
+	return cmp.Or(strings.TrimPrefix(text, "accelerator-device-plugin: "), fmt.Sprintf("exit code %d without a message", f.Code))
+}
+
+// Run runs accelerator-device-plugin with arguments in a pod, until it ends or ctx ends, and returns its output. The error is a
+// *[Failed] if the command fails.
+func (f *Fleet) Run(ctx context.Context, t Target, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	executor, err := f.executor(t, args)
+	if err != nil {
+		return nil, err
+	}
+	stdout := &limited{most: maxOutput, full: func() { cancel(errTooLarge) }}
+	stderr := &limited{most: maxStderr, full: func() {}}
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: stdout, Stderr: stderr})
+	if ctx.Err() != nil { // the streams may still be written
+		return nil, context.Cause(ctx)
+	}
+	if exit, ok := errors.AsType[utilexec.ExitError](err); ok {
+		return stdout.kept.Bytes(), &Failed{exit.ExitStatus(), stderr.kept.String()}
+	}
+	return stdout.kept.Bytes(), refusal(err)
+}
+
+// executor returns the executor for a command in a pod. As kubectl does, it uses a websocket, and SPDY if a proxy or the
+// API server knows none.
+func (f *Fleet) executor(t Target, args []string) (remotecommand.Executor, error) {
+	url := f.client.RESTClient().Post().Resource("pods").Namespace(t.Namespace).Name(t.Pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{
+			Container: container, Command: append([]string{"accelerator-device-plugin"}, args...), Stdout: true, Stderr: true,
+		}, scheme.ParameterCodec).URL()
+	spdy, err := remotecommand.NewSPDYExecutor(f.config, "POST", url)
+	if err != nil {
+		return nil, err
+	}
+	websocket, err := remotecommand.NewWebSocketExecutor(f.config, "GET", url.String())
+	if err != nil {
+		return nil, err
+	}
+	return remotecommand.NewFallbackExecutor(websocket, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+}
+
+var errTooLarge = fmt.Errorf("its answer has more than %d MiB, and is not that of the plugin", maxOutput>>20)
+
+// limited keeps the beginning of what is written to it.
+type limited struct {
+	kept bytes.Buffer // not embedded: io.Copy would use its ReadFrom, which has no limit
+	most int
+	full func() // called when there is more
+}
+
+// Write returns no error, because the executor would log it.
+func (l *limited) Write(p []byte) (int, error) {
+	if rest := l.most - l.kept.Len(); len(p) > rest {
+		l.kept.Write(p[:rest])
+		l.full()
+		return len(p), nil
+	}
+	return l.kept.Write(p)
+}
+
+// ErrRefused is wrapped by the error of a user who lacks a right. The text of that names the verb, the resource and the namespace.
+var ErrRefused = errors.New("you lack a right")
+
+// refusal wraps ErrRefused if the API server refuses a request. Its answer to an exec is only a text.
+func refusal(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := strings.TrimPrefix(err.Error(), "unable to upgrade connection: ")
+	switch {
+	case apierrors.IsForbidden(err), strings.Contains(text, " is forbidden: "):
+		return fmt.Errorf("%w: %s", ErrRefused, text)
+	case apierrors.IsUnauthorized(err), text == "Unauthorized":
+		return fmt.Errorf("%w: the API server does not know you (%s)", ErrRefused, text)
+	}
+	return err
+}

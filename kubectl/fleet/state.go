@@ -1,0 +1,114 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+)
+
+// State is the answer of a daemon: what `devices -o state` prints. All its texts can be shown on a terminal.
+type State struct {
+	Version string // of the daemon
+	API     string // devicePlugin or dra
+
+	// Problems are the reasons why the answer is not complete.
+	Problems []string
+	Devices  []map[string]any // the rows of `devices -o json`
+	Cards    []map[string]any // the history of each card: [b-com.com/accelerator-device-plugin/daemon/ledger.History]
+}
+
+// maxText is the largest length of a text in an answer, in bytes. The longest ones of the plugin are messages of errors.
+const maxText = 1024
+
+// Parse parses the output of `devices -o state`. Unknown keys of devices and cards are kept.
+func Parse(text []byte) (State, error) {
+	if len(strings.TrimSpace(string(text))) == 0 {
+		return State{}, errors.New("its answer is empty")
+	}
+	var all map[string]any
+	if err := utiljson.Unmarshal(text, &all); err != nil {
+		return State{}, fmt.Errorf("its answer is not that of the plugin, or incomplete: %.200s", terminal.Escape(err.Error()))
+	}
+	all, _ = escaped(all).(map[string]any)
+	s := State{Version: textOf(all["version"]), API: textOf(all["api"])}
+	var err error
+	if s.Version == "" {
+		err = errors.New("version: found none, want that of the plugin")
+	}
+	if err == nil {
+		s.Devices, err = objects(all, "devices", "id", "health")
+	}
+	if err == nil {
+		s.Cards, err = objects(all, "cards", "card")
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("its answer is not that of the plugin: %w", err)
+	}
+	if text := textOf(all["holdersError"]); text != "" {
+		s.Problems = append(s.Problems, "the holders of devices are not known: "+text)
+	}
+	if text := textOf(all["stateDirError"]); text != "" {
+		s.Problems = append(s.Problems, text)
+	}
+	if all["incomplete"] == true {
+		s.Problems = append(s.Problems, "not all cards have been read yet")
+	}
+	return s, nil
+}
+
+// objects returns the objects in a list. Each must have texts under these keys.
+func objects(all map[string]any, key string, texts ...string) ([]map[string]any, error) {
+	list, ok := all[key].([]any)
+	if !ok && all[key] != nil {
+		return nil, fmt.Errorf("%s: found %T, want a list", key, all[key])
+	}
+	objects := make([]map[string]any, len(list))
+	for i, v := range list {
+		object, ok := v.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s[%d]: found %T, want an object", key, i, v)
+		}
+		if j := slices.IndexFunc(texts, func(text string) bool { return textOf(object[text]) == "" }); j >= 0 {
+			return nil, fmt.Errorf("%s[%d].%s: found no text", key, i, texts[j])
+		}
+		objects[i] = object
+	}
+	return objects, nil
+}
+
+func textOf(v any) string {
+	text, _ := v.(string)
+	return text
+}
+
+// escaped returns a JSON value with escapes in its keys and texts, for a terminal, and without the end of long ones.
+func escaped(v any) any {
+	switch v := v.(type) {
+	case string:
+		return Printable(v)
+	case []any:
+		for i := range v {
+			v[i] = escaped(v[i])
+		}
+	case map[string]any:
+		all := make(map[string]any, len(v))
+		for key, value := range v {
+			all[Printable(key)] = escaped(value)
+		}
+		return all
+	}
+	return v
+}
+
+// Printable returns a text with escapes in place of what could control a terminal, and without the end if it is long.
+func Printable(text string) string {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	return terminal.Escape(text)
+}

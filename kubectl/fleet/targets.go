@@ -1,0 +1,179 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+)
+
+// Selector selects the pods of the device plugin and of the DRA driver by the labels of the charts.
+const Selector = "app.kubernetes.io/name in (accelerator-device-plugin,accelerator-device-plugin-dra)"
+
+// container is the name of the container in all these pods.
+const container = "accelerator-device-plugin"
+
+// Fleet asks the pods of a cluster. Create it with [New], and set the exported fields before its first use.
+type Fleet struct {
+	Limit    time.Duration         // longest time for a node
+	Progress func(done, total int) // called after each node, by one goroutine at a time; nil: not called
+
+	pause               time.Duration // before a pod is asked again
+	config              *rest.Config
+	client              corev1client.CoreV1Interface
+	namespace, selector string
+}
+
+// New returns a Fleet of the pods in a namespace ("": in all) that a label selector selects ("": [Selector]).
+func New(config *rest.Config, namespace, selector string) (*Fleet, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // each command sends few requests
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := corev1client.NewForConfig(config)
+	return &Fleet{
+		Limit: 10 * time.Second, pause: time.Second,
+		config: config, client: client, namespace: namespace, selector: cmp.Or(selector, Selector),
+	}, err
+}
+
+// Target is the pod of a release on a node.
+type Target struct {
+	Node      string
+	Namespace string
+	Pod       string // "": there is none
+	Problem   error  // the reason why the pod cannot be asked; nil: it can
+
+	release string // the UID of its DaemonSet
+}
+
+// String returns NODE (NAMESPACE/POD).
+func (t Target) String() string {
+	if t.Pod == "" {
+		return t.Node
+	}
+	return fmt.Sprintf("%s (%s/%s)", t.Node, t.Namespace, t.Pod)
+}
+
+var errNoPod = errors.New("found no pod of the plugin on this node")
+
+// Targets returns the pods of these nodes, or of all nodes if none is named, sorted by node. A named node without a pod is a
+// Target with a Problem. If there is no pod at all, and no node is named, that is an error.
+func (f *Fleet) Targets(ctx context.Context, nodes ...string) ([]Target, error) {
+	pods, err := f.list(ctx, nodes)
+	if err != nil {
+		return nil, err
+	}
+	targets := choose(pods)
+	for _, node := range nodes {
+		if !slices.ContainsFunc(targets, func(t Target) bool { return t.Node == node }) {
+			targets = append(targets, Target{Node: node, Problem: errNoPod})
+		}
+	}
+	if len(targets) == 0 {
+		where := "any namespace"
+		if f.namespace != "" {
+			where = "namespace " + f.namespace
+		}
+		return nil, fmt.Errorf("found no pod of the plugin in %s, want one with the labels %q", where, f.selector)
+	}
+	slices.SortFunc(targets, func(a, b Target) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod))
+	})
+	return targets, nil
+}
+
+// list returns the pods of these nodes, or of all nodes.
+func (f *Fleet) list(ctx context.Context, nodes []string) ([]corev1.Pod, error) {
+	options := metav1.ListOptions{LabelSelector: f.selector}
+	if len(nodes) == 1 {
+		options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", nodes[0]).String()
+	}
+	list, err := f.client.Pods(f.namespace).List(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("pods of the plugin: %w", refusal(err))
+	}
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		return len(nodes) > 0 && !slices.Contains(nodes, p.Spec.NodeName)
+	}), nil
+}
+
+// choose returns one pod of each release on each node: if possible one that is ready, and then the newest.
+func choose(pods []corev1.Pod) []Target {
+	chosen := make(map[[2]string]*corev1.Pod)
+	for i := range pods {
+		p := &pods[i]
+		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || onlyFinishes(p) {
+			continue
+		}
+		key := [2]string{p.Spec.NodeName, releaseOf(p)}
+		if other := chosen[key]; other == nil || better(p, other) {
+			chosen[key] = p
+		}
+	}
+	var targets []Target
+	for p := range maps.Values(chosen) {
+		targets = append(targets, target(p))
+	}
+	return targets
+}
+
+func target(p *corev1.Pod) Target {
+	t := Target{Node: p.Spec.NodeName, Namespace: p.Namespace, Pod: p.Name, release: releaseOf(p)}
+	why := ""
+	for _, c := range p.Status.ContainerStatuses {
+		if c.Name == container {
+			if c.State.Running != nil {
+				return t
+			}
+			if c.State.Waiting != nil {
+				why = c.State.Waiting.Reason
+			}
+		}
+	}
+	t.Problem = errors.New(strings.TrimSpace("its container does not run: pod " + cmp.Or(string(p.Status.Phase), "unknown") + " " + why))
+	return t
+}
+
+// releaseOf returns the DaemonSet of a pod.
+func releaseOf(p *corev1.Pod) string {
+	if owner := metav1.GetControllerOf(p); owner != nil {
+		return string(owner.UID)
+	}
+	return string(p.UID)
+}
+
+// onlyFinishes reports whether a pod only ends the claims of an earlier DRA driver.
+func onlyFinishes(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "ACCELERATOR_FINISH_CLAIMS" && e.Value == "true" })
+	})
+}
+
+// better reports whether pod a is to be asked rather than pod b.
+func better(a, b *corev1.Pod) bool {
+	rank := func(p *corev1.Pod) int {
+		n := 0
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+				n += 2
+			}
+		}
+		if p.DeletionTimestamp == nil {
+			n++
+		}
+		return n
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) > 0
+}

@@ -1,0 +1,173 @@
+package rows
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/kubectl/fleet"
+)
+
+// Row is a device or a card of a node, with the keys that the node gives it, and node, namespace, pod, version and api. If a
+// node has not answered, it has a row with the key error instead.
+type Row = map[string]any
+
+// Devices returns the devices of all answers: with unhealthy, only those that are not healthy.
+func Devices(answers []fleet.Answer, unhealthy bool) []Row {
+	var all []Row
+	for _, a := range answers {
+		if a.Err != nil {
+			all = append(all, of(a, nil))
+		}
+		for _, d := range a.State.Devices {
+			if !unhealthy || d["health"] != "healthy" {
+				all = append(all, of(a, d))
+			}
+		}
+	}
+	return all
+}
+
+// Flaps returns the cards whose health has changed since a time, or that were ever removed, those with most changes first.
+// They have the keys of the ledger, and
+//
+//   - changes: the number of changes since then
+//   - more: true if there may be more, because the ledger keeps only the newest changes
+//   - last: the time of the newest change
+//   - reasons: those of the changes since then, the most frequent first
+//   - health: the worst health of its devices now
+func Flaps(answers []fleet.Answer, since time.Time) []Row {
+	var cards, failed []Row
+	for _, a := range answers {
+		if a.Err != nil {
+			failed = append(failed, of(a, nil))
+		}
+		for _, c := range a.State.Cards {
+			r := of(a, c)
+			history(r, since)
+			r["health"] = worst(a.State.Devices, text(c["card"]))
+			if r["changes"] != int64(0) || number(c["removals"]) > 0 {
+				cards = append(cards, r)
+			}
+		}
+	}
+	slices.SortStableFunc(cards, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(number(b["changes"]), number(a["changes"])), cmp.Compare(number(b["removals"]), number(a["removals"])))
+	})
+	return append(cards, failed...)
+}
+
+// of returns a row of an answer with the keys of an object.
+func of(a fleet.Answer, object map[string]any) Row {
+	r := Row{}
+	maps.Copy(r, object)
+	delete(r, "error")
+	r["node"], r["namespace"], r["pod"], r["version"], r["api"] = a.Node, a.Namespace, a.Pod, a.State.Version, a.State.API
+	if a.Err != nil {
+		r["error"] = fleet.Printable(a.Err.Error())
+	}
+	return r
+}
+
+// history adds what has happened to a card since a time. Changes of several ports at the same time count once.
+func history(r Row, since time.Time) {
+	var newest time.Time
+	times, reasons := map[time.Time]bool{}, map[string]int{}
+	recent, _ := r["recent"].([]any)
+	more := len(recent) > 0
+	for i, v := range recent {
+		change, _ := v.(map[string]any)
+		at, err := time.Parse(time.RFC3339Nano, text(change["time"]))
+		if err != nil || at.Before(since) {
+			more = more && i > 0 // the older ones are older still
+			continue
+		}
+		if at.After(newest) {
+			newest = at
+		}
+		times[at] = true
+		if reason := text(change["reason"]); reason != "" {
+			reasons[reason]++
+		}
+	}
+	r["changes"] = int64(len(times))
+	r["more"] = more && number(r["healthChanges"]) > int64(len(times))
+	r["last"] = nil
+	if !newest.IsZero() {
+		r["last"] = newest.Format(time.RFC3339)
+	}
+	names := slices.SortedFunc(maps.Keys(reasons), func(a, b string) int {
+		return cmp.Or(cmp.Compare(reasons[b], reasons[a]), cmp.Compare(a, b))
+	})
+	list := make([]any, len(names))
+	for i, name := range names {
+		list[i] = name
+	}
+	r["reasons"] = list
+}
+
+// worst returns the worst health of the devices of a card, or "absent" if it has none.
+func worst(devices []map[string]any, card string) string {
+	order := []string{"absent", "healthy", "degraded", "unhealthy"}
+	found := 0
+	for _, d := range devices {
+		if id := text(d["id"]); id == card || strings.HasPrefix(id, card+"-p") {
+			found = max(found, slices.Index(order, text(d["health"])))
+		}
+	}
+	return order[found]
+}
+
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+func number(v any) int64 {
+	n, _ := v.(int64)
+	return n
+}
+
+// Notes returns remarks on the answers for a person: nodes whose answers are not complete, nodes with several releases, and
+// nodes with an older version than mine.
+func Notes(answers []fleet.Answer, mine string) []string {
+	nodes := map[string][]string{}
+	pods := map[string][]string{}
+	for _, a := range answers {
+		if a.Err != nil {
+			continue
+		}
+		for _, p := range a.State.Problems {
+			nodes[p] = append(nodes[p], a.Node)
+		}
+		if older(a.State.Version, mine) {
+			note := fmt.Sprintf("version %s is older than this command, %s", a.State.Version, mine)
+			nodes[note] = append(nodes[note], a.Node)
+		}
+		pods[a.Node] = append(pods[a.Node], a.Namespace+"/"+a.Pod)
+	}
+	for node, names := range pods {
+		if len(names) > 1 {
+			note := "several releases list the devices of a node, each its own: " + strings.Join(names, ", ")
+			nodes[note] = append(nodes[note], node)
+		}
+	}
+	var notes []string
+	for _, note := range slices.Sorted(maps.Keys(nodes)) {
+		notes = append(notes, names(nodes[note])+": "+note)
+	}
+	return notes
+}
+
+// names returns the first few names as one text.
+func names(all []string) string {
+	const most = 5
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+	}
+	return strings.Join(all, ", ")
+}

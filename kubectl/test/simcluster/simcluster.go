@@ -1,0 +1,303 @@
+package simcluster
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gorilla/websocket"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/remotecommand"
+	"k8s.io/client-go/rest"
+)
+
+// User is the name of the user.
+const User = "jane"
+
+// Command is what runs in a pod. It returns the exit code, or a negative number to break the connection.
+type Command func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+
+// Pod is a pod of the plugin.
+type Pod struct {
+	corev1.Pod
+	Run  Command
+	Logs []string // of its container, the current one last
+}
+
+// Cluster is the API server.
+type Cluster struct {
+	http *httptest.Server
+
+	mu     sync.Mutex
+	pods   map[string]*Pod // by namespace/name
+	denied map[string]bool // VERB RESOURCE
+	asked  int
+}
+
+// Start starts an API server for a test.
+func Start(t testing.TB, pods ...*Pod) *Cluster {
+	c := &Cluster{pods: map[string]*Pod{}, denied: map[string]bool{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/pods", c.list)
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods", c.list)
+	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", c.exec)
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}/log", c.logs)
+	mux.HandleFunc("POST /apis/authentication.k8s.io/v1/selfsubjectreviews", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, http.StatusCreated, &authenticationv1.SelfSubjectReview{
+			TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "SelfSubjectReview"},
+			Status:   authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: User}},
+		})
+	})
+	c.http = httptest.NewUnstartedServer(mux)
+	c.http.Config.ErrorLog = log.New(io.Discard, "", 0) // clients end connections
+	c.http.StartTLS()
+	t.Cleanup(c.http.Close)
+	for _, p := range pods {
+		c.Set(p)
+	}
+	return c
+}
+
+// Config returns the configuration of a client.
+func (c *Cluster) Config() *rest.Config {
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.http.Certificate().Raw})
+	return &rest.Config{Host: c.http.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
+}
+
+// Kubeconfig writes the configuration of a client to a file, and returns its path.
+func (c *Cluster) Kubeconfig(t testing.TB) string {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Config", "current-context": "sim",
+		"clusters": []any{map[string]any{"name": "sim", "cluster": map[string]any{"server": c.http.URL, "certificate-authority-data": c.Config().CAData}}},
+		"users":    []any{map[string]any{"name": User, "user": map[string]any{}}},
+		"contexts": []any{map[string]any{"name": "sim", "context": map[string]any{"cluster": "sim", "user": User}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Set adds a pod, or replaces one.
+func (c *Cluster) Set(p *Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pods[p.Namespace+"/"+p.Name] = p
+}
+
+// Delete removes a pod.
+func (c *Cluster) Delete(namespace, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.pods, namespace+"/"+name)
+}
+
+// Deny makes the user lack a right, such as "list pods".
+func (c *Cluster) Deny(right string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.denied[right] = true
+}
+
+// Asked returns the number of commands that have run in pods.
+func (c *Cluster) Asked() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked
+}
+
+// NewPod returns a running pod of a release, with the labels of the chart for an API (devicePlugin or dra).
+func NewPod(node, namespace, release, api string, run Command) *Pod {
+	name, yes := "accelerator-device-plugin", true
+	if api == "dra" {
+		name += "-dra"
+	}
+	return &Pod{Run: run, Pod: corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: release + "-" + node, UID: types.UID(release + node),
+			Labels:          map[string]string{"app.kubernetes.io/name": name, "app.kubernetes.io/instance": release},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: release, UID: types.UID(release), Controller: &yes}},
+		},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "accelerator-device-plugin"}}},
+		Status: corev1.PodStatus{
+			Phase:      corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "accelerator-device-plugin", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			}},
+		},
+	}}
+}
+
+func write(w http.ResponseWriter, code int, o any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(o) // the client may have gone
+}
+
+// allowed writes the refusal of an API server with RBAC if the user lacks a right.
+func (c *Cluster) allowed(w http.ResponseWriter, verb, resource, namespace, name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.denied[verb+" "+resource] {
+		return true
+	}
+	where := "at the cluster scope"
+	if namespace != "" {
+		where = fmt.Sprintf("in the namespace %q", namespace)
+	}
+	err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, name, fmt.Errorf("User %q cannot %s resource %q in API group %q %s", User, verb, resource, "", where))
+	write(w, http.StatusForbidden, withType(err.Status()))
+	return false
+}
+
+func withType(s metav1.Status) metav1.Status {
+	s.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	return s
+}
+
+func (c *Cluster) list(w http.ResponseWriter, r *http.Request) {
+	namespace, query := r.PathValue("namespace"), r.URL.Query()
+	if !c.allowed(w, "list", "pods", namespace, "") {
+		return
+	}
+	byLabels, err := labels.Parse(query.Get("labelSelector"))
+	byFields, fieldErr := fields.ParseSelector(query.Get("fieldSelector"))
+	if err != nil || fieldErr != nil {
+		write(w, http.StatusBadRequest, withType(apierrors.NewBadRequest("bad selector").Status()))
+		return
+	}
+	found := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(c.pods)) {
+		p := c.pods[key]
+		if (namespace == "" || p.Namespace == namespace) && byLabels.Matches(labels.Set(p.Labels)) && byFields.Matches(fields.Set{"spec.nodeName": p.Spec.NodeName}) {
+			found.Items = append(found.Items, p.Pod)
+		}
+	}
+	write(w, http.StatusOK, found)
+}
+
+// pod returns the pod of a request, or writes that there is none.
+func (c *Cluster) pod(w http.ResponseWriter, r *http.Request) *Pod {
+	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.pods[namespace+"/"+name]
+	if p == nil {
+		write(w, http.StatusNotFound, withType(apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, name).Status()))
+	}
+	return p
+}
+
+func (c *Cluster) logs(w http.ResponseWriter, r *http.Request) {
+	if !c.allowed(w, "get", "pods/log", r.PathValue("namespace"), r.PathValue("name")) {
+		return
+	}
+	p := c.pod(w, r)
+	if p == nil {
+		return
+	}
+	back := 1
+	if r.URL.Query().Get("previous") == "true" {
+		back = 2
+	}
+	if len(p.Logs) < back {
+		write(w, http.StatusBadRequest, withType(apierrors.NewBadRequest("previous terminated container not found").Status()))
+		return
+	}
+	_, _ = io.WriteString(w, p.Logs[len(p.Logs)-back])
+}
+
+// exec runs a command, and writes its output in the protocol v5.channel.k8s.io.
+func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
+	if !c.allowed(w, "create", "pods/exec", r.PathValue("namespace"), r.PathValue("name")) {
+		return
+	}
+	p := c.pod(w, r)
+	if p == nil {
+		return
+	}
+	upgrader := websocket.Upgrader{Subprotocols: []string{remotecommand.StreamProtocolV5Name}}
+	conn, err := upgrader.Upgrade(w, r, nil)
+	if err != nil {
+		return // the error is written
+	}
+	defer conn.Close()
+	c.mu.Lock()
+	c.asked++
+	c.mu.Unlock()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	go func() {
+		defer cancel()
+		for { // until the client ends the connection
+			if _, _, err := conn.ReadMessage(); err != nil {
+				return
+			}
+		}
+	}()
+	channel := func(id byte) io.Writer { return &channel{conn: conn, id: id} }
+	code := p.Run(ctx, r.URL.Query()["command"], channel(remotecommand.StreamStdOut), channel(remotecommand.StreamStdErr))
+	if code < 0 {
+		return
+	}
+	status := metav1.Status{Status: metav1.StatusSuccess}
+	if code > 0 {
+		status = metav1.Status{Status: metav1.StatusFailure, Reason: remotecommand.NonZeroExitCodeReason, Details: &metav1.StatusDetails{
+			Causes: []metav1.StatusCause{{Type: remotecommand.ExitCodeCauseType, Message: fmt.Sprint(code)}},
+		}}
+	}
+	_ = json.NewEncoder(channel(remotecommand.StreamErr)).Encode(status)
+	_ = conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""))
+}
+
+// channel writes messages of one stream.
+type channel struct {
+	conn *websocket.Conn
+	id   byte
+}
+
+func (c *channel) Write(p []byte) (int, error) {
+	if err := c.conn.WriteMessage(websocket.BinaryMessage, append([]byte{c.id}, p...)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Prints returns a command that prints a text for `devices -o state`, and fails for other arguments.
+func Prints(text string) Command {
+	return func(_ context.Context, args []string, stdout, stderr io.Writer) int {
+		if got := strings.Join(args, " "); got != "accelerator-device-plugin devices -o state" {
+			fmt.Fprintf(stderr, "accelerator-device-plugin: unexpected arguments %q\n", got)
+			return 2
+		}
+		_, _ = io.WriteString(stdout, text)
+		return 0
+	}
+}
