@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 
-	"b-com.com/accelerator-device-plugin/cmd/internal/timeline"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
 const logsHelp = `Print the history of the devices from logs of the daemon: one line for each event,

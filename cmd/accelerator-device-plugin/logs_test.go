@@ -16,7 +16,7 @@ import (
 )
 
 // logFile is a log of a real run.
-const logFile = "../../cmd/internal/timeline/testdata/hotplug.log"
+const logFile = "../../internal/timeline/testdata/hotplug.log"
 
 func TestLogsCommand(t *testing.T) {
 	log, err := os.ReadFile(logFile)

@@ -26,7 +26,7 @@ var (
 
 const (
 	config   = "../../deploy/logging/otel-collector.yaml"
-	recorded = "../../cmd/internal/timeline/testdata/hotplug.log"
+	recorded = "../../internal/timeline/testdata/hotplug.log"
 	limit    = 30 * time.Second // of each wait for records
 )
 

@@ -54,7 +54,7 @@ func validate(s *jsonschema.Schema, line []byte) error {
 // The recorded log of a whole hot-plug story conforms to the schema.
 func TestStory(t *testing.T) {
 	s := compile(t)
-	text, err := os.ReadFile("../../cmd/internal/timeline/testdata/hotplug.log")
+	text, err := os.ReadFile("../../internal/timeline/testdata/hotplug.log")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap/zapcore"
 
-	"b-com.com/accelerator-device-plugin/cmd/internal/timeline"
+	"b-com.com/accelerator-device-plugin/internal/timeline"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/cmd/internal/timeline"
+	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
 // ms returns a line of the log, some milliseconds after noon.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/cmd/internal/timeline"
+	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
 // at returns the time of a line, some seconds after the start of the log.

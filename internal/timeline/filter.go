@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
-	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 // Filter selects lines. The zero Filter selects the lines of level Info and above, except the Info lines
@@ -34,9 +33,7 @@ func (f *Filter) check() error {
 		if id == "" {
 			return fmt.Errorf("device: found %q, want an id (3b:00.0-p1) or an address of a card (0000:3b:00.0)", id)
 		}
-		if device, err := sysfs.ParseDevice(id); err == nil {
-			f.Devices[i] = device
-		}
+		f.Devices[i] = strings.TrimPrefix(strings.ToLower(id), "0000:")
 	}
 	return nil
 }

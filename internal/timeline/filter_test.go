@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap/zapcore"
 
-	"b-com.com/accelerator-device-plugin/cmd/internal/timeline"
+	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
 // bound parses a bound, typed at half past ten in a zone in which it is already the next day; "" is none.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/cmd/internal/timeline"
+	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
-const document = "../../../docs/logs.md"
+const document = "../../docs/logs.md"
 
 func readDocument(t *testing.T) string {
 	t.Helper()
@@ -106,7 +106,7 @@ func TestPicture(t *testing.T) {
 		screen = append(screen, strings.Split(strings.TrimSuffix(run(t, line, true), "\n"), "\n")...)
 		screen = append(screen, "")
 	}
-	golden(t, "../../../../docs/logs.svg", picture(screen[:len(screen)-1]))
+	golden(t, "../../../docs/logs.svg", picture(screen[:len(screen)-1]))
 }
 
 var escape = regexp.MustCompile("\x1b\\[([0-9]+)m")
