@@ -20,13 +20,13 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build build-plugin build-operator build-dra generate-operator test-operator lint-operator test-dra lint-dra demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart manifests test-chart
+.PHONY: help build build-plugin build-operator build-dra build-kubectl generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart manifests test-chart
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # There are no file dependencies: go build itself detects what is up to date, the version included.
-build: build-plugin build-operator build-dra ## build all static binaries into bin/
+build: build-plugin build-operator build-dra build-kubectl ## build all static binaries into bin/
 
 build-plugin: ## build the daemon and accelerator-fpga only
 	CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
@@ -74,6 +74,7 @@ fuzz: ## fuzz every parser for FUZZTIME (10s)
 	@test/fuzz.sh $(FUZZTIME)
 	@cd operator && ../test/fuzz.sh $(FUZZTIME)
 	@cd dra && ../test/fuzz.sh $(FUZZTIME)
+	@cd kubectl && ../test/fuzz.sh $(FUZZTIME)
 
 bench: build-plugin build-dra ## measure latency, cost, memory, size for the table of the README (ROWS=pattern)
 	@go run ./test/bench bin '$(ROWS)'
@@ -111,6 +112,20 @@ test-dra: ## test the DRA driver; needs no root
 lint-dra: ## check go.mod, go vet, staticcheck, allowed imports of dra/ (make lint runs gofmt)
 	cd dra && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...
 	@cd dra && ! go list -deps ./... | grep -E '^b-com.com/accelerator-device-plugin/(operator|sim)'
+
+build-kubectl: ## build kubectl-accelerator only (GOOS, GOARCH: of the machine that runs kubectl)
+	cd kubectl && CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/ ./cmd/...
+
+test-kubectl: ## test kubectl-accelerator; needs no root
+	cd kubectl && ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test $(RACE) ./...
+
+# The machines that run kubectl.
+KUBECTL_PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+lint-kubectl: ## check go.mod, go vet on each platform, staticcheck, allowed imports of kubectl/ (make lint runs gofmt)
+	cd kubectl && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...
+	@cd kubectl && for p in $(KUBECTL_PLATFORMS); do CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build -o /dev/null ./cmd/... || { echo "does not compile for $$p"; exit 1; }; done
+	@cd kubectl && ! go list -deps ./cmd/... | grep -E '^b-com.com/accelerator-device-plugin/(inventory|watcher|daemon|server|sim|operator)|pilebones'
 
 clean: ## remove the built files
 	rm -rf bin dist

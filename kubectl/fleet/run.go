@@ -29,7 +29,7 @@ type Failed struct {
 }
 
 func (f *Failed) Error() string {
-	text := strings.TrimSpace(f.Stderr)
+	text, _, _ := strings.Cut(strings.TrimSpace(f.Stderr), "\nRun '") // a hint at --help
 	return cmp.Or(strings.TrimPrefix(text, "accelerator-device-plugin: "), fmt.Sprintf("exit code %d without a message", f.Code))
 }
 

@@ -89,7 +89,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newDevices(c), newFlaps(c), newExplain(), newVersion())
+	root.AddCommand(newDevices(c), newFlaps(c), newExplain(), newCordon(c), newUncordon(c), newLogs(c), newVersion())
 	c.addFlags(root.PersistentFlags())
 	return root
 }

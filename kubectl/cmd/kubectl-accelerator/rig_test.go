@@ -65,12 +65,9 @@ func startNode(t *testing.T, boards ...string) *node {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	n := &node{t: t, dir: dir, path: path, log: filepath.Join(dir, "log")}
+	n.simulate() // creates a node
 	for i, board := range boards {
-		args := []string{"--board", board, "--address", []string{"3b:00.0", "5e:00.0"}[i]}
-		if i > 0 {
-			args = []string{"plug", args[3], "--board", board}
-		}
-		n.simulate(args...)
+		n.simulate("plug", []string{"3b:00.0", "5e:00.0"}[i], "--board", board)
 	}
 	n.start()
 	return n

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/kubectl/fleet"
+)
+
+func newCordon(c *cluster) *cobra.Command {
+	var why string
+	var during time.Duration
+	cmd := &cobra.Command{
+		Use:   "cordon NODE CARD... --why TEXT",
+		Short: "Take cards or ports of a node out of service",
+		Long: `Take cards or ports of a node out of service at once: no new pod gets them. Pods that
+hold one keep it. CARD is a card with all its ports, such as 3b:00.0, or one port,
+such as 3b:00.0-p1. A cordon lasts until uncordon, or for the time of --for. The node
+records your user name, as the API server knows it.`,
+		Example: `  kubectl accelerator cordon worker-3 3b:00.0 --why "replace the fan"
+  kubectl accelerator cordon worker-3 3b:00.0-p1 --why "link errors, ticket 4711" --for 2h`,
+		Args:              nodeAndCards,
+		ValidArgsFunction: c.nodes(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(why) == "" {
+				return errors.New("--why: found none, want the reason for the cordon")
+			}
+			if during < 0 {
+				return fmt.Errorf("--for: found %s, want a duration such as 2h", during)
+			}
+			return c.onNode(cmd, args[0], "want a device of this node", "cordon", append(slices.Clone(args[1:]), "--why="+why, "--for="+during.String())...)
+		},
+	}
+	cmd.Flags().StringVar(&why, "why", "", "reason for the cordon, a `TEXT` of one line; required")
+	cmd.Flags().DurationVar(&during, "for", 0, "duration of the cordon, such as 2h (default: until uncordon)")
+	return cmd
+}
+
+func newUncordon(c *cluster) *cobra.Command {
+	return &cobra.Command{
+		Use:   "uncordon NODE CARD...",
+		Short: "Put cards or ports of a node back into service",
+		Long: `End the cordons of cards or ports of a node. CARD is a card or a port, as in the
+command cordon. A healthy device is offered again at once.`,
+		Example:           "  kubectl accelerator uncordon worker-3 3b:00.0",
+		Args:              nodeAndCards,
+		ValidArgsFunction: c.nodes(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.onNode(cmd, args[0], "cordoned", "uncordon", args[1:]...)
+		},
+	}
+}
+
+func nodeAndCards(_ *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return fmt.Errorf("found %d arguments, want NODE and CARD, such as worker-3 3b:00.0", len(args))
+	}
+	if i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") || a == "" }); i >= 0 {
+		return fmt.Errorf("found %q, want NODE and CARD, such as worker-3 3b:00.0", args[i])
+	}
+	return nil
+}
+
+// onNode runs a command of the plugin in the pods of all its releases on a node, in the name of the user, and prints their
+// output. elsewhere is in the error of a release that the cards do not belong to. If another release has them, that is no error.
+func (c *cluster) onNode(cmd *cobra.Command, node, elsewhere, command string, args ...string) error {
+	f, err := c.fleet(cmd)
+	if err != nil {
+		return err
+	}
+	targets, err := f.Targets(cmd.Context(), node)
+	if err != nil {
+		return failure{err}
+	}
+	by, err := f.User(cmd.Context())
+	if err != nil {
+		return failure{err}
+	}
+	args = append(append([]string{command}, args...), "--by="+by)
+	var failed, others []error
+	printed := map[string]bool{}
+	for _, t := range targets {
+		out, err := runWithin(cmd.Context(), f, t, args)
+		var refused *fleet.Failed
+		switch {
+		case err == nil && !printed[string(out)]:
+			printed[string(out)] = true
+			for line := range strings.Lines(string(out)) {
+				fmt.Fprintln(cmd.OutOrStdout(), terminal.Escape(strings.TrimSuffix(line, "\n")))
+			}
+		case err == nil:
+		case errors.As(err, &refused) && refused.Code == 2: // it does not accept the arguments
+			return err
+		case errors.As(err, &refused) && strings.Contains(refused.Stderr, elsewhere):
+			others = append(others, fmt.Errorf("%s: %w", t, err))
+		default:
+			failed = append(failed, fmt.Errorf("%s: %w", t, err))
+		}
+	}
+	if len(printed) == 0 {
+		failed = append(failed, others...)
+	}
+	return asFailure(errors.Join(failed...))
+}
+
+func runWithin(ctx context.Context, f *fleet.Fleet, t fleet.Target, args []string) ([]byte, error) {
+	if t.Problem != nil {
+		return nil, t.Problem
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, f.Limit, fmt.Errorf("no answer within %s: devices shows whether the command has had an effect", f.Limit))
+	defer cancel()
+	return f.Run(ctx, t, args...)
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/kubectl/fleet"
+)
+
+func newLogs(c *cluster) *cobra.Command {
+	o := timeline.Options{}
+	var since, until string
+	cmd := &cobra.Command{
+		Use:   "logs NODE",
+		Short: "Print the history of the devices of a node, from the plugin's logs",
+		Long: `Print the history of the devices of a node in plain words: one line for each event.
+The command reads the logs of the plugin's pods on the node, also those from before
+the last restart of a container. The logs of pods that no longer exist are not in the
+cluster: docs/logs.md shows how to keep them, and flaps prints what the node remembers.
+
+--since and --until take a time of day in the zone of the log (03:12, the last one
+before now), a date and a time (2026-11-21T03:12), a time with a zone
+(2026-11-21T03:12:00Z), or a duration before now (90m).`,
+		Example: `  kubectl accelerator logs worker-3
+  kubectl accelerator logs worker-3 --device 3b:00.0 --since 03:00 --until 03:30
+  kubectl accelerator logs worker-3 --summary`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.nodes(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, flag := range []struct {
+				name, text string
+				bound      *timeline.Bound
+			}{{"since", since, &o.Since}, {"until", until, &o.Until}} {
+				if flag.text == "" {
+					continue
+				}
+				var err error
+				if *flag.bound, err = timeline.ParseBound(flag.text, time.Now()); err != nil {
+					return fmt.Errorf("--%s: %w", flag.name, err)
+				}
+			}
+			o.Colour = terminal.Is(cmd.OutOrStdout()) && os.Getenv("NO_COLOR") == ""
+			reader, err := timeline.New(o, cmd.OutOrStdout())
+			if err != nil {
+				return err
+			}
+			f, err := c.fleet(cmd)
+			if err != nil {
+				return err
+			}
+			return asFailure(logs(cmd, f, args[0], reader))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&o.Devices, "device", nil, "only lines about this device or card: its `ID` or PCI address; repeatable (-p0 selects the first port alone)")
+	flags.StringArrayVar(&o.Events, "event", nil, "only these events: a `NAME`, or a pattern such as device.*; repeatable")
+	flags.StringVar(&since, "since", "", "only lines from this `TIME` on")
+	flags.StringVar(&until, "until", "", "only lines before this `TIME`")
+	flags.BoolVar(&o.All, "all", false, "do not combine the lines of a pull")
+	flags.BoolVar(&o.Summary, "summary", false, "print a summary of each device instead of lines")
+	return cmd
+}
+
+// logs prints the logs of a node, one after the other. A log from before a restart may be gone.
+func logs(cmd *cobra.Command, f *fleet.Fleet, node string, reader *timeline.Reader) error {
+	note := func(text string) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, terminal.Escape(text))
+	}
+	all, err := f.Logs(cmd.Context(), node)
+	if err != nil {
+		return err
+	}
+	several := all[0].Pod != all[len(all)-1].Pod
+	var failed error
+	for _, log := range all {
+		if err := readLog(cmd.Context(), f, log, several, reader); err != nil && log.Previous {
+			note("before the last restart: " + err.Error())
+		} else if err != nil {
+			note(err.Error())
+			failed = fmt.Errorf("not all logs of %s could be read", node)
+		}
+	}
+	if err := reader.Close(); err != nil {
+		return err
+	}
+	for _, text := range reader.Notes() {
+		note(text)
+	}
+	return failed
+}
+
+func readLog(ctx context.Context, f *fleet.Fleet, log fleet.Log, several bool, reader *timeline.Reader) error {
+	in, err := f.Open(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if several { // as kubectl logs --prefix, so that the devices of several pods are kept apart
+		return reader.Read(ctx, log.Pod, &prefixed{in: in, prefix: "[pod/" + log.Pod + "/] ", begin: true})
+	}
+	return reader.Read(ctx, log.Pod, in)
+}
+
+// prefixed is a reader of lines with a prefix.
+type prefixed struct {
+	in     io.Reader
+	prefix string
+	begin  bool   // the next byte of in begins a line
+	rest   []byte // to be read
+	err    error  // of in
+}
+
+func (p *prefixed) Read(b []byte) (int, error) {
+	for len(p.rest) == 0 {
+		if p.err != nil {
+			return 0, p.err
+		}
+		var n int
+		text := make([]byte, 32<<10)
+		n, p.err = p.in.Read(text)
+		for line := range bytes.Lines(text[:n]) {
+			if p.begin {
+				p.rest = append(p.rest, p.prefix...)
+			}
+			p.rest = append(p.rest, line...)
+			p.begin = bytes.HasSuffix(line, []byte("\n"))
+		}
+	}
+	n := copy(b, p.rest)
+	p.rest = p.rest[n:]
+	return n, nil
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+)
+
+// A card is cordoned in the name of the user, and uncordoned, also if the node has another release without this card.
+func TestCordon(t *testing.T) {
+	n, other := startNode(t, "two-ports"), startNode(t)
+	c := simcluster.Start(t,
+		simcluster.NewPod("worker-1", "kube-system", "fpga", "devicePlugin", n.run), simcluster.NewPod("worker-1", "lab", "lab", "devicePlugin", other.run))
+	out, errs, code := kubectl(t, c, "cordon", "worker-1", "3b:00.0", "--why", "replace the fan", "--for", "2h")
+	want := regexp.MustCompile(`^3b:00.0 cordoned by jane since [-0-9: ]{16} until [-0-9: ]+: replace the fan\n  3b:00.0 is out of service, holder unknown\n  3b:00.0-p1 is out of service, holder unknown\n$`)
+	if code != 0 || errs != "" || !want.MatchString(out) {
+		t.Errorf("cordon: exit code %d, want 0 and %s\n%s%s", code, want, out, errs)
+	}
+	out, _, _ = kubectl(t, c, "devices", "-o", "custom-columns=ID:.id,BY:.cordon.by,WHY:.cordon.why,REASONS:.reasons")
+	if diff := cmp.Diff(`ID          BY    WHY              REASONS
+3b:00.0     jane  replace the fan  cordoned
+3b:00.0-p1  jane  replace the fan  cordoned
+`, out); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	out, errs, code = kubectl(t, c, "uncordon", "worker-1", "3b:00.0")
+	if want := regexp.MustCompile(`^ended: 3b:00.0 cordoned by jane since .*: replace the fan\n  3b:00.0 is healthy, `); code != 0 || errs != "" || !want.MatchString(out) {
+		t.Errorf("uncordon: exit code %d, want 0 and %s\n%s%s", code, want, out, errs)
+	}
+	for _, test := range []struct {
+		args []string
+		code int
+		says []string
+	}{
+		{[]string{"uncordon", "worker-1", "3b:00.0"}, 1, []string{"worker-1 (kube-system/fpga-worker-1): ", "device 3b:00.0 is not cordoned"}},
+		{[]string{"cordon", "worker-1", "99:00.0", "--why", "x"}, 1, []string{"worker-1 (lab/lab-worker-1): ", `DEVICE: found "99:00.0", want a device of this node (3b:00.0, 3b:00.0-p1)`}},
+		{[]string{"cordon", "worker-9", "3b:00.0", "--why", "x"}, 1, []string{"worker-9: found no pod of the plugin on this node"}},
+		{[]string{"cordon", "worker-1", "card", "--why", "x"}, 2, []string{`DEVICE: found "card", want the PCI address of a card`, "Run 'kubectl accelerator cordon --help'"}},
+		{[]string{"cordon", "worker-1", "3b:00.0"}, 2, []string{"--why: found none"}},
+		{[]string{"cordon", "worker-1", "3b:00.0", "--why", "x", "--for", "-2h"}, 2, []string{"--for: found -2h0m0s"}},
+		{[]string{"cordon", "worker-1"}, 2, []string{"found 1 arguments, want NODE and CARD"}},
+		{[]string{"uncordon", "worker-1", "--", "3b:00.0", "--socket=/tmp/x"}, 2, []string{`found "--socket=/tmp/x", want NODE and CARD`}},
+	} {
+		out, errs, code := kubectl(t, c, test.args...)
+		for _, want := range test.says {
+			if code != test.code || !strings.Contains(out+errs, want) {
+				t.Errorf("%v: exit code %d, want %d and %q:\n%s%s", test.args, code, test.code, want, out, errs)
+			}
+		}
+	}
+	c.Deny("create pods/exec")
+	if _, errs, code := kubectl(t, c, "cordon", "worker-1", "3b:00.0", "--why", "x"); code != 1 || !strings.Contains(errs, `you lack a right: pods "fpga-worker-1" is forbidden: User "jane" cannot create resource "pods/exec" in API group "" in the namespace "kube-system"`) {
+		t.Errorf("cordon without the right: exit code %d, %s", code, errs)
+	}
+}
+
+// A cordon is not asked for twice, and what a node prints cannot control the terminal.
+func TestCordonOfABadNode(t *testing.T) {
+	c := simcluster.Start(t)
+	for name, run := range map[string]simcluster.Command{
+		"escapes": func(_ context.Context, _ []string, stdout, _ io.Writer) int {
+			io.WriteString(stdout, "\x1b]0;title\a\nnext\x9b\n")
+			return 0
+		},
+		"breaks": func(context.Context, []string, io.Writer, io.Writer) int { return -1 },
+		"hangs":  func(ctx context.Context, _ []string, _, _ io.Writer) int { <-ctx.Done(); return -1 },
+	} {
+		c.Set(simcluster.NewPod(name, "kube-system", "fpga", "dra", run))
+	}
+	for _, test := range []struct {
+		node, want string
+		code       int
+	}{
+		{"escapes", "\\x1b]0;title\\a\nnext\\x9b\n", 0},
+		{"breaks", "kubectl accelerator: breaks (kube-system/fpga-breaks): ", 1},
+		{"hangs", "kubectl accelerator: hangs (kube-system/fpga-hangs): no answer within 500ms: devices shows whether the command has had an effect\n", 1},
+	} {
+		before := c.Asked()
+		out, errs, code := kubectl(t, c, "uncordon", test.node, "3b:00.0", "--node-timeout", "500ms")
+		if n := c.Asked() - before; code != test.code || !strings.HasPrefix(out+errs, test.want) || n != 1 {
+			t.Errorf("%s: exit code %d, %d commands, want %d, 1 and %q:\n%s%s", test.node, code, n, test.code, test.want, out, errs)
+		}
+	}
+}
+
+// The history of a node has what happened before the last restart of a container, and keeps the devices of two pods apart.
+func TestLogs(t *testing.T) {
+	text, err := os.ReadFile("../../../internal/timeline/testdata/hotplug.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := strings.LastIndex(string(text[:len(text)/2]), "\n") + 1
+	pod := simcluster.NewPod("worker-1", "kube-system", "fpga", "devicePlugin", nil)
+	pod.Status.ContainerStatuses[0].RestartCount = 1
+	pod.Logs = []string{string(text[:half]), string(text[half:])}
+	c := simcluster.Start(t, pod)
+	whole := simcluster.NewPod("worker-2", "kube-system", "fpga", "devicePlugin", nil)
+	whole.Logs = []string{string(text)}
+	c.Set(whole)
+	want, _, _ := kubectl(t, c, "logs", "worker-2")
+	if out, errs, code := kubectl(t, c, "logs", "worker-1"); code != 0 || out != want || strings.Count(out, "\n") < 10 {
+		t.Errorf("logs: exit code %d, stderr %q, want both logs (-want +got):\n%s", code, errs, cmp.Diff(want, out))
+	}
+	pod = simcluster.NewPod("worker-2", "kube-system", "other", "dra", nil)
+	pod.Logs = []string{string(text)}
+	c.Set(pod)
+	if out, _, code := kubectl(t, c, "logs", "worker-2"); code != 0 || strings.Count(out, "fpga-worker-2") < 10 || strings.Count(out, "fpga-worker-2") != strings.Count(out, "other-worker-2") {
+		t.Errorf("logs of two pods: exit code %d, want lines of each with its name:\n%s", code, out)
+	}
+	gone := simcluster.NewPod("worker-3", "kube-system", "fpga", "dra", nil)
+	gone.Status.ContainerStatuses[0].RestartCount = 5
+	gone.Logs = []string{string(text)}
+	c.Set(gone)
+	out, errs, code := kubectl(t, c, "logs", "worker-3")
+	if want := "kubectl accelerator: before the last restart: log of kube-system/fpga-worker-3: previous terminated container not found\n"; code != 0 || !strings.HasPrefix(errs, want) || strings.Count(out, "\n") < 10 {
+		t.Errorf("logs of a restarted pod: exit code %d, want 0, the log, and %q:\n%s%s", code, want, out, errs)
+	}
+	for _, test := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"logs", "worker-9"}, 1, "worker-9: found no pod of the plugin on this node"},
+		{[]string{"logs", "worker-1", "--device", "0000:99:00.0"}, 0, "no device 99:00.0 in this log; there are "},
+		{[]string{"logs", "worker-1", "--summary"}, 0, "TURNS"},
+		{[]string{"logs", "worker-1", "--since", "noon"}, 2, `--since: found "noon", want a time`},
+		{[]string{"logs", "worker-1", "--event", "noon"}, 2, `event: found "noon", want an event`},
+		{[]string{"logs"}, 2, "accepts 1 arg(s), received 0"},
+	} {
+		out, errs, code := kubectl(t, c, test.args...)
+		if code != test.code || !strings.Contains(out+errs, test.says) {
+			t.Errorf("%v: exit code %d, want %d and %q:\n%s%s", test.args, code, test.code, test.says, out, errs)
+		}
+	}
+	c.Deny("get pods/log")
+	if _, errs, code := kubectl(t, c, "logs", "worker-1"); code != 1 || !strings.Contains(errs, `you lack a right: pods "fpga-worker-1" is forbidden: User "jane" cannot get resource "pods/log" in API group "" in the namespace "kube-system"`) {
+		t.Errorf("logs without the right: exit code %d, %s", code, errs)
+	}
+}

@@ -1,0 +1,49 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Log is the log of a container of the plugin.
+type Log struct {
+	Namespace, Pod string
+	Previous       bool // of the container before its last restart
+}
+
+// Logs returns the logs of all pods on a node, the oldest pod first. The API server has the log of a container and of the one
+// before its last restart, as long as the pod exists.
+func (f *Fleet) Logs(ctx context.Context, node string) ([]Log, error) {
+	pods, err := f.list(ctx, []string{node})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(pods, func(a, b corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	var logs []Log
+	for _, p := range pods {
+		if slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == container && c.RestartCount > 0 }) {
+			logs = append(logs, Log{p.Namespace, p.Name, true})
+		}
+		logs = append(logs, Log{p.Namespace, p.Name, false})
+	}
+	if len(logs) == 0 {
+		return nil, fmt.Errorf("%s: %w", node, errNoPod)
+	}
+	return logs, nil
+}
+
+// Open opens a log.
+func (f *Fleet) Open(ctx context.Context, l Log) (io.ReadCloser, error) {
+	log, err := f.client.Pods(l.Namespace).GetLogs(l.Pod, &corev1.PodLogOptions{Container: container, Previous: l.Previous}).Stream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("log of %s/%s: %w", l.Namespace, l.Pod, refusal(err))
+	}
+	return log, nil
+}
