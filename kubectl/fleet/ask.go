@@ -108,7 +108,11 @@ func (f *Fleet) state(ctx context.Context, t Target) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	return Parse(out)
+	state, err := Parse(out)
+	if !f.History {
+		state.Cards = nil
+	}
+	return state, err
 }
 
 var errOlder = errors.New("the plugin on this node is older than this command needs: upgrade it, or run accelerator-device-plugin devices in its pod")

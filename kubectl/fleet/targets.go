@@ -27,6 +27,7 @@ const container = "accelerator-device-plugin"
 // Fleet asks the pods of a cluster. Create it with [New], and set the exported fields before its first use.
 type Fleet struct {
 	Limit    time.Duration         // longest time for a node
+	History  bool                  // keep the cards of answers, which need most of the memory
 	Progress func(done, total int) // called after each node, by one goroutine at a time; nil: not called
 
 	pause               time.Duration // before a pod is asked again

@@ -55,12 +55,13 @@ func (c *cluster) fleet(cmd *cobra.Command) (*fleet.Fleet, error) {
 	return f, nil
 }
 
-// ask asks these nodes, or all nodes if none is named.
-func (c *cluster) ask(cmd *cobra.Command, nodes []string) ([]fleet.Answer, error) {
+// ask asks these nodes, or all nodes if none is named. With history, answers have cards.
+func (c *cluster) ask(cmd *cobra.Command, nodes []string, history bool) ([]fleet.Answer, error) {
 	f, err := c.fleet(cmd)
 	if err != nil {
 		return nil, err
 	}
+	f.History = history
 	targets, err := f.Targets(cmd.Context(), nodes...)
 	if err != nil {
 		return nil, failure{err}

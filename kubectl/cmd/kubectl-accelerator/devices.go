@@ -32,7 +32,7 @@ the exit code 1. Unhealthy devices do not. HOLDER is "?" if the node does not kn
 		if err := out.parse(rows.DeviceColumns, rows.WideDevices); err != nil {
 			return err
 		}
-		answers, err := c.ask(cmd, nodes)
+		answers, err := c.ask(cmd, nodes, false)
 		if err != nil {
 			return err
 		}

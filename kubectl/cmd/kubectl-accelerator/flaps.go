@@ -43,7 +43,7 @@ restarts and upgrades of the plugin (docs/service.md, The ledger).
 		if err := out.parse(rows.FlapColumns, rows.WideFlaps); err != nil {
 			return err
 		}
-		answers, err := c.ask(cmd, nodes)
+		answers, err := c.ask(cmd, nodes, true)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	utilexec "k8s.io/utils/exec"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+)
+
+const pluginNamespace = "fpga-system"
+
+// apiServer is a real API server, whose nodes have one stand-in for their kubelets, which speaks the real protocol of exec.
+type apiServer struct {
+	client.Client
+	t      testing.TB
+	env    *envtest.Environment
+	config *rest.Config
+	port   int32 // of the kubelets
+
+	mu   sync.Mutex                    // held while pods are added
+	runs map[string]simcluster.Command // by pod
+	logs map[string]string             // by pod
+}
+
+func newAPIServer(t testing.TB) *apiServer {
+	bin := os.Getenv("ACCELERATOR_E2E_BIN")
+	if bin == "" {
+		t.Skip("NOT RUN: ACCELERATOR_E2E_BIN: found none, want a directory with etcd and kube-apiserver; make test-kubectl sets it if make e2e has built them")
+	}
+	s := &apiServer{t: t, env: &envtest.Environment{BinaryAssetsDirectory: bin}, runs: map[string]simcluster.Command{}, logs: map[string]string{}}
+	var err error
+	s.config, err = s.env.Start()
+	s.must(err)
+	t.Cleanup(func() { s.must(s.env.Stop()) })
+	s.config.QPS = -1
+	s.Client, err = client.New(s.config, client.Options{})
+	s.must(err)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", func(w http.ResponseWriter, r *http.Request) {
+		streams, err := remotecommand.NewOptions(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		remotecommand.ServeExec(w, r, executor{s}, r.PathValue("pod"), "", r.PathValue("container"), r.URL.Query()["command"], streams,
+			time.Hour, time.Minute, remotecommand.SupportedStreamingProtocols)
+	})
+	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, s.logs[r.PathValue("pod")])
+	})
+	kubelet := httptest.NewTLSServer(mux)
+	t.Cleanup(kubelet.Close)
+	address, err := url.Parse(kubelet.URL)
+	s.must(err)
+	_, port, err := net.SplitHostPort(address.Host)
+	s.must(err)
+	n, err := strconv.ParseInt(port, 10, 32)
+	s.must(err)
+	s.port = int32(n)
+	s.must(s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pluginNamespace}}))
+	return s
+}
+
+func (s *apiServer) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// executor is what the streaming server of a container runtime calls.
+type executor struct{ s *apiServer }
+
+func (e executor) ExecInContainer(ctx context.Context, pod, _, _ string, command []string, _ io.Reader, out, err io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error {
+	code := e.s.runs[pod](ctx, command, out, err)
+	if code < 0 { // as a runtime that fails
+		return errors.New("container is in an unknown state")
+	}
+	if code != 0 {
+		return utilexec.CodeExitError{Err: fmt.Errorf("exit code %d", code), Code: code}
+	}
+	return nil
+}
+
+// add creates a node with a pod.
+func (s *apiServer) add(p *simcluster.Pod) {
+	s.t.Helper()
+	ctx := s.t.Context()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.Spec.NodeName}}
+	s.must(s.Create(ctx, node))
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
+	node.Status.DaemonEndpoints.KubeletEndpoint.Port = s.port
+	s.must(s.Status().Update(ctx, node))
+	pod, status := p.DeepCopy(), p.Status
+	pod.OwnerReferences[0].APIVersion = "apps/v1"
+	pod.Spec.Containers[0].Image = "accelerator-device-plugin:v1"
+	s.must(s.Create(ctx, pod))
+	pod.Status = status
+	s.must(s.Status().Update(ctx, pod))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs[p.Name] = p.Run
+	s.logs[p.Name] = strings.Join(p.Logs, "")
+}
+
+// kubeconfig writes a kubeconfig of a user with a role in the namespace of the plugin.
+func (s *apiServer) kubeconfig(user string, roles ...string) string {
+	s.t.Helper()
+	for _, role := range roles {
+		s.must(s.Create(s.t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pluginNamespace, Name: role + "-" + user},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		}))
+	}
+	added, err := s.env.AddUser(envtest.User{Name: user}, nil)
+	s.must(err)
+	text, err := added.KubeConfig()
+	s.must(err)
+	path := filepath.Join(s.t.TempDir(), user)
+	s.must(os.WriteFile(path, text, 0o600))
+	return path
+}
+
+// The example roles, at a real API server, with real daemons: each command with each role.
+func TestRoles(t *testing.T) {
+	s := newAPIServer(t)
+	text, err := os.ReadFile("../../../deploy/examples/kubectl-roles.yaml")
+	s.must(err)
+	for _, document := range strings.Split(string(text), "\n---\n") {
+		var o unstructured.Unstructured
+		s.must(yaml.Unmarshal([]byte(document), &o.Object))
+		s.must(s.Create(t.Context(), &o))
+	}
+	s.must(s.Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "accelerator-spdy"},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
+			{APIGroups: []string{""}, Resources: []string{"pods/exec"}, Verbs: []string{"create"}},
+		},
+	}))
+	n := startNode(t, "two-ports")
+	for i, api := range []string{"devicePlugin", "dra"} {
+		p := simcluster.NewPod(fmt.Sprintf("worker-%d", i+1), pluginNamespace, "fpga", api, n.run)
+		log, err := os.ReadFile("../../../internal/timeline/testdata/hotplug.log")
+		s.must(err)
+		p.Logs = []string{string(log)}
+		s.add(p)
+	}
+	look, operate, spdy, nobody := s.kubeconfig("lou", "accelerator-look"), s.kubeconfig("olga", "accelerator-operate"), s.kubeconfig("sid", "accelerator-spdy"), s.kubeconfig("nora")
+	run := func(kubeconfig string, args ...string) (string, int) {
+		var out bytes.Buffer
+		code := run(t.Context(), append([]string{"--kubeconfig", kubeconfig, "-n", pluginNamespace, "--node-timeout", "30s"}, args...), &out, &out)
+		return out.String(), code
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the API server uses a new policy after some time
+		if out, _ := run(look, "uncordon", "worker-1", "99:00.0"); strings.Contains(out, "may only run") {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("the policy is not in force: %s", out)
+		}
+	}
+	for _, test := range []struct {
+		user string
+		args []string
+		code int
+		says string
+	}{
+		{look, []string{"devices"}, 0, "worker-2  3b:00.0-p1  healthy"},
+		{look, []string{"flaps"}, 0, "found no card on 2 nodes"},
+		{look, []string{"logs", "worker-1", "--summary"}, 0, "TURNS"},
+		{look, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 1, `User "lou" cannot operate resource "cards" in API group "accelerator.b-com.com" in the namespace "fpga-system", and without that right may only run`},
+		{operate, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 0, "3b:00.0 cordoned by olga since"},
+		{operate, []string{"devices", "worker-2", "--unhealthy"}, 0, "cordoned"},
+		{operate, []string{"uncordon", "worker-1", "3b:00.0"}, 0, "ended: 3b:00.0 cordoned by olga"},
+		{operate, []string{"logs", "worker-2"}, 0, "daemon stopped"},
+		{spdy, []string{"devices"}, 0, "worker-2  3b:00.0-p1  healthy"},
+		{spdy, []string{"logs", "worker-1"}, 1, `you lack a right: pods "fpga-worker-1" is forbidden: User "sid" cannot get resource "pods/log" in API group "" in the namespace "fpga-system"`},
+		{nobody, []string{"devices"}, 1, `you lack a right: pods is forbidden: User "nora" cannot list resource "pods" in API group "" in the namespace "fpga-system"`},
+	} {
+		if out, code := run(test.user, test.args...); code != test.code || !strings.Contains(out, test.says) {
+			t.Errorf("%s: %v: exit code %d, want %d and %q:\n%s", filepath.Base(test.user), test.args, code, test.code, test.says, out)
+		}
+	}
+}
+
+// BenchmarkDevices asks 1000 nodes with 8 cards each, of which 50 hang and 20 refuse: time and memory of the program.
+func BenchmarkDevices(b *testing.B) {
+	const nodes, hang, refuse = 1000, 50, 20
+	s := newAPIServer(b)
+	text := fullState(b)
+	var group errgroup.Group
+	group.SetLimit(16)
+	for i := range nodes {
+		run := simcluster.Prints(text)
+		switch {
+		case i%20 == 7 && i/20 < hang:
+			run = func(ctx context.Context, _ []string, _, _ io.Writer) int { <-ctx.Done(); return -1 }
+		case i%50 == 3 && i/50 < refuse:
+			run = func(context.Context, []string, io.Writer, io.Writer) int { return -1 }
+		}
+		group.Go(func() error {
+			s.add(simcluster.NewPod(fmt.Sprintf("worker-%04d", i), pluginNamespace, "fpga", "devicePlugin", run))
+			return nil
+		})
+	}
+	s.must(group.Wait())
+	path := filepath.Join(built, "kubectl-accelerator")
+	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	admin := s.kubeconfig("admin", "cluster-admin")
+	for b.Loop() {
+		cmd := exec.CommandContext(b.Context(), path, "--kubeconfig", admin, "-n", pluginNamespace, "devices")
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		err := cmd.Run()
+		answered, unknown := strings.Count(out.String(), "  healthy  "), strings.Count(out.String(), "  unknown  ")
+		if want := 8 * (nodes - hang - refuse); cmd.ProcessState.ExitCode() != 1 || answered != want || unknown != hang+refuse {
+			b.Fatalf("%v: %d devices and %d nodes that did not answer, want %d and %d:\n%.3000s%s", err, answered, unknown, want, hang+refuse, out.String(), errs.String())
+		}
+		b.ReportMetric(float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)/1024, "MiB")
+		b.ReportMetric((cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), "CPU-s")
+	}
+	b.ReportMetric(float64(len(text))/1024, "KiB/answer")
+}
+
+// fullState returns the answer of a node with 8 cards that have a long history.
+func fullState(b *testing.B) string {
+	turn := `{"time":"2026-11-20T00:00:00.000Z","device":"3b:00.0","from":"healthy","to":"unhealthy","reason":"port-ap6"}`
+	card := `{"card":"3b:00.0","healthChanges":40,"removals":1,"recent":[` + strings.Repeat(turn+",", 19) + turn + `],"former":null}`
+	device, err := json.Marshal(map[string]any{
+		"id": "3b:00.0", "resource": "b-com.com/accelerator", "family": "dfl", "health": "healthy", "reasons": []string{},
+		"pciAddress": "0000:3b:00.0", "pciVendor": "8086", "pciDevice": "09c4", "numaNode": 0, "portId": 0, "afuId": "d8424dc4a4a3c413f89e433683f9040b",
+		"interfaceId": "69528db6eb31577a8c3668f9faa081f6", "deviceNodes": []string{"/dev/dfl-port.0"}, "parent": "dfl-fme.0",
+		"holder": []string{"default/training-job-1/main"}, "holderKnown": true, "held": true, "nodeNumbers": []string{"245:1"}, "parentNodes": []string{"dfl-fme.0"},
+		"cordon": nil, "pciId": "8086:09c4", "subsystem": "8086:0000", "attributes": map[string]string{}, "members": []string{}, "sharedNodes": []string{}, "mounts": []string{},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var indented bytes.Buffer // as the plugin prints it
+	all := `{"version":"v1","api":"devicePlugin","devices":[` + strings.Repeat(string(device)+",", 7) + string(device) + `],"cards":[` + strings.Repeat(card+",", 7) + card + `]}`
+	if err := json.Indent(&indented, []byte(all), "", "  "); err != nil {
+		b.Fatal(err)
+	}
+	return indented.String()
+}
