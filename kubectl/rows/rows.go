@@ -162,6 +162,17 @@ func Notes(answers []fleet.Answer, mine string) []string {
 	return notes
 }
 
+// Silent returns the nodes that have not answered as one text, or "" if all have.
+func Silent(answers []fleet.Answer) string {
+	var nodes []string
+	for _, a := range answers {
+		if a.Err != nil {
+			nodes = append(nodes, cmp.Or(a.Node, a.Namespace+"/"+a.Pod))
+		}
+	}
+	return names(nodes)
+}
+
 // names returns the first few names as one text.
 func names(all []string) string {
 	const most = 5

@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 const pluginNamespace = "fpga-system"
@@ -182,13 +183,12 @@ func TestRoles(t *testing.T) {
 		code := run(t.Context(), append([]string{"--kubeconfig", kubeconfig, "-n", pluginNamespace, "--node-timeout", "30s"}, args...), &out, &out)
 		return out.String(), code
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the API server uses a new policy after some time
-		if out, _ := run(look, "uncordon", "worker-1", "99:00.0"); strings.Contains(out, "may only run") {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatalf("the policy is not in force: %s", out)
+	patient.Await(t, "the policy", func() error { // the API server uses a new one after some time
+		if out, _ := run(look, "uncordon", "worker-1", "99:00.0"); !strings.Contains(out, "may only run") {
+			return errors.New(out)
 		}
-	}
+		return nil
+	})
 	for _, test := range []struct {
 		user string
 		args []string

@@ -93,9 +93,8 @@ func finish(cmd *cobra.Command, answers []fleet.Answer) error {
 	for _, note := range rows.Notes(answers, buildVersion()) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, terminal.Escape(note))
 	}
-	silent := len(slices.DeleteFunc(slices.Clone(answers), func(a fleet.Answer) bool { return a.Err == nil }))
-	if silent > 0 {
-		return failure{fmt.Errorf("%d of %d did not answer", silent, len(answers))}
+	if silent := rows.Silent(answers); silent != "" {
+		return failure{errors.New("no answer from " + silent)}
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ worker-2  <none>      <none>  <none>
 		if err := check(out); err != nil {
 			t.Errorf("-o %s: %v", format, err)
 		}
-		if code != 1 || errs != "kubectl accelerator: 1 of 2 did not answer\n" {
+		if code != 1 || errs != "kubectl accelerator: no answer from worker-2\n" {
 			t.Errorf("-o %s: exit code %d, want 1; stderr %q", format, code, errs)
 		}
 	}

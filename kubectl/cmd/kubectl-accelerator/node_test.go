@@ -77,13 +77,14 @@ func TestCordonOfABadNode(t *testing.T) {
 	for _, test := range []struct {
 		node, want string
 		code       int
+		limit      string
 	}{
-		{"escapes", "\\x1b]0;title\\a\nnext\\x9b\n", 0},
-		{"breaks", "kubectl accelerator: breaks (kube-system/fpga-breaks): ", 1},
-		{"hangs", "kubectl accelerator: hangs (kube-system/fpga-hangs): no answer within 500ms: devices shows whether the command has had an effect\n", 1},
+		{"escapes", "\\x1b]0;title\\a\nnext\\x9b\n", 0, "1m"},
+		{"breaks", "kubectl accelerator: breaks (kube-system/fpga-breaks): ", 1, "1m"},
+		{"hangs", "kubectl accelerator: hangs (kube-system/fpga-hangs): no answer within 5s: devices shows whether the command has had an effect\n", 1, "5s"},
 	} {
 		before := c.Asked()
-		out, errs, code := kubectl(t, c, "uncordon", test.node, "3b:00.0", "--node-timeout", "500ms")
+		out, errs, code := kubectl(t, c, "uncordon", test.node, "3b:00.0", "--node-timeout", test.limit)
 		if n := c.Asked() - before; code != test.code || !strings.HasPrefix(out+errs, test.want) || n != 1 {
 			t.Errorf("%s: exit code %d, %d commands, want %d, 1 and %q:\n%s%s", test.node, code, n, test.code, test.want, out, errs)
 		}

@@ -12,12 +12,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 // plugin is the path of the built accelerator-device-plugin, or the error of its build.
@@ -120,19 +120,15 @@ func (n *node) simulate(args ...string) {
 // await waits until the daemon prints its devices with these texts.
 func (n *node) await(texts ...string) {
 	n.t.Helper()
-	var out []byte
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		var err error
-		out, err = n.command(n.t.Context(), "devices", "-o", "state").CombinedOutput()
-		missing := err != nil
+	patient.Await(n.t, "devices", func() error {
+		out, err := n.command(n.t.Context(), "devices", "-o", "state").CombinedOutput()
 		for _, text := range texts {
-			missing = missing || !strings.Contains(string(out), text)
+			if err != nil || !strings.Contains(string(out), text) {
+				return fmt.Errorf("%w: found no %q in %s", err, text, out)
+			}
 		}
-		if !missing {
-			return
-		}
-	}
-	n.t.Fatalf("devices: found no %q within a minute in:\n%s", texts, out)
+		return nil
+	})
 }
 
 // run is a [simcluster.Command].
