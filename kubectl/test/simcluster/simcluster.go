@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -170,7 +171,8 @@ func (c *Cluster) allowed(w http.ResponseWriter, verb, resource, namespace, name
 	if namespace != "" {
 		where = fmt.Sprintf("in the namespace %q", namespace)
 	}
-	err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, name, fmt.Errorf("User %q cannot %s resource %q in API group %q %s", User, verb, resource, "", where))
+	text := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", User, verb, resource, "", where)
+	err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, name, errors.New(text))
 	write(w, http.StatusForbidden, withType(err.Status()))
 	return false
 }

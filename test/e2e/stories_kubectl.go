@@ -1,0 +1,98 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
+)
+
+// accelerator runs kubectl accelerator as a user ("": the administrator), and returns its output.
+func (s *scene) accelerator(user string, args ...string) (string, error) {
+	args = append([]string{"accelerator", "--namespace", namespace}, args...)
+	if user != "" {
+		args = append(args, "--as", user)
+	}
+	return s.Run(s.ctx, "kubectl", args...)
+}
+
+// shows waits until kubectl accelerator succeeds, and prints these words.
+func (s *scene) shows(words []string, user string, args ...string) {
+	await(s, "kubectl accelerator "+strings.Join(args, " "), func() (missing []string, err error) {
+		out, err := s.accelerator(user, args...)
+		text := strings.Join(strings.Fields(out), " ")
+		for _, w := range words {
+			if !strings.Contains(text, w) {
+				missing = append(missing, w)
+			}
+		}
+		return missing, err
+	}, nil)
+}
+
+// refuses checks that kubectl accelerator fails with exit code 1, and prints these words.
+func (s *scene) refuses(words string, user string, args ...string) {
+	await(s, "refusal of kubectl accelerator "+strings.Join(args, " "), func() (bool, error) {
+		_, err := s.accelerator(user, args...)
+		return err != nil && strings.Contains(err.Error(), "exit status 1") && strings.Contains(err.Error(), words), nil
+	}, true)
+}
+
+// kubectlAccelerator runs each command of kubectl accelerator, as the administrator, and as users with the example roles.
+func kubectlAccelerator(s *scene, values ...string) {
+	s.plug(first, second)
+	s.step("helm install; devices lists both cards")
+	s.install(values...)
+	node := cluster.NodeName
+	healthy := []string{node + " " + firstID + " healthy", node + " " + secondID + " healthy"}
+	s.shows(healthy, "", "devices")
+	s.shows([]string{firstID + " healthy"}, "", "devices", node)
+	s.refuses("found no pod of the plugin on this node", "", "devices", node, "nowhere")
+
+	s.step("a card breaks, and heals: devices, flaps and logs have the reason")
+	s.breakCard(first)
+	s.shows([]string{node + " " + firstID + " unhealthy", "port-ap6"}, "", "devices", "--unhealthy")
+	s.shows([]string{"port-ap6"}, "", "explain", "port-ap6")
+	s.healCard(first)
+	s.shows(healthy, "", "devices")
+	flapped := []string{node + " " + firstID + " 2 2 0 ", " healthy port-ap6"}
+	s.shows(flapped, "", "flaps")
+
+	s.step("another daemon: flaps has the same; the log of a restarted container is not lost")
+	s.restartDaemon()
+	s.shows(healthy, "", "devices")
+	s.shows(flapped, "", "flaps")
+	s.shows([]string{firstID}, "", "logs", node, "--device", firstID)
+
+	s.step("without rights: the error names the right")
+	s.refuses(`you lack a right: pods is forbidden: User "lou" cannot list resource "pods" in API group "" in the namespace "`+namespace+`"`, "lou", "devices")
+
+	s.step("accelerator-look: devices, flaps and logs, but not cordon")
+	s.grantRoles()
+	s.shows(healthy, "lou", "devices")
+	s.shows(flapped, "lou", "flaps")
+	s.shows([]string{firstID}, "lou", "logs", node)
+	s.refuses(`cannot operate resource \"cards\"`, "lou", "cordon", node, firstID, "--why", "fan")
+	s.hasCordons()
+
+	s.step("accelerator-operate: cordon and uncordon, in the name of the user")
+	s.shows([]string{firstID + " cordoned by olga since", ": replace the fan"}, "olga", "cordon", node, firstID, "--why", "replace the fan")
+	s.hasCordons(firstID + " olga replace the fan")
+	s.shows([]string{firstID + " unhealthy", "cordoned"}, "lou", "devices", "--unhealthy")
+	s.shows([]string{"ended: " + firstID + " cordoned by olga"}, "olga", "uncordon", node, firstID)
+	s.hasCordons()
+}
+
+// grantRoles applies the example roles for the namespace of the release, and grants them to lou (look) and olga (operate).
+func (s *scene) grantRoles() {
+	text := string(must(os.ReadFile(filepath.Join(s.tree, "deploy/examples/kubectl-roles.yaml"))))
+	text = strings.ReplaceAll(text, "fpga-system", namespace)
+	s.cleanups = append(s.cleanups, func() {
+		must(s.kubectl(text, "delete", "--ignore-not-found", "--filename", "-"))
+		s.must("kubectl", "--namespace", namespace, "delete", "rolebinding", "--ignore-not-found", "look-lou", "operate-olga")
+	})
+	must(s.kubectl(text, "apply", "--filename", "-"))
+	s.must("kubectl", "--namespace", namespace, "create", "rolebinding", "look-lou", "--clusterrole=accelerator-look", "--user=lou")
+	s.must("kubectl", "--namespace", namespace, "create", "rolebinding", "operate-olga", "--clusterrole=accelerator-operate", "--user=olga")
+}
