@@ -32,6 +32,8 @@ const maxLine = 1 << 20
 
 // Reader reads logs and prints the selected lines, or a summary. Create it with [New].
 type Reader struct {
+	Origin string // pod or host of the lines that [Reader.Read] reads next, if they have no prefix; "": none
+
 	o      Options
 	out    *bufio.Writer // keeps its first error, which Flush returns
 	words  printer
@@ -92,6 +94,7 @@ func (r *Reader) Read(ctx context.Context, name string, in io.Reader) error {
 			return failed // of a file, with its path
 		}
 		if l, ok := parse(text); ok {
+			l.origin = cmp.Or(l.origin, r.Origin)
 			r.add(&l)
 		} else if len(bytes.TrimSpace(text)) > 0 {
 			if r.skipped++; r.skipped == 1 {

@@ -110,8 +110,11 @@ func Text(v any) string {
 	return fmt.Sprint(v)
 }
 
-// Print prints a table, with terminal colours if colour is true.
+// Print prints a table, with terminal colours if colour is true. Without rows, it prints nothing.
 func Print(w io.Writer, all []Row, columns []Column, colour bool) error {
+	if len(all) == 0 {
+		return nil
+	}
 	t := terminal.NewTable(w)
 	if colour {
 		t.Colour = func(i int, cell string) string {

@@ -196,7 +196,7 @@ func TestRoles(t *testing.T) {
 		says string
 	}{
 		{look, []string{"devices"}, 0, "worker-2  3b:00.0-p1  healthy"},
-		{look, []string{"flaps"}, 0, "found no card on 2 nodes"},
+		{look, []string{"flaps"}, 0, "found no card whose health"},
 		{look, []string{"logs", "worker-1", "--summary"}, 0, "TURNS"},
 		{look, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 1, `User "lou" cannot operate resource "cards" in API group "accelerator.b-com.com" in the namespace "fpga-system", and without that right may only run`},
 		{operate, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 0, "3b:00.0 cordoned by olga since"},
@@ -207,8 +207,10 @@ func TestRoles(t *testing.T) {
 		{spdy, []string{"logs", "worker-1"}, 1, `you lack a right: pods "fpga-worker-1" is forbidden: User "sid" cannot get resource "pods/log" in API group "" in the namespace "fpga-system"`},
 		{nobody, []string{"devices"}, 1, `you lack a right: pods is forbidden: User "nora" cannot list resource "pods" in API group "" in the namespace "fpga-system"`},
 	} {
-		if out, code := run(test.user, test.args...); code != test.code || !strings.Contains(out, test.says) {
-			t.Errorf("%s: %v: exit code %d, want %d and %q:\n%s", filepath.Base(test.user), test.args, code, test.code, test.says, out)
+		out, code := run(test.user, test.args...)
+		t.Logf("%s: %v: exit code %d\n%s", filepath.Base(test.user), test.args, code, out)
+		if code != test.code || !strings.Contains(out, test.says) {
+			t.Errorf("want exit code %d and %q", test.code, test.says)
 		}
 	}
 }

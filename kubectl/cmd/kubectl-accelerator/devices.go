@@ -42,7 +42,7 @@ the exit code 1. Unhealthy devices do not. HOLDER is "?" if the node does not kn
 			if unhealthy {
 				what = "device that is not healthy"
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: found no %s on %d nodes\n", program, what, len(answers))
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: found no %s\n", program, what)
 		}
 		if err := out.print(cmd.OutOrStdout(), all); err != nil {
 			return failure{err}

@@ -49,7 +49,7 @@ restarts and upgrades of the plugin (docs/service.md, The ledger).
 		}
 		all := rows.Flaps(answers, time.Now().Add(-within))
 		if len(all) == 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: found no card on %d nodes whose health has changed since then, or that was ever removed\n", program, len(answers))
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: found no card whose health has changed since then, or that was ever removed\n", program)
 		}
 		if err := out.print(cmd.OutOrStdout(), all); err != nil {
 			return failure{err}

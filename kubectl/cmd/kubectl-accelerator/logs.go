@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -78,10 +76,12 @@ func logs(cmd *cobra.Command, f *fleet.Fleet, node string, reader *timeline.Read
 	if err != nil {
 		return err
 	}
-	several := all[0].Pod != all[len(all)-1].Pod
 	var failed error
 	for _, log := range all {
-		if err := readLog(cmd.Context(), f, log, several, reader); err != nil && log.Previous {
+		if all[0].Pod != all[len(all)-1].Pod { // so that the devices of several pods are kept apart
+			reader.Origin = log.Pod
+		}
+		if err := readLog(cmd.Context(), f, log, reader); err != nil && log.Previous {
 			note("before the last restart: " + err.Error())
 		} else if err != nil {
 			note(err.Error())
@@ -97,44 +97,11 @@ func logs(cmd *cobra.Command, f *fleet.Fleet, node string, reader *timeline.Read
 	return failed
 }
 
-func readLog(ctx context.Context, f *fleet.Fleet, log fleet.Log, several bool, reader *timeline.Reader) error {
+func readLog(ctx context.Context, f *fleet.Fleet, log fleet.Log, reader *timeline.Reader) error {
 	in, err := f.Open(ctx, log)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if several { // as kubectl logs --prefix, so that the devices of several pods are kept apart
-		return reader.Read(ctx, log.Pod, &prefixed{in: in, prefix: "[pod/" + log.Pod + "/] ", begin: true})
-	}
 	return reader.Read(ctx, log.Pod, in)
-}
-
-// prefixed is a reader of lines with a prefix.
-type prefixed struct {
-	in     io.Reader
-	prefix string
-	begin  bool   // the next byte of in begins a line
-	rest   []byte // to be read
-	err    error  // of in
-}
-
-func (p *prefixed) Read(b []byte) (int, error) {
-	for len(p.rest) == 0 {
-		if p.err != nil {
-			return 0, p.err
-		}
-		var n int
-		text := make([]byte, 32<<10)
-		n, p.err = p.in.Read(text)
-		for line := range bytes.Lines(text[:n]) {
-			if p.begin {
-				p.rest = append(p.rest, p.prefix...)
-			}
-			p.rest = append(p.rest, line...)
-			p.begin = bytes.HasSuffix(line, []byte("\n"))
-		}
-	}
-	n := copy(b, p.rest)
-	p.rest = p.rest[n:]
-	return n, nil
 }

@@ -105,7 +105,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"devices", "-o", "custom-columns=A:{.a[}"}, c, 2, "custom-columns: A: "},
 		{[]string{"devices", "-o", "jsonpath={.a"}, c, 2, "--output: "},
 		{[]string{"devices", "--node-timeout", "0s"}, c, 2, "--node-timeout: found 0s"},
-		{[]string{"flaps", "worker-1"}, c, 0, "found no card on 1 nodes whose health has changed since then"},
+		{[]string{"flaps", "worker-1"}, c, 0, "found no card whose health has changed since then"},
 		{[]string{"flaps", "--since", "week"}, c, 2, `--since: found "week", want a duration such as 90m, 12h or 7d`},
 		{[]string{"flaps", "--since", "-1h"}, c, 2, `--since: found "-1h"`},
 		{[]string{"explain", "port-ap6"}, none, 0, "the port was shut down because of power or heat"},

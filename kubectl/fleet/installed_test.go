@@ -1,0 +1,56 @@
+package fleet_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/kubectl/fleet"
+)
+
+// The pods of all DaemonSets that the charts, the manifests and the operator make are found, and have the container.
+func TestInstalled(t *testing.T) {
+	selector, err := labels.Parse(fleet.Selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pattern, want := range map[string]int{
+		"../../deploy/manifests/*.yaml": 2, "../../tools/chart/testdata/plugin/*.golden": 12, "../../operator/plugins/testdata/*.golden": 2,
+	} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, document := range strings.Split(string(text), "\n---\n") {
+				var set appsv1.DaemonSet
+				if !strings.Contains(document, "kind: DaemonSet\n") {
+					continue
+				}
+				if err := yaml.Unmarshal([]byte(document), &set); err != nil {
+					t.Fatalf("%s: %v", file, err)
+				}
+				found++
+				pod := set.Spec.Template
+				if !selector.Matches(labels.Set(pod.Labels)) || !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "accelerator-device-plugin" }) {
+					t.Errorf("%s: DaemonSet %s with the labels %v, want those of %q, and the container accelerator-device-plugin", file, set.Name, pod.Labels, fleet.Selector)
+				}
+			}
+		}
+		if found < want {
+			t.Errorf("%s: found %d DaemonSets, want at least %d", pattern, found, want)
+		}
+	}
+}
