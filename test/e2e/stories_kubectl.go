@@ -31,7 +31,7 @@ func (s *scene) shows(words []string, user string, args ...string) {
 	}, nil)
 }
 
-// refuses checks that kubectl accelerator fails with exit code 1, and prints these words.
+// refuses waits until kubectl accelerator fails with exit code 1, and prints these words on stderr.
 func (s *scene) refuses(words string, user string, args ...string) {
 	await(s, "refusal of kubectl accelerator "+strings.Join(args, " "), func() (bool, error) {
 		_, err := s.accelerator(user, args...)
@@ -48,7 +48,7 @@ func kubectlAccelerator(s *scene, values ...string) {
 	healthy := []string{node + " " + firstID + " healthy", node + " " + secondID + " healthy"}
 	s.shows(healthy, "", "devices")
 	s.shows([]string{firstID + " healthy"}, "", "devices", node)
-	s.refuses("found no pod of the plugin on this node", "", "devices", node, "nowhere")
+	s.refuses("no answer from nowhere", "", "devices", node, "nowhere")
 
 	s.step("a card breaks, and heals: devices, flaps and logs have the reason")
 	s.breakCard(first)
@@ -73,7 +73,9 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.shows(healthy, "lou", "devices")
 	s.shows(flapped, "lou", "flaps")
 	s.shows([]string{firstID}, "lou", "logs", node)
-	s.refuses(`cannot operate resource \"cards\"`, "lou", "cordon", node, firstID, "--why", "fan")
+	denied := `User "lou" cannot operate resource "cards" in API group "accelerator.b-com.com" in the namespace "` + namespace + `"`
+	s.refuses(denied, "lou", "uncordon", node, firstID) // the API server uses a new policy after some time
+	s.refuses(denied, "lou", "cordon", node, firstID, "--why", "fan")
 	s.hasCordons()
 
 	s.step("accelerator-operate: cordon and uncordon, in the name of the user")
