@@ -55,6 +55,7 @@ func (n *node) recall(e *entry, d *Device, now time.Time) {
 		return
 	}
 	e.health.recall(was.Memory, now, n.rules)
+	e.health.overrule(e.unit.conditions, n.policy) // the earlier daemon may have had other severities
 }
 
 // recall continues a quarantine, and holds that have not ended. If the device was bad, its recovery is a turn, also one
