@@ -27,7 +27,9 @@ type Hold struct {
 func (h *health) memory() *Memory {
 	var holds []Hold
 	for reason, t := range h.conditions {
-		if of := ReasonOf(reason); h.offered && !of.Administrative && !of.NoHold {
+		// A device that was not offered needs no hold. But a reset that lasts too long is a fault after a restart, too.
+		late := t.present && t.Passing && t.overdue
+		if of := ReasonOf(reason); (h.offered || late) && !of.Administrative && !of.NoHold {
 			hold := Hold{Reason: reason, Health: t.worst, Since: t.healed}
 			if t.present && t.Passing {
 				hold.Passing = t.since
@@ -73,7 +75,8 @@ func (h *health) recall(m *Memory, now time.Time, r rules) {
 			t.healed = agoIn(now, hold.Since)
 		} else if !hold.Passing.IsZero() {
 			t.since = agoIn(now, hold.Passing)
-			h.passing = allowance{used: min(now.Sub(t.since), r.reprogram), at: now, began: t.since}
+			longest := earlier(h.passing.began, t.since)
+			h.passing = allowance{used: min(now.Sub(longest), r.reprogram), at: now, began: longest}
 		}
 		bad := m.Bad && hold.Health == Unhealthy
 		if end := t.healed.Add(r.hold); !present && !end.After(now) {
