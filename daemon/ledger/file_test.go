@@ -213,3 +213,24 @@ func writeForEver(dir string) {
 		fmt.Print(".")
 	}
 }
+
+// A file that could not be read at the start is also read if there is nothing to write, because all cards are missing.
+func TestUnreadFileWithoutCards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(healthy("3b:00.0"))
+		r.stop()
+		if err := os.Chmod(r.dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		wait(settled)
+		r.expect("unread", "", "ledger.unavailable")
+		if err := os.Chmod(r.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		wait(3 * time.Minute)
+		r.expect("read later", "3b:00.0", "device.missing 3b:00.0")
+		r.stop()
+	})
+}

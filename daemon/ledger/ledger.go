@@ -120,6 +120,7 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 		err = nil
 	}
 	l.unread = err != nil
+	l.changed = l.unread // the writer reads it
 	l.report(err)
 	select {
 	case c := <-found:
