@@ -213,11 +213,15 @@ func TestRestartsChangeNothing(t *testing.T) {
 	slow := inventory.Condition{Reason: "port-mmio-timeout", Health: inventory.Degraded}
 	dead := inventory.Condition{Reason: "port-dead", Health: inventory.Unhealthy}
 	states := [][]inventory.Condition{nil, nil, {ap6}, {slow}, {ap6, slow}, {dead}, {dead, ap6}}
-	for seed := range uint64(100) {
+	passing := [][]inventory.Condition{nil, nil, {ap6}, {slow}, {resetting}, {busy}, {resetting, busy}, {resetting, ap6}, {busy, ap6}}
+	for seed := range uint64(300) {
+		if seed == 100 {
+			states = passing
+		}
 		bubble(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			cfg := withFlaps(3)
-			cfg.RecoveryHold, cfg.FlapWindow = 10*time.Second, time.Minute
+			cfg.RecoveryHold, cfg.FlapWindow, cfg.ReprogramTimeout = 10*time.Second, time.Minute, time.Hour
 			card := good(0, 0)
 			start := func(all map[string]*inventory.Device) *rig {
 				c, family := cfg, newFakeFamily("dfl")
