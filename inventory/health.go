@@ -168,11 +168,15 @@ func (v *verdict) recheckAt(now, t time.Time) {
 // clear removes a condition at once, without recovery hold.
 func (h *health) clear(reason string) { delete(h.conditions, reason) }
 
-// overrule lowers the severity of conditions, present or over, to that of the policy. The
-// hardware has not changed, so there is no recovery hold.
-func (h *health) overrule(p Policy) {
+// overrule lowers the severity of conditions, present or over, to that of the policy. read are those of the last reading,
+// with the severities of their family. The hardware has not changed, so there is no recovery hold.
+func (h *health) overrule(read []Condition, p Policy) {
 	for reason, t := range h.conditions {
-		switch severity := p.severity(t.Condition); severity {
+		c := t.Condition
+		if i := slices.IndexFunc(read, func(c Condition) bool { return c.Reason == reason }); i >= 0 {
+			c = read[i]
+		}
+		switch severity := p.severity(c); severity {
 		case Healthy:
 			delete(h.conditions, reason)
 		case t.Health: // unchanged; a passing condition keeps its worst severity

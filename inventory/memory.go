@@ -19,7 +19,7 @@ type Hold struct {
 	Reason string    `json:"reason"`
 	Health Health    `json:"health"`         // worst severity of the condition
 	Since  time.Time `json:"since,omitzero"` // when the condition was over; zero: it is present
-	// Passing is since when a passing condition is present, which must not last too long; zero: it is none.
+	// Passing is when a passing condition began, which must not last too long; zero: it is none, or has lasted too long.
 	Passing time.Time `json:"passing,omitzero"`
 }
 
@@ -27,9 +27,11 @@ type Hold struct {
 func (h *health) memory() *Memory {
 	var holds []Hold
 	for reason, t := range h.conditions {
-		if of := ReasonOf(reason); h.offered && !of.Administrative && !of.NoHold {
+		// A device that was not offered needs no hold. But a reset that lasts too long is a fault after a restart, too.
+		late := t.present && t.Passing && t.overdue
+		if of := ReasonOf(reason); (h.offered || late) && !of.Administrative && !of.NoHold {
 			hold := Hold{Reason: reason, Health: t.worst, Since: t.healed}
-			if t.present && t.Passing {
+			if t.Passing && (t.present || !t.overdue) {
 				hold.Passing = t.since
 			}
 			holds = append(holds, hold)
@@ -55,6 +57,7 @@ func (n *node) recall(e *entry, d *Device, now time.Time) {
 		return
 	}
 	e.health.recall(was.Memory, now, n.rules)
+	e.health.overrule(e.unit.conditions, n.policy) // the earlier daemon may have had other severities
 }
 
 // recall continues a quarantine, and holds that have not ended. If the device was bad, its recovery is a turn, also one
@@ -66,15 +69,17 @@ func (h *health) recall(m *Memory, now time.Time, r rules) {
 	h.flaps.quarantined = m.Quarantined
 	var recovered time.Time // zero: it was not bad, or is still
 	for _, hold := range m.Holds {
-		t := &tracked{Condition: Condition{Reason: hold.Reason, Health: hold.Health}, since: now, worst: hold.Health}
-		present := hold.Since.IsZero()
+		t := &tracked{Condition: Condition{Reason: hold.Reason, Health: hold.Health, Passing: !hold.Passing.IsZero()}, since: now, worst: hold.Health}
+		present, bad := hold.Since.IsZero(), m.Bad && hold.Health == Unhealthy
 		if !present {
 			t.healed = agoIn(now, hold.Since)
-		} else if !hold.Passing.IsZero() {
+			bad = bad && !t.Passing
+		} else if t.Passing {
 			t.since = agoIn(now, hold.Passing)
-			h.passing = allowance{used: min(now.Sub(t.since), r.reprogram), at: now, began: t.since}
+			bad = bad && now.Sub(t.since) >= r.reprogram
+			longest := earlier(h.passing.began, t.since)
+			h.passing = allowance{used: min(now.Sub(longest), r.reprogram), at: now, began: longest}
 		}
-		bad := m.Bad && hold.Health == Unhealthy
 		if end := t.healed.Add(r.hold); !present && !end.After(now) {
 			if bad && end.After(recovered) {
 				recovered = end

@@ -213,11 +213,15 @@ func TestRestartsChangeNothing(t *testing.T) {
 	slow := inventory.Condition{Reason: "port-mmio-timeout", Health: inventory.Degraded}
 	dead := inventory.Condition{Reason: "port-dead", Health: inventory.Unhealthy}
 	states := [][]inventory.Condition{nil, nil, {ap6}, {slow}, {ap6, slow}, {dead}, {dead, ap6}}
-	for seed := range uint64(100) {
+	passing := [][]inventory.Condition{nil, nil, {ap6}, {slow}, {resetting}, {busy}, {resetting, busy}, {resetting, ap6}, {busy, ap6}}
+	for seed := range uint64(300) {
+		if seed == 100 {
+			states = passing
+		}
 		bubble(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			cfg := withFlaps(3)
-			cfg.RecoveryHold, cfg.FlapWindow = 10*time.Second, time.Minute
+			cfg.RecoveryHold, cfg.FlapWindow, cfg.ReprogramTimeout = 10*time.Second, time.Minute, time.Hour
 			card := good(0, 0)
 			start := func(all map[string]*inventory.Device) *rig {
 				c, family := cfg, newFakeFamily("dfl")
@@ -260,30 +264,39 @@ func TestRestartsChangeNothing(t *testing.T) {
 // fault. One that is present for a moment is not.
 func TestPassingAtTheEnd(t *testing.T) {
 	reprogramming := inventory.Condition{Reason: "reprogramming", Health: inventory.Degraded, Passing: true}
+	notReady := inventory.Condition{Reason: "management-not-ready", Health: inventory.Unhealthy, Passing: true}
 	for _, test := range []struct {
+		name      string
 		condition inventory.Condition
+		first     []inventory.Condition // at the start of the daemon
 		after     time.Duration
+		later     []inventory.Condition // present for a moment
 		want      string
 		fault     bool
 	}{
-		{reprogramming, 10 * time.Second, "degraded[reprogramming]", false},
-		{reprogramming, 2 * time.Minute, "unhealthy[reprogramming]", true},
-		{resetting, 10 * time.Second, "unhealthy[resetting]", false},
-		{resetting, 2 * time.Minute, "unhealthy[resetting]", true},
+		{"programmed", reprogramming, nil, 10 * time.Second, nil, "degraded[reprogramming]", false},
+		{"programmed for long", reprogramming, nil, 2 * time.Minute, nil, "unhealthy[reprogramming]", true},
+		{"reset", resetting, nil, 10 * time.Second, nil, "unhealthy[resetting]", false},
+		{"reset for long", resetting, nil, 2 * time.Minute, nil, "unhealthy[resetting]", true},
+		{"reset for long, and never offered", resetting, []inventory.Condition{resetting}, 2 * time.Minute, nil, "unhealthy[resetting]", true},
+		{"not ready for long, and reset", notReady, nil, 2 * time.Minute, []inventory.Condition{resetting}, "unhealthy[management-not-ready resetting]", true},
+		{"reset for long, and not ready", resetting, nil, 2 * time.Minute, []inventory.Condition{notReady}, "unhealthy[management-not-ready resetting]", true},
 	} {
-		t.Run(test.condition.Reason+" for "+test.after.String(), func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				cfg := withFlaps(3)
 				cfg.ReprogramTimeout = time.Minute
 				family := newFakeFamily("dfl")
-				family.set(cardA, good(0, 0))
+				family.set(cardA, good(0, 0, test.first...))
 				r := start(t, cfg, family)
 				r.set(cardA, good(0, 0, test.condition))
 				r.after(test.after)
+				all := append([]inventory.Condition{test.condition}, test.later...)
+				r.set(cardA, good(0, 0, all...))
 				for range 3 {
 					cfg.Remembered = remembered(t, r)
 					family = newFakeFamily("dfl")
-					family.set(cardA, good(0, 0, test.condition))
+					family.set(cardA, good(0, 0, all...))
 					r = start(t, cfg, family)
 					r.want("after a restart", map[string]string{"3b:00.0": test.want})
 					if s, _ := r.Latest(); s.Device("3b:00.0").Fault != test.fault {

@@ -467,7 +467,12 @@ func (n *node) usePolicy(p Policy) {
 	}
 	n.policy = p
 	for _, id := range slices.Sorted(maps.Keys(n.entries)) {
-		n.entries[id].health.overrule(p)
+		e := n.entries[id]
+		var read []Condition
+		if e.unit != nil {
+			read = e.unit.conditions
+		}
+		e.health.overrule(read, p)
 		n.mark(id, time.Time{})
 	}
 }

@@ -1,6 +1,7 @@
 package inventory_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -164,5 +165,45 @@ func TestSeverity(t *testing.T) {
 				r.want("from the start", map[string]string{"3b:00.0": test.want})
 			})
 		})
+	}
+}
+
+// A condition that is present has its new severity at once, also if that changes while no daemon runs.
+func TestSeverityChanges(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		row           inventory.Health
+		before, after map[string]inventory.Health
+		want          string
+	}{
+		{"less", inventory.Unhealthy, nil, map[string]inventory.Health{"link-width": inventory.Degraded}, "degraded[link-width]"},
+		{"not at all", inventory.Unhealthy, nil, map[string]inventory.Health{"link-width": inventory.Healthy}, "healthy[]"},
+		{"no longer more", inventory.Degraded, map[string]inventory.Health{"link-width": inventory.Unhealthy}, nil, "degraded[link-width]"},
+		{"more", inventory.Degraded, nil, map[string]inventory.Health{"link-width": inventory.Unhealthy}, "unhealthy[link-width]"},
+	} {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restart %t", test.name, restart), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					narrow := inventory.Condition{Reason: "link-width", Row: "link-width", Health: test.row}
+					f := newFakeFamily("dfl")
+					f.set(cardA, good(0, 0))
+					cfg := testConfig
+					cfg.Policy.Severity = test.before
+					r := start(t, cfg, f)
+					r.set(cardA, good(0, 0, narrow))
+					r.after(time.Second)
+					if restart {
+						cfg.Remembered, cfg.Policy.Severity = remembered(t, r), test.after
+						r = start(t, cfg, f)
+					} else {
+						r.Use(inventory.Policy{Severity: test.after})
+						r.after(0)
+					}
+					r.want("changed", map[string]string{"3b:00.0": test.want})
+					r.after(time.Hour)
+					r.want("an hour later", map[string]string{"3b:00.0": test.want})
+				})
+			})
+		}
 	}
 }

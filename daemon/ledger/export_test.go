@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -20,6 +21,14 @@ func (l *Ledger) Step(s inventory.Snapshot) error {
 	l.observe(s, time.Now())
 	_, err := l.replace()
 	return err
+}
+
+// StoreLate writes the file, and the caller does not wait for it.
+func (l *Ledger) StoreLate(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err := l.store(ctx, diskWithin)
+	l.report(err)
 }
 
 // Written returns what the file has of a memory at a time.

@@ -16,8 +16,10 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/metricstest"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
@@ -212,4 +214,51 @@ func writeForEver(dir string) {
 		}
 		fmt.Print(".")
 	}
+}
+
+// A file that could not be read at the start is also read if there is nothing to write, because all cards are missing.
+func TestUnreadFileWithoutCards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(healthy("3b:00.0"))
+		r.stop()
+		if err := os.Chmod(r.dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		wait(settled)
+		r.expect("unread", "", "ledger.unavailable")
+		if err := os.Chmod(r.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		wait(3 * time.Minute)
+		r.expect("read later", "3b:00.0", "device.missing 3b:00.0")
+		r.stop()
+	})
+}
+
+// A file that is written later than somebody waits for it is written again, so that the error does not stay.
+func TestLateWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, m := privatedirtest.Dir(t), metrics.New("test")
+		l := ledger.Open(t.Context(), ledger.Config{Dir: dir, Metrics: m}, zap.NewNop())
+		late := func() bool {
+			l.StoreLate(t.Context())
+			synctest.Wait()
+			_, err := os.Stat(dir + "/cards.json")
+			return err == nil
+		}
+		for !late() { // it may not even begin
+		}
+		if page := metricstest.Page(t, m); !strings.Contains(page, "accelerator_ledger_stored 0\n") {
+			t.Error("too late: found no accelerator_ledger_stored 0")
+		}
+		r := &rig{T: t, dir: dir, ledger: l, devices: latest.New(inventory.Snapshot{})}
+		r.run()
+		wait(time.Minute)
+		if page := metricstest.Page(t, m); !strings.Contains(page, "accelerator_ledger_stored 1\n") {
+			t.Error("a minute later: found no accelerator_ledger_stored 1")
+		}
+		r.stop()
+	})
 }

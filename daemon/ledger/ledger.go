@@ -120,6 +120,7 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 		err = nil
 	}
 	l.unread = err != nil
+	l.changed = l.unread // the writer reads it
 	l.report(err)
 	select {
 	case c := <-found:
@@ -334,10 +335,9 @@ func (l *Ledger) write(ctx context.Context) {
 		l.report(err)
 		wait := pace
 		switch {
-		case stored:
 		case err != nil:
 			wait = retry
-		default:
+		case !stored:
 			wait = busy
 		}
 		select {
@@ -382,9 +382,9 @@ func (l *Ledger) content() content {
 // store replaces the file. stored is false without an error if another daemon writes it.
 func (l *Ledger) store(ctx context.Context, limit time.Duration) (stored bool, err error) {
 	done := make(chan bool, 1)
-	err = l.disk.Within(ctx, limit, func(context.Context) error {
+	err = l.disk.Within(ctx, limit, func(ctx context.Context) error {
 		is, err := l.replace()
-		if done <- is; !is {
+		if done <- is; !is || err != nil || ctx.Err() != nil { // the last: it was too late for the caller
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.changed = true

@@ -83,15 +83,18 @@ func quarantine(s *scene) {
 func (s *scene) flap() map[string][]string {
 	for range 2 {
 		s.breakCard(first)
-		s.hasReasons(map[string][]string{firstID: {"port-ap6"}})
+		s.showsFault(true)
 		s.healCard(first)
-		await(s, "no port-ap6 in devices", func() (bool, error) {
-			return !strings.Contains(s.exec("devices"), "port-ap6"), nil
-		}, true)
+		s.showsFault(false)
 	}
 	flapping := map[string][]string{firstID: {"flapping"}}
 	s.hasReasons(flapping)
 	return flapping
+}
+
+// showsFault waits until devices shows the fault of a card, or shows it no more.
+func (s *scene) showsFault(want bool) {
+	await(s, "port-ap6 in devices", func() (bool, error) { return strings.Contains(s.exec("devices"), "port-ap6"), nil }, want)
 }
 
 // Another API continues a quarantine. With the DRA driver, too, a card that is pulled while no driver runs is missing.
