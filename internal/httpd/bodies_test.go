@@ -139,6 +139,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 		all := dial(t, l, httpd.MaxBodyClients, posted)
 		for i, p := range all {
 			p.echo(fmt.Sprint("client ", i), time.Nanosecond)
+			synctest.Wait() // until it is idle
 		}
 		time.Sleep(httpd.BodyPatience)
 		newest := dial(t, l, 1, posted)[0]
