@@ -44,7 +44,7 @@ type Config struct {
 	// OnBus reports whether a PCI function with these ids ("": any) is at an address: if no device of it is listed, its
 	// driver is late. nil: none is there. It must not block.
 	OnBus func(address, pciID string) bool
-	// Changed returns channels that close when the answers of Exempt may change. nil: they do not.
+	// Changed returns channels that are closed when Exempt may give other answers. nil: it never does.
 	Changed func() (cordons, settings <-chan struct{})
 	Metrics *metrics.Metrics // required
 }
@@ -358,7 +358,7 @@ func (l *Ledger) hasChanged() bool {
 	return l.changed
 }
 
-// content returns what the file must have. The change is done then.
+// content returns what the file should contain. What changes after this call has to be written again.
 func (l *Ledger) content() content {
 	l.mu.Lock()
 	defer l.mu.Unlock()
