@@ -49,10 +49,10 @@ const (
 	longestReason = 64 // bytes
 )
 
-// Judge returns the verdict, but for its Since. It is Bad only for faults that need attention: a device that is
-// unhealthy because of its hardware or in quarantine, and a missing card, unless they are cordoned. A device that is recovering counts only if
-// it has counted before. So the verdict becomes better when the device is offered again, and a hold alone makes it no worse.
-// After the start this is not known, so the verdict remains Unknown.
+// Judge returns the verdict, but for its Since. It is Bad only for faults that need attention: a device that is unhealthy
+// because of its hardware or in quarantine, and a missing card, unless they are cordoned. A device that is recovering
+// counts only if it has counted before. So the verdict becomes better when the device is offered again, and a hold alone
+// makes it no worse. After the start this is not known, so the verdict remains Unknown.
 func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing, cordons []cordon.Cordon) Verdict {
 	switch {
 	case s.Complete:
