@@ -78,12 +78,33 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.refuses(denied, "lou", "cordon", node, firstID, "--why", "fan")
 	s.hasCordons()
 
+	s.step("can-pull, from a pod that is removed: no while the card is in service, yes when it is cordoned and free")
+	s.refuses(`cannot create resource "pods"`, "lou", "can-pull", node, firstID)
+	s.canPull("no " + firstID + " is not cordoned: a new pod can get it at any time: kubectl accelerator cordon " + node + " " + firstID)
+	s.shows([]string{firstID + " cordoned by olga"}, "olga", "cordon", node, firstID, "--why", "pull")
+	s.canPull("yes")
+	s.shows([]string{"ended: "}, "olga", "uncordon", node, firstID)
+
 	s.step("accelerator-operate: cordon and uncordon, in the name of the user")
 	s.shows([]string{firstID + " cordoned by olga since", ": replace the fan"}, "olga", "cordon", node, firstID, "--why", "replace the fan")
 	s.hasCordons(firstID + " olga replace the fan")
 	s.shows([]string{firstID + " unhealthy", "cordoned"}, "lou", "devices", "--unhealthy")
 	s.shows([]string{"ended: " + firstID + " cordoned by olga"}, "olga", "uncordon", node, firstID)
 	s.hasCordons()
+}
+
+// canPull waits until can-pull for the first card, of a user with the role operate, answers with these words, and checks that
+// its pod is gone.
+func (s *scene) canPull(words string) {
+	await(s, "answer of can-pull", func() (string, error) {
+		out, err := s.accelerator("olga", "can-pull", cluster.NodeName, firstID)
+		if text := strings.Join(strings.Fields(out), " "); !strings.HasPrefix(text, words) {
+			return text, err
+		}
+		return words, nil
+	}, words)
+	pods := s.must("kubectl", "--namespace", namespace, "get", "pods", "--output", "name", "--selector", "app.kubernetes.io/name=accelerator-can-pull")
+	same(s, "pods of can-pull", pods, "")
 }
 
 // grantRoles applies the example roles for the namespace of the release, and grants them to lou (look) and olga (operate).

@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/remotecommand"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -48,10 +49,11 @@ type Pod struct {
 type Cluster struct {
 	http *httptest.Server
 
-	mu     sync.Mutex
-	pods   map[string]*Pod // by namespace/name
-	denied map[string]bool // VERB RESOURCE
-	asked  int
+	mu      sync.Mutex
+	pods    map[string]*Pod // by namespace/name
+	denied  map[string]bool // VERB RESOURCE
+	asked   int
+	kubelet func(*Pod) // nil: pods stay pending
 }
 
 // Start starts an API server for a test.
@@ -60,6 +62,9 @@ func Start(t testing.TB, pods ...*Pod) *Cluster {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/pods", c.list)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods", c.list)
+	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/pods", c.create)
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", c.get)
+	mux.HandleFunc("DELETE /api/v1/namespaces/{namespace}/pods/{name}", c.remove)
 	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", c.exec)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}/log", c.logs)
 	mux.HandleFunc("POST /apis/authentication.k8s.io/v1/selfsubjectreviews", func(w http.ResponseWriter, _ *http.Request) {
@@ -115,6 +120,20 @@ func (c *Cluster) Delete(namespace, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.pods, namespace+"/"+name)
+}
+
+// Kubelet sets what happens with a new pod, after its creation: accept calls Set with the states of its pod.
+func (c *Cluster) Kubelet(accept func(*Pod)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kubelet = accept
+}
+
+// Pods returns the names of all pods.
+func (c *Cluster) Pods() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.pods))
 }
 
 // Deny makes the user lack a right, such as "list pods".
@@ -215,6 +234,52 @@ func (c *Cluster) pod(w http.ResponseWriter, r *http.Request) *Pod {
 		write(w, http.StatusNotFound, withType(apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, name).Status()))
 	}
 	return p
+}
+
+func (c *Cluster) create(w http.ResponseWriter, r *http.Request) {
+	if !c.allowed(w, "create", "pods", r.PathValue("namespace"), "") {
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	p := &Pod{}
+	if err == nil {
+		_, _, err = scheme.Codecs.UniversalDeserializer().Decode(body, nil, &p.Pod)
+	}
+	if err != nil {
+		write(w, http.StatusBadRequest, withType(apierrors.NewBadRequest(err.Error()).Status()))
+		return
+	}
+	p.Status.Phase = corev1.PodPending
+	c.Set(p)
+	c.mu.Lock()
+	accept := c.kubelet
+	c.mu.Unlock()
+	if accept != nil {
+		accept(p)
+	}
+	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	write(w, http.StatusCreated, p.Pod)
+}
+
+func (c *Cluster) get(w http.ResponseWriter, r *http.Request) {
+	if !c.allowed(w, "get", "pods", r.PathValue("namespace"), r.PathValue("name")) {
+		return
+	}
+	if p := c.pod(w, r); p != nil {
+		o := p.Pod
+		o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+		write(w, http.StatusOK, o)
+	}
+}
+
+func (c *Cluster) remove(w http.ResponseWriter, r *http.Request) {
+	if !c.allowed(w, "delete", "pods", r.PathValue("namespace"), r.PathValue("name")) {
+		return
+	}
+	if p := c.pod(w, r); p != nil {
+		c.Delete(p.Namespace, p.Name)
+		write(w, http.StatusOK, withType(metav1.Status{Status: metav1.StatusSuccess}))
+	}
 }
 
 func (c *Cluster) logs(w http.ResponseWriter, r *http.Request) {
