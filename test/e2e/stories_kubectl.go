@@ -1,7 +1,13 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -85,6 +91,9 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.canPull("yes")
 	s.shows([]string{"ended: "}, "olga", "uncordon", node, firstID)
 
+	s.step("report: all parts for the administrator, some for a user without accelerator-nodes; no names of pods")
+	s.report(len(values) > 0)
+
 	s.step("accelerator-operate: cordon and uncordon, in the name of the user")
 	s.shows([]string{firstID + " cordoned by olga since", ": replace the fan"}, "olga", "cordon", node, firstID, "--why", "replace the fan")
 	s.hasCordons(firstID + " olga replace the fan")
@@ -105,6 +114,39 @@ func (s *scene) canPull(words string) {
 	}, words)
 	pods := s.must("kubectl", "--namespace", namespace, "get", "pods", "--output", "name", "--selector", "app.kubernetes.io/name=accelerator-can-pull")
 	same(s, "pods of can-pull", pods, "")
+}
+
+// report checks the reports of the administrator and of a user with the role operate.
+func (s *scene) report(dra bool) {
+	dir := must(os.MkdirTemp("", "report"))
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "all")
+	out, err := s.accelerator("", "report", cluster.NodeName, "--file", file)
+	s.check(err)
+	same(s, "output of report", out, file+"\n")
+	parts := map[string]string{}
+	packed := tar.NewReader(must(gzip.NewReader(bytes.NewReader(must(os.ReadFile(file))))))
+	for header, err := packed.Next(); !errors.Is(err, io.EOF); header, err = packed.Next() {
+		s.check(err)
+		parts[path.Base(header.Name)] = string(must(io.ReadAll(packed)))
+	}
+	words := map[string]string{
+		"state.json": `"id": "` + firstID + `"`, "scan.json": `"id": "` + secondID + `"`, "pod.json": `"phase": "Running"`, "config.json": `"mode"`, "log.txt": `"event":"daemon.started"`,
+		"node.json": `"type": "Ready"`,
+	}
+	if dra {
+		words["slices.json"] = `"driver": "` + draDriver + `"`
+	}
+	for part, word := range words {
+		same(s, part+" of the report has "+word, strings.Contains(parts[part], word), true)
+	}
+	for part, text := range parts {
+		same(s, part+" of the report has a name", strings.Contains(text, s.daemon().Name) || strings.Contains(text, "ACCELERATOR_"), false)
+	}
+	_, err = s.accelerator("olga", "report", cluster.NodeName, "--file", filepath.Join(dir, "some"))
+	s.refused("report without accelerator-nodes", err, `cannot get resource "nodes"`)
+	_, err = s.accelerator("", "report", cluster.NodeName, "--file", file)
+	s.refused("report over a file", err, "file exists")
 }
 
 // grantRoles applies the example roles for the namespace of the release, and grants them to lou (look) and olga (operate).

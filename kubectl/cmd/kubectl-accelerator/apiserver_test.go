@@ -216,6 +216,13 @@ func TestRoles(t *testing.T) {
 		return `{"address":"0000:3b:00.0","answer":"no","reasons":[{"answer":"no","what":"held by a/b/c","do":"end it"}]}`, 1
 	})
 	look, operate, spdy, nobody := s.kubeconfig("lou", "accelerator-look"), s.kubeconfig("olga", "accelerator-operate"), s.kubeconfig("sid", "accelerator-spdy"), s.kubeconfig("nora")
+	rita := s.kubeconfig("rita", "accelerator-operate")
+	s.must(s.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "nodes-rita"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "rita"}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "accelerator-nodes"},
+	}))
+	dir := t.TempDir()
 	run := func(kubeconfig string, args ...string) (string, int) {
 		var out bytes.Buffer
 		code := run(t.Context(), append([]string{"--kubeconfig", kubeconfig, "-n", pluginNamespace, "--node-timeout", "30s"}, args...), &out, &out)
@@ -242,6 +249,9 @@ func TestRoles(t *testing.T) {
 		{operate, []string{"uncordon", "worker-1", "3b:00.0"}, 0, "ended: 3b:00.0 cordoned by olga"},
 		{operate, []string{"logs", "worker-2"}, 0, "daemon stopped"},
 		{operate, []string{"can-pull", "worker-2", "3b:00.0"}, 1, "no\nheld by a/b/c: end it\n"},
+		{rita, []string{"report", "worker-2", "--file", dir + "/all"}, 0, dir + "/all"},
+		{operate, []string{"report", "worker-2", "--file", dir + "/some"}, 1, `node.json: you lack a right: nodes "worker-2" is forbidden: User "olga" cannot get resource "nodes" in API group "" at the cluster scope`},
+		{look, []string{"report", "worker-1", "--file", dir + "/less"}, 1, `plugin-1/scan.json: you lack a right: `},
 		{look, []string{"can-pull", "worker-1", "3b:00.0"}, 1, `you lack a right: pods is forbidden: User "lou" cannot create resource "pods" in API group "" in the namespace "fpga-system"`},
 		{spdy, []string{"devices"}, 0, "worker-2  3b:00.0-p1  healthy"},
 		{spdy, []string{"logs", "worker-1"}, 1, `you lack a right: pods "fpga-worker-1" is forbidden: User "sid" cannot get resource "pods/log" in API group "" in the namespace "fpga-system"`},

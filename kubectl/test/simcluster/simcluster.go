@@ -53,12 +53,13 @@ type Cluster struct {
 	pods    map[string]*Pod // by namespace/name
 	denied  map[string]bool // VERB RESOURCE
 	asked   int
-	kubelet func(*Pod) // nil: pods stay pending
+	kubelet func(*Pod)        // nil: pods stay pending
+	objects map[string]string // JSON, by path
 }
 
 // Start starts an API server for a test.
 func Start(t testing.TB, pods ...*Pod) *Cluster {
-	c := &Cluster{pods: map[string]*Pod{}, denied: map[string]bool{}}
+	c := &Cluster{pods: map[string]*Pod{}, denied: map[string]bool{}, objects: map[string]string{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/pods", c.list)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods", c.list)
@@ -67,6 +68,9 @@ func Start(t testing.TB, pods ...*Pod) *Cluster {
 	mux.HandleFunc("DELETE /api/v1/namespaces/{namespace}/pods/{name}", c.remove)
 	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", c.exec)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}/log", c.logs)
+	mux.HandleFunc("GET /api/v1/nodes/{name}", c.object("nodes"))
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/configmaps/{name}", c.object("configmaps"))
+	mux.HandleFunc("GET /apis/resource.k8s.io/v1/resourceslices", c.object("resourceslices"))
 	mux.HandleFunc("POST /apis/authentication.k8s.io/v1/selfsubjectreviews", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusCreated, &authenticationv1.SelfSubjectReview{
 			TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "SelfSubjectReview"},
@@ -127,6 +131,35 @@ func (c *Cluster) Kubelet(accept func(*Pod)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kubelet = accept
+}
+
+// SetObject sets the JSON of an object, or of a list, at a path: of a node, a ConfigMap or the ResourceSlices.
+func (c *Cluster) SetObject(path, text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.objects[path] = text
+}
+
+// object serves objects of a resource.
+func (c *Cluster) object(resource string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		verb := "get"
+		if r.PathValue("name") == "" {
+			verb = "list"
+		}
+		if !c.allowed(w, verb, resource, r.PathValue("namespace"), r.PathValue("name")) {
+			return
+		}
+		c.mu.Lock()
+		text, ok := c.objects[r.URL.Path]
+		c.mu.Unlock()
+		if !ok {
+			write(w, http.StatusNotFound, withType(apierrors.NewNotFound(schema.GroupResource{Resource: resource}, r.PathValue("name")).Status()))
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, text)
+	}
 }
 
 // Pods returns the names of all pods.
