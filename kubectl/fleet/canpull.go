@@ -72,7 +72,10 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 	if err != nil {
 		return a, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
-	if err = f.untilEnded(ctx, pod, tell); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, f.Limit)
+	defer cancel()
+	code, err := f.untilEnded(ctx, pod, tell)
+	if err != nil {
 		return a, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	log, err := pods.GetLogs(pod.Name, &corev1.PodLogOptions{Container: container}).Stream(ctx)
@@ -84,7 +87,7 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 	if err != nil {
 		return a, fmt.Errorf("log of pod %s: %w", pod.Name, err)
 	}
-	return parsePull(text)
+	return parsePull(text, code)
 }
 
 // podOf returns the only pod of the plugin on a node. It need not run.
@@ -113,34 +116,35 @@ func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 
 func isPlugin(c corev1.Container) bool { return c.Name == container }
 
-// untilEnded waits until a pod has ended. Only an end with an answer is no error.
-func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(string)) error {
-	last := "Pending, and the kubelet has not accepted it: is the node ready?"
-	ctx, cancel := context.WithTimeout(ctx, f.Limit)
-	defer cancel()
+// untilEnded waits until a pod has ended, and returns the exit code of its container: 0 or 1, all else is an error.
+func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(string)) (code int32, err error) {
+	last := "Pending"
 	for {
 		p, err := f.client.Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return errors.New("somebody has deleted it")
+			return 0, errors.New("somebody has deleted it")
 		case err == nil:
-			state, done, err := stateOf(p)
-			if done || err != nil {
-				return err
+			state, end, err := stateOf(p)
+			if err != nil {
+				return 0, err
+			}
+			if end != nil {
+				return end.ExitCode, nil
 			}
 			if state != last {
 				tell("pod " + pod.Name + ": " + state)
 				last = state
 			}
 		case errors.Is(refusal(err), ErrRefused):
-			return refusal(err)
+			return 0, refusal(err)
 		}
 		select {
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fmt.Errorf("no answer within %s, it is %s", f.Limit, last)
+				return 0, fmt.Errorf("no answer within %s, it is %s", f.Limit, last)
 			}
-			return errors.New("interrupted")
+			return 0, errors.New("interrupted")
 		case <-time.After(f.pause):
 		}
 	}
@@ -149,46 +153,45 @@ func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(strin
 // hopeless are the reasons for which a container waits until somebody corrects them.
 var hopeless = []string{"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
-// stateOf describes a pod. done is true if it has an answer. It is an error if it will have none.
-func stateOf(p *corev1.Pod) (state string, done bool, err error) {
+// stateOf describes a pod. If it has an answer, end is not nil. It is an error if it will have none.
+func stateOf(p *corev1.Pod) (state string, end *corev1.ContainerStateTerminated, err error) {
 	state = string(p.Status.Phase)
-	if p.Status.StartTime == nil && p.Status.Phase == corev1.PodPending {
+	if p.Status.Phase == corev1.PodPending && p.Status.StartTime == nil {
 		state += ", and the kubelet has not accepted it: is the node ready?"
 	}
 	for _, c := range p.Status.ContainerStatuses {
+		end, waiting := c.State.Terminated, c.State.Waiting
 		switch {
-		case c.State.Terminated != nil && (c.State.Terminated.ExitCode == 0 || c.State.Terminated.ExitCode == 1):
-			return state, true, nil
-		case c.State.Terminated != nil:
-			return state, false, fmt.Errorf("its container has ended with exit code %d %s", c.State.Terminated.ExitCode, Printable(c.State.Terminated.Reason))
-		case c.State.Waiting != nil && slices.Contains(hopeless, c.State.Waiting.Reason):
-			return state, false, fmt.Errorf("its container does not start: %s: %s", c.State.Waiting.Reason, Printable(c.State.Waiting.Message))
-		case c.State.Waiting != nil:
-			state += " " + Printable(c.State.Waiting.Reason)
+		case end != nil && (end.ExitCode == 0 || end.ExitCode == 1):
+			return state, end, nil
+		case end != nil:
+			return state, nil, fmt.Errorf("its container has ended with exit code %d %s", end.ExitCode, Printable(end.Reason))
+		case waiting != nil && slices.Contains(hopeless, waiting.Reason):
+			return state, nil, fmt.Errorf("its container does not start: %s: %s", waiting.Reason, Printable(waiting.Message))
+		case waiting != nil:
+			state += " " + Printable(waiting.Reason)
 		}
 	}
 	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded { // without a container
-		return state, false, fmt.Errorf("the node has refused or ended it: %s %s", Printable(p.Status.Reason), Printable(p.Status.Message))
+		return state, nil, fmt.Errorf("the node has refused or ended it: %s %s", Printable(p.Status.Reason), Printable(p.Status.Message))
 	}
-	return state, false, nil
+	return state, nil, nil
 }
 
-// parsePull parses the log of a pod. Lines on stderr may be before and after the answer.
-func parsePull(log []byte) (a PullAnswer, err error) {
+// parsePull parses the log of a pod. Lines on stderr may be before and after the answer. The exit code is 0 only for yes.
+func parsePull(log []byte, code int32) (a PullAnswer, err error) {
 	begin := 0
 	if !bytes.HasPrefix(log, []byte("{")) {
 		begin = bytes.Index(log, []byte("\n{")) + 1
 	}
-	if err = json.NewDecoder(bytes.NewReader(log[begin:])).Decode(&a); err != nil || !slices.Contains([]string{"yes", "no", "unknown"}, a.Answer) {
-		return PullAnswer{}, fmt.Errorf("its answer is not that of the plugin: %q", Printable(string(log[:min(len(log), 300)])))
-	}
-	for i, r := range a.Reasons {
-		if a.Answer == "yes" && r.Answer != "yes" {
-			return PullAnswer{}, fmt.Errorf("its answer is not that of the plugin: yes, although %q", Printable(r.What))
-		}
-		a.Reasons[i] = PullReason{Printable(r.Answer), Printable(r.What), Printable(r.Do)}
+	err = json.NewDecoder(bytes.NewReader(log[begin:])).Decode(&a)
+	if err != nil || !slices.Contains([]string{"yes", "no", "unknown"}, a.Answer) || (a.Answer == "yes") != (code == 0) {
+		return PullAnswer{}, fmt.Errorf("its answer is not that of the plugin: exit code %d, %q", code, Printable(string(log[:min(len(log), 300)])))
 	}
 	a.Address = Printable(a.Address)
+	for i, r := range a.Reasons {
+		a.Reasons[i] = PullReason{Printable(r.Answer), Printable(r.What), Printable(r.Do)}
+	}
 	return a, nil
 }
 

@@ -49,11 +49,10 @@ func TestCanPull(t *testing.T) {
 		}, `no [{no held by a\x1b[2J/b/c delete it}]`},
 		{"wrong arguments", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 2, yes) }, "its container has ended with exit code 2 Error"},
 		{"killed", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 137, yes) }, "exit code 137"},
-		{"no answer", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 0, "\x1byes") }, `its answer is not that of the plugin: "\\x1byes"`},
+		{"no answer", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 0, "\x1byes") }, `its answer is not that of the plugin: exit code 0, "\\x1byes"`},
 		{"empty", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 0, "") }, "its answer is not that of the plugin"},
-		{"yes with a reason against it", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) {
-			return ends(c, 0, `{"answer":"yes","reasons":[{"answer":"no","what":"held"}]}`)
-		}, `yes, although "held"`},
+		{"yes, with the exit code of no", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 1, yes) }, "exit code 1, "},
+		{"no, with the exit code of yes", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 0, `{"answer":"no"}`) }, "exit code 0, "},
 		{"perhaps", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 0, `{"answer":"perhaps"}`) }, "its answer is not that of the plugin"},
 		{"too long", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) {
 			return ends(c, 0, `{"answer":"yes","address":"`+strings.Repeat("0", 1<<20)+`"}`)

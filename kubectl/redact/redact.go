@@ -56,15 +56,6 @@ func (r *Redactor) JSON(shape Shape, text []byte) ([]byte, error) {
 	return append(out, '\n'), err
 }
 
-// YAML is JSON for a YAML text. It returns JSON.
-func (r *Redactor) YAML(shape Shape, text []byte) ([]byte, error) {
-	text, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		return nil, errNotJSON
-	}
-	return r.JSON(shape, text)
-}
-
 var errNotJSON = errors.New("its text cannot be parsed, so it could not be redacted")
 
 // anyOf keeps what the first of several shapes keeps.
@@ -175,6 +166,21 @@ func alias(kind string) Shape {
 func number(_ *Redactor, v any) (any, bool) {
 	n, ok := v.(json.Number)
 	return v, ok && len(n) < 30 || v == nil
+}
+
+// yamlText keeps what a shape keeps of a YAML text.
+func yamlText(shape Shape) Shape {
+	return func(r *Redactor, v any) (any, bool) {
+		text, ok := v.(string)
+		kept, err := yaml.YAMLToJSON([]byte(text))
+		if err == nil {
+			kept, err = r.JSON(shape, kept)
+		}
+		if err != nil {
+			return Phrases(errNotJSON.Error()), ok
+		}
+		return json.RawMessage(kept), ok
+	}
 }
 
 func boolean(_ *Redactor, v any) (any, bool) {

@@ -69,7 +69,7 @@ var Rows = list(object(map[string]Shape{
 // State is the shape of what `devices -o state` prints: devices, cordons, and the ledger.
 var State = object(map[string]Shape{
 	"version": release, "api": api, "pid": number, "started": when, "mode": mode, "kubeletDir": words("/var/lib/kubelet/device-plugins"),
-	"settings":     object(map[string]Shape{"hash": text(`[0-9a-f]{12}`), "applied": when, "refused": phrasesOf, "restart": list(flag)}),
+	"settings":     object(map[string]Shape{"hash": text(`[0-9a-f]{12}`), "applied": when, "refused": phrasesOf, "restart": list(free)}),
 	"holdersError": phrasesOf, "stateDirError": phrasesOf, "cordons": list(cordon), "idleRules": list(free), "devices": Rows, "incomplete": boolean,
 	"verdict": object(map[string]Shape{
 		"status": words("good", "bad", "unknown"), "since": when, "faulty": ids, "message": phrasesOf,
@@ -82,7 +82,7 @@ var State = object(map[string]Shape{
 	})),
 })
 
-// settings are the keys of the files of settings. The values of all other keys, such as paths, may be of any form.
+// settings are the keys of the files of settings, except those whose values may be of any form, such as paths.
 var settings = func() map[string]Shape {
 	all := map[string]Shape{
 		"families": anyOf(list(family), text(`((dfl|opae|vfio|xrt|aws)(, ?)?){1,5}`)), "mode": mode, "allocationPolicy": words("packed", "spread"),
@@ -100,36 +100,13 @@ var settings = func() map[string]Shape {
 	for _, key := range numbers {
 		all[key] = anyOf(number, seconds)
 	}
-	for _, key := range others {
-		all[key] = free
-	}
 	return all
 }()
 
 var (
 	switches = []string{"vfioCdev", "xrtManagement", "nodeAnnotation", "events", "holderMetrics"}
 	numbers  = []string{"accelNbunits", "resyncInterval", "healthInterval", "recoveryHold", "tombstoneGrace", "reprogramTimeout", "flapLimit", "flapWindow"}
-	others   = []string{"sysfsRoot", "devRoot", "hostDevRoot", "hostSysfsRoot", "resourceNamespace", "cdiDir", "programmingHook", "programmingHookArg", "nodeName", "nodeConditionType", "kubeconfig", "kubeletDir", "podResourcesSocket", "httpAddress", "socket", "stateDir"}
-	flag     = func() Shape {
-		all := []string{}
-		for key := range settings {
-			all = append(all, "--"+dashes(key), dashes(key))
-		}
-		return words(all...)
-	}()
 )
-
-// dashes returns the flag of a key: resync-interval for resyncInterval.
-func dashes(key string) string {
-	var b strings.Builder
-	for _, c := range key {
-		if c >= 'A' && c <= 'Z' {
-			b.WriteString("-")
-		}
-		b.WriteRune(c)
-	}
-	return strings.ToLower(b.String())
-}
 
 // Settings is the shape of a file of settings. Of the entries for single nodes, it keeps that of the bundle's node.
 func Settings(r *Redactor, v any) (any, bool) {
@@ -145,13 +122,16 @@ func Settings(r *Redactor, v any) (any, bool) {
 	return object(all)(r, v)
 }
 
+// ConfigMap is the shape of a ConfigMap with files of settings.
+var ConfigMap = object(map[string]Shape{"data": object(map[string]Shape{"config.yaml": yamlText(Settings), "overrides.yaml": yamlText(Settings)})})
+
 // logLine is the shape of a line of the log: docs/logs.md. Its message is not needed, because the event says the same.
 var logLine = func() Shape {
 	all := map[string]Shape{
 		"time": when, "level": words("debug", "info", "warn", "error"), "event": event,
 		"action": text(`(add|remove|change|bind|unbind|move|online|offline|CREATE|REMOVE|WRITE|RENAME|CHMOD|\|)+`), "afu": hex, "interface": hex,
 		"attribute": words("resource", "family", "pci_id", "afu", "interface", "nodes", "shared_nodes", "members", "parent", "parent_nodes", "port_id", "numa_node"),
-		"claim":     alias("claim"), "container": alias("container-id"), "device": id, "devices": ids, "error": phrasesOf, "expires": when, "family": family, "flag": flag,
+		"claim":     alias("claim"), "container": alias("container-id"), "device": id, "devices": ids, "error": phrasesOf, "expires": when, "family": family,
 		"gone": ids, "hash": text(`[0-9a-f]{12}`), "health": health, "holders": holders, "mode": mode, "new": anyOf(health, mode, reason, hex), "node": text(nodeForm), "nodes": nodes,
 		"of": event, "old": anyOf(health, mode, reason, hex), "owner": api, "parent": text(nodeForm), "pci": pci, "pod_uids": list(alias("pod")),
 		"reason": anyOf(reason, phrasesOf), "reasons": list(reason), "remaining": phrasesOf, "resource": offered,
@@ -235,18 +215,8 @@ var Node = func() Shape {
 
 // Slices is the shape of the list of a node's ResourceSlices.
 var Slices = func() Shape {
-	value := func(s Shape) Shape {
-		return object(map[string]Shape{"int": number, "bool": boolean, "string": s})
-	}
-	device := map[string]Shape{
+	device := map[string]Shape{ // without attributes, which the state of the daemon has, too
 		"name": text(`pci-[0-9a-f]{4,8}-[0-9a-f]{2}-[0-9a-f]{2}-[0-7](-p[0-9])?`),
-		"attributes": object(map[string]Shape{
-			"family": value(family), "afuId": value(hex), "interfaceId": value(hex), "portId": value(free), "pciId": value(pciIDs), "degraded": value(free),
-			"members": value(text(`(` + pciForm + `,?){1,64}`)), "driver": value(words("dfl-pci", "intel-fpga-pci", "vfio-pci", "xocl", "xclmgmt")),
-			"physicalFunction": value(pci), "virtualFunction": value(text(`[0-9]{1,5}`)), "iommuGroup": value(text(`[0-9]{1,9}`)), "slot": value(text(`[0-9]{1,5}`)),
-			"vbnv": value(text(vbnvForm)), "resource.kubernetes.io/pciBusID": value(pci), "resource.kubernetes.io/numaNode": value(free),
-			"resource.kubernetes.io/pcieRoot": value(text(`pci[0-9a-f]{4}:[0-9a-f]{2}`)),
-		}),
 		"taints": list(object(map[string]Shape{
 			"key": words(driver + "/unhealthy"), "effect": words("NoSchedule", "NoExecute", "None"), "timeAdded": when,
 			"value": text(`((` + names + `)\.)?(` + names + `)(\.[a-z0-9.-]{1,40})?`),

@@ -131,7 +131,7 @@ func (s *scene) report(dra bool) {
 		parts[path.Base(header.Name)] = string(must(io.ReadAll(packed)))
 	}
 	words := map[string]string{
-		"state.json": `"id": "` + firstID + `"`, "scan.json": `"id": "` + secondID + `"`, "pod.json": `"phase": "Running"`, "config.json": `"mode"`, "log.txt": `"event":"daemon.started"`,
+		"state.json": `"id": "` + firstID + `"`, "scan.json": `"id": "` + secondID + `"`, "pod.json": `"phase": "Running"`, "settings-1.json": `"config.yaml"`, "log.txt": `"event":"daemon.started"`,
 		"node.json": `"type": "Ready"`,
 	}
 	if dra {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"archive/tar"
-	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,9 +25,9 @@ import (
 
 // Limits of a report.
 const (
-	maxPods   = 8       // of the plugin on the node
-	lastLines = 20_000  // of each log
-	maxLog    = 8 << 20 // bytes of each log
+	maxPods   = 8        // of the plugin on the node
+	lastLines = 20_000   // of each log
+	maxLog    = 16 << 20 // bytes of each log
 	maxReport = 64 << 20
 )
 
@@ -174,10 +172,7 @@ func (b *bundle) parts(ctx context.Context, pods []corev1.Pod) error {
 
 // pod adds the parts that are about a pod of the plugin.
 func (b *bundle) pod(ctx context.Context, pod *corev1.Pod) error {
-	dir := pod.Namespace + "_" + pod.Name
-	if !b.full {
-		dir = b.redactor.Alias("plugin", dir)
-	}
+	dir := b.alias("plugin", pod.Namespace+"_"+pod.Name)
 	var errs []error
 	add := func(name string, shape redact.Shape, read reader) {
 		errs = append(errs, b.part(ctx, path.Join(dir, name), shape, read))
@@ -197,8 +192,15 @@ func (b *bundle) pod(ctx context.Context, pod *corev1.Pod) error {
 		add("scan.json", redact.Rows, run("devices", "--scan", "-o", "json"))
 	}
 	for _, v := range pod.Spec.Volumes {
-		if v.ConfigMap != nil {
-			b.configMap(ctx, dir, pod.Namespace, v.ConfigMap, &errs)
+		if from := v.ConfigMap; from != nil {
+			read := b.object("/api/v1/namespaces/"+pod.Namespace+"/configmaps/"+from.Name, nil)
+			add(b.alias("settings", v.Name)+".json", redact.ConfigMap, func(ctx context.Context) ([]byte, error) {
+				text, err := read(ctx)
+				if apierrors.IsNotFound(err) && from.Optional != nil && *from.Optional {
+					return []byte("null\n"), nil
+				}
+				return text, err
+			})
 		}
 	}
 	for _, log := range fleet.LogsOf(*pod) {
@@ -212,44 +214,21 @@ func (b *bundle) pod(ctx context.Context, pod *corev1.Pod) error {
 				return nil, err
 			}
 			defer in.Close()
-			return lastBytes(in, maxLog)
+			text, err := io.ReadAll(io.LimitReader(in, maxLog+1))
+			if err == nil && len(text) > maxLog {
+				err = fmt.Errorf("the log is larger than %d MiB", maxLog>>20)
+			}
+			return text, err
 		})
 	}
 	return errors.Join(errs...)
 }
 
-// configMap adds the files of settings in a ConfigMap of a pod.
-func (b *bundle) configMap(ctx context.Context, dir, namespace string, from *corev1.ConfigMapVolumeSource, errs *[]error) {
-	part := path.Join(dir, "settings")
-	ctx, cancel := context.WithTimeout(ctx, b.f.Limit)
-	defer cancel()
-	b.tell(part)
-	text, err := b.f.Object(ctx, "/api/v1/namespaces/"+namespace+"/configmaps/"+from.Name, nil)
-	var found corev1.ConfigMap
-	if err == nil {
-		err = json.Unmarshal(text, &found)
-	}
-	if apierrors.IsNotFound(err) && from.Optional != nil && *from.Optional {
-		return
-	}
-	if err != nil {
-		b.problem(part, err)
-		return
-	}
+func (b *bundle) alias(kind, name string) string {
 	if b.full {
-		*errs = append(*errs, b.add(path.Join(dir, "settings", path.Base(from.Name)+".json"), text))
-		return
+		return name
 	}
-	for _, file := range []string{"config.yaml", "overrides.yaml"} {
-		if text, has := found.Data[file]; has {
-			kept, err := b.redactor.YAML(redact.Settings, []byte(text))
-			if err != nil {
-				b.problem(part+"/"+file, err)
-				continue
-			}
-			*errs = append(*errs, b.add(path.Join(part, strings.TrimSuffix(file, ".yaml")+".json"), kept))
-		}
-	}
+	return b.redactor.Alias(kind, name)
 }
 
 type reader func(context.Context) ([]byte, error)
@@ -301,28 +280,4 @@ func (b *bundle) add(name string, text []byte) error {
 	}
 	_, err := b.tar.Write(text)
 	return err
-}
-
-// lastBytes returns the last whole lines of a text, of at most this size.
-func lastBytes(in io.Reader, most int) ([]byte, error) {
-	var text []byte
-	cut := false
-	chunk := make([]byte, 64<<10)
-	for {
-		n, err := in.Read(chunk)
-		text = append(text, chunk[:n]...)
-		if excess := len(text) - most; excess > 0 && (err != nil || excess > most) {
-			text, cut = slices.Clone(text[excess:]), true
-		}
-		if err == nil {
-			continue
-		}
-		if cut {
-			_, text, _ = bytes.Cut(text, []byte("\n"))
-		}
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		return text, err
-	}
 }

@@ -46,7 +46,7 @@ func secretive(t *testing.T) *simcluster.Cluster {
 	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PASSWORD", Value: secret}, {Name: "ACCELERATOR_X", Value: secret}}
 	pod.Spec.Containers[0].Image = secret + "/plugin"
 	pod.Spec.Volumes = []corev1.Volume{
-		{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "fpga"}}}},
+		{Name: secret, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "fpga"}}}},
 		{Name: "overrides", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "none"}, Optional: &optional}}},
 	}
 	pod.Status.ContainerStatuses[0].RestartCount = 2
@@ -106,7 +106,7 @@ func TestReport(t *testing.T) {
 		t.Fatalf("exit code %d, want 0 and the name:\n%s%s", code, out, errs)
 	}
 	parts := files(t, name)
-	want := []string{"about.json", "node.json", "plugin-1/log-before-restart.txt", "plugin-1/log.txt", "plugin-1/pod.json", "plugin-1/scan.json", "plugin-1/settings/config.json", "plugin-1/state.json", "slices.json"}
+	want := []string{"about.json", "node.json", "plugin-1/log-before-restart.txt", "plugin-1/log.txt", "plugin-1/pod.json", "plugin-1/scan.json", "plugin-1/settings-1.json", "plugin-1/settings-2.json", "plugin-1/state.json", "slices.json"}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(parts))); diff != "" {
 		t.Errorf("parts (-want +got):\n%s", diff)
 	}
@@ -116,13 +116,13 @@ func TestReport(t *testing.T) {
 		}
 	}
 	for part, words := range map[string][]string{
-		"plugin-1/log.txt":              {`"event":"device.tombstone","holders":["container-2"]`, "(1 lines removed)"},
-		"plugin-1/pod.json":             {`"reason": "OOMKilled"`, `"restartCount": 2`},
-		"plugin-1/state.json":           {`"healthChanges": 31`, `"port-ap6"`, `"resource": "resource-1"`, `"holdersError": "(removed) connection refused"`},
-		"plugin-1/scan.json":            {`"id": "3b:00.0"`, `"container-1"`},
-		"plugin-1/settings/config.json": {`"mode": "af"`, `"stateDir": "(removed)"`},
-		"node.json":                     {`"resource-1": "0"`, `"type": "Ready"`},
-		"slices.json":                   {`"name": "pci-0000-3b-00-0"`},
+		"plugin-1/log.txt":         {`"event":"device.tombstone","holders":["container-2"]`, "(1 lines removed)"},
+		"plugin-1/pod.json":        {`"reason": "OOMKilled"`, `"restartCount": 2`},
+		"plugin-1/state.json":      {`"healthChanges": 31`, `"port-ap6"`, `"resource": "resource-1"`, `"holdersError": "(removed) connection refused"`},
+		"plugin-1/scan.json":       {`"id": "3b:00.0"`, `"container-1"`},
+		"plugin-1/settings-1.json": {`"mode": "af"`, `"resourceName": "resource-2"`},
+		"node.json":                {`"resource-1": "0"`, `"type": "Ready"`},
+		"slices.json":              {`"name": "pci-0000-3b-00-0"`},
 	} {
 		for _, w := range words {
 			if !strings.Contains(parts[part], w) {
@@ -142,7 +142,7 @@ func TestReport(t *testing.T) {
 		t.Errorf("full: exit code %d\n%s%s", code, out, errs)
 	}
 	all := files(t, name)
-	for _, part := range []string{"node.json", "slices.json", secret + "_" + secret + "/pod.json", secret + "_" + secret + "/log.txt", secret + "_" + secret + "/settings/fpga.json", secret + "_" + secret + "/state.json"} {
+	for _, part := range []string{"node.json", "slices.json", secret + "_" + secret + "/pod.json", secret + "_" + secret + "/log.txt", secret + "_" + secret + "/" + secret + ".json", secret + "_" + secret + "/state.json"} {
 		if !strings.Contains(all[part], secret) {
 			t.Errorf("full: %s lacks the secret: %q", part, all[part])
 		}
@@ -165,8 +165,8 @@ func TestReportProblems(t *testing.T) {
 		}, []string{`node.json: you lack a right: pods "worker-3" is forbidden: User "jane" cannot get resource "nodes"`, "8 parts could not be read"},
 			`plugin-1/state.json: (removed) you lack a right cannot create resource "pods/exec"
 plugin-1/scan.json: (removed) you lack a right cannot create resource "pods/exec"
-plugin-1/settings: (removed) you lack a right cannot get resource "configmaps"
-plugin-1/settings: (removed) you lack a right cannot get resource "configmaps"
+plugin-1/settings-1.json: (removed) you lack a right cannot get resource "configmaps"
+plugin-1/settings-2.json: (removed) you lack a right cannot get resource "configmaps"
 plugin-1/log-before-restart.txt: (removed) you lack a right cannot get resource "pods/log"
 plugin-1/log.txt: (removed) you lack a right cannot get resource "pods/log"
 node.json: (removed) you lack a right cannot get resource "nodes"
@@ -183,12 +183,18 @@ slices.json: (removed) you lack a right cannot list resource "resourceslices"
 			})
 			pod.CreationTimestamp.Time = pod.CreationTimestamp.AddDate(2030, 0, 0)
 			c.Set(pod)
+			long := simcluster.NewPod("worker-3", "kube-system", "long", "devicePlugin", nil)
+			long.Status.ContainerStatuses = nil
+			long.Logs = []string{strings.Repeat("x", 16<<20+1)}
+			c.Set(long)
 			c.SetObject("/api/v1/namespaces/"+secret+"/configmaps/fpga", `{"data":{"config.yaml":"`+secret+`: ["}}`)
 			c.SetObject("/api/v1/nodes/worker-3", secret)
-		}, []string{"plugin-1/state.json: its text cannot be parsed", "plugin-1/scan.json: " + secret, "plugin-1/log.txt: "}, `plugin-1/state.json: (removed) cannot be parsed
+		}, []string{"plugin-1/state.json: its text cannot be parsed", "plugin-1/scan.json: " + secret, "plugin-1/log.txt: ", "the log is larger than 16 MiB"}, `plugin-1/state.json: (removed) cannot be parsed
 plugin-1/scan.json: (removed)
 plugin-1/log.txt: (removed) not found previous terminated container
-plugin-2/settings/config.yaml: (removed) cannot be parsed
+plugin-3/state.json: (removed) its container does not run
+plugin-3/scan.json: (removed) its container does not run
+plugin-3/log.txt: (removed) is larger than
 node.json: (removed) cannot be parsed
 `},
 		{"no pod", func(c *simcluster.Cluster) { c.Delete(secret, secret) }, []string{"pods: found no pod of the plugin on this node"}, "pods: (removed) found no pod of the plugin on this node\n"},
@@ -248,18 +254,6 @@ func TestReportInterrupted(t *testing.T) {
 	code := run(ctx, []string{"--kubeconfig", c.Kubeconfig(t), "report", "worker-3", "--file", name, "--node-timeout", "1h"}, &out, &errs)
 	if _, err := os.Stat(name); code != 1 || errs.String() != "kubectl accelerator: interrupted\n" || err == nil {
 		t.Errorf("exit code %d, %q, want that it was interrupted, and no file", code, errs.String())
-	}
-}
-
-// Of a long log, the newest lines are kept.
-func TestLastBytes(t *testing.T) {
-	line := strings.Repeat("x", 99) + "\n"
-	got, err := lastBytes(strings.NewReader(strings.Repeat(line, 100)+"last"), 1000)
-	if want := strings.Repeat(line, 9) + "last"; err != nil || string(got) != want {
-		t.Errorf("%d bytes, %v, want %d", len(got), err, len(want))
-	}
-	if got, err := lastBytes(strings.NewReader("a\nb"), 1000); err != nil || string(got) != "a\nb" {
-		t.Errorf("%q, %v", got, err)
 	}
 }
 
