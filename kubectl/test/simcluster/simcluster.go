@@ -362,7 +362,8 @@ func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}()
-	channel := func(id byte) io.Writer { return &channel{conn: conn, id: id} }
+	var mu sync.Mutex // a program writes both streams at once
+	channel := func(id byte) io.Writer { return &channel{conn: conn, id: id, mu: &mu} }
 	code := p.Run(ctx, r.URL.Query()["command"], channel(remotecommand.StreamStdOut), channel(remotecommand.StreamStdErr))
 	if code < 0 {
 		return
@@ -381,9 +382,12 @@ func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 type channel struct {
 	conn *websocket.Conn
 	id   byte
+	mu   *sync.Mutex // of conn
 }
 
 func (c *channel) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err := c.conn.WriteMessage(websocket.BinaryMessage, append([]byte{c.id}, p...)); err != nil {
 		return 0, err
 	}
