@@ -5,8 +5,10 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/exec"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -107,6 +109,31 @@ func TestCanPull(t *testing.T) {
 	})
 	if out, errs, code := kubectl(t, c, "can-pull", "worker-1", "3b:00.0"); code != 0 || out+errs != "yes\n" {
 		t.Errorf("exit code %d, %q, want 0 and yes", code, out+errs)
+	}
+}
+
+// A signal ends can-pull, which removes its pod first.
+func TestCanPullSignals(t *testing.T) {
+	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		c := simcluster.Start(t, simcluster.NewPod("worker-1", "kube-system", "fpga", "devicePlugin", nil))
+		created := make(chan string, 1)
+		c.Kubelet(func(p *simcluster.Pod) { created <- p.Name })
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "--kubeconfig", c.Kubeconfig(t), "can-pull", "worker-1", "3b:00.0", "--timeout", "1h")
+		cmd.Env = append(os.Environ(), asProgram+"=yes")
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		name := <-created
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait() // its error is the exit code
+		want := "kubectl accelerator: pod " + name + ": interrupted\n"
+		if code := cmd.ProcessState.ExitCode(); code != 1 || out.String() != want || len(c.Pods()) != 1 {
+			t.Errorf("%v: exit code %d, want 1, %q, want %q, pods %v", signal, code, out.String(), want, c.Pods())
+		}
 	}
 }
 
