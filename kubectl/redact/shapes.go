@@ -63,7 +63,7 @@ var Rows = list(object(map[string]Shape{
 	"numaNode": number, "portId": number, "afuId": hex, "interfaceId": hex, "deviceNodes": nodes, "parent": text(nodeForm),
 	"holder": holders, "holderUids": list(alias("pod")), "holderKnown": boolean, "held": boolean,
 	"nodeNumbers": list(text(`[0-9]{1,7}:[0-9]{1,7}`)), "parentNodes": nodes, "cordon": cordon, "missingSince": when, "pciId": pciIDs, "subsystem": pciIDs,
-	"attributes": attributes, "members": list(pci), "sharedNodes": nodes, "mounts": list(free),
+	"attributes": attributes, "members": list(pci), "sharedNodes": nodes, "mounts": list(text(`/sys/(bus/pci/devices|devices/pci[0-9a-f]{4}:[0-9a-f]{2})(/` + pciForm + `){1,8}/resource[0-9](_wc)?`)),
 }))
 
 // State is the shape of what `devices -o state` prints: devices, cordons, and the ledger.
