@@ -26,22 +26,34 @@ func (f *Fleet) Logs(ctx context.Context, node string) ([]Log, error) {
 	slices.SortFunc(pods, func(a, b corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
-	var logs []Log
-	for _, p := range pods {
-		if slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == container && c.RestartCount > 0 }) {
-			logs = append(logs, Log{p.Namespace, p.Name, true})
-		}
-		logs = append(logs, Log{p.Namespace, p.Name, false})
-	}
+	logs := LogsOf(pods...)
 	if len(logs) == 0 {
 		return nil, fmt.Errorf("%s: %w", node, errNoPod)
 	}
 	return logs, nil
 }
 
+// LogsOf returns the logs of pods.
+func LogsOf(pods ...corev1.Pod) (logs []Log) {
+	for _, p := range pods {
+		if slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == container && c.RestartCount > 0 }) {
+			logs = append(logs, Log{p.Namespace, p.Name, true})
+		}
+		logs = append(logs, Log{p.Namespace, p.Name, false})
+	}
+	return logs
+}
+
 // Open opens a log.
-func (f *Fleet) Open(ctx context.Context, l Log) (io.ReadCloser, error) {
-	log, err := f.client.Pods(l.Namespace).GetLogs(l.Pod, &corev1.PodLogOptions{Container: container, Previous: l.Previous}).Stream(ctx)
+func (f *Fleet) Open(ctx context.Context, l Log) (io.ReadCloser, error) { return f.open(ctx, l, nil) }
+
+// Tail opens the last lines of a log.
+func (f *Fleet) Tail(ctx context.Context, l Log, lines int64) (io.ReadCloser, error) {
+	return f.open(ctx, l, &lines)
+}
+
+func (f *Fleet) open(ctx context.Context, l Log, lines *int64) (io.ReadCloser, error) {
+	log, err := f.client.Pods(l.Namespace).GetLogs(l.Pod, &corev1.PodLogOptions{Container: container, Previous: l.Previous, TailLines: lines}).Stream(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("log of %s/%s: %w", l.Namespace, l.Pod, refusal(err))
 	}

@@ -1,7 +1,13 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -78,12 +84,69 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.refuses(denied, "lou", "cordon", node, firstID, "--why", "fan")
 	s.hasCordons()
 
+	s.step("can-pull, from a pod that is removed: no while the card is in service, yes when it is cordoned and free")
+	s.refuses(`cannot create resource "pods"`, "lou", "can-pull", node, firstID)
+	s.canPull("no " + firstID + " is not cordoned: a new pod can get it at any time: kubectl accelerator cordon " + node + " " + firstID)
+	s.shows([]string{firstID + " cordoned by olga"}, "olga", "cordon", node, firstID, "--why", "pull")
+	s.canPull("yes")
+	s.shows([]string{"ended: "}, "olga", "uncordon", node, firstID)
+
+	s.step("report: all parts for the administrator, some for a user without accelerator-nodes; no names of pods")
+	s.report(len(values) > 0)
+
 	s.step("accelerator-operate: cordon and uncordon, in the name of the user")
 	s.shows([]string{firstID + " cordoned by olga since", ": replace the fan"}, "olga", "cordon", node, firstID, "--why", "replace the fan")
 	s.hasCordons(firstID + " olga replace the fan")
 	s.shows([]string{firstID + " unhealthy", "cordoned"}, "lou", "devices", "--unhealthy")
 	s.shows([]string{"ended: " + firstID + " cordoned by olga"}, "olga", "uncordon", node, firstID)
 	s.hasCordons()
+}
+
+// canPull waits until can-pull for the first card, of a user with the role operate, answers with these words, and checks that
+// its pod is gone.
+func (s *scene) canPull(words string) {
+	await(s, "answer of can-pull", func() (string, error) {
+		out, err := s.accelerator("olga", "can-pull", cluster.NodeName, firstID)
+		if text := strings.Join(strings.Fields(out), " "); !strings.HasPrefix(text, words) {
+			return text, err
+		}
+		return words, nil
+	}, words)
+	pods := s.must("kubectl", "--namespace", namespace, "get", "pods", "--output", "name", "--selector", "app.kubernetes.io/name=accelerator-can-pull")
+	same(s, "pods of can-pull", pods, "")
+}
+
+// report checks the reports of the administrator and of a user with the role operate.
+func (s *scene) report(dra bool) {
+	dir := must(os.MkdirTemp("", "report"))
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "all")
+	out, err := s.accelerator("", "report", cluster.NodeName, "--file", file)
+	s.check(err)
+	same(s, "output of report", out, file+"\n")
+	parts := map[string]string{}
+	packed := tar.NewReader(must(gzip.NewReader(bytes.NewReader(must(os.ReadFile(file))))))
+	for header, err := packed.Next(); !errors.Is(err, io.EOF); header, err = packed.Next() {
+		s.check(err)
+		parts[path.Base(header.Name)] = string(must(io.ReadAll(packed)))
+	}
+	words := map[string]string{
+		"state.json": `"id": "` + firstID + `"`, "scan.json": `"id": "` + secondID + `"`, "pod.json": `"phase": "Running"`, "settings-1.json": `"config.yaml"`, "log.txt": `"event":"daemon.started"`,
+		"node.json": `"type": "Ready"`,
+	}
+	if dra {
+		words["slices.json"] = `"driver": "` + draDriver + `"`
+	}
+	for part, word := range words {
+		same(s, part+" of the report has "+word, strings.Contains(parts[part], word), true)
+	}
+	for part, text := range parts {
+		same(s, part+" of the report has a name", strings.Contains(text, s.daemon().Name) || strings.Contains(text, "ACCELERATOR_"), false)
+	}
+	_, err = s.accelerator("olga", "report", cluster.NodeName, "--file", filepath.Join(dir, "some"))
+	s.refused("report without accelerator-nodes", err, `cannot get resource "nodes"`)
+	_, err = s.accelerator("", "report", cluster.NodeName, "--file", file)
+	s.refused("report over a file", err, "file exists")
 }
 
 // grantRoles applies the example roles for the namespace of the release, and grants them to lou (look) and olga (operate).

@@ -76,6 +76,8 @@ func newAPIServer(t testing.TB) *apiServer {
 			time.Hour, time.Minute, remotecommand.SupportedStreamingProtocols)
 	})
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		_, _ = io.WriteString(w, s.logs[r.PathValue("pod")])
 	})
 	kubelet := httptest.NewTLSServer(mux)
@@ -133,6 +135,39 @@ func (s *apiServer) add(p *simcluster.Pod) {
 	s.logs[p.Name] = strings.Join(p.Logs, "")
 }
 
+// runPods ends the pods with a name, as a kubelet does, until the test ends.
+func (s *apiServer) runPods(name string, run func(*corev1.Pod) (log string, code int32)) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var done sync.WaitGroup
+	s.t.Cleanup(func() { cancel(); done.Wait() })
+	done.Go(func() {
+		for tick := time.NewTicker(50 * time.Millisecond); ; {
+			select {
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+			}
+			var pods corev1.PodList
+			if s.List(ctx, &pods, client.MatchingLabels{"app.kubernetes.io/name": name}) != nil {
+				continue // the command sees no answer, and the test fails
+			}
+			for _, p := range pods.Items {
+				if p.Status.Phase != corev1.PodPending {
+					continue
+				}
+				log, code := run(&p)
+				s.mu.Lock()
+				s.logs[p.Name] = log
+				s.mu.Unlock()
+				p.Status.Phase = corev1.PodSucceeded
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: p.Spec.Containers[0].Name, Image: "a", ImageID: "a", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}}}
+				_ = s.Status().Update(ctx, &p) // the same
+			}
+		}
+	})
+}
+
 // kubeconfig writes a kubeconfig of a user with a role in the namespace of the plugin.
 func (s *apiServer) kubeconfig(user string, roles ...string) string {
 	s.t.Helper()
@@ -177,7 +212,17 @@ func TestRoles(t *testing.T) {
 		p.Logs = []string{string(log)}
 		s.add(p)
 	}
+	s.runPods("accelerator-can-pull", func(*corev1.Pod) (string, int32) {
+		return `{"address":"0000:3b:00.0","answer":"no","reasons":[{"answer":"no","what":"held by a/b/c","do":"end it"}]}`, 1
+	})
 	look, operate, spdy, nobody := s.kubeconfig("lou", "accelerator-look"), s.kubeconfig("olga", "accelerator-operate"), s.kubeconfig("sid", "accelerator-spdy"), s.kubeconfig("nora")
+	rita := s.kubeconfig("rita", "accelerator-operate")
+	s.must(s.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "nodes-rita"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "rita"}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "accelerator-nodes"},
+	}))
+	dir := t.TempDir()
 	run := func(kubeconfig string, args ...string) (string, int) {
 		var out bytes.Buffer
 		code := run(t.Context(), append([]string{"--kubeconfig", kubeconfig, "-n", pluginNamespace, "--node-timeout", "30s"}, args...), &out, &out)
@@ -203,6 +248,11 @@ func TestRoles(t *testing.T) {
 		{operate, []string{"devices", "worker-2", "--unhealthy"}, 0, "cordoned"},
 		{operate, []string{"uncordon", "worker-1", "3b:00.0"}, 0, "ended: 3b:00.0 cordoned by olga"},
 		{operate, []string{"logs", "worker-2"}, 0, "daemon stopped"},
+		{operate, []string{"can-pull", "worker-2", "3b:00.0"}, 1, "no\nheld by a/b/c: end it\n"},
+		{rita, []string{"report", "worker-2", "--file", dir + "/all"}, 0, dir + "/all"},
+		{operate, []string{"report", "worker-2", "--file", dir + "/some"}, 1, `node.json: you lack a right: nodes "worker-2" is forbidden: User "olga" cannot get resource "nodes" in API group "" at the cluster scope`},
+		{look, []string{"report", "worker-1", "--file", dir + "/less"}, 1, `plugin-1/scan.json: you lack a right: `},
+		{look, []string{"can-pull", "worker-1", "3b:00.0"}, 1, `you lack a right: pods is forbidden: User "lou" cannot create resource "pods" in API group "" in the namespace "fpga-system"`},
 		{spdy, []string{"devices"}, 0, "worker-2  3b:00.0-p1  healthy"},
 		{spdy, []string{"logs", "worker-1"}, 1, `you lack a right: pods "fpga-worker-1" is forbidden: User "sid" cannot get resource "pods/log" in API group "" in the namespace "fpga-system"`},
 		{nobody, []string{"devices"}, 1, `you lack a right: pods is forbidden: User "nora" cannot list resource "pods" in API group "" in the namespace "fpga-system"`},

@@ -59,6 +59,14 @@ func documented(t *testing.T) *simcluster.Cluster {
 			return simcluster.Prints(text)(ctx, args, stdout, stderr)
 		}))
 	}
+	c.Kubelet(func(p *simcluster.Pod) {
+		next := *p
+		next.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}}}
+		next.Logs = []string{`{"address":"0000:3b:00.0","answer":"no","reasons":[
+			{"answer":"no","what":"3b:00.0 is not cordoned: a new pod can get it at any time","do":"accelerator-device-plugin cordon 3b:00.0 --why TEXT"},
+			{"answer":"no","what":"held by default/training-1/main","do":"kubectl --namespace default delete pod training-1"}]}`}
+		c.Set(&next)
+	})
 	pending := simcluster.NewPod("worker-3", "kube-system", "fpga", "devicePlugin", nil)
 	pending.Status = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
 		Name: "accelerator-device-plugin", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
@@ -76,8 +84,8 @@ func TestDocs(t *testing.T) {
 	}
 	command := regexp.MustCompile(`(?m)^    \$ kubectl accelerator (.+)\n((?:    [^$\n].*\n)*)`)
 	date := regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d`)
-	if n := len(command.FindAll(text, -1)); n < 7 {
-		t.Fatalf("%d commands, want at least 7", n)
+	if n := len(command.FindAll(text, -1)); n < 8 {
+		t.Fatalf("%d commands, want at least 8", n)
 	}
 	got := command.ReplaceAllStringFunc(string(text), func(block string) string {
 		m := command.FindStringSubmatch(block)

@@ -42,6 +42,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return 0
+	case errors.Is(err, errPrinted):
+		return 1
 	case errors.As(err, &f):
 		fmt.Fprintf(stderr, "%s: %s\n", program, terminal.Escape(f.Error()))
 		return 1
@@ -65,8 +67,8 @@ func asFailure(err error) error {
 const rootHelp = `Show the FPGA cards of all nodes, and take them out of service.
 
 The commands ask the device plugin or the DRA driver of each node: they run
-accelerator-device-plugin in its pod, as kubectl exec does, with your rights. Nothing
-else is installed in the cluster. Without -n they look for its pods in all namespaces.
+accelerator-device-plugin in its pod, as kubectl exec does, with your rights. Only
+can-pull starts a pod of its own, and removes it. Without -n they look for its pods in all namespaces.
 
 Exit codes: 0 success, 1 failure, or a node did not answer, 2 usage error.`
 
@@ -76,7 +78,9 @@ const rootExamples = `  kubectl accelerator devices                            a
   kubectl accelerator explain port-ap6                   what a reason means, and what to do
   kubectl accelerator cordon worker-3 3b:00.0 --why fan  no new pod gets the card
   kubectl accelerator uncordon worker-3 3b:00.0          put it back into service
-  kubectl accelerator logs worker-3 --device 3b:00.0     the history of a card`
+  kubectl accelerator can-pull worker-3 3b:00.0          whether the card may be pulled, and the reasons
+  kubectl accelerator logs worker-3 --device 3b:00.0     the history of a card
+  kubectl accelerator report worker-3                    a file for those who help you to find a fault`
 
 func newRoot() *cobra.Command {
 	c := newCluster()
@@ -89,7 +93,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newDevices(c), newFlaps(c), newExplain(), newCordon(c), newUncordon(c), newLogs(c), newVersion())
+	root.AddCommand(newDevices(c), newFlaps(c), newExplain(), newCordon(c), newUncordon(c), newCanPull(c), newLogs(c), newReport(c), newVersion())
 	c.addFlags(root.PersistentFlags())
 	return root
 }

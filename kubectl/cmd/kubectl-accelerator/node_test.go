@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"os"
+	"os/exec"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
 )
@@ -58,6 +62,78 @@ func TestCordon(t *testing.T) {
 	c.Deny("create pods/exec")
 	if _, errs, code := kubectl(t, c, "cordon", "worker-1", "3b:00.0", "--why", "x"); code != 1 || !strings.Contains(errs, `you lack a right: pods "fpga-worker-1" is forbidden: User "jane" cannot create resource "pods/exec" in API group "" in the namespace "kube-system"`) {
 		t.Errorf("cordon without the right: exit code %d, %s", code, errs)
+	}
+}
+
+// The pod's answer is that of the program on the node, which reads the cards itself.
+func TestCanPull(t *testing.T) {
+	n := startNode(t, "two-ports")
+	c := simcluster.Start(t, simcluster.NewPod("worker-1", "kube-system", "fpga", "devicePlugin", n.run))
+	c.Kubelet(func(p *simcluster.Pod) {
+		var out bytes.Buffer
+		code := n.run(t.Context(), p.Spec.Containers[0].Command, &out, &out)
+		next := *p
+		next.Status.Phase = corev1.PodSucceeded
+		next.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(code)}}}}
+		next.Logs = []string{out.String()}
+		c.Set(&next)
+	})
+	const open = "no\n3b:00.0 is not cordoned: a new pod can get it at any time: kubectl accelerator cordon worker-1 3b:00.0 --why TEXT\n"
+	for _, test := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"worker-1", "3b:00.0"}, 1, open},
+		{[]string{"worker-1", "0000:3B:00.0"}, 1, open},
+		{[]string{"worker-1", "3b:00.0", "-o", "json"}, 1, "{\n  \"address\": \"0000:3b:00.0\",\n  \"answer\": \"no\",\n"},
+		{[]string{"worker-1", "99:00.0"}, 1, "unknown\nno PCI device 0000:99:00.0: "},
+		{[]string{"worker-9", "3b:00.0"}, 1, "kubectl accelerator: worker-9: found no pod of the plugin on this node\n"},
+		{[]string{"worker-1", "3b:00.0-p1"}, 2, `kubectl accelerator: CARD: found "3b:00.0-p1", want the PCI address of a card, such as 3b:00.0`},
+		{[]string{"worker-1", "--", "--help"}, 2, `kubectl accelerator: CARD: found "--help"`},
+		{[]string{"worker-1,metadata.name=x", "3b:00.0"}, 2, `kubectl accelerator: NODE: found "worker-1,metadata.name=x", want the name of a node`},
+		{[]string{"worker-1"}, 2, "kubectl accelerator: found 1 arguments, want NODE and CARD"},
+		{[]string{"worker-1", "3b:00.0", "-o", "yaml"}, 2, `kubectl accelerator: --output: found "yaml", want json`},
+		{[]string{"worker-1", "3b:00.0", "--timeout", "0s"}, 2, "kubectl accelerator: --timeout: found 0s"},
+	} {
+		out, errs, code := kubectl(t, c, append([]string{"can-pull"}, test.args...)...)
+		if code != test.code || !strings.HasPrefix(out+errs, test.says) || len(c.Pods()) != 1 {
+			t.Errorf("%v: exit code %d, want %d and %q:\n%s%s", test.args, code, test.code, test.says, out, errs)
+		}
+	}
+	c.Kubelet(func(p *simcluster.Pod) {
+		next := *p
+		next.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
+		next.Logs = []string{`{"address":"0000:3b:00.0","answer":"yes","reasons":[]}`}
+		c.Set(&next)
+	})
+	if out, errs, code := kubectl(t, c, "can-pull", "worker-1", "3b:00.0"); code != 0 || out+errs != "yes\n" {
+		t.Errorf("exit code %d, %q, want 0 and yes", code, out+errs)
+	}
+}
+
+// A signal ends can-pull, which removes its pod first.
+func TestCanPullSignals(t *testing.T) {
+	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		c := simcluster.Start(t, simcluster.NewPod("worker-1", "kube-system", "fpga", "devicePlugin", nil))
+		created := make(chan string, 1)
+		c.Kubelet(func(p *simcluster.Pod) { created <- p.Name })
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "--kubeconfig", c.Kubeconfig(t), "can-pull", "worker-1", "3b:00.0", "--timeout", "1h")
+		cmd.Env = append(os.Environ(), asProgram+"=yes")
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		name := <-created
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait() // its error is the exit code
+		want := "kubectl accelerator: pod " + name + ": interrupted\n"
+		if code := cmd.ProcessState.ExitCode(); code != 1 || out.String() != want || len(c.Pods()) != 1 {
+			t.Errorf("%v: exit code %d, want 1, %q, want %q, pods %v", signal, code, out.String(), want, c.Pods())
+		}
 	}
 }
 

@@ -33,7 +33,13 @@ var plugin = sync.OnceValues(func() (string, error) {
 
 var built string // the directory of plugin
 
+// asProgram is a variable that makes the binary of the tests the program itself.
+const asProgram = "TEST_AS_PROGRAM"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
 	klog.SetLogger(logr.Discard()) // as main does
 	var err error
 	if built, err = os.MkdirTemp("", "kubectl-accelerator"); err != nil {

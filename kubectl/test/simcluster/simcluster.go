@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/remotecommand"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -48,20 +49,28 @@ type Pod struct {
 type Cluster struct {
 	http *httptest.Server
 
-	mu     sync.Mutex
-	pods   map[string]*Pod // by namespace/name
-	denied map[string]bool // VERB RESOURCE
-	asked  int
+	mu      sync.Mutex
+	pods    map[string]*Pod // by namespace/name
+	denied  map[string]bool // VERB RESOURCE
+	asked   int
+	kubelet func(*Pod)        // nil: pods stay pending
+	objects map[string]string // JSON, by path
 }
 
 // Start starts an API server for a test.
 func Start(t testing.TB, pods ...*Pod) *Cluster {
-	c := &Cluster{pods: map[string]*Pod{}, denied: map[string]bool{}}
+	c := &Cluster{pods: map[string]*Pod{}, denied: map[string]bool{}, objects: map[string]string{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/pods", c.list)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods", c.list)
+	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/pods", c.create)
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", c.get)
+	mux.HandleFunc("DELETE /api/v1/namespaces/{namespace}/pods/{name}", c.remove)
 	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", c.exec)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}/log", c.logs)
+	mux.HandleFunc("GET /api/v1/nodes/{name}", c.object("nodes"))
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/configmaps/{name}", c.object("configmaps"))
+	mux.HandleFunc("GET /apis/resource.k8s.io/v1/resourceslices", c.object("resourceslices"))
 	mux.HandleFunc("POST /apis/authentication.k8s.io/v1/selfsubjectreviews", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusCreated, &authenticationv1.SelfSubjectReview{
 			TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "SelfSubjectReview"},
@@ -115,6 +124,49 @@ func (c *Cluster) Delete(namespace, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.pods, namespace+"/"+name)
+}
+
+// Kubelet sets what happens with a new pod, after its creation: accept calls Set with the states of its pod.
+func (c *Cluster) Kubelet(accept func(*Pod)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kubelet = accept
+}
+
+// SetObject sets the JSON of an object, or of a list, at a path: of a node, a ConfigMap or the ResourceSlices.
+func (c *Cluster) SetObject(path, text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.objects[path] = text
+}
+
+// object serves objects of a resource.
+func (c *Cluster) object(resource string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		verb := "get"
+		if r.PathValue("name") == "" {
+			verb = "list"
+		}
+		if !c.allowed(w, verb, resource, r.PathValue("namespace"), r.PathValue("name")) {
+			return
+		}
+		c.mu.Lock()
+		text, ok := c.objects[r.URL.Path]
+		c.mu.Unlock()
+		if !ok {
+			write(w, http.StatusNotFound, withType(apierrors.NewNotFound(schema.GroupResource{Resource: resource}, r.PathValue("name")).Status()))
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+// Pods returns the names of all pods.
+func (c *Cluster) Pods() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.pods))
 }
 
 // Deny makes the user lack a right, such as "list pods".
@@ -217,6 +269,52 @@ func (c *Cluster) pod(w http.ResponseWriter, r *http.Request) *Pod {
 	return p
 }
 
+func (c *Cluster) create(w http.ResponseWriter, r *http.Request) {
+	if !c.allowed(w, "create", "pods", r.PathValue("namespace"), "") {
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	p := &Pod{}
+	if err == nil {
+		_, _, err = scheme.Codecs.UniversalDeserializer().Decode(body, nil, &p.Pod)
+	}
+	if err != nil {
+		write(w, http.StatusBadRequest, withType(apierrors.NewBadRequest(err.Error()).Status()))
+		return
+	}
+	p.Status.Phase = corev1.PodPending
+	c.Set(p)
+	c.mu.Lock()
+	accept := c.kubelet
+	c.mu.Unlock()
+	if accept != nil {
+		accept(p)
+	}
+	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	write(w, http.StatusCreated, p.Pod)
+}
+
+func (c *Cluster) get(w http.ResponseWriter, r *http.Request) {
+	if !c.allowed(w, "get", "pods", r.PathValue("namespace"), r.PathValue("name")) {
+		return
+	}
+	if p := c.pod(w, r); p != nil {
+		o := p.Pod
+		o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+		write(w, http.StatusOK, o)
+	}
+}
+
+func (c *Cluster) remove(w http.ResponseWriter, r *http.Request) {
+	if !c.allowed(w, "delete", "pods", r.PathValue("namespace"), r.PathValue("name")) {
+		return
+	}
+	if p := c.pod(w, r); p != nil {
+		c.Delete(p.Namespace, p.Name)
+		write(w, http.StatusOK, withType(metav1.Status{Status: metav1.StatusSuccess}))
+	}
+}
+
 func (c *Cluster) logs(w http.ResponseWriter, r *http.Request) {
 	if !c.allowed(w, "get", "pods/log", r.PathValue("namespace"), r.PathValue("name")) {
 		return
@@ -264,7 +362,8 @@ func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}()
-	channel := func(id byte) io.Writer { return &channel{conn: conn, id: id} }
+	var mu sync.Mutex // a program writes both streams at once
+	channel := func(id byte) io.Writer { return &channel{conn: conn, id: id, mu: &mu} }
 	code := p.Run(ctx, r.URL.Query()["command"], channel(remotecommand.StreamStdOut), channel(remotecommand.StreamStdErr))
 	if code < 0 {
 		return
@@ -283,9 +382,12 @@ func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 type channel struct {
 	conn *websocket.Conn
 	id   byte
+	mu   *sync.Mutex // of conn
 }
 
 func (c *channel) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err := c.conn.WriteMessage(websocket.BinaryMessage, append([]byte{c.id}, p...)); err != nil {
 		return 0, err
 	}

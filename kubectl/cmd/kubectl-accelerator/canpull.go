@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+)
+
+var pciAddress = regexp.MustCompile(`^([0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
+
+func newCanPull(c *cluster) *cobra.Command {
+	var format string
+	var limit time.Duration
+	cmd := &cobra.Command{
+		Use:   "can-pull NODE CARD",
+		Short: "Check whether a card may be pulled out of a node",
+		Long: `Check whether a card may be pulled. Print yes, no or unknown, and one line for each
+reason, with a remedy. The exit code is 0 for yes, else 1.
+
+Only a pod that sees all processes of the node can answer, so the command starts one
+in the namespace of the plugin, and removes it. The pod is privileged, and has the
+plugin's image and settings. If the command is killed, the pod ends by itself.`,
+		Example: `  kubectl accelerator can-pull worker-3 3b:00.0
+  kubectl accelerator can-pull worker-3 3b:00.0 && echo pull`,
+		ValidArgsFunction: c.nodes(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return fmt.Errorf("found %d arguments, want NODE and CARD, such as worker-3 3b:00.0", len(args))
+			}
+			if err := checkNode(args[0]); err != nil {
+				return err
+			}
+			if !pciAddress.MatchString(args[1]) {
+				return fmt.Errorf("CARD: found %q, want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0", args[1])
+			}
+			if format != "" && format != "json" {
+				return fmt.Errorf("--output: found %q, want json", format)
+			}
+			if limit < time.Second {
+				return fmt.Errorf("--timeout: found %s, want a duration of at least 1s", limit)
+			}
+			f, err := c.fleet(cmd)
+			if err != nil {
+				return err
+			}
+			f.Limit = limit
+			tell, done := line(cmd.ErrOrStderr())
+			a, err := f.CanPull(cmd.Context(), args[0], args[1], tell)
+			done()
+			if err != nil {
+				return failure{err}
+			}
+			if format == "json" {
+				err = terminal.WriteJSON(cmd.OutOrStdout(), a)
+			} else {
+				text := a.Answer + "\n"
+				for _, r := range a.Reasons {
+					text += r.What
+					if r.Do != "" {
+						text += ": " + strings.ReplaceAll(r.Do, "accelerator-device-plugin cordon ", "kubectl accelerator cordon "+args[0]+" ")
+					}
+					text += "\n"
+				}
+				_, err = io.WriteString(cmd.OutOrStdout(), text)
+			}
+			if err == nil && a.Answer != "yes" {
+				err = errPrinted
+			}
+			return asFailure(err)
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json (default: text)")
+	cmd.Flags().DurationVar(&limit, "timeout", 2*time.Minute, "the longest time to wait for the answer")
+	return cmd
+}
+
+// errPrinted makes the exit code 1. The output has the reason.
+var errPrinted = errors.New("")
+
+func checkNode(name string) error {
+	if errs := validation.IsDNS1123Subdomain(name); len(errs) > 0 {
+		return fmt.Errorf("NODE: found %q, want the name of a node", name)
+	}
+	return nil
+}
+
+// line returns a function that shows a text on a terminal in place of the last one, and one that clears it.
+func line(w io.Writer) (tell func(string), done func()) {
+	if !terminal.Is(w) {
+		return func(string) {}, func() {}
+	}
+	const clear = "\r\x1b[K"
+	return func(text string) { fmt.Fprint(w, clear+terminal.Escape(text)) }, func() { fmt.Fprint(w, clear) }
+}

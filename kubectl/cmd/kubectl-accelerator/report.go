@@ -1,0 +1,283 @@
+package main
+
+import (
+	"archive/tar"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/kubectl/fleet"
+	"b-com.com/accelerator-device-plugin/kubectl/redact"
+)
+
+// Limits of a report.
+const (
+	maxPods   = 8        // of the plugin on the node
+	lastLines = 20_000   // of each log
+	maxLog    = 16 << 20 // bytes of each log
+	maxReport = 64 << 20
+)
+
+func newReport(c *cluster) *cobra.Command {
+	var name string
+	var full bool
+	cmd := &cobra.Command{
+		Use:   "report NODE",
+		Short: "Write a file with all that helps to find a fault on a node",
+		Long: `Write a compressed tar file for the people who help you to find a fault: the devices,
+settings, history and logs of the plugin on the node, the state of its pods, and what
+the kubelet reports of the node. Nothing is written on the node, and no pod is started.
+
+The file contains no texts that people have written, no names of pods, namespaces and
+users, no environment variables and no annotations: only values of a known form, such
+as numbers and PCI addresses. --full leaves everything in. Read the file before you
+give it away.
+
+What cannot be read is listed in problems.txt and on stderr, and makes the exit code 1.`,
+		Example: `  kubectl accelerator report worker-3
+  kubectl accelerator report worker-3 --file fault.tar.gz --full`,
+		ValidArgsFunction: c.nodes(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("found %d arguments, want NODE, such as worker-3", len(args))
+			}
+			if err := checkNode(args[0]); err != nil {
+				return err
+			}
+			f, err := c.fleet(cmd)
+			if err != nil {
+				return err
+			}
+			began := time.Now().UTC()
+			b := &bundle{f: f, node: args[0], full: full, redactor: redact.New(args[0]), began: began}
+			b.root = "accelerator-report-" + b.node + "-" + began.Format("20060102T150405Z")
+			tell, done := line(cmd.ErrOrStderr())
+			b.tell = tell
+			name = cmp.Or(name, b.root+".tar.gz")
+			err = b.write(cmd.Context(), name)
+			done()
+			if err != nil {
+				return failure{err}
+			}
+			for _, p := range b.problems {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s: %s\n", program, p.part, terminal.Escape(p.err.Error()))
+			}
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), terminal.Escape(name)); err != nil {
+				return failure{err}
+			}
+			if len(b.problems) > 0 {
+				return failure{fmt.Errorf("%d parts could not be read: %s has the rest", len(b.problems), name)}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&name, "file", "", "`FILE` to write, which must not exist (default: accelerator-report-NODE-TIME.tar.gz)")
+	cmd.Flags().BoolVar(&full, "full", false, "leave names, texts, annotations and environment variables in")
+	return cmd
+}
+
+// bundle is a report that is written.
+type bundle struct {
+	f        *fleet.Fleet
+	node     string
+	full     bool
+	redactor *redact.Redactor
+	root     string // directory in the file
+	began    time.Time
+	tell     func(string)
+
+	tar      *tar.Writer
+	size     int // of all parts
+	problems []problem
+}
+
+type problem struct {
+	part string
+	err  error
+}
+
+// write creates the file. An error leaves no file.
+func (b *bundle) write(ctx context.Context, name string) (err error) {
+	pods, err := b.f.Pods(ctx, b.node)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	compressed := gzip.NewWriter(file)
+	b.tar = tar.NewWriter(compressed)
+	err = b.parts(ctx, pods)
+	err = errors.Join(err, b.tar.Close(), compressed.Close(), file.Close())
+	if err == nil && ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(name))
+	}
+	return nil
+}
+
+// parts adds all parts. The error is that of the file.
+func (b *bundle) parts(ctx context.Context, pods []corev1.Pod) error {
+	about, err := json.MarshalIndent(map[string]any{"command": "kubectl accelerator report " + b.node, "version": buildVersion(), "began": b.began, "full": b.full}, "", "  ")
+	if err == nil {
+		err = b.add("about.json", about)
+	}
+	slices.SortFunc(pods, func(x, y corev1.Pod) int {
+		return cmp.Or(y.CreationTimestamp.Compare(x.CreationTimestamp.Time), cmp.Compare(x.Namespace+"/"+x.Name, y.Namespace+"/"+y.Name))
+	})
+	if len(pods) > maxPods {
+		b.problem("pods", fmt.Errorf("found %d pods of the plugin, want at most %d: the oldest are left out", len(pods), maxPods))
+		pods = pods[:maxPods]
+	}
+	if len(pods) == 0 {
+		b.problem("pods", errors.New("found no pod of the plugin on this node"))
+	}
+	for i := range pods {
+		err = errors.Join(err, b.pod(ctx, &pods[i]))
+	}
+	err = errors.Join(err, b.part(ctx, "node.json", redact.Node, b.object("/api/v1/nodes/"+b.node, nil)))
+	if slices.ContainsFunc(pods, fleet.IsDRA) {
+		err = errors.Join(err, b.part(ctx, "slices.json", redact.Slices, b.object("/apis/resource.k8s.io/v1/resourceslices",
+			map[string]string{"fieldSelector": "spec.nodeName=" + b.node + ",spec.driver=accelerator.b-com.com", "limit": "100"})))
+	}
+	text := ""
+	for _, p := range b.problems {
+		why := p.err.Error()
+		if !b.full {
+			why = redact.Phrases(why)
+		}
+		text += p.part + ": " + why + "\n"
+	}
+	if text != "" {
+		err = errors.Join(err, b.add("problems.txt", []byte(text)))
+	}
+	return err
+}
+
+// pod adds the parts that are about a pod of the plugin.
+func (b *bundle) pod(ctx context.Context, pod *corev1.Pod) error {
+	dir := b.alias("plugin", pod.Namespace+"_"+pod.Name)
+	var errs []error
+	add := func(name string, shape redact.Shape, read reader) {
+		errs = append(errs, b.part(ctx, path.Join(dir, name), shape, read))
+	}
+	pod.ManagedFields = nil
+	add("pod.json", redact.Pod, func(context.Context) ([]byte, error) { return json.Marshal(pod) })
+	if t, asked := fleet.TargetOf(pod); asked {
+		run := func(args ...string) reader {
+			return func(ctx context.Context) ([]byte, error) {
+				if t.Problem != nil {
+					return nil, t.Problem
+				}
+				return b.f.Run(ctx, t, args...)
+			}
+		}
+		add("state.json", redact.State, run("devices", "-o", "state"))
+		add("scan.json", redact.Rows, run("devices", "--scan", "-o", "json"))
+	}
+	for _, v := range pod.Spec.Volumes {
+		if from := v.ConfigMap; from != nil {
+			read := b.object("/api/v1/namespaces/"+pod.Namespace+"/configmaps/"+from.Name, nil)
+			add(b.alias("settings", v.Name)+".json", redact.ConfigMap, func(ctx context.Context) ([]byte, error) {
+				text, err := read(ctx)
+				if apierrors.IsNotFound(err) && from.Optional != nil && *from.Optional {
+					return []byte("null\n"), nil
+				}
+				return text, err
+			})
+		}
+	}
+	for _, log := range fleet.LogsOf(*pod) {
+		name := "log.txt"
+		if log.Previous {
+			name = "log-before-restart.txt"
+		}
+		add(name, nil, func(ctx context.Context) ([]byte, error) {
+			in, err := b.f.Tail(ctx, log, lastLines)
+			if err != nil {
+				return nil, err
+			}
+			defer in.Close()
+			text, err := io.ReadAll(io.LimitReader(in, maxLog+1))
+			if err == nil && len(text) > maxLog {
+				err = fmt.Errorf("the log is larger than %d MiB", maxLog>>20)
+			}
+			return text, err
+		})
+	}
+	return errors.Join(errs...)
+}
+
+func (b *bundle) alias(kind, name string) string {
+	if b.full {
+		return name
+	}
+	return b.redactor.Alias(kind, name)
+}
+
+type reader func(context.Context) ([]byte, error)
+
+func (b *bundle) object(path string, parameters map[string]string) reader {
+	return func(ctx context.Context) ([]byte, error) { return b.f.Object(ctx, path, parameters) }
+}
+
+// part reads a part, and adds what its shape keeps of it, or all if the report is full. A log has no shape.
+func (b *bundle) part(ctx context.Context, name string, shape redact.Shape, read reader) error {
+	if ctx.Err() != nil {
+		return nil // write reports it
+	}
+	b.tell("reading " + name)
+	limited, cancel := context.WithTimeoutCause(ctx, b.f.Limit, fmt.Errorf("no answer within %s", b.f.Limit))
+	defer cancel()
+	text, err := read(limited)
+	if err != nil && limited.Err() != nil {
+		err = context.Cause(limited)
+	}
+	switch {
+	case err != nil || b.full:
+	case shape == nil:
+		text = b.redactor.Log(text)
+	default:
+		text, err = b.redactor.JSON(shape, text)
+	}
+	if err != nil {
+		b.problem(name, err)
+		return nil
+	}
+	return b.add(name, text)
+}
+
+func (b *bundle) problem(part string, err error) {
+	b.problems = append(b.problems, problem{part, err})
+}
+
+// add adds a file.
+func (b *bundle) add(name string, text []byte) error {
+	if b.size += len(text); b.size > maxReport {
+		b.size -= len(text)
+		b.problem(name, fmt.Errorf("the report is larger than %d MiB with it", maxReport>>20))
+		return nil
+	}
+	header := &tar.Header{Name: path.Join(b.root, name), Mode: 0o600, Size: int64(len(text)), ModTime: b.began, Format: tar.FormatPAX}
+	if err := b.tar.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err := b.tar.Write(text)
+	return err
+}

@@ -1,0 +1,270 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+)
+
+// PullAnswer is what `accelerator-device-plugin can-pull -o json` prints.
+type PullAnswer struct {
+	Address string       `json:"address"`
+	Answer  string       `json:"answer"` // yes, no or unknown
+	Reasons []PullReason `json:"reasons"`
+}
+
+// PullReason is a reason for an answer.
+type PullReason struct {
+	Answer string `json:"answer"` // no, unknown or yes
+	What   string `json:"what"`
+	Do     string `json:"do"` // remedy; "": none
+}
+
+// Limits of the pod that CanPull creates.
+const (
+	maxAnswer    = 256 << 10        // bytes of its log
+	removeWithin = 10 * time.Second // longest time to create it, and to remove it
+	spareTime    = 30 * time.Second // for which it may run longer than f.Limit, if this program is killed
+)
+
+// CanPull answers whether a card of a node may be pulled. Only a pod that sees the processes of the node can answer, so CanPull
+// creates one, waits for its answer for at most f.Limit, and removes it, also if ctx ends. tell is called with each new state
+// of the pod.
+func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string)) (a PullAnswer, err error) {
+	plugin, err := f.podOf(ctx, node)
+	if err != nil {
+		return a, err
+	}
+	pods, pod := f.client.Pods(plugin.Namespace), pullPod(plugin, card, f.Limit)
+	// Neither is interrupted: then it would not be known whether there is a pod.
+	always := func(do func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
+		defer cancel()
+		return refusal(do(ctx))
+	}
+	tell("creating pod " + pod.Name)
+	err = always(func(ctx context.Context) error {
+		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+		return err
+	})
+	if errors.Is(err, ErrRefused) || apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) {
+		return a, err // no pod was created
+	}
+	defer func() {
+		tell("removing pod " + pod.Name)
+		removed := always(func(ctx context.Context) error { return pods.Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0)) })
+		if removed != nil && !apierrors.IsNotFound(removed) {
+			err = errors.Join(err, fmt.Errorf("the pod could not be removed: %w: kubectl --namespace %s delete pod %s", removed, pod.Namespace, pod.Name))
+		}
+	}()
+	if err != nil {
+		return a, fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.Limit)
+	defer cancel()
+	code, err := f.untilEnded(ctx, pod, tell)
+	if err != nil {
+		return a, fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	log, err := pods.GetLogs(pod.Name, &corev1.PodLogOptions{Container: container}).Stream(ctx)
+	if err != nil {
+		return a, fmt.Errorf("log of pod %s: %w", pod.Name, refusal(err))
+	}
+	defer log.Close()
+	text, err := io.ReadAll(io.LimitReader(log, maxAnswer))
+	if err != nil {
+		return a, fmt.Errorf("log of pod %s: %w", pod.Name, err)
+	}
+	return parsePull(text, code)
+}
+
+// podOf returns the only pod of the plugin on a node. It need not run.
+func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
+	pods, err := f.list(ctx, []string{node})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	var found corev1.Pod
+	for _, t := range choose(pods) {
+		names = append(names, t.Namespace+"/"+t.Pod)
+		found = pods[slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Namespace == t.Namespace && p.Name == t.Pod })]
+	}
+	slices.Sort(names)
+	switch {
+	case len(names) == 0:
+		return nil, fmt.Errorf("%s: %w", node, errNoPod)
+	case len(names) > 1:
+		return nil, fmt.Errorf("%s: found pods of %d releases (%s), want one: choose it with --namespace or --selector", node, len(names), strings.Join(names, ", "))
+	case !slices.ContainsFunc(found.Spec.Containers, isPlugin):
+		return nil, fmt.Errorf("%s: pod %s has no container %s", node, names[0], container)
+	}
+	return &found, nil
+}
+
+func isPlugin(c corev1.Container) bool { return c.Name == container }
+
+// untilEnded waits until a pod has ended, and returns the exit code of its container: 0 or 1, all else is an error.
+func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(string)) (code int32, err error) {
+	last := "Pending"
+	for {
+		p, err := f.client.Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return 0, errors.New("somebody has deleted it")
+		case err == nil:
+			state, end, err := stateOf(p)
+			if err != nil {
+				return 0, err
+			}
+			if end != nil {
+				return end.ExitCode, nil
+			}
+			if state != last {
+				tell("pod " + pod.Name + ": " + state)
+				last = state
+			}
+		case errors.Is(refusal(err), ErrRefused):
+			return 0, refusal(err)
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return 0, fmt.Errorf("no answer within %s, it is %s", f.Limit, last)
+			}
+			return 0, errors.New("interrupted")
+		case <-time.After(f.pause):
+		}
+	}
+}
+
+// hopeless are the reasons for which a container waits until somebody corrects them.
+var hopeless = []string{"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+// stateOf describes a pod. If it has an answer, end is not nil. It is an error if it will have none.
+func stateOf(p *corev1.Pod) (state string, end *corev1.ContainerStateTerminated, err error) {
+	state = string(p.Status.Phase)
+	if p.Status.Phase == corev1.PodPending && p.Status.StartTime == nil {
+		state += ", and the kubelet has not accepted it: is the node ready?"
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		end, waiting := c.State.Terminated, c.State.Waiting
+		switch {
+		case end != nil && (end.ExitCode == 0 || end.ExitCode == 1):
+			return state, end, nil
+		case end != nil:
+			return state, nil, fmt.Errorf("its container has ended with exit code %d %s", end.ExitCode, Printable(end.Reason))
+		case waiting != nil && slices.Contains(hopeless, waiting.Reason):
+			return state, nil, fmt.Errorf("its container does not start: %s: %s", waiting.Reason, Printable(waiting.Message))
+		case waiting != nil:
+			state += " " + Printable(waiting.Reason)
+		}
+	}
+	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded { // without a container
+		return state, nil, fmt.Errorf("the node has refused or ended it: %s %s", Printable(p.Status.Reason), Printable(p.Status.Message))
+	}
+	return state, nil, nil
+}
+
+// parsePull parses the log of a pod. Lines on stderr may be before and after the answer. The exit code is 0 only for yes.
+func parsePull(log []byte, code int32) (a PullAnswer, err error) {
+	begin := 0
+	if !bytes.HasPrefix(log, []byte("{")) {
+		begin = bytes.Index(log, []byte("\n{")) + 1
+	}
+	err = json.NewDecoder(bytes.NewReader(log[begin:])).Decode(&a)
+	if err != nil || !slices.Contains([]string{"yes", "no", "unknown"}, a.Answer) || (a.Answer == "yes") != (code == 0) {
+		return PullAnswer{}, fmt.Errorf("its answer is not that of the plugin: exit code %d, %q", code, Printable(string(log[:min(len(log), 300)])))
+	}
+	a.Address = Printable(a.Address)
+	for i, r := range a.Reasons {
+		a.Reasons[i] = PullReason{Printable(r.Answer), Printable(r.What), Printable(r.Do)}
+	}
+	return a, nil
+}
+
+// pullPod returns a pod that runs can-pull on the node of a pod of the plugin: with its image, its settings and its directories,
+// which it cannot write to. It may see all processes, for which the runtime's profiles of AppArmor and SELinux must be off.
+// If nobody removes it, it ends by itself, and is removed with the pod of the plugin.
+func pullPod(plugin *corev1.Pod, card string, limit time.Duration) *corev1.Pod {
+	of := plugin.Spec.Containers[slices.IndexFunc(plugin.Spec.Containers, isPlugin)]
+	var root int64
+	no, yes, seconds := false, true, int64((limit+spareTime)/time.Second)
+	c := corev1.Container{
+		Name: container, Image: of.Image, ImagePullPolicy: corev1.PullIfNotPresent, // the node has it
+		Command:         []string{"accelerator-device-plugin", "can-pull", "--scan", "--output=json", "--", card},
+		SecurityContext: &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root, RunAsGroup: &root, ReadOnlyRootFilesystem: &yes},
+	}
+	pods, kubelet := "/var/lib/kubelet/pod-resources", "/var/lib/kubelet/device-plugins"
+	for _, e := range of.Env {
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.FieldPath == "spec.nodeName" {
+			e.Value, e.ValueFrom = plugin.Spec.NodeName, nil
+		}
+		if !strings.HasPrefix(e.Name, "ACCELERATOR_") || e.ValueFrom != nil {
+			continue
+		}
+		switch c.Env = append(c.Env, e); e.Name {
+		case "ACCELERATOR_POD_RESOURCES_SOCKET":
+			pods = path.Dir(e.Value)
+		case "ACCELERATOR_KUBELET_DIR":
+			kubelet = path.Clean(e.Value)
+		}
+	}
+	var volumes []corev1.Volume
+	for _, m := range of.VolumeMounts {
+		i := slices.IndexFunc(plugin.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
+		if i < 0 || plugin.Spec.Volumes[i].HostPath == nil && plugin.Spec.Volumes[i].ConfigMap == nil {
+			continue
+		}
+		v := *plugin.Spec.Volumes[i].DeepCopy()
+		if v.HostPath != nil {
+			v.HostPath.Type = unlessCreated(v.HostPath.Type)
+		}
+		m.ReadOnly = true
+		if !slices.ContainsFunc(volumes, func(o corev1.Volume) bool { return o.Name == v.Name }) {
+			volumes = append(volumes, v)
+		}
+		c.VolumeMounts = append(c.VolumeMounts, m)
+		if v.HostPath != nil && path.Clean(m.MountPath) == pods { // the directories beside it tell which pods have ended
+			directory, follow := corev1.HostPathDirectory, corev1.MountPropagationHostToContainer // follow: volumes of pods can be unmounted
+			volumes = append(volumes, corev1.Volume{Name: "pods-of-the-node", VolumeSource: corev1.VolumeSource{
+				HostPath: &corev1.HostPathVolumeSource{Path: path.Join(path.Dir(path.Clean(v.HostPath.Path)), "pods"), Type: &directory}}})
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{
+				Name: "pods-of-the-node", MountPath: path.Join(path.Dir(kubelet), "pods"), ReadOnly: true, MountPropagation: &follow})
+		}
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: plugin.Namespace, Name: "accelerator-can-pull-" + rand.String(10),
+			Labels:          map[string]string{"app.kubernetes.io/name": "accelerator-can-pull"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: plugin.Name, UID: plugin.UID}},
+		},
+		Spec: corev1.PodSpec{
+			NodeName: plugin.Spec.NodeName, HostPID: true, RestartPolicy: corev1.RestartPolicyNever, ActiveDeadlineSeconds: &seconds,
+			ServiceAccountName: plugin.Spec.ServiceAccountName, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
+			ImagePullSecrets: plugin.Spec.ImagePullSecrets,
+			Tolerations:      []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers:       []corev1.Container{c}, Volumes: volumes,
+		},
+	}
+}
+
+// unlessCreated returns the type of a directory that must exist in place of one that would be created.
+func unlessCreated(t *corev1.HostPathType) *corev1.HostPathType {
+	if directory := corev1.HostPathDirectory; t != nil && *t == corev1.HostPathDirectoryOrCreate {
+		return &directory
+	}
+	return t
+}

@@ -1,0 +1,266 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+)
+
+// Removed is in place of a text that is not in the bundle.
+const Removed = "(removed)"
+
+// Redactor redacts the parts of one bundle.
+type Redactor struct {
+	node    string
+	aliases map[string]string // of names, by kind and name
+	counts  map[string]int    // of aliases, by kind
+}
+
+// New returns a Redactor for a bundle about a node.
+func New(node string) *Redactor {
+	return &Redactor{node: node, aliases: map[string]string{}, counts: map[string]int{}}
+}
+
+// Alias returns the alias of a name: KIND-N.
+func (r *Redactor) Alias(kind, name string) string {
+	key := kind + " " + name
+	if r.aliases[key] == "" {
+		r.counts[kind]++
+		r.aliases[key] = fmt.Sprintf("%s-%d", kind, r.counts[kind])
+	}
+	return r.aliases[key]
+}
+
+// Shape returns what is kept of a JSON value. ok is false if that is nothing.
+type Shape func(r *Redactor, v any) (kept any, ok bool)
+
+// JSON returns what is kept of a JSON text. The error does not quote it.
+func (r *Redactor) JSON(shape Shape, text []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return nil, errNotJSON
+	}
+	kept, _ := shape(r, v)
+	out, err := json.MarshalIndent(kept, "", "  ")
+	return append(out, '\n'), err
+}
+
+var errNotJSON = errors.New("its text cannot be parsed, so it could not be redacted")
+
+// anyOf keeps what the first of several shapes keeps.
+func anyOf(shapes ...Shape) Shape {
+	return func(r *Redactor, v any) (any, bool) {
+		var last any
+		for _, s := range shapes {
+			kept, ok := s(r, v)
+			if text, _ := kept.(string); ok && text != Removed {
+				return kept, true
+			} else if ok {
+				last = kept
+			}
+		}
+		return last, last != nil
+	}
+}
+
+// object keeps these keys.
+func object(keys map[string]Shape) Shape {
+	return func(r *Redactor, v any) (any, bool) {
+		from, ok := v.(map[string]any)
+		if !ok {
+			return nil, v == nil
+		}
+		to := map[string]any{}
+		for key, shape := range keys {
+			if value, has := from[key]; has {
+				if kept, ok := shape(r, value); ok {
+					to[key] = kept
+				}
+			}
+		}
+		return to, true
+	}
+}
+
+// mapping keeps the entries whose key keeps this form.
+func mapping(key, value Shape) Shape {
+	return func(r *Redactor, v any) (any, bool) {
+		from, ok := v.(map[string]any)
+		if !ok {
+			return nil, v == nil
+		}
+		to := map[string]any{}
+		for _, name := range slices.Sorted(maps.Keys(from)) {
+			as, _ := key(r, name)
+			kept, ok := value(r, from[name])
+			if text, _ := as.(string); ok && text != "" && text != Removed {
+				to[text] = kept
+			}
+		}
+		return to, true
+	}
+}
+
+// list keeps the elements of a list.
+func list(of Shape) Shape {
+	return func(r *Redactor, v any) (any, bool) {
+		from, ok := v.([]any)
+		if !ok {
+			return nil, v == nil
+		}
+		to := []any{}
+		for _, e := range from {
+			if kept, ok := of(r, e); ok {
+				to = append(to, kept)
+			}
+		}
+		return to, true
+	}
+}
+
+// text keeps texts that a pattern matches completely, and empty ones.
+func text(pattern string) Shape {
+	re := regexp.MustCompile(`^(?:` + pattern + `)$`)
+	return func(_ *Redactor, v any) (any, bool) {
+		s, ok := v.(string)
+		if ok && s != "" && (len(s) > 200 || strings.HasSuffix(s, "\n") || !re.MatchString(s)) {
+			s = Removed
+		}
+		return s, ok
+	}
+}
+
+// words keeps these texts.
+func words(all ...string) Shape {
+	return func(_ *Redactor, v any) (any, bool) {
+		s, ok := v.(string)
+		if ok && s != "" && !slices.Contains(all, s) {
+			s = Removed
+		}
+		return s, ok
+	}
+}
+
+// alias replaces names.
+func alias(kind string) Shape {
+	return func(r *Redactor, v any) (any, bool) {
+		s, ok := v.(string)
+		if ok && s != "" {
+			s = r.Alias(kind, s)
+		}
+		return s, ok
+	}
+}
+
+func number(_ *Redactor, v any) (any, bool) {
+	n, ok := v.(json.Number)
+	return v, ok && len(n) < 30 || v == nil
+}
+
+// yamlText keeps what a shape keeps of a YAML text.
+func yamlText(shape Shape) Shape {
+	return func(r *Redactor, v any) (any, bool) {
+		text, ok := v.(string)
+		kept, err := yaml.YAMLToJSON([]byte(text))
+		if err == nil {
+			kept, err = r.JSON(shape, kept)
+		}
+		if err != nil {
+			return Phrases(errNotJSON.Error()), ok
+		}
+		return json.RawMessage(kept), ok
+	}
+}
+
+func boolean(_ *Redactor, v any) (any, bool) {
+	_, ok := v.(bool)
+	return v, ok || v == nil
+}
+
+// Phrases returns the phrases in the text of an error that say what is wrong, and [Removed] for the rest.
+func Phrases(text string) string {
+	found := []string{Removed}
+	for _, p := range phrases {
+		if strings.Contains(text, p) {
+			found = append(found, p)
+		}
+	}
+	return strings.TrimSuffix(strings.Join(append(found, right.FindString(text)), " "), " ")
+}
+
+var right = regexp.MustCompile(`cannot (get|list|create|delete|operate) resource "(pods|pods/exec|pods/log|configmaps|nodes|resourceslices|cards)"|$`)
+
+func phrasesOf(_ *Redactor, v any) (any, bool) {
+	s, ok := v.(string)
+	if ok && s != "" {
+		s = Phrases(s)
+	}
+	return s, ok
+}
+
+// Log returns what is kept of a log of the daemon: its lines, and of the report of a crash the positions in the code.
+func (r *Redactor) Log(log []byte) []byte {
+	var out bytes.Buffer
+	lost := 0
+	note := func() {
+		if lost > 0 {
+			fmt.Fprintf(&out, "(%d lines removed)\n", lost)
+		}
+		lost = 0
+	}
+	for line := range bytes.Lines(log) {
+		kept, ok := r.line(bytes.TrimSuffix(line, []byte("\n")))
+		if !ok {
+			lost++
+			continue
+		}
+		note()
+		out.Write(kept)
+		out.WriteByte('\n')
+	}
+	note()
+	return out.Bytes()
+}
+
+var (
+	crash = regexp.MustCompile(`^(goroutine [0-9]{1,9} \[(running|select|syscall|runnable|sleep|IO wait|chan receive|chan send|sync\.[A-Za-z.]+)(, [0-9]{1,9} minutes)?\]:` +
+		`|\t(b-com\.com/accelerator-device-plugin|runtime|google\.golang\.org/grpc|k8s\.io)(@[v0-9.]+)?/([a-z0-9_]+/){0,8}[a-z0-9_]+\.go:[0-9]{1,6}( \+0x[0-9a-f]{1,8})?)$`)
+	event = words(eventNames()...)
+)
+
+func eventNames() (names []string) {
+	for _, e := range logevent.Events() {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// line returns what is kept of a line.
+func (r *Redactor) line(text []byte) (kept []byte, ok bool) {
+	if crash.Match(text) {
+		return text, true
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var fields map[string]any
+	if len(text) > 64<<10 || d.Decode(&fields) != nil {
+		return nil, false
+	}
+	if name, _ := event(r, fields["event"]); name == nil || name == "" || name == Removed {
+		return nil, false
+	}
+	all, _ := logLine(r, fields)
+	kept, err := json.Marshal(all)
+	return kept, err == nil
+}
