@@ -76,7 +76,8 @@ const rootExamples = `  kubectl accelerator devices                            a
   kubectl accelerator explain port-ap6                   what a reason means, and what to do
   kubectl accelerator cordon worker-3 3b:00.0 --why fan  no new pod gets the card
   kubectl accelerator uncordon worker-3 3b:00.0          put it back into service
-  kubectl accelerator logs worker-3 --device 3b:00.0     the history of a card`
+  kubectl accelerator logs worker-3 --device 3b:00.0     the history of a card
+  kubectl accelerator ui                                 all cards on one page, in your browser`
 
 func newRoot() *cobra.Command {
 	c := newCluster()
@@ -89,7 +90,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newDevices(c), newFlaps(c), newExplain(), newCordon(c), newUncordon(c), newLogs(c), newVersion())
+	root.AddCommand(newDevices(c), newFlaps(c), newExplain(), newCordon(c), newUncordon(c), newLogs(c), newUI(c), newVersion())
 	c.addFlags(root.PersistentFlags())
 	return root
 }

@@ -1,0 +1,164 @@
+package ui
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/kubectl/fleet"
+	"b-com.com/accelerator-device-plugin/kubectl/rows"
+)
+
+// recent is the time within which changes of health are counted.
+const recent = 7 * 24 * time.Hour
+
+// Board has the newest answer of each node. It is safe for concurrent use.
+type Board struct {
+	cluster string
+
+	mu      sync.Mutex
+	version int
+	changed chan struct{} // closed when version changes
+	trouble string        // the reason why the pods are not known
+	nodes   map[string]*entry
+}
+
+// entry is a release on a node.
+type entry struct {
+	version int // when it changed
+	gone    bool
+	node    node
+	details json.RawMessage
+}
+
+// node is what the page knows of each node.
+type node struct {
+	Key     string   `json:"key"`
+	Node    string   `json:"node"`
+	Pod     string   `json:"pod"` // NAMESPACE/POD
+	Version string   `json:"version"`
+	API     string   `json:"api"`
+	Asked   bool     `json:"asked"` // it has not answered yet
+	Error   string   `json:"error"` // the reason why the devices are those of an earlier answer
+	Notes   []string `json:"notes"`
+	Devices []device `json:"devices"`
+}
+
+type device struct {
+	ID      string   `json:"id"`
+	Card    string   `json:"card"`
+	Health  string   `json:"health"`
+	Fault   bool     `json:"fault"` // somebody must act
+	Reasons []string `json:"reasons"`
+	Holder  string   `json:"holder"`
+	Cordon  string   `json:"cordon"`  // who, and why
+	Changes int64    `json:"changes"` // of the health of its card, in the last days
+	More    bool     `json:"more"`    // there may be more
+}
+
+// NewBoard returns the board of a cluster.
+func NewBoard(cluster string) *Board {
+	return &Board{cluster: fleet.Printable(cluster), changed: make(chan struct{}), nodes: map[string]*entry{}}
+}
+
+// Report takes a change. It does not block.
+func (b *Board) Report(c fleet.Change) {
+	next := &entry{gone: c.Gone}
+	if !c.Gone && c.Key != "" {
+		next.node, next.details = summary(c)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c.Key == "" {
+		text := ""
+		if c.Err != nil {
+			text = fleet.Printable(c.Err.Error())
+		}
+		if text == b.trouble {
+			return
+		}
+		b.trouble = text
+	} else {
+		if last := b.nodes[c.Key]; last != nil && c.Err != nil {
+			next.node.Devices, next.details = last.node.Devices, last.details
+		}
+		next.version = b.version + 1
+		b.nodes[c.Key] = next
+	}
+	b.version++
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+func summary(c fleet.Change) (node, json.RawMessage) {
+	n := node{
+		Key: c.Key, Node: c.Node, Pod: strings.Trim(c.Namespace+"/"+c.Pod, "/"), Version: c.State.Version, API: c.State.API,
+		Asked: errors.Is(c.Err, fleet.ErrAsked), Notes: c.State.Problems, Devices: []device{},
+	}
+	if c.Err != nil {
+		if !n.Asked {
+			n.Error = fleet.Printable(c.Err.Error())
+		}
+		return n, nil
+	}
+	changes := map[string]rows.Row{}
+	for _, r := range rows.Flaps([]fleet.Answer{c.Answer}, time.Now().Add(-recent)) {
+		changes[rows.Text(r["card"])] = r
+	}
+	for _, r := range rows.Devices([]fleet.Answer{c.Answer}, false) {
+		d := device{ID: rows.Text(r["id"]), Health: rows.Text(r["health"]), Reasons: []string{}, Holder: rows.Holder(r), Cordon: rows.Cordon(r)}
+		d.Card, _, _ = strings.Cut(d.ID, "-p")
+		reasons, _ := r["reasons"].([]any)
+		for _, reason := range reasons {
+			d.Reasons = append(d.Reasons, rows.Text(reason))
+		}
+		d.Fault = slices.Contains(c.State.Faulty, d.ID) || r["missingSince"] != nil && d.Cordon == ""
+		d.Changes, _ = changes[d.Card]["changes"].(int64)
+		d.More = changes[d.Card]["more"] == true
+		n.Devices = append(n.Devices, d)
+	}
+	details, err := json.Marshal(map[string]any{"devices": c.State.Devices, "cards": c.State.Cards})
+	if err != nil { // a value that was JSON
+		n.Error = err.Error()
+	}
+	return n, details
+}
+
+// update is a message to the page.
+type update struct {
+	Cluster string   `json:"cluster"`
+	All     bool     `json:"all"` // Nodes are all nodes, and not only those that have changed
+	Trouble string   `json:"trouble"`
+	Nodes   []node   `json:"nodes"`
+	Gone    []string `json:"gone"`
+}
+
+// since returns what has changed since a version, the version now, and a channel that closes when it is stale.
+func (b *Board) since(version int) (update, int, <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u := update{Cluster: b.cluster, All: version == 0, Trouble: b.trouble, Nodes: []node{}, Gone: []string{}}
+	for key, e := range b.nodes {
+		switch {
+		case e.version <= version:
+		case e.gone:
+			u.Gone = append(u.Gone, key)
+		default:
+			u.Nodes = append(u.Nodes, e.node)
+		}
+	}
+	return u, b.version, b.changed
+}
+
+// details returns the devices and the history of a node, or nil if they are not known.
+func (b *Board) details(key string) json.RawMessage {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.nodes[key]; e != nil {
+		return e.details
+	}
+	return nil
+}
