@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -236,12 +238,7 @@ func BenchmarkDevices(b *testing.B) {
 		})
 	}
 	s.must(group.Wait())
-	path := filepath.Join(built, "kubectl-accelerator")
-	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
-	}
+	path := buildProgram(b)
 	admin := s.kubeconfig("admin", "cluster-admin")
 	for b.Loop() {
 		cmd := exec.CommandContext(b.Context(), path, "--kubeconfig", admin, "-n", pluginNamespace, "devices")
@@ -256,6 +253,129 @@ func BenchmarkDevices(b *testing.B) {
 		b.ReportMetric((cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), "CPU-s")
 	}
 	b.ReportMetric(float64(len(text))/1024, "KiB/answer")
+}
+
+// buildProgram builds kubectl-accelerator, and returns its path.
+func buildProgram(b *testing.B) string {
+	path := filepath.Join(built, "kubectl-accelerator")
+	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	return path
+}
+
+// uiIdle is how long nothing changes in BenchmarkUI.
+var uiIdle = flag.Duration("idle", 6*time.Minute, "how long nothing changes in BenchmarkUI: longer than a node's command runs")
+
+// BenchmarkUI follows 1000 nodes with 8 cards each: the time of the first look, the cost while nothing changes, and the time
+// until a change of one node is on the page.
+func BenchmarkUI(b *testing.B) {
+	const nodes = 1000
+	s := newAPIServer(b)
+	text := fullState(b)
+	all := make([]*simcluster.Node, nodes)
+	var group errgroup.Group
+	group.SetLimit(16)
+	for i := range all {
+		all[i] = simcluster.NewNode(text)
+		group.Go(func() error {
+			s.add(simcluster.NewPod(fmt.Sprintf("worker-%04d", i), pluginNamespace, "fpga", "devicePlugin", all[i].Run))
+			return nil
+		})
+	}
+	s.must(group.Wait())
+	path, admin := buildProgram(b), s.kubeconfig("admin", "cluster-admin")
+	server := serverMemory()
+	for b.Loop() {
+		cmd := exec.CommandContext(b.Context(), path, "--kubeconfig", admin, "-n", pluginNamespace, "ui")
+		out, err := cmd.StdoutPipe()
+		s.must(err)
+		began := time.Now()
+		s.must(cmd.Start())
+		line, err := bufio.NewReader(out).ReadString('\n')
+		s.must(err)
+		answer, err := http.Get(pageAddress.FindString(line) + "events")
+		s.must(err)
+		events := bufio.NewReader(answer.Body)
+		// await reads events until n nodes have an answer that contains a text.
+		await := func(n int, text string) {
+			seen := map[string]bool{}
+			for len(seen) < n {
+				line, err := events.ReadBytes('\n')
+				s.must(err)
+				var change struct{ Nodes []json.RawMessage }
+				if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
+					s.must(json.Unmarshal(data, &change))
+				}
+				for _, node := range change.Nodes {
+					if bytes.Contains(node, []byte(text)) {
+						seen[string(node[:min(len(node), 80)])] = true
+					}
+				}
+			}
+		}
+		await(nodes, `"health":"healthy"`)
+		b.ReportMetric(time.Since(began).Seconds(), "first-look-s")
+		cpu := func() time.Duration { return processTime(b, cmd.Process.Pid) }
+		b.ReportMetric(cpu().Seconds(), "first-look-CPU-s")
+		<-time.After(5 * time.Second)
+		before := cpu()
+		<-time.After(*uiIdle)
+		b.ReportMetric(100*(cpu()-before).Seconds()/uiIdle.Seconds(), "%-of-a-core")
+		b.ReportMetric(float64(memory(cmd.Process.Pid))/1024, "MiB")
+		b.ReportMetric(float64(serverMemory()-server)/1024, "MiB-more-in-API-server")
+		began = time.Now()
+		all[500].Set(strings.ReplaceAll(text, `"healthy"`, `"degraded"`))
+		await(1, `"health":"degraded"`)
+		b.ReportMetric(time.Since(began).Seconds(), "change-s")
+		answer.Body.Close()
+		s.must(cmd.Process.Signal(syscall.SIGTERM))
+		s.must(cmd.Wait())
+	}
+}
+
+// processTime returns the CPU time of a process.
+func processTime(b *testing.B, pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	var ticks int
+	for _, field := range fields[11:13] { // utime, stime: proc(5)
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// memory returns the resident memory of a process in KiB.
+func memory(pid int) (kib int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // 0 if it has ended
+	if _, rest, ok := strings.Cut(string(text), "VmRSS:"); ok {
+		_, _ = fmt.Sscan(rest, &kib)
+	}
+	return kib
+}
+
+// serverMemory returns the memory of the API server of this test.
+func serverMemory() (kib int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		text, _ := os.ReadFile(path)
+		if name, rest, ok := strings.Cut(string(text), ") "); ok && strings.HasSuffix(name, "(kube-apiserver") {
+			if fields := strings.Fields(rest); fields[1] == strconv.Itoa(os.Getpid()) {
+				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+				kib += memory(pid)
+			}
+		}
+	}
+	return kib
 }
 
 // fullState returns the answer of a node with 8 cards that have a long history.

@@ -26,6 +26,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
+var pageAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+/[A-Z2-7]{26}/`)
+
 // startUI runs the command ui, and returns the address of its page.
 func startUI(t *testing.T, c *simcluster.Cluster, args ...string) string {
 	t.Helper()
@@ -42,7 +44,7 @@ func startUI(t *testing.T, c *simcluster.Cluster, args ...string) string {
 		}
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
-	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/[A-Z2-7]{26}/`).FindString(line)
+	address := pageAddress.FindString(line)
 	if err != nil || address == "" {
 		t.Fatalf("ui: error %v, printed %q, want an address", err, line)
 	}

@@ -211,7 +211,7 @@ function drawAttention() {
 		el("span", { class: "where" }, node.node, " ", el("span", { class: "id" }, d.id)),
 		el("span", { class: "why" }, d.reasons.join(", ") || d.health),
 		el("span", { class: "who" }, d.holder === "?" ? "" : d.holder),
-		el("span", { class: "who" }, d.changes > 2 && `${d.changes}${d.more ? "+" : ""} changes in 7 days`))]);
+		el("span", { class: "who" }, d.changes > 2 && `${d.changes}${d.more ? "+" : ""} changes this week`))]);
 	for (const [error, list] of shown("unknown") ? silent : []) {
 		list.sort((a, b) => collator.compare(a.node, b.node));
 		items.push([2, el("div", { class: "item" }, el("span", { class: "mark cell unknown", "aria-hidden": "true" }, kinds.unknown.symbol),
@@ -295,11 +295,13 @@ async function drawDetails(opened) {
 
 const section = (title, ...children) => el("section", {}, el("h3", {}, title), children);
 
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.:!?]$/.test(text) ? "" : ".");
+
 function why(reasons, meanings) {
 	if (!reasons.length) return [];
 	return [section("Why, and what to do", reasons.map((reason, i) => el("div", { class: "reason" }, el("code", {}, reason),
 		(meanings[i] ?? []).map((m) => [
-			el("p", {}, m.Meaning), m.ReadFrom && el("p", { class: "muted" }, "Read from: " + m.ReadFrom),
+			el("p", {}, sentence(m.Meaning)), m.ReadFrom && el("p", { class: "muted" }, "Read from: " + m.ReadFrom),
 			(m.Sections ?? []).map((text) => el("details", {}, el("summary", {}, text.split("\n", 1)[0]), el("pre", {}, text.slice(text.indexOf("\n") + 1).trim()))),
 		]),
 		!meanings[i]?.length && el("p", { class: "muted" }, "docs/health.md does not know this reason."))))];
