@@ -25,7 +25,7 @@ const (
 
 // Change is a change in a fleet.
 type Change struct {
-	Key    string // of a release on a node; "": Err is the reason why the pods are not known
+	Key    string // of a release on a node; "": Err is the reason why the pods are not known, or nil
 	Answer        // the newest answer, or an error
 	Gone   bool   // the node has no pod of this release any more
 }
@@ -40,6 +40,7 @@ func (f *Fleet) Follow(ctx context.Context, nodes []string, report func(Change))
 	if err != nil {
 		return err
 	}
+	report(Change{})
 	followers := map[string]*follower{}
 	slots := make(chan struct{}, parallel)
 	failed := make(chan struct{}, 1)
@@ -211,7 +212,7 @@ func (l *lines) Write(p []byte) (int, error) {
 		}
 		l.kept.Write(p[:i])
 		l.line(l.kept.Bytes())
-		l.kept.Reset()
+		l.kept = bytes.Buffer{} // its memory is not needed until the next line
 		p = p[i+1:]
 	}
 }

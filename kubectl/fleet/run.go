@@ -54,7 +54,7 @@ func (f *Fleet) run(ctx context.Context, t Target, stdout io.Writer, args ...str
 		return err
 	}
 	stderr := &limited{most: maxStderr, full: func() {}}
-	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: stdout, Stderr: stderr})
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: frugal{stdout}, Stderr: frugal{stderr}})
 	if ctx.Err() != nil { // the streams may still be written
 		return context.Cause(ctx)
 	}
@@ -85,6 +85,13 @@ func (f *Fleet) executor(t Target, args []string) (remotecommand.Executor, error
 }
 
 var errTooLarge = fmt.Errorf("its answer has more than %d MiB, and is not that of the plugin", maxOutput>>20)
+
+// frugal is a writer to which io.Copy copies with a small buffer, because that buffer stays while a command runs.
+type frugal struct{ io.Writer }
+
+func (f frugal) ReadFrom(r io.Reader) (int64, error) {
+	return io.CopyBuffer(struct{ io.Writer }{f.Writer}, r, make([]byte, 4<<10))
+}
 
 // limited keeps the beginning of what is written to it.
 type limited struct {

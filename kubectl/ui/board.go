@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -12,8 +13,11 @@ import (
 	"b-com.com/accelerator-device-plugin/kubectl/rows"
 )
 
-// recent is the time within which changes of health are counted.
-const recent = 7 * 24 * time.Hour
+const (
+	recent = 7 * 24 * time.Hour // time within which changes of health are counted
+	linger = 30 * time.Second   // time from the last page that is closed until nodes are not followed any more
+	retry  = 5 * time.Second    // time until nodes are followed again after an error
+)
 
 // Board has the newest answer of each node. It is safe for concurrent use.
 type Board struct {
@@ -24,6 +28,8 @@ type Board struct {
 	changed chan struct{} // closed when version changes
 	trouble string        // the reason why the pods are not known
 	nodes   map[string]*entry
+	viewers int           // pages that are open
+	looked  chan struct{} // closed when viewers changes
 }
 
 // entry is a release on a node.
@@ -61,7 +67,78 @@ type device struct {
 
 // NewBoard returns the board of a cluster.
 func NewBoard(cluster string) *Board {
-	return &Board{cluster: fleet.Printable(cluster), changed: make(chan struct{}), nodes: map[string]*entry{}}
+	return &Board{cluster: fleet.Printable(cluster), changed: make(chan struct{}), looked: make(chan struct{}), nodes: map[string]*entry{}}
+}
+
+// Follow calls follow with a function that takes changes while a page is open, until ctx ends. If follow fails, Follow calls it
+// again after some time.
+func (b *Board) Follow(ctx context.Context, follow func(context.Context, func(fleet.Change)) error) {
+	for b.await(ctx, true, 0) {
+		following, cancel := context.WithCancel(ctx)
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			b.await(following, false, linger)
+			cancel()
+		})
+		err := follow(following, b.Report)
+		cancel()
+		waiting.Wait()
+		if err == nil {
+			b.forget()
+			continue
+		}
+		b.Report(fleet.Change{Answer: fleet.Answer{Err: err}})
+		select {
+		case <-ctx.Done():
+		case <-time.After(retry):
+		}
+	}
+}
+
+// await waits until a page has been open, or none has been open, for some time. It returns false if ctx ends.
+func (b *Board) await(ctx context.Context, open bool, during time.Duration) bool {
+	for {
+		b.mu.Lock()
+		is, changed := b.viewers > 0, b.looked
+		b.mu.Unlock()
+		var enough <-chan time.Time
+		if is == open {
+			enough = time.After(during)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+		case <-enough:
+			return true
+		}
+	}
+}
+
+// look counts pages that are opened, or with a negative number closed.
+func (b *Board) look(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.viewers += n
+	close(b.looked)
+	b.looked = make(chan struct{})
+}
+
+// forget forgets which nodes there are, but not their devices.
+func (b *Board) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.nodes {
+		e.gone, e.version = true, b.version+1
+	}
+	b.touch()
+}
+
+// touch makes a new version.
+func (b *Board) touch() {
+	b.version++
+	close(b.changed)
+	b.changed = make(chan struct{})
 }
 
 // Report takes a change. It does not block.
@@ -88,9 +165,7 @@ func (b *Board) Report(c fleet.Change) {
 		next.version = b.version + 1
 		b.nodes[c.Key] = next
 	}
-	b.version++
-	close(b.changed)
-	b.changed = make(chan struct{})
+	b.touch()
 }
 
 func summary(c fleet.Change) (node, json.RawMessage) {

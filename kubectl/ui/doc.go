@@ -1,7 +1,7 @@
 // Package ui serves the page of kubectl accelerator ui: the cards of all nodes, in a browser on the same machine.
 //
 //	board := ui.NewBoard("my-cluster")
-//	go fleet.Follow(ctx, nil, board.Report)
+//	go board.Follow(ctx, func(ctx context.Context, report func(fleet.Change)) error { return f.Follow(ctx, nil, report) })
 //	http.Serve(listener, ui.Handler(board, listener.Addr().String(), token))
 //
 // # Who may read it
@@ -13,5 +13,6 @@
 // # How it follows changes
 //
 // [Board] keeps the newest answer of each node. The page gets the changes as server-sent events, at most four times a second,
-// and asks for the details of a node when it shows them. A slow page skips answers, and always gets the newest one.
+// and asks for the details of a node when it shows them. While no page is open, or only in a tab that is not shown, the nodes
+// are not followed. A slow page skips answers, and always gets the newest one.
 package ui

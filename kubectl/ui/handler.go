@@ -84,6 +84,8 @@ func writeJSON(w http.ResponseWriter, v any) {
 // serveEvents writes all nodes, and then the changes, until the page is closed.
 func (b *Board) serveEvents(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
+	b.look(1)
+	defer b.look(-1)
 	control := http.NewResponseController(w)
 	ctx := r.Context()
 	for version := 0; ; {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/ui"
 )
 
@@ -58,7 +59,10 @@ page. Nobody can change anything there.`,
 				}
 				return nil
 			})
-			group.Go(func() error { return f.Follow(ctx, nodes, board.Report) })
+			group.Go(func() error {
+				board.Follow(ctx, func(ctx context.Context, report func(fleet.Change)) error { return f.Follow(ctx, nodes, report) })
+				return nil
+			})
 			return asFailure(group.Wait())
 		},
 	}

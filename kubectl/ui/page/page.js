@@ -41,8 +41,13 @@ const mostRows = 8;
 
 // ---- following the nodes
 
+let source = null; // of events, while the page is shown
+
 function follow() {
-	const source = new EventSource("events");
+	source?.close();
+	source = null;
+	if (document.hidden) return;
+	source = new EventSource("events");
 	source.onopen = () => live("live", true);
 	source.onerror = () => live("connection lost: is kubectl accelerator ui still running?", false);
 	source.onmessage = (message) => update(JSON.parse(message.data));
@@ -360,4 +365,5 @@ document.addEventListener("keydown", (e) => {
 	if (e.key === "Escape") hide();
 	if (e.key === "/" && document.activeElement !== $("search")) { e.preventDefault(); $("search").focus(); }
 });
+document.addEventListener("visibilitychange", follow);
 follow();
