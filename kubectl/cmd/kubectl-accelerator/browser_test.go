@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -22,6 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"b-com.com/accelerator-device-plugin/docs"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -136,6 +136,14 @@ func (b *browser) await(expression, want string) {
 	})
 }
 
+// is compares the value of an expression.
+func (b *browser) is(what, expression, want string) {
+	b.t.Helper()
+	if got := b.text(expression); got != want {
+		b.t.Errorf("%s: found %q, want %q", what, got, want)
+	}
+}
+
 // screenshot writes a picture of the page for the documentation.
 func (b *browser) screenshot(name string) {
 	b.t.Helper()
@@ -151,6 +159,7 @@ func (b *browser) screenshot(name string) {
 	}
 }
 
+const live = `document.getElementById("live").innerText`
 const attention = `document.getElementById("attention").innerText`
 
 // card is a device of a simulated answer.
@@ -256,31 +265,214 @@ func fleetOf(t *testing.T, nodes, perNode int) (*simcluster.Cluster, []*simclust
 	return c, all
 }
 
-var _ = errors.New
-var _ = kb.Tab
+const details = `document.getElementById("details").innerText`
 
+// The first look says how many cards need attention, which, and why. The details of one say what to do.
 func TestBrowserFirstLook(t *testing.T) {
 	c, _ := fleetOf(t, 32, 4)
-	b := openPage(t, startUI(t, c), 1280, 860, "light")
-	b.await(attention, "port-ap6")
+	b := openPage(t, startUI(t, c), 1280, 800, "light")
+	b.await(live, "live")
+	b.await(attention, "worker-010") // the last one
+	b.is("what needs attention", `[...document.querySelectorAll("#attention li")].map((e) => [...e.firstChild.children].slice(1).map((s) => s.innerText).join("|")).join(";")`,
+		"worker-005 5e:00.0|port-ap6|vision/encoder-17/main|5+ changes this week;worker-022 3b:00.0|fme-fatal=thermal|vision/encoder-88/main|5+ changes this week;"+
+			"worker-014 a4:00.0|missing||5+ changes this week;worker-027|the daemon could not be asked||;worker-010 81:00.0|power-throttled=1||5+ changes this week")
+	b.is("the numbers", `document.getElementById("summary").innerText.replace(/\s+/g, " ")`,
+		"× 2 unhealthy ? 1 missing ! 1 degraded – 1 cordoned · 1 node does not answer 71 healthy, in use 48 healthy, free")
 	b.screenshot("kubectl-ui.png")
 	b.do(chromedp.Click("#attention button"))
-	b.await(`document.getElementById("details").innerText`, "Why, and what to do")
+	b.await(details, "Why, and what to do")
+	text, err := docs.Text("port-ap6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, meaning, _ := strings.Cut(text, "\n\n")
+	meaning, _, _ = strings.Cut(meaning, "\n")
+	for _, want := range []string{
+		"worker-005 5e:00.0", "port-ap6", meaning[1:], "Read from: errors/errors bit 50", "Clearing a sticky error", "vision/encoder-17/main",
+		"31 changes of health, 0 removals.", "List that the kubelet received", "5e:00.0\tUnhealthy", "3b:00.0\tHealthy", "0.3.0, devicePlugin", "fpga-system/fpga-worker-005",
+		"kubectl accelerator logs worker-005 --device 5e:00.0",
+	} {
+		if got := b.text(details); !strings.Contains(got, want) {
+			t.Errorf("found no %q in the details:\n%s", want, got)
+		}
+	}
 	b.screenshot("kubectl-ui-card.png")
+	b.do(chromedp.Click(`#summary [data-kind="missing"]`))
+	b.is("nodes with a missing card", `document.querySelectorAll(".node:not([hidden])").length`, "1")
+	b.is("missing cards", `document.querySelectorAll("#attention li").length`, "1")
 }
-func TestBrowserMany(t *testing.T) {
-	c, _ := fleetOf(t, 1000, 8)
-	b := openPage(t, startUI(t, c), 1280, 860, "dark")
-	b.await(attention, "port-ap6")
-	b.await(`document.getElementById("live").innerText`, "live")
+
+// A change on one of 1000 nodes is on the page within 5 s, also in the details.
+func TestBrowserManyNodes(t *testing.T) {
+	c, nodes := fleetOf(t, 1000, 8)
+	b := openPage(t, startUI(t, c), 1280, 800, "dark")
+	b.await(`document.querySelectorAll("#nodes .cell").length`, "7800") // 25 nodes do not answer
+	b.await(live, "live")
 	b.screenshot("kubectl-ui-many.png")
+	b.is("cards of worker-500", `document.querySelectorAll("#nodes .node:nth-child(500) .cell.unhealthy").length`, "0")
+	b.do(chromedp.Click("#nodes .node:nth-child(500) .cell:nth-child(7)"))
+	b.await(details, "worker-500")
+	cs := cards(499, 8)
+	cs[6].Health, cs[6].Reasons = "unhealthy", []string{"fme-fatal=thermal"}
+	began := time.Now()
+	nodes[499].Set(answer(t, cs, cs[6].ID))
+	b.await(`document.querySelector("#nodes .node:nth-child(500)").innerText`, "×")
+	b.await(details, "fme-fatal=thermal")
+	t.Logf("a change was on the page after %s", time.Since(began))
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("a change was on the page after %s, want at most 5s", took)
+	}
+	b.do(chromedp.SendKeys("#search", "worker-500 thermal"))
+	b.await(`document.getElementById("nodes-title").innerText`, "1 of 1000")
 }
+
+// A card of a real daemon breaks while the page is open, and is mended. A node whose daemon ends keeps its cards, and says why.
+func TestBrowserDaemon(t *testing.T) {
+	n := startNode(t, "two-ports")
+	run, pod := n.run, simcluster.NewPod("worker-1", "fpga-system", "fpga", "devicePlugin", nil)
+	pod.Run = run
+	c := simcluster.Start(t, pod)
+	b := openPage(t, startUI(t, c), 1000, 700, "light")
+	b.await(attention, "Nothing.")
+	b.is("cards", `document.querySelectorAll("#nodes .cell.healthy").length`, "2")
+	n.simulate("break", "3b:00.0-p1")
+	b.await(attention, "port-ap6")
+	b.is("the broken card", `document.querySelector("#nodes .cell.unhealthy").getAttribute("aria-label")`, "worker-1, 3b:00.0-p1, unhealthy, port-ap6, holder not known")
+	n.simulate("heal", "3b:00.0-p1")
+	b.await(attention, "Nothing.")
+	b.do(chromedp.Click(`#nodes .cell[data-id="3b:00.0-p1"]`))
+	b.await(details, "In the last 7 days: 2 changes.")
+	n.daemon.Process.Kill()
+	b.await(attention, "worker-1")
+	b.is("the cards that are not known", `document.querySelectorAll("#nodes .cell.unknown").length`, "2")
+}
+
+// All can be done with the keyboard, and the focus is visible and does not get lost.
+func TestBrowserKeyboard(t *testing.T) {
+	c, nodes := fleetOf(t, 12, 4)
+	b := openPage(t, startUI(t, c), 1280, 800, "light")
+	b.await(live, "live")
+	b.await(attention, "worker-010")
+	focus := func(when, want string) {
+		t.Helper()
+		b.is("focus "+when, `(document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent).trim()`, want)
+	}
+	press := func(keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			b.do(chromedp.KeyEvent(key))
+		}
+	}
+	press(kb.Tab)
+	focus("at first", "Skip to what needs attention")
+	press(kb.Enter, kb.Tab)
+	focus("after the skip", "×worker-005 5e:00.0port-ap6vision/encoder-17/main5+ changes this week")
+	b.is("outline", `getComputedStyle(document.activeElement).outlineStyle`, "solid")
+	press(kb.Enter)
+	b.await(`document.activeElement.textContent`, "worker-005 5e:00.0")
+	press(kb.Escape)
+	focus("after Escape", "×worker-005 5e:00.0port-ap6vision/encoder-17/main5+ changes this week")
+	press("/")
+	focus("after /", "Search for a node, card, reason or pod")
+	press(kb.Tab)
+	focus("in the nodes", "worker-001, 3b:00.0, healthy, in use by vision/encoder-0/main")
+	press(kb.ArrowRight, kb.ArrowRight)
+	focus("after two steps to the right", "worker-001, 81:00.0, healthy, in use by vision/encoder-2/main")
+	press(kb.ArrowDown)
+	down := b.text(`document.activeElement.closest(".node").querySelector(".name").textContent`)
+	if down == "worker-001" || b.text(`document.activeElement.dataset.id`) != "81:00.0" {
+		t.Errorf("focus after a step down: %s, want the same card of the node below", b.text(`document.activeElement.title`))
+	}
+	press(kb.ArrowUp)
+	focus("after a step up", "worker-001, 81:00.0, healthy, in use by vision/encoder-2/main")
+	press(kb.End)
+	focus("at the end", "worker-012, a4:00.0, healthy, in use by vision/encoder-47/main")
+	cs := cards(11, 4)
+	cs[3].Health, cs[3].Reasons = "unhealthy", []string{"port-ap6"}
+	nodes[11].Set(answer(t, cs, "a4:00.0")) // the node is drawn again
+	b.await(`document.activeElement.title`, "worker-012, a4:00.0, unhealthy, port-ap6")
+	press(kb.Home, kb.Enter)
+	b.await(details, "worker-001")
+	press(kb.Tab)
+	focus("in the details", "Close the details")
+	press(kb.Enter)
+	focus("after closing", "worker-001, 3b:00.0, healthy, in use by vision/encoder-0/main")
+	b.is("cells that Tab reaches", `document.querySelectorAll('.cell[tabindex="0"]').length`, "1")
+}
+
+// Texts and symbols can be read in light and dark (WCAG AA), and the two differ.
+func TestBrowserContrast(t *testing.T) {
+	c, _ := fleetOf(t, 32, 4)
+	backs := map[string]bool{}
+	for _, scheme := range []string{"light", "dark"} {
+		b := openPage(t, startUI(t, c), 1280, 800, scheme)
+		b.await(attention, "worker-010")
+		b.do(chromedp.Click("#attention button"))
+		b.await(details, "Why, and what to do")
+		b.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("#details details").forEach((d) => { d.open = true })`))
+		backs[b.text(`getComputedStyle(document.body).backgroundColor`)] = true
+		b.is(scheme+": texts with a contrast below 4.5", contrast, "")
+	}
+	if len(backs) != 2 {
+		t.Errorf("found backgrounds %v, want two", backs)
+	}
+}
+
+// contrast is an expression for the elements whose text has too little contrast. A disabled tile may have less.
+const contrast = `(() => {
+	const rgb = (text) => text.match(/[\d.]+/g).map(Number);
+	const light = (c) => { const [r, g, b] = c.map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+	const found = new Set();
+	for (const e of document.querySelectorAll("body *")) {
+		if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility() || e.closest(":disabled, .skip")) continue;
+		let back = e;
+		while (back && rgb(getComputedStyle(back).backgroundColor)[3] === 0) back = back.parentElement;
+		const [a, b] = [rgb(getComputedStyle(e).color), rgb(getComputedStyle(back ?? document.body).backgroundColor)].map((c) => light(c.slice(0, 3))).sort((a, b) => b - a);
+		if ((a + 0.05) / (b + 0.05) < 4.5) found.add(e.tagName + "." + e.className + " in " + e.parentElement.className + ": " + e.textContent.slice(0, 20) + " " + ((a + 0.05) / (b + 0.05)).toFixed(1));
+	}
+	return [...found].join("; ");
+})()`
+
+// On a telephone nothing is wider than the screen, and the details cover the page.
 func TestBrowserNarrow(t *testing.T) {
 	c, _ := fleetOf(t, 32, 4)
 	b := openPage(t, startUI(t, c), 390, 844, "light")
-	b.await(attention, "port-ap6")
+	b.await(live, "live")
+	b.await(attention, "worker-010")
+	const wide = `[...document.querySelectorAll("body *")].filter((e) => e.checkVisibility() && !e.closest(".skip") && (e.getBoundingClientRect().right > 390.5 || e.getBoundingClientRect().left < -0.5)).map((e) => e.tagName + "." + e.className).join(" ")`
+	b.is("elements outside of the screen", wide, "")
 	b.screenshot("kubectl-ui-narrow.png")
 	b.do(chromedp.Click("#attention button"))
-	b.await(`document.getElementById("details").innerText`, "Why, and what to do")
-	b.screenshot("kubectl-ui-narrow-card.png")
+	b.await(details, "Why, and what to do")
+	b.is("elements outside of the screen", wide, "")
+	b.is("the width of the details", `document.getElementById("details").getBoundingClientRect().width`, "390")
+	b.do(chromedp.Click(".close"))
+	b.is("details after closing", `document.getElementById("details").checkVisibility()`, "false")
+}
+
+// What a node answers is shown as text.
+func TestBrowserHostileNode(t *testing.T) {
+	const evil = `<img src=x onerror=alert(1)><script src=http://evil.example/x.js></script>`
+	cs := cards(0, 2)
+	cs[0].ID, cs[0].Health, cs[0].Reasons, cs[0].Holder, cs[0].Resource, cs[0].AFUID = evil, "unhealthy", []string{evil, "x"}, []string{evil}, evil, evil
+	cs[1].ID, cs[1].Health, cs[1].Reasons = "3b:00.0; rm -rf ~", evil, []string{evil}
+	c := simcluster.Start(t, simcluster.NewPod("worker-1", "lab", "fpga", "dra", simcluster.NewNode(answer(t, cs, evil)).Run),
+		simcluster.NewPod("worker-2", "lab", "fpga", "dra", simcluster.NewNode(`{"version":"v1","verdict":7,"devices":[{"id":"constructor","health":"__proto__","reasons":{"a":1}}],"cards":[{"card":"constructor","recent":{"length":3}}]}`).Run))
+	b := openPage(t, startUI(t, c), 1280, 800, "light")
+	b.await(attention, evil)
+	b.do(chromedp.Click("#attention button"))
+	b.await(details, "docs/health.md does not know this reason.")
+	for _, node := range []string{"1", "2"} {
+		for cell := range 2 {
+			if node == "2" && cell == 1 {
+				break
+			}
+			b.do(chromedp.Click(fmt.Sprintf("#nodes .node:nth-child(%s) .cell:nth-child(%d)", node, cell+1)))
+			b.await(details, "History")
+		}
+	}
+	b.is("elements that the page does not have", `document.querySelectorAll("img, iframe, object, body script, [onerror]").length`, "0")
+	if got := b.text(details); strings.Contains(got, "rm -rf ~ --why") {
+		t.Errorf("found a command with the text of a node:\n%s", got)
+	}
 }

@@ -313,7 +313,7 @@ function why(reasons, meanings) {
 }
 
 function facts(node, d, full) {
-	const join = (list) => (list ?? []).join(", ");
+	const join = (list) => array(list).join(", ");
 	const rows = [
 		["Used by", d.holder === "?" ? "not known" : d.holder || "nobody"], ["Cordoned by", d.cordon], ["Missing since", full.missingSince && time(full.missingSince)],
 		["Resource", full.resource || "none"], ["Family", full.family], ["PCI ID", full.pciId], ["NUMA node", full.numaNode], ["AFU", full.afuId],
@@ -322,11 +322,13 @@ function facts(node, d, full) {
 	return section("Facts", el("dl", {}, rows.filter(([, v]) => v || v === 0).map(([name, v]) => el("div", {}, el("dt", {}, name), el("dd", {}, v)))));
 }
 
+const array = (v) => (Array.isArray(v) ? v : []); // nodes may answer anything
+
 const time = (text) => (Number.isNaN(Date.parse(text)) ? text : new Date(text).toLocaleString("sv-SE", { dateStyle: "short", timeStyle: "short" }));
 
 function history(cards, d) {
 	const card = cards.find((c) => c.card === d.card);
-	const turns = [...(card?.recent ?? [])].reverse();
+	const turns = array(card?.recent).filter((t) => t?.time).reverse();
 	if (!turns.length && !card?.healthChanges && !card?.removals) return section("History", el("p", { class: "muted" }, "The card has never changed."));
 	const count = (n, one, many) => `${n} ${n === 1 ? one : many}`;
 	return section("History",
