@@ -29,12 +29,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	utilexec "k8s.io/utils/exec"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
+	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -213,6 +215,43 @@ func TestRoles(t *testing.T) {
 		t.Logf("%s: %v: exit code %d\n%s", filepath.Base(test.user), test.args, code, out)
 		if code != test.code || !strings.Contains(out, test.says) {
 			t.Errorf("want exit code %d and %q", test.code, test.says)
+		}
+	}
+	s.testUI(t, look)
+}
+
+// With the role to look, ui follows nodes of both APIs, and nothing else can be run.
+func (s *apiServer) testUI(t *testing.T, look string) {
+	address := startUI(t, look, "-n", pluginNamespace)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, "GET", address+"events", nil)
+	s.must(err)
+	answer, err := http.DefaultClient.Do(request)
+	s.must(err)
+	defer answer.Body.Close()
+	events := bufio.NewReader(answer.Body)
+	for found := map[string]bool{}; len(found) < 2; {
+		line, err := events.ReadString('\n')
+		s.must(err)
+		for _, node := range []string{"worker-1", "worker-2"} {
+			if _, rest, ok := strings.Cut(line, `"node":"`+node+`"`); ok && strings.Contains(rest, `"health":"healthy"`) {
+				found[node] = true
+			}
+		}
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", look)
+	s.must(err)
+	f, err := fleet.New(config, pluginNamespace, "")
+	s.must(err)
+	targets, err := f.Targets(ctx)
+	s.must(err)
+	for _, args := range [][]string{
+		{"watch", "-o", "state"}, {"watch", "-o", "state", "--for", "9999s"}, {"watch", "-o", "state", "--for", "9s", "--scan"}, {"watch -o state --for 9s\n"},
+		{"devices", "-o", "state", "--config", "/etc/shadow"}, {"cordon", "3b:00.0", "--why", "x"},
+	} {
+		if _, err := f.Run(ctx, targets[0], args...); !errors.Is(err, fleet.ErrRefused) {
+			t.Errorf("%q with the role to look: %v, want that it is refused", args, err)
 		}
 	}
 }

@@ -29,14 +29,13 @@ import (
 var pageAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+/[A-Z2-7]{26}/`)
 
 // startUI runs the command ui, and returns the address of its page.
-func startUI(t *testing.T, c *simcluster.Cluster, args ...string) string {
+func startUI(t *testing.T, kubeconfig string, args ...string) string {
 	t.Helper()
 	out, in := io.Pipe()
 	var errs strings.Builder
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	t.Cleanup(func() { cancel(); done.Wait() })
-	kubeconfig := c.Kubeconfig(t)
 	done.Go(func() {
 		defer in.Close()
 		if code := run(ctx, append([]string{"--kubeconfig", kubeconfig, "ui"}, args...), in, &errs); code != 0 {
@@ -270,12 +269,12 @@ const details = `document.getElementById("details").innerText`
 // The first look says how many cards need attention, which, and why. The details of one say what to do.
 func TestBrowserFirstLook(t *testing.T) {
 	c, _ := fleetOf(t, 32, 4)
-	b := openPage(t, startUI(t, c), 1280, 800, "light")
+	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "light")
 	b.await(live, "live")
 	b.await(attention, "worker-010") // the last one
 	b.is("what needs attention", `[...document.querySelectorAll("#attention li")].map((e) => [...e.firstChild.children].slice(1).map((s) => s.innerText).join("|")).join(";")`,
-		"worker-005 5e:00.0|port-ap6|vision/encoder-17/main|5+ changes this week;worker-022 3b:00.0|fme-fatal=thermal|vision/encoder-88/main|5+ changes this week;"+
-			"worker-014 a4:00.0|missing||5+ changes this week;worker-027|the daemon could not be asked||;worker-010 81:00.0|power-throttled=1||5+ changes this week")
+		"worker-005 5e:00.0|port-ap6|vision/encoder-17/main|5+ changes in 7 days;worker-022 3b:00.0|fme-fatal=thermal|vision/encoder-88/main|5+ changes in 7 days;"+
+			"worker-014 a4:00.0|missing||5+ changes in 7 days;worker-027|the daemon could not be asked||;worker-010 81:00.0|power-throttled=1||5+ changes in 7 days")
 	b.is("the numbers", `document.getElementById("summary").innerText.replace(/\s+/g, " ")`,
 		"× 2 unhealthy ? 1 missing ! 1 degraded – 1 cordoned · 1 node does not answer 71 healthy, in use 48 healthy, free")
 	b.screenshot("kubectl-ui.png")
@@ -305,7 +304,7 @@ func TestBrowserFirstLook(t *testing.T) {
 // A change on one of 1000 nodes is on the page within 5 s, also in the details.
 func TestBrowserManyNodes(t *testing.T) {
 	c, nodes := fleetOf(t, 1000, 8)
-	b := openPage(t, startUI(t, c), 1280, 800, "dark")
+	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "dark")
 	b.await(`document.querySelectorAll("#nodes .cell").length`, "7800") // 25 nodes do not answer
 	b.await(live, "live")
 	b.screenshot("kubectl-ui-many.png")
@@ -332,7 +331,7 @@ func TestBrowserDaemon(t *testing.T) {
 	run, pod := n.run, simcluster.NewPod("worker-1", "fpga-system", "fpga", "devicePlugin", nil)
 	pod.Run = run
 	c := simcluster.Start(t, pod)
-	b := openPage(t, startUI(t, c), 1000, 700, "light")
+	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1000, 700, "light")
 	b.await(attention, "Nothing.")
 	b.is("cards", `document.querySelectorAll("#nodes .cell.healthy").length`, "2")
 	n.simulate("break", "3b:00.0-p1")
@@ -350,7 +349,7 @@ func TestBrowserDaemon(t *testing.T) {
 // All can be done with the keyboard, and the focus is visible and does not get lost.
 func TestBrowserKeyboard(t *testing.T) {
 	c, nodes := fleetOf(t, 12, 4)
-	b := openPage(t, startUI(t, c), 1280, 800, "light")
+	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "light")
 	b.await(live, "live")
 	b.await(attention, "worker-010")
 	focus := func(when, want string) {
@@ -366,12 +365,12 @@ func TestBrowserKeyboard(t *testing.T) {
 	press(kb.Tab)
 	focus("at first", "Skip to what needs attention")
 	press(kb.Enter, kb.Tab)
-	focus("after the skip", "×worker-005 5e:00.0port-ap6vision/encoder-17/main5+ changes this week")
+	focus("after the skip", "×worker-005 5e:00.0port-ap6vision/encoder-17/main5+ changes in 7 days")
 	b.is("outline", `getComputedStyle(document.activeElement).outlineStyle`, "solid")
 	press(kb.Enter)
 	b.await(`document.activeElement.textContent`, "worker-005 5e:00.0")
 	press(kb.Escape)
-	focus("after Escape", "×worker-005 5e:00.0port-ap6vision/encoder-17/main5+ changes this week")
+	focus("after Escape", "×worker-005 5e:00.0port-ap6vision/encoder-17/main5+ changes in 7 days")
 	press("/")
 	focus("after /", "Search for a node, card, reason or pod")
 	press(kb.Tab)
@@ -405,7 +404,7 @@ func TestBrowserContrast(t *testing.T) {
 	c, _ := fleetOf(t, 32, 4)
 	backs := map[string]bool{}
 	for _, scheme := range []string{"light", "dark"} {
-		b := openPage(t, startUI(t, c), 1280, 800, scheme)
+		b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, scheme)
 		b.await(attention, "worker-010")
 		b.do(chromedp.Click("#attention button"))
 		b.await(details, "Why, and what to do")
@@ -436,7 +435,7 @@ const contrast = `(() => {
 // On a telephone nothing is wider than the screen, and the details cover the page.
 func TestBrowserNarrow(t *testing.T) {
 	c, _ := fleetOf(t, 32, 4)
-	b := openPage(t, startUI(t, c), 390, 844, "light")
+	b := openPage(t, startUI(t, c.Kubeconfig(t)), 390, 844, "light")
 	b.await(live, "live")
 	b.await(attention, "worker-010")
 	const wide = `[...document.querySelectorAll("body *")].filter((e) => e.checkVisibility() && !e.closest(".skip") && (e.getBoundingClientRect().right > 390.5 || e.getBoundingClientRect().left < -0.5)).map((e) => e.tagName + "." + e.className).join(" ")`
@@ -458,7 +457,7 @@ func TestBrowserHostileNode(t *testing.T) {
 	cs[1].ID, cs[1].Health, cs[1].Reasons = "3b:00.0; rm -rf ~", evil, []string{evil}
 	c := simcluster.Start(t, simcluster.NewPod("worker-1", "lab", "fpga", "dra", simcluster.NewNode(answer(t, cs, evil)).Run),
 		simcluster.NewPod("worker-2", "lab", "fpga", "dra", simcluster.NewNode(`{"version":"v1","verdict":7,"devices":[{"id":"constructor","health":"__proto__","reasons":{"a":1}}],"cards":[{"card":"constructor","recent":{"length":3}}]}`).Run))
-	b := openPage(t, startUI(t, c), 1280, 800, "light")
+	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "light")
 	b.await(attention, evil)
 	b.do(chromedp.Click("#attention button"))
 	b.await(details, "docs/health.md does not know this reason.")

@@ -216,7 +216,7 @@ function drawAttention() {
 		el("span", { class: "where" }, node.node, " ", el("span", { class: "id" }, d.id)),
 		el("span", { class: "why" }, d.reasons.join(", ") || d.health),
 		el("span", { class: "who" }, d.holder === "?" ? "" : d.holder),
-		el("span", { class: "who" }, d.changes > 2 && `${d.changes}${d.more ? "+" : ""} changes this week`))]);
+		el("span", { class: "who" }, d.changes > 2 && `${d.changes}${d.more ? "+" : ""} changes in 7 days`))]);
 	for (const [error, list] of shown("unknown") ? silent : []) {
 		list.sort((a, b) => collator.compare(a.node, b.node));
 		items.push([2, el("div", { class: "item" }, el("span", { class: "mark cell unknown", "aria-hidden": "true" }, kinds.unknown.symbol),
