@@ -21,6 +21,7 @@ const (
 	relistPace = 2 * time.Second  // least time between two lists
 	retryFirst = time.Second      // time before a node is asked again
 	retryMost  = 30 * time.Second
+	retryFinal = 5 * time.Minute // after an error that a new pod or the administrator ends
 )
 
 // Change is a change in a fleet.
@@ -161,9 +162,13 @@ func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan stru
 		case failed <- struct{}{}:
 		default:
 		}
+		wait := min(retryFirst<<min(failures-1, 5), retryMost)
+		if errors.Is(err, ErrRefused) || errors.Is(err, errOlder) {
+			wait = retryFinal
+		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(min(retryFirst<<min(failures-1, 5), retryMost)):
+		case <-time.After(wait):
 		}
 	}
 }

@@ -56,6 +56,7 @@ function follow() {
 function live(text, good) {
 	$("live").textContent = text;
 	$("live").className = good ? "good" : "bad";
+	document.body.classList.toggle("stale", !good);
 }
 
 function update(change) {
@@ -117,7 +118,7 @@ function drawNode(entry) {
 	block.title = node.error ? node.node + ": " + node.error : node.node;
 	block.replaceChildren(el("span", { class: "name" }, node.node), el("span", { class: "cells" }, cells, note && el("span", { class: "note" }, note)));
 	entry.text = [node.node, node.error, node.pod, ...node.devices.map((d) => describe(node, d, kindOf(node, d)))].join("\n").toLowerCase();
-	if (focused) block.querySelector(`[data-id="${CSS.escape(focused)}"]`)?.focus();
+	if (focused) cellOf(node.key, focused)?.focus();
 }
 
 function filter() {
@@ -156,7 +157,7 @@ function moveFocus(event) {
 	event.preventDefault();
 	const cells = visible();
 	let i = cells.indexOf(cell);
-	if (event.key.startsWith("Arrow") && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
+	if (event.key === "ArrowUp" || event.key === "ArrowDown") {
 		const from = cell.getBoundingClientRect();
 		let best, row;
 		for (let j = i + step; cells[j]; j += step) { // the nearest cell in the next row
@@ -228,7 +229,7 @@ function drawAttention() {
 	const at = document.activeElement?.dataset.at;
 	$("attention-title").replaceChildren("Needs attention ", el("span", { class: "count" }, items.length || ""));
 	$("attention").replaceChildren(...(allRows ? items : items.slice(0, mostRows)).map((i) => el("li", {}, i[1])));
-	if (!items.length) $("attention").append(el("li", { class: "fine" }, waiting ? "Waiting for the nodes." : "Nothing. All cards that are not cordoned are healthy."));
+	if (!items.length) $("attention").append(el("li", { class: "fine" }, waiting ? "Waiting for the nodes." : "Nothing. No card has a fault."));
 	$("more").hidden = items.length <= mostRows;
 	$("more").textContent = allRows ? "Show fewer" : `Show all ${items.length}`;
 	if (at) $("attention").querySelector(`[data-at="${CSS.escape(at)}"]`)?.focus();
@@ -249,10 +250,11 @@ function explain(reason) {
 	return explained.get(reason);
 }
 
-let opener = null; // gets the focus back
+let opener = ""; // the row of what needs attention that gets the focus back; "": the card does
+let drawn = 0; // how often details were drawn
 
 function show(key, id, from) {
-	opener = from && { at: from.dataset.at, key, id };
+	opener = from.dataset.at ?? "";
 	chosen = { key, id };
 	drawDetails(true);
 }
@@ -264,23 +266,25 @@ function hide() {
 	$("details").hidden = true;
 	document.body.classList.remove("detailed");
 	mark();
-	const cell = nodes.get(key)?.block.querySelector(`[data-id="${CSS.escape(id)}"]`);
-	const back = opener?.at ? $("attention").querySelector(`[data-at="${CSS.escape(opener.at)}"]`) : cell;
-	(back ?? cell)?.focus();
+	const row = opener && $("attention").querySelector(`[data-at="${CSS.escape(opener)}"]`);
+	(row || cellOf(key, id))?.focus();
 }
+
+const cellOf = (key, id) => nodes.get(key)?.block.querySelector(`[data-id="${CSS.escape(id)}"]`);
 
 function mark() {
 	for (const old of document.querySelectorAll(".cell.chosen")) old.classList.remove("chosen");
-	if (chosen) nodes.get(chosen.key)?.block.querySelector(`[data-id="${CSS.escape(chosen.id)}"]`)?.classList.add("chosen");
+	if (chosen) cellOf(chosen.key, chosen.id)?.classList.add("chosen");
 }
 
 async function drawDetails(opened) {
 	const { key, id } = chosen;
+	const turn = ++drawn;
 	const node = nodes.get(key)?.node;
 	const d = node?.devices.find((d) => d.id === id);
 	const reasons = d?.reasons ?? [];
 	const [found, ...meanings] = await Promise.all([ask("node?key=" + encodeURIComponent(key)).catch(() => null), ...reasons.map(explain)]);
-	if (chosen?.key !== key || chosen?.id !== id) return; // another one meanwhile
+	if (turn !== drawn || !chosen) return; // another one was drawn, or they were closed, meanwhile
 	const all = found?.devices ?? [];
 	const full = all.find((f) => f.id === id) ?? {};
 	const title = el("h2", { id: "details-title", tabindex: -1 }, (node?.node ?? key.split("/")[0]) + " ", el("span", { class: "id" }, id));
@@ -291,7 +295,11 @@ async function drawDetails(opened) {
 			d ? (kind === "unknown" ? `The node does not answer: ${node.error} Its last answer:` : kind === "used" ? "healthy, in use" : kind === "healthy" ? "healthy" : kind) : "This node no longer lists the card."),
 	];
 	if (d) parts.push(...why(reasons, meanings), commands(node, d), history(found?.cards ?? [], d), list(node, all, id), facts(node, d, full));
+	const open = new Set([...$("details").querySelectorAll("details[open] summary")].map((s) => s.textContent)); // they stay open
+	const focused = $("details").contains(document.activeElement);
 	$("details").replaceChildren(...parts.filter(Boolean));
+	for (const s of $("details").querySelectorAll("summary")) s.parentElement.open = open.has(s.textContent);
+	if (focused) title.focus();
 	$("details").hidden = false;
 	document.body.classList.add("detailed");
 	mark();
