@@ -47,7 +47,7 @@ page. Nobody can change anything there.`,
 			host, token := listener.Addr().String(), rand.Text()
 			board := ui.NewBoard(c.name())
 			server := &http.Server{
-				Handler: ui.Handler(board, host, token), ReadHeaderTimeout: 10 * time.Second,
+				Handler: ui.Handler(board, host, token), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 8 << 10,
 				BaseContext: func(net.Listener) context.Context { return cmd.Context() },
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "Open http://%s/%s/ in a browser on this machine. Ctrl-C ends it.\n", host, token)
