@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
@@ -78,12 +83,50 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.refuses(denied, "lou", "cordon", node, firstID, "--why", "fan")
 	s.hasCordons()
 
+	s.step("accelerator-look: the page of ui shows that a card breaks")
+	s.follow("lou", func(shows func(...string)) {
+		shows(`"id":"`+firstID+`"`, `"id":"`+secondID+`"`)
+		s.breakCard(first)
+		shows(`"id":"`+firstID+`","card":"`+firstID+`","health":"unhealthy"`, "port-ap6")
+		s.healCard(first)
+		shows(`"id":"` + firstID + `","card":"` + firstID + `","health":"healthy"`)
+	})
+
 	s.step("accelerator-operate: cordon and uncordon, in the name of the user")
 	s.shows([]string{firstID + " cordoned by olga since", ": replace the fan"}, "olga", "cordon", node, firstID, "--why", "replace the fan")
 	s.hasCordons(firstID + " olga replace the fan")
 	s.shows([]string{firstID + " unhealthy", "cordoned"}, "lou", "devices", "--unhealthy")
 	s.shows([]string{"ended: " + firstID + " cordoned by olga"}, "olga", "uncordon", node, firstID)
 	s.hasCordons()
+}
+
+// follow runs kubectl accelerator ui as a user while do runs. shows waits until the page gets an event with these texts.
+func (s *scene) follow(user string, do func(shows func(texts ...string))) {
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "kubectl"), "accelerator", "ui", "--namespace", namespace, "--as", user)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig)
+	out := must(cmd.StdoutPipe())
+	s.check(cmd.Start())
+	defer func() {
+		cancel()
+		_ = cmd.Wait() // the error is that it was killed
+	}()
+	words := strings.Fields(must(bufio.NewReader(out).ReadString('\n')))
+	if len(words) < 2 {
+		s.failf("kubectl accelerator ui: printed %q, want an address", words)
+	}
+	answer := must(http.DefaultClient.Do(must(http.NewRequestWithContext(ctx, http.MethodGet, words[1]+"events", nil))))
+	defer answer.Body.Close()
+	events := bufio.NewReader(answer.Body)
+	do(func(texts ...string) {
+		for {
+			event := must(events.ReadString('\n'))
+			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(event, text) }) {
+				return
+			}
+		}
+	})
 }
 
 // grantRoles applies the example roles for the namespace of the release, and grants them to lou (look) and olga (operate).
