@@ -436,7 +436,6 @@ func TestBrowserNarrow(t *testing.T) {
 	b.await(attention, "worker-010")
 	const wide = `[...document.querySelectorAll("body *")].filter((e) => e.checkVisibility() && !e.closest(".skip") && (e.getBoundingClientRect().right > 390.5 || e.getBoundingClientRect().left < -0.5)).map((e) => e.tagName + "." + e.className).join(" ")`
 	b.is("elements outside of the screen", wide, "")
-	b.screenshot("kubectl-ui-narrow.png")
 	b.do(chromedp.Click("#attention button"))
 	b.await(details, "Why, and what to do")
 	b.is("elements outside of the screen", wide, "")
