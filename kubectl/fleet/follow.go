@@ -17,9 +17,8 @@ const (
 	// do not end at once.
 	followLeast, followMost = 240, 360 // seconds
 
-	relist     = 30 * time.Second // time between two lists of pods, if no command fails
-	relistPace = 2 * time.Second  // least time between two lists
-	retryFirst = time.Second      // time before a node is asked again
+	relistPace = 2 * time.Second // least time between two lists of pods
+	retryFirst = time.Second     // time before a node is asked again
 	retryMost  = 30 * time.Second
 	retryFinal = 5 * time.Minute // after an error that a new pod or the administrator ends
 )
@@ -84,7 +83,7 @@ func (f *Fleet) Follow(ctx context.Context, nodes []string, report func(Change))
 			case <-ctx.Done():
 				return nil
 			case <-failed:
-			case <-time.After(relist):
+			case <-time.After(f.relist):
 			}
 			if targets, err = f.Targets(ctx, nodes...); ctx.Err() == nil {
 				report(Change{Answer: Answer{Err: err}})

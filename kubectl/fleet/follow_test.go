@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -37,6 +38,7 @@ func follow(t *testing.T, c *simcluster.Cluster, nodes ...string) *followed {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.SetRelist(100 * time.Millisecond)
 	got := &followed{t: t, nodes: map[string]string{}}
 	names := map[string]string{}
 	ctx, cancel := context.WithCancel(t.Context())
