@@ -48,7 +48,7 @@ type node struct {
 	Version string   `json:"version"`
 	API     string   `json:"api"`
 	Asked   bool     `json:"asked"` // it has not answered yet
-	Error   string   `json:"error"` // the reason why the devices are those of an earlier answer
+	Error   string   `json:"error"` // the reason why devices, version and API are those of an earlier answer
 	Notes   []string `json:"notes"`
 	Devices []device `json:"devices"`
 }
@@ -160,7 +160,7 @@ func (b *Board) Report(c fleet.Change) {
 		b.trouble = text
 	} else {
 		if last := b.nodes[c.Key]; last != nil && c.Err != nil {
-			next.node.Devices, next.details = last.node.Devices, last.details
+			next.node.Devices, next.node.Version, next.node.API, next.details = last.node.Devices, last.node.Version, last.node.API, last.details
 		}
 		next.version = b.version + 1
 		b.nodes[c.Key] = next

@@ -167,7 +167,7 @@ func TestEvents(t *testing.T) {
 		n := map[string]any{
 			"key": name + "/fpga", "node": name, "pod": "fpga-system/fpga-" + name, "version": "", "api": "", "asked": asked, "error": err, "notes": nil, "devices": devices,
 		}
-		if err == "" && !asked {
+		if len(devices) > 0 {
 			n["version"], n["api"] = "0.3.0", "devicePlugin"
 		}
 		return n

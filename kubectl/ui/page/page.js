@@ -22,6 +22,7 @@ const kinds = {
 	cordoned: { symbol: "–" },
 	unknown: { symbol: "·" }, // the node does not answer
 	healthy: { symbol: "" }, // and free
+	unsure: { symbol: "" }, // healthy, and its holder is not known
 	used: { symbol: "" }, // healthy, and in use
 };
 
@@ -29,7 +30,7 @@ function kindOf(node, d) {
 	if (node.error) return "unknown";
 	if (d.reasons.includes("missing")) return "missing";
 	if (d.cordon) return "cordoned";
-	if (d.health === "healthy") return d.holder && d.holder !== "?" ? "used" : "healthy";
+	if (d.health === "healthy") return d.holder === "?" ? "unsure" : d.holder ? "used" : "healthy";
 	return kinds[d.health] ? d.health : "unhealthy";
 }
 
@@ -94,7 +95,7 @@ function update(change) {
 // ---- the grid
 
 function describe(node, d, kind) {
-	const words = [node.node, d.id, kind === "used" ? "healthy" : kind === "unknown" ? "node does not answer" : kind, ...d.reasons];
+	const words = [node.node, d.id, d.health === "healthy" && kind !== "unknown" ? "healthy" : kind === "unknown" ? "node does not answer" : kind, ...d.reasons];
 	if (d.holder) words.push(d.holder === "?" ? "holder not known" : "in use by " + d.holder);
 	return words.join(", ");
 }
@@ -190,10 +191,12 @@ function drawSummary() {
 		onclick: () => { only = only === kind ? "" : kind; drawSummary(); drawAttention(); filter(); $("summary").querySelector(`[data-kind="${kind}"]`).focus(); },
 	}, el("span", { class: "mark cell " + kind, "aria-hidden": "true" }, kinds[kind].symbol), el("b", {}, n.toLocaleString("en")), " " + text));
 	const focused = $("summary").contains(document.activeElement) ? document.activeElement.dataset.kind : "";
-	$("summary").replaceChildren(
+	$("summary").replaceChildren(...[
 		tile("unhealthy", counts.unhealthy, "unhealthy"), tile("missing", counts.missing, "missing"), tile("degraded", counts.degraded, "degraded"),
 		tile("cordoned", counts.cordoned, "cordoned"), tile("unknown", silent, silent === 1 ? "node does not answer" : "nodes do not answer"),
-		tile("used", counts.used, "healthy, in use"), tile("healthy", counts.healthy, "healthy, free"));
+		tile("used", counts.used, "healthy, in use"), counts.unsure || only === "unsure" ? tile("unsure", counts.unsure, "healthy, use not known") : [],
+		tile("healthy", counts.healthy, "healthy, free"),
+	].flat());
 	if (focused) $("summary").querySelector(`[data-kind="${focused}"]`)?.focus();
 	if (asked) live(`waiting for ${asked} of ${nodes.size} nodes`, true);
 	else if ($("live").className === "good") live("live", true);
@@ -292,7 +295,7 @@ async function drawDetails(opened) {
 	const parts = [
 		el("div", { class: "row" }, title, el("button", { class: "plain close", onclick: hide, "aria-label": "Close the details" }, "×")),
 		el("p", { class: "state" }, el("span", { class: "mark cell " + kind, "aria-hidden": "true" }, kinds[kind].symbol),
-			d ? (kind === "unknown" ? `The node does not answer: ${node.error} Its last answer:` : kind === "used" ? "healthy, in use" : kind === "healthy" ? "healthy" : kind) : "This node no longer lists the card."),
+			!d ? "This node no longer lists the card." : node.error ? `The node does not answer, and this is its last answer: ${node.error}` : d.health === "healthy" ? "healthy" : kind),
 	];
 	if (d) parts.push(...why(reasons, meanings), commands(node, d), history(found?.cards ?? [], d), list(node, all, id), facts(node, d, full));
 	const open = new Set([...$("details").querySelectorAll("details[open] summary")].map((s) => s.textContent)); // they stay open
