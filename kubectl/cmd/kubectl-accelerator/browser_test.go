@@ -96,7 +96,15 @@ func openPage(t *testing.T, address string, width, height int64, scheme string) 
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 		})
 		return err
-	}), chromedp.Navigate(address))
+	}))
+	// Chromium ends requests when a network interface of the machine comes or goes, and then the page lacks a file.
+	patient.Await(t, "the page", func() error {
+		b.do(chromedp.Navigate(address))
+		if got := b.text(`typeof follow + " " + [...document.styleSheets].map((s) => s.cssRules.length > 0)`); got != "function true" {
+			return fmt.Errorf("found script and style %s, want function true", got)
+		}
+		return nil
+	})
 	t.Cleanup(func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()

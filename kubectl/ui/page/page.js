@@ -242,14 +242,21 @@ function drawAttention() {
 
 const explained = new Map(); // promises of rows of docs/health.md, by reason
 
+// ask returns an answer, or null. It tries again, because a browser ends requests when a network comes or goes.
 async function ask(path) {
-	const answer = await fetch(path);
-	if (!answer.ok) throw new Error(await answer.text());
-	return answer.json();
+	for (let i = 0; i < 5; i++) {
+		try {
+			const answer = await fetch(path);
+			return answer.ok ? await answer.json() : null;
+		} catch {
+			await new Promise((done) => setTimeout(done, 200));
+		}
+	}
+	return null;
 }
 
 function explain(reason) {
-	if (!explained.has(reason)) explained.set(reason, ask("explain?reason=" + encodeURIComponent(reason)).catch(() => null));
+	if (!explained.has(reason)) explained.set(reason, ask("explain?reason=" + encodeURIComponent(reason)));
 	return explained.get(reason);
 }
 
@@ -286,7 +293,7 @@ async function drawDetails(opened) {
 	const node = nodes.get(key)?.node;
 	const d = node?.devices.find((d) => d.id === id);
 	const reasons = d?.reasons ?? [];
-	const [found, ...meanings] = await Promise.all([ask("node?key=" + encodeURIComponent(key)).catch(() => null), ...reasons.map(explain)]);
+	const [found, ...meanings] = await Promise.all([ask("node?key=" + encodeURIComponent(key)), ...reasons.map(explain)]);
 	if (turn !== drawn || !chosen) return; // another one was drawn, or they were closed, meanwhile
 	const all = found?.devices ?? [];
 	const full = all.find((f) => f.id === id) ?? {};
@@ -297,7 +304,9 @@ async function drawDetails(opened) {
 		el("p", { class: "state" }, el("span", { class: "mark cell " + kind, "aria-hidden": "true" }, kinds[kind].symbol),
 			!d ? "This node no longer lists the card." : node.error ? `The node does not answer, and this is its last answer: ${node.error}` : d.health === "healthy" ? "healthy" : kind),
 	];
-	if (d) parts.push(...why(reasons, meanings), commands(node, d), history(found?.cards ?? [], d), list(node, all, id), facts(node, d, full));
+	if (d) parts.push(...why(reasons, meanings), commands(node, d));
+	if (d && found) parts.push(history(found.cards ?? [], d), list(node, all, id), facts(node, d, full));
+	else if (d) parts.push(section("History", el("p", { class: "muted" }, "The details could not be loaded. Open them again.")));
 	const open = new Set([...$("details").querySelectorAll("details[open] summary")].map((s) => s.textContent)); // they stay open
 	const focused = $("details").contains(document.activeElement);
 	$("details").replaceChildren(...parts.filter(Boolean));
