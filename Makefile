@@ -20,7 +20,7 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build build-plugin build-operator build-dra build-kubectl generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl bench-kubectl kubectl demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart manifests test-chart
+.PHONY: help build build-plugin build-operator build-dra build-kubectl generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl bench-kubectl test-browser kubectl demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart manifests test-chart
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,10 +119,18 @@ build-kubectl: ## build kubectl-accelerator only (GOOS, GOARCH: of the machine t
 test-kubectl: ## test kubectl-accelerator; needs no root
 	cd kubectl && ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test $(RACE) ./...
 	@test -n '$(ACCELERATOR_E2E_BIN)' || echo 'NOT RUN: TestRoles of kubectl: no etcd and kube-apiserver; make e2e builds them'
+	@echo 'NOT RUN: TestBrowser* of kubectl: make test-browser runs them'
 
-bench-kubectl: ## measure kubectl accelerator devices with 1000 nodes at a real API server
+# Chromium for the tests of the page, such as Debian's package chromium-headless-shell.
+CHROMIUM ?= $(shell command -v chromium-headless-shell || command -v chromium || command -v google-chrome)
+
+test-browser: ## test the page of kubectl accelerator ui in Chromium (CHROMIUM=path; PICTURES=1 writes those of docs/kubectl.md)
+	@test -n '$(CHROMIUM)' || { echo 'no Chromium: install the Debian package chromium-headless-shell, or set CHROMIUM to the path of another one'; exit 1; }
+	cd kubectl && ACCELERATOR_CHROMIUM='$(CHROMIUM)' go test -count=1 -run TestBrowser ./cmd/... $(if $(PICTURES),-update)
+
+bench-kubectl: ## measure kubectl accelerator devices and ui with 1000 nodes at a real API server
 	@test -n '$(ACCELERATOR_E2E_BIN)' || { echo 'no etcd and kube-apiserver; make e2e builds them'; exit 1; }
-	@cd kubectl && ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test -run '^$$' -bench . -benchtime 1x ./cmd/...
+	@cd kubectl && ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test -run '^$$' -bench . -benchtime 1x -timeout 0 ./cmd/...
 
 # The machines that run kubectl.
 KUBECTL_PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64

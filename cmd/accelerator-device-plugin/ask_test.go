@@ -11,7 +11,7 @@ import (
 func TestHelpFlags(t *testing.T) {
 	for command, want := range map[string]string{
 		"devices":  "config help output overrides scan socket",
-		"watch":    "config help output overrides scan socket",
+		"watch":    "config for help output overrides scan socket",
 		"can-pull": "config help output overrides scan socket",
 	} {
 		var out bytes.Buffer

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -24,6 +25,7 @@ func newWatch() *cobra.Command {
 	loader := daemon.NewLoader()
 	var format string
 	var scan bool
+	var during time.Duration
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Print the FPGA devices of this node, and each change",
@@ -33,6 +35,10 @@ at --socket, which only root can use, and fails when the daemon ends. A line tha
 begins with "daemon" or "DRA driver" shows its version, mode and settings: at the
 start and after each change of them. With -o json it is on stderr.
 
+-o state prints all that the daemon answers, at the start and after each change, one
+JSON object per line. With --for the command ends after this time, also if whoever
+reads its output has gone.
+
 With --scan the command watches the cards itself, without the daemon. Its settings
 come from flags (all those of serve --help), variables and files. It has no history,
 registers nothing with the kubelet, and asks for holders only when a device changes.`,
@@ -41,11 +47,21 @@ registers nothing with the kubelet, and asks for holders only when a device chan
   accelerator-device-plugin watch --scan --recovery-hold 0s`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			asJSON, err := parseJSON(format)
-			if err != nil {
-				return err
+			if format != "" && format != "json" && format != wholeState {
+				return fmt.Errorf("--output: found %q, want json or %s", format, wholeState)
 			}
-			p := &changePrinter{cmd: cmd, asJSON: asJSON}
+			if format == wholeState && scan {
+				return fmt.Errorf("--output: found %s with --scan, want one of them: a scan has no state", wholeState)
+			}
+			if during < 0 {
+				return fmt.Errorf("--for: found %s, want a duration such as 5m", during)
+			}
+			if during > 0 {
+				ctx, cancel := context.WithTimeout(cmd.Context(), during)
+				defer cancel()
+				cmd.SetContext(ctx)
+			}
+			p := &changePrinter{cmd: cmd, format: format}
 			if !scan {
 				socket, err := daemonSocket(cmd, loader)
 				if err != nil {
@@ -61,12 +77,16 @@ registers nothing with the kubelet, and asks for holders only when a device chan
 		},
 	}
 	addScan(cmd, loader, &scan)
-	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json, one object per line (default: text)")
+	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json or state, one object per line (default: text)")
+	cmd.Flags().DurationVar(&during, "for", 0, "end after this time (default: never)")
 	return cmd
 }
 
 func askChanges(p *changePrinter, socket string) error {
 	err := control.Dial(socket).Watch(p.cmd.Context(), func(state control.State) error {
+		if p.format == wholeState {
+			return p.printState(state)
+		}
 		return p.print(stateLine(state), state.Devices)
 	})
 	if err != nil && p.headline == "" {
@@ -119,9 +139,22 @@ func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) e
 // changePrinter prints the changes from each list of devices to the next.
 type changePrinter struct {
 	cmd      *cobra.Command
-	asJSON   bool
+	format   string
 	headline string // printed last; "": none was printed yet
 	before   []view.Row
+}
+
+// printState prints a whole state as one line.
+func (p *changePrinter) printState(state control.State) error {
+	p.headline = stateLine(state)
+	text, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	if _, err := p.cmd.OutOrStdout().Write(append(terminal.AppendJSON(nil, text), '\n')); err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	return nil
 }
 
 func (p *changePrinter) print(headline string, rows []view.Row) error {
@@ -129,7 +162,7 @@ func (p *changePrinter) print(headline string, rows []view.Row) error {
 	if first := p.headline == ""; headline != p.headline {
 		p.headline = headline
 		heading := out
-		if p.asJSON {
+		if p.format == "json" {
 			heading = p.cmd.ErrOrStderr()
 		}
 		fmt.Fprintln(heading, headline)
@@ -140,7 +173,7 @@ func (p *changePrinter) print(headline string, rows []view.Row) error {
 	colour := terminal.Is(out)
 	for _, change := range view.Changes(p.before, rows, time.Now().Format("2006-01-02T15:04:05.000Z07:00")) {
 		line := []byte(change.Line(colour) + "\n")
-		if p.asJSON {
+		if p.format == "json" {
 			var err error
 			if line, err = change.JSON(); err != nil {
 				return err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,20 +39,29 @@ func (f *Failed) Error() string {
 func (f *Fleet) Run(ctx context.Context, t Target, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	executor, err := f.executor(t, args)
-	if err != nil {
+	stdout := &limited{most: maxOutput, full: func() { cancel(errTooLarge) }}
+	err := f.run(ctx, t, stdout, args...)
+	if ctx.Err() != nil { // the output may still be written
 		return nil, err
 	}
-	stdout := &limited{most: maxOutput, full: func() { cancel(errTooLarge) }}
+	return stdout.kept.Bytes(), err
+}
+
+// run is Run, and writes the output.
+func (f *Fleet) run(ctx context.Context, t Target, stdout io.Writer, args ...string) error {
+	executor, err := f.executor(t, args)
+	if err != nil {
+		return err
+	}
 	stderr := &limited{most: maxStderr, full: func() {}}
-	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: stdout, Stderr: stderr})
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: frugal{stdout}, Stderr: frugal{stderr}})
 	if ctx.Err() != nil { // the streams may still be written
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	if exit, ok := errors.AsType[utilexec.ExitError](err); ok {
-		return stdout.kept.Bytes(), &Failed{exit.ExitStatus(), stderr.kept.String()}
+		return &Failed{exit.ExitStatus(), stderr.kept.String()}
 	}
-	return stdout.kept.Bytes(), refusal(err)
+	return refusal(err)
 }
 
 // executor returns the executor for a command in a pod. As kubectl does, it uses a websocket, and SPDY if a proxy or the
@@ -75,6 +85,13 @@ func (f *Fleet) executor(t Target, args []string) (remotecommand.Executor, error
 }
 
 var errTooLarge = fmt.Errorf("its answer has more than %d MiB, and is not that of the plugin", maxOutput>>20)
+
+// frugal is a writer to which io.Copy copies with a small buffer, because that buffer stays while a command runs.
+type frugal struct{ io.Writer }
+
+func (f frugal) ReadFrom(r io.Reader) (int64, error) {
+	return io.CopyBuffer(struct{ io.Writer }{f.Writer}, r, make([]byte, 4<<10))
+}
 
 // limited keeps the beginning of what is written to it.
 type limited struct {

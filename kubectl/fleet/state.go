@@ -20,6 +20,7 @@ type State struct {
 	Problems []string
 	Devices  []map[string]any // the rows of `devices -o json`
 	Cards    []map[string]any // the history of each card: [b-com.com/accelerator-device-plugin/daemon/ledger.History]
+	Faulty   []string         // ids of the devices that need attention
 }
 
 // maxText is the largest length of a text in an answer, in bytes. The longest ones of the plugin are messages of errors.
@@ -48,6 +49,11 @@ func Parse(text []byte) (State, error) {
 	}
 	if err != nil {
 		return State{}, fmt.Errorf("its answer is not that of the plugin: %w", err)
+	}
+	verdict, _ := all["verdict"].(map[string]any)
+	faulty, _ := verdict["faulty"].([]any)
+	for _, id := range faulty {
+		s.Faulty = append(s.Faulty, textOf(id))
 	}
 	if text := textOf(all["holdersError"]); text != "" {
 		s.Problems = append(s.Problems, "the holders of devices are not known: "+text)

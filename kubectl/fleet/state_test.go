@@ -12,7 +12,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	got, err := fleet.Parse([]byte(`{"version":"v1","api":"dra","holdersError":"no kubelet","stateDirError":"","incomplete":true,"new":1,
+	got, err := fleet.Parse([]byte(`{"version":"v1","api":"dra","holdersError":"no kubelet","stateDirError":"","incomplete":true,"new":1,"verdict":{"status":"bad","faulty":["3b:00.0"]},
 		"devices":[{"id":"3b:00.0","health":"unhealthy","reasons":["port-ap6","\u001b[31m\u202e"],"portId":0,"new":{"a\u009b":[null]}}],
 		"cards":[{"card":"3b:00.0","healthChanges":3,"recent":[]}]}`))
 	want := fleet.State{
@@ -20,7 +20,8 @@ func TestParse(t *testing.T) {
 		Devices: []map[string]any{{
 			"id": "3b:00.0", "health": "unhealthy", "reasons": []any{"port-ap6", `\x1b[31m\u202e`}, "portId": int64(0), "new": map[string]any{`a\u009b`: []any{nil}},
 		}},
-		Cards: []map[string]any{{"card": "3b:00.0", "healthChanges": int64(3), "recent": []any{}}},
+		Cards:  []map[string]any{{"card": "3b:00.0", "healthChanges": int64(3), "recent": []any{}}},
+		Faulty: []string{"3b:00.0"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("error %v, state (-want +got):\n%s", err, diff)
@@ -76,6 +77,9 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		all := []any{s.Version, s.API}
+		for _, id := range s.Faulty {
+			all = append(all, id)
+		}
 		for _, p := range s.Problems {
 			all = append(all, p)
 		}

@@ -31,6 +31,7 @@ type Fleet struct {
 	Progress func(done, total int) // called after each node, by one goroutine at a time; nil: not called
 
 	pause               time.Duration // before a pod is asked again
+	relist              time.Duration // between two lists of pods, if no command fails
 	config              *rest.Config
 	client              corev1client.CoreV1Interface
 	namespace, selector string
@@ -44,7 +45,7 @@ func New(config *rest.Config, namespace, selector string) (*Fleet, error) {
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	client, err := corev1client.NewForConfig(config)
 	return &Fleet{
-		Limit: 10 * time.Second, pause: time.Second,
+		Limit: 10 * time.Second, pause: time.Second, relist: 30 * time.Second,
 		config: config, client: client, namespace: namespace, selector: cmp.Or(selector, Selector),
 	}, err
 }

@@ -24,11 +24,11 @@ func key(title, name string) Column {
 
 // Columns of the tables. The last one can be long.
 var (
-	DeviceColumns = []Column{key("NODE", "node"), key("ID", "id"), health, {"HOLDER", holder}, key("RESOURCE", "resource"), reasons}
+	DeviceColumns = []Column{key("NODE", "node"), key("ID", "id"), health, {"HOLDER", Holder}, key("RESOURCE", "resource"), reasons}
 	WideDevices   = []Column{
-		key("NODE", "node"), key("ID", "id"), health, {"HOLDER", holder}, key("RESOURCE", "resource"),
+		key("NODE", "node"), key("ID", "id"), health, {"HOLDER", Holder}, key("RESOURCE", "resource"),
 		key("NODES", "deviceNodes"), key("FAMILY", "family"), key("PCI-ID", "pciId"), key("NUMA", "numaNode"), key("AFU", "afuId"),
-		{"CORDON", cordon}, key("API", "api"), key("VERSION", "version"), pod, reasons,
+		{"CORDON", Cordon}, key("API", "api"), key("VERSION", "version"), pod, reasons,
 	}
 	FlapColumns = []Column{
 		key("NODE", "node"), key("CARD", "card"), {"CHANGES", changes}, key("TOTAL", "healthChanges"), key("REMOVALS", "removals"),
@@ -53,8 +53,8 @@ var (
 	pod = Column{"POD", func(r Row) string { return strings.Trim(Text(r["namespace"])+"/"+Text(r["pod"]), "/") }}
 )
 
-// holder is as in the command devices of the daemon.
-func holder(r Row) string {
+// Holder returns the containers that hold a device, as the command devices of the daemon prints them.
+func Holder(r Row) string {
 	switch {
 	case r["error"] != nil:
 		return ""
@@ -66,7 +66,8 @@ func holder(r Row) string {
 	return Text(r["holder"])
 }
 
-func cordon(r Row) string {
+// Cordon returns who has cordoned a device, and why.
+func Cordon(r Row) string {
 	c, _ := r["cordon"].(map[string]any)
 	if c == nil {
 		return ""

@@ -2,13 +2,18 @@ package main
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"io"
+	"net/http"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
@@ -84,6 +89,15 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.refuses(denied, "lou", "cordon", node, firstID, "--why", "fan")
 	s.hasCordons()
 
+	s.step("accelerator-look: the page of ui shows that a card breaks")
+	s.follow("lou", func(shows func(...string)) {
+		shows(`"id":"`+firstID+`"`, `"id":"`+secondID+`"`)
+		s.breakCard(first)
+		shows(`"id":"`+firstID+`","card":"`+firstID+`","health":"unhealthy"`, "port-ap6")
+		s.healCard(first)
+		shows(`"id":"` + firstID + `","card":"` + firstID + `","health":"healthy"`)
+	})
+
 	s.step("can-pull, from a pod that is removed: no while the card is in service, yes when it is cordoned and free")
 	s.refuses(`cannot create resource "pods"`, "lou", "can-pull", node, firstID)
 	s.canPull("no " + firstID + " is not cordoned: a new pod can get it at any time: kubectl accelerator cordon " + node + " " + firstID)
@@ -147,6 +161,35 @@ func (s *scene) report(dra bool) {
 	s.refused("report without accelerator-nodes", err, `cannot get resource "nodes"`)
 	_, err = s.accelerator("", "report", cluster.NodeName, "--file", file)
 	s.refused("report over a file", err, "file exists")
+}
+
+// follow runs kubectl accelerator ui as a user while do runs. shows waits until the page gets an event with these texts.
+func (s *scene) follow(user string, do func(shows func(texts ...string))) {
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "kubectl"), "accelerator", "ui", "--namespace", namespace, "--as", user)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig)
+	out := must(cmd.StdoutPipe())
+	s.check(cmd.Start())
+	defer func() {
+		cancel()
+		_ = cmd.Wait() // the error is that it was killed
+	}()
+	words := strings.Fields(must(bufio.NewReader(out).ReadString('\n')))
+	if len(words) < 2 {
+		s.failf("kubectl accelerator ui: printed %q, want an address", words)
+	}
+	answer := must(http.DefaultClient.Do(must(http.NewRequestWithContext(ctx, http.MethodGet, words[1]+"events", nil))))
+	defer answer.Body.Close()
+	events := bufio.NewReader(answer.Body)
+	do(func(texts ...string) {
+		for {
+			event := must(events.ReadString('\n'))
+			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(event, text) }) {
+				return
+			}
+		}
+	})
 }
 
 // grantRoles applies the example roles for the namespace of the release, and grants them to lou (look) and olga (operate).

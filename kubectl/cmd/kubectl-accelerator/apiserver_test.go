@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -27,12 +29,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	utilexec "k8s.io/utils/exec"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
+	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -263,6 +267,43 @@ func TestRoles(t *testing.T) {
 			t.Errorf("want exit code %d and %q", test.code, test.says)
 		}
 	}
+	s.testUI(t, look)
+}
+
+// With the role to look, ui follows nodes of both APIs, and nothing else can be run.
+func (s *apiServer) testUI(t *testing.T, look string) {
+	address := startUI(t, look, "-n", pluginNamespace)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, "GET", address+"events", nil)
+	s.must(err)
+	answer, err := http.DefaultClient.Do(request)
+	s.must(err)
+	defer answer.Body.Close()
+	events := bufio.NewReader(answer.Body)
+	for found := map[string]bool{}; len(found) < 2; {
+		line, err := events.ReadString('\n')
+		s.must(err)
+		for _, node := range []string{"worker-1", "worker-2"} {
+			if _, rest, ok := strings.Cut(line, `"node":"`+node+`"`); ok && strings.Contains(rest, `"health":"healthy"`) {
+				found[node] = true
+			}
+		}
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", look)
+	s.must(err)
+	f, err := fleet.New(config, pluginNamespace, "")
+	s.must(err)
+	targets, err := f.Targets(ctx)
+	s.must(err)
+	for _, args := range [][]string{
+		{"watch", "-o", "state"}, {"watch", "-o", "state", "--for", "9999s"}, {"watch", "-o", "state", "--for", "9s", "--scan"}, {"watch -o state --for 9s\n"},
+		{"devices", "-o", "state", "--config", "/etc/shadow"}, {"cordon", "3b:00.0", "--why", "x"},
+	} {
+		if _, err := f.Run(ctx, targets[0], args...); !errors.Is(err, fleet.ErrRefused) {
+			t.Errorf("%q with the role to look: %v, want that it is refused", args, err)
+		}
+	}
 }
 
 // BenchmarkDevices asks 1000 nodes with 8 cards each, of which 50 hang and 20 refuse: time and memory of the program.
@@ -286,12 +327,7 @@ func BenchmarkDevices(b *testing.B) {
 		})
 	}
 	s.must(group.Wait())
-	path := filepath.Join(built, "kubectl-accelerator")
-	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
-	}
+	path := buildProgram(b)
 	admin := s.kubeconfig("admin", "cluster-admin")
 	for b.Loop() {
 		cmd := exec.CommandContext(b.Context(), path, "--kubeconfig", admin, "-n", pluginNamespace, "devices")
@@ -306,6 +342,135 @@ func BenchmarkDevices(b *testing.B) {
 		b.ReportMetric((cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), "CPU-s")
 	}
 	b.ReportMetric(float64(len(text))/1024, "KiB/answer")
+}
+
+// buildProgram builds kubectl-accelerator, and returns its path.
+func buildProgram(b *testing.B) string {
+	path := filepath.Join(built, "kubectl-accelerator")
+	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	return path
+}
+
+// uiIdle is how long nothing changes in BenchmarkUI.
+var uiIdle = flag.Duration("idle", 6*time.Minute, "how long nothing changes in BenchmarkUI: longer than a node's command runs")
+
+// BenchmarkUI follows 1000 nodes with 8 cards each: the time of the first look, the cost while nothing changes, and the time
+// until a change of one node is on the page.
+func BenchmarkUI(b *testing.B) {
+	const nodes = 1000
+	s := newAPIServer(b)
+	text := fullState(b)
+	all := make([]*simcluster.Node, nodes)
+	var group errgroup.Group
+	group.SetLimit(16)
+	for i := range all {
+		all[i] = simcluster.NewNode(text)
+		group.Go(func() error {
+			s.add(simcluster.NewPod(fmt.Sprintf("worker-%04d", i), pluginNamespace, "fpga", "devicePlugin", all[i].Run))
+			return nil
+		})
+	}
+	s.must(group.Wait())
+	path, admin := buildProgram(b), s.kubeconfig("admin", "cluster-admin")
+	server := serverMemory()
+	for b.Loop() {
+		cmd := exec.CommandContext(b.Context(), path, "--kubeconfig", admin, "-n", pluginNamespace, "ui")
+		out, err := cmd.StdoutPipe()
+		s.must(err)
+		began := time.Now()
+		s.must(cmd.Start())
+		line, err := bufio.NewReader(out).ReadString('\n')
+		s.must(err)
+		answer, err := http.Get(pageAddress.FindString(line) + "events")
+		s.must(err)
+		events := bufio.NewReader(answer.Body)
+		// await reads events until n nodes have an answer that contains a text.
+		await := func(n int, text string) {
+			seen := map[string]bool{}
+			for len(seen) < n {
+				line, err := events.ReadBytes('\n')
+				s.must(err)
+				var change struct{ Nodes []json.RawMessage }
+				if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
+					s.must(json.Unmarshal(data, &change))
+				}
+				for _, node := range change.Nodes {
+					if bytes.Contains(node, []byte(text)) {
+						seen[string(node[:min(len(node), 80)])] = true
+					}
+				}
+			}
+		}
+		await(nodes, `"health":"healthy"`)
+		b.ReportMetric(time.Since(began).Seconds(), "first-look-s")
+		cpu := func() time.Duration { return processTime(b, cmd.Process.Pid) }
+		b.ReportMetric(cpu().Seconds(), "first-look-CPU-s")
+		<-time.After(5 * time.Second)
+		before := cpu()
+		<-time.After(*uiIdle)
+		idle := 100 * (cpu() - before).Seconds() / uiIdle.Seconds()
+		if b.ReportMetric(idle, "%-of-a-core"); idle > 5 {
+			b.Errorf("%.1f %% of a core while nothing changes, want at most 5", idle)
+		}
+		b.ReportMetric(float64(memory(cmd.Process.Pid))/1024, "MiB")
+		b.ReportMetric(float64(serverMemory()-server)/1024, "MiB-more-in-API-server")
+		began = time.Now()
+		all[500].Set(strings.ReplaceAll(text, `"healthy"`, `"degraded"`))
+		await(1, `"health":"degraded"`)
+		took := time.Since(began)
+		if b.ReportMetric(took.Seconds(), "change-s"); took > 5*time.Second {
+			b.Errorf("a change was on the page after %s, want at most 5s", took)
+		}
+		answer.Body.Close()
+		s.must(cmd.Process.Signal(syscall.SIGTERM))
+		s.must(cmd.Wait())
+	}
+}
+
+// processTime returns the CPU time of a process.
+func processTime(b *testing.B, pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	var ticks int
+	for _, field := range fields[11:13] { // utime, stime: proc(5)
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// memory returns the resident memory of a process in KiB.
+func memory(pid int) (kib int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // 0 if it has ended
+	if _, rest, ok := strings.Cut(string(text), "VmRSS:"); ok {
+		_, _ = fmt.Sscan(rest, &kib)
+	}
+	return kib
+}
+
+// serverMemory returns the memory of the API server of this test.
+func serverMemory() (kib int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		text, _ := os.ReadFile(path)
+		if name, rest, ok := strings.Cut(string(text), ") "); ok && strings.HasSuffix(name, "(kube-apiserver") {
+			if fields := strings.Fields(rest); fields[1] == strconv.Itoa(os.Getpid()) {
+				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+				kib += memory(pid)
+			}
+		}
+	}
+	return kib
 }
 
 // fullState returns the answer of a node with 8 cards that have a long history.

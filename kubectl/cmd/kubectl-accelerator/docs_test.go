@@ -34,7 +34,7 @@ func documented(t *testing.T) *simcluster.Cluster {
 	}
 	answers := map[string]string{
 		"worker-1": `{"version":"0.3.0","api":"devicePlugin","devices":[` + device("3b:00.0", "healthy", "", `"default/training-0/main"`) + `],"cards":[]}`,
-		"worker-2": `{"version":"0.3.0","api":"dra","devices":[` + device("3b:00.0", "healthy", "", `"default/training-1/main"`) + "," +
+		"worker-2": `{"version":"0.3.0","api":"dra","verdict":{"faulty":["3b:00.0-p1"]},"devices":[` + device("3b:00.0", "healthy", "", `"default/training-1/main"`) + "," +
 			device("3b:00.0-p1", "unhealthy", `"port-ap6"`, "") + `,{"id":"5e:00.0","health":"unhealthy","reasons":["missing"],"holder":[],
 			"holderKnown":true,"held":false,"resource":"","missingSince":"2026-11-20T03:12:09Z"}],
 			"cards":[{"card":"3b:00.0","healthChanges":31,"removals":0,"recent":[` + turn(3, "unhealthy", "port-ap6") + "," + turn(3, "healthy", "") + "," +
@@ -56,7 +56,7 @@ func documented(t *testing.T) *simcluster.Cluster {
 				io.WriteString(stdout, "ended: "+cordoned+"  3b:00.0 is healthy, held by default/training-1/main, which keeps it\n  3b:00.0-p1 is unhealthy port-ap6, free\n")
 				return 0
 			}
-			return simcluster.Prints(text)(ctx, args, stdout, stderr)
+			return simcluster.NewNode(text).Run(ctx, args, stdout, stderr)
 		}))
 	}
 	c.Kubelet(func(p *simcluster.Pod) {

@@ -80,7 +80,8 @@ const rootExamples = `  kubectl accelerator devices                            a
   kubectl accelerator uncordon worker-3 3b:00.0          put it back into service
   kubectl accelerator can-pull worker-3 3b:00.0          whether the card may be pulled, and the reasons
   kubectl accelerator logs worker-3 --device 3b:00.0     the history of a card
-  kubectl accelerator report worker-3                    a file for those who help you to find a fault`
+  kubectl accelerator report worker-3                    a file for those who help you to find a fault
+  kubectl accelerator ui                                 all cards on one page, in your browser`
 
 func newRoot() *cobra.Command {
 	c := newCluster()
@@ -93,7 +94,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newDevices(c), newFlaps(c), newExplain(), newCordon(c), newUncordon(c), newCanPull(c), newLogs(c), newReport(c), newVersion())
+	root.AddCommand(newDevices(c), newFlaps(c), newExplain(), newCordon(c), newUncordon(c), newCanPull(c), newLogs(c), newReport(c), newUI(c), newVersion())
 	c.addFlags(root.PersistentFlags())
 	return root
 }

@@ -56,6 +56,8 @@ type node struct {
 	dir  string
 	path string // of the program
 	log  string // path of the daemon's log
+
+	daemon *exec.Cmd
 }
 
 // startNode starts a daemon on a simulated node, and waits until it answers.
@@ -99,6 +101,7 @@ func (n *node) start() *exec.Cmd {
 		daemon.Wait() // the error is that it was killed
 		log.Close()
 	})
+	n.daemon = daemon
 	n.await("devices")
 	return daemon
 }

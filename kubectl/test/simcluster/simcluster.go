@@ -405,3 +405,45 @@ func Prints(text string) Command {
 		return 0
 	}
 }
+
+// Node is what a pod of the plugin answers, which can change.
+type Node struct {
+	mu      sync.Mutex
+	text    string
+	changed chan struct{}
+}
+
+// NewNode returns a node that answers a state.
+func NewNode(text string) *Node { return &Node{text: text, changed: make(chan struct{})} }
+
+// Set changes its state.
+func (n *Node) Set(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.text = text
+	close(n.changed)
+	n.changed = make(chan struct{})
+}
+
+// Run is the [Command] of its pod. It knows `devices -o state` and `watch -o state`.
+func (n *Node) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	got := strings.Join(args, " ")
+	follows := strings.HasPrefix(got, "accelerator-device-plugin watch -o state --for ")
+	if !follows && got != "accelerator-device-plugin devices -o state" {
+		fmt.Fprintf(stderr, "accelerator-device-plugin: unexpected arguments %q\n", got)
+		return 2
+	}
+	for {
+		n.mu.Lock()
+		text, changed := n.text, n.changed
+		n.mu.Unlock()
+		if _, err := io.WriteString(stdout, strings.ReplaceAll(text, "\n", " ")+"\n"); err != nil || !follows {
+			return 0
+		}
+		select {
+		case <-ctx.Done():
+			return 0
+		case <-changed:
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/patient"
+)
+
+// watch -o state prints the whole state, and again after a change. --for ends it.
+func TestWatchState(t *testing.T) {
+	r, node, _ := serveBinary(t)
+	r.Await("control.served")
+	socket := r.Args[slices.Index(r.Args, "--socket")+1]
+	if err := node.Plug(cardA); err != nil {
+		t.Fatal(err)
+	}
+	patient.Await(t, "state of both ports, healthy", func() error {
+		out, errs, code := cmdtest.Output(t, "watch", "-o", "state", "--for", "1s", "--socket", socket)
+		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+		var state struct {
+			API     string
+			Devices []struct{ ID, Health string }
+		}
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &state); err != nil || code != 0 || errs != "" {
+			t.Fatalf("exit code %d, error %v, want 0, and lines of JSON:\n%s%s", code, err, out, errs)
+		}
+		if got, want := fmt.Sprint(state), "{devicePlugin [{3b:00.0 healthy} {3b:00.0-p1 healthy}]}"; got != want {
+			return fmt.Errorf("found %s, want %s", got, want)
+		}
+		return nil
+	})
+	for _, args := range [][]string{{"-o", "yaml"}, {"-o", "state", "--scan"}, {"--for", "-1s"}} {
+		if _, errs, code := cmdtest.Output(t, append([]string{"watch"}, args...)...); code != 2 || !strings.Contains(errs, "found ") {
+			t.Errorf("%v: exit code %d, want 2 and what was found: %s", args, code, errs)
+		}
+	}
+}

@@ -1,0 +1,481 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"b-com.com/accelerator-device-plugin/docs"
+	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/patient"
+)
+
+var pageAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+/[A-Z2-7]{26}/`)
+
+// startUI runs the command ui, and returns the address of its page.
+func startUI(t *testing.T, kubeconfig string, args ...string) string {
+	t.Helper()
+	out, in := io.Pipe()
+	var errs strings.Builder
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	t.Cleanup(func() { cancel(); done.Wait() })
+	done.Go(func() {
+		defer in.Close()
+		if code := run(ctx, append([]string{"--kubeconfig", kubeconfig, "ui"}, args...), in, &errs); code != 0 {
+			t.Errorf("ui: exit code %d: %s", code, errs.String())
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	address := pageAddress.FindString(line)
+	if err != nil || address == "" {
+		t.Fatalf("ui: error %v, printed %q, want an address", err, line)
+	}
+	return address
+}
+
+// browser is a page in Chromium.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu      sync.Mutex
+	foreign []string // requests to other addresses
+	console []string
+}
+
+// openPage opens an address in a window of this size.
+func openPage(t *testing.T, address string, width, height int64, scheme string) *browser {
+	t.Helper()
+	path := os.Getenv("ACCELERATOR_CHROMIUM")
+	if path == "" {
+		t.Skip("NOT RUN: ACCELERATOR_CHROMIUM: found none, want the path of Chromium: make test-browser")
+	}
+	b := &browser{t: t}
+	options := append(chromedp.DefaultExecAllocatorOptions[:len(chromedp.DefaultExecAllocatorOptions):len(chromedp.DefaultExecAllocatorOptions)],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true), chromedp.Flag("hide-scrollbars", true))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, end := chromedp.NewExecAllocator(ctx, options...)
+	ctx, closePage := chromedp.NewContext(ctx)
+	t.Cleanup(func() { closePage(); end(); cancel() })
+	b.ctx = ctx
+	home, _ := url.Parse(address)
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		return chromedp.Listen(ctx, func(event any) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			switch e := event.(type) {
+			case *network.EventRequestWillBeSent:
+				if u, err := url.Parse(e.Request.URL); err != nil || u.Host != home.Host {
+					b.foreign = append(b.foreign, e.Request.URL)
+				}
+			case *runtime.EventConsoleAPICalled, *runtime.EventExceptionThrown:
+				text, _ := json.Marshal(e)
+				b.console = append(b.console, string(text))
+			}
+		})
+	}))
+	b.do(chromedp.EmulateViewport(width, height), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return err
+	}))
+	// Chromium ends requests when a network interface of the machine comes or goes, and then the page lacks a file.
+	patient.Await(t, "the page", func() error {
+		b.do(chromedp.Navigate(address))
+		if got := b.text(`typeof follow + " " + [...document.styleSheets].map((s) => s.cssRules.length > 0)`); got != "function true" {
+			return fmt.Errorf("found script and style %s, want function true", got)
+		}
+		return nil
+	})
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(b.foreign)+len(b.console) > 0 {
+			t.Errorf("found requests to %q and errors %q, want none", b.foreign, b.console)
+		}
+	})
+	return b
+}
+
+func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// text returns the value of an expression, as text.
+func (b *browser) text(expression string) string {
+	b.t.Helper()
+	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("String("+expression+")"))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return text
+}
+
+// await waits until the value of an expression contains a text.
+func (b *browser) await(expression, want string) {
+	b.t.Helper()
+	patient.Await(b.t, expression, func() error {
+		if got := b.text(expression); !strings.Contains(got, want) {
+			return fmt.Errorf("found %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// is compares the value of an expression.
+func (b *browser) is(what, expression, want string) {
+	b.t.Helper()
+	if got := b.text(expression); got != want {
+		b.t.Errorf("%s: found %q, want %q", what, got, want)
+	}
+}
+
+// screenshot writes a picture of the page for the documentation.
+func (b *browser) screenshot(name string) {
+	b.t.Helper()
+	if !*update {
+		return
+	}
+	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join("../../../docs", name), picture, 0o600)
+	}
+	if err != nil {
+		b.t.Error(err)
+	}
+}
+
+const live = `document.getElementById("live").innerText`
+const attention = `document.getElementById("attention").innerText`
+
+// card is a device of a simulated answer.
+type card struct {
+	ID           string         `json:"id"`
+	Health       string         `json:"health"`
+	Reasons      []string       `json:"reasons"`
+	Holder       []string       `json:"holder"`
+	HolderKnown  bool           `json:"holderKnown"`
+	Held         bool           `json:"held"`
+	Resource     string         `json:"resource"`
+	Family       string         `json:"family"`
+	PCIID        string         `json:"pciId"`
+	NUMANode     int            `json:"numaNode"`
+	AFUID        string         `json:"afuId"`
+	DeviceNodes  []string       `json:"deviceNodes"`
+	Cordon       map[string]any `json:"cordon"`
+	MissingSince string         `json:"missingSince,omitempty"`
+}
+
+// answer returns the answer of a node, in which these devices need attention.
+func answer(t *testing.T, cards []card, faulty ...string) string {
+	t.Helper()
+	var history []any
+	for _, c := range cards {
+		h := map[string]any{"card": c.ID, "healthChanges": 0, "removals": 0, "recent": []any{}}
+		if c.Health != "healthy" && c.Cordon == nil {
+			var recent []any
+			for day, to := range []string{"unhealthy", "healthy", "unhealthy", "healthy", "unhealthy"} {
+				turn := map[string]any{"time": time.Now().AddDate(0, 0, day-5).Add(-time.Duration(day) * 97 * time.Minute), "device": c.ID, "from": "healthy", "to": to}
+				if to == "unhealthy" {
+					turn["from"], turn["reason"] = "healthy", c.Reasons[0]
+				} else {
+					turn["from"] = "unhealthy"
+				}
+				recent = append(recent, turn)
+			}
+			h["healthChanges"], h["recent"] = 31, recent
+		}
+		history = append(history, h)
+	}
+	text, err := json.Marshal(map[string]any{"version": "0.3.0", "api": "devicePlugin", "devices": cards, "cards": history, "verdict": map[string]any{"faulty": faulty}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// cards returns the cards of a node: half of them are in use.
+func cards(node, n int) []card {
+	all := make([]card, n)
+	for i := range all {
+		id := fmt.Sprintf("%02x:00.0", 0x3b+0x23*i)
+		all[i] = card{
+			ID: id, Health: "healthy", Reasons: []string{}, Holder: []string{}, HolderKnown: true, Resource: "b-com.com/accelerator", Family: "dfl", PCIID: "8086:09c4",
+			NUMANode: i % 2, AFUID: "d8424dc4a4a3c413f89e433683f9040b", DeviceNodes: []string{fmt.Sprintf("/dev/dfl-port.%d", i)},
+		}
+		if (node*7+i*3)%5 < 3 {
+			all[i].Holder, all[i].Held = []string{fmt.Sprintf("vision/encoder-%d/main", node*n+i)}, true
+		}
+	}
+	return all
+}
+
+// fleetOf returns a cluster of nodes with cards, of which some need attention.
+func fleetOf(t *testing.T, nodes, perNode int) (*simcluster.Cluster, []*simcluster.Node) {
+	c := simcluster.Start(t)
+	all := make([]*simcluster.Node, nodes)
+	for i := range all {
+		cs := cards(i, perNode)
+		var faulty []string
+		bad := func(j int, health, reason string) {
+			cs[j].Health, cs[j].Reasons = health, []string{reason}
+			if health == "unhealthy" {
+				faulty = append(faulty, cs[j].ID)
+			}
+		}
+		switch i % 40 {
+		case 4:
+			bad(1, "unhealthy", "port-ap6")
+		case 9:
+			bad(2, "degraded", "power-throttled=1")
+		case 13:
+			bad(3, "unhealthy", "missing")
+			cs[3].Resource, cs[3].MissingSince, cs[3].Holder, cs[3].DeviceNodes = "", "2026-11-20T03:12:09Z", nil, nil
+			cs[3].Held = false
+		case 17:
+			cs[0].Health, cs[0].Reasons, cs[0].Cordon = "unhealthy", []string{"cordoned"}, map[string]any{"by": "jane", "why": "replace the fan"}
+		case 21:
+			bad(0, "unhealthy", "fme-fatal=thermal")
+			cs[0].Holder, cs[0].Held = []string{"vision/encoder-88/main"}, true
+		}
+		all[i] = simcluster.NewNode(answer(t, cs, faulty...))
+		run := all[i].Run
+		if i%40 == 26 {
+			run = func(_ context.Context, _ []string, _, stderr io.Writer) int {
+				fmt.Fprintln(stderr, "accelerator-device-plugin: the daemon could not be asked")
+				return 1
+			}
+		}
+		c.Set(simcluster.NewPod(fmt.Sprintf("worker-%03d", i+1), "fpga-system", "fpga", "devicePlugin", run))
+	}
+	return c, all
+}
+
+const details = `document.getElementById("details").innerText`
+
+// The first look says how many cards need attention, which, and why. The details of one say what to do.
+func TestBrowserFirstLook(t *testing.T) {
+	c, _ := fleetOf(t, 32, 4)
+	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "light")
+	b.await(live, "live")
+	b.await(attention, "worker-010") // the last one
+	b.is("what needs attention", `[...document.querySelectorAll("#attention li")].map((e) => [...e.firstChild.children].slice(1).map((s) => s.innerText).join("|")).join(";")`,
+		"worker-005 5e:00.0|port-ap6|vision/encoder-17/main|5+ changes in 7 days;worker-022 3b:00.0|fme-fatal=thermal|vision/encoder-88/main|5+ changes in 7 days;"+
+			"worker-014 a4:00.0|missing||5+ changes in 7 days;worker-027|the daemon could not be asked||;worker-010 81:00.0|power-throttled=1||5+ changes in 7 days")
+	b.is("the numbers", `document.getElementById("summary").innerText.replace(/\s+/g, " ")`,
+		"× 2 unhealthy ? 1 missing ! 1 degraded – 1 cordoned · 1 node does not answer 71 healthy, in use 48 healthy, free")
+	b.do(chromedp.Click("#attention button"))
+	b.await(details, "Why, and what to do")
+	text, err := docs.Text("port-ap6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, meaning, _ := strings.Cut(text, "\n\n")
+	meaning, _, _ = strings.Cut(meaning, "\n")
+	for _, want := range []string{
+		"worker-005 5e:00.0", "port-ap6", meaning[1:], "Read from: errors/errors bit 50", "Clearing a sticky error", "vision/encoder-17/main",
+		"31 changes of health, 0 removals.", "List that the kubelet received", "5e:00.0\tUnhealthy", "3b:00.0\tHealthy", "0.3.0, devicePlugin", "fpga-system/fpga-worker-005",
+		"kubectl accelerator logs worker-005 --device 5e:00.0",
+	} {
+		if got := b.text(details); !strings.Contains(got, want) {
+			t.Errorf("found no %q in the details:\n%s", want, got)
+		}
+	}
+	b.screenshot("kubectl-ui-card.png")
+	b.do(chromedp.Click(`#summary [data-kind="missing"]`))
+	b.is("nodes with a missing card", `document.querySelectorAll(".node:not([hidden])").length`, "1")
+	b.is("missing cards", `document.querySelectorAll("#attention li").length`, "1")
+}
+
+// A change on one of 1000 nodes is on the page, also in the details. BenchmarkUI limits the time.
+func TestBrowserManyNodes(t *testing.T) {
+	c, nodes := fleetOf(t, 1000, 8)
+	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "dark")
+	b.await(`document.querySelectorAll("#nodes .cell").length`, "7800") // 25 nodes do not answer
+	b.await(live, "live")
+	b.screenshot("kubectl-ui-many.png")
+	b.is("cards of worker-500", `document.querySelectorAll("#nodes .node:nth-child(500) .cell.unhealthy").length`, "0")
+	b.do(chromedp.Click("#nodes .node:nth-child(500) .cell:nth-child(7)"))
+	b.await(details, "worker-500")
+	cs := cards(499, 8)
+	cs[6].Health, cs[6].Reasons = "unhealthy", []string{"fme-fatal=thermal"}
+	began := time.Now()
+	nodes[499].Set(answer(t, cs, cs[6].ID))
+	b.await(`document.querySelector("#nodes .node:nth-child(500)").innerText`, "×")
+	b.await(details, "fme-fatal=thermal")
+	t.Logf("a change was on the page after %s", time.Since(began))
+	b.do(chromedp.SendKeys("#search", "worker-500 thermal"))
+	b.await(`document.getElementById("nodes-title").innerText`, "1 of 1000")
+}
+
+// A card of a real daemon breaks while the page is open, and is mended. A node whose daemon ends keeps its cards, and says why.
+func TestBrowserDaemon(t *testing.T) {
+	n := startNode(t, "two-ports")
+	run, pod := n.run, simcluster.NewPod("worker-1", "fpga-system", "fpga", "devicePlugin", nil)
+	pod.Run = run
+	c := simcluster.Start(t, pod)
+	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1000, 700, "light")
+	b.await(attention, "Nothing.")
+	b.is("cards, whose holders the daemon does not know", `document.querySelectorAll("#nodes .cell.unsure").length`, "2")
+	b.await(`document.getElementById("summary").innerText.replace(/\s+/g, " ")`, "2 healthy, use not known 0 healthy, free")
+	n.simulate("break", "3b:00.0-p1")
+	b.await(attention, "port-ap6")
+	b.is("the broken card", `document.querySelector("#nodes .cell.unhealthy").getAttribute("aria-label")`, "worker-1, 3b:00.0-p1, unhealthy, port-ap6, holder not known")
+	n.simulate("heal", "3b:00.0-p1")
+	b.await(attention, "Nothing.")
+	b.do(chromedp.Click(`#nodes .cell[data-id="3b:00.0-p1"]`))
+	b.await(details, "In the last 7 days: 2 changes.")
+	n.daemon.Process.Kill()
+	b.await(attention, "worker-1")
+	b.is("the cards that are not known", `document.querySelectorAll("#nodes .cell.unknown").length`, "2")
+}
+
+// All can be done with the keyboard, and the focus is visible and does not get lost.
+func TestBrowserKeyboard(t *testing.T) {
+	c, nodes := fleetOf(t, 12, 4)
+	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "light")
+	b.await(live, "live")
+	b.await(attention, "worker-010")
+	focus := func(when, want string) {
+		t.Helper()
+		b.is("focus "+when, `(document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent).trim()`, want)
+	}
+	press := func(keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			b.do(chromedp.KeyEvent(key))
+		}
+	}
+	press(kb.Tab)
+	focus("at first", "Skip to what needs attention")
+	press(kb.Enter, kb.Tab)
+	focus("after the skip", "×worker-005 5e:00.0port-ap6vision/encoder-17/main5+ changes in 7 days")
+	b.is("outline", `getComputedStyle(document.activeElement).outlineStyle`, "solid")
+	press(kb.Enter)
+	b.await(`document.activeElement.textContent`, "worker-005 5e:00.0")
+	press(kb.Escape)
+	focus("after Escape", "×worker-005 5e:00.0port-ap6vision/encoder-17/main5+ changes in 7 days")
+	press("/")
+	focus("after /", "Search for a node, card, reason or pod")
+	press(kb.Tab)
+	focus("in the nodes", "worker-001, 3b:00.0, healthy, in use by vision/encoder-0/main")
+	press(kb.ArrowRight, kb.ArrowRight)
+	focus("after two steps to the right", "worker-001, 81:00.0, healthy, in use by vision/encoder-2/main")
+	press(kb.ArrowDown)
+	down := b.text(`document.activeElement.closest(".node").querySelector(".name").textContent`)
+	if down == "worker-001" || b.text(`document.activeElement.dataset.id`) != "81:00.0" {
+		t.Errorf("focus after a step down: %s, want the same card of the node below", b.text(`document.activeElement.title`))
+	}
+	press(kb.ArrowUp)
+	focus("after a step up", "worker-001, 81:00.0, healthy, in use by vision/encoder-2/main")
+	press(kb.End)
+	focus("at the end", "worker-012, a4:00.0, healthy, in use by vision/encoder-47/main")
+	cs := cards(11, 4)
+	cs[3].Health, cs[3].Reasons = "unhealthy", []string{"port-ap6"}
+	nodes[11].Set(answer(t, cs, "a4:00.0")) // the node is drawn again
+	b.await(`document.activeElement.title`, "worker-012, a4:00.0, unhealthy, port-ap6")
+	press(kb.Home, kb.Enter)
+	b.await(details, "worker-001")
+	press(kb.Tab)
+	focus("in the details", "Close the details")
+	press(kb.Enter)
+	focus("after closing", "worker-001, 3b:00.0, healthy, in use by vision/encoder-0/main")
+	b.is("cells that Tab reaches", `document.querySelectorAll('.cell[tabindex="0"]').length`, "1")
+}
+
+// Texts and symbols can be read in light and dark (WCAG AA), and the two differ.
+func TestBrowserContrast(t *testing.T) {
+	c, _ := fleetOf(t, 32, 4)
+	backs := map[string]bool{}
+	for _, scheme := range []string{"light", "dark"} {
+		b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, scheme)
+		b.await(attention, "worker-010")
+		b.do(chromedp.Click("#attention button"))
+		b.await(details, "Why, and what to do")
+		b.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("#details details").forEach((d) => { d.open = true })`))
+		backs[b.text(`getComputedStyle(document.body).backgroundColor`)] = true
+		b.is(scheme+": texts with a contrast below 4.5", contrast, "")
+	}
+	if len(backs) != 2 {
+		t.Errorf("found backgrounds %v, want two", backs)
+	}
+}
+
+// contrast is an expression for the elements whose text has too little contrast. A disabled tile may have less.
+const contrast = `(() => {
+	const rgb = (text) => text.match(/[\d.]+/g).map(Number);
+	const light = (c) => { const [r, g, b] = c.map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+	const found = new Set();
+	for (const e of document.querySelectorAll("body *")) {
+		if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility() || e.closest(":disabled, .skip")) continue;
+		let back = e;
+		while (back && rgb(getComputedStyle(back).backgroundColor)[3] === 0) back = back.parentElement;
+		const [a, b] = [rgb(getComputedStyle(e).color), rgb(getComputedStyle(back ?? document.body).backgroundColor)].map((c) => light(c.slice(0, 3))).sort((a, b) => b - a);
+		if ((a + 0.05) / (b + 0.05) < 4.5) found.add(e.tagName + "." + e.className + " in " + e.parentElement.className + ": " + e.textContent.slice(0, 20) + " " + ((a + 0.05) / (b + 0.05)).toFixed(1));
+	}
+	return [...found].join("; ");
+})()`
+
+// On a telephone nothing is wider than the screen, and the details cover the page.
+func TestBrowserNarrow(t *testing.T) {
+	c, _ := fleetOf(t, 32, 4)
+	b := openPage(t, startUI(t, c.Kubeconfig(t)), 390, 844, "light")
+	b.await(live, "live")
+	b.await(attention, "worker-010")
+	const wide = `[...document.querySelectorAll("body *")].filter((e) => e.checkVisibility() && !e.closest(".skip") && (e.getBoundingClientRect().right > 390.5 || e.getBoundingClientRect().left < -0.5)).map((e) => e.tagName + "." + e.className).join(" ")`
+	b.is("elements outside of the screen", wide, "")
+	b.do(chromedp.Click("#attention button"))
+	b.await(details, "Why, and what to do")
+	b.is("elements outside of the screen", wide, "")
+	b.is("the width of the details", `document.getElementById("details").getBoundingClientRect().width`, "390")
+	b.do(chromedp.Click(".close"))
+	b.is("details after closing", `document.getElementById("details").checkVisibility()`, "false")
+}
+
+// What a node answers is shown as text.
+func TestBrowserHostileNode(t *testing.T) {
+	const evil = `<img src=x onerror=alert(1)><script src=http://evil.example/x.js></script>`
+	cs := cards(0, 2)
+	cs[0].ID, cs[0].Health, cs[0].Reasons, cs[0].Holder, cs[0].Resource, cs[0].AFUID = evil, "unhealthy", []string{evil, "x"}, []string{evil}, evil, evil
+	cs[1].ID, cs[1].Health, cs[1].Reasons = "3b:00.0; rm -rf ~", evil, []string{evil}
+	c := simcluster.Start(t, simcluster.NewPod("worker-1", "lab", "fpga", "dra", simcluster.NewNode(answer(t, cs, evil)).Run),
+		simcluster.NewPod("worker-2", "lab", "fpga", "dra", simcluster.NewNode(`{"version":"v1","verdict":7,"devices":[{"id":"constructor","health":"__proto__","reasons":{"a":1}}],"cards":[{"card":"constructor","recent":{"length":3}}]}`).Run))
+	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "light")
+	b.await(attention, evil)
+	b.do(chromedp.Click("#attention button"))
+	b.await(details, "docs/health.md does not know this reason.")
+	for _, node := range []string{"1", "2"} {
+		for cell := range 2 {
+			if node == "2" && cell == 1 {
+				break
+			}
+			b.do(chromedp.Click(fmt.Sprintf("#nodes .node:nth-child(%s) .cell:nth-child(%d)", node, cell+1)))
+			b.await(details, "History")
+		}
+	}
+	b.is("elements that the page does not have", `document.querySelectorAll("img, iframe, object, body script, [onerror]").length`, "0")
+	if got := b.text(details); strings.Contains(got, "rm -rf ~ --why") {
+		t.Errorf("found a command with the text of a node:\n%s", got)
+	}
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"b-com.com/accelerator-device-plugin/kubectl/fleet"
+	"b-com.com/accelerator-device-plugin/kubectl/ui"
+)
+
+func newUI(c *cluster) *cobra.Command {
+	return &cobra.Command{
+		Use:   "ui [NODE...]",
+		Short: "Show the cards of all nodes on a page in your browser",
+		Long: `Show the cards of all nodes, or of each NODE, on a page in your browser: which need
+attention, why, what to do, who holds them, and what has happened to them. The page
+follows changes until you end the command with Ctrl-C.
+
+The command prints the address of the page, which is on this machine only. The address
+contains a secret: whoever has it, and can run programs on this machine, can read the
+page. Nobody can change anything there.`,
+		Example: `  kubectl accelerator ui
+  kubectl accelerator ui worker-3 worker-4`,
+		ValidArgsFunction: c.nodes(0),
+		RunE: func(cmd *cobra.Command, nodes []string) error {
+			f, err := c.fleet(cmd)
+			if err != nil {
+				return err
+			}
+			f.History = true
+			if _, err := f.Targets(cmd.Context(), nodes...); err != nil { // before a page is offered
+				return failure{err}
+			}
+			listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", "127.0.0.1:0")
+			if err != nil {
+				return failure{err}
+			}
+			host, token := listener.Addr().String(), rand.Text()
+			board := ui.NewBoard(c.name())
+			server := &http.Server{
+				Handler: ui.Handler(board, host, token), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 8 << 10,
+				BaseContext: func(net.Listener) context.Context { return cmd.Context() },
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "Open http://%s/%s/ in a browser on this machine. Ctrl-C ends it.\n", host, token)
+			group, ctx := errgroup.WithContext(cmd.Context())
+			context.AfterFunc(ctx, func() { server.Close() })
+			group.Go(func() error {
+				if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+					return err
+				}
+				return nil
+			})
+			group.Go(func() error {
+				board.Follow(ctx, func(ctx context.Context, report func(fleet.Change)) error { return f.Follow(ctx, nodes, report) })
+				return nil
+			})
+			return asFailure(group.Wait())
+		},
+	}
+}
+
+// name returns the name of the cluster: that of the context in the kubeconfig.
+func (c *cluster) name() string {
+	raw, _ := c.kube.ToRawKubeConfigLoader().RawConfig() // an error is that of fleet
+	return cmp.Or(*c.kube.Context, raw.CurrentContext)
+}

@@ -1,0 +1,222 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// A command in a pod goes on when its client has gone, so it must end by itself. The times differ, so that 1000 commands
+	// do not end at once.
+	followLeast, followMost = 240, 360 // seconds
+
+	relistPace = 2 * time.Second // least time between two lists of pods
+	retryFirst = time.Second     // time before a node is asked again
+	retryMost  = 30 * time.Second
+	retryFinal = 5 * time.Minute // after an error that a new pod or the administrator ends
+)
+
+// Change is a change in a fleet.
+type Change struct {
+	Key    string // of a release on a node; "": Err is the reason why the pods are not known, or nil
+	Answer        // the newest answer, or an error
+	Gone   bool   // the node has no pod of this release any more
+}
+
+// Follow reports the answer of each release on these nodes, or on all nodes if none is named, and each change of it, until ctx
+// ends. It returns an error if the pods cannot be listed at first. report is called by several goroutines at once.
+//
+// In each pod a command waits for changes. While there are none, it costs a node next to nothing, and the API server
+// an idle connection.
+func (f *Fleet) Follow(ctx context.Context, nodes []string, report func(Change)) error {
+	targets, err := f.Targets(ctx, nodes...)
+	if err != nil {
+		return err
+	}
+	report(Change{})
+	followers := map[string]*follower{}
+	slots := make(chan struct{}, parallel)
+	failed := make(chan struct{}, 1)
+	var running sync.WaitGroup
+	defer running.Wait()
+	for {
+		found := map[string]bool{}
+		for _, t := range targets {
+			key := t.Node + "/" + t.release
+			found[key] = true
+			old := followers[key]
+			switch {
+			case old == nil:
+				report(Change{Key: key, Answer: Answer{Target: t, Err: ErrAsked}})
+			case fmt.Sprint(old.Target, old.Problem) == fmt.Sprint(t, t.Problem):
+				continue
+			default:
+				old.stop()
+			}
+			next := &follower{Target: t, key: key, report: report}
+			following, cancel := context.WithCancel(ctx)
+			next.cancel = cancel
+			followers[key] = next
+			running.Go(func() { f.follow(following, next, slots, failed) })
+		}
+		for key, old := range followers {
+			if !found[key] {
+				old.stop()
+				delete(followers, key)
+				report(Change{Key: key, Gone: true})
+			}
+		}
+		for err = errors.New(""); err != nil; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(relistPace):
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-failed:
+			case <-time.After(f.relist):
+			}
+			if targets, err = f.Targets(ctx, nodes...); ctx.Err() == nil {
+				report(Change{Answer: Answer{Err: err}})
+			}
+		}
+	}
+}
+
+// ErrAsked is the error of a node that has not answered yet.
+var ErrAsked = errors.New("not answered yet")
+
+// follower follows a pod.
+type follower struct {
+	Target
+	key    string
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	stopped bool
+	report  func(Change)
+}
+
+// stop ends it. It reports nothing afterwards.
+func (o *follower) stop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stopped = true
+	o.cancel()
+}
+
+func (o *follower) answer(state State, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.stopped {
+		o.report(Change{Key: o.key, Answer: Answer{Target: o.Target, State: state, Err: err}})
+	}
+}
+
+// follow reports the changes of a pod until ctx ends. It waits for one of the slots before each command, until the first
+// answer, and raises failed if a command fails. It does not report a first failure after an answer, because the pod may only
+// have restarted.
+func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan struct{}) {
+	if o.Problem != nil {
+		o.answer(State{}, o.Problem)
+		return
+	}
+	for failures := 1; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case slots <- struct{}{}:
+		}
+		free := sync.OnceFunc(func() { <-slots })
+		var answered atomic.Bool
+		err := f.stream(ctx, o.Target, func(line []byte) error {
+			free()
+			state, err := Parse(line)
+			if err == nil {
+				answered.Store(true)
+				o.answer(state, nil)
+			}
+			return err
+		})
+		free()
+		if answered.Load() {
+			failures = 0
+		}
+		if ctx.Err() != nil || err == nil { // its time is over
+			continue
+		}
+		if failures++; failures > 1 {
+			o.answer(State{}, err)
+		}
+		select {
+		case failed <- struct{}{}:
+		default:
+		}
+		wait := min(retryFirst<<min(failures-1, 5), retryMost)
+		if errors.Is(err, ErrRefused) || errors.Is(err, errOlder) {
+			wait = retryFinal
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// stream runs watch -o state in a pod, and calls f with each line, until the command or ctx ends, or f returns an error.
+func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	slow := time.AfterFunc(f.Limit, func() { cancel(errSlow{f.Limit}) })
+	defer slow.Stop()
+	stdout := &lines{most: maxOutput, line: func(text []byte) {
+		slow.Stop()
+		if err := line(text); err != nil {
+			cancel(err)
+		}
+	}, full: func() { cancel(errTooLarge) }}
+	during := fmt.Sprintf("%ds", followLeast+rand.IntN(followMost-followLeast))
+	err := f.run(ctx, t, stdout, "watch", "-o", "state", "--for", during)
+	var old *Failed
+	if errors.As(err, &old) && old.Code == 2 && (strings.Contains(old.Stderr, "unknown flag") || strings.Contains(old.Stderr, `found "state"`)) {
+		return errOlder
+	}
+	return err
+}
+
+// lines calls a function with each line that is written to it.
+type lines struct {
+	kept bytes.Buffer // of a line without an end
+	most int
+	line func([]byte)
+	full func() // called when a line is longer than most
+}
+
+// Write returns no error, because the executor would log it.
+func (l *lines) Write(p []byte) (int, error) {
+	n := len(p)
+	for {
+		i := bytes.IndexByte(p, '\n')
+		if rest := l.most - l.kept.Len(); i > rest || i < 0 && len(p) > rest {
+			l.full()
+			return n, nil
+		}
+		if i < 0 {
+			l.kept.Write(p)
+			return n, nil
+		}
+		l.kept.Write(p[:i])
+		l.line(l.kept.Bytes())
+		l.kept = bytes.Buffer{} // its memory is not needed until the next line
+		p = p[i+1:]
+	}
+}

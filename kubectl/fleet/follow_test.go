@@ -1,0 +1,242 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"b-com.com/accelerator-device-plugin/kubectl/fleet"
+	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/patient"
+)
+
+// followed has the newest change of each node.
+type followed struct {
+	t    *testing.T
+	stop func() error
+
+	mu      sync.Mutex
+	nodes   map[string]string // ID,ID or an error, by POD or NODE
+	trouble error
+	changes int
+}
+
+// follow follows a cluster.
+func follow(t *testing.T, c *simcluster.Cluster, nodes ...string) *followed {
+	t.Helper()
+	f, err := fleet.New(c.Config(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.SetRelist(100 * time.Millisecond)
+	got := &followed{t: t, nodes: map[string]string{}}
+	names := map[string]string{}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- f.Follow(ctx, nodes, func(change fleet.Change) {
+			got.mu.Lock()
+			defer got.mu.Unlock()
+			got.changes++
+			if change.Key == "" {
+				got.trouble = change.Err
+				return
+			}
+			delete(got.nodes, names[change.Key])
+			names[change.Key] = change.String()
+			switch {
+			case change.Gone:
+			case change.Err != nil:
+				got.nodes[change.String()] = change.Err.Error()
+			default:
+				var ids []string
+				for _, d := range change.State.Devices {
+					ids = append(ids, fmt.Sprint(d["id"]))
+				}
+				got.nodes[change.String()] = strings.Join(ids, ",")
+			}
+		})
+	}()
+	got.stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	t.Cleanup(func() {
+		if err := got.stop(); err != nil {
+			t.Errorf("Follow: %v, want nil after its context has ended", err)
+		}
+	})
+	return got
+}
+
+// await waits until these nodes, and no others, have these answers.
+func (f *followed) await(want map[string]string) {
+	f.t.Helper()
+	patient.Await(f.t, "changes", func() error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		same := maps.EqualFunc(want, f.nodes, func(want, got string) bool { return strings.HasPrefix(got, want) })
+		if !same {
+			return fmt.Errorf("found %q, want %q", f.nodes, want)
+		}
+		return nil
+	})
+}
+
+func one(id string) string {
+	return fmt.Sprintf(`{"version":"v1","api":"dra","devices":[{"id":%q,"health":"healthy"}],"cards":[]}`, id)
+}
+
+// A change on a node is reported without a question. Pods that come, go and are replaced are followed, too.
+func TestFollow(t *testing.T) {
+	first := simcluster.NewNode(one("3b:00.0"))
+	c := simcluster.Start(t, simcluster.NewPod("worker-1", "lab", "fpga", "dra", first.Run))
+	f := follow(t, c)
+	f.await(map[string]string{"worker-1 (lab/fpga-worker-1)": "3b:00.0"})
+	asked := c.Asked()
+	first.Set(one("5e:00.0"))
+	f.await(map[string]string{"worker-1 (lab/fpga-worker-1)": "5e:00.0"})
+	if n := c.Asked() - asked; n != 0 {
+		t.Errorf("%d questions for a change, want none", n)
+	}
+
+	c.Set(simcluster.NewPod("worker-2", "lab", "fpga", "dra", simcluster.NewNode(one("86:00.0")).Run))
+	ends := make(chan struct{})
+	c.Set(simcluster.NewPod("worker-3", "lab", "fpga", "dra", func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+		io.WriteString(stdout, one("af:00.0")+"\n")
+		<-ends
+		return -1
+	}))
+	f.await(map[string]string{
+		"worker-1 (lab/fpga-worker-1)": "5e:00.0", "worker-2 (lab/fpga-worker-2)": "86:00.0", "worker-3 (lab/fpga-worker-3)": "af:00.0",
+	})
+	// An upgrade: another pod of the release replaces the one whose command ends now. Another node is gone.
+	next := simcluster.NewPod("worker-3", "lab", "fpga", "dra", simcluster.NewNode(one("d8:00.0")).Run)
+	next.Name = "fpga-new"
+	c.Set(next)
+	c.Delete("lab", "fpga-worker-3")
+	c.Delete("lab", "fpga-worker-2")
+	close(ends)
+	f.await(map[string]string{"worker-1 (lab/fpga-worker-1)": "5e:00.0", "worker-3 (lab/fpga-new)": "d8:00.0"})
+	if err := f.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A command that has run for its time is repeated, and one failure after an answer, such as a restart, is no error of the node.
+func TestFollowRepeats(t *testing.T) {
+	var runs atomic.Int64
+	c := simcluster.Start(t, simcluster.NewPod("worker-1", "lab", "fpga", "dra", func(ctx context.Context, args []string, stdout, _ io.Writer) int {
+		n := runs.Add(1)
+		if n != 4 {
+			io.WriteString(stdout, one(fmt.Sprintf("card-%d", n))+"\n")
+		}
+		switch n {
+		case 1, 2:
+			return 0
+		case 3, 4:
+			return 1
+		}
+		<-ctx.Done()
+		return 0
+	}))
+	f := follow(t, c)
+	f.await(map[string]string{"worker-1 (lab/fpga-worker-1)": "card-5"})
+	if f.mu.Lock(); f.changes < 5 {
+		t.Errorf("%d changes, want one for each answer", f.changes)
+	}
+	f.mu.Unlock()
+}
+
+// What a node answers cannot hide another node.
+func TestFollowBadNodes(t *testing.T) {
+	c := simcluster.Start(t, simcluster.NewPod("good", "lab", "fpga", "dra", simcluster.NewNode(one("3b:00.0")).Run))
+	prints := func(text string) simcluster.Command {
+		return func(ctx context.Context, _ []string, stdout, _ io.Writer) int {
+			io.WriteString(stdout, text)
+			<-ctx.Done()
+			return 0
+		}
+	}
+	fails := func(code int, text string) simcluster.Command {
+		return func(_ context.Context, _ []string, _, stderr io.Writer) int {
+			io.WriteString(stderr, text)
+			return code
+		}
+	}
+	for name, run := range map[string]simcluster.Command{
+		"text":    prints("hello\n"),
+		"empty":   prints("\n"),
+		"large":   func(ctx context.Context, _ []string, stdout, _ io.Writer) int { return flood(ctx, stdout) },
+		"older":   fails(2, "accelerator-device-plugin: --output: found \"state\", want one of json\n"),
+		"oldest":  fails(2, "accelerator-device-plugin: unknown flag: --for\n"),
+		"fails":   fails(1, "accelerator-device-plugin: no daemon\n"),
+		"breaks":  func(context.Context, []string, io.Writer, io.Writer) int { return -1 },
+		"escapes": fails(1, "\x1b[31m"),
+	} {
+		c.Set(simcluster.NewPod(name, "lab", "fpga", "dra", run))
+	}
+	pending := simcluster.NewPod("pending", "lab", "fpga", "dra", nil)
+	pending.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	c.Set(pending)
+	const older = "the plugin on this node is older than this command needs"
+	follow(t, c).await(map[string]string{
+		"good (lab/fpga-good)": "3b:00.0", "text (lab/fpga-text)": "its answer is not that of the plugin", "empty (lab/fpga-empty)": "its answer is empty",
+		"large (lab/fpga-large)": "its answer has more than 8 MiB", "older (lab/fpga-older)": older, "oldest (lab/fpga-oldest)": older,
+		"fails (lab/fpga-fails)": "no daemon", "breaks (lab/fpga-breaks)": "", "escapes (lab/fpga-escapes)": "\x1b[31m",
+		"pending (lab/fpga-pending)": "its container does not run: pod Pending",
+	})
+}
+
+// flood writes one line without an end.
+func flood(ctx context.Context, stdout io.Writer) int {
+	for text := []byte(strings.Repeat("x", 1<<20)); ctx.Err() == nil; {
+		if _, err := stdout.Write(text); err != nil {
+			return 0
+		}
+	}
+	return 0
+}
+
+// If the pods can no longer be listed, that is reported, and the nodes are followed as before.
+func TestFollowTrouble(t *testing.T) {
+	node := simcluster.NewNode(one("3b:00.0"))
+	ends := make(chan struct{})
+	c := simcluster.Start(t, simcluster.NewPod("worker-1", "lab", "fpga", "dra", node.Run),
+		simcluster.NewPod("worker-2", "lab", "fpga", "dra", func(context.Context, []string, io.Writer, io.Writer) int { <-ends; return -1 }))
+	f := follow(t, c)
+	f.await(map[string]string{"worker-1 (lab/fpga-worker-1)": "3b:00.0", "worker-2 (lab/fpga-worker-2)": "not answered yet"})
+	c.Deny("list pods")
+	close(ends) // so that the pods are listed
+	patient.Await(t, "trouble", func() error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if !errors.Is(f.trouble, fleet.ErrRefused) {
+			return fmt.Errorf("found %v, want that a right is missing", f.trouble)
+		}
+		return nil
+	})
+	node.Set(one("5e:00.0"))
+	patient.Await(t, "change", func() error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if !slices.Contains(slices.Collect(maps.Values(f.nodes)), "5e:00.0") {
+			return fmt.Errorf("found %q", f.nodes)
+		}
+		return nil
+	})
+	denied, err := fleet.New(c.Config(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := denied.Follow(t.Context(), nil, nil); !errors.Is(err, fleet.ErrRefused) {
+		t.Errorf("Follow without the right: %v, want that a right is missing", err)
+	}
+}

@@ -1,0 +1,239 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/kubectl/fleet"
+	"b-com.com/accelerator-device-plugin/kubectl/rows"
+)
+
+const (
+	recent = 7 * 24 * time.Hour // time within which changes of health are counted
+	linger = 30 * time.Second   // time from the last page that is closed until nodes are not followed any more
+	retry  = 5 * time.Second    // time until nodes are followed again after an error
+)
+
+// Board has the newest answer of each node. It is safe for concurrent use.
+type Board struct {
+	cluster string
+
+	mu      sync.Mutex
+	version int
+	changed chan struct{} // closed when version changes
+	trouble string        // the reason why the pods are not known
+	nodes   map[string]*entry
+	viewers int           // pages that are open
+	looked  chan struct{} // closed when viewers changes
+}
+
+// entry is a release on a node.
+type entry struct {
+	version int // when it changed
+	gone    bool
+	node    node
+	details json.RawMessage
+}
+
+// node is what the page knows of each node.
+type node struct {
+	Key     string   `json:"key"`
+	Node    string   `json:"node"`
+	Pod     string   `json:"pod"` // NAMESPACE/POD
+	Version string   `json:"version"`
+	API     string   `json:"api"`
+	Asked   bool     `json:"asked"` // it has not answered yet
+	Error   string   `json:"error"` // the reason why devices, version and API are those of an earlier answer
+	Notes   []string `json:"notes"`
+	Devices []device `json:"devices"`
+}
+
+type device struct {
+	ID      string   `json:"id"`
+	Card    string   `json:"card"`
+	Health  string   `json:"health"`
+	Fault   bool     `json:"fault"` // somebody must act
+	Reasons []string `json:"reasons"`
+	Holder  string   `json:"holder"`
+	Cordon  string   `json:"cordon"`  // who, and why
+	Changes int64    `json:"changes"` // of the health of its card, in the last days
+	More    bool     `json:"more"`    // there may be more
+}
+
+// NewBoard returns the board of a cluster.
+func NewBoard(cluster string) *Board {
+	return &Board{cluster: fleet.Printable(cluster), changed: make(chan struct{}), looked: make(chan struct{}), nodes: map[string]*entry{}}
+}
+
+// Follow calls follow with a function that takes changes while a page is open, until ctx ends. If follow fails, Follow calls it
+// again after some time.
+func (b *Board) Follow(ctx context.Context, follow func(context.Context, func(fleet.Change)) error) {
+	for b.await(ctx, true, 0) {
+		following, cancel := context.WithCancel(ctx)
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			b.await(following, false, linger)
+			cancel()
+		})
+		err := follow(following, b.Report)
+		cancel()
+		waiting.Wait()
+		if err == nil {
+			b.forget()
+			continue
+		}
+		b.Report(fleet.Change{Answer: fleet.Answer{Err: err}})
+		select {
+		case <-ctx.Done():
+		case <-time.After(retry):
+		}
+	}
+}
+
+// await waits until a page has been open, or none has been open, for some time. It returns false if ctx ends.
+func (b *Board) await(ctx context.Context, open bool, during time.Duration) bool {
+	for {
+		b.mu.Lock()
+		is, changed := b.viewers > 0, b.looked
+		b.mu.Unlock()
+		var enough <-chan time.Time
+		if is == open {
+			enough = time.After(during)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+		case <-enough:
+			return true
+		}
+	}
+}
+
+// look counts pages that are opened, or with a negative number closed.
+func (b *Board) look(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.viewers += n
+	close(b.looked)
+	b.looked = make(chan struct{})
+}
+
+// forget forgets which nodes there are, but not their devices.
+func (b *Board) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.nodes {
+		e.gone, e.version = true, b.version+1
+	}
+	b.touch()
+}
+
+// touch makes a new version.
+func (b *Board) touch() {
+	b.version++
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// Report takes a change. It does not block.
+func (b *Board) Report(c fleet.Change) {
+	next := &entry{gone: c.Gone}
+	if !c.Gone && c.Key != "" {
+		next.node, next.details = summary(c)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c.Key == "" {
+		text := ""
+		if c.Err != nil {
+			text = fleet.Printable(c.Err.Error())
+		}
+		if text == b.trouble {
+			return
+		}
+		b.trouble = text
+	} else {
+		if last := b.nodes[c.Key]; last != nil && c.Err != nil {
+			next.node.Devices, next.node.Version, next.node.API, next.details = last.node.Devices, last.node.Version, last.node.API, last.details
+		}
+		next.version = b.version + 1
+		b.nodes[c.Key] = next
+	}
+	b.touch()
+}
+
+func summary(c fleet.Change) (node, json.RawMessage) {
+	n := node{
+		Key: c.Key, Node: c.Node, Pod: strings.Trim(c.Namespace+"/"+c.Pod, "/"), Version: c.State.Version, API: c.State.API,
+		Asked: errors.Is(c.Err, fleet.ErrAsked), Notes: c.State.Problems, Devices: []device{},
+	}
+	if c.Err != nil {
+		if !n.Asked {
+			n.Error = fleet.Printable(c.Err.Error())
+		}
+		return n, nil
+	}
+	changes := map[string]rows.Row{}
+	for _, r := range rows.Flaps([]fleet.Answer{c.Answer}, time.Now().Add(-recent)) {
+		changes[rows.Text(r["card"])] = r
+	}
+	for _, r := range rows.Devices([]fleet.Answer{c.Answer}, false) {
+		d := device{ID: rows.Text(r["id"]), Health: rows.Text(r["health"]), Reasons: []string{}, Holder: rows.Holder(r), Cordon: rows.Cordon(r)}
+		d.Card, _, _ = strings.Cut(d.ID, "-p")
+		reasons, _ := r["reasons"].([]any)
+		for _, reason := range reasons {
+			d.Reasons = append(d.Reasons, rows.Text(reason))
+		}
+		d.Fault = slices.Contains(c.State.Faulty, d.ID) || r["missingSince"] != nil && d.Cordon == ""
+		d.Changes, _ = changes[d.Card]["changes"].(int64)
+		d.More = changes[d.Card]["more"] == true
+		n.Devices = append(n.Devices, d)
+	}
+	details, err := json.Marshal(map[string]any{"devices": c.State.Devices, "cards": c.State.Cards})
+	if err != nil { // a value that was JSON
+		n.Error = err.Error()
+	}
+	return n, details
+}
+
+// update is a message to the page.
+type update struct {
+	Cluster string   `json:"cluster"`
+	All     bool     `json:"all"` // Nodes are all nodes, and not only those that have changed
+	Trouble string   `json:"trouble"`
+	Nodes   []node   `json:"nodes"`
+	Gone    []string `json:"gone"`
+}
+
+// since returns what has changed since a version, the version now, and a channel that closes when it is stale.
+func (b *Board) since(version int) (update, int, <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u := update{Cluster: b.cluster, All: version == 0, Trouble: b.trouble, Nodes: []node{}, Gone: []string{}}
+	for key, e := range b.nodes {
+		switch {
+		case e.version <= version:
+		case e.gone:
+			u.Gone = append(u.Gone, key)
+		default:
+			u.Nodes = append(u.Nodes, e.node)
+		}
+	}
+	return u, b.version, b.changed
+}
+
+// details returns the devices and the history of a node, or nil if they are not known.
+func (b *Board) details(key string) json.RawMessage {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.nodes[key]; e != nil {
+		return e.details
+	}
+	return nil
+}

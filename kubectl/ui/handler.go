@@ -1,0 +1,118 @@
+package ui
+
+import (
+	"crypto/subtle"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strings"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/docs"
+)
+
+//go:embed page
+var files embed.FS
+
+const (
+	pace       = 250 * time.Millisecond // least time between two events
+	alive      = 20 * time.Second       // longest time without one
+	readWithin = 10 * time.Second       // longest time for which the page may leave one unread
+)
+
+// headers are in each answer. A browser that heeds them runs no script and loads no file but those of the page, even if an
+// answer of a node reached it as HTML.
+var headers = map[string]string{
+	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+	"X-Content-Type-Options":       "nosniff",
+	"Referrer-Policy":              "no-referrer",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cache-Control":                "no-store",
+}
+
+// Handler serves the page of a board at http://HOST/TOKEN/.
+func Handler(b *Board, host, token string) http.Handler {
+	page, err := fs.Sub(files, "page")
+	if err != nil { // the name is constant
+		panic(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", http.FileServerFS(page))
+	mux.HandleFunc("/events", b.serveEvents)
+	mux.HandleFunc("/node", func(w http.ResponseWriter, r *http.Request) {
+		details := b.details(r.URL.Query().Get("key"))
+		if details == nil {
+			http.Error(w, "found no answer of this node", http.StatusNotFound)
+			return
+		}
+		writeJSON(w, details)
+	})
+	mux.HandleFunc("/explain", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, docs.Explain(r.URL.Query().Get("reason")))
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range headers {
+			w.Header().Set(name, value)
+		}
+		first, rest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
+		switch {
+		case r.Method != http.MethodGet:
+			http.Error(w, "this page can only be read", http.StatusMethodNotAllowed)
+		case r.Host != host:
+			http.Error(w, fmt.Sprintf("Host: want %s", host), http.StatusForbidden)
+		case origin != "" && origin != "http://"+host, site != "" && site != "same-origin" && site != "none":
+			http.Error(w, "another site may not read this page", http.StatusForbidden)
+		case !ok || subtle.ConstantTimeCompare([]byte(first), []byte(token)) != 1:
+			http.Error(w, "the token is missing or wrong: open the URL that kubectl accelerator ui has printed", http.StatusForbidden)
+		default:
+			r.URL.Path, r.URL.RawPath = "/"+rest, ""
+			mux.ServeHTTP(w, r)
+		}
+	})
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // an error means that the page has gone
+}
+
+// serveEvents writes all nodes, and then the changes, until the page is closed.
+func (b *Board) serveEvents(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	b.look(1)
+	defer b.look(-1)
+	control := http.NewResponseController(w)
+	ctx := r.Context()
+	for version := 0; ; {
+		change, next, stale := b.since(version)
+		text := []byte(":\n\n") // a comment
+		if version == 0 || next != version {
+			line, err := json.Marshal(change)
+			if err != nil {
+				return
+			}
+			text = append(append([]byte("data: "), line...), "\n\n"...)
+		}
+		version = next
+		_ = control.SetWriteDeadline(time.Now().Add(readWithin)) // a test's writer has none
+		if _, err := w.Write(text); err != nil || control.Flush() != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pace):
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-stale:
+		case <-time.After(alive):
+		}
+	}
+}
