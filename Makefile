@@ -12,6 +12,7 @@ GO_BUILD := go build -tags grpcnotrace -trimpath
 
 # These tools are not in go.mod: they are run at a fixed version.
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+KREW_VALIDATE := go run sigs.k8s.io/krew/cmd/validate-krew-manifest@v0.4.3
 CONTROLLER_GEN := go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 
 # The race detector needs a C compiler.
@@ -20,7 +21,7 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build build-plugin build-operator build-dra build-kubectl generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl bench-kubectl test-browser kubectl demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart manifests test-chart
+.PHONY: help build build-plugin build-operator build-dra build-kubectl generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl bench-kubectl test-browser kubectl krew demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart manifests test-chart
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -140,10 +141,24 @@ kubectl: $(KUBECTL_PLATFORMS:%=kubectl/%) ## build kubectl-accelerator for each 
 kubectl/%:
 	cd kubectl && CGO_ENABLED=0 GOOS=$(*D) GOARCH=$(*F) $(GO_BUILD) -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' \
 		-o ../dist/kubectl-accelerator_$(VERSION)_$(*D)_$(*F)/ ./cmd/...
+	@go -C tools run ./image -tree .. -created $(CREATED) -binary $$(ls dist/kubectl-accelerator_$(VERSION)_$(*D)_$(*F)/* | sed 's|^|../|') \
+		-user-archive '../dist/kubectl-accelerator_$(VERSION)_$(*D)_$(*F).tar.gz'
+
+# The address of the directory where the archives are published.
+URL ?=
+
+krew: kubectl ## write dist/accelerator.yaml, the manifest of kubectl accelerator for krew (VERSION=0.3.0 URL=https://...)
+	@case '$(URL)' in https://?*) ;; *) echo 'URL is "$(URL)", want the https address of the directory where the archives will be' >&2; exit 2;; esac
+	@sed -e 's|@VERSION@|$(VERSION:v%=%)|' -e 's|@URL@|$(URL)/kubectl-accelerator_$(VERSION)|' \
+		$(foreach p,$(subst /,_,$(KUBECTL_PLATFORMS)),-e "s|@SHA256_$(p)@|$$(sha256sum < 'dist/kubectl-accelerator_$(VERSION)_$(p).tar.gz' | cut -c-64)|") \
+		deploy/krew.yaml > dist/accelerator.yaml
+	@$(KREW_VALIDATE) -skip-install -manifest dist/accelerator.yaml
 
 lint-kubectl: ## check go.mod, go vet, staticcheck, allowed imports of kubectl/, and Windows (make lint runs gofmt)
 	cd kubectl && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...
 	cd kubectl && CGO_ENABLED=0 GOOS=windows go build -o /dev/null ./cmd/...
+	@mkdir -p bin && sed -e 's/@VERSION@/0.0.0/; s/@SHA256_.*@/$(shell printf %064d)/; s|@URL@|https://example.com/x|' deploy/krew.yaml > bin/accelerator.yaml
+	@$(KREW_VALIDATE) -skip-install -manifest bin/accelerator.yaml
 	@cd kubectl && ! go list -deps ./cmd/... | grep -E '^b-com.com/accelerator-device-plugin/(cmd|inventory|watcher|daemon|server|sim|operator|dra)|pilebones'
 
 clean: ## remove the built files

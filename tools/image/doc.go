@@ -5,6 +5,8 @@
 //	      -tree DIR -version V -revision R -created SECONDS
 //	      -out FILE.tar -sbom FILE.json [-root DIR]
 //
+//	image -binary FILE -user-archive FILE.tar.gz -tree DIR -created SECONDS
+//
 // The image has only the files that [Rootfs] returns: the binaries, with -source their source
 // code, and the licences of all modules that are linked into them. There is no shell. The same
 // arguments and the same work tree give the same bytes: files are sorted, all times are -created,

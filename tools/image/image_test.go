@@ -171,6 +171,18 @@ func TestEndOfTar(t *testing.T) {
 	}
 }
 
+// The archive for users has the program, which can be run, and the licences.
+func TestUserArchive(t *testing.T) {
+	archive, err := userArchive(Binary{Name: "kubectl-accelerator", Data: []byte("binary")}, map[string][]byte{"b/LICENSE": []byte("text")}, example.Created)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Files{"kubectl-accelerator": {0o755, []byte("binary")}, "licenses/b/LICENSE": {0o644, []byte("text")}}
+	if diff := cmp.Diff(want, sourceFiles(t, archive)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
 func TestLicences(t *testing.T) {
 	const root = "../.."
 	out, err := command(root, "go", "list", "-m", "-f", "{{.Version}}", "github.com/pilebones/go-udev")

@@ -26,9 +26,11 @@ func main() {
 	flag.Int64Var(&a.created, "created", 0, "time of that commit, in seconds since 1970, for all times in the image")
 	flag.StringVar(&a.out, "out", "", "archive to write")
 	flag.StringVar(&a.sbom, "sbom", "", "bill of materials to write")
+	flag.StringVar(&a.userArchive, "user-archive", "", "write a .tar.gz of the binary and its licences, for the machine of a user, and no image")
 	flag.StringVar(&a.root, "root", "", "directory to which the files of the image are also written, for the Dockerfile")
 	flag.Parse()
-	if len(a.binaries) == 0 || a.image.Name == "" || a.image.Licence == "" || a.image.Version == "" || a.out == "" || a.sbom == "" || flag.NArg() > 0 {
+	image := a.image.Name != "" && a.image.Licence != "" && a.image.Version != "" && a.out != "" && a.sbom != ""
+	if len(a.binaries) == 0 || image == (a.userArchive != "") || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -45,6 +47,7 @@ type arguments struct {
 	source          bool
 	created         int64
 	out, sbom, root string
+	userArchive     string
 }
 
 func (a arguments) run() error {
@@ -80,6 +83,13 @@ func (a arguments) run() error {
 		}
 	} else if where := copyleft(licences); where != "" {
 		return fmt.Errorf("%s: found a GNU licence, want -source", where)
+	}
+	if a.userArchive != "" {
+		archive, err := userArchive(binaries[0], licences, img.Created)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(a.userArchive, archive, 0o644)
 	}
 	img.Files = Rootfs(binaries, source, licences)
 	bill, err := SBOM(binaries, img.Version)

@@ -29,7 +29,12 @@ func Source(tree string, modules []string, version string, at time.Time) ([]byte
 			return nil, err
 		}
 	}
-	archive, err := files.Tar(at)
+	return files.gzipped(at)
+}
+
+// gzipped returns a .tar.gz of the files.
+func (f Files) gzipped(at time.Time) ([]byte, error) {
+	archive, err := f.Tar(at)
 	if err != nil {
 		return nil, err
 	}
