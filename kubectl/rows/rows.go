@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 )
 
@@ -15,20 +17,37 @@ import (
 // node has not answered, it has a row with the key error instead.
 type Row = map[string]any
 
-// Devices returns the devices of all answers: with unhealthy, only those that are not healthy.
-func Devices(answers []fleet.Answer, unhealthy bool) []Row {
+// Devices returns the devices of all answers: with unhealthy, only those that are not healthy, or that a rule taints. Such a
+// device has the key taintRules, with the names of the rules.
+func Devices(answers []fleet.Answer, rules []resourceapi.DeviceTaintRule, unhealthy bool) []Row {
 	var all []Row
 	for _, a := range answers {
 		if a.Err != nil {
 			all = append(all, of(a, nil))
 		}
 		for _, d := range a.State.Devices {
-			if !unhealthy || d["health"] != "healthy" {
-				all = append(all, of(a, d))
+			r := of(a, d)
+			taints(r, rules)
+			if !unhealthy || r["health"] != "healthy" || r["taintRules"] != nil {
+				all = append(all, r)
 			}
 		}
 	}
 	return all
+}
+
+// taints adds the rules that taint a device.
+func taints(r Row, rules []resourceapi.DeviceTaintRule) {
+	delete(r, "taintRules")
+	var names []any
+	for i := range rules {
+		if r["api"] == "dra" && fleet.Tainted(&rules[i], text(r["node"]), text(r["id"])) {
+			names = append(names, rules[i].Name)
+		}
+	}
+	if names != nil {
+		r["taintRules"] = names
+	}
 }
 
 // Flaps returns the cards whose health has changed since a time, or that were ever removed, those with most changes first.

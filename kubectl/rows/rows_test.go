@@ -79,11 +79,11 @@ worker-1  5e:00.0     degraded   ?              -                      -      - 
 worker-2  -           unknown    -              -                      -      -       -       -     -    -          -             -        kube-system/fpga-x  no answer\x1b[31m within 10s
 `},
 	} {
-		if diff := cmp.Diff(test.want, "\n"+printed(t, rows.Devices(answers, test.unhealthy), test.columns, false)); diff != "" {
+		if diff := cmp.Diff(test.want, "\n"+printed(t, rows.Devices(answers, nil, test.unhealthy), test.columns, false)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
-	colours := printed(t, rows.Devices(answers, false), rows.DeviceColumns, true)
+	colours := printed(t, rows.Devices(answers, nil, false), rows.DeviceColumns, true)
 	for _, want := range []string{"\x1b[32mhealthy\x1b[0m", "\x1b[31munhealthy\x1b[0m", "\x1b[33mdegraded\x1b[0m", "\x1b[31munknown\x1b[0m"} {
 		if !strings.Contains(colours, want) {
 			t.Errorf("found no %q in %q", want, colours)
@@ -153,7 +153,7 @@ func FuzzTables(f *testing.F) {
 		for _, table := range []struct {
 			all     []rows.Row
 			columns []rows.Column
-		}{{rows.Devices(answers, false), rows.WideDevices}, {rows.Flaps(answers, time.Time{}), rows.WideFlaps}} {
+		}{{rows.Devices(answers, nil, false), rows.WideDevices}, {rows.Flaps(answers, time.Time{}), rows.WideFlaps}} {
 			if err := rows.Print(&b, table.all, table.columns, false); err != nil {
 				t.Fatal(err)
 			}

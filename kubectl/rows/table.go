@@ -48,7 +48,12 @@ var (
 		if r["error"] != nil {
 			return Text(r["error"])
 		}
-		return Text(r["reasons"])
+		all, _ := r["reasons"].([]any)
+		rules, _ := r["taintRules"].([]any)
+		for _, rule := range rules {
+			all = append(all[:len(all):len(all)], "DeviceTaintRule/"+text(rule))
+		}
+		return Text(all)
 	}}
 	pod = Column{"POD", func(r Row) string { return strings.Trim(Text(r["namespace"])+"/"+Text(r["pod"]), "/") }}
 )

@@ -183,7 +183,7 @@ func summary(c fleet.Change) (node, json.RawMessage) {
 	for _, r := range rows.Flaps([]fleet.Answer{c.Answer}, time.Now().Add(-recent)) {
 		changes[rows.Text(r["card"])] = r
 	}
-	for _, r := range rows.Devices([]fleet.Answer{c.Answer}, false) {
+	for _, r := range rows.Devices([]fleet.Answer{c.Answer}, nil, false) {
 		d := device{ID: rows.Text(r["id"]), Health: rows.Text(r["health"]), Reasons: []string{}, Holder: rows.Holder(r), Cordon: rows.Cordon(r)}
 		d.Card, _, _ = strings.Cut(d.ID, "-p")
 		reasons, _ := r["reasons"].([]any)

@@ -16,6 +16,9 @@ import (
 	"slices"
 	"strings"
 
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
@@ -107,6 +110,19 @@ func kubectlAccelerator(s *scene, values ...string) {
 
 	s.step("report: all parts for the administrator, some for a user without accelerator-nodes; no names of pods")
 	s.report(len(values) > 0)
+
+	if len(values) > 0 {
+		s.step("a DeviceTaintRule is shown to the administrator")
+		rules := s.Client.ResourceV1().DeviceTaintRules()
+		rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "fan"}, Spec: resourceapi.DeviceTaintRuleSpec{
+			DeviceSelector: &resourceapi.DeviceTaintSelector{Pool: new(node), Device: new(deviceName(firstID))},
+			Taint:          resourceapi.DeviceTaint{Key: "example.com/fan", Effect: resourceapi.DeviceTaintEffectNoSchedule},
+		}}
+		_, err := rules.Create(s.ctx, rule, metav1.CreateOptions{})
+		s.check(err)
+		s.shows([]string{firstID + " healthy", "DeviceTaintRule/fan"}, "", "devices", "--unhealthy")
+		s.check(rules.Delete(s.ctx, "fan", metav1.DeleteOptions{}))
+	}
 
 	s.step("accelerator-operate: cordon and uncordon, in the name of the user")
 	s.shows([]string{firstID + " cordoned by olga since", ": replace the fan"}, "olga", "cordon", node, firstID, "--why", "replace the fan")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
@@ -71,6 +72,20 @@ func (c *cluster) ask(cmd *cobra.Command, nodes []string, history bool) ([]fleet
 		return nil, failure{errors.New("interrupted")}
 	}
 	return answers, nil
+}
+
+// taintRules returns the cluster's DeviceTaintRules, if one of the nodes uses DRA.
+func (c *cluster) taintRules(cmd *cobra.Command, answers []fleet.Answer) ([]resourceapi.DeviceTaintRule, error) {
+	if !slices.ContainsFunc(answers, func(a fleet.Answer) bool { return a.State.API == "dra" }) {
+		return nil, nil
+	}
+	f, err := c.fleet(cmd)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
+	defer cancel()
+	return f.TaintRules(ctx)
 }
 
 // progress returns a function that shows on a terminal how many nodes have answered.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/kubectl/rows"
 )
 
@@ -15,7 +16,8 @@ func newDevices(c *cluster) *cobra.Command {
 		Short: "Print the FPGA devices of all nodes",
 		Long: `Print the FPGA devices of all nodes, or of each NODE: their health, the container
 that holds them, and the reasons if they are not healthy. A card that was present
-before and did not come back is listed with the reason "missing".
+before and did not come back is listed with the reason "missing". With DRA, a reason
+"DeviceTaintRule/NAME" means that this rule of the cluster keeps pods away from it.
 
 A node that does not answer is a row with health "unknown" and the reason, and makes
 the exit code 1. Unhealthy devices do not. HOLDER is "?" if the node does not know it.`,
@@ -36,7 +38,11 @@ the exit code 1. Unhealthy devices do not. HOLDER is "?" if the node does not kn
 		if err != nil {
 			return err
 		}
-		all := rows.Devices(answers, unhealthy)
+		rules, err := c.taintRules(cmd, answers)
+		if err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: not shown: %s\n", program, terminal.Escape(err.Error()))
+		}
+		all := rows.Devices(answers, rules, unhealthy)
 		if len(all) == 0 {
 			what := "device"
 			if unhealthy {

@@ -82,6 +82,33 @@ worker-2  <none>      <none>  <none>
 	}
 }
 
+// With DRA, a device that a rule of the cluster taints is one that needs a look, also with the API of Kubernetes 1.36.
+func TestTaintRules(t *testing.T) {
+	const list = `{"items":[{"metadata":{"name":"fan"},"spec":{"deviceSelector":{"pool":"worker-1","device":"pci-0000-3b-00-0"},"taint":{"key":"a","effect":"NoSchedule"}}}]}`
+	const tainted = "NODE      ID          HEALTH     HOLDER            RESOURCE               REASONS\n" +
+		"worker-1  3b:00.0     healthy    default/job/main  b-com.com/accelerator  DeviceTaintRule/fan\n"
+	const broken = "worker-1  3b:00.0-p1  unhealthy  -                 b-com.com/accelerator  port-ap6\n"
+	dra := strings.Replace(state, "devicePlugin", "dra", 1)
+	for _, version := range []string{"v1", "v1beta2"} {
+		c := simcluster.Start(t, simcluster.NewPod("worker-1", "kube-system", "fpga", "dra", simcluster.Prints(dra)))
+		c.SetObject("/apis/resource.k8s.io/"+version+"/devicetaintrules", list)
+		out, errs, code := kubectl(t, c, "devices", "--unhealthy")
+		if diff := cmp.Diff(tainted+broken, out); diff != "" || errs != "" || code != 0 {
+			t.Errorf("%s: (-want +got):\n%s\nstderr %q, exit code %d", version, diff, errs, code)
+		}
+		c.Deny("list devicetaintrules")
+		out, errs, code = kubectl(t, c, "devices")
+		if strings.Contains(out, "fan") || !strings.Contains(errs, "not shown: DeviceTaintRules: you lack a right") || code != 0 {
+			t.Errorf("%s: without the right: %s\nstderr %q, exit code %d", version, out, errs, code)
+		}
+	}
+	c := simcluster.Start(t, simcluster.NewPod("worker-1", "kube-system", "fpga", "devicePlugin", simcluster.Prints(state)))
+	c.SetObject("/apis/resource.k8s.io/v1/devicetaintrules", list)
+	if out, errs, _ := kubectl(t, c, "devices"); strings.Contains(out, "fan") || errs != "" {
+		t.Errorf("device plugin: a rule, which is about claims, is shown: %s%s", out, errs)
+	}
+}
+
 func TestExitCodes(t *testing.T) {
 	c := twoNodes(t)
 	none := simcluster.Start(t)

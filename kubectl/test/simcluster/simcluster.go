@@ -71,6 +71,7 @@ func Start(t testing.TB, pods ...*Pod) *Cluster {
 	mux.HandleFunc("GET /api/v1/nodes/{name}", c.object("nodes"))
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/configmaps/{name}", c.object("configmaps"))
 	mux.HandleFunc("GET /apis/resource.k8s.io/v1/resourceslices", c.object("resourceslices"))
+	mux.HandleFunc("GET /apis/resource.k8s.io/{version}/devicetaintrules", c.object("devicetaintrules"))
 	mux.HandleFunc("POST /apis/authentication.k8s.io/v1/selfsubjectreviews", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusCreated, &authenticationv1.SelfSubjectReview{
 			TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "SelfSubjectReview"},

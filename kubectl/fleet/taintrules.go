@@ -1,0 +1,49 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// driver is the name of the DRA driver in the API.
+const driver = "accelerator.b-com.com"
+
+// TaintRules returns the cluster's DeviceTaintRules that keep pods away from devices, or none if the API server has no such
+// rules.
+func (f *Fleet) TaintRules(ctx context.Context) ([]resourceapi.DeviceTaintRule, error) {
+	for _, version := range []string{"v1", "v1beta2"} { // they have the same fields; Kubernetes 1.36 has only the second one
+		text, err := f.Object(ctx, "/apis/resource.k8s.io/"+version+"/devicetaintrules", nil)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("DeviceTaintRules: %w", err)
+		}
+		var list resourceapi.DeviceTaintRuleList
+		if err := json.Unmarshal(text, &list); err != nil {
+			return nil, fmt.Errorf("DeviceTaintRules: %w", err)
+		}
+		return list.Items, nil
+	}
+	return nil, nil
+}
+
+// Tainted reports whether a rule taints the device with an id of a node, so that new pods do not get it.
+func Tainted(rule *resourceapi.DeviceTaintRule, node, id string) bool {
+	if strings.Count(id, ":") == 1 {
+		id = "0000:" + id
+	}
+	name := "pci-" + strings.NewReplacer(":", "-", ".", "-").Replace(id)
+	selects := func(want *string, value string) bool { return want == nil || *want == value }
+	s := rule.Spec.DeviceSelector
+	if s == nil {
+		s = &resourceapi.DeviceTaintSelector{}
+	}
+	return rule.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNone &&
+		selects(s.Driver, driver) && selects(s.Pool, node) && selects(s.Device, name)
+}
