@@ -163,3 +163,34 @@ func draPulled(s *scene) {
 	s.claimed("again", one())
 	s.hasReport("again", draReport(secondID, "dfl-port.1"))
 }
+
+// The tolerationSeconds of a claim count from the fault of its card, also if another card changes meanwhile, or the
+// driver restarts (kubernetes#141107).
+func draTolerated(s *scene) {
+	const tolerated, tolerance = 30 * time.Second, 5 * time.Second
+	s.plug(first, second)
+	s.installDRA("config.flapLimit=0")
+	both := offer(firstID, secondID)
+	slices, pods := s.followSlices(), s.followPods()
+	slices.shows(time.Now(), both)
+	patient := selects(`device.attributes["resource.kubernetes.io"].pciBusID == "` + first + `"`)
+	patient.Requests[0].Exactly.Tolerations = tolerating().Requests[0].Exactly.Tolerations
+	patient.Requests[0].Exactly.Tolerations[0].TolerationSeconds = new(int64(tolerated / time.Second))
+	s.claimed("user", patient)
+	s.hasReport("user", draReport(firstID, "dfl-port.0"))
+	s.step("the card of a pod that tolerates this for %v breaks; another card breaks and heals; the driver restarts", tolerated)
+	broken := s.breakCard(first)
+	slices.shows(broken, both.with(firstID, "port-ap6:NoExecute"))
+	s.wait(tolerated / 3)
+	other := s.breakCard(second)
+	slices.shows(other, both.with(firstID, "port-ap6:NoExecute").with(secondID, "port-ap6:NoExecute"))
+	s.restartDaemon()
+	healed := s.healCard(second)
+	slices.shows(healed, both.with(firstID, "port-ap6:NoExecute"))
+	took := pods.marked(broken, "user").Sub(broken)
+	if took < tolerated-tolerance || took > tolerated+tolerance {
+		s.failf("pod: deleted %v after its card broke, want %v", took, tolerated)
+	}
+	s.step("  the pod is deleted %.1f s after its card broke", took.Seconds())
+	s.healCard(first)
+}

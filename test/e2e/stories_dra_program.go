@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
@@ -127,4 +128,46 @@ func draProgram(s *scene) {
 	s.restartsWith("user", draReport(firstID, "dfl-port.0"), 2)
 	same(s, "events programming.present", s.countHookEvents("programming.present"), before+1)
 	slices.shows(upgraded, offer(firstID, secondID))
+}
+
+// A claim has two alternatives: a card that has the AFU, else one that is programmed.
+func draAlternatives(s *scene) {
+	s.plugCard(first, 1, -1, otherAFU)
+	s.plug(second)
+	s.cleanups = append(s.cleanups, func() {
+		s.uninstall()
+		s.check(errors.Join(os.RemoveAll(filepath.Dir(hostDir)), os.RemoveAll(specs)))
+	})
+	s.installDRA(programmingValues...)
+	s.followSlices().shows(time.Now(), offer(firstID, secondID))
+	given := filepath.Join(cluster.Root, "programming", "given.gbs")
+	s.check(os.WriteFile(given, bits.GBS(bits.Metadata(interfaceID, afuID), make([]byte, 4096)), 0o644))
+	s.hostTool("install", "--store", store, given)
+	devices := withConfig(resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "card", FirstAvailable: []resourceapi.DeviceSubRequest{
+		alternative("loaded", attribute("afuId")+` == "`+afuID+`"`),
+		alternative("programmed", attribute("interfaceId")+` == "`+interfaceID+`"`),
+	}}}}, `{"apiVersion": "`+draDriver+`/v1alpha1", "kind": "AcceleratorConfig", "afuId": "`+afuID+`"}`)
+	chosen := func(claim string) string {
+		found := must(s.Client.ResourceV1().ResourceClaims(s.users).Get(s.ctx, claim, metav1.GetOptions{})).Status.Allocation.Devices.Results[0]
+		return found.Request + " " + found.Device
+	}
+
+	s.step("the card with the AFU is the second one: the first pod gets it, as it is")
+	s.claimed("one", devices)
+	s.hasReport("one", draReport(secondID, "dfl-port.1"))
+	same(s, "alternative", chosen("one"), "card/loaded "+deviceName(secondID))
+	same(s, "events programming.present", s.countHookEvents("programming.present"), 1)
+
+	s.step("it is in use: the next pod gets the other card, which the hook programs")
+	s.claim("two", devices)
+	s.create(restarting(s.claimant("two", "two")))
+	s.step("  %s", s.hookFails("two", "--afu: card "+firstID)) // a simulated card has no driver
+	same(s, "alternative", chosen("two"), "card/programmed "+deviceName(firstID))
+	s.hardware(func(n *simnode.Node) error { return n.Reprogram(first, 0, afuID) })
+	s.hasReport("two", draReport(firstID, "dfl-port.0"))
+}
+
+// alternative returns a subrequest for one device for which a CEL expression is true.
+func alternative(name, expression string) resourceapi.DeviceSubRequest {
+	return resourceapi.DeviceSubRequest{Name: name, DeviceClassName: draDriver, Selectors: request(name, 1, expression).Exactly.Selectors}
 }
