@@ -50,7 +50,7 @@ test-prometheus: build-plugin ## test metrics, alert rules and dashboard with a 
 test-logging: build-plugin ## ship a log with a real OpenTelemetry Collector: docs/logs.md
 	@test/logging/run.sh $(BINARY)
 
-e2e: image-$(shell go env GOARCH) chart ## test images and charts on a real cluster of one node, as root (STORIES=pattern, KEEP=1)
+e2e: image-$(shell go env GOARCH) chart ## test images and charts on a real cluster of one node, as root (STORIES=pattern, KUBERNETES=1.36, KEEP=1)
 	@KEEP=$(KEEP) test/e2e/run.sh '$(VERSION)' '$(value STORIES)'
 
 # The time and the seed of `make soak`.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # cluster.sh DIR: builds the binaries of a cluster from Go modules, in the versions
 # that build/*/go.mod and tools/go.mod (helm) pin, into a directory below DIR, unless
-# they are there. Prints that directory on stdout, progress on stderr. Nothing is
+# they are there. KUBERNETES=1.36 takes Kubernetes from build/kube/kubernetes-1.36.mod. Prints that directory on stdout, progress on stderr. Nothing is
 # installed. The first time: half an hour on two processors, 6 GB of build cache.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -10,10 +10,16 @@ fail() {
 	exit 1
 }
 
+kube=go.mod
+if [ -n "${KUBERNETES:-}" ]; then
+	kube=kubernetes-$KUBERNETES.mod
+	[ -f "build/kube/$kube" ] || fail "KUBERNETES is \"$KUBERNETES\", want nothing, or one of: $(cd build/kube && printf '%s ' kubernetes-*.mod | sed 's/kubernetes-//g; s/\.mod//g')"
+fi
+
 # Other pins, another directory.
 helm=$(go -C ../../tools list -m helm.sh/helm/v4)
-sum=$({ echo "$helm"; cat cluster.sh build/*/go.mod build/*/go.sum; } | sha256sum | cut -c1-8)
-kubernetes=$(go -C build/kube list -m -f '{{.Version}}' k8s.io/kubernetes)
+sum=$({ echo "$helm"; cat cluster.sh build/*/go.mod build/*/go.sum "build/kube/$kube" "build/kube/${kube%mod}sum"; } | sha256sum | cut -c1-8)
+kubernetes=$(go -C build/kube list -modfile="$kube" -m -f '{{.Version}}' k8s.io/kubernetes)
 done=$1/cluster-${kubernetes#v}-$sum
 if [ -d "$done" ]; then
 	echo "$done"
@@ -48,7 +54,7 @@ build() {
 # Of a version: what the binaries say that they are.
 version="-X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/component-base/version.gitTreeState=clean"
 for name in kubelet kube-apiserver kube-controller-manager kube-scheduler kubectl; do
-	build build/kube $name k8s.io/kubernetes/cmd/$name -ldflags "-s -w $version"
+	build build/kube $name k8s.io/kubernetes/cmd/$name -modfile="$kube" -ldflags "-s -w $version"
 done
 for name in containerd containerd-shim-runc-v2 ctr; do
 	build build/containerd $name github.com/containerd/containerd/v2/cmd/$name -tags no_btrfs,no_devmapper,no_zfs,no_aufs -ldflags '-s -w'

@@ -44,6 +44,8 @@ type port struct {
 	soak.Port
 	device  string  // as simulate names it
 	plugged float64 // when
+
+	unsureCordon, unsureExclusion bool // a command to change it runs, or has failed
 }
 
 // fit reports whether the port may be offered.
@@ -157,9 +159,9 @@ var hardwareOperations = map[string]operation{
 		})
 	}},
 	"cordon":   {weight: 1, choose: ofCard(true, single(port.fit), nil), run: func(a act, address string, _ []string) { a.cordon(address, true) }},
-	"uncordon": {weight: 2, choose: ofCard(true, single(func(p port) bool { return p.Cordoned || p.Unsure }), nil), run: func(a act, address string, _ []string) { a.cordon(address, false) }},
+	"uncordon": {weight: 2, choose: ofCard(true, single(func(p port) bool { return p.Cordoned || p.unsureCordon }), nil), run: func(a act, address string, _ []string) { a.cordon(address, false) }},
 	"exclude":  {weight: 1, choose: ofCard(true, single(port.fit), nil), run: func(a act, address string, _ []string) { a.exclude(address, true) }},
-	"include":  {weight: 2, choose: ofCard(true, single(func(p port) bool { return p.Excluded || p.Unsure }), nil), run: func(a act, address string, _ []string) { a.exclude(address, false) }},
+	"include":  {weight: 2, choose: ofCard(true, single(func(p port) bool { return p.Excluded || p.unsureExclusion }), nil), run: func(a act, address string, _ []string) { a.exclude(address, false) }},
 }
 
 // heal heals all ports of a card.
@@ -250,12 +252,13 @@ func (a act) pullOut(address string) {
 }
 
 // mark changes what is known of the only port of a card, and writes a line for it.
-func (a act) mark(address string, mark func(*soak.Port)) {
+func (a act) mark(address string, mark func(*port)) {
 	a.bench.mu.Lock()
 	defer a.bench.mu.Unlock()
 	p := &a.bench.cards[address].ports[0]
 	p.Since = a.at(time.Now())
-	mark(&p.Port)
+	mark(p)
+	p.Unsure = p.unsureCordon || p.unsureExclusion
 	a.write(soak.Line{Port: &p.Port})
 }
 
@@ -267,18 +270,18 @@ func (a act) cordon(address string, cordoned bool) {
 	if cordoned {
 		args = []string{"cordon", id, "--by", "soak", "--why", "soak", "--absent"}
 	}
-	a.mark(address, func(p *soak.Port) { p.Unsure = true })
+	a.mark(address, func(p *port) { p.unsureCordon = true })
 	out, err := a.inDaemon(args...)
 	if already := !cordoned && strings.Contains(fmt.Sprint(out, err), "is not cordoned"); err != nil && !already {
 		a.failf("%w: %s", err, out)
 	}
-	a.mark(address, func(p *soak.Port) { p.Unsure, p.Cordoned = false, cordoned })
+	a.mark(address, func(p *port) { p.unsureCordon, p.Cordoned = false, cordoned })
 }
 
 // exclude excludes the only port of a card by the overrides of the node, or ends that.
 func (a act) exclude(address string, excluded bool) {
 	id := a.bench.ports(address)[0].device
-	a.mark(address, func(p *soak.Port) { p.Unsure = true })
+	a.mark(address, func(p *port) { p.unsureExclusion = true })
 	a.bench.excluded = slices.DeleteFunc(a.bench.excluded, func(other string) bool { return other == id })
 	if excluded {
 		a.bench.excluded = append(a.bench.excluded, id)
@@ -286,7 +289,7 @@ func (a act) exclude(address string, excluded bool) {
 	a.patchOverrides("nodes: {" + cluster.NodeName + ": {exclude: [" + strings.Join(a.bench.excluded, ", ") + "]}}")
 	a.syncConfigMaps()
 	await(a.scene, "excluded", func() (bool, error) { return a.settled(id, "excluded", excluded), nil }, true)
-	a.mark(address, func(p *soak.Port) { p.Unsure, p.Excluded = false, excluded })
+	a.mark(address, func(p *port) { p.unsureExclusion, p.Excluded = false, excluded })
 }
 
 // settled reports whether the daemon lists a device, with or without a reason.
