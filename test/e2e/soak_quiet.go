@@ -90,8 +90,10 @@ func (a act) settleCards() {
 	for _, address := range slots {
 		for _, p := range a.bench.ports(address) {
 			if p.Unsure {
-				a.cordon(address, false)
-				a.exclude(address, false)
+				// After a fault of the API server, Kubernetes takes each pod for one that is not ready for a while.
+				await(a.scene, "end of the cordon and the exclusion of "+address, func() (bool, error) {
+					return true, a.try(func() { a.cordon(address, false); a.exclude(address, false) })
+				}, true)
 			}
 		}
 	}
