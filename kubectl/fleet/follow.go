@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,13 +14,8 @@ import (
 )
 
 const (
-	// A command in a pod goes on when its client has gone, so it must end by itself. The times differ, so that 1000 commands
-	// do not end at once.
-	followLeast, followMost = 240, 360 // seconds
-
-	relistPace = 2 * time.Second // least time between two lists of pods
-	retryFirst = time.Second     // time before a node is asked again
-	retryMost  = 30 * time.Second
+	relistPace = 2 * time.Second  // least time between two lists of pods
+	retryMost  = 30 * time.Second // longest time before a node is asked again
 	retryFinal = 5 * time.Minute // after an error that a new pod or the administrator ends
 )
 
@@ -55,8 +51,8 @@ func (f *Fleet) Follow(ctx context.Context, nodes []string, report func(Change))
 			switch {
 			case old == nil:
 				report(Change{Key: key, Answer: Answer{Target: t, Err: ErrAsked}})
-			case fmt.Sprint(old.Target, old.Problem) == fmt.Sprint(t, t.Problem):
-				continue
+			case old.ready == t.ready && fmt.Sprint(old.Target, old.Problem) == fmt.Sprint(t, t.Problem):
+				continue // if it is no longer ready, the node may have died: a new connection shows that sooner
 			default:
 				old.stop()
 			}
@@ -123,14 +119,13 @@ func (o *follower) answer(state State, err error) {
 }
 
 // follow reports the changes of a pod until ctx ends. It waits for one of the slots before each command, until the first
-// answer, and raises failed if a command fails. It does not report a first failure after an answer, because the pod may only
-// have restarted.
+// answer, and raises failed if a command fails, until it has failed often.
 func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan struct{}) {
 	if o.Problem != nil {
 		o.answer(State{}, o.Problem)
 		return
 	}
-	for failures := 1; ; {
+	for past := (attempts{}); ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -138,6 +133,7 @@ func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan stru
 		}
 		free := sync.OnceFunc(func() { <-slots })
 		var answered atomic.Bool
+		began := time.Now()
 		err := f.stream(ctx, o.Target, func(line []byte) error {
 			free()
 			state, err := Parse(line)
@@ -148,22 +144,19 @@ func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan stru
 			return err
 		})
 		free()
-		if answered.Load() {
-			failures = 0
-		}
-		if ctx.Err() != nil || err == nil { // its time is over
+		lived := time.Since(began)
+		if ctx.Err() != nil || err == nil && lived >= f.lasting { // its time is over
 			continue
 		}
-		if failures++; failures > 1 {
-			o.answer(State{}, err)
+		wait, report := past.failed(err, answered.Load(), lived, f.pause)
+		if report {
+			o.answer(State{}, cmp.Or(err, errEarly))
 		}
-		select {
-		case failed <- struct{}{}:
-		default:
-		}
-		wait := min(retryFirst<<min(failures-1, 5), retryMost)
-		if errors.Is(err, ErrRefused) || errors.Is(err, errOlder) {
-			wait = retryFinal
+		if wait < retryMost {
+			select {
+			case failed <- struct{}{}:
+			default:
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -171,6 +164,32 @@ func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan stru
 		}
 	}
 }
+
+// attempts is what a follower knows of its earlier commands.
+type attempts struct {
+	answered bool // once
+	failures int  // since a command has run for some time
+}
+
+// failed counts a command that has failed, and returns the time until the next one, and whether to report the error. The first
+// failure after an answer is not reported, because the pod may only have restarted. The time grows although the pod answers each
+// time: a command whose connection is lost stays in the pod until its time is over, and there must not be many.
+func (a *attempts) failed(err error, answered bool, lived, first time.Duration) (wait time.Duration, report bool) {
+	a.answered = a.answered || answered
+	if answered && lived >= retryMost {
+		a.failures = 0
+	}
+	a.failures++
+	if errors.Is(err, ErrRefused) || errors.Is(err, errOlder) {
+		return retryFinal, true
+	}
+	return min(first<<min(a.failures-1, 5), retryMost), a.failures > 1 || !a.answered
+}
+
+var (
+	errEarly = errors.New("its command ends too early")
+	errOver  = errors.New("the time of the command is over")
+)
 
 // stream runs watch -o state in a pod, and calls f with each line, until the command or ctx ends, or f returns an error.
 func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) error {
@@ -184,10 +203,17 @@ func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) e
 			cancel(err)
 		}
 	}, full: func() { cancel(errTooLarge) }}
-	during := fmt.Sprintf("%ds", followLeast+rand.IntN(followMost-followLeast))
-	err := f.run(ctx, t, stdout, "watch", "-o", "state", "--for", during)
+	// A command in a pod goes on when its client has gone, so it must end by itself. The times differ, so that 1000 commands
+	// do not end at once. If the node has died, nothing tells that it has ended.
+	during := f.lasting + rand.N(f.lasting/2)
+	over := time.AfterFunc(during+f.Limit, func() { cancel(errOver) })
+	defer over.Stop()
+	err := f.run(ctx, t, stdout, "watch", "-o", "state", "--for", fmt.Sprintf("%.0fs", during.Seconds()))
 	var old *Failed
-	if errors.As(err, &old) && old.Code == 2 && (strings.Contains(old.Stderr, "unknown flag") || strings.Contains(old.Stderr, `found "state"`)) {
+	switch {
+	case errors.Is(err, errOver):
+		return nil
+	case errors.As(err, &old) && old.Code == 2 && (strings.Contains(old.Stderr, "unknown flag") || strings.Contains(old.Stderr, `found "state"`)):
 		return errOlder
 	}
 	return err

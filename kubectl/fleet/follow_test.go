@@ -31,20 +31,24 @@ type followed struct {
 	changes int
 }
 
-// follow follows a cluster.
-func follow(t *testing.T, c *simcluster.Cluster, nodes ...string) *followed {
+// follow follows a cluster, after f is set.
+func follow(t *testing.T, c *simcluster.Cluster, set ...func(f *fleet.Fleet)) *followed {
 	t.Helper()
 	f, err := fleet.New(c.Config(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.SetRelist(100 * time.Millisecond)
+	f.SetPause(100 * time.Millisecond)
+	for _, set := range set {
+		set(f)
+	}
 	got := &followed{t: t, nodes: map[string]string{}}
 	names := map[string]string{}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- f.Follow(ctx, nodes, func(change fleet.Change) {
+		ended <- f.Follow(ctx, nil, func(change fleet.Change) {
 			got.mu.Lock()
 			defer got.mu.Unlock()
 			got.changes++
@@ -130,29 +134,88 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A command that has run for its time is repeated, and one failure after an answer, such as a restart, is no error of the node.
+// A command that has run for its time is repeated, also if it does not end. One failure after an answer, such as a restart, is no
+// error of the node.
 func TestFollowRepeats(t *testing.T) {
 	var runs atomic.Int64
 	c := simcluster.Start(t, simcluster.NewPod("worker-1", "lab", "fpga", "dra", func(ctx context.Context, args []string, stdout, _ io.Writer) int {
 		n := runs.Add(1)
-		if n != 4 {
-			io.WriteString(stdout, one(fmt.Sprintf("card-%d", n))+"\n")
-		}
+		io.WriteString(stdout, one(fmt.Sprintf("card-%d", n))+"\n")
 		switch n {
-		case 1, 2:
+		case 1:
+			<-time.After(time.Second)
 			return 0
-		case 3, 4:
+		case 2:
 			return 1
 		}
 		<-ctx.Done()
 		return 0
 	}))
-	f := follow(t, c)
-	f.await(map[string]string{"worker-1 (lab/fpga-worker-1)": "card-5"})
+	f := follow(t, c, func(f *fleet.Fleet) { f.SetLasting(time.Second); f.Limit = time.Second })
+	f.await(map[string]string{"worker-1 (lab/fpga-worker-1)": "card-4"})
 	if f.mu.Lock(); f.changes < 5 {
 		t.Errorf("%d changes, want one for each answer", f.changes)
 	}
 	f.mu.Unlock()
+}
+
+// Commands whose connection is lost stay in the pod for minutes, so a pod that fails after each answer is asked less and less.
+func TestFollowAttempts(t *testing.T) {
+	lost, refused := errors.New("connection lost"), fmt.Errorf("%w: exec", fleet.ErrRefused)
+	var a fleet.Attempts
+	for i, step := range []struct {
+		err      error
+		answered bool
+		lived    time.Duration
+		wait     time.Duration
+		report   bool
+	}{
+		{lost, false, 0, time.Second, true},
+		{lost, true, time.Second, 2 * time.Second, true},
+		{lost, true, time.Minute, time.Second, false},
+		{lost, true, time.Second, 2 * time.Second, true},
+		{lost, true, time.Second, 4 * time.Second, true},
+		{lost, true, time.Second, 8 * time.Second, true},
+		{lost, true, time.Second, 16 * time.Second, true},
+		{lost, true, time.Second, 30 * time.Second, true},
+		{lost, false, time.Minute, 30 * time.Second, true},
+		{lost, true, time.Minute, time.Second, false},
+		{refused, true, time.Hour, 5 * time.Minute, true},
+	} {
+		if wait, report := a.Failed(step.err, step.answered, step.lived); wait != step.wait || report != step.report {
+			t.Errorf("step %d: wait %s, report %t, want %s, %t", i, wait, report, step.wait, step.report)
+		}
+	}
+}
+
+// A lost right is reported at once. If a pod is no longer ready, its node may have died, and the connection would not tell.
+func TestFollowLostNodes(t *testing.T) {
+	ends := make(chan struct{})
+	var hangs atomic.Bool
+	pod := func() *simcluster.Pod {
+		return simcluster.NewPod("worker-2", "lab", "fpga", "dra", func(ctx context.Context, _ []string, stdout, _ io.Writer) int {
+			if !hangs.Load() {
+				io.WriteString(stdout, one("5e:00.0")+"\n")
+			}
+			<-ctx.Done()
+			return 0
+		})
+	}
+	c := simcluster.Start(t, pod(), simcluster.NewPod("worker-1", "lab", "fpga", "dra", func(_ context.Context, _ []string, stdout, _ io.Writer) int {
+		io.WriteString(stdout, one("3b:00.0")+"\n")
+		<-ends
+		return 1
+	}))
+	f := follow(t, c, func(f *fleet.Fleet) { f.Limit = 2 * time.Second })
+	f.await(map[string]string{"worker-1 (lab/fpga-worker-1)": "3b:00.0", "worker-2 (lab/fpga-worker-2)": "5e:00.0"})
+	hangs.Store(true)
+	dead := pod()
+	dead.Status.Conditions[0].Status = corev1.ConditionUnknown
+	c.Set(dead)
+	f.await(map[string]string{"worker-1 (lab/fpga-worker-1)": "3b:00.0", "worker-2 (lab/fpga-worker-2)": "no answer within 2s"})
+	c.Deny("create pods/exec")
+	close(ends)
+	f.await(map[string]string{"worker-1 (lab/fpga-worker-1)": "you lack a right", "worker-2 (lab/fpga-worker-2)": "you lack a right"})
 }
 
 // What a node answers cannot hide another node.

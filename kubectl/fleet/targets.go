@@ -32,6 +32,7 @@ type Fleet struct {
 
 	pause               time.Duration // before a pod is asked again
 	relist              time.Duration // between two lists of pods, if no command fails
+	lasting             time.Duration // least time for which a command follows a pod; some take half as long again
 	config              *rest.Config
 	client              corev1client.CoreV1Interface
 	namespace, selector string
@@ -45,7 +46,7 @@ func New(config *rest.Config, namespace, selector string) (*Fleet, error) {
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	client, err := corev1client.NewForConfig(config)
 	return &Fleet{
-		Limit: 10 * time.Second, pause: time.Second, relist: 30 * time.Second,
+		Limit: 10 * time.Second, pause: time.Second, relist: 30 * time.Second, lasting: 4 * time.Minute,
 		config: config, client: client, namespace: namespace, selector: cmp.Or(selector, Selector),
 	}, err
 }
@@ -58,6 +59,7 @@ type Target struct {
 	Problem   error  // the reason why the pod cannot be asked; nil: it can
 
 	release string // the UID of its DaemonSet
+	ready   bool
 }
 
 // String returns NODE (NAMESPACE/POD).
@@ -132,7 +134,7 @@ func choose(pods []corev1.Pod) []Target {
 }
 
 func target(p *corev1.Pod) Target {
-	t := Target{Node: p.Spec.NodeName, Namespace: p.Namespace, Pod: p.Name, release: releaseOf(p)}
+	t := Target{Node: p.Spec.NodeName, Namespace: p.Namespace, Pod: p.Name, release: releaseOf(p), ready: isReady(p)}
 	why := ""
 	for _, c := range p.Status.ContainerStatuses {
 		if c.Name == container {
@@ -163,14 +165,16 @@ func onlyFinishes(p *corev1.Pod) bool {
 	})
 }
 
+func isReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+}
+
 // better reports whether pod a is to be asked rather than pod b.
 func better(a, b *corev1.Pod) bool {
 	rank := func(p *corev1.Pod) int {
 		n := 0
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-				n += 2
-			}
+		if isReady(p) {
+			n += 2
 		}
 		if p.DeletionTimestamp == nil {
 			n++
