@@ -67,19 +67,34 @@ registers nothing with the kubelet, and asks for holders only when a device chan
 				if err != nil {
 					return err
 				}
-				return asFailure(askChanges(p, socket))
+				return asFailure(within(during, func() error { return askChanges(p, socket) }))
 			}
 			cfg, err := load(loader)
 			if err != nil {
 				return err
 			}
-			return asFailure(scanChanges(p, cfg, loader.IsSet))
+			return asFailure(within(during, func() error { return scanChanges(p, cfg, loader.IsSet) }))
 		},
 	}
 	addScan(cmd, loader, &scan)
 	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json or state, one object per line (default: text)")
 	cmd.Flags().DurationVar(&during, "for", 0, "end after this time (default: never)")
 	return cmd
+}
+
+// within runs f, whose context ends after some time (0: never). It does not wait longer: a write blocks while nobody reads.
+func within(during time.Duration, f func() error) error {
+	if during == 0 {
+		return f()
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- f() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(during + time.Second):
+		return nil
+	}
 }
 
 func askChanges(p *changePrinter, socket string) error {

@@ -2,16 +2,19 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// watch -o state prints the whole state, and again after a change. --for ends it.
+// watch -o state prints the whole state, and again after a change. --for ends it, also if its output is not read.
 func TestWatchState(t *testing.T) {
 	r, node, _ := serveBinary(t)
 	r.Await("control.served")
@@ -34,6 +37,27 @@ func TestWatchState(t *testing.T) {
 		}
 		return nil
 	})
+	full, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	defer write.Close()
+	if err := write.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := write.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("pipe: error %v, want that it is full", err)
+	}
+	unread := cmdtest.Command(t, "watch", "-o", "state", "--for", "1s", "--socket", socket)
+	unread.Stdout = write
+	if err := unread.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer time.AfterFunc(patient.Limit, func() { unread.Process.Kill() }).Stop()
+	if err := unread.Wait(); err != nil {
+		t.Errorf("watch whose output is not read: %v, want that it ends by itself", err)
+	}
 	for _, args := range [][]string{{"-o", "yaml"}, {"-o", "state", "--scan"}, {"--for", "-1s"}} {
 		if _, errs, code := cmdtest.Output(t, append([]string{"watch"}, args...)...); code != 2 || !strings.Contains(errs, "found ") {
 			t.Errorf("%v: exit code %d, want 2 and what was found: %s", args, code, errs)
