@@ -20,5 +20,5 @@
 //
 // [Run] owns the listener and its connections, within the limits of package httpd, and no other
 // state. Clients never block the daemon: a client that does not read its answer is disconnected after
-// 5 s. The functions in [Answers] are called by several connections at once.
+// 5 s, and at most 16 clients watch. The functions in [Answers] are called by several connections at once.
 package control

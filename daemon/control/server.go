@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -34,6 +36,9 @@ const (
 	// holdersInterval is the longest time between two calls of [Answers.State] for /watch: changes of
 	// holders are not reported by [Answers.Changed].
 	holdersInterval = time.Second
+	// mostWatchers is the largest number of clients of /watch. Each may be a process of 4 MiB or more in the daemon's
+	// container, and if the container's memory is used up, the kernel ends all of its processes, also the daemon.
+	mostWatchers = 16
 )
 
 // Run serves the socket at path until ctx ends; then it returns nil.
@@ -60,7 +65,12 @@ func (a Answers) handler() http.Handler {
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, a.State(r.Context()))
 	})
-	mux.HandleFunc("GET /watch", a.watch)
+	var all watchers
+	mux.HandleFunc("GET /watch", func(w http.ResponseWriter, r *http.Request) {
+		ctx, done := all.add(r.Context())
+		defer done()
+		a.watch(w, r.WithContext(ctx))
+	})
 	mux.HandleFunc("POST /cordon", func(w http.ResponseWriter, r *http.Request) {
 		patiently(w)
 		q := r.URL.Query()
@@ -91,6 +101,31 @@ func (a Answers) handler() http.Handler {
 // cordon may take longer than the server's deadline, and the client would report a failure.
 func patiently(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
+}
+
+// watchers are the clients of /watch, the oldest first.
+type watchers struct {
+	mu  sync.Mutex
+	all []*context.CancelFunc
+}
+
+// add returns a context for another client, which ends it, and a function to call at its end. If there are too many, the oldest
+// one is ended: most likely it is a command that was left in a pod.
+func (w *watchers) add(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.all) == mostWatchers {
+		(*w.all[0])()
+		w.all = w.all[1:]
+	}
+	w.all = append(w.all, &cancel)
+	return ctx, func() {
+		cancel()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.all = slices.DeleteFunc(w.all, func(c *context.CancelFunc) bool { return c == &cancel })
+	}
 }
 
 // watch writes a line at once, and one after each change, until the client closes the connection. A slow

@@ -175,6 +175,44 @@ func TestWatchUnread(t *testing.T) {
 	})
 }
 
+// There are at most 16 clients, because each needs memory of the daemon's container. One more takes the place of the oldest.
+func TestWatchLimit(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		var clients sync.WaitGroup
+		var closed [20]atomic.Bool
+		watch := func(i int) (cancel func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.Sleep(time.Second)
+			clients.Go(func() { closed[i].Store(r.Watch(ctx, func(control.State) error { return nil }) != nil) })
+			time.Sleep(time.Second)
+			return cancel
+		}
+		expect := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			for i := range closed {
+				if got := closed[i].Load(); got != (i < want) {
+					t.Errorf("client %d: closed by the daemon %t, want %t", i, got, i < want)
+				}
+			}
+		}
+		for i := range 15 {
+			watch(i)
+		}
+		watch(15)() // it has ended
+		watch(16)
+		expect(0)
+		watch(17)
+		watch(18)
+		expect(2)
+		if _, err := r.State(t.Context()); err != nil {
+			t.Errorf("State = %v, want none", err)
+		}
+		r.stop()
+		clients.Wait()
+	})
+}
+
 // A client is not disconnected during a long time without changes.
 func TestWatchOfAQuietNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
