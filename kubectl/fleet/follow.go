@@ -16,7 +16,7 @@ import (
 const (
 	relistPace = 2 * time.Second  // least time between two lists of pods
 	retryMost  = 30 * time.Second // longest time before a node is asked again
-	retryFinal = 5 * time.Minute // after an error that a new pod or the administrator ends
+	retryFinal = 5 * time.Minute  // after an error that a new pod or the administrator ends
 )
 
 // Change is a change in a fleet.

@@ -2,7 +2,7 @@
 //
 //	board := ui.NewBoard("my-cluster")
 //	go board.Follow(ctx, func(ctx context.Context, report func(fleet.Change)) error { return f.Follow(ctx, nil, report) })
-//	http.Serve(listener, ui.Handler(board, listener.Addr().String(), token))
+//	ui.Serve(ctx, listener, board, token)
 //
 // # Who may read it
 //

@@ -1,9 +1,13 @@
 package ui_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net/http/httptest"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +15,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/ui"
+	"b-com.com/accelerator-device-plugin/test/pipes"
 )
 
 // Nodes are followed while a page is open, and 30 s longer. After an error, they are followed again.
@@ -84,5 +89,55 @@ func TestFollowsWhileOpen(t *testing.T) {
 		if !ended.Load() {
 			t.Error("it goes on after its context has ended")
 		}
+	})
+}
+
+// Other users of the machine can connect to the address. Their connections end soon, and the page goes on.
+func TestStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := pipes.Listen(10)
+		board := ui.NewBoard("lab")
+		ctx, cancel := context.WithCancel(t.Context())
+		var server sync.WaitGroup
+		server.Go(func() {
+			if err := ui.Serve(ctx, listener, board, token); err != nil {
+				t.Error(err)
+			}
+		})
+		dial := func(text string) *bufio.Reader {
+			conn, err := listener.Dial(t.Context(), "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(conn, text); err != nil {
+				t.Fatal(err)
+			}
+			conn.SetReadDeadline(time.Now().Add(time.Hour))
+			return bufio.NewReader(conn)
+		}
+		get := func(path string) string {
+			return "GET " + path + " HTTP/1.1\r\nHost: " + listener.Addr().String() + "\r\n"
+		}
+		for name, text := range map[string]string{
+			"half a request": get("/"), "refused": get("/") + "\r\n", "half a body": get("/") + "Content-Length: 9\r\n\r\n",
+		} {
+			began := time.Now()
+			if _, err := io.ReadAll(dial(text)); err != nil || time.Since(began) > 10*time.Second {
+				t.Errorf("%s: error %v after %s, want that the connection is closed within 10s", name, err, time.Since(began))
+			}
+		}
+		events := dial(get("/SECRET/events") + "\r\n")
+		go func() {
+			<-time.After(5 * time.Minute)
+			board.Report(change(t, "worker-1", state))
+		}()
+		for line := ""; !strings.Contains(line, "worker-1"); {
+			var err error
+			if line, err = events.ReadString('\n'); err != nil {
+				t.Fatalf("events: %v, want that they go on", err)
+			}
+		}
+		cancel()
+		server.Wait()
 	})
 }

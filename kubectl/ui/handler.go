@@ -1,11 +1,16 @@
 package ui
 
 import (
+	"context"
 	"crypto/subtle"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -19,7 +24,7 @@ var files embed.FS
 const (
 	pace       = 250 * time.Millisecond // least time between two events
 	alive      = 20 * time.Second       // longest time without one
-	readWithin = 10 * time.Second       // longest time for which the page may leave one unread
+	readWithin = 10 * time.Second       // longest time for which a client may leave one unread, or a request unfinished
 )
 
 // headers are in each answer. A browser that heeds them runs no script and loads no file but those of the page, even if an
@@ -32,6 +37,21 @@ var headers = map[string]string{
 	"Cross-Origin-Resource-Policy": "same-origin",
 	"Cross-Origin-Opener-Policy":   "same-origin",
 	"Cache-Control":                "no-store",
+}
+
+// Serve serves the page of a board at http://ADDRESS/TOKEN/, until ctx ends; then it returns nil. Other users of the machine can
+// connect, too, so no connection waits for its client for long.
+func Serve(ctx context.Context, listener net.Listener, b *Board, token string) error {
+	server := &http.Server{
+		Handler: Handler(b, listener.Addr().String(), token), ReadTimeout: readWithin, WriteTimeout: readWithin, MaxHeaderBytes: 8 << 10,
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	server.SetKeepAlivesEnabled(false)
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }
 
 // Handler serves the page of a board at http://HOST/TOKEN/.

@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -44,21 +41,10 @@ page. Nobody can change anything there.`,
 			if err != nil {
 				return failure{err}
 			}
-			host, token := listener.Addr().String(), rand.Text()
-			board := ui.NewBoard(c.name())
-			server := &http.Server{
-				Handler: ui.Handler(board, host, token), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 8 << 10,
-				BaseContext: func(net.Listener) context.Context { return cmd.Context() },
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "Open http://%s/%s/ in a browser on this machine. Ctrl-C ends it.\n", host, token)
+			board, token := ui.NewBoard(c.name()), rand.Text()
+			fmt.Fprintf(cmd.OutOrStdout(), "Open http://%s/%s/ in a browser on this machine. Ctrl-C ends it.\n", listener.Addr(), token)
 			group, ctx := errgroup.WithContext(cmd.Context())
-			context.AfterFunc(ctx, func() { server.Close() })
-			group.Go(func() error {
-				if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-					return err
-				}
-				return nil
-			})
+			group.Go(func() error { return ui.Serve(ctx, listener, board, token) })
 			group.Go(func() error {
 				board.Follow(ctx, func(ctx context.Context, report func(fleet.Change)) error { return f.Follow(ctx, nodes, report) })
 				return nil
