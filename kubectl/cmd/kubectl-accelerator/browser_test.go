@@ -279,10 +279,14 @@ func TestBrowserFirstLook(t *testing.T) {
 	c, _ := fleetOf(t, 32, 4)
 	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "light")
 	b.await(live, "live")
-	b.await(attention, "worker-010") // the last one
-	b.is("what needs attention", `[...document.querySelectorAll("#attention li")].map((e) => [...e.firstChild.children].slice(1).map((s) => s.innerText).join("|")).join(";")`,
-		"worker-005 5e:00.0|port-ap6|vision/encoder-17/main|5+ changes in 7 days;worker-022 3b:00.0|fme-fatal=thermal|vision/encoder-88/main|5+ changes in 7 days;"+
-			"worker-014 a4:00.0|missing||5+ changes in 7 days;worker-027|the daemon could not be asked||;worker-010 81:00.0|power-throttled=1||5+ changes in 7 days")
+	b.await(`[...document.querySelectorAll("#attention .item")].map((e) => [...e.children].slice(1).map((s) => s.innerText).join("|")).join(";")`,
+		strings.Join([]string{
+			"worker-005 5e:00.0|port-ap6|vision/encoder-17/main|5+ changes in 7 days|The port was shut down because of power or heat. Cool the card, then clear the error.",
+			"worker-022 3b:00.0|fme-fatal=thermal|vision/encoder-88/main|5+ changes in 7 days|The card cannot be trusted. Power-cycle it; if the error comes back, replace the card. injected-…: an error injected by a test.",
+			"worker-014 a4:00.0|missing||5+ changes in 7 days|The card was there when the node was last observed, and was not found after the last start of the daemon or the node.",
+			"worker-027|the daemon could not be asked||",
+			"worker-010 81:00.0|power-throttled=1||5+ changes in 7 days|Throttled by 50 %, by 90 %. Check power and cooling.",
+		}, ";"))
 	b.is("the numbers", `document.getElementById("summary").innerText.replace(/\s+/g, " ")`,
 		"× 2 unhealthy ? 1 missing ! 1 degraded – 1 cordoned · 1 node does not answer 71 healthy, in use 48 healthy, free")
 	b.do(chromedp.Click("#attention button"))
@@ -296,13 +300,18 @@ func TestBrowserFirstLook(t *testing.T) {
 	for _, want := range []string{
 		"worker-005 5e:00.0", "port-ap6", meaning[1:], "Read from: errors/errors bit 50", "Clearing a sticky error", "vision/encoder-17/main",
 		"31 changes of health, 0 removals.", "List that the kubelet received", "5e:00.0\tUnhealthy", "3b:00.0\tHealthy", "0.3.0, devicePlugin", "fpga-system/fpga-worker-005",
-		"kubectl accelerator logs worker-005 --device 5e:00.0",
+		"kubectl accelerator logs worker-005 --device 5e:00.0", "kubectl accelerator can-pull worker-005 5e:00.0",
 	} {
 		if got := b.text(details); !strings.Contains(got, want) {
 			t.Errorf("found no %q in the details:\n%s", want, got)
 		}
 	}
 	b.screenshot("kubectl-ui-card.png")
+	b.do(chromedp.Click(`#attention li:nth-child(4) button`))
+	b.await(details, "The node does not answer: the daemon could not be asked")
+	if got := b.text(details); !strings.Contains(got, "kubectl --namespace fpga-system describe pod fpga-worker-027") || strings.Contains(got, "History") {
+		t.Errorf("found no command for the node, or the history of a card:\n%s", got)
+	}
 	b.do(chromedp.Click(`#summary [data-kind="missing"]`))
 	b.is("nodes with a missing card", `document.querySelectorAll(".node:not([hidden])").length`, "1")
 	b.is("missing cards", `document.querySelectorAll("#attention li").length`, "1")
@@ -312,7 +321,7 @@ func TestBrowserFirstLook(t *testing.T) {
 func TestBrowserManyNodes(t *testing.T) {
 	c, nodes := fleetOf(t, 1000, 8)
 	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "dark")
-	b.await(`document.querySelectorAll("#nodes .cell").length`, "7800") // 25 nodes do not answer
+	b.await(`document.querySelectorAll("#nodes .cell").length`, "7825") // 25 nodes do not answer
 	b.await(live, "live")
 	b.screenshot("kubectl-ui-many.png")
 	b.is("cards of worker-500", `document.querySelectorAll("#nodes .node:nth-child(500) .cell.unhealthy").length`, "0")
@@ -320,10 +329,12 @@ func TestBrowserManyNodes(t *testing.T) {
 	b.await(details, "worker-500")
 	cs := cards(499, 8)
 	cs[6].Health, cs[6].Reasons = "unhealthy", []string{"fme-fatal=thermal"}
+	b.do(chromedp.Evaluate[chromedp.Void](`window.row = document.querySelector("#attention button")`))
 	began := time.Now()
 	nodes[499].Set(answer(t, cs, cs[6].ID))
 	b.await(`document.querySelector("#nodes .node:nth-child(500)").innerText`, "×")
 	b.await(details, "fme-fatal=thermal")
+	b.is("a row that is the same remains, so that a click on it is not lost", `row.isConnected`, "true")
 	t.Logf("a change was on the page after %s", time.Since(began))
 	b.do(chromedp.SendKeys("#search", "worker-500 thermal"))
 	b.await(`document.getElementById("nodes-title").innerText`, "1 of 1000")
@@ -356,7 +367,8 @@ func TestBrowserKeyboard(t *testing.T) {
 	c, nodes := fleetOf(t, 12, 4)
 	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "light")
 	b.await(live, "live")
-	b.await(attention, "worker-010")
+	b.await(attention, "Throttled by") // of worker-010
+	b.await(attention, "The port was shut down")
 	focus := func(when, want string) {
 		t.Helper()
 		b.is("focus "+when, `(document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent).trim()`, want)
@@ -367,15 +379,17 @@ func TestBrowserKeyboard(t *testing.T) {
 			b.do(chromedp.KeyEvent(key))
 		}
 	}
+	const first = "worker-005, 5e:00.0, unhealthy, port-ap6, in use by vision/encoder-17/main, " +
+		"The port was shut down because of power or heat. Cool the card, then clear the error."
 	press(kb.Tab)
 	focus("at first", "Skip to what needs attention")
 	press(kb.Enter, kb.Tab)
-	focus("after the skip", "×worker-005 5e:00.0port-ap6vision/encoder-17/main5+ changes in 7 days")
+	focus("after the skip", first)
 	b.is("outline", `getComputedStyle(document.activeElement).outlineStyle`, "solid")
 	press(kb.Enter)
 	b.await(`document.activeElement.textContent`, "worker-005 5e:00.0")
 	press(kb.Escape)
-	focus("after Escape", "×worker-005 5e:00.0port-ap6vision/encoder-17/main5+ changes in 7 days")
+	focus("after Escape", first)
 	press("/")
 	focus("after /", "Search for a node, card, reason or pod")
 	press(kb.Tab)
@@ -395,6 +409,11 @@ func TestBrowserKeyboard(t *testing.T) {
 	cs[3].Health, cs[3].Reasons = "unhealthy", []string{"port-ap6"}
 	nodes[11].Set(answer(t, cs, "a4:00.0")) // the node is drawn again
 	b.await(`document.activeElement.title`, "worker-012, a4:00.0, unhealthy, port-ap6")
+	const joins = `update({ nodes: [{ ...nodes.values().next().value.node, key: "joined", node: "joined" }], gone: [], cluster: "", trouble: "" })`
+	b.do(chromedp.Evaluate[chromedp.Void](joins)) // the nodes are sorted again
+	b.is("the first node", `document.querySelector("#nodes .name").textContent`, "joined")
+	focus("after a node has joined", "worker-012, a4:00.0, unhealthy, port-ap6, in use by vision/encoder-47/main")
+	b.do(chromedp.Evaluate[chromedp.Void](`update({ nodes: [], gone: ["joined"], cluster: "", trouble: "" })`))
 	press(kb.Home, kb.Enter)
 	b.await(details, "worker-001")
 	press(kb.Tab)
@@ -460,7 +479,7 @@ func TestBrowserHostileNode(t *testing.T) {
 	cs[0].ID, cs[0].Health, cs[0].Reasons, cs[0].Holder, cs[0].Resource, cs[0].AFUID = evil, "unhealthy", []string{evil, "x"}, []string{evil}, evil, evil
 	cs[1].ID, cs[1].Health, cs[1].Reasons = "3b:00.0; rm -rf ~", evil, []string{evil}
 	c := simcluster.Start(t, simcluster.NewPod("worker-1", "lab", "fpga", "dra", simcluster.NewNode(answer(t, cs, evil)).Run),
-		simcluster.NewPod("worker-2", "lab", "fpga", "dra", simcluster.NewNode(`{"version":"v1","verdict":7,"devices":[{"id":"constructor","health":"__proto__","reasons":{"a":1}}],"cards":[{"card":"constructor","recent":{"length":3}}]}`).Run))
+		simcluster.NewPod("worker-2", "lab", "fpga", "dra", simcluster.NewNode(`{"version":"v1","verdict":7,"devices":[{"id":"constructor","health":"constructor","reasons":{"a":1},"family":{"toString":1},"deviceNodes":[{"__proto__":1}]}],"cards":[{"card":"constructor","healthChanges":{"valueOf":1},"recent":[{"time":{"toString":1}}]}]}`).Run))
 	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "light")
 	b.await(attention, evil)
 	b.do(chromedp.Click("#attention button"))
@@ -472,6 +491,7 @@ func TestBrowserHostileNode(t *testing.T) {
 			}
 			b.do(chromedp.Click(fmt.Sprintf("#nodes .node:nth-child(%s) .cell:nth-child(%d)", node, cell+1)))
 			b.await(details, "History")
+			b.is("symbol", `document.querySelector("#details .mark").textContent`, "×")
 		}
 	}
 	b.is("elements that the page does not have", `document.querySelectorAll("img, iframe, object, body script, [onerror]").length`, "0")

@@ -14,6 +14,20 @@ function el(tag, props, ...children) {
 	return e;
 }
 
+// renew replaces the children of an element, but keeps those that are equal: otherwise a click or a selection would be lost if
+// the nodes change meanwhile. So what a child does depends only on its attributes.
+function renew(parent, children) {
+	children.forEach((child, i) => {
+		const old = parent.children[i];
+		if (!old) parent.append(child);
+		else if (!old.isEqualNode(child)) old.replaceWith(child);
+	});
+	while (parent.children.length > children.length) parent.lastElementChild.remove();
+}
+
+// focusAgain gives the focus to what has taken the place of an element, without scrolling to it.
+const focusAgain = (e) => e?.focus({ preventScroll: true });
+
 // The kinds of cards, the worst first, with a symbol, so that nobody needs the colours.
 const kinds = {
 	unhealthy: { symbol: "×" },
@@ -31,14 +45,17 @@ function kindOf(node, d) {
 	if (d.reasons.includes("missing")) return "missing";
 	if (d.cordon) return "cordoned";
 	if (d.health === "healthy") return d.holder === "?" ? "unsure" : d.holder ? "used" : "healthy";
-	return kinds[d.health] ? d.health : "unhealthy";
+	return d.health === "degraded" ? "degraded" : "unhealthy";
 }
+
+// cellsOf returns what the grid shows of a node: a node that has never answered is shown, too, and its details say why.
+const cellsOf = (node) => (node.error && !node.devices.length ? [{ id: "", card: "", reasons: [], holder: "" }] : node.devices);
 
 const nodes = new Map(); // key: {node, block, text}
 let only = ""; // the kind that is shown; "": all
 let chosen = null; // {key, id} of the card whose details are shown
 let allRows = false; // of what needs attention
-const mostRows = 8;
+const mostRows = 6;
 
 // ---- following the nodes
 
@@ -82,9 +99,11 @@ function update(change) {
 		drawNode(entry);
 	}
 	if (order) {
+		const focused = document.activeElement; // a block that moves loses the focus
 		const sorted = [...nodes.values()].sort((a, b) => collator.compare(a.node.node, b.node.node) || collator.compare(a.node.pod, b.node.pod));
 		$("nodes").append(...sorted.map((e) => e.block));
 		$("nodes").classList.toggle("dense", sorted.length > 60);
+		focusAgain(focused);
 	}
 	drawSummary();
 	drawAttention();
@@ -95,16 +114,16 @@ function update(change) {
 // ---- the grid
 
 function describe(node, d, kind) {
-	const words = [node.node, d.id, d.health === "healthy" && kind !== "unknown" ? "healthy" : kind === "unknown" ? "node does not answer" : kind, ...d.reasons];
-	if (d.holder) words.push(d.holder === "?" ? "holder not known" : "in use by " + d.holder);
-	return words.join(", ");
+	const state = kind === "unknown" ? "node does not answer" : d.health === "healthy" ? "healthy" : kind;
+	const holder = d.holder === "?" ? "holder not known" : d.holder && "in use by " + d.holder;
+	return [node.node, d.id, state, ...d.reasons, holder].filter(Boolean).join(", ");
 }
 
 function drawNode(entry) {
 	const { node, block } = entry;
 	const focused = document.activeElement?.closest?.(".node") === block ? document.activeElement.dataset.id : null;
 	let card = "";
-	const cells = node.devices.map((d) => {
+	const cells = cellsOf(node).map((d) => {
 		const kind = kindOf(node, d);
 		const text = describe(node, d, kind);
 		const cell = el("button", {
@@ -117,9 +136,10 @@ function drawNode(entry) {
 	const note = node.error ? "does not answer" : node.asked ? "…" : cells.length ? "" : "no cards";
 	block.className = "node" + (node.error ? " silent" : "");
 	block.title = node.error ? node.node + ": " + node.error : node.node;
-	block.replaceChildren(el("span", { class: "name" }, node.node), el("span", { class: "cells" }, cells, note && el("span", { class: "note" }, note)));
+	if (!block.firstChild) block.append(el("span", { class: "name" }, node.node), el("span", { class: "cells" }));
+	renew(block.lastChild, note ? [...cells, el("span", { class: "note" }, note)] : cells);
 	entry.text = [node.node, node.error, node.pod, ...node.devices.map((d) => describe(node, d, kindOf(node, d)))].join("\n").toLowerCase();
-	if (focused) cellOf(node.key, focused)?.focus();
+	if (focused) focusAgain(cellOf(node.key, focused));
 }
 
 function filter() {
@@ -191,13 +211,13 @@ function drawSummary() {
 		onclick: () => { only = only === kind ? "" : kind; drawSummary(); drawAttention(); filter(); $("summary").querySelector(`[data-kind="${kind}"]`).focus(); },
 	}, el("span", { class: "mark cell " + kind, "aria-hidden": "true" }, kinds[kind].symbol), el("b", {}, n.toLocaleString("en")), " " + text));
 	const focused = $("summary").contains(document.activeElement) ? document.activeElement.dataset.kind : "";
-	$("summary").replaceChildren(...[
+	renew($("summary"), [
 		tile("unhealthy", counts.unhealthy, "unhealthy"), tile("missing", counts.missing, "missing"), tile("degraded", counts.degraded, "degraded"),
 		tile("cordoned", counts.cordoned, "cordoned"), tile("unknown", silent, silent === 1 ? "node does not answer" : "nodes do not answer"),
 		tile("used", counts.used, "healthy, in use"), counts.unsure || only === "unsure" ? tile("unsure", counts.unsure, "healthy, use not known") : [],
 		tile("healthy", counts.healthy, "healthy, free"),
 	].flat());
-	if (focused) $("summary").querySelector(`[data-kind="${focused}"]`)?.focus();
+	if (focused) focusAgain($("summary").querySelector(`[data-kind="${focused}"]`));
 	if (asked) live(`waiting for ${asked} of ${nodes.size} nodes`, true);
 	else if ($("live").className === "good") live("live", true);
 }
@@ -215,39 +235,42 @@ function drawAttention() {
 	}
 	found.sort((a, b) => a.rank - b.rank || collator.compare(a.node.node, b.node.node) || collator.compare(a.d.id, b.d.id));
 	const shown = (kind) => !["unhealthy", "missing", "degraded", "unknown"].includes(only) || kind === only;
-	const items = found.filter((f) => shown(f.kind)).map(({ kind, node, d, rank }) => [rank, el("button", { class: "item", "data-at": node.key + " " + d.id, onclick: (e) => show(node.key, d.id, e.currentTarget) },
+	const line = (kind, where, why, text, who, changes, at) => el(at ? "button" : "div", at ? {
+		class: "item", "data-at": at.key + " " + at.id, "aria-label": [at.label, text].filter(Boolean).join(", "), onclick: (e) => show(at.key, at.id, e.currentTarget),
+	} : { class: "item" },
 		el("span", { class: "mark cell " + kind, "aria-hidden": "true" }, kinds[kind].symbol),
-		el("span", { class: "where" }, node.node, " ", el("span", { class: "id" }, d.id)),
-		el("span", { class: "why" }, d.reasons.join(", ") || d.health),
-		el("span", { class: "who" }, d.holder === "?" ? "" : d.holder),
-		el("span", { class: "who" }, d.changes > 2 && `${d.changes}${d.more ? "+" : ""} changes in 7 days`))]);
+		el("span", { class: "where" }, where), el("span", { class: "why" }, why), el("span", { class: "who" }, who), el("span", { class: "who" }, changes),
+		text && el("span", { class: "meaning" }, text));
+	const items = found.filter((f) => shown(f.kind)).map(({ kind, node, d, rank }) => [rank, () => line(kind, [node.node, " ", el("span", { class: "id" }, d.id)],
+		d.reasons.join(", ") || d.health, d.reasons.map(meaning).find(Boolean), d.holder === "?" ? "" : d.holder,
+		d.changes > 2 && `${d.changes}${d.more ? "+" : ""} changes in 7 days`, { key: node.key, id: d.id, label: describe(node, d, kind) })]);
 	for (const [error, list] of shown("unknown") ? silent : []) {
-		list.sort((a, b) => collator.compare(a.node, b.node));
-		items.push([2, el("div", { class: "item" }, el("span", { class: "mark cell unknown", "aria-hidden": "true" }, kinds.unknown.symbol),
-			el("span", { class: "where" }, list.length === 1 ? list[0].node || list[0].pod : `${list.length} nodes`), el("span", { class: "why" }, error),
-			el("span", { class: "who" }, list.length > 1 && list.slice(0, 3).map((n) => n.node).join(", ") + (list.length > 3 ? ` and ${list.length - 3} more` : "")), el("span", { class: "who" }))]);
+		const [first, ...others] = list.sort((a, b) => collator.compare(a.node, b.node));
+		items.push([2, others.length === 0 ? () => line("unknown", first.node || first.pod, error, "", "", "", { key: first.key, id: cellsOf(first)[0].id, label: `${first.node}, node does not answer, ${error}` })
+			: () => line("unknown", `${list.length} nodes`, error, "", list.slice(0, 3).map((n) => n.node).join(", ") + (list.length > 3 ? ` and ${list.length - 3} more` : ""))]);
 	}
 	items.sort((a, b) => a[0] - b[0]);
 	const waiting = [...nodes.values()].some((e) => e.node.asked) || nodes.size === 0;
 	const at = document.activeElement?.dataset.at;
 	$("attention-title").replaceChildren("Needs attention ", el("span", { class: "count" }, items.length || ""));
-	$("attention").replaceChildren(...(allRows ? items : items.slice(0, mostRows)).map((i) => el("li", {}, i[1])));
-	if (!items.length) $("attention").append(el("li", { class: "fine" }, waiting ? "Waiting for the nodes." : "Nothing. No card has a fault."));
+	const nothing = () => el("li", { class: "fine" }, waiting ? "Waiting for the nodes." : "Nothing. No card has a fault.");
+	renew($("attention"), items.length ? (allRows ? items : items.slice(0, mostRows)).map(([, draw]) => el("li", {}, draw())) : [nothing()]);
 	$("more").hidden = items.length <= mostRows;
 	$("more").textContent = allRows ? "Show fewer" : `Show all ${items.length}`;
-	if (at) $("attention").querySelector(`[data-at="${CSS.escape(at)}"]`)?.focus();
+	if (at) focusAgain($("attention").querySelector(`[data-at="${CSS.escape(at)}"]`));
 }
 
 // ---- the details of a card
 
 const explained = new Map(); // promises of rows of docs/health.md, by reason
 
-// ask returns an answer, or null. It tries again, because a browser ends requests when a network comes or goes.
+// ask returns an answer, or null. It tries again, because a browser ends requests when a network comes or goes. A node could
+// answer an object with a toString that is no function, and then no text can have it.
 async function ask(path) {
 	for (let i = 0; i < 5; i++) {
 		try {
 			const answer = await fetch(path);
-			return answer.ok ? await answer.json() : null;
+			return answer.ok ? JSON.parse(await answer.text(), (key, value) => (key in Object.prototype ? undefined : value)) : null;
 		} catch {
 			await new Promise((done) => setTimeout(done, 200));
 		}
@@ -258,6 +281,20 @@ async function ask(path) {
 function explain(reason) {
 	if (!explained.has(reason)) explained.set(reason, ask("explain?reason=" + encodeURIComponent(reason)));
 	return explained.get(reason);
+}
+
+const meant = new Map(); // texts, by reason
+
+// meaning returns what a reason means. At first it returns nothing, and what needs attention is drawn again when it is known.
+function meaning(reason) {
+	if (!meant.has(reason)) {
+		meant.set(reason, "");
+		explain(reason).then((rows) => {
+			if (rows?.length) meant.set(reason, sentence(rows[0].Meaning.replace(/: below$/, "")));
+			drawAttention();
+		});
+	}
+	return meant.get(reason);
 }
 
 let opener = ""; // the row of what needs attention that gets the focus back; "": the card does
@@ -291,9 +328,9 @@ async function drawDetails(opened) {
 	const { key, id } = chosen;
 	const turn = ++drawn;
 	const node = nodes.get(key)?.node;
-	const d = node?.devices.find((d) => d.id === id);
+	const d = node && cellsOf(node).find((d) => d.id === id);
 	const reasons = d?.reasons ?? [];
-	const [found, ...meanings] = await Promise.all([ask("node?key=" + encodeURIComponent(key)), ...reasons.map(explain)]);
+	const [found, ...meanings] = await Promise.all([id && ask("node?key=" + encodeURIComponent(key)), ...reasons.map(explain)]);
 	if (turn !== drawn || !chosen) return; // another one was drawn, or they were closed, meanwhile
 	const all = found?.devices ?? [];
 	const full = all.find((f) => f.id === id) ?? {};
@@ -302,20 +339,22 @@ async function drawDetails(opened) {
 	const parts = [
 		el("div", { class: "row" }, title, el("button", { class: "plain close", onclick: hide, "aria-label": "Close the details" }, "×")),
 		el("p", { class: "state" }, el("span", { class: "mark cell " + kind, "aria-hidden": "true" }, kinds[kind].symbol),
-			!d ? "This node no longer lists the card." : node.error ? `The node does not answer, and this is its last answer: ${node.error}` : d.health === "healthy" ? "healthy" : kind),
+			!node ? "The plugin no longer runs on this node." : node.error ? "The node does not answer: " + node.error : !d ? "This node no longer lists the card." : d.health === "healthy" ? "healthy" : kind),
+		node?.error && id && el("p", { class: "muted" }, "Below is what it has answered before."),
 	];
 	if (d) parts.push(...why(reasons, meanings), commands(node, d));
-	if (d && found) parts.push(history(found.cards ?? [], d), list(node, all, id), facts(node, d, full));
+	if (!id) parts.push(node && facts(node, {}, {}));
+	else if (d && found) parts.push(history(found.cards ?? [], d), list(node, all, id), facts(node, d, full));
 	else if (d) parts.push(section("History", el("p", { class: "muted" }, "The details could not be loaded. Open them again.")));
 	const open = new Set([...$("details").querySelectorAll("details[open] summary")].map((s) => s.textContent)); // they stay open
 	const focused = $("details").contains(document.activeElement);
-	$("details").replaceChildren(...parts.filter(Boolean));
+	renew($("details"), parts.filter(Boolean));
 	for (const s of $("details").querySelectorAll("summary")) s.parentElement.open = open.has(s.textContent);
-	if (focused) title.focus();
+	if (focused && !$("details").contains(document.activeElement)) focusAgain($("details-title"));
 	$("details").hidden = false;
 	document.body.classList.add("detailed");
 	mark();
-	if (opened) title.focus();
+	if (opened) $("details-title").focus();
 }
 
 const section = (title, ...children) => el("section", {}, el("h3", {}, title), children);
@@ -335,8 +374,8 @@ function why(reasons, meanings) {
 function facts(node, d, full) {
 	const join = (list) => array(list).join(", ");
 	const rows = [
-		["Used by", d.holder === "?" ? "not known" : d.holder || "nobody"], ["Cordoned by", d.cordon], ["Missing since", full.missingSince && time(full.missingSince)],
-		["Resource", full.resource || "none"], ["Family", full.family], ["PCI ID", full.pciId], ["NUMA node", full.numaNode], ["AFU", full.afuId],
+		["Used by", d.id && (d.holder === "?" ? "not known" : d.holder || "nobody")], ["Cordoned by", d.cordon], ["Missing since", full.missingSince && time(full.missingSince)],
+		["Resource", d.id && (full.resource || "none")], ["Family", full.family], ["PCI ID", full.pciId], ["NUMA node", full.numaNode], ["AFU", full.afuId],
 		["Device nodes", join(full.deviceNodes)], ["Plugin", [node.version, node.api].filter(Boolean).join(", ")], ["Pod", node.pod], ["Remarks", join(node.notes)],
 	];
 	return section("Facts", el("dl", {}, rows.filter(([, v]) => v || v === 0).map(([name, v]) => el("div", {}, el("dt", {}, name), el("dd", {}, v)))));
@@ -371,9 +410,14 @@ function list(node, all, id) {
 
 // commands shows commands to copy. A node chooses the names of its cards, so only a PCI address becomes part of one.
 function commands(node, d) {
-	if (!/^[\w.-]+$/.test(node.node) || !/^[0-9a-f:.]+$/.test(d.card)) return null;
-	const lines = [`logs ${node.node} --device ${d.card}`, d.cordon ? `uncordon ${node.node} ${d.card}` : `cordon ${node.node} ${d.card} --why "…"`];
-	return section("Commands", lines.map((l) => el("pre", { class: "command" }, "kubectl accelerator " + l)));
+	const safe = [node.node, ...node.pod.split("/")].every((name) => /^[\w.-]+$/.test(name));
+	if (!safe || !/^[0-9a-f:.]*$/.test(d.card)) return null;
+	const [namespace, pod] = node.pod.split("/");
+	const at = `${node.node} ${d.card}`;
+	const lines = node.error ? [`kubectl --namespace ${namespace} describe pod ${pod}`] : [];
+	lines.push(`kubectl accelerator logs ${node.node}` + (d.card && ` --device ${d.card}`));
+	if (d.card) lines.push("kubectl accelerator " + (d.cordon ? `uncordon ${at}` : `cordon ${at} --why "…"`), `kubectl accelerator can-pull ${at}`);
+	return section("Commands", lines.map((l) => el("pre", { class: "command" }, l)));
 }
 
 // ---- start
