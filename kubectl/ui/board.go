@@ -19,8 +19,10 @@ const (
 	retry  = 5 * time.Second    // time until nodes are followed again after an error
 )
 
-// Board has the newest answer of each node. It is safe for concurrent use.
+// Board has the newest answer of each node. It is safe for concurrent use. Set Kubectl before its first use.
 type Board struct {
+	Kubectl [2]string // the beginning of commands that the page shows: of kubectl, and of kubectl accelerator, for this cluster
+
 	cluster string
 
 	mu      sync.Mutex
@@ -67,7 +69,7 @@ type device struct {
 
 // NewBoard returns the board of a cluster.
 func NewBoard(cluster string) *Board {
-	return &Board{cluster: fleet.Printable(cluster), changed: make(chan struct{}), looked: make(chan struct{}), nodes: map[string]*entry{}}
+	return &Board{Kubectl: [2]string{"kubectl", "kubectl accelerator"}, cluster: fleet.Printable(cluster), changed: make(chan struct{}), looked: make(chan struct{}), nodes: map[string]*entry{}}
 }
 
 // Follow calls follow with a function that takes changes while a page is open, until ctx ends. If follow fails, Follow calls it
@@ -204,18 +206,19 @@ func summary(c fleet.Change) (node, json.RawMessage) {
 
 // update is a message to the page.
 type update struct {
-	Cluster string   `json:"cluster"`
-	All     bool     `json:"all"` // Nodes are all nodes, and not only those that have changed
-	Trouble string   `json:"trouble"`
-	Nodes   []node   `json:"nodes"`
-	Gone    []string `json:"gone"`
+	Cluster string    `json:"cluster"`
+	Kubectl [2]string `json:"kubectl"`
+	All     bool      `json:"all"` // Nodes are all nodes, and not only those that have changed
+	Trouble string    `json:"trouble"`
+	Nodes   []node    `json:"nodes"`
+	Gone    []string  `json:"gone"`
 }
 
 // since returns what has changed since a version, the version now, and a channel that closes when it is stale.
 func (b *Board) since(version int) (update, int, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	u := update{Cluster: b.cluster, All: version == 0, Trouble: b.trouble, Nodes: []node{}, Gone: []string{}}
+	u := update{Cluster: b.cluster, Kubectl: b.Kubectl, All: version == 0, Trouble: b.trouble, Nodes: []node{}, Gone: []string{}}
 	for key, e := range b.nodes {
 		switch {
 		case e.version <= version:

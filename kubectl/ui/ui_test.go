@@ -173,7 +173,7 @@ func TestEvents(t *testing.T) {
 		return n
 	}
 	event := func(all bool, trouble string, nodes, gone []any) map[string]any {
-		return map[string]any{"cluster": "lab", "all": all, "trouble": trouble, "nodes": nodes, "gone": gone}
+		return map[string]any{"cluster": "lab", "kubectl": []any{"kubectl", "kubectl accelerator"}, "all": all, "trouble": trouble, "nodes": nodes, "gone": gone}
 	}
 	expect := func(what string, want map[string]any) {
 		t.Helper()

@@ -31,6 +31,7 @@ var pageAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+/[A-Z2-7]{26}/`)
 // startUI runs the command ui, and returns the address of its page.
 func startUI(t *testing.T, kubeconfig string, args ...string) string {
 	t.Helper()
+	t.Setenv("KUBECONFIG", kubeconfig)
 	out, in := io.Pipe()
 	var errs strings.Builder
 	ctx, cancel := context.WithCancel(t.Context())
@@ -38,7 +39,7 @@ func startUI(t *testing.T, kubeconfig string, args ...string) string {
 	t.Cleanup(func() { cancel(); done.Wait() })
 	done.Go(func() {
 		defer in.Close()
-		if code := run(ctx, append([]string{"--kubeconfig", kubeconfig, "ui"}, args...), in, &errs); code != 0 {
+		if code := run(ctx, append([]string{"ui"}, args...), in, &errs); code != 0 {
 			t.Errorf("ui: exit code %d: %s", code, errs.String())
 		}
 	})
@@ -277,7 +278,7 @@ const details = `document.getElementById("details").innerText`
 // The first look says how many cards need attention, which, and why. The details of one say what to do.
 func TestBrowserFirstLook(t *testing.T) {
 	c, _ := fleetOf(t, 32, 4)
-	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "light")
+	b := openPage(t, startUI(t, c.Kubeconfig(t), "--context", "sim"), 1280, 800, "light")
 	b.await(live, "live")
 	b.await(`[...document.querySelectorAll("#attention .item")].map((e) => [...e.children].slice(1).map((s) => s.innerText).join("|")).join(";")`,
 		strings.Join([]string{
@@ -300,7 +301,7 @@ func TestBrowserFirstLook(t *testing.T) {
 	for _, want := range []string{
 		"worker-005 5e:00.0", "port-ap6", meaning[1:], "Read from: errors/errors bit 50", "Clearing a sticky error", "vision/encoder-17/main",
 		"31 changes of health, 0 removals.", "List that the kubelet received", "5e:00.0\tUnhealthy", "3b:00.0\tHealthy", "0.3.0, devicePlugin", "fpga-system/fpga-worker-005",
-		"kubectl accelerator logs worker-005 --device 5e:00.0", "kubectl accelerator can-pull worker-005 5e:00.0",
+		"kubectl accelerator --context sim logs worker-005 --device 5e:00.0", " can-pull worker-005 5e:00.0",
 	} {
 		if got := b.text(details); !strings.Contains(got, want) {
 			t.Errorf("found no %q in the details:\n%s", want, got)
@@ -309,7 +310,7 @@ func TestBrowserFirstLook(t *testing.T) {
 	b.screenshot("kubectl-ui-card.png")
 	b.do(chromedp.Click(`#attention li:nth-child(4) button`))
 	b.await(details, "The node does not answer: the daemon could not be asked")
-	if got := b.text(details); !strings.Contains(got, "kubectl --namespace fpga-system describe pod fpga-worker-027") || strings.Contains(got, "History") {
+	if got := b.text(details); !strings.Contains(got, "kubectl --context sim --namespace fpga-system describe pod fpga-worker-027") || strings.Contains(got, "History") {
 		t.Errorf("found no command for the node, or the history of a card:\n%s", got)
 	}
 	b.do(chromedp.Click(`#summary [data-kind="missing"]`))
@@ -409,11 +410,11 @@ func TestBrowserKeyboard(t *testing.T) {
 	cs[3].Health, cs[3].Reasons = "unhealthy", []string{"port-ap6"}
 	nodes[11].Set(answer(t, cs, "a4:00.0")) // the node is drawn again
 	b.await(`document.activeElement.title`, "worker-012, a4:00.0, unhealthy, port-ap6")
-	const joins = `update({ nodes: [{ ...nodes.values().next().value.node, key: "joined", node: "joined" }], gone: [], cluster: "", trouble: "" })`
+	const joins = `update({ nodes: [{ ...nodes.values().next().value.node, key: "joined", node: "joined" }], gone: [], kubectl, cluster: "", trouble: "" })`
 	b.do(chromedp.Evaluate[chromedp.Void](joins)) // the nodes are sorted again
 	b.is("the first node", `document.querySelector("#nodes .name").textContent`, "joined")
 	focus("after a node has joined", "worker-012, a4:00.0, unhealthy, port-ap6, in use by vision/encoder-47/main")
-	b.do(chromedp.Evaluate[chromedp.Void](`update({ nodes: [], gone: ["joined"], cluster: "", trouble: "" })`))
+	b.do(chromedp.Evaluate[chromedp.Void](`update({ nodes: [], gone: ["joined"], kubectl, cluster: "", trouble: "" })`))
 	press(kb.Home, kb.Enter)
 	b.await(details, "worker-001")
 	press(kb.Tab)

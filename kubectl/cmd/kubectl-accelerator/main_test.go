@@ -205,3 +205,18 @@ worker-2  lab          5e:00.0     8086:0b2b
 		t.Errorf("devices: exit code %d (-want +got):\n%s", code, diff)
 	}
 }
+
+// A command on the page means the cluster of ui, and a shell does not run a part of the name of a context.
+func TestGiven(t *testing.T) {
+	root := newRoot()
+	cmd, _, err := root.Find([]string{"ui"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.ParseFlags([]string{"--context", "it's $(date)", "-n", "fpga-system", "--token", "secret"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := given(cmd, "context", "cluster", "namespace"), ` --context 'it'\''s $(date)' --namespace fpga-system`; got != want {
+		t.Errorf("found %s, want %s", got, want)
+	}
+}

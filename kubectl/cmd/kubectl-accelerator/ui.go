@@ -6,6 +6,8 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net"
+	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -42,6 +44,7 @@ page. Nobody can change anything there.`,
 				return failure{err}
 			}
 			board, token := ui.NewBoard(c.name()), rand.Text()
+			board.Kubectl = [2]string{"kubectl" + given(cmd, "kubeconfig", "context", "cluster", "user"), program + given(cmd, "kubeconfig", "context", "cluster", "user", "namespace", "selector")}
 			fmt.Fprintf(cmd.OutOrStdout(), "Open http://%s/%s/ in a browser on this machine. Ctrl-C ends it.\n", listener.Addr(), token)
 			group, ctx := errgroup.WithContext(cmd.Context())
 			group.Go(func() error { return ui.Serve(ctx, listener, board, token) })
@@ -59,3 +62,22 @@ func (c *cluster) name() string {
 	raw, _ := c.kube.ToRawKubeConfigLoader().RawConfig() // an error is that of fleet
 	return cmp.Or(*c.kube.Context, raw.CurrentContext)
 }
+
+// given returns those of these flags that were given, for a shell. Without them, a command that is copied from the page would
+// mean another cluster.
+func given(cmd *cobra.Command, names ...string) string {
+	var out strings.Builder
+	for _, name := range names {
+		if flag := cmd.Flag(name); flag.Changed {
+			value := flag.Value.String()
+			if !plain.MatchString(value) {
+				value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+			}
+			fmt.Fprintf(&out, " --%s %s", name, value)
+		}
+	}
+	return out.String()
+}
+
+// plain matches what a shell does not change.
+var plain = regexp.MustCompile(`^[\w@%+:,./-]+$`)

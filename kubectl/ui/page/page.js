@@ -25,6 +25,11 @@ function renew(parent, children) {
 	while (parent.children.length > children.length) parent.lastElementChild.remove();
 }
 
+// setText sets a text. A screen reader reads it again only if it has changed.
+function setText(e, text) {
+	if (e.textContent !== text) e.textContent = text;
+}
+
 // focusAgain gives the focus to what has taken the place of an element, without scrolling to it.
 const focusAgain = (e) => e?.focus({ preventScroll: true });
 
@@ -52,6 +57,7 @@ function kindOf(node, d) {
 const cellsOf = (node) => (node.error && !node.devices.length ? [{ id: "", card: "", reasons: [], holder: "" }] : node.devices);
 
 const nodes = new Map(); // key: {node, block, text}
+let kubectl = []; // the beginning of commands: of kubectl, and of the plugin
 let only = ""; // the kind that is shown; "": all
 let chosen = null; // {key, id} of the card whose details are shown
 let allRows = false; // of what needs attention
@@ -72,7 +78,7 @@ function follow() {
 }
 
 function live(text, good) {
-	$("live").textContent = text;
+	setText($("live"), text);
 	$("live").className = good ? "good" : "bad";
 	document.body.classList.toggle("stale", !good);
 }
@@ -81,7 +87,8 @@ function update(change) {
 	$("cluster").textContent = change.cluster;
 	document.title = change.cluster ? "FPGA cards · " + change.cluster : "FPGA cards";
 	$("trouble").hidden = !change.trouble;
-	$("trouble").textContent = change.trouble && "The list of nodes may be old. " + change.trouble;
+	setText($("trouble"), change.trouble && "The list of nodes may be old. " + change.trouble);
+	kubectl = change.kubectl;
 	if (change.all) {
 		const now = new Set(change.nodes.map((n) => n.key));
 		change.gone = [...nodes.keys()].filter((key) => !now.has(key));
@@ -242,7 +249,7 @@ function drawAttention() {
 		el("span", { class: "where" }, where), el("span", { class: "why" }, why), el("span", { class: "who" }, who), el("span", { class: "who" }, changes),
 		text && el("span", { class: "meaning" }, text));
 	const items = found.filter((f) => shown(f.kind)).map(({ kind, node, d, rank }) => [rank, () => line(kind, [node.node, " ", el("span", { class: "id" }, d.id)],
-		d.reasons.join(", ") || d.health, d.reasons.map(meaning).find(Boolean), d.holder === "?" ? "" : d.holder,
+		d.reasons.join(", ") || d.health, d.reasons.map((r) => explain(r).text).find(Boolean), d.holder === "?" ? "" : d.holder,
 		d.changes > 2 && `${d.changes}${d.more ? "+" : ""} changes in 7 days`, { key: node.key, id: d.id, label: describe(node, d, kind) })]);
 	for (const [error, list] of shown("unknown") ? silent : []) {
 		const [first, ...others] = list.sort((a, b) => collator.compare(a.node, b.node));
@@ -262,7 +269,7 @@ function drawAttention() {
 
 // ---- the details of a card
 
-const explained = new Map(); // promises of rows of docs/health.md, by reason
+const explained = new Map(); // reason: {text, rows: a promise of rows of docs/health.md}
 
 // ask returns an answer, or null. It tries again, because a browser ends requests when a network comes or goes. A node could
 // answer an object with a toString that is no function, and then no text can have it.
@@ -278,23 +285,17 @@ async function ask(path) {
 	return null;
 }
 
+// explain returns what is known of a reason. What needs attention is drawn again when its text is known.
 function explain(reason) {
-	if (!explained.has(reason)) explained.set(reason, ask("explain?reason=" + encodeURIComponent(reason)));
-	return explained.get(reason);
-}
-
-const meant = new Map(); // texts, by reason
-
-// meaning returns what a reason means. At first it returns nothing, and what needs attention is drawn again when it is known.
-function meaning(reason) {
-	if (!meant.has(reason)) {
-		meant.set(reason, "");
-		explain(reason).then((rows) => {
-			if (rows?.length) meant.set(reason, sentence(rows[0].Meaning.replace(/: below$/, "")));
+	if (!explained.has(reason)) {
+		const entry = { text: "", rows: ask("explain?reason=" + encodeURIComponent(reason)) };
+		explained.set(reason, entry);
+		entry.rows.then((rows) => {
+			if (rows?.length) entry.text = sentence(rows[0].Meaning.replace(/: below$/, ""));
 			drawAttention();
 		});
 	}
-	return meant.get(reason);
+	return explained.get(reason);
 }
 
 let opener = ""; // the row of what needs attention that gets the focus back; "": the card does
@@ -330,7 +331,7 @@ async function drawDetails(opened) {
 	const node = nodes.get(key)?.node;
 	const d = node && cellsOf(node).find((d) => d.id === id);
 	const reasons = d?.reasons ?? [];
-	const [found, ...meanings] = await Promise.all([id && ask("node?key=" + encodeURIComponent(key)), ...reasons.map(explain)]);
+	const [found, ...meanings] = await Promise.all([id && ask("node?key=" + encodeURIComponent(key)), ...reasons.map((r) => explain(r).rows)]);
 	if (turn !== drawn || !chosen) return; // another one was drawn, or they were closed, meanwhile
 	const all = found?.devices ?? [];
 	const full = all.find((f) => f.id === id) ?? {};
@@ -414,9 +415,9 @@ function commands(node, d) {
 	if (!safe || !/^[0-9a-f:.]*$/.test(d.card)) return null;
 	const [namespace, pod] = node.pod.split("/");
 	const at = `${node.node} ${d.card}`;
-	const lines = node.error ? [`kubectl --namespace ${namespace} describe pod ${pod}`] : [];
-	lines.push(`kubectl accelerator logs ${node.node}` + (d.card && ` --device ${d.card}`));
-	if (d.card) lines.push("kubectl accelerator " + (d.cordon ? `uncordon ${at}` : `cordon ${at} --why "…"`), `kubectl accelerator can-pull ${at}`);
+	const lines = node.error ? [`${kubectl[0]} --namespace ${namespace} describe pod ${pod}`] : [];
+	lines.push(`${kubectl[1]} logs ${node.node}` + (d.card && ` --device ${d.card}`));
+	if (d.card) lines.push(`${kubectl[1]} ` + (d.cordon ? `uncordon ${at}` : `cordon ${at} --why "…"`), `${kubectl[1]} can-pull ${at}`);
 	return section("Commands", lines.map((l) => el("pre", { class: "command" }, l)));
 }
 
