@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -262,6 +263,9 @@ func (a act) mark(address string, mark func(*port)) {
 	a.write(soak.Line{Port: &p.Port})
 }
 
+// notCordoned is in the error of uncordon, without other cordons and with some.
+var notCordoned = regexp.MustCompile("is not cordoned|want one that is cordoned")
+
 // cordon cordons the only port of a card, or ends the cordon. If the command fails, it may have done so or not, so the port is
 // unsure until the next one succeeds.
 func (a act) cordon(address string, cordoned bool) {
@@ -272,7 +276,7 @@ func (a act) cordon(address string, cordoned bool) {
 	}
 	a.mark(address, func(p *port) { p.unsureCordon = true })
 	out, err := a.inDaemon(args...)
-	if already := !cordoned && strings.Contains(fmt.Sprint(out, err), "is not cordoned"); err != nil && !already {
+	if already := !cordoned && notCordoned.MatchString(fmt.Sprint(out, err)); err != nil && !already {
 		a.failf("%w: %s", err, out)
 	}
 	a.mark(address, func(p *port) { p.unsureCordon, p.Cordoned = false, cordoned })
