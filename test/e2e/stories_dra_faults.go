@@ -188,6 +188,15 @@ func draTolerated(s *scene) {
 	healed := s.healCard(second)
 	slices.shows(healed, both.with(firstID, "port-ap6:NoExecute"))
 	took := pods.marked(broken, "user").Sub(broken)
+	for _, st := range slices.since(s, broken) {
+		for name, slice := range st.objects {
+			for _, device := range slice.Spec.Devices {
+				for _, taint := range device.Taints {
+					s.step("  after %5.1f s: %s, device %s, taint %s since %s", st.at.Sub(broken).Seconds(), name, device.Name, taint.Value, taint.TimeAdded.Format(time.TimeOnly))
+				}
+			}
+		}
+	}
 	if took < tolerated-tolerance || took > tolerated+tolerance {
 		s.failf("pod: deleted %v after its card broke, want %v", took, tolerated)
 	}

@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -138,7 +139,7 @@ func (s *scene) canPull(words string) {
 	await(s, "answer of can-pull", func() (string, error) {
 		out, err := s.accelerator("olga", "can-pull", cluster.NodeName, firstID)
 		if text := strings.Join(strings.Fields(out), " "); !strings.HasPrefix(text, words) {
-			return text, err
+			return text, fmt.Errorf("%s: %w", text, err)
 		}
 		return words, nil
 	}, words)
