@@ -7,3 +7,5 @@ func (f *Fleet) SetPause(d time.Duration) { f.pause = d }
 
 // SetRelist sets the time between two lists of pods.
 func (f *Fleet) SetRelist(d time.Duration) { f.relist = d }
+
+var ParsePull = parsePull

@@ -24,7 +24,11 @@ var version = ""
 const program = "kubectl accelerator"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	signals := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
+	if !signal.Ignored(syscall.SIGHUP) { // as with nohup
+		signals = append(signals, syscall.SIGHUP) // the terminal is closed
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	// After the first signal, the next one has its default action and kills the process.
 	context.AfterFunc(ctx, stop)
 	klog.SetLogger(logr.Discard()) // the client logs errors that are in the output already
