@@ -4,14 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/internal/release"
 )
 
 // version is set by the Makefile.
@@ -138,21 +137,11 @@ func newRefuse() *cobra.Command {
 }
 
 func printVersion(cmd *cobra.Command) error {
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "accelerator-device-plugin %s %s %s/%s\n",
-		buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprint(cmd.OutOrStdout(), release.Line("accelerator-device-plugin", buildVersion()))
 	return asFailure(err)
 }
 
-// buildVersion returns the version that the Makefile sets, or the version of the module for go install.
-func buildVersion() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
+func buildVersion() string { return release.Version(version) }
 
 // load returns the configuration of a command. It must be called after the flags are parsed.
 func load(loader *config.Loader) (config.Config, error) {

@@ -3,13 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"b-com.com/accelerator-device-plugin/internal/release"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/programming/fpga"
@@ -120,20 +119,10 @@ func newVersion() *cobra.Command {
 		Example: "  accelerator-fpga version",
 		Args:    noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "accelerator-fpga %s %s %s/%s\n",
-				buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprint(cmd.OutOrStdout(), release.Line("accelerator-fpga", buildVersion()))
 			return asFailure(err)
 		},
 	}
 }
 
-// buildVersion returns the version that the Makefile sets, or the version of the module for go install.
-func buildVersion() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
+func buildVersion() string { return release.Version(version) }

@@ -55,8 +55,12 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 		return refusal(do(ctx))
 	}
 	tell("creating pod " + pod.Name)
+	remove := metav1.NewDeleteOptions(0)
 	err = always(func(ctx context.Context) error {
-		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+		created, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+		if err == nil { // a pod with another UID is not ours
+			pod.UID, remove.Preconditions = created.UID, metav1.NewUIDPreconditions(string(created.UID))
+		}
 		return err
 	})
 	if errors.Is(err, ErrRefused) || apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) {
@@ -64,8 +68,8 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 	}
 	defer func() {
 		tell("removing pod " + pod.Name)
-		removed := always(func(ctx context.Context) error { return pods.Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0)) })
-		if removed != nil && !apierrors.IsNotFound(removed) {
+		removed := always(func(ctx context.Context) error { return pods.Delete(ctx, pod.Name, *remove) })
+		if removed != nil && !apierrors.IsNotFound(removed) && !apierrors.IsConflict(removed) {
 			err = errors.Join(err, fmt.Errorf("the pod could not be removed: %w: kubectl --namespace %s delete pod %s", removed, pod.Namespace, pod.Name))
 		}
 	}()
@@ -87,7 +91,10 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 	if err != nil {
 		return a, fmt.Errorf("log of pod %s: %w", pod.Name, err)
 	}
-	return parsePull(text, code)
+	if _, err := f.untilEnded(ctx, pod, tell); err != nil { // the log may be that of another pod
+		return a, fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	return parsePull(text, card, code)
 }
 
 // podOf returns the only pod of the plugin on a node. It need not run.
@@ -110,6 +117,9 @@ func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 		return nil, fmt.Errorf("%s: found pods of %d releases (%s), want one: choose it with --namespace or --selector", node, len(names), strings.Join(names, ", "))
 	case !slices.ContainsFunc(found.Spec.Containers, isPlugin):
 		return nil, fmt.Errorf("%s: pod %s has no container %s", node, names[0], container)
+	case !slices.ContainsFunc(found.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }):
+		// Anyone who may create a pod can give it these labels, but not everyone may mount directories of the node.
+		return nil, fmt.Errorf("%s: pod %s has no directory of the node, so it is not that of the plugin: choose one with --namespace or --selector", node, names[0])
 	}
 	return &found, nil
 }
@@ -122,7 +132,7 @@ func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(strin
 	for {
 		p, err := f.client.Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(err):
+		case apierrors.IsNotFound(err), err == nil && p.UID != pod.UID:
 			return 0, errors.New("somebody has deleted it")
 		case err == nil:
 			state, end, err := stateOf(p)
@@ -138,6 +148,8 @@ func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(strin
 			}
 		case errors.Is(refusal(err), ErrRefused):
 			return 0, refusal(err)
+		case ctx.Err() == nil:
+			last = "not known: " + err.Error()
 		}
 		select {
 		case <-ctx.Done():
@@ -160,6 +172,9 @@ func stateOf(p *corev1.Pod) (state string, end *corev1.ContainerStateTerminated,
 		state += ", and the kubelet has not accepted it: is the node ready?"
 	}
 	for _, c := range p.Status.ContainerStatuses {
+		if c.Name != container { // added by a webhook
+			continue
+		}
 		end, waiting := c.State.Terminated, c.State.Waiting
 		switch {
 		case end != nil && (end.ExitCode == 0 || end.ExitCode == 1):
@@ -179,16 +194,19 @@ func stateOf(p *corev1.Pod) (state string, end *corev1.ContainerStateTerminated,
 }
 
 // parsePull parses the log of a pod. Lines on stderr may be before and after the answer. The exit code is 0 only for yes.
-func parsePull(log []byte, code int32) (a PullAnswer, err error) {
+func parsePull(log []byte, card string, code int32) (a PullAnswer, err error) {
 	begin := 0
 	if !bytes.HasPrefix(log, []byte("{")) {
 		begin = bytes.Index(log, []byte("\n{")) + 1
 	}
 	err = json.NewDecoder(bytes.NewReader(log[begin:])).Decode(&a)
-	if err != nil || !slices.Contains([]string{"yes", "no", "unknown"}, a.Answer) || (a.Answer == "yes") != (code == 0) {
+	address := strings.ToLower(card)
+	if strings.Count(address, ":") == 1 {
+		address = "0000:" + address
+	}
+	if err != nil || a.Address != address || !slices.Contains([]string{"yes", "no", "unknown"}, a.Answer) || (a.Answer == "yes") != (code == 0) {
 		return PullAnswer{}, fmt.Errorf("its answer is not that of the plugin: exit code %d, %q", code, Printable(string(log[:min(len(log), 300)])))
 	}
-	a.Address = Printable(a.Address)
 	for i, r := range a.Reasons {
 		a.Reasons[i] = PullReason{Printable(r.Answer), Printable(r.What), Printable(r.Do)}
 	}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
 )
 
@@ -21,7 +22,7 @@ func ends(c *simcluster.Cluster, code int32, log string) func(*simcluster.Pod) {
 	return func(p *simcluster.Pod) {
 		next := *p
 		next.Status.Phase, next.Status.StartTime = corev1.PodSucceeded, &metav1.Time{Time: time.Now()}
-		next.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error"}}}}
+		next.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "accelerator-device-plugin", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error"}}}}
 		next.Logs = []string{log}
 		c.Set(&next)
 	}
@@ -31,7 +32,7 @@ func waits(c *simcluster.Cluster, reason string) func(*simcluster.Pod) {
 	return func(p *simcluster.Pod) {
 		next := *p
 		next.Status.StartTime = &metav1.Time{Time: time.Now()}
-		next.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "back\x1boff"}}}}
+		next.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "accelerator-device-plugin", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "back\x1boff"}}}}
 		c.Set(&next)
 	}
 }
@@ -52,10 +53,27 @@ func TestCanPull(t *testing.T) {
 		{"no answer", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 0, "\x1byes") }, `its answer is not that of the plugin: exit code 0, "\\x1byes"`},
 		{"empty", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 0, "") }, "its answer is not that of the plugin"},
 		{"yes, with the exit code of no", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 1, yes) }, "exit code 1, "},
-		{"no, with the exit code of yes", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 0, `{"answer":"no"}`) }, "exit code 0, "},
-		{"perhaps", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 0, `{"answer":"perhaps"}`) }, "its answer is not that of the plugin"},
+		{"no, with the exit code of yes", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) {
+			return ends(c, 0, `{"address":"0000:3b:00.0","answer":"no"}`)
+		}, "exit code 0, "},
+		{"perhaps", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) {
+			return ends(c, 0, `{"address":"0000:3b:00.0","answer":"perhaps"}`)
+		}, "its answer is not that of the plugin"},
+		{"another card", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) {
+			return ends(c, 0, strings.Replace(yes, "3b", "5e", 1))
+		}, "its answer is not that of the plugin"},
+		{"the end is missing", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 0, yes[:len(yes)-1]) }, "its answer is not that of the plugin"},
+		{"a container of a webhook ends first", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) {
+			return func(p *simcluster.Pod) {
+				next := *p
+				ends(c, 0, yes)(&next)
+				next.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "mesh", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
+				next.Logs = []string{yes}
+				c.Set(&next)
+			}
+		}, "no answer within 300ms, it is Pending"},
 		{"too long", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) {
-			return ends(c, 0, `{"answer":"yes","address":"`+strings.Repeat("0", 1<<20)+`"}`)
+			return ends(c, 0, `{"address":"0000:3b:00.0","answer":"yes","new":"`+strings.Repeat("0", 1<<20)+`"}`)
 		}, "its answer is not that of the plugin"},
 		{"no image", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return waits(c, "ImagePullBackOff") }, `its container does not start: ImagePullBackOff: back\x1boff`},
 		{"pulls", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return waits(c, "ContainerCreating") }, "no answer within 300ms, it is Pending ContainerCreating"},
@@ -70,6 +88,9 @@ func TestCanPull(t *testing.T) {
 		{"deleted by another", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) {
 			return func(p *simcluster.Pod) { c.Delete(p.Namespace, p.Name) }
 		}, "somebody has deleted it"},
+		{"the API server fails", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) {
+			return func(*simcluster.Pod) { c.Fail("get pods") }
+		}, "no answer within 300ms, it is not known: Internal error occurred: etcd is away"},
 		{"interrupted while it is created", func(_ *simcluster.Cluster, cancel func()) func(*simcluster.Pod) {
 			return func(*simcluster.Pod) { cancel() }
 		}, "interrupted"},
@@ -105,6 +126,20 @@ func TestCanPull(t *testing.T) {
 	}
 }
 
+// The answer of a pod that has replaced the one that was created does not count, and that pod is not removed.
+func TestCanPullReplaced(t *testing.T) {
+	c := simcluster.Start(t, simcluster.NewPod("n", "lab", "fpga", "devicePlugin", nil))
+	c.Kubelet(func(p *simcluster.Pod) {
+		other := *p
+		other.UID = "other"
+		ends(c, 0, yes)(&other)
+	})
+	a, err := newFleet(t, c, "").CanPull(t.Context(), "n", "3b:00.0", func(string) {})
+	if err == nil || !strings.HasSuffix(err.Error(), "somebody has deleted it") || a.Answer != "" || len(c.Pods()) != 2 {
+		t.Errorf("%v, %v, want that it was deleted; pods %v", a, err, c.Pods())
+	}
+}
+
 // A user who lacks a right is told which. Without the right to delete pods the pod stays, and ends by itself.
 func TestCanPullRights(t *testing.T) {
 	for right, want := range map[string]string{
@@ -126,6 +161,28 @@ func TestCanPullRights(t *testing.T) {
 		}
 		if pods := c.Pods(); len(pods) != left {
 			t.Errorf("without the right to %s: pods %v", right, pods)
+		}
+	}
+}
+
+// Who has refused a pod, and why, is in the error, whatever the code of the refusal. No pod is left.
+func TestCanPullRefused(t *testing.T) {
+	for words, test := range map[string]struct {
+		code   int
+		reason metav1.StatusReason
+		want   string
+	}{
+		`pods "x" is forbidden: violates PodSecurity "restricted:latest": privileged`:                           {403, metav1.StatusReasonForbidden, "Pod Security admission, by the labels of the namespace"},
+		`pods "x" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=9, limited: pods=9`:         {403, metav1.StatusReasonForbidden, "a quota of the namespace"},
+		`pods "x" is forbidden: failed quota: cpu: must specify limits.cpu`:                                     {403, metav1.StatusReasonForbidden, "a quota of the namespace"},
+		`pods "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: image: not ours`: {422, metav1.StatusReasonInvalid, "a policy"},
+		`admission webhook "gate.example" denied the request: no privileged pods`:                               {400, metav1.StatusReasonBadRequest, "a policy"},
+	} {
+		c := simcluster.Start(t, simcluster.NewPod("n", "lab", "fpga", "devicePlugin", nil))
+		c.Refuse(test.code, test.reason, words)
+		_, err := newFleet(t, c, "").CanPull(t.Context(), "n", "3b:00.0", func(string) {})
+		if want := "you lack a right: refused by " + test.want + ": " + words; err == nil || err.Error() != want || len(c.Pods()) != 1 {
+			t.Errorf("error %v, want %s; pods %v", err, want, c.Pods())
 		}
 	}
 }
@@ -160,6 +217,7 @@ func TestPullPod(t *testing.T) {
 	var got corev1.Pod
 	c.Kubelet(func(p *simcluster.Pod) {
 		got = p.Pod
+		got.UID = ""
 		ends(c, 0, yes)(p)
 	})
 	f := newFleet(t, c, "")
@@ -202,9 +260,39 @@ func TestPullPod(t *testing.T) {
 		t.Errorf("pod (-want +got):\n%s", diff)
 	}
 	c.Set(simcluster.NewPod("n", "lab", "other", "dra", nil))
-	for node, want := range map[string]string{"n": "n: found pods of 2 releases (lab/fpga-n, lab/other-n), want one: choose it with", "m": "m: found no pod of the plugin on this node"} {
+	pretends := simcluster.NewPod("o", "evil", "fpga", "devicePlugin", nil)
+	pretends.Spec.Volumes = nil
+	c.Set(pretends)
+	c.Set(simcluster.NewPod("p", "lab", "fpga", "devicePlugin", nil))
+	newer := simcluster.NewPod("p", "evil", "fpga", "devicePlugin", nil) // has the UID of the DaemonSet in another namespace
+	newer.CreationTimestamp = metav1.Now()
+	c.Set(newer)
+	for node, want := range map[string]string{
+		"n": "n: found pods of 2 releases (lab/fpga-n, lab/other-n), want one: choose it with", "m": "m: found no pod of the plugin on this node",
+		"o": "o: pod evil/fpga-o has no directory of the node, so it is not that of the plugin", "p": "p: found pods of 2 releases (evil/fpga-p, lab/fpga-p)",
+	} {
 		if _, err := f.CanPull(t.Context(), node, "3b:00.0", func(string) {}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", node, err, want)
 		}
 	}
+}
+
+// Whatever the log is, yes is only the complete answer about the card, and all its texts can be shown on a terminal.
+func FuzzParsePull(f *testing.F) {
+	f.Add([]byte(yes), int32(0))
+	f.Add([]byte("warning\n{\"address\":\"0000:3b:00.0\",\"answer\":\"no\",\"reasons\":[{\"what\":\"\\u001b\"}]}\n"), int32(1))
+	f.Add([]byte(yes[:60]), int32(0))
+	f.Fuzz(func(t *testing.T, log []byte, code int32) {
+		a, err := fleet.ParsePull(log, "3B:00.0", code)
+		all := []any{a.Answer, a.Address}
+		for _, r := range a.Reasons {
+			all = append(all, r.Answer, r.What, r.Do)
+		}
+		if err != nil {
+			all = []any{fleet.Printable(err.Error())}
+		}
+		if err == nil && a.Address != "0000:3b:00.0" || (a.Answer == "yes") != (err == nil && code == 0) || !harmless(all) {
+			t.Errorf("%q, exit code %d: %q, %v", log, code, all, err)
+		}
+	})
 }

@@ -18,3 +18,5 @@ type Attempts = attempts
 func (a *attempts) Failed(err error, answered bool, lived time.Duration) (time.Duration, bool) {
 	return a.failed(err, answered, lived, time.Second)
 }
+
+var ParsePull = parsePull

@@ -110,8 +110,17 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.kept.Write(p)
 }
 
-// ErrRefused is wrapped by the error of a user who lacks a right. The text of that names the verb, the resource and the namespace.
+// ErrRefused is wrapped by the error of a user who lacks a right, or whom a policy refuses. The text of that names the verb, the
+// resource and the namespace, or says what the policy says.
 var ErrRefused = errors.New("you lack a right")
+
+// refusers are who else refuses a request, by what the API server says.
+var refusers = []struct{ says, who string }{
+	{"violates PodSecurity ", "Pod Security admission, by the labels of the namespace"},
+	{" quota: ", "a quota of the namespace"}, // exceeded quota, failed quota
+	{"ValidatingAdmissionPolicy '", "a policy"},
+	{"admission webhook ", "a policy"},
+}
 
 // refusal wraps ErrRefused if the API server refuses a request. Its answer to an exec is only a text.
 func refusal(err error) error {
@@ -119,8 +128,14 @@ func refusal(err error) error {
 		return nil
 	}
 	text := strings.TrimPrefix(err.Error(), "unable to upgrade connection: ")
+	forbidden := apierrors.IsForbidden(err) || strings.Contains(text, " is forbidden: ")
+	for _, r := range refusers {
+		if strings.Contains(text, r.says) && (forbidden || strings.Contains(text, " denied ")) {
+			return fmt.Errorf("%w: refused by %s: %s", ErrRefused, r.who, text)
+		}
+	}
 	switch {
-	case apierrors.IsForbidden(err), strings.Contains(text, " is forbidden: "):
+	case forbidden:
 		return fmt.Errorf("%w: %s", ErrRefused, text)
 	case apierrors.IsUnauthorized(err), text == "Unauthorized":
 		return fmt.Errorf("%w: the API server does not know you (%s)", ErrRefused, text)

@@ -58,7 +58,7 @@ type Target struct {
 	Pod       string // "": there is none
 	Problem   error  // the reason why the pod cannot be asked; nil: it can
 
-	release string // the UID of its DaemonSet
+	release string // its DaemonSet
 	ready   bool
 }
 
@@ -150,10 +150,10 @@ func target(p *corev1.Pod) Target {
 	return t
 }
 
-// releaseOf returns the DaemonSet of a pod.
+// releaseOf returns the DaemonSet of a pod. A pod in another namespace can only pretend to belong to it.
 func releaseOf(p *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(p); owner != nil {
-		return string(owner.UID)
+		return p.Namespace + "/" + string(owner.UID)
 	}
 	return string(p.UID)
 }

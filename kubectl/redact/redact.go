@@ -134,7 +134,7 @@ func text(pattern string) Shape {
 	re := regexp.MustCompile(`^(?:` + pattern + `)$`)
 	return func(_ *Redactor, v any) (any, bool) {
 		s, ok := v.(string)
-		if ok && s != "" && (len(s) > 200 || strings.HasSuffix(s, "\n") || !re.MatchString(s)) {
+		if ok && s != "" && (len(s) > 200 || !re.MatchString(s)) {
 			s = Removed
 		}
 		return s, ok

@@ -30,7 +30,7 @@ var (
 	api     = words("devicePlugin", "dra")
 	release = text(`v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(-[0-9]{1,6}-g[0-9a-f]{7,40})?(-dirty)?|\(devel\)`)
 	names   = strings.Join(docs.Names(), "|")
-	reason  = text(`((` + names + `)=)?(` + names + `)(=[A-Za-z0-9_./-]{1,60})?`)
+	reason  = text(`((` + names + `)=)?(` + names + `)(=[A-Za-z0-9_.:/-]{1,60})?`)
 	holders = list(anyOf(text(`and [0-9]{1,9} more`), alias("container")))
 	free    = words() // a text that somebody has written
 	seconds = text(`([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h)){1,6}`)

@@ -7,13 +7,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"b-com.com/accelerator-device-plugin/daemon"
+	"b-com.com/accelerator-device-plugin/internal/release"
 )
 
 const program = "accelerator-dra-driver"
@@ -83,7 +82,7 @@ func newCommand() *cobra.Command {
 	addSettings(cmd.Flags(), loader, &s)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *showVersion {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s %s/%s\n", program, buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprint(cmd.OutOrStdout(), release.Line(program, buildVersion()))
 			return nil
 		}
 		return serve(cmd, loader, &s)
@@ -91,13 +90,4 @@ func newCommand() *cobra.Command {
 	return cmd
 }
 
-// buildVersion returns the version that the Makefile has set, or after go install the version of the module.
-func buildVersion() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
+func buildVersion() string { return release.Version(version) }

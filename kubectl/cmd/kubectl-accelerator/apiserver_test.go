@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,10 +26,16 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes/scheme"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
@@ -122,14 +130,14 @@ func (e executor) ExecInContainer(ctx context.Context, pod, _, _ string, command
 func (s *apiServer) add(p *simcluster.Pod) {
 	s.t.Helper()
 	ctx := s.t.Context()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.Spec.NodeName}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.Spec.NodeName, Labels: map[string]string{"topology.kubernetes.io/zone": "a"}}}
 	s.must(s.Create(ctx, node))
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
 	node.Status.DaemonEndpoints.KubeletEndpoint.Port = s.port
 	s.must(s.Status().Update(ctx, node))
 	pod, status := p.DeepCopy(), p.Status
 	pod.OwnerReferences[0].APIVersion = "apps/v1"
-	pod.Spec.Containers[0].Image = "accelerator-device-plugin:v1"
+	pod.Spec.Containers[0].Image = cmp.Or(pod.Spec.Containers[0].Image, "accelerator-device-plugin:v1")
 	s.must(s.Create(ctx, pod))
 	pod.Status = status
 	s.must(s.Status().Update(ctx, pod))
@@ -209,16 +217,32 @@ func TestRoles(t *testing.T) {
 		},
 	}))
 	n := startNode(t, "two-ports")
+	sets := []*appsv1.DaemonSet{s.daemonSet("accelerator-device-plugin"), s.daemonSet("accelerator-dra-driver")}
 	for i, api := range []string{"devicePlugin", "dra"} {
 		p := simcluster.NewPod(fmt.Sprintf("worker-%d", i+1), pluginNamespace, "fpga", api, n.run)
+		p.Spec = sets[i].Spec.Template.Spec
+		p.Spec.NodeName = p.Name[len("fpga-"):]
 		log, err := os.ReadFile("../../../internal/timeline/testdata/hotplug.log")
 		s.must(err)
 		p.Logs = []string{string(log)}
 		s.add(p)
 	}
-	s.runPods("accelerator-can-pull", func(*corev1.Pod) (string, int32) {
+	s.must(s.Create(t.Context(), sets[1]))
+	s.must(s.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: pluginNamespace, Name: "accelerator-device-plugin"}}))
+	s.must(s.Create(t.Context(), &corev1.LimitRange{ // with its annotation, and the label of the zone, the pod of can-pull is allowed
+		ObjectMeta: metav1.ObjectMeta{Namespace: pluginNamespace, Name: "limits"},
+		Spec:       corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: "Container", Default: corev1.ResourceList{"cpu": resource.MustParse("1")}}}},
+	}))
+	created := make(chan *corev1.Pod, 10) // of can-pull
+	s.runPods("accelerator-can-pull", func(p *corev1.Pod) (string, int32) {
+		created <- p.DeepCopy()
 		return `{"address":"0000:3b:00.0","answer":"no","reasons":[{"answer":"no","what":"held by a/b/c","do":"end it"}]}`, 1
 	})
+	s.must(s.Create(t.Context(), &rbacv1.RoleBinding{ // the authorizer of nodes, which this API server lacks, allows it
+		ObjectMeta: metav1.ObjectMeta{Namespace: pluginNamespace, Name: "kubelets"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:nodes"}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "accelerator-operate"},
+	}))
 	look, operate, spdy, nobody := s.kubeconfig("lou", "accelerator-look"), s.kubeconfig("olga", "accelerator-operate"), s.kubeconfig("sid", "accelerator-spdy"), s.kubeconfig("nora")
 	rita := s.kubeconfig("rita", "accelerator-operate")
 	s.must(s.Create(t.Context(), &rbacv1.ClusterRoleBinding{
@@ -226,6 +250,7 @@ func TestRoles(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "rita"}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "accelerator-nodes"},
 	}))
+	long := s.kubeconfig(strings.Repeat("long", 20)+"-é-end", "accelerator-operate")
 	dir := t.TempDir()
 	run := func(kubeconfig string, args ...string) (string, int) {
 		var out bytes.Buffer
@@ -251,6 +276,8 @@ func TestRoles(t *testing.T) {
 		{operate, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 0, "3b:00.0 cordoned by olga since"},
 		{operate, []string{"devices", "worker-2", "--unhealthy"}, 0, "cordoned"},
 		{operate, []string{"uncordon", "worker-1", "3b:00.0"}, 0, "ended: 3b:00.0 cordoned by olga"},
+		{long, []string{"cordon", "worker-1", "3b:00.0", "3b:00.0-p1", "--why", "--fan", "--for", "2h"}, 0, "3b:00.0 cordoned by longlonglonglonglonglonglonglon…"},
+		{long, []string{"uncordon", "worker-1", "3b:00.0", "3b:00.0-p1"}, 0, "ended: "},
 		{operate, []string{"logs", "worker-2"}, 0, "daemon stopped"},
 		{operate, []string{"can-pull", "worker-2", "3b:00.0"}, 1, "no\nheld by a/b/c: end it\n"},
 		{rita, []string{"report", "worker-2", "--file", dir + "/all"}, 0, dir + "/all"},
@@ -268,6 +295,234 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	s.testUI(t, look)
+	s.testCommands(operate)
+	s.must(s.Create(t.Context(), &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "vm"}, Handler: "vm"}))
+	s.testPods(operate, sets[1], <-created)
+	s.must(s.Delete(t.Context(), sets[1]))
+	s.must(s.Create(t.Context(), sets[0]))
+	patient.Await(t, "the policy", func() error {
+		if out, _ := run(operate, "can-pull", "worker-1", "3b:00.0"); !strings.HasPrefix(out, "no\n") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	made := <-created
+	s.testPods(operate, sets[0], made)
+	s.must(s.Delete(t.Context(), sets[0]))
+	patient.Await(t, "the policy without a DaemonSet", func() error {
+		if out, _ := run(operate, "can-pull", "worker-1", "3b:00.0"); !strings.Contains(out, "you lack a right: refused by a policy: pods ") {
+			return errors.New(out)
+		}
+		return nil
+	})
+}
+
+// daemonSet returns the DaemonSet of a manifest.
+func (s *apiServer) daemonSet(name string) *appsv1.DaemonSet {
+	text, err := os.ReadFile("../../../deploy/manifests/" + name + ".yaml")
+	s.must(err)
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		if set := new(appsv1.DaemonSet); strings.Contains(document, "\nkind: DaemonSet\n") {
+			s.must(yaml.Unmarshal([]byte(document), set))
+			set.Namespace = pluginNamespace
+			return set
+		}
+	}
+	s.t.Fatalf("%s: found no DaemonSet", name)
+	return nil
+}
+
+// testCommands checks that a user with the role operate can run no other command than those of kubectl accelerator, and has no
+// other name.
+func (s *apiServer) testCommands(operate string) {
+	config, err := clientcmd.BuildConfigFromFlags("", operate)
+	s.must(err)
+	pods, err := corev1client.NewForConfig(config)
+	s.must(err)
+	for _, command := range [][]string{
+		{"cordon", "3b:00.0", "--why=x"}, {"cordon", "3b:00.0", "--why=x", "--by=jane"}, {"cordon", "3b:00.0", "--why=x", "--by=olga", "--by=jane"},
+		{"cordon", "3b:00.0", "--by=olga", "--why=x", "--by", "jane"}, {"uncordon", "3b:00.0", "--by=olga", "--socket=/x"}, {"uncordon", "--by=olga", "--config", "/x"},
+		{"cordon", "--by=olga", "", "3b:00.0"}, {"forget", "3b:00.0", "--by=olga"}, {"can-pull", "3b:00.0", "--by=olga"}, {"devices", "--scan", "-o", "json", "--sysfs-root=/x"}, {"serve"},
+		{"devices", "-o", "state", "--by=olga"}, {"../sh", "-c", "cordon", "--by=olga"},
+	} {
+		options := &corev1.PodExecOptions{Container: "accelerator-device-plugin", Command: append([]string{"accelerator-device-plugin"}, command...), Stdout: true}
+		if command[0] == "../sh" {
+			options.Command = command
+		}
+		exec := func() error {
+			return pods.RESTClient().Post().Resource("pods").Namespace(pluginNamespace).Name("fpga-worker-1").SubResource("exec").VersionedParams(options, scheme.ParameterCodec).Do(s.t.Context()).Error()
+		}
+		if err := exec(); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "and cordon and uncordon with --by=olga") {
+			s.t.Errorf("%q with the role to operate: %v, want that it is refused", options.Command, err)
+		}
+	}
+	options := &corev1.PodExecOptions{Container: "accelerator-device-plugin", Command: []string{"accelerator-device-plugin", "devices", "--scan", "-o", "json"}, Stdin: true}
+	if err := pods.RESTClient().Post().Resource("pods").Namespace(pluginNamespace).Name("fpga-worker-1").SubResource("exec").VersionedParams(options, scheme.ParameterCodec).Do(s.t.Context()).Error(); !apierrors.IsForbidden(err) {
+		s.t.Errorf("stdin with the role to operate: %v, want that it is refused", err)
+	}
+}
+
+// testPods checks that a user with the role operate can create no other pod than the one that can-pull has created for a pod of
+// the DaemonSet, and that administrators and the cluster can.
+func (s *apiServer) testPods(operate string, set *appsv1.DaemonSet, made *corev1.Pod) {
+	ctx := s.t.Context()
+	config, err := clientcmd.BuildConfigFromFlags("", operate)
+	s.must(err)
+	clientOf := func(config *rest.Config) client.Client {
+		config.QPS = -1
+		c, err := client.New(config, client.Options{})
+		s.must(err)
+		return c
+	}
+	as := func(user string, groups ...string) client.Client {
+		config := rest.CopyConfig(s.config)
+		config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+		return clientOf(config)
+	}
+	olga := clientOf(config)
+	pod := func(change func(*corev1.Pod, *corev1.Container)) *corev1.Pod {
+		p := made.DeepCopy()
+		p.ObjectMeta = metav1.ObjectMeta{Namespace: p.Namespace, Name: "accelerator-can-pull-x", Labels: p.Labels, OwnerReferences: p.OwnerReferences}
+		p.Status = corev1.PodStatus{}
+		change(p, &p.Spec.Containers[0])
+		return p
+	}
+	if len(made.Annotations) != 1 || len(made.Labels) != 2 {
+		s.t.Errorf("annotations %v, labels %v, want those of the API server, too", made.Annotations, made.Labels)
+	}
+	if err := olga.Create(ctx, pod(func(*corev1.Pod, *corev1.Container) {}), client.DryRunAll); err != nil {
+		s.t.Fatalf("the pod of can-pull: %v", err)
+	}
+	host := func(path string) corev1.VolumeSource {
+		return corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}
+	}
+	volume := func(p *corev1.Pod) *corev1.Volume {
+		return &p.Spec.Volumes[slices.IndexFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "pods-of-the-node" })]
+	}
+	both, yes, shell := corev1.MountPropagationBidirectional, true, &corev1.ExecAction{Command: []string{"sh"}}
+	no, runtimeClass := false, "vm"
+	for name, change := range map[string]func(p *corev1.Pod, c *corev1.Container){
+		"image: image":        func(_ *corev1.Pod, c *corev1.Container) { c.Image = "evil:v1" },
+		"command: command":    func(_ *corev1.Pod, c *corev1.Container) { c.Command = []string{"sh", "-c", "reboot"} },
+		"command: program":    func(_ *corev1.Pod, c *corev1.Container) { c.Command[0] = "/host/dev/shm/sh" },
+		"command: card":       func(_ *corev1.Pod, c *corev1.Container) { c.Command[5] = "--config=/x" },
+		"command: more":       func(_ *corev1.Pod, c *corev1.Container) { c.Command = append(c.Command, "x") },
+		"command: args":       func(_ *corev1.Pod, c *corev1.Container) { c.Args = []string{"x"} },
+		"command: no command": func(_ *corev1.Pod, c *corev1.Container) { c.Command = nil },
+		"command: workingDir": func(_ *corev1.Pod, c *corev1.Container) { c.WorkingDir = "/host/dev" },
+		"command: postStart": func(_ *corev1.Pod, c *corev1.Container) {
+			c.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: shell}}
+		},
+		"command: preStop": func(_ *corev1.Pod, c *corev1.Container) {
+			c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: shell}}
+		},
+		"command: livenessProbe": func(_ *corev1.Pod, c *corev1.Container) {
+			c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: shell}}
+		},
+		"command: readinessProbe": func(_ *corev1.Pod, c *corev1.Container) {
+			c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: shell}}
+		},
+		"command: startupProbe": func(_ *corev1.Pod, c *corev1.Container) {
+			c.StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: shell}}
+		},
+		"command: termination": func(_ *corev1.Pod, c *corev1.Container) { c.TerminationMessagePath = "/usr/bin/x" },
+		"container: envFrom": func(_ *corev1.Pod, c *corev1.Container) {
+			c.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}}
+		},
+		"container: port": func(_ *corev1.Pod, c *corev1.Container) {
+			c.Ports = []corev1.ContainerPort{{ContainerPort: 22, HostPort: 22}}
+		},
+		"container: a card": func(_ *corev1.Pod, c *corev1.Container) {
+			c.Resources.Limits = corev1.ResourceList{"b-com.com/accelerator": resource.MustParse("1")}
+		},
+		"container: a claim": func(p *corev1.Pod, c *corev1.Container) {
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "x", ResourceClaimName: &p.Name}}
+		},
+		"env: variable": func(_ *corev1.Pod, c *corev1.Container) {
+			c.Env = append(c.Env, corev1.EnvVar{Name: "LD_PRELOAD", Value: "/x"})
+		},
+		"env: value":     func(_ *corev1.Pod, c *corev1.Container) { c.Env[0].Value = "/proc/1/root/tmp/x" },
+		"env: node name": func(p *corev1.Pod, _ *corev1.Container) { p.Spec.NodeName = "worker-9" },
+		"env: secret": func(_ *corev1.Pod, c *corev1.Container) {
+			c.Env[0].Value = ""
+			c.Env[0].ValueFrom = &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}, Key: "x"}}
+		},
+		"volumeMounts: writable":         func(_ *corev1.Pod, c *corev1.Container) { c.VolumeMounts[0].ReadOnly = false },
+		"volumeMounts: over the program": func(_ *corev1.Pod, c *corev1.Container) { c.VolumeMounts[0].MountPath = "/usr/bin" },
+		"volumeMounts: subPath":          func(_ *corev1.Pod, c *corev1.Container) { c.VolumeMounts[0].SubPath = "x" },
+		"volumeMounts: subPathExpr":      func(_ *corev1.Pod, c *corev1.Container) { c.VolumeMounts[0].SubPathExpr = "x" },
+		"volumeMounts: propagation":      func(_ *corev1.Pod, c *corev1.Container) { c.VolumeMounts[0].MountPropagation = &both },
+		"volumeMounts: pods elsewhere": func(_ *corev1.Pod, c *corev1.Container) {
+			c.VolumeMounts[slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "pods-of-the-node" })].MountPath = "/usr/bin"
+		},
+		"volumes: host": func(p *corev1.Pod, c *corev1.Container) {
+			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "x", VolumeSource: host("/")})
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "x", MountPath: "/x", ReadOnly: true})
+		},
+		"volumes: another path": func(p *corev1.Pod, _ *corev1.Container) {
+			volume(p).VolumeSource = host("/var/lib/kubelet/pods/x")
+		},
+		"volumes: pods is etc": func(p *corev1.Pod, _ *corev1.Container) {
+			volume(p).VolumeSource = host("/etc")
+		},
+		"volumes: another source": func(p *corev1.Pod, _ *corev1.Container) { p.Spec.Volumes[0].VolumeSource = host("/tmp") },
+		"volumes: ConfigMap":      func(p *corev1.Pod, _ *corev1.Container) { p.Spec.Volumes[0].ConfigMap.Name = "evil" },
+		"volumes: Secret": func(p *corev1.Pod, _ *corev1.Container) {
+			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "x"}}
+		},
+		"volumes: emptyDir": func(p *corev1.Pod, _ *corev1.Container) {
+			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+		},
+		"spec: token":         func(p *corev1.Pod, _ *corev1.Container) { p.Spec.AutomountServiceAccountToken = &yes },
+		"spec: default token": func(p *corev1.Pod, _ *corev1.Container) { p.Spec.AutomountServiceAccountToken = nil },
+		"spec: forever":       func(p *corev1.Pod, _ *corev1.Container) { p.Spec.ActiveDeadlineSeconds = nil },
+		"spec: restart":       func(p *corev1.Pod, _ *corev1.Container) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways },
+		"spec: hostNetwork":   func(p *corev1.Pod, _ *corev1.Container) { p.Spec.HostNetwork = true },
+		"spec: hostIPC":       func(p *corev1.Pod, _ *corev1.Container) { p.Spec.HostIPC = true },
+		"spec: critical": func(p *corev1.Pod, _ *corev1.Container) {
+			p.Spec.PriorityClassName, p.Spec.Priority = "system-node-critical", nil
+		},
+		"spec: runtime": func(p *corev1.Pod, _ *corev1.Container) { p.Spec.RuntimeClassName = &runtimeClass },
+		"spec: sysctls": func(p *corev1.Pod, _ *corev1.Container) {
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.shm_rmid_forced", Value: "1"}}}
+		},
+		"spec: init": func(p *corev1.Pod, c *corev1.Container) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "x", Image: c.Image, Command: []string{"sh"}, TerminationMessagePolicy: "File", ImagePullPolicy: "Always"}}
+		},
+		"spec: sidecar": func(p *corev1.Pod, c *corev1.Container) {
+			x := *c.DeepCopy()
+			x.Name, x.Command = "x", []string{"sh"}
+			p.Spec.Containers = append(p.Spec.Containers, x)
+		},
+		"metadata: label": func(p *corev1.Pod, _ *corev1.Container) {
+			p.Labels = map[string]string{"app.kubernetes.io/name": "accelerator-device-plugin"}
+		},
+		"metadata: more labels": func(p *corev1.Pod, _ *corev1.Container) {
+			p.Labels = map[string]string{"app.kubernetes.io/name": "accelerator-can-pull", "a": "b"}
+		},
+		"metadata: no label": func(p *corev1.Pod, c *corev1.Container) { p.Labels, c.Image = nil, "evil:v1" },
+		"metadata: annotation": func(p *corev1.Pod, _ *corev1.Container) {
+			p.Annotations = map[string]string{"io.kubernetes.cri-o.Devices": "/dev/sda"}
+		},
+		"metadata: owner": func(p *corev1.Pod, _ *corev1.Container) {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "x", UID: "x", Controller: &no}}
+		},
+		"metadata: controller": func(p *corev1.Pod, _ *corev1.Container) { p.OwnerReferences[0].Controller = &yes },
+		"metadata: finalizer":  func(p *corev1.Pod, _ *corev1.Container) { p.Finalizers = []string{"example.com/x"} },
+	} {
+		field, _, _ := strings.Cut(name, ":")
+		if err := olga.Create(ctx, pod(change), client.DryRunAll); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "denied request: "+field+": ") {
+			s.t.Errorf("%s: %s: %v, want that a policy refuses it", set.Name, name, err)
+		}
+	}
+	evil := func(p *corev1.Pod, c *corev1.Container) { p.Labels, c.Command = nil, []string{"sh"} }
+	for user, c := range map[string]client.Client{
+		"administrator": s.Client, "controller": as("system:serviceaccount:kube-system:daemon-set-controller", "system:serviceaccounts"), "kubelet": as("system:node:worker-1", "system:nodes"),
+	} {
+		if err := c.Create(ctx, pod(evil), client.DryRunAll); err != nil {
+			s.t.Errorf("%s: %v, want no error", user, err)
+		}
+	}
 }
 
 // With the role to look, ui follows nodes of both APIs, and nothing else can be run.

@@ -55,11 +55,11 @@ plugin's image and settings. If the command is killed, the pod ends by itself.`,
 			tell, done := line(cmd.ErrOrStderr())
 			a, err := f.CanPull(cmd.Context(), args[0], args[1], tell)
 			done()
-			if err != nil {
-				return failure{err}
+			if a.Answer == "" {
+				return asFailure(err)
 			}
 			if format == "json" {
-				err = terminal.WriteJSON(cmd.OutOrStdout(), a)
+				err = errors.Join(err, terminal.WriteJSON(cmd.OutOrStdout(), a))
 			} else {
 				text := a.Answer + "\n"
 				for _, r := range a.Reasons {
@@ -69,7 +69,8 @@ plugin's image and settings. If the command is killed, the pod ends by itself.`,
 					}
 					text += "\n"
 				}
-				_, err = io.WriteString(cmd.OutOrStdout(), text)
+				_, writeErr := io.WriteString(cmd.OutOrStdout(), text)
+				err = errors.Join(err, writeErr)
 			}
 			if err == nil && a.Answer != "yes" {
 				err = errPrinted

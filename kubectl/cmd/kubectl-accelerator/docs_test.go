@@ -61,7 +61,7 @@ func documented(t *testing.T) *simcluster.Cluster {
 	}
 	c.Kubelet(func(p *simcluster.Pod) {
 		next := *p
-		next.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}}}
+		next.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "accelerator-device-plugin", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}}}
 		next.Logs = []string{`{"address":"0000:3b:00.0","answer":"no","reasons":[
 			{"answer":"no","what":"3b:00.0 is not cordoned: a new pod can get it at any time","do":"accelerator-device-plugin cordon 3b:00.0 --why TEXT"},
 			{"answer":"no","what":"held by default/training-1/main","do":"kubectl --namespace default delete pod training-1"}]}`}

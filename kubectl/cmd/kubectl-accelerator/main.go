@@ -7,14 +7,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"b-com.com/accelerator-device-plugin/internal/release"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
@@ -24,7 +23,11 @@ var version = ""
 const program = "kubectl accelerator"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	signals := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
+	if !signal.Ignored(syscall.SIGHUP) { // as with nohup
+		signals = append(signals, syscall.SIGHUP) // the terminal is closed
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	// After the first signal, the next one has its default action and kills the process.
 	context.AfterFunc(ctx, stop)
 	klog.SetLogger(logr.Discard()) // the client logs errors that are in the output already
@@ -106,19 +109,10 @@ func newVersion() *cobra.Command {
 		Example: "  kubectl accelerator version",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "kubectl-accelerator %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprint(cmd.OutOrStdout(), release.Line("kubectl-accelerator", buildVersion()))
 			return asFailure(err)
 		},
 	}
 }
 
-// buildVersion returns the version that the Makefile sets, or the version of the module for go install.
-func buildVersion() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
+func buildVersion() string { return release.Version(version) }

@@ -74,7 +74,7 @@ func TestCanPull(t *testing.T) {
 		code := n.run(t.Context(), p.Spec.Containers[0].Command, &out, &out)
 		next := *p
 		next.Status.Phase = corev1.PodSucceeded
-		next.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(code)}}}}
+		next.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "accelerator-device-plugin", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(code)}}}}
 		next.Logs = []string{out.String()}
 		c.Set(&next)
 	})
@@ -103,18 +103,22 @@ func TestCanPull(t *testing.T) {
 	}
 	c.Kubelet(func(p *simcluster.Pod) {
 		next := *p
-		next.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
+		next.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "accelerator-device-plugin", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
 		next.Logs = []string{`{"address":"0000:3b:00.0","answer":"yes","reasons":[]}`}
 		c.Set(&next)
 	})
 	if out, errs, code := kubectl(t, c, "can-pull", "worker-1", "3b:00.0"); code != 0 || out+errs != "yes\n" {
 		t.Errorf("exit code %d, %q, want 0 and yes", code, out+errs)
 	}
+	c.Deny("delete pods")
+	if out, errs, code := kubectl(t, c, "can-pull", "worker-1", "3b:00.0"); code != 1 || out != "yes\n" || !strings.Contains(errs, "the pod could not be removed: you lack a right: ") {
+		t.Errorf("without the right to delete: exit code %d, %q, %q, want 1 and yes", code, out, errs)
+	}
 }
 
 // A signal ends can-pull, which removes its pod first.
 func TestCanPullSignals(t *testing.T) {
-	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
+	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		c := simcluster.Start(t, simcluster.NewPod("worker-1", "kube-system", "fpga", "devicePlugin", nil))
 		created := make(chan string, 1)
 		c.Kubelet(func(p *simcluster.Pod) { created <- p.Name })

@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -100,7 +102,8 @@ type bundle struct {
 	tell     func(string)
 
 	tar      *tar.Writer
-	size     int // of all parts
+	err      error // of writing it; no more parts are read
+	size     int   // of all parts
 	problems []problem
 }
 
@@ -121,23 +124,27 @@ func (b *bundle) write(ctx context.Context, name string) (err error) {
 	}
 	compressed := gzip.NewWriter(file)
 	b.tar = tar.NewWriter(compressed)
-	err = b.parts(ctx, pods)
-	err = errors.Join(err, b.tar.Close(), compressed.Close(), file.Close())
-	if err == nil && ctx.Err() != nil {
-		err = errors.New("interrupted")
+	b.parts(ctx, pods)
+	for _, end := range []func() error{b.tar.Close, compressed.Close} {
+		if b.err == nil { // they repeat an earlier error
+			b.err = end()
+		}
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(name))
+	b.err = errors.Join(b.err, file.Close())
+	if b.err == nil && ctx.Err() != nil {
+		b.err = errors.New("interrupted")
+	}
+	if b.err != nil {
+		return errors.Join(b.err, os.Remove(name))
 	}
 	return nil
 }
 
-// parts adds all parts. The error is that of the file.
-func (b *bundle) parts(ctx context.Context, pods []corev1.Pod) error {
+// parts adds all parts.
+func (b *bundle) parts(ctx context.Context, pods []corev1.Pod) {
 	about, err := json.MarshalIndent(map[string]any{"command": "kubectl accelerator report " + b.node, "version": buildVersion(), "began": b.began, "full": b.full}, "", "  ")
-	if err == nil {
-		err = b.add("about.json", about)
-	}
+	b.err = err
+	b.add("about.json", about)
 	slices.SortFunc(pods, func(x, y corev1.Pod) int {
 		return cmp.Or(y.CreationTimestamp.Compare(x.CreationTimestamp.Time), cmp.Compare(x.Namespace+"/"+x.Name, y.Namespace+"/"+y.Name))
 	})
@@ -149,12 +156,12 @@ func (b *bundle) parts(ctx context.Context, pods []corev1.Pod) error {
 		b.problem("pods", errors.New("found no pod of the plugin on this node"))
 	}
 	for i := range pods {
-		err = errors.Join(err, b.pod(ctx, &pods[i]))
+		b.pod(ctx, &pods[i])
 	}
-	err = errors.Join(err, b.part(ctx, "node.json", redact.Node, b.object("/api/v1/nodes/"+b.node, nil)))
+	b.part(ctx, "node.json", redact.Node, b.object("/api/v1/nodes/"+b.node, nil))
 	if slices.ContainsFunc(pods, fleet.IsDRA) {
-		err = errors.Join(err, b.part(ctx, "slices.json", redact.Slices, b.object("/apis/resource.k8s.io/v1/resourceslices",
-			map[string]string{"fieldSelector": "spec.nodeName=" + b.node + ",spec.driver=accelerator.b-com.com", "limit": "100"})))
+		b.part(ctx, "slices.json", redact.Slices, b.object("/apis/resource.k8s.io/v1/resourceslices",
+			map[string]string{"fieldSelector": "spec.nodeName=" + b.node + ",spec.driver=accelerator.b-com.com", "limit": "100"}))
 	}
 	text := ""
 	for _, p := range b.problems {
@@ -165,18 +172,14 @@ func (b *bundle) parts(ctx context.Context, pods []corev1.Pod) error {
 		text += p.part + ": " + why + "\n"
 	}
 	if text != "" {
-		err = errors.Join(err, b.add("problems.txt", []byte(text)))
+		b.add("problems.txt", []byte(text))
 	}
-	return err
 }
 
 // pod adds the parts that are about a pod of the plugin.
-func (b *bundle) pod(ctx context.Context, pod *corev1.Pod) error {
+func (b *bundle) pod(ctx context.Context, pod *corev1.Pod) {
 	dir := b.alias("plugin", pod.Namespace+"_"+pod.Name)
-	var errs []error
-	add := func(name string, shape redact.Shape, read reader) {
-		errs = append(errs, b.part(ctx, path.Join(dir, name), shape, read))
-	}
+	add := func(name string, shape redact.Shape, read reader) { b.part(ctx, path.Join(dir, name), shape, read) }
 	pod.ManagedFields = nil
 	add("pod.json", redact.Pod, func(context.Context) ([]byte, error) { return json.Marshal(pod) })
 	if t, asked := fleet.TargetOf(pod); asked {
@@ -215,18 +218,21 @@ func (b *bundle) pod(ctx context.Context, pod *corev1.Pod) error {
 			}
 			defer in.Close()
 			text, err := io.ReadAll(io.LimitReader(in, maxLog+1))
-			if err == nil && len(text) > maxLog {
+			switch {
+			case err == nil && len(text) > maxLog:
 				err = fmt.Errorf("the log is larger than %d MiB", maxLog>>20)
+			case err == nil && bytes.Count(text, []byte("\n")) > lastLines:
+				err = fmt.Errorf("the log is larger than %d lines, which is not what was asked for", lastLines)
 			}
 			return text, err
 		})
 	}
-	return errors.Join(errs...)
 }
 
+// alias returns what a name is called in the report. It is also the name of a file there.
 func (b *bundle) alias(kind, name string) string {
 	if b.full {
-		return name
+		return strings.NewReplacer("/", "_", `\`, "_").Replace(name)
 	}
 	return b.redactor.Alias(kind, name)
 }
@@ -238,9 +244,9 @@ func (b *bundle) object(path string, parameters map[string]string) reader {
 }
 
 // part reads a part, and adds what its shape keeps of it, or all if the report is full. A log has no shape.
-func (b *bundle) part(ctx context.Context, name string, shape redact.Shape, read reader) error {
-	if ctx.Err() != nil {
-		return nil // write reports it
+func (b *bundle) part(ctx context.Context, name string, shape redact.Shape, read reader) {
+	if ctx.Err() != nil || b.err != nil {
+		return // write reports it
 	}
 	b.tell("reading " + name)
 	limited, cancel := context.WithTimeoutCause(ctx, b.f.Limit, fmt.Errorf("no answer within %s", b.f.Limit))
@@ -258,9 +264,9 @@ func (b *bundle) part(ctx context.Context, name string, shape redact.Shape, read
 	}
 	if err != nil {
 		b.problem(name, err)
-		return nil
+		return
 	}
-	return b.add(name, text)
+	b.add(name, text)
 }
 
 func (b *bundle) problem(part string, err error) {
@@ -268,16 +274,17 @@ func (b *bundle) problem(part string, err error) {
 }
 
 // add adds a file.
-func (b *bundle) add(name string, text []byte) error {
+func (b *bundle) add(name string, text []byte) {
 	if b.size += len(text); b.size > maxReport {
 		b.size -= len(text)
 		b.problem(name, fmt.Errorf("the report is larger than %d MiB with it", maxReport>>20))
-		return nil
+		return
 	}
 	header := &tar.Header{Name: path.Join(b.root, name), Mode: 0o600, Size: int64(len(text)), ModTime: b.began, Format: tar.FormatPAX}
-	if err := b.tar.WriteHeader(header); err != nil {
-		return err
+	if b.err == nil {
+		b.err = b.tar.WriteHeader(header)
 	}
-	_, err := b.tar.Write(text)
-	return err
+	if b.err == nil {
+		_, b.err = b.tar.Write(text)
+	}
 }

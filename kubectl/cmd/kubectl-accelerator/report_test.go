@@ -13,11 +13,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"b-com.com/accelerator-device-plugin/kubectl/fleet"
+	"b-com.com/accelerator-device-plugin/kubectl/redact"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
 )
 
@@ -137,6 +140,16 @@ func TestReport(t *testing.T) {
 	if after, _ := os.ReadFile(name); !bytes.Equal(before, after) {
 		t.Error("an existing file has changed")
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(link+"-target", link); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := kubectl(t, c, "report", "worker-3", "--file", link); code != 1 || !strings.Contains(errs, "file exists") {
+		t.Errorf("at a symbolic link: exit code %d, %s", code, errs)
+	}
+	if _, err := os.Lstat(link + "-target"); err == nil {
+		t.Error("the target of a symbolic link was written")
+	}
 	name += "-full"
 	if out, errs, code := kubectl(t, c, "report", "worker-3", "--full", "--file", name); code != 0 {
 		t.Errorf("full: exit code %d\n%s%s", code, out, errs)
@@ -187,6 +200,10 @@ slices.json: (removed) you lack a right cannot list resource "resourceslices"
 			long.Status.ContainerStatuses = nil
 			long.Logs = []string{strings.Repeat("x", 16<<20+1)}
 			c.Set(long)
+			many := simcluster.NewPod("worker-3", "kube-system", "many", "devicePlugin", nil) // its kubelet sends more than was asked for
+			many.Status.ContainerStatuses = nil
+			many.Logs = []string{strings.Repeat("\n", 20_001)}
+			c.Set(many)
 			c.SetObject("/api/v1/namespaces/"+secret+"/configmaps/fpga", `{"data":{"config.yaml":"`+secret+`: ["}}`)
 			c.SetObject("/api/v1/nodes/worker-3", secret)
 		}, []string{"plugin-1/state.json: its text cannot be parsed", "plugin-1/scan.json: " + secret, "plugin-1/log.txt: ", "the log is larger than 16 MiB"}, `plugin-1/state.json: (removed) cannot be parsed
@@ -195,6 +212,9 @@ plugin-1/log.txt: (removed) not found previous terminated container
 plugin-3/state.json: (removed) its container does not run
 plugin-3/scan.json: (removed) its container does not run
 plugin-3/log.txt: (removed) is larger than
+plugin-4/state.json: (removed) its container does not run
+plugin-4/scan.json: (removed) its container does not run
+plugin-4/log.txt: (removed) is larger than
 node.json: (removed) cannot be parsed
 `},
 		{"no pod", func(c *simcluster.Cluster) { c.Delete(secret, secret) }, []string{"pods: found no pod of the plugin on this node"}, "pods: (removed) found no pod of the plugin on this node\n"},
@@ -238,6 +258,46 @@ node.json: (removed) cannot be parsed
 	}
 	if _, err := os.Stat(filepath.Join(dir, "denied")); err == nil {
 		t.Error("found a file without the right to list pods, want none")
+	}
+}
+
+// After the disk is full, nothing more is read, and the error is there once.
+func TestReportDiskFull(t *testing.T) {
+	c := secretive(t)
+	f, err := fleet.New(c.Config(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := f.Pods(t.Context(), "worker-3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	b := &bundle{f: f, node: "worker-3", redactor: redact.New("worker-3"), tell: func(string) {}, tar: tar.NewWriter(full)}
+	b.parts(t.Context(), pods)
+	if !errors.Is(b.err, syscall.ENOSPC) || strings.Count(b.err.Error(), "no space") != 1 || c.Asked() != 0 || len(b.problems) != 0 {
+		t.Errorf("error %v, %d commands and %d problems, want one error and nothing else", b.err, c.Asked(), len(b.problems))
+	}
+}
+
+// The names of parts are below the directory of the report, whatever the names of volumes are.
+func TestReportNames(t *testing.T) {
+	pod := simcluster.NewPod("worker-3", "lab", "fpga", "devicePlugin", nil)
+	pod.Status.ContainerStatuses = nil
+	for _, name := range []string{"../../../../etc/passwd", `..\..\x`, ".."} {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "fpga"}}}})
+	}
+	c := simcluster.Start(t, pod)
+	c.SetObject("/api/v1/namespaces/lab/configmaps/fpga", "{}")
+	name := filepath.Join(t.TempDir(), "report")
+	kubectl(t, c, "report", "worker-3", "--full", "--file", name)
+	want := []string{"about.json", "lab_fpga-worker-3/...json", "lab_fpga-worker-3/.._.._.._.._etc_passwd.json", "lab_fpga-worker-3/.._.._x.json", "lab_fpga-worker-3/pod.json", "problems.txt"}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(files(t, name)))); diff != "" {
+		t.Errorf("parts (-want +got):\n%s", diff)
 	}
 }
 

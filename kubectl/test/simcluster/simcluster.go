@@ -52,6 +52,8 @@ type Cluster struct {
 	mu      sync.Mutex
 	pods    map[string]*Pod // by namespace/name
 	denied  map[string]bool // VERB RESOURCE
+	failing map[string]bool // the same
+	refusal *metav1.Status  // of pods that are created; nil: none
 	asked   int
 	kubelet func(*Pod)        // nil: pods stay pending
 	objects map[string]string // JSON, by path
@@ -59,7 +61,7 @@ type Cluster struct {
 
 // Start starts an API server for a test.
 func Start(t testing.TB, pods ...*Pod) *Cluster {
-	c := &Cluster{pods: map[string]*Pod{}, denied: map[string]bool{}, objects: map[string]string{}}
+	c := &Cluster{pods: map[string]*Pod{}, denied: map[string]bool{}, failing: map[string]bool{}, objects: map[string]string{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/pods", c.list)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods", c.list)
@@ -177,6 +179,20 @@ func (c *Cluster) Deny(right string) {
 	c.denied[right] = true
 }
 
+// Refuse makes the API server refuse the creation of pods with a code and these words.
+func (c *Cluster) Refuse(code int, reason metav1.StatusReason, words string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refusal = &metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: words}
+}
+
+// Fail makes requests fail, such as "get pods".
+func (c *Cluster) Fail(request string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failing[request] = true
+}
+
 // Asked returns the number of commands that have run in pods.
 func (c *Cluster) Asked() int {
 	c.mu.Lock()
@@ -196,7 +212,10 @@ func NewPod(node, namespace, release, api string, run Command) *Pod {
 			Labels:          map[string]string{"app.kubernetes.io/name": name, "app.kubernetes.io/instance": release},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: release, UID: types.UID(release), Controller: &yes}},
 		},
-		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "accelerator-device-plugin"}}},
+		Spec: corev1.PodSpec{
+			NodeName: node, Containers: []corev1.Container{{Name: "accelerator-device-plugin"}},
+			Volumes: []corev1.Volume{{Name: "dev", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/dev"}}}},
+		},
 		Status: corev1.PodStatus{
 			Phase:      corev1.PodRunning,
 			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
@@ -217,6 +236,10 @@ func write(w http.ResponseWriter, code int, o any) {
 func (c *Cluster) allowed(w http.ResponseWriter, verb, resource, namespace, name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.failing[verb+" "+resource] {
+		write(w, http.StatusInternalServerError, withType(apierrors.NewInternalError(errors.New("etcd is away")).Status()))
+		return false
+	}
 	if !c.denied[verb+" "+resource] {
 		return true
 	}
@@ -283,7 +306,14 @@ func (c *Cluster) create(w http.ResponseWriter, r *http.Request) {
 		write(w, http.StatusBadRequest, withType(apierrors.NewBadRequest(err.Error()).Status()))
 		return
 	}
-	p.Status.Phase = corev1.PodPending
+	c.mu.Lock()
+	refusal := c.refusal
+	c.mu.Unlock()
+	if refusal != nil {
+		write(w, int(refusal.Code), withType(*refusal))
+		return
+	}
+	p.Status.Phase, p.UID = corev1.PodPending, types.UID("of "+p.Name)
 	c.Set(p)
 	c.mu.Lock()
 	accept := c.kubelet
@@ -311,6 +341,15 @@ func (c *Cluster) remove(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if p := c.pod(w, r); p != nil {
+		var options metav1.DeleteOptions
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			_, _, err = scheme.Codecs.UniversalDeserializer().Decode(body, nil, &options)
+		}
+		if err != nil || options.Preconditions != nil && *options.Preconditions.UID != p.UID {
+			write(w, http.StatusConflict, withType(apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, p.Name, errors.Join(err, errors.New("another UID"))).Status()))
+			return
+		}
 		c.Delete(p.Namespace, p.Name)
 		write(w, http.StatusOK, withType(metav1.Status{Status: metav1.StatusSuccess}))
 	}

@@ -1,0 +1,24 @@
+// Package release tells the version of a program. It owns no state.
+package release
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// Version returns the version that the Makefile has set in a program, or after go install the version of the module.
+func Version(set string) string {
+	if set != "" {
+		return set
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// Line is what a program prints as its version.
+func Line(program, version string) string {
+	return fmt.Sprintf("%s %s %s %s/%s\n", program, version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
