@@ -36,15 +36,8 @@ echo "  $bin"
 certmanager=$(./certmanager.sh "$cache" "$bin/helm")
 echo "  $certmanager"
 
-# On a machine where nobody may read the files of process 1, can-pull cannot answer. There the cluster gets process ids of its
-# own. bash stays process 1 of them, and waits for the processes whose parents have ended.
-isolate=()
-if ! readlink /proc/1/fd/0 >/dev/null; then
-	isolate=(unshare --pid --fork --mount --propagation slave bash -c 'mount --make-rshared / && mount -t proc proc /proc && { "$@" & wait $!; }' bash)
-fi
-
 status=0
-"${isolate[@]}" "$out/driver" -bin "$bin" -cert-manager "$certmanager" -workload "$out/workload" -dist ../../dist -version "$version" \
+"$out/driver" -bin "$bin" -cert-manager "$certmanager" -workload "$out/workload" -dist ../../dist -version "$version" \
 	-tree ../.. -out "$out" -only "$pattern" ${KEEP:+-keep} ${SOAK:+-soak "$SOAK"} ${SEED:+-seed "$SEED"} \
 	${REPLAY:+-replay "$replay"} || status=$?
 step "done, status $status; logs in $(realpath --relative-to=../.. "$out")"

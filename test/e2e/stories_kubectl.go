@@ -106,7 +106,12 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.refuses(`cannot create resource "pods"`, "lou", "can-pull", node, firstID)
 	s.canPull("no " + firstID + " is not cordoned: a new pod can get it at any time: kubectl accelerator cordon " + node + " " + firstID)
 	s.shows([]string{firstID + " cordoned by olga"}, "olga", "cordon", node, firstID, "--why", "pull")
-	s.canPull("yes")
+	if _, err := os.Readlink("/proc/1/fd/0"); err != nil { // the machine is itself a sandbox
+		s.step("  NOT TRIED: the answer yes: root cannot read the files of process 1 on this machine: %v", err)
+		s.canPull("unknown not all processes that have the card open are known: process 1: ")
+	} else {
+		s.canPull("yes")
+	}
 	s.shows([]string{"ended: "}, "olga", "uncordon", node, firstID)
 
 	s.step("report: all parts for the administrator, some for a user without accelerator-nodes; no names of pods")
