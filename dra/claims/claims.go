@@ -70,6 +70,9 @@ type Config struct {
 	// answer may lack some. It may block until its context ends.
 	Client kubernetes.Interface
 	Named  func(context.Context) (map[string]bool, error)
+	// Attributes returns the attributes that a device has in its ResourceSlice, for the metadata files of containers.
+	// Without it, containers get no such files.
+	Attributes func(*inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 	// Programming is not required. Without it no device is programmed for a claim.
 	Programming *Programming
 	Log         *zap.Logger
@@ -95,6 +98,7 @@ type Claims struct {
 	// known has the claims that were read or written last; hasRead means that the file was read once.
 	known   []record
 	hasRead bool
+	files   map[string]cdi.File // the mount of each metadata file, by the name of the file
 	// complete means that there has been a complete snapshot. Until then the spec is not changed, because the
 	// new one would lack the devices that have not been read yet.
 	complete bool
@@ -196,7 +200,7 @@ func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapsh
 		} else if err := r.sameAFUs(was, s); err != nil {
 			return err
 		}
-		if err := c.update(dir, s); err != nil {
+		if err := errors.Join(c.describe(dir, r, s), c.update(dir, s)); err != nil {
 			return err
 		}
 		answer, err = c.answer(r, s)
@@ -313,7 +317,7 @@ func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedOb
 func (c *Claims) remove(dir *os.Root, i int, s inventory.Snapshot) error {
 	// The CDI devices are removed first: while the record exists, no other claim gets the devices.
 	rest := slices.Delete(slices.Clone(c.known), i, i+1)
-	err := c.apply(rest, s)
+	err := c.apply(dir, rest, s)
 	c.note(err)
 	if err != nil {
 		return err
@@ -412,14 +416,16 @@ func (c *Claims) check(ctx context.Context) {
 	defer c.leave()
 	c.note(err)
 	if c.hasRead {
-		_ = c.apply(c.known, c.newest()) // the error of the claims has been logged
+		if s := c.newest(); c.complete {
+			_ = c.cfg.Spec.Write(c.injected(c.known, s)) // the error of the claims has been logged
+		}
 	}
 }
 
 // update records the new nodes of prepared devices, and then writes the CDI spec, which may have only recorded nodes. It
 // logs the first error and the recovery. If the nodes cannot be recorded, the spec lacks the devices that have them.
 func (c *Claims) update(dir *os.Root, s inventory.Snapshot) error {
-	err := errors.Join(c.remember(dir, s), c.apply(c.known, s))
+	err := errors.Join(c.remember(dir, s), c.apply(dir, c.known, s))
 	c.note(err)
 	return err
 }
@@ -459,12 +465,16 @@ func (c *Claims) newest() inventory.Snapshot {
 	return s
 }
 
-// apply writes the CDI spec for these claims.
-func (c *Claims) apply(all []record, s inventory.Snapshot) error {
+// apply writes the metadata files and the CDI spec for these claims. A file exists for as long as the spec has it.
+func (c *Claims) apply(dir *os.Root, all []record, s inventory.Snapshot) error {
 	if !c.complete {
 		return nil
 	}
-	return c.cfg.Spec.Write(c.injected(all, s))
+	err := c.renew(dir, all, s)
+	if err = errors.Join(err, c.cfg.Spec.Write(c.injected(all, s))); err != nil {
+		return err
+	}
+	return c.sweep(dir)
 }
 
 func (c *Claims) note(err error) {
@@ -489,7 +499,7 @@ func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 		for _, d := range r.Devices {
 			of[d.Request] = append(of[d.Request], d.id)
 		}
-		for _, d := range r.Devices {
+		for i, d := range r.Devices {
 			now := s.Device(d.id)
 			if usable(now) != nil || !d.Admin && len(d.fresh(now)) > 0 {
 				continue
@@ -499,11 +509,14 @@ func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 				continue // a container that restarts would get another AFU
 			}
 			ids := strings.Join(of[d.Request], ",")
-			devices = append(devices, cdi.Device{ID: r.cdiName(d), Nodes: now.Nodes, SharedNodes: now.SharedNodes, Mounts: now.MountsOf(c.cfg.HostSysRoot), Hook: hook, Env: []string{
-				envUnits + "=" + ids,
-				envDevices + "=" + ids,
-				envDevice + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_")) + "=" + d.id,
-			}})
+			devices = append(devices, cdi.Device{
+				ID: r.cdiName(d), Nodes: now.Nodes, SharedNodes: now.SharedNodes, Mounts: now.MountsOf(c.cfg.HostSysRoot), Files: c.mounts(r, i), Hook: hook,
+				Env: []string{
+					envUnits + "=" + ids,
+					envDevices + "=" + ids,
+					envDevice + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_")) + "=" + d.id,
+				},
+			})
 		}
 	}
 	return devices

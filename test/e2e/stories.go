@@ -65,6 +65,7 @@ var stories = []story{
 	{"dra-extended-stale", draExtendedStale},
 	{"dra-families", draFamilies},
 	{"dra-program", draProgram},
+	{"dra-metadata", draMetadata},
 	{"dra-hotplug", draHotplug},
 	{"dra-break", draBreak},
 	{"dra-pulled", draPulled},

@@ -104,10 +104,15 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 		return nil, fmt.Errorf("--cdi-dir: %w", err)
 	}
 	a := &api{cfg: cfg, settings: s, log: log, metrics: counts, client: client, spec: spec, owned: offer.NewOwnership(daemon.OfferNaming(cfg))}
-	a.claims, err = claims.Open(claims.Config{
-		Dir: s.pluginDir, Boot: id, Node: cfg.NodeName, Spec: spec, HostSysRoot: cfg.HostSysfsRoot, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints,
+	published := slices.Options{Effect: s.effect(), PCI: slices.PCI(cfg.SysfsRoot)}
+	claimed := claims.Config{
+		Dir: s.pluginDir, Boot: id, Node: cfg.NodeName, Spec: spec, HostSysRoot: cfg.HostSysfsRoot, Devices: a, Taints: published.Taints,
 		Elsewhere: a.elsewhere, Client: client, Named: a.named, Programming: programmingOf(cfg), Log: log, Metrics: counts,
-	})
+	}
+	if s.deviceMetadata {
+		claimed.Attributes = published.Attributes
+	}
+	a.claims, err = claims.Open(claimed)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--plugin-dir: %w", err), spec.Close())
 	}
