@@ -19,6 +19,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
@@ -90,7 +91,8 @@ type Claims struct {
 	cfg     Config
 	log     *zap.Logger
 	added   chan struct{}
-	problem atomic.Pointer[error] // of the newest check; nil: the spec is up to date
+	changes *latest.Value[struct{}] // stored anew with each element of added
+	problem atomic.Pointer[error]   // of the newest check; nil: the spec is up to date
 
 	count atomic.Int32 // of prepared claims, as read or written last
 
@@ -112,7 +114,7 @@ func Open(cfg Config) (*Claims, error) {
 		return nil, err
 	}
 	return &Claims{
-		cfg: cfg, log: cfg.Log.Named("claims"), added: make(chan struct{}, 1), busy: make(chan struct{}, 1),
+		cfg: cfg, log: cfg.Log.Named("claims"), added: make(chan struct{}, 1), changes: latest.New(struct{}{}), busy: make(chan struct{}, 1),
 	}, dir.Close()
 }
 
@@ -371,6 +373,33 @@ func (c *Claims) recorded(ctx context.Context) ([]record, error) {
 // Added returns a channel that has an element after the claims on disk have changed.
 func (c *Claims) Added() <-chan struct{} { return c.added }
 
+// Changed returns a channel that is closed after the claims on disk have changed.
+func (c *Claims) Changed() <-chan struct{} {
+	_, stale := c.changes.Load()
+	return stale
+}
+
+// Prepared is a claim that is prepared.
+type Prepared struct {
+	UID, Namespace, Name string
+	Devices              []string // their ids, in the order of the allocation
+}
+
+// Prepared returns the claims that are prepared.
+func (c *Claims) Prepared(ctx context.Context) ([]Prepared, error) {
+	all, err := c.recorded(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var prepared []Prepared
+	for _, r := range all {
+		if !r.Waiting {
+			prepared = append(prepared, Prepared{UID: r.UID, Namespace: r.Namespace, Name: r.Name, Devices: r.ids()})
+		}
+	}
+	return prepared, nil
+}
+
 // Count returns the number of prepared claims when the file was last read or written. It does not block.
 func (c *Claims) Count() int { return int(c.count.Load()) }
 
@@ -533,6 +562,7 @@ func (c *Claims) write(dir *os.Root, all []record) error {
 }
 
 func (c *Claims) signal() {
+	c.changes.Store(struct{}{})
 	select {
 	case c.added <- struct{}{}:
 	default:

@@ -72,7 +72,7 @@
 //
 // # What may block
 //
-// Every method except Added, Count and Ready accesses the disk. Run also asks the API server and the kubelet, in a
+// Every method except Added, Changed, Count and Ready accesses the disk. Run also asks the API server and the kubelet, in a
 // goroutine of its own, and holds the lock during one request of 2 s at most. Prepare also reads the store. It waits up to 30 s for
 // a device that is unhealthy, and for the first complete snapshot. It holds no lock while it reads the store or waits.
 // All methods are safe for concurrent use. Run is called once.

@@ -73,6 +73,16 @@ func TestKubeVersionOfExtendedResources(t *testing.T) {
 	}
 }
 
+// The status of claims is refused with versions of Kubernetes whose API server does not limit the right to write it.
+func TestKubeVersionOfClaimStatus(t *testing.T) {
+	for kubernetes, accepted := range map[string]bool{"1.34.0": false, "v1.35.9-gke.1": false, "1.36.0": true, "v1.36.1-gke.2": true, "v1.37.1": true} {
+		_, err := plugin.render(t, "api: dra\ndra: {claimStatus: true}", "--kube-version", kubernetes)
+		if err != nil && !strings.Contains(err.Error(), "dra.claimStatus: found true with Kubernetes") || (err == nil) != accepted {
+			t.Errorf("version %s: error %v, want it accepted: %t", kubernetes, err, accepted)
+		}
+	}
+}
+
 // The notes mention the taints only for versions of Kubernetes in which they are off by default.
 func TestNotesOfDRA(t *testing.T) {
 	c, err := loader.LoadDir(plugin.dir)

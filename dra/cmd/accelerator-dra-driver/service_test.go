@@ -486,6 +486,33 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
+// With --claim-status, the status of a prepared claim has its device. Without it, the driver writes no claim.
+func TestClaimStatus(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		r := newRig(t)
+		r.settings.claimStatus = on
+		plug(t, r.node, "pac-a10")
+		stop := r.run()
+		r.published("plugged", device)
+		if _, failed := r.prepare(r.claim("first")); failed != "" {
+			t.Fatal(failed)
+		}
+		if on {
+			r.eventually("device in the status of the claim", func() bool {
+				claim, err := r.client.ResourceV1().ResourceClaims("default").Get(t.Context(), "first", metav1.GetOptions{})
+				must(t, err)
+				return len(claim.Status.Devices) == 1 && claim.Status.Devices[0].Device == device && claim.Status.Devices[0].Conditions[0].Reason == "Healthy"
+			})
+		}
+		stop()
+		for _, a := range r.client.Actions() {
+			if writes := a.GetVerb() != "get" && a.GetVerb() != "create"; a.GetResource().Resource == "resourceclaims" && writes && !on {
+				t.Errorf("found the request %s, want none that writes a claim", a.GetVerb())
+			}
+		}
+	}
+}
+
 // The containers of a claim have the names that the kubelet reports. Without them the device is held, too.
 func TestHolders(t *testing.T) {
 	r := newRig(t)

@@ -26,6 +26,7 @@ type settings struct {
 	taintEffect            string
 	finishClaims           bool
 	deviceMetadata         bool
+	claimStatus            bool
 }
 
 // withoutEffect are settings of the device plugin that have no effect in the driver. They are accepted, so
@@ -62,6 +63,7 @@ func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
 	fs.StringVar(&s.taintEffect, "taint-effect", string(resourceapi.DeviceTaintEffectNoExecute),
 		"`effect` of the taint of a device that failed or was removed: NoExecute (its pods are evicted) or NoSchedule (they keep running)")
 	fs.BoolVar(&s.deviceMetadata, "device-metadata", true, "give each container a file with the attributes of its devices")
+	fs.BoolVar(&s.claimStatus, "claim-status", false, "show the devices of each prepared claim, and their health, in the status of the claim")
 	fs.BoolVar(&s.finishClaims, "finish-claims", false, "only unprepare the claims of pods that end, on a node that has changed to the device plugin: "+
 		"publish nothing, prepare nothing, write no Events and no condition, use no --socket and no --state-dir")
 }
@@ -78,7 +80,7 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 			*value = text
 		}
 	}
-	for name, value := range map[string]*bool{"finish-claims": &s.finishClaims, "device-metadata": &s.deviceMetadata} {
+	for name, value := range map[string]*bool{"finish-claims": &s.finishClaims, "device-metadata": &s.deviceMetadata, "claim-status": &s.claimStatus} {
 		if text, ok := os.LookupEnv(variable(name)); ok && !fs.Changed(name) {
 			found, err := strconv.ParseBool(text)
 			if err != nil {
@@ -92,6 +94,7 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 	if s.finishClaims {
 		// These belong to the device plugin, which runs on the same node.
 		cfg.Socket, cfg.StateDir, cfg.Events, cfg.NodeConditionType = "", "", false, ""
+		s.claimStatus = false // nothing is prepared any more
 	}
 	if cfg.CDIDir == "" {
 		cfg.CDIDir = "/var/run/cdi" // containers get their nodes only through CDI
