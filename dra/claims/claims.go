@@ -319,8 +319,8 @@ func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedOb
 func (c *Claims) remove(dir *os.Root, i int, s inventory.Snapshot) error {
 	// The CDI devices are removed first: while the record exists, no other claim gets the devices.
 	rest := slices.Delete(slices.Clone(c.known), i, i+1)
-	err := c.apply(dir, rest, s)
-	c.note(err)
+	described, err := c.apply(dir, rest, s)
+	c.note(errors.Join(described, err))
 	if err != nil {
 		return err
 	}
@@ -454,7 +454,9 @@ func (c *Claims) check(ctx context.Context) {
 // update records the new nodes of prepared devices, and then writes the CDI spec, which may have only recorded nodes. It
 // logs the first error and the recovery. If the nodes cannot be recorded, the spec lacks the devices that have them.
 func (c *Claims) update(dir *os.Root, s inventory.Snapshot) error {
-	err := errors.Join(c.remember(dir, s), c.apply(dir, c.known, s))
+	remembered := c.remember(dir, s)
+	described, err := c.apply(dir, c.known, s)
+	err = errors.Join(remembered, described, err)
 	c.note(err)
 	return err
 }
@@ -495,15 +497,17 @@ func (c *Claims) newest() inventory.Snapshot {
 }
 
 // apply writes the metadata files and the CDI spec for these claims. A file exists for as long as the spec has it.
-func (c *Claims) apply(dir *os.Root, all []record, s inventory.Snapshot) error {
+// described is the error of the files: on a full disk they cannot be written, but a claim can be unprepared.
+func (c *Claims) apply(dir *os.Root, all []record, s inventory.Snapshot) (described, err error) {
 	if !c.complete {
-		return nil
+		return nil, nil
 	}
-	err := c.renew(dir, all, s)
-	if err = errors.Join(err, c.cfg.Spec.Write(c.injected(all, s))); err != nil {
-		return err
+	described = c.renew(dir, all, s)
+	err = c.cfg.Spec.Write(c.injected(all, s))
+	if described == nil && err == nil {
+		described = c.sweep(dir)
 	}
-	return c.sweep(dir)
+	return described, err
 }
 
 func (c *Claims) note(err error) {

@@ -307,8 +307,34 @@ func TestMetadataBadDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.refuse(c, r.dir+"/metadata: ")
+	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), r.dir+"/metadata: ") {
+		t.Errorf("Ready: error %v, want one with the directory", err)
+	}
 	r.describes = false
 	r.restart()
 	r.prepare(c)
 	r.files()
+}
+
+// If the files cannot be written, as on a full disk, a claim can be unprepared. Its file goes when that is over.
+func TestMetadataUnprepare(t *testing.T) {
+	r := describingRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
+	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+	r.prepare(one)
+	r.prepare(two)
+	if err := os.Chmod(r.dir+"/metadata", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	r.unprepare(one)
+	r.holds("5e:00.0 dfl-port.1 240:1")
+	if text := r.specText(); strings.Contains(text, "uid-one") || !strings.Contains(text, "uid-two.a.json") {
+		t.Errorf("found %s, want the other claim with its file", text)
+	}
+	if err := os.Chmod(r.dir+"/metadata", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.prepare(two)
+	if found := r.files(); len(found) != 1 {
+		t.Errorf("found %v, want the file of the other claim", found)
+	}
 }
