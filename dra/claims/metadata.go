@@ -112,8 +112,12 @@ func (c *Claims) describe(dir *os.Root, r request, s inventory.Snapshot) error {
 // renew brings the existing metadata files of claims up to date, and stores their mounts. After an error, some files may
 // be out of date. A request without a file gets no mount, because only Prepare knows the path in the container.
 func (c *Claims) renew(dir *os.Root, all []record, s inventory.Snapshot) error {
+	if c.cfg.Attributes == nil {
+		c.files = nil
+		return nil
+	}
 	files, err := privatedir.OpenSub(dir, metadataDir)
-	if errors.Is(err, fs.ErrNotExist) || c.cfg.Attributes == nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		c.files = nil
 		return nil
 	}
