@@ -134,11 +134,12 @@ func draMetadata(s *scene) {
 	s.step("the AFU changes: the running container keeps its file, and the next one has the new attributes")
 	before := s.published(secondID)
 	changed := s.hardware(func(n *simnode.Node) error { return n.Reprogram(second, 0, afuID) })
-	await(s, "AFU in the slice", func() (string, error) {
-		if afu := s.published(secondID)[deviceName(secondID)]["afuId"].StringValue; afu != nil {
-			return *afu, nil
+	await(s, "AFU in the slice, of a device that is not degraded", func() (string, error) {
+		found := s.published(secondID)[deviceName(secondID)]
+		if _, degraded := found["degraded"]; found["afuId"].StringValue == nil || degraded {
+			return "", nil
 		}
-		return "", nil
+		return *found["afuId"].StringValue, nil
 	}, afuID)
 	s.step("  after %d ms", time.Since(changed).Milliseconds())
 	old, generation := s.metadata("user", far)

@@ -102,7 +102,7 @@ func draProgram(s *scene) {
 	s.hasReport("retried", draReport(secondID, "dfl-port.1"))
 	slices.keep(shown, offer(firstID, secondID))
 	described, _ := s.metadata("retried", inFile("resourceclaims", "retried", "card"))
-	same(s, "metadata", described, s.published(secondID))
+	same(s, "AFU in the metadata", described[deviceName(secondID)]["afuId"], s.published(secondID)[deviceName(secondID)]["afuId"])
 	s.deleteClaimed("retried")
 	s.step("a privileged container, which has all devices of the host: the hook checks the claim's device")
 	s.hostNode("dfl-port.0")
