@@ -61,14 +61,27 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 				// Neither type nor numbers: the runtime reads them from the node.
 			})
 		}
-		for _, file := range d.Mounts {
-			if !filepath.IsAbs(file) || filepath.Clean(file) != file {
-				return nil, fmt.Errorf("%w: device %q: mount: found %q, want a clean absolute path", errInvalid, d.ID, file)
+		mount := func(file File, access string) error {
+			for _, p := range []string{file.HostPath, file.Path} {
+				if !filepath.IsAbs(p) || filepath.Clean(p) != p {
+					return fmt.Errorf("%w: device %q: mount: found %q, want a clean absolute path", errInvalid, d.ID, p)
+				}
 			}
 			device.ContainerEdits.Mounts = append(device.ContainerEdits.Mounts, &specs.Mount{
-				HostPath: file, ContainerPath: file,
-				Options: []string{"bind", "rw", "nosuid", "nodev", "noexec", "rprivate"},
+				HostPath: file.HostPath, ContainerPath: file.Path,
+				Options: []string{"bind", access, "nosuid", "nodev", "noexec", "rprivate"},
 			})
+			return nil
+		}
+		for _, path := range d.Mounts {
+			if err := mount(File{path, path}, "rw"); err != nil {
+				return nil, err
+			}
+		}
+		for _, file := range d.Files {
+			if err := mount(file, "ro"); err != nil {
+				return nil, err
+			}
 		}
 		if d.Hook != nil {
 			timeout := hookTimeout

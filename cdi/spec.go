@@ -26,8 +26,14 @@ type Device struct {
 	// gets each once: the runtime replaces a node of the same path.
 	SharedNodes []string
 	Mounts      []string // absolute paths of files on the host, which containers get at the same paths
+	Files       []File   // files on the host that containers can only read
 	Env         []string // NAME=VALUE, for each container with the device; may be empty
 	Hook        *Hook    // nil: none
+}
+
+// File is a file that containers can read. Both paths are absolute and clean.
+type File struct {
+	HostPath, Path string // on the host, and in the container
 }
 
 // Hook is a program that the runtime runs as root on the host, after it has made a container's

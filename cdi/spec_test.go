@@ -97,12 +97,12 @@ func TestHook(t *testing.T) {
 	expect(t, dir, map[string]string{lock: "", name: want})
 }
 
-// A device with files of the host and no node is in the file.
+// A device with files of the host and no node is in the file. Containers can change its mounts, but not its files.
 func TestMounts(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	const file = "/sys/devices/pci0000:00/0000:00:1e.0/resource0"
-	write(t, s, cdi.Device{ID: "00:1e.0", Mounts: []string{file}})
+	write(t, s, cdi.Device{ID: "00:1e.0", Mounts: []string{file}, Files: []cdi.File{{HostPath: "/var/lib/x/a.json", Path: "/var/run/x/b.json"}}})
 	if *update {
 		if err := os.WriteFile("testdata/mounts.json", []byte(fileText(t, dir)), 0o644); err != nil {
 			t.Fatal(err)
@@ -115,6 +115,11 @@ func TestMounts(t *testing.T) {
 	for _, file := range []string{"", "sys/resource0", "/sys/../etc/shadow", "/sys//resource0"} {
 		if err := s.Write([]cdi.Device{{ID: "00:1e.0", Mounts: []string{file}}}); err == nil || !strings.Contains(err.Error(), "want a clean absolute path") {
 			t.Errorf("mount %q: error %v, want it refused", file, err)
+		}
+		for _, f := range []cdi.File{{HostPath: file, Path: "/a"}, {HostPath: "/a", Path: file}} {
+			if err := s.Write([]cdi.Device{{ID: "00:1e.0", Nodes: []string{"x"}, Files: []cdi.File{f}}}); err == nil || !strings.Contains(err.Error(), "want a clean absolute path") {
+				t.Errorf("file %q: error %v, want it refused", f, err)
+			}
 		}
 	}
 }

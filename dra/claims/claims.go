@@ -19,6 +19,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
@@ -70,6 +71,9 @@ type Config struct {
 	// answer may lack some. It may block until its context ends.
 	Client kubernetes.Interface
 	Named  func(context.Context) (map[string]bool, error)
+	// Attributes returns the attributes that a device has in its ResourceSlice, for the metadata files of containers.
+	// Without it, containers get no such files.
+	Attributes func(*inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 	// Programming is not required. Without it no device is programmed for a claim.
 	Programming *Programming
 	Log         *zap.Logger
@@ -87,7 +91,8 @@ type Claims struct {
 	cfg     Config
 	log     *zap.Logger
 	added   chan struct{}
-	problem atomic.Pointer[error] // of the newest check; nil: the spec is up to date
+	changes *latest.Value[struct{}] // stored anew with each element of added
+	problem atomic.Pointer[error]   // of the newest check; nil: the spec is up to date
 
 	count atomic.Int32 // of prepared claims, as read or written last
 
@@ -95,6 +100,7 @@ type Claims struct {
 	// known has the claims that were read or written last; hasRead means that the file was read once.
 	known   []record
 	hasRead bool
+	files   map[string]cdi.File // the mount of each metadata file, by the name of the file
 	// complete means that there has been a complete snapshot. Until then the spec is not changed, because the
 	// new one would lack the devices that have not been read yet.
 	complete bool
@@ -108,7 +114,7 @@ func Open(cfg Config) (*Claims, error) {
 		return nil, err
 	}
 	return &Claims{
-		cfg: cfg, log: cfg.Log.Named("claims"), added: make(chan struct{}, 1), busy: make(chan struct{}, 1),
+		cfg: cfg, log: cfg.Log.Named("claims"), added: make(chan struct{}, 1), changes: latest.New(struct{}{}), busy: make(chan struct{}, 1),
 	}, dir.Close()
 }
 
@@ -196,7 +202,7 @@ func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapsh
 		} else if err := r.sameAFUs(was, s); err != nil {
 			return err
 		}
-		if err := c.update(dir, s); err != nil {
+		if err := errors.Join(c.describe(dir, r, s), c.update(dir, s)); err != nil {
 			return err
 		}
 		answer, err = c.answer(r, s)
@@ -313,8 +319,8 @@ func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedOb
 func (c *Claims) remove(dir *os.Root, i int, s inventory.Snapshot) error {
 	// The CDI devices are removed first: while the record exists, no other claim gets the devices.
 	rest := slices.Delete(slices.Clone(c.known), i, i+1)
-	err := c.apply(rest, s)
-	c.note(err)
+	described, err := c.apply(dir, rest, s)
+	c.note(errors.Join(described, err))
 	if err != nil {
 		return err
 	}
@@ -367,6 +373,33 @@ func (c *Claims) recorded(ctx context.Context) ([]record, error) {
 // Added returns a channel that has an element after the claims on disk have changed.
 func (c *Claims) Added() <-chan struct{} { return c.added }
 
+// Changed returns a channel that is closed after the claims on disk have changed.
+func (c *Claims) Changed() <-chan struct{} {
+	_, stale := c.changes.Load()
+	return stale
+}
+
+// Prepared is a claim that is prepared.
+type Prepared struct {
+	UID, Namespace, Name string
+	Devices              []string // their ids, in the order of the allocation
+}
+
+// Prepared returns the claims that are prepared.
+func (c *Claims) Prepared(ctx context.Context) ([]Prepared, error) {
+	all, err := c.recorded(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var prepared []Prepared
+	for _, r := range all {
+		if !r.Waiting {
+			prepared = append(prepared, Prepared{UID: r.UID, Namespace: r.Namespace, Name: r.Name, Devices: r.ids()})
+		}
+	}
+	return prepared, nil
+}
+
 // Count returns the number of prepared claims when the file was last read or written. It does not block.
 func (c *Claims) Count() int { return int(c.count.Load()) }
 
@@ -412,14 +445,18 @@ func (c *Claims) check(ctx context.Context) {
 	defer c.leave()
 	c.note(err)
 	if c.hasRead {
-		_ = c.apply(c.known, c.newest()) // the error of the claims has been logged
+		if s := c.newest(); c.complete {
+			_ = c.cfg.Spec.Write(c.injected(c.known, s)) // the error of the claims has been logged
+		}
 	}
 }
 
 // update records the new nodes of prepared devices, and then writes the CDI spec, which may have only recorded nodes. It
 // logs the first error and the recovery. If the nodes cannot be recorded, the spec lacks the devices that have them.
 func (c *Claims) update(dir *os.Root, s inventory.Snapshot) error {
-	err := errors.Join(c.remember(dir, s), c.apply(c.known, s))
+	remembered := c.remember(dir, s)
+	described, err := c.apply(dir, c.known, s)
+	err = errors.Join(remembered, described, err)
 	c.note(err)
 	return err
 }
@@ -459,12 +496,18 @@ func (c *Claims) newest() inventory.Snapshot {
 	return s
 }
 
-// apply writes the CDI spec for these claims.
-func (c *Claims) apply(all []record, s inventory.Snapshot) error {
+// apply writes the metadata files and the CDI spec for these claims. A file exists for as long as the spec has it.
+// described is the error of the files: on a full disk they cannot be written, but a claim can be unprepared.
+func (c *Claims) apply(dir *os.Root, all []record, s inventory.Snapshot) (described, err error) {
 	if !c.complete {
-		return nil
+		return nil, nil
 	}
-	return c.cfg.Spec.Write(c.injected(all, s))
+	described = c.renew(dir, all, s)
+	err = c.cfg.Spec.Write(c.injected(all, s))
+	if described == nil && err == nil {
+		described = c.sweep(dir)
+	}
+	return described, err
 }
 
 func (c *Claims) note(err error) {
@@ -489,7 +532,7 @@ func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 		for _, d := range r.Devices {
 			of[d.Request] = append(of[d.Request], d.id)
 		}
-		for _, d := range r.Devices {
+		for i, d := range r.Devices {
 			now := s.Device(d.id)
 			if usable(now) != nil || !d.Admin && len(d.fresh(now)) > 0 {
 				continue
@@ -499,11 +542,14 @@ func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 				continue // a container that restarts would get another AFU
 			}
 			ids := strings.Join(of[d.Request], ",")
-			devices = append(devices, cdi.Device{ID: r.cdiName(d), Nodes: now.Nodes, SharedNodes: now.SharedNodes, Mounts: now.MountsOf(c.cfg.HostSysRoot), Hook: hook, Env: []string{
-				envUnits + "=" + ids,
-				envDevices + "=" + ids,
-				envDevice + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_")) + "=" + d.id,
-			}})
+			devices = append(devices, cdi.Device{
+				ID: r.cdiName(d), Nodes: now.Nodes, SharedNodes: now.SharedNodes, Mounts: now.MountsOf(c.cfg.HostSysRoot), Files: c.mounts(r, i), Hook: hook,
+				Env: []string{
+					envUnits + "=" + ids,
+					envDevices + "=" + ids,
+					envDevice + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_")) + "=" + d.id,
+				},
+			})
 		}
 	}
 	return devices
@@ -520,6 +566,7 @@ func (c *Claims) write(dir *os.Root, all []record) error {
 }
 
 func (c *Claims) signal() {
+	c.changes.Store(struct{}{})
 	select {
 	case c.added <- struct{}{}:
 	default:

@@ -45,6 +45,18 @@
 // again, they are recorded first. They stay in the record until the claim is unprepared, because the record is how the
 // inventory of the next driver learns that a container may have them open.
 //
+// # Metadata files
+//
+// For each request of a prepared claim, the CDI spec mounts a file with the attributes of its devices into the containers
+// (KEP-5304). The files are in the directory metadata. Prepare creates them, and each write of the spec brings them up to
+// date and removes those that no device of the spec mounts. A file is replaced, so a container that runs keeps the one that
+// it was started with. The file also stores the name by which the pod has the claim, which is part of the mount's path.
+//
+// The files could also be written by the library of Kubernetes (kubeletplugin.EnableDeviceMetadata). They would then have
+// CDI devices of their own, whose names the kubelet stores: after the files are switched off, no container of a prepared
+// claim could start again. The files of forgotten claims would stay for ever, and a changed device would have to be
+// reported to the library by hand.
+//
 // # Forgotten claims
 //
 // A kubelet that loses its state never calls Unprepare for the claims of running pods. So Run compares the file with the
@@ -60,7 +72,7 @@
 //
 // # What may block
 //
-// Every method except Added, Count and Ready accesses the disk. Run also asks the API server and the kubelet, in a
+// Every method except Added, Changed, Count and Ready accesses the disk. Run also asks the API server and the kubelet, in a
 // goroutine of its own, and holds the lock during one request of 2 s at most. Prepare also reads the store. It waits up to 30 s for
 // a device that is unhealthy, and for the first complete snapshot. It holds no lock while it reads the store or waits.
 // All methods are safe for concurrent use. Run is called once.

@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	FileName = fileName
-	MaxFile  = maxFile
+	FileName    = fileName
+	MaxFile     = maxFile
+	MaxMetadata = maxMetadata
 )
 
 // Rewrite parses the text of a file and writes its claims to a directory. It returns an error of the text

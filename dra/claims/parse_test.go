@@ -11,32 +11,70 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/claims"
 )
 
-func TestParseConfig(t *testing.T) {
+// configs are texts of configurations.
+var configs = func() []configCase {
 	const head = `{"apiVersion":"accelerator.b-com.com/v1alpha1","kind":"AcceleratorConfig"`
 	const whole = head + `,"afuId":"` + afu + `"}`
-	for _, tc := range []struct{ name, raw, want string }{
-		{"good", whole, ""},
-		{"capitals", head + `,"afuId":"D8424DC4A4A3C413F89E433683F9040B"}`, ""},
-		{"dashes", head + `,"afuId":"d8424dc4-a4a3-c413-f89e-433683f9040b"}`, ""},
-		{"empty", "", "found unexpected end of JSON input, want an object with the fields apiVersion, kind and afuId"},
-		{"null", "null", `apiVersion: found "", want "accelerator.b-com.com/v1alpha1"`},
-		{"a list", "[]", "found json: cannot unmarshal array"},
-		{"another version", `{"apiVersion":"accelerator.b-com.com/v1","kind":"AcceleratorConfig"}`, `apiVersion: found "accelerator.b-com.com/v1", want`},
-		{"another kind", `{"apiVersion":"accelerator.b-com.com/v1alpha1","kind":"GpuConfig"}`, `kind: found "GpuConfig", want "AcceleratorConfig"`},
-		{"no id", head + "}", `afuId: found "", want 32 hexadecimal digits`},
-		{"a number", head + `,"afuId":12345678901234567890123456789012}`, "found json: cannot unmarshal number"},
-		{"short", head + `,"afuId":"d8424dc4"}`, `afuId: found "d8424dc4", want`},
-		{"a line end", head + `,"afuId":"` + afu + `\n"}`, `\n", want 32`},
-		{"no hexadecimal digit", head + `,"afuId":"g` + afu[1:] + `"}`, `afuId: found "g`},
-		{"unknown field", head + `,"afuId":"` + afu + `","mode":"fast"}`, `found unknown field "mode"`},
-		{"field in capitals", head + `,"afuID":"` + afu + `"}`, `found unknown field "afuID"`},
-		{"long unknown field", head + `,"` + strings.Repeat("é", 3000) + `":1}`, `found unknown field "éé`},
-		{"all f", head + `,"afuId":"` + strings.Repeat("F", 32) + `"}`, "want an id that is not all f"},
-		{"a flag", head + `,"afuId":"--store=/tmp"}`, `afuId: found "--store=/tmp", want 32`},
-		{"twice", head + `,"afuId":"` + afu + `","afuId":"` + afu + `"}`, `found duplicate field "afuId"`},
-		{"more data", whole + "{}", "found invalid character '{' after top-level value"},
-		{"large", whole + strings.Repeat(" ", 10*1024), "bytes, want at most 10240"},
-	} {
+	return []configCase{
+		{name: "good", raw: whole},
+		{name: "capitals", raw: head + `,"afuId":"D8424DC4A4A3C413F89E433683F9040B"}`},
+		{name: "dashes", raw: head + `,"afuId":"d8424dc4-a4a3-c413-f89e-433683f9040b"}`},
+		{name: "escapes", raw: strings.ReplaceAll(whole, "afuId", `\u0061fuId`)},
+		{name: "empty", raw: "", want: "found unexpected end of JSON input, want an object with the fields apiVersion, kind and afuId", other: "parameters"},
+		{name: "null", raw: "null", want: `apiVersion: found "", want "accelerator.b-com.com/v1alpha1"`, other: "parameters: Required value"},
+		{name: "a list", raw: "[]", want: "found json: cannot unmarshal array", other: "must be a valid JSON object"},
+		{name: "another version", raw: `{"apiVersion":"accelerator.b-com.com/v1","kind":"AcceleratorConfig"}`, want: `apiVersion: found "accelerator.b-com.com/v1", want "accelerator.b-com.com/v1alpha1"`},
+		{name: "nothing", raw: `{}`, want: `apiVersion: found "", want "accelerator.b-com.com/v1alpha1"`},
+		{name: "another kind", raw: `{"apiVersion":"accelerator.b-com.com/v1alpha1","kind":"GpuConfig"}`, want: `kind: found "GpuConfig", want "AcceleratorConfig"`},
+		{name: "no id", raw: head + "}", want: `afuId: found "", want 32 hexadecimal digits`},
+		{name: "an id of null", raw: head + `,"afuId":null}`, want: `afuId: found "", want 32 hexadecimal digits`, other: notString},
+		{name: "a number", raw: head + `,"afuId":12345678901234567890123456789012}`, want: "found json: cannot unmarshal number", other: notString},
+		{name: "an object", raw: head + `,"afuId":{"a":1}}`, want: "found json: cannot unmarshal object", other: notString},
+		{name: "a list as kind", raw: `{"apiVersion":"accelerator.b-com.com/v1alpha1","kind":["AcceleratorConfig"]}`, want: "found json: cannot unmarshal array", other: notString},
+		{name: "short", raw: head + `,"afuId":"d8424dc4"}`, want: `afuId: found "d8424dc4", want 32 hexadecimal digits, such as`},
+		{name: "dashes elsewhere", raw: head + `,"afuId":"d8424dc4a4a3-c413-f89e-433683f9040b"}`, want: "want 32 hexadecimal digits"},
+		{name: "a line end", raw: head + `,"afuId":"` + afu + `\n"}`, want: `\n", want 32`},
+		{name: "a line end before it", raw: head + `,"afuId":"\n` + afu + `"}`, want: `"\n` + afu + `", want 32`},
+		{name: "no hexadecimal digit", raw: head + `,"afuId":"g` + afu[1:] + `"}`, want: `afuId: found "g`},
+		{name: "a digit of another script", raw: head + `,"afuId":"\u0661` + afu[1:] + `"}`, want: "want 32 hexadecimal digits"},
+		{name: "a control character", raw: head + `,"afuId":"\u0000\u001b[31m"}`, want: "want 32 hexadecimal digits"},
+		{name: "a long id", raw: head + `,"afuId":"` + strings.Repeat("é", 4000) + `"}`, want: `afuId: found "éé`},
+		{name: "unknown field", raw: head + `,"afuId":"` + afu + `","mode":"fast"}`, want: `found unknown field "mode", want an object with the fields apiVersion, kind and afuId`},
+		{name: "field in capitals", raw: head + `,"afuID":"` + afu + `"}`, want: `found unknown field "afuID"`},
+		{name: "long unknown field", raw: head + `,"` + strings.Repeat("é", 3000) + `":1}`, want: `found unknown field "éé`},
+		{name: "many unknown fields", raw: head + manyFields + `}`, want: `found unknown field "a0"`, other: "found 1002 fields, want an object with the fields apiVersion, kind and afuId"},
+		{name: "all f", raw: head + `,"afuId":"` + strings.Repeat("F", 32) + `"}`, want: "want an id that is not all f"},
+		{name: "all f with dashes", raw: head + `,"afuId":"ffffffff-FFFF-ffff-ffff-ffffffffffff"}`, want: "want an id that is not all f"},
+		{name: "a flag", raw: head + `,"afuId":"--store=/tmp"}`, want: `afuId: found "--store=/tmp", want 32`},
+		{name: "twice", raw: head + `,"afuId":"` + afu + `","afuId":"` + afu + `"}`, want: `found duplicate field "afuId"`, other: created},
+		{name: "more data", raw: whole + "{}", want: "found invalid character '{' after top-level value", other: "invalid character"},
+		{name: "large", raw: strings.Replace(whole, "{", "{"+strings.Repeat(" ", 10*1024), 1), want: "bytes, want at most 10240", other: "may not be more than 10240 bytes"},
+	}
+}()
+
+// configCase is the text of a configuration, and what the errors for it have.
+type configCase struct {
+	name, raw string
+	want      string // ParseConfig; "": it accepts the text
+	other     string // the API server, if it differs; created: it accepts the text
+}
+
+const (
+	created   = "created"
+	notString = "found a field that is not a string, want strings in apiVersion, kind and afuId"
+)
+
+// manyFields are as many fields as a configuration can have.
+var manyFields = func() string {
+	var fields strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&fields, `,"a%d":1`, i)
+	}
+	return fields.String()
+}()
+
+func TestParseConfig(t *testing.T) {
+	for _, tc := range configs {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := claims.ParseConfig([]byte(tc.raw))
 			if tc.want == "" {

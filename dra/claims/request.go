@@ -18,7 +18,8 @@ import (
 // request has the devices of this driver that are allocated to a claim. The Nodes of its devices are not set.
 type request struct {
 	record
-	wants []want // one for each of Devices
+	wants    []want // one for each of Devices
+	podClaim string // name by which the pod has the claim, if it was made from a template
 }
 
 // want has the other requirements of the allocation for a device.
@@ -30,7 +31,7 @@ type want struct {
 // newRequest checks everything about a claim that does not depend on the state of the devices. If programs is
 // true, devices can be programmed for the claim.
 func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (request, error) {
-	r := request{record: record{UID: string(claim.UID), Namespace: claim.Namespace, Name: claim.Name}}
+	r := request{record: record{UID: string(claim.UID), Namespace: claim.Namespace, Name: claim.Name}, podClaim: podClaimOf(claim)}
 	if claim.Status.Allocation == nil {
 		return r, errors.New("allocation: found none, want the devices of the claim")
 	}

@@ -25,6 +25,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/cdi"
 	"b-com.com/accelerator-device-plugin/dra/claims"
+	draslices "b-com.com/accelerator-device-plugin/dra/slices"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -49,6 +50,7 @@ type rig struct {
 	boot      string
 	spec      *cdi.Spec
 	programs  *claims.Programming
+	describes bool // containers get metadata files
 	snapshots *latest.Value[inventory.Snapshot]
 	elsewhere map[string][]inventory.Holding // through the device plugin API
 	client    kubernetes.Interface           // nil: claims are not compared with the API server
@@ -87,11 +89,15 @@ func (r *rig) open() {
 	}
 	core, logs := eventtest.Observed(r.t)
 	r.logs, r.metrics = logs, metrics.New("test")
-	r.Claims, err = claims.Open(claims.Config{
+	cfg := claims.Config{
 		HostSysRoot: "/sys",
 		Dir:         r.dir, Boot: r.boot, Node: node, Spec: r.spec, Devices: r, Taints: taints,
 		Elsewhere: func(context.Context) map[string][]inventory.Holding { return r.elsewhere }, Programming: r.programs, Client: r.client, Named: r.named, Log: zap.New(core), Metrics: r.metrics,
-	})
+	}
+	if r.describes {
+		cfg.Attributes = draslices.Options{}.Attributes
+	}
+	r.Claims, err = claims.Open(cfg)
 	if err != nil {
 		r.t.Fatal(err)
 	}

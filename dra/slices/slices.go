@@ -75,7 +75,7 @@ func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 	var published []resourceapi.Device
 	for _, d := range devices {
 		if name := nameOf(d); name != "" && !(o.NoTaints && d.Health == inventory.Unhealthy) {
-			published = append(published, resourceapi.Device{Name: name, Attributes: o.attributes(d), Taints: o.Taints(d)})
+			published = append(published, resourceapi.Device{Name: name, Attributes: o.Attributes(d), Taints: o.Taints(d)})
 		}
 	}
 	pool := resourceslice.Pool{}
@@ -116,9 +116,9 @@ func nameOf(d *inventory.Device) string {
 	return draname.Device(d.ID)
 }
 
-// attributes returns the attributes of a device, without values that are not known, and without values that
+// Attributes returns the attributes of a device, without values that are not known, and without values that
 // the API server does not allow, because of which it would refuse the whole slice.
-func (o Options) attributes(d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+func (o Options) Attributes(d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	all := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
 	text := func(name resourceapi.QualifiedName, value string) {
 		if value != "" && len(value) <= resourceapi.DeviceAttributeMaxValueLength && utf8.ValidString(value) {

@@ -93,6 +93,7 @@ var (
 	ClaimUnprepared   = name("claim.unprepared")
 	ClaimForgotten    = name("claim.forgotten")
 	ClaimUnchecked    = name("claim.unchecked")
+	ClaimStatusFailed = name("claim.status-failed")
 
 	ProgrammingDone    = name("programming.done")
 	ProgrammingPresent = name("programming.present")

@@ -219,6 +219,9 @@ func driver() []row {
 		{ClaimUnchecked, levels(warn.when("the first of several in a row")),
 			"The driver could not find out whether the kubelet has forgotten claims, because the API server or the kubelet did not answer. Nothing is unprepared.",
 			must(resource, errorText, retry), nil},
+		{ClaimStatusFailed, levels(warn.when("the first of several in a row")),
+			"The devices of prepared claims could not be written to the status of the claims. The pods are not affected.",
+			must(resource, errorText, retry), nil},
 	}
 }
 

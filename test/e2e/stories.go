@@ -66,6 +66,8 @@ var stories = []story{
 	{"dra-families", draFamilies},
 	{"dra-program", draProgram},
 	{"dra-alternatives", draAlternatives},
+	{"dra-metadata", draMetadata},
+	{"dra-status", draStatus},
 	{"dra-hotplug", draHotplug},
 	{"dra-break", draBreak},
 	{"dra-pulled", draPulled},

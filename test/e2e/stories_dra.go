@@ -75,15 +75,33 @@ func draClaim(s *scene) {
 	s.prepared(1)
 	s.deletePods("third")
 	s.prepared(0)
-	s.step("the configuration of a claim has a field that is not known: the pod's event has the reason")
-	for _, tt := range []struct{ name, config, text string }{
-		{"unknown", `{"apiVersion": "` + draDriver + `/v1alpha1", "kind": "AcceleratorConfig", "afu": "` + afuID + `"}`, `"afu"`},
-		{"other-afu", `{"apiVersion": "` + draDriver + `/v1alpha1", "kind": "AcceleratorConfig", "afuId": "` + otherAFU + `"}`, otherAFU},
-	} {
-		s.claimed(tt.name, withConfig(selects(afu), tt.config))
-		s.step("  %s", s.cannotPrepare(tt.name, s.users+"/"+tt.name, tt.text))
-		s.deleteClaimed(tt.name)
-	}
+	s.step("a configuration with a field that is not known, or a bad id: the claim, the template and the class are refused")
+	const head = `{"apiVersion": "` + draDriver + `/v1alpha1", "kind": "AcceleratorConfig", `
+	s.refusesConfig(head+`"afu": "`+afuID+`"}`, `found unknown field "afu", want`)
+	s.refusesConfig(head+`"afuId": "d8424dc4"}`, `afuId: found "d8424dc4", want 32 hexadecimal digits`)
+	s.step("a claim with an AFU that the card has not: the pod's event has the reason")
+	s.claimed("other-afu", withConfig(selects(afu), head+`"afuId": "`+otherAFU+`"}`))
+	s.step("  %s", s.cannotPrepare("other-afu", s.users+"/other-afu", otherAFU))
+	s.deleteClaimed("other-afu")
+}
+
+// refusesConfig checks that no object with a configuration for the driver can be created.
+func (s *scene) refusesConfig(parameters, text string) {
+	devices := withConfig(one(), parameters)
+	named := metav1.ObjectMeta{Name: "bad-config"}
+	_, err := s.Client.ResourceV1().ResourceClaims(s.users).Create(s.ctx, &resourceapi.ResourceClaim{
+		ObjectMeta: named, Spec: resourceapi.ResourceClaimSpec{Devices: devices},
+	}, metav1.CreateOptions{})
+	s.refused("claim", err, "ValidatingAdmissionPolicy", "spec.devices.config[0].opaque.parameters: ", text)
+	s.step("  %v", err)
+	_, err = s.Client.ResourceV1().ResourceClaimTemplates(s.users).Create(s.ctx, &resourceapi.ResourceClaimTemplate{
+		ObjectMeta: named, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: resourceapi.ResourceClaimSpec{Devices: devices}},
+	}, metav1.CreateOptions{})
+	s.refused("template", err, "ValidatingAdmissionPolicy", "spec.spec.devices.config[0].opaque.parameters: ", text)
+	_, err = s.Client.ResourceV1().DeviceClasses().Create(s.ctx, &resourceapi.DeviceClass{
+		ObjectMeta: named, Spec: resourceapi.DeviceClassSpec{Config: []resourceapi.DeviceClassConfiguration{{DeviceConfiguration: devices.Config[0].DeviceConfiguration}}},
+	}, metav1.CreateOptions{})
+	s.refused("class", err, "ValidatingAdmissionPolicy", "spec.config[0].opaque.parameters: ", text)
 }
 
 // prepared waits until the CDI spec of claims has this number of devices.

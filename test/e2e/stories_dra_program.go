@@ -102,6 +102,8 @@ func draProgram(s *scene) {
 	s.hardware(func(n *simnode.Node) error { return n.Reprogram(second, 0, afu) })
 	s.hasReport("retried", draReport(secondID, "dfl-port.1"))
 	slices.keep(shown, offer(firstID, secondID))
+	described, _ := s.metadata("retried", inFile("resourceclaims", "retried", "card"))
+	same(s, "AFU in the metadata", described[deviceName(secondID)]["afuId"], s.published(secondID)[deviceName(secondID)]["afuId"])
 	s.deleteClaimed("retried")
 	s.step("a privileged container, which has all devices of the host: the hook checks the claim's device")
 	s.hostNode("dfl-port.0")

@@ -73,6 +73,16 @@ func TestKubeVersionOfExtendedResources(t *testing.T) {
 	}
 }
 
+// The status of claims is refused with versions of Kubernetes whose API server does not limit the right to write it.
+func TestKubeVersionOfClaimStatus(t *testing.T) {
+	for kubernetes, accepted := range map[string]bool{"1.34.0": false, "v1.35.9-gke.1": false, "1.36.0": true, "v1.36.1-gke.2": true, "v1.37.1": true} {
+		_, err := plugin.render(t, "api: dra\ndra: {claimStatus: true}", "--kube-version", kubernetes)
+		if err != nil && !strings.Contains(err.Error(), "dra.claimStatus: found true with Kubernetes") || (err == nil) != accepted {
+			t.Errorf("version %s: error %v, want it accepted: %t", kubernetes, err, accepted)
+		}
+	}
+}
+
 // The notes mention the taints only for versions of Kubernetes in which they are off by default.
 func TestNotesOfDRA(t *testing.T) {
 	c, err := loader.LoadDir(plugin.dir)
@@ -153,6 +163,9 @@ func TestFinishClaims(t *testing.T) {
 		want[policy].(*networkingv1.NetworkPolicy).Spec.PodSelector = *selector
 		want[policy].(*networkingv1.NetworkPolicy).Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
 		for name, o := range dra {
+			if ofConfig(o) { // for new claims, which the driver refuses
+				continue
+			}
 			switch o := o.(type) {
 			case *appsv1.DaemonSet:
 				pod := &o.Spec.Template.Spec
@@ -392,10 +405,30 @@ func validator(t *testing.T, policy *admissionregistrationv1.ValidatingAdmission
 	return validating.NewValidator(compile(validations), matcher, compile(nil), compile(messages), policy.Spec.FailurePolicy, nil)
 }
 
+// ofConfig reports whether an object belongs to the policy for configurations.
+func ofConfig(o runtime.Object) bool {
+	return strings.HasSuffix(o.(metav1.Object).GetName(), "-config")
+}
+
+// The policy for configurations is one that the oldest API server can compile. Its results are tested with a real one,
+// in dra/claims.
+func TestConfigPolicy(t *testing.T) {
+	all := slices.DeleteFunc(objects(t, plugin.rendered(t, "api: dra")), func(o runtime.Object) bool { return !ofConfig(o) })
+	policy := only[*admissionregistrationv1.ValidatingAdmissionPolicy](t, all)
+	binding := only[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, all)
+	if binding.Spec.PolicyName != policy.Name || !slices.Equal(binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}) || binding.Spec.MatchResources != nil {
+		t.Errorf("binding %+v of policy %s, want it to deny everywhere", binding.Spec, policy.Name)
+	}
+	if *policy.Spec.FailurePolicy != admissionregistrationv1.Fail || *policy.Spec.MatchConstraints.MatchPolicy != admissionregistrationv1.Equivalent {
+		t.Errorf("%+v, want failurePolicy Fail and matchPolicy Equivalent", policy.Spec)
+	}
+	validator(t, policy, oldest)
+}
+
 // Evaluated by the API server's package, the policy lets the driver change only ResourceSlices of the
 // node of its token.
 func TestPolicy(t *testing.T) {
-	all := objects(t, plugin.rendered(t, "api: dra"))
+	all := slices.DeleteFunc(objects(t, plugin.rendered(t, "api: dra")), ofConfig)
 	policy := only[*admissionregistrationv1.ValidatingAdmissionPolicy](t, all)
 	binding := only[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, all)
 	if binding.Spec.PolicyName != policy.Name || !slices.Equal(binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}) || binding.Spec.MatchResources != nil {

@@ -91,6 +91,8 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 		"dra.image.pullPolicy":         {to: `"Always"`, beside: `{"api":"dra","dra":{"image":{"repository":"example.com/x"}}}`},
 		"dra.resources":                {to: `{"limits":{"memory":"1Gi"}}`, beside: dra},
 		"dra.taintEffect":              {to: `"NoSchedule"`, beside: dra},
+		"dra.claimStatus":              {to: `true`, beside: dra},
+		"dra.deviceMetadata":           {to: `false`, beside: dra},
 		"dra.deviceClass":              {to: `false`, beside: dra},
 		"dra.extendedResourceName":     {to: `"example.com/x"`, beside: dra},
 		"dra.finishClaims":             {to: `true`},

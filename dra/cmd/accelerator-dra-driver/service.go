@@ -22,6 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/dra/claims"
+	"b-com.com/accelerator-device-plugin/dra/claimstatus"
 	"b-com.com/accelerator-device-plugin/dra/driver"
 	"b-com.com/accelerator-device-plugin/dra/slices"
 	"b-com.com/accelerator-device-plugin/internal/boot"
@@ -81,6 +82,7 @@ type api struct {
 	client         kubernetes.Interface
 	spec           *cdi.Spec
 	claims         *claims.Claims
+	published      slices.Options       // attributes and taints of a device, as in the slices
 	owned          *offer.Ownership     // the resources of the device plugin
 	use            *holders.Source      // set by Configure
 	inventory      *inventory.Inventory // set by Start
@@ -104,10 +106,15 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 		return nil, fmt.Errorf("--cdi-dir: %w", err)
 	}
 	a := &api{cfg: cfg, settings: s, log: log, metrics: counts, client: client, spec: spec, owned: offer.NewOwnership(daemon.OfferNaming(cfg))}
-	a.claims, err = claims.Open(claims.Config{
-		Dir: s.pluginDir, Boot: id, Node: cfg.NodeName, Spec: spec, HostSysRoot: cfg.HostSysfsRoot, Devices: a, Taints: slices.Options{Effect: s.effect()}.Taints,
+	a.published = slices.Options{Effect: s.effect(), PCI: slices.PCI(cfg.SysfsRoot)}
+	claimed := claims.Config{
+		Dir: s.pluginDir, Boot: id, Node: cfg.NodeName, Spec: spec, HostSysRoot: cfg.HostSysfsRoot, Devices: a, Taints: a.published.Taints,
 		Elsewhere: a.elsewhere, Client: client, Named: a.named, Programming: programmingOf(cfg), Log: log, Metrics: counts,
-	})
+	}
+	if s.deviceMetadata {
+		claimed.Attributes = a.published.Attributes
+	}
+	a.claims, err = claims.Open(claimed)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--plugin-dir: %w", err), spec.Close())
 	}
@@ -161,6 +168,12 @@ func (a *api) Run(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return a.claims.Run(ctx) })
 	tasks.Go(func() error { return a.Driver.Run(ctx) })
+	if a.settings.claimStatus {
+		w := claimstatus.New(claimstatus.Config{
+			Node: a.cfg.NodeName, Client: a.client, Claims: a.claims, Devices: a.inventory, Attributes: a.published.Attributes, Log: a.log,
+		})
+		tasks.Go(func() error { return w.Run(ctx) })
+	}
 	return tasks.Wait()
 }
 

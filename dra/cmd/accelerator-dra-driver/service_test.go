@@ -28,6 +28,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/dynamic-resource-allocation/api/metadata"
+	"k8s.io/dynamic-resource-allocation/devicemetadata"
 	kubelet "k8s.io/kubelet/pkg/apis/dra/v1"
 	pluginregistration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
@@ -84,7 +86,7 @@ func newRig(t *testing.T) *rig {
 	r.cfg.Socket, r.cfg.StateDir, r.cfg.CDIDir = dir+"/daemon.sock", dir+"/state", dir+"/cdi"
 	r.cfg.PodResourcesSocket, r.cfg.KubeletDir = dir+"/none.sock", dir+"/kubelet"
 	r.cfg.RecoveryHold, r.cfg.FlapLimit, r.cfg.HealthInterval = 100*time.Millisecond, 0, 50*time.Millisecond
-	r.settings = settings{pluginDir: dir + "/plugin", registryDir: dir + "/registry", taintEffect: "NoExecute"}
+	r.settings = settings{pluginDir: dir + "/plugin", registryDir: dir + "/registry", taintEffect: "NoExecute", deviceMetadata: true}
 	return r
 }
 
@@ -459,6 +461,58 @@ func TestCordon(t *testing.T) {
 	r.published("uncordoned", device)
 }
 
+// The attributes of a device in the metadata file of a container are those in the slice.
+func TestMetadata(t *testing.T) {
+	r := newRig(t)
+	plug(t, r.node, "pac-a10")
+	r.run()
+	r.published("plugged", device)
+	if _, failed := r.prepare(r.claim("first")); failed != "" {
+		t.Fatal(failed)
+	}
+	files, err := filepath.Glob(r.settings.pluginDir + "/metadata/*")
+	if err != nil || len(files) != 1 {
+		t.Fatalf("found the metadata files %q, %v, want one", files, err)
+	}
+	file, err := os.Open(files[0])
+	must(t, err)
+	defer file.Close()
+	var content metadata.DeviceMetadata
+	must(t, devicemetadata.DecodeMetadataFromStream(json.NewDecoder(file), &content))
+	published, err := r.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	if diff := cmp.Diff(published.Items[0].Spec.Devices[0].Attributes, content.Requests[0].Devices[0].Attributes); diff != "" {
+		t.Errorf("attributes (-slice +file):\n%s", diff)
+	}
+}
+
+// With --claim-status, the status of a prepared claim has its device. Without it, the driver writes no claim.
+func TestClaimStatus(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		r := newRig(t)
+		r.settings.claimStatus = on
+		plug(t, r.node, "pac-a10")
+		stop := r.run()
+		r.published("plugged", device)
+		if _, failed := r.prepare(r.claim("first")); failed != "" {
+			t.Fatal(failed)
+		}
+		if on {
+			r.eventually("device in the status of the claim", func() bool {
+				claim, err := r.client.ResourceV1().ResourceClaims("default").Get(t.Context(), "first", metav1.GetOptions{})
+				must(t, err)
+				return len(claim.Status.Devices) == 1 && claim.Status.Devices[0].Device == device && claim.Status.Devices[0].Conditions[0].Reason == "Healthy"
+			})
+		}
+		stop()
+		for _, a := range r.client.Actions() {
+			if writes := a.GetVerb() != "get" && a.GetVerb() != "create"; a.GetResource().Resource == "resourceclaims" && writes && !on {
+				t.Errorf("found the request %s, want none that writes a claim", a.GetVerb())
+			}
+		}
+	}
+}
+
 // The containers of a claim have the names that the kubelet reports. Without them the device is held, too.
 func TestHolders(t *testing.T) {
 	r := newRig(t)
@@ -531,6 +585,7 @@ func TestVariables(t *testing.T) {
 
 // With --finish-claims, the driver uses nothing that belongs to the device plugin on the node.
 func TestFinishSettings(t *testing.T) {
+	t.Setenv("ACCELERATOR_DEVICE_METADATA", "false")
 	for _, tt := range []struct {
 		args     []string
 		variable string
@@ -557,6 +612,9 @@ func TestFinishSettings(t *testing.T) {
 			continue
 		}
 		must(t, err)
+		if s.deviceMetadata {
+			t.Error("ACCELERATOR_DEVICE_METADATA=false: found metadata files on, want them off")
+		}
 		if none := cfg.Socket == "" && cfg.StateDir == "" && !cfg.Events && cfg.NodeConditionType == ""; none != tt.want || s.finishClaims != tt.want {
 			t.Errorf("%q, %q: finishes %t, socket %q, state directory %q, Events %t, condition %q; want %t", tt.args, tt.variable,
 				s.finishClaims, cfg.Socket, cfg.StateDir, cfg.Events, cfg.NodeConditionType, tt.want)

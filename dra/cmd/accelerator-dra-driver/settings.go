@@ -25,6 +25,8 @@ type settings struct {
 	podUID                 string
 	taintEffect            string
 	finishClaims           bool
+	deviceMetadata         bool
+	claimStatus            bool
 }
 
 // withoutEffect are settings of the device plugin that have no effect in the driver. They are accepted, so
@@ -60,6 +62,8 @@ func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
 	fs.StringVar(&s.podUID, "pod-uid", "", "`uid` of the driver's pod, so that two pods can run during an upgrade; empty: only one may run")
 	fs.StringVar(&s.taintEffect, "taint-effect", string(resourceapi.DeviceTaintEffectNoExecute),
 		"`effect` of the taint of a device that failed or was removed: NoExecute (its pods are evicted) or NoSchedule (they keep running)")
+	fs.BoolVar(&s.deviceMetadata, "device-metadata", true, "give each container a file with the attributes of its devices")
+	fs.BoolVar(&s.claimStatus, "claim-status", false, "show the devices of each prepared claim, and their health, in the status of the claim")
 	fs.BoolVar(&s.finishClaims, "finish-claims", false, "only unprepare the claims of pods that end, on a node that has changed to the device plugin: "+
 		"publish nothing, prepare nothing, write no Events and no condition, use no --socket and no --state-dir")
 }
@@ -72,28 +76,35 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 	for name, value := range map[string]*string{
 		"plugin-dir": &s.pluginDir, "registry-dir": &s.registryDir, "pod-uid": &s.podUID, "taint-effect": &s.taintEffect,
 	} {
-		variable := "ACCELERATOR_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
-		if text, ok := os.LookupEnv(variable); ok && !fs.Changed(name) {
+		if text, ok := os.LookupEnv(variable(name)); ok && !fs.Changed(name) {
 			*value = text
 		}
 	}
-	if text, ok := os.LookupEnv("ACCELERATOR_FINISH_CLAIMS"); ok && !fs.Changed("finish-claims") {
-		finish, err := strconv.ParseBool(text)
-		if err != nil {
-			return config.Config{}, fmt.Errorf("finish-claims: found %q, want true or false", text)
+	for name, value := range map[string]*bool{"finish-claims": &s.finishClaims, "device-metadata": &s.deviceMetadata, "claim-status": &s.claimStatus} {
+		if text, ok := os.LookupEnv(variable(name)); ok && !fs.Changed(name) {
+			found, err := strconv.ParseBool(text)
+			if err != nil {
+				return config.Config{}, fmt.Errorf("%s: found %q, want true or false", name, text)
+			}
+			*value = found
 		}
-		s.finishClaims = finish
 	}
 	cfg := loader.Config
 	cfg.NodeAnnotation = false
 	if s.finishClaims {
 		// These belong to the device plugin, which runs on the same node.
 		cfg.Socket, cfg.StateDir, cfg.Events, cfg.NodeConditionType = "", "", false, ""
+		s.claimStatus = false // nothing is prepared any more
 	}
 	if cfg.CDIDir == "" {
 		cfg.CDIDir = "/var/run/cdi" // containers get their nodes only through CDI
 	}
 	return cfg, errors.Join(s.check(), check(cfg))
+}
+
+// variable returns the name of the environment variable of a setting.
+func variable(name string) string {
+	return "ACCELERATOR_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
 // check returns an error for each value that is not valid.

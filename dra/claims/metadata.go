@@ -1,0 +1,269 @@
+package claims
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/dynamic-resource-allocation/api/metadata"
+	"k8s.io/dynamic-resource-allocation/api/metadata/install"
+	metadatav1alpha1 "k8s.io/dynamic-resource-allocation/api/metadata/v1alpha1"
+	metadatav1beta1 "k8s.io/dynamic-resource-allocation/api/metadata/v1beta1"
+	"k8s.io/dynamic-resource-allocation/devicemetadata"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer/draname"
+)
+
+const (
+	// metadataDir is the directory below that of the driver with the metadata files.
+	metadataDir = "metadata"
+	// maxMetadata is the largest size of a metadata file in bytes. One with 32 devices of 32 attributes, the most that the
+	// API allows, needs less.
+	maxMetadata = 2 << 20
+)
+
+// metadataVersions are the versions in a metadata file, newest first. Consumers take the first that they know: those
+// that were built for Kubernetes 1.36 know v1alpha1 only.
+var metadataVersions = []schema.GroupVersion{metadatav1beta1.SchemeGroupVersion, metadatav1alpha1.SchemeGroupVersion}
+
+// metadataEncoders has an encoder for each of metadataVersions.
+var metadataEncoders = func() (all []runtime.Encoder) {
+	codecs := serializer.NewCodecFactory(install.NewScheme())
+	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
+	for _, version := range metadataVersions {
+		all = append(all, codecs.EncoderForVersion(info.PrettySerializer, version))
+	}
+	return all
+}()
+
+// podClaimOf returns the name by which a pod has a claim that was made from a template, or "". Any user who may create
+// claims can write this annotation, and it becomes part of a path in the container.
+func podClaimOf(claim *resourceapi.ResourceClaim) string {
+	name := claim.Annotations[resourceapi.PodResourceClaimAnnotation]
+	if len(validation.IsDNS1123Label(name)) > 0 {
+		return ""
+	}
+	return name
+}
+
+// requests returns the names of the requests of a record, without those of subrequests, in the order of its devices.
+func (r record) requests() (names []string) {
+	for _, d := range r.Devices {
+		if name := resourceclaim.BaseRequestRef(d.Request); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// metadataFile returns the name of the metadata file of a request. A uid and the name of a request have no dots.
+func (r record) metadataFile(request string) string { return r.UID + "." + request + ".json" }
+
+// describe writes the metadata files of a prepared claim that do not exist yet. apply keeps them up to date.
+func (c *Claims) describe(dir *os.Root, r request, s inventory.Snapshot) error {
+	if c.cfg.Attributes == nil {
+		return nil
+	}
+	if err := dir.Mkdir(metadataDir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return privatedir.PathError(filepath.Join(dir.Name(), metadataDir), err)
+	}
+	files, err := privatedir.OpenSub(dir, metadataDir)
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	recorded := c.known[indexOf(c.known, r.UID)]
+	for _, name := range recorded.requests() {
+		was, err := recorded.readMetadata(files, name)
+		if err != nil {
+			return err
+		}
+		if was.text != nil && was.podClaim() == r.podClaim {
+			continue
+		}
+		was.Generation++
+		if was.PodClaimName = nil; r.podClaim != "" {
+			was.PodClaimName = &r.podClaim
+		}
+		if err := c.metadataOf(recorded, name, was, s).write(files, recorded.metadataFile(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renew brings the existing metadata files of claims up to date, and stores their mounts. After an error, some files may
+// be out of date. A request without a file gets no mount, because only Prepare knows the path in the container.
+func (c *Claims) renew(dir *os.Root, all []record, s inventory.Snapshot) error {
+	if c.cfg.Attributes == nil {
+		c.files = nil
+		return nil
+	}
+	files, err := privatedir.OpenSub(dir, metadataDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		c.files = nil
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	mounts := map[string]cdi.File{}
+	for _, r := range all {
+		for _, name := range r.requests() {
+			if r.Waiting {
+				continue
+			}
+			file := r.metadataFile(name)
+			was, failed := r.readMetadata(files, name)
+			if failed != nil {
+				err = errors.Join(err, failed)
+				if mount, ok := c.files[file]; ok {
+					mounts[file] = mount
+				}
+			}
+			if was.text == nil {
+				continue
+			}
+			next := c.metadataOf(r, name, was, s)
+			if !bytes.Equal(next.encode(), was.text) {
+				next.Generation++
+				err = errors.Join(err, next.write(files, file))
+			}
+			path := metadata.ResourceClaimFilePath(draname.Driver, r.Name, name)
+			if pod := was.podClaim(); pod != "" {
+				path = metadata.ResourceClaimTemplateFilePath(draname.Driver, pod, name)
+			}
+			mounts[file] = cdi.File{HostPath: filepath.Join(c.cfg.Dir, metadataDir, file), Path: path}
+		}
+	}
+	c.files = mounts
+	return err
+}
+
+// sweep removes the metadata files that no CDI device mounts, for example those that a killed driver has left.
+func (c *Claims) sweep(dir *os.Root) error {
+	if len(c.files) == 0 {
+		return dir.RemoveAll(metadataDir)
+	}
+	files, err := privatedir.OpenSub(dir, metadataDir)
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	entries, err := fs.ReadDir(files.FS(), ".")
+	for _, entry := range entries {
+		if _, mounted := c.files[entry.Name()]; !mounted {
+			err = errors.Join(err, files.RemoveAll(entry.Name()))
+		}
+	}
+	return err
+}
+
+// described is the content of a metadata file.
+type described struct {
+	metadata.DeviceMetadata
+	text []byte // nil: there is no valid file
+}
+
+// podClaim returns the name by which the pod has the claim, or "" if the claim was not made from a template.
+func (m described) podClaim() string {
+	if m.PodClaimName == nil {
+		return ""
+	}
+	return *m.PodClaimName
+}
+
+// readMetadata reads the metadata file of a request. It returns an empty result if there is no file, or if it is not one
+// that describe has written.
+func (r record) readMetadata(files *os.Root, request string) (described, error) {
+	text, err := privatedir.ReadFile(files, r.metadataFile(request), maxMetadata)
+	if errno := syscall.Errno(0); errors.As(err, &errno) && errno != syscall.ENOENT {
+		return described{}, err
+	}
+	was := described{text: text}
+	if err == nil {
+		err = devicemetadata.DecodeMetadataFromStream(json.NewDecoder(bytes.NewReader(text)), &was.DeviceMetadata)
+	}
+	if err != nil || was.podClaim() != "" && len(validation.IsDNS1123Label(was.podClaim())) > 0 {
+		return described{}, nil
+	}
+	return was, nil
+}
+
+// metadataOf returns the metadata of a request now. A device that a container cannot be given at present keeps the
+// attributes that it had. The AFU of a device that is programmed for the claim is the one that it gets before the
+// container starts.
+func (c *Claims) metadataOf(r record, request string, was described, s inventory.Snapshot) described {
+	next := described{DeviceMetadata: metadata.DeviceMetadata{
+		ObjectMeta:   metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name, UID: types.UID(r.UID), Generation: was.Generation},
+		PodClaimName: was.PodClaimName, Requests: []metadata.DeviceMetadataRequest{{}},
+	}}
+	only := &next.Requests[0]
+	for _, d := range r.Devices {
+		if resourceclaim.BaseRequestRef(d.Request) != request {
+			continue
+		}
+		only.Name = d.Request
+		device := metadata.Device{Driver: draname.Driver, Pool: c.cfg.Node, Name: d.Name}
+		if now := s.Device(d.id); usable(now) == nil {
+			if hook, err := c.hook(d, now); hook != nil && err == nil {
+				programmed := *now
+				programmed.AFUID = d.Wanted
+				now = &programmed
+			}
+			device.Attributes = c.cfg.Attributes(now)
+		} else if len(was.Requests) > 0 {
+			if i := slices.IndexFunc(was.Requests[0].Devices, func(o metadata.Device) bool { return o.Name == d.Name }); i >= 0 {
+				device.Attributes = maps.Clone(was.Requests[0].Devices[i].Attributes)
+			}
+		}
+		only.Devices = append(only.Devices, device)
+	}
+	return next
+}
+
+// encode returns the text of the file: an object for each of metadataVersions. Encoding cannot fail, because the types are
+// fixed; if it did, consumers would find an empty file.
+func (m described) encode() []byte {
+	var text bytes.Buffer
+	for _, encoder := range metadataEncoders {
+		_ = encoder.Encode(&m.DeviceMetadata, &text)
+		text.WriteByte('\n')
+	}
+	return text.Bytes()
+}
+
+// write replaces the file. A container that runs keeps the file that it was started with, as a bind mount does.
+func (m described) write(files *os.Root, name string) error {
+	_, err := privatedir.ReplaceFileMode(files, name, m.encode(), 0o644)
+	return err
+}
+
+// mounts returns the metadata file of the request of r.Devices[i], if this is the first device of the request: all CDI
+// devices of a request are given to the same containers.
+func (c *Claims) mounts(r record, i int) []cdi.File {
+	request := resourceclaim.BaseRequestRef(r.Devices[i].Request)
+	first := slices.IndexFunc(r.Devices, func(d device) bool { return resourceclaim.BaseRequestRef(d.Request) == request })
+	if file, ok := c.files[r.metadataFile(request)]; ok && first == i {
+		return []cdi.File{file}
+	}
+	return nil
+}

@@ -1,0 +1,283 @@
+package claimstatus
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	applymeta "k8s.io/client-go/applyconfigurations/meta/v1"
+	apply "k8s.io/client-go/applyconfigurations/resource/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"b-com.com/accelerator-device-plugin/dra/claims"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer/draname"
+)
+
+const (
+	// interval is the shortest time between two passes over the claims.
+	interval = 5 * time.Second
+	// pace is the shortest time between two requests, because the slices are written by the same client: a taint must not
+	// wait for a status.
+	pace = 200 * time.Millisecond
+	// within is the longest time for one request.
+	within = 10 * time.Second
+	// again is the time after a failed pass, which doubles up to atMost. A driver without the rights asks that rarely.
+	again  = time.Minute
+	atMost = 30 * time.Minute
+	// longest is the length at which the message of a condition is cut.
+	longest = 200
+)
+
+// The condition of a device, and its reasons.
+const (
+	conditionReady  = "Ready"
+	reasonHealthy   = "Healthy"
+	reasonDegraded  = "Degraded"
+	reasonUnhealthy = "Unhealthy"
+)
+
+// shown are the attributes of a device in its status. With the longest values, they have a third of the 10 KiB that the
+// API server allows.
+var shown = []resourceapi.QualifiedName{
+	"resource.kubernetes.io/pciBusID", "resource.kubernetes.io/numaNode", "family", "afuId", "interfaceId", "portId", "pciId", "vbnv", "serialNumber",
+}
+
+// Config has the parts of a [Writer]. All are required.
+type Config struct {
+	Node   string // name of the node, which is that of its pool
+	Client kubernetes.Interface
+	Claims Claims
+	// Devices has the snapshots, usually an [inventory.Inventory].
+	Devices interface {
+		Latest() (inventory.Snapshot, <-chan struct{})
+	}
+	// Attributes returns the attributes that a device has in its ResourceSlice.
+	Attributes func(*inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
+	Log        *zap.Logger
+}
+
+// Claims has the prepared claims, usually a [claims.Claims].
+type Claims interface {
+	// Prepared returns the claims that are prepared.
+	Prepared(context.Context) ([]claims.Prepared, error)
+	// Changed returns a channel that is closed when the claims have changed.
+	Changed() <-chan struct{}
+}
+
+var _ Claims = (*claims.Claims)(nil)
+
+// Writer writes the status of claims. Create it with [New], and run it once.
+type Writer struct {
+	cfg    Config
+	log    *zap.Logger
+	stored map[string][]resourceapi.AllocatedDeviceStatus // on the API server, by the uid of the claim
+}
+
+// New returns a Writer.
+func New(cfg Config) *Writer {
+	return &Writer{cfg: cfg, log: cfg.Log.Named("claimstatus"), stored: map[string][]resourceapi.AllocatedDeviceStatus{}}
+}
+
+// Run writes until ctx ends. Then it returns nil.
+func (w *Writer) Run(ctx context.Context) error {
+	wait := again
+	for {
+		snapshot, stale := w.cfg.Devices.Latest()
+		changed := w.cfg.Claims.Changed()
+		var retry <-chan time.Time
+		if snapshot.Complete {
+			asked, err := w.pass(ctx, snapshot)
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case err == nil:
+				wait = again
+			default:
+				if wait == again {
+					w.log.Warn("status of a claim could not be written", logevent.ClaimStatusFailed, logevent.Resource(draname.Driver), logevent.Err(err), logevent.Retry(wait))
+				}
+				// Changes cause no attempt before.
+				retry, stale, changed = time.After(wait), nil, nil
+				wait = min(2*wait, atMost)
+			}
+			if asked && !pause(ctx, interval) {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-stale:
+		case <-changed:
+		case <-retry:
+		}
+	}
+}
+
+// pass writes the status of each claim for which the API server has another one. It returns whether it asked the API
+// server, and the first error that may have the same cause for all claims.
+func (w *Writer) pass(ctx context.Context, s inventory.Snapshot) (asked bool, err error) {
+	prepared, err := w.cfg.Claims.Prepared(ctx)
+	if err != nil {
+		return false, nil // the claims log it, and tell when they have changed
+	}
+	maps.DeleteFunc(w.stored, func(uid string, _ []resourceapi.AllocatedDeviceStatus) bool {
+		return !slices.ContainsFunc(prepared, func(c claims.Prepared) bool { return c.UID == uid })
+	})
+	for _, c := range prepared {
+		if was, known := w.stored[c.UID]; known && same(was, w.statusOf(c, s, was)) {
+			continue
+		}
+		if err := w.write(ctx, c, s); err != nil {
+			return true, err
+		}
+		asked = true
+		if !pause(ctx, pace) {
+			break
+		}
+	}
+	return asked, nil
+}
+
+// write writes the status of a claim unless the API server has it already.
+func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snapshot) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	api := w.cfg.Client.ResourceV1().ResourceClaims(c.Namespace)
+	was, known := w.stored[c.UID]
+	if !known { // the driver has restarted
+		claim, err := api.Get(ctx, c.Name, metav1.GetOptions{})
+		switch {
+		case ofClaim(err), err == nil && string(claim.UID) != c.UID:
+			w.stored[c.UID] = w.statusOf(c, s, nil)
+			return nil
+		case err != nil:
+			return err
+		}
+		was = slices.DeleteFunc(claim.Status.Devices, func(d resourceapi.AllocatedDeviceStatus) bool { return d.Driver != draname.Driver })
+	}
+	want := w.statusOf(c, s, was)
+	if !same(was, want) {
+		status := apply.ResourceClaimStatus()
+		for _, d := range want {
+			condition := d.Conditions[0]
+			status.WithDevices(apply.AllocatedDeviceStatus().WithDriver(d.Driver).WithPool(d.Pool).WithDevice(d.Device).WithData(*d.Data).WithConditions(
+				applymeta.Condition().WithType(condition.Type).WithStatus(condition.Status).WithReason(condition.Reason).
+					WithMessage(condition.Message).WithLastTransitionTime(condition.LastTransitionTime)))
+		}
+		_, err := api.ApplyStatus(ctx, apply.ResourceClaim(c.Name, c.Namespace).WithStatus(status), metav1.ApplyOptions{FieldManager: draname.Driver, Force: true})
+		if err != nil && !ofClaim(err) {
+			return err
+		}
+	}
+	w.stored[c.UID] = want
+	return nil
+}
+
+// ofClaim reports whether an error concerns one claim only, which has been deleted, or is no longer allocated. The claim
+// is then not tried again until its devices change.
+func ofClaim(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) }
+
+// statusOf returns the status of the devices of a claim. A condition keeps the time that it has in was unless it changes.
+func (w *Writer) statusOf(c claims.Prepared, s inventory.Snapshot, was []resourceapi.AllocatedDeviceStatus) []resourceapi.AllocatedDeviceStatus {
+	var all []resourceapi.AllocatedDeviceStatus
+	for _, id := range c.Devices {
+		name := draname.Device(id)
+		if slices.ContainsFunc(all, func(d resourceapi.AllocatedDeviceStatus) bool { return d.Device == name }) {
+			continue // a claim with admin access can have it twice
+		}
+		now := s.Device(id)
+		condition := metav1.Condition{Type: conditionReady, Status: metav1.ConditionTrue, Reason: reasonHealthy, LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second))}
+		data := map[string]any{"id": id}
+		switch {
+		case now == nil:
+			condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, reasonUnhealthy, "has left the node"
+		case now.Health == inventory.Unhealthy:
+			condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, reasonUnhealthy, messageOf(now)
+		case now.Health == inventory.Degraded:
+			condition.Reason, condition.Message = reasonDegraded, messageOf(now)
+		}
+		before := slices.IndexFunc(was, func(d resourceapi.AllocatedDeviceStatus) bool { return d.Pool == w.cfg.Node && d.Device == name })
+		if before >= 0 && len(was[before].Conditions) == 1 && was[before].Conditions[0].Status == condition.Status {
+			condition.LastTransitionTime = was[before].Conditions[0].LastTransitionTime
+		}
+		if now != nil {
+			attributes := w.cfg.Attributes(now)
+			for _, attribute := range shown {
+				if value := valueOf(attributes[attribute]); value != nil {
+					data[path.Base(string(attribute))] = value
+				}
+			}
+		}
+		raw, _ := json.Marshal(data) // of strings and numbers
+		all = append(all, resourceapi.AllocatedDeviceStatus{
+			Driver: draname.Driver, Pool: w.cfg.Node, Device: name, Conditions: []metav1.Condition{condition}, Data: &runtime.RawExtension{Raw: raw},
+		})
+	}
+	slices.SortFunc(all, func(a, b resourceapi.AllocatedDeviceStatus) int { return cmp.Compare(a.Device, b.Device) })
+	return all
+}
+
+// messageOf returns the reasons of a device, cut.
+func messageOf(d *inventory.Device) string {
+	text := strings.Join(d.Reasons, ", ")
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
+}
+
+// valueOf returns the value of an attribute, or nil.
+func valueOf(a resourceapi.DeviceAttribute) any {
+	switch {
+	case a.StringValue != nil:
+		return *a.StringValue
+	case a.IntValue != nil:
+		return *a.IntValue
+	}
+	return nil
+}
+
+// same reports whether two statuses have the same content, in any order. The API server may write JSON differently.
+func same(a, b []resourceapi.AllocatedDeviceStatus) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(x resourceapi.AllocatedDeviceStatus) bool {
+		return !slices.ContainsFunc(b, func(y resourceapi.AllocatedDeviceStatus) bool {
+			return x.Pool == y.Pool && x.Device == y.Device && reflect.DeepEqual(decoded(x.Data), decoded(y.Data)) &&
+				slices.EqualFunc(x.Conditions, y.Conditions, func(c, d metav1.Condition) bool {
+					return c.Type == d.Type && c.Status == d.Status && c.Reason == d.Reason && c.Message == d.Message && c.LastTransitionTime.Equal(&d.LastTransitionTime)
+				})
+		})
+	})
+}
+
+func decoded(data *runtime.RawExtension) (value any) {
+	if data != nil {
+		_ = json.Unmarshal(data.Raw, &value)
+	}
+	return value
+}
+
+// pause blocks for a time. It returns false if ctx ends before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,311 @@
+package claimstatus_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"b-com.com/accelerator-device-plugin/dra/claims"
+	"b-com.com/accelerator-device-plugin/dra/claimstatus"
+	draslices "b-com.com/accelerator-device-plugin/dra/slices"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/eventtest"
+)
+
+const (
+	node = "node1"
+	afu  = "d8424dc4a4a3c413f89e433683f9040b"
+)
+
+// rig is a node with prepared claims and an API server.
+type rig struct {
+	*fake.Clientset
+	t         *testing.T
+	prepared  *latest.Value[[]claims.Prepared]
+	snapshots *latest.Value[inventory.Snapshot]
+	logs      *observer.ObservedLogs
+
+	mu    sync.Mutex
+	fails error
+	at    []time.Time // of each request
+}
+
+func newRig(t *testing.T, devices ...*inventory.Device) *rig {
+	r := &rig{Clientset: fake.NewClientset(), t: t, prepared: latest.New[[]claims.Prepared](nil), snapshots: latest.New(inventory.Snapshot{})}
+	r.PrependReactor("*", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if action.GetVerb() == "create" {
+			return false, nil, nil
+		}
+		r.at = append(r.at, time.Now())
+		return r.fails != nil, nil, r.fails
+	})
+	r.set(devices...)
+	return r
+}
+
+func (r *rig) Latest() (inventory.Snapshot, <-chan struct{}) { return r.snapshots.Load() }
+
+func (r *rig) Prepared(context.Context) ([]claims.Prepared, error) {
+	all, _ := r.prepared.Load()
+	return all, nil
+}
+
+func (r *rig) Changed() <-chan struct{} {
+	_, stale := r.prepared.Load()
+	return stale
+}
+
+func (r *rig) set(devices ...*inventory.Device) {
+	r.snapshots.Store(inventory.Snapshot{Version: 1, Complete: true, Devices: devices})
+}
+
+// claim prepares a claim for devices.
+func (r *rig) claim(name string, ids ...string) {
+	r.t.Helper()
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}}
+	if _, err := r.ResourceV1().ResourceClaims("default").Create(r.t.Context(), claim, metav1.CreateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.prepared.Update(func(all []claims.Prepared) []claims.Prepared {
+		return append(slices.Clone(all), claims.Prepared{UID: "uid-" + name, Namespace: "default", Name: name, Devices: ids})
+	})
+}
+
+// run runs a writer. stop ends it.
+func (r *rig) run() (stop func()) {
+	core, logs := eventtest.Observed(r.t)
+	r.logs = logs
+	ctx, cancel := context.WithCancel(r.t.Context())
+	done := make(chan error, 1)
+	w := claimstatus.New(claimstatus.Config{Node: node, Client: r, Claims: r, Devices: r, Attributes: draslices.Options{}.Attributes, Log: zap.New(core)})
+	go func() { done <- w.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.t.Error(err)
+		}
+	}
+}
+
+// after waits for a time, and returns the requests since the last call: VERB NAME.
+func (r *rig) after(d time.Duration) (requests []string) {
+	time.Sleep(d)
+	synctest.Wait()
+	for _, a := range r.Actions() {
+		switch a := a.(type) {
+		case clienttesting.PatchAction:
+			requests = append(requests, "patch "+a.GetName())
+		case clienttesting.GetAction:
+			requests = append(requests, "get "+a.GetName())
+		}
+	}
+	r.ClearActions()
+	return requests
+}
+
+// expect compares the requests within a time.
+func (r *rig) expect(d time.Duration, want ...string) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, r.after(d)); diff != "" {
+		r.t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+// status returns the status of a claim: DEVICE READY REASON MESSAGE, and the data of its first device.
+func (r *rig) status(name string) (lines []string, data map[string]any) {
+	r.t.Helper()
+	claim, err := r.ResourceV1().ResourceClaims("default").Get(r.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.ClearActions()
+	for i, d := range claim.Status.Devices {
+		if len(d.Conditions) != 1 || d.Conditions[0].Type != "Ready" || d.Driver != draname.Driver || d.Pool != node {
+			r.t.Fatalf("found %+v, want the condition Ready of a device of the node", d)
+		}
+		c := d.Conditions[0]
+		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", d.Device, c.Status, c.Reason, c.Message)))
+		if i == 0 {
+			if err := json.Unmarshal(d.Data.Raw, &data); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+	}
+	return lines, data
+}
+
+func port(id string, health inventory.Health, reasons ...string) *inventory.Device {
+	return &inventory.Device{ID: id, OfferedAs: draname.Driver, Health: health, Reasons: reasons, Family: "dfl",
+		PCIAddress: "0000:" + id[:7], Facts: inventory.Facts{AFUID: afu, PCIID: "8086:09c4:8086:0000"}}
+}
+
+// The status of a claim shows its devices. Without a change there is no request.
+func TestStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, port("3b:00.0", inventory.Healthy), port("3b:00.0-p1", inventory.Degraded, "throttled"), port("5e:00.0", inventory.Healthy))
+		stop := r.run()
+		r.expect(time.Second)
+		r.claim("one", "3b:00.0-p1", "3b:00.0", "3b:00.0")
+		r.expect(time.Second, "get one", "patch one")
+		got, data := r.status("one")
+		if diff := cmp.Diff([]string{"pci-0000-3b-00-0 True Healthy", "pci-0000-3b-00-0-p1 True Degraded throttled"}, got); diff != "" {
+			t.Errorf("status (-want +got):\n%s", diff)
+		}
+		want := map[string]any{"id": "3b:00.0", "pciBusID": "0000:3b:00.0", "numaNode": 0., "family": "dfl", "afuId": afu, "portId": 0., "pciId": "8086:09c4:8086:0000"}
+		if diff := cmp.Diff(want, data); diff != "" {
+			t.Errorf("data (-want +got):\n%s", diff)
+		}
+		r.expect(24 * time.Hour)
+		r.claim("two", "5e:00.0")
+		r.expect(time.Second, "get two", "patch two")
+
+		// The devices change several times within a second, and a device leaves.
+		for i := range 20 {
+			r.set(port("3b:00.0", inventory.Unhealthy, fmt.Sprint("port-ap6=", i), strings.Repeat("é", 200)), port("3b:00.0-p1", inventory.Healthy))
+			time.Sleep(50 * time.Millisecond)
+		}
+		r.expect(10*time.Second, "patch one", "patch two")
+		got, _ = r.status("one")
+		if diff := cmp.Diff([]string{"pci-0000-3b-00-0 False Unhealthy port-ap6=19, " + strings.Repeat("é", 93) + "…", "pci-0000-3b-00-0-p1 True Healthy"}, got); diff != "" {
+			t.Errorf("status (-want +got):\n%s", diff)
+		}
+		got, data = r.status("two")
+		if diff := cmp.Diff([]string{"pci-0000-5e-00-0 False Unhealthy has left the node"}, got); diff != "" || len(data) != 1 {
+			t.Errorf("status (-want +got):\n%s\ndata %v", diff, data)
+		}
+		stop()
+
+		// Another driver finds the status.
+		stop = r.run()
+		r.expect(time.Hour, "get one", "get two")
+		r.prepared.Store(nil)
+		r.expect(time.Hour)
+		stop()
+	})
+}
+
+// The time of a condition is that of the last change between True and False.
+func TestTransition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, port("3b:00.0", inventory.Healthy))
+		began := time.Now()
+		stop := r.run()
+		r.claim("one", "3b:00.0")
+		at := func(want time.Time) {
+			t.Helper()
+			claim, err := r.ResourceV1().ResourceClaims("default").Get(t.Context(), "one", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := claim.Status.Devices[0].Conditions[0].LastTransitionTime; !got.Time.Equal(want.Truncate(time.Second)) {
+				t.Errorf("found %v, want %v", got, want)
+			}
+		}
+		r.after(time.Minute)
+		at(began)
+		r.set(port("3b:00.0", inventory.Degraded, "throttled"))
+		r.after(time.Minute)
+		at(began)
+		broke := time.Now()
+		r.set(port("3b:00.0", inventory.Unhealthy, "port-ap6"))
+		r.after(time.Minute)
+		at(broke)
+		stop()
+		defer r.run()()
+		r.after(time.Minute)
+		at(broke)
+	})
+}
+
+// While the API server refuses a status, the driver asks rarely, and logs it once.
+func TestFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, port("3b:00.0", inventory.Healthy))
+		r.fails = apierrors.NewForbidden(resourceapi.Resource("resourceclaims"), "one", errors.New("no"))
+		defer r.run()()
+		for i := range 8 {
+			r.claim(fmt.Sprint("claim-", i), "3b:00.0")
+		}
+		for i := range 600 { // the devices change all the time
+			r.set(port("3b:00.0", inventory.Unhealthy, fmt.Sprint("x=", i)))
+			time.Sleep(time.Minute)
+		}
+		if n := len(r.after(0)); n > 30 || n < 20 {
+			t.Errorf("found %d requests in 10 h, want 20 to 30", n)
+		}
+		if lines := r.logs.TakeAll(); len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0].ContextMap()), "claim.status-failed") {
+			t.Errorf("log: found %v, want claim.status-failed once", lines)
+		}
+		r.mu.Lock()
+		r.fails, r.at = nil, nil
+		r.mu.Unlock()
+		if n := len(r.after(time.Hour)); n != 16 {
+			t.Errorf("found %d requests after the failure, want 16", n)
+		}
+		for i := range r.at[1:] {
+			if gap := r.at[i+1].Sub(r.at[i]); i%2 == 1 && gap < 200*time.Millisecond {
+				t.Errorf("found %s between two claims, want 200 ms or more", gap)
+			}
+		}
+	})
+}
+
+// A claim that is gone, or has been replaced, delays no other, and is not asked for again.
+func TestGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, port("3b:00.0", inventory.Healthy))
+		r.prepared.Store([]claims.Prepared{
+			{UID: "uid-gone", Namespace: "default", Name: "gone", Devices: []string{"3b:00.0"}}, {UID: "uid-old", Namespace: "default", Name: "one", Devices: []string{"3b:00.0"}},
+		})
+		r.claim("one", "3b:00.0")
+		defer r.run()()
+		r.expect(time.Hour, "get gone", "get one", "get one", "patch one")
+		r.snapshots.Update(func(s inventory.Snapshot) inventory.Snapshot { s.Version++; return s })
+		r.expect(time.Hour)
+		if lines := r.logs.TakeAll(); len(lines) > 0 {
+			t.Errorf("log: found %v, want none", lines)
+		}
+	})
+}
+
+// The data of a device stays below the limit of the API server, whatever a card says.
+func TestBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := strings.Repeat("\x01", 64)
+		d := port("3b:00.0", inventory.Healthy)
+		d.Family, d.AFUID, d.InterfaceID, d.PCIID, d.Attributes = long, long, long, long, map[string]string{"vbnv": long, "serialNumber": long, "other": long}
+		r := newRig(t, d)
+		defer r.run()()
+		r.claim("one", "3b:00.0")
+		r.after(time.Second)
+		claim, err := r.ResourceV1().ResourceClaims("default").Get(t.Context(), "one", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(claim.Status.Devices[0].Data.Raw); n < 2000 || n > resourceapi.AllocatedDeviceStatusDataMaxLength/2 {
+			t.Errorf("found %d bytes, want at most half of %d, and the attributes", n, resourceapi.AllocatedDeviceStatusDataMaxLength)
+		}
+	})
+}
