@@ -121,7 +121,7 @@ func draMetadata(s *scene) {
 		s.failf("%s: found %v, want the address %s", near, found, first)
 	}
 	s.step("the container cannot write them")
-	mounts := must(os.ReadFile(fmt.Sprintf("%s/self/mounts", s.inside("user", "proc"))))
+	mounts := must(os.ReadFile(filepath.Join(filepath.Dir(s.inside("user", "")), "mounts")))
 	readOnly := 0
 	for line := range strings.Lines(string(mounts)) {
 		if fields := strings.Fields(line); len(fields) > 3 && strings.HasPrefix(fields[1], attributesDir) {
