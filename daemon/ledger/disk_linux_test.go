@@ -18,7 +18,6 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
-	"b-com.com/accelerator-device-plugin/test/metricstest"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -60,8 +59,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 				wait(time.Second)
 				r.stop()
 				remount(tc.spoil)
-				r.start(healthy("3b:00.0"))
-				wait(settled)
+				r.startAndSettle(healthy("3b:00.0"))
 				if r.missing() != "5e:00.0" {
 					t.Errorf("missing %q, want 5e:00.0", r.missing())
 				}
@@ -79,9 +77,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 				}
 				remount(tc.mend)
 				wait(time.Minute)
-				if !strings.Contains(r.file(), `"healthChanges":1200`) {
-					t.Errorf("file %s, want the changes of the time in which it could not be written", r.file())
-				}
+				r.expectFile(`"healthChanges":1200`) // of the time in which it could not be written
 				r.stop()
 			})
 		})
@@ -109,25 +105,22 @@ func TestStateDirHangs(t *testing.T) {
 		r.devices.Store(inventory.Snapshot{Version: version, Devices: []*inventory.Device{d}, Complete: true})
 	}
 	publish(1, healthy("3b:00.0"))
-	patient.Await(t, "the card", func() error {
-		if len(l.Counts()) != 1 {
-			return errors.New("found no card")
-		}
-		return nil
-	})
+	changes := func(want int) {
+		t.Helper()
+		patient.Await(t, "changes", func() error {
+			if all := l.Counts(); len(all) != 1 || all[0].HealthChanges != want {
+				return fmt.Errorf("found %v, want one card with %d changes", all, want)
+			}
+			return nil
+		})
+	}
+	changes(0)
 	publish(2, broken("3b:00.0"))
-	patient.Await(t, "the change", func() error {
-		if n := l.Counts()[0].HealthChanges; n != 1 {
-			return fmt.Errorf("found %d changes, want 1", n)
-		}
-		return nil
-	})
+	changes(1)
 	if n := logs.FilterField(logevent.LedgerUnavailable).Len(); n != 1 {
 		t.Errorf("%d lines of the log, want one", n)
 	}
-	if page := metricstest.Page(t, m); !strings.Contains(page, "accelerator_ledger_stored 0\n") {
-		t.Error("metrics: found no accelerator_ledger_stored 0")
-	}
+	expectStored(t, m, 0)
 	began = time.Now()
 	r.stop()
 	if took := time.Since(began); took > 5*time.Second {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -19,6 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/metricstest"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
@@ -40,18 +42,34 @@ type rig struct {
 	ended   chan error
 }
 
-func newRig(t *testing.T) *rig { return &rig{T: t, dir: privatedirtest.Dir(t), exempt: latest.New("")} }
+// onNode tells a story on a node without a ledger. A daemon that runs at its end is stopped.
+func onNode(t *testing.T, story func(*rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{T: t, dir: privatedirtest.Dir(t), exempt: latest.New("")}
+		story(r)
+		r.stop()
+	})
+}
 
-// start starts a daemon that finds these devices.
+// start starts a daemon that finds these devices, in place of the one that runs.
 func (r *rig) start(devices ...*inventory.Device) {
 	r.Helper()
 	r.open(inventory.Snapshot{})
 	r.list(devices...)
 }
 
-// open starts a daemon whose first snapshot is this one.
+// startAndSettle does the same, and waits until the daemon has reported the missing cards.
+func (r *rig) startAndSettle(devices ...*inventory.Device) {
+	r.Helper()
+	r.start(devices...)
+	wait(settled)
+}
+
+// open starts a daemon whose first snapshot is this one, in place of the one that runs.
 func (r *rig) open(first inventory.Snapshot) {
 	r.Helper()
+	r.stop()
 	core, logs := eventtest.Observed(r.T)
 	r.logs, r.devices = logs, latest.New(first)
 	r.ledger = ledger.Open(r.Context(), ledger.Config{
@@ -90,10 +108,14 @@ func (r *rig) exempts(address string) {
 	synctest.Wait()
 }
 
-// stop ends the daemon.
+// stop ends the daemon, if one runs.
 func (r *rig) stop() {
 	r.Helper()
+	if r.cancel == nil {
+		return
+	}
 	r.cancel()
+	r.cancel = nil
 	if err := <-r.ended; err != nil {
 		r.Errorf("Run = %v, want nil", err)
 	}
@@ -135,13 +157,57 @@ func (r *rig) expect(what, missing, events string) {
 	}
 }
 
-// file returns the content of the file, and when it was written.
+// expectAwaited checks the number of cards that are expected, and that may still be found.
+func (r *rig) expectAwaited(want int) {
+	r.Helper()
+	if n := r.ledger.Awaited(); n != want {
+		r.Errorf("%d cards are awaited, want %d", n, want)
+	}
+}
+
+// expectCounts compares the cards of the metrics.
+func (r *rig) expectCounts(want ...metrics.Card) {
+	r.Helper()
+	if diff := cmp.Diff(want, r.ledger.Counts()); diff != "" {
+		r.Errorf("metrics (-want +got):\n%s", diff)
+	}
+}
+
+// expectFile checks that the file contains each of these texts, or, with a "!" before it, that it does not.
+func (r *rig) expectFile(texts ...string) {
+	r.Helper()
+	file := r.file()
+	for _, text := range texts {
+		text, not := strings.CutPrefix(text, "!")
+		if strings.Contains(file, text) == not {
+			r.Errorf("file %s, want it with %q: %t", file, text, !not)
+		}
+	}
+}
+
+// chmod sets the mode of the state directory, which is used only with mode 0700.
+func (r *rig) chmod(mode os.FileMode) {
+	r.Helper()
+	if err := os.Chmod(r.dir, mode); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// file returns the content of the file.
 func (r *rig) file() string {
 	text, err := os.ReadFile(filepath.Join(r.dir, "cards.json"))
 	if err != nil {
 		r.Errorf("no file: %v", err)
 	}
 	return string(text)
+}
+
+// expectStored checks the metric that says whether the file could be written.
+func expectStored(t *testing.T, m *metrics.Metrics, want int) {
+	t.Helper()
+	if line := fmt.Sprintf("accelerator_ledger_stored %d\n", want); !strings.Contains(metricstest.Page(t, m), line) {
+		t.Errorf("metrics: found no %q", line)
+	}
 }
 
 const model = "8086:09c4:8086:0000"
@@ -166,5 +232,11 @@ func device(id string, edit func(*inventory.Device)) *inventory.Device {
 	if edit != nil {
 		edit(d)
 	}
+	return d
+}
+
+// wasBad adds to a device what the inventory remembers of one that is bad.
+func wasBad(d *inventory.Device) *inventory.Device {
+	d.Memory = &inventory.Memory{Bad: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy}}}
 	return d
 }
