@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // Any other file with the name of the spec is replaced, and no file outside of the directory is
@@ -44,19 +45,13 @@ func TestForeignFile(t *testing.T) {
 			t.Run(tc.name+", "+act, func(t *testing.T) {
 				dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "file")
 				path := filepath.Join(dir, name)
-				if err := os.WriteFile(outside, []byte(untouched), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(outside, []byte(untouched), 0o600))
 				s := open(t, dir)
 				if act != "Write" {
 					write(t, s, board...)
-					if err := os.Remove(path); err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, os.Remove(path))
 				}
-				if err := tc.put(path, outside); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, tc.put(path, outside))
 				writeBoard := func() error { return s.Write(board) }
 				do, want := map[string]func() error{
 					"Write": writeBoard, "Write again": writeBoard,
@@ -93,9 +88,7 @@ func TestForeignFile(t *testing.T) {
 func TestDirectoryWithNameOfSpec(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	want := filepath.Join(dir, name) + " not changed: found a directory, want a regular file or none"
 	for range 2 {
 		if err := s.Write(board); err == nil || !strings.Contains(err.Error(), want) {
@@ -110,9 +103,7 @@ func TestDirectoryWithNameOfSpec(t *testing.T) {
 	if err := s.Write(board); err == nil {
 		t.Error("Write over a directory: found no error, want one")
 	}
-	if err := os.Remove(filepath.Join(dir, name)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(dir, name)))
 	if err := s.Write(board); err != nil {
 		t.Error(err)
 	}
@@ -127,9 +118,7 @@ func TestDirectoryReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cdi")
 	older := open(t, dir)
 	write(t, older, board[0])
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(dir))
 	newer := open(t, dir)
 	write(t, newer, board...)
 	if err := older.Close(); err != nil {
@@ -152,9 +141,7 @@ func TestDirectoryRemoved(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "cdi")
 			s, closing := open(t, dir), open(t, dir)
 			write(t, s, board...)
-			if err := tc.replace(dir); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tc.replace(dir))
 			if err := closing.Close(); err != nil {
 				t.Error(err)
 			}
@@ -190,9 +177,7 @@ func TestUnusable(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "cdi", tc.below)
-			if err := tc.make(dir); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tc.make(dir))
 			_, err := cdi.Open(dir, kind, "/dev")
 			for _, want := range []string{"CDI directory " + dir, tc.want, "want a writable directory with free space"} {
 				if err == nil || !strings.Contains(err.Error(), want) {

@@ -11,25 +11,20 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // asNobody makes the directory read-only. If the process is root, to which modes do not apply, all its
 // threads also become the user nobody (65534). restore undoes both.
 func asNobody(t *testing.T, dir string) (restore func()) {
 	t.Helper()
-	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o555)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o555))
 	uid := os.Geteuid()
 	if uid == 0 {
-		if err := syscall.Setreuid(-1, 65534); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Setreuid(-1, 65534))
 	}
 	return func() {
-		if err := errors.Join(syscall.Setreuid(-1, uid), os.Chmod(dir, 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Setreuid(-1, uid), os.Chmod(dir, 0o755))
 	}
 }
 
@@ -37,16 +32,10 @@ func asNobody(t *testing.T, dir string) (restore func()) {
 func noDescriptor(t *testing.T, _ string) (restore func()) {
 	t.Helper()
 	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: old.Max}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old))
+	must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: old.Max}))
 	return func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old))
 	}
 }
 
@@ -87,16 +76,10 @@ func noRoom(t *testing.T, _ string) (restore func()) {
 		t.Fatal("found the process of the test framework, want one of inItsOwnProcess")
 	}
 	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 10, Max: old.Max}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old))
+	must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 10, Max: old.Max}))
 	return func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old))
 	}
 }
 
@@ -264,9 +247,7 @@ func TestStaleFileOfKilledDaemon(t *testing.T) {
 			if tc.before == nil {
 				tc.before = []byte(golden(t))
 			}
-			if err := os.WriteFile(path, tc.before, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, tc.before, 0o644))
 			s := open(t, dir)
 			restore := noRoom(t, dir)
 			err := s.Write(append(many(1, "dfl-port.3"), board...))
@@ -349,9 +330,7 @@ func TestFileSystem(t *testing.T) {
 
 	write(t, s, board[0], board[2])
 	before = identity(t, dir)
-	if err := errors.Join(os.Remove(ballast), syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(ballast), syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	check(syscall.EROFS)
 	if err := s.Write(swapped); !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), "out of date and can be neither written nor removed") {
 		t.Errorf("error %v, want %v and that the file is out of date", err, syscall.EROFS)
@@ -359,9 +338,7 @@ func TestFileSystem(t *testing.T) {
 	if err := s.Write([]cdi.Device{board[0]}); err != nil { // the file has the device already
 		t.Error(err)
 	}
-	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""))
 	write(t, s, board...)
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 	if err := s.Close(); err != nil {

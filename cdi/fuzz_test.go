@@ -15,6 +15,7 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // For any content of the existing spec and lock file: after Write the spec has the written devices,
@@ -48,14 +49,8 @@ func FuzzFound(f *testing.F) {
 // For any content of the file: if it is not stale, a runtime that reads it gives no device
 // other nodes, other variables or another hook than it should have.
 func FuzzStale(f *testing.F) {
-	want, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		f.Fatal(err)
-	}
-	hooked, err := os.ReadFile("testdata/hook.json")
-	if err != nil {
-		f.Fatal(err)
-	}
+	want := must.Value(os.ReadFile("testdata/" + name))(f)
+	hooked := must.Value(os.ReadFile("testdata/hook.json"))(f)
 	wanted := []cdi.Device{board[0], board[1], board[2]}
 	wanted[1].Hook = hook(wanted[1].ID)
 	wanted[0].Env = []string{"A=1", "B=2"}
@@ -70,16 +65,11 @@ func FuzzStale(f *testing.F) {
 	f.Add([]byte(`{"cdiVersion":"0.5.0","kind":"` + kind + `","devices":[]}`))
 	f.Fuzz(func(t *testing.T, found []byte) {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, name), found, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), found, 0o600))
 		if open(t, dir).Stale(wanted) {
 			return
 		}
-		cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cache := must.Value(runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false)))(t)
 		_ = cache.Refresh() // an error: the cache has no device of a file that it cannot parse
 		nodes := map[string][]string{kind + "=5e:00.0": {"/dev/dfl-port.2"}, kind + "=3b:00.0": {"/dev/dfl-port.0", "/dev/dfl-port.1", "/dev/dfl-fme.0"}}
 		for _, id := range cache.ListDevices() {
@@ -131,9 +121,7 @@ func FuzzDevice(f *testing.F) {
 			return
 		}
 		cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
-		if err := errors.Join(err, cache.Refresh()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err, cache.Refresh())
 		device := cache.GetDevice(name)
 		if device == nil {
 			t.Fatalf("no %q among %q", name, cache.ListDevices())

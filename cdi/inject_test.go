@@ -14,6 +14,7 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/parser"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // inject returns the devices of a container as a runtime makes them at its start.
@@ -37,9 +38,7 @@ func linux(t *testing.T, nodes ...string) *oci.Linux {
 	l := &oci.Linux{Resources: &oci.LinuxResources{}}
 	for _, node := range nodes {
 		var stat syscall.Stat_t
-		if err := syscall.Stat("/dev/"+node, &stat); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Stat("/dev/"+node, &stat))
 		// All nodes used here have small numbers.
 		major, minor, mode := int64(stat.Rdev>>8), int64(stat.Rdev&0xff), fs.FileMode(stat.Mode&0o777)
 		l.Devices = append(l.Devices, oci.LinuxDevice{Path: "/dev/" + node, Type: "c", Major: major, Minor: minor, FileMode: &mode})
@@ -53,10 +52,7 @@ func linux(t *testing.T, nodes ...string) *oci.Linux {
 func TestInject(t *testing.T) {
 	dir := t.TempDir()
 	// Another path to /dev: the path in the container is /dev nevertheless.
-	s, err := cdi.Open(dir, kind, "/proc/self/root/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Value(cdi.Open(dir, kind, "/proc/self/root/dev"))(t)
 	defer s.Close()
 	check := func(step string, want *oci.Linux, names ...string) {
 		t.Helper()
@@ -87,9 +83,7 @@ func TestInject(t *testing.T) {
 	}
 	check("the other stays", linux(t, "full"), other)
 
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Close())
 	if _, err := inject(t, dir, other); err == nil || !strings.Contains(err.Error(), "unresolvable CDI devices "+other) {
 		t.Errorf("after Close: %v", err)
 	}
@@ -117,10 +111,7 @@ func TestInjectShared(t *testing.T) {
 
 func fileText(t *testing.T, dir string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile(filepath.Join(dir, name)))(t)
 	return string(text)
 }
 
@@ -137,10 +128,7 @@ func TestIDsAndKinds(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
-			s, err := cdi.Open(dir, tc.kind, "/dev")
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Value(cdi.Open(dir, tc.kind, "/dev"))(t)
 			defer s.Close()
 			write(t, s, cdi.Device{ID: tc.id, Nodes: []string{"null"}})
 			name, ok := s.Name(tc.id)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const temp = ".fpga.intel.com-fpga.123.tmp"
@@ -38,9 +39,7 @@ func TestKilled(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{name: golden(t), temp: golden(t)[:100], lock: ""} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	if _, err := inject(t, dir); err != nil { // the runtime reads the whole directory
 		t.Error(err)
@@ -60,9 +59,7 @@ func TestKilled(t *testing.T) {
 func TestTemporaryFileOfPeer(t *testing.T) {
 	dir := t.TempDir()
 	older := open(t, dir)
-	if err := os.WriteFile(filepath.Join(dir, temp), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, temp), nil, 0o600))
 	newer := open(t, dir)
 	if err := newer.Close(); err != nil {
 		t.Error(err)

@@ -1,7 +1,6 @@
 package cdi_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // Two daemons on one node, as in an upgrade with surge, write the same file. The last one that
@@ -57,10 +57,7 @@ func TestPeers(t *testing.T) {
 func TestOtherKind(t *testing.T) {
 	dir := t.TempDir()
 	ours := open(t, dir)
-	other, err := cdi.Open(dir, "b-com.com/fpga", "/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Value(cdi.Open(dir, "b-com.com/fpga", "/dev"))(t)
 	defer other.Close()
 	write(t, ours, board...)
 	write(t, other, board...)
@@ -79,14 +76,9 @@ func TestOtherKind(t *testing.T) {
 func TestLockFileRemovedWhileWaiting(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, lock)
-	ending, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ending := must.Value(os.Create(path))(t)
 	defer ending.Close()
-	if err := syscall.Flock(int(ending.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Flock(int(ending.Fd()), syscall.LOCK_EX))
 	opened := make(chan *cdi.Spec)
 	go func() {
 		defer close(opened)
@@ -98,9 +90,7 @@ func TestLockFileRemovedWhileWaiting(t *testing.T) {
 		opened <- s
 	}()
 	awaitWaiter(t, ending)
-	if err := errors.Join(os.Remove(path), ending.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(path), ending.Close())
 	s := <-opened
 	if s == nil {
 		return
@@ -118,16 +108,10 @@ func TestLockFileRemovedWhileWaiting(t *testing.T) {
 // has an arrow, and the inode number is the last of three numbers.
 func awaitWaiter(t *testing.T, file *os.File) {
 	t.Helper()
-	info, err := file.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Value(file.Stat())(t)
 	inode := fmt.Sprintf(":%d ", info.Sys().(*syscall.Stat_t).Ino)
 	for {
-		locks, err := os.ReadFile("/proc/locks")
-		if err != nil {
-			t.Fatal(err)
-		}
+		locks := must.Value(os.ReadFile("/proc/locks"))(t)
 		for line := range strings.Lines(string(locks)) {
 			if strings.Contains(line, "-> FLOCK") && strings.Contains(line, inode) {
 				return
@@ -141,10 +125,7 @@ func awaitWaiter(t *testing.T, file *os.File) {
 func TestManyPeers(t *testing.T) {
 	dir := t.TempDir()
 	descriptors := func() int {
-		entries, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Value(os.ReadDir("/proc/self/fd"))(t)
 		return len(entries)
 	}
 	before := descriptors()

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -48,19 +49,13 @@ func golden(t *testing.T) string {
 
 func goldenFile(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("testdata/" + name))(t)
 	return string(text)
 }
 
 func open(t testing.TB, dir string) *cdi.Spec {
 	t.Helper()
-	s, err := cdi.Open(dir, kind, "/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Value(cdi.Open(dir, kind, "/dev"))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -71,9 +66,7 @@ func open(t testing.TB, dir string) *cdi.Spec {
 
 func write(t testing.TB, s *cdi.Spec, devices ...cdi.Device) {
 	t.Helper()
-	if err := s.Write(devices); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Write(devices))
 }
 
 // expect compares the whole directory: the content of regular files, and the type of others.
@@ -104,9 +97,5 @@ func expect(t testing.TB, dir string, want map[string]string) {
 // identity returns the identity of the spec file, which differs after each replacement.
 func identity(t testing.TB, dir string) fs.FileInfo {
 	t.Helper()
-	info, err := os.Lstat(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info
+	return must.Value(os.Lstat(filepath.Join(dir, name)))(t)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestLifecycle(t *testing.T) {
@@ -31,9 +32,7 @@ func TestLifecycle(t *testing.T) {
 	write(t, s, board...)
 	if *update {
 		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err := errors.Join(err, os.WriteFile("testdata/"+name, text, 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err, os.WriteFile("testdata/"+name, text, 0o644))
 	}
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 	before := identity(t, dir)
@@ -76,9 +75,7 @@ func TestHook(t *testing.T) {
 	hooked[1].Hook = hook(hooked[1].ID)
 	write(t, s, hooked...)
 	if *update {
-		if err := os.WriteFile("testdata/hook.json", []byte(fileText(t, dir)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile("testdata/hook.json", []byte(fileText(t, dir)), 0o644))
 	}
 	want := goldenFile(t, "hook.json")
 	expect(t, dir, map[string]string{lock: "", name: want})
@@ -90,9 +87,7 @@ func TestHook(t *testing.T) {
 	write(t, s, board...)
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 	write(t, s, hooked...)
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(golden(t)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(golden(t)), 0o644))
 	write(t, s, hooked...) // a daemon without hooks has overwritten the file
 	expect(t, dir, map[string]string{lock: "", name: want})
 }
@@ -104,9 +99,7 @@ func TestMounts(t *testing.T) {
 	const file = "/sys/devices/pci0000:00/0000:00:1e.0/resource0"
 	write(t, s, cdi.Device{ID: "00:1e.0", Mounts: []string{file}})
 	if *update {
-		if err := os.WriteFile("testdata/mounts.json", []byte(fileText(t, dir)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile("testdata/mounts.json", []byte(fileText(t, dir)), 0o644))
 	}
 	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, "mounts.json")})
 	if _, ok := s.Name("00:1e.0"); !ok {
@@ -126,9 +119,7 @@ func TestEnv(t *testing.T) {
 	s := open(t, dir)
 	write(t, s, named()...)
 	if *update {
-		if err := os.WriteFile("testdata/env.json", []byte(fileText(t, dir)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile("testdata/env.json", []byte(fileText(t, dir)), 0o644))
 	}
 	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, "env.json")})
 	if _, ok := s.Name("af:00.0"); ok {
@@ -236,13 +227,8 @@ func TestInvalid(t *testing.T) {
 func TestStall(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := cdi.Open(dir, kind, "/dev")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Write(board); err != nil {
-			t.Fatal(err)
-		}
+		s := must.Value(cdi.Open(dir, kind, "/dev"))(t)
+		must.Succeed(t, s.Write(board))
 		until := make(chan struct{})
 		if err := s.Stall(until); err == nil || !strings.Contains(err.Error(), dir+": no answer within 1s") {
 			t.Errorf("Stall: found %v, want no answer within 1s", err)

@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // pending is an API that is alive, and not ready yet.
@@ -27,10 +28,7 @@ func (pending) Ready() error { return errors.New("no list published yet") }
 func TestProbesNameHangingPart(t *testing.T) {
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot = t.TempDir(), t.TempDir()
-	n, err := OpenNode(cfg, Watching(cfg, metrics.New("test")), zap.NewNop(), zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(OpenNode(cfg, Watching(cfg, metrics.New("test")), zap.NewNop(), zap.NewNop()))(t)
 	defer n.Watcher.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("no answer within 1s"))

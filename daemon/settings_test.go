@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // files are the two files of settings.
@@ -35,18 +35,14 @@ func newFiles(t *testing.T, config string) files {
 // write replaces a file as an editor does.
 func (f files) write(path, content string) {
 	f.t.Helper()
-	if err := errors.Join(os.WriteFile(path+"~", []byte(content), 0o600), os.Rename(path+"~", path)); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Succeed(f.t, os.WriteFile(path+"~", []byte(content), 0o600), os.Rename(path+"~", path))
 }
 
 func (f files) load() *config.Loader {
 	f.t.Helper()
 	l := NewLoader()
 	l.Config.File, l.Config.Overrides = f.config, f.overrides
-	if err := l.Load(func(string) (string, bool) { return "", false }); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Succeed(f.t, l.Load(func(string) (string, bool) { return "", false }))
 	return l
 }
 
@@ -188,9 +184,7 @@ func TestOverridesUnderAnotherKey(t *testing.T) {
 		}
 	}
 	read("")
-	if err := os.Symlink("..v1", filepath.Join(dir, "..data")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("..v1", filepath.Join(dir, "..data")))
 	read("overrides: found notes.yml, want " + filepath.Base(f.overrides))
 	read("")
 	f.write(f.overrides, "exclude: [3b:00.0]\n")
@@ -202,18 +196,12 @@ func TestFollowsConfigMap(t *testing.T) {
 	f := files{t: t, config: filepath.Join(t.TempDir(), "config.yaml")}
 	dir := filepath.Dir(f.config)
 	publish := func(version, content string) { // as AtomicWriter in k8s.io/kubernetes/pkg/volume/util
-		if err := os.Mkdir(filepath.Join(dir, "..v"+version), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(filepath.Join(dir, "..v"+version), 0o700))
 		f.write(filepath.Join(dir, "..v"+version, "config.yaml"), content)
-		if err := errors.Join(os.Symlink("..v"+version, dir+"/..tmp"), os.Rename(dir+"/..tmp", dir+"/..data")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink("..v"+version, dir+"/..tmp"), os.Rename(dir+"/..tmp", dir+"/..data"))
 	}
 	publish("1", "exclude: [5e:00.0]\n")
-	if err := os.Symlink("..data/config.yaml", f.config); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("..data/config.yaml", f.config))
 	loader := f.load()
 	l := openSettings(loader, loader.Config, zap.NewNop(), metrics.New("test"))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -8,6 +8,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var slow = inventory.Condition{Reason: "link-width=4", Health: inventory.Degraded}
@@ -30,9 +31,7 @@ func (f observing) Read(host sysfs.Host, card string) (inventory.Reading, error)
 
 func (f observing) write(t *testing.T, value string) {
 	t.Helper()
-	if err := os.WriteFile(f.path, []byte(value), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(f.path, []byte(value), 0o600))
 }
 
 // startObserving runs an inventory with card A, which has a good port.

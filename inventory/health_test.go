@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/must"
+
 	"go.uber.org/zap"
 )
 
@@ -23,14 +25,8 @@ func TestNoHold(t *testing.T) {
 
 // Every reason has properties, and a row in docs/health.md.
 func TestReasonsAreExplained(t *testing.T) {
-	source, err := os.ReadFile("reason.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile("../docs/health.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Value(os.ReadFile("reason.go"))(t)
+	text := must.Value(os.ReadFile("../docs/health.md"))(t)
 	reasons := regexp.MustCompile(`Reason\w+ += "([a-z0-9-]+)"`).FindAllStringSubmatch(string(source), -1)
 	if len(reasons) < 10 {
 		t.Fatalf("found %d reasons in reason.go, want all of them", len(reasons))

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // A recovery hold and a quarantine go on where they were after a restart of the daemon, unless another card is in the slot.
@@ -115,14 +116,9 @@ func remembered(t *testing.T, r *rig) map[string]*inventory.Device {
 	if past.Memory == nil {
 		t.Fatal("found no memory of the device")
 	}
-	text, err := json.Marshal(past.Memory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(json.Marshal(past.Memory))(t)
 	past.Memory = &inventory.Memory{}
-	if err := json.Unmarshal(text, past.Memory); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(text, past.Memory))
 	return map[string]*inventory.Device{past.ID: &past}
 }
 

@@ -10,15 +10,13 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // One process at a time has the lock of a card. Package privatedir tests the lock itself.
 func TestLock(t *testing.T) {
 	dir := filepath.Join(ownDir(t), "run", "accelerator-fpga")
-	lock, err := programming.AcquireLock(t.Context(), dir, "0000:01:00.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Value(programming.AcquireLock(t.Context(), dir, "0000:01:00.0"))(t)
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := programming.AcquireLock(now, dir, "0000:01:00.0"); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "0000:01:00.0.lock: held by another process") {

@@ -16,6 +16,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/programming"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -49,9 +50,7 @@ func mkdir(t *testing.T, dir string) {
 
 func chmod(t *testing.T, path string, mode fs.FileMode) {
 	t.Helper()
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(path, mode))
 }
 
 func lookup(dir, interfaceID, id string) (*programming.Bitstream, error) {
@@ -123,15 +122,11 @@ func TestStoreRefused(t *testing.T) {
 	const stranger = 4242
 	link := func(t *testing.T, target, path string) {
 		t.Helper()
-		if err := errors.Join(os.RemoveAll(path), os.Symlink(target, path)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.RemoveAll(path), os.Symlink(target, path))
 	}
 	give := func(t *testing.T, path string) {
 		t.Helper()
-		if err := os.Lchown(path, stranger, -1); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Lchown(path, stranger, -1))
 	}
 	for _, test := range []struct {
 		name  string
@@ -151,14 +146,10 @@ func TestStoreRefused(t *testing.T) {
 			link(t, other, file)
 		}, "FILE: found a file of mode Lrwxrwxrwx, want a regular file"},
 		{"file a FIFO", false, func(t *testing.T, _, file string) {
-			if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(file), syscall.Mkfifo(file, 0o644))
 		}, "want a regular file"},
 		{"file too large", false, func(t *testing.T, _, file string) {
-			if err := os.Truncate(file, programming.MaxSize+1); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Truncate(file, programming.MaxSize+1))
 		}, "want at most 536870912"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -186,10 +177,7 @@ func TestStoreRefused(t *testing.T) {
 
 func install(t *testing.T, store string, file string, o programming.InstallOptions) (string, error) {
 	t.Helper()
-	b, err := programming.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Value(programming.Open(file))(t)
 	defer b.Close()
 	return programming.Store(store).Install(t.Context(), b, o)
 }
@@ -237,9 +225,7 @@ func TestInstall(t *testing.T) {
 	if diff := cmp.Diff([]string{aocxPath, gbsPath}, tree(t, store)); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
 	}
-	if _, err := lookup(store, bits.Interface, bits.AFU); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(lookup(store, bits.Interface, bits.AFU))(t)
 
 	longer := write(t, filepath.Join(source, "longer.gbs"), append(good(), "longer"...))
 	for _, o := range []programming.InstallOptions{{}, {DryRun: true}} {
@@ -253,10 +239,7 @@ func TestInstall(t *testing.T) {
 	if b, _ := lookup(store, bits.Interface, bits.AFU); b.Size != int64(len(raw)) {
 		t.Errorf("%d bytes after what should not change it, want %d", b.Size, len(raw))
 	}
-	before, err := programming.Store(store).Lookup(bits.Interface, bits.AFU)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Value(programming.Store(store).Lookup(bits.Interface, bits.AFU))(t)
 	defer before.Close()
 	if _, err := install(t, store, longer, programming.InstallOptions{Force: true}); err != nil {
 		t.Error(err)
@@ -306,9 +289,7 @@ func TestInstallFails(t *testing.T) {
 		}, "header: found 0 bytes"},
 		{"place taken by a directory", true, func(t *testing.T, store, _ string) context.Context {
 			path := filepath.Join(store, gbsPath)
-			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o755)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(path), os.Mkdir(path, 0o755))
 			return t.Context()
 		}, gbsPath + ": "},
 		{"store writable by others", false, func(t *testing.T, store, _ string) context.Context {
@@ -317,19 +298,14 @@ func TestInstallFails(t *testing.T) {
 		}, "chmod go-w"},
 		{"place a link", false, func(t *testing.T, store, _ string) context.Context {
 			path := filepath.Join(store, gbsPath)
-			if err := errors.Join(os.Remove(path), os.Symlink("/dev/null", path)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(path), os.Symlink("/dev/null", path))
 			return t.Context()
 		}, "--force replaces it"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := filledStore(t)
 			source := write(t, filepath.Join(t.TempDir(), "nlb.gbs"), good())
-			b, err := programming.Open(source)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Value(programming.Open(source))(t)
 			defer b.Close()
 			ctx := test.spoil(t, store, source)
 			before := tree(t, store)
@@ -348,13 +324,9 @@ func TestInstallOverLink(t *testing.T) {
 	store := filledStore(t)
 	victim := write(t, filepath.Join(ownDir(t), "victim"), []byte("untouched"))
 	path := filepath.Join(store, gbsPath)
-	if err := errors.Join(os.Remove(path), os.Symlink(victim, path)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(path), os.Symlink(victim, path))
 	source := write(t, filepath.Join(t.TempDir(), "nlb.gbs"), good())
-	if _, err := install(t, store, source, programming.InstallOptions{Force: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(install(t, store, source, programming.InstallOptions{Force: true}))(t)
 	if text, err := os.ReadFile(victim); string(text) != "untouched" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -409,10 +381,7 @@ func TestList(t *testing.T) {
 	write(t, filepath.Join(store, other, "README"), nil)
 	write(t, filepath.Join(store, "stray.gbs"), good())
 
-	entries, err := programming.Store(store).List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Value(programming.Store(store).List(t.Context()))(t)
 	var got []string
 	for _, e := range entries {
 		line, _ := filepath.Rel(store, e.Path)

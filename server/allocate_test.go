@@ -13,6 +13,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // request returns a request for devices, one list per container.
@@ -87,10 +88,7 @@ func TestAllocate(t *testing.T) {
 		{name: "a long id", ask: request([]string{long}), code: codes.NotFound, text: `not listed: "` + long[:100] + `…"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plugin, err := k.Plugin(resource)
-			if err != nil {
-				t.Fatal(err)
-			}
+			plugin := must.Value(k.Plugin(resource))(t)
 			got, err := plugin.Allocate(r.ctx, tc.ask)
 			if diff := cmp.Diff(tc.want, got, protocmp.Transform()); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
@@ -123,10 +121,7 @@ func slot(id string) *inventory.Device {
 // daemon that it has no node.
 func TestAllocateMounts(t *testing.T) {
 	r, k := started(t, slot("00:1e.0"), port("b"))
-	got, err := k.Allocate(r.ctx, resource, "00:1e.0", "b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(k.Allocate(r.ctx, resource, "00:1e.0", "b"))(t)
 	const dir = "/host/sys/devices/pci0000:00/0000:00:1e.0"
 	want := &v1beta1.ContainerAllocateResponse{
 		Envs:        map[string]string{"ACCELERATOR_UNITS": "00:1e.0,b", "ACCELERATOR_DEVICES": "00:1e.0,b"},
@@ -149,10 +144,7 @@ func TestAllocateGroups(t *testing.T) {
 	noNode.Nodes, noNode.NodeNumbers = nil, nil
 	other.AddressEnv = []string{"VFIO_BDF"}
 	r, k := started(t, group("3b:00.1", "1"), group("3b:00.2", "2"), cdev, noNode, other)
-	plugin, err := k.Plugin(resource)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plugin := must.Value(k.Plugin(resource))(t)
 	env := func(ids, addresses, all string) map[string]string {
 		env := envs(ids)
 		// The first name of each pair is what users of the other plugins expect, the second one is for shells.
@@ -171,10 +163,7 @@ func TestAllocateGroups(t *testing.T) {
 		}
 		return all
 	}
-	got, err := plugin.Allocate(r.ctx, request([]string{"3b:00.2", "3b:00.1"}, []string{"3b:00.3", "3b:00.5"}, []string{"3b:00.4"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(plugin.Allocate(r.ctx, request([]string{"3b:00.2", "3b:00.1"}, []string{"3b:00.3", "3b:00.5"}, []string{"3b:00.4"})))(t)
 	want := &v1beta1.AllocateResponse{ContainerResponses: []*v1beta1.ContainerAllocateResponse{
 		{Envs: env("3b:00.2,3b:00.1", "0000:3b:00.2,0000:3b:00.1", "0000:3b:00.2,0000:3b:00.1"),
 			Annotations: annotations("3b-00.2", "vfio/2,240:2", "3b-00.1", "vfio/1,240:1"),
@@ -232,10 +221,7 @@ func TestAllocateTenThousand(t *testing.T) {
 
 func TestOtherCalls(t *testing.T) {
 	r, k := started(t, port("a"))
-	plugin, err := k.Plugin(resource)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plugin := must.Value(k.Plugin(resource))(t)
 	options, err := plugin.GetDevicePluginOptions(r.ctx, &v1beta1.Empty{})
 	if err != nil || options == nil || options.PreStartRequired || !options.GetPreferredAllocationAvailable {
 		t.Errorf("options: %v, %v", options, err)
@@ -246,10 +232,7 @@ func TestPreferredAllocation(t *testing.T) {
 	degraded := port("b")
 	degraded.Health = inventory.Degraded
 	r, k := started(t, port("a"), degraded, port("c"), sick("d", "afu-dead"), port("e"))
-	plugin, err := k.Plugin(resource)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plugin := must.Value(k.Plugin(resource))(t)
 	for _, tc := range []struct {
 		name            string
 		available, must []string

@@ -16,6 +16,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -76,12 +78,8 @@ func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 		t.Errorf("allocated while Allocate waits (-want +got):\n%s", diff)
 	}
 	close(release)
-	if err := <-answered; err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Remove(dir+"/fpga.intel.com-fpga.json"), os.Mkdir(dir+"/fpga.intel.com-fpga.json", 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-answered)
+	must.Succeed(t, os.Remove(dir+"/fpga.intel.com-fpga.json"), os.Mkdir(dir+"/fpga.intel.com-fpga.json", 0o700))
 	if err := allocate("b"); err == nil {
 		t.Error("Allocate of a device that is not in the spec: found no error, want one")
 	}
@@ -97,9 +95,7 @@ func TestAllocatedAfterRefusals(t *testing.T) {
 	cfg.KubeletDir = t.TempDir()
 	s := server.New(cfg, &devices{}, zap.NewNop())
 	allocate := s.Offer(t.Context(), resource, port("a"), port("b"), sick("d"))
-	if err := allocate("b"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, allocate("b"))
 	before := cfg.Allocations.All()
 	for _, ids := range [][]string{{"a", "z"}, {"a", "d"}, {"b", "b"}, {}} {
 		if allocate(ids...) == nil {
@@ -119,29 +115,19 @@ func TestRefresh(t *testing.T) {
 	r.run()
 	r.devices.set(port("a"), as(otherResource, port("b")))
 	for _, name := range []string{resource, otherResource} {
-		if _, err := k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return l.Number == 1 }); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return l.Number == 1 }))(t)
 	}
 	r.awaitReady()
 	checkpoint := filepath.Join(r.cfg.KubeletDir, simkubelet.Checkpoint)
 	for n := range 3 {
-		written, err := os.Stat(checkpoint)
-		if err != nil {
-			t.Fatal(err)
-		}
+		written := must.Value(os.Stat(checkpoint))(t)
 		if !r.Refresh() {
 			t.Error("Refresh: found false, want true: streams are open")
 		}
 		for _, name := range []string{resource, otherResource} {
-			if _, err := k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return l.Number == n+2 && len(l.Devices) == 1 }); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return l.Number == n+2 && len(l.Devices) == 1 }))(t)
 		}
-		again, err := os.Stat(checkpoint)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Value(os.Stat(checkpoint))(t)
 		if os.SameFile(written, again) && written.ModTime().Equal(again.ModTime()) {
 			t.Errorf("refresh %d: the checkpoint is not written again", n)
 		}

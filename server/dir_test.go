@@ -11,6 +11,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The kubelet's directory itself is replaced while a resource is registered.
@@ -43,24 +44,18 @@ func TestDirectoryReplaced(t *testing.T) {
 			r.devices.set(port("a"))
 			r.awaitList(k)
 			r.awaitReady()
-			if err := tc.replace(r.cfg.KubeletDir); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tc.replace(r.cfg.KubeletDir))
 			r.awaitEvent("socket.lost", 1)
 			k.Kill()
 			r.awaitEvent(tc.event, 1)
 			if info, err := os.Stat(r.cfg.KubeletDir); err == nil && !info.IsDir() {
-				if err := os.Remove(r.cfg.KubeletDir); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Remove(r.cfg.KubeletDir))
 			}
 			k = r.kubelet(simkubelet.Behaviour{})
 			r.awaitList(k)
 			r.awaitReady()
 			// The new directory is watched as the old one was.
-			if err := os.Remove(r.socket()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(r.socket()))
 			r.awaitEvent("socket.lost", 2)
 			r.awaitReady()
 		})
@@ -71,9 +66,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	skipRoot(t)
 	r := newRig(t, nil)
 	k := r.kubelet(simkubelet.Behaviour{})
-	if err := os.Chmod(r.cfg.KubeletDir, 0o555); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0o555))
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("register.failed", 2)
@@ -83,9 +76,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	if n := k.Registrations(resource); n != 0 {
 		t.Errorf("found %d registrations without a socket", n)
 	}
-	if err := os.Chmod(r.cfg.KubeletDir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0o755))
 	r.awaitList(k)
 	r.awaitReady()
 }
@@ -96,33 +87,25 @@ func TestWatchRefused(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.PollInterval = 20 * time.Millisecond })
 	k := r.kubelet(simkubelet.Behaviour{})
 	// A directory that may not be read cannot be watched either.
-	if err := os.Chmod(r.cfg.KubeletDir, 0o333); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0o333))
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitList(k)
 	r.awaitReady()
-	if err := os.Remove(r.socket()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(r.socket()))
 	r.awaitEvent("resource.registered", 2)
 	r.awaitReady()
 	if n := r.events("source.lost"); n != 1 {
 		t.Errorf("source.lost: found %d lines, want 1", n)
 	}
-	if err := os.Chmod(r.cfg.KubeletDir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0o755))
 	r.awaitEvent("source.recovered", 1)
 }
 
 func TestFileInsteadOfSocket(t *testing.T) {
 	r := newRig(t, nil)
 	path := filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, nil, 0o600))
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("register.failed", 1)
@@ -130,9 +113,7 @@ func TestFileInsteadOfSocket(t *testing.T) {
 		t.Errorf("Ready: found %v, want an error about the type of kubelet.sock", err)
 	}
 	r.expectWarning(path)
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(path))
 	r.awaitList(r.kubelet(simkubelet.Behaviour{}))
 }
 
@@ -140,33 +121,23 @@ func TestFileInsteadOfSocket(t *testing.T) {
 func TestKubeletSocketUnreadable(t *testing.T) {
 	t.Run("a file instead of the directory", func(t *testing.T) {
 		r := newRig(t, nil)
-		if err := os.Remove(r.cfg.KubeletDir); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(r.cfg.KubeletDir, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(r.cfg.KubeletDir))
+		must.Succeed(t, os.WriteFile(r.cfg.KubeletDir, nil, 0o600))
 		r.run()
 		r.devices.set(port("a"))
 		r.expectWarning("not a directory")
-		if err := os.Remove(r.cfg.KubeletDir); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(r.cfg.KubeletDir))
 		r.awaitEvent("kubelet.absent", 1)
 		r.awaitList(r.kubelet(simkubelet.Behaviour{}))
 	})
 	t.Run("permission denied", func(t *testing.T) {
 		skipRoot(t)
 		r := newRig(t, nil)
-		if err := os.Chmod(r.cfg.KubeletDir, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0))
 		r.run()
 		r.devices.set(port("a"))
 		r.expectWarning("permission denied")
-		if err := os.Chmod(r.cfg.KubeletDir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0o755))
 		r.awaitList(r.kubelet(simkubelet.Behaviour{}))
 	})
 }

@@ -18,16 +18,14 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // injecting starts a server with CDI on, and returns the path of its spec.
 func injecting(t *testing.T, list ...*inventory.Device) (*rig, *simkubelet.Kubelet, string) {
 	t.Helper()
 	dir := t.TempDir()
-	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Value(cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev"))(t)
 	t.Cleanup(func() {
 		if err := spec.Close(); err != nil {
 			t.Error(err)
@@ -48,10 +46,7 @@ func TestAllocateWithCDI(t *testing.T) {
 	unit := port("b")
 	unit.Nodes = nil
 	r, k, file := injecting(t, port("a"), unit, port("c"))
-	got, err := k.Allocate(r.ctx, resource, "c", "b", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(k.Allocate(r.ctx, resource, "c", "b", "a"))(t)
 	want := &v1beta1.ContainerAllocateResponse{
 		Envs:       map[string]string{"ACCELERATOR_UNITS": "c,b,a", "ACCELERATOR_DEVICES": "c,b,a"},
 		CdiDevices: []*v1beta1.CDIDevice{{Name: "fpga.intel.com/fpga=c"}, {Name: "fpga.intel.com/fpga=a"}},
@@ -73,10 +68,7 @@ func TestAllocateGroupsWithCDI(t *testing.T) {
 	withheld := group("3b:00.3", "3")
 	withheld.Health, withheld.Reasons = inventory.Unhealthy, []string{"node-in-use"}
 	r, k, file := injecting(t, group("3b:00.1", "1"), group("3b:00.2", "2"), withheld)
-	got, err := k.Allocate(r.ctx, resource, "3b:00.2", "3b:00.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(k.Allocate(r.ctx, resource, "3b:00.2", "3b:00.1"))(t)
 	const addresses = "0000:3b:00.2,0000:3b:00.1"
 	want := &v1beta1.ContainerAllocateResponse{
 		Envs: map[string]string{
@@ -134,10 +126,7 @@ func TestAllocateMountsWithCDI(t *testing.T) {
 	withheld := slot("00:1f.0")
 	withheld.Health, withheld.Reasons = inventory.Unhealthy, []string{"replaced-in-use"}
 	r, k, file := injecting(t, slot("00:1e.0"), withheld)
-	got, err := k.Allocate(r.ctx, resource, "00:1e.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(k.Allocate(r.ctx, resource, "00:1e.0"))(t)
 	want := &v1beta1.ContainerAllocateResponse{
 		Envs:        map[string]string{"ACCELERATOR_UNITS": "00:1e.0", "ACCELERATOR_DEVICES": "00:1e.0"},
 		CdiDevices:  []*v1beta1.CDIDevice{{Name: "fpga.intel.com/fpga=00:1e.0"}},
@@ -218,16 +207,10 @@ func TestSpecRestored(t *testing.T) {
 	r, k, file := injecting(t, port("a"))
 	r.awaitText(file, "the device", func(text string) bool { return strings.Contains(text, "dfl-port.a") })
 	whole := read(t, file)
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(file))
 	r.awaitText(file, "the device again", func(text string) bool { return text == whole })
-	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := k.Allocate(r.ctx, resource, "a"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("{}"), 0o600))
+	must.Value(k.Allocate(r.ctx, resource, "a"))(t)
 	if read(t, file) != whole {
 		t.Error("spec after Allocate: found other content, want the device")
 	}
@@ -239,9 +222,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 	r, k, file := injecting(t, port("a"))
 	r.awaitText(file, "the device", func(text string) bool { return text != "" })
 	r.awaitReady()
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(file))
 	if err := os.MkdirAll(file+"/x", 0o700); err != nil { // not even root can overwrite a directory that is not empty
 		t.Fatal(err)
 	}
@@ -255,9 +236,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("Ready: found %v, want an error with the path", err)
 	}
-	if err := os.RemoveAll(file); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(file))
 	r.awaitEvent("cdi.recovered", 1)
 	r.awaitReady()
 	if _, err := k.Allocate(r.ctx, resource, "b"); err != nil {
@@ -272,10 +251,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 // next check of the file would come much later.
 func TestSpecNotOverwrittenByOldContent(t *testing.T) {
 	dir := t.TempDir()
-	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Value(cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev"))(t)
 	defer spec.Close()
 	waits, release, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	i := server.NewInjection(spec, func(context.Context, map[string][]string) error {
@@ -289,13 +265,9 @@ func TestSpecNotOverwrittenByOldContent(t *testing.T) {
 	go func() { done <- i.Settle(t.Context()) }()
 	<-waits
 	i.Want(port("new"))
-	if err := i.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, i.Settle(t.Context()))
 	close(release)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-done)
 	if text := read(t, filepath.Join(dir, "fpga.intel.com-fpga.json")); strings.Contains(text, `"old"`) || !strings.Contains(text, `"new"`) {
 		t.Errorf("spec: found the old content, want the new device: %.200s …", text)
 	}
@@ -304,10 +276,7 @@ func TestSpecNotOverwrittenByOldContent(t *testing.T) {
 // An Allocate that the kubelet gives up does not take a device with other nodes away: its nodes may be recorded already.
 func TestSpecKeptWhenTheCallEnds(t *testing.T) {
 	dir := t.TempDir()
-	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Value(cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev"))(t)
 	defer spec.Close()
 	i := server.NewInjection(spec, func(ctx context.Context, _ map[string][]string) error { return ctx.Err() })
 	moved := port("moved")
@@ -315,9 +284,7 @@ func TestSpecKeptWhenTheCallEnds(t *testing.T) {
 	i.Want(moved)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := i.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, i.Settle(ctx))
 	if text := read(t, filepath.Join(dir, "fpga.intel.com-fpga.json")); !strings.Contains(text, `"moved"`) {
 		t.Errorf("spec: found no device, want the one with other nodes: %.200s …", text)
 	}

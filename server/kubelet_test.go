@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,29 +12,23 @@ import (
 
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 func listenUnix(t testing.TB, path string) *net.UnixListener {
 	t.Helper()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Value(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 }
 
 func TestKubeletStartsLater(t *testing.T) {
 	r := newRig(t, nil)
-	if err := os.Remove(r.cfg.KubeletDir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(r.cfg.KubeletDir))
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("kubelet.absent", 1)
-	if err := os.Mkdir(r.cfg.KubeletDir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(r.cfg.KubeletDir, 0o755))
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
@@ -117,25 +110,16 @@ func TestKubeletSocketReplaced(t *testing.T) {
 			k := r.kubelet(tc.behaviour)
 			r.run()
 			r.devices.set(port("a"))
-			if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 1))
 			if tc.behaviour == (simkubelet.Behaviour{}) {
 				r.awaitReady()
 			}
 			// The new kubelet starts in another directory, so that it deletes no socket here.
 			elsewhere := filepath.Join(filepath.Dir(r.cfg.KubeletDir), "e")
-			other, err := simkubelet.Start(context.WithoutCancel(r.ctx), elsewhere, simkubelet.Behaviour{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			other := must.Value(simkubelet.Start(context.WithoutCancel(r.ctx), elsewhere, simkubelet.Behaviour{}))(t)
 			t.Cleanup(other.Stop)
-			if err := os.Rename(filepath.Join(elsewhere, simkubelet.Socket), filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)); err != nil {
-				t.Fatal(err)
-			}
-			if err := other.AwaitRegistrations(r.ctx, resource, 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Rename(filepath.Join(elsewhere, simkubelet.Socket), filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)))
+			must.Succeed(t, other.AwaitRegistrations(r.ctx, resource, 1))
 			r.awaitEvent("kubelet.restarted", 1)
 			if n := r.events("register.abandoned"); n != tc.abandoned {
 				t.Errorf("register.abandoned: found %d lines, want %d", n, tc.abandoned)
@@ -176,31 +160,18 @@ func TestBackoffEndsEarly(t *testing.T) {
 // The socket of a kubelet refuses connections between bind and listen.
 func TestKubeletBetweenBindAndListen(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = time.Hour, time.Hour })
-	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Value(syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0))(t)
 	file := os.NewFile(uintptr(fd), simkubelet.Socket)
 	defer file.Close()
-	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)}))
 	r.run()
 	r.devices.set(port("a"))
 	patient.Elapse(t, 50*time.Millisecond) // the time between bind and listen
-	if err := syscall.Listen(fd, 1); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.FileListener(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Listen(fd, 1))
+	l := must.Value(net.FileListener(file))(t)
 	defer l.Close()
 	_ = l.(*net.UnixListener).SetDeadline(time.Now().Add(testTimeout))
-	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Value(l.Accept())(t)
 	_ = conn.Close()
 	if n := r.events("kubelet.absent"); n > 0 {
 		t.Errorf("kubelet.absent: found %d lines, want none", n)
@@ -231,9 +202,7 @@ func TestSocketOfKilledKubelet(t *testing.T) {
 	l := listenUnix(t, path)
 	l.SetUnlinkOnClose(false)
 	old := time.Now().Add(-time.Minute)
-	if err := errors.Join(l.Close(), os.Chtimes(path, old, old)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Close(), os.Chtimes(path, old, old))
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("kubelet.absent", 1)

@@ -13,6 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const otherResource = "example.com/other"
@@ -92,9 +93,7 @@ func TestMoveWithBlockedStream(t *testing.T) {
 	r.awaitEvent("stream.opened", 1)
 	r.devices.set(as(otherResource, port("0000")))
 	k.Behave(simkubelet.Behaviour{})
-	if _, err := k.AwaitList(r.ctx, otherResource, func(l simkubelet.List) bool { return len(l.Devices) == 1 }); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(k.AwaitList(r.ctx, otherResource, func(l simkubelet.List) bool { return len(l.Devices) == 1 }))(t)
 }
 
 // A container whose device is programmed at its start gets the annotation of Intel's hook.
@@ -106,10 +105,7 @@ func TestAnnotations(t *testing.T) {
 		"a": {"com.intel.fpga.mode": "fpga.intel.com/region", "nodes.accelerator.b-com.com/a": "dfl-port.a"},
 		"b": {"nodes.accelerator.b-com.com/b": "dfl-port.b"},
 	} {
-		answer, err := k.Allocate(t.Context(), resource, id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Value(k.Allocate(t.Context(), resource, id))(t)
 		if diff := cmp.Diff(want, answer.Annotations); diff != "" {
 			t.Errorf("%s: annotations (-want +got):\n%s", id, diff)
 		}
@@ -124,9 +120,7 @@ func TestAllocatedThenMoved(t *testing.T) {
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitList(k)
-	if _, err := k.Allocate(r.ctx, resource, "a"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(k.Allocate(r.ctx, resource, "a"))(t)
 	want := map[string][]string{resource: {"a"}}
 	for _, step := range []struct {
 		name   string
@@ -141,9 +135,7 @@ func TestAllocatedThenMoved(t *testing.T) {
 		r.devices.set(as(otherResource, step.device))
 		healthy := step.device.Health == inventory.Healthy
 		matches := func(l simkubelet.List) bool { return len(l.Devices) == 1 && l.Devices[0].Healthy == healthy }
-		if _, err := k.AwaitList(r.ctx, otherResource, matches); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(k.AwaitList(r.ctx, otherResource, matches))(t)
 		r.awaitEvent("resource.retired", 1)
 		if diff := cmp.Diff(want, r.Allocated()); diff != "" {
 			t.Errorf("%s: allocated before (-want +got):\n%s", step.name, diff)
@@ -166,16 +158,12 @@ func TestWithheldWhileAnotherResourceEnds(t *testing.T) {
 	r.run()
 	await := func(name string, n int) {
 		t.Helper()
-		if _, err := k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return len(l.Devices) == n }); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return len(l.Devices) == n }))(t)
 	}
 	r.devices.set(as(otherResource, port("c")))
 	await(otherResource, 1)
 	// A client that keeps its connection open, like a kubelet up to 1.36 that handles the end late.
-	if _, err := r.client().GetDevicePluginOptions(r.ctx, &v1beta1.Empty{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(r.client().GetDevicePluginOptions(r.ctx, &v1beta1.Empty{}))(t)
 	list := []*inventory.Device{port("a"), port("b"), port("d"), port("e")}
 	r.devices.set(append(list, as(otherResource, port("c")))...)
 	await(resource, 4)

@@ -17,6 +17,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -201,9 +203,7 @@ func TestPeerGoneAndRefused(t *testing.T) {
 func endSecond(r *rig, k *simkubelet.Kubelet) {
 	r.Helper()
 	s, end := r.another()
-	if err := k.AwaitRegistrations(r.ctx, resource, 2); err != nil {
-		r.Fatal(err)
-	}
+	must.Succeed(r, k.AwaitRegistrations(r.ctx, resource, 2))
 	patient.Await(r, "the second server", s.Ready)
 	end()
 }
@@ -213,9 +213,7 @@ func missSecond(r *rig, _ *simkubelet.Kubelet) {
 	r.Helper()
 	c := r.crashing("accelerator-zzzzzzaaaaaaa.sock")
 	c.crash()
-	if err := os.Remove(c.path); err != nil {
-		r.Fatal(err)
-	}
+	must.Succeed(r, os.Remove(c.path))
 }
 
 func killSecond(r *rig, _ *simkubelet.Kubelet) {
@@ -243,9 +241,7 @@ func TestUnrelatedPeerGone(t *testing.T) {
 			k := r.kubelet(simkubelet.Behaviour{})
 			c := r.crashing(tc.socket)
 			made := time.Now().Add(-tc.age)
-			if err := os.Chtimes(c.path, made, made); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Chtimes(c.path, made, made))
 			r.run()
 			r.devices.set(port("a"))
 			r.awaitList(k)
@@ -288,9 +284,7 @@ func TestPeerRegistersAgain(t *testing.T) {
 	k := r.serving()
 	first := r.socket()
 	second, _ := r.another()
-	if err := k.AwaitRegistrations(r.ctx, resource, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 2))
 	path := r.sockets()[0]
 	if path == first {
 		path = r.sockets()[1]
@@ -303,14 +297,10 @@ func TestPeerRegistersAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/v1beta1.DevicePlugin/Allocate"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/v1beta1.DevicePlugin/Allocate"))(t)
 	patient.Elapse(t, 50*time.Millisecond)
 	second.Reregister()
-	if err := k.AwaitRegistrations(r.ctx, resource, 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 3))
 	patient.Elapse(t, 500*time.Millisecond)
 	for _, line := range r.lines("registration.ended") {
 		t.Errorf("the first daemon registers again, too: %v", line.ContextMap()["reason"])

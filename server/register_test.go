@@ -7,6 +7,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -19,9 +21,7 @@ func TestRegisterHangs(t *testing.T) {
 	}{
 		{"the plugin's socket is removed", func(r *rig, k *simkubelet.Kubelet) *simkubelet.Kubelet {
 			k.Behave(simkubelet.Behaviour{})
-			if err := os.Remove(r.sockets()[0]); err != nil {
-				r.Fatal(err)
-			}
+			must.Succeed(r, os.Remove(r.sockets()[0]))
 			return k
 		}, "register.abandoned"},
 		{"the kubelet is replaced", func(r *rig, _ *simkubelet.Kubelet) *simkubelet.Kubelet {
@@ -42,9 +42,7 @@ func TestRegisterHangs(t *testing.T) {
 			k := r.kubelet(simkubelet.Behaviour{HangRegister: true})
 			r.run()
 			r.devices.set(port("a"))
-			if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 1))
 			k = tc.disturb(r, k)
 			r.awaitList(k)
 			r.awaitReady()
@@ -114,12 +112,8 @@ func TestRegisterAgainLater(t *testing.T) {
 			k := r.serving()
 			patient.Elapse(t, tc.lasts)
 			ended := time.Now()
-			if err := tc.end(r, k); err != nil {
-				t.Fatal(err)
-			}
-			if err := k.AwaitRegistrations(r.ctx, resource, 2); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tc.end(r, k))
+			must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 2))
 			if gap := time.Since(ended); gap < 100*time.Millisecond {
 				t.Errorf("the next registration came after %v, want at least 100 ms", gap)
 			}

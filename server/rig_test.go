@@ -22,6 +22,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -98,10 +100,7 @@ func newRig(t testing.TB, edit func(*server.Config)) *rig {
 		t.Parallel()
 	}
 	// The directories of t.TempDir are too long for a socket.
-	dir, err := os.MkdirTemp("", "adp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Value(os.MkdirTemp("", "adp"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	cfg := server.Defaults()
 	cfg.Metrics = metrics.New("test")
@@ -109,9 +108,7 @@ func newRig(t testing.TB, edit func(*server.Config)) *rig {
 	cfg.HostDevRoot, cfg.HostSysRoot = "/host/dev", "/host/sys"
 	cfg.BackoffMin, cfg.BackoffMax = 5*time.Millisecond, 50*time.Millisecond
 	cfg.PollInterval = pollOften
-	if err := os.Mkdir(cfg.KubeletDir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(cfg.KubeletDir, 0o755))
 	if edit != nil {
 		edit(&cfg)
 	}
@@ -160,10 +157,7 @@ func (r *rig) run() {
 // kubelet starts a kubelet, which is stopped at the end of the test.
 func (r *rig) kubelet(b simkubelet.Behaviour) *simkubelet.Kubelet {
 	r.Helper()
-	k, err := simkubelet.Start(context.WithoutCancel(r.ctx), r.cfg.KubeletDir, b)
-	if err != nil {
-		r.Fatal(err)
-	}
+	k := must.Value(simkubelet.Start(context.WithoutCancel(r.ctx), r.cfg.KubeletDir, b))(r)
 	r.Cleanup(k.Stop)
 	return k
 }
@@ -249,11 +243,7 @@ func same(l simkubelet.List, s inventory.Snapshot) bool {
 
 // sockets returns the plugin's sockets in the kubelet's directory.
 func (r *rig) sockets() []string {
-	list, err := filepath.Glob(filepath.Join(r.cfg.KubeletDir, "accelerator-*.sock"))
-	if err != nil {
-		r.Fatal(err)
-	}
-	return list
+	return must.Value(filepath.Glob(filepath.Join(r.cfg.KubeletDir, "accelerator-*.sock")))(r)
 }
 
 // socket returns the socket of the present registration.

@@ -13,6 +13,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -134,9 +136,7 @@ func TestRetireAfterGeneration(t *testing.T) {
 	}
 	await := func(name string, n int) {
 		t.Helper()
-		if _, err := k.AwaitList(r.ctx, name, hasDevices(n)); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(k.AwaitList(r.ctx, name, hasDevices(n)))(t)
 	}
 	r.devices.set(port("a"), port("b"), as(otherResource, port("c")))
 	await(resource, 2)
@@ -169,9 +169,7 @@ func TestLeftovers(t *testing.T) {
 	defer listenUnix(t, peer).Close()
 	defer listenUnix(t, filepath.Join(r.cfg.KubeletDir, "accelerator-peer2.sock")).Close()
 	plain := filepath.Join(r.cfg.KubeletDir, "accelerator-notes.sock")
-	if err := os.WriteFile(plain, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(plain, nil, 0o600))
 	r.run()
 	r.awaitEvent("socket.removed", 1)
 	r.awaitEvent("socket.twin", 1)

@@ -8,6 +8,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -78,9 +80,7 @@ func TestLostAfterSteady(t *testing.T) {
 			r.awaitList(k)
 			r.awaitReady()
 			patient.Elapse(t, time.Second)
-			if err := tc.lose(r, k); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tc.lose(r, k))
 			r.awaitEvent("resource.registered", 2)
 			r.awaitReady()
 		})
@@ -91,14 +91,9 @@ func TestLostAfterSteady(t *testing.T) {
 // although grpc waits for the rest of the message.
 func TestStalledClient(t *testing.T) {
 	r, _ := started(t, port("a"))
-	conn, err := net.Dial("unix", r.socket())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Value(net.Dial("unix", r.socket()))(t)
 	defer conn.Close()
-	if _, err := conn.Write([]byte("PRI")); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(conn.Write([]byte("PRI")))(t)
 	patient.Elapse(t, 50*time.Millisecond) // until the server has read it
 	r.stop()
 }

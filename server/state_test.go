@@ -12,6 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -51,9 +53,7 @@ func TestMetrics(t *testing.T) {
 	if diff := cmp.Diff([]server.Resource{{Name: resource, Streams: 1}}, r.Resources()); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)
 	}
-	if _, err := k.Allocate(r.ctx, resource, ports(2)[0].ID, ports(2)[1].ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(k.Allocate(r.ctx, resource, ports(2)[0].ID, ports(2)[1].ID))(t)
 	if _, err := k.Allocate(r.ctx, resource, "no-such-id"); err == nil {
 		t.Fatal("Allocate of an unknown device: found no error, want one")
 	}

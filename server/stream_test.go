@@ -16,24 +16,17 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func (r *rig) stream(ctx context.Context) grpc.ServerStreamingClient[v1beta1.ListAndWatchResponse] {
 	r.Helper()
-	stream, err := r.client().ListAndWatch(ctx, &v1beta1.Empty{})
-	if err != nil {
-		r.Fatal(err)
-	}
-	return stream
+	return must.Value(r.client().ListAndWatch(ctx, &v1beta1.Empty{}))(r)
 }
 
 func (r *rig) receive(stream grpc.ServerStreamingClient[v1beta1.ListAndWatchResponse]) *v1beta1.ListAndWatchResponse {
 	r.Helper()
-	message, err := stream.Recv()
-	if err != nil {
-		r.Fatal(err)
-	}
-	return message
+	return must.Value(stream.Recv())(r)
 }
 
 // started returns a rig whose server is registered and ready.
@@ -92,10 +85,7 @@ func TestEqualListIsNotSent(t *testing.T) {
 func (r *rig) awaitNode(k *simkubelet.Kubelet, id, node string) {
 	r.Helper()
 	for {
-		got, err := k.Allocate(r.ctx, resource, id)
-		if err != nil {
-			r.Fatal(err)
-		}
+		got := must.Value(k.Allocate(r.ctx, resource, id))(r)
 		if got.Devices[0].ContainerPath == "/dev/"+node {
 			return
 		}
@@ -189,10 +179,7 @@ func TestSilentConnectionsDuringRetirement(t *testing.T) {
 	r.awaitEvent("resource.registered", len(list))
 	r.awaitReady()
 	for _, path := range r.sockets() {
-		conn, err := net.Dial("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Value(net.Dial("unix", path))(t)
 		defer conn.Close()
 	}
 	r.devices.set(port("a"))
@@ -206,9 +193,7 @@ func TestStopDuringHungRegister(t *testing.T) {
 	k := r.kubelet(simkubelet.Behaviour{HangRegister: true})
 	r.run()
 	r.devices.set(port("a"))
-	if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 1))
 	r.stop()
 }
 

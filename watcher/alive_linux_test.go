@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -162,7 +163,7 @@ func TestWaitingSourceIsAlive(t *testing.T) {
 	h := newRecorder(t, cfg)
 	h.SetPatience(10 * shortPatience)
 	h.run(t)
-	must(t, os.Remove(cfg.Host.Dev))
+	must.Succeed(t, os.Remove(cfg.Host.Dev))
 	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Dev})
 	look := time.NewTicker(shortPatience)
 	defer look.Stop()

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/watcher"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap/zapcore"
-
-	"b-com.com/accelerator-device-plugin/watcher"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -35,14 +35,9 @@ func TestFixtures(t *testing.T) {
 			got := hints(t, quoted(t, file))
 			golden := strings.TrimSuffix(file, ".txt") + ".golden"
 			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(golden, []byte(got), 0o644))
 			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Value(os.ReadFile(golden))(t)
 			if diff := cmp.Diff(string(want), got); diff != "" {
 				t.Errorf("hints (-want +got):\n%s", diff)
 			}
@@ -54,10 +49,7 @@ func TestFixtures(t *testing.T) {
 // header of comments.
 func quoted(t testing.TB, file string) [][]byte {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile(file))(t)
 	var messages [][]byte
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
@@ -144,10 +136,7 @@ func checkHint(t *testing.T, h *recorder, at time.Time, parsed watcher.Parsed) s
 // The sequence numbers of a recording are 1, 2, 3 and so on: in the rig all uevents of the kernel
 // are recorded, so no message was lost.
 func TestFixturesAreComplete(t *testing.T) {
-	files, err := filepath.Glob("testdata/uevents/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Value(filepath.Glob("testdata/uevents/*.txt"))(t)
 	for _, file := range files {
 		var numbers, want []uint64
 		for i, raw := range quoted(t, file) {

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -59,7 +60,7 @@ func forge(t *testing.T, raw []byte, through bool) {
 		t.Skip("only root can forge uevents")
 	}
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
-	must(t, err)
+	must.Succeed(t, err)
 	defer unix.Close(fd)
 	to := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1}
 	if through {
@@ -75,7 +76,7 @@ func forge(t *testing.T, raw []byte, through bool) {
 	if errors.Is(err, unix.EPERM) {
 		t.Skip("not allowed to forge uevents")
 	}
-	must(t, err)
+	must.Succeed(t, err)
 }
 
 func TestForged(t *testing.T) {

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/watcher"
 	"github.com/google/go-cmp/cmp"
 	"github.com/pilebones/go-udev/netlink"
-
-	"b-com.com/accelerator-device-plugin/watcher"
 )
 
 // Messages of Linux 6.1, byte for byte, and some that a kernel could send.
@@ -140,10 +140,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(m.raw))
 	}
 	f.Add([]byte("bind@\x00=\x00"))
-	files, err := filepath.Glob("testdata/uevents/*-card-*.txt")
-	if err != nil {
-		f.Fatal(err)
-	}
+	files := must.Value(filepath.Glob("testdata/uevents/*-card-*.txt"))(f)
 	for _, file := range files {
 		for _, raw := range quoted(f, file) {
 			f.Add(raw)

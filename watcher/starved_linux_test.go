@@ -9,6 +9,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/sysfstest"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -20,14 +22,10 @@ func TestOpenedOutOfDescriptors(t *testing.T) {
 	cfg := simulated(t)
 	mkdir(t, cfg.Host.Sys, "a/b")
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	setLimit := func(n uint64) {
 		t.Helper()
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: limit.Max}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: limit.Max}))
 	}
 	defer setLimit(limit.Cur)
 	setLimit(3)
@@ -56,9 +54,7 @@ func TestTreeIsWatchedCompletelyOrLost(t *testing.T) {
 	cfg := simulated(t)
 	mkdir(t, cfg.Host.Sys, "a/b")
 	mkdir(t, cfg.Host.Sys, "c/d")
-	if err := os.Symlink("../a", cfg.Host.Sys+"/c/a"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("../a", cfg.Host.Sys+"/c/a"))
 	for nth, accesses := -1, 0; nth < accesses; nth++ { // the first one without a shortage
 		core, logs := eventtest.Observed(t)
 		var w *watcher.Watcher

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The help of commands that ask the daemon has their own flags, without the settings that need --scan.
@@ -18,9 +20,7 @@ func TestHelpFlags(t *testing.T) {
 		root := newRoot()
 		root.SetArgs([]string{command, "--help"})
 		root.SetOut(&out)
-		if err := root.Execute(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, root.Execute())
 		var flags []string
 		for _, m := range regexp.MustCompile(`(?m)^ .*?--([a-z-]+) `).FindAllStringSubmatch(out.String()[strings.Index(out.String(), "\nFlags:"):], -1) {
 			flags = append(flags, m[1])

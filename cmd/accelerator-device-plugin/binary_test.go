@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(cmdtest.Run(m)) }
@@ -128,9 +129,7 @@ func TestDevicesCommandWithACardThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, card := range []simnode.Card{cardA, cardB} {
-		if err := node.Plug(card); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, node.Plug(card))
 	}
 	fifo := filepath.Join(node.PortDir(cardA.Address, 0), "afu_id")
 	for _, err := range []error{os.Remove(fifo), syscall.Mkfifo(fifo, 0o600)} {
@@ -155,9 +154,7 @@ func TestDevicesCommandWithACardThatHangs(t *testing.T) {
 func TestSignals(t *testing.T) {
 	r, node, kubelet := serveBinary(t)
 	r.Await("scan.done")
-	if err := node.Plug(cardB); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Plug(cardB))
 	if line := r.Await("device.added"); line["device"] != "5e:00.0" || line["pci"] != "0000:5e:00.0" {
 		t.Errorf("device.added = %v, want device 5e:00.0, pci 0000:5e:00.0", line)
 	}
@@ -182,9 +179,7 @@ func TestSignals(t *testing.T) {
 // A read that hangs delays the end by a second. A second signal ends the daemon at once.
 func TestSecondSignalKills(t *testing.T) {
 	r, node, _ := serveBinary(t)
-	if err := node.Plug(cardB); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Plug(cardB))
 	r.Await("stream.opened")
 	fifo := filepath.Join(node.PortDir(cardB.Address, 0), "afu_id")
 	for _, err := range []error{os.Remove(fifo), syscall.Mkfifo(fifo, 0o600)} {
@@ -234,9 +229,7 @@ func TestHTTP(t *testing.T) {
 	if text, code := body("/devices"); text != "[]\n" || code != 200 {
 		t.Errorf("/devices without card = %d %q, want 200 []", code, text)
 	}
-	if err := node.Plug(cardB); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Plug(cardB))
 	r.Await("stream.opened")
 	text, _ := body("/devices")
 	if !strings.Contains(text, `"id": "5e:00.0"`) {
@@ -245,9 +238,7 @@ func TestHTTP(t *testing.T) {
 	if text, code := body("/metrics"); code != 200 || !strings.Contains(text, `accelerator_lists_sent_total{resource="b-com.com/accelerator"} `) {
 		t.Errorf("/metrics with a card = %d %s", code, text)
 	}
-	if err := os.Rename(node.Dev, node.Dev+".old"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(node.Dev, node.Dev+".old"))
 	r.Await("source.lost")
 	want := "ok\nwatcher of nodes: lost, changes are found by uevents and resync: "
 	if text, code := body("/readyz"); code != 200 || !strings.HasPrefix(text, want) {
@@ -257,29 +248,17 @@ func TestHTTP(t *testing.T) {
 
 // watch prints changes and does not log them, too.
 func TestWatchIsQuiet(t *testing.T) {
-	node, err := simnode.New(cmdtest.ShortDir(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Value(simnode.New(cmdtest.ShortDir(t)))(t)
 	cmd := cmdtest.Command(t, "watch", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", "/nonexistent")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Plug(cardB); err != nil {
-		t.Fatal(err)
-	}
+	pipe := must.Value(cmd.StdoutPipe())(t)
+	must.Succeed(t, cmd.Start())
+	must.Succeed(t, node.Plug(cardB))
 	lines := bufio.NewScanner(pipe)
 	for healthy := "5e:00.0         healthy"; lines.Scan() && !strings.Contains(lines.Text(), healthy); {
 	}
-	if err := node.Set(cardB.Address, 0, "errors/errors", "0x4000000000000"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Set(cardB.Address, 0, "errors/errors", "0x4000000000000"))
 	if want := "  changed  5e:00.0         unhealthy  "; !lines.Scan() || !strings.Contains(lines.Text(), want) || !strings.Contains(lines.Text(), "port-ap6") {
 		t.Errorf("line = %q, want %q and port-ap6 in it", lines.Text(), want)
 	}

@@ -28,6 +28,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // fakeProc makes a procfs in which a process of the host has a file open, or none if file is "".
@@ -35,22 +36,16 @@ func fakeProc(t *testing.T, file string) (root string) {
 	t.Helper()
 	root = t.TempDir()
 	for _, dir := range []string{"self/ns", "7/task/7", "7/fd"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	links := map[string]string{"self/ns/pid": "pid:[4026531836]"}
 	if file != "" {
 		links["7/fd/3"] = file
 	}
 	for name, target := range links {
-		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink(target, filepath.Join(root, name)))
 	}
-	if err := os.WriteFile(filepath.Join(root, "7/comm"), []byte("a\x1b[2J\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(root, "7/comm"), []byte("a\x1b[2J\n"), 0o600))
 	return root
 }
 
@@ -58,9 +53,7 @@ func fakeProc(t *testing.T, file string) (root string) {
 func asks(t *testing.T, cfg config.Config, scan bool, procfs string) string {
 	t.Helper()
 	var out strings.Builder
-	if err := printAnswer(&out, canpull.Judge(pullFacts(t.Context(), cfg, cardA.Address, scan, procfs)), false); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, printAnswer(&out, canpull.Judge(pullFacts(t.Context(), cfg, cardA.Address, scan, procfs)), false))
 	return out.String()
 }
 
@@ -170,13 +163,8 @@ func TestCanPull(t *testing.T) {
 // In the pod of the DRA driver, which has no directory of device plugins, the holders are those that the
 // driver knows.
 func TestCanPullWithDRA(t *testing.T) {
-	node, err := simnode.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Plug(cardA); err != nil {
-		t.Fatal(err)
-	}
+	node := must.Value(simnode.New(t.TempDir()))(t)
+	must.Succeed(t, node.Plug(cardA))
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.Socket = node.Sys, node.Dev, filepath.Join(cmdtest.ShortDir(t), "daemon.sock")
 	held := true

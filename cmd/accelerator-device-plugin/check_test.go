@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -67,10 +69,7 @@ func TestCheckOtherVersion(t *testing.T) {
 		`{"verdict":{"status":"bad","message":"a\u001b[31m\nb"}}`: `a\x1b[31m; b`,
 	} {
 		path := filepath.Join(cmdtest.ShortDir(t), "daemon.sock")
-		listener, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		listener := must.Value(net.Listen("unix", path))(t)
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, state) })}
 		go func() { _ = server.Serve(listener) }()
 		t.Cleanup(func() { server.Close() })

@@ -13,21 +13,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // logFile is a log of a real run.
 const logFile = "../../internal/timeline/testdata/hotplug.log"
 
 func TestLogsCommand(t *testing.T) {
-	log, err := os.ReadFile(logFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Value(os.ReadFile(logFile))(t)
 	half := filepath.Join(t.TempDir(), "half.log")
 	whole := bytes.LastIndexByte(log[:len(log)/2], '\n') + 1
-	if err := os.WriteFile(half, log[:whole+100], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(half, log[:whole+100], 0o600))
 	const us = "accelerator-device-plugin: "
 	for _, test := range []struct {
 		name   string
@@ -78,10 +74,7 @@ func TestLogsCommand(t *testing.T) {
 // As with kubectl logs -f, each line is printed when it arrives, and an interrupt ends the command
 // without an error.
 func TestLogsFollows(t *testing.T) {
-	log, err := os.ReadFile(logFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Value(os.ReadFile(logFile))(t)
 	for _, test := range []struct {
 		name    string
 		args    []string
@@ -92,33 +85,21 @@ func TestLogsFollows(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cmd := cmdtest.Command(t, append([]string{"logs", "-"}, test.args...)...)
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			in := must.Value(cmd.StdinPipe())(t)
 			defer in.Close()
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must.Value(cmd.StdoutPipe())(t)
 			var errs bytes.Buffer
 			cmd.Stderr = &errs
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, cmd.Start())
 			first := log[:bytes.IndexByte(log, '\n')+1]
-			if _, err := in.Write(first); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(in.Write(first))(t)
 			lines := bufio.NewReader(out)
 			if test.at != "" {
 				if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, test.at) {
 					t.Errorf("line = %q, %v; want %q in it", line, err, test.at)
 				}
 			} else { // the pipe is full: the lines before have been read
-				if _, err := in.Write(bytes.Repeat([]byte("\n"), 256<<10)); err != nil {
-					t.Fatal(err)
-				}
+				must.Value(in.Write(bytes.Repeat([]byte("\n"), 256<<10)))(t)
 			}
 			cmd.Process.Signal(syscall.SIGINT)
 			rest, err := io.ReadAll(lines)

@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The commands in docs/install.md work.
@@ -83,10 +84,7 @@ func simulatedHealth(t *testing.T, dir string) string {
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot = dir+"/sys", dir+"/dev"
 	cfg.Families = append(cfg.Families, "vfio", "xrt")
-	snapshot, err := deviceplugin.ScanOnce(t.Context(), cfg, daemon.Watching(cfg, metrics.New("test")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	snapshot := must.Value(deviceplugin.ScanOnce(t.Context(), cfg, daemon.Watching(cfg, metrics.New("test"))))(t)
 	var all []string
 	for _, d := range snapshot.Devices {
 		all = append(all, d.ID+" "+d.Health.String())

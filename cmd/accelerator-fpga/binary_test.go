@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // hostDir returns a directory that only its owner can change, and this program's content.
@@ -20,9 +22,7 @@ func hostDir(t *testing.T) (dir string, self []byte) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "bin")
 	self, err := os.ReadFile("/proc/self/exe")
-	if err := errors.Join(err, os.Mkdir(dir, 0o700), os.Chmod(dir, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err, os.Mkdir(dir, 0o700), os.Chmod(dir, 0o755))
 	return dir, self
 }
 
@@ -57,22 +57,13 @@ func TestInstallBinary(t *testing.T) {
 	}
 	install()
 	// A killed installation has left a file. Another version is installed, and is running.
-	if err := os.WriteFile(filepath.Join(dir, ".accelerator-fpga.KILLED"), []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sleep, err := exec.LookPath("sleep")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, ".accelerator-fpga.KILLED"), []byte("half"), 0o600))
+	sleep := must.Value(exec.LookPath("sleep"))(t)
 	text, err := os.ReadFile(sleep)
-	if err := errors.Join(err, os.Remove(path), os.WriteFile(path, text, 0o755), os.Chmod(path, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err, os.Remove(path), os.WriteFile(path, text, 0o755), os.Chmod(path, 0o755))
 	old := exec.CommandContext(t.Context(), path, "1000")
 	old.Args[0] = "sleep"
-	if err := old.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, old.Start())
 	install()
 	if err := old.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the old version does not run any more: %v", err)
@@ -85,9 +76,7 @@ func TestInstallBinary(t *testing.T) {
 // During repeated installations there is always a complete program.
 func TestInstallBinaryIsNeverMissing(t *testing.T) {
 	dir, self := hostDir(t)
-	if err := installBinary(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, installBinary(dir))
 	ended := make(chan struct{})
 	var reader sync.WaitGroup
 	reader.Go(func() {

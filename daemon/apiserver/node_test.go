@@ -16,6 +16,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
@@ -175,10 +177,7 @@ func TestTokenRotated(t *testing.T) {
 // the next attempt after the file is complete succeeds.
 func TestFilesHalfWritten(t *testing.T) {
 	cert, key := certificate(t)
-	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must.Value(tls.X509KeyPair([]byte(cert), []byte(key)))(t)
 	for _, tc := range []struct{ name, file, text string }{
 		{"CA missing", "ca.crt", ""},
 		{"CA empty", "ca.crt", "\n"},
@@ -198,9 +197,7 @@ func TestFilesHalfWritten(t *testing.T) {
 				r.write(t, "ca.crt", string(r.CA())+cert)
 				switch tc.text {
 				case "":
-					if err := os.Remove(filepath.Join(r.account, tc.file)); err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, os.Remove(filepath.Join(r.account, tc.file)))
 				case "old":
 					r.write(t, tc.file, string(r.CA()))
 				default:
@@ -255,10 +252,7 @@ func TestFilesRefused(t *testing.T) {
 }
 
 func TestNodeName(t *testing.T) {
-	client, err := apiserver.Open(apiserver.Config{Kubeconfig: kubeconfigFile(t, "https://127.0.0.1:1")}, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Value(apiserver.Open(apiserver.Config{Kubeconfig: kubeconfigFile(t, "https://127.0.0.1:1")}, zap.NewNop()))(t)
 	for _, name := range []string{"", "a,metadata.name!=b", "a/b", "A", "-", strings.Repeat("a", 254), "a\n"} {
 		if err := client.FollowNode(t.Context(), name, nil, nil); err == nil || !strings.Contains(err.Error(), "want a DNS name") {
 			t.Errorf("name %q: %v, want an error", name, err)

@@ -18,6 +18,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
@@ -57,10 +59,7 @@ func follow(t *testing.T, listener *network, prepare func(*rig)) *rig {
 	core, logs := eventtest.Observed(t)
 	r.logs = logs
 	config.LookupEnv = inPod(t, r.Address())
-	client, err := apiserver.Open(config, zap.New(core))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Value(apiserver.Open(config, zap.New(core)))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- client.FollowNode(ctx, name, r.changed, r.refused) }()
@@ -114,9 +113,7 @@ func (r *rig) lines() []string {
 
 func (r *rig) write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(r.account, file), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(r.account, file), []byte(text), 0o600))
 }
 
 func inPod(t *testing.T, address string) func(string) (string, bool) {

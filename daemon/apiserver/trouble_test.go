@@ -15,6 +15,8 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
@@ -279,9 +281,7 @@ func TestFilesMissingAfterFailure(t *testing.T) {
 		})
 		after(time.Minute)
 		r.UseFault(nil)
-		if err := os.Remove(filepath.Join(r.account, "token")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(filepath.Join(r.account, "token")))
 		after(time.Minute)
 		r.write(t, "token", "token-1")
 		after(2 * time.Minute)

@@ -14,6 +14,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // write makes a file with this content and returns its path.
@@ -26,9 +27,7 @@ func write(t *testing.T, content string) string {
 
 func rewrite(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 // start loads a configuration as the daemon does. The command has flags of its own, too.
@@ -38,12 +37,8 @@ func start(t *testing.T, lookup func(string) (string, bool), flags ...string) *c
 	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	set.String("output", "", "one that is no setting")
 	l.AddFlags(set)
-	if err := set.Parse(flags); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Load(lookup); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, set.Parse(flags))
+	must.Succeed(t, l.Load(lookup))
 	return l
 }
 
@@ -152,9 +147,7 @@ func TestAgainRefused(t *testing.T) {
 		{"gone", func(t *testing.T, path string) { remove(t, path) }, "config.yaml"},
 		{"directory", func(t *testing.T, path string) {
 			remove(t, path)
-			if err := os.Mkdir(path, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Mkdir(path, 0o700))
 		}, "want a regular file"},
 		{"no YAML", func(t *testing.T, path string) { rewrite(t, path, "exclude: [\n") }, "not YAML"},
 		{"bad address", func(t *testing.T, path string) { rewrite(t, path, "exclude:\n- 3b:00.0\n- x\n") }, `config.yaml:3: exclude: found "x"`},
@@ -181,9 +174,7 @@ func TestAgainRefused(t *testing.T) {
 			if diff := cmp.Diff(first, l.Config); diff != "" {
 				t.Errorf("the loader's own config changed (-before +after):\n%s", diff)
 			}
-			if err := os.RemoveAll(path); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.RemoveAll(path))
 			rewrite(t, path, "exclude: [3b:00.0]\n")
 			if got, _, err := l.Again(l.Read()); err != nil || !cmp.Equal(first, got) {
 				t.Errorf("mended: error %v, config (-want +got):\n%s", err, cmp.Diff(first, got))
@@ -194,9 +185,7 @@ func TestAgainRefused(t *testing.T) {
 
 func remove(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(path))
 }
 
 func TestAgainFileGone(t *testing.T) {

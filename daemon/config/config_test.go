@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // rows are some rows of a health table: one has a value, one allows any value.
@@ -52,10 +53,7 @@ func TestPrecedence(t *testing.T) {
 		{"flag over file", flag, nil, file, time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg, err := load(t, test.flags, test.variables, test.yaml)
-			if err != nil {
-				t.Fatal(err)
-			}
+			cfg := must.Value(load(t, test.flags, test.variables, test.yaml))(t)
 			if cfg.ResyncInterval != test.want {
 				t.Errorf("resync interval = %s, want %s", cfg.ResyncInterval, test.want)
 			}
@@ -127,10 +125,7 @@ func TestSettingsFromEachSource(t *testing.T) {
 		{"file", nil, nil, yaml.String()},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := load(t, test.flags, test.variables, test.yaml)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(load(t, test.flags, test.variables, test.yaml))(t)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("config (-want +got):\n%s", diff)
 			}
@@ -171,10 +166,7 @@ func TestEdges(t *testing.T) {
 			func(c *config.Config) { c.NodeConditionType, c.NodeName = "AcceleratedHardwareReady", "n" }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := load(t, test.flags, test.variables, test.yaml)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(load(t, test.flags, test.variables, test.yaml))(t)
 			want := config.Defaults()
 			want.HostDevRoot, want.HostSysfsRoot = want.DevRoot, want.SysfsRoot
 			test.adjust(&want)
@@ -270,10 +262,7 @@ func TestHookArguments(t *testing.T) {
 		{"empty list", nil, nil, "programmingHookArgs: []\n", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := load(t, test.flags, test.variables, test.yaml)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(load(t, test.flags, test.variables, test.yaml))(t)
 			if diff := cmp.Diff(test.want, got.ProgrammingHookArgs); diff != "" {
 				t.Errorf("arguments (-want +got):\n%s", diff)
 			}
@@ -300,10 +289,7 @@ func TestFamilies(t *testing.T) {
 		{"in mode pool", nil, nil, "mode: pool\nfamilies: [vfio]\n", []string{"vfio"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := load(t, test.flags, test.variables, test.yaml)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(load(t, test.flags, test.variables, test.yaml))(t)
 			if diff := cmp.Diff(test.want, got.Families); diff != "" {
 				t.Errorf("families (-want +got):\n%s", diff)
 			}

@@ -11,14 +11,12 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The documentation has a row for every flag, with its default.
 func TestDocumentation(t *testing.T) {
-	text, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("../../docs/configuration.md"))(t)
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	config.New(config.Vocabulary{}).AddFlags(fs)
 	fs.VisitAll(func(f *pflag.Flag) {
@@ -34,10 +32,7 @@ func TestDocumentation(t *testing.T) {
 
 // The example files in the documentation are valid.
 func TestDocumentedFiles(t *testing.T) {
-	text, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("../../docs/configuration.md"))(t)
 	examples := strings.Split(string(text), "```yaml\n")[1:]
 	adjust := []func(*config.Config){ // from the defaults
 		func(c *config.Config) {
@@ -62,10 +57,7 @@ func TestDocumentedFiles(t *testing.T) {
 	}
 	for i, rest := range examples[:len(adjust)] {
 		example, _, _ := strings.Cut(rest, "```\n")
-		got, err := load(t, nil, nil, example)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Value(load(t, nil, nil, example))(t)
 		want := config.Defaults()
 		want.HostDevRoot, want.HostSysfsRoot = want.DevRoot, want.SysfsRoot
 		adjust[i](&want)
@@ -75,9 +67,7 @@ func TestDocumentedFiles(t *testing.T) {
 	}
 	example, _, _ := strings.Cut(examples[len(adjust)], "```\n")
 	l := overridden(t, "worker-3", "", example)
-	if err := l.Load(noVariables); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Load(noVariables))
 	if diff := cmp.Diff(map[string]bool{"5e:00.0": true, "3b:00.0": true}, l.Config.Exclude); diff != "" {
 		t.Errorf("example of overrides: exclude (-want +got):\n%s", diff)
 	}

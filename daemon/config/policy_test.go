@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // policy has the settings that only a file can have.
@@ -43,10 +44,7 @@ func TestPolicy(t *testing.T) {
 			policy{Severity: map[string]string{"power-throttled": "ignored", "power-throttled=6": "fatal"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg, err := load(t, nil, nil, test.yaml)
-			if err != nil {
-				t.Fatal(err)
-			}
+			cfg := must.Value(load(t, nil, nil, test.yaml))(t)
 			if diff := cmp.Diff(test.want, policy{cfg.Exclude, cfg.Severity}); diff != "" {
 				t.Errorf("policy (-want +got):\n%s", diff)
 			}

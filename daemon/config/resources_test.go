@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -73,10 +74,7 @@ func TestResources(t *testing.T) {
 			}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg, err := load(t, nil, nil, test.yaml)
-			if err != nil {
-				t.Fatal(err)
-			}
+			cfg := must.Value(load(t, nil, nil, test.yaml))(t)
 			if diff := cmp.Diff(test.want, cfg.Resources); diff != "" {
 				t.Errorf("resources (-want +got):\n%s", diff)
 			}

@@ -25,19 +25,15 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // shortDir returns a directory with a short path, which all users may search.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "adp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Value(os.MkdirTemp("", "adp"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
@@ -148,9 +144,7 @@ func TestModes(t *testing.T) {
 			t.Errorf("%s: %v, %v, want mode %s", file, info.Mode(), err, want)
 		}
 	}
-	if err := errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600), l.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600), l.Close())
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("another file in the place of the socket: %v after the end, want it left alone", err)
 	}
@@ -188,9 +182,7 @@ func TestListen(t *testing.T) {
 		{"link to a socket", func(t *testing.T, path string) {
 			mkdir(t, filepath.Dir(path))
 			listenUnix(t, path+".other").Close()
-			if err := os.Symlink(path+".other", path); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Symlink(path+".other", path))
 		}, "found a file of mode L"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -216,25 +208,18 @@ func TestListen(t *testing.T) {
 
 func mkdir(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Mkdir(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(path, 0o755))
 }
 
 func write(t *testing.T, path string) {
 	t.Helper()
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, nil, 0o644))
 }
 
 // listenUnix returns a listener whose socket stays after its end.
 func listenUnix(t *testing.T, path string) *net.UnixListener {
 	t.Helper()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Value(net.ListenUnix("unix", &net.UnixAddr{Name: path}))(t)
 	l.SetUnlinkOnClose(false)
 	return l
 }
@@ -299,9 +284,7 @@ func TestAllowedUsers(t *testing.T) {
 	if _, err := connectAs(65534, path); !errors.Is(err, syscall.EACCES) {
 		t.Errorf("another user: %v, want %v", err, syscall.EACCES)
 	}
-	if err := os.Chmod(path, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(path, 0o666))
 	for range 3 {
 		if answer, err := connectAs(65534, path); answer != "" || err != nil {
 			t.Errorf("another user, at an open socket: %q, %v, want the connection closed", answer, err)
@@ -345,10 +328,7 @@ func TestGarbage(t *testing.T) {
 		"GET /state?" + strings.Repeat("x", 20_000) + " HTTP/1.0\r\n\r\n":               "431",
 		"GET /state HTTP/1.0\r\n\r\n":                                                   "200",
 	} {
-		conn, err := net.Dial("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Value(net.Dial("unix", path))(t)
 		io.WriteString(conn, request) // where it fails, so does the answer
 		answer, err := bufio.NewReader(conn).ReadString('\n')
 		conn.Close()

@@ -19,6 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 )
 
@@ -161,9 +163,7 @@ func TestWatchEnds(t *testing.T) {
 func TestWatchUnread(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		conn, _ := r.listener.Dial(t.Context(), "", "")
-		if _, err := io.WriteString(conn, "GET /watch HTTP/1.1\r\nHost: daemon\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(io.WriteString(conn, "GET /watch HTTP/1.1\r\nHost: daemon\r\n\r\n"))(t)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if n, err := conn.Read(make([]byte, 1)); err != io.EOF {

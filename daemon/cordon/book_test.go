@@ -19,16 +19,15 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
 func open(t *testing.T, dir string) (*cordon.Book, *observer.ObservedLogs) {
 	t.Helper()
 	core, logs := observer.New(zapcore.InfoLevel)
-	book, err := cordon.Open(dir, zap.New(core))
-	if err != nil {
-		t.Fatal(err)
-	}
+	book := must.Value(cordon.Open(dir, zap.New(core)))(t)
 	return book, logs
 }
 
@@ -68,10 +67,7 @@ func TestAddAndRemove(t *testing.T) {
 	book, logs := open(t, dir)
 	changed := book.Changed()
 	begin := time.Now().UTC().Truncate(time.Millisecond)
-	made, err := book.Add(t.Context(), []string{"0000:3B:00.0", "3b:00.0", "5e:00.0-P1"}, "alice", "replace the fan", 2*time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Value(book.Add(t.Context(), []string{"0000:3B:00.0", "3b:00.0", "5e:00.0-P1"}, "alice", "replace the fan", 2*time.Hour))(t)
 	select {
 	case <-changed:
 	default:
@@ -133,22 +129,16 @@ func TestRemovedFile(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go book.RunUnwatched(ctx)
-		if _, err := book.Add(ctx, []string{"3b:00.0"}, "alice", "fan", 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(book.Add(ctx, []string{"3b:00.0"}, "alice", "fan", 0))(t)
 		synctest.Wait()
-		if err := os.Remove(filepath.Join(dir, "cordons.json")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(filepath.Join(dir, "cordons.json")))
 		logs.TakeAll()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := logs.TakeAll(); len(got) != 1 || got[0].Level != zapcore.ErrorLevel || entries(book) != "3b:00.0 alice fan" {
 			t.Errorf("%v, and in the book %q", got, entries(book))
 		}
-		if _, err := book.Add(ctx, []string{"5e:00.0"}, "bob", "dust", 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(book.Add(ctx, []string{"5e:00.0"}, "bob", "dust", 0))(t)
 		if again, _ := open(t, dir); entries(again) != "3b:00.0 alice fan; 5e:00.0 bob dust" {
 			t.Errorf("in the file: %q", entries(again))
 		}
@@ -159,9 +149,7 @@ func TestRemovedFile(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	dir := privatedirtest.Dir(t)
 	text := `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", "since": "2199-01-01T00:00:00Z"}]}`
-	if err := os.WriteFile(filepath.Join(dir, "cordons.json"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "cordons.json"), []byte(text), 0o600))
 	book, _ := open(t, dir)
 	made, err := book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", time.Hour)
 	if err != nil || made[0].Until.Sub(made[0].Since) != time.Hour {
@@ -208,12 +196,8 @@ func TestAddRefuses(t *testing.T) {
 	for i := range 256 {
 		many = append(many, fmt.Sprintf("%x:%02x:00.0-p1", 0x10000000+i, i))
 	}
-	if _, err := book.Remove(t.Context(), []string{"3b:00.0"}, "a"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := book.Add(t.Context(), many, strings.Repeat("€", 64), strings.Repeat("\"", 256), time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(book.Remove(t.Context(), []string{"3b:00.0"}, "a"))(t)
+	must.Value(book.Add(t.Context(), many, strings.Repeat("€", 64), strings.Repeat("\"", 256), time.Hour))(t)
 	logs.TakeAll()
 	if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0); err == nil || err.Error() != "found 257 cordons, want at most 256" {
 		t.Errorf("one more: %v", err)
@@ -245,16 +229,12 @@ func TestFailedWrite(t *testing.T) {
 		}, "cordons.json: found mode 0666, want it not writable", false},
 		{"a directory in the place of the new file", func(t *testing.T, dir string) func() {
 			next := filepath.Join(dir, "cordons.json.new")
-			if err := os.MkdirAll(filepath.Join(next, "x"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.MkdirAll(filepath.Join(next, "x"), 0o700))
 			return func() { os.RemoveAll(next) }
 		}, "cordons.json.new: ", false},
 		{"a link in the place of the lock", func(t *testing.T, dir string) func() {
 			lock := filepath.Join(dir, "cordons.lock")
-			if err := errors.Join(os.Remove(lock), os.Symlink("/dev/null", lock)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(lock), os.Symlink("/dev/null", lock))
 			return func() { os.Remove(lock) }
 		}, "cordons.lock: found a file of mode L", false},
 	} {
@@ -264,9 +244,7 @@ func TestFailedWrite(t *testing.T) {
 			}
 			dir := privatedirtest.Dir(t)
 			book, logs := open(t, dir)
-			if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0))(t)
 			logs.TakeAll()
 			text, err := os.ReadFile(filepath.Join(dir, "cordons.json"))
 			if err != nil {
@@ -310,9 +288,7 @@ func chmod(t *testing.T, path string, mode fs.FileMode) func() {
 		t.Fatal(err)
 	}
 	return func() {
-		if err := os.Chmod(path, info.Mode()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(path, info.Mode()))
 	}
 }
 
@@ -335,9 +311,7 @@ func TestOpen(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := privatedirtest.Dir(t)
 			if tc.text != "" {
-				if err := os.WriteFile(filepath.Join(dir, "cordons.json"), []byte(tc.text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(filepath.Join(dir, "cordons.json"), []byte(tc.text), 0o600))
 			}
 			chmod(t, dir, tc.mode)
 			core, logs := observer.New(zapcore.InfoLevel)
@@ -361,9 +335,7 @@ func TestOpen(t *testing.T) {
 	})
 	t.Run("a file in the place of the directory", func(t *testing.T) {
 		dir := filepath.Join(privatedirtest.Dir(t), "file")
-		if err := os.WriteFile(dir, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(dir, nil, 0o600))
 		book, logs := open(t, dir)
 		if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0); err == nil || !strings.Contains(err.Error(), "want a directory") {
 			t.Errorf("%v, want it refused", err)
@@ -385,12 +357,8 @@ func TestExpiry(t *testing.T) {
 			go book.RunUnwatched(ctx)
 		}
 		synctest.Wait()
-		if _, err := one.Add(ctx, []string{"3b:00.0"}, "alice", "fan", time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := one.Add(ctx, []string{"5e:00.0"}, "alice", "dust", 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(one.Add(ctx, []string{"3b:00.0"}, "alice", "fan", time.Hour))(t)
+		must.Value(one.Add(ctx, []string{"5e:00.0"}, "alice", "dust", 0))(t)
 		// Without inotify the other daemon reads the file within half a minute.
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
@@ -428,13 +396,9 @@ func TestBadFileWhileRunning(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go book.RunUnwatched(ctx)
-		if _, err := book.Add(ctx, []string{"3b:00.0"}, "alice", "fan", time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(book.Add(ctx, []string{"3b:00.0"}, "alice", "fan", time.Hour))(t)
 		synctest.Wait()
-		if err := os.WriteFile(filepath.Join(dir, "cordons.json"), []byte("{}{}"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "cordons.json"), []byte("{}{}"), 0o600))
 		logs.TakeAll()
 		time.Sleep(time.Hour - time.Second)
 		synctest.Wait()
@@ -467,13 +431,9 @@ func TestTwoDaemons(t *testing.T) {
 			<-changed
 		}
 	}
-	if _, err := one.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(one.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0))(t)
 	await(two, "3b:00.0 alice fan")
-	if _, err := two.Remove(t.Context(), []string{"3b:00.0"}, "bob"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(two.Remove(t.Context(), []string{"3b:00.0"}, "bob"))(t)
 	await(one, "")
 	if diff := cmp.Diff([]string{"device.cordoned 3b:00.0 alice file", "device.uncordoned 3b:00.0 bob command"}, lines(logs)); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)

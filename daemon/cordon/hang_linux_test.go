@@ -2,13 +2,14 @@ package cordon_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -22,9 +23,7 @@ func TestStateDirHangs(t *testing.T) {
 		_, err := book.Add(t.Context(), []string{device}, "alice", "x", during)
 		return err
 	}
-	if err := errors.Join(add("3b:00.0", 3*time.Second), add("5e:00.0", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, add("3b:00.0", 3*time.Second), add("5e:00.0", 0))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- book.Run(ctx) }()

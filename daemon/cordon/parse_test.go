@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestParse(t *testing.T) {
@@ -71,10 +72,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%q can not be printed", c)
 			}
 		}
-		written, err := json.Marshal(map[string]any{"cordons": all})
-		if err != nil {
-			t.Fatal(err)
-		}
+		written := must.Value(json.Marshal(map[string]any{"cordons": all}))(t)
 		again, err := cordon.Parse(written)
 		if diff := cmp.Diff(all, again); err != nil || diff != "" && len(all) > 0 {
 			t.Errorf("%v, written and read again:\n%s", err, diff)

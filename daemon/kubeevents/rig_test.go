@@ -26,6 +26,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
@@ -133,10 +135,7 @@ func (r *rig) run() {
 	r.t.Helper()
 	core, logs := eventtest.Observed(r.t)
 	r.logs = logs
-	client, err := apiserver.Open(r.config, zap.New(core))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	client := must.Value(apiserver.Open(r.config, zap.New(core)))(r.t)
 	r.recorder = kubeevents.New(kubeevents.Config{
 		Node: node, Client: client, Cordon: func(device string, members ...string) *cordon.Cordon { return cordon.Of(r.cordons, device, members...) },
 		Missing: r.missing.Load, Count: func(result string) { r.locked(func() { r.results[result]++ }) },

@@ -18,6 +18,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -49,9 +51,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 				if options == "ro" || options == "rw" {
 					options = ""
 				}
-				if err := syscall.Mount("", parent, "", flags, options); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, syscall.Mount("", parent, "", flags, options))
 			}
 			synctest.Test(t, func(t *testing.T) {
 				r := &rig{T: t, dir: parent + "/state", exempt: latest.New("")}
@@ -88,9 +88,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 func TestStateDirHangs(t *testing.T) {
 	t.Parallel()
 	dir := privatedirtest.Dir(t)
-	if err := os.WriteFile(dir+"/cards.json", []byte(good), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(dir+"/cards.json", []byte(good), 0o600))
 	release := privatedirtest.Hang(t, dir)
 	core, logs := eventtest.Observed(t)
 	m := metrics.New("test")

@@ -19,6 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
@@ -156,20 +158,13 @@ func TestKilled(t *testing.T) {
 		child.Env = append(os.Environ(), writeIn+"="+dir)
 		child.Stderr = os.Stderr
 		out, err := child.StdoutPipe()
-		if err := errors.Join(err, child.Start()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err, child.Start())
 		if _, err := io.ReadFull(out, make([]byte, 1+i%7)); err != nil { // it writes, and is killed during the next write
 			t.Fatal(err)
 		}
-		if err := child.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, child.Process.Kill())
 		_ = child.Wait() // killed
-		text, err := os.ReadFile(filepath.Join(dir, "cards.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Value(os.ReadFile(filepath.Join(dir, "cards.json")))(t)
 		if _, n, err := ledger.Parse(text); err != nil || n != 1 {
 			t.Fatalf("kill %d: %v, %d cards, want one:\n%s", i, err, n, text)
 		}

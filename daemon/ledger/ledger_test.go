@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // A card that is absent after a start is missing, over further starts, until it returns.
@@ -387,17 +388,13 @@ func TestForgetIsStored(t *testing.T) {
 		r.startAndSettle(healthy("3b:00.0"))
 		r.events()
 		next := r.dir + "/cards.json.new/x" // what the file cannot replace
-		if err := os.MkdirAll(next, 0o700); err != nil {
-			r.Fatal(err)
-		}
+		must.Succeed(r, os.MkdirAll(next, 0o700))
 		if _, err := r.ledger.Forget(r.Context(), "5e:00.0", "alice"); err == nil || !strings.Contains(err.Error(), "cards.json.new: ") {
 			r.Errorf("the disk cannot be used: error %v, want that of the disk", err)
 		}
 		synctest.Wait() // the writer has tried, too
 		r.expect("the disk cannot be used", "5e:00.0", "ledger.unavailable")
-		if err := os.RemoveAll(r.dir + "/cards.json.new"); err != nil {
-			r.Fatal(err)
-		}
+		must.Succeed(r, os.RemoveAll(r.dir+"/cards.json.new"))
 		_, err := r.ledger.Forget(r.Context(), "5e:00.0", "alice")
 		if text := r.file(); err != nil || strings.Contains(text, "5e:00.0") { // a kill now would lose nothing
 			r.Errorf("%v, file %s, want one without the card", err, text)
@@ -423,9 +420,7 @@ func TestHistory(t *testing.T) {
 		wait(time.Minute)
 		r.stop()
 		var file struct{ Cards []map[string]any }
-		if err := json.Unmarshal([]byte(r.file()), &file); err != nil {
-			r.Fatal(err)
-		}
+		must.Succeed(r, json.Unmarshal([]byte(r.file()), &file))
 		recent := file.Cards[0]["recent"].([]any)
 		last := map[string]any{"time": begin.Format(time.RFC3339), "device": "3b:00.0", "from": "healthy", "to": "unhealthy", "reason": "port-ap6"}
 		if diff := cmp.Diff(last, recent[len(recent)-1]); diff != "" || len(recent) != 20 {
@@ -676,9 +671,7 @@ func TestClockSetBack(t *testing.T) {
 		future := time.Now().AddDate(1, 0, 0).UTC().Format(time.RFC3339)
 		text := `{"version":1,"cards":[{"card":"3b:00.0","pciId":"` + model + `","firstSeen":"` + future + `","lastSeen":"` + future + `","expected":true,"healthChanges":1,"removals":1,` +
 			`"missing":"` + future + `","recent":[{"time":"` + future + `","device":"3b:00.0","from":"healthy","to":"unhealthy"}]}]}`
-		if err := os.WriteFile(r.dir+"/cards.json", []byte(text), 0o600); err != nil {
-			r.Fatal(err)
-		}
+		must.Succeed(r, os.WriteFile(r.dir+"/cards.json", []byte(text), 0o600))
 		r.startAndSettle()
 		if all, _ := r.ledger.Missing(); len(all) != 1 || all[0].Since.After(time.Now()) {
 			r.Errorf("missing %v, want one card since the start", all)

@@ -21,6 +21,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
@@ -188,9 +190,7 @@ func (r *rig) expectFile(texts ...string) {
 // chmod sets the mode of the state directory, which is used only with mode 0700.
 func (r *rig) chmod(mode os.FileMode) {
 	r.Helper()
-	if err := os.Chmod(r.dir, mode); err != nil {
-		r.Fatal(err)
-	}
+	must.Succeed(r, os.Chmod(r.dir, mode))
 }
 
 // file returns the content of the file.

@@ -24,6 +24,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
@@ -65,9 +67,7 @@ func start(t *testing.T, prepare func(*rig)) *rig {
 	t.Cleanup(r.server.Close)
 	account := t.TempDir()
 	for file, text := range map[string]string{"ca.crt": string(r.server.CA()), "token": "token-1\n"} {
-		if err := os.WriteFile(filepath.Join(account, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(account, file), []byte(text), 0o600))
 	}
 	core, observed := eventtest.Observed(t)
 	client, err := apiserver.Open(apiserver.Config{ServiceAccount: account, Dial: listener.Dial, LookupEnv: func(name string) (string, bool) {

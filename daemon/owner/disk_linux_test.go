@@ -17,6 +17,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -29,13 +31,9 @@ func TestFirstStartOnAFullDisk(t *testing.T) {
 			parent := privatedirtest.Dir(t)
 			mount(t, parent, options)
 			dir := filepath.Join(parent, "state")
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Mkdir(dir, 0o700))
 			if name == "data" {
-				if err := os.WriteFile(filepath.Join(parent, "fill"), make([]byte, 64<<10), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(filepath.Join(parent, "fill"), make([]byte, 64<<10), 0o600))
 				if err := os.WriteFile(filepath.Join(parent, "more"), []byte("x"), 0o600); !errors.Is(err, syscall.ENOSPC) {
 					t.Fatalf("error %v, want %v", err, syscall.ENOSPC)
 				}
@@ -53,9 +51,7 @@ func TestFirstStartOnAFullDisk(t *testing.T) {
 					!strings.HasPrefix(plugin.Waiting().Error(), "--state-dir: "+dir+"/owner.lock: ") {
 					t.Errorf("waits for %s, %v, want owner.lock and %v", plugin.WaitsFor(), plugin.Waiting(), syscall.ENOSPC)
 				}
-				if err := syscall.Mount("", parent, "", syscall.MS_REMOUNT, "nr_inodes=10"); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, syscall.Mount("", parent, "", syscall.MS_REMOUNT, "nr_inodes=10"))
 				if !plugin.owns(time.Second) {
 					t.Errorf("there is room: the plugin waits: %v", plugin.Waiting())
 				}
@@ -69,9 +65,7 @@ func TestFirstStartOnAFullDisk(t *testing.T) {
 func TestHangingFUSE(t *testing.T) {
 	dir := privatedirtest.Dir(t)
 	before := owner.New(dir, control.DRA, zap.NewNop())
-	if err := before.Take(t.Context(), func() owner.Naming { return 1 }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, before.Take(t.Context(), func() owner.Naming { return 1 }))
 	kept := before.Kept()
 	release := privatedirtest.Hang(t, dir)
 	for range 2 {
@@ -127,9 +121,7 @@ func TestHangingFUSE(t *testing.T) {
 	})
 	before.Renamed()
 	alike := owner.New(dir, control.DRA, zap.NewNop())
-	if err := alike.Take(t.Context(), func() owner.Naming { return 2 }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, alike.Take(t.Context(), func() owner.Naming { return 2 }))
 	privatedirtest.Hang(t, dir)
 	within(6*time.Second, "Leave", func() {
 		before.Leave(t.Context(), func(context.Context) error {
@@ -174,9 +166,7 @@ func TestDisk(t *testing.T) {
 				plugin := start(t, dir, control.DevicePlugin)
 				plugin.owns(0)
 				plugin.Leave(t.Context(), nothing)
-				if err := spoil(dir); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, spoil(dir))
 				for range 2 {
 					if plugin = start(t, dir, control.DevicePlugin); !plugin.owns(0) {
 						t.Fatalf("the plugin waits: %v", plugin.Waiting())

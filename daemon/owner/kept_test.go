@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestKept(t *testing.T) {
@@ -34,9 +35,7 @@ func TestKept(t *testing.T) {
 					t.Fatal("does not own the node")
 				}
 				kept := d.Kept()
-				if err := test.change(dir); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, test.change(dir))
 				if err := kept(); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 					t.Errorf("error %v, want %q", err, test.want)
 				}

@@ -9,6 +9,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
@@ -106,22 +108,14 @@ func TestAwaitsRecord(t *testing.T) {
 func TestWithoutNaming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := privatedirtest.Dir(t)
-		dir, err := privatedir.OpenDir(path, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		dir := must.Value(privatedir.OpenDir(path, true))(t)
 		defer dir.Close()
-		old, err := privatedir.TryLock(dir, "owner-devicePlugin.lock", privatedir.Shared)
-		if err != nil {
-			t.Fatal(err)
-		}
+		old := must.Value(privatedir.TryLock(dir, "owner-devicePlugin.lock", privatedir.Shared))(t)
 		next := start(t, path, control.DevicePlugin)
 		if next.owns(time.Second) || next.WaitsFor() != owner.ForNaming {
 			t.Errorf("waits for %q, want naming", next.WaitsFor())
 		}
-		if err := old.Release(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, old.Release())
 		if !next.owns(time.Second) {
 			t.Error("the daemon does not own the node after the older one has ended")
 		}

@@ -20,6 +20,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
@@ -96,10 +98,7 @@ func nothing(context.Context) error { return nil }
 
 func files(t *testing.T, dir string) (all []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Value(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		all = append(all, e.Name())
 	}
@@ -310,16 +309,11 @@ func TestObstacles(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir := privatedirtest.Dir(t)
-				mend, err := tc.put(dir)
-				if err != nil {
-					t.Fatal(err)
-				}
+				mend := must.Value(tc.put(dir))(t)
 				d := start(t, dir, control.DevicePlugin)
 				took := d.owns(70 * time.Second)
 				waits := d.Waiting()
-				if err := mend(); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, mend())
 				if took || waits == nil || !strings.HasPrefix(waits.Error(), "--state-dir: ") || !strings.Contains(waits.Error(), tc.want) {
 					t.Errorf("Waiting() = %v, want --state-dir and %s", waits, tc.want)
 				}
@@ -426,9 +420,7 @@ func TestOtherMayHold(t *testing.T) {
 			t.Error("a driver has run: found that the other API holds no device, want that it may")
 		}
 		for _, boot := range []string{"of an earlier boot", ""} {
-			if err := os.WriteFile(filepath.Join(dir, "owner-dra.boot"), []byte(boot), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(dir, "owner-dra.boot"), []byte(boot), 0o600))
 			if plugin.OtherMayHold() {
 				t.Errorf("boot %q: found that claims may hold devices, want not", boot)
 			}

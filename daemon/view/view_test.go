@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var devices = []*inventory.Device{
@@ -185,9 +186,7 @@ func TestPrint(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got strings.Builder
-			if err := view.Print(&got, test.rows, test.format, test.colour); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, view.Print(&got, test.rows, test.format, test.colour))
 			if diff := cmp.Diff(test.want, got.String()); diff != "" {
 				t.Errorf("output (-want +got):\n%s", diff)
 			}
@@ -204,16 +203,11 @@ func TestNamesWithControlCharacters(t *testing.T) {
 	}
 	change := view.Change{Time: "T", What: "added", Row: row}
 	outputs := map[string]string{"line": change.Line(false)}
-	text, err := change.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(change.JSON())(t)
 	outputs["JSON line"] = string(text)
 	for _, format := range append(view.Formats, "") {
 		var out strings.Builder
-		if err := view.Print(&out, []view.Row{row}, format, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, view.Print(&out, []view.Row{row}, format, false))
 		outputs["format "+format] = out.String()
 	}
 	for name, out := range outputs {

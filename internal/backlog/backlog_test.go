@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // reader is the writer of the core. It simulates a reader that stalls, or a full disk.
@@ -123,9 +124,7 @@ func (r *rig) check(t *testing.T, torn bool) (gaps, lost int) {
 		if err := json.Unmarshal([]byte(line), &l); err != nil && torn {
 			continue
 		}
-		if err := eventtest.Line([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, eventtest.Line([]byte(line)))
 		if l.Event == logevent.LogDropped.String {
 			gaps++
 			gap += l.Count
@@ -266,9 +265,7 @@ func TestWith(t *testing.T) {
 		var got []string
 		for line := range strings.Lines(r.reader.got.String()) {
 			var l struct{ Resource string }
-			if err := errors.Join(eventtest.Line([]byte(line)), json.Unmarshal([]byte(line), &l)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, eventtest.Line([]byte(line)), json.Unmarshal([]byte(line), &l))
 			got = append(got, l.Resource)
 		}
 		if want := "[example.com/b example.com/a example.com/c]"; fmt.Sprint(got) != want {
@@ -282,9 +279,7 @@ func TestFatalIsWritten(t *testing.T) {
 	r := newRig()
 	defer r.core.Close()
 	entry := zapcore.Entry{Level: zapcore.FatalLevel, Message: "library failed"}
-	if err := r.core.Write(entry, []zapcore.Field{logevent.LibraryLog}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.core.Write(entry, []zapcore.Field{logevent.LibraryLog}))
 	r.reader.mu.Lock()
 	defer r.reader.mu.Unlock()
 	if got := r.reader.got.String(); !strings.Contains(got, "library failed") {

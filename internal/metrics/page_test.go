@@ -12,14 +12,12 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The whole page, including the metrics of Go and the process, follows Prometheus' rules.
 func TestLint(t *testing.T) {
-	problems, err := promlint.New(scrape(t, story(), "").Body).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems := must.Value(promlint.New(scrape(t, story(), "").Body).Lint())(t)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}

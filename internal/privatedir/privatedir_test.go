@@ -12,23 +12,20 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // ownDir returns an empty directory that OpenDir accepts: root or this user owns those above it.
 func ownDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o700))
 	return dir
 }
 
 func check(t *testing.T, errs ...error) {
 	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errs...)
 }
 
 func TestOpenDir(t *testing.T) {

@@ -12,15 +12,14 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // node unfolds the text of a board and returns its host.
 func node(t testing.TB, text string) sysfs.Host {
 	t.Helper()
 	root := t.TempDir()
-	if err := board.UnfoldText(root, []byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, board.UnfoldText(root, []byte(text)))
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
@@ -44,9 +43,7 @@ func TestRead(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			path := t.TempDir() + "/attr"
-			if err := os.WriteFile(path, []byte(tt.content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, []byte(tt.content), 0o644))
 			got, err := sysfs.Read(path)
 			if got != tt.want {
 				t.Errorf("value %.50q, want %.50q", got, tt.want)
@@ -183,10 +180,7 @@ func TestPCIAttributes(t *testing.T) {
 
 func TestInode(t *testing.T) {
 	h := node(t, "-- sys/a/ --\n-- sys/b/ --\n-- sys/file --\n-- sys/link -> a --\n")
-	a, err := sysfs.Inode(h.Sys + "/a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Value(sysfs.Inode(h.Sys + "/a"))(t)
 	if b, err := sysfs.Inode(h.Sys + "/b"); err != nil || a == b || b == 0 {
 		t.Errorf("inodes %d and %d, error %v", a, b, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestEscape(t *testing.T) {
@@ -74,9 +75,7 @@ func TestTable(t *testing.T) {
 			table.Line("ID", "HEALTH", "NODE")
 			table.Line("3b", "healthy", "")
 			table.Line("5e", "bad\x1b[1m", "é")
-			if err := table.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, table.Flush())
 			if out.String() != test.want {
 				t.Errorf("table:\n%q, want\n%q", out.String(), test.want)
 			}

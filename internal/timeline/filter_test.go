@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // bound parses a bound, typed at half past ten in a zone in which it is already the next day; "" is none.
@@ -18,10 +19,7 @@ func bound(t *testing.T, text string) timeline.Bound {
 	if text == "" {
 		return nil
 	}
-	b, err := timeline.ParseBound(text, time.Date(2026, 11, 21, 10, 30, 0, 0, time.FixedZone("far east", 9*3600))) // 01:30 UTC
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Value(timeline.ParseBound(text, time.Date(2026, 11, 21, 10, 30, 0, 0, time.FixedZone("far east", 9*3600))))(t) // 01:30 UTC
 	return b
 }
 

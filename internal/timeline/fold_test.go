@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // ms returns a line of the log, some milliseconds after noon.
@@ -127,9 +128,7 @@ func TestFoldFollowedLog(t *testing.T) {
 		}
 		fmt.Fprint(log, removed(1, "d", "unhealthy"))
 		log.Close()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, <-done)
 		if !strings.Contains(out.String(), "gone, held by default/pod/main (was unhealthy") {
 			t.Errorf("printed %q, want a separate line for the pull", out.String())
 		}

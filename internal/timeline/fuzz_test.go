@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // New refuses a filter, or returns a reader that works with it.
@@ -30,9 +31,7 @@ func FuzzFilter(f *testing.F) {
 		if errors.Join(err, err1, err2) != nil {
 			return
 		}
-		if err := errors.Join(reader.Read(t.Context(), "the log", strings.NewReader(log)), reader.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, reader.Read(t.Context(), "the log", strings.NewReader(log)), reader.Close())
 		if notes := strings.Join(reader.Notes(), ""); !utf8.ValidString(notes) || strings.ContainsFunc(notes, harmful) {
 			t.Errorf("notes %q", notes)
 		}
@@ -57,9 +56,7 @@ func FuzzReader(f *testing.F) {
 			var out strings.Builder
 			reader := newReader(t, o, &out)
 			_ = reader.Read(t.Context(), "the log", bytes.NewReader(in)) // a line may be too long
-			if err := reader.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, reader.Close())
 			all := out.String() + strings.Join(reader.Notes(), "\n")
 			if !utf8.ValidString(all) || strings.ContainsFunc(all, harmful) {
 				t.Errorf("printed %q", all)

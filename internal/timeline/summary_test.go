@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // at returns the time of a line, some seconds after the start of the log.
@@ -85,9 +86,7 @@ func TestStates(t *testing.T) {
 			test.want.ID = "d"
 			text, _ := json.Marshal(test.want)
 			var want map[string]any
-			if err := json.Unmarshal(text, &want); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal(text, &want))
 			if diff := cmp.Diff(want, got.Devices[0]); diff != "" {
 				t.Errorf("device (-want +got):\n%s", diff)
 			}

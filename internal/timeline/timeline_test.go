@@ -17,17 +17,14 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
 func newReader(t testing.TB, o timeline.Options, out io.Writer) *timeline.Reader {
 	t.Helper()
-	reader, err := timeline.New(o, out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reader
+	return must.Value(timeline.New(o, out))(t)
 }
 
 // read returns the output for a log, and the notes.
@@ -35,19 +32,14 @@ func read(t testing.TB, o timeline.Options, log string) (out string, notes []str
 	t.Helper()
 	var b strings.Builder
 	reader := newReader(t, o, &b)
-	if err := errors.Join(reader.Read(t.Context(), "the log", strings.NewReader(log)), reader.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, reader.Read(t.Context(), "the log", strings.NewReader(log)), reader.Close())
 	return b.String(), reader.Notes()
 }
 
 // hotplug returns the log of a real run.
 func hotplug(t testing.TB) string {
 	t.Helper()
-	data, err := os.ReadFile("testdata/hotplug.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Value(os.ReadFile("testdata/hotplug.log"))(t)
 	return string(data)
 }
 
@@ -55,15 +47,10 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, []byte(got), 0o644))
 		return
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Value(os.ReadFile(path))(t)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got; -update writes it):\n%s", path, diff)
 	}

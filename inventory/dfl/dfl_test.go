@@ -16,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // ignore ignores fields that package port tests.
@@ -231,10 +232,7 @@ func TestPortOrder(t *testing.T) {
 	const regions = "devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0/fpga_region/"
 	script(t, host, "mkdir "+regions+"region9\nmv "+regions+"region0/dfl-port.9 "+regions+"region9/dfl-port.9\n"+
 		"link "+regions+"region9/device ../../../0001:3b:00.0\nlink class/fpga_region/region9 ../../"+regions+"region9")
-	r, err := dfl.Family(port.PerPort).Read(host, "0001:3b:00.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Value(dfl.Family(port.PerPort).Read(host, "0001:3b:00.0"))(t)
 	var got []string
 	for _, p := range r.Units {
 		got = append(got, p.Name)
@@ -271,10 +269,7 @@ func TestVirtualFunction(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "dfl-vf")
 			script(t, host, tt.script)
-			got, err := dfl.Family(port.PerPort).Read(host, "0000:03:00.0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(dfl.Family(port.PerPort).Read(host, "0000:03:00.0"))(t)
 			want := portOf("dfl-port.1", 0, afuA, tt.want)
 			want.Attributes = map[string]string{"physicalFunction": "0000:01:00.0"}
 			if _, err := os.Readlink(host.Sys + "/bus/pci/devices/0000:03:00.0/physfn/virtfn0"); err == nil {

@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/test/board"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // recorded unfolds a board that `make fixtures` recorded. It returns the ports whose afu_id fails with EBUSY.
@@ -21,10 +22,7 @@ import (
 func recorded(t testing.TB, name string) (host sysfs.Host, busy []string) {
 	t.Helper()
 	root := t.TempDir()
-	failing, err := board.UnfoldRecorded(root, filepath.Join("../../testdata/sysfs", name+".txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	failing := must.Value(board.UnfoldRecorded(root, filepath.Join("../../testdata/sysfs", name+".txtar")))(t)
 	for path, errno := range failing {
 		switch {
 		case filepath.Base(path) == "afu_id" && errno == "EBUSY":

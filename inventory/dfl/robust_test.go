@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var (
@@ -148,9 +149,7 @@ func TestHalfRemovedTree(t *testing.T) {
 		host := familytest.Node(t, "dfl-vf")
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		for i, path := range paths(t, host.Sys, rnd) {
-			if err := os.RemoveAll(path); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.RemoveAll(path))
 			if i%4 == 0 {
 				checkAllReadings(t, host)
 			}
@@ -215,9 +214,7 @@ func FuzzRead(f *testing.F) {
 			dir + "dev": dev, dir + "uevent": uevent, card + "/numa_node": numa,
 			card + "/fpga_region/region0/dfl-fme.0/dfl-fme-region.1/fpga_region/region1/compat_id": compat,
 		} {
-			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, []byte(content), 0o644))
 		}
 		for _, unit := range units {
 			r, err := dfl.Family(unit).Read(host, "0000:01:00.0")

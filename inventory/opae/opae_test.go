@@ -11,6 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const address = "0000:82:00.0"
@@ -41,9 +42,7 @@ func TestBoards(t *testing.T) {
 		host := familytest.Node(t, strings.Fields(tt.boards)...)
 		if tt.interfaceID != "" {
 			path := host.Sys + "/devices/pci0000:80/0000:80:02.0/" + address + "/fpga/intel-fpga-dev.0/intel-fpga-fme.0/pr/interface_id"
-			if err := os.WriteFile(path, []byte(tt.interfaceID), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, []byte(tt.interfaceID), 0o644))
 		}
 		got, _ := familytest.ReadAll(t, host, opae.Family(port.PerPort))
 		if diff := cmp.Diff(tt.want, got, familytest.Ignore); diff != "" {

@@ -10,6 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/pool"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var _ inventory.Family = pool.Pool{}
@@ -20,10 +21,7 @@ func TestPool(t *testing.T) {
 	if diff := cmp.Diff([]string{"pool"}, cards); diff != "" || err != nil {
 		t.Fatalf("cards (-want +got), error %v:\n%s", err, diff)
 	}
-	got, err := p.Read(sysfs.Host{}, cards[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(p.Read(sysfs.Host{}, cards[0]))(t)
 	unit := func(id string) inventory.Unit {
 		return inventory.Unit{ID: id, Name: id, Facts: inventory.Facts{PortID: -1, NUMANode: -1}, AFUIDKnown: true, InterfaceIDKnown: true}
 	}

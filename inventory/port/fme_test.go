@@ -11,6 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // filesOf returns the health files of p whose names begin with part.
@@ -161,9 +162,7 @@ func TestHWMonUnlistable(t *testing.T) {
 		t.Skip("root may list every directory")
 	}
 	r := newRig(t, "dfl")
-	if err := os.Chmod(r.path("fme/thermal"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(r.path("fme/thermal"), 0))
 	t.Cleanup(func() { os.Chmod(r.path("fme/thermal"), 0o755) }) // so that it can be removed
 	want := []inventory.Condition{withRow("alarm-crit", "unreadable=fme/hwmon", bad)}
 	if diff := cmp.Diff(want, r.read(t).Conditions, ignoreErr); diff != "" {

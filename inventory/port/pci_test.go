@@ -12,6 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // TestLink changes the values of the link and of the slot. A case has the files that differ from
@@ -99,18 +100,13 @@ func TestLinkUnknown(t *testing.T) {
 func TestRootBus(t *testing.T) {
 	host := familytest.Node(t, "kernel-6.1-one-card")
 	const up, dir = "/devices/pci0000:00/0000:00:01.0", "/devices/pci0000:00/0000:01:00.0"
-	if err := os.Rename(host.Sys+up+"/0000:01:00.0", host.Sys+dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(host.Sys+up+"/0000:01:00.0", host.Sys+dir))
 	edit(t, host.Sys+"/bus/pci/devices", map[string]string{"0000:01:00.0": linkTo + "../../.." + dir})
 	edit(t, host.Sys+"/class/fpga_region", map[string]string{"region0": linkTo + "../.." + dir + "/fpga_region/region0"})
 	edit(t, host.Sys+dir, map[string]string{
 		"current_link_width": "4\n", "max_link_width": "8\n", "aer_dev_fatal": "TOTAL_ERR_FATAL 0\n",
 	})
-	r, err := dfl.Family(port.PerPort).Read(host, "0000:01:00.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Value(dfl.Family(port.PerPort).Read(host, "0000:01:00.0"))(t)
 	if diff := cmp.Diff([]inventory.Condition{withRow("link-width", "link-width=4", poor)}, r.Units[0].Conditions); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
@@ -182,10 +178,7 @@ func TestVirtualFunction(t *testing.T) {
 			dir, name := host.Sys+tt.file[:strings.LastIndexByte(tt.file, '/')], tt.file[strings.LastIndexByte(tt.file, '/')+1:]
 			edit(t, dir, map[string]string{name: tt.content})
 			edit(t, host.Sys+vf, map[string]string{"modalias": "pci:v00008086d000009C5sv00008086sd00000000bc12sc00i00\n"})
-			got, err := dfl.Family(port.PerPort).Read(host, "0000:03:00.0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(dfl.Family(port.PerPort).Read(host, "0000:03:00.0"))(t)
 			if diff := cmp.Diff(tt.want, got.Units[0].Conditions); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}

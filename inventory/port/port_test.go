@@ -19,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // ignoreErr ignores the errors of conditions, which TestConditionErrors checks.
@@ -318,9 +319,7 @@ func TestReadWhilePortLeaves(t *testing.T) {
 			host := familytest.Node(t, "kernel-6.1-one-card")
 			dir := portDir(host)
 			edit(t, dir, map[string]string{"afu_id": absent})
-			if err := syscall.Mkfifo(dir+"/afu_id", 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, syscall.Mkfifo(dir+"/afu_id", 0o600))
 			result := make(chan bool)
 			go func() {
 				_, ok := port.Read(host, dir)
@@ -408,20 +407,14 @@ func TestOutline(t *testing.T) {
 				t.Fatalf("cards = %v, %v", cards, err)
 			}
 			for _, card := range cards {
-				read, err := dfl.Family(port.PerPort).Read(host, card)
-				if err != nil {
-					t.Fatal(err)
-				}
+				read := must.Value(dfl.Family(port.PerPort).Read(host, card))(t)
 				var want []string
 				for _, p := range read.Units {
 					want = append(want, fmt.Sprint(p.Name, p.Incarnation, p.Nodes))
-					edit(t, filepath.Dir(must(filepath.Glob(host.Sys + "/devices/*/*/*/fpga_region/region*/" + p.Name + "/dev"))[0]),
+					edit(t, filepath.Dir(found(filepath.Glob(host.Sys + "/devices/*/*/*/fpga_region/region*/" + p.Name + "/dev"))[0]),
 						map[string]string{"id": directory, "afu_id": directory, "power_state": directory})
 				}
-				outline, err := dfl.Family(port.PerPort).Outline(host, card)
-				if err != nil {
-					t.Fatal(err)
-				}
+				outline := must.Value(dfl.Family(port.PerPort).Outline(host, card))(t)
 				var got []string
 				for _, p := range outline.Units {
 					got = append(got, fmt.Sprint(p.Name, p.Incarnation, p.Nodes))
@@ -440,7 +433,7 @@ func TestOutline(t *testing.T) {
 	}
 }
 
-func must(paths []string, err error) []string {
+func found(paths []string, err error) []string {
 	if err != nil || len(paths) == 0 {
 		panic(fmt.Sprint(paths, err))
 	}

@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // recordings is the directory of trees that others recorded from real cards. They are not part of the repository; without
@@ -75,15 +76,9 @@ func TestRecordings(t *testing.T) {
 func summary(t *testing.T, host sysfs.Host, kind port.Kind) (lines []string) {
 	t.Helper()
 	for _, f := range []inventory.Family{dfl.Family(kind), opae.Family(kind)} {
-		cards, err := f.Cards(host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cards := must.Value(f.Cards(host))(t)
 		for _, card := range cards {
-			r, err := f.Read(host, card)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Value(f.Read(host, card))(t)
 			if len(r.Units) == 0 {
 				lines = append(lines, f.Name()+" "+card)
 			}

@@ -19,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The class entries of the boards, below sys/devices.
@@ -432,10 +433,7 @@ func TestNodeNumbers(t *testing.T) {
 				family = opae.Family(tt.unit)
 			}
 			for name, read := range map[string]func(sysfs.Host, string) (inventory.Reading, error){"read": family.Read, "outline": family.Outline} {
-				r, err := read(host, tt.card)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Value(read(host, tt.card))(t)
 				var got [][]string
 				for _, p := range r.Units {
 					got = append(got, p.NodeNumbers)

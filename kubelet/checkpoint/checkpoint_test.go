@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const resource = "b-com.com/accelerator"
@@ -23,10 +24,7 @@ const resource = "b-com.com/accelerator"
 // entry returns the JSON of an entry of the kubelet, with this answer of Allocate.
 func entry(t testing.TB, resource string, answer *v1beta1.ContainerAllocateResponse, devices string) string {
 	t.Helper()
-	raw, err := proto.Marshal(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Value(proto.Marshal(answer))(t)
 	return entryOf(resource, raw, devices)
 }
 
@@ -121,9 +119,7 @@ func TestRead(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, checkpoint.File)
 			at := time.Unix(1_800_000_000, 0)
-			if err := errors.Join(os.WriteFile(path, []byte(tt.text), 0o600), os.Chtimes(path, at, at)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, []byte(tt.text), 0o600), os.Chtimes(path, at, at))
 			got, err := new(checkpoint.Reader).Read(dir)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(err.Error(), checkpoint.File) {
@@ -150,9 +146,7 @@ func TestNoCheckpoint(t *testing.T) {
 		"pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
 	} {
 		dir := t.TempDir()
-		if err := create(filepath.Join(dir, checkpoint.File)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, create(filepath.Join(dir, checkpoint.File)))
 		if _, err := new(checkpoint.Reader).Read(dir); err == nil {
 			t.Errorf("Read of a %s: found no error, want one", name)
 		}
@@ -185,9 +179,7 @@ func TestReadAgain(t *testing.T) {
 		{"cut off", func() error { return os.WriteFile(path, []byte("{"), 0o600) }, ""},
 		{"removed", func() error { return os.Remove(path) }, ""},
 	} {
-		if err := step.do(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, step.do())
 		record, err := r.Read(dir)
 		got := ""
 		for _, u := range uses(record) {

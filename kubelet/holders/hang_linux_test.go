@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -16,9 +18,7 @@ func TestStateDirHangs(t *testing.T) {
 	r, dir := newRig(t), privatedirtest.Dir(t)
 	injected := openInjected(t, dir)
 	held, given := map[string][]string{"3b:00.0": {"port.0"}}, map[string][]string{"5e:00.0": {"port.1"}}
-	if err := injected.Add(t.Context(), held); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, injected.Add(t.Context(), held))
 	r.write(t, `{"Data":{"PodDeviceEntries":[]}}`)
 	r.cfg.Injected, r.cfg.StateDir = injected, dir
 	release := privatedirtest.Hang(t, dir)

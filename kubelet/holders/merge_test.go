@@ -22,6 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // fileOf returns a checkpoint with an entry of a container that was given a device with an annotation of these nodes, or with
@@ -36,10 +37,7 @@ func fileOf(t testing.TB, uid, resource, id string, nodes ...string) string {
 	} else {
 		checkpoint.Annotate(answer.Annotations, id, nodes)
 	}
-	raw, err := proto.Marshal(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Value(proto.Marshal(answer))(t)
 	encoded, _ := json.Marshal(raw)
 	return fmt.Sprintf(`{"Data":{"PodDeviceEntries":[{"PodUID":%q,"ContainerName":"main","ResourceName":%q,"DeviceIDs":{"-1":[%q]},"AllocResp":%s}]}}`,
 		uid, resource, id, encoded)
@@ -49,13 +47,8 @@ func fileOf(t testing.TB, uid, resource, id string, nodes ...string) string {
 func entryOf(t testing.TB, uid, resource, id string, nodes ...string) checkpoint.Entry {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, checkpoint.File), []byte(fileOf(t, uid, resource, id, nodes...)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	record, err := new(checkpoint.Reader).Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, checkpoint.File), []byte(fileOf(t, uid, resource, id, nodes...)), 0o600))
+	record := must.Value(new(checkpoint.Reader).Read(dir))(t)
 	return record.Entries[0]
 }
 
@@ -85,10 +78,7 @@ type report struct {
 
 func ago(t testing.TB, text string) time.Time {
 	t.Helper()
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(time.ParseDuration(text))(t)
 	return epoch.Add(d)
 }
 

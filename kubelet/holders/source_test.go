@@ -2,7 +2,6 @@ package holders_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const port = "example.com/port"
@@ -49,9 +49,7 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) write(t *testing.T, text string) {
 	t.Helper()
-	if err := errors.Join(os.WriteFile(r.path+"1", []byte(text), 0o600), os.Rename(r.path+"1", r.path)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(r.path+"1", []byte(text), 0o600), os.Rename(r.path+"1", r.path))
 }
 
 // Recent uses an answer for a second. Ask asks each time.
@@ -209,13 +207,9 @@ func TestAllocations(t *testing.T) {
 		given := func(id string, seconds int) (holders.Key, holders.Allocation) {
 			return holders.Key{Resource: port, ID: id}, holders.Allocation{At: begin.Add(time.Duration(seconds) * time.Second), Nodes: []string{"node-" + id}}
 		}
-		if err := add(nil, "a", "b"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, add(nil, "a", "b"))
 		time.Sleep(time.Second) // fake
-		if err := add(nil, "b"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, add(nil, "b"))
 		last := undo
 		if add(os.ErrInvalid, "a", "c") == nil {
 			t.Error("found no error, want one")
@@ -237,9 +231,7 @@ func TestAllocations(t *testing.T) {
 		default:
 		}
 		time.Sleep(time.Second) // fake
-		if err := add(nil, "a", "c"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, add(nil, "a", "c"))
 		if undo(); !cmp.Equal(want, a.All()) {
 			t.Errorf("found %v after undo, want what was before: %v", a.All(), want)
 		}

@@ -13,6 +13,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/kubelet/peers"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -46,10 +48,7 @@ func newRig(t *testing.T) *rig {
 
 // shortDir returns a directory. Those of t.TempDir are too long for a socket.
 func shortDir(t *testing.T) string {
-	dir, err := os.MkdirTemp("", "adp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Value(os.MkdirTemp("", "adp"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -57,10 +56,7 @@ func shortDir(t *testing.T) string {
 // listen makes a socket that accepts connections, and keeps its file when it is closed.
 func (r *rig) listen(name string) *net.UnixListener {
 	r.Helper()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(r.dir, name), Net: "unix"})
-	if err != nil {
-		r.Fatal(err)
-	}
+	l := must.Value(net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(r.dir, name), Net: "unix"}))(r)
 	l.SetUnlinkOnClose(false)
 	r.Cleanup(func() { _ = l.Close() })
 	r.changed.Raise()
@@ -70,18 +66,12 @@ func (r *rig) listen(name string) *net.UnixListener {
 // accept blocks until Run has connected to this socket, and returns the connection.
 func (r *rig) accept(l net.Listener) net.Conn {
 	r.Helper()
-	conn, err := l.Accept()
-	if err != nil {
-		r.Fatal(err)
-	}
-	return conn
+	return must.Value(l.Accept())(r)
 }
 
 func (r *rig) remove(name string) {
 	r.Helper()
-	if err := os.Remove(filepath.Join(r.dir, name)); err != nil {
-		r.Fatal(err)
-	}
+	must.Succeed(r, os.Remove(filepath.Join(r.dir, name)))
 	r.changed.Raise()
 }
 
@@ -178,10 +168,7 @@ func TestRegistrationAfterEvent(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(r.dir, other), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Value(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(r.dir, other), Net: "unixgram"}))(t)
 	defer conn.Close()
 	r.changed.Raise()
 	if r.awaitGone(false) {

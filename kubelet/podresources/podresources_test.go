@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const resource = "b-com.com/accelerator"
@@ -37,20 +38,14 @@ func (k *kubelet) List(ctx context.Context, _ *v1.ListPodResourcesRequest) (*v1.
 // socket returns a path that is short enough for a socket.
 func socket(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "adp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Value(os.MkdirTemp("", "adp"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return filepath.Join(dir, "kubelet.sock")
 }
 
 func serve(t *testing.T, path string, k *kubelet) {
 	t.Helper()
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Value(net.Listen("unix", path))(t)
 	s := grpc.NewServer()
 	v1.RegisterPodResourcesListerServer(s, k)
 	done := make(chan struct{})
@@ -80,10 +75,7 @@ func TestList(t *testing.T) {
 		}},
 		{Namespace: "ns1", Name: "empty"},
 	}})
-	got, err := podresources.List(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(podresources.List(t.Context(), path))(t)
 	want := map[podresources.Key][]podresources.Holder{
 		{Resource: resource, ID: "3b:00.0"}:      {{Namespace: "ns1", Pod: "pod", Container: "main"}, {Namespace: "ns2", Pod: "pod", Container: "main"}},
 		{Resource: resource, ID: "3c:00.0"}:      {{Namespace: "ns2", Pod: "pod", Container: "main"}},
@@ -121,10 +113,7 @@ func TestListClaims(t *testing.T) {
 			{Name: "plugin", Devices: []*v1.ContainerDevices{devices(resource, "3b:00.0")}, DynamicResources: []*v1.DynamicResource{claim("none"), {}}},
 		}},
 	}})
-	got, err := podresources.List(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(podresources.List(t.Context(), path))(t)
 	of := func(pod, claim string) podresources.Holder {
 		return podresources.Holder{Namespace: "ns", Pod: pod, Container: "main", Claim: claim}
 	}
@@ -156,9 +145,7 @@ func TestListFails(t *testing.T) {
 	}{
 		{"no socket", func(*testing.T, string) {}, "no such file"},
 		{"a file instead of a socket", func(t *testing.T, path string) {
-			if err := os.WriteFile(path, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, nil, 0o600))
 		}, "connection refused"},
 		{"an answer that is too long", func(t *testing.T, path string) {
 			serve(t, path, &kubelet{pods: []*v1.PodResources{{Namespace: "ns", Name: strings.Repeat("p", 4<<20)}}})

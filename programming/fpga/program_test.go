@@ -23,6 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The layouts of include/uapi/linux/fpga-dfl.h and intel-fpga.h.
@@ -52,9 +53,7 @@ type rig struct {
 
 func newRig(t *testing.T, boardNames ...string) *rig {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o755))
 	r := &rig{t: t, dir: dir, host: newHost(t, boardNames...)}
 	r.p = fpga.Programmer{Host: r.host, LockDir: filepath.Join(dir, "lock"), Store: programming.Store(filepath.Join(dir, "store"))}
 	r.p.SetIoctl(func(fd int, request uintptr, arg unsafe.Pointer) error {
@@ -107,9 +106,7 @@ func (r *rig) write(name, text string) {
 	if len(found) != 1 {
 		r.t.Fatalf("%s: %q", name, found)
 	}
-	if err := os.WriteFile(found[0], []byte(text), 0o644); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, os.WriteFile(found[0], []byte(text), 0o644))
 }
 
 var raw = []byte("a raw bitstream")
@@ -122,13 +119,8 @@ func (r *rig) gbs(interfaceID, afuID string) *programming.Bitstream {
 func (r *rig) open(name string, data []byte) *programming.Bitstream {
 	r.t.Helper()
 	path := filepath.Join(r.dir, name)
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		r.t.Fatal(err)
-	}
-	b, err := programming.Open(path)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, os.WriteFile(path, data, 0o644))
+	b := must.Value(programming.Open(path))(r.t)
 	r.t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -233,9 +225,7 @@ func TestProgramRefuses(t *testing.T) {
 		{"no such port", "kernel-6.1-one-card", good, func(_ *rig, _ *fpga.Card, port *fpga.Port) { port.Number = 3 }, "port 3 of card 01:00.0: found none, want one of its ports: 0"},
 		{"no FME", "kernel-6.1-one-card", good, func(_ *rig, card *fpga.Card, _ *fpga.Port) { card.FME = "" }, "FME: found none: a virtual function"},
 		{"card has left", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) {
-			if err := os.RemoveAll(r.host.Sys); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.RemoveAll(r.host.Sys))
 		}, "the card has left"},
 		{"another card in its place", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) { r.write("compat_id", other) },
 			`FME at "0000:01:00.0" with interface "` + other + `", want "0000:01:00.0" and "` + pac + `"`},
@@ -502,18 +492,11 @@ func TestMemory(t *testing.T) {
 		{"x.aocx", bits.AOCX(bits.Hash, "", bits.GBS(bits.Metadata(pac, bits.OpenCL), make([]byte, large))), bits.OpenCL},
 	} {
 		path := filepath.Join(r.dir, test.file)
-		if err := os.WriteFile(path, test.data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, test.data, 0o644))
 		if filepath.Ext(path) == ".gbs" {
-			if err := os.Truncate(path, int64(len(test.data))+large); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Truncate(path, int64(len(test.data))+large))
 		}
-		b, err := programming.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Value(programming.Open(path))(t)
 		defer b.Close()
 		debug.FreeOSMemory() // otherwise garbage of the test would hide the use of memory
 		before, during := rssAnon(t), int64(0)
@@ -529,9 +512,7 @@ func TestMemory(t *testing.T) {
 			r.write("afu_id", test.afu)
 			return nil
 		})
-		if err := r.p.Program(t.Context(), card, port, b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.p.Program(t.Context(), card, port, b))
 		t.Logf("%s: %d KiB of anonymous memory before, %d KiB while it was programmed", test.file, before>>10, during>>10)
 		if during == 0 || during > before+most {
 			t.Errorf("%s: %d bytes of anonymous memory, %d before; want at most %d more", test.file, during, before, most)

@@ -12,6 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 	"b-com.com/accelerator-device-plugin/programming/hook"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // cardOf returns a card with an interface and the AFUs of its ports, from the short form "I:A,B".
@@ -134,10 +135,7 @@ func TestAssignProperties(t *testing.T) {
 			after[at].Ports = slices.Clone(after[at].Ports)
 			after[at].Ports[p.Port()].AFUID = wanted[i].Fields()[2]
 		}
-		again, err := hook.Assign(wanted, after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Value(hook.Assign(wanted, after))(t)
 		for i := range again {
 			if again[i].Card() != placements[i].Card() || again[i].Port() != placements[i].Port() || all && !again[i].Loaded() {
 				t.Fatalf("%v on %v: %s, after programming of %v: %s\n%s", wanted, cards, show(placements), after, show(again), cmp.Diff(cards, after))

@@ -9,6 +9,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // Each way to break a device gives it the reason, and Heal restores all files, except counters.
@@ -22,7 +23,7 @@ func TestBreakAndHeal(t *testing.T) {
 		{"aws-f2", "01:00.0", address},
 	} {
 		n := open(t, filepath.Join(t.TempDir(), "node"))
-		must(t, n.PlugBoard(named(tt.board), address))
+		must.Succeed(t, n.PlugBoard(named(tt.board), address))
 		root := filepath.Dir(n.Sys)
 		unit := func() inventory.Unit {
 			units := read(t, root, tt.card).Units
@@ -45,7 +46,7 @@ func TestBreakAndHeal(t *testing.T) {
 				t.Errorf("%s %s: found %v", tt.board, b.Reason, unit().Conditions)
 			}
 			broken[b.Reason] = true
-			must(t, n.Heal(tt.device))
+			must.Succeed(t, n.Heal(tt.device))
 			if diff := cmp.Diff(whole, files(t, n.Sys)); diff != "" {
 				t.Errorf("%s %s healed (-before +after):\n%s", tt.board, b.Reason, diff)
 			}
@@ -53,7 +54,7 @@ func TestBreakAndHeal(t *testing.T) {
 				t.Errorf("%s %s healed: nodes (-before +after):\n%s", tt.board, b.Reason, diff)
 			}
 		}
-		must(t, n.Close())
+		must.Succeed(t, n.Close())
 	}
 	for _, b := range simnode.Breaks {
 		if !broken[b.Reason] {
@@ -64,7 +65,7 @@ func TestBreakAndHeal(t *testing.T) {
 
 func TestBreakRefuses(t *testing.T) {
 	n := newNode(t)
-	must(t, n.PlugBoard(named("vf"), address), n.PlugBoard(named("n6001-vfs"), "0000:03:00.0"),
+	must.Succeed(t, n.PlugBoard(named("vf"), address), n.PlugBoard(named("n6001-vfs"), "0000:03:00.0"),
 		n.PlugBoard(named("u250"), "0000:04:00.0"), n.Plug(on("0000:05:00.1", "xocl", "")), n.Plug(on("0000:06:00.1", "xocl", "")), n.BeginReset("0000:06:00.1"),
 		n.PlugBoard(named("aws-f2"), "0000:07:00.0"), n.PlugBoard(named("aws-f2"), "0000:08:00.0"), n.Break("08:00.0", "loading"))
 	for _, tt := range []struct{ device, reason, want string }{
@@ -100,16 +101,16 @@ func TestBreakRefuses(t *testing.T) {
 func TestBoards(t *testing.T) {
 	n := newNode(t)
 	for _, b := range simnode.Boards {
-		must(t, n.PlugBoard(b, address))
+		must.Succeed(t, n.PlugBoard(b, address))
 		for _, d := range n.Devices() {
 			want := max(b.Card.Ports, 1) // without ports: an IOMMU group, or an AWS card
 			if r := read(t, filepath.Dir(n.Sys), d.Address); len(r.Units) != want || len(r.Units[d.Port].Conditions) > 0 {
 				t.Errorf("%s: %+v, want %d good devices", b.Name, r.Units, want)
 			}
 		}
-		must(t, n.Unplug(address))
+		must.Succeed(t, n.Unplug(address))
 	}
-	must(t, n.PlugBoard(named("pac-a10"), "0000:01:00.1"))
+	must.Succeed(t, n.PlugBoard(named("pac-a10"), "0000:01:00.1"))
 	if err := n.PlugBoard(named("vf"), address); err == nil || len(n.Devices()) != 1 {
 		t.Errorf("slot of the virtual function is taken: %v, devices %v", err, n.Devices())
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestSettersRefuse(t *testing.T) {
@@ -42,9 +43,7 @@ func TestPluggedAgainIsGood(t *testing.T) {
 	good, whole := files(t, n.Sys), files(t, n.CardDir(other.Address))
 	for name := range good {
 		if strings.Contains(name, address) && !strings.HasSuffix(name, "->") {
-			if err := os.WriteFile(filepath.Join(n.Sys, name), []byte("bad"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(n.Sys, name), []byte("bad"), 0o600))
 		}
 	}
 	if diff := cmp.Diff(whole, files(t, n.CardDir(other.Address))); diff != "" {

@@ -19,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const address = "0000:01:00.0"
@@ -30,14 +31,9 @@ var card = simnode.Card{
 
 func newNode(t *testing.T, cards ...simnode.Card) *simnode.Node {
 	t.Helper()
-	n, err := simnode.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(simnode.New(t.TempDir()))(t)
 	for _, c := range cards {
-		if err := n.Plug(c); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, n.Plug(c))
 	}
 	return n
 }
@@ -64,9 +60,7 @@ func read(t *testing.T, root, card string) inventory.Reading {
 // Inventory reads a simulated card as it reads the recording of the same card.
 func TestReadsLikeTheKernel(t *testing.T) {
 	recorded := t.TempDir()
-	if err := board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-one-card.txtar"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-one-card.txtar"))
 	n := newNode(t, card)
 	want, got := read(t, recorded, address), read(t, filepath.Dir(n.Sys), address)
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "PCIID", "Files", "Counters"),
@@ -94,9 +88,7 @@ func names(t *testing.T, dir string) map[string]bool {
 // All files of a simulated card also exist in the recording of the same card.
 func TestNamesLikeTheKernel(t *testing.T) {
 	recorded := t.TempDir()
-	if err := board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-one-card.txtar"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-one-card.txtar"))
 	n := newNode(t, card)
 	want, got := names(t, recorded+"/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region"), names(t, n.CardDir(address)+"/fpga_region")
 	for name := range got {

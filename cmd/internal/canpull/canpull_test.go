@@ -20,6 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const address = "0000:3b:00.0"
@@ -27,25 +28,19 @@ const address = "0000:3b:00.0"
 // link makes a link, and the directory that it is in.
 func link(t *testing.T, target, path string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(target, path)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(target, path))
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
 }
 
 // function makes a PCI function with a driver that is not that of an FPGA.
 func function(t *testing.T, sys, address, driver string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(sys, "devices/pci0000:00", address)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(dir, 0o755))
 	if driver != "" {
 		link(t, "../../../../bus/pci/drivers/"+driver, dir+"/driver")
 	}
@@ -57,18 +52,13 @@ func function(t *testing.T, sys, address, driver string) (dir string) {
 // and another card.
 func node(t *testing.T) *simnode.Node {
 	t.Helper()
-	n, err := simnode.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(simnode.New(t.TempDir()))(t)
 	for _, card := range []simnode.Card{
 		{Address: address, Ports: 2, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32)},
 		{Address: "0000:3b:01.0", Ports: 1, AFUID: strings.Repeat("a", 32), PhysFn: address},
 		{Address: "0000:5e:00.0", Ports: 1, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32)},
 	} {
-		if err := n.Plug(card); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, n.Plug(card))
 	}
 	vfio := function(t, n.Sys, "0000:3b:00.1", "vfio-pci")
 	link(t, "../../../kernel/iommu_groups/42", vfio+"/iommu_group")
@@ -129,18 +119,10 @@ func TestRead(t *testing.T) {
 
 // The BARs of a card count, because programs map them, also if a driver is bound.
 func TestBARs(t *testing.T) {
-	n, err := simnode.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(simnode.New(t.TempDir()))(t)
 	b, err := simnode.BoardNamed("aws-f2")
-	if err := errors.Join(err, n.PlugBoard(b, address), os.Symlink("../xdma", n.CardDir(address)+"/driver")); err != nil {
-		t.Fatal(err)
-	}
-	card, err := canpull.Read(n.Sys, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err, n.PlugBoard(b, address), os.Symlink("../xdma", n.CardDir(address)+"/driver"))
+	card := must.Value(canpull.Read(n.Sys, address))(t)
 	var names []string
 	for _, f := range card.Functions {
 		for _, bar := range f.BARs {
@@ -161,13 +143,8 @@ func TestUnboundInUse(t *testing.T) {
 		"vfio-unbound":          nil,
 	} {
 		root := t.TempDir()
-		if err := board.Unfold(root, "../../../testdata/sysfs/kernel-6.1-"+name+".txtar"); err != nil {
-			t.Fatal(err)
-		}
-		card, err := canpull.Read(root+"/sys", "0000:01:00.0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, board.Unfold(root, "../../../testdata/sysfs/kernel-6.1-"+name+".txtar"))
+		card := must.Value(canpull.Read(root+"/sys", "0000:01:00.0"))(t)
 		var got []canpull.DeviceNode
 		for _, n := range card.Functions[0].Nodes {
 			if strings.HasPrefix(n.Name, "vfio") {

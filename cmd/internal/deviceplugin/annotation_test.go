@@ -15,6 +15,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
@@ -31,10 +33,7 @@ type cluster struct {
 // prepareCluster is prepareDaemon with an API server.
 func prepareCluster(t *testing.T, adjust func(*config.Config)) *cluster {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	c := &cluster{door: &door{Listener: listener}}
 	c.api = simapiserver.Start(c.door)
 	t.Cleanup(func() { c.api.Close() })
@@ -231,9 +230,7 @@ func TestAnnotationWithHeldDevices(t *testing.T) {
 	c.run()
 	c.awaitOffers("started", bothCards["single"])
 	c.hold("job", testResource, "3b:00.0-p1")
-	if _, err := c.kubelet.Allocate(t.Context(), testResource, "5e:00.0"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(c.kubelet.Allocate(t.Context(), testResource, "5e:00.0"))(t)
 	held := health{"3b:00.0-p1": false, "5e:00.0": false}
 	c.ask("af")
 	c.awaitOffers("af", offers{testResource: held, afAa: {"3b:00.0": true}})

@@ -24,6 +24,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -40,13 +42,8 @@ type watchCommand struct {
 func startWatch(t *testing.T, socket string) *watchCommand {
 	t.Helper()
 	w := &watchCommand{Cmd: cmdtest.Command(t, "watch", "--socket", socket, "-o", "json"), rows: map[string]view.Row{}, ended: make(chan struct{})}
-	pipe, err := w.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
+	pipe := must.Value(w.StdoutPipe())(t)
+	must.Succeed(t, w.Start())
 	go func() {
 		defer close(w.ended)
 		for lines := bufio.NewScanner(pipe); lines.Scan(); {
@@ -221,14 +218,10 @@ func TestHeldAsSoonAsGiven(t *testing.T) {
 func TestHeadline(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte("resources: [{name: example.com/lab, match: {pciAddress: \"3b:00.0\"}}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("resources: [{name: example.com/lab, match: {pciAddress: \"3b:00.0\"}}]\n"), 0o600))
 	r, node, _ := cmdtest.Serve(t, "--mode", "af", "--config", file, "--pod-resources-socket", "/nonexistent")
 	socket := r.Await("control.served")["socket"].(string)
-	if err := node.Plug(cardB); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Plug(cardB))
 	r.Await("stream.opened")
 	headline := regexp.MustCompile(`^daemon \S+ since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d, mode af(, settings [0-9a-f]{12})?\n`)
 	for format, onStderr := range map[string]bool{"": false, "wide": false, "json": true, "yaml": true} {
@@ -243,10 +236,7 @@ func TestHeadline(t *testing.T) {
 			t.Errorf("-o %q: stderr %q, want %q with -o wide alone", format, stderr, idle)
 		}
 	}
-	want, err := control.Dial(socket).State(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Value(control.Dial(socket).State(t.Context()))(t)
 	var got control.State
 	stdout, stderr, code := cmdtest.Output(t, "devices", "--socket", socket, "-o", "state")
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 0 || stderr != "" {

@@ -27,6 +27,8 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -153,10 +155,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	if watched.Record, err = use.Record(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	node, err := daemon.OpenNode(cfg, watched, log, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Value(daemon.OpenNode(cfg, watched, log, log))(t)
 	settings.KubeletDir, settings.HostDevRoot, settings.HostSysRoot = cfg.KubeletDir, cfg.HostDevRoot, cfg.HostSysfsRoot
 	settings.BackoffMax = time.Second
 	// A stream that is closed before it arrives looks as if none had been opened.

@@ -17,6 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -171,10 +173,7 @@ func TestVanishedStateDir(t *testing.T) {
 	if text, code := d.ask("devices"); !strings.Contains(text, "--state-dir: "+lock+" was removed or replaced while this daemon runs") || code != 0 {
 		t.Errorf("exit code %d, devices prints\n%s", code, text)
 	}
-	answer, err := probe.Get(d.url("/readyz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Value(probe.Get(d.url("/readyz")))(t)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if !strings.Contains(string(text), lock+" was removed") || answer.StatusCode == http.StatusOK || err != nil {

@@ -23,6 +23,8 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -59,10 +61,7 @@ func startDaemon(t *testing.T, adjust func(*config.Config)) *testDaemon {
 func prepareDaemon(t *testing.T, adjust func(*config.Config)) *testDaemon {
 	t.Helper()
 	dir := cmdtest.ShortDir(t)
-	node, err := simnode.New(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Value(simnode.New(dir))(t)
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, "/dev"
 	cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = filepath.Join(dir, "kubelet"), filepath.Join(dir, "pods.sock"), "127.0.0.1:0"

@@ -15,6 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -107,16 +109,12 @@ func TestHangupReadsTheFileAgain(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write("exclude: [3b:00.0-p1]\n")
 	loader := daemon.NewLoader()
 	loader.Config.File = file
-	if err := loader.Load(os.LookupEnv); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, loader.Load(os.LookupEnv))
 	d := prepareDaemon(t, func(c *config.Config) { c.Exclude, c.Severity = loader.Config.Exclude, loader.Config.Severity })
 	d.loader = loader
 	d.run()

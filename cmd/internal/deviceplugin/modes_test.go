@@ -12,6 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -111,10 +113,7 @@ func TestHotPlugOfModes(t *testing.T) {
 			d.do(d.node.Plug(cardB))
 			d.awaitOffers("second card in", offers{test.a: in, test.b: b})
 
-			got, err := d.kubelet.Allocate(t.Context(), test.a, test.ids[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(d.kubelet.Allocate(t.Context(), test.a, test.ids[0]))(t)
 			want := given{
 				Envs:  map[string]string{"ACCELERATOR_UNITS": test.ids[0], "ACCELERATOR_DEVICES": test.ids[0]},
 				Nodes: test.nodes, Annotations: test.annotations,

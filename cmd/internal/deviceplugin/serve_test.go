@@ -17,6 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -43,10 +45,7 @@ func TestReadThatHangs(t *testing.T) {
 func TestNothingIsLeft(t *testing.T) {
 	settle := func() (goroutines, fds int) {
 		runtime.GC()
-		entries, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Value(os.ReadDir("/proc/self/fd"))(t)
 		return runtime.NumGoroutine(), len(entries)
 	}
 	warm := startDaemon(t, nil) // so that goroutines and descriptors that the runtime and the libraries keep are not counted

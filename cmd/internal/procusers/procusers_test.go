@@ -21,6 +21,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/cmd/internal/procusers"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var (
@@ -86,27 +87,16 @@ func hold(t *testing.T, kind, path string, as *syscall.Credential) (*exec.Cmd, s
 	cmd := exec.Command("/proc/self/exe", path)
 	cmd.Env = append(os.Environ(), holderVariable+"="+kind)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Value(cmd.StdinPipe())(t)
+	stdout := must.Value(cmd.StdoutPipe())(t)
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() {
 		stdin.Close()
 		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() > 0 {
 			t.Error(err)
 		}
 	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := must.Value(bufio.NewReader(stdout).ReadString('\n'))(t)
 	return cmd, strings.TrimSpace(line)
 }
 
@@ -126,13 +116,8 @@ func TestFindFiles(t *testing.T) {
 		t.Skip("only root follows mappings")
 	}
 	path := filepath.Join(t.TempDir(), "resource0")
-	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file, err := procusers.FileAt(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, make([]byte, 4096), 0o600))
+	file := must.Value(procusers.FileAt(path))(t)
 	for _, kind := range []string{"open", "map"} {
 		cmd, said := hold(t, kind, path, nil)
 		if said != "<nil>" {
@@ -151,9 +136,7 @@ func TestFindFiles(t *testing.T) {
 func TestFind(t *testing.T) {
 	own := filepath.Join(t.TempDir(), "any name\n")
 	if os.Geteuid() == 0 {
-		if err := syscall.Mknod(own, syscall.S_IFCHR|0o600, 1<<8|7); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Mknod(own, syscall.S_IFCHR|0o600, 1<<8|7))
 	}
 	for _, test := range []struct {
 		name, kind, path string
@@ -173,9 +156,7 @@ func TestFind(t *testing.T) {
 			path, kind := test.path, test.kind
 			if kind == "open" && test.want == nil {
 				path = filepath.Join(t.TempDir(), "file")
-				if err := os.WriteFile(path, nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(path, nil, 0o600))
 			}
 			cmd, said := hold(t, kind, path, nil)
 			if said != "<nil>" {
@@ -193,9 +174,7 @@ func TestFind(t *testing.T) {
 				t.Errorf("found %+v, want its command", got)
 			}
 			if test.name == "a node of its own" {
-				if err := syscall.Kill(cmd.Process.Pid, syscall.SIGKILL); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, syscall.Kill(cmd.Process.Pid, syscall.SIGKILL))
 				_, _ = cmd.Process.Wait()
 				if found, _ := proc.Find(t.Context(), []sysfs.DeviceNumber{full}); of(found, cmd.Process.Pid).PID != 0 {
 					t.Errorf("found %+v after it has ended", found)
@@ -269,17 +248,11 @@ func fake(t *testing.T, links map[string]string) (root string) {
 	t.Helper()
 	root = t.TempDir()
 	for _, dir := range []string{"7/task/7", "7/fd", "7/map_files", "self", "not a process"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	for name, target := range links {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, "7", name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(target, filepath.Join(root, "7", name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(filepath.Join(root, "7", name)), 0o755))
+		must.Succeed(t, os.Symlink(target, filepath.Join(root, "7", name)))
 	}
 	return root
 }
@@ -287,9 +260,7 @@ func fake(t *testing.T, links map[string]string) (root string) {
 func TestFakeProc(t *testing.T) {
 	block := filepath.Join(t.TempDir(), "block")
 	if os.Geteuid() == 0 {
-		if err := syscall.Mknod(block, syscall.S_IFBLK|0o600, 1<<8|3); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Mknod(block, syscall.S_IFBLK|0o600, 1<<8|3))
 	}
 	for _, test := range []struct {
 		name  string
@@ -323,17 +294,11 @@ func TestPatience(t *testing.T) {
 	root := fake(t, map[string]string{"fd/3": "/dev/null"})
 	// An open of a FIFO blocks until it has a writer.
 	fifo := filepath.Join(root, "7/comm")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mkfifo(fifo, 0o600))
 	for _, dir := range []string{"8/task/8", "8/fd"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
-	if err := os.Symlink("/dev/null", filepath.Join(root, "8/fd/0")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("/dev/null", filepath.Join(root, "8/fd/0")))
 	proc := procusers.Proc{Root: root, Patience: 50 * time.Millisecond}
 	found, err := proc.Find(t.Context(), []sysfs.DeviceNumber{null})
 	if err == nil || !strings.Contains(err.Error(), "process 7: the search of its files took longer than 50ms") {
@@ -347,10 +312,7 @@ func TestPatience(t *testing.T) {
 	if _, err := proc.Find(ctx, []sysfs.DeviceNumber{null}); err == nil || !strings.Contains(err.Error(), "no time left") {
 		t.Errorf("error %v", err)
 	}
-	w, err := os.OpenFile(fifo, os.O_RDWR, 0) // lets the goroutine continue
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Value(os.OpenFile(fifo, os.O_RDWR, 0))(t) // lets the goroutine continue
 	w.Close()
 }
 
@@ -391,12 +353,8 @@ func TestSeesHost(t *testing.T) {
 		{"pid:[4026532911]", "this process is in a PID namespace of its own"},
 	} {
 		root := t.TempDir()
-		if err := os.MkdirAll(filepath.Join(root, "self/ns"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(test.namespace, filepath.Join(root, "self/ns/pid")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Join(root, "self/ns"), 0o755))
+		must.Succeed(t, os.Symlink(test.namespace, filepath.Join(root, "self/ns/pid")))
 		if test.err == "" && os.Geteuid() != 0 {
 			test.err = "this process is not root"
 		}
