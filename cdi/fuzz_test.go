@@ -15,6 +15,7 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -80,16 +81,12 @@ func FuzzStale(f *testing.F) {
 			if id == kind+"=5e:00.0" {
 				env = wanted[0].Env
 			}
-			if diff := cmp.Diff(env, device.ContainerEdits.Env); diff != "" {
-				t.Errorf("%s: variables (-want +got):\n%s", id, diff)
-			}
+			compare.Values(t, id+": variables", env, device.ContainerEdits.Env)
 			if id == kind+"=3b:00.0" {
 				timeout := 110
 				hooks = []*specs.Hook{{HookName: "createRuntime", Path: hook("").Path, Args: hook("3b:00.0").Args, Timeout: &timeout}}
 			}
-			if diff := cmp.Diff(hooks, device.ContainerEdits.Hooks); diff != "" {
-				t.Errorf("%s: hooks (-want +got):\n%s", id, diff)
-			}
+			compare.Values(t, id+": hooks", hooks, device.ContainerEdits.Hooks)
 			for _, n := range device.ContainerEdits.DeviceNodes {
 				got = append(got, n.HostPath)
 			}
@@ -130,8 +127,6 @@ func FuzzDevice(f *testing.F) {
 		if want := path.Join("/dev", node); got.Path != want || got.HostPath != want || !strings.HasPrefix(want, "/dev") {
 			t.Errorf("paths %q and %q, want %q", got.Path, got.HostPath, want)
 		}
-		if diff := cmp.Diff([]string{variable}, device.ContainerEdits.Env); diff != "" {
-			t.Errorf("variables (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "variables", []string{variable}, device.ContainerEdits.Env)
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/parser"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -60,9 +61,7 @@ func TestInject(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", step, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", step, diff)
-		}
+		compare.Values(t, step, want, got)
 	}
 	card, other := kind+"=3b:00.0", kind+"=5e:00.0"
 

@@ -7,9 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -89,9 +88,7 @@ func expect(t testing.TB, dir string, want map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("directory (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "directory", want, got)
 }
 
 // identity returns the identity of the spec file, which differs after each replacement.

@@ -11,9 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -153,21 +152,15 @@ func TestName(t *testing.T) {
 		return got
 	}
 	none := map[string]answer{"3b:00.0": {}, "5e:00.0": {}, "af:00.0": {}, "no-such-id": {}}
-	if diff := cmp.Diff(none, ask()); diff != "" {
-		t.Errorf("before the first Write (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "before the first Write", none, ask())
 	write(t, s, board...)
 	both := map[string]answer{
 		"3b:00.0": {"fpga.intel.com/fpga=3b:00.0", true}, "5e:00.0": {"fpga.intel.com/fpga=5e:00.0", true},
 		"af:00.0": {}, "no-such-id": {},
 	}
-	if diff := cmp.Diff(both, ask()); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "names", both, ask())
 	write(t, s)
-	if diff := cmp.Diff(none, ask()); diff != "" {
-		t.Errorf("after Write without devices (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "after Write without devices", none, ask())
 }
 
 func TestOpenRefuses(t *testing.T) {

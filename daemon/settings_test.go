@@ -10,12 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -107,9 +107,7 @@ func TestSettingsInForce(t *testing.T) {
 			if step.want.Refused != "" && strings.HasPrefix(got.Refused, step.want.Refused) {
 				step.want.Refused = got.Refused
 			}
-			if diff := cmp.Diff(step.want, got); diff != "" {
-				t.Errorf("%s: state (-want +got):\n%s", step.name, diff)
-			}
+			compare.Values(t, step.name+": state", step.want, got)
 			if l.hash() != got.Hash {
 				t.Errorf("%s: hash %s, want %s", step.name, l.hash(), got.Hash)
 			}
@@ -117,9 +115,7 @@ func TestSettingsInForce(t *testing.T) {
 			for _, line := range logs.TakeAll() {
 				events = append(events, line.ContextMap()["event"].(string))
 			}
-			if diff := cmp.Diff(step.events, events); diff != "" {
-				t.Errorf("%s: log (-want +got):\n%s", step.name, diff)
-			}
+			compare.Values(t, step.name+": log", step.events, events)
 			time.Sleep(time.Hour)
 		}
 		if l.hash() != first || !cfg.Exclude["5e:00.0"] {

@@ -5,9 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // These tests show readings of functions, where the events of one address concern the cards at others, and
@@ -127,9 +126,7 @@ func TestAttributesAreKept(t *testing.T) {
 			u.Incarnation, u.Attributes = step.incarnation, step.read
 			r.set(cardA, u)
 			s, _ := r.Latest()
-			if diff := cmp.Diff(step.want, s.Device("3b:00.0").Attributes); diff != "" {
-				t.Errorf("%s: attributes (-want +got):\n%s", step.name, diff)
-			}
+			compare.Values(t, step.name+": attributes", step.want, s.Device("3b:00.0").Attributes)
 		}
 	})
 }
@@ -175,8 +172,6 @@ func TestFunctionOfAnotherFamily(t *testing.T) {
 		r.hint(cardA)
 		r.want("another driver", map[string]string{"3b:00.0": "unhealthy[replaced-in-use recovering=removed]"})
 		s, _ := r.Latest()
-		if diff := cmp.Diff(map[string]string{"vbnv": "u50"}, s.Device("3b:00.0").Attributes); diff != "" {
-			t.Errorf("attributes (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "attributes", map[string]string{"vbnv": "u50"}, s.Device("3b:00.0").Attributes)
 	})
 }

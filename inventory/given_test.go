@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // The beginning and the end of each holding are logged once, with the holders.
@@ -38,9 +37,7 @@ func TestHoldersNamed(t *testing.T) {
 				}
 				got = append(got, text)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", name, diff)
-			}
+			compare.Values(t, name, want, got)
 		}
 		step("held before the daemon started", 0, "device.held 0001:5e:00.0 [default/old/main] reason=before the daemon started")
 		d.hold("3b:00.0")
@@ -94,9 +91,7 @@ func TestPodOfTheSameName(t *testing.T) {
 					got = append(got, fmt.Sprint(m["event"], " ", m["holders"], " ", m["pod_uids"]))
 				}
 			}
-			if diff := cmp.Diff(step.want, got); diff != "" {
-				t.Errorf("checkpoint %q (-want +got):\n%s", step.containers, diff)
-			}
+			compare.Values(t, fmt.Sprintf("checkpoint %q", step.containers), step.want, got)
 		}
 	})
 }
@@ -125,9 +120,7 @@ func TestTooManyHolders(t *testing.T) {
 			}
 		}
 		want := []string{"device.held default/pod/00000 9 and 49992 more", "device.freed default/pod/00000 1 default/pod/00000"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		compare.Values(t, "given devices", want, got)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // While holders are not known, a device counts as held for the grace time.
@@ -216,9 +217,7 @@ func TestHeldTwice(t *testing.T) {
 			}
 		}
 		want := slices.Repeat([]string{"error device.held-twice 3b:00.0", "info device.held-once 3b:00.0"}, 3)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("lines (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "lines", want, got)
 	})
 }
 
@@ -289,9 +288,7 @@ func TestFormerNameUntilTheFirstAnswer(t *testing.T) {
 					for _, d := range s.Devices {
 						got[d.ID] = fmt.Sprint(d.OfferedAs, " ", d.Health, d.Reasons)
 					}
-					if diff := cmp.Diff(map[string]string{"3b:00.0": want, "0001:5e:00.0": "single healthy []"}, got); diff != "" {
-						t.Errorf("%s: devices (-want +got):\n%s", when, diff)
-					}
+					compare.Values(t, when+": devices", map[string]string{"3b:00.0": want, "0001:5e:00.0": "single healthy []"}, got)
 				}
 				r.after(500 * time.Millisecond)
 				check("no answer yet", "former unhealthy [moving]")

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 func TestPlugAndUnplug(t *testing.T) {
@@ -48,9 +49,7 @@ func TestDeviceFacts(t *testing.T) {
 			ID: "3b:00.0-p2", Family: "dfl", PCIAddress: cardA, Facts: inventory.Facts{NUMANode: 1, PortID: 2,
 				AFUID: afu1, InterfaceID: afu2, Nodes: []string{"dfl-port.4"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}},
 		}}
-		if diff := cmp.Diff(want, got.Devices); diff != "" {
-			t.Errorf("devices (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "devices", want, got.Devices)
 		if got.Device("3b:00.0-p2") == nil || got.Device("3b:00.0") != nil {
 			t.Error("Snapshot.Device does not find a listed device, or finds another one")
 		}

@@ -9,6 +9,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
 )
 
@@ -33,9 +34,7 @@ func TestMetrics(t *testing.T) {
 					got[series] = value
 				}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: what has changed (-want +got):\n%s", when, diff)
-			}
+			compare.Values(t, when+": what has changed", want, got)
 			seen = now
 		}
 		if diff := cmp.Diff(map[string]string{

@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // offered returns the name of a device, with its health and reasons.
@@ -60,9 +59,7 @@ func TestHeldUnderAnotherNameBeforeStart(t *testing.T) {
 				delete(seen, "gone") // before the first reading
 				// While its card hung, the port was listed as port 0, with the same node.
 				delete(seen, "old unhealthy [node-in-use replaced-in-use]")
-				if diff := cmp.Diff(map[string]bool{"old unhealthy [replaced-in-use]": true}, seen); diff != "" {
-					t.Errorf("offered as (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "offered as", map[string]bool{"old unhealthy [replaced-in-use]": true}, seen)
 				d.free("3b:00.0-p1")
 				r.after(11 * time.Second)
 				if got := r.offered("3b:00.0-p1"); got != "new healthy []" {

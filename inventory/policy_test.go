@@ -5,10 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 func TestExclude(t *testing.T) {
@@ -46,9 +45,7 @@ func TestExclude(t *testing.T) {
 				for _, line := range r.logs.FilterMessage("excluded address has no device").All() {
 					unmatched = append(unmatched, line.ContextMap()["devices"].([]any)...)
 				}
-				if diff := cmp.Diff(test.unmatched, unmatched); diff != "" {
-					t.Errorf("addresses without a device in the log (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "addresses without a device in the log", test.unmatched, unmatched)
 
 				r.Use(inventory.Policy{})
 				r.after(0)

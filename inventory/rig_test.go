@@ -11,13 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
@@ -249,9 +249,7 @@ func (r *rig) states() map[string]string {
 
 func (r *rig) want(when string, want map[string]string) {
 	r.t.Helper()
-	if diff := cmp.Diff(want, r.states()); diff != "" {
-		r.t.Errorf("%s: devices (-want +got):\n%s", when, diff)
-	}
+	compare.Values(r.t, fmt.Sprintf("%s: devices", when), want, r.states())
 }
 
 // set replaces the reading of a card, and sends a hint for it.

@@ -4,11 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/offer/names"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 const (
@@ -307,9 +306,7 @@ func TestResources(t *testing.T) {
 		{Name: "b.com/y", Devices: []*inventory.Device{all[1], all[3]}},
 	}
 	got := offer.Resources(all)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("resources (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "resources", want, got)
 	if got := offer.Resources(nil); len(got) != 0 {
 		t.Errorf("resources without devices: %v", got)
 	}

@@ -11,11 +11,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/programming"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -64,9 +64,7 @@ func TestOpen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, *b, cmpopts.IgnoreUnexported(*b), cmpopts.IgnoreFields(*b, "Path")); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			compare.Values(t, "bitstream", test.want, *b, cmpopts.IgnoreUnexported(*b), cmpopts.IgnoreFields(*b, "Path"))
 			mapped := must.Value(b.Map(t.Context(), programming.Store(dir)))(t)
 			b.Close()
 			if !bytes.Equal(mapped.Data, raw) {

@@ -16,6 +16,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/programming"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -253,9 +254,7 @@ func TestInstall(t *testing.T) {
 		t.Fatalf("%v, want the bitstream that was opened", err)
 	}
 	mapped.Close()
-	if diff := cmp.Diff([]string{aocxPath, gbsPath}, tree(t, store)); diff != "" {
-		t.Errorf("left behind (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "left behind", []string{aocxPath, gbsPath}, tree(t, store))
 }
 
 // An installation that fails leaves no file behind, and keeps the old one.
@@ -312,9 +311,7 @@ func TestInstallFails(t *testing.T) {
 			if _, err := programming.Store(store).Install(ctx, b, programming.InstallOptions{Force: test.force}); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
-			if diff := cmp.Diff(before, tree(t, store)); diff != "" {
-				t.Errorf("changed (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "changed", before, tree(t, store))
 		})
 	}
 }
@@ -363,9 +360,7 @@ func TestInstallAtOnce(t *testing.T) {
 	if done.Load() != 1 || failed.Load() != 7 {
 		t.Errorf("%d installed, %d found it there, want 1 and 7", done.Load(), failed.Load())
 	}
-	if diff := cmp.Diff([]string{gbsPath}, tree(t, store)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	compare.Values(t, "files", []string{gbsPath}, tree(t, store))
 }
 
 func TestList(t *testing.T) {
@@ -400,9 +395,7 @@ func TestList(t *testing.T) {
 		aocxPath + " aocx",
 		gbsPath + " gbs",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	compare.Values(t, "bitstreams", want, got)
 	if entries, err := programming.Store(filepath.Join(store, "none")).List(t.Context()); err != nil || entries != nil {
 		t.Errorf("no store: %v, %v", entries, err)
 	}

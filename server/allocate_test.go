@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -13,6 +12,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -90,9 +90,7 @@ func TestAllocate(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			plugin := must.Value(k.Plugin(resource))(t)
 			got, err := plugin.Allocate(r.ctx, tc.ask)
-			if diff := cmp.Diff(tc.want, got, protocmp.Transform()); diff != "" {
-				t.Errorf("answer (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "answer", tc.want, got, protocmp.Transform())
 			if s := status.Convert(err); s.Code() != tc.code || s.Message() != tc.text {
 				t.Errorf("status %v %q, want %v %q", s.Code(), s.Message(), tc.code, tc.text)
 			}
@@ -131,9 +129,7 @@ func TestAllocateMounts(t *testing.T) {
 			{HostPath: dir + "/resource0", ContainerPath: dir + "/resource0"}, {HostPath: dir + "/resource4", ContainerPath: dir + "/resource4"},
 		},
 	}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "answer", want, got, protocmp.Transform())
 }
 
 // Shared nodes are given once to each container, and only with other nodes. The annotations, which a later daemon
@@ -173,9 +169,7 @@ func TestAllocateGroups(t *testing.T) {
 			Devices:     []*v1beta1.DeviceSpec{node("vfio/3"), node("vfio/5"), node("vfio/vfio"), node("iommu")}},
 		{Envs: env("3b:00.4", "0000:3b:00.4", "0000:3b:00.4"), Annotations: annotations()},
 	}}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "answer", want, got, protocmp.Transform())
 }
 
 func TestNamesOfAddressEnv(t *testing.T) {
@@ -188,9 +182,7 @@ func TestNamesOfAddressEnv(t *testing.T) {
 		{"intel.com/sriov_test", []string{"PCIDEVICE_INTEL_COM_SRIOV_TEST"}},
 		{"intel.com/dpdk-nic-1", []string{"PCIDEVICE_INTEL_COM_DPDK-NIC-1", "PCIDEVICE_INTEL_COM_DPDK_NIC_1"}},
 	} {
-		if diff := cmp.Diff(tc.want, server.Completed("PCIDEVICE_", tc.resource)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.resource, diff)
-		}
+		compare.Values(t, tc.resource, tc.want, server.Completed("PCIDEVICE_", tc.resource))
 	}
 }
 
@@ -258,9 +250,7 @@ func TestPreferredAllocation(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if diff := cmp.Diff(tc.want, got.ContainerResponses[0].DeviceIDs); diff != "" {
-				t.Errorf("choice (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "choice", tc.want, got.ContainerResponses[0].DeviceIDs)
 		})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/cdi"
@@ -17,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -74,18 +74,14 @@ func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	case <-waits:
 	}
 	want := map[string][]string{resource: {"a"}}
-	if diff := cmp.Diff(want, s.Allocated()); diff != "" {
-		t.Errorf("allocated while Allocate waits (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "allocated while Allocate waits", want, s.Allocated())
 	close(release)
 	must.Succeed(t, <-answered)
 	must.Succeed(t, os.Remove(dir+"/fpga.intel.com-fpga.json"), os.Mkdir(dir+"/fpga.intel.com-fpga.json", 0o700))
 	if err := allocate("b"); err == nil {
 		t.Error("Allocate of a device that is not in the spec: found no error, want one")
 	}
-	if diff := cmp.Diff(want, s.Allocated()); diff != "" {
-		t.Errorf("allocated (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "allocated", want, s.Allocated())
 }
 
 // A refused request leaves the allocations as they were.
@@ -102,9 +98,7 @@ func TestAllocatedAfterRefusals(t *testing.T) {
 			t.Errorf("Allocate of %q: found no error, want one", ids)
 		}
 	}
-	if diff := cmp.Diff(before, cfg.Allocations.All()); diff != "" {
-		t.Errorf("allocated (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "allocated", before, cfg.Allocations.All())
 }
 
 // Refresh sends each newest list again, without a line in the log, so that the kubelet writes its checkpoint. Without a

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -18,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -54,9 +54,7 @@ func TestAllocateWithCDI(t *testing.T) {
 			"nodes.accelerator.b-com.com/a": "dfl-port.a", "nodes.accelerator.b-com.com/c": "dfl-port.c",
 		},
 	}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "answer", want, got, protocmp.Transform())
 	if text := read(t, file); !strings.Contains(text, `"/host/dev/dfl-port.a"`) {
 		t.Errorf("the spec does not have the node: %s", text)
 	}
@@ -79,18 +77,14 @@ func TestAllocateGroupsWithCDI(t *testing.T) {
 		CdiDevices:  []*v1beta1.CDIDevice{{Name: "fpga.intel.com/fpga=3b:00.2"}, {Name: "fpga.intel.com/fpga=3b:00.1"}},
 		Annotations: map[string]string{"nodes.accelerator.b-com.com/3b-00.1": "vfio/1,240:1", "nodes.accelerator.b-com.com/3b-00.2": "vfio/2,240:2"},
 	}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "answer", want, got, protocmp.Transform())
 	var paths []string
 	for line := range strings.Lines(read(t, file)) {
 		if _, path, ok := strings.Cut(strings.Trim(line, " ,\n"), `"hostPath": `); ok {
 			paths = append(paths, strings.Trim(path, `"`))
 		}
 	}
-	if diff := cmp.Diff([]string{"/host/dev/vfio/1", "/host/dev/vfio/vfio", "/host/dev/vfio/2", "/host/dev/vfio/vfio"}, paths); diff != "" {
-		t.Errorf("nodes in the spec (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "nodes in the spec", []string{"/host/dev/vfio/1", "/host/dev/vfio/vfio", "/host/dev/vfio/2", "/host/dev/vfio/vfio"}, paths)
 }
 
 // With CDI, a container that starts again gets no node of a device whose node may be that of another device.
@@ -132,9 +126,7 @@ func TestAllocateMountsWithCDI(t *testing.T) {
 		CdiDevices:  []*v1beta1.CDIDevice{{Name: "fpga.intel.com/fpga=00:1e.0"}},
 		Annotations: map[string]string{"nodes.accelerator.b-com.com/00-1e.0": ""},
 	}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "answer", want, got, protocmp.Transform())
 	text := read(t, file)
 	for path, count := range map[string]int{"/host/sys/devices/pci0000:00/0000:00:1e.0/resource4": 2, "0000:00:1f.0": 0} {
 		if got := strings.Count(text, path); got != count {

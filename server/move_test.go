@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/status"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -77,9 +77,7 @@ func TestMove(t *testing.T) {
 				slices.Sort(got)
 				slices.Sort(tc.want)
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("sent (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "sent", tc.want, got)
 		})
 	}
 }
@@ -106,9 +104,7 @@ func TestAnnotations(t *testing.T) {
 		"b": {"nodes.accelerator.b-com.com/b": "dfl-port.b"},
 	} {
 		answer := must.Value(k.Allocate(t.Context(), resource, id))(t)
-		if diff := cmp.Diff(want, answer.Annotations); diff != "" {
-			t.Errorf("%s: annotations (-want +got):\n%s", id, diff)
-		}
+		compare.Values(t, id+": annotations", want, answer.Annotations)
 	}
 }
 
@@ -137,16 +133,12 @@ func TestAllocatedThenMoved(t *testing.T) {
 		matches := func(l simkubelet.List) bool { return len(l.Devices) == 1 && l.Devices[0].Healthy == healthy }
 		must.Value(k.AwaitList(r.ctx, otherResource, matches))(t)
 		r.awaitEvent("resource.retired", 1)
-		if diff := cmp.Diff(want, r.Allocated()); diff != "" {
-			t.Errorf("%s: allocated before (-want +got):\n%s", step.name, diff)
-		}
+		compare.Values(t, step.name+": allocated before", want, r.Allocated())
 		_, err := k.Allocate(r.ctx, otherResource, "a")
 		if got := status.Convert(err).Message(); got != step.text {
 			t.Errorf("%s: refused with %q, want %q", step.name, got, step.text)
 		}
-		if diff := cmp.Diff(step.then, r.Allocated()); diff != "" {
-			t.Errorf("%s: allocated after (-want +got):\n%s", step.name, diff)
-		}
+		compare.Values(t, step.name+": allocated after", step.then, r.Allocated())
 	}
 }
 
@@ -182,7 +174,5 @@ func TestWithheldWhileAnotherResourceEnds(t *testing.T) {
 			t.Errorf("%s: refused with %q, want %q", id, got, want)
 		}
 	}
-	if diff := cmp.Diff(map[string][]string{resource: {"e"}}, r.Allocated()); diff != "" {
-		t.Errorf("allocated (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "allocated", map[string][]string{resource: {"e"}}, r.Allocated())
 }

@@ -6,13 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -50,9 +49,7 @@ func TestMetrics(t *testing.T) {
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
-	if diff := cmp.Diff([]server.Resource{{Name: resource, Streams: 1}}, r.Resources()); diff != "" {
-		t.Errorf("resources (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "resources", []server.Resource{{Name: resource, Streams: 1}}, r.Resources())
 	must.Value(k.Allocate(r.ctx, resource, ports(2)[0].ID, ports(2)[1].ID))(t)
 	if _, err := k.Allocate(r.ctx, resource, "no-such-id"); err == nil {
 		t.Fatal("Allocate of an unknown device: found no error, want one")
@@ -73,9 +70,7 @@ func TestMetrics(t *testing.T) {
 		`accelerator_hint_to_send_seconds_count`:                                           "1", // once per list
 	}
 	of := []string{"accelerator_lists", "accelerator_streams", "accelerator_reg", "accelerator_kub", "accelerator_all", "accelerator_hint_to_send_seconds_count"}
-	if diff := cmp.Diff(want, metricstest.Samples(metricstest.Page(t, m), of...)); diff != "" {
-		t.Errorf("page (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "page", want, metricstest.Samples(metricstest.Page(t, m), of...))
 	r.devices.set()
 	r.awaitEvent("resource.retired", 1)
 	if page := metricstest.Page(t, m); strings.Contains(page, resource) {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -16,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -52,9 +52,7 @@ func TestMessage(t *testing.T) {
 		{ID: "b", Health: "Healthy"},
 		{ID: "c", Health: "Unhealthy"},
 	}}
-	if diff := cmp.Diff(want, r.receive(r.stream(r.ctx)), protocmp.Transform()); diff != "" {
-		t.Errorf("first message (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "first message", want, r.receive(r.stream(r.ctx)), protocmp.Transform())
 }
 
 // A list that is equal for the kubelet is not sent.
@@ -218,9 +216,7 @@ func TestStreamLogs(t *testing.T) {
 		"info b-com.com/accelerator rev=<nil> count=<nil> devices=<nil> unhealthy=<nil> timed=false reason=ended by the kubelet",
 		"info b-com.com/accelerator rev=<nil> count=<nil> devices=<nil> unhealthy=<nil> timed=false reason=ended by us",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log", want, got)
 }
 
 // The log has exactly the devices that differ for the kubelet.

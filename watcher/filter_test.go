@@ -3,8 +3,7 @@ package watcher_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -57,9 +56,7 @@ func TestJudge(t *testing.T) {
 			if relevant != tt.relevant {
 				t.Errorf("relevant: %v, want %v", relevant, tt.relevant)
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("hint (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "hint", tt.want, got)
 		})
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap/zapcore"
 )
 
@@ -38,9 +38,7 @@ func TestFixtures(t *testing.T) {
 				must.Succeed(t, os.WriteFile(golden, []byte(got), 0o644))
 			}
 			want := must.Value(os.ReadFile(golden))(t)
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("hints (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "hints", string(want), got)
 		})
 	}
 }
@@ -102,9 +100,7 @@ func checkHint(t *testing.T, h *recorder, at time.Time, parsed watcher.Parsed) s
 	hint := h.hints[0]
 	recovery := parsed.Env["ERROR_EVENT"]
 	want := watcher.Hint{Card: hint.Card, Source: watcher.SourceUEvent, At: at, RecoveryFailed: recovery == "FAILED_RECOVERY"}
-	if diff := cmp.Diff(want, hint); diff != "" {
-		t.Errorf("%s@%s: hint (-want +got):\n%s", parsed.Action, parsed.Devpath, diff)
-	}
+	compare.Values(t, fmt.Sprintf("%s@%s: hint", parsed.Action, parsed.Devpath), want, hint)
 	lines := h.lines(zapcore.DebugLevel, "uevent.received")
 	if h.logs.TakeAll(); len(lines) != 1 {
 		t.Fatalf("%s@%s: %d lines in the log, want 1", parsed.Action, parsed.Devpath, len(lines))
@@ -127,9 +123,7 @@ func checkHint(t *testing.T, h *recorder, at time.Time, parsed watcher.Parsed) s
 		text = "every card"
 		maps.DeleteFunc(logged, func(key string, _ any) bool { return key == "pci" })
 	}
-	if diff := cmp.Diff(logged, fields); diff != "" {
-		t.Errorf("%s@%s: log (-want +got):\n%s", parsed.Action, parsed.Devpath, diff)
-	}
+	compare.Values(t, fmt.Sprintf("%s@%s: log", parsed.Action, parsed.Devpath), logged, fields)
 	return text
 }
 

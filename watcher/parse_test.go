@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
 	"github.com/google/go-cmp/cmp"
@@ -82,9 +83,7 @@ func TestParse(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Parse: %v", err)
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("Parse (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "Parse", tt.want, got)
 		})
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -132,9 +132,7 @@ func TestTree(t *testing.T) {
 	h.run(t)
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
-			if diff := cmp.Diff(step.want, b.between(t, h, step.do)); diff != "" {
-				t.Errorf("hints (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "hints", step.want, b.between(t, h, step.do))
 		})
 	}
 }
@@ -173,9 +171,7 @@ func TestTreeOfFunctions(t *testing.T) {
 		{"no longer used", func() error { return node.EndUse(vf) }, []string{"", vf}},
 		{"virtual function gone", func() error { return node.Unplug(vf) }, []string{"", pf, vf}},
 	} {
-		if diff := cmp.Diff(step.want, b.between(t, h, step.do)); diff != "" {
-			t.Errorf("%s: hints (-want +got):\n%s", step.name, diff)
-		}
+		compare.Values(t, step.name+": hints", step.want, b.between(t, h, step.do))
 	}
 }
 

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -112,9 +112,7 @@ func TestDevicesCommand(t *testing.T) {
 		port("0001:3b:00.0", "healthy", "/dev/dfl-port.0", 0),
 		port("0001:3b:00.0-p1", "unhealthy", "/dev/dfl-port.1", 1, "port-ap6"),
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("devices (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "devices", want, got)
 	for _, format := range []string{"yaml", "wide"} {
 		if stdout, _, code := cmdtest.Output(t, append([]string{"devices", "--scan", "-o", format}, roots...)...); code != 0 || !strings.Contains(stdout, "port-ap6") {
 			t.Errorf("-o %s: exit code %d, printed:\n%s", format, code, stdout)

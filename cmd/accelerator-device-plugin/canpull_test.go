@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -27,6 +26,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -131,9 +131,7 @@ func TestCanPull(t *testing.T) {
 	} {
 		step.do()
 		for _, scan := range []bool{false, true} {
-			if diff := cmp.Diff(step.want, asks(t, cfg, scan, step.proc)); diff != "" {
-				t.Errorf("%s, scan %t (-want +got):\n%s", step.name, scan, diff)
-			}
+			compare.Values(t, fmt.Sprintf("%s, scan %t", step.name, scan), step.want, asks(t, cfg, scan, step.proc))
 		}
 	}
 	do(r.Process.Signal(syscall.SIGTERM))

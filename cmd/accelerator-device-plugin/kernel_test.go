@@ -5,10 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/test/board"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -25,9 +24,7 @@ func TestDevicesOfKernel(t *testing.T) {
 			if code != 0 {
 				t.Errorf("exit code %d, stderr %s", code, stderr)
 			}
-			if diff := cmp.Diff(string(want), stdout); diff != "" {
-				t.Errorf("printed (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "printed", string(want), stdout)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,9 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -128,8 +128,6 @@ func TestLogsIntoHead(t *testing.T) {
 		if err := cmd.Run(); err != nil {
 			t.Errorf("%q: %v, want exit 0", args, err)
 		}
-		if diff := cmp.Diff("", errs.String()); diff != "" {
-			t.Errorf("%q: stderr (-want +got):\n%s", args, diff)
-		}
+		compare.Values(t, fmt.Sprintf("%q: stderr", args), "", errs.String())
 	}
 }

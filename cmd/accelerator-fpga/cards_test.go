@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -197,9 +198,7 @@ func TestCardsAsJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &fmes); err != nil || len(fmes) != 1 {
 		t.Fatal(err, stdout)
 	}
-	if diff := cmp.Diff(fme, fmes[0]); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	compare.Values(t, "management node", fme, fmes[0])
 
 	stdout, _, _ = n.run(t, "fpgainfo -o json --device 01:00.0")
 	var card struct {

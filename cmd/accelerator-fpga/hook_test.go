@@ -19,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/hook"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -132,9 +133,7 @@ func TestHookProcess(t *testing.T) {
 			if got := strings.ReplaceAll(stderr.String(), h.dir+"/store", "STORE"); got != test.stderr || cmd.ProcessState.ExitCode() != test.code || len(out) > 0 {
 				t.Errorf("exit code %d, want %d; stdout %q; stderr (-want +got):\n%s", cmd.ProcessState.ExitCode(), test.code, out, cmp.Diff(test.stderr, got))
 			}
-			if diff := cmp.Diff(test.logged, h.logged(t)); diff != "" {
-				t.Errorf("log (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "log", test.logged, h.logged(t))
 		})
 	}
 }

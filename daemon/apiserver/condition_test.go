@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
@@ -46,9 +47,7 @@ func TestCondition(t *testing.T) {
 		if want.Transition = want.Transition.UTC(); read != want || err != nil {
 			t.Errorf("Condition = %+v, %v, want %+v", read, err, want)
 		}
-		if diff := cmp.Diff(ready, server.Conditions(name)[0]); diff != "" {
-			t.Errorf("condition Ready (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "condition Ready", ready, server.Conditions(name)[0])
 		const read0 = `PATCH /api/v1/nodes/worker-3/status?dryRun=All application/merge-patch+json application/json {}`
 		if diff := cmp.Diff([]string{read0,
 			`PATCH /api/v1/nodes/worker-3/status?fieldManager=accelerator-device-plugin+example.com%2FCardsHealthy application/apply-patch+yaml ` +

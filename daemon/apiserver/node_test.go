@@ -11,12 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
@@ -47,9 +47,7 @@ func TestFollow(t *testing.T) {
 		r.Set(name, "uid-3", map[string]string{}) // created again before the watch has its removal
 		want = append(want, node("uid-3"))
 		r.expect(t, want...)
-		if diff := cmp.Diff([]string{"list", "watch"}, r.Requests()); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "requests", []string{"list", "watch"}, r.Requests())
 		if lines := r.lines(); lines != nil {
 			t.Errorf("log: found %v, want none", lines)
 		}
@@ -95,9 +93,7 @@ func TestWatchEnds(t *testing.T) {
 		after(time.Second)
 		r.Set(name, "uid-1", map[string]string{"mode": "single"})
 		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"), node("uid-1", "mode", "single"))
-		if diff := cmp.Diff([]string{"list", "watch", "list", "watch"}, r.Requests()); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "requests", []string{"list", "watch", "list", "watch"}, r.Requests())
 		if lines := r.lines(); lines != nil {
 			t.Errorf("log: found %v, want none", lines)
 		}
@@ -240,9 +236,7 @@ func TestFilesRefused(t *testing.T) {
 				r.write(t, tc.file, map[string]string{"token": "token-1", "ca.crt": string(r.CA())}[tc.file])
 				after(time.Hour)
 				r.expect(t, node("uid-1", "mode", "af"))
-				if diff := cmp.Diff([]string{"api.lost", "api.recovered"}, r.lines()); diff != "" {
-					t.Errorf("log (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "log", []string{"api.lost", "api.recovered"}, r.lines())
 				if text := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()["error"].(string); !strings.Contains(text, tc.want) {
 					t.Errorf("error: found %s, want %s", text, tc.want)
 				}

@@ -12,13 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
@@ -95,9 +95,7 @@ func (r *rig) same(t *testing.T, want []apiserver.Node) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if diff := cmp.Diff(want, r.calls); diff != "" {
-		t.Errorf("calls of changed (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "calls of changed", want, r.calls)
 }
 
 // lines returns the events of the log lines at level info and above.

@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
@@ -140,9 +140,7 @@ func TestFaults(t *testing.T) {
 				r.Set(name, "uid-1", map[string]string{"mode": "region"})
 				after(3 * time.Minute) // a Retry-After takes up to 90 s, and a watch must have lasted for 45 s
 				r.expect(t, append(want, node("uid-1", "mode", "region"))...)
-				if diff := cmp.Diff([]string{"api.lost", "api.recovered"}, r.lines()); diff != "" {
-					t.Errorf("log (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "log", []string{"api.lost", "api.recovered"}, r.lines())
 				line := r.logs.FilterField(zap.String("event", "api.lost")).All()[0]
 				message := "api server lost, trying again"
 				if strings.HasPrefix(strings.TrimPrefix(tc.name, "watch: "), "4") {
@@ -207,9 +205,7 @@ func TestKindsOfFailure(t *testing.T) {
 		r.Delete(name)
 		after(2 * time.Minute)
 		r.expect(t, node("uid-1", "mode", "af"), absent)
-		if diff := cmp.Diff([]string{"api.lost", "api.lost", "api.lost", "api.lost", "api.recovered"}, r.lines()); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "log", []string{"api.lost", "api.lost", "api.lost", "api.lost", "api.recovered"}, r.lines())
 		if n := r.logs.FilterField(zap.String("event", "api.retried")).Len(); n < 20 {
 			t.Errorf("found %d lines at level debug, want one for each attempt", n)
 		}
@@ -286,8 +282,6 @@ func TestFilesMissingAfterFailure(t *testing.T) {
 		r.write(t, "token", "token-1")
 		after(2 * time.Minute)
 		r.expect(t, node("uid-1", "mode", "af"))
-		if diff := cmp.Diff([]string{"api.lost", "api.lost", "api.recovered"}, r.lines()); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "log", []string{"api.lost", "api.lost", "api.recovered"}, r.lines())
 	})
 }

@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
@@ -79,9 +79,7 @@ func TestWriterRequests(t *testing.T) {
 				`"reportingComponent":"accelerator-device-plugin","reportingInstance":"","source":{"component":"accelerator-device-plugin","host":""},"type":"Normal"}`,
 			`GET /api/v1/namespaces/work/pods/job  agent/1 `,
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "requests", want, got)
 	})
 }
 
@@ -156,9 +154,7 @@ func TestWriterErrors(t *testing.T) {
 						is = append(is, kind)
 					}
 				}
-				if diff := cmp.Diff(tc.is, is); diff != "" {
-					t.Errorf("kinds (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "kinds", tc.is, is)
 				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("error %v, want one with %q", err, tc.want)
 				}

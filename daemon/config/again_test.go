@@ -14,6 +14,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -86,12 +87,8 @@ func TestAgain(t *testing.T) {
 			}
 			want := first
 			test.adjust(&want)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("config (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(test.others, others); diff != "" {
-				t.Errorf("others (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "config", want, got)
+			compare.Values(t, "others", test.others, others)
 			if diff := cmp.Diff(first, l.Config); diff != "" {
 				t.Errorf("the loader's own config changed (-before +after):\n%s", diff)
 			}
@@ -124,12 +121,8 @@ func TestAgainResources(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, got.Resources); diff != "" {
-				t.Errorf("resources (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(test.others, others); diff != "" {
-				t.Errorf("others (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "resources", test.want, got.Resources)
+			compare.Values(t, "others", test.others, others)
 			if diff := cmp.Diff([]offer.Rule{a, b}, l.Config.Resources); diff != "" {
 				t.Errorf("the loader's own resources changed (-before +after):\n%s", diff)
 			}
@@ -210,10 +203,6 @@ func TestAgainVariables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("config (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"flap-limit"}, others); diff != "" {
-		t.Errorf("others (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "config", want, got)
+	compare.Values(t, "others", []string{"flap-limit"}, others)
 }

@@ -1,14 +1,15 @@
 package config_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -126,9 +127,7 @@ func TestSettingsFromEachSource(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := must.Value(load(t, test.flags, test.variables, test.yaml))(t)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("config (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "config", want, got)
 		})
 	}
 }
@@ -170,9 +169,7 @@ func TestEdges(t *testing.T) {
 			want := config.Defaults()
 			want.HostDevRoot, want.HostSysfsRoot = want.DevRoot, want.SysfsRoot
 			test.adjust(&want)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("config (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "config", want, got)
 		})
 	}
 }
@@ -263,9 +260,7 @@ func TestHookArguments(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := must.Value(load(t, test.flags, test.variables, test.yaml))(t)
-			if diff := cmp.Diff(test.want, got.ProgrammingHookArgs); diff != "" {
-				t.Errorf("arguments (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "arguments", test.want, got.ProgrammingHookArgs)
 		})
 	}
 }
@@ -290,9 +285,7 @@ func TestFamilies(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := must.Value(load(t, test.flags, test.variables, test.yaml))(t)
-			if diff := cmp.Diff(test.want, got.Families); diff != "" {
-				t.Errorf("families (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "families", test.want, got.Families)
 		})
 	}
 	const want = ", want at least one of dfl, opae, vfio, each once, separated by commas"
@@ -329,8 +322,6 @@ func TestFilesThatSetNothing(t *testing.T) {
 		if err != nil {
 			t.Errorf("%q: %v", yaml, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%q: config (-want +got):\n%s", yaml, diff)
-		}
+		compare.Values(t, fmt.Sprintf("%q: config", yaml), want, got)
 	}
 }

@@ -1,16 +1,17 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -61,17 +62,11 @@ func TestDocumentedFiles(t *testing.T) {
 		want := config.Defaults()
 		want.HostDevRoot, want.HostSysfsRoot = want.DevRoot, want.SysfsRoot
 		adjust[i](&want)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("example %d: config (-want +got):\n%s", i+1, diff)
-		}
+		compare.Values(t, fmt.Sprintf("example %d: config", i+1), want, got)
 	}
 	example, _, _ := strings.Cut(examples[len(adjust)], "```\n")
 	l := overridden(t, "worker-3", "", example)
 	must.Succeed(t, l.Load(noVariables))
-	if diff := cmp.Diff(map[string]bool{"5e:00.0": true, "3b:00.0": true}, l.Config.Exclude); diff != "" {
-		t.Errorf("example of overrides: exclude (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(map[string]string{"power-throttled": "ignored"}, l.Config.Severity); diff != "" {
-		t.Errorf("example of overrides: severity (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "example of overrides: exclude", map[string]bool{"5e:00.0": true, "3b:00.0": true}, l.Config.Exclude)
+	compare.Values(t, "example of overrides: severity", map[string]string{"power-throttled": "ignored"}, l.Config.Severity)
 }

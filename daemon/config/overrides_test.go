@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -73,9 +73,7 @@ resources:
 			must.Succeed(t, l.Load(noVariables))
 			want := config.Config{Exclude: test.exclude, Severity: test.severity, Resources: test.resources, NodesUnused: test.unused}
 			got := config.Config{Exclude: l.Config.Exclude, Severity: l.Config.Severity, Resources: l.Config.Resources, NodesUnused: l.Config.NodesUnused}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("config (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "config", want, got)
 		})
 	}
 }
@@ -150,12 +148,8 @@ func TestAgainOverrides(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, got.Exclude); diff != "" {
-				t.Errorf("exclude (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(test.restart, restart); diff != "" {
-				t.Errorf("restart (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "exclude", test.want, got.Exclude)
+			compare.Values(t, "restart", test.restart, restart)
 			if same := files.Equal(first); same != test.same {
 				t.Errorf("equal to the first files: %v, want %v", same, test.same)
 			}
@@ -178,12 +172,8 @@ func TestAgainOverridesOfTheRunningNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]bool{"3b:00.0": true}, got.Exclude); diff != "" {
-		t.Errorf("exclude (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"node-name"}, restart); diff != "" {
-		t.Errorf("restart (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "exclude", map[string]bool{"3b:00.0": true}, got.Exclude)
+	compare.Values(t, "restart", []string{"node-name"}, restart)
 }
 
 // Files with the same read error are equal, files with different ones are not.

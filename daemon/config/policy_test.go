@@ -4,9 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -45,9 +44,7 @@ func TestPolicy(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := must.Value(load(t, nil, nil, test.yaml))(t)
-			if diff := cmp.Diff(test.want, policy{cfg.Exclude, cfg.Severity}); diff != "" {
-				t.Errorf("policy (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "policy", test.want, policy{cfg.Exclude, cfg.Severity})
 		})
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -124,9 +125,7 @@ func TestClient(t *testing.T) {
 		`cordon ["3b:00.0" "5e:00.0-p1"] by "jo&by=eve", "it's \"hot\"\n50% ü", for 2h0m0s`,
 		`uncordon ["3b:00.0"] by "jo"`, `forget "5e:00.0" by "jo"`, `forget "3b:00.0" by "jo"`,
 	}
-	if diff := cmp.Diff(want, asked); diff != "" {
-		t.Errorf("daemon was asked (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "daemon was asked", want, asked)
 }
 
 // Only the owner may open the socket, with any umask. The daemon removes it at its end, unless another

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/control"
@@ -20,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 )
@@ -139,9 +139,7 @@ func TestWatch(t *testing.T) {
 		cancel()
 		client.Wait()
 		want := []string{"single 0s", "af 100ms", "af ns/pod/main 1.2s"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("states (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "states", want, got)
 	})
 }
 

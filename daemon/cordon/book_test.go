@@ -20,6 +20,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -87,17 +88,13 @@ func TestAddAndRemove(t *testing.T) {
 		"device.cordoned 3b:00.0 alice command", "device.cordoned 5e:00.0-p1 alice command",
 		"device.cordoned 3b:00.0 bob command",
 	}
-	if diff := cmp.Diff(want, lines(logs)); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log", want, lines(logs))
 
 	again, logs2 := open(t, dir)
 	if diff := cmp.Diff(book.List(), again.List()); diff != "" {
 		t.Errorf("after a restart (-before +after):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"device.cordoned 3b:00.0 bob file", "device.cordoned 5e:00.0-p1 alice file"}, lines(logs2)); diff != "" {
-		t.Errorf("log of the restart (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log of the restart", []string{"device.cordoned 3b:00.0 bob file", "device.cordoned 5e:00.0-p1 alice file"}, lines(logs2))
 
 	for device, want := range map[string]string{
 		"3b:00.0-p1": "device: found 3b:00.0-p1, want 3b:00.0: the whole card is cordoned",
@@ -116,9 +113,7 @@ func TestAddAndRemove(t *testing.T) {
 	if got := entries(book); got != "5e:00.0-p1 alice replace the fan" {
 		t.Errorf("left: %s", got)
 	}
-	if diff := cmp.Diff([]string{"device.uncordoned 3b:00.0 carol command"}, lines(logs)); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log", []string{"device.uncordoned 3b:00.0 carol command"}, lines(logs))
 }
 
 // The removal of the file ends no cordon. The file is written again with the next change.
@@ -435,9 +430,7 @@ func TestTwoDaemons(t *testing.T) {
 	await(two, "3b:00.0 alice fan")
 	must.Value(two.Remove(t.Context(), []string{"3b:00.0"}, "bob"))(t)
 	await(one, "")
-	if diff := cmp.Diff([]string{"device.cordoned 3b:00.0 alice file", "device.uncordoned 3b:00.0 bob command"}, lines(logs)); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log", []string{"device.cordoned 3b:00.0 alice file", "device.uncordoned 3b:00.0 bob command"}, lines(logs))
 
 	// Both write at once: nothing is lost.
 	var all sync.WaitGroup

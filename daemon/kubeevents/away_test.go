@@ -8,9 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // While the API server is down, an Event waits for 5 minutes from its last repetition, not from an
@@ -60,9 +59,7 @@ func TestServerDownForAnHour(t *testing.T) {
 		}
 		slices.Sort(got)
 		want := []string{onNode + "Normal DeviceRecovered x1", onNode + "Warning DeviceUnhealthy x1"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "events", want, got)
 		r.counted(map[string]int{kubeevents.Sent: 2, kubeevents.Failed: 1})
 		r.logged("api.lost", "api.recovered")
 		r.shows(device("3b:00.0"), device("3c:00.0"))

@@ -9,9 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // timed records the time of each request, as SECONDS METHOD, and hands the request to f.
@@ -33,9 +32,7 @@ func TestTimes(t *testing.T) {
 		times := r.timed(nil)
 		r.flap(2, 5*time.Second)
 		after(30 * time.Second)
-		if diff := cmp.Diff([]string{"1.0 POST", "3.5 POST", "11.0 PATCH", "13.5 PATCH"}, *times); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "requests", []string{"1.0 POST", "3.5 POST", "11.0 PATCH", "13.5 PATCH"}, *times)
 	})
 }
 

@@ -9,11 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 const (
@@ -60,9 +59,7 @@ func TestDeviceLifecycle(t *testing.T) {
 		for _, e := range r.Events() {
 			got = append(got, e.String())
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "events", want, got)
 		r.counted(map[string]int{kubeevents.Sent: 14})
 		r.logged()
 		e := r.Events()[3]
@@ -70,9 +67,7 @@ func TestDeviceLifecycle(t *testing.T) {
 			t.Errorf("found first %s and last %s, want 00:02:01 and 00:03:31", first, last)
 		}
 		origin := []string{e.Source.Component, e.Source.Host, e.ReportingComponent, e.ReportingInstance, e.InvolvedObject.APIVersion}
-		if diff := cmp.Diff([]string{"accelerator-device-plugin", node, "accelerator-device-plugin", node, "v1"}, origin); diff != "" {
-			t.Errorf("origin (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "origin", []string{"accelerator-device-plugin", node, "accelerator-device-plugin", node, "v1"}, origin)
 	})
 }
 
@@ -103,9 +98,7 @@ func TestFunctionsWithoutRule(t *testing.T) {
 		for _, e := range r.Events() {
 			got = append(got, e.Reason)
 		}
-		if diff := cmp.Diff([]string{"DeviceAdded", "DeviceUnhealthy"}, got); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "events", []string{"DeviceAdded", "DeviceUnhealthy"}, got)
 	})
 }
 
@@ -187,16 +180,12 @@ func TestReasons(t *testing.T) {
 					}
 					got = append(got, reason)
 				}
-				if diff := cmp.Diff(tc.want, got); diff != "" {
-					t.Errorf("events (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "events", tc.want, got)
 			})
 		})
 	}
 	seen["DeviceMissing"] = true // in TestMissing
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(seen)), documentedReasons(t)); diff != "" {
-		t.Errorf("rows in docs/events.md (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "rows in docs/events.md", slices.Sorted(maps.Keys(seen)), documentedReasons(t))
 }
 
 // A missing card has an Event on the node, once.
@@ -327,9 +316,7 @@ func TestHoldersLate(t *testing.T) {
 						got = append(got, short(e))
 					}
 				}
-				if diff := cmp.Diff(tc.want, got); diff != "" {
-					t.Errorf("on the pod (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "on the pod", tc.want, got)
 			})
 		})
 	}

@@ -15,7 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -27,6 +26,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
@@ -212,18 +212,14 @@ func (r *rig) events(when string, want ...string) {
 	for _, e := range r.Events() {
 		got = append(got, short(e))
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		r.t.Errorf("%s: events (-want +got):\n%s", when, diff)
-	}
+	compare.Values(r.t, fmt.Sprintf("%s: events", when), want, got)
 }
 
 // counted compares the results that Count was called with.
 func (r *rig) counted(want map[string]int) {
 	r.t.Helper()
 	r.locked(func() {
-		if diff := cmp.Diff(want, r.results); diff != "" {
-			r.t.Errorf("counted (-want +got):\n%s", diff)
-		}
+		compare.Values(r.t, "counted", want, r.results)
 	})
 }
 
@@ -241,7 +237,5 @@ func (r *rig) lines() []string {
 // logged compares the events of the log lines.
 func (r *rig) logged(want ...string) {
 	r.t.Helper()
-	if diff := cmp.Diff(want, r.lines()); diff != "" {
-		r.t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(r.t, "log", want, r.lines())
 }

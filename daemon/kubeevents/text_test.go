@@ -6,10 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // A message has all reasons of the device.
@@ -68,9 +67,7 @@ func TestCordoned(t *testing.T) {
 		for _, e := range r.Events() {
 			got = append(got, e.Message)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("messages (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "messages", want, got)
 	})
 }
 

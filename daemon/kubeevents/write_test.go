@@ -15,6 +15,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
@@ -45,9 +46,7 @@ func TestAggregated(t *testing.T) {
 		}
 		// Two Events, in 60 s: at once, and after 10, 20, 30, 40, 50, 60 s.
 		want := slices.Concat([]string{"POST", "POST"}, slices.Repeat([]string{"PATCH"}, 12))
-		if diff := cmp.Diff(want, requests); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "requests", want, requests)
 		r.counted(map[string]int{kubeevents.Sent: 14})
 		for i, e := range r.Events() {
 			at := begin.Add(55*time.Second + time.Duration(i)*2500*time.Millisecond).UTC().Format(time.RFC3339)

@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -38,9 +39,7 @@ func TestMissing(t *testing.T) {
 		<-changed
 		all, _ := r.ledger.Missing()
 		since := all[0].Since
-		if diff := cmp.Diff([]ledger.Missing{{Card: "5e:00.0", Since: time.Now().UTC().Add(-time.Second), Model: model}}, all); diff != "" {
-			r.Errorf("(-want +got):\n%s", diff)
-		}
+		compare.Values(r, "missing cards", []ledger.Missing{{Card: "5e:00.0", Since: time.Now().UTC().Add(-time.Second), Model: model}}, all)
 		wait(time.Second)
 
 		r.startAndSettle(healthy("3b:00.0"))
@@ -433,9 +432,7 @@ func TestHistory(t *testing.T) {
 			{"card": "5e:00.0", "pciId": model, "family": "dfl", "firstSeen": begin.Format(time.RFC3339), "lastSeen": begin.Add(time.Minute).Format(time.RFC3339),
 				"expected": true, "healthChanges": 0.0, "removals": 0.0},
 		}
-		if diff := cmp.Diff(wantCards, file.Cards); diff != "" {
-			r.Errorf("cards (-want +got):\n%s", diff)
-		}
+		compare.Values(r, "cards", wantCards, file.Cards)
 
 		// The metrics begin at 0; the file goes on, also with a card that is bad now. Another card in the slot has a history of its own.
 		r.start(healthy("3b:00.0"), device("5e:00.0", func(d *inventory.Device) { d.PCIID = "10ee:5000:10ee:000e" }))
@@ -450,9 +447,7 @@ func TestHistory(t *testing.T) {
 		}
 		history[0].Recent = nil
 		wantHistory := []ledger.History{{Card: "3b:00.0", Changes: 50, Removals: 1}, {Card: "5e:00.0", Recent: []ledger.Turn{}, Former: &ledger.Former{PCIID: model, First: begin, Last: begin.Add(time.Minute)}}}
-		if diff := cmp.Diff(wantHistory, history); diff != "" {
-			r.Errorf("history (-want +got):\n%s", diff)
-		}
+		compare.Values(r, "history", wantHistory, history)
 		r.start(bad)
 		r.list(healthy("3b:00.0"))
 		r.expectCounts(metrics.Card{Address: "3b:00.0", HealthChanges: 1}, metrics.Card{Address: "5e:00.0"})
@@ -502,9 +497,7 @@ func TestRemembered(t *testing.T) {
 			ID: "3b:00.0-p1", Family: "dfl", Facts: inventory.Facts{PCIID: model, Attributes: map[string]string{"serialNumber": ""}},
 			Memory: &inventory.Memory{Turns: []time.Time{at, at}, Quarantined: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy, Since: at}}},
 		}}
-		if diff := cmp.Diff(want, r.ledger.Remembered()); diff != "" {
-			r.Errorf("(-want +got):\n%s", diff)
-		}
+		compare.Values(r, "remembered devices", want, r.ledger.Remembered())
 		// The card answers slowly: nothing is forgotten meanwhile.
 		r.list(healthy("3b:00.0"), device("3b:00.0-p1", func(d *inventory.Device) { d.PCIID, d.Health = "", inventory.Unhealthy }))
 		wait(time.Minute)
@@ -701,9 +694,7 @@ func TestClockSetMeanwhile(t *testing.T) {
 			{Reason: "aer-fatal", Health: inventory.Unhealthy}, {Reason: "port-ap6", Health: inventory.Unhealthy, Since: ago},
 			{Reason: "resetting", Health: inventory.Unhealthy, Passing: ago},
 		}}
-		if diff := cmp.Diff(want, ledger.Written(m, now)); diff != "" {
-			t.Errorf("set by %s (-want +got):\n%s", by, diff)
-		}
+		compare.Values(t, fmt.Sprintf("set by %s", by), want, ledger.Written(m, now))
 	}
 }
 

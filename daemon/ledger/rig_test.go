@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -22,6 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -170,9 +170,7 @@ func (r *rig) expectAwaited(want int) {
 // expectCounts compares the cards of the metrics.
 func (r *rig) expectCounts(want ...metrics.Card) {
 	r.Helper()
-	if diff := cmp.Diff(want, r.ledger.Counts()); diff != "" {
-		r.Errorf("metrics (-want +got):\n%s", diff)
-	}
+	compare.Values(r, "metrics", want, r.ledger.Counts())
 }
 
 // expectFile checks that the file contains each of these texts, or, with a "!" before it, that it does not.

@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
@@ -25,6 +24,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
@@ -296,9 +296,7 @@ func TestWrite(t *testing.T) {
 				r := start(t, test.prepare)
 				test.do(r)
 				r.end()
-				if diff := cmp.Diff(test.logs, r.logs()); diff != "" {
-					t.Errorf("log (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "log", test.logs, r.logs())
 			})
 		})
 	}

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -21,6 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/owner"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -89,9 +89,7 @@ func (d *daemon) lines() (all []string) {
 
 func (d *daemon) logged(t *testing.T, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, d.lines()); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log", want, d.lines())
 }
 
 func nothing(context.Context) error { return nil }
@@ -152,9 +150,7 @@ func TestTurns(t *testing.T) {
 					t.Error("the other API does not own the node after the last daemon has left")
 				}
 				other.Leave(t.Context(), nothing)
-				if diff := cmp.Diff([]string{"owner-devicePlugin.lock", "owner-dra.boot", "owner.lock"}, files(t, dir)); diff != "" {
-					t.Errorf("files (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "files", []string{"owner-devicePlugin.lock", "owner-dra.boot", "owner.lock"}, files(t, dir))
 			})
 		})
 	}

@@ -3,10 +3,10 @@ package grpclog_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/grpclog"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
@@ -30,9 +30,7 @@ func TestLevels(t *testing.T) {
 		got = append(got, line.Level.String()+" "+line.Message)
 	}
 	want := []string{"debug a1", "debug b2", "debug c 3", "debug d", "debug e5", "debug f 6", "warn g", "warn h8", "warn i 9"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("lines (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "lines", want, got)
 	if !log.V(2) || grpclog.New(zap.NewNop()).V(0) {
 		t.Errorf("V: want true at debug level only")
 	}

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -44,9 +44,7 @@ func TestDriver(t *testing.T) {
 		`accelerator_allocations_total{resource="accelerator.b-com.com",result="served"} 0`,
 		"accelerator_hint_to_send_seconds_count 0",
 	}
-	if diff := cmp.Diff(want, ours()); diff != "" {
-		t.Errorf("before the first event (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "before the first event", want, ours())
 	claims = 3
 	m.SlicesFailed()
 	m.ListSent(driver, time.Millisecond, true)
@@ -59,9 +57,7 @@ func TestDriver(t *testing.T) {
 		`accelerator_allocations_total{resource="accelerator.b-com.com",result="served"} 1`,
 		"accelerator_hint_to_send_seconds_count 1",
 	}
-	if diff := cmp.Diff(want, ours()); diff != "" {
-		t.Errorf("after one event of each kind (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "after one event of each kind", want, ours())
 	if problems, err := promlint.New(scrape(t, m, "").Body).Lint(); err != nil || len(problems) > 0 {
 		t.Errorf("lint: found %v, %v, want nothing", problems, err)
 	}

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -75,7 +75,5 @@ func golden(t *testing.T, path, got string) {
 		must.Succeed(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want := must.Value(os.ReadFile(path))(t)
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs; check it and run go test ./internal/metrics -update (-want +got):\n%s", path, diff)
-	}
+	compare.Values(t, path+" differs; check it and run go test ./internal/metrics -update", string(want), got)
 }

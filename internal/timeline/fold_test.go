@@ -9,9 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -78,9 +77,7 @@ func TestFold(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			out, _ := read(t, timeline.Options{}, test.log)
 			got := strings.Split(strings.TrimSuffix(strings.NewReplacer("2026-11-21T12:00:", "", "Z  ", " ").Replace(out), "\n"), "\n")
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			compare.Values(t, "lines", test.want, got)
 			all, _ := read(t, timeline.Options{All: true}, test.log)
 			if n := strings.Count(all, "\n"); n != strings.Count(test.log, "\n") {
 				t.Errorf("with All: %d lines, want all lines of the log:\n%s", n, all)

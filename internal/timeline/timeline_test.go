@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -140,9 +141,7 @@ func TestPrefixes(t *testing.T) {
 				t.Errorf("notes %q, lines (-want +got):\n%s", notes, diff)
 			}
 			clean, _ := read(t, timeline.Options{JSON: true}, log)
-			if diff := cmp.Diff(hotplug(t), clean); diff != "" {
-				t.Errorf("JSON (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "JSON", hotplug(t), clean)
 		})
 	}
 }
@@ -220,9 +219,7 @@ func TestNotes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			test.f.Since, test.f.Until = bound(t, test.since), bound(t, test.until)
 			_, notes := read(t, timeline.Options{Filter: test.f}, test.log)
-			if diff := cmp.Diff(test.want, notes); diff != "" {
-				t.Errorf("notes (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "notes", test.want, notes)
 		})
 	}
 }

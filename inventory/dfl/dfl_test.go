@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -121,9 +122,7 @@ func TestBoards(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.board, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, readAll(t, familytest.Node(t, strings.Fields(tt.board)...)), ignore); diff != "" {
-				t.Errorf("cards (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "cards", tt.want, readAll(t, familytest.Node(t, strings.Fields(tt.board)...)), ignore)
 		})
 	}
 }
@@ -219,9 +218,7 @@ func TestTree(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "kernel-6.1-one-card")
 			script(t, host, tt.script)
-			if diff := cmp.Diff(tt.want, readAll(t, host), ignore); diff != "" {
-				t.Errorf("cards (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "cards", tt.want, readAll(t, host), ignore)
 		})
 	}
 }
@@ -237,9 +234,7 @@ func TestPortOrder(t *testing.T) {
 	for _, p := range r.Units {
 		got = append(got, p.Name)
 	}
-	if diff := cmp.Diff([]string{"dfl-port.9", "dfl-port.10"}, got); diff != "" {
-		t.Errorf("ports (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "ports", []string{"dfl-port.9", "dfl-port.10"}, got)
 }
 
 func TestVirtualFunction(t *testing.T) {

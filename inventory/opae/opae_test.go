@@ -1,15 +1,15 @@
 package opae_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -45,9 +45,7 @@ func TestBoards(t *testing.T) {
 			must.Succeed(t, os.WriteFile(path, []byte(tt.interfaceID), 0o644))
 		}
 		got, _ := familytest.ReadAll(t, host, opae.Family(port.PerPort))
-		if diff := cmp.Diff(tt.want, got, familytest.Ignore); diff != "" {
-			t.Errorf("%s with %.5q: readings (-want +got):\n%s", tt.boards, tt.interfaceID, diff)
-		}
+		compare.Values(t, fmt.Sprintf("%s with %.5q: readings", tt.boards, tt.interfaceID), tt.want, got, familytest.Ignore)
 		for _, f := range append(got[address], inventory.Unit{})[0].Files {
 			if strings.HasPrefix(tt.interfaceID, "f") && strings.Contains(f.Name, "_mgmt/") {
 				t.Errorf("%s: read, want no alarms of a dead FME", f.Name)

@@ -10,6 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/pool"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -26,9 +27,7 @@ func TestPool(t *testing.T) {
 		return inventory.Unit{ID: id, Name: id, Facts: inventory.Facts{PortID: -1, NUMANode: -1}, AFUIDKnown: true, InterfaceIDKnown: true}
 	}
 	want := inventory.Reading{Units: []inventory.Unit{unit("0"), unit("1")}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("reading (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "reading", want, got)
 }
 
 func TestPoolOfNone(t *testing.T) {

@@ -6,11 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -68,9 +67,7 @@ func TestLink(t *testing.T) {
 				}
 				r.put(t, name, content)
 			}
-			if diff := cmp.Diff(tt.want, r.read(t).Conditions, ignoreErr); diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "conditions", tt.want, r.read(t).Conditions, ignoreErr)
 		})
 	}
 }
@@ -89,9 +86,7 @@ func TestLinkUnknown(t *testing.T) {
 				t.Errorf("conditions = %+v, want none", got.Conditions)
 			}
 			want := []inventory.HealthFile{{Name: tt.file, Absent: true, Lost: bad, Row: "pci-gone", Reason: "pci-gone"}}
-			if diff := cmp.Diff(want, filesOf(got, tt.file)); diff != "" {
-				t.Errorf("file (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "file", want, filesOf(got, tt.file))
 		})
 	}
 }
@@ -107,9 +102,7 @@ func TestRootBus(t *testing.T) {
 		"current_link_width": "4\n", "max_link_width": "8\n", "aer_dev_fatal": "TOTAL_ERR_FATAL 0\n",
 	})
 	r := must.Value(dfl.Family(port.PerPort).Read(host, "0000:01:00.0"))(t)
-	if diff := cmp.Diff([]inventory.Condition{withRow("link-width", "link-width=4", poor)}, r.Units[0].Conditions); diff != "" {
-		t.Errorf("conditions (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "conditions", []inventory.Condition{withRow("link-width", "link-width=4", poor)}, r.Units[0].Conditions)
 	for _, f := range r.Units[0].Files {
 		if strings.HasPrefix(f.Name, "slot/") || strings.HasPrefix(f.Name, "root/") {
 			t.Errorf("found file %s, want none: the device is on the root bus", f.Name)
@@ -179,9 +172,7 @@ func TestVirtualFunction(t *testing.T) {
 			edit(t, dir, map[string]string{name: tt.content})
 			edit(t, host.Sys+vf, map[string]string{"modalias": "pci:v00008086d000009C5sv00008086sd00000000bc12sc00i00\n"})
 			got := must.Value(dfl.Family(port.PerPort).Read(host, "0000:03:00.0"))(t)
-			if diff := cmp.Diff(tt.want, got.Units[0].Conditions); diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "conditions", tt.want, got.Units[0].Conditions)
 			if id := got.Units[0].PCIID; id != "8086:09c5:8086:0000" {
 				t.Errorf("PCI id %q, want 8086:09c5:8086:0000 of the virtual function", id)
 			}

@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -220,9 +221,7 @@ func TestRead(t *testing.T) {
 			if got.Incarnation == 0 {
 				t.Error("no incarnation")
 			}
-			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "NodeNumbers"), ignoreErr); diff != "" {
-				t.Errorf("port (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "port", tt.want, got, cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "NodeNumbers"), ignoreErr)
 		})
 	}
 }
@@ -244,18 +243,14 @@ func TestReadNode(t *testing.T) {
 			host := familytest.Node(t, "kernel-6.1-one-card")
 			edit(t, host.Dev, map[string]string{"dfl-port.0": tt.node})
 			got, _ := port.Read(host, portDir(host))
-			if diff := cmp.Diff(tt.want, got.Conditions, ignoreErr); diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "conditions", tt.want, got.Conditions, ignoreErr)
 		})
 	}
 	t.Run("regular file on a true node", func(t *testing.T) {
 		host := familytest.Node(t, "kernel-6.1-one-card")
 		host.Simulated = false
 		got, _ := port.Read(host, portDir(host))
-		if diff := cmp.Diff(unhealthy("node-mismatch"), got.Conditions, ignoreErr); diff != "" {
-			t.Errorf("conditions (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "conditions", unhealthy("node-mismatch"), got.Conditions, ignoreErr)
 	})
 }
 
@@ -280,9 +275,7 @@ func TestReadCharacterNode(t *testing.T) {
 			}
 			edit(t, portDir(host), map[string]string{"dev": tt.dev})
 			got, _ := port.Read(host, portDir(host))
-			if diff := cmp.Diff(tt.want, got.Conditions, ignoreErr); diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "conditions", tt.want, got.Conditions, ignoreErr)
 		})
 	}
 }
@@ -362,9 +355,7 @@ func TestTakeAFU(t *testing.T) {
 			if port.TakeAFU(&got, "", err) {
 				t.Error("dead is true, want false")
 			}
-			if diff := cmp.Diff(tt.want, got, ignoreErr); diff != "" {
-				t.Errorf("port (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "port", tt.want, got, ignoreErr)
 		})
 	}
 }

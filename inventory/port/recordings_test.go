@@ -8,13 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -64,9 +63,7 @@ func TestRecordings(t *testing.T) {
 			for _, kind := range []port.Kind{port.PerPort, port.PerFME, port.PerFMEWithNode} {
 				family, _, _ := strings.Cut(name, "-")
 				want := strings.Split(strings.ReplaceAll(strings.Join(lines, "\n"), "UNIT", recordedUnits[family][kind]), "\n")
-				if diff := cmp.Diff(want, summary(t, host, kind)); diff != "" {
-					t.Errorf("unit %d: cards (-want +got):\n%s", kind, diff)
-				}
+				compare.Values(t, fmt.Sprintf("unit %d: cards", kind), want, summary(t, host, kind))
 			}
 		})
 	}

@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -267,9 +268,7 @@ func TestRegionChangesDuringReading(t *testing.T) {
 			if err := errors.Join(err, werr, f.Close()); err != nil {
 				t.Error(err)
 			}
-			if diff := cmp.Diff(tt.want, <-result); diff != "" {
-				t.Errorf("nodes (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "nodes", tt.want, <-result)
 		})
 	}
 }
@@ -293,9 +292,7 @@ func TestRegionErrorsNamePort(t *testing.T) {
 		"node-missing: dfl-port.9: no device node: lstat dev/dfl-port.9: no such file or directory\n" +
 			"dfl-port.10: no device node: lstat dev/dfl-port.10: no such file or directory",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("conditions (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "conditions", want, got)
 
 	// If a region has one port, the errors do not name it.
 	edit(t, region, map[string]string{"dfl-port.10": absent})
@@ -317,9 +314,7 @@ func TestJoin(t *testing.T) {
 	for name, order := range map[string][]inventory.Condition{
 		"worse last": {silent, other, worse}, "worse first": {worse, other, silent},
 	} {
-		if diff := cmp.Diff([]inventory.Condition{both, other}, port.Join(order...)); diff != "" {
-			t.Errorf("%s: conditions (-want +got):\n%s", name, diff)
-		}
+		compare.Values(t, name+": conditions", []inventory.Condition{both, other}, port.Join(order...))
 	}
 }
 
@@ -332,9 +327,7 @@ func TestRegionFiles(t *testing.T) {
 	for i := range want[:3] { // those of the port
 		want[i].Name, want[i].Reason = "dfl-port.0/"+want[i].Name, "unreadable="+want[i].Name
 	}
-	if diff := cmp.Diff(want, got.Files); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "files", want, got.Files)
 	counters := []string{
 		"pci/aer_dev_fatal", "pci/aer_dev_nonfatal", "slot/aer_dev_fatal", "slot/aer_dev_nonfatal",
 		"root/aer_rootport_total_err_fatal", "root/aer_rootport_total_err_nonfatal",
@@ -343,9 +336,7 @@ func TestRegionFiles(t *testing.T) {
 	for _, c := range got.Counters {
 		names = append(names, c.Name)
 	}
-	if diff := cmp.Diff(counters, names); diff != "" {
-		t.Errorf("counters (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "counters", counters, names)
 
 	names = nil
 	for _, f := range readRegion(t, familytest.Node(t, "dfl-two-ports"), port.PerFME, "0001:3b:00.0").Files {
@@ -360,9 +351,7 @@ func TestRegionFiles(t *testing.T) {
 		"slot/aer_dev_fatal", "slot/aer_dev_nonfatal",
 		"root/aer_rootport_total_err_fatal", "root/aer_rootport_total_err_nonfatal",
 	}
-	if diff := cmp.Diff(two, names); diff != "" {
-		t.Errorf("files of two ports (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "files of two ports", two, names)
 }
 
 // The outline of a card has the same region as its reading, and no attributes.
@@ -438,9 +427,7 @@ func TestNodeNumbers(t *testing.T) {
 				for _, p := range r.Units {
 					got = append(got, p.NodeNumbers)
 				}
-				if diff := cmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("%s: numbers (-want +got):\n%s", name, diff)
-				}
+				compare.Values(t, name+": numbers", tt.want, got)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
@@ -208,9 +209,7 @@ func TestRows(t *testing.T) {
 		check := func(file, value string, want ...inventory.Condition) {
 			t.Run(fmt.Sprintf("%s/%s=%s", family, file, strings.TrimSpace(value)), func(t *testing.T) {
 				old := r.swap(t, file, value)
-				if diff := cmp.Diff(want, r.read(t).Conditions); diff != "" {
-					t.Errorf("conditions (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "conditions", want, r.read(t).Conditions)
 				r.put(t, file, old)
 				if got := r.read(t).Conditions; got != nil {
 					t.Errorf("value as before: conditions %+v, want none", got)
@@ -291,7 +290,5 @@ func TestManyBits(t *testing.T) {
 		ofRow("fme-error=fabric", poor), ofRow("fme-error=kti-parity", poor), withRow("fme-error", "fme-error=0x300000", poor),
 		withRow("fme-pcie0", "fme-pcie0=0xc00", poor),
 	}
-	if diff := cmp.Diff(want, r.read(t).Conditions); diff != "" {
-		t.Errorf("conditions (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "conditions", want, r.read(t).Conditions)
 }

@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -194,9 +195,7 @@ func TestRead(t *testing.T) {
 				t.Fatalf("cards: %v, %v", cards, err)
 			}
 			r := must.Value(tt.family.Read(host, address))(t)
-			if diff := cmp.Diff([]inventory.Unit{tt.want}, r.Units, familytest.Ignore); diff != "" {
-				t.Errorf("reading (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "reading", []inventory.Unit{tt.want}, r.Units, familytest.Ignore)
 			o, err := tt.family.Outline(host, address)
 			outline := tt.want
 			outline.PCIID, outline.NUMANode, outline.InterfaceID, outline.InterfaceIDKnown, outline.Attributes, outline.Conditions = "", -1, "", false, nil, nil
@@ -244,9 +243,7 @@ func TestBoards(t *testing.T) {
 				}
 				got = append(got, r.Units...)
 			}
-			if diff := cmp.Diff(want, got, familytest.Ignore); diff != "" {
-				t.Errorf("units (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "units", want, got, familytest.Ignore)
 		})
 	}
 }

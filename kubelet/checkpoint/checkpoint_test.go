@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -130,9 +131,7 @@ func TestRead(t *testing.T) {
 			if err != nil || !got.Written.Equal(at) {
 				t.Fatalf("error %v, written %v, want %v", err, got.Written, at)
 			}
-			if diff := cmp.Diff(tt.want, uses(got), cmp.AllowUnexported(use{}), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("record (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "record", tt.want, uses(got), cmp.AllowUnexported(use{}), cmpopts.EquateEmpty())
 		})
 	}
 }
@@ -224,7 +223,5 @@ func TestPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string][]string{"3b:00.0": {"a", "b"}, "5e:00.0": {"a"}}, record.Pods()); diff != "" {
-		t.Errorf("pods (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "pods", map[string][]string{"3b:00.0": {"a", "b"}, "5e:00.0": {"a"}}, record.Pods())
 }

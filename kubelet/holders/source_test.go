@@ -17,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -221,9 +222,7 @@ func TestAllocations(t *testing.T) {
 			key, allocation := given(id, at)
 			want[key] = allocation
 		}
-		if diff := cmp.Diff(want, a.All()); diff != "" {
-			t.Errorf("allocations (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "allocations", want, a.All())
 		<-a.Added()
 		select {
 		case <-a.Added():

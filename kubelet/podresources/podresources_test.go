@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -81,12 +81,8 @@ func TestList(t *testing.T) {
 		{Resource: resource, ID: "3c:00.0"}:      {{Namespace: "ns2", Pod: "pod", Container: "main"}},
 		{Resource: "other/thing", ID: "3b:00.0"}: {{Namespace: "ns2", Pod: "pod", Container: "main"}},
 	}
-	if diff := cmp.Diff(want, got.Holders); diff != "" {
-		t.Errorf("holders (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"ns2/pod", "ns1/pod", "ns1/empty"}, got.Pods); diff != "" {
-		t.Errorf("pods (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "holders", want, got.Holders)
+	compare.Values(t, "pods", []string{"ns2/pod", "ns1/pod", "ns1/empty"}, got.Pods)
 	if info, err := os.Stat(path); err != nil || !got.Started.Equal(info.ModTime()) {
 		t.Errorf("started %v, want the time of the socket (%v)", got.Started, err)
 	}
@@ -124,9 +120,7 @@ func TestListClaims(t *testing.T) {
 		{Resource: "other", ID: "gpu-0"}:              both,
 		{Resource: resource, ID: "3b:00.0"}:           {{Namespace: "ns", Pod: "pod1", Container: "plugin"}},
 	}
-	if diff := cmp.Diff(want, got.Holders); diff != "" {
-		t.Errorf("holders (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "holders", want, got.Holders)
 }
 
 func TestListEmpty(t *testing.T) {

@@ -18,11 +18,10 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -33,9 +32,7 @@ func TestStructures(t *testing.T) {
 		"program.buffer_size": 12, "program.buffer_address": 16, "program.status": 24,
 		"port": 12, "port.size": 0, "port.flags": 4, "port.port": 8,
 	}
-	if diff := cmp.Diff(want, fpga.Offsets()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	compare.Values(t, "offsets", want, fpga.Offsets())
 }
 
 // rig is a host with a card, a store, and a driver that answers requests.
@@ -165,9 +162,7 @@ func TestProgram(t *testing.T) {
 			if loaded := errors.Is(err, fpga.ErrLoaded); loaded != (test.request == 0) || err != nil && !loaded {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, r.arg); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			compare.Values(t, "argument", test.want, r.arg)
 			if want := slices.DeleteFunc([]uintptr{test.request}, func(r uintptr) bool { return r == 0 }); !slices.Equal(r.requests, want) {
 				t.Errorf("requests %#x, want %#x", r.requests, want)
 			}

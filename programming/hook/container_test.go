@@ -9,10 +9,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/programming/hook"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -107,9 +106,7 @@ func TestPairs(t *testing.T) {
 			for _, p := range pairs {
 				got = append(got, p.Fields())
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("pairs (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "pairs", test.want, got)
 			if (test.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("error %v, want %q in it", err, test.err)
 			}
@@ -135,9 +132,7 @@ func TestPortsOfContainer(t *testing.T) {
 		{"path":"/dev/vfio/devices/vfio0","type":"c"},{"path":"/dev/iommu","type":"c"},{"path":"/dev/vfio/dfl-port.2","type":"c"},
 		{"path":"/dev/intel-fpga-port.0"},{"path":"/dev/dfl-port.3","type":"b"},{"path":"/dev/dfl-fme.0","type":"c"}]}}`
 	must.Succeed(t, json.Unmarshal([]byte(text), &c))
-	if diff := cmp.Diff([]string{"/dev/dfl-port.1", "/dev/intel-fpga-port.0"}, hook.Ports(c)); diff != "" {
-		t.Errorf("ports (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "ports", []string{"/dev/dfl-port.1", "/dev/intel-fpga-port.0"}, hook.Ports(c))
 }
 
 func FuzzConfig(f *testing.F) {

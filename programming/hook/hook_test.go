@@ -23,6 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -321,9 +322,7 @@ func TestEntries(t *testing.T) {
 			t.Errorf("%s: %v, log (-want +got):\n%s", step.own, err, diff)
 		}
 	}
-	if diff := cmp.Diff([]string{"3b:00.0 0 " + bits.OtherAFU}, h.programmed); diff != "" {
-		t.Errorf("programmed (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "programmed", []string{"3b:00.0 0 " + bits.OtherAFU}, h.programmed)
 }
 
 // An AOCX is selected by its hash, and programmed each time.
@@ -348,9 +347,7 @@ func TestAlways(t *testing.T) {
 		if err := k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.AFU), []string{"/dev/dfl-port.0"}))); err != nil {
 			t.Errorf("always %t: %v", always, err)
 		}
-		if diff := cmp.Diff(want, h.programmed); diff != "" {
-			t.Errorf("always %t: programmed (-want +got):\n%s", always, diff)
-		}
+		compare.Values(t, fmt.Sprintf("always %t: programmed", always), want, h.programmed)
 	}
 }
 
@@ -397,9 +394,7 @@ func TestAFUOfPorts(t *testing.T) {
 	// The log has the ids of the daemon.
 	rest := " afu=" + bits.OtherAFU + " interface=" + bits.Interface + " path=/" + bits.Interface + "/" + bits.OtherAFU + ".gbs container=c1"
 	want = []string{"info programming.done device=af:00.0-p1" + rest, "info programming.done device=af:00.0" + rest}
-	if diff := cmp.Diff(want, lines()); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log", want, lines())
 	for name, want := range map[string]string{"af:00.0-p0": "af:00.0", "af:00.0-p1": "af:00.0-p1", "af:00.0": "af:00.0"} {
 		k, lines := h.hook(hook.Flags{Devices: []string{name}, AFU: bits.Interface})
 		if err := k.Run(t.Context(), h.bundle("no JSON")); err == nil || len(lines()) != 1 || !strings.HasPrefix(lines()[0], "error programming.failed device="+want+" afu=") {
@@ -426,9 +421,7 @@ func TestProgrammingFails(t *testing.T) {
 	}
 	want := []string{"error programming.failed device=3b:00.0 afu=" + bits.OtherAFU + " interface=" + bits.Interface +
 		" path=/" + bits.Interface + "/" + bits.OtherAFU + ".gbs container=c1"}
-	if diff := cmp.Diff(want, lines()); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log", want, lines())
 }
 
 // An AFU that another hook has loaded meanwhile is logged as present.
@@ -442,9 +435,7 @@ func TestLoadedMeanwhile(t *testing.T) {
 		t.Error(err)
 	}
 	want := []string{"info programming.present device=3b:00.0 afu=" + bits.OtherAFU + " interface=" + bits.Interface + " container=c1"}
-	if diff := cmp.Diff(want, lines()); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log", want, lines())
 }
 
 // If a card leaves while another one is programmed, the error has the card that has left.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -83,9 +84,7 @@ func TestReleaseAndAssign(t *testing.T) {
 	}
 	must.Succeed(t, n.Assign(address, 1))
 	want := []inventory.Condition{{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}}
-	if diff := cmp.Diff(want, read(t, root, address).Units[1].Conditions); diff != "" {
-		t.Errorf("assigned (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "assigned", want, read(t, root, address).Units[1].Conditions)
 	must.Succeed(t, n.Bind(address, 1))
 	if diff := cmp.Diff(whole, files(t, root+"/sys")); diff != "" {
 		t.Errorf("bound (-before +after):\n%s", diff)

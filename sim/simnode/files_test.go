@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // files returns the files below dir with their contents, and links with their targets.
@@ -54,9 +54,7 @@ func TestClassLinks(t *testing.T) {
 		"hwmon/hwmon2 ->": next + "/dfl-fme.1/hwmon/hwmon2", "hwmon/hwmon3 ->": next + "/dfl-fme.1/hwmon/hwmon3",
 	}
 	got := files(t, n.Sys+"/class")
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("links (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "links", want, got)
 	for name := range got {
 		if _, err := os.Stat(filepath.Join(n.Sys, "class", name[:len(name)-len(" ->")])); err != nil {
 			t.Errorf("broken link: %v", err)

@@ -16,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -123,9 +124,7 @@ func TestLeavesWhileUsed(t *testing.T) {
 				t.Errorf("used: found %v, want %v", got, all)
 			}
 			must.Succeed(t, leave(n))
-			if diff := cmp.Diff([]string{function, node, class, group}, present(n, all...)); diff != "" {
-				t.Errorf("while used (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "while used", []string{function, node, class, group}, present(n, all...))
 			if err := n.Plug(vf); err == nil {
 				t.Error("plugged into the same slot: no error, want one")
 			}

@@ -7,8 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -34,12 +33,8 @@ func TestMknod(t *testing.T) {
 		text := must.Value(os.ReadFile(filepath.Join(dir, "dev")))(t)
 		inDev[name] = string(text)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("nodes (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(want, inDev); diff != "" {
-		t.Errorf("dev (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "nodes", want, got)
+	compare.Values(t, "dev", want, inDev)
 	must.Succeed(t, n.Unplug(address))
 	if left, err := os.ReadDir(n.Dev); err != nil || len(left) > 0 {
 		t.Errorf("device nodes after unplug: %v, error %v, want none", left, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -56,18 +57,14 @@ func TestOpenAgain(t *testing.T) {
 	for _, d := range n.Devices() {
 		got = append(got, d.ID+" "+d.Node)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("devices (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "devices", want, got)
 	must.Succeed(t, n.Unplug(address))
 	n = reopen(t, n)
 	if err := n.PlugBoard(named("pac-a10"), "0000:02:00.0"); err == nil || !strings.Contains(err.Error(), "slot 0000:02:00.0: found a card, want an empty slot") {
 		t.Errorf("plugged twice: %v", err)
 	}
 	must.Succeed(t, n.PlugBoard(named("two-ports"), address), n.Unplug("0000:02:00.0"), n.Unplug(address))
-	if diff := cmp.Diff(empty, files(t, n.Sys)); diff != "" {
-		t.Errorf("all pulled (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "all pulled", empty, files(t, n.Sys))
 	must.Succeed(t, n.Close())
 	var left []string
 	for _, pattern := range []string{"*", "dev/*"} {
@@ -78,9 +75,7 @@ func TestOpenAgain(t *testing.T) {
 	for i := range left {
 		left[i] = strings.TrimPrefix(left[i], dir+"/")
 	}
-	if diff := cmp.Diff([]string{"dev", "directories", "lock", "node.json", "sys"}, left); diff != "" {
-		t.Errorf("all pulled (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "all pulled", []string{"dev", "directories", "lock", "node.json", "sys"}, left)
 }
 
 // A directory of a node does not get the inode number of a directory that an earlier process deleted.
@@ -212,8 +207,6 @@ func TestKilledEarly(t *testing.T) {
 	whole := files(t, n.Sys)
 	must.Succeed(t, n.Close(), os.RemoveAll(n.CardDir(".")))
 	n = open(t, filepath.Dir(n.Sys))
-	if diff := cmp.Diff(whole, files(t, n.Sys)); diff != "" {
-		t.Errorf("opened again (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "opened again", whole, files(t, n.Sys))
 	must.Succeed(t, n.Close())
 }

@@ -11,6 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -38,9 +39,7 @@ func TestSlotLikeTheKernel(t *testing.T) {
 	}
 	mounts := read(t, filepath.Dir(n.Sys), address).Units[0].Mounts
 	const dir = "devices/pci0000:00/0000:00:02.0/" + address
-	if diff := cmp.Diff([]string{dir + "/resource0", dir + "/resource4", dir + "/resource4_wc"}, mounts); diff != "" {
-		t.Errorf("mounts (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "mounts", []string{dir + "/resource0", dir + "/resource4", dir + "/resource4_wc"}, mounts)
 }
 
 // A removed function stays removed when the node is opened again, and is pulled with the card.

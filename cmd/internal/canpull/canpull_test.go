@@ -20,6 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -105,9 +106,7 @@ func TestRead(t *testing.T) {
 		}
 	}
 	want.Functions[3].Nodes = want.Functions[2].Nodes // functions may share a node, which counts once
-	if diff := cmp.Diff(numbers("246:0", "245:0", "245:1", "511:3", "235:7", "248:0", "245:2"), want.Numbers()); diff != "" {
-		t.Errorf("numbers (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "numbers", numbers("246:0", "245:0", "245:1", "511:3", "235:7", "248:0", "245:2"), want.Numbers())
 	if got, err := canpull.Read(n.Sys, "0000:77:00.0"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an empty slot: %+v, %v", got, err)
 	}
@@ -151,9 +150,7 @@ func TestUnboundInUse(t *testing.T) {
 				got = append(got, n)
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		compare.Values(t, name, want, got)
 	}
 }
 
@@ -334,9 +331,7 @@ func TestJudge(t *testing.T) {
 			if a.Answer != test.answer {
 				t.Errorf("answer %s, want %s", a.Answer, test.answer)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("reasons (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "reasons", test.want, got)
 		})
 	}
 }

@@ -7,12 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -118,9 +117,7 @@ func TestHotPlugOfModes(t *testing.T) {
 				Envs:  map[string]string{"ACCELERATOR_UNITS": test.ids[0], "ACCELERATOR_DEVICES": test.ids[0]},
 				Nodes: test.nodes, Annotations: test.annotations,
 			}
-			if diff := cmp.Diff(want, givenBy(got)); diff != "" {
-				t.Errorf("Allocate (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "Allocate", want, givenBy(got))
 
 			d.do(d.node.Unplug(cardB.Address))
 			d.awaitOffers("second card out", offers{test.a: in, test.b: {}})

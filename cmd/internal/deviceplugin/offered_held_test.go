@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -148,9 +149,7 @@ func TestOfferedWhileHeld(t *testing.T) {
 			t.Parallel()
 			end, root, cfg := tt.prepare(t)
 			scanned := scan(t, root, cfg)
-			if diff := cmp.Diff(tt.want, rowsOf(t, scanned)); diff != "" {
-				t.Errorf("held (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "held", tt.want, rowsOf(t, scanned))
 
 			dir := cmdtest.ShortDir(t)
 			d := &testDaemon{t: t, cfg: cfg, loader: daemon.NewLoader()}

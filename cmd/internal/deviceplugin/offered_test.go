@@ -2,12 +2,11 @@ package deviceplugin_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/cmd/internal/deviceplugin"
 	"b-com.com/accelerator-device-plugin/daemon"
@@ -15,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -76,9 +76,7 @@ func (want byMode) check(t *testing.T, root string, cfg config.Config) {
 		want []offered
 	}{{"single", want.single}, {"af", want.af}, {"region", want.region}, {"regiondevel", want.regiondevel}} {
 		cfg.Mode = tt.mode
-		if diff := cmp.Diff(append([]offered{}, tt.want...), rowsOf(t, scan(t, root, cfg))); diff != "" {
-			t.Errorf("mode %s (-want +got):\n%s", tt.mode, diff)
-		}
+		compare.Values(t, fmt.Sprintf("mode %s", tt.mode), append([]offered{}, tt.want...), rowsOf(t, scan(t, root, cfg)))
 	}
 }
 

@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -173,9 +172,7 @@ func TestModeChangesInUpgrade(t *testing.T) {
 	late.awaitReady("all have one mode")
 	next.do(next.stop())
 	late.awaitOffers("one is left", bothCards["af"])
-	if diff := cmp.Diff(0, len(next.lines("owner.unavailable"))+len(late.lines("owner.unavailable"))); diff != "" {
-		t.Errorf("lines owner.unavailable (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "lines owner.unavailable", 0, len(next.lines("owner.unavailable"))+len(late.lines("owner.unavailable")))
 }
 
 // A daemon that does not know the mode of its node yet, because the API server does not answer, waits for the one that

@@ -17,10 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/cmd/internal/procusers"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -167,9 +166,7 @@ func TestFind(t *testing.T) {
 				t.Error(err)
 			}
 			got := of(found, cmd.Process.Pid)
-			if diff := cmp.Diff(test.want, got.Devices); diff != "" {
-				t.Errorf("devices (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "devices", test.want, got.Devices)
 			if test.want != nil && got.Command == "" {
 				t.Errorf("found %+v, want its command", got)
 			}
@@ -279,9 +276,7 @@ func TestFakeProc(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			proc := procusers.Proc{Root: fake(t, test.links), Patience: time.Minute}
 			found, err := proc.Find(t.Context(), []sysfs.DeviceNumber{null})
-			if diff := cmp.Diff(test.want, of(found, 7).Devices); diff != "" {
-				t.Errorf("devices (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "devices", test.want, of(found, 7).Devices)
 			if got := fmt.Sprint(err); test.err == "" && err != nil || !strings.Contains(got, test.err) {
 				t.Errorf("error %v, want %q", err, test.err)
 			}
