@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -66,9 +67,7 @@ func TestForeignFile(t *testing.T) {
 				case "Write nothing":
 					want = map[string]string{lock: ""}
 				default:
-					if mode := identity(t, dir).Mode(); mode != 0o644 {
-						t.Errorf("mode %v", mode)
-					}
+					compare.Equal(t, "mode", 0o644, identity(t, dir).Mode())
 				}
 				if tc.name == "link to the same content" {
 					want[name+".copy"] = golden(t)

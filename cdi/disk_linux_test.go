@@ -2,6 +2,7 @@ package cdi_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -123,9 +125,7 @@ func TestWriteFails(t *testing.T) {
 			restore = tc.bad(t, dir)
 			err = s.Write(nil)
 			restore()
-			if tc.removes != (err == nil) {
-				t.Errorf("removing: %v", err)
-			}
+			compare.Equal(t, fmt.Sprintf("removed (%v)", err), tc.removes, err == nil)
 		})
 	}
 }
@@ -166,9 +166,7 @@ func TestStaleFile(t *testing.T) {
 				if !errors.Is(err, tc.errno) || !strings.Contains(err.Error(), want) {
 					t.Errorf("error %v, want %v and: %s", err, tc.errno, want)
 				}
-				if err.Error() != first.Error() {
-					t.Errorf("error %v, want the text of the first attempt: %v", err, first)
-				}
+				compare.Equal(t, "error of the second attempt", first.Error(), err.Error())
 			}
 			if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) != tc.removed {
 				t.Errorf("spec: %v; want it removed: %v", err, tc.removed)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -152,7 +153,5 @@ func TestManyPeers(t *testing.T) {
 	}
 	all.Wait()
 	expect(t, dir, map[string]string{})
-	if after := descriptors(); after != before {
-		t.Errorf("found %d open descriptors, want %d as before", after, before)
-	}
+	compare.Equal(t, "open descriptors", before, descriptors())
 }

@@ -35,9 +35,7 @@ func TestLifecycle(t *testing.T) {
 	}
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 	before := identity(t, dir)
-	if before.Mode() != 0o644 {
-		t.Errorf("mode %v", before.Mode())
-	}
+	compare.Equal(t, "mode", 0o644, before.Mode())
 
 	// The same in another order is not written again.
 	write(t, s, board[2], board[1], board[0])

@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -65,9 +66,7 @@ func TestPanicWithdrawsNothing(t *testing.T) {
 	}
 	func() {
 		defer func() {
-			if v := recover(); v != "policy" {
-				t.Errorf("recover() = %v, want policy", v)
-			}
+			compare.Equal(t, "recover()", "policy", recover())
 		}()
 		_ = d.Serve(t.Context())
 	}()

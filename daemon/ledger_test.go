@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -39,9 +41,7 @@ func TestExempt(t *testing.T) {
 		if test.adjust != nil {
 			test.adjust(&cfg)
 		}
-		if got := exempt(cfg, test.cordons, "3b:00.0", test.family); got != test.want {
-			t.Errorf("%s: exempt %v, want %v", test.name, got, test.want)
-		}
+		compare.Equal(t, test.name+": exempt", test.want, exempt(cfg, test.cordons, "3b:00.0", test.family))
 	}
 }
 
@@ -61,9 +61,7 @@ func TestOnBus(t *testing.T) {
 		{"3b:00.0", "8086:09c4:8086:0000", false},
 		{"0001:5e:00.0", "", false},
 	} {
-		if got := onBus(root, test.address, test.pciID); got != test.want {
-			t.Errorf("%s %q: found %v, want %v", test.address, test.pciID, got, test.want)
-		}
+		compare.Equal(t, fmt.Sprintf("%s %q is on the bus", test.address, test.pciID), test.want, onBus(root, test.address, test.pciID))
 	}
 	for _, test := range []struct {
 		driver, pciID string
@@ -86,9 +84,7 @@ func TestOnBus(t *testing.T) {
 
 func TestMachine(t *testing.T) {
 	root := t.TempDir()
-	if id := machine(root); id != "" {
-		t.Errorf("without firmware: found %q, want none", id)
-	}
+	compare.Equal(t, "machine without firmware", "", machine(root))
 	dir := filepath.Join(root, "class/dmi/id")
 	must.Succeed(t, os.MkdirAll(dir, 0o755))
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "product_uuid"), []byte("4C4C4544-0042-3510-8052-B4C04F4A3332\n"), 0o400))

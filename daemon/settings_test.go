@@ -94,9 +94,7 @@ func TestSettingsInForce(t *testing.T) {
 			default:
 				taken = l.changed(&cfg, files)
 			}
-			if taken != step.taken {
-				t.Errorf("%s: taken %v, want %v", step.name, taken, step.taken)
-			}
+			compare.Equal(t, step.name+": taken", step.taken, taken)
 			if step.want.Restart == nil {
 				step.want.Restart = []string{}
 			}
@@ -108,9 +106,7 @@ func TestSettingsInForce(t *testing.T) {
 				step.want.Refused = got.Refused
 			}
 			compare.Values(t, step.name+": state", step.want, got)
-			if l.hash() != got.Hash {
-				t.Errorf("%s: hash %s, want %s", step.name, l.hash(), got.Hash)
-			}
+			compare.Equal(t, step.name+": hash", got.Hash, l.hash())
 			var events []string
 			for _, line := range logs.TakeAll() {
 				events = append(events, line.ContextMap()["event"].(string))
@@ -175,9 +171,7 @@ func TestOverridesUnderAnotherKey(t *testing.T) {
 				got = append(got, fmt.Sprint(fields["flag"], ": ", fields["reason"]))
 			}
 		}
-		if text := strings.Join(got, "; "); text != want {
-			t.Errorf("notices %q, want %q", text, want)
-		}
+		compare.Equal(t, "notices", want, strings.Join(got, "; "))
 	}
 	read("")
 	must.Succeed(t, os.Symlink("..v1", filepath.Join(dir, "..data")))

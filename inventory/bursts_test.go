@@ -10,6 +10,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // The FME of a virtual function belongs to the physical function. A hint for the physical function
@@ -67,9 +68,7 @@ func TestHintsAreMerged(t *testing.T) {
 		release()
 		synctest.Wait()
 		r.want("after the flood", map[string]string{"3b:00.0": "healthy[]"})
-		if n := f.reads[cardA]; n != 2 {
-			t.Errorf("%d readings for many hints during one reading, want 2", n)
-		}
+		compare.Equal(t, "readings for many hints during one reading", 2, f.reads[cardA])
 	})
 }
 
@@ -155,9 +154,7 @@ func TestNodeHintWhileTheNodeChangesItsCard(t *testing.T) {
 				second()
 				synctest.Wait()
 				r.want("both readings have returned", map[string]string{"0001:5e:00.0": test.want})
-				if n := f.reads[cardB]; n != test.wantSecond {
-					t.Errorf("%d readings of the new card, want %d", n, test.wantSecond)
-				}
+				compare.Equal(t, "readings of the new card", test.wantSecond, f.reads[cardB])
 			})
 		})
 	}
@@ -169,8 +166,6 @@ func TestNodeOfACardThatLeft(t *testing.T) {
 		r.pull(cardA)
 		before := f.reads[cardA]
 		r.hintNode("dfl-port.0")
-		if n := f.reads[cardA] - before; n != 0 {
-			t.Errorf("the card that left was read %d times", n)
-		}
+		compare.Equal(t, "readings of the card that left", 0, f.reads[cardA]-before)
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -52,9 +53,7 @@ func (f observing) readsOf(card string) int {
 // wantReads checks the number of readings of card A.
 func (f observing) wantReads(t *testing.T, when string, want int) {
 	t.Helper()
-	if got := f.readsOf(cardA); got != want {
-		t.Errorf("%s: read %d times, want %d", when, got, want)
-	}
+	compare.Equal(t, when+": readings", want, f.readsOf(cardA))
 }
 
 var allGood = map[string]string{"3b:00.0": "healthy[]"}

@@ -142,9 +142,7 @@ func TestQuestionsWhileHeld(t *testing.T) {
 				begin := time.Now()
 				r := start(t, withKubelet(d), f)
 				r.after(10*time.Minute + time.Second)
-				if got := len(d.questions(begin)) - 1; got != test.want {
-					t.Errorf("%d questions in 10 minutes, want %d: %v", got, test.want, d.questions(begin))
-				}
+				compare.Equal(t, "questions in 10 minutes", test.want, len(d.questions(begin))-1)
 			})
 		})
 	}
@@ -161,9 +159,7 @@ func TestHoldingsWhileAnswersArrive(t *testing.T) {
 		defer tick.Stop()
 		for range 3 {
 			<-tick.C // at the time of the next answer
-			if len(r.Holdings().Of) != 1 {
-				t.Errorf("holdings: found %v, want one", r.Holdings())
-			}
+			compare.Equal(t, fmt.Sprintf("holdings in %v", r.Holdings()), 1, len(r.Holdings().Of))
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 
 	"go.uber.org/zap"
@@ -69,9 +70,7 @@ func TestWarnings(t *testing.T) {
 				if test.after != nil {
 					r.set(cardA, test.after...)
 				}
-				if got := r.logs.FilterLevelExact(zap.WarnLevel).Len(); got != test.warns {
-					t.Errorf("%d warnings, want %d: %v", got, test.warns, r.logs.FilterLevelExact(zap.WarnLevel).All())
-				}
+				compare.Equal(t, "warnings", test.warns, r.logs.FilterLevelExact(zap.WarnLevel).Len())
 			})
 		})
 	}
@@ -85,9 +84,7 @@ func TestPassingUnhealthy(t *testing.T) {
 		resetting := inventory.Condition{Reason: "resetting", Row: "resetting", Health: inventory.Unhealthy, Passing: true}
 		fault := func(when string, want bool) {
 			s, _ := r.Latest()
-			if got := s.Device("3b:00.0").Fault; got != want {
-				t.Errorf("%s: fault %v, want %v", when, got, want)
-			}
+			compare.Equal(t, when+": fault", want, s.Device("3b:00.0").Fault)
 		}
 		for range 5 {
 			r.set(cardA, good(0, 0, resetting))

@@ -88,9 +88,7 @@ func TestAnswerAfterTheGrace(t *testing.T) {
 		d.fail("")
 		r.after(10 * time.Second)
 		r.want("held after all", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
-		if n := r.logs.FilterMessage("holders known again").Len(); n != 1 {
-			t.Errorf("%d lines that holders are known again, want 1", n)
-		}
+		compare.Equal(t, "lines that holders are known again", 1, r.logs.FilterMessage("holders known again").Len())
 	})
 }
 
@@ -106,13 +104,9 @@ func TestHeldBeforeStart(t *testing.T) {
 		d.hold(string(make([]byte, 10_000)), pod)
 		d.takes = 100 * time.Millisecond
 		r := start(t, withKubelet(d), f)
-		if v := r.version(); v != 0 {
-			t.Errorf("version %d was published before the answer about holders, want 0", v)
-		}
+		compare.Equal(t, "version before the answer about holders", 0, r.version())
 		r.after(100 * time.Millisecond)
-		if v := r.version(); v != 1 {
-			t.Errorf("version %d, want 1 with all devices", v)
-		}
+		compare.Equal(t, "version", 1, r.version())
 		want := map[string]string{
 			"0001:5e:00.0": "healthy[]", "3b:00.0-p1": "unhealthy[removed-in-use]", "not an id of ours\x00": "unhealthy[removed-in-use]",
 		}
@@ -353,9 +347,7 @@ func TestPerhapsHeld(t *testing.T) {
 				for _, d := range s.Devices {
 					got += fmt.Sprint(d.OfferedAs, " ", d.Health, d.Reasons)
 				}
-				if got != tt.want {
-					t.Errorf("devices %q, want %q", got, tt.want)
-				}
+				compare.Equal(t, "devices", tt.want, got)
 			})
 		})
 	}

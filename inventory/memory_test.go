@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -167,9 +168,7 @@ func TestBadAtTheEnd(t *testing.T) {
 				if s, _ := r.Latest(); s.Device("3b:00.0").Memory != nil {
 					turns = len(s.Device("3b:00.0").Memory.Turns)
 				}
-				if turns != test.turns {
-					t.Errorf("%d turns, want %d", turns, test.turns)
-				}
+				compare.Equal(t, "turns", test.turns, turns)
 			})
 		})
 	}

@@ -62,9 +62,7 @@ func TestHeldUnderAnotherNameBeforeStart(t *testing.T) {
 				compare.Values(t, "offered as", map[string]bool{"old unhealthy [replaced-in-use]": true}, seen)
 				d.free("3b:00.0-p1")
 				r.after(11 * time.Second)
-				if got := r.offered("3b:00.0-p1"); got != "new healthy []" {
-					t.Errorf("free: offered as %s", got)
-				}
+				compare.Equal(t, "offered when it is free as", "new healthy []", r.offered("3b:00.0-p1"))
 			})
 		})
 	}
@@ -80,8 +78,6 @@ func TestMoveWithoutHolders(t *testing.T) {
 		r := start(t, cfg, f)
 		p.AFUID = afu2
 		r.set(cardA, p)
-		if got := r.offered("3b:00.0"); got != "afu2 healthy []" {
-			t.Errorf("offered as %s", got)
-		}
+		compare.Equal(t, "offered as", "afu2 healthy []", r.offered("3b:00.0"))
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
 )
 
@@ -78,9 +79,7 @@ func TestShortageKeepsEverything(t *testing.T) {
 			}
 		}
 		for _, series := range []string{`accelerator_scans_total{result="failed"}`, `accelerator_listings_total{result="failed"}`, `accelerator_cards_unreadable`} {
-			if got := metricstest.Samples(metricstest.Page(t, m), series)[series]; got != "" {
-				t.Errorf("%s is %s, want 0", series, got)
-			}
+			compare.Equal(t, series, "", metricstest.Samples(metricstest.Page(t, m), series)[series])
 		}
 	})
 }
@@ -222,8 +221,6 @@ func TestStartInAShortage(t *testing.T) {
 		if s, _ := r.Latest(); !s.Complete {
 			t.Error("snapshot is not complete, want it complete: every card has answered")
 		}
-		if n := r.logs.FilterLevelExact(zapcore.WarnLevel).Len(); n != 1 {
-			t.Errorf("%d warnings, want one", n)
-		}
+		compare.Equal(t, "warnings", 1, r.logs.FilterLevelExact(zapcore.WarnLevel).Len())
 	})
 }

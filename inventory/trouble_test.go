@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
@@ -33,9 +34,7 @@ func TestReadTimeout(t *testing.T) {
 		r.want("A timed out", map[string]string{"3b:00.0": "unhealthy[read-timeout]", "0001:5e:00.0": "unhealthy[port-ap6]"})
 
 		r.after(time.Hour)
-		if n := f.reads[cardA]; n != 3 {
-			t.Errorf("%d readings of a card that hangs, want 3: two when it hangs, and none at the ticks", n)
-		}
+		compare.Equal(t, "readings of a card that hangs", 3, f.reads[cardA])
 		release()
 		r.after(0)
 		r.want("A came back", map[string]string{"3b:00.0": "unhealthy[recovering=read-timeout]", "0001:5e:00.0": "unhealthy[port-ap6]"})
@@ -61,9 +60,7 @@ func TestSecondReading(t *testing.T) {
 		release()
 		r.after(0)
 		r.want("the first one comes back", map[string]string{"3b:00.0": "unhealthy[port-ap6 recovering=reprogramming]"})
-		if n := f.reads[cardA]; n != reads {
-			t.Errorf("%d more readings after a late one whose result is discarded, want none", n-reads)
-		}
+		compare.Equal(t, "readings after a late one whose result is discarded", reads, f.reads[cardA])
 		if n := r.logs.FilterField(logevent.ReadTimeout).Len() + r.logs.FilterField(logevent.ReadRecovered).Len(); n != 0 {
 			t.Errorf("%d lines that a reading timed out, want none", n)
 		}
@@ -131,9 +128,7 @@ func TestHangingCardIsNoLongerListed(t *testing.T) {
 			r.hint(cardA)
 			r.after(2 * time.Second)
 		}
-		if n := f.reads[cardA]; n != 1+3 {
-			t.Errorf("%d readings of a card that hangs, want 4", n)
-		}
+		compare.Equal(t, "readings of a card that hangs", 1+3, f.reads[cardA])
 		f.pull(cardA)
 		r.after(time.Minute)
 		r.want("one listing later", map[string]string{})
@@ -320,9 +315,7 @@ func TestManyHangingCardsDelayNoOther(t *testing.T) {
 		}
 		f.set("0000:3f:00.0", good(63, 0, ap6))
 		r.after(5 * time.Second)
-		if got := r.states()["3f:00.0"]; got != "unhealthy[port-ap6]" {
-			t.Errorf("the card that answers, after a tick: %s, want unhealthy[port-ap6]", got)
-		}
+		compare.Equal(t, "the card that answers, after a tick", "unhealthy[port-ap6]", r.states()["3f:00.0"])
 	})
 }
 
@@ -408,9 +401,7 @@ func TestFailingListingKeepsCards(t *testing.T) {
 		f.mu.Unlock()
 		r.after(time.Hour)
 		r.want("listing fails", map[string]string{"3b:00.0": "healthy[]"})
-		if n := r.logs.FilterMessage("cards could not be listed").Len(); n != 1 {
-			t.Errorf("%d lines in an hour that cards could not be listed, want 1", n)
-		}
+		compare.Equal(t, "lines in an hour that cards could not be listed", 1, r.logs.FilterMessage("cards could not be listed").Len())
 	})
 }
 

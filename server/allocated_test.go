@@ -41,9 +41,7 @@ func TestAllocatedAtOnce(t *testing.T) {
 		})
 	}
 	tasks.Wait()
-	if n := len(r.Allocated()[resource]); n != calls {
-		t.Errorf("%d allocated, want %d", n, calls)
-	}
+	compare.Equal(t, "allocated", calls, len(r.Allocated()[resource]))
 }
 
 // An allocation counts while Allocate waits for the disk, so a device that moves to another resource
@@ -126,9 +124,7 @@ func TestRefresh(t *testing.T) {
 			t.Errorf("refresh %d: the checkpoint is not written again", n)
 		}
 	}
-	if n := len(r.sent(0)); n != 2 {
-		t.Errorf("list.sent: found %d lines, want 2: the lists have not changed", n)
-	}
+	compare.Equal(t, "list.sent: lines", 2, len(r.sent(0)))
 	k.Stop()
 	patient.Await(t, "the end of the kubelet", func() error {
 		if r.Refresh() {

@@ -11,6 +11,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -73,9 +74,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "socket for the kubelet: ") || !strings.Contains(err.Error(), "permission denied") {
 		t.Errorf("Ready: found %v, want permission denied for the socket", err)
 	}
-	if n := k.Registrations(resource); n != 0 {
-		t.Errorf("found %d registrations without a socket", n)
-	}
+	compare.Equal(t, "registrations without a socket", 0, k.Registrations(resource))
 	must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0o755))
 	r.awaitList(k)
 	r.awaitReady()
@@ -95,9 +94,7 @@ func TestWatchRefused(t *testing.T) {
 	must.Succeed(t, os.Remove(r.socket()))
 	r.awaitEvent("resource.registered", 2)
 	r.awaitReady()
-	if n := r.events("source.lost"); n != 1 {
-		t.Errorf("source.lost: found %d lines, want 1", n)
-	}
+	compare.Equal(t, "source.lost: lines", 1, r.events("source.lost"))
 	must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0o755))
 	r.awaitEvent("source.recovered", 1)
 }

@@ -129,9 +129,7 @@ func TestAllocateMountsWithCDI(t *testing.T) {
 	compare.Values(t, "answer", want, got, protocmp.Transform())
 	text := read(t, file)
 	for path, count := range map[string]int{"/host/sys/devices/pci0000:00/0000:00:1e.0/resource4": 2, "0000:00:1f.0": 0} {
-		if got := strings.Count(text, path); got != count {
-			t.Errorf("found %s %d times, want %d times: %s", path, got, count, text)
-		}
+		compare.Equal(t, path+" in the spec", count, strings.Count(text, path))
 	}
 }
 
@@ -234,9 +232,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 	if _, err := k.Allocate(r.ctx, resource, "b"); err != nil {
 		t.Error(err)
 	}
-	if n := r.events("cdi.failed"); n != 1 {
-		t.Errorf("cdi.failed: found %d lines, want 1", n)
-	}
+	compare.Equal(t, "cdi.failed: lines", 1, r.events("cdi.failed"))
 }
 
 // An Allocate that began with the old nodes does not write them after the new ones were written. The

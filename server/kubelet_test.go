@@ -13,6 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -32,12 +33,8 @@ func TestKubeletStartsLater(t *testing.T) {
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
-	if n := r.events("kubelet.absent"); n != 1 {
-		t.Errorf("kubelet.absent: found %d lines, want 1", n)
-	}
-	if n := k.Registrations(resource); n != 1 {
-		t.Errorf("found %d registrations, want 1", n)
-	}
+	compare.Equal(t, "kubelet.absent: lines", 1, r.events("kubelet.absent"))
+	compare.Equal(t, "registrations", 1, k.Registrations(resource))
 }
 
 // A kubelet deletes the plugin's socket and makes a new kubelet.sock. Both are reasons to register
@@ -82,15 +79,11 @@ func TestKubeletRestartsRegisterOnce(t *testing.T) {
 			}
 			r.awaitList(k)
 			r.awaitReady()
-			if n := k.Registrations(resource); n != 1 {
-				t.Errorf("found %d registrations with the last kubelet, want 1", n)
-			}
+			compare.Equal(t, "registrations with the last kubelet", 1, k.Registrations(resource))
 			if n := r.events("register.failed"); tc.end != nil && n > 0 {
 				t.Errorf("register.failed: found %d lines, want none", n)
 			}
-			if n := r.events("kubelet.restarted"); n != 20 {
-				t.Errorf("kubelet.restarted: found %d lines, want 20", n)
-			}
+			compare.Equal(t, "kubelet.restarted: lines", 20, r.events("kubelet.restarted"))
 		})
 	}
 }
@@ -121,9 +114,7 @@ func TestKubeletSocketReplaced(t *testing.T) {
 			must.Succeed(t, os.Rename(filepath.Join(elsewhere, simkubelet.Socket), filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)))
 			must.Succeed(t, other.AwaitRegistrations(r.ctx, resource, 1))
 			r.awaitEvent("kubelet.restarted", 1)
-			if n := r.events("register.abandoned"); n != tc.abandoned {
-				t.Errorf("register.abandoned: found %d lines, want %d", n, tc.abandoned)
-			}
+			compare.Equal(t, "register.abandoned: lines", tc.abandoned, r.events("register.abandoned"))
 		})
 	}
 }
@@ -190,9 +181,7 @@ func TestReregisterWithoutKubelet(t *testing.T) {
 	r.awaitReady()
 	r.devices.set(port("b"))
 	r.awaitList(k)
-	if n := k.Registrations(resource); n != 1 {
-		t.Errorf("found %d registrations, want 1", n)
-	}
+	compare.Equal(t, "registrations", 1, k.Registrations(resource))
 }
 
 // A killed kubelet leaves its socket, which refuses all connections: there is no kubelet.

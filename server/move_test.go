@@ -135,9 +135,7 @@ func TestAllocatedThenMoved(t *testing.T) {
 		r.awaitEvent("resource.retired", 1)
 		compare.Values(t, step.name+": allocated before", want, r.Allocated())
 		_, err := k.Allocate(r.ctx, otherResource, "a")
-		if got := status.Convert(err).Message(); got != step.text {
-			t.Errorf("%s: refused with %q, want %q", step.name, got, step.text)
-		}
+		compare.Equal(t, step.name+": refused with", step.text, status.Convert(err).Message())
 		compare.Values(t, step.name+": allocated after", step.then, r.Allocated())
 	}
 }
@@ -170,9 +168,7 @@ func TestWithheldWhileAnotherResourceEnds(t *testing.T) {
 		"a": `unhealthy: "a" (moving)`, "b": `not listed: "b"`, "d": `not listed: "d"`, "e": "",
 	} {
 		_, err := k.Allocate(r.ctx, resource, id)
-		if got := status.Convert(err).Message(); got != want {
-			t.Errorf("%s: refused with %q, want %q", id, got, want)
-		}
+		compare.Equal(t, id+": refused with", want, status.Convert(err).Message())
 	}
 	compare.Values(t, "allocated", map[string][]string{resource: {"e"}}, r.Allocated())
 }

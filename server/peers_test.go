@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -146,24 +147,18 @@ func TestPeerGone(t *testing.T) {
 			tc.end(r, k)
 			r.awaitEvent("registration.ended", 1)
 			want := "a daemon that registered later has ended"
-			if got := r.lines("registration.ended")[0].ContextMap()["reason"]; got != want {
-				t.Errorf("reason of registration.ended: found %q, want %q", got, want)
-			}
+			compare.Equal[any](t, "reason of registration.ended", want, r.lines("registration.ended")[0].ContextMap()["reason"])
 			if tc.gap {
 				// The end of the first stream closes the connection to the second daemon, once.
 				r.awaitEvent("registration.ended", 2)
-				if wait := r.lines("registration.ended")[1].ContextMap()["retry_ms"]; wait != 100.0 {
-					t.Errorf("retry_ms of the next registration: found %v, want 100", wait)
-				}
+				compare.Equal(t, "retry_ms of the next registration", 100.0, r.lines("registration.ended")[1].ContextMap()["retry_ms"])
 			}
 			r.awaitReady()
 			r.awaitAllocation(k)
 			r.devices.set(port("a"), port("b"))
 			r.awaitList(k)
 			k.Follow(nil)
-			if (gaps > 0) != tc.gap {
-				t.Errorf("times without a list: found %d, want some: %t", gaps, tc.gap)
-			}
+			compare.Equal(t, fmt.Sprintf("gaps (%d)", gaps), tc.gap, gaps > 0)
 		})
 	}
 }
@@ -248,9 +243,7 @@ func TestUnrelatedPeerGone(t *testing.T) {
 			r.awaitReady()
 			c.crash()
 			patient.Elapse(t, 300*time.Millisecond)
-			if n := k.Registrations(resource); n != 2 {
-				t.Errorf("found %d registrations, want 2: one of each daemon", n)
-			}
+			compare.Equal(t, "registrations", 2, k.Registrations(resource))
 			r.awaitAllocation(k)
 			_ = os.Remove(c.path)
 		})

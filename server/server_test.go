@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -31,9 +32,7 @@ func TestDevicesReachTheKubelet(t *testing.T) {
 	r.devices.set(port("3b:00.0"))
 	r.awaitList(k)
 	r.awaitReady()
-	if n := k.Registrations(resource); n != 1 {
-		t.Errorf("found %d registrations, want 1", n)
-	}
+	compare.Equal(t, "registrations", 1, k.Registrations(resource))
 	socket := r.socket()
 	r.stop()
 	if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
@@ -53,9 +52,7 @@ func TestNoDevices(t *testing.T) {
 	}
 	r.devices.set()
 	patient.Await(r, "without devices", r.Ready)
-	if n := k.Registrations(resource); n != 0 {
-		t.Errorf("found %d registrations without devices, want none", n)
-	}
+	compare.Equal(t, "registrations without devices", 0, k.Registrations(resource))
 	r.devices.set(port("a"))
 	r.awaitList(k)
 	if l := k.Newest(resource); l.Number != 1 {
@@ -120,9 +117,7 @@ func TestRetire(t *testing.T) {
 	}
 	r.devices.set(port("b"))
 	r.awaitList(k)
-	if n := k.Registrations(resource); n != before+1 {
-		t.Errorf("found %d registrations after a long absence, want %d", n, before+1)
-	}
+	compare.Equal(t, "registrations after a long absence", before+1, k.Registrations(resource))
 }
 
 // A resource of an earlier generation is retired as soon as it is empty. If the new generation uses

@@ -9,6 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -33,9 +34,7 @@ func TestSocketPathsUnique(t *testing.T) {
 		r.Reregister()
 	}
 	r.awaitEvent("resource.registered", 6)
-	if n := k.Registrations(resource); n != 6 {
-		t.Errorf("found %d registrations after 5 calls of Reregister, want 6", n)
-	}
+	compare.Equal(t, "registrations after 5 calls of Reregister", 6, k.Registrations(resource))
 }
 
 // A program that deletes the socket as soon as it is made causes no storm of registrations.

@@ -73,9 +73,7 @@ func TestEqualListIsNotSent(t *testing.T) {
 		r.awaitNode(k, "a", d.Nodes[0])
 	}
 	r.devices.set(port("a"), port("b"))
-	if got := len(r.receive(stream).Devices); got != 2 {
-		t.Errorf("second message: found %d devices, want the 2 of the first visible change", got)
-	}
+	compare.Equal(t, "second message: devices", 2, len(r.receive(stream).Devices))
 }
 
 // awaitNode calls Allocate until the device has this node. A change that is not sent is visible only
@@ -256,9 +254,7 @@ func TestListSentFields(t *testing.T) {
 			if first["devices"] != nil || first["gone"] != nil {
 				t.Errorf("first list: found devices %v, gone %v; want none", first["devices"], first["gone"])
 			}
-			if got := fmt.Sprint(last["devices"], last["unhealthy"], last["gone"]); got != tc.want {
-				t.Errorf("devices, unhealthy, gone = %s, want %s", got, tc.want)
-			}
+			compare.Equal(t, "devices, unhealthy, gone", tc.want, fmt.Sprint(last["devices"], last["unhealthy"], last["gone"]))
 		})
 	}
 }

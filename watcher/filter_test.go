@@ -1,6 +1,7 @@
 package watcher_test
 
 import (
+	"fmt"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/test/compare"
@@ -53,9 +54,7 @@ func TestJudge(t *testing.T) {
 			if err != nil {
 				t.Fatalf("malformed: %v", err)
 			}
-			if relevant != tt.relevant {
-				t.Errorf("relevant: %v, want %v", relevant, tt.relevant)
-			}
+			compare.Equal(t, "relevant", tt.relevant, relevant)
 			compare.Values(t, "hint", tt.want, got)
 		})
 	}
@@ -65,9 +64,7 @@ func TestJudge(t *testing.T) {
 func TestJudgeAllocatesNothing(t *testing.T) {
 	judge := watcher.Judge("drm")
 	for _, raw := range [][]byte{[]byte(wakeupAdd), message("add", "/devices/platform/serial8250", "platform"), []byte("add@/x")} {
-		if n := testing.AllocsPerRun(1000, func() { _, _, _ = judge(raw) }); n != 0 {
-			t.Errorf("%q: %v allocations", raw, n)
-		}
+		compare.Equal(t, fmt.Sprintf("%q: allocations", raw), 0, testing.AllocsPerRun(1000, func() { _, _, _ = judge(raw) }))
 	}
 }
 

@@ -156,8 +156,6 @@ func agree(t *testing.T, raw []byte) {
 		return
 	}
 	for key, value := range ours.Env {
-		if theirs.Env[key] != value {
-			t.Errorf("%s: %q, go-udev: %q", key, value, theirs.Env[key])
-		}
+		compare.Equal(t, key+" of go-udev", value, theirs.Env[key])
 	}
 }

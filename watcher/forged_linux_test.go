@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -45,9 +46,7 @@ func TestFromKernel(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := watcher.FromKernel(tt.from, tt.oob); got != tt.want {
-				t.Errorf("FromKernel = %v, want %v", got, tt.want)
-			}
+			compare.Equal(t, "FromKernel", tt.want, watcher.FromKernel(tt.from, tt.oob))
 		})
 	}
 }
@@ -100,9 +99,7 @@ func TestForged(t *testing.T) {
 			if h.any(func(hint watcher.Hint) bool { return strings.HasPrefix(hint.Card, "0000:fe:") }) {
 				t.Errorf("found a hint for a forged uevent, want none")
 			}
-			if n := len(h.lines(zap.WarnLevel, "uevent.forged")); n != 1 {
-				t.Errorf("warned %d times, want once", n)
-			}
+			compare.Equal(t, "warnings", 1, len(h.lines(zap.WarnLevel, "uevent.forged")))
 		})
 	}
 }

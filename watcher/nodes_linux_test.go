@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
 	"go.uber.org/zap"
@@ -96,9 +97,7 @@ func TestNodesDirectoryMadeLater(t *testing.T) {
 	h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
 	write(t, "", cfg.Host.Dev, "dfl-port.0")
 	h.expect(t, node("dfl-port.0"))
-	if n := len(h.logs.FilterLevelExact(zap.WarnLevel).FilterField(zap.String("path", cfg.Host.Dev)).All()); n != 1 {
-		t.Errorf("warned %d times, want once", n)
-	}
+	compare.Equal(t, "warnings", 1, len(h.logs.FilterLevelExact(zap.WarnLevel).FilterField(zap.String("path", cfg.Host.Dev)).All()))
 }
 
 func TestNodesDirectoryReturns(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -122,9 +123,7 @@ func TestUEventOverflow(t *testing.T) {
 	provoke(t, memNull, "remove "+uuid)
 	h.expect(t, watcher.Hint{Source: watcher.SourceUEvent})
 	expectUEvent(t, h, map[string]any{"action": "remove", "devpath": "/devices/virtual/mem/null"})
-	if n := len(h.lines(zap.WarnLevel, "uevent.overflow")); n != 1 {
-		t.Errorf("warned %d times, want once", n)
-	}
+	compare.Equal(t, "warnings", 1, len(h.lines(zap.WarnLevel, "uevent.overflow")))
 }
 
 func TestUEventSocketReopened(t *testing.T) {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -25,8 +27,6 @@ func TestHelpFlags(t *testing.T) {
 		for _, m := range regexp.MustCompile(`(?m)^ .*?--([a-z-]+) `).FindAllStringSubmatch(out.String()[strings.Index(out.String(), "\nFlags:"):], -1) {
 			flags = append(flags, m[1])
 		}
-		if got := strings.Join(flags, " "); got != want {
-			t.Errorf("flags in the help of %s: found %s, want %s", command, got, want)
-		}
+		compare.Equal(t, fmt.Sprintf("flags in the help of %s", command), want, strings.Join(flags, " "))
 	}
 }

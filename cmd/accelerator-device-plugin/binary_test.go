@@ -160,9 +160,7 @@ func TestSignals(t *testing.T) {
 	r.Process.Signal(syscall.SIGHUP)
 	r.Await("daemon.reload")
 	r.Await("stream.opened")
-	if n := kubelet.Registrations(testResource); n != 2 {
-		t.Errorf("%d registrations after SIGHUP, want 2", n)
-	}
+	compare.Equal(t, "registrations after SIGHUP", 2, kubelet.Registrations(testResource))
 	begin := time.Now()
 	r.Process.Signal(syscall.SIGTERM)
 	if line := r.Await("daemon.stopping"); line["reason"] != "terminated signal received" {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/docs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -147,9 +149,7 @@ func TestFamiliesOfRules(t *testing.T) {
 func TestDocumentedFamilies(t *testing.T) {
 	for _, page := range []string{"families.md", "migration.md"} {
 		examples := regexp.MustCompile("(?s)```yaml\n( *)((?:families: |resources:\n *- name).*?)```").FindAllStringSubmatch(read(t, "../../docs/"+page), -1)
-		if len(examples) != 2 {
-			t.Errorf("docs/%s: found %d examples with families or rules, want 2", page, len(examples))
-		}
+		compare.Equal(t, fmt.Sprintf("docs/%s: examples with families or rules", page), 2, len(examples))
 		for _, example := range examples {
 			loader := daemon.NewLoader()
 			loader.Config.File = filepath.Join(t.TempDir(), "config.yaml")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,9 +22,7 @@ func TestDevicesOfKernel(t *testing.T) {
 			want := must.Value(os.ReadFile(filepath.Join("testdata/devices", name+".json")))(t)
 			stdout, stderr, code := cmdtest.Output(t, "devices", "--scan", "-o", "json",
 				"--sysfs-root", root+"/sys", "--dev-root", root+"/dev", "--host-dev-root", "/dev", "--pod-resources-socket", "/nonexistent/kubelet.sock")
-			if code != 0 {
-				t.Errorf("exit code %d, stderr %s", code, stderr)
-			}
+			compare.Equal(t, fmt.Sprintf("exit code, with stderr %s", stderr), 0, code)
 			compare.Values(t, "printed", string(want), stdout)
 		})
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"net"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"unsafe"
 
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -86,9 +88,7 @@ func TestOutOfDescriptors(t *testing.T) {
 		switch line["event"] {
 		case "allocate.served", "device.health", "list.sent":
 		case "holders.unknown", "holders.known": // the checkpoint has the nodes of the device that was given out
-			if line["source"] != "checkpoint" {
-				t.Errorf("line between those of begin and end: %v", line)
-			}
+			compare.Equal(t, fmt.Sprintf("source in the line between begin and end, %v", line), "checkpoint", line["source"])
 		default:
 			t.Errorf("line between those of begin and end: %v", line)
 		}

@@ -256,8 +256,6 @@ func TestParseHook(t *testing.T) {
 
 func TestHookUsage(t *testing.T) {
 	for _, line := range []string{"hook --afu a", "hook --device 3b:00.0 --afu=", "hook x"} {
-		if code := run(t.Context(), strings.Fields(line), io.Discard, io.Discard); code != 2 {
-			t.Errorf("%s: exit code %d, want 2", line, code)
-		}
+		compare.Equal(t, line+": exit code", 2, run(t.Context(), strings.Fields(line), io.Discard, io.Discard))
 	}
 }

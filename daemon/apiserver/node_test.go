@@ -68,9 +68,7 @@ func TestFollowOverTCP(t *testing.T) {
 	<-r.poke
 	r.end()
 	r.same(t, []apiserver.Node{node("uid-1", "mode", "af"), node("uid-1", "mode", "region"), absent})
-	if protocol := <-protocols; protocol != "HTTP/2.0" {
-		t.Errorf("protocol: found %s, want HTTP/2.0, whose pings detect a dead network", protocol)
-	}
+	compare.Equal(t, "protocol", "HTTP/2.0", <-protocols)
 }
 
 // A missing node is also passed to changed.
@@ -230,9 +228,7 @@ func TestFilesRefused(t *testing.T) {
 				r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.write(t, tc.file, tc.bad) })
 				after(10 * time.Minute)
 				r.expect(t)
-				if refused := r.refusals.Load() > 0; refused != (tc.file == "token") {
-					t.Errorf("refused was called: %v", refused)
-				}
+				compare.Equal(t, "refused was called", tc.file == "token", r.refusals.Load() > 0)
 				r.write(t, tc.file, map[string]string{"token": "token-1", "ca.crt": string(r.CA())}[tc.file])
 				after(time.Hour)
 				r.expect(t, node("uid-1", "mode", "af"))

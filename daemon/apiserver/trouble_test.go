@@ -146,9 +146,7 @@ func TestFaults(t *testing.T) {
 				if strings.HasPrefix(strings.TrimPrefix(tc.name, "watch: "), "4") {
 					message = "api server refuses, trying again"
 				}
-				if line.Message != message {
-					t.Errorf("message: found %q, want %q", line.Message, message)
-				}
+				compare.Equal(t, "message", message, line.Message)
 				forbidden := strings.HasSuffix(tc.name, "403")
 				if n := r.refusals.Load(); (n > 0) != forbidden {
 					t.Errorf("found %d calls of refused, want some: %t", n, forbidden)
@@ -176,13 +174,9 @@ func TestEndsAtAnyTime(t *testing.T) {
 				after(10 * time.Second)
 				begin := time.Now()
 				r.end()
-				if took := time.Since(begin); took != 0 {
-					t.Errorf("end: took %s, want 0s", took)
-				}
+				compare.Equal(t, "time of the end", 0, time.Since(begin))
 				synctest.Wait()
-				if n := listener.open.Load(); n != 0 {
-					t.Errorf("found %d open connections, want none", n)
-				}
+				compare.Equal(t, "open connections", 0, listener.open.Load())
 			})
 		})
 	}

@@ -182,8 +182,6 @@ func TestWriterPace(t *testing.T) {
 		if wait := w.Failed(errors.New("x")); wait > 500*time.Millisecond {
 			t.Errorf("wait after a success: found %s, want at most 500ms", wait)
 		}
-		if count != 5 {
-			t.Errorf("found %d failures, want 5", count)
-		}
+		compare.Equal(t, "failures", 5, count)
 	})
 }

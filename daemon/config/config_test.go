@@ -55,9 +55,7 @@ func TestPrecedence(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := must.Value(load(t, test.flags, test.variables, test.yaml))(t)
-			if cfg.ResyncInterval != test.want {
-				t.Errorf("resync interval = %s, want %s", cfg.ResyncInterval, test.want)
-			}
+			compare.Equal(t, "resync interval", test.want, cfg.ResyncInterval)
 		})
 	}
 }

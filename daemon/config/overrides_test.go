@@ -150,13 +150,9 @@ func TestAgainOverrides(t *testing.T) {
 			}
 			compare.Values(t, "exclude", test.want, got.Exclude)
 			compare.Values(t, "restart", test.restart, restart)
-			if same := files.Equal(first); same != test.same {
-				t.Errorf("equal to the first files: %v, want %v", same, test.same)
-			}
+			compare.Equal(t, "equal to the first files", test.same, files.Equal(first))
 			sum := fmt.Sprintf("%x", sha256.Sum256([]byte(test.file+strings.TrimPrefix(test.overrides, "missing"))))[:12]
-			if hash := files.Hash(); hash != sum {
-				t.Errorf("hash %s, want %s", hash, sum)
-			}
+			compare.Equal(t, "hash", sum, files.Hash())
 		})
 	}
 }

@@ -236,9 +236,7 @@ func TestRunTriesAgain(t *testing.T) {
 	if got, err := control.Dial(path).State(t.Context()); err != nil || got.PID != 7 {
 		t.Errorf("State = %v, %v, want the second daemon's", got, err)
 	}
-	if n := logs.FilterField(zap.String("event", "control.failed")).Len(); n != 1 {
-		t.Errorf("%d lines control.failed, want 1", n)
-	}
+	compare.Equal(t, "lines control.failed", 1, logs.FilterField(zap.String("event", "control.failed")).Len())
 }
 
 // connectAs connects with another user, in a thread of its own, and returns what it reads.
@@ -292,9 +290,7 @@ func TestAllowedUsers(t *testing.T) {
 	if line := await(t, logs, "control.refused"); !strings.Contains(line, "found uid 65534") || !strings.Contains(line, "want 0 or 0") {
 		t.Errorf("control.refused: %s, want the uid", line)
 	}
-	if n := logs.FilterField(zap.String("event", "control.refused")).Len(); n != 1 {
-		t.Errorf("%d lines control.refused, want 1", n)
-	}
+	compare.Equal(t, "lines control.refused", 1, logs.FilterField(zap.String("event", "control.refused")).Len())
 	if _, err := control.Dial(path).State(t.Context()); err != nil {
 		t.Errorf("own user, afterwards: %v, want an answer", err)
 	}

@@ -110,9 +110,7 @@ func TestAddAndRemove(t *testing.T) {
 	if diff := cmp.Diff(renewed, removed); diff != "" || err != nil {
 		t.Errorf("%v, removed (-want +got):\n%s", err, diff)
 	}
-	if got := entries(book); got != "5e:00.0-p1 alice replace the fan" {
-		t.Errorf("left: %s", got)
-	}
+	compare.Equal(t, "left", "5e:00.0-p1 alice replace the fan", entries(book))
 	compare.Values(t, "log", []string{"device.uncordoned 3b:00.0 carol command"}, lines(logs))
 }
 
@@ -254,9 +252,7 @@ func TestFailedWrite(t *testing.T) {
 					t.Errorf("%v, want %s", err, tc.want)
 				}
 			}
-			if got := entries(book); got != "3b:00.0 alice fan" {
-				t.Errorf("in the book: %s", got)
-			}
+			compare.Equal(t, "in the book", "3b:00.0 alice fan", entries(book))
 			if now, err := os.ReadFile(filepath.Join(dir, "cordons.json")); string(now) != string(text) {
 				t.Errorf("%v, the file has changed:\n%s", err, now)
 			}
@@ -368,18 +364,14 @@ func TestExpiry(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		for _, book := range []*cordon.Book{one, two} {
-			if got := entries(book); got != "5e:00.0 alice dust" {
-				t.Errorf("after an hour: %s", got)
-			}
+			compare.Equal(t, "after an hour", "5e:00.0 alice dust", entries(book))
 		}
 		text, err := os.ReadFile(filepath.Join(dir, "cordons.json"))
 		if err != nil || strings.Contains(string(text), "3b:00.0") {
 			t.Errorf("%v, the file has it still:\n%s", err, text)
 		}
 		got := lines(logs)
-		if last := got[len(got)-1]; last != "device.uncordoned 3b:00.0 <nil> expired" {
-			t.Errorf("logged last: %s", last)
-		}
+		compare.Equal(t, "logged last", "device.uncordoned 3b:00.0 <nil> expired", got[len(got)-1])
 	})
 }
 
@@ -397,9 +389,7 @@ func TestBadFileWhileRunning(t *testing.T) {
 		logs.TakeAll()
 		time.Sleep(time.Hour - time.Second)
 		synctest.Wait()
-		if got := entries(book); got != "3b:00.0 alice fan" {
-			t.Errorf("before its end: %q", got)
-		}
+		compare.Equal(t, "before its end", "3b:00.0 alice fan", entries(book))
 		if got := logs.TakeAll(); len(got) != 1 || got[0].Level != zapcore.ErrorLevel {
 			t.Errorf("%d lines %v, want one error", len(got), got)
 		}
@@ -408,9 +398,7 @@ func TestBadFileWhileRunning(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := entries(book); got != "" {
-			t.Errorf("after its end: %q", got)
-		}
+		compare.Equal(t, "after its end", "", entries(book))
 	})
 }
 

@@ -60,9 +60,7 @@ func TestRetryAfterHeader(t *testing.T) {
 			r.publish(true, append([]*inventory.Device{}, list...)...)
 			after(2 * time.Second)
 		}
-		if len(*times) != 1 {
-			t.Errorf("requests: found %v, want one", *times)
-		}
+		compare.Equal(t, fmt.Sprintf("requests of %v", *times), 1, len(*times))
 	})
 }
 

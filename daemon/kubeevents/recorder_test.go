@@ -204,9 +204,7 @@ func TestMissing(t *testing.T) {
 		r.events("two cards", onNode+"Warning DeviceMissing x1", onNode+"Warning DeviceMissing x1")
 		want := "FPGA device 5e:00.0 has been missing since " + since.Format(time.RFC3339) +
 			": it has not been found since the node or the plugin was last started, or it had a fault and then left the node."
-		if got := r.Events()[0].Message; got != want {
-			t.Errorf("message %q, want %q", got, want)
-		}
+		compare.Equal(t, "message", want, r.Events()[0].Message)
 	})
 }
 

@@ -72,9 +72,7 @@ func TestFlood(t *testing.T) {
 		after(time.Hour)
 		r.publish(true, all("port-ap6")...)
 		after(time.Minute)
-		if n := len(r.Events()); n != 25 {
-			t.Errorf("%d events, want 25", n)
-		}
+		compare.Equal(t, "events", 25, len(r.Events()))
 		r.counted(map[string]int{kubeevents.Sent: 25, kubeevents.Dropped: 975})
 		r.logged("recorder.dropped")
 		if n := r.logs.FilterField(zap.String("event", "recorder.dropped")).All()[0].ContextMap()["count"]; n != int64(975) {
@@ -341,9 +339,7 @@ func TestDeadServer(t *testing.T) {
 		})
 		after(24 * time.Hour)
 		r.locked(func() {
-			if r.failures != before {
-				t.Errorf("found %d attempts without an Event to write, want none", r.failures-before)
-			}
+			compare.Equal(t, "attempts, without an Event to write", before, r.failures)
 		})
 		r.logged("api.lost")
 	})
@@ -362,9 +358,7 @@ func TestEndsAtAnyTime(t *testing.T) {
 					time.Sleep(when) // fake
 					begin := time.Now()
 					r.end()
-					if took := time.Since(begin); took != 0 {
-						t.Errorf("end: took %s, want 0s", took)
-					}
+					compare.Equal(t, "time of the end", 0, time.Since(begin))
 				})
 			})
 		}

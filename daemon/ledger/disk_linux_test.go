@@ -19,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
@@ -60,9 +61,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 				r.stop()
 				remount(tc.spoil)
 				r.startAndSettle(healthy("3b:00.0"))
-				if r.missing() != "5e:00.0" {
-					t.Errorf("missing %q, want 5e:00.0", r.missing())
-				}
+				compare.Equal(t, "missing", "5e:00.0", r.missing())
 				for range 600 {
 					r.list(broken("3b:00.0"))
 					r.list(healthy("3b:00.0"))
@@ -72,9 +71,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 				if len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0].ContextMap()["error"]), tc.want) {
 					t.Errorf("log %v, want one line with %q", lines, tc.want)
 				}
-				if n := r.ledger.Counts()[0].HealthChanges; n != 1200 {
-					t.Errorf("%d changes, want 1200", n)
-				}
+				compare.Equal(t, "changes", 1200, r.ledger.Counts()[0].HealthChanges)
 				remount(tc.mend)
 				wait(time.Minute)
 				r.expectFile(`"healthChanges":1200`) // of the time in which it could not be written
@@ -115,9 +112,7 @@ func TestStateDirHangs(t *testing.T) {
 	changes(0)
 	publish(2, broken("3b:00.0"))
 	changes(1)
-	if n := logs.FilterField(logevent.LedgerUnavailable).Len(); n != 1 {
-		t.Errorf("%d lines of the log, want one", n)
-	}
+	compare.Equal(t, "lines of the log", 1, logs.FilterField(logevent.LedgerUnavailable).Len())
 	expectStored(t, m, 0)
 	began = time.Now()
 	r.stop()

@@ -442,9 +442,7 @@ func TestHistory(t *testing.T) {
 		r.stop()
 		r.expectFile(`"healthChanges":50`, `"former":{"card":"5e:00.0","pciId":"`+model)
 		history := r.ledger.History()
-		if n := len(history[0].Recent); n != 20 {
-			r.Errorf("%d changes in the history, want 20", n)
-		}
+		compare.Equal(r, "changes in the history", 20, len(history[0].Recent))
 		history[0].Recent = nil
 		wantHistory := []ledger.History{{Card: "3b:00.0", Changes: 50, Removals: 1}, {Card: "5e:00.0", Recent: []ledger.Turn{}, Former: &ledger.Former{PCIID: model, First: begin, Last: begin.Add(time.Minute)}}}
 		compare.Values(r, "history", wantHistory, history)
@@ -591,13 +589,9 @@ func TestManyCards(t *testing.T) {
 		}
 		r.list(all...)
 		r.list(all...)
-		if n := len(r.ledger.Counts()); n != 256 {
-			r.Errorf("%d cards, want 256", n)
-		}
+		compare.Equal(r, "cards", 256, len(r.ledger.Counts()))
 		r.start(all...)
-		if n := len(r.ledger.Counts()); n != 256 {
-			r.Errorf("%d cards after a restart, want 256", n)
-		}
+		compare.Equal(r, "cards after a restart", 256, len(r.ledger.Counts()))
 	})
 }
 
@@ -643,9 +637,7 @@ func TestManyQuarantines(t *testing.T) {
 		r.start(all...)
 		r.start()
 		remembered := r.ledger.Remembered()
-		if n := len(remembered); n != 256 {
-			r.Errorf("%d devices in quarantine, want 256", n)
-		}
+		compare.Equal(r, "devices in quarantine", 256, len(remembered))
 		want := &inventory.Memory{
 			Quarantined: true, Turns: []time.Time{turns[5].UTC()},
 			Holds: []inventory.Hold{{Reason: "a", Health: inventory.Unhealthy, Since: over.Add(time.Second)}},

@@ -151,20 +151,14 @@ func (r *rig) events() string {
 
 func (r *rig) expect(what, missing, events string) {
 	r.Helper()
-	if got := r.missing(); got != missing {
-		r.Errorf("%s: missing %q, want %q", what, got, missing)
-	}
-	if got := r.events(); got != events {
-		r.Errorf("%s: events %q, want %q", what, got, events)
-	}
+	compare.Equal(r, what+": missing", missing, r.missing())
+	compare.Equal(r, what+": events", events, r.events())
 }
 
 // expectAwaited checks the number of cards that are expected, and that may still be found.
 func (r *rig) expectAwaited(want int) {
 	r.Helper()
-	if n := r.ledger.Awaited(); n != want {
-		r.Errorf("%d cards are awaited, want %d", n, want)
-	}
+	compare.Equal(r, "awaited cards", want, r.ledger.Awaited())
 }
 
 // expectCounts compares the cards of the metrics.

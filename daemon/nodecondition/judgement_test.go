@@ -115,9 +115,7 @@ func (r *rig) at(seconds float64, want string) {
 			got = fmt.Sprintf("%s %s %.0f %.0f", c.Status, c.Reason, c.LastTransitionTime.Sub(r.began).Seconds(), c.LastHeartbeatTime.Sub(r.began).Seconds())
 		}
 	}
-	if got != want {
-		r.t.Errorf("after %v s: condition %q, want %q", seconds, got, want)
-	}
+	compare.Equal(r.t, fmt.Sprintf("after %v s: condition", seconds), want, got)
 }
 
 var (

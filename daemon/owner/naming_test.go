@@ -10,6 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/owner"
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -199,9 +200,7 @@ func TestNamingOf(t *testing.T) {
 			of[n] = description
 		}
 	}
-	if len(of) != 8 {
-		t.Errorf("found %d namings, want 8", len(of))
-	}
+	compare.Equal(t, "namings", 8, len(of))
 }
 
 // A device plugin that is alone, and waits for what the other one gave out last, may get its former settings again. Then

@@ -17,6 +17,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -141,9 +142,7 @@ func (r *rig) check(t *testing.T, torn bool) (gaps, lost int) {
 		t.Errorf("found %d lines written or reported as dropped, want %d", next, r.logged)
 	}
 	for i := range byLevel {
-		if n := int(r.dropped[i].Load()); n != byLevel[i] {
-			t.Errorf("level %s: found %d lines reported as dropped, want %d", zapcore.Level(i-1), byLevel[i], n)
-		}
+		compare.Equal(t, fmt.Sprintf("level %s: lines reported as dropped", zapcore.Level(i-1)), byLevel[i], int(r.dropped[i].Load()))
 	}
 	return gaps, lost + gap
 }
@@ -158,9 +157,7 @@ func TestLinesAreWrittenInOrder(t *testing.T) {
 		r.log(100)
 		began := time.Now()
 		r.core.Close()
-		if took := time.Since(began); took != 0 {
-			t.Errorf("Close: took %s with a reader that reads, want 0s", took)
-		}
+		compare.Equal(t, "time of Close with a reader that reads", 0, time.Since(began))
 		if gaps, lost := r.check(t, false); gaps != 0 || lost != 0 {
 			t.Errorf("found %d gaps with %d lines, want none", gaps, lost)
 		}
@@ -211,14 +208,10 @@ func TestCloseIsBounded(t *testing.T) {
 			if lines == 0 && r.logged == 0 {
 				want = 0
 			}
-			if took := time.Since(began); took != want {
-				t.Errorf("wait: found %s, want %s", took, want)
-			}
+			compare.Equal(t, "wait", want, time.Since(began))
 		}
 		r.Error("daemon failed", logevent.DaemonFailed, logevent.Err(errFull))
-		if n := r.dropped[3].Load(); n != 1 {
-			t.Errorf("found %d dropped errors after Close, want 1", n)
-		}
+		compare.Equal(t, "dropped errors after Close", 1, r.dropped[3].Load())
 		resume()
 		synctest.Wait()
 		r.dropped[3].Store(0)

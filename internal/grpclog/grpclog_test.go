@@ -1,6 +1,7 @@
 package grpclog_test
 
 import (
+	"fmt"
 	"testing"
 
 	"go.uber.org/zap"
@@ -24,9 +25,7 @@ func TestLevels(t *testing.T) {
 	log.Errorln("i", 9)
 	var got []string
 	for _, line := range logs.All() {
-		if name := line.ContextMap()["event"]; name != "library.log" {
-			t.Errorf("%q: event %v", line.Message, name)
-		}
+		compare.Equal(t, fmt.Sprintf("event of %q", line.Message), "library.log", line.ContextMap()["event"])
 		got = append(got, line.Level.String()+" "+line.Message)
 	}
 	want := []string{"debug a1", "debug b2", "debug c 3", "debug d", "debug e5", "debug f 6", "warn g", "warn h8", "warn i 9"}

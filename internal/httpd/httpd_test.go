@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -76,9 +77,7 @@ func TestAnswers(t *testing.T) {
 	expect("/metrics", 200, "devices 1\n")
 	answer := must.Value(http.Post(address+"/devices", "text/plain", nil))(t)
 	answer.Body.Close()
-	if answer.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST /devices = %d, want 405", answer.StatusCode)
-	}
+	compare.Equal(t, "POST /devices", http.StatusMethodNotAllowed, answer.StatusCode)
 }
 
 // A loop that hangs is reported within a second.

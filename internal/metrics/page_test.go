@@ -75,9 +75,7 @@ func TestHistograms(t *testing.T) {
 		if n := nativeCount(h); n != 4 || h.GetSampleCount() != 4 || h.GetSchema() != 3 {
 			t.Errorf("%s: found %d of %d observations in native buckets, schema %d; want 4 of 4, schema 3", name, n, h.GetSampleCount(), h.GetSchema())
 		}
-		if got := classicCount(h, 1e-3); got != 3 {
-			t.Errorf("%s: found %d observations up to 1 ms in the classic buckets of protobuf, want 3", name, got)
-		}
+		compare.Equal(t, name+": observations up to 1 ms in the classic buckets of protobuf", 3, classicCount(h, 1e-3))
 		line := name + `_bucket{le="0.001"} `
 		if got := samples(page(t, m), line); !slices.Equal(got, []string{line + "3"}) {
 			t.Errorf("text: found %q, want %q", got, line+"3")
@@ -118,9 +116,7 @@ func TestLabelsAreBounded(t *testing.T) {
 		"accelerator_uevents_total": 16 + 1, "accelerator_hints_total": 16 + 1, "accelerator_device_transitions_total": 100 + 1,
 	} {
 		lines := samples(text, prefix+"{")
-		if len(lines) != most {
-			t.Errorf("%s: found %d series, want %d", prefix, len(lines), most)
-		}
+		compare.Equal(t, prefix+": series", most, len(lines))
 		if !strings.Contains(strings.Join(lines, "\n"), `="other"`) {
 			t.Errorf("%s: found no series other, want one", prefix)
 		}
@@ -168,9 +164,7 @@ func TestHolders(t *testing.T) {
 	}
 	m.Follow(state)
 	text := page(t, m)
-	if n := len(samples(text, "accelerator_device_holder{")); n != 1024 {
-		t.Errorf("found %d series of holders, want 1024", n)
-	}
+	compare.Equal(t, "series of holders", 1024, len(samples(text, "accelerator_device_holder{")))
 	if omitted := samples(text, "accelerator_device_holders_omitted"); !slices.Equal(omitted, []string{"accelerator_device_holders_omitted 6"}) {
 		t.Errorf("omitted: %q, want 6", omitted)
 	}
@@ -211,7 +205,5 @@ func grep(text, part string) []string {
 // Ignored uevents do not allocate, because there are many of them.
 func TestIgnoredUEventsAllocateNothing(t *testing.T) {
 	m := metrics.New("test")
-	if n := testing.AllocsPerRun(1000, m.UEventIgnored); n != 0 {
-		t.Errorf("found %v allocations, want none", n)
-	}
+	compare.Equal(t, "allocations", 0, testing.AllocsPerRun(1000, m.UEventIgnored))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/pulse"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 func TestAlive(t *testing.T) {
@@ -40,9 +41,7 @@ func TestAlive(t *testing.T) {
 				if err := p.Alive(); err != nil {
 					got = err.Error()
 				}
-				if got != test.want {
-					t.Errorf("Alive() = %q, want %q", got, test.want)
-				}
+				compare.Equal(t, "Alive", test.want, got)
 			})
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -83,9 +84,7 @@ func TestUnchanged(t *testing.T) {
 			if tt.after != nil {
 				must.Succeed(t, tt.after(dir))
 			}
-			if got := sysfs.Unchanged(all); got != tt.want {
-				t.Errorf("unchanged: %v, want %v", got, tt.want)
-			}
+			compare.Equal(t, "unchanged", tt.want, sysfs.Unchanged(all))
 		})
 	}
 	if !sysfs.Unchanged(nil) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 func TestParsePCIAddress(t *testing.T) {
@@ -72,12 +73,8 @@ func TestPCIAddressOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := sysfs.PCIAddressOf(tt.path); got != tt.want {
-				t.Errorf("PCIAddressOf(%q) = %q, want %q", tt.path, got, tt.want)
-			}
-			if got := sysfs.PCIAddressOf([]byte(tt.path)); got != tt.want {
-				t.Errorf("PCIAddressOf([]byte(%q)) = %q, want %q", tt.path, got, tt.want)
-			}
+			compare.Equal(t, fmt.Sprintf("PCIAddressOf(%q)", tt.path), tt.want, sysfs.PCIAddressOf(tt.path))
+			compare.Equal(t, fmt.Sprintf("PCIAddressOf([]byte(%q))", tt.path), tt.want, sysfs.PCIAddressOf([]byte(tt.path)))
 		})
 	}
 }
@@ -108,9 +105,7 @@ func TestParseID(t *testing.T) {
 			if got != tt.want || (err == nil) != (tt.want != "") {
 				t.Errorf("%q: %q, error %v; want %q", tt.in, got, err, tt.want)
 			}
-			if dead := sysfs.AllOnes(got); dead != (tt.name == "dead") {
-				t.Errorf("%q: all ones %v", tt.in, dead)
-			}
+			compare.Equal(t, fmt.Sprintf("%q: all ones", tt.in), tt.name == "dead", sysfs.AllOnes(got))
 		})
 	}
 }
@@ -157,17 +152,11 @@ func TestParseNumbers(t *testing.T) {
 				return fmt.Sprintf(format, v...)
 			}
 			mask, err := sysfs.ParseMask(tt.in)
-			if got := show("%x", err, mask); got != tt.mask {
-				t.Errorf("mask %s, error %v; want %s", got, err, tt.mask)
-			}
+			compare.Equal(t, fmt.Sprintf("mask, with error %v", err), tt.mask, show("%x", err, mask))
 			small, err := sysfs.ParseUint8(tt.in)
-			if got := show("%d", err, small); got != tt.small {
-				t.Errorf("8-bit number %s, error %v; want %s", got, err, tt.small)
-			}
+			compare.Equal(t, fmt.Sprintf("8-bit number, with error %v", err), tt.small, show("%d", err, small))
 			n, err := sysfs.ParseDeviceNumber(tt.in)
-			if got := show("%d:%d", err, n.Major, n.Minor); got != tt.device {
-				t.Errorf("device number %s, error %v; want %s", got, err, tt.device)
-			}
+			compare.Equal(t, fmt.Sprintf("device number, with error %v", err), tt.device, show("%d:%d", err, n.Major, n.Minor))
 		})
 	}
 }
@@ -199,9 +188,7 @@ func FuzzPCIAddressOf(f *testing.F) {
 				want = a
 			}
 		}
-		if got := sysfs.PCIAddressOf(path); got != want {
-			t.Errorf("%q: %q, want %q", path, got, want)
-		}
+		compare.Equal(t, fmt.Sprintf("PCI address of %q", path), want, sysfs.PCIAddressOf(path))
 	})
 }
 
@@ -218,9 +205,7 @@ func FuzzParseID(f *testing.F) {
 		if err == nil && got != strings.ToLower(s) {
 			t.Errorf("%q: %q", s, got)
 		}
-		if sysfs.AllOnes(got) != (got == strings.Repeat("f", 32)) {
-			t.Errorf("%q: all ones %v", got, sysfs.AllOnes(got))
-		}
+		compare.Equal(t, fmt.Sprintf("%q: all ones", got), got == strings.Repeat("f", 32), sysfs.AllOnes(got))
 	})
 }
 
@@ -260,8 +245,6 @@ func TestNumbered(t *testing.T) {
 		"dfl-port.0": true, "dfl-port.12": true,
 		"dfl-port.": false, "dfl-port.-1": false, "dfl-port.1a": false, "dfl-port": false, "dfl-fme.0": false,
 	} {
-		if got := sysfs.Numbered(name, "dfl-port."); got != want {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
+		compare.Equal(t, name, want, sysfs.Numbered(name, "dfl-port."))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -45,9 +46,7 @@ func TestRead(t *testing.T) {
 			path := t.TempDir() + "/attr"
 			must.Succeed(t, os.WriteFile(path, []byte(tt.content), 0o644))
 			got, err := sysfs.Read(path)
-			if got != tt.want {
-				t.Errorf("value %.50q, want %.50q", got, tt.want)
-			}
+			compare.Equal(t, "value", tt.want, got)
 			if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 				t.Errorf("error %v, want %q", err, tt.err)
 			}

@@ -2,12 +2,14 @@ package terminal_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -23,9 +25,7 @@ func TestEscape(t *testing.T) {
 		{"line breaks", "a\nb\r\x00\x7f\t", `a; b\r\x00\x7f\t`},
 		{"cut in a character", "\xe6\x97", `\xe6\x97`},
 	} {
-		if got := terminal.Escape(test.text); got != test.want {
-			t.Errorf("%s: %q is escaped as %q, want %q", test.name, test.text, got, test.want)
-		}
+		compare.Equal(t, fmt.Sprintf("%s: %q is escaped as", test.name, test.text), test.want, terminal.Escape(test.text))
 	}
 }
 

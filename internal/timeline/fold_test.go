@@ -115,9 +115,7 @@ func TestFoldFollowedLog(t *testing.T) {
 		fmt.Fprint(log, became(0, "warn", "d", "healthy", "unhealthy", `"fme-unbound"`))
 		time.Sleep(499 * time.Millisecond)
 		synctest.Wait()
-		if out.String() != "" {
-			t.Errorf("printed too early, the pull may continue: %s", out.String())
-		}
+		compare.Equal(t, "printed while the pull may continue", "", out.String())
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		if !strings.Contains(out.String(), "fme-unbound") {
@@ -140,7 +138,5 @@ func TestFoldManyDevices(t *testing.T) {
 		log.WriteString(became(0, "warn", fmt.Sprint("d", i), "healthy", "unhealthy", `"port-ap6"`))
 	}
 	out, _ := read(t, timeline.Options{}, log.String())
-	if n := strings.Count(out, "port-ap6"); n != many {
-		t.Errorf("%d lines, want %d", n, many)
-	}
+	compare.Equal(t, "lines", many, strings.Count(out, "port-ap6"))
 }

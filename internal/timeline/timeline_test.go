@@ -153,9 +153,7 @@ func TestErrors(t *testing.T) {
 	if err := reader.Read(t.Context(), "a.log", io.MultiReader(strings.NewReader(log), iotest.ErrReader(broken))); !errors.Is(err, broken) {
 		t.Errorf("a file that breaks off: %v, want %v", err, broken)
 	}
-	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 47 {
-		t.Errorf("a file that breaks off: %d lines, want 47", n)
-	}
+	compare.Equal(t, "lines of a file that breaks off", 47, bytes.Count(out.Bytes(), []byte("\n")))
 	long := strings.NewReader(log + strings.Repeat("x", 2<<20))
 	if err := newReader(t, timeline.Options{}, io.Discard).Read(t.Context(), "a.log", long); err == nil || !strings.HasPrefix(err.Error(), "a.log:") {
 		t.Errorf("a file with a line that is too long: %v, want an error with its name", err)

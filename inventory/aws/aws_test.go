@@ -277,9 +277,7 @@ func TestChangeDuringReading(t *testing.T) {
 				return
 			}
 			for _, c := range r.Units[0].Conditions {
-				if c.Reason != inventory.ReasonLoading {
-					t.Errorf("%s: found %+v, want no condition or loading", tt.Name, c)
-				}
+				compare.Equal(t, fmt.Sprintf("%s: reason of %+v", tt.Name, c), inventory.ReasonLoading, c.Reason)
 			}
 		})
 	}

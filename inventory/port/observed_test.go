@@ -2,6 +2,7 @@ package port_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -52,9 +54,7 @@ func TestObserved(t *testing.T) {
 			seen := r.observed(t)
 			check := func(what string, want bool) {
 				t.Helper()
-				if got := sysfs.Unchanged(seen); got != want {
-					t.Errorf("unit %d, %s: %s: unchanged is %v, want %v", unit, name, what, got, want)
-				}
+				compare.Equal(t, fmt.Sprintf("unit %d, %s: %s: unchanged", unit, name, what), want, sysfs.Unchanged(seen))
 			}
 			check("untouched", true)
 			files := []string{"id", "pci/numa_node", "slot/max_link_width"}

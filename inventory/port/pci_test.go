@@ -173,9 +173,7 @@ func TestVirtualFunction(t *testing.T) {
 			edit(t, host.Sys+vf, map[string]string{"modalias": "pci:v00008086d000009C5sv00008086sd00000000bc12sc00i00\n"})
 			got := must.Value(dfl.Family(port.PerPort).Read(host, "0000:03:00.0"))(t)
 			compare.Values(t, "conditions", tt.want, got.Units[0].Conditions)
-			if id := got.Units[0].PCIID; id != "8086:09c5:8086:0000" {
-				t.Errorf("PCI id %q, want 8086:09c5:8086:0000 of the virtual function", id)
-			}
+			compare.Equal(t, "PCI id", "8086:09c5:8086:0000", got.Units[0].PCIID)
 		})
 	}
 }

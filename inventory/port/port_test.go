@@ -327,9 +327,7 @@ func TestReadWhilePortLeaves(t *testing.T) {
 			if err := errors.Join(err, werr, fifo.Close()); err != nil {
 				t.Error(err)
 			}
-			if got := <-result; got != tt.want {
-				t.Errorf("read %v, want %v", got, tt.want)
-			}
+			compare.Equal(t, "reading", tt.want, <-result)
 		})
 	}
 }

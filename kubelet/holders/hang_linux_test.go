@@ -1,12 +1,14 @@
 package holders_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
@@ -37,9 +39,7 @@ func TestStateDirHangs(t *testing.T) {
 			t.Errorf("error %v after %s, want that the file system hangs", err, time.Since(began))
 		}
 	}
-	if len(injected.All()) != 1 {
-		t.Errorf("found %v, want what was remembered before", injected.All())
-	}
+	compare.Equal(t, fmt.Sprintf("remembered nodes of %v", injected.All()), 1, len(injected.All()))
 	if _, err := holders.OpenInjected(dir); err == nil || !strings.Contains(err.Error(), "the file system hangs") {
 		t.Errorf("opened at the start: error %v, want that the file system hangs", err)
 	}

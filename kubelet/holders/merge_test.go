@@ -22,6 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -253,9 +254,7 @@ func TestMerge(t *testing.T) {
 			for _, step := range tt.steps {
 				at := ago(t, step.at)
 				s = holders.Merge(s, step.from.make(t, at), r)
-				if got := text(s.Holdings()); got != step.want {
-					t.Errorf("%s: found %q, want %q", step.at, got, step.want)
-				}
+				compare.Equal(t, step.at, step.want, text(s.Holdings()))
 			}
 		})
 	}
@@ -286,15 +285,11 @@ func TestMergeLargeAnswer(t *testing.T) {
 	}
 	rules := holders.Rules{Owns: func(resource, _ string) bool { return resource == "example.com/port" }, Pod: "own", Grace: grace}
 	s := holders.Merge(holders.State{}, r, rules)
-	if n := len(s.Holdings().Of); n != 50_000 {
-		t.Errorf("found %d devices, want 50000", n)
-	}
+	compare.Equal(t, "devices", 50_000, len(s.Holdings().Of))
 	for _, after := range []time.Duration{time.Second, time.Minute} {
 		s = holders.Merge(s, report{}.make(t, epoch.Add(after)), rules)
 	}
-	if n := len(s.Holdings().Of); n != 0 {
-		t.Errorf("found %d devices after their end, want none", n)
-	}
+	compare.Equal(t, "devices after their end", 0, len(s.Holdings().Of))
 }
 
 // The question that confirms the end of a container comes Confirm after the first answer that lacks it, however often the

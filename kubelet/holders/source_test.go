@@ -67,13 +67,9 @@ func TestRecent(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if n := r.Asked(); n != 1 {
-		t.Errorf("20 callers of Recent: asked %d times, want once", n)
-	}
+	compare.Equal(t, "questions of 20 callers of Recent", 1, r.Asked())
 	s.Ask(t.Context())
-	if n := r.Asked(); n != 2 {
-		t.Errorf("Ask: asked %d times in all, want 2", n)
-	}
+	compare.Equal(t, "questions with that of Ask", 2, r.Asked())
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if h := s.Ask(ended); h.Problem() == nil && h.Err == nil {
@@ -254,7 +250,5 @@ func TestAllocationsWhileChecking(t *testing.T) {
 		checking <- true
 		return map[string][]string{"a": nil}, nil
 	})
-	if n := <-all; n != 1 {
-		t.Errorf("found %d allocations, want 1", n)
-	}
+	compare.Equal(t, "allocations", 1, <-all)
 }

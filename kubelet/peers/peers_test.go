@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/kubelet/peers"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -142,9 +143,7 @@ func TestGone(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			tc.make(r)
-			if got := r.awaitGone(tc.want); got != tc.want {
-				t.Errorf("gone: %t, want %t", got, tc.want)
-			}
+			compare.Equal(t, "gone", tc.want, r.awaitGone(tc.want))
 		})
 	}
 }
@@ -210,9 +209,7 @@ func TestClosesConnections(t *testing.T) {
 // The path of a socket in the longest directory is the longest that a unix socket allows.
 func TestMaxDir(t *testing.T) {
 	path := peers.New("/" + strings.Repeat("d", peers.MaxDir-1)).NewSocketPath()
-	if len(path) != 107 {
-		t.Errorf("%d bytes, want 107: %s", len(path), path)
-	}
+	compare.Equal(t, "bytes of "+path, 107, len(path))
 }
 
 // All sockets of one daemon have the same first letters, and the names of all versions have the same

@@ -3,6 +3,7 @@ package podresources_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -86,9 +87,7 @@ func TestList(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || !got.Started.Equal(info.ModTime()) {
 		t.Errorf("started %v, want the time of the socket (%v)", got.Started, err)
 	}
-	if s := got.Holders[podresources.Key{Resource: resource, ID: "3c:00.0"}][0].String(); s != "ns2/pod/main" {
-		t.Errorf("String: found %q, want ns2/pod/main", s)
-	}
+	compare.Equal(t, "String", "ns2/pod/main", got.Holders[podresources.Key{Resource: resource, ID: "3c:00.0"}][0].String())
 }
 
 // The devices of claims have the driver's name as resource.
@@ -152,9 +151,7 @@ func TestListFails(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			_, err := podresources.List(ctx, path)
-			if errors.Is(err, fs.ErrNotExist) != (tc.name == "no socket") {
-				t.Errorf("got %v, want fs.ErrNotExist only without a socket", err)
-			}
+			compare.Equal(t, fmt.Sprintf("fs.ErrNotExist of %v", err), tc.name == "no socket", errors.Is(err, fs.ErrNotExist))
 			if err == nil || !strings.HasPrefix(err.Error(), "pod-resources socket "+path+": ") || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want an error with the path of the socket and %q", err, tc.want)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -165,9 +166,7 @@ func TestCardsComeAndGo(t *testing.T) {
 
 func TestID(t *testing.T) {
 	for address, want := range map[string]string{"0000:3b:00.0": "3b:00.0", "10000:3b:00.0": "10000:3b:00.0", "0001:3b:00.0": "0001:3b:00.0"} {
-		if id := (fpga.Card{Address: address}).ID(); id != want {
-			t.Errorf("%s: %s, want %s", address, id, want)
-		}
+		compare.Equal(t, "id of "+address, want, (fpga.Card{Address: address}).ID())
 	}
 }
 

@@ -362,9 +362,7 @@ func TestProgramReadsBack(t *testing.T) {
 		begin := time.Now()
 		err := r.p.Program(t.Context(), card, port, b)
 		r.refused(err, "card 01:00.0, port 0: ", "AFU after programming: found "+afu+", want "+otherAFU)
-		if waited := time.Since(begin); waited != time.Second {
-			t.Errorf("waited %s, want 1s", waited)
-		}
+		compare.Equal(t, "waited", time.Second, time.Since(begin))
 		// The AFU appears some time later.
 		time.AfterFunc(500*time.Millisecond, func() { r.write("afu_id", otherAFU) })
 		if err := r.p.Program(t.Context(), card, port, b); err != nil {

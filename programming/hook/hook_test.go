@@ -241,9 +241,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("error %v, want %q in it, on one line", err, test.err)
 			}
 			if test.afus != "" {
-				if got := h.afus(); got != test.afus {
-					t.Errorf("cards hold %s, want %s", got, test.afus)
-				}
+				compare.Equal(t, "cards hold", test.afus, h.afus())
 			}
 			if err != nil && (len(lines) != 1 || !strings.HasPrefix(lines[0], "error programming.failed ")) {
 				t.Errorf("log %q, want one line of the failure", lines)
@@ -448,9 +446,7 @@ func TestCardLeaves(t *testing.T) {
 	if _, err := h.run(config, "5e:00.0"); err == nil || !strings.Contains(err.Error(), `device "5e:00.0": found no FPGA card of this name, want one of 3b:00.0`) {
 		t.Errorf("error %v", err)
 	}
-	if len(h.programmed) != 1 {
-		t.Errorf("programmed %q", h.programmed)
-	}
+	compare.Equal(t, fmt.Sprintf("images of %q", h.programmed), 1, len(h.programmed))
 }
 
 // The names of ports of the driver opae, on a recorded board.

@@ -139,9 +139,7 @@ func TestChooseUnusual(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, spread := range []bool{false, true} {
 				got, err := prefer.Choose(tc.listed, tc.available, tc.must, tc.size, spread)
-				if text := errorText(err); text != tc.err {
-					t.Errorf("spread %t: error %q, want %q", spread, text, tc.err)
-				}
+				compare.Equal(t, fmt.Sprintf("spread %t: error", spread), tc.err, errorText(err))
 				compare.Values(t, fmt.Sprintf("spread %t", spread), tc.want, got, cmpopts.EquateEmpty())
 			}
 		})

@@ -24,9 +24,7 @@ func TestMknod(t *testing.T) {
 	for name := range want {
 		var stat syscall.Stat_t
 		must.Succeed(t, syscall.Stat(filepath.Join(n.Dev, name), &stat))
-		if stat.Mode&syscall.S_IFMT != syscall.S_IFCHR {
-			t.Errorf("%s: mode %o", name, stat.Mode)
-		}
+		compare.Equal(t, name+": type", syscall.S_IFCHR, stat.Mode&syscall.S_IFMT)
 		got[name] = fmt.Sprintf("%d:%d\n", stat.Rdev>>8, stat.Rdev&0xff)
 	}
 	for name, dir := range map[string]string{"dfl-fme.0": n.FMEDir(address), "dfl-port.0": n.PortDir(address, 0)} {

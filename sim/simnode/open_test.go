@@ -174,9 +174,7 @@ func TestTwoAtOnce(t *testing.T) {
 	for _, d := range n.Devices() {
 		nodes[d.Node] = true
 	}
-	if len(nodes) != 4 {
-		t.Errorf("nodes %v, want 4", nodes)
-	}
+	compare.Equal(t, fmt.Sprintf("number of nodes %v", nodes), 4, len(nodes))
 	must.Succeed(t, n.Close())
 }
 

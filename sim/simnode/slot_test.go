@@ -54,9 +54,7 @@ func TestSlotIsSaved(t *testing.T) {
 	must.Succeed(t, n.Rescan(address, "10ee:7011:10ee:0007"), n.Remove(management))
 	n = reopen(t, n)
 	must.Succeed(t, n.Rescan(management, ""))
-	if id := read(t, filepath.Dir(n.Sys), address).Units[0].PCIID; id != "10ee:7011:10ee:0007" {
-		t.Errorf("ids: found %s, want those of the image", id)
-	}
+	compare.Equal(t, "ids", "10ee:7011:10ee:0007", read(t, filepath.Dir(n.Sys), address).Units[0].PCIID)
 	must.Succeed(t, n.Remove(address), n.Unplug(address))
 	if _, err := os.Lstat(n.CardDir(management)); err == nil || len(n.Devices()) > 0 {
 		t.Errorf("pulled: found the management function or the devices %v, want none", n.Devices())

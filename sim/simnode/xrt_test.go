@@ -11,6 +11,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -74,9 +75,7 @@ func TestReset(t *testing.T) {
 	if node(first) != "dri/renderD129" || node(second) != "dri/renderD128" {
 		t.Errorf("nodes %q and %q, want them exchanged", node(first), node(second))
 	}
-	if vbnv := read(t, filepath.Dir(n.Sys), first).Units[0].Attributes["vbnv"]; vbnv != "xilinx_u250_gen3x16_base_4" {
-		t.Errorf("shell %q", vbnv)
-	}
+	compare.Equal(t, "shell", "xilinx_u250_gen3x16_base_4", read(t, filepath.Dir(n.Sys), first).Units[0].Attributes["vbnv"])
 	must.Succeed(t, n.BeginReset(first), n.BeginReset(second), n.EndReset(first, "xilinx_u250_gen3x16_xdma_shell_4_1"), n.EndReset(second, ""))
 	if diff := cmp.Diff(before, files(t, n.Sys)); diff != "" {
 		t.Errorf("tree (-before +after):\n%s", diff)

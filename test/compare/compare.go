@@ -14,3 +14,11 @@ func Values(t testing.TB, what string, want, got any, options ...cmp.Option) {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
+
+// Equal fails the test if two small values differ: numbers, texts, answers. what names the value.
+func Equal[T comparable](t testing.TB, what string, want, got T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: found %v, want %v", what, got, want)
+	}
+}

@@ -328,9 +328,7 @@ func TestJudge(t *testing.T) {
 			for _, r := range a.Reasons {
 				got = append(got, clock.ReplaceAllString(fmt.Sprintf("%s: %s: %s", r.Answer, r.What, r.Do), "TIME"))
 			}
-			if a.Answer != test.answer {
-				t.Errorf("answer %s, want %s", a.Answer, test.answer)
-			}
+			compare.Equal(t, "answer", test.answer, a.Answer)
 			compare.Values(t, "reasons", test.want, got)
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
@@ -176,9 +177,7 @@ func TestAnnotation(t *testing.T) {
 	c.run()
 	c.awaitOffers("annotated at the start", bothCards["regiondevel"])
 	c.awaitReady("annotated at the start")
-	if n := c.kubelet.Registrations(testResource); n != 0 {
-		t.Errorf("it began with the mode that was set: %d registrations", n)
-	}
+	compare.Equal(t, "registrations in the mode that was set", 0, c.kubelet.Registrations(testResource))
 	goroutines := runtime.NumGoroutine()
 
 	before := "regiondevel"

@@ -11,6 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
 	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -124,8 +125,6 @@ func TestNodeCondition(t *testing.T) {
 		return nil
 	})
 	for _, request := range c.api.Requests() {
-		if request != "PATCH "+testNode+"/status" {
-			t.Errorf("request %s, want only patches of the status", request)
-		}
+		compare.Equal(t, "request", "PATCH "+testNode+"/status", request)
 	}
 }

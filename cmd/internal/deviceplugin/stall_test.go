@@ -26,6 +26,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -185,8 +186,6 @@ func TestLinesBeforeAPanicAreWritten(t *testing.T) {
 				n++
 			}
 		}
-		if n != 100 {
-			t.Errorf("%d lines before the panic, want 100", n)
-		}
+		compare.Equal(t, "lines before the panic", 100, n)
 	}
 }

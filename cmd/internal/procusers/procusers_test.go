@@ -369,9 +369,7 @@ func TestGroup(t *testing.T) {
 		"12:pids:/kubepods/besteffort/pod1/abc\n0::/\n":                     "abc",
 		"0::/system.slice/a:b.service\n":                                    "a:b.service",
 	} {
-		if got := procusers.GroupOf([]byte(text)); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		compare.Equal(t, fmt.Sprintf("group of %q", text), want, procusers.GroupOf([]byte(text)))
 	}
 }
 
