@@ -58,9 +58,7 @@ func TestForeignFile(t *testing.T) {
 					"Write": writeBoard, "Write again": writeBoard,
 					"Close": s.Close, "Write nothing": func() error { return s.Write(nil) },
 				}[act], map[string]string{lock: "", name: golden(t)}
-				if err := do(); err != nil {
-					t.Error(err)
-				}
+				must.Succeed(t, do())
 				switch act {
 				case "Close":
 					want = map[string]string{}
@@ -90,9 +88,7 @@ func TestDirectoryWithNameOfSpec(t *testing.T) {
 	must.Succeed(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	want := filepath.Join(dir, name) + " not changed: found a directory, want a regular file or none"
 	for range 2 {
-		if err := s.Write(board); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
+		compare.Error(t, "Write", want, s.Write(board))
 	}
 	if _, ok := s.Name("3b:00.0"); ok {
 		t.Error("Name: found one, want none: there is no file")
@@ -103,9 +99,7 @@ func TestDirectoryWithNameOfSpec(t *testing.T) {
 		t.Error("Write over a directory: found no error, want one")
 	}
 	must.Succeed(t, os.Remove(filepath.Join(dir, name)))
-	if err := s.Write(board); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, s.Write(board))
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 	if _, ok := s.Name("3b:00.0"); !ok {
 		t.Error("Name: found none, want one: the file has the device")
@@ -120,9 +114,7 @@ func TestDirectoryReplaced(t *testing.T) {
 	must.Succeed(t, os.RemoveAll(dir))
 	newer := open(t, dir)
 	write(t, newer, board...)
-	if err := older.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, older.Close())
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 }
 
@@ -141,18 +133,12 @@ func TestDirectoryRemoved(t *testing.T) {
 			s, closing := open(t, dir), open(t, dir)
 			write(t, s, board...)
 			must.Succeed(t, tc.replace(dir))
-			if err := closing.Close(); err != nil {
-				t.Error(err)
-			}
-			if err := s.Write(board); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, closing.Close())
+			must.Succeed(t, s.Write(board))
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
 			// A newer daemon finds that this one runs.
 			newer := open(t, dir)
-			if err := newer.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, newer.Close())
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
 		})
 	}
@@ -179,9 +165,7 @@ func TestUnusable(t *testing.T) {
 			must.Succeed(t, tc.make(dir))
 			_, err := cdi.Open(dir, kind, "/dev")
 			for _, want := range []string{"CDI directory " + dir, tc.want, "want a writable directory with free space"} {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("error %v, want %s", err, want)
-				}
+				compare.Error(t, "error", want, err)
 			}
 		})
 	}

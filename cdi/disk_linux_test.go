@@ -47,9 +47,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	_, err := cdi.Open(dir, kind, "/dev")
 	restore()
 	for _, want := range []string{"CDI directory " + dir, "permission denied", "want a writable directory with free space"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
+		compare.Error(t, "error", want, err)
 	}
 }
 
@@ -286,9 +284,7 @@ func TestFileSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, syscall.Unmount(dir, 0))
 	}()
 	s, err := cdi.Open(dir, kind, "/dev")
 	if err != nil {
@@ -333,14 +329,10 @@ func TestFileSystem(t *testing.T) {
 	if err := s.Write(swapped); !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), "out of date and can be neither written nor removed") {
 		t.Errorf("error %v, want %v and that the file is out of date", err, syscall.EROFS)
 	}
-	if err := s.Write([]cdi.Device{board[0]}); err != nil { // the file has the device already
-		t.Error(err)
-	}
+	must.Succeed(t, s.Write([]cdi.Device{board[0]})) // the file has the device already
 	must.Succeed(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""))
 	write(t, s, board...)
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, s.Close())
 	expect(t, dir, map[string]string{})
 }

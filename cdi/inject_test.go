@@ -25,9 +25,7 @@ func inject(t *testing.T, dir string, names ...string) (*oci.Linux, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cache.Refresh(); err != nil {
-		t.Errorf("refresh of the runtime's cache: %v", err)
-	}
+	compare.NoError(t, "refresh of the runtime's cache", cache.Refresh())
 	container := &oci.Spec{}
 	_, err = cache.InjectDevices(container, names...)
 	return container.Linux, err

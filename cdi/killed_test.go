@@ -49,9 +49,7 @@ func TestKilled(t *testing.T) {
 		t.Errorf("temporary file after Open: found it (%v), want none", err)
 	}
 	write(t, s, board...)
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, s.Close())
 	expect(t, dir, others)
 }
 
@@ -61,12 +59,8 @@ func TestTemporaryFileOfPeer(t *testing.T) {
 	older := open(t, dir)
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, temp), nil, 0o600))
 	newer := open(t, dir)
-	if err := newer.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, newer.Close())
 	expect(t, dir, map[string]string{lock: "", temp: ""})
-	if err := older.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, older.Close())
 	expect(t, dir, map[string]string{})
 }

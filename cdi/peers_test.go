@@ -38,17 +38,13 @@ func TestPeers(t *testing.T) {
 			tc.steps(t, older, newer)
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
 			before := identity(t, dir)
-			if err := older.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, older.Close())
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
 			write(t, newer, board...)
 			if !os.SameFile(before, identity(t, dir)) {
 				t.Error("the file was written again, want it unchanged")
 			}
-			if err := newer.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, newer.Close())
 			expect(t, dir, map[string]string{})
 		})
 	}
@@ -62,13 +58,9 @@ func TestOtherKind(t *testing.T) {
 	defer other.Close()
 	write(t, ours, board...)
 	write(t, other, board...)
-	if err := other.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, other.Close())
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
-	if err := ours.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, ours.Close())
 	expect(t, dir, map[string]string{})
 }
 
@@ -99,9 +91,7 @@ func TestLockFileRemovedWhileWaiting(t *testing.T) {
 	defer s.Close()
 	expect(t, dir, map[string]string{lock: ""})
 	write(t, s, board...)
-	if err := open(t, dir).Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, open(t, dir).Close())
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 }
 

@@ -56,9 +56,7 @@ func open(t testing.TB, dir string) *cdi.Spec {
 	t.Helper()
 	s := must.Value(cdi.Open(dir, kind, "/dev"))(t)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, s.Close())
 	})
 	return s
 }

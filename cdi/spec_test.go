@@ -2,6 +2,7 @@ package cdi_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -50,9 +51,7 @@ func TestLifecycle(t *testing.T) {
 
 	write(t, s, board...)
 	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, s.Close())
 	}
 	expect(t, dir, map[string]string{})
 	if _, ok := s.Name("3b:00.0"); ok {
@@ -103,9 +102,7 @@ func TestMounts(t *testing.T) {
 		t.Error("Name: found none, want one")
 	}
 	for _, file := range []string{"", "sys/resource0", "/sys/../etc/shadow", "/sys//resource0"} {
-		if err := s.Write([]cdi.Device{{ID: "00:1e.0", Mounts: []string{file}}}); err == nil || !strings.Contains(err.Error(), "want a clean absolute path") {
-			t.Errorf("mount %q: error %v, want it refused", file, err)
-		}
+		compare.Error(t, fmt.Sprintf("mount %q", file), "want a clean absolute path", s.Write([]cdi.Device{{ID: "00:1e.0", Mounts: []string{file}}}))
 	}
 }
 
@@ -221,25 +218,19 @@ func TestStall(t *testing.T) {
 		s := must.Value(cdi.Open(dir, kind, "/dev"))(t)
 		must.Succeed(t, s.Write(board))
 		until := make(chan struct{})
-		if err := s.Stall(until); err == nil || !strings.Contains(err.Error(), dir+": no answer within 1s") {
-			t.Errorf("Stall: found %v, want no answer within 1s", err)
-		}
+		compare.Error(t, "Stall", dir+": no answer within 1s", s.Stall(until))
 		for _, call := range []struct {
 			name string
 			do   func() error
 		}{{"Write", func() error { return s.Write(nil) }}, {"Close", s.Close}} {
-			if err := call.do(); err == nil || !strings.Contains(err.Error(), dir+": an earlier call has not returned") {
-				t.Errorf("%s: %v", call.name, err)
-			}
+			compare.Error(t, call.name, dir+": an earlier call has not returned", call.do())
 		}
 		if _, ok := s.Name("3b:00.0"); !ok {
 			t.Error("Name while the disk hangs: found none, want one")
 		}
 		close(until)
 		synctest.Wait()
-		if err := errors.Join(s.Write(board), s.Close()); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, s.Write(board), s.Close())
 	})
 	expect(t, dir, map[string]string{})
 }

@@ -205,7 +205,5 @@ func TestFollowsConfigMap(t *testing.T) {
 		t.Error("then, found the same files, want others")
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, <-ended)
 }

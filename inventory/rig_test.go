@@ -205,9 +205,7 @@ func startFamilies(t *testing.T, host sysfs.Host, cfg inventory.Config, family *
 	go func() { done <- inv.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		compare.NoError(t, "Run", <-done)
 	})
 	synctest.Wait()
 	return &rig{inv, families, t, family, logs}

@@ -24,6 +24,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -175,9 +176,7 @@ func (s *scenario) start(scenarioStep) error {
 	go func() { done <- inv.Run(ctx) }()
 	s.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
-			s.t.Errorf("Run: %v", err)
-		}
+		compare.NoError(s.t, "Run", <-done)
 	})
 	s.t.Cleanup(s.stop)
 	s.rig = &rig{Inventory: inv, t: s.t, logs: s.logs}

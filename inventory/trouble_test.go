@@ -430,9 +430,7 @@ func TestAlive(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFakeFamily("dfl")
 		r := start(t, testConfig, f)
-		if err := r.Alive(t.Context()); err != nil {
-			t.Errorf("Alive of a running inventory: %v", err)
-		}
+		compare.NoError(t, "Alive of a running inventory", r.Alive(t.Context()))
 		idle := inventory.New(testConfig, sysfs.Host{}, eventtest.Log(t))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

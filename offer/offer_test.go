@@ -74,9 +74,7 @@ func TestResourceOf(t *testing.T) {
 			compare.Equal(t, "resource", tc.want, got)
 			compare.Equal(t, "lacks", tc.lacks, text(err))
 			if got != "" {
-				if err := names.Validate(got); err != nil {
-					t.Errorf("name that the kubelet refuses: %v", err)
-				}
+				compare.NoError(t, "name for the kubelet", names.Validate(got))
 			}
 		})
 	}

@@ -70,9 +70,7 @@ func TestOpen(t *testing.T) {
 			if !bytes.Equal(mapped.Data, raw) {
 				t.Errorf("mapped %q, want %q", mapped.Data, raw)
 			}
-			if err := mapped.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, mapped.Close())
 			if left, _ := filepath.Glob(filepath.Join(dir, ".unpack-*")); left != nil {
 				t.Errorf("left behind: %s", left)
 			}
@@ -225,9 +223,7 @@ func TestTooLarge(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if err := openAndCheck(t, path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", path, err, want)
-		}
+		compare.Error(t, path, want, openAndCheck(t, path))
 		runtime.ReadMemStats(&after)
 		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > most {
 			t.Errorf("%s: %d bytes allocated, want at most %d", path, allocated, most)

@@ -26,9 +26,7 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatalf("another FME: %v", err)
 	}
-	if err := errors.Join(other.Release(), lock.Release()); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, other.Release(), lock.Release())
 	if lock, err = programming.AcquireLock(now, dir, "0000:01:00.0"); err != nil {
 		t.Fatal(err)
 	}

@@ -169,9 +169,7 @@ func TestStoreRefused(t *testing.T) {
 				return
 			}
 			want := strings.NewReplacer("FILE", file, "STORE", store).Replace(test.want)
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
-			}
+			compare.Error(t, "error", want, err)
 		})
 	}
 }

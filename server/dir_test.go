@@ -106,9 +106,7 @@ func TestFileInsteadOfSocket(t *testing.T) {
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("register.failed", 1)
-	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "want a socket") {
-		t.Errorf("Ready: found %v, want an error about the type of kubelet.sock", err)
-	}
+	compare.Error(t, "Ready", "want a socket", r.Ready())
 	r.expectWarning(path)
 	must.Succeed(t, os.Remove(path))
 	r.awaitList(r.kubelet(simkubelet.Behaviour{}))

@@ -27,9 +27,7 @@ func injecting(t *testing.T, list ...*inventory.Device) (*rig, *simkubelet.Kubel
 	dir := t.TempDir()
 	spec := must.Value(cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev"))(t)
 	t.Cleanup(func() {
-		if err := spec.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, spec.Close())
 	})
 	r := newRig(t, func(c *server.Config) {
 		c.CDI = spec
@@ -55,9 +53,7 @@ func TestAllocateWithCDI(t *testing.T) {
 		},
 	}
 	compare.Values(t, "answer", want, got, protocmp.Transform())
-	if text := read(t, file); !strings.Contains(text, `"/host/dev/dfl-port.a"`) {
-		t.Errorf("the spec does not have the node: %s", text)
-	}
+	compare.Contains(t, "spec", `"/host/dev/dfl-port.a"`, read(t, file))
 }
 
 // With CDI, the spec has the shared nodes with each device, and the answer has the variables. A device whose nodes
@@ -160,9 +156,7 @@ func TestHookInSpec(t *testing.T) {
 		return []string{`"name": "` + id + `"`, `"path": "/opt/bin/accelerator-fpga"`, `"--device"`, `"--store=/s"`}
 	}
 	await("the hook", append(hook("a"), `"name": "b"`)...)
-	if text := read(t, file); !strings.Contains(text, "\"--device\",\n              \"a\",\n") {
-		t.Errorf("hook: found the id of another device, want a: %s", text)
-	}
+	compare.Contains(t, "spec", "\"--device\",\n              \"a\",\n", read(t, file))
 	r.devices.set(port("a"), programmed("b"))
 	await("the hook of the other device", append([]string{`"name": "a"`}, hook("b")...)...)
 	r.devices.set(port("a"), port("b"))
@@ -223,9 +217,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 		t.Errorf("got %v, want Unavailable with the path", err)
 	}
 	r.awaitEvent("cdi.failed", 1)
-	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("Ready: found %v, want an error with the path", err)
-	}
+	compare.Error(t, "Ready", file, r.Ready())
 	must.Succeed(t, os.RemoveAll(file))
 	r.awaitEvent("cdi.recovered", 1)
 	r.awaitReady()
@@ -273,9 +265,7 @@ func TestSpecKeptWhenTheCallEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	must.Succeed(t, i.Settle(ctx))
-	if text := read(t, filepath.Join(dir, "fpga.intel.com-fpga.json")); !strings.Contains(text, `"moved"`) {
-		t.Errorf("spec: found no device, want the one with other nodes: %.200s …", text)
-	}
+	compare.Contains(t, "spec", `"moved"`, read(t, filepath.Join(dir, "fpga.intel.com-fpga.json")))
 }
 
 // awaitText blocks until has returns true for the content of a file, which may be missing.

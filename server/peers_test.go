@@ -36,9 +36,7 @@ func (r *rig) another(edit ...func(*server.Server)) (s *server.Server, end func(
 	go func() { ended <- s.Run(ctx) }()
 	end = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			r.Errorf("Run: %v", err)
-		}
+		compare.NoError(r, "Run", <-ended)
 	})
 	r.Cleanup(end)
 	return s, end

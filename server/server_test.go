@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,9 +48,7 @@ func TestNoDevices(t *testing.T) {
 		t.Errorf("Ready before the start: found no error, want one")
 	}
 	r.run()
-	if err := r.Ready(); err == nil || err.Error() != "the first scan has not ended yet" {
-		t.Errorf("Ready before the first scan: found %v", err)
-	}
+	compare.Equal(t, "Ready before the first scan", "the first scan has not ended yet", fmt.Sprint(r.Ready()))
 	r.devices.set()
 	patient.Await(r, "without devices", r.Ready)
 	compare.Equal(t, "registrations without devices", 0, k.Registrations(resource))
@@ -65,9 +64,7 @@ func TestReadyReasons(t *testing.T) {
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("kubelet.absent", 1)
-	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), resource+": there is no kubelet: ") {
-		t.Errorf("Ready without a kubelet: found %v", err)
-	}
+	compare.Error(t, "Ready without a kubelet", resource+": there is no kubelet: ", r.Ready())
 	k := r.kubelet(simkubelet.Behaviour{Refuse: "test refusal"})
 	r.await("the refusal", func() bool {
 		err := r.Ready()
@@ -75,9 +72,7 @@ func TestReadyReasons(t *testing.T) {
 	})
 	k.Behave(simkubelet.Behaviour{NoStream: true})
 	r.awaitEvent("resource.registered", 1)
-	if err := r.Ready(); err == nil || err.Error() != resource+": the kubelet has opened no stream" {
-		t.Errorf("Ready without a stream: found %v", err)
-	}
+	compare.Equal(t, "Ready without a stream", resource+": the kubelet has opened no stream", fmt.Sprint(r.Ready()))
 }
 
 func TestRetire(t *testing.T) {
@@ -93,9 +88,7 @@ func TestRetire(t *testing.T) {
 	if l := r.awaitList(k); l.Number != 2 {
 		t.Errorf("the empty list is number %d, want 2", l.Number)
 	}
-	if err := r.Ready(); err != nil {
-		t.Errorf("ready with an empty list: %v", err)
-	}
+	compare.NoError(t, "Ready with an empty list", r.Ready())
 	r.devices.set(port("a"))
 	r.awaitList(k)
 	inTime := time.Since(left) < r.cfg.RetireAfter // always, but on a machine that is very busy

@@ -24,9 +24,7 @@ func TestStuckConductor(t *testing.T) {
 	r.run()
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.awaitList(k)
-	if err := r.Alive(); err != nil {
-		t.Errorf("Alive while the conductor waits: found %v, want nil", err)
-	}
+	compare.NoError(t, "Alive while the conductor waits", r.Alive())
 	r.devices.mu.Lock() // from now on Latest blocks
 	close(r.devices.stale)
 	r.devices.stale = make(chan struct{})

@@ -106,9 +106,7 @@ func TestSeveralStreams(t *testing.T) {
 		r.devices.set(list...)
 	}
 	for range 5 {
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, <-ended)
 	}
 	r.awaitList(k)
 }

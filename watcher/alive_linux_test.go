@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/watcher"
@@ -60,13 +61,9 @@ func runBlocked(t *testing.T, cfg watcher.Config, inLog string, cause func()) (*
 	t.Cleanup(func() {
 		cancel()
 		stuck.release()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		compare.NoError(t, "Run", <-done)
 	})
-	if err := w.Alive(); err != nil {
-		t.Errorf("before the first event: Alive() = %v, want nil", err)
-	}
+	compare.NoError(t, "Alive before the first event", w.Alive())
 	cause()
 	patient.Await(t, "the event that blocks a source", func() error {
 		select {

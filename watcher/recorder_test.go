@@ -16,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/watcher"
@@ -55,9 +56,7 @@ func (h *recorder) run(t *testing.T) (stop func()) {
 	go func() { done <- h.Run(ctx, h.hint) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		compare.NoError(t, "Run", <-done)
 	})
 	t.Cleanup(stop)
 	return stop

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/watcher"
@@ -88,7 +89,5 @@ func TestNothingLeftBehind(t *testing.T) {
 
 func ran(t *testing.T, w *watcher.Watcher, ctx context.Context) {
 	t.Helper()
-	if err := w.Run(ctx, func(watcher.Hint) {}); err != nil {
-		t.Errorf("Run: %v", err)
-	}
+	compare.NoError(t, "Run", w.Run(ctx, func(watcher.Hint) {}))
 }

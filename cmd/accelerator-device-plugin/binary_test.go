@@ -228,9 +228,7 @@ func TestHTTP(t *testing.T) {
 	must.Succeed(t, node.Plug(cardB))
 	r.Await("stream.opened")
 	text, _ := body("/devices")
-	if !strings.Contains(text, `"id": "5e:00.0"`) {
-		t.Errorf("/devices with a card = %s", text)
-	}
+	compare.Contains(t, "/devices with a card", `"id": "5e:00.0"`, text)
 	if text, code := body("/metrics"); code != 200 || !strings.Contains(text, `accelerator_lists_sent_total{resource="b-com.com/accelerator"} `) {
 		t.Errorf("/metrics with a card = %d %s", code, text)
 	}
@@ -259,12 +257,8 @@ func TestWatchIsQuiet(t *testing.T) {
 		t.Errorf("line = %q, want %q and port-ap6 in it", lines.Text(), want)
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("watch after SIGTERM: %v, want exit 0", err)
-	}
+	compare.NoError(t, "watch after SIGTERM", cmd.Wait())
 	for line := range strings.Lines(stderr.String()) {
-		if !strings.Contains(line, "source") { // a line about refused uevents is allowed
-			t.Errorf("stderr: %s", line)
-		}
+		compare.Contains(t, "stderr", "source", line) // a line about refused uevents is allowed
 	}
 }

@@ -190,9 +190,7 @@ func TestCanPullWithDRA(t *testing.T) {
 	}()
 	defer func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, <-ended)
 	}()
 	<-served
 	got := answer()
@@ -200,9 +198,7 @@ func TestCanPullWithDRA(t *testing.T) {
 		t.Errorf("answer %q, want %q at its beginning, and nothing about a checkpoint", got, want)
 	}
 	state.API = control.DevicePlugin
-	if got := answer(); !strings.Contains(got, "the kubelet's checkpoint is not known: ") {
-		t.Errorf("answer of the daemon %q, want that the checkpoint is not known", got)
-	}
+	compare.Contains(t, "answer of the daemon", "the kubelet's checkpoint is not known: ", answer())
 	state.API, state.HoldersError = control.DRA, "claims.json: unexpected end"
 	if got := answer(); !strings.Contains(got, "claims.json: unexpected end: check --pod-resources-socket, the kubelet, and claims.json in the --plugin-dir of the driver\n") {
 		t.Errorf("answer %q, want the remedy for claims", got)

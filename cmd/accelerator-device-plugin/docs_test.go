@@ -43,9 +43,7 @@ func TestReasonsOfTheDaemon(t *testing.T) {
 		loader := daemon.NewLoader()
 		loader.Config.File = file
 		err := loader.Load(func(string) (string, bool) { return "", false })
-		if err == nil || !strings.Contains(err.Error(), `found the key "`+name+`", want one of `) {
-			t.Errorf("severity of %s: %v, want that it cannot be overridden", name, err)
-		}
+		compare.Error(t, "severity of "+name, `found the key "`+name+`", want one of `, err)
 	}
 }
 
@@ -131,9 +129,7 @@ func TestFamiliesOfRules(t *testing.T) {
 	for _, f := range daemon.AllFamilies(config.Defaults()) {
 		names = append(names, f.Name())
 		for _, row := range []string{row, flag} {
-			if !strings.Contains(row, "`"+f.Name()+"`") {
-				t.Errorf("docs/configuration.md does not explain %s: %s", f.Name(), row)
-			}
+			compare.Contains(t, "docs/configuration.md on "+f.Name(), "`"+f.Name()+"`", row)
 		}
 	}
 	got := read(t, schema)

@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/demo"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -46,9 +47,7 @@ func TestLogReaderCloses(t *testing.T) {
 		text, _ = cmdtest.Get(t, "http://"+line.Address+"/devices")
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("after SIGTERM: %v, want exit 0", err)
-	}
+	compare.NoError(t, "after SIGTERM", cmd.Wait())
 }
 
 func TestDemoCommand(t *testing.T) {

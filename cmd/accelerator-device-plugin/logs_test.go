@@ -106,9 +106,7 @@ func TestLogsFollows(t *testing.T) {
 			if err != nil || !strings.Contains(string(rest), test.end) || test.end == "" && len(rest) > 0 {
 				t.Errorf("after the interrupt: %q, %v; want %q in it", rest, err, test.end)
 			}
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("after the interrupt: %v, want exit 0; stderr %q", err, &errs)
-			}
+			compare.NoError(t, "after the interrupt", cmd.Wait())
 		})
 	}
 }
@@ -125,9 +123,7 @@ func TestLogsIntoHead(t *testing.T) {
 		cmd := cmdtest.Command(t, args...)
 		var errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = write, &errs
-		if err := cmd.Run(); err != nil {
-			t.Errorf("%q: %v, want exit 0", args, err)
-		}
+		compare.NoError(t, fmt.Sprintf("%q", args), cmd.Run())
 		compare.Values(t, fmt.Sprintf("%q: stderr", args), "", errs.String())
 	}
 }

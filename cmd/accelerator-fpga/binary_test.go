@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -65,9 +66,7 @@ func TestInstallBinary(t *testing.T) {
 	old.Args[0] = "sleep"
 	must.Succeed(t, old.Start())
 	install()
-	if err := old.Process.Signal(syscall.Signal(0)); err != nil {
-		t.Errorf("the old version does not run any more: %v", err)
-	}
+	compare.NoError(t, "the running old version", old.Process.Signal(syscall.Signal(0)))
 	old.Process.Kill()
 	old.Wait() // it returns an error, because the process was killed
 	install()
@@ -93,9 +92,7 @@ func TestInstallBinaryIsNeverMissing(t *testing.T) {
 		}
 	})
 	for range 10 {
-		if err := installBinary(dir); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, installBinary(dir))
 	}
 	close(ended)
 	reader.Wait()
@@ -169,7 +166,5 @@ func TestInstallBinaryNoexec(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Unmount(dir, 0)
-	if err := installBinary(dir); err == nil || !strings.Contains(err.Error(), "mounted noexec") {
-		t.Errorf("error %v, want one of noexec", err)
-	}
+	compare.Error(t, "installBinary", "mounted noexec", installBinary(dir))
 }

@@ -95,13 +95,9 @@ func (h *hookHost) logged(t *testing.T) (all string) {
 	t.Helper()
 	text := must.Value(os.ReadFile(h.log))(t)
 	for l := range bytes.Lines(text) {
-		if err := eventtest.Line(l); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, eventtest.Line(l))
 		var line struct{ Event, Device string }
-		if err := json.Unmarshal(l, &line); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, json.Unmarshal(l, &line))
 		all += line.Event + " " + line.Device + "\n"
 	}
 	return all

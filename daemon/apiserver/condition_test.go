@@ -13,6 +13,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
@@ -40,9 +41,7 @@ func TestCondition(t *testing.T) {
 			Type: kind, Status: "False", Reason: "CardFault", Message: "1 of 8 cards: 3b:00.0 port-ap6",
 			Transition: time.Date(2026, 11, 20, 4, 12, 0, 0, time.FixedZone("CET", 3600)),
 		}
-		if err := w.Apply(name, want); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, w.Apply(name, want))
 		read, err := w.Condition(name, kind)
 		if want.Transition = want.Transition.UTC(); read != want || err != nil {
 			t.Errorf("Condition = %+v, %v, want %+v", read, err, want)

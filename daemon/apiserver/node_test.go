@@ -244,8 +244,6 @@ func TestFilesRefused(t *testing.T) {
 func TestNodeName(t *testing.T) {
 	client := must.Value(apiserver.Open(apiserver.Config{Kubeconfig: kubeconfigFile(t, "https://127.0.0.1:1")}, zap.NewNop()))(t)
 	for _, name := range []string{"", "a,metadata.name!=b", "a/b", "A", "-", strings.Repeat("a", 254), "a\n"} {
-		if err := client.FollowNode(t.Context(), name, nil, nil); err == nil || !strings.Contains(err.Error(), "want a DNS name") {
-			t.Errorf("name %q: %v, want an error", name, err)
-		}
+		compare.Error(t, fmt.Sprintf("name %q", name), "want a DNS name", client.FollowNode(t.Context(), name, nil, nil))
 	}
 }

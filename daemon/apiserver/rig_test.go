@@ -65,9 +65,7 @@ func follow(t *testing.T, listener *network, prepare func(*rig)) *rig {
 	go func() { ended <- client.FollowNode(ctx, name, r.changed, r.refused) }()
 	r.end = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("FollowNode = %v, want nil", err)
-		}
+		compare.NoError(t, "FollowNode", <-ended)
 	})
 	t.Cleanup(r.end)
 	return r

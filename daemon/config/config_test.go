@@ -232,9 +232,7 @@ func TestRefusals(t *testing.T) {
 				t.Fatal("accepted")
 			}
 			for _, want := range test.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q does not say %q", err, want)
-				}
+				compare.Contains(t, "error", want, err.Error())
 			}
 		})
 	}

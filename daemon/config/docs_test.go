@@ -25,9 +25,7 @@ func TestDocumentation(t *testing.T) {
 		if f.DefValue != "" {
 			row += "`" + f.DefValue + "` |"
 		}
-		if !strings.Contains(string(text), row) {
-			t.Errorf("docs/configuration.md has no row that begins %q", row)
-		}
+		compare.Contains(t, "docs/configuration.md", row, string(text))
 	})
 }
 

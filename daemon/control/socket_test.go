@@ -51,9 +51,7 @@ func serve(t *testing.T, path string, answers control.Answers) *observer.Observe
 	go func() { ended <- control.Run(ctx, path, answers, zap.New(core)) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run = %v, want nil", err)
-		}
+		compare.NoError(t, "Run", <-ended)
 	})
 	return logs
 }
@@ -228,9 +226,7 @@ func TestRunTriesAgain(t *testing.T) {
 	path := filepath.Join(shortDir(t), "daemon.sock")
 	l := listenUnix(t, path)
 	logs := serve(t, path, control.Answers{State: state, Changed: never})
-	if line := await(t, logs, "control.failed"); !strings.Contains(line, "--socket: "+path+": found the socket of another running daemon") {
-		t.Errorf("control.failed: %s, want --socket and the other daemon", line)
-	}
+	compare.Contains(t, "control.failed", "--socket: "+path+": found the socket of another running daemon", await(t, logs, "control.failed"))
 	l.Close() // the other daemon is killed
 	await(t, logs, "control.served")
 	if got, err := control.Dial(path).State(t.Context()); err != nil || got.PID != 7 {

@@ -55,9 +55,7 @@ func inBubble(t *testing.T, f func(t *testing.T, r *rig)) {
 		var server sync.WaitGroup
 		server.Go(func() {
 			listen := func(context.Context) (net.Listener, error) { return listener, nil }
-			if err := control.RunOn(ctx, "daemon.sock", listen, answers, zap.NewNop()); err != nil {
-				t.Errorf("Run = %v, want nil", err)
-			}
+			compare.NoError(t, "Run", control.RunOn(ctx, "daemon.sock", listen, answers, zap.NewNop()))
 		})
 		f(t, r)
 		r.stop()
@@ -98,9 +96,7 @@ func TestAnswerOfAnotherProgram(t *testing.T) {
 			})
 			_, err := c.State(t.Context())
 			for _, err := range []error{err, c.Watch(t.Context(), func(control.State) error { return nil })} {
-				if err == nil || !strings.Contains(err.Error(), test.want) {
-					t.Errorf("%v, want %q", err, test.want)
-				}
+				compare.Error(t, "error", test.want, err)
 			}
 		})
 	}
@@ -151,9 +147,7 @@ func TestWatchEnds(t *testing.T) {
 			t.Errorf("Watch = %v, want %v", err, full)
 		}
 		err := r.Watch(t.Context(), func(control.State) error { r.stop(); return nil })
-		if err == nil || !strings.Contains(err.Error(), "daemon.sock: connection closed by the daemon") {
-			t.Errorf("Watch = %v after the end of the daemon, want that the connection has ended", err)
-		}
+		compare.Error(t, "Watch after the end of the daemon", "daemon.sock: connection closed by the daemon", err)
 	})
 }
 
@@ -180,9 +174,7 @@ func TestWatchOfAQuietNode(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var client sync.WaitGroup
 		client.Go(func() {
-			if err := r.Watch(ctx, func(s control.State) error { states <- s; return nil }); err != nil {
-				t.Errorf("Watch = %v, want nil", err)
-			}
+			compare.NoError(t, "Watch", r.Watch(ctx, func(s control.State) error { states <- s; return nil }))
 		})
 		<-states
 		time.Sleep(time.Hour)

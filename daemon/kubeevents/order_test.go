@@ -174,9 +174,7 @@ func TestSince(t *testing.T) {
 		r.shows(device("3b:00.0", "afu-dead", "port-ap6"), device("3c:00.0", "afu-dead", "port-ap6"))
 		e := r.Events()
 		for i, want := range []string{"(afu-dead, port-ap6) since before 2000-01-01T00:00:00Z.", "(afu-dead, port-ap6) since 2000-01-01T00:00:30Z."} {
-			if !strings.Contains(e[i].Message, want) {
-				t.Errorf("message %q, want %q in it", e[i].Message, want)
-			}
+			compare.Contains(t, "message", want, e[i].Message)
 		}
 	})
 }

@@ -156,9 +156,7 @@ func (r *rig) task(name string, run func(context.Context) error) func() {
 	go func() { ended <- run(ctx) }()
 	return sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			r.t.Errorf("%s = %v, want nil", name, err)
-		}
+		compare.NoError(r.t, name, <-ended)
 	})
 }
 

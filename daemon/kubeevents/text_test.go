@@ -41,9 +41,7 @@ func TestCauses(t *testing.T) {
 				}
 				r.shows(d)
 				events := r.Events()
-				if m := events[len(events)-1].Message; !strings.Contains(m, " has been "+tc.want+" since ") {
-					t.Errorf("message %q, want %q in it", m, tc.want)
-				}
+				compare.Contains(t, "message", " has been "+tc.want+" since ", events[len(events)-1].Message)
 			})
 		})
 	}

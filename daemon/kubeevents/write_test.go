@@ -50,9 +50,7 @@ func TestAggregated(t *testing.T) {
 		r.counted(map[string]int{kubeevents.Sent: 14})
 		for i, e := range r.Events() {
 			at := begin.Add(55*time.Second + time.Duration(i)*2500*time.Millisecond).UTC().Format(time.RFC3339)
-			if !strings.Contains(e.Message, " "+at) {
-				t.Errorf("message %q, want the time %s", e.Message, at)
-			}
+			compare.Contains(t, "message", " "+at, e.Message)
 		}
 	})
 }

@@ -39,9 +39,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() {
-				if err := syscall.Unmount(parent, syscall.MNT_DETACH); err != nil {
-					t.Error(err)
-				}
+				must.Succeed(t, syscall.Unmount(parent, syscall.MNT_DETACH))
 			})
 			remount := func(options string) {
 				t.Helper()

@@ -118,9 +118,7 @@ func (r *rig) stop() {
 	}
 	r.cancel()
 	r.cancel = nil
-	if err := <-r.ended; err != nil {
-		r.Errorf("Run = %v, want nil", err)
-	}
+	compare.NoError(r, "Run", <-r.ended)
 }
 
 // wait lets time pass.
@@ -197,9 +195,7 @@ func (r *rig) file() string {
 // expectStored checks the metric that says whether the file could be written.
 func expectStored(t *testing.T, m *metrics.Metrics, want int) {
 	t.Helper()
-	if line := fmt.Sprintf("accelerator_ledger_stored %d\n", want); !strings.Contains(metricstest.Page(t, m), line) {
-		t.Errorf("metrics: found no %q", line)
-	}
+	compare.Contains(t, "metrics", fmt.Sprintf("accelerator_ledger_stored %d\n", want), metricstest.Page(t, m))
 }
 
 const model = "8086:09c4:8086:0000"

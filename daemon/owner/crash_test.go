@@ -311,9 +311,7 @@ func TestKilled(t *testing.T) {
 	for _, api := range []string{control.DRA, control.DevicePlugin} {
 		n := owner.New(dir, api, zap.NewNop())
 		n.Hurry(time.Millisecond, time.Millisecond)
-		if err := n.Take(t.Context(), func() owner.Naming { return 2 }); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, n.Take(t.Context(), func() owner.Naming { return 2 }))
 		n.Kill()
 	}
 }

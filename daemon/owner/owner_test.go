@@ -120,9 +120,7 @@ func TestTurns(t *testing.T) {
 					t.Fatal("both APIs own the node")
 				}
 				want := filepath.Join(dir, "owner-"+apis[0]+".lock: found a daemon of the API "+apis[0]+", want none")
-				if err := other.Waiting(); err == nil || err.Error() != want {
-					t.Errorf("Waiting() = %v, want %s", err, want)
-				}
+				compare.Equal(t, "Waiting", want, fmt.Sprint(other.Waiting()))
 				other.logged(t, "info owner.waiting "+apis[0]+" api 0", "info owner.waiting "+apis[0]+" api 60000", "info owner.waiting "+apis[0]+" api 120000")
 
 				first.Leave(t.Context(), func(context.Context) error {

@@ -36,9 +36,7 @@ func serve(t *testing.T, answers httpd.Answers) string {
 	go func() { ended <- httpd.Run(ctx, "127.0.0.1:0", answers, log) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v; log: %v", err, logs.All())
-		}
+		compare.NoError(t, fmt.Sprintf("Run, with the log %v", logs.All()), <-ended)
 	})
 	<-listening // the hook is called after the line is written to the core
 	return "http://" + logs.FilterMessage("http served").All()[0].ContextMap()["address"].(string)
@@ -136,9 +134,7 @@ func TestListenerThatFails(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("Run = %v, want nil", err)
-	}
+	compare.NoError(t, "Run", <-ended)
 }
 
 // shutListener makes the next Accept of our own listener fail.

@@ -117,9 +117,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	} {
 		lines := samples(text, prefix+"{")
 		compare.Equal(t, prefix+": series", most, len(lines))
-		if !strings.Contains(strings.Join(lines, "\n"), `="other"`) {
-			t.Errorf("%s: found no series other, want one", prefix)
-		}
+		compare.Contains(t, prefix, `="other"`, strings.Join(lines, "\n"))
 	}
 }
 

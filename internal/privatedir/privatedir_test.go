@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -87,9 +88,7 @@ func TestOtherUser(t *testing.T) {
 	_, errFile := privatedir.OpenFile(dir, "file", os.O_RDONLY)
 	_, errLink := privatedir.OpenDir(path+"/link", false)
 	for _, err := range []error{errDir, errFile, errLink} {
-		if err == nil || !strings.Contains(err.Error(), "found owner uid 65534, want 0") {
-			t.Errorf("error: %v, want the owner", err)
-		}
+		compare.Error(t, "error", "found owner uid 65534, want 0", err)
 	}
 }
 
@@ -147,9 +146,7 @@ func TestLock(t *testing.T) {
 		default:
 		}
 		check(t, first.Release())
-		if err := <-got; err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, <-got)
 	})
 }
 

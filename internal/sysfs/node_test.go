@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // check calls CheckNode with the device number in the file dev.
@@ -52,9 +53,7 @@ func TestTrueNode(t *testing.T) {
 	h := node(t, "-- sys/null --\n1:3\n-- sys/zero --\n1:5\n-- sys/garbage --\n1\n-- sys/dev/char/1:3 -> "+
 		"../../devices/pci0000:00/0000:3b:00.0/mem/null --\n")
 	h.Dev = "/dev"
-	if err := check(h, "null", h.Sys+"/null"); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, check(h, "null", h.Sys+"/null"))
 	if err := check(h, "null", h.Sys+"/zero"); !errors.Is(err, sysfs.ErrNodeMismatch) {
 		t.Errorf("error %v, want %v", err, sysfs.ErrNodeMismatch)
 	}
@@ -83,9 +82,7 @@ func TestDeviceNumbers(t *testing.T) {
 		if err := syscall.Mknod(h.Dev+"/node", syscall.S_IFCHR|0o600, rdev); err != nil {
 			t.Skipf("a device node cannot be made here: %v", err)
 		}
-		if err := check(h, "node", h.Sys+"/dev"); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, check(h, "node", h.Sys+"/dev"))
 	}
 }
 

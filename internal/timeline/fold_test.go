@@ -118,15 +118,11 @@ func TestFoldFollowedLog(t *testing.T) {
 		compare.Equal(t, "printed while the pull may continue", "", out.String())
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		if !strings.Contains(out.String(), "fme-unbound") {
-			t.Errorf("not printed: %q", out.String())
-		}
+		compare.Contains(t, "printed", "fme-unbound", out.String())
 		fmt.Fprint(log, removed(1, "d", "unhealthy"))
 		log.Close()
 		must.Succeed(t, <-done)
-		if !strings.Contains(out.String(), "gone, held by default/pod/main (was unhealthy") {
-			t.Errorf("printed %q, want a separate line for the pull", out.String())
-		}
+		compare.Contains(t, "printed", "gone, held by default/pod/main (was unhealthy", out.String())
 	})
 }
 

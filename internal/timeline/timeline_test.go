@@ -87,9 +87,7 @@ func TestGolden(t *testing.T) {
 		t.Errorf("notes of a sound log: %q", notes)
 	}
 	for l := range strings.Lines(log) {
-		if err := eventtest.Line([]byte(l)); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, eventtest.Line([]byte(l)))
 	}
 }
 

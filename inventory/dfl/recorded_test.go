@@ -68,9 +68,7 @@ func publishedDevices(t *testing.T, host sysfs.Host, family inventory.Family) []
 	go func() { done <- inv.Run(ctx) }()
 	defer func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, <-done)
 	}()
 	late := time.After(20 * time.Second)
 	for {

@@ -17,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -120,9 +121,7 @@ func checkAllReadings(t *testing.T, host sysfs.Host) {
 			if err != nil && len(r.Units) != 0 {
 				t.Errorf("%s: found units and the error %v, want one of them", card, err)
 			}
-			if err := checkReading(r, unit); err != nil {
-				t.Errorf("%s: %v: %+v", card, err, r)
-			}
+			compare.NoError(t, fmt.Sprintf("%s: %+v", card, r), checkReading(r, unit))
 		}
 	}
 }
@@ -221,9 +220,7 @@ func FuzzRead(f *testing.F) {
 			if err != nil || len(r.Units) != 1 {
 				t.Fatalf("reading %+v, error %v", r, err)
 			}
-			if err := checkReading(r, unit); err != nil {
-				t.Errorf("%v: %+v", err, r)
-			}
+			compare.NoError(t, fmt.Sprintf("%+v", r), checkReading(r, unit))
 		}
 	})
 }

@@ -324,9 +324,7 @@ func TestReadWhilePortLeaves(t *testing.T) {
 			}
 			err = tt.then(dir)
 			_, werr := fifo.WriteString(afuID + "\n")
-			if err := errors.Join(err, werr, fifo.Close()); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, err, werr, fifo.Close())
 			compare.Equal(t, "reading", tt.want, <-result)
 		})
 	}

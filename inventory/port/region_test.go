@@ -265,9 +265,7 @@ func TestRegionChangesDuringReading(t *testing.T) {
 			}
 			err = errors.Join(os.Remove(fifo), tt.then(region)) // Read may read the FME again
 			_, werr := f.WriteString("0x0\n")
-			if err := errors.Join(err, werr, f.Close()); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, err, werr, f.Close())
 			compare.Values(t, "nodes", tt.want, <-result)
 		})
 	}

@@ -5,10 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -51,9 +51,7 @@ func FuzzInjected(f *testing.F) {
 		must.Succeed(t, os.WriteFile(filepath.Join(dir, "injected.json"), text, 0o600))
 		i, err := holders.OpenInjected(dir)
 		if err != nil {
-			if !strings.Contains(err.Error(), filepath.Join(dir, "injected.json")) {
-				t.Errorf("found %q, want the name of the file", err)
-			}
+			compare.Contains(t, "error", filepath.Join(dir, "injected.json"), err.Error())
 			return
 		}
 		if err := i.Add(t.Context(), map[string][]string{"3b:00.0": {"n"}}); err != nil {

@@ -365,9 +365,7 @@ func TestProgramReadsBack(t *testing.T) {
 		compare.Equal(t, "waited", time.Second, time.Since(begin))
 		// The AFU appears some time later.
 		time.AfterFunc(500*time.Millisecond, func() { r.write("afu_id", otherAFU) })
-		if err := r.p.Program(t.Context(), card, port, b); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, r.p.Program(t.Context(), card, port, b))
 		r.answer = func(unsafe.Pointer) error { return os.RemoveAll(r.host.Sys) }
 		begin = time.Now()
 		err = r.p.Program(t.Context(), card, port, r.gbs(pac, afu))
@@ -401,9 +399,7 @@ func TestProgramDeadline(t *testing.T) {
 		answer <- syscall.EIO
 		synctest.Wait()
 		r.answer = func(unsafe.Pointer) error { r.write("afu_id", otherAFU); return nil }
-		if err := r.p.Program(t.Context(), card, port, b); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, r.p.Program(t.Context(), card, port, b))
 	})
 }
 

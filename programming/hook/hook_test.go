@@ -373,9 +373,7 @@ func TestAFU(t *testing.T) {
 		bits.Interface:          "--afu: card 5e:00.0: bitstream for interface",
 	} {
 		k, _ := h.hook(hook.Flags{Devices: []string{"5e:00.0"}, AFU: afu})
-		if err := k.Run(t.Context(), h.bundle("no JSON")); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("--afu %s: %v, want %q in it", afu, err, want)
-		}
+		compare.Error(t, "--afu "+afu, want, k.Run(t.Context(), h.bundle("no JSON")))
 	}
 }
 
@@ -429,9 +427,7 @@ func TestLoadedMeanwhile(t *testing.T) {
 	k.Program = func(context.Context, fpga.Card, fpga.Port, *programming.Bitstream) error {
 		return fmt.Errorf("card 3b:00.0, port 0: %w", fpga.ErrLoaded)
 	}
-	if err := k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0"}))); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0"}))))
 	want := []string{"info programming.present device=3b:00.0 afu=" + bits.OtherAFU + " interface=" + bits.Interface + " container=c1"}
 	compare.Values(t, "log", want, lines())
 }
@@ -505,9 +501,7 @@ func TestEnds(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeoutCause(t.Context(), 90*time.Second, reason)
 				defer cancel()
-				if err := k.Run(ctx, stdin); err == nil || err.Error() != test.want {
-					t.Errorf("error %v, want %q", err, test.want)
-				}
+				compare.Equal(t, "error", test.want, fmt.Sprint(k.Run(ctx, stdin)))
 			})
 		})
 	}

@@ -50,9 +50,7 @@ func TestLogToSocket(t *testing.T) {
 		if head == nil || bytes.ContainsRune(buf[:n], '\n') {
 			t.Fatalf("%q, want %s before it, and no line break", buf[:n], form)
 		}
-		if err := eventtest.Line(buf[len(head):n]); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, eventtest.Line(buf[len(head):n]))
 	}
 	if _, err := os.Stat(file); err == nil {
 		t.Error("the file was written, too")
@@ -74,9 +72,7 @@ func TestLogStalledSocket(t *testing.T) {
 	if err != nil || bytes.Count(text, []byte("\n")) != 1 {
 		t.Fatalf("after %d lines: %q, %v", sent, text, err)
 	}
-	if err := eventtest.Line(text); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, eventtest.Line(text))
 }
 
 func TestLogToFile(t *testing.T) {
@@ -85,9 +81,7 @@ func TestLogToFile(t *testing.T) {
 	logDone("/none", file)
 	text := must.Value(os.ReadFile(file))(t)
 	for l := range bytes.Lines(text) {
-		if err := eventtest.Line(l); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, eventtest.Line(l))
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 || bytes.Count(text, []byte("\n")) != 2 {
 		t.Errorf("%v, %v, %q", info.Mode(), err, text)

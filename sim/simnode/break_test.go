@@ -1,6 +1,7 @@
 package simnode_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -91,9 +93,7 @@ func TestBreakRefuses(t *testing.T) {
 		{"08:00.0", "pci-gone", "whose application function is missing"},
 		{"01:00.1", "fme-fatal", "a virtual function, which has no FME, want 0000:01:00.0"},
 	} {
-		if err := n.Break(tt.device, tt.reason); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("break %s %s: %v, want an error with %q", tt.device, tt.reason, err, tt.want)
-		}
+		compare.Error(t, fmt.Sprintf("break %s %s", tt.device, tt.reason), tt.want, n.Break(tt.device, tt.reason))
 	}
 }
 

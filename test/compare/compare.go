@@ -1,13 +1,15 @@
-// Package compare compares what a test wants with what it got. It is for tests only.
+// Package compare compares what a test wants with what it got, and fails the test if they differ. The test goes on. It is
+// for tests only.
 package compare
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// Values fails the test if two values differ, and shows the difference. what names the values: "log", "answer of the hook".
+// Values compares whole values, and shows their difference. what names them: "log", "answer of the hook".
 func Values(t testing.TB, what string, want, got any, options ...cmp.Option) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, options...); diff != "" {
@@ -15,10 +17,34 @@ func Values(t testing.TB, what string, want, got any, options ...cmp.Option) {
 	}
 }
 
-// Equal fails the test if two small values differ: numbers, texts, answers. what names the value.
+// Equal compares small values: numbers, texts, answers.
 func Equal[T comparable](t testing.TB, what string, want, got T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: found %v, want %v", what, got, want)
+	}
+}
+
+// Contains checks that a text contains a part.
+func Contains(t testing.TB, what, part, text string) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Errorf("%s: found %q, want %q in it", what, text, part)
+	}
+}
+
+// Error checks that there is an error, and that its text contains a part.
+func Error(t testing.TB, what, part string, err error) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), part) {
+		t.Errorf("%s: found error %v, want one with %q", what, err, part)
+	}
+}
+
+// NoError checks that there is no error.
+func NoError(t testing.TB, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s: found error %v, want none", what, err)
 	}
 }

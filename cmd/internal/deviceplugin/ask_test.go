@@ -25,6 +25,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -289,7 +290,5 @@ func TestAskWithABadFile(t *testing.T) {
 		t.Errorf("watch with a bad file: %q, want the headline and the device", lines.Text())
 	}
 	d.do(w.Process.Signal(syscall.SIGINT))
-	if err := w.Wait(); err != nil {
-		t.Errorf("watch after an interrupt: %v, want exit code 0", err)
-	}
+	compare.NoError(t, "watch after an interrupt", w.Wait())
 }

@@ -28,6 +28,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -171,9 +172,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	tasks.Go(func() error { return srv.Run(ctx) })
 	return node.Inventory, func() {
 		cancel()
-		if err := tasks.Wait(); err != nil {
-			t.Errorf("daemon: %v", err)
-		}
+		compare.NoError(t, "daemon", tasks.Wait())
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -146,9 +147,7 @@ func TestUnreadableCordons(t *testing.T) {
 		}
 		return nil
 	})
-	if err := d.stop(); err == nil || !strings.Contains(err.Error(), "--state-dir: "+d.cfg.StateDir+"/cordons.json: unexpected EOF") {
-		t.Errorf("%v, want the file", err)
-	}
+	compare.Error(t, "stop", "--state-dir: "+d.cfg.StateDir+"/cordons.json: unexpected EOF", d.stop())
 }
 
 // writeOwn writes a file into a directory that it makes.

@@ -24,6 +24,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -105,9 +106,7 @@ func (d *testDaemon) run() {
 		}
 	}
 	d.t.Cleanup(func() {
-		if err := d.stop(); err != nil {
-			d.t.Errorf("daemon: %v", err)
-		}
+		compare.NoError(d.t, "daemon", d.stop())
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -31,9 +32,7 @@ func TestWaitsForTheOtherAPI(t *testing.T) {
 	d.eventually("/readyz", "503 Service Unavailable: "+filepath.Join(d.cfg.StateDir, "owner-dra.lock")+": found a daemon of the API dra, want none")
 	d.eventually("/healthz", "200 OK: ok")
 	d.eventually("/devices", "200 OK: []")
-	if text := d.get("/metrics"); !strings.Contains(text, "accelerator_build_info") {
-		t.Errorf("/metrics: found %q, want the version", text)
-	}
+	compare.Contains(t, "/metrics", "accelerator_build_info", d.get("/metrics"))
 	if _, err := os.Lstat(d.cfg.Socket); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("local socket: found one, error %v, want none", err)
 	}
@@ -80,9 +79,7 @@ func TestSaysThatItWaits(t *testing.T) {
 	waits := func(d *testDaemon, reason owner.Reason) {
 		t.Helper()
 		want := fmt.Sprintf("accelerator_owner_waiting{reason=%q} 1\n", reason)
-		if text := d.get("/metrics"); !strings.Contains(text, want) {
-			t.Errorf("/metrics: found %q, want %q", text, want)
-		}
+		compare.Contains(t, "/metrics", want, d.get("/metrics"))
 	}
 	d := prepareDaemon(t, nil)
 	d.do(os.MkdirAll(d.cfg.StateDir, 0o700))

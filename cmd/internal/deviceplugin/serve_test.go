@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -87,7 +87,5 @@ func TestMissingSysfsRootEndsAtOnce(t *testing.T) {
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot, cfg.HTTPAddress, cfg.Socket = "/nonexistent", node.Dev, node.Dev, "", ""
 	cfg.StateDir = filepath.Join(cmdtest.ShortDir(t), "state")
 	err = deviceplugin.New("test", cfg, zap.NewNop(), metrics.New("test"), nil).Serve(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "/nonexistent") {
-		t.Errorf("serve = %v, want an error that names /nonexistent", err)
-	}
+	compare.Error(t, "serve", "/nonexistent", err)
 }

@@ -234,9 +234,7 @@ func TestWithoutPrivileges(t *testing.T) {
 		nobody = &syscall.Credential{Uid: 65534, Gid: 65534}
 	}
 	_, said := hold(t, "look", "", nobody)
-	if !strings.Contains(said, "permission denied") {
-		t.Errorf("it said %q", said)
-	}
+	compare.Contains(t, "it said", "permission denied", said)
 }
 
 // fake makes a procfs with one process in a directory. links has the targets of its links, by their path
@@ -296,9 +294,7 @@ func TestPatience(t *testing.T) {
 	must.Succeed(t, os.Symlink("/dev/null", filepath.Join(root, "8/fd/0")))
 	proc := procusers.Proc{Root: root, Patience: 50 * time.Millisecond}
 	found, err := proc.Find(t.Context(), []sysfs.DeviceNumber{null})
-	if err == nil || !strings.Contains(err.Error(), "process 7: the search of its files took longer than 50ms") {
-		t.Errorf("error %v", err)
-	}
+	compare.Error(t, "error", "process 7: the search of its files took longer than 50ms", err)
 	if of(found, 8).PID == 0 {
 		t.Errorf("found %+v, want process 8", found)
 	}
@@ -321,9 +317,7 @@ func TestNewProcess(t *testing.T) {
 	}
 	go func() { // while Find opens the FIFO of process 7
 		w, err := os.OpenFile(filepath.Join(root, "7/comm"), os.O_WRONLY, 0)
-		if err := errors.Join(err, os.Rename(child, filepath.Join(root, "5")), w.Close()); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, err, os.Rename(child, filepath.Join(root, "5")), w.Close())
 	}()
 	proc := procusers.Proc{Root: root, Patience: time.Minute}
 	found, err := proc.Find(t.Context(), []sysfs.DeviceNumber{null})
