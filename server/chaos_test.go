@@ -73,8 +73,7 @@ func chaos(t *testing.T, random *rand.Rand) {
 func converge(r *rig, k *simkubelet.Kubelet, random *rand.Rand, pool []*inventory.Device) {
 	r.Helper()
 	r.devices.set(pool[:7]...)
-	r.awaitList(k)
-	r.awaitReady()
+	r.awaitService(k)
 	for range 20 {
 		r.devices.set(append(some(random, pool[:31]), pool[31])...)
 		r.awaitList(k)

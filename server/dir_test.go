@@ -40,11 +40,7 @@ func TestDirectoryReplaced(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *server.Config) { c.PollInterval = tc.poll })
-			k := r.kubelet(simkubelet.Behaviour{})
-			r.run()
-			r.devices.set(port("a"))
-			r.awaitList(k)
-			r.awaitReady()
+			k := r.serving(port("a"))
 			must.Succeed(t, tc.replace(r.cfg.KubeletDir))
 			r.awaitEvent("socket.lost", 1)
 			k.Kill()
@@ -53,8 +49,7 @@ func TestDirectoryReplaced(t *testing.T) {
 				must.Succeed(t, os.Remove(r.cfg.KubeletDir))
 			}
 			k = r.kubelet(simkubelet.Behaviour{})
-			r.awaitList(k)
-			r.awaitReady()
+			r.awaitService(k)
 			// The new directory is watched as the old one was.
 			must.Succeed(t, os.Remove(r.socket()))
 			r.awaitEvent("socket.lost", 2)
@@ -76,8 +71,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 	compare.Equal(t, "registrations without a socket", 0, k.Registrations(resource))
 	must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0o755))
-	r.awaitList(k)
-	r.awaitReady()
+	r.awaitService(k)
 }
 
 // If inotify is refused, changes are found by polling.
@@ -89,8 +83,7 @@ func TestWatchRefused(t *testing.T) {
 	must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0o333))
 	r.run()
 	r.devices.set(port("a"))
-	r.awaitList(k)
-	r.awaitReady()
+	r.awaitService(k)
 	must.Succeed(t, os.Remove(r.socket()))
 	r.awaitEvent("resource.registered", 2)
 	r.awaitReady()

@@ -33,10 +33,7 @@ func injecting(t *testing.T, list ...*inventory.Device) (*rig, *simkubelet.Kubel
 		c.CDI = spec
 		c.ProgrammingHook = &cdi.Hook{Path: "/opt/bin/accelerator-fpga", Args: []string{"--store=/s"}}
 	})
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(list...)
-	r.awaitList(k)
+	k := r.serving(list...)
 	return r, k, filepath.Join(dir, "fpga.intel.com-fpga.json")
 }
 

@@ -31,8 +31,7 @@ func TestKubeletStartsLater(t *testing.T) {
 	r.awaitEvent("kubelet.absent", 1)
 	must.Succeed(t, os.Mkdir(r.cfg.KubeletDir, 0o755))
 	k := r.kubelet(simkubelet.Behaviour{})
-	r.awaitList(k)
-	r.awaitReady()
+	r.awaitService(k)
 	compare.Equal(t, "kubelet.absent: lines", 1, r.events("kubelet.absent"))
 	compare.Equal(t, "registrations", 1, k.Registrations(resource))
 }
@@ -54,8 +53,7 @@ func TestKubeletRestartsRegisterOnce(t *testing.T) {
 			k := r.kubelet(simkubelet.Behaviour{})
 			for i := range 20 {
 				r.devices.set(port("a"), port(fmt.Sprintf("b%02d", i)))
-				r.awaitList(k)
-				r.awaitReady()
+				r.awaitService(k)
 				// A list on the existing stream needs no registration.
 				r.devices.set(port("a"))
 				r.awaitList(k)
@@ -77,8 +75,7 @@ func TestKubeletRestartsRegisterOnce(t *testing.T) {
 					old.Kill()
 				}
 			}
-			r.awaitList(k)
-			r.awaitReady()
+			r.awaitService(k)
 			compare.Equal(t, "registrations with the last kubelet", 1, k.Registrations(resource))
 			if n := r.events("register.failed"); tc.end != nil && n > 0 {
 				t.Errorf("register.failed: found %d lines, want none", n)
@@ -142,8 +139,7 @@ func TestBackoffEndsEarly(t *testing.T) {
 			r.devices.set(port("a"))
 			r.awaitEvent("register.failed", 1)
 			k = tc.act(r, k)
-			r.awaitList(k)
-			r.awaitReady()
+			r.awaitService(k)
 		})
 	}
 }
@@ -177,8 +173,7 @@ func TestReregisterWithoutKubelet(t *testing.T) {
 	r.awaitEvent("kubelet.absent", 1)
 	r.Reregister()
 	k := r.kubelet(simkubelet.Behaviour{})
-	r.awaitList(k)
-	r.awaitReady()
+	r.awaitService(k)
 	r.devices.set(port("b"))
 	r.awaitList(k)
 	compare.Equal(t, "registrations", 1, k.Registrations(resource))

@@ -91,7 +91,7 @@ func TestMoveWithBlockedStream(t *testing.T) {
 	r.awaitEvent("stream.opened", 1)
 	r.devices.set(as(otherResource, port("0000")))
 	k.Behave(simkubelet.Behaviour{})
-	must.Value(k.AwaitList(r.ctx, otherResource, func(l simkubelet.List) bool { return len(l.Devices) == 1 }))(t)
+	r.awaitDevices(k, otherResource, 1)
 }
 
 // A container whose device is programmed at its start gets the annotation of Intel's hook.
@@ -112,10 +112,7 @@ func TestAnnotations(t *testing.T) {
 // unhealthy, and stays allocated even if its old resource is retired.
 func TestAllocatedThenMoved(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = 10 * time.Millisecond })
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitList(k)
+	k := r.serving(port("a"))
 	must.Value(k.Allocate(r.ctx, resource, "a"))(t)
 	want := map[string][]string{resource: {"a"}}
 	for _, step := range []struct {
@@ -146,23 +143,19 @@ func TestWithheldWhileAnotherResourceEnds(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
-	await := func(name string, n int) {
-		t.Helper()
-		must.Value(k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return len(l.Devices) == n }))(t)
-	}
 	r.devices.set(as(otherResource, port("c")))
-	await(otherResource, 1)
+	r.awaitDevices(k, otherResource, 1)
 	// A client that keeps its connection open, like a kubelet up to 1.36 that handles the end late.
 	must.Value(r.client().GetDevicePluginOptions(r.ctx, &v1beta1.Empty{}))(t)
 	list := []*inventory.Device{port("a"), port("b"), port("d"), port("e")}
 	r.devices.set(append(list, as(otherResource, port("c")))...)
-	await(resource, 4)
+	r.awaitDevices(k, resource, 4)
 	r.devices.generation++
 	r.devices.set(list...)
-	await(otherResource, 0)
+	r.awaitDevices(k, otherResource, 0)
 	// The resource is offered again while it ends: the conductor waits for its end.
 	r.devices.set(port("a"), port("b"), as(otherResource, port("c")), port("d"), port("e"), port("f"))
-	await(resource, 5)
+	r.awaitDevices(k, resource, 5)
 	r.devices.set(sick("a", "moving"), as(otherResource, port("b")), port("e"))
 	for id, want := range map[string]string{
 		"a": `unhealthy: "a" (moving)`, "b": `not listed: "b"`, "d": `not listed: "d"`, "e": "",

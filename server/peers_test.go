@@ -134,8 +134,7 @@ func TestPeerGone(t *testing.T) {
 			k := r.kubelet(tc.kubelet)
 			r.run()
 			r.devices.set(port("a"))
-			r.awaitList(k)
-			r.awaitReady()
+			r.awaitService(k)
 			gaps := 0
 			k.Follow(func(open map[string]simkubelet.List) {
 				if _, ok := open[resource]; !ok {
@@ -164,12 +163,7 @@ func TestPeerGone(t *testing.T) {
 // If the kubelet has not dropped the first session, the session keeps serving until the next
 // registration has a stream, regardless of how long that takes.
 func TestPeerGoneAndRefused(t *testing.T) {
-	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitList(k)
-	r.awaitReady()
+	r, k := started(t, port("a"))
 	gaps := 0
 	k.Follow(func(open map[string]simkubelet.List) {
 		if _, ok := open[resource]; !ok {
@@ -237,8 +231,7 @@ func TestUnrelatedPeerGone(t *testing.T) {
 			must.Succeed(t, os.Chtimes(c.path, made, made))
 			r.run()
 			r.devices.set(port("a"))
-			r.awaitList(k)
-			r.awaitReady()
+			r.awaitService(k)
 			c.crash()
 			patient.Elapse(t, 300*time.Millisecond)
 			compare.Equal(t, "registrations", 2, k.Registrations(resource))
@@ -264,15 +257,13 @@ func TestConnectionClosedWithoutStream(t *testing.T) {
 	r.devices.set(port("a"))
 	r.awaitEvent("registration.ended", 3) // within testTimeout, which is less than StreamTimeout
 	k.Behave(simkubelet.Behaviour{})
-	r.awaitList(k)
-	r.awaitReady()
+	r.awaitService(k)
 }
 
 // A daemon that registers again while a call is in flight has no socket for drainTimeout and settle. Its peer must not
 // count it as gone.
 func TestPeerRegistersAgain(t *testing.T) {
-	r := newRig(t, nil)
-	k := r.serving()
+	r, k := started(t, port("a"))
 	first := r.socket()
 	second, _ := r.another()
 	must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 2))

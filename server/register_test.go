@@ -44,8 +44,7 @@ func TestRegisterHangs(t *testing.T) {
 			r.devices.set(port("a"))
 			must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 1))
 			k = tc.disturb(r, k)
-			r.awaitList(k)
-			r.awaitReady()
+			r.awaitService(k)
 			r.awaitEvent(tc.event, 1)
 		})
 	}
@@ -61,8 +60,7 @@ func TestKubeletEndsDuringRegister(t *testing.T) {
 	}
 	r.awaitEvent("register.failed", 1)
 	k = r.kubelet(simkubelet.Behaviour{})
-	r.awaitList(k)
-	r.awaitReady()
+	r.awaitService(k)
 }
 
 // A registration that the kubelet does not complete in time fails, and is tried again.
@@ -81,8 +79,7 @@ func TestRegistrationTimesOut(t *testing.T) {
 			r.devices.set(port("a"))
 			r.awaitEvent("register.failed", 2)
 			k.Behave(simkubelet.Behaviour{})
-			r.awaitList(k)
-			r.awaitReady()
+			r.awaitService(k)
 		})
 	}
 }
@@ -109,7 +106,7 @@ func TestRegisterAgainLater(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *server.Config) { c.RetireAfter = time.Millisecond })
-			k := r.serving()
+			k := r.serving(port("a"))
 			patient.Elapse(t, tc.lasts)
 			ended := time.Now()
 			must.Succeed(t, tc.end(r, k))

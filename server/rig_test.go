@@ -205,15 +205,27 @@ func (r *rig) awaitReady() {
 	r.await("ready", func() bool { return r.Ready() == nil })
 }
 
-// serving runs the server with one device and a kubelet, and returns when that has its list.
-func (r *rig) serving() *simkubelet.Kubelet {
+// serving runs the server with these devices and a kubelet, and returns when that has its list.
+func (r *rig) serving(list ...*inventory.Device) *simkubelet.Kubelet {
 	r.Helper()
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
-	r.devices.set(port("a"))
+	r.devices.set(list...)
+	r.awaitService(k)
+	return k
+}
+
+// awaitService blocks until the kubelet's newest list has the devices of the node, and the server is ready.
+func (r *rig) awaitService(k *simkubelet.Kubelet) {
+	r.Helper()
 	r.awaitList(k)
 	r.awaitReady()
-	return k
+}
+
+// awaitDevices blocks until the newest list of a resource has n devices.
+func (r *rig) awaitDevices(k *simkubelet.Kubelet, name string, n int) {
+	r.Helper()
+	must.Value(k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return len(l.Devices) == n }))(r)
 }
 
 // awaitList blocks until the kubelet's newest list has the devices of the node.

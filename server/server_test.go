@@ -31,8 +31,7 @@ func TestDevicesReachTheKubelet(t *testing.T) {
 	r.devices.set(port("3b:00.0"), sick("3b:00.0-p1", "afu-dead"))
 	r.awaitList(k)
 	r.devices.set(port("3b:00.0"))
-	r.awaitList(k)
-	r.awaitReady()
+	r.awaitService(k)
 	compare.Equal(t, "registrations", 1, k.Registrations(resource))
 	socket := r.socket()
 	r.stop()
@@ -77,11 +76,7 @@ func TestReadyReasons(t *testing.T) {
 
 func TestRetire(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = 100 * time.Millisecond })
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitList(k)
-	r.awaitReady()
+	k := r.serving(port("a"))
 	// The device returns in time: the same stream is used.
 	left := time.Now()
 	r.devices.set()
@@ -119,25 +114,18 @@ func TestRetireAfterGeneration(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = time.Hour })
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
-	hasDevices := func(n int) func(simkubelet.List) bool {
-		return func(l simkubelet.List) bool { return len(l.Devices) == n }
-	}
-	await := func(name string, n int) {
-		t.Helper()
-		must.Value(k.AwaitList(r.ctx, name, hasDevices(n)))(t)
-	}
 	r.devices.set(port("a"), port("b"), as(otherResource, port("c")))
-	await(resource, 2)
-	await(otherResource, 1)
+	r.awaitDevices(k, resource, 2)
+	r.awaitDevices(k, otherResource, 1)
 	r.devices.generation = 1
 	r.devices.set(sick("a", "moving"), as(otherResource, port("b")), as(otherResource, port("c")))
-	await(otherResource, 2)
-	await(resource, 1)
+	r.awaitDevices(k, otherResource, 2)
+	r.awaitDevices(k, resource, 1)
 	r.devices.set(as(otherResource, port("a")), as(otherResource, port("b")), as(otherResource, port("c")))
-	await(resource, 0)
+	r.awaitDevices(k, resource, 0)
 	r.awaitEvent("resource.retired", 1)
 	r.devices.set()
-	await(otherResource, 0)
+	r.awaitDevices(k, otherResource, 0)
 	r.awaitReady()
 	if n := len(r.sockets()); n != 1 || r.events("resource.retired") != 1 {
 		t.Errorf("%d sockets, retired %d times; want the socket of the resource that is still used, and 1", n, r.events("resource.retired"))

@@ -73,11 +73,7 @@ func TestLostAfterSteady(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = time.Hour, time.Hour })
-			k := r.kubelet(simkubelet.Behaviour{})
-			r.run()
-			r.devices.set(port("a"))
-			r.awaitList(k)
-			r.awaitReady()
+			k := r.serving(port("a"))
 			patient.Elapse(t, time.Second)
 			must.Succeed(t, tc.lose(r, k))
 			r.awaitEvent("resource.registered", 2)

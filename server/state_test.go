@@ -45,8 +45,7 @@ func TestMetrics(t *testing.T) {
 	r.devices.set(ports(2)...)
 	r.run()
 	k := r.kubelet(simkubelet.Behaviour{})
-	r.awaitList(k)
-	r.awaitReady()
+	r.awaitService(k)
 	compare.Values(t, "resources", []server.Resource{{Name: resource, Streams: 1}}, r.Resources())
 	must.Value(k.Allocate(r.ctx, resource, ports(2)[0].ID, ports(2)[1].ID))(t)
 	if _, err := k.Allocate(r.ctx, resource, "no-such-id"); err == nil {

@@ -33,12 +33,7 @@ func (r *rig) receive(stream grpc.ServerStreamingClient[v1beta1.ListAndWatchResp
 func started(t testing.TB, list ...*inventory.Device) (*rig, *simkubelet.Kubelet) {
 	t.Helper()
 	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(list...)
-	r.awaitList(k)
-	r.awaitReady()
-	return r, k
+	return r, r.serving(list...)
 }
 
 func TestMessage(t *testing.T) {
