@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -39,24 +38,18 @@ func TestFirstStartOnAFullDisk(t *testing.T) {
 					t.Fatalf("error %v, want %v", err, syscall.ENOSPC)
 				}
 			}
-			synctest.Test(t, func(t *testing.T) {
-				plugin := start(t, dir, control.DevicePlugin)
+			onNodeWith(t, dir, func(n *node) {
+				plugin := n.start(control.DevicePlugin)
 				if name == "data" {
-					if !plugin.owns(0) {
-						t.Errorf("the plugin waits: %v", plugin.Waiting())
-					}
-					plugin.Kill()
+					plugin.takes(0)
 					return
 				}
 				if plugin.owns(time.Second) || plugin.WaitsFor() != owner.ForStateDir || !errors.Is(plugin.Waiting(), syscall.ENOSPC) ||
 					!strings.HasPrefix(plugin.Waiting().Error(), "--state-dir: "+dir+"/owner.lock: ") {
-					t.Errorf("waits for %s, %v, want owner.lock and %v", plugin.WaitsFor(), plugin.Waiting(), syscall.ENOSPC)
+					n.Errorf("waits for %s, %v, want owner.lock and %v", plugin.WaitsFor(), plugin.Waiting(), syscall.ENOSPC)
 				}
-				must.Succeed(t, syscall.Mount("", parent, "", syscall.MS_REMOUNT, "nr_inodes=10"))
-				if !plugin.owns(time.Second) {
-					t.Errorf("there is room: the plugin waits: %v", plugin.Waiting())
-				}
-				plugin.Kill()
+				must.Succeed(n, syscall.Mount("", parent, "", syscall.MS_REMOUNT, "nr_inodes=10"))
+				plugin.takes(time.Second)
 			})
 		})
 	}
@@ -159,26 +152,18 @@ func TestDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := privatedirtest.Dir(t)
 			mount(t, dir, "nr_inodes=8")
-			synctest.Test(t, func(t *testing.T) {
-				plugin := start(t, dir, control.DevicePlugin)
-				plugin.owns(0)
-				plugin.Leave(t.Context(), nothing)
-				must.Succeed(t, spoil(dir))
+			onNodeWith(t, dir, func(n *node) {
+				plugin := n.owner(control.DevicePlugin)
+				plugin.leave()
+				must.Succeed(n, spoil(dir))
 				for range 2 {
-					if plugin = start(t, dir, control.DevicePlugin); !plugin.owns(0) {
-						t.Fatalf("the plugin waits: %v", plugin.Waiting())
-					}
-					second := start(t, dir, control.DevicePlugin)
-					if !second.owns(0) {
-						t.Errorf("the other plugin waits: %v", second.Waiting())
-					}
+					plugin = n.owner(control.DevicePlugin)
+					second := n.owner(control.DevicePlugin)
 					// Not before: the driver could hold the guard, and the other plugin would wait for it.
-					driver := start(t, dir, control.DRA)
-					if driver.owns(time.Second) {
-						t.Error("found a driver that owns the node, too")
-					}
+					driver := n.start(control.DRA)
+					driver.waits(time.Second)
 					driver.stop()
-					plugin.Leave(t.Context(), nothing)
+					plugin.leave()
 					second.Kill()
 				}
 			})
