@@ -95,9 +95,7 @@ func TestDirectoryWithNameOfSpec(t *testing.T) {
 	}
 	expect(t, dir, map[string]string{lock: "", name: "d---------"})
 	write(t, s) // no spec is wanted, and CDI readers find none
-	if err := s.Write(board); err == nil {
-		t.Error("Write over a directory: found no error, want one")
-	}
+	compare.Error(t, "Write over a directory", "", s.Write(board))
 	must.Succeed(t, os.Remove(filepath.Join(dir, name)))
 	must.Succeed(t, s.Write(board))
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})

@@ -211,9 +211,7 @@ func TestStaleHook(t *testing.T) {
 			restore := noRoom(t, dir)
 			err := s.Write(append(tc.wanted, many(1, "dfl-port.3")...))
 			restore()
-			if !errors.Is(err, syscall.EFBIG) {
-				t.Errorf("error %v, want %v", err, syscall.EFBIG)
-			}
+			compare.ErrorIs(t, "error", syscall.EFBIG, err)
 			if _, err := os.Lstat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) != tc.removed {
 				t.Errorf("spec: %v; want it removed: %v", err, tc.removed)
 			}
@@ -248,9 +246,7 @@ func TestStaleFileOfKilledDaemon(t *testing.T) {
 			restore := noRoom(t, dir)
 			err := s.Write(append(many(1, "dfl-port.3"), board...))
 			restore()
-			if !errors.Is(err, syscall.EFBIG) {
-				t.Errorf("error %v, want %v", err, syscall.EFBIG)
-			}
+			compare.ErrorIs(t, "error", syscall.EFBIG, err)
 			want := map[string]string{lock: ""}
 			if tc.stays {
 				want[name] = string(tc.before)
@@ -287,9 +283,7 @@ func TestFileSystem(t *testing.T) {
 		must.Succeed(t, syscall.Unmount(dir, 0))
 	}()
 	s, err := cdi.Open(dir, kind, "/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer s.Close()
 	write(t, s, board[0], board[2])
 	before := identity(t, dir)

@@ -23,9 +23,7 @@ import (
 // and after Close the directory is empty.
 func FuzzFound(f *testing.F) {
 	want, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Succeed(f, err)
 	f.Add([]byte{}, []byte{}, uint16(0o644))
 	f.Add(want, []byte("1234\n"), uint16(0o600))
 	f.Add(want[:len(want)-1], want, uint16(0o644))

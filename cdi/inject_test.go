@@ -22,9 +22,7 @@ import (
 func inject(t *testing.T, dir string, names ...string) (*oci.Linux, error) {
 	t.Helper()
 	cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	compare.NoError(t, "refresh of the runtime's cache", cache.Refresh())
 	container := &oci.Spec{}
 	_, err = cache.InjectDevices(container, names...)
@@ -75,15 +73,11 @@ func TestInject(t *testing.T) {
 	check("renumbered", linux(t, "random"), card)
 
 	write(t, s, cdi.Device{ID: "5e:00.0", Nodes: []string{"full"}})
-	if _, err := inject(t, dir, card); err == nil || !strings.Contains(err.Error(), "unresolvable CDI devices "+card) {
-		t.Errorf("after the card is gone: %v", err)
-	}
+	compare.Error(t, "after the card is gone", "unresolvable CDI devices "+card, compare.ErrorOf(inject(t, dir, card)))
 	check("the other stays", linux(t, "full"), other)
 
 	must.Succeed(t, s.Close())
-	if _, err := inject(t, dir, other); err == nil || !strings.Contains(err.Error(), "unresolvable CDI devices "+other) {
-		t.Errorf("after Close: %v", err)
-	}
+	compare.Error(t, "after Close", "unresolvable CDI devices "+other, compare.ErrorOf(inject(t, dir, other)))
 }
 
 // The runtime's own code gives a container the shared node of its devices once, where the last of them has it. The

@@ -34,16 +34,12 @@ func TestKilled(t *testing.T) {
 		} else {
 			err = os.Mkdir(filepath.Join(dir, name), 0o755)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	for name, text := range map[string]string{name: golden(t), temp: golden(t)[:100], lock: ""} {
 		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	if _, err := inject(t, dir); err != nil { // the runtime reads the whole directory
-		t.Error(err)
-	}
+	must.Value(inject(t, dir))(t) // the runtime reads the whole directory
 	s := open(t, dir)
 	if _, err := os.Lstat(filepath.Join(dir, temp)); !os.IsNotExist(err) {
 		t.Errorf("temporary file after Open: found it (%v), want none", err)

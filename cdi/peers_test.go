@@ -132,9 +132,7 @@ func TestManyPeers(t *testing.T) {
 				if err := s.Write(board); err != nil {
 					t.Error(err)
 				}
-				if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-					t.Errorf("spec while a daemon runs: %v", err)
-				}
+				compare.NoError(t, "spec while a daemon runs", compare.ErrorOf(os.Stat(filepath.Join(dir, name))))
 				if err := s.Close(); err != nil {
 					t.Error(err)
 				}

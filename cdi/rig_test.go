@@ -83,9 +83,7 @@ func expect(t testing.TB, dir string, want map[string]string) {
 		got[below] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	compare.Values(t, "directory", want, got)
 }
 

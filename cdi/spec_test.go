@@ -1,7 +1,6 @@
 package cdi_test
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -57,9 +56,7 @@ func TestLifecycle(t *testing.T) {
 	if _, ok := s.Name("3b:00.0"); ok {
 		t.Error("Name after Close: found one, want none")
 	}
-	if err := s.Write(board); !errors.Is(err, fs.ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
+	compare.ErrorIs(t, "after Close", fs.ErrClosed, s.Write(board))
 	expect(t, dir, map[string]string{})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -44,12 +45,8 @@ func TestOutOfDescriptors(t *testing.T) {
 			must.Succeed(t, test.modify(specs[0]))
 			must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: limit.Max}))
 			defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
-			if err := s.Write([]cdi.Device{one}); !errors.Is(err, test.want) {
-				t.Errorf("Write of the same devices: %v, want %v", err, test.want)
-			}
-			if err := s.Write([]cdi.Device{one, two}); !errors.Is(err, syscall.EMFILE) {
-				t.Errorf("Write of other devices: %v, want %v", err, syscall.EMFILE)
-			}
+			compare.ErrorIs(t, "Write of the same devices", test.want, s.Write([]cdi.Device{one}))
+			compare.ErrorIs(t, "Write of other devices", syscall.EMFILE, s.Write([]cdi.Device{one, two}))
 			if _, ok := s.Name(two.ID); ok {
 				t.Errorf("Name: found one for %s, want none: it is not in the file", two.ID)
 			}

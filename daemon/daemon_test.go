@@ -69,7 +69,5 @@ func TestPanicWithdrawsNothing(t *testing.T) {
 		}()
 		_ = d.Serve(t.Context())
 	}()
-	if _, err := os.Lstat(filepath.Join(cfg.StateDir, "owner-dra.lock")); err != nil {
-		t.Errorf("record of the driver: error %v, want none", err)
-	}
+	compare.NoError(t, "record of the driver", compare.ErrorOf(os.Lstat(filepath.Join(cfg.StateDir, "owner-dra.lock"))))
 }

@@ -11,6 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The FME of a virtual function belongs to the physical function. A hint for the physical function
@@ -91,9 +92,7 @@ func TestNodeHintReachesItsNewCard(t *testing.T) {
 		os.MkdirAll(host.Sys+"/dev/char", 0o755),
 		os.Symlink("../../devices/pci0000:00/0000:00:02.0/"+cardB+"/fpga_region/region0/dfl-port.0", host.Sys+"/dev/char/245:0"),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	if err := syscall.Mknod(host.Dev+"/dfl-port.0", syscall.S_IFCHR|0o600, 245<<8); err != nil {
 		t.Skipf("no device node can be made here: %v", err)

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
@@ -141,8 +139,6 @@ func TestSnapshotsAreImmutable(t *testing.T) {
 		copied := slices.Clone(old.Devices)
 		r.set(cardA, good(1, 1, ap6))
 		r.set(cardB, good(2, 0))
-		if diff := cmp.Diff(copied, old.Devices); diff != "" {
-			t.Errorf("an old snapshot changed (-before +after):\n%s", diff)
-		}
+		compare.Values(t, "an old snapshot changed", copied, old.Devices)
 	})
 }

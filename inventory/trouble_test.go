@@ -434,9 +434,7 @@ func TestAlive(t *testing.T) {
 		idle := inventory.New(testConfig, sysfs.Host{}, eventtest.Log(t))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := idle.Alive(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Alive of an inventory that does not run = %v, want deadline exceeded", err)
-		}
+		compare.ErrorIs(t, "Alive of an inventory that does not run", context.DeadlineExceeded, idle.Alive(ctx))
 	})
 }
 

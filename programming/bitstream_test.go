@@ -61,9 +61,7 @@ func TestOpen(t *testing.T) {
 			if err == nil {
 				err = b.Check(t.Context())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			compare.Values(t, "bitstream", test.want, *b, cmpopts.IgnoreUnexported(*b), cmpopts.IgnoreFields(*b, "Path"))
 			mapped := must.Value(b.Map(t.Context(), programming.Store(dir)))(t)
 			b.Close()
@@ -154,9 +152,7 @@ func TestOpenNoFile(t *testing.T) {
 	directory := filepath.Join(dir, "dir.gbs")
 	must.Succeed(t, os.Mkdir(directory, 0o755))
 	for _, path := range []string{fifo, link, directory} {
-		if _, err := programming.Open(path); err == nil || !strings.Contains(err.Error(), "want a regular file") {
-			t.Errorf("%s: %v, want that it is no regular file", path, err)
-		}
+		compare.Error(t, path, "want a regular file", compare.ErrorOf(programming.Open(path)))
 	}
 	if _, err := programming.Open(filepath.Join(dir, "none.gbs")); !os.IsNotExist(err) {
 		t.Errorf("no file: %v", err)
@@ -189,9 +185,7 @@ func TestMapChanged(t *testing.T) {
 		b := must.Value(programming.Open(path))(t)
 		defer b.Close()
 		write(t, path, test.after)
-		if _, err := b.Map(t.Context(), programming.Store(dir)); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %q", test.file, err, test.want)
-		}
+		compare.Error(t, test.file, test.want, compare.ErrorOf(b.Map(t.Context(), programming.Store(dir))))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -42,8 +43,6 @@ func TestLockRefused(t *testing.T) {
 	}
 	for _, mode := range []fs.FileMode{0o775, 0o777 | os.ModeSticky} {
 		chmod(t, dir, mode)
-		if _, err := programming.AcquireLock(t.Context(), dir, "0000:02:00.0"); err == nil || !strings.Contains(err.Error(), "chmod go-w") {
-			t.Errorf("mode %s: %v", mode, err)
-		}
+		compare.Error(t, "mode "+mode.String(), "chmod go-w", compare.ErrorOf(programming.AcquireLock(t.Context(), dir, "0000:02:00.0")))
 	}
 }

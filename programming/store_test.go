@@ -43,9 +43,7 @@ func filledStore(t *testing.T) string {
 func mkdir(t *testing.T, dir string) {
 	t.Helper()
 	for _, err := range []error{os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 }
 
@@ -90,9 +88,7 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%s: %v, want missing %t", test.name, err, test.missing)
 		}
 	}
-	if _, err := lookup(filepath.Join(dir, "none"), bits.Interface, bits.AFU); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no store: %v", err)
-	}
+	compare.ErrorIs(t, "no store", fs.ErrNotExist, compare.ErrorOf(lookup(filepath.Join(dir, "none"), bits.Interface, bits.AFU)))
 }
 
 // The ids in a file must be those of its path.
@@ -111,9 +107,7 @@ func TestLookupWrongContent(t *testing.T) {
 		dir := filledStore(t)
 		path := write(t, filepath.Join(dir, test.path), test.data)
 		id := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-		if _, err := lookup(dir, bits.Interface, id); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %q", test.name, err, test.want)
-		}
+		compare.Error(t, test.name, test.want, compare.ErrorOf(lookup(dir, bits.Interface, id)))
 	}
 }
 
@@ -163,9 +157,7 @@ func TestStoreRefused(t *testing.T) {
 			test.spoil(t, store, file)
 			_, err := lookup(store, bits.Interface, bits.AFU)
 			if test.want == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				return
 			}
 			want := strings.NewReplacer("FILE", file, "STORE", store).Replace(test.want)
@@ -232,17 +224,13 @@ func TestInstall(t *testing.T) {
 			t.Errorf("%+v onto another: %v, want that it exists", o, err)
 		}
 	}
-	if _, err := install(t, store, longer, programming.InstallOptions{Force: true, DryRun: true}); err != nil {
-		t.Error(err)
-	}
+	must.Value(install(t, store, longer, programming.InstallOptions{Force: true, DryRun: true}))(t)
 	if b, _ := lookup(store, bits.Interface, bits.AFU); b.Size != int64(len(raw)) {
 		t.Errorf("%d bytes after what should not change it, want %d", b.Size, len(raw))
 	}
 	before := must.Value(programming.Store(store).Lookup(bits.Interface, bits.AFU))(t)
 	defer before.Close()
-	if _, err := install(t, store, longer, programming.InstallOptions{Force: true}); err != nil {
-		t.Error(err)
-	}
+	must.Value(install(t, store, longer, programming.InstallOptions{Force: true}))(t)
 	if b, _ := lookup(store, bits.Interface, bits.AFU); b.Size != int64(len(raw)+len("longer")) {
 		t.Errorf("%d bytes after --force, want %d", b.Size, len(raw)+len("longer"))
 	}
@@ -325,9 +313,7 @@ func TestInstallOverLink(t *testing.T) {
 	if text, err := os.ReadFile(victim); string(text) != "untouched" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := lookup(store, bits.Interface, bits.AFU); err != nil {
-		t.Error(err)
-	}
+	must.Value(lookup(store, bits.Interface, bits.AFU))(t)
 }
 
 // Of several processes that install the same bitstream at once without --force, one succeeds.
@@ -398,7 +384,5 @@ func TestList(t *testing.T) {
 		t.Errorf("no store: %v, %v", entries, err)
 	}
 	chmod(t, store, 0o777)
-	if _, err := programming.Store(store).List(t.Context()); err == nil {
-		t.Error("a store that others may write to was listed")
-	}
+	compare.Error(t, "List of a store that others may write to", "", compare.ErrorOf(programming.Store(store).List(t.Context())))
 }

@@ -49,9 +49,7 @@ func TestAllocatedAtOnce(t *testing.T) {
 func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	dir := t.TempDir()
 	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer spec.Close()
 	waits, release := make(chan struct{}), make(chan struct{})
 	cfg := server.Defaults()
@@ -76,9 +74,7 @@ func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	close(release)
 	must.Succeed(t, <-answered)
 	must.Succeed(t, os.Remove(dir+"/fpga.intel.com-fpga.json"), os.Mkdir(dir+"/fpga.intel.com-fpga.json", 0o700))
-	if err := allocate("b"); err == nil {
-		t.Error("Allocate of a device that is not in the spec: found no error, want one")
-	}
+	compare.Error(t, "Allocate of a device that is not in the spec", "", allocate("b"))
 	compare.Values(t, "allocated", want, s.Allocated())
 }
 

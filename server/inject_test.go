@@ -218,9 +218,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 	must.Succeed(t, os.RemoveAll(file))
 	r.awaitEvent("cdi.recovered", 1)
 	r.awaitReady()
-	if _, err := k.Allocate(r.ctx, resource, "b"); err != nil {
-		t.Error(err)
-	}
+	must.Value(k.Allocate(r.ctx, resource, "b"))(t)
 	compare.Equal(t, "cdi.failed: lines", 1, r.events("cdi.failed"))
 }
 

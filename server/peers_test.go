@@ -81,9 +81,7 @@ func (r *rig) crashing(name string) *crashing {
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(r.cfg.KubeletDir, simkubelet.Socket))
 		}))
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.Succeed(r, err)
 	defer kubelet.Close()
 	patient.Await(r, "registration", func() error { // the kubelet may be slower than the timeout of a silent connection
 		_, err := v1beta1.NewRegistrationClient(kubelet).Register(r.ctx, &v1beta1.RegisterRequest{
@@ -275,9 +273,7 @@ func TestPeerRegistersAgain(t *testing.T) {
 		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer conn.Close()
 	must.Value(conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/v1beta1.DevicePlugin/Allocate"))(t)
 	patient.Elapse(t, 50*time.Millisecond)

@@ -23,6 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -147,9 +148,7 @@ func (r *rig) run() {
 		case <-limit.C:
 			r.Errorf("Run has not returned within %v", testTimeout)
 		}
-		if left := r.sockets(); len(left) > 0 {
-			r.Errorf("sockets after Run: found %v, want none", left)
-		}
+		compare.Empty(r, "sockets after Run", r.sockets())
 	})
 	r.Cleanup(r.stop)
 }
@@ -283,9 +282,7 @@ func (r *rig) client() v1beta1.DevicePluginClient {
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		}))
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.Succeed(r, err)
 	r.Cleanup(func() { _ = conn.Close() })
 	return v1beta1.NewDevicePluginClient(conn)
 }

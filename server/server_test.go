@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -35,17 +34,13 @@ func TestDevicesReachTheKubelet(t *testing.T) {
 	compare.Equal(t, "registrations", 1, k.Registrations(resource))
 	socket := r.socket()
 	r.stop()
-	if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("socket after the end: %v, want none", err)
-	}
+	compare.ErrorIs(t, "socket after the end", fs.ErrNotExist, compare.ErrorOf(os.Lstat(socket)))
 }
 
 func TestNoDevices(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(simkubelet.Behaviour{})
-	if err := r.Ready(); err == nil {
-		t.Errorf("Ready before the start: found no error, want one")
-	}
+	compare.Error(t, "Ready before the start", "", r.Ready())
 	r.run()
 	compare.Equal(t, "Ready before the first scan", "the first scan has not ended yet", fmt.Sprint(r.Ready()))
 	r.devices.set()
@@ -100,9 +95,7 @@ func TestRetire(t *testing.T) {
 	// The device does not return in time.
 	r.devices.set()
 	r.awaitEvent("resource.retired", retired+1)
-	if left := r.sockets(); len(left) > 0 {
-		t.Errorf("retired resource has sockets %v", left)
-	}
+	compare.Empty(t, "sockets of a retired resource", r.sockets())
 	r.devices.set(port("b"))
 	r.awaitList(k)
 	compare.Equal(t, "registrations after a long absence", before+1, k.Registrations(resource))

@@ -240,9 +240,7 @@ func TestTreeMoved(t *testing.T) {
 	h.expect(t, everything)
 	mkdir(t, from)
 	h.expect(t, card(filepath.Base(from)))
-	if lost := h.logs.FilterField(zap.String("path", cfg.Host.Sys)).FilterLevelExact(zap.WarnLevel).All(); len(lost) > 0 {
-		t.Errorf("warned: %v", lost)
-	}
+	compare.Empty(t, "warnings", h.logs.FilterField(zap.String("path", cfg.Host.Sys)).FilterLevelExact(zap.WarnLevel).All())
 }
 
 func TestTreeRootReturns(t *testing.T) {

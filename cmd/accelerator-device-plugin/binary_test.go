@@ -68,9 +68,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestDevicesCommand(t *testing.T) {
 	node, err := simnode.New(cmdtest.ShortDir(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	roots := []string{"--sysfs-root", node.Sys, "--dev-root", node.Dev, "--host-dev-root", "/dev"}
 	// As without --pod-resources-socket, but with a path at which this machine has no kubelet.
 	cfg := config.Defaults()
@@ -86,9 +84,7 @@ func TestDevicesCommand(t *testing.T) {
 	card := cardA
 	card.Address, card.NUMANode = "0001:3b:00.0", -1
 	for _, err := range []error{node.Plug(card), node.Set(card.Address, 1, "errors/errors", "0x4000000000000")} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	stdout, stderr, code := cmdtest.Output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
 	// Without a kubelet the holders are unknown, and must not be printed as none.
@@ -123,17 +119,13 @@ func TestDevicesCommand(t *testing.T) {
 // A card whose read hangs is printed with that reason, not left out.
 func TestDevicesCommandWithACardThatHangs(t *testing.T) {
 	node, err := simnode.New(cmdtest.ShortDir(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, card := range []simnode.Card{cardA, cardB} {
 		must.Succeed(t, node.Plug(card))
 	}
 	fifo := filepath.Join(node.PortDir(cardA.Address, 0), "afu_id")
 	for _, err := range []error{os.Remove(fifo), syscall.Mkfifo(fifo, 0o600)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	stdout, stderr, code := cmdtest.Output(t, "devices", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", "/nonexistent", "-o", "json")
 	var got []struct {
@@ -179,9 +171,7 @@ func TestSecondSignalKills(t *testing.T) {
 	r.Await("stream.opened")
 	fifo := filepath.Join(node.PortDir(cardB.Address, 0), "afu_id")
 	for _, err := range []error{os.Remove(fifo), syscall.Mkfifo(fifo, 0o600)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	r.Await("read.timeout")
 	type end struct {

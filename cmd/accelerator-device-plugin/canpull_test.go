@@ -64,9 +64,7 @@ func TestCanPull(t *testing.T) {
 	}
 	do := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	r, node, kubelet := serveBinary(t)
 	dir := filepath.Dir(node.Sys)
@@ -210,9 +208,7 @@ func TestCanPullWithDRA(t *testing.T) {
 
 func TestCanPullCommand(t *testing.T) {
 	node, err := simnode.New(cmdtest.ShortDir(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	scan := []string{"--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--state-dir", "",
 		"--kubelet-dir", t.TempDir(), "--pod-resources-socket", filepath.Join(t.TempDir(), "none")}
 	for _, test := range []struct {

@@ -41,9 +41,7 @@ func TestCheck(t *testing.T) {
 	}
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	expect("no card", "this node has no cards", 2)
 	must(node.Plug(cardA))

@@ -23,9 +23,7 @@ func TestLogReaderCloses(t *testing.T) {
 	dir := cmdtest.ShortDir(t)
 	node := must.Value(simnode.New(dir))(t)
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	cmd := cmdtest.Command(t, "--log-level", "debug", "--sysfs-root", node.Sys, "--dev-root", node.Dev,
 		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "127.0.0.1:0")
 	cmd.Stderr = write

@@ -114,9 +114,7 @@ func TestLogsFollows(t *testing.T) {
 // If the reader of the output closes the pipe, as head does, the command succeeds.
 func TestLogsIntoHead(t *testing.T) {
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	read.Close()
 	defer write.Close()
 	for _, args := range [][]string{{"logs", logFile, logFile}, {"logs", "--summary", logFile}} {

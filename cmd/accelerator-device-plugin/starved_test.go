@@ -74,9 +74,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	defer tick.Stop()
 	for range 20 {
 		<-tick.C
-		if _, err := kubelet.Allocate(t.Context(), testResource, "3b:00.0"); err != nil {
-			t.Errorf("Allocate out of descriptors: %v", err)
-		}
+		compare.NoError(t, "Allocate out of descriptors", compare.ErrorOf(kubelet.Allocate(t.Context(), testResource, "3b:00.0")))
 	}
 	if now := kubelet.Newest(testResource); now.Number != before.Number {
 		t.Errorf("list %d sent out of descriptors, want none after %d: %v", now.Number, before.Number, now.Devices)
@@ -103,20 +101,14 @@ func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
 	await := func(k *simkubelet.Kubelet) {
 		t.Helper()
 		_, err := k.AwaitList(t.Context(), testResource, func(l simkubelet.List) bool { return maps.Equal(told(l), map[string]bool{"5e:00.0": true}) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	await(kubelet)
 	limit := r.limitFiles(3)
 	r.Await("daemon.starved")
-	if _, err := kubelet.Allocate(t.Context(), testResource, "5e:00.0"); err != nil {
-		t.Errorf("Allocate: %v", err)
-	}
+	compare.NoError(t, "Allocate", compare.ErrorOf(kubelet.Allocate(t.Context(), testResource, "5e:00.0")))
 	for _, err := range []error{os.Rename(node.Dev, node.Dev+".old"), os.Rename(node.Dev+".old", node.Dev)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	r.Await("source.lost")
 	kubelet.Stop()

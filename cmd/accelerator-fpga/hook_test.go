@@ -75,9 +75,7 @@ func newHookHost(t *testing.T, afu, path string) *hookHost {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(h.bundle, "config.json"), config, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return h
 }
 
@@ -174,9 +172,7 @@ func TestHookEnds(t *testing.T) {
 			must.Succeed(t, cmd.Start())
 			// The hook reads the attribute once this returns.
 			held, err := os.OpenFile(afu, os.O_WRONLY, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			defer held.Close()
 			if test.signal != nil {
 				must.Succeed(t, cmd.Process.Signal(test.signal))
@@ -206,9 +202,7 @@ func TestHookOrphaned(t *testing.T) {
 	if err == nil {
 		err = runtime.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	held := must.Value(os.OpenFile(afu, os.O_WRONLY, 0))(t) // the hook reads it
 	must.Succeed(t, os.Rename(afu+".later", afu))
 	must.Succeed(t, runtime.Process.Kill())

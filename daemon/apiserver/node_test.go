@@ -48,9 +48,7 @@ func TestFollow(t *testing.T) {
 		want = append(want, node("uid-3"))
 		r.expect(t, want...)
 		compare.Values(t, "requests", []string{"list", "watch"}, r.Requests())
-		if lines := r.lines(); lines != nil {
-			t.Errorf("log: found %v, want none", lines)
-		}
+		compare.Empty(t, "log", r.lines())
 	})
 }
 
@@ -92,9 +90,7 @@ func TestWatchEnds(t *testing.T) {
 		r.Set(name, "uid-1", map[string]string{"mode": "single"})
 		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"), node("uid-1", "mode", "single"))
 		compare.Values(t, "requests", []string{"list", "watch", "list", "watch"}, r.Requests())
-		if lines := r.lines(); lines != nil {
-			t.Errorf("log: found %v, want none", lines)
-		}
+		compare.Empty(t, "log", r.lines())
 	})
 }
 
@@ -117,9 +113,7 @@ func TestSilentWatch(t *testing.T) {
 				if n := len(r.Requests()) / 2; n < 6 || n > 13 {
 					t.Errorf("found %d watches in 61 minutes, want one for each 5 to 10", n)
 				}
-				if lines := r.lines(); lines != nil {
-					t.Errorf("log: found %v, want none", lines)
-				}
+				compare.Empty(t, "log", r.lines())
 			})
 		})
 	}
@@ -161,9 +155,7 @@ func TestTokenRotated(t *testing.T) {
 		}
 		r.Set(name, "uid-1", map[string]string{"mode": "region"})
 		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
-		if lines := r.lines(); lines != nil {
-			t.Errorf("log: found %v, want none", lines)
-		}
+		compare.Empty(t, "log", r.lines())
 	})
 }
 

@@ -115,9 +115,7 @@ func (r *rig) write(t *testing.T, file, text string) {
 func inPod(t *testing.T, address string) func(string) (string, bool) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return func(variable string) (string, bool) {
 		value, ok := map[string]string{"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}[variable]
 		return value, ok

@@ -255,9 +255,7 @@ func TestSilentNetwork(t *testing.T) {
 		r.Set(name, "uid-1", map[string]string{"mode": "region"})
 		after(2 * time.Minute)
 		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
-		if lines := r.lines(); lines != nil {
-			t.Errorf("log: %v, want nothing", lines)
-		}
+		compare.Empty(t, "log", r.lines())
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
@@ -29,9 +30,7 @@ func writing(t *testing.T, failed func()) (*simapiserver.Server, *apiserver.Writ
 	client, err := apiserver.Open(apiserver.Config{
 		ServiceAccount: account.account, LookupEnv: inPod(t, server.Address()), UserAgent: "agent/1", Dial: listener.Dial, Failed: failed,
 	}, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	w := client.Writer(t.Context(), name)
 	t.Cleanup(w.Close)
 	return server, w

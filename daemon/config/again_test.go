@@ -82,16 +82,12 @@ func TestAgain(t *testing.T) {
 			first := l.Config
 			rewrite(t, path, test.after)
 			got, others, err := l.Again(l.Read())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			want := first
 			test.adjust(&want)
 			compare.Values(t, "config", want, got)
 			compare.Values(t, "others", test.others, others)
-			if diff := cmp.Diff(first, l.Config); diff != "" {
-				t.Errorf("the loader's own config changed (-before +after):\n%s", diff)
-			}
+			compare.Values(t, "the loader's own config changed", first, l.Config)
 		})
 	}
 }
@@ -118,14 +114,10 @@ func TestAgainResources(t *testing.T) {
 			}
 			rewrite(t, path, test.after)
 			got, others, err := l.Again(l.Read())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			compare.Values(t, "resources", test.want, got.Resources)
 			compare.Values(t, "others", test.others, others)
-			if diff := cmp.Diff([]offer.Rule{a, b}, l.Config.Resources); diff != "" {
-				t.Errorf("the loader's own resources changed (-before +after):\n%s", diff)
-			}
+			compare.Values(t, "the loader's own resources changed", []offer.Rule{a, b}, l.Config.Resources)
 		})
 	}
 }
@@ -164,9 +156,7 @@ func TestAgainRefused(t *testing.T) {
 					t.Errorf("others %q, config (-want +got):\n%s", others, diff)
 				}
 			}
-			if diff := cmp.Diff(first, l.Config); diff != "" {
-				t.Errorf("the loader's own config changed (-before +after):\n%s", diff)
-			}
+			compare.Values(t, "the loader's own config changed", first, l.Config)
 			must.Succeed(t, os.RemoveAll(path))
 			rewrite(t, path, "exclude: [3b:00.0]\n")
 			if got, _, err := l.Again(l.Read()); err != nil || !cmp.Equal(first, got) {
@@ -200,9 +190,7 @@ func TestAgainVariables(t *testing.T) {
 	want := l.Config
 	want.FlapLimit, want.Exclude = 4, map[string]bool{"3b:00.0": true}
 	got, others, err := l.Again(l.Read())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	compare.Values(t, "config", want, got)
 	compare.Values(t, "others", []string{"flap-limit"}, others)
 }

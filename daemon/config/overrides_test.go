@@ -145,9 +145,7 @@ func TestAgainOverrides(t *testing.T) {
 			}
 			files := l.Read()
 			got, restart, err := l.Again(files)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			compare.Values(t, "exclude", test.want, got.Exclude)
 			compare.Values(t, "restart", test.restart, restart)
 			compare.Equal(t, "equal to the first files", test.same, files.Equal(first))
@@ -165,9 +163,7 @@ func TestAgainOverridesOfTheRunningNode(t *testing.T) {
 	l := start(t, noVariables, "--config="+path, "--overrides="+overrides)
 	rewrite(t, path, "nodeName: n2\n")
 	got, restart, err := l.Again(l.Read())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	compare.Values(t, "exclude", map[string]bool{"3b:00.0": true}, got.Exclude)
 	compare.Values(t, "restart", []string{"node-name"}, restart)
 }

@@ -133,26 +133,20 @@ func TestModes(t *testing.T) {
 	dir := filepath.Join(shortDir(t), "run")
 	path := filepath.Join(dir, "daemon.sock")
 	l, err := control.Listen(t.Context(), path, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for file, want := range map[string]os.FileMode{dir: os.ModeDir | 0o700, path: os.ModeSocket | 0o600} {
 		if info, err := os.Stat(file); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v, want mode %s", file, info.Mode(), err, want)
 		}
 	}
 	must.Succeed(t, os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600), l.Close())
-	if _, err := os.Stat(path); err != nil {
-		t.Errorf("another file in the place of the socket: %v after the end, want it left alone", err)
-	}
+	compare.NoError(t, "another file in the place of the socket after the end", compare.ErrorOf(os.Stat(path)))
 	os.Remove(path)
 	if l, err = control.Listen(t.Context(), path, zap.NewNop()); err != nil {
 		t.Fatal(err)
 	}
 	l.Close()
-	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("socket after the end: %v, want none", err)
-	}
+	compare.ErrorIs(t, "socket after the end", os.ErrNotExist, compare.ErrorOf(os.Lstat(path)))
 }
 
 func TestListen(t *testing.T) {
@@ -268,15 +262,11 @@ func TestAllowedUsers(t *testing.T) {
 	path := filepath.Join(shortDir(t), "daemon.sock")
 	logs := serve(t, path, control.Answers{State: state, Changed: never})
 	await(t, logs, "control.served")
-	if _, err := control.Dial(path).State(t.Context()); err != nil {
-		t.Errorf("own user: %v, want an answer", err)
-	}
+	compare.NoError(t, "own user", compare.ErrorOf(control.Dial(path).State(t.Context())))
 	if os.Geteuid() != 0 {
 		t.Skip("not root: no other user to connect as")
 	}
-	if _, err := connectAs(65534, path); !errors.Is(err, syscall.EACCES) {
-		t.Errorf("another user: %v, want %v", err, syscall.EACCES)
-	}
+	compare.ErrorIs(t, "another user", syscall.EACCES, compare.ErrorOf(connectAs(65534, path)))
 	must.Succeed(t, os.Chmod(path, 0o666))
 	for range 3 {
 		if answer, err := connectAs(65534, path); answer != "" || err != nil {
@@ -287,9 +277,7 @@ func TestAllowedUsers(t *testing.T) {
 		t.Errorf("control.refused: %s, want the uid", line)
 	}
 	compare.Equal(t, "lines control.refused", 1, logs.FilterField(zap.String("event", "control.refused")).Len())
-	if _, err := control.Dial(path).State(t.Context()); err != nil {
-		t.Errorf("own user, afterwards: %v, want an answer", err)
-	}
+	compare.NoError(t, "own user, afterwards", compare.ErrorOf(control.Dial(path).State(t.Context())))
 	if answer, err := connectAs(0, path); answer != "HTTP/1.0 200" || err != nil {
 		t.Errorf("root: %q, %v, want an answer", answer, err)
 	}

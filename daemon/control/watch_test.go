@@ -143,9 +143,7 @@ func TestWatch(t *testing.T) {
 func TestWatchEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		full := errors.New("disk full")
-		if err := r.Watch(t.Context(), func(control.State) error { return full }); !errors.Is(err, full) {
-			t.Errorf("Watch = %v, want %v", err, full)
-		}
+		compare.ErrorIs(t, "Watch", full, r.Watch(t.Context(), func(control.State) error { return full }))
 		err := r.Watch(t.Context(), func(control.State) error { r.stop(); return nil })
 		compare.Error(t, "Watch after the end of the daemon", "daemon.sock: connection closed by the daemon", err)
 	})
@@ -161,9 +159,7 @@ func TestWatchUnread(t *testing.T) {
 		if n, err := conn.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("read %d bytes, %v after 5 s, want the end of the connection", n, err)
 		}
-		if _, err := r.State(t.Context()); err != nil {
-			t.Errorf("State = %v for another client, want none", err)
-		}
+		compare.NoError(t, "State for another client", compare.ErrorOf(r.State(t.Context())))
 	})
 }
 

@@ -2,7 +2,6 @@ package cordon_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -89,9 +88,7 @@ func TestAddAndRemove(t *testing.T) {
 	compare.Values(t, "log", want, lines(logs))
 
 	again, logs2 := open(t, dir)
-	if diff := cmp.Diff(book.List(), again.List()); diff != "" {
-		t.Errorf("after a restart (-before +after):\n%s", diff)
-	}
+	compare.Values(t, "after a restart", book.List(), again.List())
 	compare.Values(t, "log of the restart", []string{"device.cordoned 3b:00.0 bob file", "device.cordoned 5e:00.0-p1 alice file"}, lines(logs2))
 
 	for device, want := range map[string]string{
@@ -179,9 +176,7 @@ func TestAddRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := book.Add(t.Context(), nil, "a", "w", 0); err == nil {
-		t.Error("none at all: no error")
-	}
+	compare.Error(t, "none at all", "", compare.ErrorOf(book.Add(t.Context(), nil, "a", "w", 0)))
 	// The largest book that is accepted can be read again.
 	var many []string
 	for i := range 256 {
@@ -238,9 +233,7 @@ func TestFailedWrite(t *testing.T) {
 			must.Value(book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0))(t)
 			logs.TakeAll()
 			text, err := os.ReadFile(filepath.Join(dir, "cordons.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			mend := tc.spoil(t, dir)
 			_, err = book.Add(t.Context(), []string{"5e:00.0"}, "bob", "dust", 0)
 			_, err2 := book.Remove(t.Context(), []string{"3b:00.0"}, "bob")
@@ -252,15 +245,9 @@ func TestFailedWrite(t *testing.T) {
 			if now, err := os.ReadFile(filepath.Join(dir, "cordons.json")); string(now) != string(text) {
 				t.Errorf("%v, the file has changed:\n%s", err, now)
 			}
-			if _, err := os.Lstat(filepath.Join(dir, "cordons.json.new")); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("the next file is left: %v", err)
-			}
-			if got := lines(logs); len(got) > 0 {
-				t.Errorf("logged: %s", got)
-			}
-			if _, err := book.Add(t.Context(), []string{"5e:00.0"}, "bob", "dust", 0); err != nil {
-				t.Errorf("mended: %v", err)
-			}
+			compare.ErrorIs(t, "next file", fs.ErrNotExist, compare.ErrorOf(os.Lstat(filepath.Join(dir, "cordons.json.new"))))
+			compare.Empty(t, "logged", lines(logs))
+			compare.NoError(t, "mended", compare.ErrorOf(book.Add(t.Context(), []string{"5e:00.0"}, "bob", "dust", 0)))
 		})
 	}
 }
@@ -271,9 +258,7 @@ func chmod(t *testing.T, path string, mode fs.FileMode) func() {
 	if err == nil {
 		err = os.Chmod(path, mode)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return func() {
 		must.Succeed(t, os.Chmod(path, info.Mode()))
 	}
@@ -313,9 +298,7 @@ func TestOpen(t *testing.T) {
 	}
 	t.Run("off", func(t *testing.T) {
 		book, logs := open(t, "")
-		if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0); err == nil || !strings.Contains(err.Error(), "--state-dir: found none") {
-			t.Errorf("%v, want it refused", err)
-		}
+		compare.Error(t, "Add", "--state-dir: found none", compare.ErrorOf(book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0)))
 		if len(book.List())+logs.Len() > 0 {
 			t.Error("there are cordons or lines")
 		}
@@ -324,9 +307,7 @@ func TestOpen(t *testing.T) {
 		dir := filepath.Join(privatedirtest.Dir(t), "file")
 		must.Succeed(t, os.WriteFile(dir, nil, 0o600))
 		book, logs := open(t, dir)
-		if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0); err == nil || !strings.Contains(err.Error(), "want a directory") {
-			t.Errorf("%v, want it refused", err)
-		}
+		compare.Error(t, "Add", "want a directory", compare.ErrorOf(book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0)))
 		if logs.FilterMessage("cordons cannot be stored, none is in force").Len() != 1 {
 			t.Error("not logged")
 		}
@@ -389,9 +370,7 @@ func TestBadFileWhileRunning(t *testing.T) {
 		if got := logs.TakeAll(); len(got) != 1 || got[0].Level != zapcore.ErrorLevel {
 			t.Errorf("%d lines %v, want one error", len(got), got)
 		}
-		if _, err := book.Add(ctx, []string{"5e:00.0"}, "bob", "w", 0); err == nil || !strings.Contains(err.Error(), "found text after the JSON object") {
-			t.Errorf("%v, want the file's error", err)
-		}
+		compare.Error(t, "Add", "found text after the JSON object", compare.ErrorOf(book.Add(ctx, []string{"5e:00.0"}, "bob", "w", 0)))
 		time.Sleep(time.Second)
 		synctest.Wait()
 		compare.Equal(t, "after its end", "", entries(book))

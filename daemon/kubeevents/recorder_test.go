@@ -86,9 +86,7 @@ func TestFunctionsWithoutRule(t *testing.T) {
 		r.shows()
 		r.shows(function(""))
 		r.logged()
-		if all := r.Events(); len(all) > 0 {
-			t.Errorf("found Events %v, want none", all)
-		}
+		compare.Empty(t, "Events", r.Events())
 		r.shows(function(resource))
 		r.shows(function(resource, "pci-gone"))
 		r.shows(function("", "pci-gone"))

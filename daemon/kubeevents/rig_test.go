@@ -118,9 +118,7 @@ contexts: [{name: c, context: {cluster: k, user: u}}]
 clusters: [{name: k, cluster: {server: "https://%s", certificate-authority-data: %s}}]
 users: [{name: u, user: {token: token-1}}]
 `, r.Address(), base64.StdEncoding.EncodeToString(r.CA())), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.config = apiserver.Config{Kubeconfig: path, Dial: r.pipes.Dial, Failed: func() { r.locked(func() { r.failures++ }) }}
 	r.end = func() {}
 	for _, p := range prepare {

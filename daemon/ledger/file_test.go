@@ -20,6 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -105,9 +106,7 @@ func TestUnreadFile(t *testing.T) {
 			r.expect("read later", "5e:00.0", "ledger.unavailable; device.missing 5e:00.0")
 			r.stop()
 			r.expectFile(`"healthChanges":2`)
-			if _, err := os.Stat(r.dir + "/cards.json.bad"); !errors.Is(err, os.ErrNotExist) {
-				r.Errorf("%v, want no file set aside", err)
-			}
+			compare.ErrorIs(r, "Stat", os.ErrNotExist, compare.ErrorOf(os.Stat(r.dir+"/cards.json.bad")))
 		})
 	}
 	t.Run("without cards", func(t *testing.T) { // there is nothing to write, and all cards are missing

@@ -362,9 +362,7 @@ func TestForget(t *testing.T) {
 			"af:00.0": "card: found af:00.0, want one that this node remembers: 3b:00.0, 5e:00.0",
 			"card1":   `card: found "card1", want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0`,
 		} {
-			if _, err := r.ledger.Forget(r.Context(), address, "alice"); err == nil || err.Error() != want {
-				r.Errorf("%s: error %v, want %s", address, err, want)
-			}
+			compare.Equal(r, address, want, fmt.Sprint(compare.ErrorOf(r.ledger.Forget(r.Context(), address, "alice"))))
 		}
 		if _, err := r.ledger.Forget(r.Context(), "5e:00.0", "eve\n"); err == nil || !strings.HasPrefix(err.Error(), "by: found") {
 			r.Errorf("error %v, want one about the name", err)
@@ -388,11 +386,9 @@ func TestForgetIsStored(t *testing.T) {
 		r.events()
 		next := r.dir + "/cards.json.new/x" // what the file cannot replace
 		must.Succeed(r, os.MkdirAll(next, 0o700))
-		if _, err := r.ledger.Forget(r.Context(), "5e:00.0", "alice"); err == nil || !strings.Contains(err.Error(), "cards.json.new: ") {
-			r.Errorf("the disk cannot be used: error %v, want that of the disk", err)
-		}
+		compare.Error(r, "Forget on a disk that cannot be used", "cards.json.new: ", compare.ErrorOf(r.ledger.Forget(r.Context(), "5e:00.0", "alice")))
 		synctest.Wait() // the writer has tried, too
-		r.expect("the disk cannot be used", "5e:00.0", "ledger.unavailable")
+		r.expect("Forget on a disk that cannot be used", "5e:00.0", "ledger.unavailable")
 		must.Succeed(r, os.RemoveAll(r.dir+"/cards.json.new"))
 		_, err := r.ledger.Forget(r.Context(), "5e:00.0", "alice")
 		if text := r.file(); err != nil || strings.Contains(text, "5e:00.0") { // a kill now would lose nothing
@@ -754,9 +750,7 @@ func TestForgetDuringUpgrade(t *testing.T) {
 			former.Errorf("error %v, want one about the other daemon", err)
 		}
 		next.expect("next", "5e:00.0", "device.missing 5e:00.0")
-		if _, err := former.ledger.Forget(former.Context(), "5e:00.0", "alice"); err != nil {
-			former.Error(err)
-		}
+		must.Value(former.ledger.Forget(former.Context(), "5e:00.0", "alice"))(former)
 		former.stop()
 		next.list(broken("3b:00.0"))
 		wait(10 * time.Second)

@@ -73,9 +73,7 @@ func start(t *testing.T, prepare func(*rig)) *rig {
 	client, err := apiserver.Open(apiserver.Config{ServiceAccount: account, Dial: listener.Dial, LookupEnv: func(name string) (string, bool) {
 		return map[string]string{"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": r.server.Address()[len("127.0.0.1:"):]}[name], true
 	}}, zap.New(core))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.logs = func() (lines []string) {
 		for _, l := range observed.All() {
 			if l.Level > zap.DebugLevel {

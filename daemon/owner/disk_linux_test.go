@@ -100,9 +100,7 @@ func TestHangingFUSE(t *testing.T) {
 		return nil
 	})
 	cancel()
-	if err := <-taken; !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want %v", err, context.Canceled)
-	}
+	compare.ErrorIs(t, "error", context.Canceled, <-taken)
 
 	release()
 	patient.Await(t, "the new naming", func() error {

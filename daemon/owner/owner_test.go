@@ -124,9 +124,7 @@ func (d *daemon) waits(after time.Duration) {
 func (d *daemon) ends() {
 	d.t.Helper()
 	d.stop()
-	if err := <-d.taken; !errors.Is(err, context.Canceled) {
-		d.t.Errorf("Take = %v, want that the context has ended", err)
-	}
+	compare.ErrorIs(d.t, "Take", context.Canceled, <-d.taken)
 }
 
 // leave ends a daemon that has nothing to withdraw.
@@ -350,9 +348,7 @@ func TestNetworkFileSystem(t *testing.T) {
 		if d.WaitsFor() != owner.ForStateDir || d.Waiting().Error() != "--state-dir: "+remote {
 			n.Errorf("waits for %s, %v, want the file system", d.WaitsFor(), d.Waiting())
 		}
-		if found := files(n, n.dir); len(found) > 0 {
-			n.Errorf("files in the directory: found %q, want none", found)
-		}
+		compare.Empty(n, "files in the directory", files(n, n.dir))
 		d.logged("error owner.unavailable 0 "+remote, "error owner.unavailable 60000 "+remote)
 		mounted.Store(nil)
 		d.takes(time.Second)

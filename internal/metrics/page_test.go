@@ -168,9 +168,7 @@ func TestHolders(t *testing.T) {
 	}
 	state.Holders = nil
 	m.Follow(state)
-	if lines := samples(page(t, m), "accelerator_device_holder"); len(lines) > 0 {
-		t.Errorf("without Holders: found %q, want none", lines)
-	}
+	compare.Empty(t, "without Holders", samples(page(t, m), "accelerator_device_holder"))
 }
 
 // A retired resource has no series. Its counters begin at 0 when it is offered again.
@@ -178,9 +176,7 @@ func TestRetired(t *testing.T) {
 	m := story()
 	m.Follow(stateOf(nil)) // without holders
 	m.ResourceRetired(accelerator)
-	if lines := samples(strings.Join(grep(page(t, m), accelerator), "\n"), "accelerator_"); len(lines) > 0 {
-		t.Errorf("page: found %q, want no such series", lines)
-	}
+	compare.Empty(t, "page", samples(strings.Join(grep(page(t, m), accelerator), "\n"), "accelerator_"))
 	if lines := grep(page(t, m), `resource="b-com.com/pool"`); len(lines) == 0 {
 		t.Error("the other resource has lost its series too")
 	}

@@ -98,9 +98,7 @@ func TestChurn(t *testing.T) {
 		select {
 		case <-n.Events():
 		case err := <-ended:
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			return
 		case <-limit:
 			t.Fatalf("churn has not ended after %v", patience)

@@ -109,9 +109,7 @@ func TestOpenFile(t *testing.T) {
 		}
 		switch {
 		case name == "../file": // leads out of the directory
-			if err == nil {
-				t.Errorf("%s: opened", name)
-			}
+			compare.Error(t, "Open of "+name, "", err)
 		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: error %v, want one with %q", name, err, want)
 		}
@@ -128,9 +126,7 @@ func TestLock(t *testing.T) {
 		check(t, err)
 		soon, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := privatedir.AcquireLock(soon, dir, "lock"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error: %v, want %v", err, context.DeadlineExceeded)
-		}
+		compare.ErrorIs(t, "AcquireLock", context.DeadlineExceeded, compare.ErrorOf(privatedir.AcquireLock(soon, dir, "lock")))
 		got := make(chan error)
 		go func() {
 			second, err := privatedir.AcquireLock(t.Context(), dir, "lock")

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -33,15 +34,11 @@ func TestCheckNode(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := check(h, tt.name, h.Sys+"/dev"); !errors.Is(err, tt.want) {
-				t.Errorf("error %v, want %v", err, tt.want)
-			}
+			compare.ErrorIs(t, "check", tt.want, check(h, tt.name, h.Sys+"/dev"))
 		})
 	}
 	h.Simulated = false
-	if err := check(h, "file", h.Sys+"/dev"); !errors.Is(err, sysfs.ErrNodeMismatch) {
-		t.Errorf("regular file on a true host: error %v, want %v", err, sysfs.ErrNodeMismatch)
-	}
+	compare.ErrorIs(t, "regular file on a true host", sysfs.ErrNodeMismatch, check(h, "file", h.Sys+"/dev"))
 }
 
 // TestTrueNode uses a node that every machine has: /dev/null is 1:3.
@@ -54,9 +51,7 @@ func TestTrueNode(t *testing.T) {
 		"../../devices/pci0000:00/0000:3b:00.0/mem/null --\n")
 	h.Dev = "/dev"
 	must.Succeed(t, check(h, "null", h.Sys+"/null"))
-	if err := check(h, "null", h.Sys+"/zero"); !errors.Is(err, sysfs.ErrNodeMismatch) {
-		t.Errorf("error %v, want %v", err, sysfs.ErrNodeMismatch)
-	}
+	compare.ErrorIs(t, "check", sysfs.ErrNodeMismatch, check(h, "null", h.Sys+"/zero"))
 	for _, dev := range []string{"garbage", "none"} {
 		err := check(h, "null", h.Sys+"/"+dev)
 		if err == nil || errors.Is(err, sysfs.ErrNodeMismatch) || errors.Is(err, sysfs.ErrNodeMissing) {
@@ -90,9 +85,7 @@ func TestIsSysfs(t *testing.T) {
 	if is, err := sysfs.IsSysfs(t.TempDir()); is || err != nil {
 		t.Errorf("a directory: %v, %v", is, err)
 	}
-	if _, err := sysfs.IsSysfs(t.TempDir() + "/none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error %v, want fs.ErrNotExist", err)
-	}
+	compare.ErrorIs(t, "IsSysfs", fs.ErrNotExist, compare.ErrorOf(sysfs.IsSysfs(t.TempDir()+"/none")))
 	if _, err := os.Stat("/sys/class/mem/null/uevent"); err != nil {
 		t.Skip("no sysfs here")
 	}

@@ -1,6 +1,7 @@
 package timeline_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -146,9 +147,7 @@ func TestBounds(t *testing.T) {
 		})
 	}
 	for _, bad := range []string{"yesterday", "25:00", "-5m", "2026-13-01", "03", "5"} {
-		if _, err := timeline.ParseBound(bad, time.Now()); err == nil {
-			t.Errorf("ParseBound(%q): no error", bad)
-		}
+		compare.Error(t, fmt.Sprintf("ParseBound(%q)", bad), "", compare.ErrorOf(timeline.ParseBound(bad, time.Now())))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -83,9 +84,7 @@ func TestGolden(t *testing.T) {
 	log := hotplug(t)
 	out, notes := read(t, timeline.Options{}, log)
 	golden(t, "hotplug.golden", out)
-	if len(notes) > 0 {
-		t.Errorf("notes of a sound log: %q", notes)
-	}
+	compare.Empty(t, "notes of a sound log", notes)
 	for l := range strings.Lines(log) {
 		must.Succeed(t, eventtest.Line([]byte(l)))
 	}
@@ -157,16 +156,12 @@ func TestErrors(t *testing.T) {
 		t.Errorf("a file with a line that is too long: %v, want an error with its name", err)
 	}
 	reader = newReader(t, timeline.Options{}, refusing{broken})
-	if err := reader.Read(t.Context(), "a.log", strings.NewReader(log)); !errors.Is(err, broken) {
-		t.Errorf("output refused: %v, want %v", err, broken)
-	}
+	compare.ErrorIs(t, "output refused", broken, reader.Read(t.Context(), "a.log", strings.NewReader(log)))
 	for _, o := range []timeline.Options{
 		{Filter: timeline.Filter{Events: []string{"[a"}}}, {Filter: timeline.Filter{Events: []string{"device.gone"}}},
 		{Filter: timeline.Filter{Devices: []string{""}}}, {Filter: timeline.Filter{Events: []string{"device.*"}}, Summary: true},
 	} {
-		if _, err := timeline.New(o, io.Discard); err == nil {
-			t.Errorf("%+v: no error", o)
-		}
+		compare.Error(t, fmt.Sprintf("%+v", o), "", compare.ErrorOf(timeline.New(o, io.Discard)))
 	}
 }
 

@@ -152,9 +152,7 @@ func script(t *testing.T, host sysfs.Host, lines string) {
 		default:
 			t.Fatalf("script: %q", line)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 }
 

@@ -113,9 +113,7 @@ func checkAllReadings(t *testing.T, host sysfs.Host) {
 	t.Helper()
 	listed, _ := dfl.Family(port.PerPort).Cards(host)
 	for _, card := range append(listed, cardsOfTree...) {
-		if _, err := sysfs.ParsePCIAddress(card); err != nil {
-			t.Errorf("a card without address: %v", err)
-		}
+		compare.NoError(t, "a card without address", compare.ErrorOf(sysfs.ParsePCIAddress(card)))
 		for _, unit := range units {
 			r, err := dfl.Family(unit).Read(host, card)
 			if err != nil && len(r.Units) != 0 {
@@ -136,9 +134,7 @@ func paths(t *testing.T, root string, rnd *rand.Rand) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }

@@ -61,9 +61,7 @@ func edit(t testing.TB, dir string, files map[string]string) {
 		default:
 			err = errors.Join(err, os.WriteFile(path, []byte(content), 0o644))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 }
 
@@ -319,9 +317,7 @@ func TestReadWhilePortLeaves(t *testing.T) {
 				result <- ok
 			}()
 			fifo, err := os.OpenFile(dir+"/afu_id", os.O_WRONLY, 0) // blocks until readPort opens it
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			err = tt.then(dir)
 			_, werr := fifo.WriteString(afuID + "\n")
 			must.Succeed(t, err, werr, fifo.Close())

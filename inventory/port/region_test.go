@@ -260,9 +260,7 @@ func TestRegionChangesDuringReading(t *testing.T) {
 				result <- nodes
 			}()
 			f, err := os.OpenFile(fifo, os.O_WRONLY, 0) // blocks until Read opens it
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			err = errors.Join(os.Remove(fifo), tt.then(region)) // Read may read the FME again
 			_, werr := f.WriteString("0x0\n")
 			must.Succeed(t, err, werr, f.Close())

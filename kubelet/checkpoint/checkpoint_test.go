@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,9 +147,7 @@ func TestNoCheckpoint(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		must.Succeed(t, create(filepath.Join(dir, checkpoint.File)))
-		if _, err := new(checkpoint.Reader).Read(dir); err == nil {
-			t.Errorf("Read of a %s: found no error, want one", name)
-		}
+		compare.Error(t, fmt.Sprintf("Read of a %s", name), "", compare.ErrorOf(new(checkpoint.Reader).Read(dir)))
 	}
 }
 
@@ -220,8 +219,6 @@ func TestPods(t *testing.T) {
 		{"PodUID":"a","ContainerName":"init","DeviceIDs":{"-1":["3b:00.0"],"0":["5e:00.0"]}},
 		{"PodUID":"a","ContainerName":"main","DeviceIDs":{"-1":["3b:00.0"]}},
 		{"PodUID":"b","DeviceIDs":{"-1":["3b:00.0"]}}]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	compare.Values(t, "pods", map[string][]string{"3b:00.0": {"a", "b"}, "5e:00.0": {"a"}}, record.Pods())
 }

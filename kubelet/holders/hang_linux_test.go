@@ -2,7 +2,6 @@ package holders_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -40,9 +39,7 @@ func TestStateDirHangs(t *testing.T) {
 		}
 	}
 	compare.Equal(t, fmt.Sprintf("remembered nodes of %v", injected.All()), 1, len(injected.All()))
-	if _, err := holders.OpenInjected(dir); err == nil || !strings.Contains(err.Error(), "the file system hangs") {
-		t.Errorf("opened at the start: error %v, want that the file system hangs", err)
-	}
+	compare.Error(t, "opened at the start", "the file system hangs", compare.ErrorOf(holders.OpenInjected(dir)))
 
 	release()
 	patient.Await(t, "the file system answers", func() error { return injected.Add(t.Context(), given) })
@@ -52,7 +49,5 @@ func TestStateDirHangs(t *testing.T) {
 	if h := s.Ask(t.Context()); h.Problem() != nil {
 		t.Errorf("found %+v", h)
 	}
-	if all := injected.All(); len(all) > 0 {
-		t.Errorf("found %v, want none: no container holds them", all)
-	}
+	compare.Empty(t, "All", injected.All())
 }

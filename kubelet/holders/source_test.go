@@ -33,9 +33,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "adp") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	r := &rig{cfg: holders.Config{
 		Rules:  holders.Rules{Owns: func(resource, _ string) bool { return resource == port }, Pod: "host", DevRoot: "/dev", Grace: grace},
@@ -182,9 +180,7 @@ func TestRecord(t *testing.T) {
 		t.Errorf("asked %d times, %v, record (-want +got):\n%s", r.Asked(), err, diff)
 	}
 	r.write(t, "{")
-	if _, err := holders.New(r.cfg).Record(t.Context()); err == nil {
-		t.Error("a file that can't be read: found no error")
-	}
+	compare.Error(t, "a file that can't be read", "", compare.ErrorOf(holders.New(r.cfg).Record(t.Context())))
 }
 
 func TestAllocations(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -81,9 +82,7 @@ func newRig(t *testing.T, boardNames ...string) *rig {
 func (r *rig) card(name string) (fpga.Card, fpga.Port) {
 	r.t.Helper()
 	card, _, err := fpga.Find(r.host, name)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, err)
 	if len(card.Ports) == 0 {
 		return card, fpga.Port{}
 	}
@@ -248,9 +247,7 @@ func TestProgramRefuses(t *testing.T) {
 			}
 			err := r.p.Program(t.Context(), card, port, test.b)
 			r.refused(err, "card 01:00.0", test.want)
-			if len(r.requests) > 0 {
-				t.Errorf("requests %#x, want none", r.requests)
-			}
+			compare.Empty(t, "requests", r.requests)
 		})
 	}
 }
@@ -269,9 +266,7 @@ func TestProgramInUse(t *testing.T) {
 		card, port := r.card("01:00.0")
 		r.refused(r.p.Program(t.Context(), card, port, r.gbs(pac, afu)), "card 01:00.0, port 0: ",
 			"DEV/"+node+": device or resource busy: another process has it open: can-pull names it")
-		if len(r.requests) > 0 {
-			t.Errorf("%s: requests %#x, want none", node, r.requests)
-		}
+		compare.Empty(t, node+": requests", r.requests)
 	}
 }
 
@@ -336,9 +331,7 @@ func TestProgramFails(t *testing.T) {
 			}
 			err = r.p.Program(t.Context(), card, card.Ports[0], r.gbs(card.InterfaceID, otherAFU))
 			r.refused(err, "card "+card.ID()+", port 0: programming: ", test.want)
-			if !errors.Is(err, test.errno) {
-				t.Errorf("%v, want %v in it", err, test.errno)
-			}
+			compare.ErrorIs(t, "error", test.errno, err)
 		})
 	}
 }
@@ -453,9 +446,7 @@ func TestReleaseRefusesNumber(t *testing.T) {
 		r := newRig(t, "kernel-6.1-two-ports")
 		card, _ := r.card("01:00.0")
 		r.refused(r.p.Release(t.Context(), card, number), "card 01:00.0, port ", "want 0 to 255")
-		if len(r.requests) > 0 {
-			t.Errorf("port %d: requests %#x, want none", number, r.requests)
-		}
+		compare.Empty(t, fmt.Sprintf("port %d: requests", number), r.requests)
 	}
 }
 
@@ -512,9 +503,7 @@ func TestMemory(t *testing.T) {
 // rssAnon returns the anonymous memory of this process, in bytes.
 func rssAnon(t *testing.T) int64 {
 	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, err)
 	m := regexp.MustCompile(`RssAnon:\s+(\d+) kB`).FindSubmatch(status)
 	if m == nil {
 		t.Error("no RssAnon in /proc/self/status")

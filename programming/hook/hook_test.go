@@ -439,9 +439,7 @@ func TestCardLeaves(t *testing.T) {
 		entry(self, "--device", "3b:00.0"), entry(self, "--device", "5e:00.0"))
 	must.Value(h.run(config, "3b:00.0"))(t)
 	must.Succeed(t, h.node.Unplug(second))
-	if _, err := h.run(config, "5e:00.0"); err == nil || !strings.Contains(err.Error(), `device "5e:00.0": found no FPGA card of this name, want one of 3b:00.0`) {
-		t.Errorf("error %v", err)
-	}
+	compare.Error(t, "run", `device "5e:00.0": found no FPGA card of this name, want one of 3b:00.0`, compare.ErrorOf(h.run(config, "5e:00.0")))
 	compare.Equal(t, fmt.Sprintf("images of %q", h.programmed), 1, len(h.programmed))
 }
 

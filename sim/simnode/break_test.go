@@ -49,12 +49,8 @@ func TestBreakAndHeal(t *testing.T) {
 			}
 			broken[b.Reason] = true
 			must.Succeed(t, n.Heal(tt.device))
-			if diff := cmp.Diff(whole, files(t, n.Sys)); diff != "" {
-				t.Errorf("%s %s healed (-before +after):\n%s", tt.board, b.Reason, diff)
-			}
-			if diff := cmp.Diff(nodes, names(t, n.Dev)); diff != "" {
-				t.Errorf("%s %s healed: nodes (-before +after):\n%s", tt.board, b.Reason, diff)
-			}
+			compare.Values(t, fmt.Sprintf("%s %s healed", tt.board, b.Reason), whole, files(t, n.Sys))
+			compare.Values(t, fmt.Sprintf("%s %s healed: nodes", tt.board, b.Reason), nodes, names(t, n.Dev))
 		}
 		must.Succeed(t, n.Close())
 	}
@@ -115,11 +111,7 @@ func TestBoards(t *testing.T) {
 		t.Errorf("slot of the virtual function is taken: %v, devices %v", err, n.Devices())
 	}
 	for _, bad := range []string{"01:00.0", "0000:01:00.8", "../x", "0000:0A:00.0"} {
-		if err := n.PlugBoard(named("pac-a10"), bad); err == nil {
-			t.Errorf("slot %s: no error, want one", bad)
-		}
+		compare.Error(t, fmt.Sprintf("slot %s", bad), "", n.PlugBoard(named("pac-a10"), bad))
 	}
-	if err := n.PlugBoard(named("vf"), "0000:02:00.3"); err == nil {
-		t.Error("a physical function that is not function 0: no error, want one")
-	}
+	compare.Error(t, "a physical function that is not function 0", "", n.PlugBoard(named("vf"), "0000:02:00.3"))
 }

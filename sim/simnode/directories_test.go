@@ -7,8 +7,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
@@ -28,9 +26,7 @@ func inodes(t *testing.T, dir string) map[string]uint64 {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return all
 }
 
@@ -79,15 +75,11 @@ func TestReleaseAndAssign(t *testing.T) {
 	if got := read(t, root, address); len(got.Units) != 1 {
 		t.Errorf("released: %d ports, want 1", len(got.Units))
 	}
-	if _, err := os.Lstat(filepath.Join(n.Dev, node)); err == nil {
-		t.Errorf("released: found %s, want it removed", node)
-	}
+	compare.Error(t, "released "+node, "", compare.ErrorOf(os.Lstat(filepath.Join(n.Dev, node))))
 	must.Succeed(t, n.Assign(address, 1))
 	want := []inventory.Condition{{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}}
 	compare.Values(t, "assigned", want, read(t, root, address).Units[1].Conditions)
 	must.Succeed(t, n.Bind(address, 1))
-	if diff := cmp.Diff(whole, files(t, root+"/sys")); diff != "" {
-		t.Errorf("bound (-before +after):\n%s", diff)
-	}
+	compare.Values(t, "bound", whole, files(t, root+"/sys"))
 	must.Succeed(t, n.Unplug(address))
 }

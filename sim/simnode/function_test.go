@@ -125,23 +125,17 @@ func TestLeavesWhileUsed(t *testing.T) {
 			}
 			must.Succeed(t, leave(n))
 			compare.Values(t, "while used", []string{function, node, class, group}, present(n, all...))
-			if err := n.Plug(vf); err == nil {
-				t.Error("plugged into the same slot: no error, want one")
-			}
+			compare.Error(t, "plugged into the same slot", "", n.Plug(vf))
 			must.Succeed(t, n.EndUse(vf.Address))
 			if name == "unbound" {
-				if err := n.Plug(vf); err == nil {
-					t.Error("plugged into the same slot: no error, want one")
-				}
+				compare.Error(t, "plugged into the same slot", "", n.Plug(vf))
 				must.Succeed(t, n.SetDriver(vf.Address, "vfio-pci"))
 				if got := present(n, all...); !slices.Equal(got, all) {
 					t.Errorf("bound again: found %v, want %v", got, all)
 				}
 				return
 			}
-			if got := present(n, append(all, "sys/bus/pci/devices/"+address)...); len(got) > 0 {
-				t.Errorf("after the use: found %v, want none", got)
-			}
+			compare.Empty(t, "after the use", present(n, append(all, "sys/bus/pci/devices/"+address)...))
 		})
 	}
 }
@@ -158,8 +152,6 @@ func TestFunctionRefusals(t *testing.T) {
 		"use without vfio-pci":        n.Use("0000:03:00.0"),
 		"PCI ids of a function":       simnode.Card{Address: address, Group: simnode.OwnGroup, PCIID: "x"}.Check(),
 	} {
-		if err == nil {
-			t.Errorf("%s: no error, want one", name)
-		}
+		compare.Error(t, name, "", err)
 	}
 }

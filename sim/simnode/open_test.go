@@ -46,12 +46,8 @@ func TestOpenAgain(t *testing.T) {
 	must.Succeed(t, n.PlugBoard(named("two-ports"), address), n.PlugBoard(named("vf"), "0000:02:00.0"))
 	whole, devices := files(t, n.Sys), n.Devices()
 	n = reopen(t, n)
-	if diff := cmp.Diff(whole, files(t, n.Sys)); diff != "" {
-		t.Errorf("opened again (-before +after):\n%s", diff)
-	}
-	if diff := cmp.Diff(devices, n.Devices()); diff != "" {
-		t.Errorf("devices (-before +after):\n%s", diff)
-	}
+	compare.Values(t, "opened again", whole, files(t, n.Sys))
+	compare.Values(t, "devices", devices, n.Devices())
 	want := []string{"01:00.0 dfl-port.0", "01:00.0-p1 dfl-port.1", "02:00.0 dfl-port.2", "02:00.1 dfl-port.3"}
 	var got []string
 	for _, d := range n.Devices() {
@@ -189,9 +185,7 @@ func TestOpenRefuses(t *testing.T) {
 		{make("node.json", "{", 0o700), "node.json: unexpected end of JSON input; remove its directory"},
 		{make("node.json", `{"Version":2}`, 0o700), "node.json: found version 2, want 1; remove its directory"},
 	} {
-		if _, err := simnode.Open(t.Context(), tt.dir); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want an error with %q", tt.dir, err, tt.want)
-		}
+		compare.Error(t, tt.dir, tt.want, compare.ErrorOf(simnode.Open(t.Context(), tt.dir)))
 	}
 }
 

@@ -2,6 +2,7 @@ package simnode_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"regexp"
@@ -19,6 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -51,9 +53,7 @@ func read(t *testing.T, root, card string) inventory.Reading {
 	if errors.Is(err, fs.ErrNotExist) {
 		r, err = xrt.Family{}.Read(host, card)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return r
 }
 
@@ -79,9 +79,7 @@ func names(t *testing.T, dir string) map[string]bool {
 		all[numbers.ReplaceAllString(relative, "${1}N")] = true
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return all
 }
 
@@ -100,15 +98,9 @@ func TestNamesLikeTheKernel(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	n := newNode(t, card)
-	if err := n.Plug(card); err == nil {
-		t.Error("two cards in a slot: no error, want one")
-	}
-	if err := n.Unplug("0000:02:00.0"); err == nil {
-		t.Error("pull from an empty slot: no error, want one")
-	}
+	compare.Error(t, "two cards in a slot", "", n.Plug(card))
+	compare.Error(t, "pull from an empty slot", "", n.Unplug("0000:02:00.0"))
 	for _, id := range []string{"8086", "8086:09c4:8086", "8086:09c4:8086:0000:0", "8086:9c4:8086:0000", "8086:09c4:8086:+000", "8086:09c4:8086:000g"} {
-		if err := n.Plug(simnode.Card{Address: "0000:02:00.0", PCIID: id}); err == nil {
-			t.Errorf("PCI id %q: no error, want one", id)
-		}
+		compare.Error(t, fmt.Sprintf("PCI id %q", id), "", n.Plug(simnode.Card{Address: "0000:02:00.0", PCIID: id}))
 	}
 }

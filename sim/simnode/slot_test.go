@@ -48,9 +48,7 @@ func TestSlotIsSaved(t *testing.T) {
 	n := open(t, filepath.Join(t.TempDir(), "node"))
 	must.Succeed(t, n.PlugBoard(named("aws-f2"), address), n.Remove(address))
 	n = reopen(t, n)
-	if _, err := os.Lstat(n.CardDir(address)); err == nil {
-		t.Error("the application function exists, want it removed")
-	}
+	compare.Error(t, "application function", "", compare.ErrorOf(os.Lstat(n.CardDir(address))))
 	must.Succeed(t, n.Rescan(address, "10ee:7011:10ee:0007"), n.Remove(management))
 	n = reopen(t, n)
 	must.Succeed(t, n.Rescan(management, ""))
@@ -72,8 +70,6 @@ func TestSlotRefuses(t *testing.T) {
 		"ids":                      n.Rescan("0000:04:00.0", "1d0f"),
 		"PCI ids of such a card":   simnode.Card{Address: address, Slot: simnode.Application, PCIID: "x"}.Check(),
 	} {
-		if err == nil {
-			t.Errorf("%s: no error, want one", name)
-		}
+		compare.Error(t, name, "", err)
 	}
 }

@@ -77,12 +77,8 @@ func TestReset(t *testing.T) {
 	}
 	compare.Equal(t, "shell", "xilinx_u250_gen3x16_base_4", read(t, filepath.Dir(n.Sys), first).Units[0].Attributes["vbnv"])
 	must.Succeed(t, n.BeginReset(first), n.BeginReset(second), n.EndReset(first, "xilinx_u250_gen3x16_xdma_shell_4_1"), n.EndReset(second, ""))
-	if diff := cmp.Diff(before, files(t, n.Sys)); diff != "" {
-		t.Errorf("tree (-before +after):\n%s", diff)
-	}
-	if diff := cmp.Diff(nodes, names(t, n.Dev)); diff != "" {
-		t.Errorf("nodes (-before +after):\n%s", diff)
-	}
+	compare.Values(t, "tree", before, files(t, n.Sys))
+	compare.Values(t, "nodes", nodes, names(t, n.Dev))
 	must.Succeed(t, n.Unplug("0000:01:00.0"), n.Unplug("0000:02:00.0"))
 	if entries, err := os.ReadDir(n.Dev); err != nil || len(entries) > 0 {
 		t.Errorf("nodes of an empty node: %v, %v", entries, err)

@@ -3,6 +3,8 @@
 package compare
 
 import (
+	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -33,11 +35,30 @@ func Contains(t testing.TB, what, part, text string) {
 	}
 }
 
-// Error checks that there is an error, and that its text contains a part.
+// Empty checks that a slice or a map is empty.
+func Empty(t testing.TB, what string, got any) {
+	t.Helper()
+	if reflect.ValueOf(got).Len() > 0 {
+		t.Errorf("%s: found %v, want none", what, got)
+	}
+}
+
+// Error checks that there is an error, and that its text contains a part; "": any error.
 func Error(t testing.TB, what, part string, err error) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), part) {
 		t.Errorf("%s: found error %v, want one with %q", what, err, part)
+	}
+}
+
+// ErrorOf returns the error of a call that returns a value, too.
+func ErrorOf[T any](_ T, err error) error { return err }
+
+// ErrorIs checks that an error is, or wraps, another one.
+func ErrorIs(t testing.TB, what string, want, err error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: found error %v, want %v", what, err, want)
 	}
 }
 

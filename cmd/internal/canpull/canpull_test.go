@@ -111,9 +111,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("an empty slot: %+v, %v", got, err)
 	}
 	write(t, n.PortDir(address, 0)+"/dev", "rubbish\n")
-	if _, err := canpull.Read(n.Sys, address); err == nil || !strings.Contains(err.Error(), `dfl-port.0/dev: found "rubbish"`) {
-		t.Errorf("an invalid number: %v", err)
-	}
+	compare.Error(t, "an invalid number", `dfl-port.0/dev: found "rubbish"`, compare.ErrorOf(canpull.Read(n.Sys, address)))
 }
 
 // The BARs of a card count, because programs map them, also if a driver is bound.
@@ -159,9 +157,7 @@ func TestUnboundInUse(t *testing.T) {
 func TestGroupNotFound(t *testing.T) {
 	sys := t.TempDir()
 	function(t, sys, address, "vfio-pci")
-	if _, err := canpull.Read(sys, address); err == nil || !strings.Contains(err.Error(), `: bound to vfio-pci, but `) {
-		t.Errorf("error %v", err)
-	}
+	compare.Error(t, "Read", `: bound to vfio-pci, but `, compare.ErrorOf(canpull.Read(sys, address)))
 	write(t, sys+"/devices/pci0000:00/"+address+"/vfio-dev/vfio3/dev", "511:3\n")
 	link(t, "../../../../../../class/vfio-dev", sys+"/devices/pci0000:00/"+address+"/vfio-dev/vfio3/subsystem")
 	if card, err := canpull.Read(sys, address); err != nil || len(card.Functions[0].Nodes) != 1 {

@@ -60,9 +60,7 @@ func TestCordon(t *testing.T) {
   no device has this address now: the cordon applies to the next card in this slot
 `, 0, "cordon", "3B:00.0", "5e:00.0", "--absent", "--why", "replace the fan", "--by", "alice")
 	d.await("cordoned", health{"3b:00.0": false, "3b:00.0-p1": false})
-	if _, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0-p1"); err == nil || !strings.Contains(err.Error(), "cordoned") {
-		t.Errorf("%v, want the reason", err)
-	}
+	compare.Error(t, "Allocate", "cordoned", compare.ErrorOf(d.kubelet.Allocate(t.Context(), testResource, "3b:00.0-p1")))
 	d.do(d.node.Plug(cardB))
 	d.await("the card that comes", health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": false})
 

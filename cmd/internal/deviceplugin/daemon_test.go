@@ -115,9 +115,7 @@ func (d *testDaemon) startKubelet() {
 	var err error
 	// The kubelet outlives the test's context, which ends before its cleanups.
 	d.kubelet, err = simkubelet.Start(context.WithoutCancel(d.t.Context()), d.cfg.KubeletDir, simkubelet.Behaviour{})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, err)
 	d.kubelet.Follow(soundLists(d.t))
 	if d.pods != nil {
 		d.pods.Join(d.kubelet)
@@ -128,9 +126,7 @@ func (d *testDaemon) startPods() {
 	d.t.Helper()
 	var err error
 	d.pods, err = simkubelet.StartPodResources(context.WithoutCancel(d.t.Context()), d.cfg.PodResourcesSocket)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, err)
 	d.pods.Join(d.kubelet)
 }
 
@@ -173,9 +169,7 @@ func (d *testDaemon) url(path string) string {
 // do fails the test if err is not nil.
 func (d *testDaemon) do(err error) {
 	d.t.Helper()
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, err)
 }
 
 // makeFIFO replaces a file by a pipe without a writer, so that opening it for reading blocks. release ends

@@ -86,9 +86,7 @@ func TestEvents(t *testing.T) {
 	c.awaitEvents("pulled", want...)
 	c.pods.Release("default", "job")
 	c.awaitEvents("released", append(want, aboutNode+"Normal DeviceReleased 3b:00.0-p1")...)
-	if lines := c.lines("api.lost"); len(lines) > 0 {
-		t.Errorf("log: %v", lines)
-	}
+	compare.Empty(t, "log", c.lines("api.lost"))
 }
 
 // Without the annotation the daemon does not list nodes, so the account needs no permission for that.

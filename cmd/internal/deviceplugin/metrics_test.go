@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -64,9 +65,7 @@ func TestMetricsOfAStory(t *testing.T) {
 	d.await("healed", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 	_, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0-p1")
 	d.do(err)
-	if _, err := d.kubelet.Allocate(t.Context(), testResource, "86:00.0"); err == nil {
-		t.Error("a device was given that is not there")
-	}
+	compare.Error(t, "Allocate of a device that is not there", "", compare.ErrorOf(d.kubelet.Allocate(t.Context(), testResource, "86:00.0")))
 	d.hold("job", testResource, "5e:00.0")
 	d.do(d.node.Unplug(cardB.Address))
 	d.await("pulled", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": false})

@@ -64,9 +64,7 @@ type path struct {
 func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 	b.Helper()
 	dir, err := os.MkdirTemp("", "adp")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	b.Cleanup(func() { os.RemoveAll(dir) })
 	p := &path{}
 	if p.node, err = simnode.New(dir); err != nil {

@@ -2,7 +2,6 @@ package deviceplugin_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -33,9 +32,7 @@ func TestWaitsForTheOtherAPI(t *testing.T) {
 	d.eventually("/healthz", "200 OK: ok")
 	d.eventually("/devices", "200 OK: []")
 	compare.Contains(t, "/metrics", "accelerator_build_info", d.get("/metrics"))
-	if _, err := os.Lstat(d.cfg.Socket); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("local socket: found one, error %v, want none", err)
-	}
+	compare.ErrorIs(t, "local socket", fs.ErrNotExist, compare.ErrorOf(os.Lstat(d.cfg.Socket)))
 	for _, unwanted := range []zap.Field{logevent.SourceOpened, logevent.ScanDone, logevent.DeviceAdded, logevent.ResourceRegistered, logevent.OwnerTaken} {
 		if n := d.logs.FilterField(unwanted).Len(); n > 0 {
 			t.Errorf("log: found %s %d times while the driver owns the node", unwanted.String, n)
@@ -45,9 +42,7 @@ func TestWaitsForTheOtherAPI(t *testing.T) {
 	driver.Leave(t.Context(), func(context.Context) error { return nil })
 	d.await("the driver has left", health{"3b:00.0": true, "3b:00.0-p1": true})
 	d.eventually("/readyz", "200 OK: ok")
-	if _, err := control.Dial(d.cfg.Socket).State(t.Context()); err != nil {
-		t.Errorf("local socket: %v", err)
-	}
+	compare.NoError(t, "local socket", compare.ErrorOf(control.Dial(d.cfg.Socket).State(t.Context())))
 	d.do(d.stop())
 }
 

@@ -80,9 +80,7 @@ func TestNothingIsLeft(t *testing.T) {
 
 func TestMissingSysfsRootEndsAtOnce(t *testing.T) {
 	node, err := simnode.New(cmdtest.ShortDir(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot, cfg.HTTPAddress, cfg.Socket = "/nonexistent", node.Dev, node.Dev, "", ""
 	cfg.StateDir = filepath.Join(cmdtest.ShortDir(t), "state")

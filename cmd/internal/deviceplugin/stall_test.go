@@ -28,6 +28,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -82,9 +83,7 @@ func stall(t *testing.T) *stalled {
 
 func (d *stalled) do(err error) {
 	d.t.Helper()
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, err)
 }
 
 // turn breaks or heals these ports, and blocks until the kubelet has the list.

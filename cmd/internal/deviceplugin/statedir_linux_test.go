@@ -7,6 +7,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
@@ -28,9 +29,7 @@ func TestStateDirHangs(t *testing.T) {
 	}
 	d.do(d.node.Plug(cardB))
 	d.await("another card", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-	if _, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0"); err != nil {
-		t.Error(err)
-	}
+	must.Value(d.kubelet.Allocate(t.Context(), testResource, "3b:00.0"))(t)
 	d.do(d.node.Unplug(cardB.Address))
 	d.await("pulled", health{"3b:00.0": true, "3b:00.0-p1": true})
 	d.do(d.node.Plug(cardB))

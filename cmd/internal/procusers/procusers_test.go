@@ -300,9 +300,7 @@ func TestPatience(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("no time left"))
-	if _, err := proc.Find(ctx, []sysfs.DeviceNumber{null}); err == nil || !strings.Contains(err.Error(), "no time left") {
-		t.Errorf("error %v", err)
-	}
+	compare.Error(t, "Find", "no time left", compare.ErrorOf(proc.Find(ctx, []sysfs.DeviceNumber{null})))
 	w := must.Value(os.OpenFile(fifo, os.O_RDWR, 0))(t) // lets the goroutine continue
 	w.Close()
 }
@@ -328,12 +326,8 @@ func TestNewProcess(t *testing.T) {
 
 func TestNoProc(t *testing.T) {
 	proc := procusers.Proc{Root: filepath.Join(t.TempDir(), "proc")}
-	if _, err := proc.Find(t.Context(), nil); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error %v", err)
-	}
-	if err := proc.SeesHost(); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("SeesHost: %v", err)
-	}
+	compare.ErrorIs(t, "Find", fs.ErrNotExist, compare.ErrorOf(proc.Find(t.Context(), nil)))
+	compare.ErrorIs(t, "SeesHost", fs.ErrNotExist, proc.SeesHost())
 }
 
 func TestSeesHost(t *testing.T) {
