@@ -98,8 +98,7 @@ func TestNodeHintReachesItsNewCard(t *testing.T) {
 		t.Skipf("no device node can be made here: %v", err)
 	}
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
+		f := oneCard()
 		r := startOn(t, host, testConfig, f)
 		f.pull(cardA)
 		f.set(cardB, good(0, 0))
@@ -127,34 +126,32 @@ func TestNodeHintWhileTheNodeChangesItsCard(t *testing.T) {
 		{"node of the FME", ofFME, "dfl-fme.0", false, 2, "unhealthy[node-missing]"},
 		{"a node of neither reading", good(1, 0), "dfl-port.0", false, 1, "healthy[]"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFakeFamily("dfl")
-				old := good(0, 0)
-				old.ParentNodes = []string{"dfl-fme.0"}
-				f.set(cardA, old)
-				cfg := testConfig
-				cfg.ResyncInterval, cfg.HealthInterval, cfg.ReadTimeout = time.Hour, time.Hour, time.Hour
-				r := start(t, cfg, f)
-				first, second := f.delay(cardA), f.delay(cardB)
-				if test.newFirst {
-					first, second = second, first
-				}
-				f.pull(cardA)
-				f.set(cardB, test.port)
-				r.hint(cardA)
-				r.hint(cardB)
-				lacking := test.port
-				lacking.Conditions = []inventory.Condition{{Reason: inventory.ReasonNodeMissing, Health: inventory.Unhealthy}}
-				f.set(cardB, lacking)
-				r.hintNode(test.node)
-				first()
-				synctest.Wait()
-				second()
-				synctest.Wait()
-				r.want("both readings have returned", map[string]string{"0001:5e:00.0": test.want})
-				compare.Equal(t, "readings of the new card", test.wantSecond, f.reads[cardB])
-			})
+		runInBubble(t, test.name, func(t *testing.T) {
+			f := newFakeFamily("dfl")
+			old := good(0, 0)
+			old.ParentNodes = []string{"dfl-fme.0"}
+			f.set(cardA, old)
+			cfg := testConfig
+			cfg.ResyncInterval, cfg.HealthInterval, cfg.ReadTimeout = time.Hour, time.Hour, time.Hour
+			r := start(t, cfg, f)
+			first, second := f.delay(cardA), f.delay(cardB)
+			if test.newFirst {
+				first, second = second, first
+			}
+			f.pull(cardA)
+			f.set(cardB, test.port)
+			r.hint(cardA)
+			r.hint(cardB)
+			lacking := test.port
+			lacking.Conditions = []inventory.Condition{{Reason: inventory.ReasonNodeMissing, Health: inventory.Unhealthy}}
+			f.set(cardB, lacking)
+			r.hintNode(test.node)
+			first()
+			synctest.Wait()
+			second()
+			synctest.Wait()
+			r.want("both readings have returned", map[string]string{"0001:5e:00.0": test.want})
+			compare.Equal(t, "readings of the new card", test.wantSecond, f.reads[cardB])
 		})
 	}
 }

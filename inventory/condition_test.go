@@ -36,19 +36,17 @@ func TestCounter(t *testing.T) {
 		{"rises again in the hold", []step{{0, fine, 0}, {1, bad, 0}, {1, over, 9 * time.Second}, {2, bad, 0}, {2, over, 9 * time.Second}, {2, over, 0}}},
 		{"begins anew", []step{{7, fine, 0}, {0, fine, 0}, {1, bad, 0}}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFakeFamily("dfl")
-				f.set(cardA, counted(test.steps[0].count))
-				cfg := testConfig
-				cfg.HealthInterval, cfg.ResyncInterval = time.Hour, time.Hour
-				r := start(t, cfg, f)
-				for i, s := range test.steps {
-					r.set(cardA, counted(s.count))
-					r.want(fmt.Sprintf("step %d, count %d", i, s.count), map[string]string{"3b:00.0": s.want})
-					r.after(s.wait)
-				}
-			})
+		runInBubble(t, test.name, func(t *testing.T) {
+			f := newFakeFamily("dfl")
+			f.set(cardA, counted(test.steps[0].count))
+			cfg := testConfig
+			cfg.HealthInterval, cfg.ResyncInterval = time.Hour, time.Hour
+			r := start(t, cfg, f)
+			for i, s := range test.steps {
+				r.set(cardA, counted(s.count))
+				r.want(fmt.Sprintf("step %d, count %d", i, s.count), map[string]string{"3b:00.0": s.want})
+				r.after(s.wait)
+			}
 		})
 	}
 }

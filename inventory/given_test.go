@@ -12,9 +12,7 @@ import (
 // The beginning and the end of each holding are logged once, with the holders.
 func TestHoldersNamed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
+		f, d := twoCards(), newFakeKubelet()
 		d.hold("0001:5e:00.0", "default/old/main")
 		cfg := withKubelet(d)
 		given := make(chan struct{}, 1)
@@ -99,8 +97,7 @@ func TestPodOfTheSameName(t *testing.T) {
 // The lines are short even if an answer has many containers. Each holder has one line.
 func TestTooManyHolders(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
+		f, d := oneCard(), newFakeKubelet()
 		var all []string
 		for i := range 50_000 {
 			all = append(all, fmt.Sprintf("default/pod/%05d", i))
@@ -132,18 +129,15 @@ func TestQuestionsWhileHeld(t *testing.T) {
 		held bool
 		want int
 	}{{"idle", false, 10}, {"held", true, 60}} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f, d := newFakeFamily("dfl"), newFakeKubelet()
-				f.set(cardA, good(0, 0))
-				if test.held {
-					d.hold("3b:00.0", pod)
-				}
-				begin := time.Now()
-				r := start(t, withKubelet(d), f)
-				r.after(10*time.Minute + time.Second)
-				compare.Equal(t, "questions in 10 minutes", test.want, len(d.questions(begin))-1)
-			})
+		runInBubble(t, test.name, func(t *testing.T) {
+			f, d := oneCard(), newFakeKubelet()
+			if test.held {
+				d.hold("3b:00.0", pod)
+			}
+			begin := time.Now()
+			r := start(t, withKubelet(d), f)
+			r.after(10*time.Minute + time.Second)
+			compare.Equal(t, "questions in 10 minutes", test.want, len(d.questions(begin))-1)
 		})
 	}
 }
@@ -151,8 +145,7 @@ func TestQuestionsWhileHeld(t *testing.T) {
 // Holdings may be called while the next answer is taken: go test -race.
 func TestHoldingsWhileAnswersArrive(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
+		f, d := oneCard(), newFakeKubelet()
 		d.hold("3b:00.0", pod)
 		r := start(t, withKubelet(d), f)
 		tick := time.NewTicker(10 * time.Second)

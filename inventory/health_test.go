@@ -60,18 +60,16 @@ func TestWarnings(t *testing.T) {
 		{"more trouble", []inventory.Unit{good(0, 0, ap6)}, []inventory.Unit{good(0, 0, ap6, throttled)}, 2},
 		{"less trouble", []inventory.Unit{good(0, 0, ap6, throttled)}, []inventory.Unit{good(0, 0, ap6)}, 1},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFakeFamily("dfl")
-				if test.before != nil {
-					f.set(cardA, test.before...)
-				}
-				r := start(t, testConfig, f)
-				if test.after != nil {
-					r.set(cardA, test.after...)
-				}
-				compare.Equal(t, "warnings", test.warns, r.logs.FilterLevelExact(zap.WarnLevel).Len())
-			})
+		runInBubble(t, test.name, func(t *testing.T) {
+			f := newFakeFamily("dfl")
+			if test.before != nil {
+				f.set(cardA, test.before...)
+			}
+			r := start(t, testConfig, f)
+			if test.after != nil {
+				r.set(cardA, test.after...)
+			}
+			compare.Equal(t, "warnings", test.warns, r.logs.FilterLevelExact(zap.WarnLevel).Len())
 		})
 	}
 }

@@ -81,18 +81,16 @@ func TestIdentity(t *testing.T) {
 		{"a new port has the number of another", []inventory.Unit{good(5, 0)}, []inventory.Unit{good(2, 0), good(5, 0)},
 			map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "unhealthy[port-id-conflict]"}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFakeFamily("dfl")
-				if test.before != nil {
-					f.set(cardA, test.before...)
-				}
-				r := start(t, testConfig, f)
-				r.set(cardA, test.after...)
-				r.want("after", test.want)
-				r.hint(cardA)
-				r.want("once more", test.want)
-			})
+		runInBubble(t, test.name, func(t *testing.T) {
+			f := newFakeFamily("dfl")
+			if test.before != nil {
+				f.set(cardA, test.before...)
+			}
+			r := start(t, testConfig, f)
+			r.set(cardA, test.after...)
+			r.want("after", test.want)
+			r.hint(cardA)
+			r.want("once more", test.want)
 		})
 	}
 }

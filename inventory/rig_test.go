@@ -49,6 +49,20 @@ func newFakeFamily(name string) *fakeFamily {
 	}
 }
 
+// oneCard returns a family with card A, which has a good port.
+func oneCard() *fakeFamily {
+	f := newFakeFamily("dfl")
+	f.set(cardA, good(0, 0))
+	return f
+}
+
+// twoCards returns a family with the cards A and B.
+func twoCards() *fakeFamily {
+	f := oneCard()
+	f.set(cardB, good(1, 0))
+	return f
+}
+
 func (b *fakeFamily) Name() string               { return b.name }
 func (b *fakeFamily) Signals() inventory.Signals { return inventory.Signals{} }
 func (b *fakeFamily) Rows() []inventory.Row      { return nil }
@@ -266,8 +280,7 @@ func (r *rig) pull(card string) {
 func withCard(t *testing.T, cfg inventory.Config, f func(*testing.T, *rig, *fakeFamily)) {
 	t.Helper()
 	bubble(t, func(t *testing.T) {
-		family := newFakeFamily("dfl")
-		family.set(cardA, good(0, 0))
+		family := oneCard()
 		f(t, start(t, cfg, family), family)
 	})
 }
@@ -283,4 +296,10 @@ func withKubeletAndCard(t *testing.T, f func(*testing.T, *rig, *fakeFamily, *fak
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, f)
+}
+
+// runInBubble runs a test of a table in a synctest bubble.
+func runInBubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, f) })
 }

@@ -88,26 +88,24 @@ func TestShortageKeepsEverything(t *testing.T) {
 // a lost file and another AFU in it.
 func TestShortageInConditionDiscardsReading(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
-		t.Run(errno.Error(), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFakeFamily("dfl")
-				f.set(cardA, good(0, 0), good(1, 1))
-				r := start(t, withGrace(5*time.Minute), f)
-				before := map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"}
-				r.want("before", before)
+		runInBubble(t, errno.Error(), func(t *testing.T) {
+			f := newFakeFamily("dfl")
+			f.set(cardA, good(0, 0), good(1, 1))
+			r := start(t, withGrace(5*time.Minute), f)
+			before := map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"}
+			r.want("before", before)
 
-				half := good(0, 0, inventory.Condition{
-					Reason: "unreadable=errors/errors", Health: inventory.Unhealthy, Err: fmt.Errorf("open errors: %w", errno),
-				})
-				half.AFUID, half.Files = "", []inventory.HealthFile{{Name: "afu_id", Lost: inventory.Unhealthy, Absent: true}}
-				r.set(cardA, half)
-				r.want("a partial reading", before)
-				r.set(cardA, good(0, 0))
-				r.want("the same without the shortage", map[string]string{"3b:00.0": "healthy[]"})
-				if s, _ := r.Latest(); s.Device("3b:00.0").AFUID != afu1 {
-					t.Errorf("AFU id %q, want %q", s.Device("3b:00.0").AFUID, afu1)
-				}
+			half := good(0, 0, inventory.Condition{
+				Reason: "unreadable=errors/errors", Health: inventory.Unhealthy, Err: fmt.Errorf("open errors: %w", errno),
 			})
+			half.AFUID, half.Files = "", []inventory.HealthFile{{Name: "afu_id", Lost: inventory.Unhealthy, Absent: true}}
+			r.set(cardA, half)
+			r.want("a partial reading", before)
+			r.set(cardA, good(0, 0))
+			r.want("the same without the shortage", map[string]string{"3b:00.0": "healthy[]"})
+			if s, _ := r.Latest(); s.Device("3b:00.0").AFUID != afu1 {
+				t.Errorf("AFU id %q, want %q", s.Device("3b:00.0").AFUID, afu1)
+			}
 		})
 	}
 }
@@ -115,9 +113,7 @@ func TestShortageInConditionDiscardsReading(t *testing.T) {
 // A device that could not be checked for the grace time becomes unhealthy.
 func TestUnchecked(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
+		f := twoCards()
 		r := start(t, withGrace(5*time.Minute), f)
 		healthy := map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}
 		for turn := range 4 { // more than FlapLimit allows for
@@ -203,9 +199,7 @@ func TestListingIsRepeatedAfterShortage(t *testing.T) {
 // A daemon that starts in a shortage publishes nothing until it can list the cards.
 func TestStartInAShortage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
+		f := twoCards()
 		f.shortage(errOutOfDescriptors, cardA, cardB)
 		r := start(t, withGrace(5*time.Minute), f)
 		r.after(time.Hour)

@@ -20,9 +20,7 @@ import (
 
 func TestReadTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
+		f := twoCards()
 		r := start(t, testConfig, f)
 
 		release := f.hang(cardA)
@@ -85,8 +83,7 @@ func TestSlowCard(t *testing.T) {
 // The result of a late reading is out of date: the card is read once more.
 func TestLateReadingIsDiscarded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
+		f := oneCard()
 		release := f.hang(cardA)
 		r := start(t, testConfig, f)
 		r.after(time.Hour)
@@ -164,8 +161,7 @@ func TestResetOfAHangingCard(t *testing.T) {
 // A card that was never read has one outline at a time, even if it hangs.
 func TestOutlineThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
+		f := oneCard()
 		release, slow := f.hang(cardA), slowOutline{f, make(chan struct{})}
 		r := startFamilies(t, sysfs.Host{}, testConfig, f, slow)
 		before := runtime.NumGoroutine()
@@ -229,8 +225,7 @@ func TestReplugsOfCardsThatHang(t *testing.T) {
 // The outlines of such cards are limited, too. Without an outline the devices of a card are not known, but the log names it.
 func TestReplugsOfCardsWhoseOutlinesHang(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
+		f := oneCard()
 		release, slow := f.hang(cardA), slowOutline{f, make(chan struct{})}
 		r := startFamilies(t, sysfs.Host{}, testConfig, f, slow)
 		for n := range 15 {
@@ -321,9 +316,7 @@ func TestManyHangingCardsDelayNoOther(t *testing.T) {
 
 func TestFirstSnapshotWaitsForAllReadings(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
+		f := twoCards()
 		release := f.hang(cardA)
 		r := start(t, testConfig, f)
 		r.after(250*time.Millisecond - 1)
@@ -348,9 +341,7 @@ func TestFirstSnapshotWaitsForAllReadings(t *testing.T) {
 
 func TestFailingReadKeepsTheLastStateForThreeReadings(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
+		f := twoCards()
 		r := start(t, testConfig, f)
 		f.fail(cardA, errors.New("read region0: input/output error"))
 		healthy := map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}
@@ -407,8 +398,7 @@ func TestFailingListingKeepsCards(t *testing.T) {
 
 func TestEndDoesNotWaitForAHangingCard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
+		f := oneCard()
 		cfg := testConfig
 		cfg.Policy.Families = []inventory.Family{f}
 		inv := inventory.New(cfg, sysfs.Host{}, eventtest.Log(t))

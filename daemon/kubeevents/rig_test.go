@@ -106,6 +106,18 @@ type rig struct {
 	failures int
 }
 
+// story tells a story in a bubble, in which a recorder runs.
+func story(t *testing.T, tell func(*rig), prepare ...func(*rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { tell(start(t, prepare...)) })
+}
+
+// storyOf tells a story of a table.
+func storyOf(t *testing.T, name string, tell func(*rig)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { story(t, tell) })
+}
+
 // start starts a recorder in a bubble.
 func start(t *testing.T, prepare ...func(*rig)) *rig {
 	t.Helper()
