@@ -2,7 +2,6 @@ package kubeevents_test
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -125,12 +124,7 @@ func start(t *testing.T, prepare ...func(*rig)) *rig {
 	r.Server = simapiserver.Start(r.pipes)
 	t.Cleanup(r.Close)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	err := os.WriteFile(path, fmt.Appendf(nil, `current-context: c
-contexts: [{name: c, context: {cluster: k, user: u}}]
-clusters: [{name: k, cluster: {server: "https://%s", certificate-authority-data: %s}}]
-users: [{name: u, user: {token: token-1}}]
-`, r.Address(), base64.StdEncoding.EncodeToString(r.CA())), 0o600)
-	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(path, r.Kubeconfig(), 0o600))
 	r.config = apiserver.Config{Kubeconfig: path, Dial: r.pipes.Dial, Failed: func() { r.locked(func() { r.failures++ }) }}
 	r.end = func() {}
 	for _, p := range prepare {

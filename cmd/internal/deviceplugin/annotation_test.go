@@ -1,7 +1,6 @@
 package deviceplugin_test
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -45,11 +44,7 @@ func prepareCluster(t *testing.T, adjust func(*config.Config)) *cluster {
 		}
 	})
 	c.shorten()
-	c.do(os.WriteFile(c.cfg.Kubeconfig, fmt.Appendf(nil, `current-context: c
-contexts: [{name: c, context: {cluster: k, user: u}}]
-clusters: [{name: k, cluster: {server: "https://%s", certificate-authority-data: %s}}]
-users: [{name: u, user: {token: token-1}}]
-`, c.api.Address(), base64.StdEncoding.EncodeToString(c.api.CA())), 0o600))
+	c.do(os.WriteFile(c.cfg.Kubeconfig, c.api.Kubeconfig(), 0o600))
 	return c
 }
 
@@ -172,8 +167,7 @@ var bothCards = map[string]offers{
 func TestAnnotation(t *testing.T) {
 	c := prepareCluster(t, func(cfg *config.Config) { cfg.AccelNbUnits = 2 })
 	c.ask("regiondevel")
-	c.do(c.node.Plug(cardA))
-	c.do(c.node.Plug(cardB))
+	c.plug(cardA, cardB)
 	c.run()
 	c.awaitOffers("annotated at the start", bothCards["regiondevel"])
 	c.awaitReady("annotated at the start")
@@ -224,8 +218,7 @@ func TestAnnotationWithHeldDevices(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
 	c.ask("")
-	c.do(c.node.Plug(cardA))
-	c.do(c.node.Plug(cardB))
+	c.plug(cardA, cardB)
 	c.run()
 	c.awaitOffers("started", bothCards["single"])
 	c.hold("job", testResource, "3b:00.0-p1")
@@ -252,7 +245,7 @@ func TestAPIServerIsDown(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
 	c.door.set(true)
-	c.do(c.node.Plug(cardB))
+	c.plug(cardB)
 	begin := time.Now()
 	c.run()
 	c.awaitOffers("without the API server", offers{testResource: {"5e:00.0": true}})
@@ -264,7 +257,7 @@ func TestAPIServerIsDown(t *testing.T) {
 	c.ask("af")
 	c.awaitOffers("it has come", offers{afBb: {"5e:00.0": true}})
 	c.lose("it has gone", func() { c.door.set(true) })
-	c.do(c.node.Plug(cardA))
+	c.plug(cardA)
 	c.awaitOffers("it has gone", bothCards["af"])
 	c.door.set(false)
 	c.ask("region")

@@ -119,25 +119,25 @@ func TestDevicesAndWatchAgree(t *testing.T) {
 		scan   string // what a scan finds of port 1 at the end
 	}{
 		{"hold", func(c *config.Config) { c.RecoveryHold = time.Hour }, []step{
-			{"plugged", func(d *testDaemon) { d.do(d.node.Plug(cardA)) }, well, ""},
+			{"plugged", func(d *testDaemon) { d.plug(cardA) }, well, ""},
 			{"breaks", bad, ill, "port-ap6"},
 			{"heals", func(d *testDaemon) { good(d); d.awaitLine("device.health", "recovering=port-ap6") }, ill, "recovering=port-ap6"},
 		}, "healthy []"},
 		{"quarantine", func(c *config.Config) { c.FlapLimit = 2 }, []step{
-			{"plugged", func(d *testDaemon) { d.do(d.node.Plug(cardA)) }, well, ""},
+			{"plugged", func(d *testDaemon) { d.plug(cardA) }, well, ""},
 			{"breaks", bad, ill, "port-ap6"},
 			{"heals", good, well, ""},
 			{"breaks again", bad, ill, ""},
 			{"heals again", func(d *testDaemon) { good(d); d.awaitLine("device.health", "flapping", "3b:00.0-p1") }, ill, ""},
 		}, "healthy []"},
 		{"replaced in use", nil, []step{
-			{"plugged", func(d *testDaemon) { d.do(d.node.Plug(cardA)) }, well, ""},
+			{"plugged", func(d *testDaemon) { d.plug(cardA) }, well, ""},
 			{"held", func(d *testDaemon) { d.hold("job", testResource, "3b:00.0-p1") }, well, ""},
 			{"pulled", func(d *testDaemon) { d.do(d.node.Unplug(cardA.Address)) }, health{"3b:00.0-p1": false}, "removed-in-use"},
 			{"replaced", func(d *testDaemon) {
 				other := cardA
 				other.AFUID = cardB.AFUID
-				d.do(d.node.Plug(other))
+				d.plug(other)
 			}, ill, "replaced-in-use"},
 			{"freed", func(d *testDaemon) { d.pods.Release("default", "job") }, well, ""},
 		}, "healthy []"},
@@ -178,7 +178,7 @@ func TestDevicesAndWatchAgree(t *testing.T) {
 func TestHeldAsSoonAsGiven(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)
-	d.do(d.node.Plug(cardB))
+	d.plug(cardB)
 	d.await("plugged", health{"5e:00.0": true})
 	w := startWatch(t, d.cfg.Socket)
 	one := func(when string, held bool, holders ...string) {
@@ -254,7 +254,7 @@ func TestAskWithABadFile(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)
 	d.awaitLine("control.served")
-	d.do(d.node.Plug(cardB))
+	d.plug(cardB)
 	d.await("plugged", health{"5e:00.0": true})
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	for _, test := range []struct {

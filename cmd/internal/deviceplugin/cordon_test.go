@@ -38,7 +38,7 @@ func TestCordon(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, func(c *config.Config) { c.RecoveryHold = config.Defaults().RecoveryHold })
 	d.awaitLine("control.served")
-	d.do(d.node.Plug(cardA))
+	d.plug(cardA)
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
 	d.hold("job", testResource, "3b:00.0")
 	expect := func(want string, code int, args ...string) {
@@ -61,7 +61,7 @@ func TestCordon(t *testing.T) {
 `, 0, "cordon", "3B:00.0", "5e:00.0", "--absent", "--why", "replace the fan", "--by", "alice")
 	d.await("cordoned", health{"3b:00.0": false, "3b:00.0-p1": false})
 	compare.Error(t, "Allocate", "cordoned", compare.ErrorOf(d.kubelet.Allocate(t.Context(), testResource, "3b:00.0-p1")))
-	d.do(d.node.Plug(cardB))
+	d.plug(cardB)
 	d.await("the card that comes", health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": false})
 
 	table, _ := d.ask("devices")
@@ -159,7 +159,7 @@ func TestVanishedStateDir(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)
 	d.awaitLine("control.served")
-	d.do(d.node.Plug(cardA))
+	d.plug(cardA)
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
 	d.awaitReady("before")
 	if text, _ := d.ask("devices"); strings.Contains(text, "--state-dir") {

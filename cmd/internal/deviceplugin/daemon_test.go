@@ -172,6 +172,27 @@ func (d *testDaemon) do(err error) {
 	must.Succeed(d.t, err)
 }
 
+// plug plugs cards in.
+func (d *testDaemon) plug(cards ...simnode.Card) {
+	d.t.Helper()
+	for _, card := range cards {
+		d.do(d.node.Plug(card))
+	}
+}
+
+// holdAndSee gives a device to the pod job, and blocks until the daemon has seen that.
+func (d *testDaemon) holdAndSee(resource, id string) {
+	d.t.Helper()
+	d.hold("job", resource, id)
+	d.awaitLine("device.held", "default/job/main")
+}
+
+// set changes the settings of a daemon that does not run.
+func (d *testDaemon) set(change func(*config.Config)) {
+	change(&d.cfg)
+	d.loader.Config = d.cfg
+}
+
 // makeFIFO replaces a file by a pipe without a writer, so that opening it for reading blocks. release ends
 // the block and restores the file.
 func (d *testDaemon) makeFIFO(path string) (release func()) {

@@ -59,14 +59,14 @@ func TestEvents(t *testing.T) {
 	c := withEvents(t)
 	c.cfg.NodeAnnotation = true
 	c.ask("")
-	c.do(c.node.Plug(cardA))
+	c.plug(cardA)
 	c.do(c.node.Set(cardA.Address, 0, "errors/errors", "0x4000000000000"))
 	c.run()
 	c.awaitOffers("started", offers{testResource: {"3b:00.0": false, "3b:00.0-p1": true}})
 	want := []string{aboutNode + "Warning DeviceUnhealthy 3b:00.0"}
 	c.awaitEvents("started", want...)
 	c.hold("job", testResource, "3b:00.0-p1")
-	c.do(c.node.Plug(cardB))
+	c.plug(cardB)
 	want = append(want, aboutNode+"Normal DeviceAdded 5e:00.0")
 	c.awaitEvents("plugged", want...)
 	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
@@ -94,7 +94,7 @@ func TestEventsWithoutAnnotation(t *testing.T) {
 	t.Parallel()
 	c := withEvents(t)
 	c.ask("af") // the daemon does not follow the annotation
-	c.do(c.node.Plug(cardA))
+	c.plug(cardA)
 	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
 	c.run()
 	c.awaitEvents("started", aboutNode+"Warning DeviceUnhealthy 3b:00.0-p1")
@@ -112,7 +112,7 @@ func TestNodeCondition(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, func(cfg *config.Config) { cfg.NodeConditionType, cfg.NodeAnnotation = nodecondition.Type, false })
 	c.api.Set(testNode, "u", nil)
-	c.do(c.node.Plug(cardA))
+	c.plug(cardA)
 	c.do(c.node.Break("3b:00.0", "port-ap6"))
 	c.run()
 	patient.Await(t, "condition", func() error {

@@ -45,8 +45,7 @@ func (d *testDaemon) awaitSeries(line string) string {
 func TestMetricsOfAStory(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, nil)
-	d.do(d.node.Plug(cardA))
-	d.do(d.node.Plug(cardB))
+	d.plug(cardA, cardB)
 	d.run()
 	d.await("start", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 	d.do(d.node.Set(cardA.Address, 0, "errors/errors", "0x4000000000000"))
@@ -93,7 +92,7 @@ func TestMetricsOfAStory(t *testing.T) {
 func TestMetricsWithoutHolders(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, func(c *config.Config) { c.HolderMetrics = false })
-	d.do(d.node.Plug(cardB))
+	d.plug(cardB)
 	d.run()
 	d.await("start", health{"5e:00.0": true})
 	d.hold("job", testResource, "5e:00.0")

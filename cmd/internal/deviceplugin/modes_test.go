@@ -107,9 +107,9 @@ func TestHotPlugOfModes(t *testing.T) {
 			t.Parallel()
 			d := inMode(t, test.mode, nil)
 			in, b := all(test.ids, true), health{"5e:00.0": true}
-			d.do(d.node.Plug(cardA))
+			d.plug(cardA)
 			d.awaitOffers("first card in", offers{test.a: in})
-			d.do(d.node.Plug(cardB))
+			d.plug(cardB)
 			d.awaitOffers("second card in", offers{test.a: in, test.b: b})
 
 			got := must.Value(d.kubelet.Allocate(t.Context(), test.a, test.ids[0]))(t)
@@ -126,7 +126,7 @@ func TestHotPlugOfModes(t *testing.T) {
 			if _, err := d.kubelet.Allocate(t.Context(), test.b, "5e:00.0"); err == nil {
 				t.Errorf("Allocate of a resource that is retired succeeded")
 			}
-			d.do(d.node.Plug(cardB))
+			d.plug(cardB)
 			d.awaitOffers("second card back", offers{test.a: in, test.b: b})
 		})
 	}

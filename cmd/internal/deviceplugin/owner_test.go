@@ -24,7 +24,7 @@ import (
 func TestWaitsForTheOtherAPI(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, nil)
-	d.do(d.node.Plug(cardA))
+	d.plug(cardA)
 	driver := owner.New(d.cfg.StateDir, control.DRA, zap.NewNop())
 	d.do(driver.Take(t.Context(), func() owner.Naming { return 1 }))
 	d.run()

@@ -26,8 +26,7 @@ import (
 func TestReadThatHangs(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, func(c *config.Config) { c.HealthInterval = 100 * time.Millisecond })
-	d.do(d.node.Plug(cardA))
-	d.do(d.node.Plug(cardB))
+	d.plug(cardA, cardB)
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 	release := d.makeFIFO(d.node.PortDir(cardA.Address, 0) + "/afu_id")
 	d.do(d.node.Set(cardB.Address, 0, "errors/errors", "0x4000000000000"))
@@ -49,7 +48,7 @@ func TestNothingIsLeft(t *testing.T) {
 		return runtime.NumGoroutine(), len(entries)
 	}
 	warm := startDaemon(t, nil) // so that goroutines and descriptors that the runtime and the libraries keep are not counted
-	warm.do(warm.node.Plug(cardB))
+	warm.plug(cardB)
 	warm.await("plugged", health{"5e:00.0": true})
 	warm.do(warm.stop())
 	warm.kubelet.Stop()
@@ -58,7 +57,7 @@ func TestNothingIsLeft(t *testing.T) {
 	goroutines, fds := settle()
 	for range 5 {
 		d := startDaemon(t, nil)
-		d.do(d.node.Plug(cardA))
+		d.plug(cardA)
 		d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
 		d.do(d.stop())
 		d.kubelet.Stop()

@@ -17,7 +17,7 @@ func TestStateDirHangs(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)
 	d.awaitLine("control.served")
-	d.do(d.node.Plug(cardA))
+	d.plug(cardA)
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
 	release := privatedirtest.Hang(t, d.cfg.StateDir)
 
@@ -27,12 +27,12 @@ func TestStateDirHangs(t *testing.T) {
 	if want := d.cfg.StateDir + ": no answer: the file system hangs"; code != 1 || !strings.Contains(text, want) {
 		t.Errorf("cordon: exit code %d, %s, want %s", code, text, want)
 	}
-	d.do(d.node.Plug(cardB))
+	d.plug(cardB)
 	d.await("another card", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 	must.Value(d.kubelet.Allocate(t.Context(), testResource, "3b:00.0"))(t)
 	d.do(d.node.Unplug(cardB.Address))
 	d.await("pulled", health{"3b:00.0": true, "3b:00.0-p1": true})
-	d.do(d.node.Plug(cardB))
+	d.plug(cardB)
 	d.await("plugged again", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 	d.hangups <- syscall.SIGHUP // the main loop still runs
 	compare.Contains(t, "/readyz", "the file system hangs", d.get("/readyz"))

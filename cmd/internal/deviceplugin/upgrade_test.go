@@ -75,8 +75,7 @@ func TestUpgradeWithOtherNames(t *testing.T) {
 			t.Parallel()
 			old := prepareDaemon(t, nil)
 			old.timing = nil // the intervals of production
-			old.do(old.node.Plug(cardA))
-			old.do(old.node.Plug(cardB))
+			old.plug(cardA, cardB)
 			old.run()
 			old.awaitOffers("the old daemon", card)
 			same := test.name == "same names"
@@ -121,7 +120,7 @@ func TestUpgradeWithOtherNamesAndCDI(t *testing.T) {
 	t.Parallel()
 	old := prepareDaemon(t, withCDI(t))
 	old.timing = nil
-	old.do(old.node.Plug(cardA))
+	old.plug(cardA)
 	old.run()
 	ports := injected{"3b:00.0": {"dfl-port.0"}, "3b:00.0-p1": {"dfl-port.1"}}
 	old.awaitSpec("the old daemon", ports)
@@ -149,8 +148,7 @@ func TestModeChangesInUpgrade(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
 	c.ask("")
-	c.do(c.node.Plug(cardA))
-	c.do(c.node.Plug(cardB))
+	c.plug(cardA, cardB)
 	c.run()
 	c.awaitOffers("the old daemon", bothCards["single"])
 	next := c.successor(func(*config.Config) {})
@@ -181,7 +179,7 @@ func TestModeIsKnownLate(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
 	c.ask("af")
-	c.do(c.node.Plug(cardB))
+	c.plug(cardB)
 	c.run()
 	c.awaitOffers("the old daemon", offers{afBb: {"5e:00.0": true}})
 	c.door.set(true)
