@@ -25,9 +25,7 @@ func asNobody(t *testing.T, dir string) (restore func()) {
 	if uid == 0 {
 		must.Succeed(t, syscall.Setreuid(-1, 65534))
 	}
-	return func() {
-		must.Succeed(t, syscall.Setreuid(-1, uid), os.Chmod(dir, 0o755))
-	}
+	return func() { must.Succeed(t, syscall.Setreuid(-1, uid), os.Chmod(dir, 0o755)) }
 }
 
 // noDescriptor sets the limit of open files to 0, so that no file can be opened.
@@ -36,9 +34,7 @@ func noDescriptor(t *testing.T, _ string) (restore func()) {
 	var old syscall.Rlimit
 	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old))
 	must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: old.Max}))
-	return func() {
-		must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old))
-	}
+	return func() { must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old)) }
 }
 
 func TestReadOnlyDirectory(t *testing.T) {
@@ -78,9 +74,7 @@ func noRoom(t *testing.T, _ string) (restore func()) {
 	var old syscall.Rlimit
 	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old))
 	must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 10, Max: old.Max}))
-	return func() {
-		must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old))
-	}
+	return func() { must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)) }
 }
 
 // The file cannot be written, and the old one is not stale: the old file stays, the error has the
@@ -279,9 +273,7 @@ func TestFileSystem(t *testing.T) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		must.Succeed(t, syscall.Unmount(dir, 0))
-	}()
+	defer func() { must.Succeed(t, syscall.Unmount(dir, 0)) }()
 	s, err := cdi.Open(dir, kind, "/dev")
 	must.Succeed(t, err)
 	defer s.Close()

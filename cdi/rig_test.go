@@ -55,9 +55,7 @@ func goldenFile(t *testing.T, name string) string {
 func open(t testing.TB, dir string) *cdi.Spec {
 	t.Helper()
 	s := must.Value(cdi.Open(dir, kind, "/dev"))(t)
-	t.Cleanup(func() {
-		must.Succeed(t, s.Close())
-	})
+	t.Cleanup(func() { must.Succeed(t, s.Close()) })
 	return s
 }
 

@@ -64,9 +64,7 @@ func TestPanicWithdrawsNothing(t *testing.T) {
 		Open: func() (API, error) { return panicking{t: t}, nil },
 	}
 	func() {
-		defer func() {
-			compare.Equal(t, "recover()", "policy", recover())
-		}()
+		defer func() { compare.Equal(t, "recover()", "policy", recover()) }()
 		_ = d.Serve(t.Context())
 	}()
 	compare.NoError(t, "record of the driver", compare.ErrorOf(os.Lstat(filepath.Join(cfg.StateDir, "owner-dra.lock"))))

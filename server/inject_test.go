@@ -26,9 +26,7 @@ func injecting(t *testing.T, list ...*inventory.Device) (*rig, *simkubelet.Kubel
 	t.Helper()
 	dir := t.TempDir()
 	spec := must.Value(cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev"))(t)
-	t.Cleanup(func() {
-		must.Succeed(t, spec.Close())
-	})
+	t.Cleanup(func() { must.Succeed(t, spec.Close()) })
 	r := newRig(t, func(c *server.Config) {
 		c.CDI = spec
 		c.ProgrammingHook = &cdi.Hook{Path: "/opt/bin/accelerator-fpga", Args: []string{"--store=/s"}}

@@ -23,19 +23,6 @@ func listenUnix(t testing.TB, path string) *net.UnixListener {
 	return must.Value(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 }
 
-func TestKubeletStartsLater(t *testing.T) {
-	r := newRig(t, nil)
-	must.Succeed(t, os.Remove(r.cfg.KubeletDir))
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitEvent("kubelet.absent", 1)
-	must.Succeed(t, os.Mkdir(r.cfg.KubeletDir, 0o755))
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.awaitService(k)
-	compare.Equal(t, "kubelet.absent: lines", 1, r.events("kubelet.absent"))
-	compare.Equal(t, "registrations", 1, k.Registrations(resource))
-}
-
 // A kubelet deletes the plugin's socket and makes a new kubelet.sock. Both are reasons to register
 // again, and must cause only one registration.
 func TestKubeletRestartsRegisterOnce(t *testing.T) {

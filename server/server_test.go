@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,24 +17,6 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
-
-func TestDevicesReachTheKubelet(t *testing.T) {
-	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	other := port("3b:00.0-p1")
-	other.NUMANode = 1
-	r.devices.set(port("3b:00.0"), other)
-	r.awaitList(k)
-	r.devices.set(port("3b:00.0"), sick("3b:00.0-p1", "afu-dead"))
-	r.awaitList(k)
-	r.devices.set(port("3b:00.0"))
-	r.awaitService(k)
-	compare.Equal(t, "registrations", 1, k.Registrations(resource))
-	socket := r.socket()
-	r.stop()
-	compare.ErrorIs(t, "socket after the end", fs.ErrNotExist, compare.ErrorOf(os.Lstat(socket)))
-}
 
 func TestNoDevices(t *testing.T) {
 	r := newRig(t, nil)

@@ -143,8 +143,7 @@ func TestTree(t *testing.T) {
 // function whenever one changes.
 func TestTreeOfFunctions(t *testing.T) {
 	cfg := simulated(t)
-	node, err := simnode.New(filepath.Dir(cfg.Host.Sys))
-	must.Succeed(t, err)
+	node := must.Value(simnode.New(filepath.Dir(cfg.Host.Sys)))(t)
 	if node.Sys != cfg.Host.Sys || node.Dev != cfg.Host.Dev {
 		t.Fatalf("found the tree %s and %s, want %+v", node.Sys, node.Dev, cfg.Host)
 	}

@@ -124,8 +124,7 @@ func TestSettingsFromEachSource(t *testing.T) {
 		{"file", nil, nil, yaml.String()},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := must.Value(load(t, test.flags, test.variables, test.yaml))(t)
-			compare.Values(t, "config", want, got)
+			compare.Values(t, "config", want, must.Value(load(t, test.flags, test.variables, test.yaml))(t))
 		})
 	}
 }

@@ -259,9 +259,7 @@ func chmod(t *testing.T, path string, mode fs.FileMode) func() {
 		err = os.Chmod(path, mode)
 	}
 	must.Succeed(t, err)
-	return func() {
-		must.Succeed(t, os.Chmod(path, info.Mode()))
-	}
+	return func() { must.Succeed(t, os.Chmod(path, info.Mode())) }
 }
 
 func TestOpen(t *testing.T) {
@@ -288,9 +286,7 @@ func TestOpen(t *testing.T) {
 			chmod(t, dir, tc.mode)
 			core, logs := observer.New(zapcore.InfoLevel)
 			_, err := cordon.Open(dir, zap.New(core))
-			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-				t.Errorf("%v, want %q", err, tc.want)
-			}
+			compare.Outcome(t, "error", tc.want, err)
 			if got := strings.Join(lines(logs), "; "); !strings.HasPrefix(got, tc.logged) || tc.logged == "" && got != "" {
 				t.Errorf("logged %q, want %q", got, tc.logged)
 			}

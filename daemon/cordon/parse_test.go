@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -32,9 +33,7 @@ func TestParse(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := cordon.Parse([]byte(tc.text))
-			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-				t.Errorf("%v, want %q", err, tc.want)
-			}
+			compare.Outcome(t, "error", tc.want, err)
 		})
 	}
 }

@@ -220,9 +220,7 @@ func (r *rig) events(when string, want ...string) {
 // counted compares the results that Count was called with.
 func (r *rig) counted(want map[string]int) {
 	r.t.Helper()
-	r.locked(func() {
-		compare.Values(r.t, "counted", want, r.results)
-	})
+	r.locked(func() { compare.Values(r.t, "counted", want, r.results) })
 }
 
 // lines returns the event names of the log lines at level info and above.

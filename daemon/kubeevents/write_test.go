@@ -322,9 +322,7 @@ func TestDeadServer(t *testing.T) {
 			}
 		})
 		after(24 * time.Hour)
-		r.locked(func() {
-			compare.Equal(r.t, "attempts, without an Event to write", before, r.failures)
-		})
+		r.locked(func() { compare.Equal(r.t, "attempts, without an Event to write", before, r.failures) })
 		r.logged("api.lost")
 	})
 }

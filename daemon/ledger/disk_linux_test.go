@@ -38,9 +38,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() {
-				must.Succeed(t, syscall.Unmount(parent, syscall.MNT_DETACH))
-			})
+			t.Cleanup(func() { must.Succeed(t, syscall.Unmount(parent, syscall.MNT_DETACH)) })
 			remount := func(options string) {
 				t.Helper()
 				flags := uintptr(syscall.MS_REMOUNT)

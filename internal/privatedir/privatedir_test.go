@@ -64,9 +64,7 @@ func TestOpenDir(t *testing.T) {
 			if err == nil {
 				defer dir.Close()
 			}
-			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-				t.Errorf("error: %v, want one with %q", err, tc.want)
-			}
+			compare.Outcome(t, "error", tc.want, err)
 		})
 	}
 }

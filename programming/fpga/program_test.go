@@ -502,8 +502,7 @@ func TestMemory(t *testing.T) {
 
 // rssAnon returns the anonymous memory of this process, in bytes.
 func rssAnon(t *testing.T) int64 {
-	status, err := os.ReadFile("/proc/self/status")
-	must.Succeed(t, err)
+	status := must.Value(os.ReadFile("/proc/self/status"))(t)
 	m := regexp.MustCompile(`RssAnon:\s+(\d+) kB`).FindSubmatch(status)
 	if m == nil {
 		t.Error("no RssAnon in /proc/self/status")

@@ -62,8 +62,7 @@ func TestOpenAgain(t *testing.T) {
 	must.Succeed(t, n.Close())
 	var left []string
 	for _, pattern := range []string{"*", "dev/*"} {
-		found, err := filepath.Glob(filepath.Join(dir, pattern))
-		must.Succeed(t, err)
+		found := must.Value(filepath.Glob(filepath.Join(dir, pattern)))(t)
 		left = append(left, found...)
 	}
 	for i := range left {
@@ -98,8 +97,7 @@ func TestDirectoriesAreBounded(t *testing.T) {
 	for range 10 {
 		must.Succeed(t, d.MakeAndRemove(40))
 	}
-	all, err := os.ReadDir(root)
-	must.Succeed(t, err)
+	all := must.Value(os.ReadDir(root))(t)
 	if len(all) > keep {
 		t.Errorf("%d directories occupy numbers, want at most %d", len(all), keep)
 	}

@@ -20,8 +20,7 @@ import (
 func TestXRTLikeTheKernel(t *testing.T) {
 	const user = "0000:01:00.1"
 	recorded := t.TempDir()
-	_, err := board.UnfoldRecorded(recorded, "../../testdata/sysfs/kernel-6.12-xrt-card.txtar")
-	must.Succeed(t, err)
+	must.Value(board.UnfoldRecorded(recorded, "../../testdata/sysfs/kernel-6.12-xrt-card.txtar"))(t)
 	c := ids(on(user, "xocl", ""), "10ee:5005:10ee:000e")
 	c.VBNV = "xilinx_u250_xdma_201830_2"
 	n := newNode(t, c)

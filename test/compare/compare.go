@@ -51,6 +51,16 @@ func Error(t testing.TB, what, part string, err error) {
 	}
 }
 
+// Outcome checks that there is no error if part is "", and otherwise what [Error] checks.
+func Outcome(t testing.TB, what, part string, err error) {
+	t.Helper()
+	if part == "" {
+		NoError(t, what, err)
+		return
+	}
+	Error(t, what, part, err)
+}
+
 // ErrorOf returns the error of a call that returns a value, too.
 func ErrorOf[T any](_ T, err error) error { return err }
 

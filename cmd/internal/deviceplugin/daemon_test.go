@@ -105,9 +105,7 @@ func (d *testDaemon) run() {
 			return fmt.Errorf("daemon did not end within %s", patient.Limit)
 		}
 	}
-	d.t.Cleanup(func() {
-		compare.NoError(d.t, "daemon", d.stop())
-	})
+	d.t.Cleanup(func() { compare.NoError(d.t, "daemon", d.stop()) })
 }
 
 func (d *testDaemon) startKubelet() {
