@@ -90,3 +90,10 @@ func identity(t testing.TB, dir string) fs.FileInfo {
 	t.Helper()
 	return must.Value(os.Lstat(filepath.Join(dir, name)))(t)
 }
+
+// wantName checks whether the spec has a name for a device, which it has if the file has the device.
+func wantName(t *testing.T, s *cdi.Spec, id string, want bool) {
+	t.Helper()
+	_, ok := s.Name(id)
+	compare.Equal(t, "a name for "+id, want, ok)
+}
