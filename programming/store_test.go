@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/programming"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
@@ -213,9 +211,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("%v, %v, want mode 0644 or less", info, err)
 		}
 	}
-	if diff := cmp.Diff([]string{aocxPath, gbsPath}, tree(t, store)); diff != "" {
-		t.Fatalf("(-want +got):\n%s", diff)
-	}
+	compare.Values(t, "files", []string{aocxPath, gbsPath}, tree(t, store))
 	must.Value(lookup(store, bits.Interface, bits.AFU))(t)
 
 	longer := write(t, filepath.Join(source, "longer.gbs"), append(good(), "longer"...))

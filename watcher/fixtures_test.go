@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -140,9 +139,7 @@ func TestFixturesAreComplete(t *testing.T) {
 			}
 			numbers, want = append(numbers, parsed.Seqnum), append(want, uint64(i+1))
 		}
-		if !slices.Equal(numbers, want) {
-			t.Errorf("%s: numbers %v, want 1 to %d", file, numbers, len(want))
-		}
+		compare.Values(t, file+": numbers", want, numbers)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
-	"github.com/google/go-cmp/cmp"
 	"github.com/pilebones/go-udev/netlink"
 )
 
@@ -168,8 +167,6 @@ func FuzzParse(f *testing.F) {
 				want.Env[key] = v
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("Parse (-go-udev +ours):\n%s", diff)
-		}
+		compare.Values(t, "Parse (-go-udev +ours)", want, got)
 	})
 }

@@ -34,9 +34,7 @@ func TestReasonsOfTheDaemon(t *testing.T) {
 		names = append(names, m[1])
 	}
 	slices.Sort(names)
-	if diff := cmp.Diff(inventory.Reasons(), names); diff != "" {
-		t.Errorf("reasons (-inventory +docs/health.md):\n%s", diff)
-	}
+	compare.Values(t, "reasons (-inventory +docs/health.md)", inventory.Reasons(), names)
 	for _, name := range names {
 		file := filepath.Join(t.TempDir(), "config.yaml")
 		must.Succeed(t, os.WriteFile(file, []byte("health: {severity: {"+name+": ignored}}\n"), 0o600))

@@ -109,9 +109,7 @@ func TestAgainResources(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			path := write(t, "resources: [{name: a.com/x, match: {pciVendor: 10ee}}, {name: b.com/y, match: {family: dfl}}]\n")
 			l := start(t, noVariables, "--config", path)
-			if diff := cmp.Diff([]offer.Rule{a, b}, l.Config.Resources); diff != "" {
-				t.Fatalf("resources at first (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "resources at first", []offer.Rule{a, b}, l.Config.Resources)
 			rewrite(t, path, test.after)
 			got, others, err := l.Again(l.Read())
 			must.Succeed(t, err)

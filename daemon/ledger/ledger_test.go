@@ -639,9 +639,7 @@ func TestManyQuarantines(t *testing.T) {
 			Holds: []inventory.Hold{{Reason: "a", Health: inventory.Unhealthy, Since: over.Add(time.Second)}},
 		}
 		for id, d := range remembered {
-			if diff := cmp.Diff(want, d.Memory); diff != "" {
-				r.Fatalf("%s: (-want +got):\n%s", id, diff)
-			}
+			compare.Values(r, id, want, d.Memory)
 		}
 	})
 }

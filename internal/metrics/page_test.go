@@ -2,7 +2,6 @@ package metrics_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,9 +76,7 @@ func TestHistograms(t *testing.T) {
 		}
 		compare.Equal(t, name+": observations up to 1 ms in the classic buckets of protobuf", 3, classicCount(h, 1e-3))
 		line := name + `_bucket{le="0.001"} `
-		if got := samples(page(t, m), line); !slices.Equal(got, []string{line + "3"}) {
-			t.Errorf("text: found %q, want %q", got, line+"3")
-		}
+		compare.Values(t, "text", []string{line + "3"}, samples(page(t, m), line))
 	}
 }
 
@@ -163,9 +160,7 @@ func TestHolders(t *testing.T) {
 	m.Follow(state)
 	text := page(t, m)
 	compare.Equal(t, "series of holders", 1024, len(samples(text, "accelerator_device_holder{")))
-	if omitted := samples(text, "accelerator_device_holders_omitted"); !slices.Equal(omitted, []string{"accelerator_device_holders_omitted 6"}) {
-		t.Errorf("omitted: %q, want 6", omitted)
-	}
+	compare.Values(t, "omitted", []string{"accelerator_device_holders_omitted 6"}, samples(text, "accelerator_device_holders_omitted"))
 	state.Holders = nil
 	m.Follow(state)
 	compare.Empty(t, "without Holders", samples(page(t, m), "accelerator_device_holder"))

@@ -10,9 +10,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -67,9 +66,7 @@ func TestExamples(t *testing.T) {
 		must.Succeed(t, os.WriteFile(document, []byte(want), 0o644))
 		return
 	}
-	if diff := cmp.Diff(want, text); diff != "" {
-		t.Errorf("%s (-want +got; -update writes it):\n%s", document, diff)
-	}
+	compare.Values(t, document+", which -update writes", want, text)
 }
 
 var jqLine = regexp.MustCompile(`(?m)^    # (.*)\n    (jq .*)$`)

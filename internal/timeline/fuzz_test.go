@@ -10,10 +10,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -77,8 +77,6 @@ func FuzzReader(f *testing.F) {
 				t.Errorf("no JSON: %q", l)
 			}
 		}
-		if diff := cmp.Diff(asJSON, printed(timeline.Options{Filter: all, JSON: true}, []byte(asJSON))); diff != "" {
-			t.Errorf("read again (-first +second):\n%s", diff)
-		}
+		compare.Values(t, "read again (-first +second)", asJSON, printed(timeline.Options{Filter: all, JSON: true}, []byte(asJSON)))
 	})
 }

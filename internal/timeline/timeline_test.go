@@ -53,9 +53,7 @@ func golden(t *testing.T, name, got string) {
 		return
 	}
 	want := must.Value(os.ReadFile(path))(t)
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; -update writes it):\n%s", path, diff)
-	}
+	compare.Values(t, path+", which -update writes", string(want), got)
 }
 
 func level(l zapcore.Level) *zapcore.Level { return &l }
@@ -97,14 +95,10 @@ func TestLogIsRead(t *testing.T) {
 	for _, o := range []timeline.Options{{Summary: true}, {Filter: timeline.Filter{Events: []string{"device.*", "list.*", "stream.closed"}}}} {
 		want, _ := read(t, o, log)
 		got, _ := read(t, o, regexp.MustCompile(`"message":"[^"]*"`).ReplaceAllString(log, `"message":"reworded"`))
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got with other messages):\n%s", diff)
-		}
+		compare.Values(t, "lines with other messages", want, got)
 	}
 	out, _ := read(t, timeline.Options{JSON: true, Filter: timeline.Filter{Level: level(zapcore.DebugLevel)}}, log)
-	if diff := cmp.Diff(log, out); diff != "" {
-		t.Errorf("lines (-log +printed):\n%s", diff)
-	}
+	compare.Values(t, "lines (-log +printed)", log, out)
 }
 
 // The output does not depend on the tool that has passed the log on, except for the pod or host.

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
@@ -405,9 +404,7 @@ func TestOutline(t *testing.T) {
 						t.Errorf("%s: outline %+v, want no known ids", card, p)
 					}
 				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("%s: ports (-read +outline):\n%s", card, diff)
-				}
+				compare.Values(t, card+": ports (-read +outline)", want, got)
 			}
 		})
 	}

@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
@@ -180,10 +179,8 @@ func TestRegion(t *testing.T) {
 				if got.Incarnation == 0 {
 					t.Errorf("unit %d: no incarnation", unit)
 				}
-				if diff := cmp.Diff(want, got, ignoreErr,
-					cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "NodeNumbers", "Files", "Counters")); diff != "" {
-					t.Errorf("unit %d: region (-want +got):\n%s", unit, diff)
-				}
+				compare.Values(t, fmt.Sprintf("unit %d: region", unit), want, got, ignoreErr,
+					cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "NodeNumbers", "Files", "Counters"))
 			}
 		})
 	}
@@ -382,9 +379,7 @@ func TestRegionOutline(t *testing.T) {
 				if err != nil || len(r.Units) != 1 {
 					t.Fatalf("outline %+v, error %v", r, err)
 				}
-				if diff := cmp.Diff(want, r.Units[0]); diff != "" {
-					t.Errorf("region (-read +outline):\n%s", diff)
-				}
+				compare.Values(t, "region (-read +outline)", want, r.Units[0])
 			})
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,9 +77,7 @@ func TestFunctionsLikeTheKernel(t *testing.T) {
 					want[strconv.Itoa(number-others)] = true
 				}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: %s (-recorded +simulated):\n%s", tt.board, dir, diff)
-			}
+			compare.Values(t, fmt.Sprintf("%s: %s (-recorded +simulated)", tt.board, dir), want, got)
 		}
 		for _, address := range tt.units {
 			want, got := read(t, recorded, address), read(t, filepath.Dir(n.Sys), address)
@@ -119,9 +116,7 @@ func TestLeavesWhileUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, on(address, "pci-pf-stub", ""), vf)
 			must.Succeed(t, n.Use(vf.Address))
-			if got := present(n, all...); !slices.Equal(got, all) {
-				t.Errorf("used: found %v, want %v", got, all)
-			}
+			compare.Values(t, "used", all, present(n, all...))
 			must.Succeed(t, leave(n))
 			compare.Values(t, "while used", []string{function, node, class, group}, present(n, all...))
 			compare.Error(t, "plugged into the same slot", "", n.Plug(vf))
@@ -129,9 +124,7 @@ func TestLeavesWhileUsed(t *testing.T) {
 			if name == "unbound" {
 				compare.Error(t, "plugged into the same slot", "", n.Plug(vf))
 				must.Succeed(t, n.SetDriver(vf.Address, "vfio-pci"))
-				if got := present(n, all...); !slices.Equal(got, all) {
-					t.Errorf("bound again: found %v, want %v", got, all)
-				}
+				compare.Values(t, "bound again", all, present(n, all...))
 				return
 			}
 			compare.Empty(t, "after the use", present(n, append(all, "sys/bus/pci/devices/"+address)...))

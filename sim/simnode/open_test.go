@@ -11,8 +11,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
@@ -131,13 +129,9 @@ func TestKilled(t *testing.T) {
 				}
 			}
 			must.Succeed(t, n.Unplug(address))
-			if diff := cmp.Diff(empty, files(t, n.Sys)); diff != "" {
-				t.Fatalf("%s: pulled (-want +got):\n%s", name, diff)
-			}
+			compare.Values(t, name+": pulled", empty, files(t, n.Sys))
 			must.Succeed(t, n.PlugBoard(named(name), address))
-			if diff := cmp.Diff(whole, files(t, n.Sys)); diff != "" {
-				t.Fatalf("%s: plugged again (-want +got):\n%s", name, diff)
-			}
+			compare.Values(t, name+": plugged again", whole, files(t, n.Sys))
 		}
 		must.Succeed(t, n.Close())
 	}

@@ -161,9 +161,7 @@ func TestDevicesAndWatchAgree(t *testing.T) {
 				for _, r := range rows {
 					got[r.ID] = r.Health != "unhealthy"
 				}
-				if diff := cmp.Diff(s.want, got); diff != "" {
-					t.Errorf("%s: health (-kubelet +devices):\n%s", s.name, diff)
-				}
+				compare.Values(t, s.name+": health (-kubelet +devices)", s.want, got)
 				w.await(d, s.name)
 			}
 			scanned, err := deviceplugin.Scan(t.Context(), d.cfg, true)
