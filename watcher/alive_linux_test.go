@@ -115,7 +115,7 @@ func awaitAlive(t *testing.T, w *watcher.Watcher, want string) {
 func TestStuckSource(t *testing.T) {
 	node := func(cfg watcher.Config) func() { return func() { write(t, "", cfg.Host.Dev, "dfl-port.0") } }
 	directory := func(cfg watcher.Config) func() { return func() { mkdir(t, cfg.Host.Sys, portDir) } }
-	tests := []struct {
+	for _, test := range []struct {
 		name  string
 		inLog string
 		cause func(watcher.Config) func()
@@ -125,8 +125,7 @@ func TestStuckSource(t *testing.T) {
 		{"nodes in the log", "node event received", node, "watcher of nodes: stuck for "},
 		{"tree in a hint", "", directory, "watcher of tree: stuck for "},
 		{"tree in the log", "tree event received", directory, "watcher of tree: stuck for "},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := simulated(t)
 			w, stuck := runBlocked(t, cfg, test.inLog, test.cause(cfg))

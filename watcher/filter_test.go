@@ -18,7 +18,7 @@ func message(action, devpath, subsystem string, more ...string) []byte {
 }
 
 func TestJudge(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name     string
 		raw      []byte
 		more     []string // subsystems
@@ -47,8 +47,7 @@ func TestJudge(t *testing.T) {
 		{"subsystem of a family", message("add", "/devices/0000:02:00.0/drm/renderD128", "drm"), []string{"drm"}, true, watcher.Hint{Card: "0000:02:00.0"}},
 		{"subsystem of a family, no card", message("change", "/devices/virtual/mem/null", "mem"), []string{"mem"}, true, watcher.Hint{}},
 		{"subsystem is not a prefix", message("add", "/devices/0000:02:00.0/x", "pci_bus"), nil, false, watcher.Hint{}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, relevant, err := watcher.Judge(tt.more...)(tt.raw)
 			if err != nil {

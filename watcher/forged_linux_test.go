@@ -25,7 +25,7 @@ func kernelOOB(pid, uid uint32) []byte {
 
 func TestFromKernel(t *testing.T) {
 	kernel := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1}
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		from unix.Sockaddr
 		oob  []byte
@@ -43,8 +43,7 @@ func TestFromKernel(t *testing.T) {
 		{"garbage", kernel, make([]byte, 64), false},
 		{"no address", nil, kernelOOB(0, 0), false},
 		{"other family", &unix.SockaddrUnix{}, kernelOOB(0, 0), false},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			compare.Equal(t, "FromKernel", tt.want, watcher.FromKernel(tt.from, tt.oob))
 		})

@@ -34,7 +34,7 @@ const (
 )
 
 func TestParse(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name, raw string
 		want      watcher.Parsed
 	}{
@@ -75,8 +75,7 @@ func TestParse(t *testing.T) {
 		{"number too large", "add@/a\x00SEQNUM=99999999999999999999\x00", watcher.Parsed{
 			Action: "add", Devpath: "/a", Env: map[string]string{"SEQNUM": "99999999999999999999"},
 		}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := watcher.Parse([]byte(tt.raw))
 			if err != nil {

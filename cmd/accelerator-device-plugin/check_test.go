@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
-
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )

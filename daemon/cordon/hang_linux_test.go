@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
-
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"

@@ -10,7 +10,7 @@ import (
 )
 
 func TestAlive(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		name string
 		do   func(*pulse.Pulse)
 		want string
@@ -31,8 +31,7 @@ func TestAlive(t *testing.T) {
 			p.Rest()
 			p.Work()
 		}, ""},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := pulse.New(pulse.Patience)

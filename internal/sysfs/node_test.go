@@ -21,7 +21,7 @@ func check(h sysfs.Host, name, dev string) error {
 
 func TestCheckNode(t *testing.T) {
 	h := node(t, "-- sys/dev --\n1:3\n-- dev/file --\n-- dev/dir/ --\n-- dev/link -> file --\n-- dev/circle -> circle --\n")
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		want error
 	}{
@@ -31,8 +31,7 @@ func TestCheckNode(t *testing.T) {
 		{"circle", sysfs.ErrNodeMismatch},
 		{"none", sysfs.ErrNodeMissing},
 		{"file/below", sysfs.ErrNodeMissing},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			compare.ErrorIs(t, "check", tt.want, check(h, tt.name, h.Sys+"/dev"))
 		})

@@ -11,7 +11,7 @@ import (
 )
 
 func TestParsePCIAddress(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name, in string
 		want     string // "": refused
 	}{
@@ -34,8 +34,7 @@ func TestParsePCIAddress(t *testing.T) {
 		{"embedded NUL", "0000:3b:00\x000", ""},
 		{"separators swapped", "0000.3b.00:0", ""},
 		{"path", "../0000:3b:00.0", ""},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := sysfs.ParsePCIAddress(tt.in)
 			if got != tt.want || (err == nil) != (tt.want != "") {
@@ -46,7 +45,7 @@ func TestParsePCIAddress(t *testing.T) {
 }
 
 func TestPCIAddressOf(t *testing.T) {
-	tests := []struct{ name, path, want string }{
+	for _, tt := range []struct{ name, path, want string }{
 		{"card", "/devices/pci0000:00/0000:00:02.0/0000:02:00.0", "0000:02:00.0"},
 		{"below the card", "/devices/pci0000:00/0000:00:02.0/0000:02:00.0/fpga_region/region2/dfl-port.1", "0000:02:00.0"},
 		{"bridge", "/devices/pci0000:00/0000:00:02.0", "0000:00:02.0"},
@@ -70,8 +69,7 @@ func TestPCIAddressOf(t *testing.T) {
 		{"longer", "/devices/0000:01:00.0x", ""},
 		{"root", "/", ""},
 		{"empty", "", ""},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			compare.Equal(t, fmt.Sprintf("PCIAddressOf(%q)", tt.path), tt.want, sysfs.PCIAddressOf(tt.path))
 			compare.Equal(t, fmt.Sprintf("PCIAddressOf([]byte(%q))", tt.path), tt.want, sysfs.PCIAddressOf([]byte(tt.path)))
@@ -82,7 +80,7 @@ func TestPCIAddressOf(t *testing.T) {
 const id = "d8424dc4a4a3c413f89e433683f9040b"
 
 func TestParseID(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name, in, want string
 	}{
 		{"plain", id, id},
@@ -98,8 +96,7 @@ func TestParseID(t *testing.T) {
 		{"NUL", id[:31] + "\x00", ""},
 		{"no digit", id[:31] + "g", ""},
 		{"32 bytes of UTF-8", strings.Repeat("é", 16), ""},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := sysfs.ParseID(tt.in)
 			if got != tt.want || (err == nil) != (tt.want != "") {
@@ -113,7 +110,7 @@ func TestParseID(t *testing.T) {
 // TestParseNumbers calls all parsers of numbers with the same texts. A case has the wanted result
 // of each parser, or "-" if it refuses the text.
 func TestParseNumbers(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		in                  string
 		mask, small, device string
 	}{
@@ -142,8 +139,7 @@ func TestParseNumbers(t *testing.T) {
 		{":0", "-", "-", "-"},
 		{"245:0:0", "-", "-", "-"},
 		{"245:-1", "-", "-", "-"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.in, func(t *testing.T) {
 			show := func(format string, err error, v ...any) string {
 				if err != nil {

@@ -98,7 +98,7 @@ func TestBoards(t *testing.T) {
 	recorded := portOf("dfl-port.0", 0, afuA, a10)
 	vf := portOf("dfl-port.1", 0, afuA)
 	vf.Attributes = map[string]string{"physicalFunction": "0000:01:00.0", "virtualFunction": "0"}
-	tests := []struct {
+	for _, tt := range []struct {
 		board string // or two boards: both drivers on one node
 		want  cards
 	}{
@@ -119,8 +119,7 @@ func TestBoards(t *testing.T) {
 		{"kernel-6.1-port-assigned", cards{"0000:01:00.0": one(portOf("dfl-port.0", 0, "", unbound, a10))}},
 		{"kernel-6.1-one-card opae-one-card", cards{"0000:01:00.0": one(recorded)}},
 		{"opae-one-card", cards{}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.board, func(t *testing.T) {
 			compare.Values(t, "cards", tt.want, readAll(t, familytest.Node(t, strings.Fields(tt.board)...)), ignore)
 		})
@@ -174,7 +173,7 @@ func TestTree(t *testing.T) {
 	noFME := portOf("dfl-port.0", 0, afuA, withoutFME, a10)
 	const region = dev + "/fpga_region/region0"
 	const compat = region + "/dfl-fme.0/dfl-fme-region.1/fpga_region/region1/compat_id"
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		script string
 		want   cards
@@ -211,8 +210,7 @@ func TestTree(t *testing.T) {
 		{"numa_node is garbage", "write " + dev + "/numa_node zero", cards{"0000:01:00.0": one(first)}},
 		{"numa_node is out of range", "write " + dev + "/numa_node 4294967296", cards{"0000:01:00.0": one(first)}},
 		{"physfn is garbage", "write " + dev + "/physfn x", cards{"0000:01:00.0": one(first)}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "kernel-6.1-one-card")
 			script(t, host, tt.script)
@@ -237,7 +235,7 @@ func TestPortOrder(t *testing.T) {
 
 func TestVirtualFunction(t *testing.T) {
 	const pf = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		script string
 		want   func(*inventory.Unit)
@@ -257,8 +255,7 @@ func TestVirtualFunction(t *testing.T) {
 			}},
 		{"FME under another number", "mv " + pf + "/fpga_region/region0/dfl-fme.0 " + pf + "/fpga_region/region0/dfl-fme.12",
 			fme("dfl-fme.12")},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "dfl-vf")
 			script(t, host, tt.script)

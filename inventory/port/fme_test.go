@@ -98,7 +98,7 @@ func TestHWMon(t *testing.T) {
 	file := func(isAbsent bool) []inventory.HealthFile {
 		return []inventory.HealthFile{{Name: "fme/hwmon", Absent: isAbsent, Lost: bad, Row: "alarm-crit"}}
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		edit   map[string]string
 		absent bool
@@ -126,8 +126,7 @@ func TestHWMon(t *testing.T) {
 			[]inventory.Condition{withRow("alarm-crit", "unreadable=fme/hwmon/power1_crit_alarm", bad)}},
 		{"hwmon is a file", map[string]string{"fme/hwmon": "x"}, false,
 			[]inventory.Condition{withRow("alarm-crit", "unreadable=fme/hwmon", bad)}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, "dfl")
 			for name, content := range tt.edit {
@@ -156,7 +155,7 @@ func TestHWMonUnlistable(t *testing.T) {
 func TestManager(t *testing.T) {
 	const usual, older = "fme/dfl-fme-mgr.0/fpga_manager/fpga0/state", "fme/fpga_manager/fpga7/state"
 	failed := []inventory.Condition{ofRow("programming-failed", poor)}
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		edit   map[string]string
 		absent bool
@@ -168,8 +167,7 @@ func TestManager(t *testing.T) {
 		{"both", map[string]string{usual: "write error\n", older: "operating\n"}, false, failed},
 		{"place is a file", map[string]string{"fme/dfl-fme-mgr.0/fpga_manager": "x"}, false,
 			[]inventory.Condition{withRow("programming-failed", "unreadable=fme/manager", poor)}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, "dfl")
 			r.put(t, "fme/fpga_manager", directory)

@@ -19,7 +19,7 @@ import (
 func TestLink(t *testing.T) {
 	gone := dead("pci-gone")
 	slow, narrow := withRow("link-speed", "link-speed=8.0", poor), withRow("link-width", "link-width=8", poor)
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		files map[string]string
 		want  []inventory.Condition
@@ -57,8 +57,7 @@ func TestLink(t *testing.T) {
 		{"gone by config, link not read", map[string]string{"config": "\xff\xff\xff\xff", "current_link_width": "1"},
 			[]inventory.Condition{gone}},
 		{"only the vendor all ones", map[string]string{"config": "\xff\xff\xc4\x09"}, nil},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, "dfl")
 			for name, content := range tt.files {
@@ -112,7 +111,7 @@ func TestRootBus(t *testing.T) {
 
 // TestCounters reads counts as the kernel prints them.
 func TestCounters(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name, file, content string
 		want                uint64
 		ok                  bool
@@ -130,8 +129,7 @@ func TestCounters(t *testing.T) {
 		{"two numbers", "pci/aer_dev_fatal", "TOTAL_ERR_FATAL 1 2\n", 0, false},
 		{"negative", "slot/aer_dev_fatal", "TOTAL_ERR_FATAL -1\n", 0, false},
 		{"label where there is none", "root/aer_rootport_total_err_nonfatal", "TOTAL_ERR_NONFATAL 1\n", 0, false},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, "opae")
 			r.put(t, tt.file, tt.content)
@@ -153,7 +151,7 @@ func TestCounters(t *testing.T) {
 // are those of the physical function.
 func TestVirtualFunction(t *testing.T) {
 	const pf, vf = "/devices/pci0000:00/0000:00:01.0/0000:01:00.0/", "/devices/pci0000:00/0000:00:03.0/0000:03:00.0/"
-	tests := []struct {
+	for _, tt := range []struct {
 		name, file, content string
 		want                []inventory.Condition
 	}{
@@ -164,8 +162,7 @@ func TestVirtualFunction(t *testing.T) {
 			[]inventory.Condition{ofRow("fme-fatal=thermal", bad)}},
 		{"own port", vf + "fpga_region/region2/dfl-port.1/errors/errors", "0x100000000\n",
 			[]inventory.Condition{ofRow("port-mmio-timeout", poor)}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "dfl-vf")
 			dir, name := host.Sys+tt.file[:strings.LastIndexByte(tt.file, '/')], tt.file[strings.LastIndexByte(tt.file, '/')+1:]

@@ -129,7 +129,7 @@ func without(absent ...string) func(*inventory.Unit) {
 
 func TestRead(t *testing.T) {
 	none := func(p *inventory.Unit) { p.Files = nil }
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		edit map[string]string
 		want inventory.Unit
@@ -206,8 +206,7 @@ func TestRead(t *testing.T) {
 			"id": directory, "afu_id": "\xff", "errors/errors": "\x00\x01", "power_state": "", "dev": "x",
 		}, good(withConditions("unreadable=id", "unreadable=afu_id", "unreadable=errors/errors", "unreadable=power_state"),
 			noPortID, noAFU)},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "kernel-6.1-one-card")
 			edit(t, portDir(host), tt.edit)
@@ -224,7 +223,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestReadNode(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		node string
 		want []inventory.Condition
@@ -234,8 +233,7 @@ func TestReadNode(t *testing.T) {
 		{"directory", directory, unhealthy("node-mismatch")},
 		{"link", linkTo + "dfl-fme.0", unhealthy("node-mismatch")},
 		{"dangling link", linkTo + "nowhere", unhealthy("node-mismatch")},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "kernel-6.1-one-card")
 			edit(t, host.Dev, map[string]string{"dfl-port.0": tt.node})
@@ -252,7 +250,7 @@ func TestReadNode(t *testing.T) {
 }
 
 func TestReadCharacterNode(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		dev  string
 		want []inventory.Condition
@@ -262,8 +260,7 @@ func TestReadCharacterNode(t *testing.T) {
 		{"another major", "244:0\n", unhealthy("node-mismatch")},
 		{"dev is garbage", "245\n", unhealthy("unreadable=dev")},
 		{"dev is absent", absent, unhealthy("unreadable=dev")},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "kernel-6.1-one-card")
 			edit(t, host.Dev, map[string]string{"dfl-port.0": absent})
@@ -292,7 +289,7 @@ func TestReadAbsentPort(t *testing.T) {
 // TestReadWhilePortLeaves removes or replaces the port while it is read. A FIFO in place of afu_id
 // stops the reading until the test writes to it.
 func TestReadWhilePortLeaves(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		then func(dir string) error
 		want bool
@@ -303,8 +300,7 @@ func TestReadWhilePortLeaves(t *testing.T) {
 		{"replaced", func(dir string) error {
 			return errors.Join(os.Rename(dir, dir+"0"), os.CopyFS(dir, os.DirFS(dir+"0/errors")))
 		}, false},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "kernel-6.1-one-card")
 			dir := portDir(host)
@@ -326,7 +322,7 @@ func TestReadWhilePortLeaves(t *testing.T) {
 }
 
 func TestTakeAFU(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		err  error
 		want inventory.Unit
@@ -338,8 +334,7 @@ func TestTakeAFU(t *testing.T) {
 		{"removed", syscall.ENODEV, inventory.Unit{Conditions: []inventory.Condition{condition("unreadable=afu_id")}, Files: files()[:1]}},
 		{"failing", syscall.EIO, inventory.Unit{Conditions: []inventory.Condition{condition("unreadable=afu_id")}, Files: files()[:1]}},
 		{"absent", syscall.ENOENT, inventory.Unit{AFUIDKnown: true, Files: files("afu_id")[:1]}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got inventory.Unit
 			err := fmt.Errorf("port: %w", &fs.PathError{Op: "read", Path: "afu_id", Err: tt.err})

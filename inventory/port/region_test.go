@@ -77,7 +77,7 @@ func TestRegion(t *testing.T) {
 	const compat = "dfl-fme-region.1/fpga_region/region1/compat_id"
 	noPort := wrong(unhealthy("no-port")...)
 	missing := inventory.Condition{Reason: "node-missing", Health: bad}
-	tests := []struct {
+	for _, tt := range []struct {
 		name, board, card string
 		edits             map[string]map[string]string // by directory below sys/devices
 		want              inventory.Unit               // mode region
@@ -163,8 +163,7 @@ func TestRegion(t *testing.T) {
 		{"all nodes missing", "kernel-6.1-one-card", "0000:01:00.0",
 			map[string]map[string]string{"../../dev": {"dfl-fme.0": absent, "dfl-port.0": absent}},
 			first(withAFU, wrong(missing)), nil},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, tt.board)
 			for dir, files := range tt.edits {
@@ -218,7 +217,7 @@ func TestNoRegion(t *testing.T) {
 // The reading of a region that changes meanwhile has the new state. A FIFO in place of a file of the
 // FME stops the reading until the test writes to it.
 func TestRegionChangesDuringReading(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		then func(region string) error
 		want []string // the nodes of the region; nil: there is no region
@@ -234,8 +233,7 @@ func TestRegionChangesDuringReading(t *testing.T) {
 			region = strings.TrimSuffix(region, "/")
 			return errors.Join(os.Rename(region, region+"0"), os.CopyFS(region, os.DirFS(region+"0")))
 		}, nil},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "dfl-two-ports")
 			region := host.Sys + "/devices/" + twoPorts
@@ -349,15 +347,14 @@ func TestRegionFiles(t *testing.T) {
 
 // The outline of a card has the same region as its reading, and no attributes.
 func TestRegionOutline(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name, board, card string
 		released          []string
 	}{
 		{"two ports", "dfl-two-ports", "0001:3b:00.0", nil},
 		{"virtual function", "dfl-vf", "0000:03:00.0", nil},
 		{"all ports released", "dfl-two-ports", "0001:3b:00.0", nodes("dfl-port.9", "dfl-port.10")},
-	}
-	for _, tt := range tests {
+	} {
 		for _, unit := range []port.Kind{port.PerFME, port.PerFMEWithNode} {
 			t.Run(fmt.Sprint(tt.name, unit), func(t *testing.T) {
 				host := familytest.Node(t, tt.board)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
-
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
