@@ -37,35 +37,24 @@ const (
 
 // source is an inventory with the snapshots of a test.
 type source struct {
-	mu       sync.Mutex
-	snapshot inventory.Snapshot
-	stale    chan struct{}
+	*latest.Value[inventory.Snapshot]
 }
 
-func newSource() *source { return &source{stale: make(chan struct{})} }
+func newSource() source { return source{latest.New(inventory.Snapshot{})} }
 
-func (s *source) Latest() (inventory.Snapshot, <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.snapshot, s.stale
-}
+func (s source) Latest() (inventory.Snapshot, <-chan struct{}) { return s.Load() }
 
 // publish publishes the next snapshot.
-func (s *source) publish(complete bool, devices ...*inventory.Device) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s source) publish(complete bool, devices ...*inventory.Device) {
 	slices.SortFunc(devices, func(a, b *inventory.Device) int { return strings.Compare(a.ID, b.ID) })
-	s.snapshot.Version++
-	s.snapshot.Devices, s.snapshot.Complete = devices, complete
-	close(s.stale)
-	s.stale = make(chan struct{})
+	s.Update(func(last inventory.Snapshot) inventory.Snapshot {
+		return inventory.Snapshot{Version: last.Version + 1, Devices: devices, Complete: complete, Generation: last.Generation}
+	})
 }
 
 // generation begins a new generation: later snapshots belong to another mode.
-func (s *source) generation() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.snapshot.Generation++
+func (s source) generation() {
+	s.Update(func(last inventory.Snapshot) inventory.Snapshot { last.Generation++; return last })
 }
 
 // device returns a device with these reasons: none, degraded:NAME, or a reason that makes it
@@ -86,7 +75,7 @@ func device(id string, reasons ...string) *inventory.Device {
 // rig is an API server, and a recorder that writes to it.
 type rig struct {
 	*simapiserver.Server
-	*source
+	source
 	t        *testing.T
 	pipes    *pipes.Listener
 	config   apiserver.Config
