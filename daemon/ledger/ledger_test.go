@@ -386,9 +386,9 @@ func TestForgetIsStored(t *testing.T) {
 		r.events()
 		next := r.dir + "/cards.json.new/x" // what the file cannot replace
 		must.Succeed(r, os.MkdirAll(next, 0o700))
-		compare.Error(r, "Forget on a disk that cannot be used", "cards.json.new: ", compare.ErrorOf(r.ledger.Forget(r.Context(), "5e:00.0", "alice")))
+		compare.Error(r, "disk that cannot be used", "cards.json.new: ", compare.ErrorOf(r.ledger.Forget(r.Context(), "5e:00.0", "alice")))
 		synctest.Wait() // the writer has tried, too
-		r.expect("Forget on a disk that cannot be used", "5e:00.0", "ledger.unavailable")
+		r.expect("disk that cannot be used", "5e:00.0", "ledger.unavailable")
 		must.Succeed(r, os.RemoveAll(r.dir+"/cards.json.new"))
 		_, err := r.ledger.Forget(r.Context(), "5e:00.0", "alice")
 		if text := r.file(); err != nil || strings.Contains(text, "5e:00.0") { // a kill now would lose nothing

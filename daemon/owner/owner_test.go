@@ -169,7 +169,8 @@ func TestTurns(t *testing.T) {
 				other.waits(150 * time.Second)
 				want := filepath.Join(n.dir, "owner-"+apis[0]+".lock: found a daemon of the API "+apis[0]+", want none")
 				compare.Equal(n, "Waiting", want, fmt.Sprint(other.Waiting()))
-				other.logged("info owner.waiting "+apis[0]+" api 0", "info owner.waiting "+apis[0]+" api 60000", "info owner.waiting "+apis[0]+" api 120000")
+				waits := "info owner.waiting " + apis[0] + " api "
+				other.logged(waits+"0", waits+"60000", waits+"120000")
 
 				first.Leave(n.Context(), func(context.Context) error {
 					n.Error("devices are withdrawn although another daemon of the API runs")

@@ -16,8 +16,8 @@ import (
 
 const fine, poor, bad = inventory.Healthy, inventory.Degraded, inventory.Unhealthy
 
-// registers has the bits of files, one after the other from the first one, and the reason that each causes. The cases are
-// written from the documents, not from the code, as are rowCases.
+// registers has the bits of files, one after the other from the first one, and the reason that each causes. The cases
+// are written from the documents, not from the code, as are rowCases.
 var registers = []struct {
 	file   string
 	health inventory.Health
@@ -31,8 +31,10 @@ var registers = []struct {
 	{"errors/errors", poor, "port-tx", 33, "ch2-overflow"},
 	{"errors/errors", poor, "port-tx", 40, "request-overflow"},
 	{"errors/errors", poor, "port-address", 41, "smrr smrr2 me protected legacy-low legacy-high vga"},
-	{"fme/errors/catfatal_errors", bad, "fme-fatal", 0, "link cache cci protocol dram iommu fabric poison injected-fatal crc thermal injected-catastrophic 0x1000"},
-	{"fme/errors/nonfatal_errors", poor, "fme-nonfatal", 0, "temperature-ap1 temperature-ap2 pcie port-fatal proc-hot access-mode injected-warning poison crc"},
+	{"fme/errors/catfatal_errors", bad, "fme-fatal", 0, "link cache cci protocol dram iommu fabric poison"},
+	{"fme/errors/catfatal_errors", bad, "fme-fatal", 8, "injected-fatal crc thermal injected-catastrophic 0x1000"},
+	{"fme/errors/nonfatal_errors", poor, "fme-nonfatal", 0, "temperature-ap1 temperature-ap2 pcie port-fatal proc-hot access-mode"},
+	{"fme/errors/nonfatal_errors", poor, "fme-nonfatal", 6, "injected-warning poison crc"},
 	{"fme/errors/nonfatal_errors", poor, "fme-nonfatal", 10, "power-ap1 power-ap2 mbp 0x2000"},
 	{"fme/errors/fme_errors", poor, "fme-error", 0, "fabric fabric-fifo kti-parity kti-parity iommu-parity access-mode mbp pcie0-parity"},
 	{"fme/errors/fme_errors", poor, "fme-error", 11, "pcie0-parity pcie1-parity"},

@@ -114,7 +114,8 @@ func TestKilled(t *testing.T) {
 		for turn := range 3 {
 			must.Succeed(t, n.Close())
 			state, err := os.ReadFile(dir + "/node.json")
-			must.Succeed(t, err, os.WriteFile(dir+"/node.json", []byte(strings.ReplaceAll(string(state), `"Partial":false`, `"Partial":true`)), 0o600))
+			partial := strings.ReplaceAll(string(state), `"Partial":false`, `"Partial":true`)
+			must.Succeed(t, err, os.WriteFile(dir+"/node.json", []byte(partial), 0o600))
 			for i, file := range slices.Sorted(maps.Keys(files(t, n.CardDir(address)))) {
 				if i%3 == turn {
 					must.Succeed(t, os.Remove(filepath.Join(n.CardDir(address), strings.TrimSuffix(file, " ->"))))

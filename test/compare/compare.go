@@ -1,5 +1,5 @@
-// Package compare compares what a test wants with what it got, and fails the test if they differ. The test goes on. It is
-// for tests only.
+// Package compare compares what a test wants with what it got, and fails the test if they differ. The test goes on. It
+// is for tests only.
 package compare
 
 import (

@@ -1,6 +1,5 @@
-// Package must ends a test at once if one of its preparations fails: if a file cannot be written, say, or a server does not
-// start. What a test is about is compared by the test itself, which then says what it found and what it wanted. It is for
-// tests only.
+// Package must ends a test at once if one of its preparations fails: if a file cannot be written, say, or a server does
+// not start. What a test is about is compared with package compare. It is for tests only.
 package must
 
 import "testing"
