@@ -96,9 +96,7 @@ func TestWithheldNodes(t *testing.T) {
 			sick := port("b")
 			sick.Health, sick.Reasons = inventory.Unhealthy, []string{"flapping", tc.reason}
 			r, k, file := injecting(t, port("a"), sick)
-			if _, err := k.Allocate(r.ctx, resource, "a"); err != nil { // writes the spec
-				t.Fatal(err)
-			}
+			must.Value(k.Allocate(r.ctx, resource, "a"))(t) // writes the spec
 			if has := strings.Contains(read(t, file), "/host/dev/dfl-port.b"); has == tc.withheld {
 				t.Errorf("the spec has the node: %t, want %t", has, !tc.withheld)
 			}
@@ -202,9 +200,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 	r.awaitText(file, "the device", func(text string) bool { return text != "" })
 	r.awaitReady()
 	must.Succeed(t, os.Remove(file))
-	if err := os.MkdirAll(file+"/x", 0o700); err != nil { // not even root can overwrite a directory that is not empty
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(file+"/x", 0o700)) // not even root can overwrite a directory that is not empty
 	r.devices.set(port("a"), port("b"))
 	r.awaitList(k)
 	_, err := k.Allocate(r.ctx, resource, "a")

@@ -38,9 +38,7 @@ func TestLogReaderCloses(t *testing.T) {
 		must.Succeed(t, json.Unmarshal(lines.Bytes(), &line))
 	}
 	read.Close()
-	if err := node.Plug(cardB); err != nil { // this makes it log
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Plug(cardB)) // this makes it log
 	for text := ""; !strings.Contains(text, "5e:00.0"); {
 		text, _ = cmdtest.Get(t, "http://"+line.Address+"/devices")
 	}

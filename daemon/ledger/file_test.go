@@ -157,9 +157,7 @@ func TestKilled(t *testing.T) {
 		child.Stderr = os.Stderr
 		out, err := child.StdoutPipe()
 		must.Succeed(t, err, child.Start())
-		if _, err := io.ReadFull(out, make([]byte, 1+i%7)); err != nil { // it writes, and is killed during the next write
-			t.Fatal(err)
-		}
+		must.Value(io.ReadFull(out, make([]byte, 1+i%7)))(t) // it writes, and is killed during the next write
 		must.Succeed(t, child.Process.Kill())
 		_ = child.Wait() // killed
 		text := must.Value(os.ReadFile(filepath.Join(dir, "cards.json")))(t)

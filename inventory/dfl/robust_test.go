@@ -200,9 +200,7 @@ func FuzzRead(f *testing.F) {
 	host := familytest.Node(f, "kernel-6.1-one-card")
 	card := filepath.Join(host.Sys, "devices/pci0000:00/0000:00:01.0/0000:01:00.0")
 	dir := card + "/fpga_region/region0/dfl-port.0/"
-	if err := os.Remove(dir + "driver"); err != nil { // the file uevent decides whether the port is bound
-		f.Fatal(err)
-	}
+	must.Succeed(f, os.Remove(dir+"driver")) // the file uevent decides whether the port is bound
 	f.Fuzz(func(t *testing.T, id, afu, errors, power, dev, uevent, numa, compat string) {
 		for path, content := range map[string]string{
 			dir + "id": id, dir + "afu_id": afu, dir + "errors/errors": errors, dir + "power_state": power,

@@ -21,10 +21,7 @@ import (
 // an entry tells the next one, for as long as the file is the same.
 func TestEnded(t *testing.T) {
 	r := newRig(t)
-	hour := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(r.cfg.Socket, hour, hour); err != nil { // the kubelet has run for an hour
-		t.Fatal(err)
-	}
+	r.kubeletRunsForAnHour(t)
 	r.cfg.DRA, r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = true, privatedirtest.Dir(t), time.Millisecond, time.Millisecond
 	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
 	held := func(s *holders.Source) bool { return len(s.Ask(t.Context()).Of["3b:00.0"]) > 0 }
@@ -55,10 +52,7 @@ func TestEnded(t *testing.T) {
 // named this container, so it is no init container, and need not wait for the grace time.
 func TestNamedBefore(t *testing.T) {
 	r := newRig(t)
-	hour := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(r.cfg.Socket, hour, hour); err != nil { // the kubelet has run for an hour
-		t.Fatal(err)
-	}
+	r.kubeletRunsForAnHour(t)
 	r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = privatedirtest.Dir(t), time.Millisecond, time.Hour
 	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
 	plugin := holders.New(r.cfg)
@@ -95,8 +89,7 @@ func TestRecentWritesNothing(t *testing.T) {
 	r.cfg.StateDir, r.cfg.DRA = privatedirtest.Dir(t), true
 	r.cfg.Injected = openInjected(t, r.cfg.StateDir)
 	must.Succeed(t, r.cfg.Injected.Add(t.Context(), map[string][]string{"5e:00.0": {"dfl-port.1"}}))
-	hour := time.Now().Add(-time.Hour)
-	must.Succeed(t, os.Chtimes(r.cfg.Socket, hour, hour))
+	r.kubeletRunsForAnHour(t)
 	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
 	r.Hold("ns", "pod", "main", port, "3b:00.0")
 	s := holders.New(r.cfg)
@@ -127,8 +120,7 @@ func TestNamedBeforeFailure(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t)
-			hour := time.Now().Add(-time.Hour)
-			must.Succeed(t, os.Chtimes(r.cfg.Socket, hour, hour))
+			r.kubeletRunsForAnHour(t)
 			r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = privatedirtest.Dir(t), time.Millisecond, time.Hour
 			first, second := fileOf(t, "first", port, "3b:00.0", "dfl-port.0"), fileOf(t, "second", port, "5e:00.0", "dfl-port.1")
 			r.write(t, strings.TrimSuffix(first, "]}}")+","+strings.TrimPrefix(second, `{"Data":{"PodDeviceEntries":[`))
@@ -198,8 +190,7 @@ func TestNamedByFormerKubelet(t *testing.T) {
 // make the kubelet write the checkpoint again.
 func TestEndedForPlugin(t *testing.T) {
 	r := newRig(t)
-	hour := time.Now().Add(-time.Hour)
-	must.Succeed(t, os.Chtimes(r.cfg.Socket, hour, hour))
+	r.kubeletRunsForAnHour(t)
 	r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace, r.cfg.DRA = privatedirtest.Dir(t), time.Millisecond, time.Millisecond, true
 	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
 	for driver := holders.New(r.cfg); len(driver.Ask(t.Context()).Of["3b:00.0"]) > 0; {

@@ -46,6 +46,13 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// kubeletRunsForAnHour makes the kubelet's answers those of one that has run for longer than the daemon waits for.
+func (r *rig) kubeletRunsForAnHour(t *testing.T) {
+	t.Helper()
+	hour := time.Now().Add(-time.Hour)
+	must.Succeed(t, os.Chtimes(r.cfg.Socket, hour, hour))
+}
+
 func (r *rig) write(t *testing.T, text string) {
 	t.Helper()
 	must.Succeed(t, os.WriteFile(r.path+"1", []byte(text), 0o600), os.Rename(r.path+"1", r.path))

@@ -48,9 +48,7 @@ func newHost(t *testing.T) *host {
 	t.Helper()
 	dir := t.TempDir()
 	node, err := simnode.New(dir)
-	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil { // independent of the umask
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(err, os.Chmod(dir, 0o755))) // independent of the umask
 	for _, address := range []string{first, second} {
 		card := simnode.Card{Address: address, Ports: 1, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}
 		must.Succeed(t, node.Plug(card))

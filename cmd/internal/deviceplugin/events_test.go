@@ -12,6 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
 	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -78,9 +79,7 @@ func TestEvents(t *testing.T) {
 	c.ask("")
 	c.awaitLine("mode.changed", "new:single")
 	c.awaitOffers("single", offers{testResource: {"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}})
-	if err := c.pods.AwaitAsked(t.Context(), c.pods.Asked()+2); err != nil { // who holds a device is asked again after a change
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.pods.AwaitAsked(t.Context(), c.pods.Asked()+2)) // who holds a device is asked again after a change
 	c.do(c.node.Unplug(cardA.Address))
 	want = append(want, aboutNode+"Warning DeviceRemovedInUse 3b:00.0-p1", aboutPod+"Warning DeviceRemovedInUse 3b:00.0-p1", aboutNode+"Normal DeviceRemoved 3b:00.0")
 	c.awaitEvents("pulled", want...)
