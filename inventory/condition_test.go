@@ -37,8 +37,7 @@ func TestCounter(t *testing.T) {
 		{"begins anew", []step{{7, fine, 0}, {0, fine, 0}, {1, bad, 0}}},
 	} {
 		runInBubble(t, test.name, func(t *testing.T) {
-			f := newFakeFamily("dfl")
-			f.set(cardA, counted(test.steps[0].count))
+			f := oneCard(counted(test.steps[0].count))
 			cfg := testConfig
 			cfg.HealthInterval, cfg.ResyncInterval = time.Hour, time.Hour
 			r := start(t, cfg, f)
@@ -53,8 +52,7 @@ func TestCounter(t *testing.T) {
 
 func TestCounterErrorHasBothValues(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, counted(7))
+		f := oneCard(counted(7))
 		r := start(t, testConfig, f)
 		r.set(cardA, counted(9))
 		lines := r.logs.FilterMessage("device health changed").All()
@@ -67,8 +65,7 @@ func TestCounterErrorHasBothValues(t *testing.T) {
 // A port with a new directory has a new counter.
 func TestCounterOfAnotherDirectory(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, counted(7))
+		f := oneCard(counted(7))
 		r := start(t, testConfig, f)
 		p := counted(9)
 		p.Incarnation++
@@ -88,8 +85,7 @@ func TestFileIsLost(t *testing.T) {
 		return p
 	}
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, port(gone(driver)))
+		f := oneCard(port(gone(driver)))
 		r := start(t, testConfig, f)
 		r.want("was never there", map[string]string{"3b:00.0": "healthy[]"})
 		r.set(cardA, port(driver, errors))
@@ -114,8 +110,7 @@ func (r *rig) gaveUp(card string) {
 
 func TestRecoveryFailed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0), good(1, 1))
+		f := oneCard(good(0, 0), good(1, 1))
 		f.set(cardB, good(2, 0))
 		r := start(t, testConfig, f)
 		history := r.history()

@@ -168,8 +168,7 @@ func TestChangingMissingDevices(t *testing.T) {
 // The ports of a card that hangs from the start are not known: none of them is listed as removed.
 func TestHeldOnACardThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 1))
+		f, d := oneCard(good(0, 1)), newFakeKubelet()
 		release := f.hang(cardA)
 		d.hold("3b:00.0-p1", pod)
 		r := start(t, withKubelet(d), f)

@@ -130,8 +130,7 @@ func TestEqualReadingsPublishNothing(t *testing.T) {
 
 func TestSnapshotsAreImmutable(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0), good(1, 1))
+		f := oneCard(good(0, 0), good(1, 1))
 		r := start(t, testConfig, f)
 		old, _ := r.Latest()
 		copied := slices.Clone(old.Devices)

@@ -64,8 +64,7 @@ func TestRemembered(t *testing.T) {
 		runInBubble(t, test.name, func(t *testing.T) {
 			cfg := withFlaps(5)
 			cfg.RecoveryHold, cfg.FlapWindow = 10*time.Second, 10*time.Minute
-			family := newFakeFamily("dfl")
-			family.set(cardA, card(nil))
+			family := oneCard(card(nil))
 			r := start(t, cfg, family)
 			for i := range test.turns {
 				r.set(cardA, card(func(u *inventory.Unit) { u.Conditions = []inventory.Condition{ap6} }))
@@ -81,8 +80,7 @@ func TestRemembered(t *testing.T) {
 				test.edit(cfg.Remembered)
 			}
 
-			next := newFakeFamily("dfl")
-			next.set(cardA, test.next)
+			next := oneCard(test.next)
 			restarted := start(t, cfg, next)
 			at := time.Duration(0)
 			for len(test.states) > 0 {
@@ -138,15 +136,13 @@ func TestBadAtTheEnd(t *testing.T) {
 		runInBubble(t, test.name, func(t *testing.T) {
 			cfg := withFlaps(5)
 			cfg.RecoveryHold, cfg.FlapWindow = 10*time.Second, time.Hour
-			family := newFakeFamily("dfl")
-			family.set(cardA, good(0, 0))
+			family := oneCard()
 			r := start(t, cfg, family)
 			r.set(cardA, good(0, 0, test.bad))
 			r.after(time.Second)
 			cfg.Remembered = remembered(t, r)
 
-			next := newFakeFamily("dfl")
-			next.set(cardA, good(0, 0, test.bad))
+			next := oneCard(good(0, 0, test.bad))
 			if test.meanwhile {
 				next.set(cardA, good(0, 0))
 			}
@@ -175,8 +171,7 @@ func TestBadInQuarantine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := withFlaps(5)
 		cfg.RecoveryHold, cfg.FlapWindow = 5*time.Second, 100*time.Second
-		family := newFakeFamily("dfl")
-		family.set(cardA, good(0, 0))
+		family := oneCard()
 		r := start(t, cfg, family)
 		for range 4 {
 			r.set(cardA, good(0, 0))
@@ -187,8 +182,7 @@ func TestBadInQuarantine(t *testing.T) {
 		r.want("at the end", map[string]string{"3b:00.0": "unhealthy[flapping port-ap6]"})
 		cfg.Remembered = remembered(t, r)
 
-		next := newFakeFamily("dfl")
-		next.set(cardA, good(0, 0, ap6))
+		next := oneCard(good(0, 0, ap6))
 		r = start(t, cfg, next)
 		r.after(20 * time.Second)
 		r.set(cardA, good(0, 0))
@@ -276,8 +270,7 @@ func TestPassingAtTheEnd(t *testing.T) {
 		runInBubble(t, test.name, func(t *testing.T) {
 			cfg := withFlaps(3)
 			cfg.ReprogramTimeout = time.Minute
-			family := newFakeFamily("dfl")
-			family.set(cardA, good(0, 0, test.first...))
+			family := oneCard(good(0, 0, test.first...))
 			r := start(t, cfg, family)
 			r.set(cardA, good(0, 0, test.condition))
 			r.after(test.after)
@@ -285,8 +278,7 @@ func TestPassingAtTheEnd(t *testing.T) {
 			r.set(cardA, good(0, 0, all...))
 			for range 3 {
 				cfg.Remembered = remembered(t, r)
-				family = newFakeFamily("dfl")
-				family.set(cardA, good(0, 0, all...))
+				family = oneCard(good(0, 0, all...))
 				r = start(t, cfg, family)
 				r.want("after a restart", map[string]string{"3b:00.0": test.want})
 				if s, _ := r.Latest(); s.Device("3b:00.0").Fault != test.fault {
@@ -305,8 +297,7 @@ func TestEndedHold(t *testing.T) {
 		cfg.Remembered = map[string]*inventory.Device{"3b:00.0": {ID: "3b:00.0", Family: "dfl", Memory: &inventory.Memory{
 			Holds: []inventory.Hold{{Reason: ap6.Reason, Health: inventory.Unhealthy, Since: time.Now().Add(-cfg.RecoveryHold)}},
 		}}}
-		family := newFakeFamily("dfl")
-		family.set(cardA, good(0, 0, inventory.Condition{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}))
+		family := oneCard(good(0, 0, inventory.Condition{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}))
 		r := start(t, cfg, family)
 		r.want("unbound", map[string]string{"3b:00.0": "unhealthy[driver-unbound]"})
 		r.set(cardA, good(0, 0))

@@ -33,8 +33,7 @@ func TestHeldUnderAnotherNameBeforeStart(t *testing.T) {
 		{"its card hangs", cardA, 100 * time.Millisecond},
 	} {
 		runInBubble(t, test.name, func(t *testing.T) {
-			f, d := newFakeFamily("dfl"), newFakeKubelet()
-			f.set(cardA, good(0, 1))
+			f, d := oneCard(good(0, 1)), newFakeKubelet()
 			f.set(cardB, good(2, 0))
 			d.holdAs("old", "3b:00.0-p1", pod)
 			d.takes = test.takes

@@ -30,8 +30,7 @@ func TestExclude(t *testing.T) {
 		{"one that is not here", []string{"3b:00.0-p2", "3b:00.0-p1"}, all(in, out, in), []any{"3b:00.0-p2"}},
 	} {
 		runInBubble(t, test.name, func(t *testing.T) {
-			f := newFakeFamily("dfl")
-			f.set(cardA, good(0, 0), good(1, 1))
+			f := oneCard(good(0, 0), good(1, 1))
 			f.set(cardB, good(2, 0))
 			cfg := testConfig
 			cfg.Policy.Exclude = map[string]string{}
@@ -82,8 +81,7 @@ func TestFault(t *testing.T) {
 	hot := inventory.Condition{Reason: "alarm-crit=temp1", Row: "alarm-crit", Health: inventory.Unhealthy}
 	slow := inventory.Condition{Reason: "power-throttled=1", Row: "power-throttled=1", Health: inventory.Degraded}
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0, slow))
+		f := oneCard(good(0, 0, slow))
 		cfg := testConfig
 		cfg.Policy.Exclude = map[string]string{"3b:00.0": inventory.ReasonCordoned}
 		r := start(t, cfg, f)
@@ -151,8 +149,7 @@ func TestSeverity(t *testing.T) {
 		{"of a reason that cannot be overruled", map[string]inventory.Health{"driver-unbound": inventory.Healthy, "": inventory.Healthy}, unbound, "unhealthy[driver-unbound]"},
 	} {
 		runInBubble(t, test.name, func(t *testing.T) {
-			f := newFakeFamily("dfl")
-			f.set(cardA, good(0, 0, test.read))
+			f := oneCard(good(0, 0, test.read))
 			cfg := testConfig
 			cfg.Policy.Severity = test.severity
 			r := start(t, cfg, f)

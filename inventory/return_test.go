@@ -46,8 +46,7 @@ func TestReturn(t *testing.T) {
 			"unhealthy[removed-in-use]", "unhealthy[removed-in-use]", "healthy[]"},
 	} {
 		runInBubble(t, test.name, func(t *testing.T) {
-			f, d := newFakeFamily("dfl"), newFakeKubelet()
-			f.set(cardA, first)
+			f, d := oneCard(first), newFakeKubelet()
 			d.hold("3b:00.0", pod)
 			cfg := withKubelet(d)
 			cfg.Policy.AnyAFU = test.anyAFU
@@ -117,8 +116,7 @@ func TestReturnAfterPartialReading(t *testing.T) {
 		runInBubble(t, test.name, func(t *testing.T) {
 			whole := good(0, 0)
 			whole.InterfaceID = afu2
-			f, d := newFakeFamily("dfl"), newFakeKubelet()
-			f.set(cardA, whole)
+			f, d := oneCard(whole), newFakeKubelet()
 			d.hold("3b:00.0", pod)
 			r := start(t, withKubelet(d), f)
 			going := whole

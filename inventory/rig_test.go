@@ -49,10 +49,13 @@ func newFakeFamily(name string) *fakeFamily {
 	}
 }
 
-// oneCard returns a family with card A, which has a good port.
-func oneCard() *fakeFamily {
+// oneCard returns a family with card A, which has these ports: a good one if none is given.
+func oneCard(ports ...inventory.Unit) *fakeFamily {
 	f := newFakeFamily("dfl")
-	f.set(cardA, good(0, 0))
+	if ports == nil {
+		ports = []inventory.Unit{good(0, 0)}
+	}
+	f.set(cardA, ports...)
 	return f
 }
 

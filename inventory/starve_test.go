@@ -41,8 +41,7 @@ func TestShortageKeepsEverything(t *testing.T) {
 		m := metrics.New("test")
 		cfg := withGrace(5 * time.Minute)
 		cfg.Metrics = m
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0), good(1, 1, busy))
+		f := oneCard(good(0, 0), good(1, 1, busy))
 		f.set(cardB, good(2, 0, ap6))
 		r := start(t, cfg, f)
 		before := map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "degraded[reprogramming]", "0001:5e:00.0": "unhealthy[port-ap6]"}
@@ -89,8 +88,7 @@ func TestShortageKeepsEverything(t *testing.T) {
 func TestShortageInConditionDiscardsReading(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
 		runInBubble(t, errno.Error(), func(t *testing.T) {
-			f := newFakeFamily("dfl")
-			f.set(cardA, good(0, 0), good(1, 1))
+			f := oneCard(good(0, 0), good(1, 1))
 			r := start(t, withGrace(5*time.Minute), f)
 			before := map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"}
 			r.want("before", before)

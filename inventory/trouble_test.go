@@ -368,8 +368,7 @@ func TestFailingReadKeepsTheLastStateForThreeReadings(t *testing.T) {
 // A card that could never be read is listed, too.
 func TestCardThatFailsFromTheStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0), good(1, 1))
+		f := oneCard(good(0, 0), good(1, 1))
 		f.fail(cardA, errors.New("read region0: input/output error"))
 		r := start(t, testConfig, f)
 		failed := map[string]string{"3b:00.0": "unhealthy[scan-failed]", "3b:00.0-p1": "unhealthy[scan-failed]"}
