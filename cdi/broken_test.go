@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // Any other file with the name of the spec is replaced, and no file outside of the directory is
@@ -44,36 +46,26 @@ func TestForeignFile(t *testing.T) {
 			t.Run(tc.name+", "+act, func(t *testing.T) {
 				dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "file")
 				path := filepath.Join(dir, name)
-				if err := os.WriteFile(outside, []byte(untouched), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(outside, []byte(untouched), 0o600))
 				s := open(t, dir)
 				if act != "Write" {
 					write(t, s, board...)
-					if err := os.Remove(path); err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, os.Remove(path))
 				}
-				if err := tc.put(path, outside); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, tc.put(path, outside))
 				writeBoard := func() error { return s.Write(board) }
 				do, want := map[string]func() error{
 					"Write": writeBoard, "Write again": writeBoard,
 					"Close": s.Close, "Write nothing": func() error { return s.Write(nil) },
 				}[act], map[string]string{lock: "", name: golden(t)}
-				if err := do(); err != nil {
-					t.Error(err)
-				}
+				must.Succeed(t, do())
 				switch act {
 				case "Close":
 					want = map[string]string{}
 				case "Write nothing":
 					want = map[string]string{lock: ""}
 				default:
-					if mode := identity(t, dir).Mode(); mode != 0o644 {
-						t.Errorf("mode %v", mode)
-					}
+					compare.Equal(t, "mode", 0o644, identity(t, dir).Mode())
 				}
 				if tc.name == "link to the same content" {
 					want[name+".copy"] = golden(t)
@@ -93,33 +85,19 @@ func TestForeignFile(t *testing.T) {
 func TestDirectoryWithNameOfSpec(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	want := filepath.Join(dir, name) + " not changed: found a directory, want a regular file or none"
 	for range 2 {
-		if err := s.Write(board); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
+		compare.Error(t, "Write", want, s.Write(board))
 	}
-	if _, ok := s.Name("3b:00.0"); ok {
-		t.Error("Name: found one, want none: there is no file")
-	}
+	wantName(t, s, "3b:00.0", false)
 	expect(t, dir, map[string]string{lock: "", name: "d---------"})
 	write(t, s) // no spec is wanted, and CDI readers find none
-	if err := s.Write(board); err == nil {
-		t.Error("Write over a directory: found no error, want one")
-	}
-	if err := os.Remove(filepath.Join(dir, name)); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Write(board); err != nil {
-		t.Error(err)
-	}
+	compare.Error(t, "Write over a directory", "", s.Write(board))
+	must.Succeed(t, os.Remove(filepath.Join(dir, name)))
+	must.Succeed(t, s.Write(board))
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
-	if _, ok := s.Name("3b:00.0"); !ok {
-		t.Error("Name: found none, want one: the file has the device")
-	}
+	wantName(t, s, "3b:00.0", true)
 }
 
 // A daemon whose directory was replaced does not remove the files in the new one.
@@ -127,14 +105,10 @@ func TestDirectoryReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cdi")
 	older := open(t, dir)
 	write(t, older, board[0])
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(dir))
 	newer := open(t, dir)
 	write(t, newer, board...)
-	if err := older.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, older.Close())
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 }
 
@@ -152,21 +126,13 @@ func TestDirectoryRemoved(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "cdi")
 			s, closing := open(t, dir), open(t, dir)
 			write(t, s, board...)
-			if err := tc.replace(dir); err != nil {
-				t.Fatal(err)
-			}
-			if err := closing.Close(); err != nil {
-				t.Error(err)
-			}
-			if err := s.Write(board); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, tc.replace(dir))
+			must.Succeed(t, closing.Close())
+			must.Succeed(t, s.Write(board))
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
 			// A newer daemon finds that this one runs.
 			newer := open(t, dir)
-			if err := newer.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, newer.Close())
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
 		})
 	}
@@ -190,14 +156,10 @@ func TestUnusable(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "cdi", tc.below)
-			if err := tc.make(dir); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tc.make(dir))
 			_, err := cdi.Open(dir, kind, "/dev")
 			for _, want := range []string{"CDI directory " + dir, tc.want, "want a writable directory with free space"} {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("error %v, want %s", err, want)
-				}
+				compare.Error(t, "error", want, err)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package cdi_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -11,43 +12,29 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // asNobody makes the directory read-only. If the process is root, to which modes do not apply, all its
 // threads also become the user nobody (65534). restore undoes both.
 func asNobody(t *testing.T, dir string) (restore func()) {
 	t.Helper()
-	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o555)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o555))
 	uid := os.Geteuid()
 	if uid == 0 {
-		if err := syscall.Setreuid(-1, 65534); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Setreuid(-1, 65534))
 	}
-	return func() {
-		if err := errors.Join(syscall.Setreuid(-1, uid), os.Chmod(dir, 0o755)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	return func() { must.Succeed(t, syscall.Setreuid(-1, uid), os.Chmod(dir, 0o755)) }
 }
 
 // noDescriptor sets the limit of open files to 0, so that no file can be opened.
 func noDescriptor(t *testing.T, _ string) (restore func()) {
 	t.Helper()
 	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: old.Max}); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old))
+	must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: old.Max}))
+	return func() { must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old)) }
 }
 
 func TestReadOnlyDirectory(t *testing.T) {
@@ -56,9 +43,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	_, err := cdi.Open(dir, kind, "/dev")
 	restore()
 	for _, want := range []string{"CDI directory " + dir, "permission denied", "want a writable directory with free space"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
+		compare.Error(t, "error", want, err)
 	}
 }
 
@@ -87,17 +72,9 @@ func noRoom(t *testing.T, _ string) (restore func()) {
 		t.Fatal("found the process of the test framework, want one of inItsOwnProcess")
 	}
 	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 10, Max: old.Max}); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old))
+	must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 10, Max: old.Max}))
+	return func() { must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)) }
 }
 
 // The file cannot be written, and the old one is not stale: the old file stays, the error has the
@@ -128,21 +105,15 @@ func TestWriteFails(t *testing.T) {
 			if !os.SameFile(before, identity(t, dir)) {
 				t.Error("the old file was replaced, want it unchanged")
 			}
-			if _, ok := s.Name("3b:00.0"); ok {
-				t.Error("Name: found one, want none: the file does not have the device")
-			}
-			if _, ok := s.Name("5e:00.0"); !ok {
-				t.Error("Name: found none, want one: the file has the device")
-			}
+			wantName(t, s, "3b:00.0", false)
+			wantName(t, s, "5e:00.0", true)
 			write(t, s, board...)
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
 
 			restore = tc.bad(t, dir)
 			err = s.Write(nil)
 			restore()
-			if tc.removes != (err == nil) {
-				t.Errorf("removing: %v", err)
-			}
+			compare.Equal(t, fmt.Sprintf("removed (%v)", err), tc.removes, err == nil)
 		})
 	}
 }
@@ -183,9 +154,7 @@ func TestStaleFile(t *testing.T) {
 				if !errors.Is(err, tc.errno) || !strings.Contains(err.Error(), want) {
 					t.Errorf("error %v, want %v and: %s", err, tc.errno, want)
 				}
-				if err.Error() != first.Error() {
-					t.Errorf("error %v, want the text of the first attempt: %v", err, first)
-				}
+				compare.Equal(t, "error of the second attempt", first.Error(), err.Error())
 			}
 			if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) != tc.removed {
 				t.Errorf("spec: %v; want it removed: %v", err, tc.removed)
@@ -232,9 +201,7 @@ func TestStaleHook(t *testing.T) {
 			restore := noRoom(t, dir)
 			err := s.Write(append(tc.wanted, many(1, "dfl-port.3")...))
 			restore()
-			if !errors.Is(err, syscall.EFBIG) {
-				t.Errorf("error %v, want %v", err, syscall.EFBIG)
-			}
+			compare.ErrorIs(t, "error", syscall.EFBIG, err)
 			if _, err := os.Lstat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) != tc.removed {
 				t.Errorf("spec: %v; want it removed: %v", err, tc.removed)
 			}
@@ -264,16 +231,12 @@ func TestStaleFileOfKilledDaemon(t *testing.T) {
 			if tc.before == nil {
 				tc.before = []byte(golden(t))
 			}
-			if err := os.WriteFile(path, tc.before, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, tc.before, 0o644))
 			s := open(t, dir)
 			restore := noRoom(t, dir)
 			err := s.Write(append(many(1, "dfl-port.3"), board...))
 			restore()
-			if !errors.Is(err, syscall.EFBIG) {
-				t.Errorf("error %v, want %v", err, syscall.EFBIG)
-			}
+			compare.ErrorIs(t, "error", syscall.EFBIG, err)
 			want := map[string]string{lock: ""}
 			if tc.stays {
 				want[name] = string(tc.before)
@@ -306,15 +269,9 @@ func TestFileSystem(t *testing.T) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer func() { must.Succeed(t, syscall.Unmount(dir, 0)) }()
 	s, err := cdi.Open(dir, kind, "/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer s.Close()
 	write(t, s, board[0], board[2])
 	before := identity(t, dir)
@@ -349,23 +306,15 @@ func TestFileSystem(t *testing.T) {
 
 	write(t, s, board[0], board[2])
 	before = identity(t, dir)
-	if err := errors.Join(os.Remove(ballast), syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(ballast), syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	check(syscall.EROFS)
 	if err := s.Write(swapped); !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), "out of date and can be neither written nor removed") {
 		t.Errorf("error %v, want %v and that the file is out of date", err, syscall.EROFS)
 	}
-	if err := s.Write([]cdi.Device{board[0]}); err != nil { // the file has the device already
-		t.Error(err)
-	}
-	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Write([]cdi.Device{board[0]})) // the file has the device already
+	must.Succeed(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""))
 	write(t, s, board...)
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, s.Close())
 	expect(t, dir, map[string]string{})
 }

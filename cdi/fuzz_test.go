@@ -15,15 +15,15 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // For any content of the existing spec and lock file: after Write the spec has the written devices,
 // and after Close the directory is empty.
 func FuzzFound(f *testing.F) {
 	want, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Succeed(f, err)
 	f.Add([]byte{}, []byte{}, uint16(0o644))
 	f.Add(want, []byte("1234\n"), uint16(0o600))
 	f.Add(want[:len(want)-1], want, uint16(0o644))
@@ -48,14 +48,8 @@ func FuzzFound(f *testing.F) {
 // For any content of the file: if it is not stale, a runtime that reads it gives no device
 // other nodes, other variables or another hook than it should have.
 func FuzzStale(f *testing.F) {
-	want, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		f.Fatal(err)
-	}
-	hooked, err := os.ReadFile("testdata/hook.json")
-	if err != nil {
-		f.Fatal(err)
-	}
+	want := must.Value(os.ReadFile("testdata/" + name))(f)
+	hooked := must.Value(os.ReadFile("testdata/hook.json"))(f)
 	wanted := []cdi.Device{board[0], board[1], board[2]}
 	wanted[1].Hook = hook(wanted[1].ID)
 	wanted[0].Env = []string{"A=1", "B=2"}
@@ -70,16 +64,11 @@ func FuzzStale(f *testing.F) {
 	f.Add([]byte(`{"cdiVersion":"0.5.0","kind":"` + kind + `","devices":[]}`))
 	f.Fuzz(func(t *testing.T, found []byte) {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, name), found, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), found, 0o600))
 		if open(t, dir).Stale(wanted) {
 			return
 		}
-		cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cache := must.Value(runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false)))(t)
 		_ = cache.Refresh() // an error: the cache has no device of a file that it cannot parse
 		nodes := map[string][]string{kind + "=5e:00.0": {"/dev/dfl-port.2"}, kind + "=3b:00.0": {"/dev/dfl-port.0", "/dev/dfl-port.1", "/dev/dfl-fme.0"}}
 		for _, id := range cache.ListDevices() {
@@ -90,16 +79,12 @@ func FuzzStale(f *testing.F) {
 			if id == kind+"=5e:00.0" {
 				env = wanted[0].Env
 			}
-			if diff := cmp.Diff(env, device.ContainerEdits.Env); diff != "" {
-				t.Errorf("%s: variables (-want +got):\n%s", id, diff)
-			}
+			compare.Values(t, id+": variables", env, device.ContainerEdits.Env)
 			if id == kind+"=3b:00.0" {
 				timeout := 110
 				hooks = []*specs.Hook{{HookName: "createRuntime", Path: hook("").Path, Args: hook("3b:00.0").Args, Timeout: &timeout}}
 			}
-			if diff := cmp.Diff(hooks, device.ContainerEdits.Hooks); diff != "" {
-				t.Errorf("%s: hooks (-want +got):\n%s", id, diff)
-			}
+			compare.Values(t, id+": hooks", hooks, device.ContainerEdits.Hooks)
 			for _, n := range device.ContainerEdits.DeviceNodes {
 				got = append(got, n.HostPath)
 			}
@@ -131,9 +116,7 @@ func FuzzDevice(f *testing.F) {
 			return
 		}
 		cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
-		if err := errors.Join(err, cache.Refresh()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err, cache.Refresh())
 		device := cache.GetDevice(name)
 		if device == nil {
 			t.Fatalf("no %q among %q", name, cache.ListDevices())
@@ -142,8 +125,6 @@ func FuzzDevice(f *testing.F) {
 		if want := path.Join("/dev", node); got.Path != want || got.HostPath != want || !strings.HasPrefix(want, "/dev") {
 			t.Errorf("paths %q and %q, want %q", got.Path, got.HostPath, want)
 		}
-		if diff := cmp.Diff([]string{variable}, device.ContainerEdits.Env); diff != "" {
-			t.Errorf("variables (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "variables", []string{variable}, device.ContainerEdits.Env)
 	})
 }

@@ -14,18 +14,16 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/parser"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // inject returns the devices of a container as a runtime makes them at its start.
 func inject(t *testing.T, dir string, names ...string) (*oci.Linux, error) {
 	t.Helper()
 	cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cache.Refresh(); err != nil {
-		t.Errorf("refresh of the runtime's cache: %v", err)
-	}
+	must.Succeed(t, err)
+	compare.NoError(t, "refresh of the runtime's cache", cache.Refresh())
 	container := &oci.Spec{}
 	_, err = cache.InjectDevices(container, names...)
 	return container.Linux, err
@@ -37,9 +35,7 @@ func linux(t *testing.T, nodes ...string) *oci.Linux {
 	l := &oci.Linux{Resources: &oci.LinuxResources{}}
 	for _, node := range nodes {
 		var stat syscall.Stat_t
-		if err := syscall.Stat("/dev/"+node, &stat); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Stat("/dev/"+node, &stat))
 		// All nodes used here have small numbers.
 		major, minor, mode := int64(stat.Rdev>>8), int64(stat.Rdev&0xff), fs.FileMode(stat.Mode&0o777)
 		l.Devices = append(l.Devices, oci.LinuxDevice{Path: "/dev/" + node, Type: "c", Major: major, Minor: minor, FileMode: &mode})
@@ -53,10 +49,7 @@ func linux(t *testing.T, nodes ...string) *oci.Linux {
 func TestInject(t *testing.T) {
 	dir := t.TempDir()
 	// Another path to /dev: the path in the container is /dev nevertheless.
-	s, err := cdi.Open(dir, kind, "/proc/self/root/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Value(cdi.Open(dir, kind, "/proc/self/root/dev"))(t)
 	defer s.Close()
 	check := func(step string, want *oci.Linux, names ...string) {
 		t.Helper()
@@ -64,9 +57,7 @@ func TestInject(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", step, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", step, diff)
-		}
+		compare.Values(t, step, want, got)
 	}
 	card, other := kind+"=3b:00.0", kind+"=5e:00.0"
 
@@ -82,17 +73,11 @@ func TestInject(t *testing.T) {
 	check("renumbered", linux(t, "random"), card)
 
 	write(t, s, cdi.Device{ID: "5e:00.0", Nodes: []string{"full"}})
-	if _, err := inject(t, dir, card); err == nil || !strings.Contains(err.Error(), "unresolvable CDI devices "+card) {
-		t.Errorf("after the card is gone: %v", err)
-	}
+	compare.Error(t, "after the card is gone", "unresolvable CDI devices "+card, compare.ErrorOf(inject(t, dir, card)))
 	check("the other stays", linux(t, "full"), other)
 
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := inject(t, dir, other); err == nil || !strings.Contains(err.Error(), "unresolvable CDI devices "+other) {
-		t.Errorf("after Close: %v", err)
-	}
+	must.Succeed(t, s.Close())
+	compare.Error(t, "after Close", "unresolvable CDI devices "+other, compare.ErrorOf(inject(t, dir, other)))
 }
 
 // The runtime's own code gives a container the shared node of its devices once, where the last of them has it. The
@@ -104,9 +89,7 @@ func TestInjectShared(t *testing.T) {
 	shared := []string{"pts/ptmx"}
 	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"null"}, SharedNodes: shared},
 		cdi.Device{ID: "5e:00.0", Nodes: []string{"zero"}, SharedNodes: shared}, cdi.Device{ID: "af:00.0", SharedNodes: shared})
-	if _, ok := s.Name("af:00.0"); ok {
-		t.Error("Name: found one for a device without nodes of its own, want none")
-	}
+	wantName(t, s, "af:00.0", false)
 	got, err := inject(t, dir, kind+"=3b:00.0", kind+"=5e:00.0")
 	want, rules := linux(t, "null", "zero", "pts/ptmx"), linux(t, "null", "pts/ptmx", "zero", "pts/ptmx")
 	want.Resources = rules.Resources
@@ -117,10 +100,7 @@ func TestInjectShared(t *testing.T) {
 
 func fileText(t *testing.T, dir string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile(filepath.Join(dir, name)))(t)
 	return string(text)
 }
 
@@ -137,10 +117,7 @@ func TestIDsAndKinds(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
-			s, err := cdi.Open(dir, tc.kind, "/dev")
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Value(cdi.Open(dir, tc.kind, "/dev"))(t)
 			defer s.Close()
 			write(t, s, cdi.Device{ID: tc.id, Nodes: []string{"null"}})
 			name, ok := s.Name(tc.id)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const temp = ".fpga.intel.com-fpga.123.tmp"
@@ -33,26 +34,18 @@ func TestKilled(t *testing.T) {
 		} else {
 			err = os.Mkdir(filepath.Join(dir, name), 0o755)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	for name, text := range map[string]string{name: golden(t), temp: golden(t)[:100], lock: ""} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	if _, err := inject(t, dir); err != nil { // the runtime reads the whole directory
-		t.Error(err)
-	}
+	must.Value(inject(t, dir))(t) // the runtime reads the whole directory
 	s := open(t, dir)
 	if _, err := os.Lstat(filepath.Join(dir, temp)); !os.IsNotExist(err) {
 		t.Errorf("temporary file after Open: found it (%v), want none", err)
 	}
 	write(t, s, board...)
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, s.Close())
 	expect(t, dir, others)
 }
 
@@ -60,16 +53,10 @@ func TestKilled(t *testing.T) {
 func TestTemporaryFileOfPeer(t *testing.T) {
 	dir := t.TempDir()
 	older := open(t, dir)
-	if err := os.WriteFile(filepath.Join(dir, temp), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, temp), nil, 0o600))
 	newer := open(t, dir)
-	if err := newer.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, newer.Close())
 	expect(t, dir, map[string]string{lock: "", temp: ""})
-	if err := older.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, older.Close())
 	expect(t, dir, map[string]string{})
 }

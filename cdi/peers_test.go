@@ -1,7 +1,6 @@
 package cdi_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // Two daemons on one node, as in an upgrade with surge, write the same file. The last one that
@@ -37,17 +38,13 @@ func TestPeers(t *testing.T) {
 			tc.steps(t, older, newer)
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
 			before := identity(t, dir)
-			if err := older.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, older.Close())
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
 			write(t, newer, board...)
 			if !os.SameFile(before, identity(t, dir)) {
 				t.Error("the file was written again, want it unchanged")
 			}
-			if err := newer.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, newer.Close())
 			expect(t, dir, map[string]string{})
 		})
 	}
@@ -57,20 +54,13 @@ func TestPeers(t *testing.T) {
 func TestOtherKind(t *testing.T) {
 	dir := t.TempDir()
 	ours := open(t, dir)
-	other, err := cdi.Open(dir, "b-com.com/fpga", "/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Value(cdi.Open(dir, "b-com.com/fpga", "/dev"))(t)
 	defer other.Close()
 	write(t, ours, board...)
 	write(t, other, board...)
-	if err := other.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, other.Close())
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
-	if err := ours.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, ours.Close())
 	expect(t, dir, map[string]string{})
 }
 
@@ -79,14 +69,9 @@ func TestOtherKind(t *testing.T) {
 func TestLockFileRemovedWhileWaiting(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, lock)
-	ending, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ending := must.Value(os.Create(path))(t)
 	defer ending.Close()
-	if err := syscall.Flock(int(ending.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Flock(int(ending.Fd()), syscall.LOCK_EX))
 	opened := make(chan *cdi.Spec)
 	go func() {
 		defer close(opened)
@@ -98,9 +83,7 @@ func TestLockFileRemovedWhileWaiting(t *testing.T) {
 		opened <- s
 	}()
 	awaitWaiter(t, ending)
-	if err := errors.Join(os.Remove(path), ending.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(path), ending.Close())
 	s := <-opened
 	if s == nil {
 		return
@@ -108,9 +91,7 @@ func TestLockFileRemovedWhileWaiting(t *testing.T) {
 	defer s.Close()
 	expect(t, dir, map[string]string{lock: ""})
 	write(t, s, board...)
-	if err := open(t, dir).Close(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, open(t, dir).Close())
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 }
 
@@ -118,16 +99,10 @@ func TestLockFileRemovedWhileWaiting(t *testing.T) {
 // has an arrow, and the inode number is the last of three numbers.
 func awaitWaiter(t *testing.T, file *os.File) {
 	t.Helper()
-	info, err := file.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Value(file.Stat())(t)
 	inode := fmt.Sprintf(":%d ", info.Sys().(*syscall.Stat_t).Ino)
 	for {
-		locks, err := os.ReadFile("/proc/locks")
-		if err != nil {
-			t.Fatal(err)
-		}
+		locks := must.Value(os.ReadFile("/proc/locks"))(t)
 		for line := range strings.Lines(string(locks)) {
 			if strings.Contains(line, "-> FLOCK") && strings.Contains(line, inode) {
 				return
@@ -141,10 +116,7 @@ func awaitWaiter(t *testing.T, file *os.File) {
 func TestManyPeers(t *testing.T) {
 	dir := t.TempDir()
 	descriptors := func() int {
-		entries, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Value(os.ReadDir("/proc/self/fd"))(t)
 		return len(entries)
 	}
 	before := descriptors()
@@ -160,9 +132,7 @@ func TestManyPeers(t *testing.T) {
 				if err := s.Write(board); err != nil {
 					t.Error(err)
 				}
-				if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-					t.Errorf("spec while a daemon runs: %v", err)
-				}
+				compare.NoError(t, "spec while a daemon runs", compare.ErrorOf(os.Stat(filepath.Join(dir, name))))
 				if err := s.Close(); err != nil {
 					t.Error(err)
 				}
@@ -171,7 +141,5 @@ func TestManyPeers(t *testing.T) {
 	}
 	all.Wait()
 	expect(t, dir, map[string]string{})
-	if after := descriptors(); after != before {
-		t.Errorf("found %d open descriptors, want %d as before", after, before)
-	}
+	compare.Equal(t, "open descriptors", before, descriptors())
 }

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -48,32 +48,20 @@ func golden(t *testing.T) string {
 
 func goldenFile(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("testdata/" + name))(t)
 	return string(text)
 }
 
 func open(t testing.TB, dir string) *cdi.Spec {
 	t.Helper()
-	s, err := cdi.Open(dir, kind, "/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := must.Value(cdi.Open(dir, kind, "/dev"))(t)
+	t.Cleanup(func() { must.Succeed(t, s.Close()) })
 	return s
 }
 
 func write(t testing.TB, s *cdi.Spec, devices ...cdi.Device) {
 	t.Helper()
-	if err := s.Write(devices); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Write(devices))
 }
 
 // expect compares the whole directory: the content of regular files, and the type of others.
@@ -93,20 +81,19 @@ func expect(t testing.TB, dir string, want map[string]string) {
 		got[below] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("directory (-want +got):\n%s", diff)
-	}
+	must.Succeed(t, err)
+	compare.Values(t, "directory", want, got)
 }
 
 // identity returns the identity of the spec file, which differs after each replacement.
 func identity(t testing.TB, dir string) fs.FileInfo {
 	t.Helper()
-	info, err := os.Lstat(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info
+	return must.Value(os.Lstat(filepath.Join(dir, name)))(t)
+}
+
+// wantName checks whether the spec has a name for a device, which it has if the file has the device.
+func wantName(t *testing.T, s *cdi.Spec, id string, want bool) {
+	t.Helper()
+	_, ok := s.Name(id)
+	compare.Equal(t, "a name for "+id, want, ok)
 }

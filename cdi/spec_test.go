@@ -1,7 +1,7 @@
 package cdi_test
 
 import (
-	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,9 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestLifecycle(t *testing.T) {
@@ -31,15 +31,11 @@ func TestLifecycle(t *testing.T) {
 	write(t, s, board...)
 	if *update {
 		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err := errors.Join(err, os.WriteFile("testdata/"+name, text, 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err, os.WriteFile("testdata/"+name, text, 0o644))
 	}
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 	before := identity(t, dir)
-	if before.Mode() != 0o644 {
-		t.Errorf("mode %v", before.Mode())
-	}
+	compare.Equal(t, "mode", 0o644, before.Mode())
 
 	// The same in another order is not written again.
 	write(t, s, board[2], board[1], board[0])
@@ -54,17 +50,11 @@ func TestLifecycle(t *testing.T) {
 
 	write(t, s, board...)
 	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, s.Close())
 	}
 	expect(t, dir, map[string]string{})
-	if _, ok := s.Name("3b:00.0"); ok {
-		t.Error("Name after Close: found one, want none")
-	}
-	if err := s.Write(board); !errors.Is(err, fs.ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
+	wantName(t, s, "3b:00.0", false)
+	compare.ErrorIs(t, "after Close", fs.ErrClosed, s.Write(board))
 	expect(t, dir, map[string]string{})
 }
 
@@ -76,9 +66,7 @@ func TestHook(t *testing.T) {
 	hooked[1].Hook = hook(hooked[1].ID)
 	write(t, s, hooked...)
 	if *update {
-		if err := os.WriteFile("testdata/hook.json", []byte(fileText(t, dir)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile("testdata/hook.json", []byte(fileText(t, dir)), 0o644))
 	}
 	want := goldenFile(t, "hook.json")
 	expect(t, dir, map[string]string{lock: "", name: want})
@@ -90,9 +78,7 @@ func TestHook(t *testing.T) {
 	write(t, s, board...)
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 	write(t, s, hooked...)
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(golden(t)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(golden(t)), 0o644))
 	write(t, s, hooked...) // a daemon without hooks has overwritten the file
 	expect(t, dir, map[string]string{lock: "", name: want})
 }
@@ -104,22 +90,15 @@ func TestMounts(t *testing.T) {
 	const file = "/sys/devices/pci0000:00/0000:00:1e.0/resource0"
 	write(t, s, cdi.Device{ID: "00:1e.0", Mounts: []string{file}, Files: []cdi.File{{HostPath: "/var/lib/x/a.json", Path: "/var/run/x/b.json"}}})
 	if *update {
-		if err := os.WriteFile("testdata/mounts.json", []byte(fileText(t, dir)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile("testdata/mounts.json", []byte(fileText(t, dir)), 0o644))
 	}
 	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, "mounts.json")})
-	if _, ok := s.Name("00:1e.0"); !ok {
-		t.Error("Name: found none, want one")
-	}
+	wantName(t, s, "00:1e.0", true)
 	for _, file := range []string{"", "sys/resource0", "/sys/../etc/shadow", "/sys//resource0"} {
-		if err := s.Write([]cdi.Device{{ID: "00:1e.0", Mounts: []string{file}}}); err == nil || !strings.Contains(err.Error(), "want a clean absolute path") {
-			t.Errorf("mount %q: error %v, want it refused", file, err)
-		}
+		compare.Error(t, fmt.Sprintf("mount %q", file), "want a clean absolute path", s.Write([]cdi.Device{{ID: "00:1e.0", Mounts: []string{file}}}))
 		for _, f := range []cdi.File{{HostPath: file, Path: "/a"}, {HostPath: "/a", Path: file}} {
-			if err := s.Write([]cdi.Device{{ID: "00:1e.0", Nodes: []string{"x"}, Files: []cdi.File{f}}}); err == nil || !strings.Contains(err.Error(), "want a clean absolute path") {
-				t.Errorf("file %q: error %v, want it refused", f, err)
-			}
+			compare.Error(t, fmt.Sprintf("file %q", f), "want a clean absolute path",
+				s.Write([]cdi.Device{{ID: "00:1e.0", Nodes: []string{"x"}, Files: []cdi.File{f}}}))
 		}
 	}
 }
@@ -131,14 +110,10 @@ func TestEnv(t *testing.T) {
 	s := open(t, dir)
 	write(t, s, named()...)
 	if *update {
-		if err := os.WriteFile("testdata/env.json", []byte(fileText(t, dir)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile("testdata/env.json", []byte(fileText(t, dir)), 0o644))
 	}
 	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, "env.json")})
-	if _, ok := s.Name("af:00.0"); ok {
-		t.Error("Name: found one for a device without nodes, want none")
-	}
+	wantName(t, s, "af:00.0", false)
 	before := identity(t, dir)
 	write(t, s, named()...)
 	if !os.SameFile(before, identity(t, dir)) {
@@ -167,21 +142,15 @@ func TestName(t *testing.T) {
 		return got
 	}
 	none := map[string]answer{"3b:00.0": {}, "5e:00.0": {}, "af:00.0": {}, "no-such-id": {}}
-	if diff := cmp.Diff(none, ask()); diff != "" {
-		t.Errorf("before the first Write (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "before the first Write", none, ask())
 	write(t, s, board...)
 	both := map[string]answer{
 		"3b:00.0": {"fpga.intel.com/fpga=3b:00.0", true}, "5e:00.0": {"fpga.intel.com/fpga=5e:00.0", true},
 		"af:00.0": {}, "no-such-id": {},
 	}
-	if diff := cmp.Diff(both, ask()); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "names", both, ask())
 	write(t, s)
-	if diff := cmp.Diff(none, ask()); diff != "" {
-		t.Errorf("after Write without devices (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "after Write without devices", none, ask())
 }
 
 func TestOpenRefuses(t *testing.T) {
@@ -229,9 +198,7 @@ func TestInvalid(t *testing.T) {
 				t.Errorf("error %v, want %s", err, tc.want)
 			}
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
-			if name, ok := s.Name("3b:00.0"); !ok {
-				t.Errorf("name %q", name)
-			}
+			wantName(t, s, "3b:00.0", true)
 		})
 	}
 }
@@ -241,33 +208,20 @@ func TestInvalid(t *testing.T) {
 func TestStall(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := cdi.Open(dir, kind, "/dev")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Write(board); err != nil {
-			t.Fatal(err)
-		}
+		s := must.Value(cdi.Open(dir, kind, "/dev"))(t)
+		must.Succeed(t, s.Write(board))
 		until := make(chan struct{})
-		if err := s.Stall(until); err == nil || !strings.Contains(err.Error(), dir+": no answer within 1s") {
-			t.Errorf("Stall: found %v, want no answer within 1s", err)
-		}
+		compare.Error(t, "Stall", dir+": no answer within 1s", s.Stall(until))
 		for _, call := range []struct {
 			name string
 			do   func() error
 		}{{"Write", func() error { return s.Write(nil) }}, {"Close", s.Close}} {
-			if err := call.do(); err == nil || !strings.Contains(err.Error(), dir+": an earlier call has not returned") {
-				t.Errorf("%s: %v", call.name, err)
-			}
+			compare.Error(t, call.name, dir+": an earlier call has not returned", call.do())
 		}
-		if _, ok := s.Name("3b:00.0"); !ok {
-			t.Error("Name while the disk hangs: found none, want one")
-		}
+		wantName(t, s, "3b:00.0", true)
 		close(until)
 		synctest.Wait()
-		if err := errors.Join(s.Write(board), s.Close()); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, s.Write(board), s.Close())
 	})
 	expect(t, dir, map[string]string{})
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // Without a descriptor the file cannot be read: its content counts as unchanged while the file's
@@ -17,9 +19,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	one := cdi.Device{ID: "3b:00.0", Nodes: []string{"dfl-port.0"}}
 	two := cdi.Device{ID: "5e:00.0", Nodes: []string{"dfl-port.1"}}
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	for _, test := range []struct {
 		name   string
 		modify func(path string) error
@@ -42,22 +42,12 @@ func TestOutOfDescriptors(t *testing.T) {
 			if err != nil || len(specs) != 1 {
 				t.Fatalf("specs %v, error %v; want one", specs, err)
 			}
-			if err := test.modify(specs[0]); err != nil {
-				t.Fatal(err)
-			}
-			if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: limit.Max}); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, test.modify(specs[0]))
+			must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: limit.Max}))
 			defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
-			if err := s.Write([]cdi.Device{one}); !errors.Is(err, test.want) {
-				t.Errorf("Write of the same devices: %v, want %v", err, test.want)
-			}
-			if err := s.Write([]cdi.Device{one, two}); !errors.Is(err, syscall.EMFILE) {
-				t.Errorf("Write of other devices: %v, want %v", err, syscall.EMFILE)
-			}
-			if _, ok := s.Name(two.ID); ok {
-				t.Errorf("Name: found one for %s, want none: it is not in the file", two.ID)
-			}
+			compare.ErrorIs(t, "Write of the same devices", test.want, s.Write([]cdi.Device{one}))
+			compare.ErrorIs(t, "Write of other devices", syscall.EMFILE, s.Write([]cdi.Device{one, two}))
+			wantName(t, s, two.ID, false)
 		})
 	}
 }

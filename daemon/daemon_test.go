@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // pending is an API that is alive, and not ready yet.
@@ -27,18 +30,13 @@ func (pending) Ready() error { return errors.New("no list published yet") }
 func TestProbesNameHangingPart(t *testing.T) {
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot = t.TempDir(), t.TempDir()
-	n, err := OpenNode(cfg, Watching(cfg, metrics.New("test")), zap.NewNop(), zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(OpenNode(cfg, Watching(cfg, metrics.New("test")), zap.NewNop(), zap.NewNop()))(t)
 	defer n.Watcher.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("no answer within 1s"))
 	probes := answers(n, pending{}, &stateSource{kept: func() error { return nil }})
 	// The inventory does not run, so it does not answer pings.
-	if err := probes.Alive(ctx); err == nil || err.Error() != "inventory: no answer within 1s" {
-		t.Errorf("Alive() = %v, want that the inventory does not answer", err)
-	}
+	compare.Equal(t, "Alive", "inventory: no answer within 1s", fmt.Sprint(probes.Alive(ctx)))
 	if err := probes.Ready(ctx); err == nil || !strings.HasSuffix(err.Error(), "\ninventory: no answer within 1s") {
 		t.Errorf("Ready() = %v, want that the inventory does not answer, too", err)
 	}
@@ -66,14 +64,8 @@ func TestPanicWithdrawsNothing(t *testing.T) {
 		Open: func() (API, error) { return panicking{t: t}, nil },
 	}
 	func() {
-		defer func() {
-			if v := recover(); v != "policy" {
-				t.Errorf("recover() = %v, want policy", v)
-			}
-		}()
+		defer func() { compare.Equal(t, "recover()", "policy", recover()) }()
 		_ = d.Serve(t.Context())
 	}()
-	if _, err := os.Lstat(filepath.Join(cfg.StateDir, "owner-dra.lock")); err != nil {
-		t.Errorf("record of the driver: error %v, want none", err)
-	}
+	compare.NoError(t, "record of the driver", compare.ErrorOf(os.Lstat(filepath.Join(cfg.StateDir, "owner-dra.lock"))))
 }

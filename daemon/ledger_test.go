@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // Nobody expects a card that is cordoned or excluded as a whole, or that the settings do not list.
@@ -38,9 +41,7 @@ func TestExempt(t *testing.T) {
 		if test.adjust != nil {
 			test.adjust(&cfg)
 		}
-		if got := exempt(cfg, test.cordons, "3b:00.0", test.family); got != test.want {
-			t.Errorf("%s: exempt %v, want %v", test.name, got, test.want)
-		}
+		compare.Equal(t, test.name+": exempt", test.want, exempt(cfg, test.cordons, "3b:00.0", test.family))
 	}
 }
 
@@ -48,12 +49,8 @@ func TestExempt(t *testing.T) {
 func TestOnBus(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "bus/pci/devices/0000:5e:00.0")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "modalias"), []byte("pci:v00008086d000009C4sv00008086sd00000000bc12sc00i00\n"), 0o444); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(dir, 0o755))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "modalias"), []byte("pci:v00008086d000009C4sv00008086sd00000000bc12sc00i00\n"), 0o444))
 	for _, test := range []struct {
 		address, pciID string
 		want           bool
@@ -64,9 +61,7 @@ func TestOnBus(t *testing.T) {
 		{"3b:00.0", "8086:09c4:8086:0000", false},
 		{"0001:5e:00.0", "", false},
 	} {
-		if got := onBus(root, test.address, test.pciID); got != test.want {
-			t.Errorf("%s %q: found %v, want %v", test.address, test.pciID, got, test.want)
-		}
+		compare.Equal(t, fmt.Sprintf("%s %q is on the bus", test.address, test.pciID), test.want, onBus(root, test.address, test.pciID))
 	}
 	for _, test := range []struct {
 		driver, pciID string
@@ -79,9 +74,7 @@ func TestOnBus(t *testing.T) {
 	} {
 		_ = os.Remove(filepath.Join(dir, "driver")) // the link of the former driver
 		if test.driver != "" {
-			if err := os.Symlink("../../../drivers/"+test.driver, filepath.Join(dir, "driver")); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Symlink("../../../drivers/"+test.driver, filepath.Join(dir, "driver")))
 		}
 		if got := onVFIO(root, "5e:00.0", test.pciID); got != test.want {
 			t.Errorf("driver %q, %s: for a virtual machine %v, want %v", test.driver, test.pciID, got, test.want)
@@ -91,16 +84,10 @@ func TestOnBus(t *testing.T) {
 
 func TestMachine(t *testing.T) {
 	root := t.TempDir()
-	if id := machine(root); id != "" {
-		t.Errorf("without firmware: found %q, want none", id)
-	}
+	compare.Equal(t, "machine without firmware", "", machine(root))
 	dir := filepath.Join(root, "class/dmi/id")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "product_uuid"), []byte("4C4C4544-0042-3510-8052-B4C04F4A3332\n"), 0o400); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(dir, 0o755))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "product_uuid"), []byte("4C4C4544-0042-3510-8052-B4C04F4A3332\n"), 0o400))
 	if id := machine(root); id != "4c4c4544-0042-3510-8052-b4c04f4a3332" {
 		t.Errorf("found %q, want the id in lower case", id)
 	}

@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // clock always returns the same time.
@@ -59,8 +60,6 @@ func TestRepeatedWarningsAreCounted(t *testing.T) {
 		t.Errorf("%d lines, want 20, log.suppressed with 30, and the last:\n%s", len(lines), out.String())
 	}
 	for _, line := range lines {
-		if err := eventtest.Line([]byte(line)); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, eventtest.Line([]byte(line)))
 	}
 }

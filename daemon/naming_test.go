@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // decisions has all fields of the settings. A field whose change gives devices other ids, names or nodes, or adds or
@@ -61,9 +63,7 @@ func TestNaming(t *testing.T) {
 			f.SetInt(f.Int() + 1)
 		}
 		for api, want := range map[string]bool{control.DevicePlugin: want.plugin, control.DRA: want.driver} {
-			if got := daemon.Naming(changed, api) != daemon.Naming(base, api); got != want {
-				t.Errorf("%s, %s: another naming: %v, want %v", name, api, got, want)
-			}
+			compare.Equal(t, fmt.Sprintf("%s, %s: another naming", name, api), want, daemon.Naming(changed, api) != daemon.Naming(base, api))
 		}
 	}
 }

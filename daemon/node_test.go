@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,6 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
@@ -38,9 +40,7 @@ func TestEnabledFamilies(t *testing.T) {
 			if cfg.Mode == offer.Pool {
 				want = []string{"pool"}
 			}
-			if diff := cmp.Diff(want, namesOf(Families(cfg))); diff != "" {
-				t.Errorf("%s, mode %s: families (-want +got):\n%s", test.name, cfg.Mode, diff)
-			}
+			compare.Values(t, fmt.Sprintf("%s, mode %s: families", test.name, cfg.Mode), want, namesOf(Families(cfg)))
 			if got := signals(cfg).Nodes; test.nodes != nil && !cmp.Equal(test.nodes, got) {
 				t.Errorf("%s, mode %s: nodes %q, want %q", test.name, cfg.Mode, got, test.nodes)
 			}
@@ -60,7 +60,5 @@ func TestFamilyThatIsOff(t *testing.T) {
 		t.Fatalf("log %v, want one notice and that settings were applied", lines)
 	}
 	want := map[string]any{"event": "config.notice", "flag": "families", "reason": "a.com/y for pciVendor=8086 family=opae"}
-	if diff := cmp.Diff(want, lines[0].ContextMap()); diff != "" {
-		t.Errorf("notice (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "notice", want, lines[0].ContextMap())
 }

@@ -16,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // A user without rights to the state directory is told what to set. Errors that may pass end no daemon.
@@ -50,9 +51,7 @@ func TestEndsWithoutRights(t *testing.T) {
 		t.Skip("root has all rights")
 	}
 	parent := t.TempDir()
-	if err := os.Chmod(parent, 0o555); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(parent, 0o555))
 	cfg := config.Defaults()
 	cfg.StateDir, cfg.HTTPAddress, cfg.Socket = filepath.Join(parent, "state"), "", ""
 	d := &Daemon{

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,13 +10,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // files are the two files of settings.
@@ -35,18 +35,14 @@ func newFiles(t *testing.T, config string) files {
 // write replaces a file as an editor does.
 func (f files) write(path, content string) {
 	f.t.Helper()
-	if err := errors.Join(os.WriteFile(path+"~", []byte(content), 0o600), os.Rename(path+"~", path)); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Succeed(f.t, os.WriteFile(path+"~", []byte(content), 0o600), os.Rename(path+"~", path))
 }
 
 func (f files) load() *config.Loader {
 	f.t.Helper()
 	l := NewLoader()
 	l.Config.File, l.Config.Overrides = f.config, f.overrides
-	if err := l.Load(func(string) (string, bool) { return "", false }); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Succeed(f.t, l.Load(func(string) (string, bool) { return "", false }))
 	return l
 }
 
@@ -98,9 +94,7 @@ func TestSettingsInForce(t *testing.T) {
 			default:
 				taken = l.changed(&cfg, files)
 			}
-			if taken != step.taken {
-				t.Errorf("%s: taken %v, want %v", step.name, taken, step.taken)
-			}
+			compare.Equal(t, step.name+": taken", step.taken, taken)
 			if step.want.Restart == nil {
 				step.want.Restart = []string{}
 			}
@@ -111,19 +105,13 @@ func TestSettingsInForce(t *testing.T) {
 			if step.want.Refused != "" && strings.HasPrefix(got.Refused, step.want.Refused) {
 				step.want.Refused = got.Refused
 			}
-			if diff := cmp.Diff(step.want, got); diff != "" {
-				t.Errorf("%s: state (-want +got):\n%s", step.name, diff)
-			}
-			if l.hash() != got.Hash {
-				t.Errorf("%s: hash %s, want %s", step.name, l.hash(), got.Hash)
-			}
+			compare.Values(t, step.name+": state", step.want, got)
+			compare.Equal(t, step.name+": hash", got.Hash, l.hash())
 			var events []string
 			for _, line := range logs.TakeAll() {
 				events = append(events, line.ContextMap()["event"].(string))
 			}
-			if diff := cmp.Diff(step.events, events); diff != "" {
-				t.Errorf("%s: log (-want +got):\n%s", step.name, diff)
-			}
+			compare.Values(t, step.name+": log", step.events, events)
 			time.Sleep(time.Hour)
 		}
 		if l.hash() != first || !cfg.Exclude["5e:00.0"] {
@@ -183,14 +171,10 @@ func TestOverridesUnderAnotherKey(t *testing.T) {
 				got = append(got, fmt.Sprint(fields["flag"], ": ", fields["reason"]))
 			}
 		}
-		if text := strings.Join(got, "; "); text != want {
-			t.Errorf("notices %q, want %q", text, want)
-		}
+		compare.Equal(t, "notices", want, strings.Join(got, "; "))
 	}
 	read("")
-	if err := os.Symlink("..v1", filepath.Join(dir, "..data")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("..v1", filepath.Join(dir, "..data")))
 	read("overrides: found notes.yml, want " + filepath.Base(f.overrides))
 	read("")
 	f.write(f.overrides, "exclude: [3b:00.0]\n")
@@ -202,18 +186,12 @@ func TestFollowsConfigMap(t *testing.T) {
 	f := files{t: t, config: filepath.Join(t.TempDir(), "config.yaml")}
 	dir := filepath.Dir(f.config)
 	publish := func(version, content string) { // as AtomicWriter in k8s.io/kubernetes/pkg/volume/util
-		if err := os.Mkdir(filepath.Join(dir, "..v"+version), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(filepath.Join(dir, "..v"+version), 0o700))
 		f.write(filepath.Join(dir, "..v"+version, "config.yaml"), content)
-		if err := errors.Join(os.Symlink("..v"+version, dir+"/..tmp"), os.Rename(dir+"/..tmp", dir+"/..data")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink("..v"+version, dir+"/..tmp"), os.Rename(dir+"/..tmp", dir+"/..data"))
 	}
 	publish("1", "exclude: [5e:00.0]\n")
-	if err := os.Symlink("..data/config.yaml", f.config); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("..data/config.yaml", f.config))
 	loader := f.load()
 	l := openSettings(loader, loader.Config, zap.NewNop(), metrics.New("test"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -227,7 +205,5 @@ func TestFollowsConfigMap(t *testing.T) {
 		t.Error("then, found the same files, want others")
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, <-ended)
 }

@@ -18,16 +18,14 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // While cards have not been read, the answer waits. After the timeout it reports that cards are missing.
 func TestStateBeforeTheCardsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config.Defaults()
-		book, err := cordon.Open("", zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
+		book := must.Value(cordon.Open("", zap.NewNop()))(t)
 		begin := time.Now()
 		s := &stateSource{
 			started: begin, inForce: latest.New(cfg), settings: latest.New(control.Settings{}), cordons: book, // the inventory is not run

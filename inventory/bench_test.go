@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // BenchmarkChange measures the time from a hint for one card to the snapshot with its change, on
@@ -26,14 +27,9 @@ func BenchmarkChange(b *testing.B) {
 }
 
 func benchmarkChange(b *testing.B, cards int) {
-	node, err := simnode.New(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	node := must.Value(simnode.New(b.TempDir()))(b)
 	for i := range cards {
-		if err := node.Plug(simnode.Card{Address: address(i), Ports: 1, AFUID: afu1, InterfaceID: afu2}); err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, node.Plug(simnode.Card{Address: address(i), Ports: 1, AFUID: afu1, InterfaceID: afu2}))
 	}
 	cfg := inventory.Config{
 		ResyncInterval: time.Hour, HealthInterval: time.Hour, ReprogramTimeout: time.Hour, ReadTimeout: time.Minute,
@@ -53,9 +49,7 @@ func benchmarkChange(b *testing.B, cards int) {
 	values := []string{"0x4000000000000", "0x0"}
 	var took []time.Duration
 	for i := 0; b.Loop(); i++ {
-		if err := node.Set(address(0), 0, "errors/errors", values[i%2]); err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, node.Set(address(0), 0, "errors/errors", values[i%2]))
 		_, stale := inv.Latest()
 		begin := time.Now()
 		inv.Hint(inventory.Hint{Card: address(0), At: begin})

@@ -10,6 +10,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The FME of a virtual function belongs to the physical function. A hint for the physical function
@@ -67,9 +69,7 @@ func TestHintsAreMerged(t *testing.T) {
 		release()
 		synctest.Wait()
 		r.want("after the flood", map[string]string{"3b:00.0": "healthy[]"})
-		if n := f.reads[cardA]; n != 2 {
-			t.Errorf("%d readings for many hints during one reading, want 2", n)
-		}
+		compare.Equal(t, "readings for many hints during one reading", 2, f.reads[cardA])
 	})
 }
 
@@ -92,16 +92,13 @@ func TestNodeHintReachesItsNewCard(t *testing.T) {
 		os.MkdirAll(host.Sys+"/dev/char", 0o755),
 		os.Symlink("../../devices/pci0000:00/0000:00:02.0/"+cardB+"/fpga_region/region0/dfl-port.0", host.Sys+"/dev/char/245:0"),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	if err := syscall.Mknod(host.Dev+"/dfl-port.0", syscall.S_IFCHR|0o600, 245<<8); err != nil {
 		t.Skipf("no device node can be made here: %v", err)
 	}
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
+		f := oneCard()
 		r := startOn(t, host, testConfig, f)
 		f.pull(cardA)
 		f.set(cardB, good(0, 0))
@@ -129,36 +126,32 @@ func TestNodeHintWhileTheNodeChangesItsCard(t *testing.T) {
 		{"node of the FME", ofFME, "dfl-fme.0", false, 2, "unhealthy[node-missing]"},
 		{"a node of neither reading", good(1, 0), "dfl-port.0", false, 1, "healthy[]"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFakeFamily("dfl")
-				old := good(0, 0)
-				old.ParentNodes = []string{"dfl-fme.0"}
-				f.set(cardA, old)
-				cfg := testConfig
-				cfg.ResyncInterval, cfg.HealthInterval, cfg.ReadTimeout = time.Hour, time.Hour, time.Hour
-				r := start(t, cfg, f)
-				first, second := f.delay(cardA), f.delay(cardB)
-				if test.newFirst {
-					first, second = second, first
-				}
-				f.pull(cardA)
-				f.set(cardB, test.port)
-				r.hint(cardA)
-				r.hint(cardB)
-				lacking := test.port
-				lacking.Conditions = []inventory.Condition{{Reason: inventory.ReasonNodeMissing, Health: inventory.Unhealthy}}
-				f.set(cardB, lacking)
-				r.hintNode(test.node)
-				first()
-				synctest.Wait()
-				second()
-				synctest.Wait()
-				r.want("both readings have returned", map[string]string{"0001:5e:00.0": test.want})
-				if n := f.reads[cardB]; n != test.wantSecond {
-					t.Errorf("%d readings of the new card, want %d", n, test.wantSecond)
-				}
-			})
+		runInBubble(t, test.name, func(t *testing.T) {
+			f := newFakeFamily("dfl")
+			old := good(0, 0)
+			old.ParentNodes = []string{"dfl-fme.0"}
+			f.set(cardA, old)
+			cfg := testConfig
+			cfg.ResyncInterval, cfg.HealthInterval, cfg.ReadTimeout = time.Hour, time.Hour, time.Hour
+			r := start(t, cfg, f)
+			first, second := f.delay(cardA), f.delay(cardB)
+			if test.newFirst {
+				first, second = second, first
+			}
+			f.pull(cardA)
+			f.set(cardB, test.port)
+			r.hint(cardA)
+			r.hint(cardB)
+			lacking := test.port
+			lacking.Conditions = []inventory.Condition{{Reason: inventory.ReasonNodeMissing, Health: inventory.Unhealthy}}
+			f.set(cardB, lacking)
+			r.hintNode(test.node)
+			first()
+			synctest.Wait()
+			second()
+			synctest.Wait()
+			r.want("both readings have returned", map[string]string{"0001:5e:00.0": test.want})
+			compare.Equal(t, "readings of the new card", test.wantSecond, f.reads[cardB])
 		})
 	}
 }
@@ -169,8 +162,6 @@ func TestNodeOfACardThatLeft(t *testing.T) {
 		r.pull(cardA)
 		before := f.reads[cardA]
 		r.hintNode("dfl-port.0")
-		if n := f.reads[cardA] - before; n != 0 {
-			t.Errorf("the card that left was read %d times", n)
-		}
+		compare.Equal(t, "readings of the card that left", 0, f.reads[cardA]-before)
 	})
 }

@@ -8,6 +8,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var slow = inventory.Condition{Reason: "link-width=4", Health: inventory.Degraded}
@@ -30,9 +32,7 @@ func (f observing) Read(host sysfs.Host, card string) (inventory.Reading, error)
 
 func (f observing) write(t *testing.T, value string) {
 	t.Helper()
-	if err := os.WriteFile(f.path, []byte(value), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(f.path, []byte(value), 0o600))
 }
 
 // startObserving runs an inventory with card A, which has a good port.
@@ -53,9 +53,7 @@ func (f observing) readsOf(card string) int {
 // wantReads checks the number of readings of card A.
 func (f observing) wantReads(t *testing.T, when string, want int) {
 	t.Helper()
-	if got := f.readsOf(cardA); got != want {
-		t.Errorf("%s: read %d times, want %d", when, got, want)
-	}
+	compare.Equal(t, when+": readings", want, f.readsOf(cardA))
 }
 
 var allGood = map[string]string{"3b:00.0": "healthy[]"}

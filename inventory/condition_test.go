@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // counted returns a good port with a counter of value n.
@@ -35,27 +36,23 @@ func TestCounter(t *testing.T) {
 		{"rises again in the hold", []step{{0, fine, 0}, {1, bad, 0}, {1, over, 9 * time.Second}, {2, bad, 0}, {2, over, 9 * time.Second}, {2, over, 0}}},
 		{"begins anew", []step{{7, fine, 0}, {0, fine, 0}, {1, bad, 0}}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFakeFamily("dfl")
-				f.set(cardA, counted(test.steps[0].count))
-				cfg := testConfig
-				cfg.HealthInterval, cfg.ResyncInterval = time.Hour, time.Hour
-				r := start(t, cfg, f)
-				for i, s := range test.steps {
-					r.set(cardA, counted(s.count))
-					r.want(fmt.Sprintf("step %d, count %d", i, s.count), map[string]string{"3b:00.0": s.want})
-					r.after(s.wait)
-				}
-			})
+		runInBubble(t, test.name, func(t *testing.T) {
+			f := oneCard(counted(test.steps[0].count))
+			cfg := testConfig
+			cfg.HealthInterval, cfg.ResyncInterval = time.Hour, time.Hour
+			r := start(t, cfg, f)
+			for i, s := range test.steps {
+				r.set(cardA, counted(s.count))
+				r.want(fmt.Sprintf("step %d, count %d", i, s.count), map[string]string{"3b:00.0": s.want})
+				r.after(s.wait)
+			}
 		})
 	}
 }
 
 func TestCounterErrorHasBothValues(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, counted(7))
+		f := oneCard(counted(7))
 		r := start(t, testConfig, f)
 		r.set(cardA, counted(9))
 		lines := r.logs.FilterMessage("device health changed").All()
@@ -68,8 +65,7 @@ func TestCounterErrorHasBothValues(t *testing.T) {
 // A port with a new directory has a new counter.
 func TestCounterOfAnotherDirectory(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, counted(7))
+		f := oneCard(counted(7))
 		r := start(t, testConfig, f)
 		p := counted(9)
 		p.Incarnation++
@@ -89,8 +85,7 @@ func TestFileIsLost(t *testing.T) {
 		return p
 	}
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, port(gone(driver)))
+		f := oneCard(port(gone(driver)))
 		r := start(t, testConfig, f)
 		r.want("was never there", map[string]string{"3b:00.0": "healthy[]"})
 		r.set(cardA, port(driver, errors))
@@ -115,8 +110,7 @@ func (r *rig) gaveUp(card string) {
 
 func TestRecoveryFailed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0), good(1, 1))
+		f := oneCard(good(0, 0), good(1, 1))
 		f.set(cardB, good(2, 0))
 		r := start(t, testConfig, f)
 		history := r.history()
@@ -127,9 +121,7 @@ func TestRecoveryFailed(t *testing.T) {
 		r.after(10 * time.Second)
 		healthy := map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]", "0001:5e:00.0": "healthy[]"}
 		r.want("it has answered for the hold time", healthy)
-		if first := history()[0]; !strings.Contains(first, "3b:00.0:unhealthy") {
-			t.Errorf("first change %s, want unhealthy", first)
-		}
+		compare.Contains(t, "first change", "3b:00.0:unhealthy", history()[0])
 	})
 }
 

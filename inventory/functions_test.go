@@ -5,9 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // These tests show readings of functions, where the events of one address concern the cards at others, and
@@ -47,17 +46,13 @@ func TestHintForAnUnknownSibling(t *testing.T) {
 		before := f.readsOf(cardB)
 		r.hint(sibling)
 		r.want("sibling", map[string]string{"3b:00.0": "unhealthy[port-ap6]", "6b:00.0": "healthy[]"})
-		if got := f.readsOf(cardB) - before; got != 0 {
-			t.Errorf("found %d readings of another card, want none", got)
-		}
+		compare.Equal(t, "readings of another card", 0, f.readsOf(cardB)-before)
 
 		// The sibling is no longer named.
 		r.set(cardA, function("3b:00.0"))
 		before = f.readsOf(cardA)
 		r.hint(sibling)
-		if got := f.readsOf(cardA) - before; got != 0 {
-			t.Errorf("found %d readings after a hint for a function that is no longer named, want none", got)
-		}
+		compare.Equal(t, "readings after a hint for a function that is no longer named", 0, f.readsOf(cardA)-before)
 	})
 }
 
@@ -73,9 +68,7 @@ func TestCardWithoutUnits(t *testing.T) {
 		r.want("start", map[string]string{"3b:00.0": "healthy[]"})
 		before := f.readsOf(high)
 		r.after(testConfig.HealthInterval)
-		if got := f.readsOf(high) - before; got != 1 {
-			t.Errorf("found %d readings in a health interval, want 1", got)
-		}
+		compare.Equal(t, "readings in a health interval", 1, f.readsOf(high)-before)
 		r.after(time.Minute)
 
 		f.pull(low)
@@ -100,9 +93,7 @@ func TestFunctionDuringReading(t *testing.T) {
 		release()
 		synctest.Wait()
 		r.want("the last function was plugged", map[string]string{"3b:00.0": "healthy[]"})
-		if got := f.readsOf(cardA); got != 2 {
-			t.Errorf("found %d readings of the card, want 2", got)
-		}
+		compare.Equal(t, "readings of the card", 2, f.readsOf(cardA))
 	})
 }
 
@@ -127,9 +118,7 @@ func TestAttributesAreKept(t *testing.T) {
 			u.Incarnation, u.Attributes = step.incarnation, step.read
 			r.set(cardA, u)
 			s, _ := r.Latest()
-			if diff := cmp.Diff(step.want, s.Device("3b:00.0").Attributes); diff != "" {
-				t.Errorf("%s: attributes (-want +got):\n%s", step.name, diff)
-			}
+			compare.Values(t, step.name+": attributes", step.want, s.Device("3b:00.0").Attributes)
 		}
 	})
 }
@@ -152,9 +141,7 @@ func TestInterfaceOfAnotherShell(t *testing.T) {
 			u.Attributes = map[string]string{inventory.AttributeVBNV: step.vbnv}
 			r.set(cardA, u)
 			s, _ := r.Latest()
-			if got := s.Device("3b:00.0").InterfaceID; got != step.want {
-				t.Errorf("%s: found interface %q, want %q", step.name, got, step.want)
-			}
+			compare.Equal(t, step.name+": interface", step.want, s.Device("3b:00.0").InterfaceID)
 		}
 	})
 }
@@ -175,8 +162,6 @@ func TestFunctionOfAnotherFamily(t *testing.T) {
 		r.hint(cardA)
 		r.want("another driver", map[string]string{"3b:00.0": "unhealthy[replaced-in-use recovering=removed]"})
 		s, _ := r.Latest()
-		if diff := cmp.Diff(map[string]string{"vbnv": "u50"}, s.Device("3b:00.0").Attributes); diff != "" {
-			t.Errorf("attributes (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "attributes", map[string]string{"vbnv": "u50"}, s.Device("3b:00.0").Attributes)
 	})
 }

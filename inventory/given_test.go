@@ -5,17 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // The beginning and the end of each holding are logged once, with the holders.
 func TestHoldersNamed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
+		f, d := twoCards(), newFakeKubelet()
 		d.hold("0001:5e:00.0", "default/old/main")
 		cfg := withKubelet(d)
 		given := make(chan struct{}, 1)
@@ -38,9 +35,7 @@ func TestHoldersNamed(t *testing.T) {
 				}
 				got = append(got, text)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", name, diff)
-			}
+			compare.Values(t, name, want, got)
 		}
 		step("held before the daemon started", 0, "device.held 0001:5e:00.0 [default/old/main] reason=before the daemon started")
 		d.hold("3b:00.0")
@@ -94,9 +89,7 @@ func TestPodOfTheSameName(t *testing.T) {
 					got = append(got, fmt.Sprint(m["event"], " ", m["holders"], " ", m["pod_uids"]))
 				}
 			}
-			if diff := cmp.Diff(step.want, got); diff != "" {
-				t.Errorf("checkpoint %q (-want +got):\n%s", step.containers, diff)
-			}
+			compare.Values(t, fmt.Sprintf("checkpoint %q", step.containers), step.want, got)
 		}
 	})
 }
@@ -104,8 +97,7 @@ func TestPodOfTheSameName(t *testing.T) {
 // The lines are short even if an answer has many containers. Each holder has one line.
 func TestTooManyHolders(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
+		f, d := oneCard(), newFakeKubelet()
 		var all []string
 		for i := range 50_000 {
 			all = append(all, fmt.Sprintf("default/pod/%05d", i))
@@ -125,9 +117,7 @@ func TestTooManyHolders(t *testing.T) {
 			}
 		}
 		want := []string{"device.held default/pod/00000 9 and 49992 more", "device.freed default/pod/00000 1 default/pod/00000"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		compare.Values(t, "given devices", want, got)
 	})
 }
 
@@ -139,20 +129,15 @@ func TestQuestionsWhileHeld(t *testing.T) {
 		held bool
 		want int
 	}{{"idle", false, 10}, {"held", true, 60}} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f, d := newFakeFamily("dfl"), newFakeKubelet()
-				f.set(cardA, good(0, 0))
-				if test.held {
-					d.hold("3b:00.0", pod)
-				}
-				begin := time.Now()
-				r := start(t, withKubelet(d), f)
-				r.after(10*time.Minute + time.Second)
-				if got := len(d.questions(begin)) - 1; got != test.want {
-					t.Errorf("%d questions in 10 minutes, want %d: %v", got, test.want, d.questions(begin))
-				}
-			})
+		runInBubble(t, test.name, func(t *testing.T) {
+			f, d := oneCard(), newFakeKubelet()
+			if test.held {
+				d.hold("3b:00.0", pod)
+			}
+			begin := time.Now()
+			r := start(t, withKubelet(d), f)
+			r.after(10*time.Minute + time.Second)
+			compare.Equal(t, "questions in 10 minutes", test.want, len(d.questions(begin))-1)
 		})
 	}
 }
@@ -160,17 +145,14 @@ func TestQuestionsWhileHeld(t *testing.T) {
 // Holdings may be called while the next answer is taken: go test -race.
 func TestHoldingsWhileAnswersArrive(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
+		f, d := oneCard(), newFakeKubelet()
 		d.hold("3b:00.0", pod)
 		r := start(t, withKubelet(d), f)
 		tick := time.NewTicker(10 * time.Second)
 		defer tick.Stop()
 		for range 3 {
 			<-tick.C // at the time of the next answer
-			if len(r.Holdings().Of) != 1 {
-				t.Errorf("holdings: found %v, want one", r.Holdings())
-			}
+			compare.Equal(t, fmt.Sprintf("holdings in %v", r.Holdings()), 1, len(r.Holdings().Of))
 		}
 	})
 }

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
+
 	"go.uber.org/zap"
 )
 
@@ -23,14 +26,8 @@ func TestNoHold(t *testing.T) {
 
 // Every reason has properties, and a row in docs/health.md.
 func TestReasonsAreExplained(t *testing.T) {
-	source, err := os.ReadFile("reason.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile("../docs/health.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Value(os.ReadFile("reason.go"))(t)
+	text := must.Value(os.ReadFile("../docs/health.md"))(t)
 	reasons := regexp.MustCompile(`Reason\w+ += "([a-z0-9-]+)"`).FindAllStringSubmatch(string(source), -1)
 	if len(reasons) < 10 {
 		t.Fatalf("found %d reasons in reason.go, want all of them", len(reasons))
@@ -63,20 +60,16 @@ func TestWarnings(t *testing.T) {
 		{"more trouble", []inventory.Unit{good(0, 0, ap6)}, []inventory.Unit{good(0, 0, ap6, throttled)}, 2},
 		{"less trouble", []inventory.Unit{good(0, 0, ap6, throttled)}, []inventory.Unit{good(0, 0, ap6)}, 1},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFakeFamily("dfl")
-				if test.before != nil {
-					f.set(cardA, test.before...)
-				}
-				r := start(t, testConfig, f)
-				if test.after != nil {
-					r.set(cardA, test.after...)
-				}
-				if got := r.logs.FilterLevelExact(zap.WarnLevel).Len(); got != test.warns {
-					t.Errorf("%d warnings, want %d: %v", got, test.warns, r.logs.FilterLevelExact(zap.WarnLevel).All())
-				}
-			})
+		runInBubble(t, test.name, func(t *testing.T) {
+			f := newFakeFamily("dfl")
+			if test.before != nil {
+				f.set(cardA, test.before...)
+			}
+			r := start(t, testConfig, f)
+			if test.after != nil {
+				r.set(cardA, test.after...)
+			}
+			compare.Equal(t, "warnings", test.warns, r.logs.FilterLevelExact(zap.WarnLevel).Len())
 		})
 	}
 }
@@ -89,9 +82,7 @@ func TestPassingUnhealthy(t *testing.T) {
 		resetting := inventory.Condition{Reason: "resetting", Row: "resetting", Health: inventory.Unhealthy, Passing: true}
 		fault := func(when string, want bool) {
 			s, _ := r.Latest()
-			if got := s.Device("3b:00.0").Fault; got != want {
-				t.Errorf("%s: fault %v, want %v", when, got, want)
-			}
+			compare.Equal(t, when+": fault", want, s.Device("3b:00.0").Fault)
 		}
 		for range 5 {
 			r.set(cardA, good(0, 0, resetting))

@@ -14,6 +14,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // While holders are not known, a device counts as held for the grace time.
@@ -29,28 +30,26 @@ func TestGrace(t *testing.T) {
 		{"shorter than the time between questions", 3 * time.Second, false, 3*time.Second - time.Millisecond},
 		{"none", 0, false, -1},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f, d := newFakeFamily("dfl"), newFakeKubelet()
-				if d.stall = test.stall; !test.stall {
-					d.fail("no such socket")
-				}
-				f.set(cardA, good(0, 0))
-				cfg := withKubelet(d)
-				cfg.TombstoneGrace = test.grace
-				r := start(t, cfg, f)
-				r.after(30 * time.Second)
-				r.pull(cardA)
-				if test.last >= 0 {
-					r.after(test.last)
-					r.want("within the grace time", map[string]string{"3b:00.0": "unhealthy[removed]"})
-					r.after(time.Millisecond)
-				}
-				r.want("after it", map[string]string{})
-				if n := r.logs.FilterMessage("holders not known, what may be in use is withheld").Len(); n != 1 {
-					t.Errorf("%d lines that holders are not known, want 1", n)
-				}
-			})
+		runInBubble(t, test.name, func(t *testing.T) {
+			f, d := newFakeFamily("dfl"), newFakeKubelet()
+			if d.stall = test.stall; !test.stall {
+				d.fail("no such socket")
+			}
+			f.set(cardA, good(0, 0))
+			cfg := withKubelet(d)
+			cfg.TombstoneGrace = test.grace
+			r := start(t, cfg, f)
+			r.after(30 * time.Second)
+			r.pull(cardA)
+			if test.last >= 0 {
+				r.after(test.last)
+				r.want("within the grace time", map[string]string{"3b:00.0": "unhealthy[removed]"})
+				r.after(time.Millisecond)
+			}
+			r.want("after it", map[string]string{})
+			if n := r.logs.FilterMessage("holders not known, what may be in use is withheld").Len(); n != 1 {
+				t.Errorf("%d lines that holders are not known, want 1", n)
+			}
 		})
 	}
 }
@@ -87,9 +86,7 @@ func TestAnswerAfterTheGrace(t *testing.T) {
 		d.fail("")
 		r.after(10 * time.Second)
 		r.want("held after all", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
-		if n := r.logs.FilterMessage("holders known again").Len(); n != 1 {
-			t.Errorf("%d lines that holders are known again, want 1", n)
-		}
+		compare.Equal(t, "lines that holders are known again", 1, r.logs.FilterMessage("holders known again").Len())
 	})
 }
 
@@ -105,13 +102,9 @@ func TestHeldBeforeStart(t *testing.T) {
 		d.hold(string(make([]byte, 10_000)), pod)
 		d.takes = 100 * time.Millisecond
 		r := start(t, withKubelet(d), f)
-		if v := r.version(); v != 0 {
-			t.Errorf("version %d was published before the answer about holders, want 0", v)
-		}
+		compare.Equal(t, "version before the answer about holders", 0, r.version())
 		r.after(100 * time.Millisecond)
-		if v := r.version(); v != 1 {
-			t.Errorf("version %d, want 1 with all devices", v)
-		}
+		compare.Equal(t, "version", 1, r.version())
 		want := map[string]string{
 			"0001:5e:00.0": "healthy[]", "3b:00.0-p1": "unhealthy[removed-in-use]", "not an id of ours\x00": "unhealthy[removed-in-use]",
 		}
@@ -175,8 +168,7 @@ func TestChangingMissingDevices(t *testing.T) {
 // The ports of a card that hangs from the start are not known: none of them is listed as removed.
 func TestHeldOnACardThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 1))
+		f, d := oneCard(good(0, 1)), newFakeKubelet()
 		release := f.hang(cardA)
 		d.hold("3b:00.0-p1", pod)
 		r := start(t, withKubelet(d), f)
@@ -216,9 +208,7 @@ func TestHeldTwice(t *testing.T) {
 			}
 		}
 		want := slices.Repeat([]string{"error device.held-twice 3b:00.0", "info device.held-once 3b:00.0"}, 3)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("lines (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "lines", want, got)
 	})
 }
 
@@ -229,9 +219,7 @@ func TestForeignHolding(t *testing.T) {
 		return []inventory.Holding{{As: "other.org/fpga", Foreign: true, Nodes: nodes, Holders: []string{"default/other/main"}}}
 	}
 	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
+		f, d := twoCards(), newFakeKubelet()
 		d.set(func() { d.held["other.org/fpga/5e:00.0"] = foreign("dfl-port.0") })
 		cfg := withKubelet(d)
 		cfg.Policy.Name = func(*inventory.Device) (string, error) { return "b.com/fpga", nil }
@@ -270,35 +258,29 @@ func TestFormerNameUntilTheFirstAnswer(t *testing.T) {
 	}{
 		"held": {true, "former unhealthy [replaced-in-use]"}, "ended": {false, "single healthy []"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f, d := newFakeFamily("dfl"), newFakeKubelet()
-				f.set(cardA, good(0, 0))
-				f.set(cardB, good(1, 0))
-				d.give("former", "3b:00.0", []string{"dfl-port.0"}, pod)
-				cfg := withKubelet(d)
-				cfg.Record, cfg.Policy = d.record(), modePolicy("single")
-				if d.takes = time.Second; !tt.held {
-					d.free("3b:00.0")
+		runInBubble(t, name, func(t *testing.T) {
+			f, d := twoCards(), newFakeKubelet()
+			d.give("former", "3b:00.0", []string{"dfl-port.0"}, pod)
+			cfg := withKubelet(d)
+			cfg.Record, cfg.Policy = d.record(), modePolicy("single")
+			if d.takes = time.Second; !tt.held {
+				d.free("3b:00.0")
+			}
+			r := start(t, cfg, f)
+			check := func(when, want string) {
+				t.Helper()
+				s, _ := r.Latest()
+				got := map[string]string{}
+				for _, d := range s.Devices {
+					got[d.ID] = fmt.Sprint(d.OfferedAs, " ", d.Health, d.Reasons)
 				}
-				r := start(t, cfg, f)
-				check := func(when, want string) {
-					t.Helper()
-					s, _ := r.Latest()
-					got := map[string]string{}
-					for _, d := range s.Devices {
-						got[d.ID] = fmt.Sprint(d.OfferedAs, " ", d.Health, d.Reasons)
-					}
-					if diff := cmp.Diff(map[string]string{"3b:00.0": want, "0001:5e:00.0": "single healthy []"}, got); diff != "" {
-						t.Errorf("%s: devices (-want +got):\n%s", when, diff)
-					}
-				}
-				r.after(500 * time.Millisecond)
-				check("no answer yet", "former unhealthy [moving]")
-				d.set(func() { d.takes = 0 })
-				r.after(time.Second)
-				check("answered", tt.former)
-			})
+				compare.Values(t, when+": devices", map[string]string{"3b:00.0": want, "0001:5e:00.0": "single healthy []"}, got)
+			}
+			r.after(500 * time.Millisecond)
+			check("no answer yet", "former unhealthy [moving]")
+			d.set(func() { d.takes = 0 })
+			r.after(time.Second)
+			check("answered", tt.former)
 		})
 	}
 }
@@ -306,8 +288,7 @@ func TestFormerNameUntilTheFirstAnswer(t *testing.T) {
 // A device in the record stays withheld, and is not logged as released, as long as no question is answered.
 func TestRecordWithoutAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
+		f, d := oneCard(), newFakeKubelet()
 		d.give("former", "3b:00.0", []string{"dfl-port.0"}, pod)
 		cfg := withKubelet(d)
 		cfg.Record, cfg.Policy = d.record(), modePolicy("single")
@@ -340,26 +321,22 @@ func TestPerhapsHeld(t *testing.T) {
 		"a card that a rule names":       {[]inventory.Unit{byRule}, "single", "former unhealthy [replaced-in-use]"},
 		"a card without devices, as yet": {[]inventory.Unit{}, "single", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f, d := newFakeFamily("dfl"), newFakeKubelet()
-				if tt.card != nil {
-					f.set(cardA, tt.card...)
-				}
-				d.held["3b:00.0"] = []inventory.Holding{{As: "former", Holders: []string{pod}, Perhaps: true}}
-				cfg := withKubelet(d)
-				cfg.Policy.Name = func(*inventory.Device) (string, error) { return tt.named, nil }
-				r := start(t, cfg, f)
-				r.after(time.Second)
-				s, _ := r.Latest()
-				got := ""
-				for _, d := range s.Devices {
-					got += fmt.Sprint(d.OfferedAs, " ", d.Health, d.Reasons)
-				}
-				if got != tt.want {
-					t.Errorf("devices %q, want %q", got, tt.want)
-				}
-			})
+		runInBubble(t, name, func(t *testing.T) {
+			f, d := newFakeFamily("dfl"), newFakeKubelet()
+			if tt.card != nil {
+				f.set(cardA, tt.card...)
+			}
+			d.held["3b:00.0"] = []inventory.Holding{{As: "former", Holders: []string{pod}, Perhaps: true}}
+			cfg := withKubelet(d)
+			cfg.Policy.Name = func(*inventory.Device) (string, error) { return tt.named, nil }
+			r := start(t, cfg, f)
+			r.after(time.Second)
+			s, _ := r.Latest()
+			got := ""
+			for _, d := range s.Devices {
+				got += fmt.Sprint(d.OfferedAs, " ", d.Health, d.Reasons)
+			}
+			compare.Equal(t, "devices", tt.want, got)
 		})
 	}
 }

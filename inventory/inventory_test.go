@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 func TestPlugAndUnplug(t *testing.T) {
@@ -48,9 +47,7 @@ func TestDeviceFacts(t *testing.T) {
 			ID: "3b:00.0-p2", Family: "dfl", PCIAddress: cardA, Facts: inventory.Facts{NUMANode: 1, PortID: 2,
 				AFUID: afu1, InterfaceID: afu2, Nodes: []string{"dfl-port.4"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}},
 		}}
-		if diff := cmp.Diff(want, got.Devices); diff != "" {
-			t.Errorf("devices (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "devices", want, got.Devices)
 		if got.Device("3b:00.0-p2") == nil || got.Device("3b:00.0") != nil {
 			t.Error("Snapshot.Device does not find a listed device, or finds another one")
 		}
@@ -84,18 +81,16 @@ func TestIdentity(t *testing.T) {
 		{"a new port has the number of another", []inventory.Unit{good(5, 0)}, []inventory.Unit{good(2, 0), good(5, 0)},
 			map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "unhealthy[port-id-conflict]"}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFakeFamily("dfl")
-				if test.before != nil {
-					f.set(cardA, test.before...)
-				}
-				r := start(t, testConfig, f)
-				r.set(cardA, test.after...)
-				r.want("after", test.want)
-				r.hint(cardA)
-				r.want("once more", test.want)
-			})
+		runInBubble(t, test.name, func(t *testing.T) {
+			f := newFakeFamily("dfl")
+			if test.before != nil {
+				f.set(cardA, test.before...)
+			}
+			r := start(t, testConfig, f)
+			r.set(cardA, test.after...)
+			r.want("after", test.want)
+			r.hint(cardA)
+			r.want("once more", test.want)
 		})
 	}
 }
@@ -135,15 +130,12 @@ func TestEqualReadingsPublishNothing(t *testing.T) {
 
 func TestSnapshotsAreImmutable(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0), good(1, 1))
+		f := oneCard(good(0, 0), good(1, 1))
 		r := start(t, testConfig, f)
 		old, _ := r.Latest()
 		copied := slices.Clone(old.Devices)
 		r.set(cardA, good(1, 1, ap6))
 		r.set(cardB, good(2, 0))
-		if diff := cmp.Diff(copied, old.Devices); diff != "" {
-			t.Errorf("an old snapshot changed (-before +after):\n%s", diff)
-		}
+		compare.Values(t, "an old snapshot changed", copied, old.Devices)
 	})
 }

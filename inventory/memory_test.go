@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // A recovery hold and a quarantine go on where they were after a restart of the daemon, unless another card is in the slot.
@@ -59,50 +61,46 @@ func TestRemembered(t *testing.T) {
 		{"hold, and the clock was set back", 1, shift(365 * 24 * time.Hour), card(nil), map[time.Duration]map[string]string{9 * time.Second: {"3b:00.0": held}, 11 * time.Second: {"3b:00.0": healthy}}},
 		{"the clock was set forward by ages", 6, shift(-290 * 365 * 24 * time.Hour), card(nil), map[time.Duration]map[string]string{0: {"3b:00.0": healthy}}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				cfg := withFlaps(5)
-				cfg.RecoveryHold, cfg.FlapWindow = 10*time.Second, 10*time.Minute
-				family := newFakeFamily("dfl")
-				family.set(cardA, card(nil))
-				r := start(t, cfg, family)
-				for i := range test.turns {
-					r.set(cardA, card(func(u *inventory.Unit) { u.Conditions = []inventory.Condition{ap6} }))
-					r.after(time.Second)
-					r.set(cardA, card(nil))
-					if i < test.turns-1 {
-						r.after(11 * time.Second)
-					}
+		runInBubble(t, test.name, func(t *testing.T) {
+			cfg := withFlaps(5)
+			cfg.RecoveryHold, cfg.FlapWindow = 10*time.Second, 10*time.Minute
+			family := oneCard(card(nil))
+			r := start(t, cfg, family)
+			for i := range test.turns {
+				r.set(cardA, card(func(u *inventory.Unit) { u.Conditions = []inventory.Condition{ap6} }))
+				r.after(time.Second)
+				r.set(cardA, card(nil))
+				if i < test.turns-1 {
+					r.after(11 * time.Second)
 				}
-				r.after(4 * time.Second)
-				cfg.Remembered = remembered(t, r)
-				if test.edit != nil {
-					test.edit(cfg.Remembered)
-				}
+			}
+			r.after(4 * time.Second)
+			cfg.Remembered = remembered(t, r)
+			if test.edit != nil {
+				test.edit(cfg.Remembered)
+			}
 
-				next := newFakeFamily("dfl")
-				next.set(cardA, test.next)
-				restarted := start(t, cfg, next)
-				at := time.Duration(0)
-				for len(test.states) > 0 {
-					var first time.Duration = 1 << 62
-					for after := range maps.Keys(test.states) {
-						first = min(first, after)
-					}
-					restarted.after(first - at)
-					restarted.want(first.String()+" after the restart", test.states[first])
-					at = first
-					delete(test.states, first)
+			next := oneCard(test.next)
+			restarted := start(t, cfg, next)
+			at := time.Duration(0)
+			for len(test.states) > 0 {
+				var first time.Duration = 1 << 62
+				for after := range maps.Keys(test.states) {
+					first = min(first, after)
 				}
+				restarted.after(first - at)
+				restarted.want(first.String()+" after the restart", test.states[first])
+				at = first
+				delete(test.states, first)
+			}
 
-				// It is remembered only once: a card that is plugged in is new.
-				restarted.pull(cardA)
-				restarted.set(cardA, card(nil))
-				restarted.want("plugged", map[string]string{"3b:00.0": healthy})
-				if s, _ := restarted.Latest(); s.Device("3b:00.0").Memory != nil {
-					t.Errorf("plugged: found %v, want nothing remembered", s.Device("3b:00.0").Memory)
-				}
-			})
+			// It is remembered only once: a card that is plugged in is new.
+			restarted.pull(cardA)
+			restarted.set(cardA, card(nil))
+			restarted.want("plugged", map[string]string{"3b:00.0": healthy})
+			if s, _ := restarted.Latest(); s.Device("3b:00.0").Memory != nil {
+				t.Errorf("plugged: found %v, want nothing remembered", s.Device("3b:00.0").Memory)
+			}
 		})
 	}
 }
@@ -115,14 +113,9 @@ func remembered(t *testing.T, r *rig) map[string]*inventory.Device {
 	if past.Memory == nil {
 		t.Fatal("found no memory of the device")
 	}
-	text, err := json.Marshal(past.Memory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(json.Marshal(past.Memory))(t)
 	past.Memory = &inventory.Memory{}
-	if err := json.Unmarshal(text, past.Memory); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(text, past.Memory))
 	return map[string]*inventory.Device{past.ID: &past}
 }
 
@@ -140,41 +133,35 @@ func TestBadAtTheEnd(t *testing.T) {
 		{"reset meanwhile", resetting, true, 0},
 		{"reset after the restart", resetting, false, 0},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				cfg := withFlaps(5)
-				cfg.RecoveryHold, cfg.FlapWindow = 10*time.Second, time.Hour
-				family := newFakeFamily("dfl")
-				family.set(cardA, good(0, 0))
-				r := start(t, cfg, family)
-				r.set(cardA, good(0, 0, test.bad))
-				r.after(time.Second)
-				cfg.Remembered = remembered(t, r)
+		runInBubble(t, test.name, func(t *testing.T) {
+			cfg := withFlaps(5)
+			cfg.RecoveryHold, cfg.FlapWindow = 10*time.Second, time.Hour
+			family := oneCard()
+			r := start(t, cfg, family)
+			r.set(cardA, good(0, 0, test.bad))
+			r.after(time.Second)
+			cfg.Remembered = remembered(t, r)
 
-				next := newFakeFamily("dfl")
-				next.set(cardA, good(0, 0, test.bad))
-				if test.meanwhile {
-					next.set(cardA, good(0, 0))
-				}
-				r = start(t, cfg, next)
-				if !test.meanwhile {
-					r.after(time.Second)
-					r.set(cardA, good(0, 0))
-				}
-				held := map[string]string{"3b:00.0": "unhealthy[recovering=" + test.bad.Reason + "]"}
-				r.want("well again", held)
-				r.after(9 * time.Second)
-				r.want("9 s later", held)
-				r.after(2 * time.Second)
-				r.want("11 s later", map[string]string{"3b:00.0": "healthy[]"})
-				turns := 0
-				if s, _ := r.Latest(); s.Device("3b:00.0").Memory != nil {
-					turns = len(s.Device("3b:00.0").Memory.Turns)
-				}
-				if turns != test.turns {
-					t.Errorf("%d turns, want %d", turns, test.turns)
-				}
-			})
+			next := oneCard(good(0, 0, test.bad))
+			if test.meanwhile {
+				next.set(cardA, good(0, 0))
+			}
+			r = start(t, cfg, next)
+			if !test.meanwhile {
+				r.after(time.Second)
+				r.set(cardA, good(0, 0))
+			}
+			held := map[string]string{"3b:00.0": "unhealthy[recovering=" + test.bad.Reason + "]"}
+			r.want("well again", held)
+			r.after(9 * time.Second)
+			r.want("9 s later", held)
+			r.after(2 * time.Second)
+			r.want("11 s later", map[string]string{"3b:00.0": "healthy[]"})
+			turns := 0
+			if s, _ := r.Latest(); s.Device("3b:00.0").Memory != nil {
+				turns = len(s.Device("3b:00.0").Memory.Turns)
+			}
+			compare.Equal(t, "turns", test.turns, turns)
 		})
 	}
 }
@@ -184,8 +171,7 @@ func TestBadInQuarantine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := withFlaps(5)
 		cfg.RecoveryHold, cfg.FlapWindow = 5*time.Second, 100*time.Second
-		family := newFakeFamily("dfl")
-		family.set(cardA, good(0, 0))
+		family := oneCard()
 		r := start(t, cfg, family)
 		for range 4 {
 			r.set(cardA, good(0, 0))
@@ -196,8 +182,7 @@ func TestBadInQuarantine(t *testing.T) {
 		r.want("at the end", map[string]string{"3b:00.0": "unhealthy[flapping port-ap6]"})
 		cfg.Remembered = remembered(t, r)
 
-		next := newFakeFamily("dfl")
-		next.set(cardA, good(0, 0, ap6))
+		next := oneCard(good(0, 0, ap6))
 		r = start(t, cfg, next)
 		r.after(20 * time.Second)
 		r.set(cardA, good(0, 0))
@@ -282,28 +267,24 @@ func TestPassingAtTheEnd(t *testing.T) {
 		{"not ready for long, and reset", notReady, nil, 2 * time.Minute, []inventory.Condition{resetting}, "unhealthy[management-not-ready resetting]", true},
 		{"reset for long, and not ready", resetting, nil, 2 * time.Minute, []inventory.Condition{notReady}, "unhealthy[management-not-ready resetting]", true},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				cfg := withFlaps(3)
-				cfg.ReprogramTimeout = time.Minute
-				family := newFakeFamily("dfl")
-				family.set(cardA, good(0, 0, test.first...))
-				r := start(t, cfg, family)
-				r.set(cardA, good(0, 0, test.condition))
-				r.after(test.after)
-				all := append([]inventory.Condition{test.condition}, test.later...)
-				r.set(cardA, good(0, 0, all...))
-				for range 3 {
-					cfg.Remembered = remembered(t, r)
-					family = newFakeFamily("dfl")
-					family.set(cardA, good(0, 0, all...))
-					r = start(t, cfg, family)
-					r.want("after a restart", map[string]string{"3b:00.0": test.want})
-					if s, _ := r.Latest(); s.Device("3b:00.0").Fault != test.fault {
-						t.Errorf("fault %v, want %v", !test.fault, test.fault)
-					}
+		runInBubble(t, test.name, func(t *testing.T) {
+			cfg := withFlaps(3)
+			cfg.ReprogramTimeout = time.Minute
+			family := oneCard(good(0, 0, test.first...))
+			r := start(t, cfg, family)
+			r.set(cardA, good(0, 0, test.condition))
+			r.after(test.after)
+			all := append([]inventory.Condition{test.condition}, test.later...)
+			r.set(cardA, good(0, 0, all...))
+			for range 3 {
+				cfg.Remembered = remembered(t, r)
+				family = oneCard(good(0, 0, all...))
+				r = start(t, cfg, family)
+				r.want("after a restart", map[string]string{"3b:00.0": test.want})
+				if s, _ := r.Latest(); s.Device("3b:00.0").Fault != test.fault {
+					t.Errorf("fault %v, want %v", !test.fault, test.fault)
 				}
-			})
+			}
 		})
 	}
 }
@@ -316,8 +297,7 @@ func TestEndedHold(t *testing.T) {
 		cfg.Remembered = map[string]*inventory.Device{"3b:00.0": {ID: "3b:00.0", Family: "dfl", Memory: &inventory.Memory{
 			Holds: []inventory.Hold{{Reason: ap6.Reason, Health: inventory.Unhealthy, Since: time.Now().Add(-cfg.RecoveryHold)}},
 		}}}
-		family := newFakeFamily("dfl")
-		family.set(cardA, good(0, 0, inventory.Condition{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}))
+		family := oneCard(good(0, 0, inventory.Condition{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}))
 		r := start(t, cfg, family)
 		r.want("unbound", map[string]string{"3b:00.0": "unhealthy[driver-unbound]"})
 		r.set(cardA, good(0, 0))

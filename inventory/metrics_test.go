@@ -9,6 +9,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
 )
 
@@ -33,9 +34,7 @@ func TestMetrics(t *testing.T) {
 					got[series] = value
 				}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: what has changed (-want +got):\n%s", when, diff)
-			}
+			compare.Values(t, when+": what has changed", want, got)
 			seen = now
 		}
 		if diff := cmp.Diff(map[string]string{
@@ -87,9 +86,7 @@ func TestMetrics(t *testing.T) {
 		release()
 		r.after(time.Millisecond)
 		expect("answers", map[string]string{`accelerator_scans_total{result="ok"}`: "5"})
-		if got := metricstest.Samples(metricstest.Page(t, m), "accelerator_cards_unreadable"); len(got) > 0 {
-			t.Errorf("cards are still unreadable: %v", got)
-		}
+		compare.Empty(t, "unreadable cards", metricstest.Samples(metricstest.Page(t, m), "accelerator_cards_unreadable"))
 		want := map[string]string{`accelerator_scan_duration_seconds_count`: "8", `accelerator_scan_duration_seconds_sum`: "2"}
 		if diff := cmp.Diff(want, metricstest.Samples(metricstest.Page(t, m), "accelerator_scan_duration_seconds_count", "accelerator_scan_duration_seconds_sum")); diff != "" {
 			t.Errorf("durations (-want +got):\n%s", diff)

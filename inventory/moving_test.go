@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // offered returns the name of a device, with its health and reasons.
@@ -33,42 +32,35 @@ func TestHeldUnderAnotherNameBeforeStart(t *testing.T) {
 		{"another card hangs, and the answer is late", cardB, 200 * time.Millisecond},
 		{"its card hangs", cardA, 100 * time.Millisecond},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f, d := newFakeFamily("dfl"), newFakeKubelet()
-				f.set(cardA, good(0, 1))
-				f.set(cardB, good(2, 0))
-				d.holdAs("old", "3b:00.0-p1", pod)
-				d.takes = test.takes
-				cfg := withKubelet(d)
-				cfg.Policy.Name = func(*inventory.Device) (string, error) { return "new", nil }
-				release := func() {}
-				if test.hangs != "" {
-					release = f.hang(test.hangs)
-				}
-				r := start(t, cfg, f)
-				seen := map[string]bool{}
-				for range 400 { // longer than the inventory waits for a card
-					seen[r.offered("3b:00.0-p1")] = true
-					r.after(50 * time.Millisecond)
-				}
-				release()
-				for range 1000 {
-					seen[r.offered("3b:00.0-p1")] = true
-					r.after(10 * time.Millisecond)
-				}
-				delete(seen, "gone") // before the first reading
-				// While its card hung, the port was listed as port 0, with the same node.
-				delete(seen, "old unhealthy [node-in-use replaced-in-use]")
-				if diff := cmp.Diff(map[string]bool{"old unhealthy [replaced-in-use]": true}, seen); diff != "" {
-					t.Errorf("offered as (-want +got):\n%s", diff)
-				}
-				d.free("3b:00.0-p1")
-				r.after(11 * time.Second)
-				if got := r.offered("3b:00.0-p1"); got != "new healthy []" {
-					t.Errorf("free: offered as %s", got)
-				}
-			})
+		runInBubble(t, test.name, func(t *testing.T) {
+			f, d := oneCard(good(0, 1)), newFakeKubelet()
+			f.set(cardB, good(2, 0))
+			d.holdAs("old", "3b:00.0-p1", pod)
+			d.takes = test.takes
+			cfg := withKubelet(d)
+			cfg.Policy.Name = func(*inventory.Device) (string, error) { return "new", nil }
+			release := func() {}
+			if test.hangs != "" {
+				release = f.hang(test.hangs)
+			}
+			r := start(t, cfg, f)
+			seen := map[string]bool{}
+			for range 400 { // longer than the inventory waits for a card
+				seen[r.offered("3b:00.0-p1")] = true
+				r.after(50 * time.Millisecond)
+			}
+			release()
+			for range 1000 {
+				seen[r.offered("3b:00.0-p1")] = true
+				r.after(10 * time.Millisecond)
+			}
+			delete(seen, "gone") // before the first reading
+			// While its card hung, the port was listed as port 0, with the same node.
+			delete(seen, "old unhealthy [node-in-use replaced-in-use]")
+			compare.Values(t, "offered as", map[string]bool{"old unhealthy [replaced-in-use]": true}, seen)
+			d.free("3b:00.0-p1")
+			r.after(11 * time.Second)
+			compare.Equal(t, "offered when it is free as", "new healthy []", r.offered("3b:00.0-p1"))
 		})
 	}
 }
@@ -83,8 +75,6 @@ func TestMoveWithoutHolders(t *testing.T) {
 		r := start(t, cfg, f)
 		p.AFUID = afu2
 		r.set(cardA, p)
-		if got := r.offered("3b:00.0"); got != "afu2 healthy []" {
-			t.Errorf("offered as %s", got)
-		}
+		compare.Equal(t, "offered as", "afu2 healthy []", r.offered("3b:00.0"))
 	})
 }

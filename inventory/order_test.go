@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // The log lines of a device are in the order of its changes. The line for the first snapshot follows
@@ -34,8 +34,6 @@ func TestOrderOfLines(t *testing.T) {
 			"device.added", "device.held", "scan.done", "device.removed", "device.returned", "device.added", "device.health",
 			"device.removed", "device.tombstone", "device.freed", "device.released",
 		}
-		if diff := cmp.Diff(want, said); diff != "" {
-			t.Errorf("lines (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "lines", want, said)
 	})
 }

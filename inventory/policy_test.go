@@ -5,10 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 func TestExclude(t *testing.T) {
@@ -30,40 +29,35 @@ func TestExclude(t *testing.T) {
 		{"another domain", []string{"0001:3b:00.0", "5e:00.0"}, all(in, in, in), []any{"0001:3b:00.0", "5e:00.0"}},
 		{"one that is not here", []string{"3b:00.0-p2", "3b:00.0-p1"}, all(in, out, in), []any{"3b:00.0-p2"}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFakeFamily("dfl")
-				f.set(cardA, good(0, 0), good(1, 1))
-				f.set(cardB, good(2, 0))
-				cfg := testConfig
-				cfg.Policy.Exclude = map[string]string{}
-				for _, id := range test.exclude {
-					cfg.Policy.Exclude[id] = inventory.ReasonExcluded
-				}
-				r := start(t, cfg, f)
-				r.want("at first", test.want)
-				var unmatched []any
-				for _, line := range r.logs.FilterMessage("excluded address has no device").All() {
-					unmatched = append(unmatched, line.ContextMap()["devices"].([]any)...)
-				}
-				if diff := cmp.Diff(test.unmatched, unmatched); diff != "" {
-					t.Errorf("addresses without a device in the log (-want +got):\n%s", diff)
-				}
+		runInBubble(t, test.name, func(t *testing.T) {
+			f := oneCard(good(0, 0), good(1, 1))
+			f.set(cardB, good(2, 0))
+			cfg := testConfig
+			cfg.Policy.Exclude = map[string]string{}
+			for _, id := range test.exclude {
+				cfg.Policy.Exclude[id] = inventory.ReasonExcluded
+			}
+			r := start(t, cfg, f)
+			r.want("at first", test.want)
+			var unmatched []any
+			for _, line := range r.logs.FilterMessage("excluded address has no device").All() {
+				unmatched = append(unmatched, line.ContextMap()["devices"].([]any)...)
+			}
+			compare.Values(t, "addresses without a device in the log", test.unmatched, unmatched)
 
-				r.Use(inventory.Policy{})
-				r.after(0)
-				s, _ := r.Latest()
-				for _, d := range s.Devices {
-					if (d.Health == inventory.Healthy) != (len(d.Reasons) == 0) {
-						t.Errorf("%s is %s with the reasons %v", d.ID, d.Health, d.Reasons)
-					}
+			r.Use(inventory.Policy{})
+			r.after(0)
+			s, _ := r.Latest()
+			for _, d := range s.Devices {
+				if (d.Health == inventory.Healthy) != (len(d.Reasons) == 0) {
+					t.Errorf("%s is %s with the reasons %v", d.ID, d.Health, d.Reasons)
 				}
-				r.after(10 * time.Second)
-				r.want("none any more", all(in, in, in))
-				r.Use(cfg.Policy)
-				r.after(0)
-				r.want("at once", test.want)
-			})
+			}
+			r.after(10 * time.Second)
+			r.want("none any more", all(in, in, in))
+			r.Use(cfg.Policy)
+			r.after(0)
+			r.want("at once", test.want)
 		})
 	}
 }
@@ -87,8 +81,7 @@ func TestFault(t *testing.T) {
 	hot := inventory.Condition{Reason: "alarm-crit=temp1", Row: "alarm-crit", Health: inventory.Unhealthy}
 	slow := inventory.Condition{Reason: "power-throttled=1", Row: "power-throttled=1", Health: inventory.Degraded}
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0, slow))
+		f := oneCard(good(0, 0, slow))
 		cfg := testConfig
 		cfg.Policy.Exclude = map[string]string{"3b:00.0": inventory.ReasonCordoned}
 		r := start(t, cfg, f)
@@ -155,15 +148,12 @@ func TestSeverity(t *testing.T) {
 		{"of a file that cannot be read", map[string]inventory.Health{"power-throttled=6": inventory.Degraded}, dark, "degraded[unreadable=power_state]"},
 		{"of a reason that cannot be overruled", map[string]inventory.Health{"driver-unbound": inventory.Healthy, "": inventory.Healthy}, unbound, "unhealthy[driver-unbound]"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFakeFamily("dfl")
-				f.set(cardA, good(0, 0, test.read))
-				cfg := testConfig
-				cfg.Policy.Severity = test.severity
-				r := start(t, cfg, f)
-				r.want("from the start", map[string]string{"3b:00.0": test.want})
-			})
+		runInBubble(t, test.name, func(t *testing.T) {
+			f := oneCard(good(0, 0, test.read))
+			cfg := testConfig
+			cfg.Policy.Severity = test.severity
+			r := start(t, cfg, f)
+			r.want("from the start", map[string]string{"3b:00.0": test.want})
 		})
 	}
 }
@@ -182,27 +172,24 @@ func TestSeverityChanges(t *testing.T) {
 		{"more", inventory.Degraded, nil, map[string]inventory.Health{"link-width": inventory.Unhealthy}, "unhealthy[link-width]"},
 	} {
 		for _, restart := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, restart %t", test.name, restart), func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
-					narrow := inventory.Condition{Reason: "link-width", Row: "link-width", Health: test.row}
-					f := newFakeFamily("dfl")
-					f.set(cardA, good(0, 0))
-					cfg := testConfig
-					cfg.Policy.Severity = test.before
-					r := start(t, cfg, f)
-					r.set(cardA, good(0, 0, narrow))
-					r.after(time.Second)
-					if restart {
-						cfg.Remembered, cfg.Policy.Severity = remembered(t, r), test.after
-						r = start(t, cfg, f)
-					} else {
-						r.Use(inventory.Policy{Severity: test.after})
-						r.after(0)
-					}
-					r.want("changed", map[string]string{"3b:00.0": test.want})
-					r.after(time.Hour)
-					r.want("an hour later", map[string]string{"3b:00.0": test.want})
-				})
+			runInBubble(t, fmt.Sprintf("%s, restart %t", test.name, restart), func(t *testing.T) {
+				narrow := inventory.Condition{Reason: "link-width", Row: "link-width", Health: test.row}
+				f := oneCard()
+				cfg := testConfig
+				cfg.Policy.Severity = test.before
+				r := start(t, cfg, f)
+				r.set(cardA, good(0, 0, narrow))
+				r.after(time.Second)
+				if restart {
+					cfg.Remembered, cfg.Policy.Severity = remembered(t, r), test.after
+					r = start(t, cfg, f)
+				} else {
+					r.Use(inventory.Policy{Severity: test.after})
+					r.after(0)
+				}
+				r.want("changed", map[string]string{"3b:00.0": test.want})
+				r.after(time.Hour)
+				r.want("an hour later", map[string]string{"3b:00.0": test.want})
 			})
 		}
 	}

@@ -45,26 +45,23 @@ func TestReturn(t *testing.T) {
 		{"interface not known", true, changed(func(p *inventory.Unit) { p.InterfaceID, p.InterfaceIDKnown = "", false }),
 			"unhealthy[removed-in-use]", "unhealthy[removed-in-use]", "healthy[]"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f, d := newFakeFamily("dfl"), newFakeKubelet()
-				f.set(cardA, first)
-				d.hold("3b:00.0", pod)
-				cfg := withKubelet(d)
-				cfg.Policy.AnyAFU = test.anyAFU
-				r := start(t, cfg, f)
-				r.pull(cardA)
-				r.after(time.Minute)
-				r.want("pulled", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
-				r.set(cardA, test.back)
-				r.want("back", map[string]string{"3b:00.0": test.at})
-				r.after(10 * time.Second)
-				r.want("held", map[string]string{"3b:00.0": test.held})
-				d.free("3b:00.0")
-				r.after(10 * time.Second)
-				r.after(10 * time.Second)
-				r.want("free", map[string]string{"3b:00.0": test.free})
-			})
+		runInBubble(t, test.name, func(t *testing.T) {
+			f, d := oneCard(first), newFakeKubelet()
+			d.hold("3b:00.0", pod)
+			cfg := withKubelet(d)
+			cfg.Policy.AnyAFU = test.anyAFU
+			r := start(t, cfg, f)
+			r.pull(cardA)
+			r.after(time.Minute)
+			r.want("pulled", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
+			r.set(cardA, test.back)
+			r.want("back", map[string]string{"3b:00.0": test.at})
+			r.after(10 * time.Second)
+			r.want("held", map[string]string{"3b:00.0": test.held})
+			d.free("3b:00.0")
+			r.after(10 * time.Second)
+			r.after(10 * time.Second)
+			r.want("free", map[string]string{"3b:00.0": test.free})
 		})
 	}
 }
@@ -73,34 +70,32 @@ func TestReturn(t *testing.T) {
 // another interface it is another device.
 func TestReturnProgrammed(t *testing.T) {
 	for _, restart := range []bool{false, true} {
-		t.Run(fmt.Sprint("restart=", restart), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f, d := newFakeFamily("dfl"), newFakeKubelet()
-				first := good(0, 0)
-				first.InterfaceID = afu2
-				d.held["3b:00.0"] = []inventory.Holding{{As: "b.com/fpga", AnyAFU: true, Given: &inventory.Device{Family: "dfl", Facts: inventory.Facts{AFUID: first.AFUID, InterfaceID: afu2}}}}
-				cfg := withKubelet(d)
-				cfg.Policy.Name = func(*inventory.Device) (string, error) { return "b.com/fpga", nil }
-				if restart {
-					cfg.Record = d.record()
-				} else {
-					f.set(cardA, first)
-				}
-				r := start(t, cfg, f)
-				r.pull(cardA)
-				r.after(time.Minute)
-				r.want("pulled", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
-				back := first
-				back.AFUID = afu2
-				r.set(cardA, back)
-				r.after(time.Minute)
-				r.want("another AFU", map[string]string{"3b:00.0": "healthy[]"})
-				r.pull(cardA)
-				back.InterfaceID = afu1
-				r.set(cardA, back)
-				r.after(time.Minute)
-				r.want("another interface", map[string]string{"3b:00.0": "unhealthy[replaced-in-use]"})
-			})
+		runInBubble(t, fmt.Sprint("restart=", restart), func(t *testing.T) {
+			f, d := newFakeFamily("dfl"), newFakeKubelet()
+			first := good(0, 0)
+			first.InterfaceID = afu2
+			d.held["3b:00.0"] = []inventory.Holding{{As: "b.com/fpga", AnyAFU: true, Given: &inventory.Device{Family: "dfl", Facts: inventory.Facts{AFUID: first.AFUID, InterfaceID: afu2}}}}
+			cfg := withKubelet(d)
+			cfg.Policy.Name = func(*inventory.Device) (string, error) { return "b.com/fpga", nil }
+			if restart {
+				cfg.Record = d.record()
+			} else {
+				f.set(cardA, first)
+			}
+			r := start(t, cfg, f)
+			r.pull(cardA)
+			r.after(time.Minute)
+			r.want("pulled", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
+			back := first
+			back.AFUID = afu2
+			r.set(cardA, back)
+			r.after(time.Minute)
+			r.want("another AFU", map[string]string{"3b:00.0": "healthy[]"})
+			r.pull(cardA)
+			back.InterfaceID = afu1
+			r.set(cardA, back)
+			r.after(time.Minute)
+			r.want("another interface", map[string]string{"3b:00.0": "unhealthy[replaced-in-use]"})
 		})
 	}
 }
@@ -118,23 +113,20 @@ func TestReturnAfterPartialReading(t *testing.T) {
 			p.AFUID, p.AFUIDKnown, p.Conditions = "", false, []inventory.Condition{unbound}
 		}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				whole := good(0, 0)
-				whole.InterfaceID = afu2
-				f, d := newFakeFamily("dfl"), newFakeKubelet()
-				f.set(cardA, whole)
-				d.hold("3b:00.0", pod)
-				r := start(t, withKubelet(d), f)
-				going := whole
-				test.going(&going)
-				r.set(cardA, going)
-				r.pull(cardA)
-				whole.Incarnation++
-				r.set(cardA, whole)
-				r.after(10 * time.Second)
-				r.want("back", map[string]string{"3b:00.0": "healthy[]"})
-			})
+		runInBubble(t, test.name, func(t *testing.T) {
+			whole := good(0, 0)
+			whole.InterfaceID = afu2
+			f, d := oneCard(whole), newFakeKubelet()
+			d.hold("3b:00.0", pod)
+			r := start(t, withKubelet(d), f)
+			going := whole
+			test.going(&going)
+			r.set(cardA, going)
+			r.pull(cardA)
+			whole.Incarnation++
+			r.set(cardA, whole)
+			r.after(10 * time.Second)
+			r.want("back", map[string]string{"3b:00.0": "healthy[]"})
 		})
 	}
 }
@@ -143,8 +135,7 @@ func TestReturnAfterPartialReading(t *testing.T) {
 // as the first card.
 func TestReplacementBecomesUnknown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
+		f, d := oneCard(), newFakeKubelet()
 		d.hold("3b:00.0", pod)
 		r := start(t, withKubelet(d), f)
 		r.pull(cardA)

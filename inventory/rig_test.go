@@ -11,13 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
@@ -47,6 +47,23 @@ func newFakeFamily(name string) *fakeFamily {
 		name: name, cards: map[string]inventory.Reading{}, fails: map[string]error{},
 		hangs: map[string]chan struct{}{}, late: map[string]chan struct{}{}, reads: map[string]int{},
 	}
+}
+
+// oneCard returns a family with card A, which has these ports: a good one if none is given.
+func oneCard(ports ...inventory.Unit) *fakeFamily {
+	f := newFakeFamily("dfl")
+	if ports == nil {
+		ports = []inventory.Unit{good(0, 0)}
+	}
+	f.set(cardA, ports...)
+	return f
+}
+
+// twoCards returns a family with the cards A and B.
+func twoCards() *fakeFamily {
+	f := oneCard()
+	f.set(cardB, good(1, 0))
+	return f
 }
 
 func (b *fakeFamily) Name() string               { return b.name }
@@ -205,9 +222,7 @@ func startFamilies(t *testing.T, host sysfs.Host, cfg inventory.Config, family *
 	go func() { done <- inv.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		compare.NoError(t, "Run", <-done)
 	})
 	synctest.Wait()
 	return &rig{inv, families, t, family, logs}
@@ -249,9 +264,7 @@ func (r *rig) states() map[string]string {
 
 func (r *rig) want(when string, want map[string]string) {
 	r.t.Helper()
-	if diff := cmp.Diff(want, r.states()); diff != "" {
-		r.t.Errorf("%s: devices (-want +got):\n%s", when, diff)
-	}
+	compare.Values(r.t, fmt.Sprintf("%s: devices", when), want, r.states())
 }
 
 // set replaces the reading of a card, and sends a hint for it.
@@ -270,8 +283,7 @@ func (r *rig) pull(card string) {
 func withCard(t *testing.T, cfg inventory.Config, f func(*testing.T, *rig, *fakeFamily)) {
 	t.Helper()
 	bubble(t, func(t *testing.T) {
-		family := newFakeFamily("dfl")
-		family.set(cardA, good(0, 0))
+		family := oneCard()
 		f(t, start(t, cfg, family), family)
 	})
 }
@@ -287,4 +299,10 @@ func withKubeletAndCard(t *testing.T, f func(*testing.T, *rig, *fakeFamily, *fak
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, f)
+}
+
+// runInBubble runs a test of a table in a synctest bubble.
+func runInBubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, f) })
 }

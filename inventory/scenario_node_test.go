@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // programming is the family dfl on a node where ports can be under programming: their afu_id fails
@@ -42,9 +43,7 @@ func newProgramming(t *testing.T) *programming {
 	rows := dfl.Family(port.PerPort).Rows()
 	i := slices.IndexFunc(rows, func(row inventory.Row) bool { return row.Name == "reprogramming" })
 	f := &programming{Layout: dfl.Family(port.PerPort), busyPorts: &busyPorts{row: rows[i], ports: map[portOfCard]bool{}, hangs: map[string]chan struct{}{}, file: filepath.Join(t.TempDir(), "busy")}}
-	if err := f.write(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.write())
 	return f
 }
 

@@ -24,7 +24,9 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // TestScenarios plays the files in testdata/scenarios. Each file is a scenario in the language of
@@ -41,10 +43,7 @@ func TestScenarios(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Value(os.ReadFile(file))(t)
 			steps, err := parseScenario(string(text))
 			if err != nil {
 				t.Fatalf("%s:%v", file, err)
@@ -153,10 +152,7 @@ type scenario struct {
 // newScenario returns a scenario with the daemon's default times.
 func newScenario(t *testing.T) *scenario {
 	t.Helper()
-	node, err := simnode.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Value(simnode.New(t.TempDir()))(t)
 	s := &scenario{
 		t: t, node: node, family: newProgramming(t), kubelet: newFakeKubelet(),
 		plugged: map[string]int{}, named: map[int]bool{},
@@ -180,9 +176,7 @@ func (s *scenario) start(scenarioStep) error {
 	go func() { done <- inv.Run(ctx) }()
 	s.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
-			s.t.Errorf("Run: %v", err)
-		}
+		compare.NoError(s.t, "Run", <-done)
 	})
 	s.t.Cleanup(s.stop)
 	s.rig = &rig{Inventory: inv, t: s.t, logs: s.logs}

@@ -12,6 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
 )
 
@@ -40,8 +41,7 @@ func TestShortageKeepsEverything(t *testing.T) {
 		m := metrics.New("test")
 		cfg := withGrace(5 * time.Minute)
 		cfg.Metrics = m
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0), good(1, 1, busy))
+		f := oneCard(good(0, 0), good(1, 1, busy))
 		f.set(cardB, good(2, 0, ap6))
 		r := start(t, cfg, f)
 		before := map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "degraded[reprogramming]", "0001:5e:00.0": "unhealthy[port-ap6]"}
@@ -78,9 +78,7 @@ func TestShortageKeepsEverything(t *testing.T) {
 			}
 		}
 		for _, series := range []string{`accelerator_scans_total{result="failed"}`, `accelerator_listings_total{result="failed"}`, `accelerator_cards_unreadable`} {
-			if got := metricstest.Samples(metricstest.Page(t, m), series)[series]; got != "" {
-				t.Errorf("%s is %s, want 0", series, got)
-			}
+			compare.Equal(t, series, "", metricstest.Samples(metricstest.Page(t, m), series)[series])
 		}
 	})
 }
@@ -89,26 +87,23 @@ func TestShortageKeepsEverything(t *testing.T) {
 // a lost file and another AFU in it.
 func TestShortageInConditionDiscardsReading(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
-		t.Run(errno.Error(), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFakeFamily("dfl")
-				f.set(cardA, good(0, 0), good(1, 1))
-				r := start(t, withGrace(5*time.Minute), f)
-				before := map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"}
-				r.want("before", before)
+		runInBubble(t, errno.Error(), func(t *testing.T) {
+			f := oneCard(good(0, 0), good(1, 1))
+			r := start(t, withGrace(5*time.Minute), f)
+			before := map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"}
+			r.want("before", before)
 
-				half := good(0, 0, inventory.Condition{
-					Reason: "unreadable=errors/errors", Health: inventory.Unhealthy, Err: fmt.Errorf("open errors: %w", errno),
-				})
-				half.AFUID, half.Files = "", []inventory.HealthFile{{Name: "afu_id", Lost: inventory.Unhealthy, Absent: true}}
-				r.set(cardA, half)
-				r.want("a partial reading", before)
-				r.set(cardA, good(0, 0))
-				r.want("the same without the shortage", map[string]string{"3b:00.0": "healthy[]"})
-				if s, _ := r.Latest(); s.Device("3b:00.0").AFUID != afu1 {
-					t.Errorf("AFU id %q, want %q", s.Device("3b:00.0").AFUID, afu1)
-				}
+			half := good(0, 0, inventory.Condition{
+				Reason: "unreadable=errors/errors", Health: inventory.Unhealthy, Err: fmt.Errorf("open errors: %w", errno),
 			})
+			half.AFUID, half.Files = "", []inventory.HealthFile{{Name: "afu_id", Lost: inventory.Unhealthy, Absent: true}}
+			r.set(cardA, half)
+			r.want("a partial reading", before)
+			r.set(cardA, good(0, 0))
+			r.want("the same without the shortage", map[string]string{"3b:00.0": "healthy[]"})
+			if s, _ := r.Latest(); s.Device("3b:00.0").AFUID != afu1 {
+				t.Errorf("AFU id %q, want %q", s.Device("3b:00.0").AFUID, afu1)
+			}
 		})
 	}
 }
@@ -116,9 +111,7 @@ func TestShortageInConditionDiscardsReading(t *testing.T) {
 // A device that could not be checked for the grace time becomes unhealthy.
 func TestUnchecked(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
+		f := twoCards()
 		r := start(t, withGrace(5*time.Minute), f)
 		healthy := map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}
 		for turn := range 4 { // more than FlapLimit allows for
@@ -204,9 +197,7 @@ func TestListingIsRepeatedAfterShortage(t *testing.T) {
 // A daemon that starts in a shortage publishes nothing until it can list the cards.
 func TestStartInAShortage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
+		f := twoCards()
 		f.shortage(errOutOfDescriptors, cardA, cardB)
 		r := start(t, withGrace(5*time.Minute), f)
 		r.after(time.Hour)
@@ -222,8 +213,6 @@ func TestStartInAShortage(t *testing.T) {
 		if s, _ := r.Latest(); !s.Complete {
 			t.Error("snapshot is not complete, want it complete: every card has answered")
 		}
-		if n := r.logs.FilterLevelExact(zapcore.WarnLevel).Len(); n != 1 {
-			t.Errorf("%d warnings, want one", n)
-		}
+		compare.Equal(t, "warnings", 1, r.logs.FilterLevelExact(zapcore.WarnLevel).Len())
 	})
 }

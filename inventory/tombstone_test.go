@@ -42,8 +42,7 @@ func (r *rig) history() func() []string {
 // A removal is published with its latency, as any other change.
 func TestRemovalIsTimed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newFakeFamily("dfl"), newFakeKubelet()
-		f.set(cardA, good(0, 0))
+		f, d := oneCard(), newFakeKubelet()
 		d.stall = true
 		r := start(t, withKubelet(d), f)
 		r.after(time.Minute)

@@ -14,14 +14,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
 func TestReadTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
+		f := twoCards()
 		r := start(t, testConfig, f)
 
 		release := f.hang(cardA)
@@ -33,9 +32,7 @@ func TestReadTimeout(t *testing.T) {
 		r.want("A timed out", map[string]string{"3b:00.0": "unhealthy[read-timeout]", "0001:5e:00.0": "unhealthy[port-ap6]"})
 
 		r.after(time.Hour)
-		if n := f.reads[cardA]; n != 3 {
-			t.Errorf("%d readings of a card that hangs, want 3: two when it hangs, and none at the ticks", n)
-		}
+		compare.Equal(t, "readings of a card that hangs", 3, f.reads[cardA])
 		release()
 		r.after(0)
 		r.want("A came back", map[string]string{"3b:00.0": "unhealthy[recovering=read-timeout]", "0001:5e:00.0": "unhealthy[port-ap6]"})
@@ -61,9 +58,7 @@ func TestSecondReading(t *testing.T) {
 		release()
 		r.after(0)
 		r.want("the first one comes back", map[string]string{"3b:00.0": "unhealthy[port-ap6 recovering=reprogramming]"})
-		if n := f.reads[cardA]; n != reads {
-			t.Errorf("%d more readings after a late one whose result is discarded, want none", n-reads)
-		}
+		compare.Equal(t, "readings after a late one whose result is discarded", reads, f.reads[cardA])
 		if n := r.logs.FilterField(logevent.ReadTimeout).Len() + r.logs.FilterField(logevent.ReadRecovered).Len(); n != 0 {
 			t.Errorf("%d lines that a reading timed out, want none", n)
 		}
@@ -88,8 +83,7 @@ func TestSlowCard(t *testing.T) {
 // The result of a late reading is out of date: the card is read once more.
 func TestLateReadingIsDiscarded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
+		f := oneCard()
 		release := f.hang(cardA)
 		r := start(t, testConfig, f)
 		r.after(time.Hour)
@@ -131,9 +125,7 @@ func TestHangingCardIsNoLongerListed(t *testing.T) {
 			r.hint(cardA)
 			r.after(2 * time.Second)
 		}
-		if n := f.reads[cardA]; n != 1+3 {
-			t.Errorf("%d readings of a card that hangs, want 4", n)
-		}
+		compare.Equal(t, "readings of a card that hangs", 1+3, f.reads[cardA])
 		f.pull(cardA)
 		r.after(time.Minute)
 		r.want("one listing later", map[string]string{})
@@ -169,8 +161,7 @@ func TestResetOfAHangingCard(t *testing.T) {
 // A card that was never read has one outline at a time, even if it hangs.
 func TestOutlineThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
+		f := oneCard()
 		release, slow := f.hang(cardA), slowOutline{f, make(chan struct{})}
 		r := startFamilies(t, sysfs.Host{}, testConfig, f, slow)
 		before := runtime.NumGoroutine()
@@ -234,8 +225,7 @@ func TestReplugsOfCardsThatHang(t *testing.T) {
 // The outlines of such cards are limited, too. Without an outline the devices of a card are not known, but the log names it.
 func TestReplugsOfCardsWhoseOutlinesHang(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
+		f := oneCard()
 		release, slow := f.hang(cardA), slowOutline{f, make(chan struct{})}
 		r := startFamilies(t, sysfs.Host{}, testConfig, f, slow)
 		for n := range 15 {
@@ -320,17 +310,13 @@ func TestManyHangingCardsDelayNoOther(t *testing.T) {
 		}
 		f.set("0000:3f:00.0", good(63, 0, ap6))
 		r.after(5 * time.Second)
-		if got := r.states()["3f:00.0"]; got != "unhealthy[port-ap6]" {
-			t.Errorf("the card that answers, after a tick: %s, want unhealthy[port-ap6]", got)
-		}
+		compare.Equal(t, "the card that answers, after a tick", "unhealthy[port-ap6]", r.states()["3f:00.0"])
 	})
 }
 
 func TestFirstSnapshotWaitsForAllReadings(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
+		f := twoCards()
 		release := f.hang(cardA)
 		r := start(t, testConfig, f)
 		r.after(250*time.Millisecond - 1)
@@ -355,9 +341,7 @@ func TestFirstSnapshotWaitsForAllReadings(t *testing.T) {
 
 func TestFailingReadKeepsTheLastStateForThreeReadings(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
-		f.set(cardB, good(1, 0))
+		f := twoCards()
 		r := start(t, testConfig, f)
 		f.fail(cardA, errors.New("read region0: input/output error"))
 		healthy := map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}
@@ -384,8 +368,7 @@ func TestFailingReadKeepsTheLastStateForThreeReadings(t *testing.T) {
 // A card that could never be read is listed, too.
 func TestCardThatFailsFromTheStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0), good(1, 1))
+		f := oneCard(good(0, 0), good(1, 1))
 		f.fail(cardA, errors.New("read region0: input/output error"))
 		r := start(t, testConfig, f)
 		failed := map[string]string{"3b:00.0": "unhealthy[scan-failed]", "3b:00.0-p1": "unhealthy[scan-failed]"}
@@ -408,16 +391,13 @@ func TestFailingListingKeepsCards(t *testing.T) {
 		f.mu.Unlock()
 		r.after(time.Hour)
 		r.want("listing fails", map[string]string{"3b:00.0": "healthy[]"})
-		if n := r.logs.FilterMessage("cards could not be listed").Len(); n != 1 {
-			t.Errorf("%d lines in an hour that cards could not be listed, want 1", n)
-		}
+		compare.Equal(t, "lines in an hour that cards could not be listed", 1, r.logs.FilterMessage("cards could not be listed").Len())
 	})
 }
 
 func TestEndDoesNotWaitForAHangingCard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.set(cardA, good(0, 0))
+		f := oneCard()
 		cfg := testConfig
 		cfg.Policy.Families = []inventory.Family{f}
 		inv := inventory.New(cfg, sysfs.Host{}, eventtest.Log(t))
@@ -439,15 +419,11 @@ func TestAlive(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFakeFamily("dfl")
 		r := start(t, testConfig, f)
-		if err := r.Alive(t.Context()); err != nil {
-			t.Errorf("Alive of a running inventory: %v", err)
-		}
+		compare.NoError(t, "Alive of a running inventory", r.Alive(t.Context()))
 		idle := inventory.New(testConfig, sysfs.Host{}, eventtest.Log(t))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := idle.Alive(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Alive of an inventory that does not run = %v, want deadline exceeded", err)
-		}
+		compare.ErrorIs(t, "Alive of an inventory that does not run", context.DeadlineExceeded, idle.Alive(ctx))
 	})
 }
 

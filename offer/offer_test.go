@@ -1,14 +1,14 @@
 package offer_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/offer/names"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 const (
@@ -71,16 +71,10 @@ func TestResourceOf(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := tc.policy.ResourceOf(tc.device)
-			if got != tc.want {
-				t.Errorf("resource %q, want %q", got, tc.want)
-			}
-			if lacks := text(err); lacks != tc.lacks {
-				t.Errorf("lacks %q, want %q", lacks, tc.lacks)
-			}
+			compare.Equal(t, "resource", tc.want, got)
+			compare.Equal(t, "lacks", tc.lacks, text(err))
 			if got != "" {
-				if err := names.Validate(got); err != nil {
-					t.Errorf("name that the kubelet refuses: %v", err)
-				}
+				compare.NoError(t, "name for the kubelet", names.Validate(got))
 			}
 		})
 	}
@@ -243,9 +237,7 @@ func TestRuleText(t *testing.T) {
 	}}
 	const want = "example.com/vf for pciVendor=8086 pciDevice=bccf subsystem=8086:17d4 pciAddress=3b:00.5 physicalFunction=3b:00.0 virtualFunction=0 " +
 		"afuId=" + afu + " interfaceId=" + iface + " vbnv=xilinx_u50 family=vfio"
-	if got := r.String(); got != want {
-		t.Errorf("rule %q, want %q", got, want)
-	}
+	compare.Equal(t, "rule", want, r.String())
 }
 
 func TestFirstMatchingRule(t *testing.T) {
@@ -284,9 +276,7 @@ func TestOwns(t *testing.T) {
 		{"nothing", "", "", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := p.Owns(tc.resource, tc.id); got != tc.want {
-				t.Errorf("owns %q as %q: %v, want %v", tc.id, tc.resource, got, tc.want)
-			}
+			compare.Equal(t, fmt.Sprintf("owns %q as %q", tc.id, tc.resource), tc.want, p.Owns(tc.resource, tc.id))
 		})
 	}
 }
@@ -307,9 +297,7 @@ func TestResources(t *testing.T) {
 		{Name: "b.com/y", Devices: []*inventory.Device{all[1], all[3]}},
 	}
 	got := offer.Resources(all)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("resources (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "resources", want, got)
 	if got := offer.Resources(nil); len(got) != 0 {
 		t.Errorf("resources without devices: %v", got)
 	}
@@ -317,9 +305,7 @@ func TestResources(t *testing.T) {
 
 func TestAnyAFU(t *testing.T) {
 	for mode, want := range map[string]bool{"single": false, "af": false, "region": true, "regiondevel": true, "pool": false} {
-		if got := policy(mode).AnyAFU(); got != want {
-			t.Errorf("mode %s: %v, want %v", mode, got, want)
-		}
+		compare.Equal(t, fmt.Sprintf("any AFU in mode %s", mode), want, policy(mode).AnyAFU())
 	}
 }
 
@@ -329,8 +315,6 @@ func TestOwnership(t *testing.T) {
 	o.Add([]offer.Rule{{Resource: "example.com/second"}})
 	o.Add(nil)
 	for name, want := range map[string]bool{resource: true, "example.com/first": true, "example.com/second": true, "example.com/third": false} {
-		if got := o.Owns(name, "3b:00.0"); got != want {
-			t.Errorf("owns %s: %v, want %v", name, got, want)
-		}
+		compare.Equal(t, fmt.Sprintf("owns %s", name), want, o.Owns(name, "3b:00.0"))
 	}
 }

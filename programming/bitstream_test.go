@@ -11,11 +11,12 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/programming"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var raw = []byte("a raw bitstream")
@@ -24,9 +25,7 @@ func good() []byte { return bits.GBS(bits.Metadata(bits.Interface, bits.AFU), ra
 
 func write(t *testing.T, path string, data []byte) string {
 	t.Helper()
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, data, 0o644))
 	return path
 }
 
@@ -34,9 +33,7 @@ func write(t *testing.T, path string, data []byte) string {
 func ownDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
@@ -64,23 +61,14 @@ func TestOpen(t *testing.T) {
 			if err == nil {
 				err = b.Check(t.Context())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, *b, cmpopts.IgnoreUnexported(*b), cmpopts.IgnoreFields(*b, "Path")); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			mapped, err := b.Map(t.Context(), programming.Store(dir))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
+			compare.Values(t, "bitstream", test.want, *b, cmpopts.IgnoreUnexported(*b), cmpopts.IgnoreFields(*b, "Path"))
+			mapped := must.Value(b.Map(t.Context(), programming.Store(dir)))(t)
 			b.Close()
 			if !bytes.Equal(mapped.Data, raw) {
 				t.Errorf("mapped %q, want %q", mapped.Data, raw)
 			}
-			if err := mapped.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, mapped.Close())
 			if left, _ := filepath.Glob(filepath.Join(dir, ".unpack-*")); left != nil {
 				t.Errorf("left behind: %s", left)
 			}
@@ -158,21 +146,13 @@ func TestOpenRefuses(t *testing.T) {
 func TestOpenNoFile(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "x.gbs")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mkfifo(fifo, 0o600))
 	link := filepath.Join(dir, "null.gbs")
-	if err := os.Symlink(os.DevNull, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(os.DevNull, link))
 	directory := filepath.Join(dir, "dir.gbs")
-	if err := os.Mkdir(directory, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(directory, 0o755))
 	for _, path := range []string{fifo, link, directory} {
-		if _, err := programming.Open(path); err == nil || !strings.Contains(err.Error(), "want a regular file") {
-			t.Errorf("%s: %v, want that it is no regular file", path, err)
-		}
+		compare.Error(t, path, "want a regular file", compare.ErrorOf(programming.Open(path)))
 	}
 	if _, err := programming.Open(filepath.Join(dir, "none.gbs")); !os.IsNotExist(err) {
 		t.Errorf("no file: %v", err)
@@ -202,15 +182,10 @@ func TestMapChanged(t *testing.T) {
 	} {
 		dir := ownDir(t)
 		path := write(t, filepath.Join(dir, test.file), test.before)
-		b, err := programming.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Value(programming.Open(path))(t)
 		defer b.Close()
 		write(t, path, test.after)
-		if _, err := b.Map(t.Context(), programming.Store(dir)); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %q", test.file, err, test.want)
-		}
+		compare.Error(t, test.file, test.want, compare.ErrorOf(b.Map(t.Context(), programming.Store(dir))))
 	}
 }
 
@@ -235,18 +210,14 @@ func TestTooLarge(t *testing.T) {
 	zeros := bytes.Repeat(bits.Gzip(make([]byte, 1<<20)), programming.MaxSize>>20+1)
 	bomb := write(t, filepath.Join(dir, "bomb.aocx"), bits.AOCXOf(bits.Hash, "", append(head, zeros...)))
 	tooLarge := write(t, filepath.Join(dir, "large.gbs"), good())
-	if err := os.Truncate(tooLarge, programming.MaxSize+1); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Truncate(tooLarge, programming.MaxSize+1))
 	for path, want := range map[string]string{
 		bomb:     "raw bitstream: found more than 536870912 bytes, want at most 536870912",
 		tooLarge: "found 536870913 bytes, want at most 536870912",
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if err := openAndCheck(t, path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", path, err, want)
-		}
+		compare.Error(t, path, want, openAndCheck(t, path))
 		runtime.ReadMemStats(&after)
 		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > most {
 			t.Errorf("%s: %d bytes allocated, want at most %d", path, allocated, most)

@@ -10,15 +10,14 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // One process at a time has the lock of a card. Package privatedir tests the lock itself.
 func TestLock(t *testing.T) {
 	dir := filepath.Join(ownDir(t), "run", "accelerator-fpga")
-	lock, err := programming.AcquireLock(t.Context(), dir, "0000:01:00.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Value(programming.AcquireLock(t.Context(), dir, "0000:01:00.0"))(t)
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := programming.AcquireLock(now, dir, "0000:01:00.0"); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "0000:01:00.0.lock: held by another process") {
@@ -28,9 +27,7 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatalf("another FME: %v", err)
 	}
-	if err := errors.Join(other.Release(), lock.Release()); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, other.Release(), lock.Release())
 	if lock, err = programming.AcquireLock(now, dir, "0000:01:00.0"); err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +43,6 @@ func TestLockRefused(t *testing.T) {
 	}
 	for _, mode := range []fs.FileMode{0o775, 0o777 | os.ModeSticky} {
 		chmod(t, dir, mode)
-		if _, err := programming.AcquireLock(t.Context(), dir, "0000:02:00.0"); err == nil || !strings.Contains(err.Error(), "chmod go-w") {
-			t.Errorf("mode %s: %v", mode, err)
-		}
+		compare.Error(t, "mode "+mode.String(), "chmod go-w", compare.ErrorOf(programming.AcquireLock(t.Context(), dir, "0000:02:00.0")))
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/programming"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -41,17 +41,13 @@ func filledStore(t *testing.T) string {
 func mkdir(t *testing.T, dir string) {
 	t.Helper()
 	for _, err := range []error{os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 }
 
 func chmod(t *testing.T, path string, mode fs.FileMode) {
 	t.Helper()
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(path, mode))
 }
 
 func lookup(dir, interfaceID, id string) (*programming.Bitstream, error) {
@@ -90,9 +86,7 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%s: %v, want missing %t", test.name, err, test.missing)
 		}
 	}
-	if _, err := lookup(filepath.Join(dir, "none"), bits.Interface, bits.AFU); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no store: %v", err)
-	}
+	compare.ErrorIs(t, "no store", fs.ErrNotExist, compare.ErrorOf(lookup(filepath.Join(dir, "none"), bits.Interface, bits.AFU)))
 }
 
 // The ids in a file must be those of its path.
@@ -111,9 +105,7 @@ func TestLookupWrongContent(t *testing.T) {
 		dir := filledStore(t)
 		path := write(t, filepath.Join(dir, test.path), test.data)
 		id := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-		if _, err := lookup(dir, bits.Interface, id); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %q", test.name, err, test.want)
-		}
+		compare.Error(t, test.name, test.want, compare.ErrorOf(lookup(dir, bits.Interface, id)))
 	}
 }
 
@@ -123,15 +115,11 @@ func TestStoreRefused(t *testing.T) {
 	const stranger = 4242
 	link := func(t *testing.T, target, path string) {
 		t.Helper()
-		if err := errors.Join(os.RemoveAll(path), os.Symlink(target, path)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.RemoveAll(path), os.Symlink(target, path))
 	}
 	give := func(t *testing.T, path string) {
 		t.Helper()
-		if err := os.Lchown(path, stranger, -1); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Lchown(path, stranger, -1))
 	}
 	for _, test := range []struct {
 		name  string
@@ -151,14 +139,10 @@ func TestStoreRefused(t *testing.T) {
 			link(t, other, file)
 		}, "FILE: found a file of mode Lrwxrwxrwx, want a regular file"},
 		{"file a FIFO", false, func(t *testing.T, _, file string) {
-			if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(file), syscall.Mkfifo(file, 0o644))
 		}, "want a regular file"},
 		{"file too large", false, func(t *testing.T, _, file string) {
-			if err := os.Truncate(file, programming.MaxSize+1); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Truncate(file, programming.MaxSize+1))
 		}, "want at most 536870912"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -171,25 +155,18 @@ func TestStoreRefused(t *testing.T) {
 			test.spoil(t, store, file)
 			_, err := lookup(store, bits.Interface, bits.AFU)
 			if test.want == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				return
 			}
 			want := strings.NewReplacer("FILE", file, "STORE", store).Replace(test.want)
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
-			}
+			compare.Error(t, "error", want, err)
 		})
 	}
 }
 
 func install(t *testing.T, store string, file string, o programming.InstallOptions) (string, error) {
 	t.Helper()
-	b, err := programming.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Value(programming.Open(file))(t)
 	defer b.Close()
 	return programming.Store(store).Install(t.Context(), b, o)
 }
@@ -234,12 +211,8 @@ func TestInstall(t *testing.T) {
 			t.Errorf("%v, %v, want mode 0644 or less", info, err)
 		}
 	}
-	if diff := cmp.Diff([]string{aocxPath, gbsPath}, tree(t, store)); diff != "" {
-		t.Fatalf("(-want +got):\n%s", diff)
-	}
-	if _, err := lookup(store, bits.Interface, bits.AFU); err != nil {
-		t.Fatal(err)
-	}
+	compare.Values(t, "files", []string{aocxPath, gbsPath}, tree(t, store))
+	must.Value(lookup(store, bits.Interface, bits.AFU))(t)
 
 	longer := write(t, filepath.Join(source, "longer.gbs"), append(good(), "longer"...))
 	for _, o := range []programming.InstallOptions{{}, {DryRun: true}} {
@@ -247,20 +220,13 @@ func TestInstall(t *testing.T) {
 			t.Errorf("%+v onto another: %v, want that it exists", o, err)
 		}
 	}
-	if _, err := install(t, store, longer, programming.InstallOptions{Force: true, DryRun: true}); err != nil {
-		t.Error(err)
-	}
+	must.Value(install(t, store, longer, programming.InstallOptions{Force: true, DryRun: true}))(t)
 	if b, _ := lookup(store, bits.Interface, bits.AFU); b.Size != int64(len(raw)) {
 		t.Errorf("%d bytes after what should not change it, want %d", b.Size, len(raw))
 	}
-	before, err := programming.Store(store).Lookup(bits.Interface, bits.AFU)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Value(programming.Store(store).Lookup(bits.Interface, bits.AFU))(t)
 	defer before.Close()
-	if _, err := install(t, store, longer, programming.InstallOptions{Force: true}); err != nil {
-		t.Error(err)
-	}
+	must.Value(install(t, store, longer, programming.InstallOptions{Force: true}))(t)
 	if b, _ := lookup(store, bits.Interface, bits.AFU); b.Size != int64(len(raw)+len("longer")) {
 		t.Errorf("%d bytes after --force, want %d", b.Size, len(raw)+len("longer"))
 	}
@@ -270,9 +236,7 @@ func TestInstall(t *testing.T) {
 		t.Fatalf("%v, want the bitstream that was opened", err)
 	}
 	mapped.Close()
-	if diff := cmp.Diff([]string{aocxPath, gbsPath}, tree(t, store)); diff != "" {
-		t.Errorf("left behind (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "left behind", []string{aocxPath, gbsPath}, tree(t, store))
 }
 
 // An installation that fails leaves no file behind, and keeps the old one.
@@ -306,9 +270,7 @@ func TestInstallFails(t *testing.T) {
 		}, "header: found 0 bytes"},
 		{"place taken by a directory", true, func(t *testing.T, store, _ string) context.Context {
 			path := filepath.Join(store, gbsPath)
-			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o755)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(path), os.Mkdir(path, 0o755))
 			return t.Context()
 		}, gbsPath + ": "},
 		{"store writable by others", false, func(t *testing.T, store, _ string) context.Context {
@@ -317,28 +279,21 @@ func TestInstallFails(t *testing.T) {
 		}, "chmod go-w"},
 		{"place a link", false, func(t *testing.T, store, _ string) context.Context {
 			path := filepath.Join(store, gbsPath)
-			if err := errors.Join(os.Remove(path), os.Symlink("/dev/null", path)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(path), os.Symlink("/dev/null", path))
 			return t.Context()
 		}, "--force replaces it"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := filledStore(t)
 			source := write(t, filepath.Join(t.TempDir(), "nlb.gbs"), good())
-			b, err := programming.Open(source)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Value(programming.Open(source))(t)
 			defer b.Close()
 			ctx := test.spoil(t, store, source)
 			before := tree(t, store)
 			if _, err := programming.Store(store).Install(ctx, b, programming.InstallOptions{Force: test.force}); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
-			if diff := cmp.Diff(before, tree(t, store)); diff != "" {
-				t.Errorf("changed (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "changed", before, tree(t, store))
 		})
 	}
 }
@@ -348,19 +303,13 @@ func TestInstallOverLink(t *testing.T) {
 	store := filledStore(t)
 	victim := write(t, filepath.Join(ownDir(t), "victim"), []byte("untouched"))
 	path := filepath.Join(store, gbsPath)
-	if err := errors.Join(os.Remove(path), os.Symlink(victim, path)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(path), os.Symlink(victim, path))
 	source := write(t, filepath.Join(t.TempDir(), "nlb.gbs"), good())
-	if _, err := install(t, store, source, programming.InstallOptions{Force: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(install(t, store, source, programming.InstallOptions{Force: true}))(t)
 	if text, err := os.ReadFile(victim); string(text) != "untouched" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := lookup(store, bits.Interface, bits.AFU); err != nil {
-		t.Error(err)
-	}
+	must.Value(lookup(store, bits.Interface, bits.AFU))(t)
 }
 
 // Of several processes that install the same bitstream at once without --force, one succeeds.
@@ -391,9 +340,7 @@ func TestInstallAtOnce(t *testing.T) {
 	if done.Load() != 1 || failed.Load() != 7 {
 		t.Errorf("%d installed, %d found it there, want 1 and 7", done.Load(), failed.Load())
 	}
-	if diff := cmp.Diff([]string{gbsPath}, tree(t, store)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	compare.Values(t, "files", []string{gbsPath}, tree(t, store))
 }
 
 func TestList(t *testing.T) {
@@ -409,10 +356,7 @@ func TestList(t *testing.T) {
 	write(t, filepath.Join(store, other, "README"), nil)
 	write(t, filepath.Join(store, "stray.gbs"), good())
 
-	entries, err := programming.Store(store).List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Value(programming.Store(store).List(t.Context()))(t)
 	var got []string
 	for _, e := range entries {
 		line, _ := filepath.Rel(store, e.Path)
@@ -431,14 +375,10 @@ func TestList(t *testing.T) {
 		aocxPath + " aocx",
 		gbsPath + " gbs",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	compare.Values(t, "bitstreams", want, got)
 	if entries, err := programming.Store(filepath.Join(store, "none")).List(t.Context()); err != nil || entries != nil {
 		t.Errorf("no store: %v, %v", entries, err)
 	}
 	chmod(t, store, 0o777)
-	if _, err := programming.Store(store).List(t.Context()); err == nil {
-		t.Error("a store that others may write to was listed")
-	}
+	compare.Error(t, "List of a store that others may write to", "", compare.ErrorOf(programming.Store(store).List(t.Context())))
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -13,6 +12,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // request returns a request for devices, one list per container.
@@ -87,14 +88,9 @@ func TestAllocate(t *testing.T) {
 		{name: "a long id", ask: request([]string{long}), code: codes.NotFound, text: `not listed: "` + long[:100] + `…"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plugin, err := k.Plugin(resource)
-			if err != nil {
-				t.Fatal(err)
-			}
+			plugin := must.Value(k.Plugin(resource))(t)
 			got, err := plugin.Allocate(r.ctx, tc.ask)
-			if diff := cmp.Diff(tc.want, got, protocmp.Transform()); diff != "" {
-				t.Errorf("answer (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "answer", tc.want, got, protocmp.Transform())
 			if s := status.Convert(err); s.Code() != tc.code || s.Message() != tc.text {
 				t.Errorf("status %v %q, want %v %q", s.Code(), s.Message(), tc.code, tc.text)
 			}
@@ -123,10 +119,7 @@ func slot(id string) *inventory.Device {
 // daemon that it has no node.
 func TestAllocateMounts(t *testing.T) {
 	r, k := started(t, slot("00:1e.0"), port("b"))
-	got, err := k.Allocate(r.ctx, resource, "00:1e.0", "b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(k.Allocate(r.ctx, resource, "00:1e.0", "b"))(t)
 	const dir = "/host/sys/devices/pci0000:00/0000:00:1e.0"
 	want := &v1beta1.ContainerAllocateResponse{
 		Envs:        map[string]string{"ACCELERATOR_UNITS": "00:1e.0,b", "ACCELERATOR_DEVICES": "00:1e.0,b"},
@@ -136,9 +129,7 @@ func TestAllocateMounts(t *testing.T) {
 			{HostPath: dir + "/resource0", ContainerPath: dir + "/resource0"}, {HostPath: dir + "/resource4", ContainerPath: dir + "/resource4"},
 		},
 	}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "answer", want, got, protocmp.Transform())
 }
 
 // Shared nodes are given once to each container, and only with other nodes. The annotations, which a later daemon
@@ -149,10 +140,7 @@ func TestAllocateGroups(t *testing.T) {
 	noNode.Nodes, noNode.NodeNumbers = nil, nil
 	other.AddressEnv = []string{"VFIO_BDF"}
 	r, k := started(t, group("3b:00.1", "1"), group("3b:00.2", "2"), cdev, noNode, other)
-	plugin, err := k.Plugin(resource)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plugin := must.Value(k.Plugin(resource))(t)
 	env := func(ids, addresses, all string) map[string]string {
 		env := envs(ids)
 		// The first name of each pair is what users of the other plugins expect, the second one is for shells.
@@ -171,10 +159,7 @@ func TestAllocateGroups(t *testing.T) {
 		}
 		return all
 	}
-	got, err := plugin.Allocate(r.ctx, request([]string{"3b:00.2", "3b:00.1"}, []string{"3b:00.3", "3b:00.5"}, []string{"3b:00.4"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(plugin.Allocate(r.ctx, request([]string{"3b:00.2", "3b:00.1"}, []string{"3b:00.3", "3b:00.5"}, []string{"3b:00.4"})))(t)
 	want := &v1beta1.AllocateResponse{ContainerResponses: []*v1beta1.ContainerAllocateResponse{
 		{Envs: env("3b:00.2,3b:00.1", "0000:3b:00.2,0000:3b:00.1", "0000:3b:00.2,0000:3b:00.1"),
 			Annotations: annotations("3b-00.2", "vfio/2,240:2", "3b-00.1", "vfio/1,240:1"),
@@ -184,9 +169,7 @@ func TestAllocateGroups(t *testing.T) {
 			Devices:     []*v1beta1.DeviceSpec{node("vfio/3"), node("vfio/5"), node("vfio/vfio"), node("iommu")}},
 		{Envs: env("3b:00.4", "0000:3b:00.4", "0000:3b:00.4"), Annotations: annotations()},
 	}}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "answer", want, got, protocmp.Transform())
 }
 
 func TestNamesOfAddressEnv(t *testing.T) {
@@ -199,9 +182,7 @@ func TestNamesOfAddressEnv(t *testing.T) {
 		{"intel.com/sriov_test", []string{"PCIDEVICE_INTEL_COM_SRIOV_TEST"}},
 		{"intel.com/dpdk-nic-1", []string{"PCIDEVICE_INTEL_COM_DPDK-NIC-1", "PCIDEVICE_INTEL_COM_DPDK_NIC_1"}},
 	} {
-		if diff := cmp.Diff(tc.want, server.Completed("PCIDEVICE_", tc.resource)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.resource, diff)
-		}
+		compare.Values(t, tc.resource, tc.want, server.Completed("PCIDEVICE_", tc.resource))
 	}
 }
 
@@ -232,10 +213,7 @@ func TestAllocateTenThousand(t *testing.T) {
 
 func TestOtherCalls(t *testing.T) {
 	r, k := started(t, port("a"))
-	plugin, err := k.Plugin(resource)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plugin := must.Value(k.Plugin(resource))(t)
 	options, err := plugin.GetDevicePluginOptions(r.ctx, &v1beta1.Empty{})
 	if err != nil || options == nil || options.PreStartRequired || !options.GetPreferredAllocationAvailable {
 		t.Errorf("options: %v, %v", options, err)
@@ -246,10 +224,7 @@ func TestPreferredAllocation(t *testing.T) {
 	degraded := port("b")
 	degraded.Health = inventory.Degraded
 	r, k := started(t, port("a"), degraded, port("c"), sick("d", "afu-dead"), port("e"))
-	plugin, err := k.Plugin(resource)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plugin := must.Value(k.Plugin(resource))(t)
 	for _, tc := range []struct {
 		name            string
 		available, must []string
@@ -275,9 +250,7 @@ func TestPreferredAllocation(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if diff := cmp.Diff(tc.want, got.ContainerResponses[0].DeviceIDs); diff != "" {
-				t.Errorf("choice (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "choice", tc.want, got.ContainerResponses[0].DeviceIDs)
 		})
 	}
 }

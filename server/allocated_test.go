@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/cdi"
@@ -16,6 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -39,9 +40,7 @@ func TestAllocatedAtOnce(t *testing.T) {
 		})
 	}
 	tasks.Wait()
-	if n := len(r.Allocated()[resource]); n != calls {
-		t.Errorf("%d allocated, want %d", n, calls)
-	}
+	compare.Equal(t, "allocated", calls, len(r.Allocated()[resource]))
 }
 
 // An allocation counts while Allocate waits for the disk, so a device that moves to another resource
@@ -49,9 +48,7 @@ func TestAllocatedAtOnce(t *testing.T) {
 func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	dir := t.TempDir()
 	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer spec.Close()
 	waits, release := make(chan struct{}), make(chan struct{})
 	cfg := server.Defaults()
@@ -72,22 +69,12 @@ func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	case <-waits:
 	}
 	want := map[string][]string{resource: {"a"}}
-	if diff := cmp.Diff(want, s.Allocated()); diff != "" {
-		t.Errorf("allocated while Allocate waits (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "allocated while Allocate waits", want, s.Allocated())
 	close(release)
-	if err := <-answered; err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Remove(dir+"/fpga.intel.com-fpga.json"), os.Mkdir(dir+"/fpga.intel.com-fpga.json", 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	if err := allocate("b"); err == nil {
-		t.Error("Allocate of a device that is not in the spec: found no error, want one")
-	}
-	if diff := cmp.Diff(want, s.Allocated()); diff != "" {
-		t.Errorf("allocated (-want +got):\n%s", diff)
-	}
+	must.Succeed(t, <-answered)
+	must.Succeed(t, os.Remove(dir+"/fpga.intel.com-fpga.json"), os.Mkdir(dir+"/fpga.intel.com-fpga.json", 0o700))
+	compare.Error(t, "Allocate of a device that is not in the spec", "", allocate("b"))
+	compare.Values(t, "allocated", want, s.Allocated())
 }
 
 // A refused request leaves the allocations as they were.
@@ -97,18 +84,14 @@ func TestAllocatedAfterRefusals(t *testing.T) {
 	cfg.KubeletDir = t.TempDir()
 	s := server.New(cfg, &devices{}, zap.NewNop())
 	allocate := s.Offer(t.Context(), resource, port("a"), port("b"), sick("d"))
-	if err := allocate("b"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, allocate("b"))
 	before := cfg.Allocations.All()
 	for _, ids := range [][]string{{"a", "z"}, {"a", "d"}, {"b", "b"}, {}} {
 		if allocate(ids...) == nil {
 			t.Errorf("Allocate of %q: found no error, want one", ids)
 		}
 	}
-	if diff := cmp.Diff(before, cfg.Allocations.All()); diff != "" {
-		t.Errorf("allocated (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "allocated", before, cfg.Allocations.All())
 }
 
 // Refresh sends each newest list again, without a line in the log, so that the kubelet writes its checkpoint. Without a
@@ -119,36 +102,24 @@ func TestRefresh(t *testing.T) {
 	r.run()
 	r.devices.set(port("a"), as(otherResource, port("b")))
 	for _, name := range []string{resource, otherResource} {
-		if _, err := k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return l.Number == 1 }); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return l.Number == 1 }))(t)
 	}
 	r.awaitReady()
 	checkpoint := filepath.Join(r.cfg.KubeletDir, simkubelet.Checkpoint)
 	for n := range 3 {
-		written, err := os.Stat(checkpoint)
-		if err != nil {
-			t.Fatal(err)
-		}
+		written := must.Value(os.Stat(checkpoint))(t)
 		if !r.Refresh() {
 			t.Error("Refresh: found false, want true: streams are open")
 		}
 		for _, name := range []string{resource, otherResource} {
-			if _, err := k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return l.Number == n+2 && len(l.Devices) == 1 }); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return l.Number == n+2 && len(l.Devices) == 1 }))(t)
 		}
-		again, err := os.Stat(checkpoint)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Value(os.Stat(checkpoint))(t)
 		if os.SameFile(written, again) && written.ModTime().Equal(again.ModTime()) {
 			t.Errorf("refresh %d: the checkpoint is not written again", n)
 		}
 	}
-	if n := len(r.sent(0)); n != 2 {
-		t.Errorf("list.sent: found %d lines, want 2: the lists have not changed", n)
-	}
+	compare.Equal(t, "list.sent: lines", 2, len(r.sent(0)))
 	k.Stop()
 	patient.Await(t, "the end of the kubelet", func() error {
 		if r.Refresh() {

@@ -12,6 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 var histories = flag.Int("histories", 1, "number of random histories of TestChaos, with the seeds 0, 1, 2 …")
@@ -65,17 +66,14 @@ func chaos(t *testing.T, random *rand.Rand) {
 	k.Stop()
 	k = r.kubelet(simkubelet.Behaviour{})
 	converge(r, k, random, pool)
-	if n := k.Registrations(resource); n != 1 {
-		t.Errorf("found %d registrations after the faults, want 1", n)
-	}
+	compare.Equal(t, "registrations after the faults", 1, k.Registrations(resource))
 }
 
 // converge checks that the kubelet gets each snapshot.
 func converge(r *rig, k *simkubelet.Kubelet, random *rand.Rand, pool []*inventory.Device) {
 	r.Helper()
 	r.devices.set(pool[:7]...)
-	r.awaitList(k)
-	r.awaitReady()
+	r.awaitService(k)
 	for range 20 {
 		r.devices.set(append(some(random, pool[:31]), pool[31])...)
 		r.awaitList(k)

@@ -11,6 +11,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The kubelet's directory itself is replaced while a resource is registered.
@@ -38,29 +40,18 @@ func TestDirectoryReplaced(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *server.Config) { c.PollInterval = tc.poll })
-			k := r.kubelet(simkubelet.Behaviour{})
-			r.run()
-			r.devices.set(port("a"))
-			r.awaitList(k)
-			r.awaitReady()
-			if err := tc.replace(r.cfg.KubeletDir); err != nil {
-				t.Fatal(err)
-			}
+			k := r.serving(port("a"))
+			must.Succeed(t, tc.replace(r.cfg.KubeletDir))
 			r.awaitEvent("socket.lost", 1)
 			k.Kill()
 			r.awaitEvent(tc.event, 1)
 			if info, err := os.Stat(r.cfg.KubeletDir); err == nil && !info.IsDir() {
-				if err := os.Remove(r.cfg.KubeletDir); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Remove(r.cfg.KubeletDir))
 			}
 			k = r.kubelet(simkubelet.Behaviour{})
-			r.awaitList(k)
-			r.awaitReady()
+			r.awaitService(k)
 			// The new directory is watched as the old one was.
-			if err := os.Remove(r.socket()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(r.socket()))
 			r.awaitEvent("socket.lost", 2)
 			r.awaitReady()
 		})
@@ -71,23 +62,16 @@ func TestReadOnlyDirectory(t *testing.T) {
 	skipRoot(t)
 	r := newRig(t, nil)
 	k := r.kubelet(simkubelet.Behaviour{})
-	if err := os.Chmod(r.cfg.KubeletDir, 0o555); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0o555))
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("register.failed", 2)
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "socket for the kubelet: ") || !strings.Contains(err.Error(), "permission denied") {
 		t.Errorf("Ready: found %v, want permission denied for the socket", err)
 	}
-	if n := k.Registrations(resource); n != 0 {
-		t.Errorf("found %d registrations without a socket", n)
-	}
-	if err := os.Chmod(r.cfg.KubeletDir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	r.awaitList(k)
-	r.awaitReady()
+	compare.Equal(t, "registrations without a socket", 0, k.Registrations(resource))
+	must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0o755))
+	r.awaitService(k)
 }
 
 // If inotify is refused, changes are found by polling.
@@ -96,43 +80,28 @@ func TestWatchRefused(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.PollInterval = 20 * time.Millisecond })
 	k := r.kubelet(simkubelet.Behaviour{})
 	// A directory that may not be read cannot be watched either.
-	if err := os.Chmod(r.cfg.KubeletDir, 0o333); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0o333))
 	r.run()
 	r.devices.set(port("a"))
-	r.awaitList(k)
-	r.awaitReady()
-	if err := os.Remove(r.socket()); err != nil {
-		t.Fatal(err)
-	}
+	r.awaitService(k)
+	must.Succeed(t, os.Remove(r.socket()))
 	r.awaitEvent("resource.registered", 2)
 	r.awaitReady()
-	if n := r.events("source.lost"); n != 1 {
-		t.Errorf("source.lost: found %d lines, want 1", n)
-	}
-	if err := os.Chmod(r.cfg.KubeletDir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	compare.Equal(t, "source.lost: lines", 1, r.events("source.lost"))
+	must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0o755))
 	r.awaitEvent("source.recovered", 1)
 }
 
 func TestFileInsteadOfSocket(t *testing.T) {
 	r := newRig(t, nil)
 	path := filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, nil, 0o600))
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("register.failed", 1)
-	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "want a socket") {
-		t.Errorf("Ready: found %v, want an error about the type of kubelet.sock", err)
-	}
+	compare.Error(t, "Ready", "want a socket", r.Ready())
 	r.expectWarning(path)
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(path))
 	r.awaitList(r.kubelet(simkubelet.Behaviour{}))
 }
 
@@ -140,33 +109,23 @@ func TestFileInsteadOfSocket(t *testing.T) {
 func TestKubeletSocketUnreadable(t *testing.T) {
 	t.Run("a file instead of the directory", func(t *testing.T) {
 		r := newRig(t, nil)
-		if err := os.Remove(r.cfg.KubeletDir); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(r.cfg.KubeletDir, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(r.cfg.KubeletDir))
+		must.Succeed(t, os.WriteFile(r.cfg.KubeletDir, nil, 0o600))
 		r.run()
 		r.devices.set(port("a"))
 		r.expectWarning("not a directory")
-		if err := os.Remove(r.cfg.KubeletDir); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(r.cfg.KubeletDir))
 		r.awaitEvent("kubelet.absent", 1)
 		r.awaitList(r.kubelet(simkubelet.Behaviour{}))
 	})
 	t.Run("permission denied", func(t *testing.T) {
 		skipRoot(t)
 		r := newRig(t, nil)
-		if err := os.Chmod(r.cfg.KubeletDir, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0))
 		r.run()
 		r.devices.set(port("a"))
 		r.expectWarning("permission denied")
-		if err := os.Chmod(r.cfg.KubeletDir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0o755))
 		r.awaitList(r.kubelet(simkubelet.Behaviour{}))
 	})
 }

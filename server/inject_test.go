@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -18,29 +17,21 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // injecting starts a server with CDI on, and returns the path of its spec.
 func injecting(t *testing.T, list ...*inventory.Device) (*rig, *simkubelet.Kubelet, string) {
 	t.Helper()
 	dir := t.TempDir()
-	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := spec.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	spec := must.Value(cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev"))(t)
+	t.Cleanup(func() { must.Succeed(t, spec.Close()) })
 	r := newRig(t, func(c *server.Config) {
 		c.CDI = spec
 		c.ProgrammingHook = &cdi.Hook{Path: "/opt/bin/accelerator-fpga", Args: []string{"--store=/s"}}
 	})
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(list...)
-	r.awaitList(k)
+	k := r.serving(list...)
 	return r, k, filepath.Join(dir, "fpga.intel.com-fpga.json")
 }
 
@@ -48,10 +39,7 @@ func TestAllocateWithCDI(t *testing.T) {
 	unit := port("b")
 	unit.Nodes = nil
 	r, k, file := injecting(t, port("a"), unit, port("c"))
-	got, err := k.Allocate(r.ctx, resource, "c", "b", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(k.Allocate(r.ctx, resource, "c", "b", "a"))(t)
 	want := &v1beta1.ContainerAllocateResponse{
 		Envs:       map[string]string{"ACCELERATOR_UNITS": "c,b,a", "ACCELERATOR_DEVICES": "c,b,a"},
 		CdiDevices: []*v1beta1.CDIDevice{{Name: "fpga.intel.com/fpga=c"}, {Name: "fpga.intel.com/fpga=a"}},
@@ -59,12 +47,8 @@ func TestAllocateWithCDI(t *testing.T) {
 			"nodes.accelerator.b-com.com/a": "dfl-port.a", "nodes.accelerator.b-com.com/c": "dfl-port.c",
 		},
 	}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
-	if text := read(t, file); !strings.Contains(text, `"/host/dev/dfl-port.a"`) {
-		t.Errorf("the spec does not have the node: %s", text)
-	}
+	compare.Values(t, "answer", want, got, protocmp.Transform())
+	compare.Contains(t, "spec", `"/host/dev/dfl-port.a"`, read(t, file))
 }
 
 // With CDI, the spec has the shared nodes with each device, and the answer has the variables. A device whose nodes
@@ -73,10 +57,7 @@ func TestAllocateGroupsWithCDI(t *testing.T) {
 	withheld := group("3b:00.3", "3")
 	withheld.Health, withheld.Reasons = inventory.Unhealthy, []string{"node-in-use"}
 	r, k, file := injecting(t, group("3b:00.1", "1"), group("3b:00.2", "2"), withheld)
-	got, err := k.Allocate(r.ctx, resource, "3b:00.2", "3b:00.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(k.Allocate(r.ctx, resource, "3b:00.2", "3b:00.1"))(t)
 	const addresses = "0000:3b:00.2,0000:3b:00.1"
 	want := &v1beta1.ContainerAllocateResponse{
 		Envs: map[string]string{
@@ -87,18 +68,14 @@ func TestAllocateGroupsWithCDI(t *testing.T) {
 		CdiDevices:  []*v1beta1.CDIDevice{{Name: "fpga.intel.com/fpga=3b:00.2"}, {Name: "fpga.intel.com/fpga=3b:00.1"}},
 		Annotations: map[string]string{"nodes.accelerator.b-com.com/3b-00.1": "vfio/1,240:1", "nodes.accelerator.b-com.com/3b-00.2": "vfio/2,240:2"},
 	}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "answer", want, got, protocmp.Transform())
 	var paths []string
 	for line := range strings.Lines(read(t, file)) {
 		if _, path, ok := strings.Cut(strings.Trim(line, " ,\n"), `"hostPath": `); ok {
 			paths = append(paths, strings.Trim(path, `"`))
 		}
 	}
-	if diff := cmp.Diff([]string{"/host/dev/vfio/1", "/host/dev/vfio/vfio", "/host/dev/vfio/2", "/host/dev/vfio/vfio"}, paths); diff != "" {
-		t.Errorf("nodes in the spec (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "nodes in the spec", []string{"/host/dev/vfio/1", "/host/dev/vfio/vfio", "/host/dev/vfio/2", "/host/dev/vfio/vfio"}, paths)
 }
 
 // With CDI, a container that starts again gets no node of a device whose node may be that of another device.
@@ -119,9 +96,7 @@ func TestWithheldNodes(t *testing.T) {
 			sick := port("b")
 			sick.Health, sick.Reasons = inventory.Unhealthy, []string{"flapping", tc.reason}
 			r, k, file := injecting(t, port("a"), sick)
-			if _, err := k.Allocate(r.ctx, resource, "a"); err != nil { // writes the spec
-				t.Fatal(err)
-			}
+			must.Value(k.Allocate(r.ctx, resource, "a"))(t) // writes the spec
 			if has := strings.Contains(read(t, file), "/host/dev/dfl-port.b"); has == tc.withheld {
 				t.Errorf("the spec has the node: %t, want %t", has, !tc.withheld)
 			}
@@ -134,23 +109,16 @@ func TestAllocateMountsWithCDI(t *testing.T) {
 	withheld := slot("00:1f.0")
 	withheld.Health, withheld.Reasons = inventory.Unhealthy, []string{"replaced-in-use"}
 	r, k, file := injecting(t, slot("00:1e.0"), withheld)
-	got, err := k.Allocate(r.ctx, resource, "00:1e.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(k.Allocate(r.ctx, resource, "00:1e.0"))(t)
 	want := &v1beta1.ContainerAllocateResponse{
 		Envs:        map[string]string{"ACCELERATOR_UNITS": "00:1e.0", "ACCELERATOR_DEVICES": "00:1e.0"},
 		CdiDevices:  []*v1beta1.CDIDevice{{Name: "fpga.intel.com/fpga=00:1e.0"}},
 		Annotations: map[string]string{"nodes.accelerator.b-com.com/00-1e.0": ""},
 	}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "answer", want, got, protocmp.Transform())
 	text := read(t, file)
 	for path, count := range map[string]int{"/host/sys/devices/pci0000:00/0000:00:1e.0/resource4": 2, "0000:00:1f.0": 0} {
-		if got := strings.Count(text, path); got != count {
-			t.Errorf("found %s %d times, want %d times: %s", path, got, count, text)
-		}
+		compare.Equal(t, path+" in the spec", count, strings.Count(text, path))
 	}
 }
 
@@ -181,9 +149,7 @@ func TestHookInSpec(t *testing.T) {
 		return []string{`"name": "` + id + `"`, `"path": "/opt/bin/accelerator-fpga"`, `"--device"`, `"--store=/s"`}
 	}
 	await("the hook", append(hook("a"), `"name": "b"`)...)
-	if text := read(t, file); !strings.Contains(text, "\"--device\",\n              \"a\",\n") {
-		t.Errorf("hook: found the id of another device, want a: %s", text)
-	}
+	compare.Contains(t, "spec", "\"--device\",\n              \"a\",\n", read(t, file))
 	r.devices.set(port("a"), programmed("b"))
 	await("the hook of the other device", append([]string{`"name": "a"`}, hook("b")...)...)
 	r.devices.set(port("a"), port("b"))
@@ -218,16 +184,10 @@ func TestSpecRestored(t *testing.T) {
 	r, k, file := injecting(t, port("a"))
 	r.awaitText(file, "the device", func(text string) bool { return strings.Contains(text, "dfl-port.a") })
 	whole := read(t, file)
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(file))
 	r.awaitText(file, "the device again", func(text string) bool { return text == whole })
-	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := k.Allocate(r.ctx, resource, "a"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("{}"), 0o600))
+	must.Value(k.Allocate(r.ctx, resource, "a"))(t)
 	if read(t, file) != whole {
 		t.Error("spec after Allocate: found other content, want the device")
 	}
@@ -239,12 +199,8 @@ func TestSpecCannotBeWritten(t *testing.T) {
 	r, k, file := injecting(t, port("a"))
 	r.awaitText(file, "the device", func(text string) bool { return text != "" })
 	r.awaitReady()
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(file+"/x", 0o700); err != nil { // not even root can overwrite a directory that is not empty
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(file))
+	must.Succeed(t, os.MkdirAll(file+"/x", 0o700)) // not even root can overwrite a directory that is not empty
 	r.devices.set(port("a"), port("b"))
 	r.awaitList(k)
 	_, err := k.Allocate(r.ctx, resource, "a")
@@ -252,30 +208,19 @@ func TestSpecCannotBeWritten(t *testing.T) {
 		t.Errorf("got %v, want Unavailable with the path", err)
 	}
 	r.awaitEvent("cdi.failed", 1)
-	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("Ready: found %v, want an error with the path", err)
-	}
-	if err := os.RemoveAll(file); err != nil {
-		t.Fatal(err)
-	}
+	compare.Error(t, "Ready", file, r.Ready())
+	must.Succeed(t, os.RemoveAll(file))
 	r.awaitEvent("cdi.recovered", 1)
 	r.awaitReady()
-	if _, err := k.Allocate(r.ctx, resource, "b"); err != nil {
-		t.Error(err)
-	}
-	if n := r.events("cdi.failed"); n != 1 {
-		t.Errorf("cdi.failed: found %d lines, want 1", n)
-	}
+	must.Value(k.Allocate(r.ctx, resource, "b"))(t)
+	compare.Equal(t, "cdi.failed: lines", 1, r.events("cdi.failed"))
 }
 
 // An Allocate that began with the old nodes does not write them after the new ones were written. The
 // next check of the file would come much later.
 func TestSpecNotOverwrittenByOldContent(t *testing.T) {
 	dir := t.TempDir()
-	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Value(cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev"))(t)
 	defer spec.Close()
 	waits, release, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	i := server.NewInjection(spec, func(context.Context, map[string][]string) error {
@@ -289,13 +234,9 @@ func TestSpecNotOverwrittenByOldContent(t *testing.T) {
 	go func() { done <- i.Settle(t.Context()) }()
 	<-waits
 	i.Want(port("new"))
-	if err := i.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, i.Settle(t.Context()))
 	close(release)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-done)
 	if text := read(t, filepath.Join(dir, "fpga.intel.com-fpga.json")); strings.Contains(text, `"old"`) || !strings.Contains(text, `"new"`) {
 		t.Errorf("spec: found the old content, want the new device: %.200s …", text)
 	}
@@ -304,10 +245,7 @@ func TestSpecNotOverwrittenByOldContent(t *testing.T) {
 // An Allocate that the kubelet gives up does not take a device with other nodes away: its nodes may be recorded already.
 func TestSpecKeptWhenTheCallEnds(t *testing.T) {
 	dir := t.TempDir()
-	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Value(cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev"))(t)
 	defer spec.Close()
 	i := server.NewInjection(spec, func(ctx context.Context, _ map[string][]string) error { return ctx.Err() })
 	moved := port("moved")
@@ -315,12 +253,8 @@ func TestSpecKeptWhenTheCallEnds(t *testing.T) {
 	i.Want(moved)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := i.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if text := read(t, filepath.Join(dir, "fpga.intel.com-fpga.json")); !strings.Contains(text, `"moved"`) {
-		t.Errorf("spec: found no device, want the one with other nodes: %.200s …", text)
-	}
+	must.Succeed(t, i.Settle(ctx))
+	compare.Contains(t, "spec", `"moved"`, read(t, filepath.Join(dir, "fpga.intel.com-fpga.json")))
 }
 
 // awaitText blocks until has returns true for the content of a file, which may be missing.

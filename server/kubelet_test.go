@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,38 +12,14 @@ import (
 
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 func listenUnix(t testing.TB, path string) *net.UnixListener {
 	t.Helper()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-func TestKubeletStartsLater(t *testing.T) {
-	r := newRig(t, nil)
-	if err := os.Remove(r.cfg.KubeletDir); err != nil {
-		t.Fatal(err)
-	}
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitEvent("kubelet.absent", 1)
-	if err := os.Mkdir(r.cfg.KubeletDir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.awaitList(k)
-	r.awaitReady()
-	if n := r.events("kubelet.absent"); n != 1 {
-		t.Errorf("kubelet.absent: found %d lines, want 1", n)
-	}
-	if n := k.Registrations(resource); n != 1 {
-		t.Errorf("found %d registrations, want 1", n)
-	}
+	return must.Value(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 }
 
 // A kubelet deletes the plugin's socket and makes a new kubelet.sock. Both are reasons to register
@@ -64,8 +39,7 @@ func TestKubeletRestartsRegisterOnce(t *testing.T) {
 			k := r.kubelet(simkubelet.Behaviour{})
 			for i := range 20 {
 				r.devices.set(port("a"), port(fmt.Sprintf("b%02d", i)))
-				r.awaitList(k)
-				r.awaitReady()
+				r.awaitService(k)
 				// A list on the existing stream needs no registration.
 				r.devices.set(port("a"))
 				r.awaitList(k)
@@ -87,17 +61,12 @@ func TestKubeletRestartsRegisterOnce(t *testing.T) {
 					old.Kill()
 				}
 			}
-			r.awaitList(k)
-			r.awaitReady()
-			if n := k.Registrations(resource); n != 1 {
-				t.Errorf("found %d registrations with the last kubelet, want 1", n)
-			}
+			r.awaitService(k)
+			compare.Equal(t, "registrations with the last kubelet", 1, k.Registrations(resource))
 			if n := r.events("register.failed"); tc.end != nil && n > 0 {
 				t.Errorf("register.failed: found %d lines, want none", n)
 			}
-			if n := r.events("kubelet.restarted"); n != 20 {
-				t.Errorf("kubelet.restarted: found %d lines, want 20", n)
-			}
+			compare.Equal(t, "kubelet.restarted: lines", 20, r.events("kubelet.restarted"))
 		})
 	}
 }
@@ -117,29 +86,18 @@ func TestKubeletSocketReplaced(t *testing.T) {
 			k := r.kubelet(tc.behaviour)
 			r.run()
 			r.devices.set(port("a"))
-			if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 1))
 			if tc.behaviour == (simkubelet.Behaviour{}) {
 				r.awaitReady()
 			}
 			// The new kubelet starts in another directory, so that it deletes no socket here.
 			elsewhere := filepath.Join(filepath.Dir(r.cfg.KubeletDir), "e")
-			other, err := simkubelet.Start(context.WithoutCancel(r.ctx), elsewhere, simkubelet.Behaviour{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			other := must.Value(simkubelet.Start(context.WithoutCancel(r.ctx), elsewhere, simkubelet.Behaviour{}))(t)
 			t.Cleanup(other.Stop)
-			if err := os.Rename(filepath.Join(elsewhere, simkubelet.Socket), filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)); err != nil {
-				t.Fatal(err)
-			}
-			if err := other.AwaitRegistrations(r.ctx, resource, 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Rename(filepath.Join(elsewhere, simkubelet.Socket), filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)))
+			must.Succeed(t, other.AwaitRegistrations(r.ctx, resource, 1))
 			r.awaitEvent("kubelet.restarted", 1)
-			if n := r.events("register.abandoned"); n != tc.abandoned {
-				t.Errorf("register.abandoned: found %d lines, want %d", n, tc.abandoned)
-			}
+			compare.Equal(t, "register.abandoned: lines", tc.abandoned, r.events("register.abandoned"))
 		})
 	}
 }
@@ -167,8 +125,7 @@ func TestBackoffEndsEarly(t *testing.T) {
 			r.devices.set(port("a"))
 			r.awaitEvent("register.failed", 1)
 			k = tc.act(r, k)
-			r.awaitList(k)
-			r.awaitReady()
+			r.awaitService(k)
 		})
 	}
 }
@@ -176,31 +133,18 @@ func TestBackoffEndsEarly(t *testing.T) {
 // The socket of a kubelet refuses connections between bind and listen.
 func TestKubeletBetweenBindAndListen(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = time.Hour, time.Hour })
-	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Value(syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0))(t)
 	file := os.NewFile(uintptr(fd), simkubelet.Socket)
 	defer file.Close()
-	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)}))
 	r.run()
 	r.devices.set(port("a"))
 	patient.Elapse(t, 50*time.Millisecond) // the time between bind and listen
-	if err := syscall.Listen(fd, 1); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.FileListener(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Listen(fd, 1))
+	l := must.Value(net.FileListener(file))(t)
 	defer l.Close()
 	_ = l.(*net.UnixListener).SetDeadline(time.Now().Add(testTimeout))
-	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Value(l.Accept())(t)
 	_ = conn.Close()
 	if n := r.events("kubelet.absent"); n > 0 {
 		t.Errorf("kubelet.absent: found %d lines, want none", n)
@@ -215,13 +159,10 @@ func TestReregisterWithoutKubelet(t *testing.T) {
 	r.awaitEvent("kubelet.absent", 1)
 	r.Reregister()
 	k := r.kubelet(simkubelet.Behaviour{})
-	r.awaitList(k)
-	r.awaitReady()
+	r.awaitService(k)
 	r.devices.set(port("b"))
 	r.awaitList(k)
-	if n := k.Registrations(resource); n != 1 {
-		t.Errorf("found %d registrations, want 1", n)
-	}
+	compare.Equal(t, "registrations", 1, k.Registrations(resource))
 }
 
 // A killed kubelet leaves its socket, which refuses all connections: there is no kubelet.
@@ -231,9 +172,7 @@ func TestSocketOfKilledKubelet(t *testing.T) {
 	l := listenUnix(t, path)
 	l.SetUnlinkOnClose(false)
 	old := time.Now().Add(-time.Minute)
-	if err := errors.Join(l.Close(), os.Chtimes(path, old, old)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Close(), os.Chtimes(path, old, old))
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("kubelet.absent", 1)

@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/status"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const otherResource = "example.com/other"
@@ -76,9 +77,7 @@ func TestMove(t *testing.T) {
 				slices.Sort(got)
 				slices.Sort(tc.want)
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("sent (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "sent", tc.want, got)
 		})
 	}
 }
@@ -92,9 +91,7 @@ func TestMoveWithBlockedStream(t *testing.T) {
 	r.awaitEvent("stream.opened", 1)
 	r.devices.set(as(otherResource, port("0000")))
 	k.Behave(simkubelet.Behaviour{})
-	if _, err := k.AwaitList(r.ctx, otherResource, func(l simkubelet.List) bool { return len(l.Devices) == 1 }); err != nil {
-		t.Fatal(err)
-	}
+	r.awaitDevices(k, otherResource, 1)
 }
 
 // A container whose device is programmed at its start gets the annotation of Intel's hook.
@@ -106,13 +103,8 @@ func TestAnnotations(t *testing.T) {
 		"a": {"com.intel.fpga.mode": "fpga.intel.com/region", "nodes.accelerator.b-com.com/a": "dfl-port.a"},
 		"b": {"nodes.accelerator.b-com.com/b": "dfl-port.b"},
 	} {
-		answer, err := k.Allocate(t.Context(), resource, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, answer.Annotations); diff != "" {
-			t.Errorf("%s: annotations (-want +got):\n%s", id, diff)
-		}
+		answer := must.Value(k.Allocate(t.Context(), resource, id))(t)
+		compare.Values(t, id+": annotations", want, answer.Annotations)
 	}
 }
 
@@ -120,13 +112,8 @@ func TestAnnotations(t *testing.T) {
 // unhealthy, and stays allocated even if its old resource is retired.
 func TestAllocatedThenMoved(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = 10 * time.Millisecond })
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitList(k)
-	if _, err := k.Allocate(r.ctx, resource, "a"); err != nil {
-		t.Fatal(err)
-	}
+	k := r.serving(port("a"))
+	must.Value(k.Allocate(r.ctx, resource, "a"))(t)
 	want := map[string][]string{resource: {"a"}}
 	for _, step := range []struct {
 		name   string
@@ -141,20 +128,12 @@ func TestAllocatedThenMoved(t *testing.T) {
 		r.devices.set(as(otherResource, step.device))
 		healthy := step.device.Health == inventory.Healthy
 		matches := func(l simkubelet.List) bool { return len(l.Devices) == 1 && l.Devices[0].Healthy == healthy }
-		if _, err := k.AwaitList(r.ctx, otherResource, matches); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(k.AwaitList(r.ctx, otherResource, matches))(t)
 		r.awaitEvent("resource.retired", 1)
-		if diff := cmp.Diff(want, r.Allocated()); diff != "" {
-			t.Errorf("%s: allocated before (-want +got):\n%s", step.name, diff)
-		}
+		compare.Values(t, step.name+": allocated before", want, r.Allocated())
 		_, err := k.Allocate(r.ctx, otherResource, "a")
-		if got := status.Convert(err).Message(); got != step.text {
-			t.Errorf("%s: refused with %q, want %q", step.name, got, step.text)
-		}
-		if diff := cmp.Diff(step.then, r.Allocated()); diff != "" {
-			t.Errorf("%s: allocated after (-want +got):\n%s", step.name, diff)
-		}
+		compare.Equal(t, step.name+": refused with", step.text, status.Convert(err).Message())
+		compare.Values(t, step.name+": allocated after", step.then, r.Allocated())
 	}
 }
 
@@ -164,37 +143,25 @@ func TestWithheldWhileAnotherResourceEnds(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
-	await := func(name string, n int) {
-		t.Helper()
-		if _, err := k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return len(l.Devices) == n }); err != nil {
-			t.Fatal(err)
-		}
-	}
 	r.devices.set(as(otherResource, port("c")))
-	await(otherResource, 1)
+	r.awaitDevices(k, otherResource, 1)
 	// A client that keeps its connection open, like a kubelet up to 1.36 that handles the end late.
-	if _, err := r.client().GetDevicePluginOptions(r.ctx, &v1beta1.Empty{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(r.client().GetDevicePluginOptions(r.ctx, &v1beta1.Empty{}))(t)
 	list := []*inventory.Device{port("a"), port("b"), port("d"), port("e")}
 	r.devices.set(append(list, as(otherResource, port("c")))...)
-	await(resource, 4)
+	r.awaitDevices(k, resource, 4)
 	r.devices.generation++
 	r.devices.set(list...)
-	await(otherResource, 0)
+	r.awaitDevices(k, otherResource, 0)
 	// The resource is offered again while it ends: the conductor waits for its end.
 	r.devices.set(port("a"), port("b"), as(otherResource, port("c")), port("d"), port("e"), port("f"))
-	await(resource, 5)
+	r.awaitDevices(k, resource, 5)
 	r.devices.set(sick("a", "moving"), as(otherResource, port("b")), port("e"))
 	for id, want := range map[string]string{
 		"a": `unhealthy: "a" (moving)`, "b": `not listed: "b"`, "d": `not listed: "d"`, "e": "",
 	} {
 		_, err := k.Allocate(r.ctx, resource, id)
-		if got := status.Convert(err).Message(); got != want {
-			t.Errorf("%s: refused with %q, want %q", id, got, want)
-		}
+		compare.Equal(t, id+": refused with", want, status.Convert(err).Message())
 	}
-	if diff := cmp.Diff(map[string][]string{resource: {"e"}}, r.Allocated()); diff != "" {
-		t.Errorf("allocated (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "allocated", map[string][]string{resource: {"e"}}, r.Allocated())
 }

@@ -17,6 +17,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -33,9 +35,7 @@ func (r *rig) another(edit ...func(*server.Server)) (s *server.Server, end func(
 	go func() { ended <- s.Run(ctx) }()
 	end = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			r.Errorf("Run: %v", err)
-		}
+		compare.NoError(r, "Run", <-ended)
 	})
 	r.Cleanup(end)
 	return s, end
@@ -80,9 +80,7 @@ func (r *rig) crashing(name string) *crashing {
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(r.cfg.KubeletDir, simkubelet.Socket))
 		}))
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.Succeed(r, err)
 	defer kubelet.Close()
 	patient.Await(r, "registration", func() error { // the kubelet may be slower than the timeout of a silent connection
 		_, err := v1beta1.NewRegistrationClient(kubelet).Register(r.ctx, &v1beta1.RegisterRequest{
@@ -133,8 +131,7 @@ func TestPeerGone(t *testing.T) {
 			k := r.kubelet(tc.kubelet)
 			r.run()
 			r.devices.set(port("a"))
-			r.awaitList(k)
-			r.awaitReady()
+			r.awaitService(k)
 			gaps := 0
 			k.Follow(func(open map[string]simkubelet.List) {
 				if _, ok := open[resource]; !ok {
@@ -144,24 +141,18 @@ func TestPeerGone(t *testing.T) {
 			tc.end(r, k)
 			r.awaitEvent("registration.ended", 1)
 			want := "a daemon that registered later has ended"
-			if got := r.lines("registration.ended")[0].ContextMap()["reason"]; got != want {
-				t.Errorf("reason of registration.ended: found %q, want %q", got, want)
-			}
+			compare.Equal[any](t, "reason of registration.ended", want, r.lines("registration.ended")[0].ContextMap()["reason"])
 			if tc.gap {
 				// The end of the first stream closes the connection to the second daemon, once.
 				r.awaitEvent("registration.ended", 2)
-				if wait := r.lines("registration.ended")[1].ContextMap()["retry_ms"]; wait != 100.0 {
-					t.Errorf("retry_ms of the next registration: found %v, want 100", wait)
-				}
+				compare.Equal(t, "retry_ms of the next registration", 100.0, r.lines("registration.ended")[1].ContextMap()["retry_ms"])
 			}
 			r.awaitReady()
 			r.awaitAllocation(k)
 			r.devices.set(port("a"), port("b"))
 			r.awaitList(k)
 			k.Follow(nil)
-			if (gaps > 0) != tc.gap {
-				t.Errorf("times without a list: found %d, want some: %t", gaps, tc.gap)
-			}
+			compare.Equal(t, fmt.Sprintf("gaps (%d)", gaps), tc.gap, gaps > 0)
 		})
 	}
 }
@@ -169,12 +160,7 @@ func TestPeerGone(t *testing.T) {
 // If the kubelet has not dropped the first session, the session keeps serving until the next
 // registration has a stream, regardless of how long that takes.
 func TestPeerGoneAndRefused(t *testing.T) {
-	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitList(k)
-	r.awaitReady()
+	r, k := started(t, port("a"))
 	gaps := 0
 	k.Follow(func(open map[string]simkubelet.List) {
 		if _, ok := open[resource]; !ok {
@@ -201,9 +187,7 @@ func TestPeerGoneAndRefused(t *testing.T) {
 func endSecond(r *rig, k *simkubelet.Kubelet) {
 	r.Helper()
 	s, end := r.another()
-	if err := k.AwaitRegistrations(r.ctx, resource, 2); err != nil {
-		r.Fatal(err)
-	}
+	must.Succeed(r, k.AwaitRegistrations(r.ctx, resource, 2))
 	patient.Await(r, "the second server", s.Ready)
 	end()
 }
@@ -213,9 +197,7 @@ func missSecond(r *rig, _ *simkubelet.Kubelet) {
 	r.Helper()
 	c := r.crashing("accelerator-zzzzzzaaaaaaa.sock")
 	c.crash()
-	if err := os.Remove(c.path); err != nil {
-		r.Fatal(err)
-	}
+	must.Succeed(r, os.Remove(c.path))
 }
 
 func killSecond(r *rig, _ *simkubelet.Kubelet) {
@@ -243,18 +225,13 @@ func TestUnrelatedPeerGone(t *testing.T) {
 			k := r.kubelet(simkubelet.Behaviour{})
 			c := r.crashing(tc.socket)
 			made := time.Now().Add(-tc.age)
-			if err := os.Chtimes(c.path, made, made); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Chtimes(c.path, made, made))
 			r.run()
 			r.devices.set(port("a"))
-			r.awaitList(k)
-			r.awaitReady()
+			r.awaitService(k)
 			c.crash()
 			patient.Elapse(t, 300*time.Millisecond)
-			if n := k.Registrations(resource); n != 2 {
-				t.Errorf("found %d registrations, want 2: one of each daemon", n)
-			}
+			compare.Equal(t, "registrations", 2, k.Registrations(resource))
 			r.awaitAllocation(k)
 			_ = os.Remove(c.path)
 		})
@@ -277,20 +254,16 @@ func TestConnectionClosedWithoutStream(t *testing.T) {
 	r.devices.set(port("a"))
 	r.awaitEvent("registration.ended", 3) // within testTimeout, which is less than StreamTimeout
 	k.Behave(simkubelet.Behaviour{})
-	r.awaitList(k)
-	r.awaitReady()
+	r.awaitService(k)
 }
 
 // A daemon that registers again while a call is in flight has no socket for drainTimeout and settle. Its peer must not
 // count it as gone.
 func TestPeerRegistersAgain(t *testing.T) {
-	r := newRig(t, nil)
-	k := r.serving()
+	r, k := started(t, port("a"))
 	first := r.socket()
 	second, _ := r.another()
-	if err := k.AwaitRegistrations(r.ctx, resource, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 2))
 	path := r.sockets()[0]
 	if path == first {
 		path = r.sockets()[1]
@@ -299,18 +272,12 @@ func TestPeerRegistersAgain(t *testing.T) {
 		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer conn.Close()
-	if _, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/v1beta1.DevicePlugin/Allocate"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/v1beta1.DevicePlugin/Allocate"))(t)
 	patient.Elapse(t, 50*time.Millisecond)
 	second.Reregister()
-	if err := k.AwaitRegistrations(r.ctx, resource, 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 3))
 	patient.Elapse(t, 500*time.Millisecond)
 	for _, line := range r.lines("registration.ended") {
 		t.Errorf("the first daemon registers again, too: %v", line.ContextMap()["reason"])

@@ -7,6 +7,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -19,9 +20,7 @@ func TestRegisterHangs(t *testing.T) {
 	}{
 		{"the plugin's socket is removed", func(r *rig, k *simkubelet.Kubelet) *simkubelet.Kubelet {
 			k.Behave(simkubelet.Behaviour{})
-			if err := os.Remove(r.sockets()[0]); err != nil {
-				r.Fatal(err)
-			}
+			must.Succeed(r, os.Remove(r.sockets()[0]))
 			return k
 		}, "register.abandoned"},
 		{"the kubelet is replaced", func(r *rig, _ *simkubelet.Kubelet) *simkubelet.Kubelet {
@@ -42,12 +41,9 @@ func TestRegisterHangs(t *testing.T) {
 			k := r.kubelet(simkubelet.Behaviour{HangRegister: true})
 			r.run()
 			r.devices.set(port("a"))
-			if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 1))
 			k = tc.disturb(r, k)
-			r.awaitList(k)
-			r.awaitReady()
+			r.awaitService(k)
 			r.awaitEvent(tc.event, 1)
 		})
 	}
@@ -63,8 +59,7 @@ func TestKubeletEndsDuringRegister(t *testing.T) {
 	}
 	r.awaitEvent("register.failed", 1)
 	k = r.kubelet(simkubelet.Behaviour{})
-	r.awaitList(k)
-	r.awaitReady()
+	r.awaitService(k)
 }
 
 // A registration that the kubelet does not complete in time fails, and is tried again.
@@ -83,8 +78,7 @@ func TestRegistrationTimesOut(t *testing.T) {
 			r.devices.set(port("a"))
 			r.awaitEvent("register.failed", 2)
 			k.Behave(simkubelet.Behaviour{})
-			r.awaitList(k)
-			r.awaitReady()
+			r.awaitService(k)
 		})
 	}
 }
@@ -111,15 +105,11 @@ func TestRegisterAgainLater(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *server.Config) { c.RetireAfter = time.Millisecond })
-			k := r.serving()
+			k := r.serving(port("a"))
 			patient.Elapse(t, tc.lasts)
 			ended := time.Now()
-			if err := tc.end(r, k); err != nil {
-				t.Fatal(err)
-			}
-			if err := k.AwaitRegistrations(r.ctx, resource, 2); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tc.end(r, k))
+			must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 2))
 			if gap := time.Since(ended); gap < 100*time.Millisecond {
 				t.Errorf("the next registration came after %v, want at least 100 ms", gap)
 			}

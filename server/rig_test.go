@@ -21,7 +21,9 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -98,10 +100,7 @@ func newRig(t testing.TB, edit func(*server.Config)) *rig {
 		t.Parallel()
 	}
 	// The directories of t.TempDir are too long for a socket.
-	dir, err := os.MkdirTemp("", "adp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Value(os.MkdirTemp("", "adp"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	cfg := server.Defaults()
 	cfg.Metrics = metrics.New("test")
@@ -109,9 +108,7 @@ func newRig(t testing.TB, edit func(*server.Config)) *rig {
 	cfg.HostDevRoot, cfg.HostSysRoot = "/host/dev", "/host/sys"
 	cfg.BackoffMin, cfg.BackoffMax = 5*time.Millisecond, 50*time.Millisecond
 	cfg.PollInterval = pollOften
-	if err := os.Mkdir(cfg.KubeletDir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(cfg.KubeletDir, 0o755))
 	if edit != nil {
 		edit(&cfg)
 	}
@@ -150,9 +147,7 @@ func (r *rig) run() {
 		case <-limit.C:
 			r.Errorf("Run has not returned within %v", testTimeout)
 		}
-		if left := r.sockets(); len(left) > 0 {
-			r.Errorf("sockets after Run: found %v, want none", left)
-		}
+		compare.Empty(r, "sockets after Run", r.sockets())
 	})
 	r.Cleanup(r.stop)
 }
@@ -160,10 +155,7 @@ func (r *rig) run() {
 // kubelet starts a kubelet, which is stopped at the end of the test.
 func (r *rig) kubelet(b simkubelet.Behaviour) *simkubelet.Kubelet {
 	r.Helper()
-	k, err := simkubelet.Start(context.WithoutCancel(r.ctx), r.cfg.KubeletDir, b)
-	if err != nil {
-		r.Fatal(err)
-	}
+	k := must.Value(simkubelet.Start(context.WithoutCancel(r.ctx), r.cfg.KubeletDir, b))(r)
 	r.Cleanup(k.Stop)
 	return k
 }
@@ -211,15 +203,27 @@ func (r *rig) awaitReady() {
 	r.await("ready", func() bool { return r.Ready() == nil })
 }
 
-// serving runs the server with one device and a kubelet, and returns when that has its list.
-func (r *rig) serving() *simkubelet.Kubelet {
+// serving runs the server with these devices and a kubelet, and returns when that has its list.
+func (r *rig) serving(list ...*inventory.Device) *simkubelet.Kubelet {
 	r.Helper()
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
-	r.devices.set(port("a"))
+	r.devices.set(list...)
+	r.awaitService(k)
+	return k
+}
+
+// awaitService blocks until the kubelet's newest list has the devices of the node, and the server is ready.
+func (r *rig) awaitService(k *simkubelet.Kubelet) {
+	r.Helper()
 	r.awaitList(k)
 	r.awaitReady()
-	return k
+}
+
+// awaitDevices blocks until the newest list of a resource has n devices.
+func (r *rig) awaitDevices(k *simkubelet.Kubelet, name string, n int) {
+	r.Helper()
+	must.Value(k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return len(l.Devices) == n }))(r)
 }
 
 // awaitList blocks until the kubelet's newest list has the devices of the node.
@@ -249,11 +253,7 @@ func same(l simkubelet.List, s inventory.Snapshot) bool {
 
 // sockets returns the plugin's sockets in the kubelet's directory.
 func (r *rig) sockets() []string {
-	list, err := filepath.Glob(filepath.Join(r.cfg.KubeletDir, "accelerator-*.sock"))
-	if err != nil {
-		r.Fatal(err)
-	}
-	return list
+	return must.Value(filepath.Glob(filepath.Join(r.cfg.KubeletDir, "accelerator-*.sock")))(r)
 }
 
 // socket returns the socket of the present registration.
@@ -281,9 +281,7 @@ func (r *rig) client() v1beta1.DevicePluginClient {
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		}))
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.Succeed(r, err)
 	r.Cleanup(func() { _ = conn.Close() })
 	return v1beta1.NewDevicePluginClient(conn)
 }

@@ -1,8 +1,7 @@
 package server_test
 
 import (
-	"errors"
-	"io/fs"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,47 +12,20 @@ import (
 
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
-
-func TestDevicesReachTheKubelet(t *testing.T) {
-	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	other := port("3b:00.0-p1")
-	other.NUMANode = 1
-	r.devices.set(port("3b:00.0"), other)
-	r.awaitList(k)
-	r.devices.set(port("3b:00.0"), sick("3b:00.0-p1", "afu-dead"))
-	r.awaitList(k)
-	r.devices.set(port("3b:00.0"))
-	r.awaitList(k)
-	r.awaitReady()
-	if n := k.Registrations(resource); n != 1 {
-		t.Errorf("found %d registrations, want 1", n)
-	}
-	socket := r.socket()
-	r.stop()
-	if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("socket after the end: %v, want none", err)
-	}
-}
 
 func TestNoDevices(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(simkubelet.Behaviour{})
-	if err := r.Ready(); err == nil {
-		t.Errorf("Ready before the start: found no error, want one")
-	}
+	compare.Error(t, "Ready before the start", "", r.Ready())
 	r.run()
-	if err := r.Ready(); err == nil || err.Error() != "the first scan has not ended yet" {
-		t.Errorf("Ready before the first scan: found %v", err)
-	}
+	compare.Equal(t, "Ready before the first scan", "the first scan has not ended yet", fmt.Sprint(r.Ready()))
 	r.devices.set()
 	patient.Await(r, "without devices", r.Ready)
-	if n := k.Registrations(resource); n != 0 {
-		t.Errorf("found %d registrations without devices, want none", n)
-	}
+	compare.Equal(t, "registrations without devices", 0, k.Registrations(resource))
 	r.devices.set(port("a"))
 	r.awaitList(k)
 	if l := k.Newest(resource); l.Number != 1 {
@@ -66,9 +38,7 @@ func TestReadyReasons(t *testing.T) {
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("kubelet.absent", 1)
-	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), resource+": there is no kubelet: ") {
-		t.Errorf("Ready without a kubelet: found %v", err)
-	}
+	compare.Error(t, "Ready without a kubelet", resource+": there is no kubelet: ", r.Ready())
 	k := r.kubelet(simkubelet.Behaviour{Refuse: "test refusal"})
 	r.await("the refusal", func() bool {
 		err := r.Ready()
@@ -76,27 +46,19 @@ func TestReadyReasons(t *testing.T) {
 	})
 	k.Behave(simkubelet.Behaviour{NoStream: true})
 	r.awaitEvent("resource.registered", 1)
-	if err := r.Ready(); err == nil || err.Error() != resource+": the kubelet has opened no stream" {
-		t.Errorf("Ready without a stream: found %v", err)
-	}
+	compare.Equal(t, "Ready without a stream", resource+": the kubelet has opened no stream", fmt.Sprint(r.Ready()))
 }
 
 func TestRetire(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = 100 * time.Millisecond })
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitList(k)
-	r.awaitReady()
+	k := r.serving(port("a"))
 	// The device returns in time: the same stream is used.
 	left := time.Now()
 	r.devices.set()
 	if l := r.awaitList(k); l.Number != 2 {
 		t.Errorf("the empty list is number %d, want 2", l.Number)
 	}
-	if err := r.Ready(); err != nil {
-		t.Errorf("ready with an empty list: %v", err)
-	}
+	compare.NoError(t, "Ready with an empty list", r.Ready())
 	r.devices.set(port("a"))
 	r.awaitList(k)
 	inTime := time.Since(left) < r.cfg.RetireAfter // always, but on a machine that is very busy
@@ -113,14 +75,10 @@ func TestRetire(t *testing.T) {
 	// The device does not return in time.
 	r.devices.set()
 	r.awaitEvent("resource.retired", retired+1)
-	if left := r.sockets(); len(left) > 0 {
-		t.Errorf("retired resource has sockets %v", left)
-	}
+	compare.Empty(t, "sockets of a retired resource", r.sockets())
 	r.devices.set(port("b"))
 	r.awaitList(k)
-	if n := k.Registrations(resource); n != before+1 {
-		t.Errorf("found %d registrations after a long absence, want %d", n, before+1)
-	}
+	compare.Equal(t, "registrations after a long absence", before+1, k.Registrations(resource))
 }
 
 // A resource of an earlier generation is retired as soon as it is empty. If the new generation uses
@@ -129,27 +87,18 @@ func TestRetireAfterGeneration(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = time.Hour })
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
-	hasDevices := func(n int) func(simkubelet.List) bool {
-		return func(l simkubelet.List) bool { return len(l.Devices) == n }
-	}
-	await := func(name string, n int) {
-		t.Helper()
-		if _, err := k.AwaitList(r.ctx, name, hasDevices(n)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	r.devices.set(port("a"), port("b"), as(otherResource, port("c")))
-	await(resource, 2)
-	await(otherResource, 1)
+	r.awaitDevices(k, resource, 2)
+	r.awaitDevices(k, otherResource, 1)
 	r.devices.generation = 1
 	r.devices.set(sick("a", "moving"), as(otherResource, port("b")), as(otherResource, port("c")))
-	await(otherResource, 2)
-	await(resource, 1)
+	r.awaitDevices(k, otherResource, 2)
+	r.awaitDevices(k, resource, 1)
 	r.devices.set(as(otherResource, port("a")), as(otherResource, port("b")), as(otherResource, port("c")))
-	await(resource, 0)
+	r.awaitDevices(k, resource, 0)
 	r.awaitEvent("resource.retired", 1)
 	r.devices.set()
-	await(otherResource, 0)
+	r.awaitDevices(k, otherResource, 0)
 	r.awaitReady()
 	if n := len(r.sockets()); n != 1 || r.events("resource.retired") != 1 {
 		t.Errorf("%d sockets, retired %d times; want the socket of the resource that is still used, and 1", n, r.events("resource.retired"))
@@ -169,9 +118,7 @@ func TestLeftovers(t *testing.T) {
 	defer listenUnix(t, peer).Close()
 	defer listenUnix(t, filepath.Join(r.cfg.KubeletDir, "accelerator-peer2.sock")).Close()
 	plain := filepath.Join(r.cfg.KubeletDir, "accelerator-notes.sock")
-	if err := os.WriteFile(plain, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(plain, nil, 0o600))
 	r.run()
 	r.awaitEvent("socket.removed", 1)
 	r.awaitEvent("socket.twin", 1)

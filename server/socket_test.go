@@ -8,6 +8,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -31,9 +33,7 @@ func TestSocketPathsUnique(t *testing.T) {
 		r.Reregister()
 	}
 	r.awaitEvent("resource.registered", 6)
-	if n := k.Registrations(resource); n != 6 {
-		t.Errorf("found %d registrations after 5 calls of Reregister, want 6", n)
-	}
+	compare.Equal(t, "registrations after 5 calls of Reregister", 6, k.Registrations(resource))
 }
 
 // A program that deletes the socket as soon as it is made causes no storm of registrations.
@@ -72,15 +72,9 @@ func TestLostAfterSteady(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = time.Hour, time.Hour })
-			k := r.kubelet(simkubelet.Behaviour{})
-			r.run()
-			r.devices.set(port("a"))
-			r.awaitList(k)
-			r.awaitReady()
+			k := r.serving(port("a"))
 			patient.Elapse(t, time.Second)
-			if err := tc.lose(r, k); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tc.lose(r, k))
 			r.awaitEvent("resource.registered", 2)
 			r.awaitReady()
 		})
@@ -91,14 +85,9 @@ func TestLostAfterSteady(t *testing.T) {
 // although grpc waits for the rest of the message.
 func TestStalledClient(t *testing.T) {
 	r, _ := started(t, port("a"))
-	conn, err := net.Dial("unix", r.socket())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Value(net.Dial("unix", r.socket()))(t)
 	defer conn.Close()
-	if _, err := conn.Write([]byte("PRI")); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(conn.Write([]byte("PRI")))(t)
 	patient.Elapse(t, 50*time.Millisecond) // until the server has read it
 	r.stop()
 }

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -23,9 +23,7 @@ func TestStuckConductor(t *testing.T) {
 	r.run()
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.awaitList(k)
-	if err := r.Alive(); err != nil {
-		t.Errorf("Alive while the conductor waits: found %v, want nil", err)
-	}
+	compare.NoError(t, "Alive while the conductor waits", r.Alive())
 	r.devices.mu.Lock() // from now on Latest blocks
 	close(r.devices.stale)
 	r.devices.stale = make(chan struct{})
@@ -46,14 +44,9 @@ func TestMetrics(t *testing.T) {
 	r.devices.set(ports(2)...)
 	r.run()
 	k := r.kubelet(simkubelet.Behaviour{})
-	r.awaitList(k)
-	r.awaitReady()
-	if diff := cmp.Diff([]server.Resource{{Name: resource, Streams: 1}}, r.Resources()); diff != "" {
-		t.Errorf("resources (-want +got):\n%s", diff)
-	}
-	if _, err := k.Allocate(r.ctx, resource, ports(2)[0].ID, ports(2)[1].ID); err != nil {
-		t.Fatal(err)
-	}
+	r.awaitService(k)
+	compare.Values(t, "resources", []server.Resource{{Name: resource, Streams: 1}}, r.Resources())
+	must.Value(k.Allocate(r.ctx, resource, ports(2)[0].ID, ports(2)[1].ID))(t)
 	if _, err := k.Allocate(r.ctx, resource, "no-such-id"); err == nil {
 		t.Fatal("Allocate of an unknown device: found no error, want one")
 	}
@@ -73,9 +66,7 @@ func TestMetrics(t *testing.T) {
 		`accelerator_hint_to_send_seconds_count`:                                           "1", // once per list
 	}
 	of := []string{"accelerator_lists", "accelerator_streams", "accelerator_reg", "accelerator_kub", "accelerator_all", "accelerator_hint_to_send_seconds_count"}
-	if diff := cmp.Diff(want, metricstest.Samples(metricstest.Page(t, m), of...)); diff != "" {
-		t.Errorf("page (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "page", want, metricstest.Samples(metricstest.Page(t, m), of...))
 	r.devices.set()
 	r.awaitEvent("resource.retired", 1)
 	if page := metricstest.Page(t, m); strings.Contains(page, resource) {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -16,36 +15,25 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func (r *rig) stream(ctx context.Context) grpc.ServerStreamingClient[v1beta1.ListAndWatchResponse] {
 	r.Helper()
-	stream, err := r.client().ListAndWatch(ctx, &v1beta1.Empty{})
-	if err != nil {
-		r.Fatal(err)
-	}
-	return stream
+	return must.Value(r.client().ListAndWatch(ctx, &v1beta1.Empty{}))(r)
 }
 
 func (r *rig) receive(stream grpc.ServerStreamingClient[v1beta1.ListAndWatchResponse]) *v1beta1.ListAndWatchResponse {
 	r.Helper()
-	message, err := stream.Recv()
-	if err != nil {
-		r.Fatal(err)
-	}
-	return message
+	return must.Value(stream.Recv())(r)
 }
 
 // started returns a rig whose server is registered and ready.
 func started(t testing.TB, list ...*inventory.Device) (*rig, *simkubelet.Kubelet) {
 	t.Helper()
 	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(list...)
-	r.awaitList(k)
-	r.awaitReady()
-	return r, k
+	return r, r.serving(list...)
 }
 
 func TestMessage(t *testing.T) {
@@ -59,9 +47,7 @@ func TestMessage(t *testing.T) {
 		{ID: "b", Health: "Healthy"},
 		{ID: "c", Health: "Unhealthy"},
 	}}
-	if diff := cmp.Diff(want, r.receive(r.stream(r.ctx)), protocmp.Transform()); diff != "" {
-		t.Errorf("first message (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "first message", want, r.receive(r.stream(r.ctx)), protocmp.Transform())
 }
 
 // A list that is equal for the kubelet is not sent.
@@ -82,9 +68,7 @@ func TestEqualListIsNotSent(t *testing.T) {
 		r.awaitNode(k, "a", d.Nodes[0])
 	}
 	r.devices.set(port("a"), port("b"))
-	if got := len(r.receive(stream).Devices); got != 2 {
-		t.Errorf("second message: found %d devices, want the 2 of the first visible change", got)
-	}
+	compare.Equal(t, "second message: devices", 2, len(r.receive(stream).Devices))
 }
 
 // awaitNode calls Allocate until the device has this node. A change that is not sent is visible only
@@ -92,10 +76,7 @@ func TestEqualListIsNotSent(t *testing.T) {
 func (r *rig) awaitNode(k *simkubelet.Kubelet, id, node string) {
 	r.Helper()
 	for {
-		got, err := k.Allocate(r.ctx, resource, id)
-		if err != nil {
-			r.Fatal(err)
-		}
+		got := must.Value(k.Allocate(r.ctx, resource, id))(r)
 		if got.Devices[0].ContainerPath == "/dev/"+node {
 			return
 		}
@@ -120,9 +101,7 @@ func TestSeveralStreams(t *testing.T) {
 		r.devices.set(list...)
 	}
 	for range 5 {
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, <-ended)
 	}
 	r.awaitList(k)
 }
@@ -189,10 +168,7 @@ func TestSilentConnectionsDuringRetirement(t *testing.T) {
 	r.awaitEvent("resource.registered", len(list))
 	r.awaitReady()
 	for _, path := range r.sockets() {
-		conn, err := net.Dial("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Value(net.Dial("unix", path))(t)
 		defer conn.Close()
 	}
 	r.devices.set(port("a"))
@@ -206,9 +182,7 @@ func TestStopDuringHungRegister(t *testing.T) {
 	k := r.kubelet(simkubelet.Behaviour{HangRegister: true})
 	r.run()
 	r.devices.set(port("a"))
-	if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 1))
 	r.stop()
 }
 
@@ -233,9 +207,7 @@ func TestStreamLogs(t *testing.T) {
 		"info b-com.com/accelerator rev=<nil> count=<nil> devices=<nil> unhealthy=<nil> timed=false reason=ended by the kubelet",
 		"info b-com.com/accelerator rev=<nil> count=<nil> devices=<nil> unhealthy=<nil> timed=false reason=ended by us",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log", want, got)
 }
 
 // The log has exactly the devices that differ for the kubelet.
@@ -275,9 +247,7 @@ func TestListSentFields(t *testing.T) {
 			if first["devices"] != nil || first["gone"] != nil {
 				t.Errorf("first list: found devices %v, gone %v; want none", first["devices"], first["gone"])
 			}
-			if got := fmt.Sprint(last["devices"], last["unhealthy"], last["gone"]); got != tc.want {
-				t.Errorf("devices, unhealthy, gone = %s, want %s", got, tc.want)
-			}
+			compare.Equal(t, "devices, unhealthy, gone", tc.want, fmt.Sprint(last["devices"], last["unhealthy"], last["gone"]))
 		})
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -59,13 +61,9 @@ func runBlocked(t *testing.T, cfg watcher.Config, inLog string, cause func()) (*
 	t.Cleanup(func() {
 		cancel()
 		stuck.release()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		compare.NoError(t, "Run", <-done)
 	})
-	if err := w.Alive(); err != nil {
-		t.Errorf("before the first event: Alive() = %v, want nil", err)
-	}
+	compare.NoError(t, "Alive before the first event", w.Alive())
 	cause()
 	patient.Await(t, "the event that blocks a source", func() error {
 		select {
@@ -117,7 +115,7 @@ func awaitAlive(t *testing.T, w *watcher.Watcher, want string) {
 func TestStuckSource(t *testing.T) {
 	node := func(cfg watcher.Config) func() { return func() { write(t, "", cfg.Host.Dev, "dfl-port.0") } }
 	directory := func(cfg watcher.Config) func() { return func() { mkdir(t, cfg.Host.Sys, portDir) } }
-	tests := []struct {
+	for _, test := range []struct {
 		name  string
 		inLog string
 		cause func(watcher.Config) func()
@@ -127,8 +125,7 @@ func TestStuckSource(t *testing.T) {
 		{"nodes in the log", "node event received", node, "watcher of nodes: stuck for "},
 		{"tree in a hint", "", directory, "watcher of tree: stuck for "},
 		{"tree in the log", "tree event received", directory, "watcher of tree: stuck for "},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := simulated(t)
 			w, stuck := runBlocked(t, cfg, test.inLog, test.cause(cfg))
@@ -162,7 +159,7 @@ func TestWaitingSourceIsAlive(t *testing.T) {
 	h := newRecorder(t, cfg)
 	h.SetPatience(10 * shortPatience)
 	h.run(t)
-	must(t, os.Remove(cfg.Host.Dev))
+	must.Succeed(t, os.Remove(cfg.Host.Dev))
 	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Dev})
 	look := time.NewTicker(shortPatience)
 	defer look.Stop()

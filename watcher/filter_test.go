@@ -1,10 +1,10 @@
 package watcher_test
 
 import (
+	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -18,7 +18,7 @@ func message(action, devpath, subsystem string, more ...string) []byte {
 }
 
 func TestJudge(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name     string
 		raw      []byte
 		more     []string // subsystems
@@ -47,19 +47,14 @@ func TestJudge(t *testing.T) {
 		{"subsystem of a family", message("add", "/devices/0000:02:00.0/drm/renderD128", "drm"), []string{"drm"}, true, watcher.Hint{Card: "0000:02:00.0"}},
 		{"subsystem of a family, no card", message("change", "/devices/virtual/mem/null", "mem"), []string{"mem"}, true, watcher.Hint{}},
 		{"subsystem is not a prefix", message("add", "/devices/0000:02:00.0/x", "pci_bus"), nil, false, watcher.Hint{}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, relevant, err := watcher.Judge(tt.more...)(tt.raw)
 			if err != nil {
 				t.Fatalf("malformed: %v", err)
 			}
-			if relevant != tt.relevant {
-				t.Errorf("relevant: %v, want %v", relevant, tt.relevant)
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("hint (-want +got):\n%s", diff)
-			}
+			compare.Equal(t, "relevant", tt.relevant, relevant)
+			compare.Values(t, "hint", tt.want, got)
 		})
 	}
 }
@@ -68,9 +63,7 @@ func TestJudge(t *testing.T) {
 func TestJudgeAllocatesNothing(t *testing.T) {
 	judge := watcher.Judge("drm")
 	for _, raw := range [][]byte{[]byte(wakeupAdd), message("add", "/devices/platform/serial8250", "platform"), []byte("add@/x")} {
-		if n := testing.AllocsPerRun(1000, func() { _, _, _ = judge(raw) }); n != 0 {
-			t.Errorf("%q: %v allocations", raw, n)
-		}
+		compare.Equal(t, fmt.Sprintf("%q: allocations", raw), 0, testing.AllocsPerRun(1000, func() { _, _, _ = judge(raw) }))
 	}
 }
 

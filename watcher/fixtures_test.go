@@ -7,16 +7,15 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"go.uber.org/zap/zapcore"
-
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
+	"go.uber.org/zap/zapcore"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -35,17 +34,10 @@ func TestFixtures(t *testing.T) {
 			got := hints(t, quoted(t, file))
 			golden := strings.TrimSuffix(file, ".txt") + ".golden"
 			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(golden, []byte(got), 0o644))
 			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("hints (-want +got):\n%s", diff)
-			}
+			want := must.Value(os.ReadFile(golden))(t)
+			compare.Values(t, "hints", string(want), got)
 		})
 	}
 }
@@ -54,10 +46,7 @@ func TestFixtures(t *testing.T) {
 // header of comments.
 func quoted(t testing.TB, file string) [][]byte {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile(file))(t)
 	var messages [][]byte
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
@@ -110,9 +99,7 @@ func checkHint(t *testing.T, h *recorder, at time.Time, parsed watcher.Parsed) s
 	hint := h.hints[0]
 	recovery := parsed.Env["ERROR_EVENT"]
 	want := watcher.Hint{Card: hint.Card, Source: watcher.SourceUEvent, At: at, RecoveryFailed: recovery == "FAILED_RECOVERY"}
-	if diff := cmp.Diff(want, hint); diff != "" {
-		t.Errorf("%s@%s: hint (-want +got):\n%s", parsed.Action, parsed.Devpath, diff)
-	}
+	compare.Values(t, fmt.Sprintf("%s@%s: hint", parsed.Action, parsed.Devpath), want, hint)
 	lines := h.lines(zapcore.DebugLevel, "uevent.received")
 	if h.logs.TakeAll(); len(lines) != 1 {
 		t.Fatalf("%s@%s: %d lines in the log, want 1", parsed.Action, parsed.Devpath, len(lines))
@@ -135,19 +122,14 @@ func checkHint(t *testing.T, h *recorder, at time.Time, parsed watcher.Parsed) s
 		text = "every card"
 		maps.DeleteFunc(logged, func(key string, _ any) bool { return key == "pci" })
 	}
-	if diff := cmp.Diff(logged, fields); diff != "" {
-		t.Errorf("%s@%s: log (-want +got):\n%s", parsed.Action, parsed.Devpath, diff)
-	}
+	compare.Values(t, fmt.Sprintf("%s@%s: log", parsed.Action, parsed.Devpath), logged, fields)
 	return text
 }
 
 // The sequence numbers of a recording are 1, 2, 3 and so on: in the rig all uevents of the kernel
 // are recorded, so no message was lost.
 func TestFixturesAreComplete(t *testing.T) {
-	files, err := filepath.Glob("testdata/uevents/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Value(filepath.Glob("testdata/uevents/*.txt"))(t)
 	for _, file := range files {
 		var numbers, want []uint64
 		for i, raw := range quoted(t, file) {
@@ -157,9 +139,7 @@ func TestFixturesAreComplete(t *testing.T) {
 			}
 			numbers, want = append(numbers, parsed.Seqnum), append(want, uint64(i+1))
 		}
-		if !slices.Equal(numbers, want) {
-			t.Errorf("%s: numbers %v, want 1 to %d", file, numbers, len(want))
-		}
+		compare.Values(t, file+": numbers", want, numbers)
 	}
 }
 
@@ -173,8 +153,6 @@ func agree(t *testing.T, raw []byte) {
 		return
 	}
 	for key, value := range ours.Env {
-		if theirs.Env[key] != value {
-			t.Errorf("%s: %q, go-udev: %q", key, value, theirs.Env[key])
-		}
+		compare.Equal(t, key+" of go-udev", value, theirs.Env[key])
 	}
 }

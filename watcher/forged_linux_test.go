@@ -11,6 +11,8 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -23,7 +25,7 @@ func kernelOOB(pid, uid uint32) []byte {
 
 func TestFromKernel(t *testing.T) {
 	kernel := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1}
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		from unix.Sockaddr
 		oob  []byte
@@ -41,12 +43,9 @@ func TestFromKernel(t *testing.T) {
 		{"garbage", kernel, make([]byte, 64), false},
 		{"no address", nil, kernelOOB(0, 0), false},
 		{"other family", &unix.SockaddrUnix{}, kernelOOB(0, 0), false},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := watcher.FromKernel(tt.from, tt.oob); got != tt.want {
-				t.Errorf("FromKernel = %v, want %v", got, tt.want)
-			}
+			compare.Equal(t, "FromKernel", tt.want, watcher.FromKernel(tt.from, tt.oob))
 		})
 	}
 }
@@ -59,7 +58,7 @@ func forge(t *testing.T, raw []byte, through bool) {
 		t.Skip("only root can forge uevents")
 	}
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
-	must(t, err)
+	must.Succeed(t, err)
 	defer unix.Close(fd)
 	to := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1}
 	if through {
@@ -75,7 +74,7 @@ func forge(t *testing.T, raw []byte, through bool) {
 	if errors.Is(err, unix.EPERM) {
 		t.Skip("not allowed to forge uevents")
 	}
-	must(t, err)
+	must.Succeed(t, err)
 }
 
 func TestForged(t *testing.T) {
@@ -99,9 +98,7 @@ func TestForged(t *testing.T) {
 			if h.any(func(hint watcher.Hint) bool { return strings.HasPrefix(hint.Card, "0000:fe:") }) {
 				t.Errorf("found a hint for a forged uevent, want none")
 			}
-			if n := len(h.lines(zap.WarnLevel, "uevent.forged")); n != 1 {
-				t.Errorf("warned %d times, want once", n)
-			}
+			compare.Equal(t, "warnings", 1, len(h.lines(zap.WarnLevel, "uevent.forged")))
 		})
 	}
 }

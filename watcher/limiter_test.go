@@ -1,9 +1,11 @@
 package watcher_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -14,8 +16,6 @@ func TestLimiter(t *testing.T) {
 		after time.Duration
 		want  int
 	}{{0, 1}, {time.Second, 0}, {59 * time.Second, 0}, {60 * time.Second, 3}, {61 * time.Second, 0}, {time.Hour, 2}} {
-		if got := count(start.Add(step.after)); got != step.want {
-			t.Errorf("step %d, after %v: %d, want %d", i, step.after, got, step.want)
-		}
+		compare.Equal(t, fmt.Sprintf("step %d, after %v", i, step.after), step.want, count(start.Add(step.after)))
 	}
 }

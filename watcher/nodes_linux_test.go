@@ -5,9 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/zap"
-
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
+	"go.uber.org/zap"
 )
 
 func node(name string) watcher.Hint {
@@ -22,23 +23,17 @@ func TestNodes(t *testing.T) {
 	h.run(t)
 	h.expect(t, node("dfl-port.0"))
 
-	if err := os.Chmod(cfg.Host.Dev+"/dfl-port.7", 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(cfg.Host.Dev+"/dfl-port.7", 0o600))
 	h.expect(t, node("dfl-port.7"))
 
 	write(t, "", cfg.Host.Dev, "tty0")
 	write(t, "x", cfg.Host.Dev, "dfl-port.7") // a write to a node causes no hint
 	mkdir(t, cfg.Host.Dev, "intel-fpga-port.0")
 	h.expect(t, node("intel-fpga-port.0"))
-	if err := os.Rename(cfg.Host.Dev+"/dfl-port.0", cfg.Host.Dev+"/dfl-port.1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(cfg.Host.Dev+"/dfl-port.0", cfg.Host.Dev+"/dfl-port.1"))
 	h.expect(t, node("dfl-port.0"))
 	h.expect(t, node("dfl-port.1"))
-	if err := os.Remove(cfg.Host.Dev + "/dfl-port.1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(cfg.Host.Dev+"/dfl-port.1"))
 	h.expect(t, node("dfl-port.1"))
 
 	for _, line := range h.lines(zap.DebugLevel, "inotify.event") {
@@ -69,20 +64,14 @@ func TestNodesBelow(t *testing.T) {
 		write(t, "", cfg.Host.Dev, "vfio/devices/vfio1")
 		h.expect(t, node("vfio/devices/vfio1"))
 		for _, name := range []string{"vfio/devices/vfio1", "vfio/devices/vfio0", "vfio/devices", "vfio/8"} {
-			if err := os.Remove(cfg.Host.Dev + "/" + name); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(cfg.Host.Dev+"/"+name))
 		}
 		h.expect(t, node("vfio/8"))
-		if err := os.Remove(cfg.Host.Dev + "/vfio"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(cfg.Host.Dev+"/vfio"))
 	}
 	// Made elsewhere, and moved to its place with its nodes.
 	write(t, "", mkdir(t, filepath.Dir(cfg.Host.Dev), "new", "devices"), "vfio2")
-	if err := os.Rename(filepath.Dir(cfg.Host.Dev)+"/new", cfg.Host.Dev+"/vfio"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(filepath.Dir(cfg.Host.Dev)+"/new", cfg.Host.Dev+"/vfio"))
 	h.expect(t, node("vfio/devices/vfio2"))
 	write(t, "", cfg.Host.Dev, "vfio/devices/vfio3")
 	h.expect(t, node("vfio/devices/vfio3"))
@@ -99,9 +88,7 @@ func TestNodesBelow(t *testing.T) {
 func TestNodesDirectoryMadeLater(t *testing.T) {
 	t.Parallel()
 	cfg := simulated(t)
-	if err := os.Remove(cfg.Host.Dev); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(cfg.Host.Dev))
 	h := newRecorder(t, cfg)
 	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Dev, "remaining": "uevents and resync"})
 	h.run(t)
@@ -110,9 +97,7 @@ func TestNodesDirectoryMadeLater(t *testing.T) {
 	h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
 	write(t, "", cfg.Host.Dev, "dfl-port.0")
 	h.expect(t, node("dfl-port.0"))
-	if n := len(h.logs.FilterLevelExact(zap.WarnLevel).FilterField(zap.String("path", cfg.Host.Dev)).All()); n != 1 {
-		t.Errorf("warned %d times, want once", n)
-	}
+	compare.Equal(t, "warnings", 1, len(h.logs.FilterLevelExact(zap.WarnLevel).FilterField(zap.String("path", cfg.Host.Dev)).All()))
 }
 
 func TestNodesDirectoryReturns(t *testing.T) {
@@ -136,16 +121,12 @@ func TestNodesDirectoryReturns(t *testing.T) {
 			write(t, "", cfg.Host.Dev, "dfl-port.0")
 			h := newRecorder(t, cfg)
 			h.run(t)
-			if err := how.lose(cfg.Host.Dev); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, how.lose(cfg.Host.Dev))
 			h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Dev})
 			if len(h.Lost()) == 0 {
 				t.Errorf("lost: %q, want the source", h.Lost())
 			}
-			if err := os.RemoveAll(cfg.Host.Dev); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.RemoveAll(cfg.Host.Dev))
 			mkdir(t, cfg.Host.Dev)
 			h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
 			h.expectLine(t, zap.InfoLevel, "source.recovered", map[string]any{"path": cfg.Host.Dev, "source": "inotify"})
@@ -173,12 +154,8 @@ func TestInotifyOverflow(t *testing.T) {
 			// kernel merges equal events in a row, so there are two kinds in turn.
 			for range limit + 8192 {
 				for _, mode := range []os.FileMode{0o600, 0o644} {
-					if err := os.Chmod(file, mode); err != nil {
-						t.Fatal(err)
-					}
-					if err := os.Truncate(file, 0); err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, os.Chmod(file, mode))
+					must.Succeed(t, os.Truncate(file, 0))
 				}
 			}
 			mkdir(t, cfg.Host.Sys, "devices/pci0000:00/0000:01:00.0") // lost

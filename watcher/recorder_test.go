@@ -14,7 +14,9 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -53,9 +55,7 @@ func (h *recorder) run(t *testing.T) (stop func()) {
 	go func() { done <- h.Run(ctx, h.hint) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		compare.NoError(t, "Run", <-done)
 	})
 	t.Cleanup(stop)
 	return stop
@@ -179,17 +179,13 @@ func simulated(t *testing.T) watcher.Config {
 func mkdir(t *testing.T, elem ...string) string {
 	t.Helper()
 	path := filepath.Join(elem...)
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(path, 0o755))
 	return path
 }
 
 func write(t *testing.T, text string, elem ...string) string {
 	t.Helper()
 	path := filepath.Join(elem...)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -144,9 +144,7 @@ func TestUserNamespace(t *testing.T) {
 			}
 			expectNodeHint(t, h, cfg)
 			want := []string{"watcher of uevent: lost, changes are found by inotify and resync: " + tt.err + remedy}
-			if diff := cmp.Diff(want, h.Lost()); diff != "" {
-				t.Errorf("lost (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "lost", want, h.Lost())
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package watcher_test
 
 import (
+	"fmt"
 	"os"
 	"syscall"
 	"testing"
@@ -8,7 +9,9 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/sysfstest"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -20,30 +23,22 @@ func TestOpenedOutOfDescriptors(t *testing.T) {
 	cfg := simulated(t)
 	mkdir(t, cfg.Host.Sys, "a/b")
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	setLimit := func(n uint64) {
 		t.Helper()
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: limit.Max}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: limit.Max}))
 	}
 	defer setLimit(limit.Cur)
 	setLimit(3)
 	h := newRecorder(t, cfg)
 	h.run(t)
-	if n := len(h.lines(zap.WarnLevel, "source.lost")); n != 3 {
-		t.Errorf("%d warnings that a source is lost, want 3", n)
-	}
+	compare.Equal(t, "warnings that a source is lost", 3, len(h.lines(zap.WarnLevel, "source.lost")))
 	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"source": "uevent"}) // the next attempt failed, too
 	setLimit(limit.Cur)
 	for range 3 {
 		h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
 	}
-	if n := len(h.lines(zap.WarnLevel, "source.lost")); n != 3 {
-		t.Errorf("%d warnings that a source is lost, want 3", n)
-	}
+	compare.Equal(t, "warnings that a source is lost", 3, len(h.lines(zap.WarnLevel, "source.lost")))
 	write(t, "", cfg.Host.Sys, "a/b/c")
 	h.expect(t, watcher.Hint{Source: watcher.SourceInotify})
 	write(t, "", cfg.Host.Dev, "dfl-port.0")
@@ -56,9 +51,7 @@ func TestTreeIsWatchedCompletelyOrLost(t *testing.T) {
 	cfg := simulated(t)
 	mkdir(t, cfg.Host.Sys, "a/b")
 	mkdir(t, cfg.Host.Sys, "c/d")
-	if err := os.Symlink("../a", cfg.Host.Sys+"/c/a"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("../a", cfg.Host.Sys+"/c/a"))
 	for nth, accesses := -1, 0; nth < accesses; nth++ { // the first one without a shortage
 		core, logs := eventtest.Observed(t)
 		var w *watcher.Watcher
@@ -67,8 +60,6 @@ func TestTreeIsWatchedCompletelyOrLost(t *testing.T) {
 		tree := logs.FilterField(zap.String("path", cfg.Host.Sys))
 		lost := tree.FilterField(logevent.SourceLost).FilterMessage("source lost").Len()
 		whole := tree.FilterField(logevent.SourceOpened).FilterField(logevent.Count(5)).Len()
-		if lost+whole != 1 {
-			t.Errorf("access %d: the tree is neither watched completely nor lost: %v", nth, tree.All())
-		}
+		compare.Equal(t, fmt.Sprintf("access %d: a tree that is either watched completely or lost, %v", nth, tree.All()), 1, lost+whole)
 	}
 }

@@ -10,10 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -42,13 +43,6 @@ func queueLimit(t *testing.T) int {
 	return n
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // barrier separates the hints of one step from those of the next: it adds a card at the end of each
 // step, and the events of a tree arrive in order.
 type barrier struct {
@@ -61,7 +55,7 @@ const beyond = "ffff0000:" // the domain of the barriers' cards
 // between calls do and returns the cards of the hints that follow; "" means everything.
 func (b *barrier) between(t *testing.T, h *recorder, do func() error) []string {
 	t.Helper()
-	must(t, do())
+	must.Succeed(t, do())
 	b.steps++
 	end := fmt.Sprintf("%s%02x:00.0", beyond, b.steps)
 	dir := mkdir(t, b.sys, "devices", end)
@@ -81,7 +75,7 @@ func (b *barrier) between(t *testing.T, h *recorder, do func() error) []string {
 			if hint.Card == "" {
 				// The tree may have been opened again before it read the event of the barrier.
 				mode ^= 0o020
-				must(t, os.Chmod(dir, mode))
+				must.Succeed(t, os.Chmod(dir, mode))
 			}
 		}
 		h.hints = nil
@@ -138,9 +132,7 @@ func TestTree(t *testing.T) {
 	h.run(t)
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
-			if diff := cmp.Diff(step.want, b.between(t, h, step.do)); diff != "" {
-				t.Errorf("hints (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "hints", step.want, b.between(t, h, step.do))
 		})
 	}
 }
@@ -151,8 +143,7 @@ func TestTree(t *testing.T) {
 // function whenever one changes.
 func TestTreeOfFunctions(t *testing.T) {
 	cfg := simulated(t)
-	node, err := simnode.New(filepath.Dir(cfg.Host.Sys))
-	must(t, err)
+	node := must.Value(simnode.New(filepath.Dir(cfg.Host.Sys)))(t)
 	if node.Sys != cfg.Host.Sys || node.Dev != cfg.Host.Dev {
 		t.Fatalf("found the tree %s and %s, want %+v", node.Sys, node.Dev, cfg.Host)
 	}
@@ -179,9 +170,7 @@ func TestTreeOfFunctions(t *testing.T) {
 		{"no longer used", func() error { return node.EndUse(vf) }, []string{"", vf}},
 		{"virtual function gone", func() error { return node.Unplug(vf) }, []string{"", pf, vf}},
 	} {
-		if diff := cmp.Diff(step.want, b.between(t, h, step.do)); diff != "" {
-			t.Errorf("%s: hints (-want +got):\n%s", step.name, diff)
-		}
+		compare.Values(t, step.name+": hints", step.want, b.between(t, h, step.do))
 	}
 }
 
@@ -198,10 +187,10 @@ func TestTreeLinksFromBeforeStart(t *testing.T) {
 	cfg := simulated(t)
 	mkdir(t, cfg.Host.Sys, "class/fpga_region")
 	link := filepath.Join(cfg.Host.Sys, "class/fpga_region/region0")
-	must(t, os.Symlink("../../"+cardDir+"/fpga_region/region0", link))
+	must.Succeed(t, os.Symlink("../../"+cardDir+"/fpga_region/region0", link))
 	h := newRecorder(t, cfg)
 	h.run(t)
-	must(t, os.Remove(link))
+	must.Succeed(t, os.Remove(link))
 	h.expect(t, card("0000:02:00.0"))
 }
 
@@ -217,7 +206,7 @@ func TestTreeMovedIn(t *testing.T) {
 	h := newRecorder(t, cfg)
 	h.run(t)
 	bridge := filepath.Join(cfg.Host.Sys, bridgeDir)
-	must(t, os.Rename(outside, bridge))
+	must.Succeed(t, os.Rename(outside, bridge))
 	for _, address := range []string{"0000:03:00.0", "0000:04:00.0", "0000:05:00.0"} {
 		h.await(t, address, func() bool {
 			return h.any(func(hint watcher.Hint) bool { return hint.Card == address })
@@ -236,7 +225,7 @@ func TestTreeMoved(t *testing.T) {
 	h := newRecorder(t, cfg)
 	h.run(t)
 	for range 20 {
-		must(t, os.Rename(from, to))
+		must.Succeed(t, os.Rename(from, to))
 		h.expect(t, card(filepath.Base(from))) // at once,
 		h.expect(t, everything)                // and when the new name is watched
 		write(t, "x", to, "fpga_region/region0/dfl-port.0/afu_id")
@@ -244,15 +233,13 @@ func TestTreeMoved(t *testing.T) {
 		from, to = to, from
 	}
 	// Moved out of the tree and deleted at once.
-	must(t, os.Rename(from, cfg.Host.Dev+"/gone"))
-	must(t, os.RemoveAll(cfg.Host.Dev+"/gone"))
+	must.Succeed(t, os.Rename(from, cfg.Host.Dev+"/gone"))
+	must.Succeed(t, os.RemoveAll(cfg.Host.Dev+"/gone"))
 	h.expect(t, card(filepath.Base(from)))
 	h.expect(t, everything)
 	mkdir(t, from)
 	h.expect(t, card(filepath.Base(from)))
-	if lost := h.logs.FilterField(zap.String("path", cfg.Host.Sys)).FilterLevelExact(zap.WarnLevel).All(); len(lost) > 0 {
-		t.Errorf("warned: %v", lost)
-	}
+	compare.Empty(t, "warnings", h.logs.FilterField(zap.String("path", cfg.Host.Sys)).FilterLevelExact(zap.WarnLevel).All())
 }
 
 func TestTreeRootReturns(t *testing.T) {
@@ -261,7 +248,7 @@ func TestTreeRootReturns(t *testing.T) {
 	mkdir(t, cfg.Host.Sys, portDir)
 	h := newRecorder(t, cfg)
 	h.run(t)
-	must(t, os.RemoveAll(cfg.Host.Sys))
+	must.Succeed(t, os.RemoveAll(cfg.Host.Sys))
 	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Sys, "remaining": "resync"})
 	mkdir(t, cfg.Host.Sys)
 	h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
@@ -279,10 +266,10 @@ func TestTreeWithoutPermission(t *testing.T) {
 	}
 	cfg := simulated(t)
 	port := mkdir(t, cfg.Host.Sys, portDir)
-	must(t, os.Chmod(port, 0))
+	must.Succeed(t, os.Chmod(port, 0))
 	h := newRecorder(t, cfg)
 	h.run(t)
-	must(t, os.Chmod(port, 0o755))
+	must.Succeed(t, os.Chmod(port, 0o755))
 	h.expect(t, card("0000:02:00.0"))
 	h.expect(t, card("0000:02:00.0")) // again when the directory is watched
 	write(t, "x", port, "afu_id")

@@ -11,6 +11,8 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -43,7 +45,7 @@ func provoke(t *testing.T, file, text string) {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EROFS) {
 		t.Skipf("no uevents can be made here: %v", err)
 	}
-	must(t, err)
+	must.Succeed(t, err)
 }
 
 const uuid = "8a8e4d4e-5d6c-4b1f-9a51-3c4ad4d3b8c1"
@@ -99,7 +101,7 @@ func TestUEventOfHotplug(t *testing.T) {
 	t.Cleanup(func() { _ = unplug() })
 	expectUEvent(t, h, map[string]any{"action": "add", "devpath": "/devices/virtual/block/" + name, "node": name})
 	h.expectLine(t, zap.DebugLevel, "inotify.event", map[string]any{"node": name, "action": "CREATE"})
-	must(t, unplug())
+	must.Succeed(t, unplug())
 	expectUEvent(t, h, map[string]any{"action": "remove", "devpath": "/devices/virtual/block/" + name})
 	h.expectLine(t, zap.DebugLevel, "inotify.event", map[string]any{"node": name, "action": "REMOVE"})
 }
@@ -108,7 +110,7 @@ func TestUEventOfHotplug(t *testing.T) {
 // received again.
 func TestUEventOverflow(t *testing.T) {
 	h := listening(t)
-	must(t, h.ShrinkReceiveBuffer(16<<10))
+	must.Succeed(t, h.ShrinkReceiveBuffer(16<<10))
 	for range 500 { // Run does not read yet
 		provoke(t, memNull, "change "+uuid)
 	}
@@ -121,16 +123,14 @@ func TestUEventOverflow(t *testing.T) {
 	provoke(t, memNull, "remove "+uuid)
 	h.expect(t, watcher.Hint{Source: watcher.SourceUEvent})
 	expectUEvent(t, h, map[string]any{"action": "remove", "devpath": "/devices/virtual/mem/null"})
-	if n := len(h.lines(zap.WarnLevel, "uevent.overflow")); n != 1 {
-		t.Errorf("warned %d times, want once", n)
-	}
+	compare.Equal(t, "warnings", 1, len(h.lines(zap.WarnLevel, "uevent.overflow")))
 }
 
 func TestUEventSocketReopened(t *testing.T) {
 	h := listening(t)
 	cut := h.UEventCloser()
 	h.run(t)
-	must(t, cut())
+	must.Succeed(t, cut())
 	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"source": "uevent", "remaining": "inotify and resync"})
 	h.expectLine(t, zap.InfoLevel, "source.recovered", map[string]any{"source": "uevent"})
 	h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
@@ -141,7 +141,7 @@ func TestUEventSocketReopened(t *testing.T) {
 func TestUEventSocketFlags(t *testing.T) {
 	h := listening(t)
 	fd, fl, err := h.UEventFlags()
-	must(t, err)
+	must.Succeed(t, err)
 	if fd&unix.FD_CLOEXEC == 0 {
 		t.Errorf("the socket is inherited by children")
 	}

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/watcher"
+	"go.uber.org/zap"
 )
 
 // usage returns the numbers of open descriptors and of goroutines.
@@ -67,9 +68,7 @@ func TestNothingLeftBehind(t *testing.T) {
 			<-done
 		}},
 		{"cancelled while a source is lost", func(t *testing.T, w *watcher.Watcher, cfg watcher.Config) {
-			if err := os.RemoveAll(filepath.Dir(cfg.Host.Dev)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.RemoveAll(filepath.Dir(cfg.Host.Dev)))
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
 			ran(t, w, ctx)
@@ -90,7 +89,5 @@ func TestNothingLeftBehind(t *testing.T) {
 
 func ran(t *testing.T, w *watcher.Watcher, ctx context.Context) {
 	t.Helper()
-	if err := w.Run(ctx, func(watcher.Hint) {}); err != nil {
-		t.Errorf("Run: %v", err)
-	}
+	compare.NoError(t, "Run", w.Run(ctx, func(watcher.Hint) {}))
 }

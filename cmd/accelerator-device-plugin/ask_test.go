@@ -2,9 +2,13 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The help of commands that ask the daemon has their own flags, without the settings that need --scan.
@@ -18,15 +22,11 @@ func TestHelpFlags(t *testing.T) {
 		root := newRoot()
 		root.SetArgs([]string{command, "--help"})
 		root.SetOut(&out)
-		if err := root.Execute(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, root.Execute())
 		var flags []string
 		for _, m := range regexp.MustCompile(`(?m)^ .*?--([a-z-]+) `).FindAllStringSubmatch(out.String()[strings.Index(out.String(), "\nFlags:"):], -1) {
 			flags = append(flags, m[1])
 		}
-		if got := strings.Join(flags, " "); got != want {
-			t.Errorf("flags in the help of %s: found %s, want %s", command, got, want)
-		}
+		compare.Equal(t, fmt.Sprintf("flags in the help of %s", command), want, strings.Join(flags, " "))
 	}
 }

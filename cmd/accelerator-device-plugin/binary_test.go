@@ -12,12 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(cmdtest.Run(m)) }
@@ -67,9 +68,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestDevicesCommand(t *testing.T) {
 	node, err := simnode.New(cmdtest.ShortDir(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	roots := []string{"--sysfs-root", node.Sys, "--dev-root", node.Dev, "--host-dev-root", "/dev"}
 	// As without --pod-resources-socket, but with a path at which this machine has no kubelet.
 	cfg := config.Defaults()
@@ -85,9 +84,7 @@ func TestDevicesCommand(t *testing.T) {
 	card := cardA
 	card.Address, card.NUMANode = "0001:3b:00.0", -1
 	for _, err := range []error{node.Plug(card), node.Set(card.Address, 1, "errors/errors", "0x4000000000000")} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	stdout, stderr, code := cmdtest.Output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
 	// Without a kubelet the holders are unknown, and must not be printed as none.
@@ -111,9 +108,7 @@ func TestDevicesCommand(t *testing.T) {
 		port("0001:3b:00.0", "healthy", "/dev/dfl-port.0", 0),
 		port("0001:3b:00.0-p1", "unhealthy", "/dev/dfl-port.1", 1, "port-ap6"),
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("devices (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "devices", want, got)
 	for _, format := range []string{"yaml", "wide"} {
 		if stdout, _, code := cmdtest.Output(t, append([]string{"devices", "--scan", "-o", format}, roots...)...); code != 0 || !strings.Contains(stdout, "port-ap6") {
 			t.Errorf("-o %s: exit code %d, printed:\n%s", format, code, stdout)
@@ -124,19 +119,13 @@ func TestDevicesCommand(t *testing.T) {
 // A card whose read hangs is printed with that reason, not left out.
 func TestDevicesCommandWithACardThatHangs(t *testing.T) {
 	node, err := simnode.New(cmdtest.ShortDir(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, card := range []simnode.Card{cardA, cardB} {
-		if err := node.Plug(card); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, node.Plug(card))
 	}
 	fifo := filepath.Join(node.PortDir(cardA.Address, 0), "afu_id")
 	for _, err := range []error{os.Remove(fifo), syscall.Mkfifo(fifo, 0o600)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	stdout, stderr, code := cmdtest.Output(t, "devices", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", "/nonexistent", "-o", "json")
 	var got []struct {
@@ -155,9 +144,7 @@ func TestDevicesCommandWithACardThatHangs(t *testing.T) {
 func TestSignals(t *testing.T) {
 	r, node, kubelet := serveBinary(t)
 	r.Await("scan.done")
-	if err := node.Plug(cardB); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Plug(cardB))
 	if line := r.Await("device.added"); line["device"] != "5e:00.0" || line["pci"] != "0000:5e:00.0" {
 		t.Errorf("device.added = %v, want device 5e:00.0, pci 0000:5e:00.0", line)
 	}
@@ -165,9 +152,7 @@ func TestSignals(t *testing.T) {
 	r.Process.Signal(syscall.SIGHUP)
 	r.Await("daemon.reload")
 	r.Await("stream.opened")
-	if n := kubelet.Registrations(testResource); n != 2 {
-		t.Errorf("%d registrations after SIGHUP, want 2", n)
-	}
+	compare.Equal(t, "registrations after SIGHUP", 2, kubelet.Registrations(testResource))
 	begin := time.Now()
 	r.Process.Signal(syscall.SIGTERM)
 	if line := r.Await("daemon.stopping"); line["reason"] != "terminated signal received" {
@@ -182,15 +167,11 @@ func TestSignals(t *testing.T) {
 // A read that hangs delays the end by a second. A second signal ends the daemon at once.
 func TestSecondSignalKills(t *testing.T) {
 	r, node, _ := serveBinary(t)
-	if err := node.Plug(cardB); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Plug(cardB))
 	r.Await("stream.opened")
 	fifo := filepath.Join(node.PortDir(cardB.Address, 0), "afu_id")
 	for _, err := range []error{os.Remove(fifo), syscall.Mkfifo(fifo, 0o600)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	r.Await("read.timeout")
 	type end struct {
@@ -234,20 +215,14 @@ func TestHTTP(t *testing.T) {
 	if text, code := body("/devices"); text != "[]\n" || code != 200 {
 		t.Errorf("/devices without card = %d %q, want 200 []", code, text)
 	}
-	if err := node.Plug(cardB); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Plug(cardB))
 	r.Await("stream.opened")
 	text, _ := body("/devices")
-	if !strings.Contains(text, `"id": "5e:00.0"`) {
-		t.Errorf("/devices with a card = %s", text)
-	}
+	compare.Contains(t, "/devices with a card", `"id": "5e:00.0"`, text)
 	if text, code := body("/metrics"); code != 200 || !strings.Contains(text, `accelerator_lists_sent_total{resource="b-com.com/accelerator"} `) {
 		t.Errorf("/metrics with a card = %d %s", code, text)
 	}
-	if err := os.Rename(node.Dev, node.Dev+".old"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(node.Dev, node.Dev+".old"))
 	r.Await("source.lost")
 	want := "ok\nwatcher of nodes: lost, changes are found by uevents and resync: "
 	if text, code := body("/readyz"); code != 200 || !strings.HasPrefix(text, want) {
@@ -257,39 +232,23 @@ func TestHTTP(t *testing.T) {
 
 // watch prints changes and does not log them, too.
 func TestWatchIsQuiet(t *testing.T) {
-	node, err := simnode.New(cmdtest.ShortDir(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Value(simnode.New(cmdtest.ShortDir(t)))(t)
 	cmd := cmdtest.Command(t, "watch", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", "/nonexistent")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Plug(cardB); err != nil {
-		t.Fatal(err)
-	}
+	pipe := must.Value(cmd.StdoutPipe())(t)
+	must.Succeed(t, cmd.Start())
+	must.Succeed(t, node.Plug(cardB))
 	lines := bufio.NewScanner(pipe)
 	for healthy := "5e:00.0         healthy"; lines.Scan() && !strings.Contains(lines.Text(), healthy); {
 	}
-	if err := node.Set(cardB.Address, 0, "errors/errors", "0x4000000000000"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Set(cardB.Address, 0, "errors/errors", "0x4000000000000"))
 	if want := "  changed  5e:00.0         unhealthy  "; !lines.Scan() || !strings.Contains(lines.Text(), want) || !strings.Contains(lines.Text(), "port-ap6") {
 		t.Errorf("line = %q, want %q and port-ap6 in it", lines.Text(), want)
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("watch after SIGTERM: %v, want exit 0", err)
-	}
+	compare.NoError(t, "watch after SIGTERM", cmd.Wait())
 	for line := range strings.Lines(stderr.String()) {
-		if !strings.Contains(line, "source") { // a line about refused uevents is allowed
-			t.Errorf("stderr: %s", line)
-		}
+		compare.Contains(t, "stderr", "source", line) // a line about refused uevents is allowed
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -27,7 +26,9 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // fakeProc makes a procfs in which a process of the host has a file open, or none if file is "".
@@ -35,22 +36,16 @@ func fakeProc(t *testing.T, file string) (root string) {
 	t.Helper()
 	root = t.TempDir()
 	for _, dir := range []string{"self/ns", "7/task/7", "7/fd"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	links := map[string]string{"self/ns/pid": "pid:[4026531836]"}
 	if file != "" {
 		links["7/fd/3"] = file
 	}
 	for name, target := range links {
-		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink(target, filepath.Join(root, name)))
 	}
-	if err := os.WriteFile(filepath.Join(root, "7/comm"), []byte("a\x1b[2J\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(root, "7/comm"), []byte("a\x1b[2J\n"), 0o600))
 	return root
 }
 
@@ -58,9 +53,7 @@ func fakeProc(t *testing.T, file string) (root string) {
 func asks(t *testing.T, cfg config.Config, scan bool, procfs string) string {
 	t.Helper()
 	var out strings.Builder
-	if err := printAnswer(&out, canpull.Judge(pullFacts(t.Context(), cfg, cardA.Address, scan, procfs)), false); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, printAnswer(&out, canpull.Judge(pullFacts(t.Context(), cfg, cardA.Address, scan, procfs)), false))
 	return out.String()
 }
 
@@ -71,9 +64,7 @@ func TestCanPull(t *testing.T) {
 	}
 	do := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	r, node, kubelet := serveBinary(t)
 	dir := filepath.Dir(node.Sys)
@@ -138,9 +129,7 @@ func TestCanPull(t *testing.T) {
 	} {
 		step.do()
 		for _, scan := range []bool{false, true} {
-			if diff := cmp.Diff(step.want, asks(t, cfg, scan, step.proc)); diff != "" {
-				t.Errorf("%s, scan %t (-want +got):\n%s", step.name, scan, diff)
-			}
+			compare.Values(t, fmt.Sprintf("%s, scan %t", step.name, scan), step.want, asks(t, cfg, scan, step.proc))
 		}
 	}
 	do(r.Process.Signal(syscall.SIGTERM))
@@ -170,13 +159,8 @@ func TestCanPull(t *testing.T) {
 // In the pod of the DRA driver, which has no directory of device plugins, the holders are those that the
 // driver knows.
 func TestCanPullWithDRA(t *testing.T) {
-	node, err := simnode.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Plug(cardA); err != nil {
-		t.Fatal(err)
-	}
+	node := must.Value(simnode.New(t.TempDir()))(t)
+	must.Succeed(t, node.Plug(cardA))
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.Socket = node.Sys, node.Dev, filepath.Join(cmdtest.ShortDir(t), "daemon.sock")
 	held := true
@@ -204,9 +188,7 @@ func TestCanPullWithDRA(t *testing.T) {
 	}()
 	defer func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, <-ended)
 	}()
 	<-served
 	got := answer()
@@ -214,9 +196,7 @@ func TestCanPullWithDRA(t *testing.T) {
 		t.Errorf("answer %q, want %q at its beginning, and nothing about a checkpoint", got, want)
 	}
 	state.API = control.DevicePlugin
-	if got := answer(); !strings.Contains(got, "the kubelet's checkpoint is not known: ") {
-		t.Errorf("answer of the daemon %q, want that the checkpoint is not known", got)
-	}
+	compare.Contains(t, "answer of the daemon", "the kubelet's checkpoint is not known: ", answer())
 	state.API, state.HoldersError = control.DRA, "claims.json: unexpected end"
 	if got := answer(); !strings.Contains(got, "claims.json: unexpected end: check --pod-resources-socket, the kubelet, and claims.json in the --plugin-dir of the driver\n") {
 		t.Errorf("answer %q, want the remedy for claims", got)
@@ -228,9 +208,7 @@ func TestCanPullWithDRA(t *testing.T) {
 
 func TestCanPullCommand(t *testing.T) {
 	node, err := simnode.New(cmdtest.ShortDir(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	scan := []string{"--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--state-dir", "",
 		"--kubelet-dir", t.TempDir(), "--pod-resources-socket", filepath.Join(t.TempDir(), "none")}
 	for _, test := range []struct {

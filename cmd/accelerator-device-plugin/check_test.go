@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -39,9 +40,7 @@ func TestCheck(t *testing.T) {
 	}
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	expect("no card", "this node has no cards", 2)
 	must(node.Plug(cardA))
@@ -67,10 +66,7 @@ func TestCheckOtherVersion(t *testing.T) {
 		`{"verdict":{"status":"bad","message":"a\u001b[31m\nb"}}`: `a\x1b[31m; b`,
 	} {
 		path := filepath.Join(cmdtest.ShortDir(t), "daemon.sock")
-		listener, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		listener := must.Value(net.Listen("unix", path))(t)
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, state) })}
 		go func() { _ = server.Serve(listener) }()
 		t.Cleanup(func() { server.Close() })

@@ -7,14 +7,13 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/view"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // A cordon that the daemon has not published yet is not shown as in effect.
 func TestInService(t *testing.T) {
 	for health, want := range map[string]string{"unhealthy": "out of service", "healthy": "healthy"} {
-		if got := inService(view.Row{Health: health, Cordon: &cordon.Cordon{}}); got != want {
-			t.Errorf("%s: %s, want %s", health, got, want)
-		}
+		compare.Equal(t, health+": in service", want, inService(view.Row{Health: health, Cordon: &cordon.Cordon{}}))
 	}
 }
 

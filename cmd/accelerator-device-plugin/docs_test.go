@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/docs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -31,20 +34,14 @@ func TestReasonsOfTheDaemon(t *testing.T) {
 		names = append(names, m[1])
 	}
 	slices.Sort(names)
-	if diff := cmp.Diff(inventory.Reasons(), names); diff != "" {
-		t.Errorf("reasons (-inventory +docs/health.md):\n%s", diff)
-	}
+	compare.Values(t, "reasons (-inventory +docs/health.md)", inventory.Reasons(), names)
 	for _, name := range names {
 		file := filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(file, []byte("health: {severity: {"+name+": ignored}}\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte("health: {severity: {"+name+": ignored}}\n"), 0o600))
 		loader := daemon.NewLoader()
 		loader.Config.File = file
 		err := loader.Load(func(string) (string, bool) { return "", false })
-		if err == nil || !strings.Contains(err.Error(), `found the key "`+name+`", want one of `) {
-			t.Errorf("severity of %s: %v, want that it cannot be overridden", name, err)
-		}
+		compare.Error(t, "severity of "+name, `found the key "`+name+`", want one of `, err)
 	}
 }
 
@@ -130,17 +127,13 @@ func TestFamiliesOfRules(t *testing.T) {
 	for _, f := range daemon.AllFamilies(config.Defaults()) {
 		names = append(names, f.Name())
 		for _, row := range []string{row, flag} {
-			if !strings.Contains(row, "`"+f.Name()+"`") {
-				t.Errorf("docs/configuration.md does not explain %s: %s", f.Name(), row)
-			}
+			compare.Contains(t, "docs/configuration.md on "+f.Name(), "`"+f.Name()+"`", row)
 		}
 	}
 	got := read(t, schema)
 	want := regexp.MustCompile(`("(?:family|families)": .*"enum": )\[.*?\]`).ReplaceAllString(got, `$1["`+strings.Join(names, `", "`)+`"]`)
 	if *update {
-		if err := os.WriteFile(schema, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(schema, []byte(want), 0o600))
 	} else if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("run go test with -update (-want +values.schema.json):\n%s", diff)
 	}
@@ -150,15 +143,11 @@ func TestFamiliesOfRules(t *testing.T) {
 func TestDocumentedFamilies(t *testing.T) {
 	for _, page := range []string{"families.md", "migration.md"} {
 		examples := regexp.MustCompile("(?s)```yaml\n( *)((?:families: |resources:\n *- name).*?)```").FindAllStringSubmatch(read(t, "../../docs/"+page), -1)
-		if len(examples) != 2 {
-			t.Errorf("docs/%s: found %d examples with families or rules, want 2", page, len(examples))
-		}
+		compare.Equal(t, fmt.Sprintf("docs/%s: examples with families or rules", page), 2, len(examples))
 		for _, example := range examples {
 			loader := daemon.NewLoader()
 			loader.Config.File = filepath.Join(t.TempDir(), "config.yaml")
-			if err := os.WriteFile(loader.Config.File, []byte(strings.ReplaceAll(example[2], "\n"+example[1], "\n")), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(loader.Config.File, []byte(strings.ReplaceAll(example[2], "\n"+example[1], "\n")), 0o600))
 			if err := loader.Load(func(string) (string, bool) { return "", false }); err != nil || len(loader.Config.Resources) == 0 {
 				t.Errorf("docs/%s: found %d rules, %v; want at least one:\n%s", page, len(loader.Config.Resources), err, example[2])
 			}
@@ -170,27 +159,17 @@ func TestDocumentedFamilies(t *testing.T) {
 func TestExampleFamilyCompiles(t *testing.T) {
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	for _, m := range regexp.MustCompile("(?s)```go\n// (inventory/xdma/\\w+\\.go)\n(.*?)```").FindAllStringSubmatch(read(t, "../../docs/extending.md"), -1) {
-		path, err := filepath.Abs("../../" + m[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		path := must.Value(filepath.Abs("../../" + m[1]))(t)
 		file := filepath.Join(t.TempDir(), filepath.Base(m[1]))
-		if err := os.WriteFile(file, []byte(m[2]), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(m[2]), 0o600))
 		overlay.Replace[path] = file
 	}
 	if len(overlay.Replace) != 2 {
 		t.Fatalf("docs/extending.md: found %d files of inventory/xdma, want 2", len(overlay.Replace))
 	}
-	text, err := json.Marshal(overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(json.Marshal(overlay))(t)
 	file := filepath.Join(t.TempDir(), "overlay.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, text, 0o600))
 	build := exec.Command("go", "build", "-trimpath", "-overlay", file, "../../inventory/xdma")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build, so that most packages are compiled only once
 	if out, err := build.CombinedOutput(); err != nil {
@@ -220,10 +199,7 @@ func TestReasonsOfAlerts(t *testing.T) {
 // read returns the text of a file.
 func read(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile(file))(t)
 	return string(text)
 }
 

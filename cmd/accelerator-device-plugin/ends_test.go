@@ -14,25 +14,20 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/demo"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // When the reader of the log closes the pipe, the daemon continues.
 func TestLogReaderCloses(t *testing.T) {
 	dir := cmdtest.ShortDir(t)
-	node, err := simnode.New(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Value(simnode.New(dir))(t)
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	cmd := cmdtest.Command(t, "--log-level", "debug", "--sysfs-root", node.Sys, "--dev-root", node.Dev,
 		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "127.0.0.1:0")
 	cmd.Stderr = write
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	defer cmd.Process.Kill()
 	write.Close()
 	var line struct{ Event, Address string }
@@ -40,21 +35,15 @@ func TestLogReaderCloses(t *testing.T) {
 		if !lines.Scan() {
 			t.Fatal("log ended without http.served")
 		}
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(lines.Bytes(), &line))
 	}
 	read.Close()
-	if err := node.Plug(cardB); err != nil { // this makes it log
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Plug(cardB)) // this makes it log
 	for text := ""; !strings.Contains(text, "5e:00.0"); {
 		text, _ = cmdtest.Get(t, "http://"+line.Address+"/devices")
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("after SIGTERM: %v, want exit 0", err)
-	}
+	compare.NoError(t, "after SIGTERM", cmd.Wait())
 }
 
 func TestDemoCommand(t *testing.T) {
@@ -72,9 +61,7 @@ func TestDemoCommand(t *testing.T) {
 // The paths of the daemon's sockets are longer than that of the simulated kubelet.
 func TestDemoInALongDirectory(t *testing.T) {
 	dir := t.TempDir() + strings.Repeat("/long", 8)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(dir, 0o755))
 	cmd := cmdtest.Command(t, "demo")
 	cmd.Env = append(cmd.Env, "TMPDIR="+dir)
 	out, _ := cmd.CombinedOutput()
@@ -101,13 +88,8 @@ func TestDemoLeavesNothing(t *testing.T) {
 			dir := cmdtest.ShortDir(t)
 			cmd := cmdtest.Command(t, "demo", "--interactive")
 			cmd.Env = append(cmd.Env, "TMPDIR="+dir)
-			stdout, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			stdout := must.Value(cmd.StdoutPipe())(t)
+			must.Succeed(t, cmd.Start())
 			lines := bufio.NewScanner(stdout)
 			for lines.Scan() && !strings.Contains(lines.Text(), "a card with two ports is plugged in") {
 			}

@@ -1,14 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/test/board"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The whole output of `devices -o json` on nodes that were recorded from a kernel. The golden
@@ -17,21 +18,12 @@ func TestDevicesOfKernel(t *testing.T) {
 	for _, name := range []string{"two-cards-renumbered", "virtual-function", "port-ap6", "port-assigned", "port-released"} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			if err := board.Unfold(root, "../../testdata/sysfs/kernel-6.1-"+name+".txtar"); err != nil {
-				t.Fatal(err)
-			}
-			want, err := os.ReadFile(filepath.Join("testdata/devices", name+".json"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, board.Unfold(root, "../../testdata/sysfs/kernel-6.1-"+name+".txtar"))
+			want := must.Value(os.ReadFile(filepath.Join("testdata/devices", name+".json")))(t)
 			stdout, stderr, code := cmdtest.Output(t, "devices", "--scan", "-o", "json",
 				"--sysfs-root", root+"/sys", "--dev-root", root+"/dev", "--host-dev-root", "/dev", "--pod-resources-socket", "/nonexistent/kubelet.sock")
-			if code != 0 {
-				t.Errorf("exit code %d, stderr %s", code, stderr)
-			}
-			if diff := cmp.Diff(string(want), stdout); diff != "" {
-				t.Errorf("printed (-want +got):\n%s", diff)
-			}
+			compare.Equal(t, fmt.Sprintf("exit code, with stderr %s", stderr), 0, code)
+			compare.Values(t, "printed", string(want), stdout)
 		})
 	}
 }

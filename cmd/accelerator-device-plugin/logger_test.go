@@ -3,6 +3,8 @@ package main
 import (
 	"syscall"
 	"testing"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // SIGUSR1 switches level debug on and off while the daemon runs, at any level, and the switch is
@@ -15,9 +17,7 @@ func TestDebugIsToggled(t *testing.T) {
 			registered := func() {
 				t.Helper()
 				registrations++
-				if err := kubelet.AwaitRegistrations(t.Context(), testResource, registrations); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, kubelet.AwaitRegistrations(t.Context(), testResource, registrations))
 			}
 			registered()
 			toggle := func(old, now string) {

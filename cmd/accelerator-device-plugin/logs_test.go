@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,24 +11,19 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // logFile is a log of a real run.
 const logFile = "../../internal/timeline/testdata/hotplug.log"
 
 func TestLogsCommand(t *testing.T) {
-	log, err := os.ReadFile(logFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Value(os.ReadFile(logFile))(t)
 	half := filepath.Join(t.TempDir(), "half.log")
 	whole := bytes.LastIndexByte(log[:len(log)/2], '\n') + 1
-	if err := os.WriteFile(half, log[:whole+100], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(half, log[:whole+100], 0o600))
 	const us = "accelerator-device-plugin: "
 	for _, test := range []struct {
 		name   string
@@ -78,10 +74,7 @@ func TestLogsCommand(t *testing.T) {
 // As with kubectl logs -f, each line is printed when it arrives, and an interrupt ends the command
 // without an error.
 func TestLogsFollows(t *testing.T) {
-	log, err := os.ReadFile(logFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Value(os.ReadFile(logFile))(t)
 	for _, test := range []struct {
 		name    string
 		args    []string
@@ -92,42 +85,28 @@ func TestLogsFollows(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cmd := cmdtest.Command(t, append([]string{"logs", "-"}, test.args...)...)
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			in := must.Value(cmd.StdinPipe())(t)
 			defer in.Close()
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must.Value(cmd.StdoutPipe())(t)
 			var errs bytes.Buffer
 			cmd.Stderr = &errs
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, cmd.Start())
 			first := log[:bytes.IndexByte(log, '\n')+1]
-			if _, err := in.Write(first); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(in.Write(first))(t)
 			lines := bufio.NewReader(out)
 			if test.at != "" {
 				if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, test.at) {
 					t.Errorf("line = %q, %v; want %q in it", line, err, test.at)
 				}
 			} else { // the pipe is full: the lines before have been read
-				if _, err := in.Write(bytes.Repeat([]byte("\n"), 256<<10)); err != nil {
-					t.Fatal(err)
-				}
+				must.Value(in.Write(bytes.Repeat([]byte("\n"), 256<<10)))(t)
 			}
 			cmd.Process.Signal(syscall.SIGINT)
 			rest, err := io.ReadAll(lines)
 			if err != nil || !strings.Contains(string(rest), test.end) || test.end == "" && len(rest) > 0 {
 				t.Errorf("after the interrupt: %q, %v; want %q in it", rest, err, test.end)
 			}
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("after the interrupt: %v, want exit 0; stderr %q", err, &errs)
-			}
+			compare.NoError(t, "after the interrupt", cmd.Wait())
 		})
 	}
 }
@@ -135,20 +114,14 @@ func TestLogsFollows(t *testing.T) {
 // If the reader of the output closes the pipe, as head does, the command succeeds.
 func TestLogsIntoHead(t *testing.T) {
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	read.Close()
 	defer write.Close()
 	for _, args := range [][]string{{"logs", logFile, logFile}, {"logs", "--summary", logFile}} {
 		cmd := cmdtest.Command(t, args...)
 		var errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = write, &errs
-		if err := cmd.Run(); err != nil {
-			t.Errorf("%q: %v, want exit 0", args, err)
-		}
-		if diff := cmp.Diff("", errs.String()); diff != "" {
-			t.Errorf("%q: stderr (-want +got):\n%s", args, diff)
-		}
+		compare.NoError(t, fmt.Sprintf("%q", args), cmd.Run())
+		compare.Values(t, fmt.Sprintf("%q: stderr", args), "", errs.String())
 	}
 }

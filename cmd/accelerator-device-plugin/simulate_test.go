@@ -2,18 +2,19 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/cmd/internal/deviceplugin"
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The commands in docs/install.md work.
@@ -65,9 +66,7 @@ func TestSimulate(t *testing.T) {
 		if code := run(t.Context(), append([]string{"simulate", dir}, strings.Fields(step.words)...), &out, &stderr); code != 0 {
 			t.Fatalf("%q: exit code %d, %s", step.words, code, &stderr)
 		}
-		if diff := cmp.Diff(step.want, simulatedHealth(t, dir)); diff != "" {
-			t.Errorf("devices after %q (-want +got):\n%s", step.words, diff)
-		}
+		compare.Values(t, fmt.Sprintf("devices after %q", step.words), step.want, simulatedHealth(t, dir))
 		if lines := strings.Count(out.String(), "\n"); step.want == "" && lines != 1 || step.want != "" && lines != 2+strings.Count(step.want, ",") {
 			t.Errorf("%q: printed\n%s", step.words, &out)
 		}
@@ -83,10 +82,7 @@ func simulatedHealth(t *testing.T, dir string) string {
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot = dir+"/sys", dir+"/dev"
 	cfg.Families = append(cfg.Families, "vfio", "xrt")
-	snapshot, err := deviceplugin.ScanOnce(t.Context(), cfg, daemon.Watching(cfg, metrics.New("test")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	snapshot := must.Value(deviceplugin.ScanOnce(t.Context(), cfg, daemon.Watching(cfg, metrics.New("test"))))(t)
 	var all []string
 	for _, d := range snapshot.Devices {
 		all = append(all, d.ID+" "+d.Health.String())

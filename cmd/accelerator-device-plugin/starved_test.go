@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"net"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"unsafe"
 
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // limitFiles sets the limit of descriptors of the daemon, as ulimit -S -n does, and returns the former limit.
@@ -42,10 +45,7 @@ func connect(t *testing.T, address string, n int) (hangUp func()) {
 	}
 	t.Cleanup(hangUp)
 	for range n {
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Value(net.Dial("tcp", address))(t)
 		all = append(all, c)
 	}
 	return hangUp
@@ -57,14 +57,10 @@ func TestOutOfDescriptors(t *testing.T) {
 	const every = 100 * time.Millisecond
 	r, node, kubelet := serveBinary(t, "--health-interval", every.String(), "--recovery-hold=0s", "--log-level=info", "--cdi-dir", t.TempDir())
 	address := r.Await("http.served")["address"].(string)
-	if err := node.Plug(cardA); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Plug(cardA))
 	await := func(want map[string]bool) {
 		t.Helper()
-		if _, err := kubelet.AwaitList(t.Context(), testResource, func(l simkubelet.List) bool { return maps.Equal(told(l), want) }); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(kubelet.AwaitList(t.Context(), testResource, func(l simkubelet.List) bool { return maps.Equal(told(l), want) }))(t)
 	}
 	await(map[string]bool{"3b:00.0": true, "3b:00.0-p1": true})
 	before := kubelet.Newest(testResource)
@@ -73,16 +69,12 @@ func TestOutOfDescriptors(t *testing.T) {
 	hangUp := connect(t, address, 260)
 	r.Await("daemon.starved")
 	earlier := len(r.Early)
-	if err := node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
 	tick := time.NewTicker(every / 2)
 	defer tick.Stop()
 	for range 20 {
 		<-tick.C
-		if _, err := kubelet.Allocate(t.Context(), testResource, "3b:00.0"); err != nil {
-			t.Errorf("Allocate out of descriptors: %v", err)
-		}
+		compare.NoError(t, "Allocate out of descriptors", compare.ErrorOf(kubelet.Allocate(t.Context(), testResource, "3b:00.0")))
 	}
 	if now := kubelet.Newest(testResource); now.Number != before.Number {
 		t.Errorf("list %d sent out of descriptors, want none after %d: %v", now.Number, before.Number, now.Devices)
@@ -94,9 +86,7 @@ func TestOutOfDescriptors(t *testing.T) {
 		switch line["event"] {
 		case "allocate.served", "device.health", "list.sent":
 		case "holders.unknown", "holders.known": // the checkpoint has the nodes of the device that was given out
-			if line["source"] != "checkpoint" {
-				t.Errorf("line between those of begin and end: %v", line)
-			}
+			compare.Equal(t, fmt.Sprintf("source in the line between begin and end, %v", line), "checkpoint", line["source"])
 		default:
 			t.Errorf("line between those of begin and end: %v", line)
 		}
@@ -107,33 +97,22 @@ func TestOutOfDescriptors(t *testing.T) {
 // registers with a kubelet that was restarted meanwhile, and watches the directory of nodes again.
 func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
 	r, node, kubelet := serveBinary(t, "--health-interval=100ms", "--log-level=info")
-	if err := node.Plug(cardB); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Plug(cardB))
 	await := func(k *simkubelet.Kubelet) {
 		t.Helper()
 		_, err := k.AwaitList(t.Context(), testResource, func(l simkubelet.List) bool { return maps.Equal(told(l), map[string]bool{"5e:00.0": true}) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	await(kubelet)
 	limit := r.limitFiles(3)
 	r.Await("daemon.starved")
-	if _, err := kubelet.Allocate(t.Context(), testResource, "5e:00.0"); err != nil {
-		t.Errorf("Allocate: %v", err)
-	}
+	compare.NoError(t, "Allocate", compare.ErrorOf(kubelet.Allocate(t.Context(), testResource, "5e:00.0")))
 	for _, err := range []error{os.Rename(node.Dev, node.Dev+".old"), os.Rename(node.Dev+".old", node.Dev)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	r.Await("source.lost")
 	kubelet.Stop()
-	again, err := simkubelet.Start(t.Context(), filepath.Join(filepath.Dir(node.Dev), "kubelet"), simkubelet.Behaviour{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Value(simkubelet.Start(t.Context(), filepath.Join(filepath.Dir(node.Dev), "kubelet"), simkubelet.Behaviour{}))(t)
 	t.Cleanup(again.Stop)
 	if line := r.Await("register.failed"); !strings.Contains(line["error"].(string), syscall.EMFILE.Error()) {
 		t.Errorf("register.failed: %v, want %v", line["error"], syscall.EMFILE)

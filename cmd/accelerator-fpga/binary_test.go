@@ -13,6 +13,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // hostDir returns a directory that only its owner can change, and this program's content.
@@ -20,9 +23,7 @@ func hostDir(t *testing.T) (dir string, self []byte) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "bin")
 	self, err := os.ReadFile("/proc/self/exe")
-	if err := errors.Join(err, os.Mkdir(dir, 0o700), os.Chmod(dir, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err, os.Mkdir(dir, 0o700), os.Chmod(dir, 0o755))
 	return dir, self
 }
 
@@ -57,26 +58,15 @@ func TestInstallBinary(t *testing.T) {
 	}
 	install()
 	// A killed installation has left a file. Another version is installed, and is running.
-	if err := os.WriteFile(filepath.Join(dir, ".accelerator-fpga.KILLED"), []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sleep, err := exec.LookPath("sleep")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, ".accelerator-fpga.KILLED"), []byte("half"), 0o600))
+	sleep := must.Value(exec.LookPath("sleep"))(t)
 	text, err := os.ReadFile(sleep)
-	if err := errors.Join(err, os.Remove(path), os.WriteFile(path, text, 0o755), os.Chmod(path, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err, os.Remove(path), os.WriteFile(path, text, 0o755), os.Chmod(path, 0o755))
 	old := exec.CommandContext(t.Context(), path, "1000")
 	old.Args[0] = "sleep"
-	if err := old.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, old.Start())
 	install()
-	if err := old.Process.Signal(syscall.Signal(0)); err != nil {
-		t.Errorf("the old version does not run any more: %v", err)
-	}
+	compare.NoError(t, "the running old version", old.Process.Signal(syscall.Signal(0)))
 	old.Process.Kill()
 	old.Wait() // it returns an error, because the process was killed
 	install()
@@ -85,9 +75,7 @@ func TestInstallBinary(t *testing.T) {
 // During repeated installations there is always a complete program.
 func TestInstallBinaryIsNeverMissing(t *testing.T) {
 	dir, self := hostDir(t)
-	if err := installBinary(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, installBinary(dir))
 	ended := make(chan struct{})
 	var reader sync.WaitGroup
 	reader.Go(func() {
@@ -104,9 +92,7 @@ func TestInstallBinaryIsNeverMissing(t *testing.T) {
 		}
 	})
 	for range 10 {
-		if err := installBinary(dir); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, installBinary(dir))
 	}
 	close(ended)
 	reader.Wait()
@@ -180,7 +166,5 @@ func TestInstallBinaryNoexec(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Unmount(dir, 0)
-	if err := installBinary(dir); err == nil || !strings.Contains(err.Error(), "mounted noexec") {
-		t.Errorf("error %v, want one of noexec", err)
-	}
+	compare.Error(t, "installBinary", "mounted noexec", installBinary(dir))
 }

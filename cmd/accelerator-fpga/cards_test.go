@@ -15,6 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -31,13 +33,9 @@ type cardNode struct {
 func newCardNode(t *testing.T, boards ...string) cardNode {
 	t.Helper()
 	n := cardNode{t.TempDir()}
-	if err := os.Chmod(n.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(n.dir, 0o755))
 	for _, name := range boards {
-		if err := board.Unfold(n.dir, filepath.Join("../../testdata/sysfs", name+".txtar")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, board.Unfold(n.dir, filepath.Join("../../testdata/sysfs", name+".txtar")))
 	}
 	for name, data := range map[string][]byte{
 		"same.gbs":  bits.GBS(bits.Metadata(pac, nlb), make([]byte, 2048)),
@@ -45,9 +43,7 @@ func newCardNode(t *testing.T, boards ...string) cardNode {
 		"other.gbs": bits.GBS(bits.Metadata(bits.Interface, otherAFU), make([]byte, 2048)),
 		"new.aocx":  bits.AOCX(bits.Hash, "pac_a10", bits.GBS(bits.Metadata(pac, bits.OpenCL), make([]byte, 2048))),
 	} {
-		if err := os.WriteFile(filepath.Join(n.dir, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(n.dir, name), data, 0o644))
 	}
 	return n
 }
@@ -202,9 +198,7 @@ func TestCardsAsJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &fmes); err != nil || len(fmes) != 1 {
 		t.Fatal(err, stdout)
 	}
-	if diff := cmp.Diff(fme, fmes[0]); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	compare.Values(t, "management node", fme, fmes[0])
 
 	stdout, _, _ = n.run(t, "fpgainfo -o json --device 01:00.0")
 	var card struct {
@@ -217,9 +211,7 @@ func TestCardsAsJSON(t *testing.T) {
 			Attributes map[string]string
 		}
 	}
-	if err := json.Unmarshal([]byte(stdout), &card); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(stdout), &card))
 	if card.ID != "01:00.0" || card.FME.Attributes["ports_num"] != "2" || card.FME.Attributes["manager state"] != "unknown" ||
 		len(card.Ports) != 2 || card.Ports[1].Attributes["errors/errors"] != "0x0" {
 		t.Errorf("%+v", card)

@@ -19,7 +19,9 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/hook"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The test binary runs the program if it is called by the name of the program.
@@ -42,11 +44,7 @@ func TestMain(m *testing.M) {
 // program is the test binary.
 func program(t *testing.T) string {
 	t.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return must.Value(os.Executable())(t)
 }
 
 // hookHost is a simulated node with two cards that have AFU, and a bundle.
@@ -60,14 +58,9 @@ type hookHost struct {
 func newHookHost(t *testing.T, afu, path string) *hookHost {
 	t.Helper()
 	dir := t.TempDir()
-	node, err := simnode.New(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Value(simnode.New(dir))(t)
 	for _, address := range []string{"0000:3b:00.0", "0000:5e:00.0"} {
-		if err := node.Plug(simnode.Card{Address: address, Ports: 1, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, node.Plug(simnode.Card{Address: address, Ports: 1, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}))
 	}
 	type object = map[string]any
 	config, err := json.Marshal(object{
@@ -82,9 +75,7 @@ func newHookHost(t *testing.T, afu, path string) *hookHost {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(h.bundle, "config.json"), config, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return h
 }
 
@@ -100,18 +91,11 @@ func (h *hookHost) command(path string, flags ...string) (cmd *exec.Cmd, stderr 
 // logged returns the events and devices in the log.
 func (h *hookHost) logged(t *testing.T) (all string) {
 	t.Helper()
-	text, err := os.ReadFile(h.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile(h.log))(t)
 	for l := range bytes.Lines(text) {
-		if err := eventtest.Line(l); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, eventtest.Line(l))
 		var line struct{ Event, Device string }
-		if err := json.Unmarshal(l, &line); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, json.Unmarshal(l, &line))
 		all += line.Event + " " + line.Device + "\n"
 	}
 	return all
@@ -120,9 +104,7 @@ func (h *hookHost) logged(t *testing.T) (all string) {
 func TestHookProcess(t *testing.T) {
 	self := program(t)
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(self, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(self, link))
 	for _, test := range []struct {
 		name, afu, path string
 		flags           []string
@@ -145,34 +127,20 @@ func TestHookProcess(t *testing.T) {
 			if got := strings.ReplaceAll(stderr.String(), h.dir+"/store", "STORE"); got != test.stderr || cmd.ProcessState.ExitCode() != test.code || len(out) > 0 {
 				t.Errorf("exit code %d, want %d; stdout %q; stderr (-want +got):\n%s", cmd.ProcessState.ExitCode(), test.code, out, cmp.Diff(test.stderr, got))
 			}
-			if diff := cmp.Diff(test.logged, h.logged(t)); diff != "" {
-				t.Errorf("log (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "log", test.logged, h.logged(t))
 		})
 	}
 }
 
 // An upgrade replaces the running program with a rename.
 func TestHookReplaced(t *testing.T) {
-	data, err := os.ReadFile(program(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Value(os.ReadFile(program(t)))(t)
 	path := filepath.Join(t.TempDir(), "accelerator-fpga")
-	if err := os.WriteFile(path, data, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	old, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, data, 0o755))
+	old := must.Value(os.Open(path))(t)
 	defer old.Close()
-	if err := os.WriteFile(path+".new", []byte("new"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path+".new", []byte("new"), 0o755))
+	must.Succeed(t, os.Rename(path+".new", path))
 	h := newHookHost(t, bits.AFU, path)
 	cmd, stderr := h.command(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), old.Fd()))
 	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
@@ -198,26 +166,16 @@ func TestHookEnds(t *testing.T) {
 			self := program(t)
 			h := newHookHost(t, bits.AFU, self)
 			afu := filepath.Join(h.PortDir("0000:5e:00.0", 0), "afu_id")
-			if err := os.Remove(afu); err != nil {
-				t.Fatal(err)
-			}
-			if err := syscall.Mkfifo(afu, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(afu))
+			must.Succeed(t, syscall.Mkfifo(afu, 0o600))
 			cmd, stderr := h.command(self, "--device", "5e:00.0", "--timeout", test.timeout)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, cmd.Start())
 			// The hook reads the attribute once this returns.
 			held, err := os.OpenFile(afu, os.O_WRONLY, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			defer held.Close()
 			if test.signal != nil {
-				if err := cmd.Process.Signal(test.signal); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, cmd.Process.Signal(test.signal))
 			}
 			err = cmd.Wait()
 			want := "accelerator-fpga hook: cards of the container: no answer: " + test.want + "\n"
@@ -233,44 +191,23 @@ func TestHookOrphaned(t *testing.T) {
 	self := program(t)
 	h := newHookHost(t, bits.OtherAFU, self)
 	file := filepath.Join(h.dir, "store", bits.Interface, bits.OtherAFU+".gbs")
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, bits.GBS(bits.Metadata(bits.Interface, bits.OtherAFU), make([]byte, 4096)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must.Succeed(t, os.WriteFile(file, bits.GBS(bits.Metadata(bits.Interface, bits.OtherAFU), make([]byte, 4096)), 0o644))
 	afu := filepath.Join(h.PortDir("0000:5e:00.0", 0), "afu_id")
-	if err := os.Rename(afu, afu+".later"); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(afu, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(afu, afu+".later"))
+	must.Succeed(t, syscall.Mkfifo(afu, 0o600))
 	runtime, _ := h.command(self, "--device", "5e:00.0")
 	runtime.Args[0], runtime.Stderr = "runtime", nil
 	stderr, err := runtime.StderrPipe()
 	if err == nil {
 		err = runtime.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	held, err := os.OpenFile(afu, os.O_WRONLY, 0) // the hook reads it
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(afu+".later", afu); err != nil {
-		t.Fatal(err)
-	}
-	if err := runtime.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := runtime.Process.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := held.WriteString(bits.AFU + "\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	held := must.Value(os.OpenFile(afu, os.O_WRONLY, 0))(t) // the hook reads it
+	must.Succeed(t, os.Rename(afu+".later", afu))
+	must.Succeed(t, runtime.Process.Kill())
+	must.Value(runtime.Process.Wait())(t)
+	must.Value(held.WriteString(bits.AFU + "\n"))(t)
 	held.Close()
 	text, err := io.ReadAll(stderr)
 	want := "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0, port 0: the container runtime has ended meanwhile: nothing was programmed\n"
@@ -309,8 +246,6 @@ func TestParseHook(t *testing.T) {
 
 func TestHookUsage(t *testing.T) {
 	for _, line := range []string{"hook --afu a", "hook --device 3b:00.0 --afu=", "hook x"} {
-		if code := run(t.Context(), strings.Fields(line), io.Discard, io.Discard); code != 2 {
-			t.Errorf("%s: exit code %d, want 2", line, code)
-		}
+		compare.Equal(t, line+": exit code", 2, run(t.Context(), strings.Fields(line), io.Discard, io.Discard))
 	}
 }

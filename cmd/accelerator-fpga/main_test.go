@@ -13,6 +13,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // node is a directory with two bitstreams, and the path of a store that does not exist yet.
@@ -23,16 +24,12 @@ type node struct {
 func newNode(t *testing.T) node {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o755))
 	n := node{filepath.Join(dir, "fpga"), filepath.Join(dir, "nlb_400.gbs"), filepath.Join(dir, "vadd.aocx")}
 	gbs := bits.GBS(bits.Metadata(bits.Interface, bits.AFU), make([]byte, 3<<20))
 	aocx := bits.AOCX(bits.Hash, "pac_a10", bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), make([]byte, 2048)))
 	for path, data := range map[string][]byte{n.gbs: gbs, n.aocx: aocx} {
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, data, 0o644))
 	}
 	return n
 }
@@ -117,9 +114,7 @@ func TestListRefused(t *testing.T) {
 	n := newNode(t)
 	n.run(t, "install --store STORE GBS")
 	file := filepath.Join(n.store, bits.Interface, bits.AFU+".gbs")
-	if err := os.Chmod(file, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(file, 0o666))
 	stdout, _, code := n.run(t, "list --store STORE")
 	if want := "refused: " + file + ": found mode 0666, want it not writable by group and others: chmod go-w " + file + "\n"; !strings.HasSuffix(stdout, want) || code != 0 {
 		t.Errorf("exit code %d, %q, want %q", code, stdout, want)
@@ -135,13 +130,9 @@ func TestListRefused(t *testing.T) {
 func TestEscapes(t *testing.T) {
 	n := newNode(t)
 	gbs := bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), make([]byte, 2048))
-	if err := os.WriteFile(n.aocx, bits.AOCX(bits.Hash, "\x1b[31m\u009b2J\tboard\xff", gbs), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(n.aocx, bits.AOCX(bits.Hash, "\x1b[31m\u009b2J\tboard\xff", gbs), 0o644))
 	n.run(t, "install --store STORE AOCX")
-	if err := os.WriteFile(filepath.Join(n.store, bits.Interface, "\x1b]0;\u009b\n.gbs"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(n.store, bits.Interface, "\x1b]0;\u009b\n.gbs"), nil, 0o644))
 	for _, line := range []string{"info AOCX", "info -o json AOCX", "list --store STORE", "list --store STORE -o json"} {
 		stdout, _, code := n.run(t, line)
 		text := strings.ReplaceAll(stdout, "\n", "")
@@ -156,9 +147,7 @@ func TestErrors(t *testing.T) {
 	n := newNode(t)
 	n.run(t, "install --store STORE GBS")
 	broken := filepath.Join(filepath.Dir(n.store), "broken.gbs")
-	if err := os.WriteFile(broken, []byte("\x1b[31m\nred, and more than twenty bytes"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(broken, []byte("\x1b[31m\nred, and more than twenty bytes"), 0o644))
 	for _, test := range []struct {
 		line string
 		code int
@@ -186,10 +175,7 @@ func TestErrors(t *testing.T) {
 
 // The commands and flags in the documentation exist.
 func TestDocumentation(t *testing.T) {
-	text, err := os.ReadFile("../../docs/programming.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("../../docs/programming.md"))(t)
 	seen := 0
 	for line := range strings.Lines(string(text)) {
 		_, line, ok := strings.Cut(line, "    accelerator-fpga ")

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
@@ -39,25 +39,19 @@ func TestCondition(t *testing.T) {
 			Type: kind, Status: "False", Reason: "CardFault", Message: "1 of 8 cards: 3b:00.0 port-ap6",
 			Transition: time.Date(2026, 11, 20, 4, 12, 0, 0, time.FixedZone("CET", 3600)),
 		}
-		if err := w.Apply(name, want); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, w.Apply(name, want))
 		read, err := w.Condition(name, kind)
 		if want.Transition = want.Transition.UTC(); read != want || err != nil {
 			t.Errorf("Condition = %+v, %v, want %+v", read, err, want)
 		}
-		if diff := cmp.Diff(ready, server.Conditions(name)[0]); diff != "" {
-			t.Errorf("condition Ready (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "condition Ready", ready, server.Conditions(name)[0])
 		const read0 = `PATCH /api/v1/nodes/worker-3/status?dryRun=All application/merge-patch+json application/json {}`
-		if diff := cmp.Diff([]string{read0,
+		compare.Values(t, "requests", []string{read0,
 			`PATCH /api/v1/nodes/worker-3/status?fieldManager=accelerator-device-plugin+example.com%2FCardsHealthy application/apply-patch+yaml ` +
 				`application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1 {"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-3"},` +
 				`"status":{"conditions":[{"lastHeartbeatTime":"2000-01-01T00:00:00Z","lastTransitionTime":"2026-11-20T03:12:00Z",` +
 				`"message":"1 of 8 cards: 3b:00.0 port-ap6","reason":"CardFault","status":"False","type":"example.com/CardsHealthy"}]}}`,
-			read0}, got); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
+			read0}, got)
 	})
 }
 

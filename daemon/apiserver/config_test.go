@@ -19,32 +19,23 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // certificate returns a new certificate and its key in PEM.
 func certificate(t testing.TB) (cert, key string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
 		IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Value(x509.CreateCertificate(rand.Reader, template, template, private.Public(), private))(t)
+	pkcs8 := must.Value(x509.MarshalPKCS8PrivateKey(private))(t)
 	text := func(kind string, der []byte) string {
 		var b bytes.Buffer
-		if err := pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}))
 		return b.String()
 	}
 	return text("CERTIFICATE", der), text("PRIVATE KEY", pkcs8)
@@ -59,9 +50,7 @@ func kubeconfig(cluster, user string) string {
 func kubeconfigFile(t testing.TB, server string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(path, []byte(kubeconfig("server: "+server, "token: t")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte(kubeconfig("server: "+server, "token: t")), 0o600))
 	return path
 }
 
@@ -114,17 +103,10 @@ func TestKubeconfig(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
 			for file, text := range map[string]string{"kubeconfig": tc.text, "ca.crt": cert, "key": key, "token": "t\n", "empty": "\n", "blank": ""} {
-				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			}
 			_, err := apiserver.Open(apiserver.Config{Kubeconfig: filepath.Join(dir, "kubeconfig")}, zap.NewNop())
-			switch {
-			case tc.want == "" && err != nil:
-				t.Errorf("error %v, want none", err)
-			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
-				t.Errorf("error %v, want one with %q", err, tc.want)
-			}
+			compare.Outcome(t, "error", tc.want, err)
 		})
 	}
 }
@@ -149,17 +131,10 @@ func TestServiceAccount(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
 			for file, text := range tc.files {
-				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			}
 			_, err := apiserver.Open(apiserver.Config{ServiceAccount: dir, LookupEnv: inPod(t, tc.address)}, zap.NewNop())
-			switch {
-			case tc.want == "" && err != nil:
-				t.Errorf("error %v, want none", err)
-			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
-				t.Errorf("error %v, want one with %q", err, tc.want)
-			}
+			compare.Outcome(t, "error", tc.want, err)
 		})
 	}
 }

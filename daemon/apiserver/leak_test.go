@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // heap returns the bytes in use after two collections: cleanups run after the first one.
@@ -32,8 +34,6 @@ func TestFailuresLeaveNoMemory(t *testing.T) {
 		}
 		r.end()
 		synctest.Wait()
-		if n := listener.open.Load(); n != 0 {
-			t.Errorf("found %d open connections, want none", n)
-		}
+		compare.Equal(t, "open connections", 0, listener.open.Load())
 	})
 }

@@ -11,11 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
@@ -45,12 +46,8 @@ func TestFollow(t *testing.T) {
 		r.Set(name, "uid-3", map[string]string{}) // created again before the watch has its removal
 		want = append(want, node("uid-3"))
 		r.expect(t, want...)
-		if diff := cmp.Diff([]string{"list", "watch"}, r.Requests()); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
-		if lines := r.lines(); lines != nil {
-			t.Errorf("log: found %v, want none", lines)
-		}
+		compare.Values(t, "requests", []string{"list", "watch"}, r.Requests())
+		compare.Empty(t, "log", r.lines())
 	})
 }
 
@@ -68,9 +65,7 @@ func TestFollowOverTCP(t *testing.T) {
 	<-r.poke
 	r.end()
 	r.same(t, []apiserver.Node{node("uid-1", "mode", "af"), node("uid-1", "mode", "region"), absent})
-	if protocol := <-protocols; protocol != "HTTP/2.0" {
-		t.Errorf("protocol: found %s, want HTTP/2.0, whose pings detect a dead network", protocol)
-	}
+	compare.Equal(t, "protocol", "HTTP/2.0", <-protocols)
 }
 
 // A missing node is also passed to changed.
@@ -93,12 +88,8 @@ func TestWatchEnds(t *testing.T) {
 		after(time.Second)
 		r.Set(name, "uid-1", map[string]string{"mode": "single"})
 		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"), node("uid-1", "mode", "single"))
-		if diff := cmp.Diff([]string{"list", "watch", "list", "watch"}, r.Requests()); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
-		if lines := r.lines(); lines != nil {
-			t.Errorf("log: found %v, want none", lines)
-		}
+		compare.Values(t, "requests", []string{"list", "watch", "list", "watch"}, r.Requests())
+		compare.Empty(t, "log", r.lines())
 	})
 }
 
@@ -121,9 +112,7 @@ func TestSilentWatch(t *testing.T) {
 				if n := len(r.Requests()) / 2; n < 6 || n > 13 {
 					t.Errorf("found %d watches in 61 minutes, want one for each 5 to 10", n)
 				}
-				if lines := r.lines(); lines != nil {
-					t.Errorf("log: found %v, want none", lines)
-				}
+				compare.Empty(t, "log", r.lines())
 			})
 		})
 	}
@@ -165,9 +154,7 @@ func TestTokenRotated(t *testing.T) {
 		}
 		r.Set(name, "uid-1", map[string]string{"mode": "region"})
 		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
-		if lines := r.lines(); lines != nil {
-			t.Errorf("log: found %v, want none", lines)
-		}
+		compare.Empty(t, "log", r.lines())
 	})
 }
 
@@ -175,10 +162,7 @@ func TestTokenRotated(t *testing.T) {
 // the next attempt after the file is complete succeeds.
 func TestFilesHalfWritten(t *testing.T) {
 	cert, key := certificate(t)
-	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must.Value(tls.X509KeyPair([]byte(cert), []byte(key)))(t)
 	for _, tc := range []struct{ name, file, text string }{
 		{"CA missing", "ca.crt", ""},
 		{"CA empty", "ca.crt", "\n"},
@@ -198,9 +182,7 @@ func TestFilesHalfWritten(t *testing.T) {
 				r.write(t, "ca.crt", string(r.CA())+cert)
 				switch tc.text {
 				case "":
-					if err := os.Remove(filepath.Join(r.account, tc.file)); err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, os.Remove(filepath.Join(r.account, tc.file)))
 				case "old":
 					r.write(t, tc.file, string(r.CA()))
 				default:
@@ -237,15 +219,11 @@ func TestFilesRefused(t *testing.T) {
 				r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.write(t, tc.file, tc.bad) })
 				after(10 * time.Minute)
 				r.expect(t)
-				if refused := r.refusals.Load() > 0; refused != (tc.file == "token") {
-					t.Errorf("refused was called: %v", refused)
-				}
+				compare.Equal(t, "refused was called", tc.file == "token", r.refusals.Load() > 0)
 				r.write(t, tc.file, map[string]string{"token": "token-1", "ca.crt": string(r.CA())}[tc.file])
 				after(time.Hour)
 				r.expect(t, node("uid-1", "mode", "af"))
-				if diff := cmp.Diff([]string{"api.lost", "api.recovered"}, r.lines()); diff != "" {
-					t.Errorf("log (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "log", []string{"api.lost", "api.recovered"}, r.lines())
 				if text := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()["error"].(string); !strings.Contains(text, tc.want) {
 					t.Errorf("error: found %s, want %s", text, tc.want)
 				}
@@ -255,13 +233,8 @@ func TestFilesRefused(t *testing.T) {
 }
 
 func TestNodeName(t *testing.T) {
-	client, err := apiserver.Open(apiserver.Config{Kubeconfig: kubeconfigFile(t, "https://127.0.0.1:1")}, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Value(apiserver.Open(apiserver.Config{Kubeconfig: kubeconfigFile(t, "https://127.0.0.1:1")}, zap.NewNop()))(t)
 	for _, name := range []string{"", "a,metadata.name!=b", "a/b", "A", "-", strings.Repeat("a", 254), "a\n"} {
-		if err := client.FollowNode(t.Context(), name, nil, nil); err == nil || !strings.Contains(err.Error(), "want a DNS name") {
-			t.Errorf("name %q: %v, want an error", name, err)
-		}
+		compare.Error(t, fmt.Sprintf("name %q", name), "want a DNS name", client.FollowNode(t.Context(), name, nil, nil))
 	}
 }

@@ -12,12 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
@@ -57,18 +58,13 @@ func follow(t *testing.T, listener *network, prepare func(*rig)) *rig {
 	core, logs := eventtest.Observed(t)
 	r.logs = logs
 	config.LookupEnv = inPod(t, r.Address())
-	client, err := apiserver.Open(config, zap.New(core))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Value(apiserver.Open(config, zap.New(core)))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- client.FollowNode(ctx, name, r.changed, r.refused) }()
 	r.end = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("FollowNode = %v, want nil", err)
-		}
+		compare.NoError(t, "FollowNode", <-ended)
 	})
 	t.Cleanup(r.end)
 	return r
@@ -96,9 +92,7 @@ func (r *rig) same(t *testing.T, want []apiserver.Node) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if diff := cmp.Diff(want, r.calls); diff != "" {
-		t.Errorf("calls of changed (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "calls of changed", want, r.calls)
 }
 
 // lines returns the events of the log lines at level info and above.
@@ -114,17 +108,13 @@ func (r *rig) lines() []string {
 
 func (r *rig) write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(r.account, file), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(r.account, file), []byte(text), 0o600))
 }
 
 func inPod(t *testing.T, address string) func(string) (string, bool) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return func(variable string) (string, bool) {
 		value, ok := map[string]string{"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}[variable]
 		return value, ok

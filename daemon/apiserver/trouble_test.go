@@ -11,10 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
@@ -138,17 +139,13 @@ func TestFaults(t *testing.T) {
 				r.Set(name, "uid-1", map[string]string{"mode": "region"})
 				after(3 * time.Minute) // a Retry-After takes up to 90 s, and a watch must have lasted for 45 s
 				r.expect(t, append(want, node("uid-1", "mode", "region"))...)
-				if diff := cmp.Diff([]string{"api.lost", "api.recovered"}, r.lines()); diff != "" {
-					t.Errorf("log (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "log", []string{"api.lost", "api.recovered"}, r.lines())
 				line := r.logs.FilterField(zap.String("event", "api.lost")).All()[0]
 				message := "api server lost, trying again"
 				if strings.HasPrefix(strings.TrimPrefix(tc.name, "watch: "), "4") {
 					message = "api server refuses, trying again"
 				}
-				if line.Message != message {
-					t.Errorf("message: found %q, want %q", line.Message, message)
-				}
+				compare.Equal(t, "message", message, line.Message)
 				forbidden := strings.HasSuffix(tc.name, "403")
 				if n := r.refusals.Load(); (n > 0) != forbidden {
 					t.Errorf("found %d calls of refused, want some: %t", n, forbidden)
@@ -176,13 +173,9 @@ func TestEndsAtAnyTime(t *testing.T) {
 				after(10 * time.Second)
 				begin := time.Now()
 				r.end()
-				if took := time.Since(begin); took != 0 {
-					t.Errorf("end: took %s, want 0s", took)
-				}
+				compare.Equal(t, "time of the end", 0, time.Since(begin))
 				synctest.Wait()
-				if n := listener.open.Load(); n != 0 {
-					t.Errorf("found %d open connections, want none", n)
-				}
+				compare.Equal(t, "open connections", 0, listener.open.Load())
 			})
 		})
 	}
@@ -205,9 +198,7 @@ func TestKindsOfFailure(t *testing.T) {
 		r.Delete(name)
 		after(2 * time.Minute)
 		r.expect(t, node("uid-1", "mode", "af"), absent)
-		if diff := cmp.Diff([]string{"api.lost", "api.lost", "api.lost", "api.lost", "api.recovered"}, r.lines()); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "log", []string{"api.lost", "api.lost", "api.lost", "api.lost", "api.recovered"}, r.lines())
 		if n := r.logs.FilterField(zap.String("event", "api.retried")).Len(); n < 20 {
 			t.Errorf("found %d lines at level debug, want one for each attempt", n)
 		}
@@ -263,9 +254,7 @@ func TestSilentNetwork(t *testing.T) {
 		r.Set(name, "uid-1", map[string]string{"mode": "region"})
 		after(2 * time.Minute)
 		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
-		if lines := r.lines(); lines != nil {
-			t.Errorf("log: %v, want nothing", lines)
-		}
+		compare.Empty(t, "log", r.lines())
 	})
 }
 
@@ -279,15 +268,11 @@ func TestFilesMissingAfterFailure(t *testing.T) {
 		})
 		after(time.Minute)
 		r.UseFault(nil)
-		if err := os.Remove(filepath.Join(r.account, "token")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(filepath.Join(r.account, "token")))
 		after(time.Minute)
 		r.write(t, "token", "token-1")
 		after(2 * time.Minute)
 		r.expect(t, node("uid-1", "mode", "af"))
-		if diff := cmp.Diff([]string{"api.lost", "api.lost", "api.recovered"}, r.lines()); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "log", []string{"api.lost", "api.lost", "api.recovered"}, r.lines())
 	})
 }

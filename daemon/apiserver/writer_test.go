@@ -9,10 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
@@ -29,9 +30,7 @@ func writing(t *testing.T, failed func()) (*simapiserver.Server, *apiserver.Writ
 	client, err := apiserver.Open(apiserver.Config{
 		ServiceAccount: account.account, LookupEnv: inPod(t, server.Address()), UserAgent: "agent/1", Dial: listener.Dial, Failed: failed,
 	}, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	w := client.Writer(t.Context(), name)
 	t.Cleanup(w.Close)
 	return server, w
@@ -79,9 +78,7 @@ func TestWriterRequests(t *testing.T) {
 				`"reportingComponent":"accelerator-device-plugin","reportingInstance":"","source":{"component":"accelerator-device-plugin","host":""},"type":"Normal"}`,
 			`GET /api/v1/namespaces/work/pods/job  agent/1 `,
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "requests", want, got)
 	})
 }
 
@@ -156,9 +153,7 @@ func TestWriterErrors(t *testing.T) {
 						is = append(is, kind)
 					}
 				}
-				if diff := cmp.Diff(tc.is, is); diff != "" {
-					t.Errorf("kinds (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "kinds", tc.is, is)
 				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("error %v, want one with %q", err, tc.want)
 				}
@@ -186,8 +181,6 @@ func TestWriterPace(t *testing.T) {
 		if wait := w.Failed(errors.New("x")); wait > 500*time.Millisecond {
 			t.Errorf("wait after a success: found %s, want at most 500ms", wait)
 		}
-		if count != 5 {
-			t.Errorf("found %d failures, want 5", count)
-		}
+		compare.Equal(t, "failures", 5, count)
 	})
 }

@@ -14,6 +14,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // write makes a file with this content and returns its path.
@@ -26,9 +28,7 @@ func write(t *testing.T, content string) string {
 
 func rewrite(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 // start loads a configuration as the daemon does. The command has flags of its own, too.
@@ -38,12 +38,8 @@ func start(t *testing.T, lookup func(string) (string, bool), flags ...string) *c
 	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	set.String("output", "", "one that is no setting")
 	l.AddFlags(set)
-	if err := set.Parse(flags); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Load(lookup); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, set.Parse(flags))
+	must.Succeed(t, l.Load(lookup))
 	return l
 }
 
@@ -86,20 +82,12 @@ func TestAgain(t *testing.T) {
 			first := l.Config
 			rewrite(t, path, test.after)
 			got, others, err := l.Again(l.Read())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			want := first
 			test.adjust(&want)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("config (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(test.others, others); diff != "" {
-				t.Errorf("others (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(first, l.Config); diff != "" {
-				t.Errorf("the loader's own config changed (-before +after):\n%s", diff)
-			}
+			compare.Values(t, "config", want, got)
+			compare.Values(t, "others", test.others, others)
+			compare.Values(t, "the loader's own config changed", first, l.Config)
 		})
 	}
 }
@@ -121,23 +109,13 @@ func TestAgainResources(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			path := write(t, "resources: [{name: a.com/x, match: {pciVendor: 10ee}}, {name: b.com/y, match: {family: dfl}}]\n")
 			l := start(t, noVariables, "--config", path)
-			if diff := cmp.Diff([]offer.Rule{a, b}, l.Config.Resources); diff != "" {
-				t.Fatalf("resources at first (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "resources at first", []offer.Rule{a, b}, l.Config.Resources)
 			rewrite(t, path, test.after)
 			got, others, err := l.Again(l.Read())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, got.Resources); diff != "" {
-				t.Errorf("resources (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(test.others, others); diff != "" {
-				t.Errorf("others (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff([]offer.Rule{a, b}, l.Config.Resources); diff != "" {
-				t.Errorf("the loader's own resources changed (-before +after):\n%s", diff)
-			}
+			must.Succeed(t, err)
+			compare.Values(t, "resources", test.want, got.Resources)
+			compare.Values(t, "others", test.others, others)
+			compare.Values(t, "the loader's own resources changed", []offer.Rule{a, b}, l.Config.Resources)
 		})
 	}
 }
@@ -152,9 +130,7 @@ func TestAgainRefused(t *testing.T) {
 		{"gone", func(t *testing.T, path string) { remove(t, path) }, "config.yaml"},
 		{"directory", func(t *testing.T, path string) {
 			remove(t, path)
-			if err := os.Mkdir(path, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Mkdir(path, 0o700))
 		}, "want a regular file"},
 		{"no YAML", func(t *testing.T, path string) { rewrite(t, path, "exclude: [\n") }, "not YAML"},
 		{"bad address", func(t *testing.T, path string) { rewrite(t, path, "exclude:\n- 3b:00.0\n- x\n") }, `config.yaml:3: exclude: found "x"`},
@@ -178,12 +154,8 @@ func TestAgainRefused(t *testing.T) {
 					t.Errorf("others %q, config (-want +got):\n%s", others, diff)
 				}
 			}
-			if diff := cmp.Diff(first, l.Config); diff != "" {
-				t.Errorf("the loader's own config changed (-before +after):\n%s", diff)
-			}
-			if err := os.RemoveAll(path); err != nil {
-				t.Fatal(err)
-			}
+			compare.Values(t, "the loader's own config changed", first, l.Config)
+			must.Succeed(t, os.RemoveAll(path))
 			rewrite(t, path, "exclude: [3b:00.0]\n")
 			if got, _, err := l.Again(l.Read()); err != nil || !cmp.Equal(first, got) {
 				t.Errorf("mended: error %v, config (-want +got):\n%s", err, cmp.Diff(first, got))
@@ -194,9 +166,7 @@ func TestAgainRefused(t *testing.T) {
 
 func remove(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(path))
 }
 
 func TestAgainFileGone(t *testing.T) {
@@ -218,13 +188,7 @@ func TestAgainVariables(t *testing.T) {
 	want := l.Config
 	want.FlapLimit, want.Exclude = 4, map[string]bool{"3b:00.0": true}
 	got, others, err := l.Again(l.Read())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("config (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"flap-limit"}, others); diff != "" {
-		t.Errorf("others (-want +got):\n%s", diff)
-	}
+	must.Succeed(t, err)
+	compare.Values(t, "config", want, got)
+	compare.Values(t, "others", []string{"flap-limit"}, others)
 }

@@ -1,14 +1,16 @@
 package config_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // rows are some rows of a health table: one has a value, one allows any value.
@@ -52,13 +54,8 @@ func TestPrecedence(t *testing.T) {
 		{"flag over file", flag, nil, file, time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg, err := load(t, test.flags, test.variables, test.yaml)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if cfg.ResyncInterval != test.want {
-				t.Errorf("resync interval = %s, want %s", cfg.ResyncInterval, test.want)
-			}
+			cfg := must.Value(load(t, test.flags, test.variables, test.yaml))(t)
+			compare.Equal(t, "resync interval", test.want, cfg.ResyncInterval)
 		})
 	}
 }
@@ -127,13 +124,7 @@ func TestSettingsFromEachSource(t *testing.T) {
 		{"file", nil, nil, yaml.String()},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := load(t, test.flags, test.variables, test.yaml)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("config (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "config", want, must.Value(load(t, test.flags, test.variables, test.yaml))(t))
 		})
 	}
 }
@@ -171,16 +162,11 @@ func TestEdges(t *testing.T) {
 			func(c *config.Config) { c.NodeConditionType, c.NodeName = "AcceleratedHardwareReady", "n" }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := load(t, test.flags, test.variables, test.yaml)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(load(t, test.flags, test.variables, test.yaml))(t)
 			want := config.Defaults()
 			want.HostDevRoot, want.HostSysfsRoot = want.DevRoot, want.SysfsRoot
 			test.adjust(&want)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("config (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "config", want, got)
 		})
 	}
 }
@@ -245,9 +231,7 @@ func TestRefusals(t *testing.T) {
 				t.Fatal("accepted")
 			}
 			for _, want := range test.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q does not say %q", err, want)
-				}
+				compare.Contains(t, "error", want, err.Error())
 			}
 		})
 	}
@@ -270,13 +254,8 @@ func TestHookArguments(t *testing.T) {
 		{"empty list", nil, nil, "programmingHookArgs: []\n", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := load(t, test.flags, test.variables, test.yaml)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, got.ProgrammingHookArgs); diff != "" {
-				t.Errorf("arguments (-want +got):\n%s", diff)
-			}
+			got := must.Value(load(t, test.flags, test.variables, test.yaml))(t)
+			compare.Values(t, "arguments", test.want, got.ProgrammingHookArgs)
 		})
 	}
 }
@@ -300,13 +279,8 @@ func TestFamilies(t *testing.T) {
 		{"in mode pool", nil, nil, "mode: pool\nfamilies: [vfio]\n", []string{"vfio"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := load(t, test.flags, test.variables, test.yaml)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, got.Families); diff != "" {
-				t.Errorf("families (-want +got):\n%s", diff)
-			}
+			got := must.Value(load(t, test.flags, test.variables, test.yaml))(t)
+			compare.Values(t, "families", test.want, got.Families)
 		})
 	}
 	const want = ", want at least one of dfl, opae, vfio, each once, separated by commas"
@@ -343,8 +317,6 @@ func TestFilesThatSetNothing(t *testing.T) {
 		if err != nil {
 			t.Errorf("%q: %v", yaml, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%q: config (-want +got):\n%s", yaml, diff)
-		}
+		compare.Values(t, fmt.Sprintf("%q: config", yaml), want, got)
 	}
 }

@@ -1,24 +1,23 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The documentation has a row for every flag, with its default.
 func TestDocumentation(t *testing.T) {
-	text, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("../../docs/configuration.md"))(t)
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	config.New(config.Vocabulary{}).AddFlags(fs)
 	fs.VisitAll(func(f *pflag.Flag) {
@@ -26,18 +25,13 @@ func TestDocumentation(t *testing.T) {
 		if f.DefValue != "" {
 			row += "`" + f.DefValue + "` |"
 		}
-		if !strings.Contains(string(text), row) {
-			t.Errorf("docs/configuration.md has no row that begins %q", row)
-		}
+		compare.Contains(t, "docs/configuration.md", row, string(text))
 	})
 }
 
 // The example files in the documentation are valid.
 func TestDocumentedFiles(t *testing.T) {
-	text, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("../../docs/configuration.md"))(t)
 	examples := strings.Split(string(text), "```yaml\n")[1:]
 	adjust := []func(*config.Config){ // from the defaults
 		func(c *config.Config) {
@@ -62,26 +56,15 @@ func TestDocumentedFiles(t *testing.T) {
 	}
 	for i, rest := range examples[:len(adjust)] {
 		example, _, _ := strings.Cut(rest, "```\n")
-		got, err := load(t, nil, nil, example)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Value(load(t, nil, nil, example))(t)
 		want := config.Defaults()
 		want.HostDevRoot, want.HostSysfsRoot = want.DevRoot, want.SysfsRoot
 		adjust[i](&want)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("example %d: config (-want +got):\n%s", i+1, diff)
-		}
+		compare.Values(t, fmt.Sprintf("example %d: config", i+1), want, got)
 	}
 	example, _, _ := strings.Cut(examples[len(adjust)], "```\n")
 	l := overridden(t, "worker-3", "", example)
-	if err := l.Load(noVariables); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(map[string]bool{"5e:00.0": true, "3b:00.0": true}, l.Config.Exclude); diff != "" {
-		t.Errorf("example of overrides: exclude (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(map[string]string{"power-throttled": "ignored"}, l.Config.Severity); diff != "" {
-		t.Errorf("example of overrides: severity (-want +got):\n%s", diff)
-	}
+	must.Succeed(t, l.Load(noVariables))
+	compare.Values(t, "example of overrides: exclude", map[string]bool{"5e:00.0": true, "3b:00.0": true}, l.Config.Exclude)
+	compare.Values(t, "example of overrides: severity", map[string]string{"power-throttled": "ignored"}, l.Config.Severity)
 }

@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/offer/names"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // excluded matches the form of addresses in Config.Exclude.
@@ -61,9 +62,7 @@ func FuzzFile(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, content string) {
 		path := filepath.Join(t.TempDir(), "f")
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, []byte(content), 0o600))
 		l := config.New(vocabulary)
 		l.Config.File = path
 		if err := l.Load(noVariables); err != nil {

@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // overridden returns a loader for a node with these two files. The caller calls Load.
@@ -25,9 +26,7 @@ func overridden(t *testing.T, node, file, overrides string) *config.Loader {
 	path := write(t, file)
 	over := filepath.Join(filepath.Dir(path), "overrides.yaml")
 	rewrite(t, over, overrides)
-	if err := flags.Parse([]string{"--config=" + path, "--overrides=" + over, "--node-name=" + node}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, flags.Parse([]string{"--config=" + path, "--overrides=" + over, "--node-name=" + node}))
 	return l
 }
 
@@ -71,14 +70,10 @@ resources:
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l := overridden(t, test.node, file, test.overrides)
-			if err := l.Load(noVariables); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, l.Load(noVariables))
 			want := config.Config{Exclude: test.exclude, Severity: test.severity, Resources: test.resources, NodesUnused: test.unused}
 			got := config.Config{Exclude: l.Config.Exclude, Severity: l.Config.Severity, Resources: l.Config.Resources, NodesUnused: l.Config.NodesUnused}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("config (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "config", want, got)
 		})
 	}
 }
@@ -124,9 +119,7 @@ func nodes(n int, entry string) string {
 // The overrides may be created and removed while the daemon runs.
 func TestAgainOverrides(t *testing.T) {
 	l := overridden(t, "n1", "exclude: [3b:00.0]\n", "nodes: {n1: {exclude: [5e:00.0]}}\n")
-	if err := l.Load(noVariables); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Load(noVariables))
 	first := l.Files
 	for _, test := range []struct {
 		name, file, overrides string // overrides "missing": there is no file
@@ -152,22 +145,12 @@ func TestAgainOverrides(t *testing.T) {
 			}
 			files := l.Read()
 			got, restart, err := l.Again(files)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, got.Exclude); diff != "" {
-				t.Errorf("exclude (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(test.restart, restart); diff != "" {
-				t.Errorf("restart (-want +got):\n%s", diff)
-			}
-			if same := files.Equal(first); same != test.same {
-				t.Errorf("equal to the first files: %v, want %v", same, test.same)
-			}
+			must.Succeed(t, err)
+			compare.Values(t, "exclude", test.want, got.Exclude)
+			compare.Values(t, "restart", test.restart, restart)
+			compare.Equal(t, "equal to the first files", test.same, files.Equal(first))
 			sum := fmt.Sprintf("%x", sha256.Sum256([]byte(test.file+strings.TrimPrefix(test.overrides, "missing"))))[:12]
-			if hash := files.Hash(); hash != sum {
-				t.Errorf("hash %s, want %s", hash, sum)
-			}
+			compare.Equal(t, "hash", sum, files.Hash())
 		})
 	}
 }
@@ -180,31 +163,21 @@ func TestAgainOverridesOfTheRunningNode(t *testing.T) {
 	l := start(t, noVariables, "--config="+path, "--overrides="+overrides)
 	rewrite(t, path, "nodeName: n2\n")
 	got, restart, err := l.Again(l.Read())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(map[string]bool{"3b:00.0": true}, got.Exclude); diff != "" {
-		t.Errorf("exclude (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"node-name"}, restart); diff != "" {
-		t.Errorf("restart (-want +got):\n%s", diff)
-	}
+	must.Succeed(t, err)
+	compare.Values(t, "exclude", map[string]bool{"3b:00.0": true}, got.Exclude)
+	compare.Values(t, "restart", []string{"node-name"}, restart)
 }
 
 // Files with the same read error are equal, files with different ones are not.
 func TestFilesWithErrors(t *testing.T) {
 	l := overridden(t, "n1", "", "")
-	if err := l.Load(noVariables); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Load(noVariables))
 	remove(t, l.Config.File)
 	gone := l.Read()
 	if again := l.Read(); !gone.Equal(again) || gone.Equal(l.Files) {
 		t.Errorf("gone: equal to the same %v, to the first %v; want true, false", gone.Equal(again), gone.Equal(l.Files))
 	}
-	if err := os.Mkdir(l.Config.File, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(l.Config.File, 0o700))
 	if gone.Equal(l.Read()) {
 		t.Error("a directory is the same as no file")
 	}
@@ -237,9 +210,7 @@ func FuzzOverrides(f *testing.F) {
 		path := filepath.Join(t.TempDir(), "f")
 		rewrite(t, path, content)
 		below := filepath.Join(dir, "config.yaml")
-		if err := os.WriteFile(below, []byte("exclude: [9f:00.0]\nnodeName: n1\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(below, []byte("exclude: [9f:00.0]\nnodeName: n1\n"), 0o600))
 		l := config.New(vocabulary)
 		l.Config.File, l.Config.Overrides = below, path
 		began := time.Now()

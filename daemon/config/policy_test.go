@@ -1,12 +1,11 @@
 package config_test
 
 import (
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // policy has the settings that only a file can have.
@@ -43,13 +42,8 @@ func TestPolicy(t *testing.T) {
 			policy{Severity: map[string]string{"power-throttled": "ignored", "power-throttled=6": "fatal"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg, err := load(t, nil, nil, test.yaml)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, policy{cfg.Exclude, cfg.Severity}); diff != "" {
-				t.Errorf("policy (-want +got):\n%s", diff)
-			}
+			cfg := must.Value(load(t, nil, nil, test.yaml))(t)
+			compare.Values(t, "policy", test.want, policy{cfg.Exclude, cfg.Severity})
 		})
 	}
 }
@@ -106,7 +100,5 @@ func TestPolicyRefusals(t *testing.T) {
 func TestNoRows(t *testing.T) {
 	l := config.New(config.Vocabulary{})
 	l.Config.File = write(t, "health: {severity: {afu-dead: fatal}}\n")
-	if err := l.Load(noVariables); err == nil || !strings.Contains(err.Error(), `found the key "afu-dead", want one of `) {
-		t.Errorf("error %v", err)
-	}
+	compare.Error(t, "Load", `found the key "afu-dead", want one of `, l.Load(noVariables))
 }

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -73,13 +73,8 @@ func TestResources(t *testing.T) {
 			}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg, err := load(t, nil, nil, test.yaml)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, cfg.Resources); diff != "" {
-				t.Errorf("resources (-want +got):\n%s", diff)
-			}
+			cfg := must.Value(load(t, nil, nil, test.yaml))(t)
+			compare.Values(t, "resources", test.want, cfg.Resources)
 		})
 	}
 }
@@ -205,7 +200,5 @@ func wantRefusal(t *testing.T, yaml string, want []string) {
 		_, line, _ = strings.Cut(line, "config.yaml:")
 		got = append(got, line)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("error (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "error", want, got)
 }

@@ -24,20 +24,17 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // shortDir returns a directory with a short path, which all users may search.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "adp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Value(os.MkdirTemp("", "adp"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
@@ -54,9 +51,7 @@ func serve(t *testing.T, path string, answers control.Answers) *observer.Observe
 	go func() { ended <- control.Run(ctx, path, answers, zap.New(core)) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run = %v, want nil", err)
-		}
+		compare.NoError(t, "Run", <-ended)
 	})
 	return logs
 }
@@ -128,9 +123,7 @@ func TestClient(t *testing.T) {
 		`cordon ["3b:00.0" "5e:00.0-p1"] by "jo&by=eve", "it's \"hot\"\n50% ü", for 2h0m0s`,
 		`uncordon ["3b:00.0"] by "jo"`, `forget "5e:00.0" by "jo"`, `forget "3b:00.0" by "jo"`,
 	}
-	if diff := cmp.Diff(want, asked); diff != "" {
-		t.Errorf("daemon was asked (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "daemon was asked", want, asked)
 }
 
 // Only the owner may open the socket, with any umask. The daemon removes it at its end, unless another
@@ -140,28 +133,20 @@ func TestModes(t *testing.T) {
 	dir := filepath.Join(shortDir(t), "run")
 	path := filepath.Join(dir, "daemon.sock")
 	l, err := control.Listen(t.Context(), path, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for file, want := range map[string]os.FileMode{dir: os.ModeDir | 0o700, path: os.ModeSocket | 0o600} {
 		if info, err := os.Stat(file); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v, want mode %s", file, info.Mode(), err, want)
 		}
 	}
-	if err := errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600), l.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Errorf("another file in the place of the socket: %v after the end, want it left alone", err)
-	}
+	must.Succeed(t, os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600), l.Close())
+	compare.NoError(t, "another file in the place of the socket after the end", compare.ErrorOf(os.Stat(path)))
 	os.Remove(path)
 	if l, err = control.Listen(t.Context(), path, zap.NewNop()); err != nil {
 		t.Fatal(err)
 	}
 	l.Close()
-	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("socket after the end: %v, want none", err)
-	}
+	compare.ErrorIs(t, "socket after the end", os.ErrNotExist, compare.ErrorOf(os.Lstat(path)))
 }
 
 func TestListen(t *testing.T) {
@@ -188,9 +173,7 @@ func TestListen(t *testing.T) {
 		{"link to a socket", func(t *testing.T, path string) {
 			mkdir(t, filepath.Dir(path))
 			listenUnix(t, path+".other").Close()
-			if err := os.Symlink(path+".other", path); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Symlink(path+".other", path))
 		}, "found a file of mode L"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -216,25 +199,18 @@ func TestListen(t *testing.T) {
 
 func mkdir(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Mkdir(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(path, 0o755))
 }
 
 func write(t *testing.T, path string) {
 	t.Helper()
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, nil, 0o644))
 }
 
 // listenUnix returns a listener whose socket stays after its end.
 func listenUnix(t *testing.T, path string) *net.UnixListener {
 	t.Helper()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Value(net.ListenUnix("unix", &net.UnixAddr{Name: path}))(t)
 	l.SetUnlinkOnClose(false)
 	return l
 }
@@ -244,17 +220,13 @@ func TestRunTriesAgain(t *testing.T) {
 	path := filepath.Join(shortDir(t), "daemon.sock")
 	l := listenUnix(t, path)
 	logs := serve(t, path, control.Answers{State: state, Changed: never})
-	if line := await(t, logs, "control.failed"); !strings.Contains(line, "--socket: "+path+": found the socket of another running daemon") {
-		t.Errorf("control.failed: %s, want --socket and the other daemon", line)
-	}
+	compare.Contains(t, "control.failed", "--socket: "+path+": found the socket of another running daemon", await(t, logs, "control.failed"))
 	l.Close() // the other daemon is killed
 	await(t, logs, "control.served")
 	if got, err := control.Dial(path).State(t.Context()); err != nil || got.PID != 7 {
 		t.Errorf("State = %v, %v, want the second daemon's", got, err)
 	}
-	if n := logs.FilterField(zap.String("event", "control.failed")).Len(); n != 1 {
-		t.Errorf("%d lines control.failed, want 1", n)
-	}
+	compare.Equal(t, "lines control.failed", 1, logs.FilterField(zap.String("event", "control.failed")).Len())
 }
 
 // connectAs connects with another user, in a thread of its own, and returns what it reads.
@@ -290,18 +262,12 @@ func TestAllowedUsers(t *testing.T) {
 	path := filepath.Join(shortDir(t), "daemon.sock")
 	logs := serve(t, path, control.Answers{State: state, Changed: never})
 	await(t, logs, "control.served")
-	if _, err := control.Dial(path).State(t.Context()); err != nil {
-		t.Errorf("own user: %v, want an answer", err)
-	}
+	compare.NoError(t, "own user", compare.ErrorOf(control.Dial(path).State(t.Context())))
 	if os.Geteuid() != 0 {
 		t.Skip("not root: no other user to connect as")
 	}
-	if _, err := connectAs(65534, path); !errors.Is(err, syscall.EACCES) {
-		t.Errorf("another user: %v, want %v", err, syscall.EACCES)
-	}
-	if err := os.Chmod(path, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	compare.ErrorIs(t, "another user", syscall.EACCES, compare.ErrorOf(connectAs(65534, path)))
+	must.Succeed(t, os.Chmod(path, 0o666))
 	for range 3 {
 		if answer, err := connectAs(65534, path); answer != "" || err != nil {
 			t.Errorf("another user, at an open socket: %q, %v, want the connection closed", answer, err)
@@ -310,12 +276,8 @@ func TestAllowedUsers(t *testing.T) {
 	if line := await(t, logs, "control.refused"); !strings.Contains(line, "found uid 65534") || !strings.Contains(line, "want 0 or 0") {
 		t.Errorf("control.refused: %s, want the uid", line)
 	}
-	if n := logs.FilterField(zap.String("event", "control.refused")).Len(); n != 1 {
-		t.Errorf("%d lines control.refused, want 1", n)
-	}
-	if _, err := control.Dial(path).State(t.Context()); err != nil {
-		t.Errorf("own user, afterwards: %v, want an answer", err)
-	}
+	compare.Equal(t, "lines control.refused", 1, logs.FilterField(zap.String("event", "control.refused")).Len())
+	compare.NoError(t, "own user, afterwards", compare.ErrorOf(control.Dial(path).State(t.Context())))
 	if answer, err := connectAs(0, path); answer != "HTTP/1.0 200" || err != nil {
 		t.Errorf("root: %q, %v, want an answer", answer, err)
 	}
@@ -345,10 +307,7 @@ func TestGarbage(t *testing.T) {
 		"GET /state?" + strings.Repeat("x", 20_000) + " HTTP/1.0\r\n\r\n":               "431",
 		"GET /state HTTP/1.0\r\n\r\n":                                                   "200",
 	} {
-		conn, err := net.Dial("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Value(net.Dial("unix", path))(t)
 		io.WriteString(conn, request) // where it fails, so does the answer
 		answer, err := bufio.NewReader(conn).ReadString('\n')
 		conn.Close()

@@ -12,13 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 )
 
@@ -53,9 +54,7 @@ func inBubble(t *testing.T, f func(t *testing.T, r *rig)) {
 		var server sync.WaitGroup
 		server.Go(func() {
 			listen := func(context.Context) (net.Listener, error) { return listener, nil }
-			if err := control.RunOn(ctx, "daemon.sock", listen, answers, zap.NewNop()); err != nil {
-				t.Errorf("Run = %v, want nil", err)
-			}
+			compare.NoError(t, "Run", control.RunOn(ctx, "daemon.sock", listen, answers, zap.NewNop()))
 		})
 		f(t, r)
 		r.stop()
@@ -96,9 +95,7 @@ func TestAnswerOfAnotherProgram(t *testing.T) {
 			})
 			_, err := c.State(t.Context())
 			for _, err := range []error{err, c.Watch(t.Context(), func(control.State) error { return nil })} {
-				if err == nil || !strings.Contains(err.Error(), test.want) {
-					t.Errorf("%v, want %q", err, test.want)
-				}
+				compare.Error(t, "error", test.want, err)
 			}
 		})
 	}
@@ -137,9 +134,7 @@ func TestWatch(t *testing.T) {
 		cancel()
 		client.Wait()
 		want := []string{"single 0s", "af 100ms", "af ns/pod/main 1.2s"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("states (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "states", want, got)
 	})
 }
 
@@ -147,13 +142,9 @@ func TestWatch(t *testing.T) {
 func TestWatchEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		full := errors.New("disk full")
-		if err := r.Watch(t.Context(), func(control.State) error { return full }); !errors.Is(err, full) {
-			t.Errorf("Watch = %v, want %v", err, full)
-		}
+		compare.ErrorIs(t, "Watch", full, r.Watch(t.Context(), func(control.State) error { return full }))
 		err := r.Watch(t.Context(), func(control.State) error { r.stop(); return nil })
-		if err == nil || !strings.Contains(err.Error(), "daemon.sock: connection closed by the daemon") {
-			t.Errorf("Watch = %v after the end of the daemon, want that the connection has ended", err)
-		}
+		compare.Error(t, "Watch after the end of the daemon", "daemon.sock: connection closed by the daemon", err)
 	})
 }
 
@@ -161,17 +152,13 @@ func TestWatchEnds(t *testing.T) {
 func TestWatchUnread(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		conn, _ := r.listener.Dial(t.Context(), "", "")
-		if _, err := io.WriteString(conn, "GET /watch HTTP/1.1\r\nHost: daemon\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(io.WriteString(conn, "GET /watch HTTP/1.1\r\nHost: daemon\r\n\r\n"))(t)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if n, err := conn.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("read %d bytes, %v after 5 s, want the end of the connection", n, err)
 		}
-		if _, err := r.State(t.Context()); err != nil {
-			t.Errorf("State = %v for another client, want none", err)
-		}
+		compare.NoError(t, "State for another client", compare.ErrorOf(r.State(t.Context())))
 	})
 }
 
@@ -220,9 +207,7 @@ func TestWatchOfAQuietNode(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var client sync.WaitGroup
 		client.Go(func() {
-			if err := r.Watch(ctx, func(s control.State) error { states <- s; return nil }); err != nil {
-				t.Errorf("Watch = %v, want nil", err)
-			}
+			compare.NoError(t, "Watch", r.Watch(ctx, func(s control.State) error { states <- s; return nil }))
 		})
 		<-states
 		time.Sleep(time.Hour)

@@ -2,7 +2,6 @@ package cordon_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -19,16 +18,15 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
 func open(t *testing.T, dir string) (*cordon.Book, *observer.ObservedLogs) {
 	t.Helper()
 	core, logs := observer.New(zapcore.InfoLevel)
-	book, err := cordon.Open(dir, zap.New(core))
-	if err != nil {
-		t.Fatal(err)
-	}
+	book := must.Value(cordon.Open(dir, zap.New(core)))(t)
 	return book, logs
 }
 
@@ -40,9 +38,7 @@ func start(t *testing.T, run func(context.Context) error) {
 	go func() { ended <- run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, <-ended)
 	})
 }
 
@@ -68,10 +64,7 @@ func TestAddAndRemove(t *testing.T) {
 	book, logs := open(t, dir)
 	changed := book.Changed()
 	begin := time.Now().UTC().Truncate(time.Millisecond)
-	made, err := book.Add(t.Context(), []string{"0000:3B:00.0", "3b:00.0", "5e:00.0-P1"}, "alice", "replace the fan", 2*time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Value(book.Add(t.Context(), []string{"0000:3B:00.0", "3b:00.0", "5e:00.0-P1"}, "alice", "replace the fan", 2*time.Hour))(t)
 	select {
 	case <-changed:
 	default:
@@ -91,17 +84,11 @@ func TestAddAndRemove(t *testing.T) {
 		"device.cordoned 3b:00.0 alice command", "device.cordoned 5e:00.0-p1 alice command",
 		"device.cordoned 3b:00.0 bob command",
 	}
-	if diff := cmp.Diff(want, lines(logs)); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log", want, lines(logs))
 
 	again, logs2 := open(t, dir)
-	if diff := cmp.Diff(book.List(), again.List()); diff != "" {
-		t.Errorf("after a restart (-before +after):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"device.cordoned 3b:00.0 bob file", "device.cordoned 5e:00.0-p1 alice file"}, lines(logs2)); diff != "" {
-		t.Errorf("log of the restart (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "after a restart", book.List(), again.List())
+	compare.Values(t, "log of the restart", []string{"device.cordoned 3b:00.0 bob file", "device.cordoned 5e:00.0-p1 alice file"}, lines(logs2))
 
 	for device, want := range map[string]string{
 		"3b:00.0-p1": "device: found 3b:00.0-p1, want 3b:00.0: the whole card is cordoned",
@@ -117,12 +104,8 @@ func TestAddAndRemove(t *testing.T) {
 	if diff := cmp.Diff(renewed, removed); diff != "" || err != nil {
 		t.Errorf("%v, removed (-want +got):\n%s", err, diff)
 	}
-	if got := entries(book); got != "5e:00.0-p1 alice replace the fan" {
-		t.Errorf("left: %s", got)
-	}
-	if diff := cmp.Diff([]string{"device.uncordoned 3b:00.0 carol command"}, lines(logs)); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Equal(t, "left", "5e:00.0-p1 alice replace the fan", entries(book))
+	compare.Values(t, "log", []string{"device.uncordoned 3b:00.0 carol command"}, lines(logs))
 }
 
 // The removal of the file ends no cordon. The file is written again with the next change.
@@ -133,22 +116,16 @@ func TestRemovedFile(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go book.RunUnwatched(ctx)
-		if _, err := book.Add(ctx, []string{"3b:00.0"}, "alice", "fan", 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(book.Add(ctx, []string{"3b:00.0"}, "alice", "fan", 0))(t)
 		synctest.Wait()
-		if err := os.Remove(filepath.Join(dir, "cordons.json")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(filepath.Join(dir, "cordons.json")))
 		logs.TakeAll()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := logs.TakeAll(); len(got) != 1 || got[0].Level != zapcore.ErrorLevel || entries(book) != "3b:00.0 alice fan" {
 			t.Errorf("%v, and in the book %q", got, entries(book))
 		}
-		if _, err := book.Add(ctx, []string{"5e:00.0"}, "bob", "dust", 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(book.Add(ctx, []string{"5e:00.0"}, "bob", "dust", 0))(t)
 		if again, _ := open(t, dir); entries(again) != "3b:00.0 alice fan; 5e:00.0 bob dust" {
 			t.Errorf("in the file: %q", entries(again))
 		}
@@ -159,9 +136,7 @@ func TestRemovedFile(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	dir := privatedirtest.Dir(t)
 	text := `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", "since": "2199-01-01T00:00:00Z"}]}`
-	if err := os.WriteFile(filepath.Join(dir, "cordons.json"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "cordons.json"), []byte(text), 0o600))
 	book, _ := open(t, dir)
 	made, err := book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", time.Hour)
 	if err != nil || made[0].Until.Sub(made[0].Since) != time.Hour {
@@ -200,20 +175,14 @@ func TestAddRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := book.Add(t.Context(), nil, "a", "w", 0); err == nil {
-		t.Error("none at all: no error")
-	}
+	compare.Error(t, "none at all", "", compare.ErrorOf(book.Add(t.Context(), nil, "a", "w", 0)))
 	// The largest book that is accepted can be read again.
 	var many []string
 	for i := range 256 {
 		many = append(many, fmt.Sprintf("%x:%02x:00.0-p1", 0x10000000+i, i))
 	}
-	if _, err := book.Remove(t.Context(), []string{"3b:00.0"}, "a"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := book.Add(t.Context(), many, strings.Repeat("€", 64), strings.Repeat("\"", 256), time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(book.Remove(t.Context(), []string{"3b:00.0"}, "a"))(t)
+	must.Value(book.Add(t.Context(), many, strings.Repeat("€", 64), strings.Repeat("\"", 256), time.Hour))(t)
 	logs.TakeAll()
 	if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0); err == nil || err.Error() != "found 257 cordons, want at most 256" {
 		t.Errorf("one more: %v", err)
@@ -245,16 +214,12 @@ func TestFailedWrite(t *testing.T) {
 		}, "cordons.json: found mode 0666, want it not writable", false},
 		{"a directory in the place of the new file", func(t *testing.T, dir string) func() {
 			next := filepath.Join(dir, "cordons.json.new")
-			if err := os.MkdirAll(filepath.Join(next, "x"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.MkdirAll(filepath.Join(next, "x"), 0o700))
 			return func() { os.RemoveAll(next) }
 		}, "cordons.json.new: ", false},
 		{"a link in the place of the lock", func(t *testing.T, dir string) func() {
 			lock := filepath.Join(dir, "cordons.lock")
-			if err := errors.Join(os.Remove(lock), os.Symlink("/dev/null", lock)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(lock), os.Symlink("/dev/null", lock))
 			return func() { os.Remove(lock) }
 		}, "cordons.lock: found a file of mode L", false},
 	} {
@@ -264,38 +229,24 @@ func TestFailedWrite(t *testing.T) {
 			}
 			dir := privatedirtest.Dir(t)
 			book, logs := open(t, dir)
-			if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0))(t)
 			logs.TakeAll()
 			text, err := os.ReadFile(filepath.Join(dir, "cordons.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			mend := tc.spoil(t, dir)
 			_, err = book.Add(t.Context(), []string{"5e:00.0"}, "bob", "dust", 0)
 			_, err2 := book.Remove(t.Context(), []string{"3b:00.0"}, "bob")
 			mend()
 			for _, err := range []error{err, err2} {
-				if err == nil || !strings.Contains(err.Error(), tc.want) {
-					t.Errorf("%v, want %s", err, tc.want)
-				}
+				compare.Error(t, "error", tc.want, err)
 			}
-			if got := entries(book); got != "3b:00.0 alice fan" {
-				t.Errorf("in the book: %s", got)
-			}
+			compare.Equal(t, "in the book", "3b:00.0 alice fan", entries(book))
 			if now, err := os.ReadFile(filepath.Join(dir, "cordons.json")); string(now) != string(text) {
 				t.Errorf("%v, the file has changed:\n%s", err, now)
 			}
-			if _, err := os.Lstat(filepath.Join(dir, "cordons.json.new")); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("the next file is left: %v", err)
-			}
-			if got := lines(logs); len(got) > 0 {
-				t.Errorf("logged: %s", got)
-			}
-			if _, err := book.Add(t.Context(), []string{"5e:00.0"}, "bob", "dust", 0); err != nil {
-				t.Errorf("mended: %v", err)
-			}
+			compare.ErrorIs(t, "next file", fs.ErrNotExist, compare.ErrorOf(os.Lstat(filepath.Join(dir, "cordons.json.new"))))
+			compare.Empty(t, "logged", lines(logs))
+			compare.NoError(t, "mended", compare.ErrorOf(book.Add(t.Context(), []string{"5e:00.0"}, "bob", "dust", 0)))
 		})
 	}
 }
@@ -306,14 +257,8 @@ func chmod(t *testing.T, path string, mode fs.FileMode) func() {
 	if err == nil {
 		err = os.Chmod(path, mode)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := os.Chmod(path, info.Mode()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Succeed(t, err)
+	return func() { must.Succeed(t, os.Chmod(path, info.Mode())) }
 }
 
 func TestOpen(t *testing.T) {
@@ -335,16 +280,12 @@ func TestOpen(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := privatedirtest.Dir(t)
 			if tc.text != "" {
-				if err := os.WriteFile(filepath.Join(dir, "cordons.json"), []byte(tc.text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(filepath.Join(dir, "cordons.json"), []byte(tc.text), 0o600))
 			}
 			chmod(t, dir, tc.mode)
 			core, logs := observer.New(zapcore.InfoLevel)
 			_, err := cordon.Open(dir, zap.New(core))
-			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-				t.Errorf("%v, want %q", err, tc.want)
-			}
+			compare.Outcome(t, "error", tc.want, err)
 			if got := strings.Join(lines(logs), "; "); !strings.HasPrefix(got, tc.logged) || tc.logged == "" && got != "" {
 				t.Errorf("logged %q, want %q", got, tc.logged)
 			}
@@ -352,22 +293,16 @@ func TestOpen(t *testing.T) {
 	}
 	t.Run("off", func(t *testing.T) {
 		book, logs := open(t, "")
-		if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0); err == nil || !strings.Contains(err.Error(), "--state-dir: found none") {
-			t.Errorf("%v, want it refused", err)
-		}
+		compare.Error(t, "Add", "--state-dir: found none", compare.ErrorOf(book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0)))
 		if len(book.List())+logs.Len() > 0 {
 			t.Error("there are cordons or lines")
 		}
 	})
 	t.Run("a file in the place of the directory", func(t *testing.T) {
 		dir := filepath.Join(privatedirtest.Dir(t), "file")
-		if err := os.WriteFile(dir, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(dir, nil, 0o600))
 		book, logs := open(t, dir)
-		if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0); err == nil || !strings.Contains(err.Error(), "want a directory") {
-			t.Errorf("%v, want it refused", err)
-		}
+		compare.Error(t, "Add", "want a directory", compare.ErrorOf(book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0)))
 		if logs.FilterMessage("cordons cannot be stored, none is in force").Len() != 1 {
 			t.Error("not logged")
 		}
@@ -385,12 +320,8 @@ func TestExpiry(t *testing.T) {
 			go book.RunUnwatched(ctx)
 		}
 		synctest.Wait()
-		if _, err := one.Add(ctx, []string{"3b:00.0"}, "alice", "fan", time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := one.Add(ctx, []string{"5e:00.0"}, "alice", "dust", 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(one.Add(ctx, []string{"3b:00.0"}, "alice", "fan", time.Hour))(t)
+		must.Value(one.Add(ctx, []string{"5e:00.0"}, "alice", "dust", 0))(t)
 		// Without inotify the other daemon reads the file within half a minute.
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
@@ -405,18 +336,14 @@ func TestExpiry(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		for _, book := range []*cordon.Book{one, two} {
-			if got := entries(book); got != "5e:00.0 alice dust" {
-				t.Errorf("after an hour: %s", got)
-			}
+			compare.Equal(t, "after an hour", "5e:00.0 alice dust", entries(book))
 		}
 		text, err := os.ReadFile(filepath.Join(dir, "cordons.json"))
 		if err != nil || strings.Contains(string(text), "3b:00.0") {
 			t.Errorf("%v, the file has it still:\n%s", err, text)
 		}
 		got := lines(logs)
-		if last := got[len(got)-1]; last != "device.uncordoned 3b:00.0 <nil> expired" {
-			t.Errorf("logged last: %s", last)
-		}
+		compare.Equal(t, "logged last", "device.uncordoned 3b:00.0 <nil> expired", got[len(got)-1])
 	})
 }
 
@@ -428,30 +355,20 @@ func TestBadFileWhileRunning(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go book.RunUnwatched(ctx)
-		if _, err := book.Add(ctx, []string{"3b:00.0"}, "alice", "fan", time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(book.Add(ctx, []string{"3b:00.0"}, "alice", "fan", time.Hour))(t)
 		synctest.Wait()
-		if err := os.WriteFile(filepath.Join(dir, "cordons.json"), []byte("{}{}"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "cordons.json"), []byte("{}{}"), 0o600))
 		logs.TakeAll()
 		time.Sleep(time.Hour - time.Second)
 		synctest.Wait()
-		if got := entries(book); got != "3b:00.0 alice fan" {
-			t.Errorf("before its end: %q", got)
-		}
+		compare.Equal(t, "before its end", "3b:00.0 alice fan", entries(book))
 		if got := logs.TakeAll(); len(got) != 1 || got[0].Level != zapcore.ErrorLevel {
 			t.Errorf("%d lines %v, want one error", len(got), got)
 		}
-		if _, err := book.Add(ctx, []string{"5e:00.0"}, "bob", "w", 0); err == nil || !strings.Contains(err.Error(), "found text after the JSON object") {
-			t.Errorf("%v, want the file's error", err)
-		}
+		compare.Error(t, "Add", "found text after the JSON object", compare.ErrorOf(book.Add(ctx, []string{"5e:00.0"}, "bob", "w", 0)))
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := entries(book); got != "" {
-			t.Errorf("after its end: %q", got)
-		}
+		compare.Equal(t, "after its end", "", entries(book))
 	})
 }
 
@@ -467,17 +384,11 @@ func TestTwoDaemons(t *testing.T) {
 			<-changed
 		}
 	}
-	if _, err := one.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(one.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", 0))(t)
 	await(two, "3b:00.0 alice fan")
-	if _, err := two.Remove(t.Context(), []string{"3b:00.0"}, "bob"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(two.Remove(t.Context(), []string{"3b:00.0"}, "bob"))(t)
 	await(one, "")
-	if diff := cmp.Diff([]string{"device.cordoned 3b:00.0 alice file", "device.uncordoned 3b:00.0 bob command"}, lines(logs)); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log", []string{"device.cordoned 3b:00.0 alice file", "device.uncordoned 3b:00.0 bob command"}, lines(logs))
 
 	// Both write at once: nothing is lost.
 	var all sync.WaitGroup

@@ -2,13 +2,13 @@ package cordon_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -22,21 +22,15 @@ func TestStateDirHangs(t *testing.T) {
 		_, err := book.Add(t.Context(), []string{device}, "alice", "x", during)
 		return err
 	}
-	if err := errors.Join(add("3b:00.0", 3*time.Second), add("5e:00.0", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, add("3b:00.0", 3*time.Second), add("5e:00.0", 0))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- book.Run(ctx) }()
 	release := privatedirtest.Hang(t, dir)
 	for range 3 {
-		if err := add("af:00.0", 0); err == nil || err.Error() != dir+": no answer: the file system hangs" {
-			t.Errorf("error %v, want that the file system hangs", err)
-		}
+		compare.Equal(t, "error", dir+": no answer: the file system hangs", fmt.Sprint(add("af:00.0", 0)))
 	}
-	if _, err := book.Remove(t.Context(), []string{"5e:00.0"}, "alice"); err == nil || !strings.Contains(err.Error(), "the file system hangs") {
-		t.Errorf("error %v, want that the file system hangs", err)
-	}
+	compare.Error(t, "Remove", "the file system hangs", compare.ErrorOf(book.Remove(t.Context(), []string{"5e:00.0"}, "alice")))
 	inForce := func(when, want string) {
 		t.Helper()
 		patient.Await(t, when, func() error {

@@ -5,19 +5,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // While the API server is down, an Event waits for 5 minutes from its last repetition, not from an
 // earlier one.
 func TestFlapsWhileServerDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.SetPod("work", "job", "uid-1")
 		r.hold("3b:00.0", "work/job/main")
 		r.shows(device("3b:00.0"))
@@ -36,7 +33,7 @@ func TestFlapsWhileServerDown(t *testing.T) {
 		}
 		for _, kind := range []string{"Node", "Pod"} {
 			if e := found[kind+" DeviceUnhealthy"]; !strings.HasPrefix(e, "x30 ") || !strings.Contains(e, "unhealthy (afu-dead)") {
-				t.Errorf("event on the %s: found %q, want one with the newest reason and a count of 30; all: %v", kind, e, found)
+				r.t.Errorf("event on the %s: found %q, want one with the newest reason and a count of 30; all: %v", kind, e, found)
 			}
 		}
 	})
@@ -44,8 +41,7 @@ func TestFlapsWhileServerDown(t *testing.T) {
 
 // An API server that was down for an hour gets the Events of the last five minutes.
 func TestServerDownForAnHour(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.shows(device("3b:00.0"), device("3c:00.0"))
 		r.UseFault(refuse("", 503, "away"))
 		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0"))
@@ -60,15 +56,13 @@ func TestServerDownForAnHour(t *testing.T) {
 		}
 		slices.Sort(got)
 		want := []string{onNode + "Normal DeviceRecovered x1", onNode + "Warning DeviceUnhealthy x1"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		compare.Values(r.t, "events", want, got)
 		r.counted(map[string]int{kubeevents.Sent: 2, kubeevents.Failed: 1})
 		r.logged("api.lost", "api.recovered")
 		r.shows(device("3b:00.0"), device("3c:00.0"))
 		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0"))
 		if e := r.Events(); len(e) != 4 || e[3].Count != 2 {
-			t.Errorf("events: found %v, want the count of the Event that was given up in the fourth", e)
+			r.t.Errorf("events: found %v, want the count of the Event that was given up in the fourth", e)
 		}
 	})
 }

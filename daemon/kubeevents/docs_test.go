@@ -5,14 +5,13 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func documentation(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/events.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("../../docs/events.md"))(t)
 	return string(text)
 }
 

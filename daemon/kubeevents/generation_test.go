@@ -3,7 +3,6 @@ package kubeevents_test
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
@@ -74,25 +73,21 @@ func TestGenerationInSeveralSnapshots(t *testing.T) {
 			{time.Minute, true, []*inventory.Device{device(other, "port-ap6")}},
 		}, []string{onNode + "Normal DeviceRemoved x1", onNode + "Normal DeviceRemoved x1", onNode + "Warning DeviceUnhealthy x1"}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t)
-				r.shows(before...)
-				r.generation()
-				for _, s := range tc.steps {
-					r.publish(s.complete, s.devices...)
-					after(s.wait)
-				}
-				r.events("at the end", tc.want...)
-			})
+		storyOf(t, tc.name, func(r *rig) {
+			r.shows(before...)
+			r.generation()
+			for _, s := range tc.steps {
+				r.publish(s.complete, s.devices...)
+				after(s.wait)
+			}
+			r.events("at the end", tc.want...)
 		})
 	}
 }
 
 // A card that is removed while the families change has the time of the first snapshot without it.
 func TestRemovedBeforeGeneration(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.shows(device("3b:00.0"), device("3c:00.0"))
 		r.publish(true, device("3c:00.0"), device("3d:00.0"))
 		after(900 * time.Millisecond)
@@ -100,7 +95,7 @@ func TestRemovedBeforeGeneration(t *testing.T) {
 		r.shows(device("3c:00.0"), device("3d:00.0"))
 		r.events("pulled", onNode+"Normal DeviceRemoved x1")
 		if m := r.Events()[0].Message; !strings.Contains(m, "at 2000-01-01T00:00:30Z") || r.Events()[0].Reason != string(kubeevents.DeviceRemoved) {
-			t.Errorf("message %q, want the time of the first snapshot without the card", m)
+			r.t.Errorf("message %q, want the time of the first snapshot without the card", m)
 		}
 	})
 }

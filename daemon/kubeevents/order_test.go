@@ -6,12 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // timed records the time of each request, as SECONDS METHOD, and hands the request to f.
@@ -27,22 +25,18 @@ func (r *rig) timed(f func(http.ResponseWriter, *http.Request) bool) *[]string {
 
 // Each Event is written as soon as pace allows.
 func TestTimes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.shows(device("3b:00.0"))
 		times := r.timed(nil)
 		r.flap(2, 5*time.Second)
 		after(30 * time.Second)
-		if diff := cmp.Diff([]string{"1.0 POST", "3.5 POST", "11.0 PATCH", "13.5 PATCH"}, *times); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
+		compare.Values(r.t, "requests", []string{"1.0 POST", "3.5 POST", "11.0 PATCH", "13.5 PATCH"}, *times)
 	})
 }
 
 // A repetition during a write of the Event is also written.
 func TestRepetitionDuringWrite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.timed(func(http.ResponseWriter, *http.Request) bool { time.Sleep(6 * time.Second); return false })
 		r.publish(true, device("3b:00.0", "port-ap6"))
 		after(2 * time.Second)
@@ -54,8 +48,7 @@ func TestRepetitionDuringWrite(t *testing.T) {
 
 // Retry-After is obeyed, even if Events are added.
 func TestRetryAfterHeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		times := r.timed(refuse("", 429, "slow", "Retry-After", "50"))
 		var list []*inventory.Device
 		for i := range 20 {
@@ -63,17 +56,14 @@ func TestRetryAfterHeader(t *testing.T) {
 			r.publish(true, append([]*inventory.Device{}, list...)...)
 			after(2 * time.Second)
 		}
-		if len(*times) != 1 {
-			t.Errorf("requests: found %v, want one", *times)
-		}
+		compare.Equal(r.t, fmt.Sprintf("requests of %v", *times), 1, len(*times))
 	})
 }
 
 // A namespace without permission delays other Events only a little, and recovery is not logged too
 // early.
 func TestOneNamespaceForbidden(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.SetPod("work", "job", "uid-1")
 		r.hold("3b:00.0", "work/job/main")
 		times := r.timed(func(w http.ResponseWriter, q *http.Request) bool {
@@ -89,7 +79,7 @@ func TestOneNamespaceForbidden(t *testing.T) {
 		n := len(*times)
 		after(time.Hour)
 		if len(*times) != n || n > 100 {
-			t.Errorf("found %d requests and %d more in an hour, want at most 100 and none", n, len(*times)-n)
+			r.t.Errorf("found %d requests and %d more in an hour, want at most 100 and none", n, len(*times)-n)
 		}
 		r.counted(map[string]int{"sent": 3, "failed": 2})
 		r.UseFault(nil)
@@ -101,8 +91,7 @@ func TestOneNamespaceForbidden(t *testing.T) {
 // The table is bounded: when it is full, it drops Events that are written, and their counts begin
 // again. Events that wait to be written stay.
 func TestBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t, func(r *rig) { r.UseFault(refuse("", 500, "etcd")) })
+	story(t, func(r *rig) {
 		list := []*inventory.Device{device("ff:00.0")}
 		for i := range 600 {
 			list = append(list, device(fmt.Sprintf("%02x:%02x.0", i/32, i%32)))
@@ -127,17 +116,16 @@ func TestBounded(t *testing.T) {
 		show("afu-dead", waiting, dropped, kept)
 		for i, want := range map[int]string{waiting: " x2", dropped: " x1", kept: " x2"} {
 			if want += " FPGA device " + list[i].ID; !strings.Contains(fmt.Sprint(r.Events()), want) {
-				t.Errorf("found no event with %q", want)
+				r.t.Errorf("found no event with %q", want)
 			}
 		}
-	})
+	}, func(r *rig) { r.UseFault(refuse("", 500, "etcd")) })
 }
 
 // The number of Events that were dropped within a minute after the last log line about dropped ones
 // is logged when Follow ends.
 func TestDroppedLoggedAtEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		var list []*inventory.Device
 		for i := range 30 {
 			list = append(list, device(fmt.Sprintf("%02x:00.0", i), "port-ap6"))
@@ -156,8 +144,7 @@ func TestDroppedLoggedAtEnd(t *testing.T) {
 
 // Dropped Events are logged once a minute.
 func TestDroppedLoggedEachMinute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		for i := range 20 {
 			var list []*inventory.Device
 			for j := range 30 {
@@ -172,16 +159,13 @@ func TestDroppedLoggedEachMinute(t *testing.T) {
 
 // A message has the time at which the device became unhealthy, not that of a later reason.
 func TestSince(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0"))
 		r.shows(device("3b:00.0", "afu-dead", "port-ap6"), device("3c:00.0", "port-ap6"))
 		r.shows(device("3b:00.0", "afu-dead", "port-ap6"), device("3c:00.0", "afu-dead", "port-ap6"))
 		e := r.Events()
 		for i, want := range []string{"(afu-dead, port-ap6) since before 2000-01-01T00:00:00Z.", "(afu-dead, port-ap6) since 2000-01-01T00:00:30Z."} {
-			if !strings.Contains(e[i].Message, want) {
-				t.Errorf("message %q, want %q in it", e[i].Message, want)
-			}
+			compare.Contains(r.t, "message", want, e[i].Message)
 		}
 	})
 }

@@ -9,11 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 const (
@@ -23,8 +22,7 @@ const (
 
 // The Events of one device, from its addition to its release.
 func TestDeviceLifecycle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.SetPod("work", "job", "uid-1")
 		r.shows()
 		r.shows(device("3b:00.0"))
@@ -60,26 +58,21 @@ func TestDeviceLifecycle(t *testing.T) {
 		for _, e := range r.Events() {
 			got = append(got, e.String())
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		compare.Values(r.t, "events", want, got)
 		r.counted(map[string]int{kubeevents.Sent: 14})
 		r.logged()
 		e := r.Events()[3]
 		if first, last := e.FirstTimestamp.Format(time.TimeOnly), e.LastTimestamp.Format(time.TimeOnly); first != "00:02:01" || last != "00:03:31" {
-			t.Errorf("found first %s and last %s, want 00:02:01 and 00:03:31", first, last)
+			r.t.Errorf("found first %s and last %s, want 00:02:01 and 00:03:31", first, last)
 		}
 		origin := []string{e.Source.Component, e.Source.Host, e.ReportingComponent, e.ReportingInstance, e.InvolvedObject.APIVersion}
-		if diff := cmp.Diff([]string{"accelerator-device-plugin", node, "accelerator-device-plugin", node, "v1"}, origin); diff != "" {
-			t.Errorf("origin (-want +got):\n%s", diff)
-		}
+		compare.Values(r.t, "origin", []string{"accelerator-device-plugin", node, "accelerator-device-plugin", node, "v1"}, origin)
 	})
 }
 
 // A function on vfio-pci has Events only while a rule names it.
 func TestFunctionsWithoutRule(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		function := func(as string, reasons ...string) *inventory.Device {
 			d := device("3b:00.0", reasons...)
 			d.OnlyByRule, d.OfferedAs = true, as
@@ -91,9 +84,7 @@ func TestFunctionsWithoutRule(t *testing.T) {
 		r.shows()
 		r.shows(function(""))
 		r.logged()
-		if all := r.Events(); len(all) > 0 {
-			t.Errorf("found Events %v, want none", all)
-		}
+		compare.Empty(r.t, "Events", r.Events())
 		r.shows(function(resource))
 		r.shows(function(resource, "pci-gone"))
 		r.shows(function("", "pci-gone"))
@@ -103,9 +94,7 @@ func TestFunctionsWithoutRule(t *testing.T) {
 		for _, e := range r.Events() {
 			got = append(got, e.Reason)
 		}
-		if diff := cmp.Diff([]string{"DeviceAdded", "DeviceUnhealthy"}, got); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		compare.Values(r.t, "events", []string{"DeviceAdded", "DeviceUnhealthy"}, got)
 	})
 }
 
@@ -156,47 +145,40 @@ func TestReasons(t *testing.T) {
 		{"excluded, then broken", [][]string{{"excluded"}, {"port-ap6"}}, []string{"DeviceUnhealthy+"}},
 		{"excluded while broken", [][]string{{"port-ap6"}, {"excluded", "port-ap6"}, {"excluded"}}, []string{"DeviceUnhealthy+ x2", "DeviceExcluded"}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t)
-				r.SetPod("work", "job", "uid-1")
-				r.hold("3b:00.0", "work/job/main")
-				for _, reasons := range tc.steps {
-					if reasons == nil {
-						r.shows()
-						continue
-					}
-					r.shows(device("3b:00.0", reasons...))
+		storyOf(t, tc.name, func(r *rig) {
+			r.SetPod("work", "job", "uid-1")
+			r.hold("3b:00.0", "work/job/main")
+			for _, reasons := range tc.steps {
+				if reasons == nil {
+					r.shows()
+					continue
 				}
-				var got []string
-				for _, e := range r.Events() {
-					reason := e.Reason
-					seen[reason] = true
-					if last := len(got) - 1; e.InvolvedObject.Kind == "Pod" {
-						if !strings.HasPrefix(got[last], reason) {
-							t.Fatalf("%s on the pod after %s", reason, got[last])
-						}
-						got[last] = strings.Replace(got[last], reason, reason+"+", 1)
-						continue
+				r.shows(device("3b:00.0", reasons...))
+			}
+			var got []string
+			for _, e := range r.Events() {
+				reason := e.Reason
+				seen[reason] = true
+				if last := len(got) - 1; e.InvolvedObject.Kind == "Pod" {
+					if !strings.HasPrefix(got[last], reason) {
+						r.t.Fatalf("%s on the pod after %s", reason, got[last])
 					}
-					if warns := e.Type == "Warning"; warns != slices.Contains(warnings, e.Reason) {
-						reason += "!"
-					}
-					if e.Count > 1 {
-						reason += fmt.Sprintf(" x%d", e.Count)
-					}
-					got = append(got, reason)
+					got[last] = strings.Replace(got[last], reason, reason+"+", 1)
+					continue
 				}
-				if diff := cmp.Diff(tc.want, got); diff != "" {
-					t.Errorf("events (-want +got):\n%s", diff)
+				if warns := e.Type == "Warning"; warns != slices.Contains(warnings, e.Reason) {
+					reason += "!"
 				}
-			})
+				if e.Count > 1 {
+					reason += fmt.Sprintf(" x%d", e.Count)
+				}
+				got = append(got, reason)
+			}
+			compare.Values(r.t, "events", tc.want, got)
 		})
 	}
 	seen["DeviceMissing"] = true // in TestMissing
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(seen)), documentedReasons(t)); diff != "" {
-		t.Errorf("rows in docs/events.md (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "rows in docs/events.md", slices.Sorted(maps.Keys(seen)), documentedReasons(t))
 }
 
 // A missing card has an Event on the node, once.
@@ -215,16 +197,13 @@ func TestMissing(t *testing.T) {
 		r.events("two cards", onNode+"Warning DeviceMissing x1", onNode+"Warning DeviceMissing x1")
 		want := "FPGA device 5e:00.0 has been missing since " + since.Format(time.RFC3339) +
 			": it has not been found since the node or the plugin was last started, or it had a fault and then left the node."
-		if got := r.Events()[0].Message; got != want {
-			t.Errorf("message %q, want %q", got, want)
-		}
+		compare.Equal(t, "message", want, r.Events()[0].Message)
 	})
 }
 
 // A state that lasts less than a second has no Event.
 func TestSettles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.shows()
 		r.publish(true, device("3b:00.0", "driver-unbound"))
 		after(10 * time.Millisecond)
@@ -237,8 +216,7 @@ func TestSettles(t *testing.T) {
 
 // Cards that are read late at the start count as found, not as added.
 func TestSlowStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.publish(false, device("3b:00.0"))
 		after(5 * time.Second)
 		r.shows(device("3b:00.0"), device("3c:00.0"))
@@ -251,8 +229,7 @@ func TestSlowStart(t *testing.T) {
 // A change of mode causes no Event, and repeats none. A restart repeats the Events of devices that are
 // not healthy.
 func TestGenerations(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.shows(device("3b:00.0"), device("3b:00.0-p1"), device("3c:00.0", "port-ap6"))
 		want := []string{onNode + "Warning DeviceUnhealthy x1"}
 		r.events("started", want...)
@@ -307,14 +284,13 @@ func TestHoldersLate(t *testing.T) {
 		{"free", func(r *rig) { r.locked(func() { r.asking, r.held = nil, nil }) }, nil, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t, func(r *rig) { r.asking = errNoAnswer })
+			story(t, func(r *rig) {
 				r.SetPod("work", "job", "uid-1")
 				r.hold("3b:00.0", "work/job/main")
 				r.shows(device("3b:00.0"))
 				r.shows(device("3b:00.0", "port-ap6"))
 				if e := r.Events()[0]; !strings.HasSuffix(e.Message, "Its holder is not known.") {
-					t.Errorf("message %q, want it to end with an unknown holder", e.Message)
+					r.t.Errorf("message %q, want it to end with an unknown holder", e.Message)
 				}
 				for _, d := range tc.steps {
 					r.shows(d)
@@ -327,18 +303,15 @@ func TestHoldersLate(t *testing.T) {
 						got = append(got, short(e))
 					}
 				}
-				if diff := cmp.Diff(tc.want, got); diff != "" {
-					t.Errorf("on the pod (-want +got):\n%s", diff)
-				}
-			})
+				compare.Values(r.t, "on the pod", tc.want, got)
+			}, func(r *rig) { r.asking = errNoAnswer })
 		})
 	}
 }
 
 // All containers of a pod are in one Event; each pod has its own.
 func TestManyHolders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.SetPod("work", "job", "uid-1")
 		r.SetPod("other", "job", "uid-2")
 		r.hold("3b:00.0", "work/job/a", "work/job/b", "other/job/c", "malformed")
@@ -346,15 +319,14 @@ func TestManyHolders(t *testing.T) {
 		r.shows(device("3b:00.0", "port-ap6"))
 		r.events("failed", onNode+"Warning DeviceUnhealthy x1", "other Pod/job uid-2 Warning DeviceUnhealthy x1", onPod+"Warning DeviceUnhealthy x1")
 		if e := r.Events()[2]; !strings.Contains(e.Message, "of container a, b has been") {
-			t.Errorf("message %q, want both containers in it", e.Message)
+			r.t.Errorf("message %q, want both containers in it", e.Message)
 		}
 	})
 }
 
 // A message has the names of eight pods, and the number of the others.
 func TestVeryManyHolders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		var holders []string
 		for i := range 64 {
 			holders = append(holders, fmt.Sprintf("%s/%02d-%s/main", strings.Repeat("n", 63), i, strings.Repeat("p", 250)))
@@ -364,7 +336,7 @@ func TestVeryManyHolders(t *testing.T) {
 		r.shows(device("3b:00.0", "port-ap6"))
 		e := r.Events()[0]
 		if !strings.Contains(e.Message, "07-ppp") || !strings.HasSuffix(e.Message, "p, 56 more hold it and keep running.") || len(e.Message) > 3000 {
-			t.Errorf("message: found %d bytes: %q", len(e.Message), e.Message)
+			r.t.Errorf("message: found %d bytes: %q", len(e.Message), e.Message)
 		}
 	})
 }
@@ -381,15 +353,14 @@ func TestRemovedWithoutGrace(t *testing.T) {
 		{"not known", errNoAnswer, "Its holder is not known."},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t, func(r *rig) { r.asking = tc.asking })
+			story(t, func(r *rig) {
 				r.shows(device("3b:00.0"))
 				r.shows()
 				r.events("removed", onNode+"Normal DeviceRemoved x1")
 				if e := r.Events()[0]; !strings.HasSuffix(e.Message, tc.want) {
-					t.Errorf("message %q, want it to end with %q", e.Message, tc.want)
+					r.t.Errorf("message %q, want it to end with %q", e.Message, tc.want)
 				}
-			})
+			}, func(r *rig) { r.asking = tc.asking })
 		})
 	}
 }

@@ -2,7 +2,6 @@ package kubeevents_test
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -25,7 +23,9 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
@@ -37,35 +37,24 @@ const (
 
 // source is an inventory with the snapshots of a test.
 type source struct {
-	mu       sync.Mutex
-	snapshot inventory.Snapshot
-	stale    chan struct{}
+	*latest.Value[inventory.Snapshot]
 }
 
-func newSource() *source { return &source{stale: make(chan struct{})} }
+func newSource() source { return source{latest.New(inventory.Snapshot{})} }
 
-func (s *source) Latest() (inventory.Snapshot, <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.snapshot, s.stale
-}
+func (s source) Latest() (inventory.Snapshot, <-chan struct{}) { return s.Load() }
 
 // publish publishes the next snapshot.
-func (s *source) publish(complete bool, devices ...*inventory.Device) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s source) publish(complete bool, devices ...*inventory.Device) {
 	slices.SortFunc(devices, func(a, b *inventory.Device) int { return strings.Compare(a.ID, b.ID) })
-	s.snapshot.Version++
-	s.snapshot.Devices, s.snapshot.Complete = devices, complete
-	close(s.stale)
-	s.stale = make(chan struct{})
+	s.Update(func(last inventory.Snapshot) inventory.Snapshot {
+		return inventory.Snapshot{Version: last.Version + 1, Devices: devices, Complete: complete, Generation: last.Generation}
+	})
 }
 
 // generation begins a new generation: later snapshots belong to another mode.
-func (s *source) generation() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.snapshot.Generation++
+func (s source) generation() {
+	s.Update(func(last inventory.Snapshot) inventory.Snapshot { last.Generation++; return last })
 }
 
 // device returns a device with these reasons: none, degraded:NAME, or a reason that makes it
@@ -86,7 +75,7 @@ func device(id string, reasons ...string) *inventory.Device {
 // rig is an API server, and a recorder that writes to it.
 type rig struct {
 	*simapiserver.Server
-	*source
+	source
 	t        *testing.T
 	pipes    *pipes.Listener
 	config   apiserver.Config
@@ -104,6 +93,18 @@ type rig struct {
 	failures int
 }
 
+// story tells a story in a bubble, in which a recorder runs.
+func story(t *testing.T, tell func(*rig), prepare ...func(*rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { tell(start(t, prepare...)) })
+}
+
+// storyOf tells a story of a table.
+func storyOf(t *testing.T, name string, tell func(*rig)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { story(t, tell) })
+}
+
 // start starts a recorder in a bubble.
 func start(t *testing.T, prepare ...func(*rig)) *rig {
 	t.Helper()
@@ -111,14 +112,7 @@ func start(t *testing.T, prepare ...func(*rig)) *rig {
 	r.Server = simapiserver.Start(r.pipes)
 	t.Cleanup(r.Close)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	err := os.WriteFile(path, fmt.Appendf(nil, `current-context: c
-contexts: [{name: c, context: {cluster: k, user: u}}]
-clusters: [{name: k, cluster: {server: "https://%s", certificate-authority-data: %s}}]
-users: [{name: u, user: {token: token-1}}]
-`, r.Address(), base64.StdEncoding.EncodeToString(r.CA())), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, r.Kubeconfig(), 0o600))
 	r.config = apiserver.Config{Kubeconfig: path, Dial: r.pipes.Dial, Failed: func() { r.locked(func() { r.failures++ }) }}
 	r.end = func() {}
 	for _, p := range prepare {
@@ -133,10 +127,7 @@ func (r *rig) run() {
 	r.t.Helper()
 	core, logs := eventtest.Observed(r.t)
 	r.logs = logs
-	client, err := apiserver.Open(r.config, zap.New(core))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	client := must.Value(apiserver.Open(r.config, zap.New(core)))(r.t)
 	r.recorder = kubeevents.New(kubeevents.Config{
 		Node: node, Client: client, Cordon: func(device string, members ...string) *cordon.Cordon { return cordon.Of(r.cordons, device, members...) },
 		Missing: r.missing.Load, Count: func(result string) { r.locked(func() { r.results[result]++ }) },
@@ -157,9 +148,7 @@ func (r *rig) task(name string, run func(context.Context) error) func() {
 	go func() { ended <- run(ctx) }()
 	return sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			r.t.Errorf("%s = %v, want nil", name, err)
-		}
+		compare.NoError(r.t, name, <-ended)
 	})
 }
 
@@ -213,19 +202,13 @@ func (r *rig) events(when string, want ...string) {
 	for _, e := range r.Events() {
 		got = append(got, short(e))
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		r.t.Errorf("%s: events (-want +got):\n%s", when, diff)
-	}
+	compare.Values(r.t, fmt.Sprintf("%s: events", when), want, got)
 }
 
 // counted compares the results that Count was called with.
 func (r *rig) counted(want map[string]int) {
 	r.t.Helper()
-	r.locked(func() {
-		if diff := cmp.Diff(want, r.results); diff != "" {
-			r.t.Errorf("counted (-want +got):\n%s", diff)
-		}
-	})
+	r.locked(func() { compare.Values(r.t, "counted", want, r.results) })
 }
 
 // lines returns the event names of the log lines at level info and above.
@@ -242,7 +225,5 @@ func (r *rig) lines() []string {
 // logged compares the events of the log lines.
 func (r *rig) logged(want ...string) {
 	r.t.Helper()
-	if diff := cmp.Diff(want, r.lines()); diff != "" {
-		r.t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(r.t, "log", want, r.lines())
 }

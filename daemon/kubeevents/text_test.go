@@ -3,13 +3,11 @@ package kubeevents_test
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // A message has all reasons of the device.
@@ -32,28 +30,22 @@ func TestCauses(t *testing.T) {
 			"unhealthy (port-ap6, link-speed, recovering from unreadable)"},
 		{"degraded", nil, []string{"degraded:link-speed", "degraded:recovering=link-width"}, "degraded (link-speed, recovering from link-width)"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t)
-				r.shows(device("3b:00.0", tc.before...))
-				d := device("3b:00.0", tc.reasons...)
-				if !strings.HasPrefix(tc.want, "degraded") {
-					d.Health = inventory.Unhealthy
-				}
-				r.shows(d)
-				events := r.Events()
-				if m := events[len(events)-1].Message; !strings.Contains(m, " has been "+tc.want+" since ") {
-					t.Errorf("message %q, want %q in it", m, tc.want)
-				}
-			})
+		storyOf(t, tc.name, func(r *rig) {
+			r.shows(device("3b:00.0", tc.before...))
+			d := device("3b:00.0", tc.reasons...)
+			if !strings.HasPrefix(tc.want, "degraded") {
+				d.Health = inventory.Unhealthy
+			}
+			r.shows(d)
+			events := r.Events()
+			compare.Contains(r.t, "message", " has been "+tc.want+" since ", events[len(events)-1].Message)
 		})
 	}
 }
 
 // The message has the administrator and the reason of the cordon, unless it has ended meanwhile.
 func TestCordoned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		since := time.Date(2000, 1, 1, 0, 0, 0, 0, time.Local)
 		r.cordons = []cordon.Cordon{{Device: "3b:00.0", By: "alice", Why: "{holders} fan", Since: since, Until: since.Add(time.Hour)}}
 		r.shows(device("3b:00.0"), device("5e:00.0"))
@@ -68,32 +60,28 @@ func TestCordoned(t *testing.T) {
 		for _, e := range r.Events() {
 			got = append(got, e.Message)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("messages (-want +got):\n%s", diff)
-		}
+		compare.Values(r.t, "messages", want, got)
 	})
 }
 
 // A device counts as in use for a minute after its allocation even if the kubelet has not reported a
 // container. The message says that this is not certain.
 func TestAllocatedAndNotReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.hold("3b:00.0")
 		r.shows(device("3b:00.0"))
 		r.shows(device("3b:00.0", "removed-in-use"))
 		want := ", and may still be in use. It is given to no other container. It was allocated less than a minute ago," +
 			" and the kubelet has not reported its container yet."
 		if m := r.Events()[0].Message; !strings.HasSuffix(m, want) {
-			t.Errorf("message %q, want it to end with %q", m, want)
+			r.t.Errorf("message %q, want it to end with %q", m, want)
 		}
 	})
 }
 
 // If another device has replaced a released one, the message has the health of the new device.
 func TestReleasedInPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.shows(device("3b:00.0", "removed-in-use"))
 		r.shows(device("3b:00.0", "replaced-in-use"))
 		r.shows(device("3b:00.0", "port-ap6"))
@@ -104,6 +92,6 @@ func TestReleasedInPlace(t *testing.T) {
 				return
 			}
 		}
-		t.Errorf("events %v, want one with %q", r.Events(), want)
+		r.t.Errorf("events %v, want one with %q", r.Events(), want)
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -39,21 +38,18 @@ func TestTimesWithinSettle(t *testing.T) {
 		{"pulled, not listed later", list{device("3b:00.0")}, list{device("3b:00.0", "removed")}, list{},
 			"was removed from the node at 2000-01-01T00:00:30Z"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t)
-				r.shows(tc.before...)
-				after(500 * time.Millisecond)
-				r.publish(true, tc.first...)
-				after(700 * time.Millisecond)
-				r.publish(true, tc.later...)
-				after(30 * time.Second)
-				if !slices.ContainsFunc(r.Events(), func(e simapiserver.Event) bool {
-					return strings.Contains(e.Message, "3b:00.0 (b-com.com/accelerator) "+tc.want)
-				}) {
-					t.Errorf("events %v, want one with %q", r.Events(), tc.want)
-				}
-			})
+		storyOf(t, tc.name, func(r *rig) {
+			r.shows(tc.before...)
+			after(500 * time.Millisecond)
+			r.publish(true, tc.first...)
+			after(700 * time.Millisecond)
+			r.publish(true, tc.later...)
+			after(30 * time.Second)
+			if !slices.ContainsFunc(r.Events(), func(e simapiserver.Event) bool {
+				return strings.Contains(e.Message, "3b:00.0 (b-com.com/accelerator) "+tc.want)
+			}) {
+				r.t.Errorf("events %v, want one with %q", r.Events(), tc.want)
+			}
 		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,6 +14,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
@@ -31,8 +31,7 @@ func (r *rig) flap(times int, period time.Duration) {
 // A repetition increments the count of one Event, which is written at most every 10 s and has the
 // newest message at the end.
 func TestAggregated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.shows(device("3b:00.0"))
 		begin := time.Now()
 		r.flap(12, 5*time.Second)
@@ -45,15 +44,11 @@ func TestAggregated(t *testing.T) {
 		}
 		// Two Events, in 60 s: at once, and after 10, 20, 30, 40, 50, 60 s.
 		want := slices.Concat([]string{"POST", "POST"}, slices.Repeat([]string{"PATCH"}, 12))
-		if diff := cmp.Diff(want, requests); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
+		compare.Values(r.t, "requests", want, requests)
 		r.counted(map[string]int{kubeevents.Sent: 14})
 		for i, e := range r.Events() {
 			at := begin.Add(55*time.Second + time.Duration(i)*2500*time.Millisecond).UTC().Format(time.RFC3339)
-			if !strings.Contains(e.Message, " "+at) {
-				t.Errorf("message %q, want the time %s", e.Message, at)
-			}
+			compare.Contains(r.t, "message", " "+at, e.Message)
 		}
 	})
 }
@@ -61,8 +56,7 @@ func TestAggregated(t *testing.T) {
 // A flood is limited to 25 Events, and one more every 5 s. Dropped Events are included
 // in the count of the next one of their kind.
 func TestFlood(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		all := func(reasons ...string) (list []*inventory.Device) {
 			for i := range 1000 {
 				list = append(list, device(fmt.Sprintf("%02x:%02x.0", i/32, i%32), reasons...))
@@ -73,25 +67,23 @@ func TestFlood(t *testing.T) {
 		after(time.Hour)
 		r.publish(true, all("port-ap6")...)
 		after(time.Minute)
-		if n := len(r.Events()); n != 25 {
-			t.Errorf("%d events, want 25", n)
-		}
+		compare.Equal(r.t, "events", 25, len(r.Events()))
 		r.counted(map[string]int{kubeevents.Sent: 25, kubeevents.Dropped: 975})
 		r.logged("recorder.dropped")
 		if n := r.logs.FilterField(zap.String("event", "recorder.dropped")).All()[0].ContextMap()["count"]; n != int64(975) {
-			t.Errorf("count of recorder.dropped: found %v, want 975", n)
+			r.t.Errorf("count of recorder.dropped: found %v, want 975", n)
 		}
 		one := all("port-ap6")
 		one[999] = device("1f:07.0", "afu-dead")
 		r.publish(true, one...)
 		after(time.Minute)
 		if last := r.Events()[25]; last.Count != 2 || !strings.Contains(last.Message, "1f:07.0") || !strings.Contains(last.Message, "afu-dead") {
-			t.Errorf("last event %s", last)
+			r.t.Errorf("last event %s", last)
 		}
 		r.publish(true, all()...)
 		after(time.Minute)
 		if n := len(r.Events()) - 26; n < 23 || n > 25 {
-			t.Errorf("%d more events after two minutes, want one for each 5 s", n)
+			r.t.Errorf("%d more events after two minutes, want one for each 5 s", n)
 		}
 		r.logged("recorder.dropped", "recorder.dropped")
 	})
@@ -122,19 +114,16 @@ func TestCreatedAgain(t *testing.T) {
 		}, []string{onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x1", "work Pod/job uid-2 Warning DeviceUnhealthy x1"}},
 		{"no pod", func(r *rig) { r.DeletePod("work", "job") }, []string{onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x1"}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t)
-				r.SetPod("work", "job", "uid-1")
-				r.hold("3b:00.0", "work/job/main")
-				r.shows(device("3b:00.0", "port-ap6"))
-				tc.then(r)
-				r.shows(device("3b:00.0", "afu-dead", "port-ap6"))
-				r.events("again", tc.want...)
-				if !strings.Contains(tc.name, "failure") {
-					r.logged()
-				}
-			})
+		storyOf(t, tc.name, func(r *rig) {
+			r.SetPod("work", "job", "uid-1")
+			r.hold("3b:00.0", "work/job/main")
+			r.shows(device("3b:00.0", "port-ap6"))
+			tc.then(r)
+			r.shows(device("3b:00.0", "afu-dead", "port-ap6"))
+			r.events("again", tc.want...)
+			if !strings.Contains(tc.name, "failure") {
+				r.logged()
+			}
 		})
 	}
 }
@@ -189,14 +178,13 @@ func podAnswer(text string) simapiserver.Fault {
 func TestTemporaryFailures(t *testing.T) {
 	for _, tc := range failures {
 		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t, func(r *rig) { r.UseFault(tc.fault) })
+			story(t, func(r *rig) {
 				r.SetPod("work", "job", "uid-1")
 				r.hold("3b:00.0", "work/job/main")
 				r.publish(true, device("3b:00.0", "port-ap6"))
 				after(2 * time.Minute)
 				if n := len(r.Requests()); n < 3 || n > 40 {
-					t.Errorf("found %d requests in 2 minutes, want 3 to 40", n)
+					r.t.Errorf("found %d requests in 2 minutes, want 3 to 40", n)
 				}
 				r.UseFault(nil)
 				r.UseToken("token-1")
@@ -205,30 +193,29 @@ func TestTemporaryFailures(t *testing.T) {
 				slices.Sort(got)
 				want := []string{onNode + "Warning DeviceUnhealthy x1", onPod + "Warning DeviceUnhealthy x1"}
 				if diff := cmp.Diff(want, got); diff != "" || len(r.Events()) != 2 {
-					t.Errorf("events (-want +got):\n%s", diff)
+					r.t.Errorf("events (-want +got):\n%s", diff)
 				}
 				r.logged("api.lost", "api.recovered")
 				r.counted(map[string]int{kubeevents.Sent: 2})
 				if r.locked(func() {
 					if r.failures == 0 {
-						t.Error("failures: found 0, want more")
+						r.t.Error("failures: found 0, want more")
 					}
-				}); t.Failed() {
+				}); r.t.Failed() {
 					return
 				}
 				lost := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()
 				if text := lost["error"].(string); !strings.Contains(text, tc.want) || len(text) > 600 {
-					t.Errorf("error: found %s\nwant %q in it", text, tc.want)
+					r.t.Errorf("error: found %s\nwant %q in it", text, tc.want)
 				}
-			})
+			}, func(r *rig) { r.UseFault(tc.fault) })
 		})
 	}
 }
 
 // A lost answer causes no second Event.
 func TestAnswerLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.Deaf(true)
 		r.publish(true, device("3b:00.0", "port-ap6"))
 		after(time.Minute)
@@ -241,8 +228,7 @@ func TestAnswerLost(t *testing.T) {
 
 // An Event whose name is used by another client gets another name.
 func TestNameTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		taken, all := "", false
 		r.UseFault(func(w http.ResponseWriter, q *http.Request) bool {
 			body, _ := io.ReadAll(q.Body)
@@ -259,11 +245,11 @@ func TestNameTaken(t *testing.T) {
 		r.publish(true, device("3c:00.0", "port-ap6"))
 		after(time.Minute)
 		if n := len(r.Requests()); n > 50 {
-			t.Errorf("found %d requests, want at most 50", n)
+			r.t.Errorf("found %d requests, want at most 50", n)
 		}
 		for _, q := range r.Requests() {
 			if strings.HasPrefix(q, "PATCH") {
-				t.Errorf("request %s: found a PATCH of another client's Event, want none", q)
+				r.t.Errorf("request %s: found a PATCH of another client's Event, want none", q)
 			}
 		}
 	})
@@ -287,31 +273,27 @@ func TestGivenUpAtOnce(t *testing.T) {
 		}, map[string]int{kubeevents.Failed: 1}, []string{"recorder.failed"}},
 		{"invalid name of a pod", func(r *rig) { r.hold("3b:00.0", "work/../x/main") }, map[string]int{kubeevents.Failed: 1}, []string{"recorder.failed"}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t)
-				r.SetPod("work", "job", "uid-1")
-				r.hold("3b:00.0", "work/job/main")
-				tc.prepare(r)
-				r.shows(device("3b:00.0", "port-ap6"))
-				r.events("given up", onNode+"Warning DeviceUnhealthy x1")
-				tc.want[kubeevents.Sent] = 1
-				r.counted(tc.want)
-				r.locked(func() {
-					if r.failures > 0 {
-						t.Errorf("found %d requests that are made again, want none", r.failures)
-					}
-				})
-				r.logged(tc.lines...)
+		storyOf(t, tc.name, func(r *rig) {
+			r.SetPod("work", "job", "uid-1")
+			r.hold("3b:00.0", "work/job/main")
+			tc.prepare(r)
+			r.shows(device("3b:00.0", "port-ap6"))
+			r.events("given up", onNode+"Warning DeviceUnhealthy x1")
+			tc.want[kubeevents.Sent] = 1
+			r.counted(tc.want)
+			r.locked(func() {
+				if r.failures > 0 {
+					r.t.Errorf("found %d requests that are made again, want none", r.failures)
+				}
 			})
+			r.logged(tc.lines...)
 		})
 	}
 }
 
 // Without the right to get pods, Events on pods are written without uid.
 func TestNoRightToPods(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t, func(r *rig) { r.UseFault(refuse("GET", 403, "pods is forbidden")) })
+	story(t, func(r *rig) {
 		r.hold("3b:00.0", "work/job/main")
 		for range 3 {
 			r.shows(device("3b:00.0", "port-ap6"))
@@ -321,13 +303,12 @@ func TestNoRightToPods(t *testing.T) {
 			onNode+"Warning DeviceUnhealthy x3", "work Pod/job  Warning DeviceUnhealthy x3",
 			onNode+"Normal DeviceRecovered x3", "work Pod/job  Normal DeviceRecovered x3")
 		r.logged("recorder.anonymous")
-	})
+	}, func(r *rig) { r.UseFault(refuse("GET", 403, "pods is forbidden")) })
 }
 
 // While the server is down there are some attempts, and none when no Event is left to write.
 func TestDeadServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t)
+	story(t, func(r *rig) {
 		r.pipes.Close()
 		r.shows(device("3b:00.0"))
 		r.flap(60, 20*time.Second)
@@ -337,15 +318,11 @@ func TestDeadServer(t *testing.T) {
 		r.locked(func() {
 			before = r.failures
 			if before < 20 || before > 120 || r.results[kubeevents.Sent] > 0 || r.results[kubeevents.Failed] != 2 {
-				t.Errorf("found %d failures and results %v, want 20 to 120 and failed: 2", before, r.results)
+				r.t.Errorf("found %d failures and results %v, want 20 to 120 and failed: 2", before, r.results)
 			}
 		})
 		after(24 * time.Hour)
-		r.locked(func() {
-			if r.failures != before {
-				t.Errorf("found %d attempts without an Event to write, want none", r.failures-before)
-			}
-		})
+		r.locked(func() { compare.Equal(r.t, "attempts, without an Event to write", before, r.failures) })
 		r.logged("api.lost")
 	})
 }
@@ -356,17 +333,14 @@ func TestEndsAtAnyTime(t *testing.T) {
 	for _, tc := range failures {
 		for _, when := range []time.Duration{0, settleTime, 5 * time.Second} {
 			t.Run(fmt.Sprintf("%s, after %s", tc.name, when), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					r := start(t, func(r *rig) { r.UseFault(tc.fault) })
+				story(t, func(r *rig) {
 					r.hold("3b:00.0", "work/job/main")
 					r.publish(true, device("3b:00.0", "port-ap6"))
 					time.Sleep(when) // fake
 					begin := time.Now()
 					r.end()
-					if took := time.Since(begin); took != 0 {
-						t.Errorf("end: took %s, want 0s", took)
-					}
-				})
+					compare.Equal(r.t, "time of the end", 0, time.Since(begin))
+				}, func(r *rig) { r.UseFault(tc.fault) })
 			})
 		}
 	}

@@ -17,8 +17,9 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
-	"b-com.com/accelerator-device-plugin/test/metricstest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -36,11 +37,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() {
-				if err := syscall.Unmount(parent, syscall.MNT_DETACH); err != nil {
-					t.Error(err)
-				}
-			})
+			t.Cleanup(func() { must.Succeed(t, syscall.Unmount(parent, syscall.MNT_DETACH)) })
 			remount := func(options string) {
 				t.Helper()
 				flags := uintptr(syscall.MS_REMOUNT)
@@ -50,9 +47,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 				if options == "ro" || options == "rw" {
 					options = ""
 				}
-				if err := syscall.Mount("", parent, "", flags, options); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, syscall.Mount("", parent, "", flags, options))
 			}
 			synctest.Test(t, func(t *testing.T) {
 				r := &rig{T: t, dir: parent + "/state", exempt: latest.New("")}
@@ -60,11 +55,8 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 				wait(time.Second)
 				r.stop()
 				remount(tc.spoil)
-				r.start(healthy("3b:00.0"))
-				wait(settled)
-				if r.missing() != "5e:00.0" {
-					t.Errorf("missing %q, want 5e:00.0", r.missing())
-				}
+				r.startAndSettle(healthy("3b:00.0"))
+				compare.Equal(t, "missing", "5e:00.0", r.missing())
 				for range 600 {
 					r.list(broken("3b:00.0"))
 					r.list(healthy("3b:00.0"))
@@ -74,14 +66,10 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 				if len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0].ContextMap()["error"]), tc.want) {
 					t.Errorf("log %v, want one line with %q", lines, tc.want)
 				}
-				if n := r.ledger.Counts()[0].HealthChanges; n != 1200 {
-					t.Errorf("%d changes, want 1200", n)
-				}
+				compare.Equal(t, "changes", 1200, r.ledger.Counts()[0].HealthChanges)
 				remount(tc.mend)
 				wait(time.Minute)
-				if !strings.Contains(r.file(), `"healthChanges":1200`) {
-					t.Errorf("file %s, want the changes of the time in which it could not be written", r.file())
-				}
+				r.expectFile(`"healthChanges":1200`) // of the time in which it could not be written
 				r.stop()
 			})
 		})
@@ -92,9 +80,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 func TestStateDirHangs(t *testing.T) {
 	t.Parallel()
 	dir := privatedirtest.Dir(t)
-	if err := os.WriteFile(dir+"/cards.json", []byte(good), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(dir+"/cards.json", []byte(good), 0o600))
 	release := privatedirtest.Hang(t, dir)
 	core, logs := eventtest.Observed(t)
 	m := metrics.New("test")
@@ -109,25 +95,20 @@ func TestStateDirHangs(t *testing.T) {
 		r.devices.Store(inventory.Snapshot{Version: version, Devices: []*inventory.Device{d}, Complete: true})
 	}
 	publish(1, healthy("3b:00.0"))
-	patient.Await(t, "the card", func() error {
-		if len(l.Counts()) != 1 {
-			return errors.New("found no card")
-		}
-		return nil
-	})
+	changes := func(want int) {
+		t.Helper()
+		patient.Await(t, "changes", func() error {
+			if all := l.Counts(); len(all) != 1 || all[0].HealthChanges != want {
+				return fmt.Errorf("found %v, want one card with %d changes", all, want)
+			}
+			return nil
+		})
+	}
+	changes(0)
 	publish(2, broken("3b:00.0"))
-	patient.Await(t, "the change", func() error {
-		if n := l.Counts()[0].HealthChanges; n != 1 {
-			return fmt.Errorf("found %d changes, want 1", n)
-		}
-		return nil
-	})
-	if n := logs.FilterField(logevent.LedgerUnavailable).Len(); n != 1 {
-		t.Errorf("%d lines of the log, want one", n)
-	}
-	if page := metricstest.Page(t, m); !strings.Contains(page, "accelerator_ledger_stored 0\n") {
-		t.Error("metrics: found no accelerator_ledger_stored 0")
-	}
+	changes(1)
+	compare.Equal(t, "lines of the log", 1, logs.FilterField(logevent.LedgerUnavailable).Len())
+	expectStored(t, m, 0)
 	began = time.Now()
 	r.stop()
 	if took := time.Since(began); took > 5*time.Second {

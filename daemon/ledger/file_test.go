@@ -19,7 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/test/metricstest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
@@ -60,28 +61,25 @@ func TestBadFile(t *testing.T) {
 		}, "cards.json: found owner uid 1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
+			onNode(t, func(r *rig) {
 				path := r.dir + "/cards.json"
 				if err := tc.make(path); errors.Is(err, os.ErrPermission) {
-					t.Skip("only root may change the owner of a file")
+					r.Skip("only root may change the owner of a file")
 				} else if err != nil {
-					t.Fatal(err)
+					r.Fatal(err)
 				}
 				r.start(healthy("5e:00.0"))
 				lines := r.logs.TakeAll()
 				if len(lines) != 1 || lines[0].Level != zap.WarnLevel || !strings.Contains(fmt.Sprint(lines[0].ContextMap()["error"]), tc.want) {
-					t.Errorf("log %v, want one warning with %q", lines, tc.want)
+					r.Errorf("log %v, want one warning with %q", lines, tc.want)
 				}
 				if _, err := os.Lstat(path + ".bad"); err != nil {
-					t.Errorf("%v, want the file there", err)
+					r.Errorf("%v, want the file there", err)
 				}
 				wait(settled)
 				r.expect("after", "", "")
 				r.stop()
-				if text := r.file(); !strings.Contains(text, `"card":"5e:00.0"`) {
-					t.Errorf("file %s, want the card", text)
-				}
+				r.expectFile(`"card":"5e:00.0"`)
 			})
 		})
 	}
@@ -90,39 +88,37 @@ func TestBadFile(t *testing.T) {
 // A file that could not be read at the start is read later: its history is not lost, and it is not set aside.
 func TestUnreadFile(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Second, 5 * time.Minute} { // before and after the decision about missing cards
-		testUnreadFile(t, after)
-	}
-}
-
-func testUnreadFile(t *testing.T, after time.Duration) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
-		r.list(broken("3b:00.0"), healthy("5e:00.0"))
-		r.stop()
-		chmod := func(mode os.FileMode) {
-			if err := os.Chmod(r.dir, mode); err != nil {
-				t.Fatal(err)
+		onNode(t, func(r *rig) {
+			r.start(healthy("3b:00.0"), healthy("5e:00.0"))
+			r.list(broken("3b:00.0"), healthy("5e:00.0"))
+			r.stop()
+			r.chmod(0o777)
+			r.open(inventory.Snapshot{})
+			if after == 0 {
+				r.chmod(0o700)
 			}
-		}
-		chmod(0o777)
-		r.open(inventory.Snapshot{})
-		if after == 0 {
-			chmod(0o700)
-		}
-		r.list(healthy("3b:00.0"))
-		r.list(broken("3b:00.0"))
-		wait(after)
-		chmod(0o700)
-		wait(2 * time.Minute)
-		r.expect("read later", "5e:00.0", "ledger.unavailable; device.missing 5e:00.0")
-		r.stop()
-		if text := r.file(); !strings.Contains(text, `"healthChanges":2`) {
-			t.Errorf("file %s, want two changes", text)
-		}
-		if _, err := os.Stat(r.dir + "/cards.json.bad"); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%v, want no file set aside", err)
-		}
+			r.list(healthy("3b:00.0"))
+			r.list(broken("3b:00.0"))
+			wait(after)
+			r.chmod(0o700)
+			wait(2 * time.Minute)
+			r.expect("read later", "5e:00.0", "ledger.unavailable; device.missing 5e:00.0")
+			r.stop()
+			r.expectFile(`"healthChanges":2`)
+			compare.ErrorIs(r, "Stat", os.ErrNotExist, compare.ErrorOf(os.Stat(r.dir+"/cards.json.bad")))
+		})
+	}
+	t.Run("without cards", func(t *testing.T) { // there is nothing to write, and all cards are missing
+		onNode(t, func(r *rig) {
+			r.start(healthy("3b:00.0"))
+			r.stop()
+			r.chmod(0o777)
+			r.startAndSettle()
+			r.expect("unread", "", "ledger.unavailable")
+			r.chmod(0o700)
+			wait(3 * time.Minute)
+			r.expect("read later", "3b:00.0", "device.missing 3b:00.0")
+		})
 	})
 }
 
@@ -160,20 +156,11 @@ func TestKilled(t *testing.T) {
 		child.Env = append(os.Environ(), writeIn+"="+dir)
 		child.Stderr = os.Stderr
 		out, err := child.StdoutPipe()
-		if err := errors.Join(err, child.Start()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(out, make([]byte, 1+i%7)); err != nil { // it writes, and is killed during the next write
-			t.Fatal(err)
-		}
-		if err := child.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err, child.Start())
+		must.Value(io.ReadFull(out, make([]byte, 1+i%7)))(t) // it writes, and is killed during the next write
+		must.Succeed(t, child.Process.Kill())
 		_ = child.Wait() // killed
-		text, err := os.ReadFile(filepath.Join(dir, "cards.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Value(os.ReadFile(filepath.Join(dir, "cards.json")))(t)
 		if _, n, err := ledger.Parse(text); err != nil || n != 1 {
 			t.Fatalf("kill %d: %v, %d cards, want one:\n%s", i, err, n, text)
 		}
@@ -216,27 +203,6 @@ func writeForEver(dir string) {
 	}
 }
 
-// A file that could not be read at the start is also read if there is nothing to write, because all cards are missing.
-func TestUnreadFileWithoutCards(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.start(healthy("3b:00.0"))
-		r.stop()
-		if err := os.Chmod(r.dir, 0o777); err != nil {
-			t.Fatal(err)
-		}
-		r.start()
-		wait(settled)
-		r.expect("unread", "", "ledger.unavailable")
-		if err := os.Chmod(r.dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		wait(3 * time.Minute)
-		r.expect("read later", "3b:00.0", "device.missing 3b:00.0")
-		r.stop()
-	})
-}
-
 // A file that is written later than somebody waits for it is written again, so that the error does not stay.
 func TestLateWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -250,15 +216,11 @@ func TestLateWrite(t *testing.T) {
 		}
 		for !late() { // it may not even begin
 		}
-		if page := metricstest.Page(t, m); !strings.Contains(page, "accelerator_ledger_stored 0\n") {
-			t.Error("too late: found no accelerator_ledger_stored 0")
-		}
+		expectStored(t, m, 0)
 		r := &rig{T: t, dir: dir, ledger: l, devices: latest.New(inventory.Snapshot{})}
 		r.run()
 		wait(time.Minute)
-		if page := metricstest.Page(t, m); !strings.Contains(page, "accelerator_ledger_stored 1\n") {
-			t.Error("a minute later: found no accelerator_ledger_stored 1")
-		}
+		expectStored(t, m, 1)
 		r.stop()
 	})
 }

@@ -15,96 +15,72 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // A card that is absent after a start is missing, over further starts, until it returns.
 func TestMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.start(healthy("3b:00.0"), healthy("5e:00.0"), healthy("5e:00.0-p1"))
-		wait(settled)
+	onNode(t, func(r *rig) {
+		r.startAndSettle(healthy("3b:00.0"), healthy("5e:00.0"), healthy("5e:00.0-p1"))
 		r.expect("first start", "", "")
-		r.stop()
 
 		r.start(healthy("3b:00.0"))
 		wait(settled - 2*time.Second)
 		r.expect("drivers may still find it", "", "")
-		if n := r.ledger.Awaited(); n != 1 {
-			t.Errorf("%d cards are awaited, want 1", n)
-		}
+		r.expectAwaited(1)
 		_, changed := r.ledger.Missing()
 		wait(2 * time.Second)
 		if fields := r.logs.All()[0].ContextMap(); fields["lasted_ms"] != nil {
-			t.Errorf("found lasted_ms %v of a card that is only now missing, want none", fields["lasted_ms"])
+			r.Errorf("found lasted_ms %v of a card that is only now missing, want none", fields["lasted_ms"])
 		}
 		r.expect("a card less", "5e:00.0", "device.missing 5e:00.0")
-		if n := r.ledger.Awaited(); n != 0 {
-			t.Errorf("%d cards are awaited, want none", n)
-		}
+		r.expectAwaited(0)
 		<-changed
 		all, _ := r.ledger.Missing()
 		since := all[0].Since
-		if diff := cmp.Diff([]ledger.Missing{{Card: "5e:00.0", Since: time.Now().UTC().Add(-time.Second), Model: model}}, all); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		compare.Values(r, "missing cards", []ledger.Missing{{Card: "5e:00.0", Since: time.Now().UTC().Add(-time.Second), Model: model}}, all)
 		wait(time.Second)
-		r.stop()
 
-		r.start(healthy("3b:00.0"))
-		wait(settled)
+		r.startAndSettle(healthy("3b:00.0"))
 		r.expect("another start", "5e:00.0", "device.missing 5e:00.0")
 		if all, _ := r.ledger.Missing(); all[0].Since != since {
-			t.Errorf("since %s, want %s", all[0].Since, since)
+			r.Errorf("since %s, want %s", all[0].Since, since)
 		}
-		if diff := cmp.Diff([]metrics.Card{{Address: "3b:00.0"}, {Address: "5e:00.0", Missing: true}}, r.ledger.Counts()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		r.expectCounts(metrics.Card{Address: "3b:00.0"}, metrics.Card{Address: "5e:00.0", Missing: true})
 		r.list(healthy("3b:00.0"), healthy("5e:00.0"))
 		r.expect("back", "", "device.returned 5e:00.0")
 		wait(time.Second)
-		r.stop()
-		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
-		wait(settled)
+		r.startAndSettle(healthy("3b:00.0"), healthy("5e:00.0"))
 		r.expect("as before", "", "")
-		r.stop()
 	})
 }
 
 // A card that was missing before may be back at the next start. So it is missing again only after all cards have been read.
 func TestMissingBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"), healthy("af:00.0"))
-		r.stop()
-		r.start(healthy("3b:00.0"))
-		wait(settled)
+		r.startAndSettle(healthy("3b:00.0"))
 		r.expect("before", "5e:00.0 af:00.0", "device.missing 5e:00.0; device.missing af:00.0")
 		r.stop()
 
 		r.open(inventory.Snapshot{Version: 1})
 		wait(time.Second)
 		r.expect("not all cards have been read", "", "")
-		if n := r.ledger.Awaited(); n != 3 { // else somebody could believe that no card is missing
-			t.Errorf("%d cards are awaited, want 3", n)
-		}
+		r.expectAwaited(3) // else somebody could believe that no card is missing
 		r.list(healthy("3b:00.0"), healthy("5e:00.0"))
 		r.expect("one is back", "af:00.0", "device.returned 5e:00.0")
-		r.stop()
 	})
 }
 
 // A card is also missing if nobody expects the only one that is left: not all addresses have changed.
 func TestMissingBesideUnexpected(t *testing.T) {
 	for _, reason := range []string{inventory.ReasonCordoned, inventory.ReasonExcluded} {
-		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t)
+		onNode(t, func(r *rig) {
 			other := because("5e:00.0", reason)
 			r.start(healthy("3b:00.0"), other)
-			r.stop()
-			r.start(other)
-			wait(settled)
+			r.startAndSettle(other)
 			r.expect(reason, "3b:00.0", "device.missing 3b:00.0")
-			r.stop()
 		})
 	}
 }
@@ -153,8 +129,7 @@ func TestNotMissing(t *testing.T) {
 		{"units of a pool", func(r *rig) { r.list(device("7", nil), rest) }, nil, []*inventory.Device{rest}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
+			onNode(t, func(r *rig) {
 				r.machine = "this"
 				r.start()
 				tc.before(r)
@@ -163,20 +138,15 @@ func TestNotMissing(t *testing.T) {
 				if tc.during != nil {
 					tc.during(r)
 				}
-				r.start(tc.after...)
-				wait(settled)
+				r.startAndSettle(tc.after...)
 				r.expect("after", "", tc.events)
-				r.stop()
-				r.start(tc.after...)
-				wait(settled)
+				r.startAndSettle(tc.after...)
 				r.expect("another start", "", "")
-				r.stop()
 			})
 		})
 	}
 	t.Run("not all cards have been read", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t)
+		onNode(t, func(r *rig) {
 			r.start(wanted(nil)...)
 			r.stop()
 			r.open(inventory.Snapshot{Version: 1})
@@ -185,36 +155,31 @@ func TestNotMissing(t *testing.T) {
 			r.list()
 			wait(settled)
 			r.expect("complete, and no card is left", "3b:00.0 5e:00.0", "device.missing 3b:00.0; device.missing 5e:00.0")
-			r.stop()
 		})
 	})
 }
 
 // A card that is at another address, because the buses have other numbers, is not missing if its serial number tells.
 func TestRenumbered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	onNode(t, func(r *rig) {
 		card := func(id, serial string) *inventory.Device {
 			return device(id, func(d *inventory.Device) { d.Attributes = map[string]string{inventory.AttributeSerialNumber: serial} })
 		}
-		r := newRig(t)
 		r.start(card("17:00.0", "1"), card("3b:00.0", "2"), card("5e:00.0", "3"))
 		r.list(broken("17:00.0"), broken("3b:00.0"), broken("5e:00.0"))
-		r.stop()
-		r.start(card("17:00.0", "1"), card("3c:00.0", "2"), card("5f:00.0", "4"))
-		wait(settled)
+		r.startAndSettle(card("17:00.0", "1"), card("3c:00.0", "2"), card("5f:00.0", "4"))
 		r.expect("one has moved, one was replaced", "5e:00.0", "device.missing 5e:00.0")
 		wait(time.Second)
 		r.stop()
 		if text := r.file(); strings.Contains(text, `"3b:00.0"`) || strings.Count(text, `"healthChanges":1`) != 3 {
-			t.Errorf("file %s, want the history of three cards, one at its new address", text)
+			r.Errorf("file %s, want the history of three cards, one at its new address", text)
 		}
 	})
 }
 
 // A card whose PCI function is there, and whose driver is not, is not missing, however late the driver is.
 func TestLateDriver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
 		r.stop()
 		r.onBus.Store("5e:00.0")
@@ -223,10 +188,8 @@ func TestLateDriver(t *testing.T) {
 		r.expect("late", "3b:00.0", "device.missing 3b:00.0")
 		r.list(healthy("af:00.0"), healthy("5e:00.0"))
 		r.expect("bound", "3b:00.0", "")
-		r.stop()
 
-		r.start(healthy("af:00.0"))
-		wait(settled)
+		r.startAndSettle(healthy("af:00.0"))
 		r.expect("late again", "3b:00.0", "device.missing 3b:00.0")
 		r.onBus.Store("")
 		wait(time.Minute)
@@ -242,23 +205,19 @@ func TestLateDriver(t *testing.T) {
 		r.expect("late once more", "3b:00.0", "device.missing 3b:00.0")
 		r.list(healthy("af:00.0"), healthy("5e:00.0"))
 		r.expect("bound", "3b:00.0", "")
-		r.stop()
 
 		r.start(healthy("af:00.0"))
 		wait(time.Hour)
 		r.expect("an hour", "3b:00.0", "device.missing 3b:00.0")
 		wait(2 * time.Minute)
 		r.expect("no driver binds", "3b:00.0 5e:00.0", "device.missing 5e:00.0")
-		r.stop()
 	})
 }
 
 // A missing card that is cordoned or excluded is not missing for as long.
 func TestExemptLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"), healthy("af:00.0"))
-		r.stop()
 		r.start(healthy("3b:00.0"))
 		r.exempts("")
 		r.expect("too early", "", "")
@@ -268,7 +227,6 @@ func TestExemptLater(t *testing.T) {
 		r.expect("cordoned", "af:00.0", "")
 		r.exempts("")
 		r.expect("expected again", "5e:00.0 af:00.0", "device.missing 5e:00.0")
-		r.stop()
 	})
 }
 
@@ -288,8 +246,7 @@ func TestFailed(t *testing.T) {
 		{"recovering", because("5e:00.0", "recovering=port-ap6"), settled, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
+			onNode(t, func(r *rig) {
 				r.start(healthy("3b:00.0"), healthy("5e:00.0"))
 				r.list(healthy("3b:00.0"), test.bad)
 				wait(test.lasts)
@@ -303,16 +260,13 @@ func TestFailed(t *testing.T) {
 				}
 				r.expect("left", missing, event)
 				wait(time.Second)
-				r.stop()
-				r.start(healthy("3b:00.0"))
-				wait(settled)
+				r.startAndSettle(healthy("3b:00.0"))
 				r.expect("another start", missing, event)
 				r.list(healthy("3b:00.0"), healthy("5e:00.0"))
 				if event != "" {
 					event = "device.returned 5e:00.0"
 				}
 				r.expect("plugged", "", event)
-				r.stop()
 			})
 		})
 	}
@@ -320,40 +274,31 @@ func TestFailed(t *testing.T) {
 
 // A card that had a fault before the daemon was restarted, and fails altogether soon after that, is missing.
 func TestFailedAfterRestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		bad := broken("5e:00.0")
-		bad.Memory = &inventory.Memory{Bad: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy}}}
-		r := newRig(t)
+	onNode(t, func(r *rig) {
+		bad := wasBad(broken("5e:00.0"))
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
 		r.list(healthy("3b:00.0"), bad)
 		wait(time.Hour)
-		r.stop()
 		r.start(healthy("3b:00.0"), bad)
 		wait(time.Second)
 		r.list(healthy("3b:00.0"))
 		r.expect("left", "5e:00.0", "device.missing 5e:00.0")
-		r.stop()
 	})
 }
 
 // A card with a fault that loses its driver is still expected, for an hour, and unless it is for a virtual machine.
 func TestFailedWithoutDriver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
 		r.list(healthy("3b:00.0"), broken("5e:00.0"))
 		wait(2 * time.Hour)
 		r.onBus.Store("5e:00.0")
 		r.list(healthy("3b:00.0"))
 		r.exempts("5e:00.0")
-		if n := r.ledger.Awaited(); n != 0 {
-			t.Errorf("for a virtual machine: %d cards are awaited, want none", n)
-		}
+		r.expectAwaited(0)
 		r.exempts("")
 		wait(50 * time.Minute)
-		if n := r.ledger.Awaited(); n != 1 {
-			t.Errorf("%d cards are awaited, want 1", n)
-		}
+		r.expectAwaited(1)
 		r.expect("its driver is late", "", "")
 		wait(15 * time.Minute)
 		r.expect("an hour", "5e:00.0", "device.missing 5e:00.0")
@@ -361,16 +306,13 @@ func TestFailedWithoutDriver(t *testing.T) {
 		r.expect("bound", "", "device.returned 5e:00.0")
 		wait(time.Second)
 		r.list(healthy("3b:00.0")) // its former fault does not count
-		if n := r.ledger.Awaited(); n != 0 {
-			t.Errorf("pulled: %d cards are awaited, want none", n)
-		}
-		r.stop()
+		r.expectAwaited(0)
 	})
 }
 
 // A card that has failed, and that somebody puts into another slot, is found there by its serial number.
 func TestReseated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	onNode(t, func(r *rig) {
 		card := func(id, serial string, fault bool) *inventory.Device {
 			return device(id, func(d *inventory.Device) {
 				d.Attributes = map[string]string{inventory.AttributeSerialNumber: serial}
@@ -380,7 +322,6 @@ func TestReseated(t *testing.T) {
 			})
 		}
 		rest := card("3b:00.0", "1", false)
-		r := newRig(t)
 		r.start(rest, card("5e:00.0", "2", false))
 		r.list(rest, card("5e:00.0", "2", true))
 		wait(settled)
@@ -390,102 +331,76 @@ func TestReseated(t *testing.T) {
 		r.expect("another card", "5e:00.0", "")
 		r.list(rest, card("af:00.0", "3", false), card("d8:00.0", "2", false))
 		r.expect("in another slot", "", "device.returned 5e:00.0")
-		r.stop()
-		r.start(rest, card("af:00.0", "3", false), card("d8:00.0", "2", false))
-		wait(settled)
+		r.startAndSettle(rest, card("af:00.0", "3", false), card("d8:00.0", "2", false))
 		r.expect("another start", "", "")
-		r.stop()
 	})
 }
 
 // A virtual function whose reading hangs does not say that it is one. It is still not expected.
 func TestHungVirtualFunction(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), device("3b:00.1", func(d *inventory.Device) {
 			d.Attributes = map[string]string{inventory.AttributePhysicalFunction: "0000:3b:00.0"}
 		}))
-		r.stop()
 		r.start(healthy("3b:00.0"), device("3b:00.1", func(d *inventory.Device) {
 			d.PCIID, d.Health, d.Fault, d.Reasons = "", inventory.Unhealthy, true, []string{inventory.ReasonReadTimeout}
 		}))
 		wait(settled)
-		r.stop()
 		r.start(healthy("3b:00.0")) // a reboot without virtual functions
 		wait(settled)
 		r.expect("rebooted", "", "")
-		r.stop()
 	})
 }
 
 func TestForget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
-		r.stop()
-		r.start(healthy("3b:00.0"))
-		wait(settled)
+		r.startAndSettle(healthy("3b:00.0"))
 		r.events()
 		for address, want := range map[string]string{
 			"3b:00.0": "card: found 3b:00.0, which is present, want one that is absent",
 			"af:00.0": "card: found af:00.0, want one that this node remembers: 3b:00.0, 5e:00.0",
 			"card1":   `card: found "card1", want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0`,
 		} {
-			if _, err := r.ledger.Forget(t.Context(), address, "alice"); err == nil || err.Error() != want {
-				t.Errorf("%s: error %v, want %s", address, err, want)
-			}
+			compare.Equal(r, address, want, fmt.Sprint(compare.ErrorOf(r.ledger.Forget(r.Context(), address, "alice"))))
 		}
-		if _, err := r.ledger.Forget(t.Context(), "5e:00.0", "eve\n"); err == nil || !strings.HasPrefix(err.Error(), "by: found") {
-			t.Errorf("error %v, want one about the name", err)
+		if _, err := r.ledger.Forget(r.Context(), "5e:00.0", "eve\n"); err == nil || !strings.HasPrefix(err.Error(), "by: found") {
+			r.Errorf("error %v, want one about the name", err)
 		}
-		forgotten, err := r.ledger.Forget(t.Context(), "0000:5E:00.0", "alice")
+		forgotten, err := r.ledger.Forget(r.Context(), "0000:5E:00.0", "alice")
 		if err != nil || forgotten.Card != "5e:00.0" || forgotten.Since.IsZero() {
-			t.Errorf("%v, %v, want 5e:00.0 and since when it is missing", forgotten, err)
+			r.Errorf("%v, %v, want 5e:00.0 and since when it is missing", forgotten, err)
 		}
 		r.expect("forgotten", "", "card.forgotten 5e:00.0")
 		wait(time.Second)
-		r.stop()
-		r.start(healthy("3b:00.0"))
-		wait(settled)
+		r.startAndSettle(healthy("3b:00.0"))
 		r.expect("after a restart", "", "")
-		r.stop()
 	})
 }
 
 // A card is forgotten when the file without it is on the disk, not before.
 func TestForgetIsStored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
-		r.stop()
-		r.start(healthy("3b:00.0"))
-		wait(settled)
+		r.startAndSettle(healthy("3b:00.0"))
 		r.events()
 		next := r.dir + "/cards.json.new/x" // what the file cannot replace
-		if err := os.MkdirAll(next, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.ledger.Forget(t.Context(), "5e:00.0", "alice"); err == nil || !strings.Contains(err.Error(), "cards.json.new: ") {
-			t.Errorf("the disk cannot be used: error %v, want that of the disk", err)
-		}
+		must.Succeed(r, os.MkdirAll(next, 0o700))
+		compare.Error(r, "disk that cannot be used", "cards.json.new: ", compare.ErrorOf(r.ledger.Forget(r.Context(), "5e:00.0", "alice")))
 		synctest.Wait() // the writer has tried, too
-		r.expect("the disk cannot be used", "5e:00.0", "ledger.unavailable")
-		if err := os.RemoveAll(r.dir + "/cards.json.new"); err != nil {
-			t.Fatal(err)
-		}
-		_, err := r.ledger.Forget(t.Context(), "5e:00.0", "alice")
+		r.expect("disk that cannot be used", "5e:00.0", "ledger.unavailable")
+		must.Succeed(r, os.RemoveAll(r.dir+"/cards.json.new"))
+		_, err := r.ledger.Forget(r.Context(), "5e:00.0", "alice")
 		if text := r.file(); err != nil || strings.Contains(text, "5e:00.0") { // a kill now would lose nothing
-			t.Errorf("%v, file %s, want one without the card", err, text)
+			r.Errorf("%v, file %s, want one without the card", err, text)
 		}
 		r.expect("forgotten", "", "card.forgotten 5e:00.0")
-		r.stop()
 	})
 }
 
 // The history of a card, in the file and in the metrics.
 func TestHistory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+	onNode(t, func(r *rig) {
 		begin := time.Now().UTC()
 		r.start(because("3b:00.0", inventory.ReasonDriverUnbound), because("5e:00.0", inventory.ReasonLoading))
 		r.list(broken("3b:00.0"), healthy("5e:00.0")) // it is being plugged in
@@ -496,20 +411,15 @@ func TestHistory(t *testing.T) {
 			r.list(because("3b:00.0", "recovering=port-ap6"), healthy("5e:00.0"))
 		}
 		r.list(healthy("5e:00.0"))
-		want := []metrics.Card{{Address: "3b:00.0", HealthChanges: 49, Removals: 1}, {Address: "5e:00.0"}}
-		if diff := cmp.Diff(want, r.ledger.Counts()); diff != "" {
-			t.Errorf("metrics (-want +got):\n%s", diff)
-		}
+		r.expectCounts(metrics.Card{Address: "3b:00.0", HealthChanges: 49, Removals: 1}, metrics.Card{Address: "5e:00.0"})
 		wait(time.Minute)
 		r.stop()
 		var file struct{ Cards []map[string]any }
-		if err := json.Unmarshal([]byte(r.file()), &file); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(r, json.Unmarshal([]byte(r.file()), &file))
 		recent := file.Cards[0]["recent"].([]any)
 		last := map[string]any{"time": begin.Format(time.RFC3339), "device": "3b:00.0", "from": "healthy", "to": "unhealthy", "reason": "port-ap6"}
 		if diff := cmp.Diff(last, recent[len(recent)-1]); diff != "" || len(recent) != 20 {
-			t.Errorf("%d changes, want 20; the last one (-want +got):\n%s", len(recent), diff)
+			r.Errorf("%d changes, want 20; the last one (-want +got):\n%s", len(recent), diff)
 		}
 		delete(file.Cards[0], "recent")
 		wantCards := []map[string]any{
@@ -518,60 +428,42 @@ func TestHistory(t *testing.T) {
 			{"card": "5e:00.0", "pciId": model, "family": "dfl", "firstSeen": begin.Format(time.RFC3339), "lastSeen": begin.Add(time.Minute).Format(time.RFC3339),
 				"expected": true, "healthChanges": 0.0, "removals": 0.0},
 		}
-		if diff := cmp.Diff(wantCards, file.Cards); diff != "" {
-			t.Errorf("cards (-want +got):\n%s", diff)
-		}
+		compare.Values(r, "cards", wantCards, file.Cards)
 
 		// The metrics begin at 0; the file goes on, also with a card that is bad now. Another card in the slot has a history of its own.
 		r.start(healthy("3b:00.0"), device("5e:00.0", func(d *inventory.Device) { d.PCIID = "10ee:5000:10ee:000e" }))
-		bad := broken("3b:00.0")
-		bad.Memory = &inventory.Memory{Bad: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy}}}
+		bad := wasBad(broken("3b:00.0"))
 		r.list(bad, device("5e:00.0", func(d *inventory.Device) { d.PCIID = "10ee:5000:10ee:000e" }))
-		if diff := cmp.Diff([]metrics.Card{{Address: "3b:00.0", HealthChanges: 1}, {Address: "5e:00.0"}}, r.ledger.Counts()); diff != "" {
-			t.Errorf("metrics (-want +got):\n%s", diff)
-		}
+		r.expectCounts(metrics.Card{Address: "3b:00.0", HealthChanges: 1}, metrics.Card{Address: "5e:00.0"})
 		r.stop()
-		if text := r.file(); !strings.Contains(text, `"healthChanges":50`) || !strings.Contains(text, `"former":{"card":"5e:00.0","pciId":"`+model) {
-			t.Errorf("file %s, want 50 changes and a former card", text)
-		}
+		r.expectFile(`"healthChanges":50`, `"former":{"card":"5e:00.0","pciId":"`+model)
 		history := r.ledger.History()
-		if n := len(history[0].Recent); n != 20 {
-			t.Errorf("%d changes in the history, want 20", n)
-		}
+		compare.Equal(r, "changes in the history", 20, len(history[0].Recent))
 		history[0].Recent = nil
 		wantHistory := []ledger.History{{Card: "3b:00.0", Changes: 50, Removals: 1}, {Card: "5e:00.0", Recent: []ledger.Turn{}, Former: &ledger.Former{PCIID: model, First: begin, Last: begin.Add(time.Minute)}}}
-		if diff := cmp.Diff(wantHistory, history); diff != "" {
-			t.Errorf("history (-want +got):\n%s", diff)
-		}
+		compare.Values(r, "history", wantHistory, history)
 		r.start(bad)
 		r.list(healthy("3b:00.0"))
-		if diff := cmp.Diff([]metrics.Card{{Address: "3b:00.0", HealthChanges: 1}, {Address: "5e:00.0"}}, r.ledger.Counts()); diff != "" {
-			t.Errorf("metrics (-want +got):\n%s", diff)
-		}
-		r.stop()
+		r.expectCounts(metrics.Card{Address: "3b:00.0", HealthChanges: 1}, metrics.Card{Address: "5e:00.0"})
 	})
 }
 
 // A card that recovers after a restart has changed, also if the daemon sees only the recovery hold.
 func TestHistoryOfRecovery(t *testing.T) {
 	for _, bad := range []*inventory.Device{broken("3b:00.0"), because("3b:00.0", "recovering=port-ap6"), because("3b:00.0", inventory.ReasonFlapping)} {
-		synctest.Test(t, func(t *testing.T) {
-			bad.Memory = &inventory.Memory{Bad: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy}}}
-			r := newRig(t)
-			r.start(bad)
-			r.list(healthy("3b:00.0"))
-			if diff := cmp.Diff([]metrics.Card{{Address: "3b:00.0", HealthChanges: 1}}, r.ledger.Counts()); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", bad.Reasons, diff)
-			}
-			r.stop()
+		t.Run(bad.Reasons[0], func(t *testing.T) {
+			onNode(t, func(r *rig) {
+				r.start(wasBad(bad))
+				r.list(healthy("3b:00.0"))
+				r.expectCounts(metrics.Card{Address: "3b:00.0", HealthChanges: 1})
+			})
 		})
 	}
 }
 
 // A card that breaks and recovers has changed twice, however many ports it has, and in whatever order they change.
 func TestHistoryOfPorts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("3b:00.0-p1"))
 		r.list(broken("3b:00.0"), broken("3b:00.0-p1"))
 		r.list(healthy("3b:00.0"), healthy("3b:00.0-p1"))
@@ -579,24 +471,19 @@ func TestHistoryOfPorts(t *testing.T) {
 		r.list(broken("3b:00.0"), broken("3b:00.0-p1"))
 		r.list(healthy("3b:00.0"), broken("3b:00.0-p1"))
 		r.list(healthy("3b:00.0"), healthy("3b:00.0-p1"))
-		if diff := cmp.Diff([]metrics.Card{{Address: "3b:00.0", HealthChanges: 4}}, r.ledger.Counts()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		r.stop()
+		r.expectCounts(metrics.Card{Address: "3b:00.0", HealthChanges: 4})
 	})
 }
 
 // The inventory gets back what it must know of devices. Another card does not inherit it.
 func TestRemembered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+	onNode(t, func(r *rig) {
 		at := time.Now()
 		memory := &inventory.Memory{Turns: []time.Time{at, at}, Quarantined: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy, Since: at}}}
 		flapping := device("3b:00.0-p1", func(d *inventory.Device) { d.Health, d.Memory = inventory.Unhealthy, memory })
 		r.start(healthy("3b:00.0"), flapping)
 		wait(time.Second)
-		text := r.file()
-		r.stop()
+		r.expectFile("quarantined")
 
 		r.start()
 		at = at.UTC()
@@ -604,35 +491,27 @@ func TestRemembered(t *testing.T) {
 			ID: "3b:00.0-p1", Family: "dfl", Facts: inventory.Facts{PCIID: model, Attributes: map[string]string{"serialNumber": ""}},
 			Memory: &inventory.Memory{Turns: []time.Time{at, at}, Quarantined: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy, Since: at}}},
 		}}
-		if diff := cmp.Diff(want, r.ledger.Remembered()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		compare.Values(r, "remembered devices", want, r.ledger.Remembered())
 		// The card answers slowly: nothing is forgotten meanwhile.
 		r.list(healthy("3b:00.0"), device("3b:00.0-p1", func(d *inventory.Device) { d.PCIID, d.Health = "", inventory.Unhealthy }))
 		wait(time.Minute)
-		if r.stop(); !strings.Contains(r.file(), `"quarantined":true`) {
-			t.Errorf("file %s, want the quarantine", r.file())
-		}
+		r.stop()
+		r.expectFile(`"quarantined":true`)
 		r.start(healthy("3b:00.0"), healthy("3b:00.0-p1"))
 		wait(time.Second)
-		if r.stop(); strings.Contains(r.file(), "quarantined") || !strings.Contains(text, "quarantined") {
-			t.Errorf("it has ended: file %s, want no quarantine", r.file())
-		}
+		r.stop()
+		r.expectFile("!quarantined") // it has ended
 
 		r.start(healthy("3b:00.0"), flapping)
+		r.startAndSettle(healthy("3b:00.0"))
 		r.stop()
-		r.start(healthy("3b:00.0"))
-		wait(settled)
-		if r.stop(); strings.Contains(r.file(), "3b:00.0-p1") {
-			t.Errorf("the port is gone: file %s, want it forgotten", r.file())
-		}
+		r.expectFile("!3b:00.0-p1") // the port is gone, and forgotten
 	})
 }
 
 // At most one write in a second, and none without a change.
 func TestWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"), healthy("af:00.0"), healthy("d8:00.0"))
 		wrote := func() bool {
 			err := os.Remove(r.dir + "/cards.json")
@@ -640,18 +519,17 @@ func TestWrites(t *testing.T) {
 		}
 		r.stop()
 		r.onBus.Store("d8:00.0") // its driver is late, for almost an hour
-		r.start(healthy("3b:00.0"), broken("5e:00.0"))
-		wait(settled)
+		r.startAndSettle(healthy("3b:00.0"), broken("5e:00.0"))
 		r.expect("before the hour", "af:00.0", "device.missing af:00.0")
 		if !wrote() {
-			t.Error("the cards: found no file")
+			r.Error("the cards: found no file")
 		}
 		for range 700 { // health intervals of almost an hour
 			wait(5 * time.Second)
 			r.list(healthy("3b:00.0"), broken("5e:00.0"))
 		}
 		if wrote() {
-			t.Error("found a write in an idle hour")
+			r.Error("found a write in an idle hour")
 		}
 		r.list(healthy("3b:00.0"))
 		wait(time.Second)
@@ -669,27 +547,24 @@ func TestWrites(t *testing.T) {
 			}
 		}
 		if writes < 9 || writes > 11 {
-			t.Errorf("%d writes in 10 s, want 10", writes)
+			r.Errorf("%d writes in 10 s, want 10", writes)
 		}
 		wait(time.Second)
 		if wrote(); r.ledger.Counts()[0].HealthChanges != 100 {
-			t.Errorf("counts %v, want 100 changes", r.ledger.Counts())
+			r.Errorf("counts %v, want 100 changes", r.ledger.Counts())
 		}
 		r.stop()
 		if !wrote() {
-			t.Error("the end: found no file")
+			r.Error("the end: found no file")
 		}
 	})
 }
 
 // Cards that come and go make room for others. Missing ones are kept longest.
 func TestManyCards(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
-		r.stop()
-		r.start(healthy("3b:00.0"))
-		wait(settled)
+		r.startAndSettle(healthy("3b:00.0"))
 		for i := range 10_000 {
 			id := fmt.Sprintf("%x:%02x:00.0", 0x10000+i>>8, i&0xff)
 			r.list(device(id, func(d *inventory.Device) { d.Memory = &inventory.Memory{Turns: make([]time.Time, 100)} }), healthy("3b:00.0"))
@@ -698,11 +573,11 @@ func TestManyCards(t *testing.T) {
 			}
 		}
 		if n := len(r.ledger.Counts()); n != 256 || r.missing() != "5e:00.0" {
-			t.Errorf("%d cards, missing %q, want 256 and 5e:00.0", n, r.missing())
+			r.Errorf("%d cards, missing %q, want 256 and 5e:00.0", n, r.missing())
 		}
 		wait(time.Minute)
 		if n := len(r.file()); n > 64<<10 {
-			t.Errorf("file of %d bytes, want at most 64 KiB", n)
+			r.Errorf("file of %d bytes, want at most 64 KiB", n)
 		}
 		var all []*inventory.Device
 		for i := range 1000 {
@@ -710,21 +585,15 @@ func TestManyCards(t *testing.T) {
 		}
 		r.list(all...)
 		r.list(all...)
-		if n := len(r.ledger.Counts()); n != 256 {
-			t.Errorf("%d cards, want 256", n)
-		}
-		r.stop()
+		compare.Equal(r, "cards", 256, len(r.ledger.Counts()))
 		r.start(all...)
-		if n := len(r.ledger.Counts()); n != 256 {
-			t.Errorf("%d cards after a restart, want 256", n)
-		}
-		r.stop()
+		compare.Equal(r, "cards after a restart", 256, len(r.ledger.Counts()))
 	})
 }
 
 // Virtual functions, which nobody expects, take no room from cards.
 func TestManyVirtualFunctions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	onNode(t, func(r *rig) {
 		var functions, cards []*inventory.Device
 		for i := range 300 {
 			functions = append(functions, device(fmt.Sprintf("%02x:%02x.%d", 0x40+i>>8, i>>3&0x1f, i&7), func(d *inventory.Device) {
@@ -734,20 +603,16 @@ func TestManyVirtualFunctions(t *testing.T) {
 		for i := range 4 {
 			cards = append(cards, healthy(fmt.Sprintf("a%d:00.0", i)))
 		}
-		r := newRig(t)
 		r.start(functions...)
 		r.list(append(functions, cards...)...)
-		r.stop()
-		r.start(functions...)
-		wait(settled)
+		r.startAndSettle(functions...)
 		r.expect("no card is left", "a0:00.0 a1:00.0 a2:00.0 a3:00.0", "device.missing a0:00.0; device.missing a1:00.0; device.missing a2:00.0; device.missing a3:00.0")
-		r.stop()
 	})
 }
 
 // If the file has no room for all cards, those without a quarantine are left out first.
 func TestManyQuarantines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	onNode(t, func(r *rig) {
 		var turns []time.Time
 		for i := range 6 {
 			turns = append(turns, time.Now().Add(time.Duration(i)*time.Second))
@@ -765,48 +630,35 @@ func TestManyQuarantines(t *testing.T) {
 				}))
 			}
 		}
-		r := newRig(t)
 		r.start(all...)
-		r.stop()
 		r.start()
 		remembered := r.ledger.Remembered()
-		if n := len(remembered); n != 256 {
-			t.Errorf("%d devices in quarantine, want 256", n)
-		}
+		compare.Equal(r, "devices in quarantine", 256, len(remembered))
 		want := &inventory.Memory{
 			Quarantined: true, Turns: []time.Time{turns[5].UTC()},
 			Holds: []inventory.Hold{{Reason: "a", Health: inventory.Unhealthy, Since: over.Add(time.Second)}},
 		}
 		for id, d := range remembered {
-			if diff := cmp.Diff(want, d.Memory); diff != "" {
-				t.Fatalf("%s: (-want +got):\n%s", id, diff)
-			}
+			compare.Values(r, id, want, d.Memory)
 		}
-		r.stop()
 	})
 }
 
 // A clock that is set back by a year crashes nothing, and no card is missing since a time in the future.
 func TestClockSetBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+	onNode(t, func(r *rig) {
 		future := time.Now().AddDate(1, 0, 0).UTC().Format(time.RFC3339)
 		text := `{"version":1,"cards":[{"card":"3b:00.0","pciId":"` + model + `","firstSeen":"` + future + `","lastSeen":"` + future + `","expected":true,"healthChanges":1,"removals":1,` +
 			`"missing":"` + future + `","recent":[{"time":"` + future + `","device":"3b:00.0","from":"healthy","to":"unhealthy"}]}]}`
-		if err := os.WriteFile(r.dir+"/cards.json", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		r.start()
-		wait(settled)
+		must.Succeed(r, os.WriteFile(r.dir+"/cards.json", []byte(text), 0o600))
+		r.startAndSettle()
 		if all, _ := r.ledger.Missing(); len(all) != 1 || all[0].Since.After(time.Now()) {
-			t.Errorf("missing %v, want one card since the start", all)
+			r.Errorf("missing %v, want one card since the start", all)
 		}
 		r.list(healthy("3b:00.0"))
 		r.list(broken("3b:00.0"))
 		r.expect("back", "", "device.missing 3b:00.0; device.returned 3b:00.0")
-		r.stop()
 		r.start()
-		r.stop()
 	})
 }
 
@@ -828,33 +680,26 @@ func TestClockSetMeanwhile(t *testing.T) {
 			{Reason: "aer-fatal", Health: inventory.Unhealthy}, {Reason: "port-ap6", Health: inventory.Unhealthy, Since: ago},
 			{Reason: "resetting", Health: inventory.Unhealthy, Passing: ago},
 		}}
-		if diff := cmp.Diff(want, ledger.Written(m, now)); diff != "" {
-			t.Errorf("set by %s (-want +got):\n%s", by, diff)
-		}
+		compare.Values(t, fmt.Sprintf("set by %s", by), want, ledger.Written(m, now))
 	}
 }
 
 // In an upgrade, two daemons follow the same cards, and one of them writes.
 func TestTwoDaemons(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		former := newRig(t)
+	onNode(t, func(former *rig) {
 		former.start(healthy("3b:00.0"))
-		next := &rig{T: t, dir: former.dir, exempt: former.exempt}
+		next := &rig{T: former.T, dir: former.dir, exempt: former.exempt}
 		next.start(healthy("3b:00.0"))
 		for _, r := range []*rig{former, next} {
 			r.list(broken("3b:00.0"))
 		}
 		wait(time.Minute)
-		if text := next.file(); !strings.Contains(text, `"healthChanges":1`) {
-			t.Errorf("file %s, want one change", text)
-		}
+		next.expectFile(`"healthChanges":1`)
 		next.list(healthy("3b:00.0"))
 		former.stop()
 		wait(10 * time.Second)
-		if text := next.file(); !strings.Contains(text, `"healthChanges":2`) {
-			t.Errorf("after the former one: file %s, want two changes", text)
-		}
-		next.expect("next", "", "")
+		next.expectFile(`"healthChanges":2`)
+		next.expect("after the former one", "", "")
 		next.stop()
 	})
 }
@@ -862,11 +707,10 @@ func TestTwoDaemons(t *testing.T) {
 // In an upgrade, the former daemon sees a card leave before the next one has read the cards. It is not missing for longer
 // than the upgrade.
 func TestPulledDuringUpgrade(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		former := newRig(t)
+	onNode(t, func(former *rig) {
 		former.start(healthy("3b:00.0"), healthy("5e:00.0"))
 		wait(time.Second)
-		next := &rig{T: t, dir: former.dir, exempt: former.exempt}
+		next := &rig{T: former.T, dir: former.dir, exempt: former.exempt}
 		next.open(inventory.Snapshot{})
 		former.list(healthy("3b:00.0"))
 		next.list(healthy("3b:00.0"))
@@ -874,9 +718,7 @@ func TestPulledDuringUpgrade(t *testing.T) {
 		former.stop()
 		wait(10 * time.Second)
 		next.expect("next", "", "device.missing 5e:00.0")
-		next.stop()
-		next.start(healthy("3b:00.0"))
-		wait(settled)
+		next.startAndSettle(healthy("3b:00.0"))
 		next.expect("another start", "", "")
 		next.stop()
 	})
@@ -884,46 +726,34 @@ func TestPulledDuringUpgrade(t *testing.T) {
 
 // A start that cannot read the id of the machine does not forget it.
 func TestMachineUnknown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+	onNode(t, func(r *rig) {
 		for _, r.machine = range []string{"this", ""} {
 			r.start(healthy("3b:00.0"), healthy("5e:00.0"))
 			r.stop()
 		}
 		r.machine = "other"
-		r.start(healthy("3b:00.0"))
-		wait(settled)
+		r.startAndSettle(healthy("3b:00.0"))
 		r.expect("another machine", "", "ledger.begun")
-		r.stop()
 	})
 }
 
 // In an upgrade, only the daemon that writes the file forgets a card. The next one does not write it again.
 func TestForgetDuringUpgrade(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		former := newRig(t)
+	onNode(t, func(former *rig) {
 		former.start(healthy("3b:00.0"), healthy("5e:00.0"))
-		former.stop()
-		former.start(healthy("3b:00.0"))
-		wait(settled)
-		next := &rig{T: t, dir: former.dir, exempt: former.exempt}
-		next.start(healthy("3b:00.0"))
-		wait(settled)
-		if _, err := next.ledger.Forget(t.Context(), "5e:00.0", "alice"); err == nil || !strings.HasSuffix(err.Error(), "cards.json: another daemon writes it, try again when the upgrade has ended") {
-			t.Errorf("error %v, want one about the other daemon", err)
+		former.startAndSettle(healthy("3b:00.0"))
+		next := &rig{T: former.T, dir: former.dir, exempt: former.exempt}
+		next.startAndSettle(healthy("3b:00.0"))
+		if _, err := next.ledger.Forget(former.Context(), "5e:00.0", "alice"); err == nil || !strings.HasSuffix(err.Error(), "cards.json: another daemon writes it, try again when the upgrade has ended") {
+			former.Errorf("error %v, want one about the other daemon", err)
 		}
-		if next.missing() != "5e:00.0" {
-			t.Errorf("next: missing %q, want 5e:00.0", next.missing())
-		}
-		if _, err := former.ledger.Forget(t.Context(), "5e:00.0", "alice"); err != nil {
-			t.Error(err)
-		}
+		next.expect("next", "5e:00.0", "device.missing 5e:00.0")
+		must.Value(former.ledger.Forget(former.Context(), "5e:00.0", "alice"))(former)
 		former.stop()
 		next.list(broken("3b:00.0"))
 		wait(10 * time.Second)
-		if text := next.file(); next.missing() != "" || strings.Contains(text, "5e:00.0") {
-			t.Errorf("after the former one: missing %q, file %s, want no 5e:00.0", next.missing(), text)
-		}
+		next.expect("after the former one", "", "")
+		next.expectFile("!5e:00.0")
 		next.stop()
 	})
 }

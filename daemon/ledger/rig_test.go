@@ -18,7 +18,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/metricstest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
@@ -40,18 +43,34 @@ type rig struct {
 	ended   chan error
 }
 
-func newRig(t *testing.T) *rig { return &rig{T: t, dir: privatedirtest.Dir(t), exempt: latest.New("")} }
+// onNode tells a story on a node without a ledger. A daemon that runs at its end is stopped.
+func onNode(t *testing.T, story func(*rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{T: t, dir: privatedirtest.Dir(t), exempt: latest.New("")}
+		story(r)
+		r.stop()
+	})
+}
 
-// start starts a daemon that finds these devices.
+// start starts a daemon that finds these devices, in place of the one that runs.
 func (r *rig) start(devices ...*inventory.Device) {
 	r.Helper()
 	r.open(inventory.Snapshot{})
 	r.list(devices...)
 }
 
-// open starts a daemon whose first snapshot is this one.
+// startAndSettle does the same, and waits until the daemon has reported the missing cards.
+func (r *rig) startAndSettle(devices ...*inventory.Device) {
+	r.Helper()
+	r.start(devices...)
+	wait(settled)
+}
+
+// open starts a daemon whose first snapshot is this one, in place of the one that runs.
 func (r *rig) open(first inventory.Snapshot) {
 	r.Helper()
+	r.stop()
 	core, logs := eventtest.Observed(r.T)
 	r.logs, r.devices = logs, latest.New(first)
 	r.ledger = ledger.Open(r.Context(), ledger.Config{
@@ -90,13 +109,15 @@ func (r *rig) exempts(address string) {
 	synctest.Wait()
 }
 
-// stop ends the daemon.
+// stop ends the daemon, if one runs.
 func (r *rig) stop() {
 	r.Helper()
-	r.cancel()
-	if err := <-r.ended; err != nil {
-		r.Errorf("Run = %v, want nil", err)
+	if r.cancel == nil {
+		return
 	}
+	r.cancel()
+	r.cancel = nil
+	compare.NoError(r, "Run", <-r.ended)
 }
 
 // wait lets time pass.
@@ -127,21 +148,53 @@ func (r *rig) events() string {
 
 func (r *rig) expect(what, missing, events string) {
 	r.Helper()
-	if got := r.missing(); got != missing {
-		r.Errorf("%s: missing %q, want %q", what, got, missing)
-	}
-	if got := r.events(); got != events {
-		r.Errorf("%s: events %q, want %q", what, got, events)
+	compare.Equal(r, what+": missing", missing, r.missing())
+	compare.Equal(r, what+": events", events, r.events())
+}
+
+// expectAwaited checks the number of cards that are expected, and that may still be found.
+func (r *rig) expectAwaited(want int) {
+	r.Helper()
+	compare.Equal(r, "awaited cards", want, r.ledger.Awaited())
+}
+
+// expectCounts compares the cards of the metrics.
+func (r *rig) expectCounts(want ...metrics.Card) {
+	r.Helper()
+	compare.Values(r, "metrics", want, r.ledger.Counts())
+}
+
+// expectFile checks that the file contains each of these texts, or, with a "!" before it, that it does not.
+func (r *rig) expectFile(texts ...string) {
+	r.Helper()
+	file := r.file()
+	for _, text := range texts {
+		text, not := strings.CutPrefix(text, "!")
+		if strings.Contains(file, text) == not {
+			r.Errorf("file %s, want it with %q: %t", file, text, !not)
+		}
 	}
 }
 
-// file returns the content of the file, and when it was written.
+// chmod sets the mode of the state directory, which is used only with mode 0700.
+func (r *rig) chmod(mode os.FileMode) {
+	r.Helper()
+	must.Succeed(r, os.Chmod(r.dir, mode))
+}
+
+// file returns the content of the file.
 func (r *rig) file() string {
 	text, err := os.ReadFile(filepath.Join(r.dir, "cards.json"))
 	if err != nil {
 		r.Errorf("no file: %v", err)
 	}
 	return string(text)
+}
+
+// expectStored checks the metric that says whether the file could be written.
+func expectStored(t *testing.T, m *metrics.Metrics, want int) {
+	t.Helper()
+	compare.Contains(t, "metrics", fmt.Sprintf("accelerator_ledger_stored %d\n", want), metricstest.Page(t, m))
 }
 
 const model = "8086:09c4:8086:0000"
@@ -166,5 +219,11 @@ func device(id string, edit func(*inventory.Device)) *inventory.Device {
 	if edit != nil {
 		edit(d)
 	}
+	return d
+}
+
+// wasBad adds to a device what the inventory remembers of one that is bad.
+func wasBad(d *inventory.Device) *inventory.Device {
+	d.Memory = &inventory.Memory{Bad: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy}}}
 	return d
 }

@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
@@ -23,7 +22,9 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
@@ -65,17 +66,13 @@ func start(t *testing.T, prepare func(*rig)) *rig {
 	t.Cleanup(r.server.Close)
 	account := t.TempDir()
 	for file, text := range map[string]string{"ca.crt": string(r.server.CA()), "token": "token-1\n"} {
-		if err := os.WriteFile(filepath.Join(account, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(account, file), []byte(text), 0o600))
 	}
 	core, observed := eventtest.Observed(t)
 	client, err := apiserver.Open(apiserver.Config{ServiceAccount: account, Dial: listener.Dial, LookupEnv: func(name string) (string, bool) {
 		return map[string]string{"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": r.server.Address()[len("127.0.0.1:"):]}[name], true
 	}}, zap.New(core))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.logs = func() (lines []string) {
 		for _, l := range observed.All() {
 			if l.Level > zap.DebugLevel {
@@ -115,9 +112,7 @@ func (r *rig) at(seconds float64, want string) {
 			got = fmt.Sprintf("%s %s %.0f %.0f", c.Status, c.Reason, c.LastTransitionTime.Sub(r.began).Seconds(), c.LastHeartbeatTime.Sub(r.began).Seconds())
 		}
 	}
-	if got != want {
-		r.t.Errorf("after %v s: condition %q, want %q", seconds, got, want)
-	}
+	compare.Equal(r.t, fmt.Sprintf("after %v s: condition", seconds), want, got)
 }
 
 var (
@@ -296,9 +291,7 @@ func TestWrite(t *testing.T) {
 				r := start(t, test.prepare)
 				test.do(r)
 				r.end()
-				if diff := cmp.Diff(test.logs, r.logs()); diff != "" {
-					t.Errorf("log (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "log", test.logs, r.logs())
 			})
 		})
 	}

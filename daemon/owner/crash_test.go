@@ -19,6 +19,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
@@ -300,22 +301,16 @@ func TestKilled(t *testing.T) {
 	child.Env = append(os.Environ(), ownIn+"="+dir)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
-	if err := errors.Join(err, child.Start()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err, child.Start())
 	if text, err := bufio.NewReader(out).ReadString('\n'); err != nil || text != "owned\n" {
 		t.Fatalf("the process printed %q, error %v, want that it owns the node", text, err)
 	}
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, child.Process.Kill())
 	_ = child.Wait() // killed
 	for _, api := range []string{control.DRA, control.DevicePlugin} {
 		n := owner.New(dir, api, zap.NewNop())
 		n.Hurry(time.Millisecond, time.Millisecond)
-		if err := n.Take(t.Context(), func() owner.Naming { return 2 }); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, n.Take(t.Context(), func() owner.Naming { return 2 }))
 		n.Kill()
 	}
 }

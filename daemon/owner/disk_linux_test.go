@@ -10,13 +10,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -29,37 +30,25 @@ func TestFirstStartOnAFullDisk(t *testing.T) {
 			parent := privatedirtest.Dir(t)
 			mount(t, parent, options)
 			dir := filepath.Join(parent, "state")
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Mkdir(dir, 0o700))
 			if name == "data" {
-				if err := os.WriteFile(filepath.Join(parent, "fill"), make([]byte, 64<<10), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(filepath.Join(parent, "fill"), make([]byte, 64<<10), 0o600))
 				if err := os.WriteFile(filepath.Join(parent, "more"), []byte("x"), 0o600); !errors.Is(err, syscall.ENOSPC) {
 					t.Fatalf("error %v, want %v", err, syscall.ENOSPC)
 				}
 			}
-			synctest.Test(t, func(t *testing.T) {
-				plugin := start(t, dir, control.DevicePlugin)
+			onNodeWith(t, dir, func(n *node) {
+				plugin := n.start(control.DevicePlugin)
 				if name == "data" {
-					if !plugin.owns(0) {
-						t.Errorf("the plugin waits: %v", plugin.Waiting())
-					}
-					plugin.Kill()
+					plugin.takes(0)
 					return
 				}
 				if plugin.owns(time.Second) || plugin.WaitsFor() != owner.ForStateDir || !errors.Is(plugin.Waiting(), syscall.ENOSPC) ||
 					!strings.HasPrefix(plugin.Waiting().Error(), "--state-dir: "+dir+"/owner.lock: ") {
-					t.Errorf("waits for %s, %v, want owner.lock and %v", plugin.WaitsFor(), plugin.Waiting(), syscall.ENOSPC)
+					n.Errorf("waits for %s, %v, want owner.lock and %v", plugin.WaitsFor(), plugin.Waiting(), syscall.ENOSPC)
 				}
-				if err := syscall.Mount("", parent, "", syscall.MS_REMOUNT, "nr_inodes=10"); err != nil {
-					t.Fatal(err)
-				}
-				if !plugin.owns(time.Second) {
-					t.Errorf("there is room: the plugin waits: %v", plugin.Waiting())
-				}
-				plugin.Kill()
+				must.Succeed(n, syscall.Mount("", parent, "", syscall.MS_REMOUNT, "nr_inodes=10"))
+				plugin.takes(time.Second)
 			})
 		})
 	}
@@ -69,15 +58,11 @@ func TestFirstStartOnAFullDisk(t *testing.T) {
 func TestHangingFUSE(t *testing.T) {
 	dir := privatedirtest.Dir(t)
 	before := owner.New(dir, control.DRA, zap.NewNop())
-	if err := before.Take(t.Context(), func() owner.Naming { return 1 }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, before.Take(t.Context(), func() owner.Naming { return 1 }))
 	kept := before.Kept()
 	release := privatedirtest.Hang(t, dir)
 	for range 2 {
-		if err := kept(); err == nil || !strings.Contains(err.Error(), "the file system hangs") {
-			t.Errorf("kept: error %v, want that the file system hangs", err)
-		}
+		compare.Error(t, "kept", "the file system hangs", kept())
 	}
 	// within fails if a call takes longer than this time, or twice that on a slow machine.
 	within := func(limit time.Duration, call string, f func()) {
@@ -114,9 +99,7 @@ func TestHangingFUSE(t *testing.T) {
 		return nil
 	})
 	cancel()
-	if err := <-taken; !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want %v", err, context.Canceled)
-	}
+	compare.ErrorIs(t, "error", context.Canceled, <-taken)
 
 	release()
 	patient.Await(t, "the new naming", func() error {
@@ -127,9 +110,7 @@ func TestHangingFUSE(t *testing.T) {
 	})
 	before.Renamed()
 	alike := owner.New(dir, control.DRA, zap.NewNop())
-	if err := alike.Take(t.Context(), func() owner.Naming { return 2 }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, alike.Take(t.Context(), func() owner.Naming { return 2 }))
 	privatedirtest.Hang(t, dir)
 	within(6*time.Second, "Leave", func() {
 		before.Leave(t.Context(), func(context.Context) error {
@@ -147,11 +128,7 @@ func mount(t *testing.T, dir, options string) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must.Succeed(t, syscall.Unmount(dir, 0)) })
 }
 
 // A device plugin that has once run on the node starts although the disk is full, or read-only after an error.
@@ -170,28 +147,18 @@ func TestDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := privatedirtest.Dir(t)
 			mount(t, dir, "nr_inodes=8")
-			synctest.Test(t, func(t *testing.T) {
-				plugin := start(t, dir, control.DevicePlugin)
-				plugin.owns(0)
-				plugin.Leave(t.Context(), nothing)
-				if err := spoil(dir); err != nil {
-					t.Fatal(err)
-				}
+			onNodeWith(t, dir, func(n *node) {
+				plugin := n.owner(control.DevicePlugin)
+				plugin.leave()
+				must.Succeed(n, spoil(dir))
 				for range 2 {
-					if plugin = start(t, dir, control.DevicePlugin); !plugin.owns(0) {
-						t.Fatalf("the plugin waits: %v", plugin.Waiting())
-					}
-					second := start(t, dir, control.DevicePlugin)
-					if !second.owns(0) {
-						t.Errorf("the other plugin waits: %v", second.Waiting())
-					}
+					plugin = n.owner(control.DevicePlugin)
+					second := n.owner(control.DevicePlugin)
 					// Not before: the driver could hold the guard, and the other plugin would wait for it.
-					driver := start(t, dir, control.DRA)
-					if driver.owns(time.Second) {
-						t.Error("found a driver that owns the node, too")
-					}
+					driver := n.start(control.DRA)
+					driver.waits(time.Second)
 					driver.stop()
-					plugin.Leave(t.Context(), nothing)
+					plugin.leave()
 					second.Kill()
 				}
 			})

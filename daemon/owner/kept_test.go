@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestKept(t *testing.T) {
@@ -27,18 +27,11 @@ func TestKept(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "state")
-			synctest.Test(t, func(t *testing.T) {
-				d := start(t, dir, control.DevicePlugin)
-				defer d.stop()
-				if !d.owns(0) {
-					t.Fatal("does not own the node")
-				}
-				kept := d.Kept()
-				if err := test.change(dir); err != nil {
-					t.Fatal(err)
-				}
+			onNodeWith(t, dir, func(n *node) {
+				kept := n.owner(control.DevicePlugin).Kept()
+				must.Succeed(n, test.change(dir))
 				if err := kept(); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-					t.Errorf("error %v, want %q", err, test.want)
+					n.Errorf("error %v, want %q", err, test.want)
 				}
 			})
 		})

@@ -13,47 +13,80 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
-// daemon is a daemon of an API in a bubble of synctest.
+// node is a node with a state directory, in a bubble of synctest.
+type node struct {
+	*testing.T
+	dir     string
+	daemons []*daemon
+}
+
+// onNode tells a story on a node without daemons. Those that own the node at the end are killed.
+func onNode(t *testing.T, story func(*node)) {
+	t.Helper()
+	onNodeWith(t, privatedirtest.Dir(t), story)
+}
+
+// onNodeWith is onNode with a state directory.
+func onNodeWith(t *testing.T, dir string, story func(*node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{T: t, dir: dir}
+		story(n)
+		for _, d := range n.daemons {
+			if d.owns(0) {
+				d.Kill()
+			}
+		}
+	})
+}
+
+// daemon is a daemon of an API.
 type daemon struct {
 	*owner.Node
+	t     *testing.T
 	stop  context.CancelFunc
 	taken chan error
 	wants atomic.Int64 // its naming
 	logs  *observer.ObservedLogs
 }
 
-func start(t *testing.T, dir, api string) *daemon {
-	t.Helper()
-	return startNamed(t, dir, api, 1)
+// start starts a daemon with a naming: 1, unless another one is given.
+func (n *node) start(api string, naming ...owner.Naming) *daemon {
+	n.Helper()
+	return n.startChecked(api, nil, naming...)
 }
 
-// startNamed is start with a naming.
-func startNamed(t *testing.T, dir, api string, naming owner.Naming) *daemon {
-	t.Helper()
-	return startChecked(t, dir, api, naming, nil)
+// owner starts a daemon that owns the node at once.
+func (n *node) owner(api string, naming ...owner.Naming) *daemon {
+	n.Helper()
+	d := n.start(api, naming...)
+	d.takes(0)
+	return d
 }
 
-// startChecked is startNamed with a check of the state directory; nil: that of its file system.
-func startChecked(t *testing.T, dir, api string, naming owner.Naming, check func(*os.Root) error) *daemon {
-	t.Helper()
-	core, logs := eventtest.Observed(t)
-	ctx, stop := context.WithCancel(t.Context())
-	d := &daemon{Node: owner.New(dir, api, zap.New(core)), stop: stop, taken: make(chan error, 1), logs: logs}
-	d.wants.Store(int64(naming))
+// startChecked starts a daemon with a check of the state directory; nil: that of its file system.
+func (n *node) startChecked(api string, check func(*os.Root) error, naming ...owner.Naming) *daemon {
+	n.Helper()
+	core, logs := eventtest.Observed(n.T)
+	ctx, stop := context.WithCancel(n.Context())
+	d := &daemon{Node: owner.New(n.dir, api, zap.New(core)), t: n.T, stop: stop, taken: make(chan error, 1), logs: logs}
+	d.wants.Store(int64(append(naming, 1)[0]))
 	if check != nil {
 		d.CheckDir(check)
 	}
 	go func() { d.taken <- d.Take(ctx, func() owner.Naming { return owner.Naming(d.wants.Load()) }) }()
+	n.daemons = append(n.daemons, d)
 	return d
 }
 
@@ -70,6 +103,32 @@ func (d *daemon) owns(after time.Duration) bool {
 	}
 }
 
+// takes checks that the daemon owns the node after this time.
+func (d *daemon) takes(after time.Duration) {
+	d.t.Helper()
+	if !d.owns(after) {
+		d.t.Fatalf("the daemon waits for %q, want it to own the node after %s: %v", d.WaitsFor(), after, d.Waiting())
+	}
+}
+
+// waits checks that the daemon does not own the node after this time.
+func (d *daemon) waits(after time.Duration) {
+	d.t.Helper()
+	if d.owns(after) {
+		d.t.Fatalf("the daemon owns the node after %s, want it to wait", after)
+	}
+}
+
+// ends stops a daemon that waits.
+func (d *daemon) ends() {
+	d.t.Helper()
+	d.stop()
+	compare.ErrorIs(d.t, "Take", context.Canceled, <-d.taken)
+}
+
+// leave ends a daemon that has nothing to withdraw.
+func (d *daemon) leave() { d.Leave(d.t.Context(), func(context.Context) error { return nil }) }
+
 // lines returns the new lines of the log: level, event, owner, times.
 func (d *daemon) lines() (all []string) {
 	for _, l := range d.logs.TakeAll() {
@@ -85,21 +144,14 @@ func (d *daemon) lines() (all []string) {
 	return all
 }
 
-func (d *daemon) logged(t *testing.T, want ...string) {
-	t.Helper()
-	if diff := cmp.Diff(want, d.lines()); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+func (d *daemon) logged(want ...string) {
+	d.t.Helper()
+	compare.Values(d.t, "log", want, d.lines())
 }
 
-func nothing(context.Context) error { return nil }
-
-func files(t *testing.T, dir string) (all []string) {
+func files(t testing.TB, dir string) (all []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Value(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		all = append(all, e.Name())
 	}
@@ -110,52 +162,38 @@ func files(t *testing.T, dir string) (all []string) {
 func TestTurns(t *testing.T) {
 	for _, apis := range [][2]string{{control.DevicePlugin, control.DRA}, {control.DRA, control.DevicePlugin}} {
 		t.Run(apis[0], func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				dir := privatedirtest.Dir(t)
-				first := start(t, dir, apis[0])
-				owns := first.owns(0)
-				second := start(t, dir, apis[0])
-				if !owns || !second.owns(0) {
-					t.Fatal("two daemons of one API do not own the node")
-				}
-				other := start(t, dir, apis[1])
-				if other.owns(150 * time.Second) {
-					t.Fatal("both APIs own the node")
-				}
-				want := filepath.Join(dir, "owner-"+apis[0]+".lock: found a daemon of the API "+apis[0]+", want none")
-				if err := other.Waiting(); err == nil || err.Error() != want {
-					t.Errorf("Waiting() = %v, want %s", err, want)
-				}
-				other.logged(t, "info owner.waiting "+apis[0]+" api 0", "info owner.waiting "+apis[0]+" api 60000", "info owner.waiting "+apis[0]+" api 120000")
+			onNode(t, func(n *node) {
+				first := n.owner(apis[0])
+				second := n.owner(apis[0])
+				other := n.start(apis[1])
+				other.waits(150 * time.Second)
+				want := filepath.Join(n.dir, "owner-"+apis[0]+".lock: found a daemon of the API "+apis[0]+", want none")
+				compare.Equal(n, "Waiting", want, fmt.Sprint(other.Waiting()))
+				waits := "info owner.waiting " + apis[0] + " api "
+				other.logged(waits+"0", waits+"60000", waits+"120000")
 
-				first.Leave(t.Context(), func(context.Context) error {
-					t.Error("devices are withdrawn although another daemon of the API runs")
+				first.Leave(n.Context(), func(context.Context) error {
+					n.Error("devices are withdrawn although another daemon of the API runs")
 					return nil
 				})
-				first.logged(t, "info owner.taken "+apis[0]+" 0")
-				third := start(t, dir, apis[0]) // before other, which has waited longer
-				if other.owns(time.Second) || !third.owns(0) {
-					t.Fatal("a new daemon of the owning API has to wait")
-				}
-				second.Leave(t.Context(), nothing)
-				late := start(t, dir, apis[0])
-				third.Leave(t.Context(), func(context.Context) error {
+				first.logged("info owner.taken " + apis[0] + " 0")
+				third := n.start(apis[0]) // before other, which has waited longer
+				other.waits(time.Second)
+				third.takes(0)
+				second.leave()
+				late := n.start(apis[0])
+				third.Leave(n.Context(), func(context.Context) error {
 					late.stop()
-					if late.owns(time.Second) || other.owns(time.Second) {
-						t.Error("the node is taken while devices are withdrawn")
-					}
+					late.waits(time.Second)
+					other.waits(time.Second)
 					return nil
 				})
 				if err := <-late.taken; err == nil { // it may have taken the node before third has left
-					late.Leave(t.Context(), nothing)
+					late.leave()
 				}
-				if !other.owns(time.Second) {
-					t.Error("the other API does not own the node after the last daemon has left")
-				}
-				other.Leave(t.Context(), nothing)
-				if diff := cmp.Diff([]string{"owner-devicePlugin.lock", "owner-dra.boot", "owner.lock"}, files(t, dir)); diff != "" {
-					t.Errorf("files (-want +got):\n%s", diff)
-				}
+				other.takes(time.Second)
+				other.leave()
+				compare.Values(n, "files", []string{"owner-devicePlugin.lock", "owner-dra.boot", "owner.lock"}, files(n, n.dir))
 			})
 		})
 	}
@@ -163,32 +201,24 @@ func TestTurns(t *testing.T) {
 
 // While the last daemon withdraws its devices, no other daemon owns the node, not even one of the same API.
 func TestTakeWhileLeaving(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir := privatedirtest.Dir(t)
-		last := start(t, dir, control.DRA)
-		last.owns(0)
+	onNode(t, func(n *node) {
+		last := n.owner(control.DRA)
 		var next *daemon
-		last.Leave(t.Context(), func(ctx context.Context) error {
-			next = start(t, dir, control.DRA)
+		last.Leave(n.Context(), func(ctx context.Context) error {
+			next = n.start(control.DRA)
 			time.Sleep(10 * time.Millisecond) // so that neither waits for an attempt of the other
-			plugin := start(t, dir, control.DevicePlugin)
+			plugin := n.start(control.DevicePlugin)
 			time.Sleep(10 * time.Millisecond)
 			if next.owns(2*time.Second) || plugin.owns(0) {
-				t.Error("the node is owned while devices are withdrawn")
+				n.Error("the node is owned while devices are withdrawn")
 			} else {
-				plugin.stop()
-				if err := <-plugin.taken; !errors.Is(err, context.Canceled) {
-					t.Errorf("Take() = %v, want that the context has ended", err)
-				}
+				plugin.ends()
 			}
 			return nil
 		})
-		last.logged(t, "info owner.taken dra 0", "info owner.left dra")
-		if !next.owns(time.Second) {
-			t.Error("the next driver does not own the node")
-		}
-		next.logged(t, "info owner.waiting dra withdrawal 0", "info owner.taken dra 2200")
-		next.Kill()
+		last.logged("info owner.taken dra 0", "info owner.left dra")
+		next.takes(time.Second)
+		next.logged("info owner.waiting dra withdrawal 0", "info owner.taken dra 2200")
 	})
 }
 
@@ -201,80 +231,56 @@ func TestSlicesRemain(t *testing.T) {
 		"failed": func(d *daemon) { d.Leave(t.Context(), nil) },
 		"not deleted": func(d *daemon) {
 			d.Leave(t.Context(), func(context.Context) error { return failing })
-			d.logged(t, "info owner.taken dra 0", "warn owner.left dra no answer")
+			d.logged("info owner.taken dra 0", "warn owner.left dra no answer")
 		},
 		"no answer": func(d *daemon) {
 			began := time.Now()
 			d.Leave(t.Context(), func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
-			if took := time.Since(began); took != 6*time.Second {
-				t.Errorf("Leave took %s, want 6s", took)
-			}
+			compare.Equal(t, "time of Leave", 6*time.Second, time.Since(began))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				dir := privatedirtest.Dir(t)
-				driver := start(t, dir, control.DRA)
-				driver.owns(0)
+			onNode(t, func(n *node) {
+				driver := n.owner(control.DRA)
 				leave(driver)
 
 				// A driver does not wait.
-				driver = start(t, dir, control.DRA)
-				if !driver.owns(0) {
-					t.Fatal("the next driver waits")
-				}
+				driver = n.owner(control.DRA)
 				driver.Kill()
 
 				// A plugin that ends before its time has not waited.
-				plugin := start(t, dir, control.DevicePlugin)
-				if plugin.owns(39 * time.Second) {
-					t.Fatal("the plugin does not wait")
-				}
+				plugin := n.start(control.DevicePlugin)
+				plugin.waits(39 * time.Second)
 				if err := plugin.Waiting(); err == nil || !strings.HasSuffix(err.Error(), "/owner-dra.lock: the DRA driver has not deleted its ResourceSlices: waiting 40s, until the kubelet has") {
-					t.Errorf("Waiting() = %v, want that it waits for the kubelet", err)
+					n.Errorf("Waiting() = %v, want that it waits for the kubelet", err)
 				}
-				plugin.stop()
-				if err := <-plugin.taken; !errors.Is(err, context.Canceled) {
-					t.Fatalf("Take() = %v, want that the context has ended", err)
-				}
+				plugin.ends()
 
-				plugin = start(t, dir, control.DevicePlugin)
-				if plugin.owns(39 * time.Second) {
-					t.Fatal("the plugin does not wait once more")
-				}
+				plugin = n.start(control.DevicePlugin)
+				plugin.waits(39 * time.Second)
 				// The pauses keep the attempts of the daemons apart, so that none waits for another's.
 				time.Sleep(10 * time.Millisecond)
-				second := start(t, dir, control.DevicePlugin)
+				second := n.start(control.DevicePlugin)
 				time.Sleep(10 * time.Millisecond)
-				driver = start(t, dir, control.DRA)
+				driver = n.start(control.DRA)
 				time.Sleep(10 * time.Millisecond)
-				if !plugin.owns(time.Second) || second.owns(0) || driver.owns(0) {
-					t.Error("after 40 s: want that the first plugin owns the node, and no other daemon")
-				}
-				plugin.logged(t, "warn owner.waiting dra api 40000", "info owner.taken devicePlugin 40000")
-				if !second.owns(39*time.Second) || driver.owns(0) {
-					t.Error("after 79 s: want that both plugins own the node")
-				}
+				plugin.takes(time.Second)
+				second.waits(0)
+				driver.waits(0)
+				plugin.logged("warn owner.waiting dra api 40000", "info owner.taken devicePlugin 40000")
+				second.takes(39 * time.Second)
+				driver.waits(0)
 				plugin.Kill()
-				third := start(t, dir, control.DevicePlugin)
-				if !third.owns(0) {
-					t.Error("a plugin after the others waits")
-				}
+				third := n.owner(control.DevicePlugin)
 				second.Kill()
 				third.Kill()
-				if !driver.owns(time.Second) {
-					t.Error("the driver waits for plugins that were killed")
-				}
+				driver.takes(time.Second)
 
 				// Deleted by another driver.
 				driver.Kill()
-				driver = start(t, dir, control.DRA)
-				driver.owns(0)
-				driver.Leave(t.Context(), nothing)
-				if plugin = start(t, dir, control.DevicePlugin); !plugin.owns(0) {
-					t.Error("the plugin waits for slices that were deleted")
-				}
-				plugin.Kill()
+				driver = n.owner(control.DRA)
+				driver.leave()
+				n.owner(control.DevicePlugin)
 			})
 		})
 	}
@@ -308,28 +314,19 @@ func TestObstacles(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				dir := privatedirtest.Dir(t)
-				mend, err := tc.put(dir)
-				if err != nil {
-					t.Fatal(err)
-				}
-				d := start(t, dir, control.DevicePlugin)
+			onNode(t, func(n *node) {
+				mend := must.Value(tc.put(n.dir))(n)
+				d := n.start(control.DevicePlugin)
 				took := d.owns(70 * time.Second)
 				waits := d.Waiting()
-				if err := mend(); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(n, mend())
 				if took || waits == nil || !strings.HasPrefix(waits.Error(), "--state-dir: ") || !strings.Contains(waits.Error(), tc.want) {
-					t.Errorf("Waiting() = %v, want --state-dir and %s", waits, tc.want)
+					n.Errorf("Waiting() = %v, want --state-dir and %s", waits, tc.want)
 				}
 				if lines := d.lines(); len(lines) != 2 || !strings.HasPrefix(lines[0], "error owner.unavailable ") {
-					t.Errorf("log: found %q, want two errors in 70 s", lines)
+					n.Errorf("log: found %q, want two errors in 70 s", lines)
 				}
-				if !d.owns(4 * time.Second) {
-					t.Error("the daemon does not own the node once this is mended")
-				}
-				d.Kill()
+				d.takes(4 * time.Second)
 			})
 		})
 	}
@@ -337,100 +334,85 @@ func TestObstacles(t *testing.T) {
 
 // A daemon refuses a network file system, and owns the node when a local one is mounted.
 func TestNetworkFileSystem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir := privatedirtest.Dir(t)
+	onNode(t, func(n *node) {
 		var mounted atomic.Pointer[string]
 		remote := "/s: found the network file system nfs"
 		mounted.Store(&remote)
-		d := startChecked(t, dir, control.DevicePlugin, 1, func(*os.Root) error {
+		d := n.startChecked(control.DevicePlugin, func(*os.Root) error {
 			if bad := mounted.Load(); bad != nil {
 				return errors.New(*bad)
 			}
 			return nil
 		})
-		if d.owns(70*time.Second) || d.WaitsFor() != owner.ForStateDir || d.Waiting().Error() != "--state-dir: "+remote {
-			t.Errorf("waits for %s, %v, want the file system", d.WaitsFor(), d.Waiting())
+		d.waits(70 * time.Second)
+		if d.WaitsFor() != owner.ForStateDir || d.Waiting().Error() != "--state-dir: "+remote {
+			n.Errorf("waits for %s, %v, want the file system", d.WaitsFor(), d.Waiting())
 		}
-		if found := files(t, dir); len(found) > 0 {
-			t.Errorf("files in the directory: found %q, want none", found)
-		}
-		d.logged(t, "error owner.unavailable 0 "+remote, "error owner.unavailable 60000 "+remote)
+		compare.Empty(n, "files in the directory", files(n, n.dir))
+		d.logged("error owner.unavailable 0 "+remote, "error owner.unavailable 60000 "+remote)
 		mounted.Store(nil)
-		if !d.owns(time.Second) {
-			t.Errorf("the daemon waits: %v", d.Waiting())
-		}
-		d.Kill()
+		d.takes(time.Second)
 	})
 }
 
 // A file system that hangs delays the node, but neither what the daemon says nor its end. It has one attempt at a time.
 func TestHangingFileSystem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir := privatedirtest.Dir(t)
+	onNode(t, func(n *node) {
 		answer, attempts := make(chan struct{}), atomic.Int64{}
 		hang := func(*os.Root) error {
 			attempts.Add(1)
 			<-answer
 			return nil
 		}
-		plugin := startChecked(t, dir, control.DevicePlugin, 1, hang)
-		driver := startChecked(t, dir, control.DRA, 1, hang)
-		want := "--state-dir: " + dir + ": no answer within 5s: the file system hangs"
-		if plugin.owns(5*time.Second) || plugin.WaitsFor() != owner.ForStateDir || plugin.Waiting().Error() != want {
-			t.Errorf("waits for %s, %v, want %s", plugin.WaitsFor(), plugin.Waiting(), want)
+		plugin := n.startChecked(control.DevicePlugin, hang)
+		driver := n.startChecked(control.DRA, hang)
+		want := "--state-dir: " + n.dir + ": no answer within 5s: the file system hangs"
+		plugin.waits(5 * time.Second)
+		if plugin.WaitsFor() != owner.ForStateDir || plugin.Waiting().Error() != want {
+			n.Errorf("waits for %s, %v, want %s", plugin.WaitsFor(), plugin.Waiting(), want)
 		}
-		if plugin.owns(time.Hour) || attempts.Load() != 2 {
-			t.Errorf("%d attempts of two daemons, want 2", attempts.Load())
+		plugin.waits(time.Hour)
+		if attempts.Load() != 2 {
+			n.Errorf("%d attempts of two daemons, want 2", attempts.Load())
 		}
 		if lines := plugin.lines(); len(lines) < 50 || len(lines) > 61 || !strings.HasPrefix(lines[0], "error owner.unavailable ") {
-			t.Errorf("log: found %d lines, want one each minute: %q", len(lines), lines[:min(len(lines), 3)])
+			n.Errorf("log: found %d lines, want one each minute: %q", len(lines), lines[:min(len(lines), 3)])
 		}
-		driver.stop()
-		driver.owns(0)
-		if err := <-driver.taken; !errors.Is(err, context.Canceled) {
-			t.Errorf("stopped while it hangs: error %v, want %v", err, context.Canceled)
-		}
+		driver.ends() // although the file system hangs
 		close(answer)
-		if !plugin.owns(time.Second) {
-			t.Errorf("the plugin waits, although the driver was stopped: %v", plugin.Waiting())
-		}
-		plugin.Kill()
+		plugin.takes(time.Second)
 	})
 }
 
 // Without a state directory there is no lock.
 func TestWithoutDirectory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, b := start(t, "", control.DRA), start(t, "", control.DevicePlugin)
-		if !a.owns(0) || !b.owns(0) {
-			t.Error("a daemon waits")
-		}
-		a.logged(t, "warn config.notice")
-		a.Leave(t.Context(), func(context.Context) error { t.Error("devices are withdrawn without a lock"); return nil })
+	onNode(t, func(n *node) {
+		n.dir = ""
+		a := n.owner(control.DRA)
+		n.owner(control.DevicePlugin)
+		a.logged("warn config.notice")
+		a.Leave(n.Context(), func(context.Context) error { n.Error("devices are withdrawn without a lock"); return nil })
 	})
 }
 
 // A device plugin asks who holds devices of claims only if a driver has run since the machine was booted.
 func TestOtherMayHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir := privatedirtest.Dir(t)
-		plugin := start(t, dir, control.DevicePlugin)
-		if !plugin.owns(0) || plugin.OtherMayHold() {
-			t.Error("no driver has run: found that claims may hold devices, want not")
+	onNode(t, func(n *node) {
+		plugin := n.owner(control.DevicePlugin)
+		if plugin.OtherMayHold() {
+			n.Error("no driver has run: found that claims may hold devices, want not")
 		}
-		plugin.Leave(t.Context(), nothing)
-		driver := start(t, dir, control.DRA)
-		driver.owns(time.Second)
-		driver.Leave(t.Context(), nothing)
+		plugin.leave()
+		driver := n.start(control.DRA)
+		driver.takes(time.Second)
+		driver.leave()
 		if !plugin.OtherMayHold() || !driver.OtherMayHold() {
-			t.Error("a driver has run: found that the other API holds no device, want that it may")
+			n.Error("a driver has run: found that the other API holds no device, want that it may")
 		}
 		for _, boot := range []string{"of an earlier boot", ""} {
-			if err := os.WriteFile(filepath.Join(dir, "owner-dra.boot"), []byte(boot), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(n, os.WriteFile(filepath.Join(n.dir, "owner-dra.boot"), []byte(boot), 0o600))
 			if plugin.OtherMayHold() {
-				t.Errorf("boot %q: found that claims may hold devices, want not", boot)
+				n.Errorf("boot %q: found that claims may hold devices, want not", boot)
 			}
 		}
 	})

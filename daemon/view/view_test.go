@@ -15,6 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var devices = []*inventory.Device{
@@ -59,9 +61,7 @@ func TestHolderUIDs(t *testing.T) {
 	} {
 		l := list(devices[0])
 		l.Use.Of["3b:00.0"] = []inventory.Holding{{As: "b-com.com/accelerator", Holders: test.holders, Containers: test.containers}}
-		if diff := cmp.Diff(test.want, l.Rows()[0].HolderUIDs); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.name, diff)
-		}
+		compare.Values(t, test.name, test.want, l.Rows()[0].HolderUIDs)
 	}
 }
 
@@ -185,12 +185,8 @@ func TestPrint(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got strings.Builder
-			if err := view.Print(&got, test.rows, test.format, test.colour); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, got.String()); diff != "" {
-				t.Errorf("output (-want +got):\n%s", diff)
-			}
+			must.Succeed(t, view.Print(&got, test.rows, test.format, test.colour))
+			compare.Values(t, "output", test.want, got.String())
 		})
 	}
 }
@@ -204,16 +200,11 @@ func TestNamesWithControlCharacters(t *testing.T) {
 	}
 	change := view.Change{Time: "T", What: "added", Row: row}
 	outputs := map[string]string{"line": change.Line(false)}
-	text, err := change.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(change.JSON())(t)
 	outputs["JSON line"] = string(text)
 	for _, format := range append(view.Formats, "") {
 		var out strings.Builder
-		if err := view.Print(&out, []view.Row{row}, format, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, view.Print(&out, []view.Row{row}, format, false))
 		outputs["format "+format] = out.String()
 	}
 	for name, out := range outputs {
@@ -224,9 +215,7 @@ func TestNamesWithControlCharacters(t *testing.T) {
 		}
 	}
 	want := `T  added    3b\x1b[2J       healthy    r\x7f  reasons=a\u009bb nodes=/dev/\a afu=\r holder=ns/pod\x1b]0;title\a/main\u0085`
-	if diff := cmp.Diff(want, outputs["line"]); diff != "" {
-		t.Errorf("line (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "line", want, outputs["line"])
 	var got view.Change
 	if err := json.Unmarshal(text, &got); err != nil || cmp.Diff(change, got) != "" {
 		t.Errorf("JSON line: %v (-want +got):\n%s", err, cmp.Diff(change, got))
@@ -273,9 +262,7 @@ func TestChanges(t *testing.T) {
 			for _, c := range view.Changes(test.before.Rows(), test.now.Rows(), "T") {
 				got = append(got, c.Line(false))
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("lines (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "lines", test.want, got)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/deploy/helm"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // All files of the chart are embedded. .helmignore only lists files of editors and of git, and no
@@ -27,12 +28,8 @@ func TestDevicePlugin(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, name := range []string{"Chart.yaml", "values.yaml", "values.schema.json", "templates/_helpers.tpl", "templates/daemonset.yaml"} {
-		if _, err := fs.Stat(helm.DevicePlugin, chart+"/"+name); err != nil {
-			t.Error(err)
-		}
+		must.Value(fs.Stat(helm.DevicePlugin, chart+"/"+name))(t)
 	}
 }

@@ -1,7 +1,6 @@
 package accept_test
 
 import (
-	"errors"
 	"net"
 	"os"
 	"syscall"
@@ -9,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"b-com.com/accelerator-device-plugin/internal/accept"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // listener fails with these errors, in turn, and then has a connection.
@@ -41,8 +41,6 @@ func TestPatiently(t *testing.T) {
 func TestOtherErrorsEndIt(t *testing.T) {
 	for _, want := range []error{net.ErrClosed, syscall.EINVAL, syscall.ECONNABORTED} {
 		l := accept.Patiently(&listener{errs: []error{want}})
-		if _, err := l.Accept(); !errors.Is(err, want) {
-			t.Errorf("Accept: %v, want %v", err, want)
-		}
+		compare.ErrorIs(t, "Accept", want, compare.ErrorOf(l.Accept()))
 	}
 }

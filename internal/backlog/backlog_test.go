@@ -17,7 +17,9 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // reader is the writer of the core. It simulates a reader that stalls, or a full disk.
@@ -123,9 +125,7 @@ func (r *rig) check(t *testing.T, torn bool) (gaps, lost int) {
 		if err := json.Unmarshal([]byte(line), &l); err != nil && torn {
 			continue
 		}
-		if err := eventtest.Line([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, eventtest.Line([]byte(line)))
 		if l.Event == logevent.LogDropped.String {
 			gaps++
 			gap += l.Count
@@ -142,9 +142,7 @@ func (r *rig) check(t *testing.T, torn bool) (gaps, lost int) {
 		t.Errorf("found %d lines written or reported as dropped, want %d", next, r.logged)
 	}
 	for i := range byLevel {
-		if n := int(r.dropped[i].Load()); n != byLevel[i] {
-			t.Errorf("level %s: found %d lines reported as dropped, want %d", zapcore.Level(i-1), byLevel[i], n)
-		}
+		compare.Equal(t, fmt.Sprintf("level %s: lines reported as dropped", zapcore.Level(i-1)), byLevel[i], int(r.dropped[i].Load()))
 	}
 	return gaps, lost + gap
 }
@@ -159,9 +157,7 @@ func TestLinesAreWrittenInOrder(t *testing.T) {
 		r.log(100)
 		began := time.Now()
 		r.core.Close()
-		if took := time.Since(began); took != 0 {
-			t.Errorf("Close: took %s with a reader that reads, want 0s", took)
-		}
+		compare.Equal(t, "time of Close with a reader that reads", 0, time.Since(began))
 		if gaps, lost := r.check(t, false); gaps != 0 || lost != 0 {
 			t.Errorf("found %d gaps with %d lines, want none", gaps, lost)
 		}
@@ -193,9 +189,7 @@ func TestStalledReader(t *testing.T) {
 				t.Errorf("found %d gaps and %d lines kept each time; want %d gaps, and about 100 lines of 160 bytes in 16 KiB", gaps, kept, i)
 			}
 		}
-		if !strings.Contains(r.reader.got.String(), `,"lasted_ms":3600000}`) {
-			t.Error("gaps: found none of an hour, want one")
-		}
+		compare.Contains(t, "gaps", `,"lasted_ms":3600000}`, r.reader.got.String())
 		r.core.Close()
 	})
 }
@@ -212,14 +206,10 @@ func TestCloseIsBounded(t *testing.T) {
 			if lines == 0 && r.logged == 0 {
 				want = 0
 			}
-			if took := time.Since(began); took != want {
-				t.Errorf("wait: found %s, want %s", took, want)
-			}
+			compare.Equal(t, "wait", want, time.Since(began))
 		}
 		r.Error("daemon failed", logevent.DaemonFailed, logevent.Err(errFull))
-		if n := r.dropped[3].Load(); n != 1 {
-			t.Errorf("found %d dropped errors after Close, want 1", n)
-		}
+		compare.Equal(t, "dropped errors after Close", 1, r.dropped[3].Load())
 		resume()
 		synctest.Wait()
 		r.dropped[3].Store(0)
@@ -247,9 +237,7 @@ func TestFullDisk(t *testing.T) {
 			if gaps != 1 || lost < 190 {
 				t.Errorf("room %d: found %d gaps with %d lines, want one with at least 190", room, gaps, lost)
 			}
-			if !strings.Contains(r.reader.got.String(), `"error":"no space left on device"`) {
-				t.Error("log: found no error of the disk, want one")
-			}
+			compare.Contains(t, "log", `"error":"no space left on device"`, r.reader.got.String())
 		})
 	}
 }
@@ -266,9 +254,7 @@ func TestWith(t *testing.T) {
 		var got []string
 		for line := range strings.Lines(r.reader.got.String()) {
 			var l struct{ Resource string }
-			if err := errors.Join(eventtest.Line([]byte(line)), json.Unmarshal([]byte(line), &l)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, eventtest.Line([]byte(line)), json.Unmarshal([]byte(line), &l))
 			got = append(got, l.Resource)
 		}
 		if want := "[example.com/b example.com/a example.com/c]"; fmt.Sprint(got) != want {
@@ -282,9 +268,7 @@ func TestFatalIsWritten(t *testing.T) {
 	r := newRig()
 	defer r.core.Close()
 	entry := zapcore.Entry{Level: zapcore.FatalLevel, Message: "library failed"}
-	if err := r.core.Write(entry, []zapcore.Field{logevent.LibraryLog}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.core.Write(entry, []zapcore.Field{logevent.LibraryLog}))
 	r.reader.mu.Lock()
 	defer r.reader.mu.Unlock()
 	if got := r.reader.got.String(); !strings.Contains(got, "library failed") {

@@ -16,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/notify"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // watched is a file in a directory, with the reports of Run about it.
@@ -59,9 +60,7 @@ func watch(t *testing.T) *watched {
 
 func (w *watched) do(errs ...error) {
 	w.t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, errs...)
 }
 
 func (w *watched) write(path, content string) { w.do(os.WriteFile(path, []byte(content), 0o600)) }
@@ -122,19 +121,13 @@ func TestRun(t *testing.T) {
 // If the node has no inotify instances left, one warning is logged, until there are some again.
 func TestRefused(t *testing.T) {
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	core, logs := eventtest.Observed(t)
 	w := dirwatch.New(dirwatch.Config{Dirs: []string{t.TempDir()}, Log: zap.New(core)})
 	defer w.Close()
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: limit.Max}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: limit.Max}))
 	first, second := w.Open(), w.Open()
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 	if n := logs.FilterField(logevent.SourceLost).Len(); n != 1 || first || second {
 		t.Errorf("%d warnings, want 1; watched without a descriptor: %v", n, first || second)
 	}

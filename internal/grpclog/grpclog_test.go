@@ -1,12 +1,13 @@
 package grpclog_test
 
 import (
+	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/grpclog"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
@@ -24,15 +25,11 @@ func TestLevels(t *testing.T) {
 	log.Errorln("i", 9)
 	var got []string
 	for _, line := range logs.All() {
-		if name := line.ContextMap()["event"]; name != "library.log" {
-			t.Errorf("%q: event %v", line.Message, name)
-		}
+		compare.Equal(t, fmt.Sprintf("event of %q", line.Message), "library.log", line.ContextMap()["event"])
 		got = append(got, line.Level.String()+" "+line.Message)
 	}
 	want := []string{"debug a1", "debug b2", "debug c 3", "debug d", "debug e5", "debug f 6", "warn g", "warn h8", "warn i 9"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("lines (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "lines", want, got)
 	if !log.V(2) || grpclog.New(zap.NewNop()).V(0) {
 		t.Errorf("V: want true at debug level only")
 	}

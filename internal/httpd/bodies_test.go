@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 )
 
@@ -167,16 +168,12 @@ func TestHoardedConnections(t *testing.T) {
 		time.Sleep(httpd.BodyPatience)
 		const others = 20
 		slow := dial(t, l, others, "")
-		if n := open(slow); n != others {
-			t.Errorf("found %d connections of %d addresses open, want all", n, others)
-		}
+		compare.Equal(t, "open connections of several addresses", others, open(slow))
 		for i, p := range slow {
 			p.send(posted)
 			p.echo(fmt.Sprint("address ", i), time.Nanosecond)
 		}
-		if n := open(hoard); n != httpd.MaxBodyClients-others {
-			t.Errorf("found %d connections of the hoard open, want %d", n, httpd.MaxBodyClients-others)
-		}
+		compare.Equal(t, "open connections of the hoard", httpd.MaxBodyClients-others, open(hoard))
 		for _, p := range slow {
 			p.Close()
 		}

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 )
 
@@ -35,10 +36,7 @@ type peer struct {
 func dial(t *testing.T, l *pipes.Listener, n int, send string) []*peer {
 	all := make([]*peer, n)
 	for i := range all {
-		conn, err := l.Dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Value(l.Dial(t.Context(), "", ""))(t)
 		all[i] = &peer{t, conn}
 		all[i].send(send)
 	}

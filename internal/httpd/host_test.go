@@ -1,12 +1,14 @@
 package httpd_test
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 func TestHosts(t *testing.T) {
@@ -42,8 +44,6 @@ func TestHosts(t *testing.T) {
 		request.Host = test.host
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, request)
-		if answer.Code != test.want {
-			t.Errorf("host %q at %s (%s) = %d, want %d", test.host, test.address, test.at, answer.Code, test.want)
-		}
+		compare.Equal(t, fmt.Sprintf("host %q at %s (%s)", test.host, test.address, test.at), test.want, answer.Code)
 	}
 }

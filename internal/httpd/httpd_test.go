@@ -15,7 +15,9 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // serve runs the server until the test ends and returns its address.
@@ -34,9 +36,7 @@ func serve(t *testing.T, answers httpd.Answers) string {
 	go func() { ended <- httpd.Run(ctx, "127.0.0.1:0", answers, log) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v; log: %v", err, logs.All())
-		}
+		compare.NoError(t, fmt.Sprintf("Run, with the log %v", logs.All()), <-ended)
 	})
 	<-listening // the hook is called after the line is written to the core
 	return "http://" + logs.FilterMessage("http served").All()[0].ContextMap()["address"].(string)
@@ -44,15 +44,9 @@ func serve(t *testing.T, answers httpd.Answers) string {
 
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
-	answer, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Value(http.Get(url))(t)
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Value(io.ReadAll(answer.Body))(t)
 	return answer.StatusCode, string(body)
 }
 
@@ -79,14 +73,9 @@ func TestAnswers(t *testing.T) {
 	alive = errors.New("watcher of tree: stuck for 11s")
 	expect("/healthz", 503, "watcher of tree: stuck for 11s\n")
 	expect("/metrics", 200, "devices 1\n")
-	answer, err := http.Post(address+"/devices", "text/plain", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Value(http.Post(address+"/devices", "text/plain", nil))(t)
 	answer.Body.Close()
-	if answer.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST /devices = %d, want 405", answer.StatusCode)
-	}
+	compare.Equal(t, "POST /devices", http.StatusMethodNotAllowed, answer.StatusCode)
 }
 
 // A loop that hangs is reported within a second.
@@ -105,10 +94,7 @@ func TestStuckLoopIsNotHealthy(t *testing.T) {
 
 // An address in use is logged. The daemon goes on without the HTTP server.
 func TestAddressTaken(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	core, logs := eventtest.Observed(t)
@@ -148,18 +134,13 @@ func TestListenerThatFails(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("Run = %v, want nil", err)
-	}
+	compare.NoError(t, "Run", <-ended)
 }
 
 // shutListener makes the next Accept of our own listener fail.
 func shutListener(t *testing.T, address string) {
 	t.Helper()
-	want, err := net.ResolveTCPAddr("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Value(net.ResolveTCPAddr("tcp", address))(t)
 	for fd := range 1024 {
 		listens, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_ACCEPTCONN)
 		if err != nil || listens == 0 {
@@ -167,9 +148,7 @@ func shutListener(t *testing.T, address string) {
 		}
 		if name, err := syscall.Getsockname(fd); err == nil {
 			if in, ok := name.(*syscall.SockaddrInet4); ok && in.Port == want.Port {
-				if err := syscall.Shutdown(fd, syscall.SHUT_RDWR); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, syscall.Shutdown(fd, syscall.SHUT_RDWR))
 				return
 			}
 		}

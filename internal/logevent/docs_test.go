@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of docs/logs.md, and docs/logs.schema.json")
@@ -18,18 +19,13 @@ var update = flag.Bool("update", false, "write the generated parts of docs/logs.
 // docs/logs.md has the catalogue as tables.
 func TestDocumentation(t *testing.T) {
 	const file = "../../docs/logs.md"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile(file))(t)
 	want := string(text)
 	for name, table := range map[string]string{"events": events(), "fields": fields()} {
 		want = between(t, want, name, table)
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(want), 0o644))
 		return
 	}
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(string(text), "\n")); diff != "" {

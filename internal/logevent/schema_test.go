@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // object is a JSON object.
@@ -21,15 +22,10 @@ func TestSchema(t *testing.T) {
 	const file = "../../docs/logs.schema.json"
 	want := layOut(t, schema())
 	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(want), 0o644))
 		return
 	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(os.ReadFile(file))(t)
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(string(got), "\n")); diff != "" {
 		t.Errorf("docs/logs.schema.json: found another schema than `go test ./internal/logevent -update` writes (-want +got):\n%s", diff)
 	}
@@ -43,9 +39,7 @@ func layOut(t *testing.T, schema object) string {
 		text := &strings.Builder{}
 		encoder := json.NewEncoder(text)
 		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(v); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, encoder.Encode(v))
 		return strings.TrimSpace(text.String())
 	}
 	for _, key := range slices.Sorted(maps.Keys(schema)) {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -22,10 +24,7 @@ const (
 
 // The table of docs/metrics.md has all metrics, at the end those of the DRA driver.
 func TestDocs(t *testing.T) {
-	text, err := os.ReadFile(docs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile(docs))(t)
 	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {

@@ -2,24 +2,21 @@ package metrics_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The whole page, including the metrics of Go and the process, follows Prometheus' rules.
 func TestLint(t *testing.T) {
-	problems, err := promlint.New(scrape(t, story(), "").Body).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems := must.Value(promlint.New(scrape(t, story(), "").Body).Lint())(t)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
@@ -46,9 +43,7 @@ func TestDriver(t *testing.T) {
 		`accelerator_allocations_total{resource="accelerator.b-com.com",result="served"} 0`,
 		"accelerator_hint_to_send_seconds_count 0",
 	}
-	if diff := cmp.Diff(want, ours()); diff != "" {
-		t.Errorf("before the first event (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "before the first event", want, ours())
 	claims = 3
 	m.SlicesFailed()
 	m.ListSent(driver, time.Millisecond, true)
@@ -61,9 +56,7 @@ func TestDriver(t *testing.T) {
 		`accelerator_allocations_total{resource="accelerator.b-com.com",result="served"} 1`,
 		"accelerator_hint_to_send_seconds_count 1",
 	}
-	if diff := cmp.Diff(want, ours()); diff != "" {
-		t.Errorf("after one event of each kind (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "after one event of each kind", want, ours())
 	if problems, err := promlint.New(scrape(t, m, "").Body).Lint(); err != nil || len(problems) > 0 {
 		t.Errorf("lint: found %v, %v, want nothing", problems, err)
 	}
@@ -81,13 +74,9 @@ func TestHistograms(t *testing.T) {
 		if n := nativeCount(h); n != 4 || h.GetSampleCount() != 4 || h.GetSchema() != 3 {
 			t.Errorf("%s: found %d of %d observations in native buckets, schema %d; want 4 of 4, schema 3", name, n, h.GetSampleCount(), h.GetSchema())
 		}
-		if got := classicCount(h, 1e-3); got != 3 {
-			t.Errorf("%s: found %d observations up to 1 ms in the classic buckets of protobuf, want 3", name, got)
-		}
+		compare.Equal(t, name+": observations up to 1 ms in the classic buckets of protobuf", 3, classicCount(h, 1e-3))
 		line := name + `_bucket{le="0.001"} `
-		if got := samples(page(t, m), line); !slices.Equal(got, []string{line + "3"}) {
-			t.Errorf("text: found %q, want %q", got, line+"3")
-		}
+		compare.Values(t, "text", []string{line + "3"}, samples(page(t, m), line))
 	}
 }
 
@@ -124,12 +113,8 @@ func TestLabelsAreBounded(t *testing.T) {
 		"accelerator_uevents_total": 16 + 1, "accelerator_hints_total": 16 + 1, "accelerator_device_transitions_total": 100 + 1,
 	} {
 		lines := samples(text, prefix+"{")
-		if len(lines) != most {
-			t.Errorf("%s: found %d series, want %d", prefix, len(lines), most)
-		}
-		if !strings.Contains(strings.Join(lines, "\n"), `="other"`) {
-			t.Errorf("%s: found no series other, want one", prefix)
-		}
+		compare.Equal(t, prefix+": series", most, len(lines))
+		compare.Contains(t, prefix, `="other"`, strings.Join(lines, "\n"))
 	}
 }
 
@@ -174,17 +159,11 @@ func TestHolders(t *testing.T) {
 	}
 	m.Follow(state)
 	text := page(t, m)
-	if n := len(samples(text, "accelerator_device_holder{")); n != 1024 {
-		t.Errorf("found %d series of holders, want 1024", n)
-	}
-	if omitted := samples(text, "accelerator_device_holders_omitted"); !slices.Equal(omitted, []string{"accelerator_device_holders_omitted 6"}) {
-		t.Errorf("omitted: %q, want 6", omitted)
-	}
+	compare.Equal(t, "series of holders", 1024, len(samples(text, "accelerator_device_holder{")))
+	compare.Values(t, "omitted", []string{"accelerator_device_holders_omitted 6"}, samples(text, "accelerator_device_holders_omitted"))
 	state.Holders = nil
 	m.Follow(state)
-	if lines := samples(page(t, m), "accelerator_device_holder"); len(lines) > 0 {
-		t.Errorf("without Holders: found %q, want none", lines)
-	}
+	compare.Empty(t, "without Holders", samples(page(t, m), "accelerator_device_holder"))
 }
 
 // A retired resource has no series. Its counters begin at 0 when it is offered again.
@@ -192,9 +171,7 @@ func TestRetired(t *testing.T) {
 	m := story()
 	m.Follow(stateOf(nil)) // without holders
 	m.ResourceRetired(accelerator)
-	if lines := samples(strings.Join(grep(page(t, m), accelerator), "\n"), "accelerator_"); len(lines) > 0 {
-		t.Errorf("page: found %q, want no such series", lines)
-	}
+	compare.Empty(t, "page", samples(strings.Join(grep(page(t, m), accelerator), "\n"), "accelerator_"))
 	if lines := grep(page(t, m), `resource="b-com.com/pool"`); len(lines) == 0 {
 		t.Error("the other resource has lost its series too")
 	}
@@ -217,7 +194,5 @@ func grep(text, part string) []string {
 // Ignored uevents do not allocate, because there are many of them.
 func TestIgnoredUEventsAllocateNothing(t *testing.T) {
 	m := metrics.New("test")
-	if n := testing.AllocsPerRun(1000, m.UEventIgnored); n != 0 {
-		t.Errorf("found %v allocations, want none", n)
-	}
+	compare.Equal(t, "allocations", 0, testing.AllocsPerRun(1000, m.UEventIgnored))
 }

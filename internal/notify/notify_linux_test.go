@@ -12,6 +12,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"b-com.com/accelerator-device-plugin/internal/notify"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // patience is the time after which a wait fails. Each wait normally takes a small fraction of it.
@@ -19,10 +20,7 @@ const patience = 20 * time.Second
 
 func open(t *testing.T) *notify.Instance {
 	t.Helper()
-	n, err := notify.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(notify.Open())(t)
 	t.Cleanup(n.Close)
 	return n
 }
@@ -60,25 +58,17 @@ func TestWatching(t *testing.T) {
 			if n.Watching(dir) {
 				t.Error("a new instance has a watch")
 			}
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Mkdir(dir, 0o755))
 			for range 2 {
-				if err := n.Add(dir); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, n.Add(dir))
 			}
 			file := filepath.Join(dir, "f")
-			if err := os.WriteFile(file, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(file, nil, 0o600))
 			expect(t, n, file, fsnotify.Create)
 			if !n.Watching(dir) {
 				t.Error("the directory is not watched")
 			}
-			if err := tc.end(dir); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tc.end(dir))
 			expect(t, n, dir, tc.op)
 			if n.Watching(dir) {
 				t.Error("the directory is still watched")
@@ -108,9 +98,7 @@ func TestChurn(t *testing.T) {
 		select {
 		case <-n.Events():
 		case err := <-ended:
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			return
 		case <-limit:
 			t.Fatalf("churn has not ended after %v", patience)
@@ -139,18 +127,11 @@ func churn(n *notify.Instance, dir, moved string) error {
 
 // Close does not block if events have not been received.
 func TestCloseWithPendingEvents(t *testing.T) {
-	n, err := notify.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(notify.Open())(t)
 	dir := t.TempDir()
-	if err := n.Add(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, n.Add(dir))
 	for range 100 {
-		if err := os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o600))
 	}
 	n.Close()
 	for range n.Events() { // closed

@@ -1,7 +1,6 @@
 package privatedir_test
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 func TestReplaceFile(t *testing.T) {
@@ -17,9 +17,7 @@ func TestReplaceFile(t *testing.T) {
 	dir, err := privatedir.OpenDir(path, false)
 	check(t, err)
 	defer dir.Close()
-	if _, err := privatedir.ReadFile(dir, "file", 4); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("missing file: error %v, want %v", err, fs.ErrNotExist)
-	}
+	compare.ErrorIs(t, "missing file", fs.ErrNotExist, compare.ErrorOf(privatedir.ReadFile(dir, "file", 4)))
 	check(t, privatedir.RemoveFile(dir, "file"))
 	for _, text := range []string{"one", "", "four"} {
 		check(t, os.WriteFile(path+"/file.new", []byte("of a killed process"), 0o644))
@@ -35,9 +33,7 @@ func TestReplaceFile(t *testing.T) {
 			t.Errorf("mode: found %v, %v, want 0600", info.Mode(), err)
 		}
 	}
-	if _, err := privatedir.ReadFile(dir, "file", 3); err == nil || !strings.Contains(err.Error(), path+"/file: found more than 3 bytes") {
-		t.Errorf("error %v, want the limit", err)
-	}
+	compare.Error(t, "ReadFile", path+"/file: found more than 3 bytes", compare.ErrorOf(privatedir.ReadFile(dir, "file", 3)))
 
 	// Another mode does not depend on the umask.
 	umask := syscall.Umask(0o077)
@@ -51,9 +47,7 @@ func TestReplaceFile(t *testing.T) {
 	// A link is replaced, not its target.
 	check(t, os.WriteFile(path+"/target", []byte("x"), 0o600), os.Remove(path+"/file"), os.Symlink("target", path+"/file"),
 		os.Symlink("target", path+"/file.new"))
-	if _, err := privatedir.ReadFile(dir, "file", 4); err == nil || !strings.Contains(err.Error(), "want a regular file") {
-		t.Errorf("link: error %v, want a regular file", err)
-	}
+	compare.Error(t, "link", "want a regular file", compare.ErrorOf(privatedir.ReadFile(dir, "file", 4)))
 	if replaced, err := privatedir.ReplaceFile(dir, "file", []byte("two")); !replaced || err != nil {
 		t.Errorf("link: replaced %v, error %v", replaced, err)
 	}

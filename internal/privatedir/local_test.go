@@ -3,12 +3,14 @@ package privatedir_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 func TestCheckLocal(t *testing.T) {
@@ -33,9 +35,7 @@ func TestCheckLocal(t *testing.T) {
 		if err := privatedir.CheckType("/s", number); err != nil {
 			got = err.Error()
 		}
-		if got != want {
-			t.Errorf("%#x: error %q, want %q", number, got, want)
-		}
+		compare.Equal(t, fmt.Sprintf("%#x: error", number), want, got)
 	}
 }
 
@@ -66,9 +66,7 @@ func TestTurns(t *testing.T) {
 		for range 100 {
 			try("still hangs", t.Context(), works, "/s: no answer: the file system hangs", time.Second)
 		}
-		if n := runtime.NumGoroutine() - before; n != 1 {
-			t.Errorf("%d more goroutines, want the one that hangs", n)
-		}
+		compare.Equal(t, "more goroutines", 1, runtime.NumGoroutine()-before)
 		close(hang)
 		synctest.Wait()
 		if !ended {

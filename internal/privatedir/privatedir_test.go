@@ -12,23 +12,21 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // ownDir returns an empty directory that OpenDir accepts: root or this user owns those above it.
 func ownDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o700))
 	return dir
 }
 
 func check(t *testing.T, errs ...error) {
 	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errs...)
 }
 
 func TestOpenDir(t *testing.T) {
@@ -66,9 +64,7 @@ func TestOpenDir(t *testing.T) {
 			if err == nil {
 				defer dir.Close()
 			}
-			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-				t.Errorf("error: %v, want one with %q", err, tc.want)
-			}
+			compare.Outcome(t, "error", tc.want, err)
 		})
 	}
 }
@@ -90,9 +86,7 @@ func TestOtherUser(t *testing.T) {
 	_, errFile := privatedir.OpenFile(dir, "file", os.O_RDONLY)
 	_, errLink := privatedir.OpenDir(path+"/link", false)
 	for _, err := range []error{errDir, errFile, errLink} {
-		if err == nil || !strings.Contains(err.Error(), "found owner uid 65534, want 0") {
-			t.Errorf("error: %v, want the owner", err)
-		}
+		compare.Error(t, "error", "found owner uid 65534, want 0", err)
 	}
 }
 
@@ -113,9 +107,7 @@ func TestOpenFile(t *testing.T) {
 		}
 		switch {
 		case name == "../file": // leads out of the directory
-			if err == nil {
-				t.Errorf("%s: opened", name)
-			}
+			compare.Error(t, "Open of "+name, "", err)
 		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: error %v, want one with %q", name, err, want)
 		}
@@ -132,9 +124,7 @@ func TestLock(t *testing.T) {
 		check(t, err)
 		soon, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := privatedir.AcquireLock(soon, dir, "lock"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error: %v, want %v", err, context.DeadlineExceeded)
-		}
+		compare.ErrorIs(t, "AcquireLock", context.DeadlineExceeded, compare.ErrorOf(privatedir.AcquireLock(soon, dir, "lock")))
 		got := make(chan error)
 		go func() {
 			second, err := privatedir.AcquireLock(t.Context(), dir, "lock")
@@ -150,9 +140,7 @@ func TestLock(t *testing.T) {
 		default:
 		}
 		check(t, first.Release())
-		if err := <-got; err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, <-got)
 	})
 }
 

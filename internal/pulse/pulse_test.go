@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/pulse"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 func TestAlive(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		name string
 		do   func(*pulse.Pulse)
 		want string
@@ -30,8 +31,7 @@ func TestAlive(t *testing.T) {
 			p.Rest()
 			p.Work()
 		}, ""},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := pulse.New(pulse.Patience)
@@ -40,9 +40,7 @@ func TestAlive(t *testing.T) {
 				if err := p.Alive(); err != nil {
 					got = err.Error()
 				}
-				if got != test.want {
-					t.Errorf("Alive() = %q, want %q", got, test.want)
-				}
+				compare.Equal(t, "Alive", test.want, got)
 			})
 		})
 	}

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestCheckDir(t *testing.T) {
 	dir := t.TempDir()
 	file := dir + "/file"
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, nil, 0o600))
 	for _, test := range []struct {
 		path, err string // part of the error, "" if there is none
 		missing   bool

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // check calls CheckNode with the device number in the file dev.
@@ -19,7 +21,7 @@ func check(h sysfs.Host, name, dev string) error {
 
 func TestCheckNode(t *testing.T) {
 	h := node(t, "-- sys/dev --\n1:3\n-- dev/file --\n-- dev/dir/ --\n-- dev/link -> file --\n-- dev/circle -> circle --\n")
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		want error
 	}{
@@ -29,18 +31,13 @@ func TestCheckNode(t *testing.T) {
 		{"circle", sysfs.ErrNodeMismatch},
 		{"none", sysfs.ErrNodeMissing},
 		{"file/below", sysfs.ErrNodeMissing},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := check(h, tt.name, h.Sys+"/dev"); !errors.Is(err, tt.want) {
-				t.Errorf("error %v, want %v", err, tt.want)
-			}
+			compare.ErrorIs(t, "check", tt.want, check(h, tt.name, h.Sys+"/dev"))
 		})
 	}
 	h.Simulated = false
-	if err := check(h, "file", h.Sys+"/dev"); !errors.Is(err, sysfs.ErrNodeMismatch) {
-		t.Errorf("regular file on a true host: error %v, want %v", err, sysfs.ErrNodeMismatch)
-	}
+	compare.ErrorIs(t, "regular file on a true host", sysfs.ErrNodeMismatch, check(h, "file", h.Sys+"/dev"))
 }
 
 // TestTrueNode uses a node that every machine has: /dev/null is 1:3.
@@ -52,12 +49,8 @@ func TestTrueNode(t *testing.T) {
 	h := node(t, "-- sys/null --\n1:3\n-- sys/zero --\n1:5\n-- sys/garbage --\n1\n-- sys/dev/char/1:3 -> "+
 		"../../devices/pci0000:00/0000:3b:00.0/mem/null --\n")
 	h.Dev = "/dev"
-	if err := check(h, "null", h.Sys+"/null"); err != nil {
-		t.Error(err)
-	}
-	if err := check(h, "null", h.Sys+"/zero"); !errors.Is(err, sysfs.ErrNodeMismatch) {
-		t.Errorf("error %v, want %v", err, sysfs.ErrNodeMismatch)
-	}
+	must.Succeed(t, check(h, "null", h.Sys+"/null"))
+	compare.ErrorIs(t, "check", sysfs.ErrNodeMismatch, check(h, "null", h.Sys+"/zero"))
 	for _, dev := range []string{"garbage", "none"} {
 		err := check(h, "null", h.Sys+"/"+dev)
 		if err == nil || errors.Is(err, sysfs.ErrNodeMismatch) || errors.Is(err, sysfs.ErrNodeMissing) {
@@ -83,9 +76,7 @@ func TestDeviceNumbers(t *testing.T) {
 		if err := syscall.Mknod(h.Dev+"/node", syscall.S_IFCHR|0o600, rdev); err != nil {
 			t.Skipf("a device node cannot be made here: %v", err)
 		}
-		if err := check(h, "node", h.Sys+"/dev"); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, check(h, "node", h.Sys+"/dev"))
 	}
 }
 
@@ -93,9 +84,7 @@ func TestIsSysfs(t *testing.T) {
 	if is, err := sysfs.IsSysfs(t.TempDir()); is || err != nil {
 		t.Errorf("a directory: %v, %v", is, err)
 	}
-	if _, err := sysfs.IsSysfs(t.TempDir() + "/none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error %v, want fs.ErrNotExist", err)
-	}
+	compare.ErrorIs(t, "IsSysfs", fs.ErrNotExist, compare.ErrorOf(sysfs.IsSysfs(t.TempDir()+"/none")))
 	if _, err := os.Stat("/sys/class/mem/null/uevent"); err != nil {
 		t.Skip("no sysfs here")
 	}

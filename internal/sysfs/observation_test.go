@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // TestUnchanged makes an observation of a tree, changes the tree, and repeats the observation.
@@ -75,20 +77,14 @@ func TestUnchanged(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			if tt.before != nil {
-				if err := tt.before(dir); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, tt.before(dir))
 			}
 			first := sysfs.ObserveEntry(dir) // holds, so the next observation is compared, too
 			all := []sysfs.Observation{first, tt.observe(dir)}
 			if tt.after != nil {
-				if err := tt.after(dir); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, tt.after(dir))
 			}
-			if got := sysfs.Unchanged(all); got != tt.want {
-				t.Errorf("unchanged: %v, want %v", got, tt.want)
-			}
+			compare.Equal(t, "unchanged", tt.want, sysfs.Unchanged(all))
 		})
 	}
 	if !sysfs.Unchanged(nil) {
@@ -100,9 +96,7 @@ func TestUnchanged(t *testing.T) {
 // FIFO would block forever.
 func TestUnchangedStops(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mkfifo(dir+"/hangs", 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mkfifo(dir+"/hangs", 0o600))
 	if sysfs.Unchanged([]sysfs.Observation{sysfs.ObserveValue(dir+"/none", ""), sysfs.ObserveValue(dir+"/hangs", "")}) {
 		t.Error("unchanged, want changed: there is no file")
 	}

@@ -7,45 +7,11 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-func TestParsePCIAddress(t *testing.T) {
-	tests := []struct {
-		name, in string
-		want     string // "": refused
-	}{
-		{"plain", "0000:3b:00.0", "0000:3b:00.0"},
-		{"capitals", "0001:AF:1F.7", "0001:af:1f.7"},
-		{"large domain", "10000:01:00.0", "10000:01:00.0"},
-		{"largest domain", "FFFFFFFF:ff:1f.7", "ffffffff:ff:1f.7"},
-		{"empty", "", ""},
-		{"without domain", "3b:00.0", ""},
-		{"short domain", "000:3b:00.0", ""},
-		{"two forms of one domain", "00000:3b:00.0", ""},
-		{"domain too large", "100000000:3b:00.0", ""},
-		{"no hex", "0000:3g:00.0", ""},
-		{"device out of range", "0000:3b:20.0", ""},
-		{"function out of range", "0000:3b:00.8", ""},
-		{"function too long", "0000:3b:00.00", ""},
-		{"bus", "pci0000:00", ""},
-		{"bus directory", "0000:3b", ""},
-		{"newline", "0000:3b:00.0\n", ""},
-		{"embedded NUL", "0000:3b:00\x000", ""},
-		{"separators swapped", "0000.3b.00:0", ""},
-		{"path", "../0000:3b:00.0", ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := sysfs.ParsePCIAddress(tt.in)
-			if got != tt.want || (err == nil) != (tt.want != "") {
-				t.Errorf("%q: %q, error %v; want %q", tt.in, got, err, tt.want)
-			}
-		})
-	}
-}
-
 func TestPCIAddressOf(t *testing.T) {
-	tests := []struct{ name, path, want string }{
+	for _, tt := range []struct{ name, path, want string }{
 		{"card", "/devices/pci0000:00/0000:00:02.0/0000:02:00.0", "0000:02:00.0"},
 		{"below the card", "/devices/pci0000:00/0000:00:02.0/0000:02:00.0/fpga_region/region2/dfl-port.1", "0000:02:00.0"},
 		{"bridge", "/devices/pci0000:00/0000:00:02.0", "0000:00:02.0"},
@@ -69,56 +35,20 @@ func TestPCIAddressOf(t *testing.T) {
 		{"longer", "/devices/0000:01:00.0x", ""},
 		{"root", "/", ""},
 		{"empty", "", ""},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := sysfs.PCIAddressOf(tt.path); got != tt.want {
-				t.Errorf("PCIAddressOf(%q) = %q, want %q", tt.path, got, tt.want)
-			}
-			if got := sysfs.PCIAddressOf([]byte(tt.path)); got != tt.want {
-				t.Errorf("PCIAddressOf([]byte(%q)) = %q, want %q", tt.path, got, tt.want)
-			}
+			compare.Equal(t, fmt.Sprintf("PCIAddressOf(%q)", tt.path), tt.want, sysfs.PCIAddressOf(tt.path))
+			compare.Equal(t, fmt.Sprintf("PCIAddressOf([]byte(%q))", tt.path), tt.want, sysfs.PCIAddressOf([]byte(tt.path)))
 		})
 	}
 }
 
 const id = "d8424dc4a4a3c413f89e433683f9040b"
 
-func TestParseID(t *testing.T) {
-	tests := []struct {
-		name, in, want string
-	}{
-		{"plain", id, id},
-		{"capitals", strings.ToUpper(id), id},
-		{"zero", strings.Repeat("0", 32), strings.Repeat("0", 32)},
-		{"dead", strings.Repeat("F", 32), strings.Repeat("f", 32)},
-		{"empty", "", ""},
-		{"short", id[1:], ""},
-		{"long", id + "0", ""},
-		{"very long", strings.Repeat(id, 128), ""},
-		{"dashes", "d8424dc4-a4a3-c413-f89e-433683f9040b", ""},
-		{"prefix", "0x" + id[2:], ""},
-		{"NUL", id[:31] + "\x00", ""},
-		{"no digit", id[:31] + "g", ""},
-		{"32 bytes of UTF-8", strings.Repeat("é", 16), ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := sysfs.ParseID(tt.in)
-			if got != tt.want || (err == nil) != (tt.want != "") {
-				t.Errorf("%q: %q, error %v; want %q", tt.in, got, err, tt.want)
-			}
-			if dead := sysfs.AllOnes(got); dead != (tt.name == "dead") {
-				t.Errorf("%q: all ones %v", tt.in, dead)
-			}
-		})
-	}
-}
-
 // TestParseNumbers calls all parsers of numbers with the same texts. A case has the wanted result
 // of each parser, or "-" if it refuses the text.
 func TestParseNumbers(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		in                  string
 		mask, small, device string
 	}{
@@ -147,8 +77,7 @@ func TestParseNumbers(t *testing.T) {
 		{":0", "-", "-", "-"},
 		{"245:0:0", "-", "-", "-"},
 		{"245:-1", "-", "-", "-"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.in, func(t *testing.T) {
 			show := func(format string, err error, v ...any) string {
 				if err != nil {
@@ -157,35 +86,41 @@ func TestParseNumbers(t *testing.T) {
 				return fmt.Sprintf(format, v...)
 			}
 			mask, err := sysfs.ParseMask(tt.in)
-			if got := show("%x", err, mask); got != tt.mask {
-				t.Errorf("mask %s, error %v; want %s", got, err, tt.mask)
-			}
+			compare.Equal(t, fmt.Sprintf("mask, with error %v", err), tt.mask, show("%x", err, mask))
 			small, err := sysfs.ParseUint8(tt.in)
-			if got := show("%d", err, small); got != tt.small {
-				t.Errorf("8-bit number %s, error %v; want %s", got, err, tt.small)
-			}
+			compare.Equal(t, fmt.Sprintf("8-bit number, with error %v", err), tt.small, show("%d", err, small))
 			n, err := sysfs.ParseDeviceNumber(tt.in)
-			if got := show("%d:%d", err, n.Major, n.Minor); got != tt.device {
-				t.Errorf("device number %s, error %v; want %s", got, err, tt.device)
-			}
+			compare.Equal(t, fmt.Sprintf("device number, with error %v", err), tt.device, show("%d:%d", err, n.Major, n.Minor))
 		})
 	}
 }
 
+// FuzzParsePCIAddress compares the parser with a regular expression.
 func FuzzParsePCIAddress(f *testing.F) {
-	for _, s := range []string{"0000:3b:00.0", "10000:AF:1f.7", "3b:00.0", "pci0000:00", "0000:3b:00.8", "::.", ""} {
+	for _, s := range []string{
+		"0000:3b:00.0", "0001:AF:1F.7", "10000:01:00.0", "FFFFFFFF:ff:1f.7", "100000000:3b:00.0", // the last domain is too large
+		"", "3b:00.0", "000:3b:00.0", "00000:3b:00.0", "0000:3g:00.0", "0000:3b:20.0", "0000:3b:00.8", "0000:3b:00.00",
+		"pci0000:00", "0000:3b", "0000:3b:00.0\n", "0000:3b:00\x000", "0000.3b.00:0", "../0000:3b:00.0", "::.",
+	} {
 		f.Add(s)
 	}
 	form := regexp.MustCompile(`^([0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
 	f.Fuzz(func(t *testing.T, s string) {
 		got, err := sysfs.ParsePCIAddress(s)
-		if ok := form.MatchString(strings.ToLower(s)) && isASCII(s); ok != (err == nil) {
-			t.Fatalf("%q: %q, error %v", s, got, err)
-		}
-		if err == nil && got != strings.ToLower(s) {
-			t.Errorf("%q: %q", s, got)
-		}
+		checkParsed(t, form.MatchString(strings.ToLower(s)) && isASCII(s), s, got, err)
 	})
+}
+
+// checkParsed checks that a text was accepted, in lower case, or refused.
+func checkParsed(t *testing.T, valid bool, text, got string, err error) {
+	t.Helper()
+	want := ""
+	if valid {
+		want = strings.ToLower(text)
+	}
+	if got != want || (err == nil) != valid {
+		t.Errorf("%q: %q, error %v; want %q", text, got, err, want)
+	}
 }
 
 func FuzzPCIAddressOf(f *testing.F) {
@@ -199,28 +134,24 @@ func FuzzPCIAddressOf(f *testing.F) {
 				want = a
 			}
 		}
-		if got := sysfs.PCIAddressOf(path); got != want {
-			t.Errorf("%q: %q, want %q", path, got, want)
-		}
+		compare.Equal(t, fmt.Sprintf("PCI address of %q", path), want, sysfs.PCIAddressOf(path))
 	})
 }
 
+// FuzzParseID compares the parser with a regular expression.
 func FuzzParseID(f *testing.F) {
-	for _, s := range []string{id, strings.ToUpper(id), id[1:], id + "0", "", strings.Repeat("f", 32), strings.Repeat("é", 16)} {
+	for _, s := range []string{
+		id, strings.ToUpper(id), strings.Repeat("0", 32), strings.Repeat("f", 32), strings.Repeat("F", 32),
+		"", id[1:], id + "0", strings.Repeat(id, 128), "d8424dc4-a4a3-c413-f89e-433683f9040b",
+		"0x" + id[2:], id[:31] + "\x00", id[:31] + "g", strings.Repeat("é", 16),
+	} {
 		f.Add(s)
 	}
 	form := regexp.MustCompile(`^[0-9a-fA-F]{32}$`)
 	f.Fuzz(func(t *testing.T, s string) {
 		got, err := sysfs.ParseID(s)
-		if ok := form.MatchString(s) && len(s) == 32; ok != (err == nil) {
-			t.Fatalf("%q: %q, error %v", s, got, err)
-		}
-		if err == nil && got != strings.ToLower(s) {
-			t.Errorf("%q: %q", s, got)
-		}
-		if sysfs.AllOnes(got) != (got == strings.Repeat("f", 32)) {
-			t.Errorf("%q: all ones %v", got, sysfs.AllOnes(got))
-		}
+		checkParsed(t, form.MatchString(s) && len(s) == 32, s, got, err)
+		compare.Equal(t, fmt.Sprintf("%q: all ones", got), got == strings.Repeat("f", 32), sysfs.AllOnes(got))
 	})
 }
 
@@ -260,8 +191,6 @@ func TestNumbered(t *testing.T) {
 		"dfl-port.0": true, "dfl-port.12": true,
 		"dfl-port.": false, "dfl-port.-1": false, "dfl-port.1a": false, "dfl-port": false, "dfl-fme.0": false,
 	} {
-		if got := sysfs.Numbered(name, "dfl-port."); got != want {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
+		compare.Equal(t, name, want, sysfs.Numbered(name, "dfl-port."))
 	}
 }

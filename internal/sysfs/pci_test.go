@@ -13,7 +13,7 @@ import (
 )
 
 func TestUpstream(t *testing.T) {
-	tests := []struct{ name, dir, slot, root string }{
+	for _, tt := range []struct{ name, dir, slot, root string }{
 		{"root port", "/s/pci0000:00/0000:00:01.0/0000:01:00.0", "/s/pci0000:00/0000:00:01.0", "/s/pci0000:00/0000:00:01.0"},
 		{"switch", "/s/pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:08.0/0000:03:00.0",
 			"/s/pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:08.0", "/s/pci0000:00/0000:00:01.0"},
@@ -25,8 +25,7 @@ func TestUpstream(t *testing.T) {
 		{"top", "/0000:00:01.0/0000:01:00.0", "/0000:00:01.0", "/0000:00:01.0"},
 		{"root", "/", "", ""},
 		{"empty", "", "", ""},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if slot, root := sysfs.Upstream(tt.dir); slot != tt.slot || root != tt.root {
 				t.Errorf("slot %q, root %q; want %q, %q", slot, root, tt.slot, tt.root)
@@ -36,12 +35,11 @@ func TestUpstream(t *testing.T) {
 }
 
 func TestPCIID(t *testing.T) {
-	tests := []struct{ name, board, want string }{
+	for _, tt := range []struct{ name, board, want string }{
 		{"modalias", "-- sys/modalias --\npci:v00008086d000009C4sv00008086sd00000000bc12sc00i00\n", "8086:09c4:8086:0000"},
 		{"modalias is rubbish", "-- sys/modalias --\npci:\n", ""},
 		{"nothing", "-- sys/ --\n", ""},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got, err := sysfs.PCIID(node(t, tt.board).Sys); got != tt.want || err != nil {
 				t.Errorf("id %q, want %q", got, tt.want)
@@ -52,7 +50,7 @@ func TestPCIID(t *testing.T) {
 
 func TestParsePCIModalias(t *testing.T) {
 	const fine = "pci:v00008086d0000BCCEsv00008086sd00001770bc12sc00i00"
-	tests := []struct{ name, in, want string }{
+	for _, tt := range []struct{ name, in, want string }{
 		{"fine", fine, "8086:bcce:8086:1770"},
 		{"ids alone", fine[:len("pci:v00008086d0000BCCEsv00008086sd00001770")], "8086:bcce:8086:1770"},
 		{"id of more than 16 bits", strings.Replace(fine, "00008086", "10008086", 1), ""},
@@ -61,8 +59,7 @@ func TestParsePCIModalias(t *testing.T) {
 		{"short", fine[:30], ""},
 		{"no hex", strings.Replace(fine, "BCCE", "BCCG", 1), ""},
 		{"empty", "", ""},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := sysfs.ParsePCIModalias(tt.in)
 			if got != tt.want || (err == nil) != (tt.want != "") {
@@ -73,7 +70,7 @@ func TestParsePCIModalias(t *testing.T) {
 }
 
 func TestParseLinkSpeed(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		in   string
 		want int // tenths of GT/s; -1: refused
 	}{
@@ -82,8 +79,7 @@ func TestParseLinkSpeed(t *testing.T) {
 		{"", -1}, {"8", -1}, {"8.0", -1}, {"GT/s", -1}, {" GT/s", -1}, {".5 GT/s", -1}, {"8. GT/s", -1}, {"8.00 GT/s", -1},
 		{"0 GT/s", -1}, {"0.0 GT/s PCIe", -1}, {"-8 GT/s", -1}, {"+8 GT/s", -1}, {"8e1 GT/s", -1}, {"8.- GT/s", -1},
 		{"99999 GT/s", -1}, {"8.0 GT/s PCIe PCIe", -1}, {"8.0 GT/s ", -1}, {"133 MHz PCI-X", -1}, {"unknown", -1},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.in, func(t *testing.T) {
 			got, err := sysfs.ParseLinkSpeed(tt.in)
 			if err == nil && got != tt.want || (err == nil) != (tt.want >= 0) {
@@ -95,7 +91,7 @@ func TestParseLinkSpeed(t *testing.T) {
 
 func TestReadFull(t *testing.T) {
 	h := node(t, "-- sys/config --\nabcdef\n-- sys/short --\nab\n-- sys/dir/ --\n")
-	tests := []struct {
+	for _, tt := range []struct {
 		name, want string
 		err        error
 	}{
@@ -103,8 +99,7 @@ func TestReadFull(t *testing.T) {
 		{"short", "", io.ErrUnexpectedEOF},
 		{"dir", "", syscall.EISDIR},
 		{"none", "", syscall.ENOENT},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var p [4]byte
 			err := sysfs.ReadFull(h.Sys+"/"+tt.name, p[:])

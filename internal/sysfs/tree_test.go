@@ -12,20 +12,20 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // node unfolds the text of a board and returns its host.
 func node(t testing.TB, text string) sysfs.Host {
 	t.Helper()
 	root := t.TempDir()
-	if err := board.UnfoldText(root, []byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, board.UnfoldText(root, []byte(text)))
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
 func TestRead(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name, content string
 		want          string
 		err           string // part of the error, "" for none
@@ -40,17 +40,12 @@ func TestRead(t *testing.T) {
 		{"a page", strings.Repeat("a", 4096), strings.Repeat("a", 4096), ""},
 		{"more than a page", strings.Repeat("a", 4097), "", "longer than 4096 bytes"},
 		{"far more", strings.Repeat("a", 100000), "", "longer than 4096 bytes"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := t.TempDir() + "/attr"
-			if err := os.WriteFile(path, []byte(tt.content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, []byte(tt.content), 0o644))
 			got, err := sysfs.Read(path)
-			if got != tt.want {
-				t.Errorf("value %.50q, want %.50q", got, tt.want)
-			}
+			compare.Equal(t, "value", tt.want, got)
 			if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 				t.Errorf("error %v, want %q", err, tt.err)
 			}
@@ -61,7 +56,7 @@ func TestRead(t *testing.T) {
 func TestReadErrors(t *testing.T) {
 	h := node(t, "-- sys/dir/ --\n-- sys/dangling -> nowhere --\n-- sys/circle -> circle --\n"+
 		"-- sys/file --\n1\n-- sys/link -> file --\n-- sys/garbage --\nx\n")
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		want error
 	}{
@@ -72,8 +67,7 @@ func TestReadErrors(t *testing.T) {
 		{"link", syscall.ELOOP},
 		{"file/below", syscall.ENOTDIR},
 		{"nul\x00name", syscall.EINVAL},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := h.Sys + "/" + tt.name
 			_, err := sysfs.ReadAs(path, sysfs.ParseUint8)
@@ -108,10 +102,8 @@ func TestClass(t *testing.T) {
 	if names, err := h.ClassLinks("fpga"); len(names) != 0 || err != nil {
 		t.Errorf("absent class: %v, error %v", names, err)
 	}
-	if _, err := h.ClassLinks("fpga_region/file"); err == nil {
-		t.Error("class that is a file: no error")
-	}
-	tests := []struct {
+	compare.Error(t, "class that is a file", "", compare.ErrorOf(h.ClassLinks("fpga_region/file")))
+	for _, tt := range []struct {
 		name string
 		want string
 		err  error
@@ -120,8 +112,7 @@ func TestClass(t *testing.T) {
 		{"region1", "", nil},
 		{"region2", "", fs.ErrNotExist},
 		{"region3", "", syscall.ELOOP},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := h.ClassCard("fpga_region", tt.name)
 			if got != tt.want || !errors.Is(err, tt.err) {
@@ -133,7 +124,7 @@ func TestClass(t *testing.T) {
 
 func TestPCIDir(t *testing.T) {
 	const dir = "/devices/pci0000:00/0000:3b:00.0"
-	tests := []struct {
+	for _, tt := range []struct {
 		name, board string
 		want        string
 		err         error
@@ -143,8 +134,7 @@ func TestPCIDir(t *testing.T) {
 		{"bus without it", links + "-- sys/bus/pci/devices/ --\n", "", fs.ErrNotExist},
 		{"directory on the bus", "-- sys/bus/pci/devices/0000:3b:00.0/ --\n", "/bus/pci/devices/0000:3b:00.0", nil},
 		{"bus is a file", links + "-- sys/bus --\n", "", syscall.ENOTDIR},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := node(t, tt.board)
 			got, err := h.PCIDir("0000:3b:00.0")
@@ -156,7 +146,7 @@ func TestPCIDir(t *testing.T) {
 }
 
 func TestPCIAttributes(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name, board string
 		numa        int
 		physfn      string
@@ -167,8 +157,7 @@ func TestPCIAttributes(t *testing.T) {
 		{"garbage", "-- sys/numa_node --\n1x\n-- sys/physfn -> ../driver --\n", -1, ""},
 		{"out of range", "-- sys/numa_node --\n65536\n-- sys/physfn --\n", -1, ""},
 		{"overflow", "-- sys/numa_node --\n99999999999999999999\n-- sys/physfn/ --\n", -1, ""},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := node(t, tt.board)
 			if got, err := sysfs.NUMANode(h.Sys); got != tt.numa || err != nil {
@@ -183,17 +172,12 @@ func TestPCIAttributes(t *testing.T) {
 
 func TestInode(t *testing.T) {
 	h := node(t, "-- sys/a/ --\n-- sys/b/ --\n-- sys/file --\n-- sys/link -> a --\n")
-	a, err := sysfs.Inode(h.Sys + "/a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Value(sysfs.Inode(h.Sys + "/a"))(t)
 	if b, err := sysfs.Inode(h.Sys + "/b"); err != nil || a == b || b == 0 {
 		t.Errorf("inodes %d and %d, error %v", a, b, err)
 	}
 	for _, name := range []string{"file", "link"} {
-		if _, err := sysfs.Inode(h.Sys + "/" + name); !errors.Is(err, syscall.ENOTDIR) {
-			t.Errorf("%s: error %v, want ENOTDIR", name, err)
-		}
+		compare.ErrorIs(t, name, syscall.ENOTDIR, compare.ErrorOf(sysfs.Inode(h.Sys+"/"+name)))
 	}
 	if _, err := sysfs.Inode(h.Sys + "/none"); !sysfs.Gone(err) {
 		t.Errorf("error %v, want ENOENT", err)
@@ -201,7 +185,7 @@ func TestInode(t *testing.T) {
 }
 
 func TestBound(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name, board string
 		want        bool
 	}{
@@ -213,8 +197,7 @@ func TestBound(t *testing.T) {
 		{"uevent unreadable", "-- sys/uevent/ --\n-- sys/id --\n0\n", false},
 		{"own attributes", "-- sys/id --\n0\n", true},
 		{"other attributes", "-- sys/dev --\n245:0\n", false},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := node(t, tt.board)
 			if got, err := sysfs.Bound(h.Sys, "afu_id", "id"); got != tt.want || err != nil {

@@ -2,12 +2,15 @@ package terminal_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestEscape(t *testing.T) {
@@ -22,9 +25,7 @@ func TestEscape(t *testing.T) {
 		{"line breaks", "a\nb\r\x00\x7f\t", `a; b\r\x00\x7f\t`},
 		{"cut in a character", "\xe6\x97", `\xe6\x97`},
 	} {
-		if got := terminal.Escape(test.text); got != test.want {
-			t.Errorf("%s: %q is escaped as %q, want %q", test.name, test.text, got, test.want)
-		}
+		compare.Equal(t, fmt.Sprintf("%s: %q is escaped as", test.name, test.text), test.want, terminal.Escape(test.text))
 	}
 }
 
@@ -74,9 +75,7 @@ func TestTable(t *testing.T) {
 			table.Line("ID", "HEALTH", "NODE")
 			table.Line("3b", "healthy", "")
 			table.Line("5e", "bad\x1b[1m", "é")
-			if err := table.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, table.Flush())
 			if out.String() != test.want {
 				t.Errorf("table:\n%q, want\n%q", out.String(), test.want)
 			}

@@ -8,12 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/throttle"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
@@ -83,9 +83,7 @@ func TestRepeatedLines(t *testing.T) {
 				}
 				time.Sleep(time.Minute) // fake
 				synctest.Wait()
-				if diff := cmp.Diff(test.want, summary(logs)); diff != "" {
-					t.Errorf("lines (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "lines", test.want, summary(logs))
 			})
 		})
 	}
@@ -118,9 +116,7 @@ func TestMinutes(t *testing.T) {
 			lost(step.lines)
 			step.then()
 			synctest.Wait()
-			if diff := cmp.Diff(step.want, summary(logs)); diff != "" {
-				t.Errorf("after %d lines (-want +got):\n%s", step.lines, diff)
-			}
+			compare.Values(t, fmt.Sprintf("after %d lines", step.lines), step.want, summary(logs))
 		}
 	})
 }

@@ -10,19 +10,16 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const document = "../../docs/logs.md"
 
 func readDocument(t *testing.T) string {
 	t.Helper()
-	data, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Value(os.ReadFile(document))(t)
 	return string(data)
 }
 
@@ -66,14 +63,10 @@ func TestExamples(t *testing.T) {
 		t.Fatalf("%d examples found in %s, want 2", found, document)
 	}
 	if *update {
-		if err := os.WriteFile(document, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(document, []byte(want), 0o644))
 		return
 	}
-	if diff := cmp.Diff(want, text); diff != "" {
-		t.Errorf("%s (-want +got; -update writes it):\n%s", document, diff)
-	}
+	compare.Values(t, document+", which -update writes", want, text)
 }
 
 var jqLine = regexp.MustCompile(`(?m)^    # (.*)\n    (jq .*)$`)

@@ -1,15 +1,17 @@
 package timeline_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // bound parses a bound, typed at half past ten in a zone in which it is already the next day; "" is none.
@@ -18,10 +20,7 @@ func bound(t *testing.T, text string) timeline.Bound {
 	if text == "" {
 		return nil
 	}
-	b, err := timeline.ParseBound(text, time.Date(2026, 11, 21, 10, 30, 0, 0, time.FixedZone("far east", 9*3600))) // 01:30 UTC
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Value(timeline.ParseBound(text, time.Date(2026, 11, 21, 10, 30, 0, 0, time.FixedZone("far east", 9*3600))))(t) // 01:30 UTC
 	return b
 }
 
@@ -66,9 +65,7 @@ func TestDevice(t *testing.T) {
 		{"two", []string{"3b:00.0-p1", "0001:3b:00.0"}, []string{second, other, card, "r/one", "r/long", "r/first", "r/two", "r/given", second}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, events(t, timeline.Filter{Devices: test.devices}, cardLog)); diff != "" {
-				t.Errorf("subjects (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "subjects", test.want, events(t, timeline.Filter{Devices: test.devices}, cardLog))
 		})
 	}
 }
@@ -80,9 +77,7 @@ func TestDeviceOverARestart(t *testing.T) {
 		log += entry(noon, "info", event, `"resource":"`+event+`"`)
 	}
 	want := []string{"daemon.started", "daemon.stopped", "daemon.failed", "mode.changed"}
-	if diff := cmp.Diff(want, events(t, timeline.Filter{Devices: []string{"d"}}, log)); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "events", want, events(t, timeline.Filter{Devices: []string{"d"}}, log))
 }
 
 // Events are selected by level and name.
@@ -113,9 +108,7 @@ func TestEvent(t *testing.T) {
 		{"a pattern and a level", timeline.Filter{Events: []string{"http.*"}, Level: level(zapcore.WarnLevel)}, []string{"http.failed"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, events(t, test.f, log)); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "events", test.want, events(t, test.f, log))
 		})
 	}
 }
@@ -150,15 +143,11 @@ func TestBounds(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := timeline.Filter{Since: bound(t, test.since), Until: bound(t, test.until)}
-			if diff := cmp.Diff(test.want, events(t, f, strings.Join(test.log, ""))); diff != "" {
-				t.Errorf("lines (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "lines", test.want, events(t, f, strings.Join(test.log, "")))
 		})
 	}
 	for _, bad := range []string{"yesterday", "25:00", "-5m", "2026-13-01", "03", "5"} {
-		if _, err := timeline.ParseBound(bad, time.Now()); err == nil {
-			t.Errorf("ParseBound(%q): no error", bad)
-		}
+		compare.Error(t, fmt.Sprintf("ParseBound(%q)", bad), "", compare.ErrorOf(timeline.ParseBound(bad, time.Now())))
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // ms returns a line of the log, some milliseconds after noon.
@@ -77,9 +77,7 @@ func TestFold(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			out, _ := read(t, timeline.Options{}, test.log)
 			got := strings.Split(strings.TrimSuffix(strings.NewReplacer("2026-11-21T12:00:", "", "Z  ", " ").Replace(out), "\n"), "\n")
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			compare.Values(t, "lines", test.want, got)
 			all, _ := read(t, timeline.Options{All: true}, test.log)
 			if n := strings.Count(all, "\n"); n != strings.Count(test.log, "\n") {
 				t.Errorf("with All: %d lines, want all lines of the log:\n%s", n, all)
@@ -117,22 +115,14 @@ func TestFoldFollowedLog(t *testing.T) {
 		fmt.Fprint(log, became(0, "warn", "d", "healthy", "unhealthy", `"fme-unbound"`))
 		time.Sleep(499 * time.Millisecond)
 		synctest.Wait()
-		if out.String() != "" {
-			t.Errorf("printed too early, the pull may continue: %s", out.String())
-		}
+		compare.Equal(t, "printed while the pull may continue", "", out.String())
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		if !strings.Contains(out.String(), "fme-unbound") {
-			t.Errorf("not printed: %q", out.String())
-		}
+		compare.Contains(t, "printed", "fme-unbound", out.String())
 		fmt.Fprint(log, removed(1, "d", "unhealthy"))
 		log.Close()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(out.String(), "gone, held by default/pod/main (was unhealthy") {
-			t.Errorf("printed %q, want a separate line for the pull", out.String())
-		}
+		must.Succeed(t, <-done)
+		compare.Contains(t, "printed", "gone, held by default/pod/main (was unhealthy", out.String())
 	})
 }
 
@@ -144,7 +134,5 @@ func TestFoldManyDevices(t *testing.T) {
 		log.WriteString(became(0, "warn", fmt.Sprint("d", i), "healthy", "unhealthy", `"port-ap6"`))
 	}
 	out, _ := read(t, timeline.Options{}, log.String())
-	if n := strings.Count(out, "port-ap6"); n != many {
-		t.Errorf("%d lines, want %d", n, many)
-	}
+	compare.Equal(t, "lines", many, strings.Count(out, "port-ap6"))
 }

@@ -10,10 +10,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // New refuses a filter, or returns a reader that works with it.
@@ -30,9 +31,7 @@ func FuzzFilter(f *testing.F) {
 		if errors.Join(err, err1, err2) != nil {
 			return
 		}
-		if err := errors.Join(reader.Read(t.Context(), "the log", strings.NewReader(log)), reader.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, reader.Read(t.Context(), "the log", strings.NewReader(log)), reader.Close())
 		if notes := strings.Join(reader.Notes(), ""); !utf8.ValidString(notes) || strings.ContainsFunc(notes, harmful) {
 			t.Errorf("notes %q", notes)
 		}
@@ -57,9 +56,7 @@ func FuzzReader(f *testing.F) {
 			var out strings.Builder
 			reader := newReader(t, o, &out)
 			_ = reader.Read(t.Context(), "the log", bytes.NewReader(in)) // a line may be too long
-			if err := reader.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, reader.Close())
 			all := out.String() + strings.Join(reader.Notes(), "\n")
 			if !utf8.ValidString(all) || strings.ContainsFunc(all, harmful) {
 				t.Errorf("printed %q", all)
@@ -80,8 +77,6 @@ func FuzzReader(f *testing.F) {
 				t.Errorf("no JSON: %q", l)
 			}
 		}
-		if diff := cmp.Diff(asJSON, printed(timeline.Options{Filter: all, JSON: true}, []byte(asJSON))); diff != "" {
-			t.Errorf("read again (-first +second):\n%s", diff)
-		}
+		compare.Values(t, "read again (-first +second)", asJSON, printed(timeline.Options{Filter: all, JSON: true}, []byte(asJSON)))
 	})
 }

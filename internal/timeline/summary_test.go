@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // at returns the time of a line, some seconds after the start of the log.
@@ -85,12 +85,8 @@ func TestStates(t *testing.T) {
 			test.want.ID = "d"
 			text, _ := json.Marshal(test.want)
 			var want map[string]any
-			if err := json.Unmarshal(text, &want); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, got.Devices[0]); diff != "" {
-				t.Errorf("device (-want +got):\n%s", diff)
-			}
+			must.Succeed(t, json.Unmarshal(text, &want))
+			compare.Values(t, "device", want, got.Devices[0])
 		})
 	}
 }
@@ -109,9 +105,7 @@ DEVICE  LAST       SINCE                 TURNS  REMOVED  HELD THEN  EVENTS  HELD
 d       unhealthy  2026-11-21T12:00:06Z  1      0        0          1       -        -
 e       healthy    2026-11-21T12:00:01Z  0      0        0          0       -        -
 `
-	if diff := cmp.Diff(want, out); diff != "" {
-		t.Errorf("in the range (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "in the range", want, out)
 	pods := each(log, func(l string) string { return "[pod/x/p] " + l + "\n[pod/b/p] " + l })
 	out, _ = read(t, timeline.Options{Summary: true, Filter: timeline.Filter{Devices: []string{"d"}}}, pods)
 	want = `2026-11-21T12:00:00Z to 2026-11-21T12:00:20Z: 20.0 s, 16 lines, 2 daemon starts
@@ -120,7 +114,5 @@ ORIGIN  DEVICE  LAST       SINCE                 TURNS  REMOVED  HELD THEN  EVEN
 b       d       unhealthy  2026-11-21T12:00:06Z  3      0        0          4       -        -
 x       d       unhealthy  2026-11-21T12:00:06Z  3      0        0          4       -        -
 `
-	if diff := cmp.Diff(want, out); diff != "" {
-		t.Errorf("a device in two pods (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "a device in two pods", want, out)
 }

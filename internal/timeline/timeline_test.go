@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,18 +17,16 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
 func newReader(t testing.TB, o timeline.Options, out io.Writer) *timeline.Reader {
 	t.Helper()
-	reader, err := timeline.New(o, out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reader
+	return must.Value(timeline.New(o, out))(t)
 }
 
 // read returns the output for a log, and the notes.
@@ -35,19 +34,14 @@ func read(t testing.TB, o timeline.Options, log string) (out string, notes []str
 	t.Helper()
 	var b strings.Builder
 	reader := newReader(t, o, &b)
-	if err := errors.Join(reader.Read(t.Context(), "the log", strings.NewReader(log)), reader.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, reader.Read(t.Context(), "the log", strings.NewReader(log)), reader.Close())
 	return b.String(), reader.Notes()
 }
 
 // hotplug returns the log of a real run.
 func hotplug(t testing.TB) string {
 	t.Helper()
-	data, err := os.ReadFile("testdata/hotplug.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Value(os.ReadFile("testdata/hotplug.log"))(t)
 	return string(data)
 }
 
@@ -55,18 +49,11 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, []byte(got), 0o644))
 		return
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; -update writes it):\n%s", path, diff)
-	}
+	want := must.Value(os.ReadFile(path))(t)
+	compare.Values(t, path+", which -update writes", string(want), got)
 }
 
 func level(l zapcore.Level) *zapcore.Level { return &l }
@@ -95,13 +82,9 @@ func TestGolden(t *testing.T) {
 	log := hotplug(t)
 	out, notes := read(t, timeline.Options{}, log)
 	golden(t, "hotplug.golden", out)
-	if len(notes) > 0 {
-		t.Errorf("notes of a sound log: %q", notes)
-	}
+	compare.Empty(t, "notes of a sound log", notes)
 	for l := range strings.Lines(log) {
-		if err := eventtest.Line([]byte(l)); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, eventtest.Line([]byte(l)))
 	}
 }
 
@@ -112,14 +95,10 @@ func TestLogIsRead(t *testing.T) {
 	for _, o := range []timeline.Options{{Summary: true}, {Filter: timeline.Filter{Events: []string{"device.*", "list.*", "stream.closed"}}}} {
 		want, _ := read(t, o, log)
 		got, _ := read(t, o, regexp.MustCompile(`"message":"[^"]*"`).ReplaceAllString(log, `"message":"reworded"`))
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got with other messages):\n%s", diff)
-		}
+		compare.Values(t, "lines with other messages", want, got)
 	}
 	out, _ := read(t, timeline.Options{JSON: true, Filter: timeline.Filter{Level: level(zapcore.DebugLevel)}}, log)
-	if diff := cmp.Diff(log, out); diff != "" {
-		t.Errorf("lines (-log +printed):\n%s", diff)
-	}
+	compare.Values(t, "lines (-log +printed)", log, out)
 }
 
 // The output does not depend on the tool that has passed the log on, except for the pod or host.
@@ -153,9 +132,7 @@ func TestPrefixes(t *testing.T) {
 				t.Errorf("notes %q, lines (-want +got):\n%s", notes, diff)
 			}
 			clean, _ := read(t, timeline.Options{JSON: true}, log)
-			if diff := cmp.Diff(hotplug(t), clean); diff != "" {
-				t.Errorf("JSON (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "JSON", hotplug(t), clean)
 		})
 	}
 }
@@ -167,24 +144,18 @@ func TestErrors(t *testing.T) {
 	if err := reader.Read(t.Context(), "a.log", io.MultiReader(strings.NewReader(log), iotest.ErrReader(broken))); !errors.Is(err, broken) {
 		t.Errorf("a file that breaks off: %v, want %v", err, broken)
 	}
-	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 47 {
-		t.Errorf("a file that breaks off: %d lines, want 47", n)
-	}
+	compare.Equal(t, "lines of a file that breaks off", 47, bytes.Count(out.Bytes(), []byte("\n")))
 	long := strings.NewReader(log + strings.Repeat("x", 2<<20))
 	if err := newReader(t, timeline.Options{}, io.Discard).Read(t.Context(), "a.log", long); err == nil || !strings.HasPrefix(err.Error(), "a.log:") {
 		t.Errorf("a file with a line that is too long: %v, want an error with its name", err)
 	}
 	reader = newReader(t, timeline.Options{}, refusing{broken})
-	if err := reader.Read(t.Context(), "a.log", strings.NewReader(log)); !errors.Is(err, broken) {
-		t.Errorf("output refused: %v, want %v", err, broken)
-	}
+	compare.ErrorIs(t, "output refused", broken, reader.Read(t.Context(), "a.log", strings.NewReader(log)))
 	for _, o := range []timeline.Options{
 		{Filter: timeline.Filter{Events: []string{"[a"}}}, {Filter: timeline.Filter{Events: []string{"device.gone"}}},
 		{Filter: timeline.Filter{Devices: []string{""}}}, {Filter: timeline.Filter{Events: []string{"device.*"}}, Summary: true},
 	} {
-		if _, err := timeline.New(o, io.Discard); err == nil {
-			t.Errorf("%+v: no error", o)
-		}
+		compare.Error(t, fmt.Sprintf("%+v", o), "", compare.ErrorOf(timeline.New(o, io.Discard)))
 	}
 }
 
@@ -233,9 +204,7 @@ func TestNotes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			test.f.Since, test.f.Until = bound(t, test.since), bound(t, test.until)
 			_, notes := read(t, timeline.Options{Filter: test.f}, test.log)
-			if diff := cmp.Diff(test.want, notes); diff != "" {
-				t.Errorf("notes (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "notes", test.want, notes)
 		})
 	}
 }

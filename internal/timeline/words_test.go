@@ -4,10 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/timeline"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // The text for lines that the log of TestGolden does not have, and for lines with missing or unexpected fields.
@@ -37,9 +36,7 @@ func TestWords(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, _ := read(t, timeline.Options{}, entry(noon, "info", test.event, test.fields))
-			if diff := cmp.Diff(test.want, strings.TrimSpace(out[min(len(out), 50):])); diff != "" {
-				t.Errorf("words (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "words", test.want, strings.TrimSpace(out[min(len(out), 50):]))
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/aws"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
@@ -77,13 +78,9 @@ func TestBoards(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, outlines := familytest.ReadAll(t, familytest.Node(t, "kernel-6.1-"+name), aws.Family{})
-			if diff := cmp.Diff(readings{card: {want}}, got, familytest.Ignore); diff != "" {
-				t.Errorf("readings (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "readings", readings{card: {want}}, got, familytest.Ignore)
 			want.Conditions = nil
-			if diff := cmp.Diff(readings{card: {want}}, outlines, familytest.Ignore); diff != "" {
-				t.Errorf("outlines (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "outlines", readings{card: {want}}, outlines, familytest.Ignore)
 		})
 	}
 	for _, name := range []string{"vfio-function", "one-card", "several-functions"} {
@@ -171,9 +168,7 @@ func TestChanges(t *testing.T) {
 				tt.change(t, host)
 			}
 			got, _ := familytest.ReadAll(t, host, aws.Family{})
-			if diff := cmp.Diff(tt.want, got, familytest.Ignore); diff != "" {
-				t.Errorf("readings (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "readings", tt.want, got, familytest.Ignore)
 		})
 	}
 }
@@ -252,13 +247,9 @@ func TestFiles(t *testing.T) {
 		counts, managementCounts = append(counts, name+" 0"), append(managementCounts, manager+"/"+name+" 0")
 	}
 	want := slices.Concat([]string{manager + "/pci/config"}, management, managementCounts)
-	if diff := cmp.Diff(want, names("aws-loading")); diff != "" {
-		t.Errorf("while it is loaded (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "while it is loaded", want, names("aws-loading"))
 	want = slices.Concat([]string{"pci/config"}, own, []string{manager + "/pci/config"}, management, counts, managementCounts)
-	if diff := cmp.Diff(want, names("aws-card")); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	compare.Values(t, "names", want, names("aws-card"))
 }
 
 // A check finds each change that may concern the health of a card, and its mounts.
@@ -286,9 +277,7 @@ func TestChangeDuringReading(t *testing.T) {
 				return
 			}
 			for _, c := range r.Units[0].Conditions {
-				if c.Reason != inventory.ReasonLoading {
-					t.Errorf("%s: found %+v, want no condition or loading", tt.Name, c)
-				}
+				compare.Equal(t, fmt.Sprintf("%s: reason of %+v", tt.Name, c), inventory.ReasonLoading, c.Reason)
 			}
 		})
 	}

@@ -15,7 +15,9 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // ignore ignores fields that package port tests.
@@ -96,7 +98,7 @@ func TestBoards(t *testing.T) {
 	recorded := portOf("dfl-port.0", 0, afuA, a10)
 	vf := portOf("dfl-port.1", 0, afuA)
 	vf.Attributes = map[string]string{"physicalFunction": "0000:01:00.0", "virtualFunction": "0"}
-	tests := []struct {
+	for _, tt := range []struct {
 		board string // or two boards: both drivers on one node
 		want  cards
 	}{
@@ -117,12 +119,9 @@ func TestBoards(t *testing.T) {
 		{"kernel-6.1-port-assigned", cards{"0000:01:00.0": one(portOf("dfl-port.0", 0, "", unbound, a10))}},
 		{"kernel-6.1-one-card opae-one-card", cards{"0000:01:00.0": one(recorded)}},
 		{"opae-one-card", cards{}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.board, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, readAll(t, familytest.Node(t, strings.Fields(tt.board)...)), ignore); diff != "" {
-				t.Errorf("cards (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "cards", tt.want, readAll(t, familytest.Node(t, strings.Fields(tt.board)...)), ignore)
 		})
 	}
 }
@@ -152,9 +151,7 @@ func script(t *testing.T, host sysfs.Host, lines string) {
 		default:
 			t.Fatalf("script: %q", line)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 }
 
@@ -176,7 +173,7 @@ func TestTree(t *testing.T) {
 	noFME := portOf("dfl-port.0", 0, afuA, withoutFME, a10)
 	const region = dev + "/fpga_region/region0"
 	const compat = region + "/dfl-fme.0/dfl-fme-region.1/fpga_region/region1/compat_id"
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		script string
 		want   cards
@@ -213,14 +210,11 @@ func TestTree(t *testing.T) {
 		{"numa_node is garbage", "write " + dev + "/numa_node zero", cards{"0000:01:00.0": one(first)}},
 		{"numa_node is out of range", "write " + dev + "/numa_node 4294967296", cards{"0000:01:00.0": one(first)}},
 		{"physfn is garbage", "write " + dev + "/physfn x", cards{"0000:01:00.0": one(first)}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "kernel-6.1-one-card")
 			script(t, host, tt.script)
-			if diff := cmp.Diff(tt.want, readAll(t, host), ignore); diff != "" {
-				t.Errorf("cards (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "cards", tt.want, readAll(t, host), ignore)
 		})
 	}
 }
@@ -231,22 +225,17 @@ func TestPortOrder(t *testing.T) {
 	const regions = "devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0/fpga_region/"
 	script(t, host, "mkdir "+regions+"region9\nmv "+regions+"region0/dfl-port.9 "+regions+"region9/dfl-port.9\n"+
 		"link "+regions+"region9/device ../../../0001:3b:00.0\nlink class/fpga_region/region9 ../../"+regions+"region9")
-	r, err := dfl.Family(port.PerPort).Read(host, "0001:3b:00.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Value(dfl.Family(port.PerPort).Read(host, "0001:3b:00.0"))(t)
 	var got []string
 	for _, p := range r.Units {
 		got = append(got, p.Name)
 	}
-	if diff := cmp.Diff([]string{"dfl-port.9", "dfl-port.10"}, got); diff != "" {
-		t.Errorf("ports (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "ports", []string{"dfl-port.9", "dfl-port.10"}, got)
 }
 
 func TestVirtualFunction(t *testing.T) {
 	const pf = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		script string
 		want   func(*inventory.Unit)
@@ -266,15 +255,11 @@ func TestVirtualFunction(t *testing.T) {
 			}},
 		{"FME under another number", "mv " + pf + "/fpga_region/region0/dfl-fme.0 " + pf + "/fpga_region/region0/dfl-fme.12",
 			fme("dfl-fme.12")},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "dfl-vf")
 			script(t, host, tt.script)
-			got, err := dfl.Family(port.PerPort).Read(host, "0000:03:00.0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(dfl.Family(port.PerPort).Read(host, "0000:03:00.0"))(t)
 			want := portOf("dfl-port.1", 0, afuA, tt.want)
 			want.Attributes = map[string]string{"physicalFunction": "0000:01:00.0"}
 			if _, err := os.Readlink(host.Sys + "/bus/pci/devices/0000:03:00.0/physfn/virtfn0"); err == nil {

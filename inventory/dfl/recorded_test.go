@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/test/board"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // recorded unfolds a board that `make fixtures` recorded. It returns the ports whose afu_id fails with EBUSY.
@@ -21,10 +22,7 @@ import (
 func recorded(t testing.TB, name string) (host sysfs.Host, busy []string) {
 	t.Helper()
 	root := t.TempDir()
-	failing, err := board.UnfoldRecorded(root, filepath.Join("../../testdata/sysfs", name+".txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	failing := must.Value(board.UnfoldRecorded(root, filepath.Join("../../testdata/sysfs", name+".txtar")))(t)
 	for path, errno := range failing {
 		switch {
 		case filepath.Base(path) == "afu_id" && errno == "EBUSY":
@@ -70,9 +68,7 @@ func publishedDevices(t *testing.T, host sysfs.Host, family inventory.Family) []
 	go func() { done <- inv.Run(ctx) }()
 	defer func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, <-done)
 	}()
 	late := time.After(20 * time.Second)
 	for {

@@ -17,7 +17,9 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var (
@@ -111,17 +113,13 @@ func checkAllReadings(t *testing.T, host sysfs.Host) {
 	t.Helper()
 	listed, _ := dfl.Family(port.PerPort).Cards(host)
 	for _, card := range append(listed, cardsOfTree...) {
-		if _, err := sysfs.ParsePCIAddress(card); err != nil {
-			t.Errorf("a card without address: %v", err)
-		}
+		compare.NoError(t, "a card without address", compare.ErrorOf(sysfs.ParsePCIAddress(card)))
 		for _, unit := range units {
 			r, err := dfl.Family(unit).Read(host, card)
 			if err != nil && len(r.Units) != 0 {
 				t.Errorf("%s: found units and the error %v, want one of them", card, err)
 			}
-			if err := checkReading(r, unit); err != nil {
-				t.Errorf("%s: %v: %+v", card, err, r)
-			}
+			compare.NoError(t, fmt.Sprintf("%s: %+v", card, r), checkReading(r, unit))
 		}
 	}
 }
@@ -136,9 +134,7 @@ func paths(t *testing.T, root string, rnd *rand.Rand) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }
@@ -148,9 +144,7 @@ func TestHalfRemovedTree(t *testing.T) {
 		host := familytest.Node(t, "dfl-vf")
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		for i, path := range paths(t, host.Sys, rnd) {
-			if err := os.RemoveAll(path); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.RemoveAll(path))
 			if i%4 == 0 {
 				checkAllReadings(t, host)
 			}
@@ -206,27 +200,21 @@ func FuzzRead(f *testing.F) {
 	host := familytest.Node(f, "kernel-6.1-one-card")
 	card := filepath.Join(host.Sys, "devices/pci0000:00/0000:00:01.0/0000:01:00.0")
 	dir := card + "/fpga_region/region0/dfl-port.0/"
-	if err := os.Remove(dir + "driver"); err != nil { // the file uevent decides whether the port is bound
-		f.Fatal(err)
-	}
+	must.Succeed(f, os.Remove(dir+"driver")) // the file uevent decides whether the port is bound
 	f.Fuzz(func(t *testing.T, id, afu, errors, power, dev, uevent, numa, compat string) {
 		for path, content := range map[string]string{
 			dir + "id": id, dir + "afu_id": afu, dir + "errors/errors": errors, dir + "power_state": power,
 			dir + "dev": dev, dir + "uevent": uevent, card + "/numa_node": numa,
 			card + "/fpga_region/region0/dfl-fme.0/dfl-fme-region.1/fpga_region/region1/compat_id": compat,
 		} {
-			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, []byte(content), 0o644))
 		}
 		for _, unit := range units {
 			r, err := dfl.Family(unit).Read(host, "0000:01:00.0")
 			if err != nil || len(r.Units) != 1 {
 				t.Fatalf("reading %+v, error %v", r, err)
 			}
-			if err := checkReading(r, unit); err != nil {
-				t.Errorf("%v: %+v", err, r)
-			}
+			compare.NoError(t, fmt.Sprintf("%+v", r), checkReading(r, unit))
 		}
 	})
 }

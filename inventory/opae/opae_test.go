@@ -1,16 +1,17 @@
 package opae_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const address = "0000:82:00.0"
@@ -41,14 +42,10 @@ func TestBoards(t *testing.T) {
 		host := familytest.Node(t, strings.Fields(tt.boards)...)
 		if tt.interfaceID != "" {
 			path := host.Sys + "/devices/pci0000:80/0000:80:02.0/" + address + "/fpga/intel-fpga-dev.0/intel-fpga-fme.0/pr/interface_id"
-			if err := os.WriteFile(path, []byte(tt.interfaceID), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, []byte(tt.interfaceID), 0o644))
 		}
 		got, _ := familytest.ReadAll(t, host, opae.Family(port.PerPort))
-		if diff := cmp.Diff(tt.want, got, familytest.Ignore); diff != "" {
-			t.Errorf("%s with %.5q: readings (-want +got):\n%s", tt.boards, tt.interfaceID, diff)
-		}
+		compare.Values(t, fmt.Sprintf("%s with %.5q: readings", tt.boards, tt.interfaceID), tt.want, got, familytest.Ignore)
 		for _, f := range append(got[address], inventory.Unit{})[0].Files {
 			if strings.HasPrefix(tt.interfaceID, "f") && strings.Contains(f.Name, "_mgmt/") {
 				t.Errorf("%s: read, want no alarms of a dead FME", f.Name)

@@ -1,7 +1,6 @@
 package pool_test
 
 import (
-	"errors"
 	"io/fs"
 	"testing"
 
@@ -10,6 +9,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/pool"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var _ inventory.Family = pool.Pool{}
@@ -20,17 +21,12 @@ func TestPool(t *testing.T) {
 	if diff := cmp.Diff([]string{"pool"}, cards); diff != "" || err != nil {
 		t.Fatalf("cards (-want +got), error %v:\n%s", err, diff)
 	}
-	got, err := p.Read(sysfs.Host{}, cards[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(p.Read(sysfs.Host{}, cards[0]))(t)
 	unit := func(id string) inventory.Unit {
 		return inventory.Unit{ID: id, Name: id, Facts: inventory.Facts{PortID: -1, NUMANode: -1}, AFUIDKnown: true, InterfaceIDKnown: true}
 	}
 	want := inventory.Reading{Units: []inventory.Unit{unit("0"), unit("1")}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("reading (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "reading", want, got)
 }
 
 func TestPoolOfNone(t *testing.T) {
@@ -43,7 +39,5 @@ func TestPoolOfNone(t *testing.T) {
 }
 
 func TestReadOfNoCard(t *testing.T) {
-	if _, err := (pool.Pool{Units: 2}).Read(sysfs.Host{}, "0000:01:00.0"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error %v, want one that wraps fs.ErrNotExist", err)
-	}
+	compare.ErrorIs(t, "error", fs.ErrNotExist, compare.ErrorOf((pool.Pool{Units: 2}).Read(sysfs.Host{}, "0000:01:00.0")))
 }

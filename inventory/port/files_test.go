@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // judged returns the health files of a card that has all of them: the name, the severity if the
@@ -81,9 +80,7 @@ func TestAllFiles(t *testing.T) {
 			want.Files, want.Counters = judged(family), counters
 			got := newRig(t, family).read(t)
 			got.Incarnation, got.NodeNumbers = 0, nil
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("port (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "port", want, got)
 		})
 	}
 }
@@ -120,9 +117,7 @@ func TestFiles(t *testing.T) {
 					old := r.swap(t, f.Name, tt.content)
 					defer r.put(t, f.Name, old)
 					got := r.read(t)
-					if diff := cmp.Diff(tt.want, got.Conditions, ignoreErr); diff != "" {
-						t.Errorf("conditions (-want +got):\n%s", diff)
-					}
+					compare.Values(t, "conditions", tt.want, got.Conditions, ignoreErr)
 					for _, c := range got.Conditions {
 						if c.Err == nil || !strings.Contains(c.Err.Error(), r.path(f.Name)) {
 							t.Errorf("%s: error %v does not name the file", c.Reason, c.Err)

@@ -1,16 +1,17 @@
 package port_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // filesOf returns the health files of p whose names begin with part.
@@ -33,24 +34,16 @@ func TestFMEDriver(t *testing.T) {
 			r.put(t, "fme/errors/catfatal_errors", "0x400\n")
 			there := inventory.HealthFile{Name: "fme/driver", Lost: bad, Row: "fme-unbound", Reason: "fme-unbound"}
 			got := r.read(t)
-			if diff := cmp.Diff([]inventory.HealthFile{there}, filesOf(got, "fme/")); diff != "" {
-				t.Errorf("files (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff([]inventory.Condition{ofRow("fme-unbound", bad)}, got.Conditions); diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "files", []inventory.HealthFile{there}, filesOf(got, "fme/"))
+			compare.Values(t, "conditions", []inventory.Condition{ofRow("fme-unbound", bad)}, got.Conditions)
 			if got.InterfaceIDKnown || got.Parent == "" {
 				t.Errorf("%+v: want no interface id, and a parent", got)
 			}
 			r.put(t, "fme/uevent", driven)
-			if diff := cmp.Diff([]inventory.Condition{ofRow("fme-fatal=thermal", bad)}, r.read(t).Conditions); diff != "" {
-				t.Errorf("bound again: conditions (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "bound again: conditions", []inventory.Condition{ofRow("fme-fatal=thermal", bad)}, r.read(t).Conditions)
 			r.put(t, "fme", absent)
 			there.Absent = true // so that it is lost, if there was one
-			if diff := cmp.Diff([]inventory.HealthFile{there}, filesOf(r.read(t), "fme/")); diff != "" {
-				t.Errorf("no FME: files (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "no FME: files", []inventory.HealthFile{there}, filesOf(r.read(t), "fme/"))
 		})
 	}
 }
@@ -68,9 +61,7 @@ func TestDeadFME(t *testing.T) {
 	r.put(t, "fme/manager", "write error\n")
 	got := r.read(t)
 	want := []inventory.Condition{ofRow("programming-failed", poor), ofRow("fme-error=fabric", poor), dead("fme-dead")}
-	if diff := cmp.Diff(want, got.Conditions); diff != "" {
-		t.Errorf("conditions (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "conditions", want, got.Conditions)
 	if files := filesOf(got, "fme/hwmon"); files != nil || got.InterfaceIDKnown {
 		t.Errorf("files %+v, interface id known %v; want no alarms and no interface id", files, got.InterfaceIDKnown)
 	}
@@ -91,9 +82,7 @@ func TestLockedFilesAreSkippedWhileProgramming(t *testing.T) {
 				r.put(t, "fme/errors/catfatal_errors", "0x400\n")
 				r.put(t, "fme/manager", state+"\n")
 				got := r.read(t)
-				if diff := cmp.Diff([]inventory.Condition{ofRow("fme-fatal=thermal", bad)}, got.Conditions); diff != "" {
-					t.Errorf("conditions (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "conditions", []inventory.Condition{ofRow("fme-fatal=thermal", bad)}, got.Conditions)
 				for _, name := range locked {
 					if files := filesOf(got, name); files != nil {
 						t.Errorf("files %+v, want none: they are locked", files)
@@ -109,7 +98,7 @@ func TestHWMon(t *testing.T) {
 	file := func(isAbsent bool) []inventory.HealthFile {
 		return []inventory.HealthFile{{Name: "fme/hwmon", Absent: isAbsent, Lost: bad, Row: "alarm-crit"}}
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		edit   map[string]string
 		absent bool
@@ -137,20 +126,15 @@ func TestHWMon(t *testing.T) {
 			[]inventory.Condition{withRow("alarm-crit", "unreadable=fme/hwmon/power1_crit_alarm", bad)}},
 		{"hwmon is a file", map[string]string{"fme/hwmon": "x"}, false,
 			[]inventory.Condition{withRow("alarm-crit", "unreadable=fme/hwmon", bad)}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, "dfl")
 			for name, content := range tt.edit {
 				r.put(t, name, content)
 			}
 			got := r.read(t)
-			if diff := cmp.Diff(tt.want, got.Conditions, ignoreErr); diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(file(tt.absent), filesOf(got, "fme/hwmon")); diff != "" {
-				t.Errorf("files (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "conditions", tt.want, got.Conditions, ignoreErr)
+			compare.Values(t, "files", file(tt.absent), filesOf(got, "fme/hwmon"))
 		})
 	}
 }
@@ -161,21 +145,17 @@ func TestHWMonUnlistable(t *testing.T) {
 		t.Skip("root may list every directory")
 	}
 	r := newRig(t, "dfl")
-	if err := os.Chmod(r.path("fme/thermal"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(r.path("fme/thermal"), 0))
 	t.Cleanup(func() { os.Chmod(r.path("fme/thermal"), 0o755) }) // so that it can be removed
 	want := []inventory.Condition{withRow("alarm-crit", "unreadable=fme/hwmon", bad)}
-	if diff := cmp.Diff(want, r.read(t).Conditions, ignoreErr); diff != "" {
-		t.Errorf("conditions (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "conditions", want, r.read(t).Conditions, ignoreErr)
 }
 
 // The manager is in one of two places, or is missing.
 func TestManager(t *testing.T) {
 	const usual, older = "fme/dfl-fme-mgr.0/fpga_manager/fpga0/state", "fme/fpga_manager/fpga7/state"
 	failed := []inventory.Condition{ofRow("programming-failed", poor)}
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		edit   map[string]string
 		absent bool
@@ -187,8 +167,7 @@ func TestManager(t *testing.T) {
 		{"both", map[string]string{usual: "write error\n", older: "operating\n"}, false, failed},
 		{"place is a file", map[string]string{"fme/dfl-fme-mgr.0/fpga_manager": "x"}, false,
 			[]inventory.Condition{withRow("programming-failed", "unreadable=fme/manager", poor)}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, "dfl")
 			r.put(t, "fme/fpga_manager", directory)
@@ -197,13 +176,9 @@ func TestManager(t *testing.T) {
 				r.put(t, name, content)
 			}
 			got := r.read(t)
-			if diff := cmp.Diff(tt.want, got.Conditions, ignoreErr); diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "conditions", tt.want, got.Conditions, ignoreErr)
 			file := []inventory.HealthFile{{Name: "fme/manager", Absent: tt.absent, Lost: poor, Row: "programming-failed"}}
-			if diff := cmp.Diff(file, filesOf(got, "fme/manager")); diff != "" {
-				t.Errorf("files (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "files", file, filesOf(got, "fme/manager"))
 		})
 	}
 }
@@ -228,9 +203,7 @@ func TestSharedFindings(t *testing.T) {
 		{Reason: "driver-unbound", Health: bad},
 		ofRow("port-tx=ch0-overflow", poor),
 	} {
-		if diff := cmp.Diff(append([]inventory.Condition{own}, shared...), r.Units[i].Conditions); diff != "" {
-			t.Errorf("%s: conditions (-want +got):\n%s", r.Units[i].Name, diff)
-		}
+		compare.Values(t, fmt.Sprintf("%s: conditions", r.Units[i].Name), append([]inventory.Condition{own}, shared...), r.Units[i].Conditions)
 		if len(filesOf(r.Units[i], "pci/")) == 0 || len(filesOf(r.Units[i], "fme/")) == 0 {
 			t.Errorf("%s: files %+v, want also those of the card", r.Units[i].Name, r.Units[i].Files)
 		}

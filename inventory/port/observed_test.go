@@ -2,6 +2,7 @@ package port_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // rare has the health files that a check does not compare. They are read at a hint and at the
@@ -51,9 +54,7 @@ func TestObserved(t *testing.T) {
 			seen := r.observed(t)
 			check := func(what string, want bool) {
 				t.Helper()
-				if got := sysfs.Unchanged(seen); got != want {
-					t.Errorf("unit %d, %s: %s: unchanged is %v, want %v", unit, name, what, got, want)
-				}
+				compare.Equal(t, fmt.Sprintf("unit %d, %s: %s: unchanged", unit, name, what), want, sysfs.Unchanged(seen))
 			}
 			check("untouched", true)
 			files := []string{"id", "pci/numa_node", "slot/max_link_width"}
@@ -65,10 +66,7 @@ func TestObserved(t *testing.T) {
 				t.Fatalf("alarms %v, error %v", alarms, err)
 			}
 			for _, alarm := range alarms {
-				relative, err := filepath.Rel(r.path("fme"), alarm)
-				if err != nil {
-					t.Fatal(err)
-				}
+				relative := must.Value(filepath.Rel(r.path("fme"), alarm))(t)
 				files = append(files, "fme/"+relative)
 			}
 			for _, file := range files {
@@ -85,13 +83,9 @@ func TestObserved(t *testing.T) {
 			}
 			for _, entry := range r.entries(unit) {
 				aside := filepath.Join(t.TempDir(), "entry")
-				if err := os.Rename(entry, aside); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Rename(entry, aside))
 				check(entry+" is away", false)
-				if err := os.Rename(aside, entry); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Rename(aside, entry))
 				check(entry+" is back", true)
 			}
 		}
@@ -118,9 +112,7 @@ func TestCheckSkipsLockedFiles(t *testing.T) {
 		if !strings.HasPrefix(f.Name, "fme/errors/fme_") && !strings.HasPrefix(f.Name, "fme/errors/pcie") {
 			continue
 		}
-		if err := errors.Join(os.Remove(r.path(f.Name)), syscall.Mkfifo(r.path(f.Name), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(r.path(f.Name)), syscall.Mkfifo(r.path(f.Name), 0o600))
 	}
 	if sysfs.Unchanged(seen) { // hangs if it reads a locked file
 		t.Error("unchanged, want changed: the state of the manager differs")

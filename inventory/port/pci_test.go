@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // TestLink changes the values of the link and of the slot. A case has the files that differ from
@@ -19,7 +19,7 @@ import (
 func TestLink(t *testing.T) {
 	gone := dead("pci-gone")
 	slow, narrow := withRow("link-speed", "link-speed=8.0", poor), withRow("link-width", "link-width=8", poor)
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		files map[string]string
 		want  []inventory.Condition
@@ -57,8 +57,7 @@ func TestLink(t *testing.T) {
 		{"gone by config, link not read", map[string]string{"config": "\xff\xff\xff\xff", "current_link_width": "1"},
 			[]inventory.Condition{gone}},
 		{"only the vendor all ones", map[string]string{"config": "\xff\xff\xc4\x09"}, nil},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, "dfl")
 			for name, content := range tt.files {
@@ -67,9 +66,7 @@ func TestLink(t *testing.T) {
 				}
 				r.put(t, name, content)
 			}
-			if diff := cmp.Diff(tt.want, r.read(t).Conditions, ignoreErr); diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "conditions", tt.want, r.read(t).Conditions, ignoreErr)
 		})
 	}
 }
@@ -88,9 +85,7 @@ func TestLinkUnknown(t *testing.T) {
 				t.Errorf("conditions = %+v, want none", got.Conditions)
 			}
 			want := []inventory.HealthFile{{Name: tt.file, Absent: true, Lost: bad, Row: "pci-gone", Reason: "pci-gone"}}
-			if diff := cmp.Diff(want, filesOf(got, tt.file)); diff != "" {
-				t.Errorf("file (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "file", want, filesOf(got, tt.file))
 		})
 	}
 }
@@ -99,21 +94,14 @@ func TestLinkUnknown(t *testing.T) {
 func TestRootBus(t *testing.T) {
 	host := familytest.Node(t, "kernel-6.1-one-card")
 	const up, dir = "/devices/pci0000:00/0000:00:01.0", "/devices/pci0000:00/0000:01:00.0"
-	if err := os.Rename(host.Sys+up+"/0000:01:00.0", host.Sys+dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(host.Sys+up+"/0000:01:00.0", host.Sys+dir))
 	edit(t, host.Sys+"/bus/pci/devices", map[string]string{"0000:01:00.0": linkTo + "../../.." + dir})
 	edit(t, host.Sys+"/class/fpga_region", map[string]string{"region0": linkTo + "../.." + dir + "/fpga_region/region0"})
 	edit(t, host.Sys+dir, map[string]string{
 		"current_link_width": "4\n", "max_link_width": "8\n", "aer_dev_fatal": "TOTAL_ERR_FATAL 0\n",
 	})
-	r, err := dfl.Family(port.PerPort).Read(host, "0000:01:00.0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]inventory.Condition{withRow("link-width", "link-width=4", poor)}, r.Units[0].Conditions); diff != "" {
-		t.Errorf("conditions (-want +got):\n%s", diff)
-	}
+	r := must.Value(dfl.Family(port.PerPort).Read(host, "0000:01:00.0"))(t)
+	compare.Values(t, "conditions", []inventory.Condition{withRow("link-width", "link-width=4", poor)}, r.Units[0].Conditions)
 	for _, f := range r.Units[0].Files {
 		if strings.HasPrefix(f.Name, "slot/") || strings.HasPrefix(f.Name, "root/") {
 			t.Errorf("found file %s, want none: the device is on the root bus", f.Name)
@@ -123,7 +111,7 @@ func TestRootBus(t *testing.T) {
 
 // TestCounters reads counts as the kernel prints them.
 func TestCounters(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name, file, content string
 		want                uint64
 		ok                  bool
@@ -141,8 +129,7 @@ func TestCounters(t *testing.T) {
 		{"two numbers", "pci/aer_dev_fatal", "TOTAL_ERR_FATAL 1 2\n", 0, false},
 		{"negative", "slot/aer_dev_fatal", "TOTAL_ERR_FATAL -1\n", 0, false},
 		{"label where there is none", "root/aer_rootport_total_err_nonfatal", "TOTAL_ERR_NONFATAL 1\n", 0, false},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, "opae")
 			r.put(t, tt.file, tt.content)
@@ -164,7 +151,7 @@ func TestCounters(t *testing.T) {
 // are those of the physical function.
 func TestVirtualFunction(t *testing.T) {
 	const pf, vf = "/devices/pci0000:00/0000:00:01.0/0000:01:00.0/", "/devices/pci0000:00/0000:00:03.0/0000:03:00.0/"
-	tests := []struct {
+	for _, tt := range []struct {
 		name, file, content string
 		want                []inventory.Condition
 	}{
@@ -175,23 +162,15 @@ func TestVirtualFunction(t *testing.T) {
 			[]inventory.Condition{ofRow("fme-fatal=thermal", bad)}},
 		{"own port", vf + "fpga_region/region2/dfl-port.1/errors/errors", "0x100000000\n",
 			[]inventory.Condition{ofRow("port-mmio-timeout", poor)}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "dfl-vf")
 			dir, name := host.Sys+tt.file[:strings.LastIndexByte(tt.file, '/')], tt.file[strings.LastIndexByte(tt.file, '/')+1:]
 			edit(t, dir, map[string]string{name: tt.content})
 			edit(t, host.Sys+vf, map[string]string{"modalias": "pci:v00008086d000009C5sv00008086sd00000000bc12sc00i00\n"})
-			got, err := dfl.Family(port.PerPort).Read(host, "0000:03:00.0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tt.want, got.Units[0].Conditions); diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
-			}
-			if id := got.Units[0].PCIID; id != "8086:09c5:8086:0000" {
-				t.Errorf("PCI id %q, want 8086:09c5:8086:0000 of the virtual function", id)
-			}
+			got := must.Value(dfl.Family(port.PerPort).Read(host, "0000:03:00.0"))(t)
+			compare.Values(t, "conditions", tt.want, got.Units[0].Conditions)
+			compare.Equal(t, "PCI id", "8086:09c5:8086:0000", got.Units[0].PCIID)
 		})
 	}
 }

@@ -11,14 +11,15 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // ignoreErr ignores the errors of conditions, which TestConditionErrors checks.
@@ -59,9 +60,7 @@ func edit(t testing.TB, dir string, files map[string]string) {
 		default:
 			err = errors.Join(err, os.WriteFile(path, []byte(content), 0o644))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 }
 
@@ -130,7 +129,7 @@ func without(absent ...string) func(*inventory.Unit) {
 
 func TestRead(t *testing.T) {
 	none := func(p *inventory.Unit) { p.Files = nil }
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		edit map[string]string
 		want inventory.Unit
@@ -207,8 +206,7 @@ func TestRead(t *testing.T) {
 			"id": directory, "afu_id": "\xff", "errors/errors": "\x00\x01", "power_state": "", "dev": "x",
 		}, good(withConditions("unreadable=id", "unreadable=afu_id", "unreadable=errors/errors", "unreadable=power_state"),
 			noPortID, noAFU)},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "kernel-6.1-one-card")
 			edit(t, portDir(host), tt.edit)
@@ -219,15 +217,13 @@ func TestRead(t *testing.T) {
 			if got.Incarnation == 0 {
 				t.Error("no incarnation")
 			}
-			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "NodeNumbers"), ignoreErr); diff != "" {
-				t.Errorf("port (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "port", tt.want, got, cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "NodeNumbers"), ignoreErr)
 		})
 	}
 }
 
 func TestReadNode(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		node string
 		want []inventory.Condition
@@ -237,29 +233,24 @@ func TestReadNode(t *testing.T) {
 		{"directory", directory, unhealthy("node-mismatch")},
 		{"link", linkTo + "dfl-fme.0", unhealthy("node-mismatch")},
 		{"dangling link", linkTo + "nowhere", unhealthy("node-mismatch")},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "kernel-6.1-one-card")
 			edit(t, host.Dev, map[string]string{"dfl-port.0": tt.node})
 			got, _ := port.Read(host, portDir(host))
-			if diff := cmp.Diff(tt.want, got.Conditions, ignoreErr); diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "conditions", tt.want, got.Conditions, ignoreErr)
 		})
 	}
 	t.Run("regular file on a true node", func(t *testing.T) {
 		host := familytest.Node(t, "kernel-6.1-one-card")
 		host.Simulated = false
 		got, _ := port.Read(host, portDir(host))
-		if diff := cmp.Diff(unhealthy("node-mismatch"), got.Conditions, ignoreErr); diff != "" {
-			t.Errorf("conditions (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "conditions", unhealthy("node-mismatch"), got.Conditions, ignoreErr)
 	})
 }
 
 func TestReadCharacterNode(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		dev  string
 		want []inventory.Condition
@@ -269,8 +260,7 @@ func TestReadCharacterNode(t *testing.T) {
 		{"another major", "244:0\n", unhealthy("node-mismatch")},
 		{"dev is garbage", "245\n", unhealthy("unreadable=dev")},
 		{"dev is absent", absent, unhealthy("unreadable=dev")},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "kernel-6.1-one-card")
 			edit(t, host.Dev, map[string]string{"dfl-port.0": absent})
@@ -279,9 +269,7 @@ func TestReadCharacterNode(t *testing.T) {
 			}
 			edit(t, portDir(host), map[string]string{"dev": tt.dev})
 			got, _ := port.Read(host, portDir(host))
-			if diff := cmp.Diff(tt.want, got.Conditions, ignoreErr); diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "conditions", tt.want, got.Conditions, ignoreErr)
 		})
 	}
 }
@@ -301,7 +289,7 @@ func TestReadAbsentPort(t *testing.T) {
 // TestReadWhilePortLeaves removes or replaces the port while it is read. A FIFO in place of afu_id
 // stops the reading until the test writes to it.
 func TestReadWhilePortLeaves(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		then func(dir string) error
 		want bool
@@ -312,38 +300,29 @@ func TestReadWhilePortLeaves(t *testing.T) {
 		{"replaced", func(dir string) error {
 			return errors.Join(os.Rename(dir, dir+"0"), os.CopyFS(dir, os.DirFS(dir+"0/errors")))
 		}, false},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "kernel-6.1-one-card")
 			dir := portDir(host)
 			edit(t, dir, map[string]string{"afu_id": absent})
-			if err := syscall.Mkfifo(dir+"/afu_id", 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, syscall.Mkfifo(dir+"/afu_id", 0o600))
 			result := make(chan bool)
 			go func() {
 				_, ok := port.Read(host, dir)
 				result <- ok
 			}()
 			fifo, err := os.OpenFile(dir+"/afu_id", os.O_WRONLY, 0) // blocks until readPort opens it
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			err = tt.then(dir)
 			_, werr := fifo.WriteString(afuID + "\n")
-			if err := errors.Join(err, werr, fifo.Close()); err != nil {
-				t.Error(err)
-			}
-			if got := <-result; got != tt.want {
-				t.Errorf("read %v, want %v", got, tt.want)
-			}
+			must.Succeed(t, err, werr, fifo.Close())
+			compare.Equal(t, "reading", tt.want, <-result)
 		})
 	}
 }
 
 func TestTakeAFU(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		err  error
 		want inventory.Unit
@@ -355,17 +334,14 @@ func TestTakeAFU(t *testing.T) {
 		{"removed", syscall.ENODEV, inventory.Unit{Conditions: []inventory.Condition{condition("unreadable=afu_id")}, Files: files()[:1]}},
 		{"failing", syscall.EIO, inventory.Unit{Conditions: []inventory.Condition{condition("unreadable=afu_id")}, Files: files()[:1]}},
 		{"absent", syscall.ENOENT, inventory.Unit{AFUIDKnown: true, Files: files("afu_id")[:1]}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got inventory.Unit
 			err := fmt.Errorf("port: %w", &fs.PathError{Op: "read", Path: "afu_id", Err: tt.err})
 			if port.TakeAFU(&got, "", err) {
 				t.Error("dead is true, want false")
 			}
-			if diff := cmp.Diff(tt.want, got, ignoreErr); diff != "" {
-				t.Errorf("port (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "port", tt.want, got, ignoreErr)
 		})
 	}
 }
@@ -408,20 +384,14 @@ func TestOutline(t *testing.T) {
 				t.Fatalf("cards = %v, %v", cards, err)
 			}
 			for _, card := range cards {
-				read, err := dfl.Family(port.PerPort).Read(host, card)
-				if err != nil {
-					t.Fatal(err)
-				}
+				read := must.Value(dfl.Family(port.PerPort).Read(host, card))(t)
 				var want []string
 				for _, p := range read.Units {
 					want = append(want, fmt.Sprint(p.Name, p.Incarnation, p.Nodes))
-					edit(t, filepath.Dir(must(filepath.Glob(host.Sys + "/devices/*/*/*/fpga_region/region*/" + p.Name + "/dev"))[0]),
+					edit(t, filepath.Dir(found(filepath.Glob(host.Sys + "/devices/*/*/*/fpga_region/region*/" + p.Name + "/dev"))[0]),
 						map[string]string{"id": directory, "afu_id": directory, "power_state": directory})
 				}
-				outline, err := dfl.Family(port.PerPort).Outline(host, card)
-				if err != nil {
-					t.Fatal(err)
-				}
+				outline := must.Value(dfl.Family(port.PerPort).Outline(host, card))(t)
 				var got []string
 				for _, p := range outline.Units {
 					got = append(got, fmt.Sprint(p.Name, p.Incarnation, p.Nodes))
@@ -429,9 +399,7 @@ func TestOutline(t *testing.T) {
 						t.Errorf("%s: outline %+v, want no known ids", card, p)
 					}
 				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("%s: ports (-read +outline):\n%s", card, diff)
-				}
+				compare.Values(t, card+": ports (-read +outline)", want, got)
 			}
 		})
 	}
@@ -440,7 +408,7 @@ func TestOutline(t *testing.T) {
 	}
 }
 
-func must(paths []string, err error) []string {
+func found(paths []string, err error) []string {
 	if err != nil || len(paths) == 0 {
 		panic(fmt.Sprint(paths, err))
 	}

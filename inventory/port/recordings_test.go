@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // recordings is the directory of trees that others recorded from real cards. They are not part of the repository; without
@@ -63,9 +63,7 @@ func TestRecordings(t *testing.T) {
 			for _, kind := range []port.Kind{port.PerPort, port.PerFME, port.PerFMEWithNode} {
 				family, _, _ := strings.Cut(name, "-")
 				want := strings.Split(strings.ReplaceAll(strings.Join(lines, "\n"), "UNIT", recordedUnits[family][kind]), "\n")
-				if diff := cmp.Diff(want, summary(t, host, kind)); diff != "" {
-					t.Errorf("unit %d: cards (-want +got):\n%s", kind, diff)
-				}
+				compare.Values(t, fmt.Sprintf("unit %d: cards", kind), want, summary(t, host, kind))
 			}
 		})
 	}
@@ -75,15 +73,9 @@ func TestRecordings(t *testing.T) {
 func summary(t *testing.T, host sysfs.Host, kind port.Kind) (lines []string) {
 	t.Helper()
 	for _, f := range []inventory.Family{dfl.Family(kind), opae.Family(kind)} {
-		cards, err := f.Cards(host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cards := must.Value(f.Cards(host))(t)
 		for _, card := range cards {
-			r, err := f.Read(host, card)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Value(f.Read(host, card))(t)
 			if len(r.Units) == 0 {
 				lines = append(lines, f.Name()+" "+card)
 			}

@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
@@ -18,7 +17,9 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The class entries of the boards, below sys/devices.
@@ -76,7 +77,7 @@ func TestRegion(t *testing.T) {
 	const compat = "dfl-fme-region.1/fpga_region/region1/compat_id"
 	noPort := wrong(unhealthy("no-port")...)
 	missing := inventory.Condition{Reason: "node-missing", Health: bad}
-	tests := []struct {
+	for _, tt := range []struct {
 		name, board, card string
 		edits             map[string]map[string]string // by directory below sys/devices
 		want              inventory.Unit               // mode region
@@ -162,8 +163,7 @@ func TestRegion(t *testing.T) {
 		{"all nodes missing", "kernel-6.1-one-card", "0000:01:00.0",
 			map[string]map[string]string{"../../dev": {"dfl-fme.0": absent, "dfl-port.0": absent}},
 			first(withAFU, wrong(missing)), nil},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, tt.board)
 			for dir, files := range tt.edits {
@@ -178,10 +178,8 @@ func TestRegion(t *testing.T) {
 				if got.Incarnation == 0 {
 					t.Errorf("unit %d: no incarnation", unit)
 				}
-				if diff := cmp.Diff(want, got, ignoreErr,
-					cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "NodeNumbers", "Files", "Counters")); diff != "" {
-					t.Errorf("unit %d: region (-want +got):\n%s", unit, diff)
-				}
+				compare.Values(t, fmt.Sprintf("unit %d: region", unit), want, got, ignoreErr,
+					cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "NodeNumbers", "Files", "Counters"))
 			}
 		})
 	}
@@ -219,7 +217,7 @@ func TestNoRegion(t *testing.T) {
 // The reading of a region that changes meanwhile has the new state. A FIFO in place of a file of the
 // FME stops the reading until the test writes to it.
 func TestRegionChangesDuringReading(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		then func(region string) error
 		want []string // the nodes of the region; nil: there is no region
@@ -235,8 +233,7 @@ func TestRegionChangesDuringReading(t *testing.T) {
 			region = strings.TrimSuffix(region, "/")
 			return errors.Join(os.Rename(region, region+"0"), os.CopyFS(region, os.DirFS(region+"0")))
 		}, nil},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := familytest.Node(t, "dfl-two-ports")
 			region := host.Sys + "/devices/" + twoPorts
@@ -258,17 +255,11 @@ func TestRegionChangesDuringReading(t *testing.T) {
 				result <- nodes
 			}()
 			f, err := os.OpenFile(fifo, os.O_WRONLY, 0) // blocks until Read opens it
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			err = errors.Join(os.Remove(fifo), tt.then(region)) // Read may read the FME again
 			_, werr := f.WriteString("0x0\n")
-			if err := errors.Join(err, werr, f.Close()); err != nil {
-				t.Error(err)
-			}
-			if diff := cmp.Diff(tt.want, <-result); diff != "" {
-				t.Errorf("nodes (-want +got):\n%s", diff)
-			}
+			must.Succeed(t, err, werr, f.Close())
+			compare.Values(t, "nodes", tt.want, <-result)
 		})
 	}
 }
@@ -292,9 +283,7 @@ func TestRegionErrorsNamePort(t *testing.T) {
 		"node-missing: dfl-port.9: no device node: lstat dev/dfl-port.9: no such file or directory\n" +
 			"dfl-port.10: no device node: lstat dev/dfl-port.10: no such file or directory",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("conditions (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "conditions", want, got)
 
 	// If a region has one port, the errors do not name it.
 	edit(t, region, map[string]string{"dfl-port.10": absent})
@@ -316,9 +305,7 @@ func TestJoin(t *testing.T) {
 	for name, order := range map[string][]inventory.Condition{
 		"worse last": {silent, other, worse}, "worse first": {worse, other, silent},
 	} {
-		if diff := cmp.Diff([]inventory.Condition{both, other}, port.Join(order...)); diff != "" {
-			t.Errorf("%s: conditions (-want +got):\n%s", name, diff)
-		}
+		compare.Values(t, name+": conditions", []inventory.Condition{both, other}, port.Join(order...))
 	}
 }
 
@@ -331,9 +318,7 @@ func TestRegionFiles(t *testing.T) {
 	for i := range want[:3] { // those of the port
 		want[i].Name, want[i].Reason = "dfl-port.0/"+want[i].Name, "unreadable="+want[i].Name
 	}
-	if diff := cmp.Diff(want, got.Files); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "files", want, got.Files)
 	counters := []string{
 		"pci/aer_dev_fatal", "pci/aer_dev_nonfatal", "slot/aer_dev_fatal", "slot/aer_dev_nonfatal",
 		"root/aer_rootport_total_err_fatal", "root/aer_rootport_total_err_nonfatal",
@@ -342,9 +327,7 @@ func TestRegionFiles(t *testing.T) {
 	for _, c := range got.Counters {
 		names = append(names, c.Name)
 	}
-	if diff := cmp.Diff(counters, names); diff != "" {
-		t.Errorf("counters (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "counters", counters, names)
 
 	names = nil
 	for _, f := range readRegion(t, familytest.Node(t, "dfl-two-ports"), port.PerFME, "0001:3b:00.0").Files {
@@ -359,22 +342,19 @@ func TestRegionFiles(t *testing.T) {
 		"slot/aer_dev_fatal", "slot/aer_dev_nonfatal",
 		"root/aer_rootport_total_err_fatal", "root/aer_rootport_total_err_nonfatal",
 	}
-	if diff := cmp.Diff(two, names); diff != "" {
-		t.Errorf("files of two ports (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "files of two ports", two, names)
 }
 
 // The outline of a card has the same region as its reading, and no attributes.
 func TestRegionOutline(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name, board, card string
 		released          []string
 	}{
 		{"two ports", "dfl-two-ports", "0001:3b:00.0", nil},
 		{"virtual function", "dfl-vf", "0000:03:00.0", nil},
 		{"all ports released", "dfl-two-ports", "0001:3b:00.0", nodes("dfl-port.9", "dfl-port.10")},
-	}
-	for _, tt := range tests {
+	} {
 		for _, unit := range []port.Kind{port.PerFME, port.PerFMEWithNode} {
 			t.Run(fmt.Sprint(tt.name, unit), func(t *testing.T) {
 				host := familytest.Node(t, tt.board)
@@ -396,9 +376,7 @@ func TestRegionOutline(t *testing.T) {
 				if err != nil || len(r.Units) != 1 {
 					t.Fatalf("outline %+v, error %v", r, err)
 				}
-				if diff := cmp.Diff(want, r.Units[0]); diff != "" {
-					t.Errorf("region (-read +outline):\n%s", diff)
-				}
+				compare.Values(t, "region (-read +outline)", want, r.Units[0])
 			})
 		}
 	}
@@ -432,17 +410,12 @@ func TestNodeNumbers(t *testing.T) {
 				family = opae.Family(tt.unit)
 			}
 			for name, read := range map[string]func(sysfs.Host, string) (inventory.Reading, error){"read": family.Read, "outline": family.Outline} {
-				r, err := read(host, tt.card)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Value(read(host, tt.card))(t)
 				var got [][]string
 				for _, p := range r.Units {
 					got = append(got, p.NodeNumbers)
 				}
-				if diff := cmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("%s: numbers (-want +got):\n%s", name, diff)
-				}
+				compare.Values(t, name+": numbers", tt.want, got)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // rig is a host with one card that has all health files.
@@ -85,10 +86,7 @@ func (r *rig) put(t testing.TB, name, content string) {
 // swap is put, and returns the former content.
 func (r *rig) swap(t testing.TB, name, content string) string {
 	t.Helper()
-	old, err := os.ReadFile(r.path(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := must.Value(os.ReadFile(r.path(name)))(t)
 	r.put(t, name, content)
 	return string(old)
 }

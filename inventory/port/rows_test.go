@@ -10,47 +10,46 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
 const fine, poor, bad = inventory.Healthy, inventory.Degraded, inventory.Unhealthy
 
-// rowCases has values of files, and the reason that each causes. A value that is a number is that of
-// a bit. The cases are written from the documents, not from the code.
-var rowCases = []struct {
+// registers has the bits of files, one after the other from the first one, and the reason that each causes. The cases
+// are written from the documents, not from the code, as are rowCases.
+var registers = []struct {
 	file   string
-	value  any
 	health inventory.Health
-	reason string
+	row    string
+	first  int
+	values string // ROW=VALUE is the reason
 }{
-	{"errors/errors", 0, poor, "port-tx=ch0-overflow"},
-	{"errors/errors", 1, poor, "port-tx=ch0-encoding"},
-	{"errors/errors", 2, poor, "port-tx=ch0-len3"},
-	{"errors/errors", 3, poor, "port-tx=ch0-len2"},
-	{"errors/errors", 4, poor, "port-tx=ch0-len4"},
-	{"errors/errors", 9, poor, "port-mmio-in-reset=read"},
-	{"errors/errors", 10, poor, "port-mmio-in-reset=write"},
-	{"errors/errors", 16, poor, "port-tx=ch1-overflow"},
-	{"errors/errors", 17, poor, "port-tx=ch1-encoding"},
-	{"errors/errors", 18, poor, "port-tx=ch1-len3"},
-	{"errors/errors", 19, poor, "port-tx=ch1-len2"},
-	{"errors/errors", 20, poor, "port-tx=ch1-len4"},
-	{"errors/errors", 21, poor, "port-tx=ch1-short"},
-	{"errors/errors", 22, poor, "port-tx=ch1-overrun"},
-	{"errors/errors", 23, poor, "port-tx=ch1-address"},
-	{"errors/errors", 24, poor, "port-tx=ch1-sop"},
-	{"errors/errors", 25, poor, "port-tx=ch1-vc"},
+	{"errors/errors", poor, "port-tx", 0, "ch0-overflow ch0-encoding ch0-len3 ch0-len2 ch0-len4"},
+	{"errors/errors", poor, "port-mmio-in-reset", 9, "read write"},
+	{"errors/errors", poor, "port-tx", 16, "ch1-overflow ch1-encoding ch1-len3 ch1-len2 ch1-len4 ch1-short ch1-overrun ch1-address ch1-sop ch1-vc"},
+	{"errors/errors", poor, "port-tx", 33, "ch2-overflow"},
+	{"errors/errors", poor, "port-tx", 40, "request-overflow"},
+	{"errors/errors", poor, "port-address", 41, "smrr smrr2 me protected legacy-low legacy-high vga"},
+	{"fme/errors/catfatal_errors", bad, "fme-fatal", 0, "link cache cci protocol dram iommu fabric poison"},
+	{"fme/errors/catfatal_errors", bad, "fme-fatal", 8, "injected-fatal crc thermal injected-catastrophic 0x1000"},
+	{"fme/errors/nonfatal_errors", poor, "fme-nonfatal", 0, "temperature-ap1 temperature-ap2 pcie port-fatal proc-hot access-mode"},
+	{"fme/errors/nonfatal_errors", poor, "fme-nonfatal", 6, "injected-warning poison crc"},
+	{"fme/errors/nonfatal_errors", poor, "fme-nonfatal", 10, "power-ap1 power-ap2 mbp 0x2000"},
+	{"fme/errors/fme_errors", poor, "fme-error", 0, "fabric fabric-fifo kti-parity kti-parity iommu-parity access-mode mbp pcie0-parity"},
+	{"fme/errors/fme_errors", poor, "fme-error", 11, "pcie0-parity pcie1-parity"},
+	{"fme/errors/fme_errors", poor, "fme-error", 16, "pcie1-parity memory-parity"},
+	{"fme/errors/fme_errors", poor, "fme-error", 19, "memory-parity 0x100000"},
+	{"fme/errors/pcie0_errors", poor, "fme-pcie0", 0, pcieErrors + " 0x400"},
+	{"fme/errors/pcie1_errors", poor, "fme-pcie1", 0, pcieErrors},
+}
+
+const pcieErrors = "format write-address write-length read-address read-length completion-tag completion-status completion-timeout parity poison"
+
+// rowCases has values of files, and the reason that each causes. A value that is a number is that of a bit.
+var rowCases = append([]rowCase{
 	{"errors/errors", 32, poor, "port-mmio-timeout"},
-	{"errors/errors", 33, poor, "port-tx=ch2-overflow"},
 	{"errors/errors", 34, poor, "port-mmio-unexpected"},
-	{"errors/errors", 40, poor, "port-tx=request-overflow"},
-	{"errors/errors", 41, poor, "port-address=smrr"},
-	{"errors/errors", 42, poor, "port-address=smrr2"},
-	{"errors/errors", 43, poor, "port-address=me"},
-	{"errors/errors", 44, poor, "port-address=protected"},
-	{"errors/errors", 45, poor, "port-address=legacy-low"},
-	{"errors/errors", 46, poor, "port-address=legacy-high"},
-	{"errors/errors", 47, poor, "port-address=vga"},
 	{"errors/errors", 48, poor, "port-page-fault"},
 	{"errors/errors", 49, poor, "port-pmr"},
 	{"errors/errors", 50, bad, "port-ap6"},
@@ -60,71 +59,10 @@ var rowCases = []struct {
 	{"power_state", "0x2\n", poor, "power-throttled=2"},
 	{"power_state", "0x6\n", bad, "power-throttled=6"},
 
-	{"fme/errors/catfatal_errors", 0, bad, "fme-fatal=link"},
-	{"fme/errors/catfatal_errors", 1, bad, "fme-fatal=cache"},
-	{"fme/errors/catfatal_errors", 2, bad, "fme-fatal=cci"},
-	{"fme/errors/catfatal_errors", 3, bad, "fme-fatal=protocol"},
-	{"fme/errors/catfatal_errors", 4, bad, "fme-fatal=dram"},
-	{"fme/errors/catfatal_errors", 5, bad, "fme-fatal=iommu"},
-	{"fme/errors/catfatal_errors", 6, bad, "fme-fatal=fabric"},
-	{"fme/errors/catfatal_errors", 7, bad, "fme-fatal=poison"},
-	{"fme/errors/catfatal_errors", 8, bad, "fme-fatal=injected-fatal"},
-	{"fme/errors/catfatal_errors", 9, bad, "fme-fatal=crc"},
-	{"fme/errors/catfatal_errors", 10, bad, "fme-fatal=thermal"},
-	{"fme/errors/catfatal_errors", 11, bad, "fme-fatal=injected-catastrophic"},
-	{"fme/errors/catfatal_errors", 12, bad, "fme-fatal=0x1000"},
-	{"fme/errors/nonfatal_errors", 0, poor, "fme-nonfatal=temperature-ap1"},
-	{"fme/errors/nonfatal_errors", 1, poor, "fme-nonfatal=temperature-ap2"},
-	{"fme/errors/nonfatal_errors", 2, poor, "fme-nonfatal=pcie"},
-	{"fme/errors/nonfatal_errors", 3, poor, "fme-nonfatal=port-fatal"},
-	{"fme/errors/nonfatal_errors", 4, poor, "fme-nonfatal=proc-hot"},
-	{"fme/errors/nonfatal_errors", 5, poor, "fme-nonfatal=access-mode"},
-	{"fme/errors/nonfatal_errors", 6, poor, "fme-nonfatal=injected-warning"},
-	{"fme/errors/nonfatal_errors", 7, poor, "fme-nonfatal=poison"},
-	{"fme/errors/nonfatal_errors", 8, poor, "fme-nonfatal=crc"},
 	{"fme/errors/nonfatal_errors", 9, bad, "fme-ap6"},
-	{"fme/errors/nonfatal_errors", 10, poor, "fme-nonfatal=power-ap1"},
-	{"fme/errors/nonfatal_errors", 11, poor, "fme-nonfatal=power-ap2"},
-	{"fme/errors/nonfatal_errors", 12, poor, "fme-nonfatal=mbp"},
-	{"fme/errors/nonfatal_errors", 13, poor, "fme-nonfatal=0x2000"},
-	{"fme/errors/fme_errors", 0, poor, "fme-error=fabric"},
-	{"fme/errors/fme_errors", 1, poor, "fme-error=fabric-fifo"},
-	{"fme/errors/fme_errors", 2, poor, "fme-error=kti-parity"},
-	{"fme/errors/fme_errors", 3, poor, "fme-error=kti-parity"},
-	{"fme/errors/fme_errors", 4, poor, "fme-error=iommu-parity"},
-	{"fme/errors/fme_errors", 5, poor, "fme-error=access-mode"},
-	{"fme/errors/fme_errors", 6, poor, "fme-error=mbp"},
-	{"fme/errors/fme_errors", 7, poor, "fme-error=pcie0-parity"},
-	{"fme/errors/fme_errors", 11, poor, "fme-error=pcie0-parity"},
-	{"fme/errors/fme_errors", 12, poor, "fme-error=pcie1-parity"},
-	{"fme/errors/fme_errors", 16, poor, "fme-error=pcie1-parity"},
-	{"fme/errors/fme_errors", 17, poor, "fme-error=memory-parity"},
-	{"fme/errors/fme_errors", 19, poor, "fme-error=memory-parity"},
-	{"fme/errors/fme_errors", 20, poor, "fme-error=0x100000"},
-	{"fme/errors/pcie0_errors", 0, poor, "fme-pcie0=format"},
-	{"fme/errors/pcie0_errors", 1, poor, "fme-pcie0=write-address"},
-	{"fme/errors/pcie0_errors", 2, poor, "fme-pcie0=write-length"},
-	{"fme/errors/pcie0_errors", 3, poor, "fme-pcie0=read-address"},
-	{"fme/errors/pcie0_errors", 4, poor, "fme-pcie0=read-length"},
-	{"fme/errors/pcie0_errors", 5, poor, "fme-pcie0=completion-tag"},
-	{"fme/errors/pcie0_errors", 6, poor, "fme-pcie0=completion-status"},
-	{"fme/errors/pcie0_errors", 7, poor, "fme-pcie0=completion-timeout"},
-	{"fme/errors/pcie0_errors", 8, poor, "fme-pcie0=parity"},
-	{"fme/errors/pcie0_errors", 9, poor, "fme-pcie0=poison"},
-	{"fme/errors/pcie0_errors", 10, poor, "fme-pcie0=0x400"},
 	{"fme/errors/pcie0_errors", 62, fine, ""},
 	{"fme/errors/pcie0_errors", 63, fine, ""},
 	{"fme/errors/pcie0_errors", "0xc000000000000001\n", poor, "fme-pcie0=format"},
-	{"fme/errors/pcie1_errors", 0, poor, "fme-pcie1=format"},
-	{"fme/errors/pcie1_errors", 1, poor, "fme-pcie1=write-address"},
-	{"fme/errors/pcie1_errors", 2, poor, "fme-pcie1=write-length"},
-	{"fme/errors/pcie1_errors", 3, poor, "fme-pcie1=read-address"},
-	{"fme/errors/pcie1_errors", 4, poor, "fme-pcie1=read-length"},
-	{"fme/errors/pcie1_errors", 5, poor, "fme-pcie1=completion-tag"},
-	{"fme/errors/pcie1_errors", 6, poor, "fme-pcie1=completion-status"},
-	{"fme/errors/pcie1_errors", 7, poor, "fme-pcie1=completion-timeout"},
-	{"fme/errors/pcie1_errors", 8, poor, "fme-pcie1=parity"},
-	{"fme/errors/pcie1_errors", 9, poor, "fme-pcie1=poison"},
 	{"fme/errors/pcie1_errors", 62, poor, "fme-pcie1=0x4000000000000000"},
 
 	{"fme/thermal/temp1_crit_alarm", "1\n", bad, "alarm-crit=temp1"},
@@ -153,6 +91,22 @@ var rowCases = []struct {
 
 	{"pci/current_link_speed", "5.0 GT/s PCIe\n", poor, "link-speed=5.0"},
 	{"pci/current_link_width", "8\n", poor, "link-width=8"},
+}, registerCases()...)
+
+type rowCase struct {
+	file   string
+	value  any
+	health inventory.Health
+	reason string
+}
+
+func registerCases() (cases []rowCase) {
+	for _, r := range registers {
+		for i, value := range strings.Fields(r.values) {
+			cases = append(cases, rowCase{r.file, r.first + i, r.health, r.row + "=" + value})
+		}
+	}
+	return cases
 }
 
 // deadCases has the values of parts that do not answer.
@@ -208,9 +162,7 @@ func TestRows(t *testing.T) {
 		check := func(file, value string, want ...inventory.Condition) {
 			t.Run(fmt.Sprintf("%s/%s=%s", family, file, strings.TrimSpace(value)), func(t *testing.T) {
 				old := r.swap(t, file, value)
-				if diff := cmp.Diff(want, r.read(t).Conditions); diff != "" {
-					t.Errorf("conditions (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "conditions", want, r.read(t).Conditions)
 				r.put(t, file, old)
 				if got := r.read(t).Conditions; got != nil {
 					t.Errorf("value as before: conditions %+v, want none", got)
@@ -291,7 +243,5 @@ func TestManyBits(t *testing.T) {
 		ofRow("fme-error=fabric", poor), ofRow("fme-error=kti-parity", poor), withRow("fme-error", "fme-error=0x300000", poor),
 		withRow("fme-pcie0", "fme-pcie0=0xc00", poor),
 	}
-	if diff := cmp.Diff(want, r.read(t).Conditions); diff != "" {
-		t.Errorf("conditions (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "conditions", want, r.read(t).Conditions)
 }

@@ -12,6 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
@@ -94,17 +95,13 @@ func TestBoards(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, outlines := familytest.ReadAll(t, familytest.Node(t, "kernel-"+name), vfio.Family{})
-			if diff := cmp.Diff(want, got, familytest.Ignore); diff != "" {
-				t.Errorf("readings (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "readings", want, got, familytest.Ignore)
 			for _, units := range want { // an outline reads no attribute of the card
 				for i := range units {
 					units[i].PCIID, units[i].Conditions = "", nil
 				}
 			}
-			if diff := cmp.Diff(want, outlines, familytest.Ignore); diff != "" {
-				t.Errorf("outlines (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "outlines", want, outlines, familytest.Ignore)
 		})
 	}
 }
@@ -206,9 +203,7 @@ func TestChanges(t *testing.T) {
 				familytest.Put(t, host, path, content)
 			}
 			got, _ := familytest.ReadAll(t, host, tt.family)
-			if diff := cmp.Diff(tt.want, got, familytest.Ignore); diff != "" {
-				t.Errorf("readings (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "readings", tt.want, got, familytest.Ignore)
 		})
 	}
 }
@@ -264,9 +259,7 @@ func TestFiles(t *testing.T) {
 		}},
 	} {
 		r := familytest.ReadOne(t, familytest.Node(t, "kernel-"+tt.board), vfio.Family{}, tt.card)
-		if diff := cmp.Diff(tt.want, familytest.Judged(r.Units[0])); diff != "" {
-			t.Errorf("%s: files and counters (-want +got):\n%s", tt.board, diff)
-		}
+		compare.Values(t, tt.board+": files and counters", tt.want, familytest.Judged(r.Units[0]))
 	}
 }
 

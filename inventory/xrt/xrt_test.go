@@ -15,7 +15,9 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/familytest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -34,9 +36,7 @@ const (
 func node(t testing.TB) sysfs.Host {
 	t.Helper()
 	root := t.TempDir()
-	if err := board.Unfold(root, "../../testdata/sysfs/xrt-all-files.txtar"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, board.Unfold(root, "../../testdata/sysfs/xrt-all-files.txtar"))
 	host := sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 	familytest.Put(t, host, user+"config", "\xee\x10\x05\x50")
 	familytest.Put(t, host, mgmt+"config", "\xee\x10\x04\x50")
@@ -194,13 +194,8 @@ func TestRead(t *testing.T) {
 			if diff := cmp.Diff([]string{address}, cards); diff != "" || err != nil {
 				t.Fatalf("cards: %v, %v", cards, err)
 			}
-			r, err := tt.family.Read(host, address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff([]inventory.Unit{tt.want}, r.Units, familytest.Ignore); diff != "" {
-				t.Errorf("reading (-want +got):\n%s", diff)
-			}
+			r := must.Value(tt.family.Read(host, address))(t)
+			compare.Values(t, "reading", []inventory.Unit{tt.want}, r.Units, familytest.Ignore)
 			o, err := tt.family.Outline(host, address)
 			outline := tt.want
 			outline.PCIID, outline.NUMANode, outline.InterfaceID, outline.InterfaceIDKnown, outline.Attributes, outline.Conditions = "", -1, "", false, nil, nil
@@ -237,14 +232,9 @@ func TestBoards(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			if _, err := board.UnfoldRecorded(root, "../../testdata/sysfs/kernel-6.12-xrt-"+name+".txtar"); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(board.UnfoldRecorded(root, "../../testdata/sysfs/kernel-6.12-xrt-"+name+".txtar"))(t)
 			host := sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
-			cards, err := xrt.Family{}.Cards(host)
-			if err != nil {
-				t.Fatal(err)
-			}
+			cards := must.Value(xrt.Family{}.Cards(host))(t)
 			var got []inventory.Unit
 			for _, c := range cards {
 				r, err := xrt.Family{}.Read(host, c)
@@ -253,9 +243,7 @@ func TestBoards(t *testing.T) {
 				}
 				got = append(got, r.Units...)
 			}
-			if diff := cmp.Diff(want, got, familytest.Ignore); diff != "" {
-				t.Errorf("units (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "units", want, got, familytest.Ignore)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const resource = "b-com.com/accelerator"
@@ -23,10 +26,7 @@ const resource = "b-com.com/accelerator"
 // entry returns the JSON of an entry of the kubelet, with this answer of Allocate.
 func entry(t testing.TB, resource string, answer *v1beta1.ContainerAllocateResponse, devices string) string {
 	t.Helper()
-	raw, err := proto.Marshal(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Value(proto.Marshal(answer))(t)
 	return entryOf(resource, raw, devices)
 }
 
@@ -121,9 +121,7 @@ func TestRead(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, checkpoint.File)
 			at := time.Unix(1_800_000_000, 0)
-			if err := errors.Join(os.WriteFile(path, []byte(tt.text), 0o600), os.Chtimes(path, at, at)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, []byte(tt.text), 0o600), os.Chtimes(path, at, at))
 			got, err := new(checkpoint.Reader).Read(dir)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(err.Error(), checkpoint.File) {
@@ -134,9 +132,7 @@ func TestRead(t *testing.T) {
 			if err != nil || !got.Written.Equal(at) {
 				t.Fatalf("error %v, written %v, want %v", err, got.Written, at)
 			}
-			if diff := cmp.Diff(tt.want, uses(got), cmp.AllowUnexported(use{}), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("record (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "record", tt.want, uses(got), cmp.AllowUnexported(use{}), cmpopts.EquateEmpty())
 		})
 	}
 }
@@ -150,12 +146,8 @@ func TestNoCheckpoint(t *testing.T) {
 		"pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
 	} {
 		dir := t.TempDir()
-		if err := create(filepath.Join(dir, checkpoint.File)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := new(checkpoint.Reader).Read(dir); err == nil {
-			t.Errorf("Read of a %s: found no error, want one", name)
-		}
+		must.Succeed(t, create(filepath.Join(dir, checkpoint.File)))
+		compare.Error(t, fmt.Sprintf("Read of a %s", name), "", compare.ErrorOf(new(checkpoint.Reader).Read(dir)))
 	}
 }
 
@@ -185,9 +177,7 @@ func TestReadAgain(t *testing.T) {
 		{"cut off", func() error { return os.WriteFile(path, []byte("{"), 0o600) }, ""},
 		{"removed", func() error { return os.Remove(path) }, ""},
 	} {
-		if err := step.do(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, step.do())
 		record, err := r.Read(dir)
 		got := ""
 		for _, u := range uses(record) {
@@ -229,10 +219,6 @@ func TestPods(t *testing.T) {
 		{"PodUID":"a","ContainerName":"init","DeviceIDs":{"-1":["3b:00.0"],"0":["5e:00.0"]}},
 		{"PodUID":"a","ContainerName":"main","DeviceIDs":{"-1":["3b:00.0"]}},
 		{"PodUID":"b","DeviceIDs":{"-1":["3b:00.0"]}}]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(map[string][]string{"3b:00.0": {"a", "b"}, "5e:00.0": {"a"}}, record.Pods()); diff != "" {
-		t.Errorf("pods (-want +got):\n%s", diff)
-	}
+	must.Succeed(t, err)
+	compare.Values(t, "pods", map[string][]string{"3b:00.0": {"a", "b"}, "5e:00.0": {"a"}}, record.Pods())
 }

@@ -2,7 +2,6 @@ package holders_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -21,10 +21,7 @@ import (
 // an entry tells the next one, for as long as the file is the same.
 func TestEnded(t *testing.T) {
 	r := newRig(t)
-	hour := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(r.cfg.Socket, hour, hour); err != nil { // the kubelet has run for an hour
-		t.Fatal(err)
-	}
+	r.kubeletRunsForAnHour(t)
 	r.cfg.DRA, r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = true, privatedirtest.Dir(t), time.Millisecond, time.Millisecond
 	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
 	held := func(s *holders.Source) bool { return len(s.Ask(t.Context()).Of["3b:00.0"]) > 0 }
@@ -44,9 +41,7 @@ func TestEnded(t *testing.T) {
 		t.Error("the entry does not count although the kubelet has written it again")
 	}
 	for _, text := range []string{"", "{", `{"version":2}`, `{"version":1,"ended":[]}`} {
-		if err := os.WriteFile(filepath.Join(r.cfg.StateDir, "entries.json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(r.cfg.StateDir, "entries.json"), []byte(text), 0o600))
 		if !held(holders.New(r.cfg)) {
 			t.Errorf("file %q: the entry does not count", text)
 		}
@@ -57,10 +52,7 @@ func TestEnded(t *testing.T) {
 // named this container, so it is no init container, and need not wait for the grace time.
 func TestNamedBefore(t *testing.T) {
 	r := newRig(t)
-	hour := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(r.cfg.Socket, hour, hour); err != nil { // the kubelet has run for an hour
-		t.Fatal(err)
-	}
+	r.kubeletRunsForAnHour(t)
 	r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = privatedirtest.Dir(t), time.Millisecond, time.Hour
 	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
 	plugin := holders.New(r.cfg)
@@ -96,13 +88,8 @@ func TestRecentWritesNothing(t *testing.T) {
 	r := newRig(t)
 	r.cfg.StateDir, r.cfg.DRA = privatedirtest.Dir(t), true
 	r.cfg.Injected = openInjected(t, r.cfg.StateDir)
-	if err := r.cfg.Injected.Add(t.Context(), map[string][]string{"5e:00.0": {"dfl-port.1"}}); err != nil {
-		t.Fatal(err)
-	}
-	hour := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(r.cfg.Socket, hour, hour); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.cfg.Injected.Add(t.Context(), map[string][]string{"5e:00.0": {"dfl-port.1"}}))
+	r.kubeletRunsForAnHour(t)
 	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
 	r.Hold("ns", "pod", "main", port, "3b:00.0")
 	s := holders.New(r.cfg)
@@ -128,17 +115,12 @@ func TestNamedBeforeFailure(t *testing.T) {
 	}{
 		{"the kubelet", func(_ *testing.T, r *rig) { r.Behave(simkubelet.PodBehaviour{Fail: "too many calls"}) }},
 		{"the checkpoint", func(t *testing.T, r *rig) {
-			if err := errors.Join(os.Rename(r.path, r.path+"2"), os.Mkdir(r.path, 0o700)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Rename(r.path, r.path+"2"), os.Mkdir(r.path, 0o700))
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t)
-			hour := time.Now().Add(-time.Hour)
-			if err := os.Chtimes(r.cfg.Socket, hour, hour); err != nil {
-				t.Fatal(err)
-			}
+			r.kubeletRunsForAnHour(t)
 			r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = privatedirtest.Dir(t), time.Millisecond, time.Hour
 			first, second := fileOf(t, "first", port, "3b:00.0", "dfl-port.0"), fileOf(t, "second", port, "5e:00.0", "dfl-port.1")
 			r.write(t, strings.TrimSuffix(first, "]}}")+","+strings.TrimPrefix(second, `{"Data":{"PodDeviceEntries":[`))
@@ -159,9 +141,7 @@ func TestNamedBeforeFailure(t *testing.T) {
 			driver.Ask(t.Context())
 			r.Behave(simkubelet.PodBehaviour{})
 			if _, err := os.Stat(r.path + "2"); err == nil {
-				if err := errors.Join(os.Remove(r.path), os.Rename(r.path+"2", r.path)); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Remove(r.path), os.Rename(r.path+"2", r.path))
 			}
 			patient.Await(t, "the end of the second container", func() error {
 				if of := driver.Ask(t.Context()).Of["5e:00.0"]; len(of) > 0 {
@@ -182,9 +162,7 @@ func TestNamedByFormerKubelet(t *testing.T) {
 		r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
 		started := func(ago time.Duration) {
 			at := time.Now().Add(-ago)
-			if err := os.Chtimes(r.cfg.Socket, at, at); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Chtimes(r.cfg.Socket, at, at))
 		}
 		started(time.Hour)
 		plugin := holders.New(r.cfg)
@@ -212,10 +190,7 @@ func TestNamedByFormerKubelet(t *testing.T) {
 // make the kubelet write the checkpoint again.
 func TestEndedForPlugin(t *testing.T) {
 	r := newRig(t)
-	hour := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(r.cfg.Socket, hour, hour); err != nil {
-		t.Fatal(err)
-	}
+	r.kubeletRunsForAnHour(t)
 	r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace, r.cfg.DRA = privatedirtest.Dir(t), time.Millisecond, time.Millisecond, true
 	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
 	for driver := holders.New(r.cfg); len(driver.Ask(t.Context()).Of["3b:00.0"]) > 0; {

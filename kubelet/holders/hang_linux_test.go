@@ -1,11 +1,13 @@
 package holders_test
 
 import (
-	"strings"
+	"fmt"
 	"testing"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
@@ -16,9 +18,7 @@ func TestStateDirHangs(t *testing.T) {
 	r, dir := newRig(t), privatedirtest.Dir(t)
 	injected := openInjected(t, dir)
 	held, given := map[string][]string{"3b:00.0": {"port.0"}}, map[string][]string{"5e:00.0": {"port.1"}}
-	if err := injected.Add(t.Context(), held); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, injected.Add(t.Context(), held))
 	r.write(t, `{"Data":{"PodDeviceEntries":[]}}`)
 	r.cfg.Injected, r.cfg.StateDir = injected, dir
 	release := privatedirtest.Hang(t, dir)
@@ -37,12 +37,8 @@ func TestStateDirHangs(t *testing.T) {
 			t.Errorf("error %v after %s, want that the file system hangs", err, time.Since(began))
 		}
 	}
-	if len(injected.All()) != 1 {
-		t.Errorf("found %v, want what was remembered before", injected.All())
-	}
-	if _, err := holders.OpenInjected(dir); err == nil || !strings.Contains(err.Error(), "the file system hangs") {
-		t.Errorf("opened at the start: error %v, want that the file system hangs", err)
-	}
+	compare.Equal(t, fmt.Sprintf("remembered nodes of %v", injected.All()), 1, len(injected.All()))
+	compare.Error(t, "opened at the start", "the file system hangs", compare.ErrorOf(holders.OpenInjected(dir)))
 
 	release()
 	patient.Await(t, "the file system answers", func() error { return injected.Add(t.Context(), given) })
@@ -52,7 +48,5 @@ func TestStateDirHangs(t *testing.T) {
 	if h := s.Ask(t.Context()); h.Problem() != nil {
 		t.Errorf("found %+v", h)
 	}
-	if all := injected.All(); len(all) > 0 {
-		t.Errorf("found %v, want none: no container holds them", all)
-	}
+	compare.Empty(t, "All", injected.All())
 }

@@ -5,19 +5,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func openInjected(t *testing.T, dir string) *holders.Injected {
 	t.Helper()
-	i, err := holders.OpenInjected(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return i
+	return must.Value(holders.OpenInjected(dir))(t)
 }
 
 // Two daemons of a rolling upgrade remember nodes for each other. What both have forgotten needs no file.
@@ -25,17 +22,13 @@ func TestInjected(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	a, b := openInjected(t, dir), openInjected(t, dir)
 	for i, add := range []map[string][]string{{"3b:00.0": {"port.1", "port.0"}}, {"5e:00.0": {"port.2"}}, {"3b:00.0": {"port.0", "port.3"}}} {
-		if err := []*holders.Injected{a, b, a}[i].Add(t.Context(), add); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, []*holders.Injected{a, b, a}[i].Add(t.Context(), add))
 	}
 	want := map[string][]string{"3b:00.0": {"port.0", "port.1", "port.3"}, "5e:00.0": {"port.2"}}
 	if got := openInjected(t, dir).All(); !maps.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("found %v, want %v", got, want)
 	}
-	if err := a.Forget(t.Context(), func(string) bool { return false }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, a.Forget(t.Context(), func(string) bool { return false }))
 	if _, err := os.Stat(filepath.Join(dir, "injected.json")); !os.IsNotExist(err) {
 		t.Errorf("found %v, want no file", err)
 	}
@@ -43,12 +36,8 @@ func TestInjected(t *testing.T) {
 
 func TestInjectedAfterReboot(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "injected.json"), []byte(`{"version":1,"boot":"another","nodes":{"3b:00.0":["n"]}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := openInjected(t, dir).All(); len(got) > 0 {
-		t.Errorf("found %v, want none", got)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "injected.json"), []byte(`{"version":1,"boot":"another","nodes":{"3b:00.0":["n"]}}`), 0o600))
+	compare.Empty(t, "openInjected", openInjected(t, dir).All())
 }
 
 func FuzzInjected(f *testing.F) {
@@ -57,14 +46,10 @@ func FuzzInjected(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "injected.json"), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "injected.json"), text, 0o600))
 		i, err := holders.OpenInjected(dir)
 		if err != nil {
-			if !strings.Contains(err.Error(), filepath.Join(dir, "injected.json")) {
-				t.Errorf("found %q, want the name of the file", err)
-			}
+			compare.Contains(t, "error", filepath.Join(dir, "injected.json"), err.Error())
 			return
 		}
 		if err := i.Add(t.Context(), map[string][]string{"3b:00.0": {"n"}}); err != nil {

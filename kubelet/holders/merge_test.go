@@ -22,6 +22,8 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // fileOf returns a checkpoint with an entry of a container that was given a device with an annotation of these nodes, or with
@@ -36,10 +38,7 @@ func fileOf(t testing.TB, uid, resource, id string, nodes ...string) string {
 	} else {
 		checkpoint.Annotate(answer.Annotations, id, nodes)
 	}
-	raw, err := proto.Marshal(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Value(proto.Marshal(answer))(t)
 	encoded, _ := json.Marshal(raw)
 	return fmt.Sprintf(`{"Data":{"PodDeviceEntries":[{"PodUID":%q,"ContainerName":"main","ResourceName":%q,"DeviceIDs":{"-1":[%q]},"AllocResp":%s}]}}`,
 		uid, resource, id, encoded)
@@ -49,13 +48,8 @@ func fileOf(t testing.TB, uid, resource, id string, nodes ...string) string {
 func entryOf(t testing.TB, uid, resource, id string, nodes ...string) checkpoint.Entry {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, checkpoint.File), []byte(fileOf(t, uid, resource, id, nodes...)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	record, err := new(checkpoint.Reader).Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, checkpoint.File), []byte(fileOf(t, uid, resource, id, nodes...)), 0o600))
+	record := must.Value(new(checkpoint.Reader).Read(dir))(t)
 	return record.Entries[0]
 }
 
@@ -85,10 +79,7 @@ type report struct {
 
 func ago(t testing.TB, text string) time.Time {
 	t.Helper()
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Value(time.ParseDuration(text))(t)
 	return epoch.Add(d)
 }
 
@@ -263,9 +254,7 @@ func TestMerge(t *testing.T) {
 			for _, step := range tt.steps {
 				at := ago(t, step.at)
 				s = holders.Merge(s, step.from.make(t, at), r)
-				if got := text(s.Holdings()); got != step.want {
-					t.Errorf("%s: found %q, want %q", step.at, got, step.want)
-				}
+				compare.Equal(t, step.at, step.want, text(s.Holdings()))
 			}
 		})
 	}
@@ -296,15 +285,11 @@ func TestMergeLargeAnswer(t *testing.T) {
 	}
 	rules := holders.Rules{Owns: func(resource, _ string) bool { return resource == "example.com/port" }, Pod: "own", Grace: grace}
 	s := holders.Merge(holders.State{}, r, rules)
-	if n := len(s.Holdings().Of); n != 50_000 {
-		t.Errorf("found %d devices, want 50000", n)
-	}
+	compare.Equal(t, "devices", 50_000, len(s.Holdings().Of))
 	for _, after := range []time.Duration{time.Second, time.Minute} {
 		s = holders.Merge(s, report{}.make(t, epoch.Add(after)), rules)
 	}
-	if n := len(s.Holdings().Of); n != 0 {
-		t.Errorf("found %d devices after their end, want none", n)
-	}
+	compare.Equal(t, "devices after their end", 0, len(s.Holdings().Of))
 }
 
 // The question that confirms the end of a container comes Confirm after the first answer that lacks it, however often the

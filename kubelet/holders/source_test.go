@@ -2,7 +2,6 @@ package holders_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const port = "example.com/port"
@@ -32,9 +33,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "adp") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	r := &rig{cfg: holders.Config{
 		Rules:  holders.Rules{Owns: func(resource, _ string) bool { return resource == port }, Pod: "host", DevRoot: "/dev", Grace: grace},
@@ -47,11 +46,16 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// kubeletRunsForAnHour makes the kubelet's answers those of one that has run for longer than the daemon waits for.
+func (r *rig) kubeletRunsForAnHour(t *testing.T) {
+	t.Helper()
+	hour := time.Now().Add(-time.Hour)
+	must.Succeed(t, os.Chtimes(r.cfg.Socket, hour, hour))
+}
+
 func (r *rig) write(t *testing.T, text string) {
 	t.Helper()
-	if err := errors.Join(os.WriteFile(r.path+"1", []byte(text), 0o600), os.Rename(r.path+"1", r.path)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(r.path+"1", []byte(text), 0o600), os.Rename(r.path+"1", r.path))
 }
 
 // Recent uses an answer for a second. Ask asks each time.
@@ -68,13 +72,9 @@ func TestRecent(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if n := r.Asked(); n != 1 {
-		t.Errorf("20 callers of Recent: asked %d times, want once", n)
-	}
+	compare.Equal(t, "questions of 20 callers of Recent", 1, r.Asked())
 	s.Ask(t.Context())
-	if n := r.Asked(); n != 2 {
-		t.Errorf("Ask: asked %d times in all, want 2", n)
-	}
+	compare.Equal(t, "questions with that of Ask", 2, r.Asked())
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if h := s.Ask(ended); h.Problem() == nil && h.Err == nil {
@@ -187,9 +187,7 @@ func TestRecord(t *testing.T) {
 		t.Errorf("asked %d times, %v, record (-want +got):\n%s", r.Asked(), err, diff)
 	}
 	r.write(t, "{")
-	if _, err := holders.New(r.cfg).Record(t.Context()); err == nil {
-		t.Error("a file that can't be read: found no error")
-	}
+	compare.Error(t, "a file that can't be read", "", compare.ErrorOf(holders.New(r.cfg).Record(t.Context())))
 }
 
 func TestAllocations(t *testing.T) {
@@ -209,13 +207,9 @@ func TestAllocations(t *testing.T) {
 		given := func(id string, seconds int) (holders.Key, holders.Allocation) {
 			return holders.Key{Resource: port, ID: id}, holders.Allocation{At: begin.Add(time.Duration(seconds) * time.Second), Nodes: []string{"node-" + id}}
 		}
-		if err := add(nil, "a", "b"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, add(nil, "a", "b"))
 		time.Sleep(time.Second) // fake
-		if err := add(nil, "b"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, add(nil, "b"))
 		last := undo
 		if add(os.ErrInvalid, "a", "c") == nil {
 			t.Error("found no error, want one")
@@ -227,9 +221,7 @@ func TestAllocations(t *testing.T) {
 			key, allocation := given(id, at)
 			want[key] = allocation
 		}
-		if diff := cmp.Diff(want, a.All()); diff != "" {
-			t.Errorf("allocations (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "allocations", want, a.All())
 		<-a.Added()
 		select {
 		case <-a.Added():
@@ -237,9 +229,7 @@ func TestAllocations(t *testing.T) {
 		default:
 		}
 		time.Sleep(time.Second) // fake
-		if err := add(nil, "a", "c"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, add(nil, "a", "c"))
 		if undo(); !cmp.Equal(want, a.All()) {
 			t.Errorf("found %v after undo, want what was before: %v", a.All(), want)
 		}
@@ -263,7 +253,5 @@ func TestAllocationsWhileChecking(t *testing.T) {
 		checking <- true
 		return map[string][]string{"a": nil}, nil
 	})
-	if n := <-all; n != 1 {
-		t.Errorf("found %d allocations, want 1", n)
-	}
+	compare.Equal(t, "allocations", 1, <-all)
 }

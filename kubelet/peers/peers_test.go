@@ -13,6 +13,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/kubelet/peers"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -46,10 +48,7 @@ func newRig(t *testing.T) *rig {
 
 // shortDir returns a directory. Those of t.TempDir are too long for a socket.
 func shortDir(t *testing.T) string {
-	dir, err := os.MkdirTemp("", "adp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Value(os.MkdirTemp("", "adp"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -57,10 +56,7 @@ func shortDir(t *testing.T) string {
 // listen makes a socket that accepts connections, and keeps its file when it is closed.
 func (r *rig) listen(name string) *net.UnixListener {
 	r.Helper()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(r.dir, name), Net: "unix"})
-	if err != nil {
-		r.Fatal(err)
-	}
+	l := must.Value(net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(r.dir, name), Net: "unix"}))(r)
 	l.SetUnlinkOnClose(false)
 	r.Cleanup(func() { _ = l.Close() })
 	r.changed.Raise()
@@ -70,18 +66,12 @@ func (r *rig) listen(name string) *net.UnixListener {
 // accept blocks until Run has connected to this socket, and returns the connection.
 func (r *rig) accept(l net.Listener) net.Conn {
 	r.Helper()
-	conn, err := l.Accept()
-	if err != nil {
-		r.Fatal(err)
-	}
-	return conn
+	return must.Value(l.Accept())(r)
 }
 
 func (r *rig) remove(name string) {
 	r.Helper()
-	if err := os.Remove(filepath.Join(r.dir, name)); err != nil {
-		r.Fatal(err)
-	}
+	must.Succeed(r, os.Remove(filepath.Join(r.dir, name)))
 	r.changed.Raise()
 }
 
@@ -152,9 +142,7 @@ func TestGone(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			tc.make(r)
-			if got := r.awaitGone(tc.want); got != tc.want {
-				t.Errorf("gone: %t, want %t", got, tc.want)
-			}
+			compare.Equal(t, "gone", tc.want, r.awaitGone(tc.want))
 		})
 	}
 }
@@ -178,10 +166,7 @@ func TestRegistrationAfterEvent(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(r.dir, other), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Value(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(r.dir, other), Net: "unixgram"}))(t)
 	defer conn.Close()
 	r.changed.Raise()
 	if r.awaitGone(false) {
@@ -223,9 +208,7 @@ func TestClosesConnections(t *testing.T) {
 // The path of a socket in the longest directory is the longest that a unix socket allows.
 func TestMaxDir(t *testing.T) {
 	path := peers.New("/" + strings.Repeat("d", peers.MaxDir-1)).NewSocketPath()
-	if len(path) != 107 {
-		t.Errorf("%d bytes, want 107: %s", len(path), path)
-	}
+	compare.Equal(t, "bytes of "+path, 107, len(path))
 }
 
 // All sockets of one daemon have the same first letters, and the names of all versions have the same

@@ -3,6 +3,7 @@ package podresources_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -11,11 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const resource = "b-com.com/accelerator"
@@ -37,20 +39,14 @@ func (k *kubelet) List(ctx context.Context, _ *v1.ListPodResourcesRequest) (*v1.
 // socket returns a path that is short enough for a socket.
 func socket(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "adp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Value(os.MkdirTemp("", "adp"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return filepath.Join(dir, "kubelet.sock")
 }
 
 func serve(t *testing.T, path string, k *kubelet) {
 	t.Helper()
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Value(net.Listen("unix", path))(t)
 	s := grpc.NewServer()
 	v1.RegisterPodResourcesListerServer(s, k)
 	done := make(chan struct{})
@@ -80,27 +76,18 @@ func TestList(t *testing.T) {
 		}},
 		{Namespace: "ns1", Name: "empty"},
 	}})
-	got, err := podresources.List(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(podresources.List(t.Context(), path))(t)
 	want := map[podresources.Key][]podresources.Holder{
 		{Resource: resource, ID: "3b:00.0"}:      {{Namespace: "ns1", Pod: "pod", Container: "main"}, {Namespace: "ns2", Pod: "pod", Container: "main"}},
 		{Resource: resource, ID: "3c:00.0"}:      {{Namespace: "ns2", Pod: "pod", Container: "main"}},
 		{Resource: "other/thing", ID: "3b:00.0"}: {{Namespace: "ns2", Pod: "pod", Container: "main"}},
 	}
-	if diff := cmp.Diff(want, got.Holders); diff != "" {
-		t.Errorf("holders (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"ns2/pod", "ns1/pod", "ns1/empty"}, got.Pods); diff != "" {
-		t.Errorf("pods (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "holders", want, got.Holders)
+	compare.Values(t, "pods", []string{"ns2/pod", "ns1/pod", "ns1/empty"}, got.Pods)
 	if info, err := os.Stat(path); err != nil || !got.Started.Equal(info.ModTime()) {
 		t.Errorf("started %v, want the time of the socket (%v)", got.Started, err)
 	}
-	if s := got.Holders[podresources.Key{Resource: resource, ID: "3c:00.0"}][0].String(); s != "ns2/pod/main" {
-		t.Errorf("String: found %q, want ns2/pod/main", s)
-	}
+	compare.Equal(t, "String", "ns2/pod/main", got.Holders[podresources.Key{Resource: resource, ID: "3c:00.0"}][0].String())
 }
 
 // The devices of claims have the driver's name as resource.
@@ -121,10 +108,7 @@ func TestListClaims(t *testing.T) {
 			{Name: "plugin", Devices: []*v1.ContainerDevices{devices(resource, "3b:00.0")}, DynamicResources: []*v1.DynamicResource{claim("none"), {}}},
 		}},
 	}})
-	got, err := podresources.List(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(podresources.List(t.Context(), path))(t)
 	of := func(pod, claim string) podresources.Holder {
 		return podresources.Holder{Namespace: "ns", Pod: pod, Container: "main", Claim: claim}
 	}
@@ -135,9 +119,7 @@ func TestListClaims(t *testing.T) {
 		{Resource: "other", ID: "gpu-0"}:              both,
 		{Resource: resource, ID: "3b:00.0"}:           {{Namespace: "ns", Pod: "pod1", Container: "plugin"}},
 	}
-	if diff := cmp.Diff(want, got.Holders); diff != "" {
-		t.Errorf("holders (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "holders", want, got.Holders)
 }
 
 func TestListEmpty(t *testing.T) {
@@ -156,9 +138,7 @@ func TestListFails(t *testing.T) {
 	}{
 		{"no socket", func(*testing.T, string) {}, "no such file"},
 		{"a file instead of a socket", func(t *testing.T, path string) {
-			if err := os.WriteFile(path, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, nil, 0o600))
 		}, "connection refused"},
 		{"an answer that is too long", func(t *testing.T, path string) {
 			serve(t, path, &kubelet{pods: []*v1.PodResources{{Namespace: "ns", Name: strings.Repeat("p", 4<<20)}}})
@@ -171,9 +151,7 @@ func TestListFails(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			_, err := podresources.List(ctx, path)
-			if errors.Is(err, fs.ErrNotExist) != (tc.name == "no socket") {
-				t.Errorf("got %v, want fs.ErrNotExist only without a socket", err)
-			}
+			compare.Equal(t, fmt.Sprintf("fs.ErrNotExist of %v", err), tc.name == "no socket", errors.Is(err, fs.ErrNotExist))
 			if err == nil || !strings.HasPrefix(err.Error(), "pod-resources socket "+path+": ") || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want an error with the path of the socket and %q", err, tc.want)
 			}

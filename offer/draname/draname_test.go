@@ -1,10 +1,12 @@
 package draname_test
 
 import (
+	"fmt"
 	"regexp"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // label is a DNS label, as the API demands.
@@ -24,9 +26,7 @@ func TestDevice(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"", "0", "unit-3", "0000:3b:00.0", "3B:00.0", "3b:00.0-p0"} {
-		if device := draname.Device(id); device != "" {
-			t.Errorf("Device(%q) = %q, want none", id, device)
-		}
+		compare.Equal(t, fmt.Sprintf("Device(%q)", id), "", draname.Device(id))
 	}
 }
 

@@ -1,10 +1,12 @@
 package names_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/offer/names"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // The example of Intel's plugin: the names are copied from its documentation.
@@ -46,9 +48,7 @@ func TestNames(t *testing.T) {
 		t.Error("Ours: found true for the name of another plugin, want false")
 	}
 	for mode, want := range map[string]bool{"af": true, "region": false, "regiondevel": false, "single": false} {
-		if got := names.OfMode(mode, afName); got != want {
-			t.Errorf("OfMode(%q, %q): found %t, want %t", mode, afName, got, want)
-		}
+		compare.Equal(t, fmt.Sprintf("OfMode(%q, %q)", mode, afName), want, names.OfMode(mode, afName))
 	}
 }
 
@@ -139,12 +139,7 @@ func TestValidateNamespace(t *testing.T) {
 
 func checkRefusal(t *testing.T, err error, want string) {
 	t.Helper()
-	switch {
-	case want == "" && err != nil:
-		t.Errorf("got %v, want no error", err)
-	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-		t.Errorf("got %v, want an error with %q", err, want)
-	}
+	compare.Outcome(t, "error", want, err)
 }
 
 func FuzzValidate(f *testing.F) {

@@ -15,6 +15,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -30,9 +32,7 @@ func newHost(t *testing.T, boardNames ...string) fpga.Host {
 	t.Helper()
 	root := t.TempDir()
 	for _, name := range boardNames {
-		if err := board.Unfold(root, filepath.Join(boards, name+".txtar")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, board.Unfold(root, filepath.Join(boards, name+".txtar")))
 	}
 	return fpga.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
@@ -145,9 +145,7 @@ func TestFind(t *testing.T) {
 func TestFindReadsOneCard(t *testing.T) {
 	h := newHost(t, "kernel-6.1-one-card", "opae-one-card")
 	afuID := h.Sys + "/class/fpga/intel-fpga-dev.0/intel-fpga-port.0/afu_id"
-	if err := errors.Join(os.Remove(afuID), syscall.Mkfifo(afuID, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(afuID), syscall.Mkfifo(afuID, 0o600))
 	if card, _, err := fpga.Find(h, "dfl-fme.0"); err != nil || card.Address != "0000:01:00.0" {
 		t.Errorf("%v, %v", card, err)
 	}
@@ -158,9 +156,7 @@ func TestCardsComeAndGo(t *testing.T) {
 	h := newHost(t, "kernel-6.1-one-card")
 	class := h.Sys + "/class/fpga_region"
 	for name, target := range map[string]string{"region7": "../../devices/gone", "region8": "region8", "region9": "../../../dev/dfl-fme.0"} {
-		if err := os.Symlink(target, filepath.Join(class, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink(target, filepath.Join(class, name)))
 	}
 	cards, err := fpga.Cards(h)
 	if err != nil || len(cards) != 1 {
@@ -170,9 +166,7 @@ func TestCardsComeAndGo(t *testing.T) {
 
 func TestID(t *testing.T) {
 	for address, want := range map[string]string{"0000:3b:00.0": "3b:00.0", "10000:3b:00.0": "10000:3b:00.0", "0001:3b:00.0": "0001:3b:00.0"} {
-		if id := (fpga.Card{Address: address}).ID(); id != want {
-			t.Errorf("%s: %s, want %s", address, id, want)
-		}
+		compare.Equal(t, "id of "+address, want, (fpga.Card{Address: address}).ID())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,11 +19,11 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The layouts of include/uapi/linux/fpga-dfl.h and intel-fpga.h.
@@ -32,9 +33,7 @@ func TestStructures(t *testing.T) {
 		"program.buffer_size": 12, "program.buffer_address": 16, "program.status": 24,
 		"port": 12, "port.size": 0, "port.flags": 4, "port.port": 8,
 	}
-	if diff := cmp.Diff(want, fpga.Offsets()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	compare.Values(t, "offsets", want, fpga.Offsets())
 }
 
 // rig is a host with a card, a store, and a driver that answers requests.
@@ -52,9 +51,7 @@ type rig struct {
 
 func newRig(t *testing.T, boardNames ...string) *rig {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o755))
 	r := &rig{t: t, dir: dir, host: newHost(t, boardNames...)}
 	r.p = fpga.Programmer{Host: r.host, LockDir: filepath.Join(dir, "lock"), Store: programming.Store(filepath.Join(dir, "store"))}
 	r.p.SetIoctl(func(fd int, request uintptr, arg unsafe.Pointer) error {
@@ -85,9 +82,7 @@ func newRig(t *testing.T, boardNames ...string) *rig {
 func (r *rig) card(name string) (fpga.Card, fpga.Port) {
 	r.t.Helper()
 	card, _, err := fpga.Find(r.host, name)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, err)
 	if len(card.Ports) == 0 {
 		return card, fpga.Port{}
 	}
@@ -107,9 +102,7 @@ func (r *rig) write(name, text string) {
 	if len(found) != 1 {
 		r.t.Fatalf("%s: %q", name, found)
 	}
-	if err := os.WriteFile(found[0], []byte(text), 0o644); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, os.WriteFile(found[0], []byte(text), 0o644))
 }
 
 var raw = []byte("a raw bitstream")
@@ -122,13 +115,8 @@ func (r *rig) gbs(interfaceID, afuID string) *programming.Bitstream {
 func (r *rig) open(name string, data []byte) *programming.Bitstream {
 	r.t.Helper()
 	path := filepath.Join(r.dir, name)
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		r.t.Fatal(err)
-	}
-	b, err := programming.Open(path)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, os.WriteFile(path, data, 0o644))
+	b := must.Value(programming.Open(path))(r.t)
 	r.t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -173,9 +161,7 @@ func TestProgram(t *testing.T) {
 			if loaded := errors.Is(err, fpga.ErrLoaded); loaded != (test.request == 0) || err != nil && !loaded {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, r.arg); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			compare.Values(t, "argument", test.want, r.arg)
 			if want := slices.DeleteFunc([]uintptr{test.request}, func(r uintptr) bool { return r == 0 }); !slices.Equal(r.requests, want) {
 				t.Errorf("requests %#x, want %#x", r.requests, want)
 			}
@@ -233,9 +219,7 @@ func TestProgramRefuses(t *testing.T) {
 		{"no such port", "kernel-6.1-one-card", good, func(_ *rig, _ *fpga.Card, port *fpga.Port) { port.Number = 3 }, "port 3 of card 01:00.0: found none, want one of its ports: 0"},
 		{"no FME", "kernel-6.1-one-card", good, func(_ *rig, card *fpga.Card, _ *fpga.Port) { card.FME = "" }, "FME: found none: a virtual function"},
 		{"card has left", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) {
-			if err := os.RemoveAll(r.host.Sys); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.RemoveAll(r.host.Sys))
 		}, "the card has left"},
 		{"another card in its place", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) { r.write("compat_id", other) },
 			`FME at "0000:01:00.0" with interface "` + other + `", want "0000:01:00.0" and "` + pac + `"`},
@@ -263,9 +247,7 @@ func TestProgramRefuses(t *testing.T) {
 			}
 			err := r.p.Program(t.Context(), card, port, test.b)
 			r.refused(err, "card 01:00.0", test.want)
-			if len(r.requests) > 0 {
-				t.Errorf("requests %#x, want none", r.requests)
-			}
+			compare.Empty(t, "requests", r.requests)
 		})
 	}
 }
@@ -284,9 +266,7 @@ func TestProgramInUse(t *testing.T) {
 		card, port := r.card("01:00.0")
 		r.refused(r.p.Program(t.Context(), card, port, r.gbs(pac, afu)), "card 01:00.0, port 0: ",
 			"DEV/"+node+": device or resource busy: another process has it open: can-pull names it")
-		if len(r.requests) > 0 {
-			t.Errorf("%s: requests %#x, want none", node, r.requests)
-		}
+		compare.Empty(t, node+": requests", r.requests)
 	}
 }
 
@@ -351,9 +331,7 @@ func TestProgramFails(t *testing.T) {
 			}
 			err = r.p.Program(t.Context(), card, card.Ports[0], r.gbs(card.InterfaceID, otherAFU))
 			r.refused(err, "card "+card.ID()+", port 0: programming: ", test.want)
-			if !errors.Is(err, test.errno) {
-				t.Errorf("%v, want %v in it", err, test.errno)
-			}
+			compare.ErrorIs(t, "error", test.errno, err)
 		})
 	}
 }
@@ -377,14 +355,10 @@ func TestProgramReadsBack(t *testing.T) {
 		begin := time.Now()
 		err := r.p.Program(t.Context(), card, port, b)
 		r.refused(err, "card 01:00.0, port 0: ", "AFU after programming: found "+afu+", want "+otherAFU)
-		if waited := time.Since(begin); waited != time.Second {
-			t.Errorf("waited %s, want 1s", waited)
-		}
+		compare.Equal(t, "waited", time.Second, time.Since(begin))
 		// The AFU appears some time later.
 		time.AfterFunc(500*time.Millisecond, func() { r.write("afu_id", otherAFU) })
-		if err := r.p.Program(t.Context(), card, port, b); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, r.p.Program(t.Context(), card, port, b))
 		r.answer = func(unsafe.Pointer) error { return os.RemoveAll(r.host.Sys) }
 		begin = time.Now()
 		err = r.p.Program(t.Context(), card, port, r.gbs(pac, afu))
@@ -418,9 +392,7 @@ func TestProgramDeadline(t *testing.T) {
 		answer <- syscall.EIO
 		synctest.Wait()
 		r.answer = func(unsafe.Pointer) error { r.write("afu_id", otherAFU); return nil }
-		if err := r.p.Program(t.Context(), card, port, b); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, r.p.Program(t.Context(), card, port, b))
 	})
 }
 
@@ -474,9 +446,7 @@ func TestReleaseRefusesNumber(t *testing.T) {
 		r := newRig(t, "kernel-6.1-two-ports")
 		card, _ := r.card("01:00.0")
 		r.refused(r.p.Release(t.Context(), card, number), "card 01:00.0, port ", "want 0 to 255")
-		if len(r.requests) > 0 {
-			t.Errorf("port %d: requests %#x, want none", number, r.requests)
-		}
+		compare.Empty(t, fmt.Sprintf("port %d: requests", number), r.requests)
 	}
 }
 
@@ -502,18 +472,11 @@ func TestMemory(t *testing.T) {
 		{"x.aocx", bits.AOCX(bits.Hash, "", bits.GBS(bits.Metadata(pac, bits.OpenCL), make([]byte, large))), bits.OpenCL},
 	} {
 		path := filepath.Join(r.dir, test.file)
-		if err := os.WriteFile(path, test.data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, test.data, 0o644))
 		if filepath.Ext(path) == ".gbs" {
-			if err := os.Truncate(path, int64(len(test.data))+large); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Truncate(path, int64(len(test.data))+large))
 		}
-		b, err := programming.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Value(programming.Open(path))(t)
 		defer b.Close()
 		debug.FreeOSMemory() // otherwise garbage of the test would hide the use of memory
 		before, during := rssAnon(t), int64(0)
@@ -529,9 +492,7 @@ func TestMemory(t *testing.T) {
 			r.write("afu_id", test.afu)
 			return nil
 		})
-		if err := r.p.Program(t.Context(), card, port, b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.p.Program(t.Context(), card, port, b))
 		t.Logf("%s: %d KiB of anonymous memory before, %d KiB while it was programmed", test.file, before>>10, during>>10)
 		if during == 0 || during > before+most {
 			t.Errorf("%s: %d bytes of anonymous memory, %d before; want at most %d more", test.file, during, before, most)
@@ -541,10 +502,7 @@ func TestMemory(t *testing.T) {
 
 // rssAnon returns the anonymous memory of this process, in bytes.
 func rssAnon(t *testing.T) int64 {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Error(err)
-	}
+	status := must.Value(os.ReadFile("/proc/self/status"))(t)
 	m := regexp.MustCompile(`RssAnon:\s+(\d+) kB`).FindSubmatch(status)
 	if m == nil {
 		t.Error("no RssAnon in /proc/self/status")

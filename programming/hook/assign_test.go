@@ -12,6 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 	"b-com.com/accelerator-device-plugin/programming/hook"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // cardOf returns a card with an interface and the AFUs of its ports, from the short form "I:A,B".
@@ -134,10 +136,7 @@ func TestAssignProperties(t *testing.T) {
 			after[at].Ports = slices.Clone(after[at].Ports)
 			after[at].Ports[p.Port()].AFUID = wanted[i].Fields()[2]
 		}
-		again, err := hook.Assign(wanted, after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Value(hook.Assign(wanted, after))(t)
 		for i := range again {
 			if again[i].Card() != placements[i].Card() || again[i].Port() != placements[i].Port() || all && !again[i].Loaded() {
 				t.Fatalf("%v on %v: %s, after programming of %v: %s\n%s", wanted, cards, show(placements), after, show(again), cmp.Diff(cards, after))
@@ -155,9 +154,7 @@ func TestAssignMany(t *testing.T) {
 	for i := range 200_000 {
 		wanted = append(wanted, hook.NewPair("I", fmt.Sprintf("%08x", i)))
 	}
-	if _, err := hook.Assign(wanted, boards("I:A I:B")); err == nil {
-		t.Error("found no error, want one")
-	}
+	compare.Error(t, "Assign", "", compare.ErrorOf(hook.Assign(wanted, boards("I:A I:B"))))
 }
 
 func tooFew(wanted []hook.Pair, cards []fpga.Card) bool {

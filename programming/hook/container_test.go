@@ -9,10 +9,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/programming/hook"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestReadState(t *testing.T) {
@@ -40,9 +40,7 @@ func TestReadConfigOpens(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "config.json")
 	target := filepath.Join(dir, "target")
-	if err := os.WriteFile(target, []byte(`{"process":{"env":[]}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(target, []byte(`{"process":{"env":[]}}`), 0o600))
 	for _, test := range []struct {
 		name  string
 		place func() error
@@ -55,13 +53,9 @@ func TestReadConfigOpens(t *testing.T) {
 		{"too long", func() error { return os.WriteFile(path, make([]byte, 16<<20+1), 0o600) }, "more than 16777216 bytes"},
 		{"file", func() error { return os.Rename(target, path) }, ""},
 	} {
-		if err := test.place(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, test.place())
 		_, err := hook.ReadConfig(path)
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
-			t.Errorf("%s: error %v, want %q in it", test.name, err, test.want)
-		}
+		compare.Outcome(t, test.name, test.want, err)
 		os.Remove(path)
 	}
 }
@@ -110,9 +104,7 @@ func TestPairs(t *testing.T) {
 			for _, p := range pairs {
 				got = append(got, p.Fields())
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("pairs (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "pairs", test.want, got)
 			if (test.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("error %v, want %q in it", err, test.err)
 			}
@@ -137,12 +129,8 @@ func TestPortsOfContainer(t *testing.T) {
 	text := `{"linux":{"devices":[{"path":"/dev/vfio/12","type":"c"},{"path":"/dev/dfl-port.1","type":"c"},{"path":"/dev/vfio/vfio","type":"c"},
 		{"path":"/dev/vfio/devices/vfio0","type":"c"},{"path":"/dev/iommu","type":"c"},{"path":"/dev/vfio/dfl-port.2","type":"c"},
 		{"path":"/dev/intel-fpga-port.0"},{"path":"/dev/dfl-port.3","type":"b"},{"path":"/dev/dfl-fme.0","type":"c"}]}}`
-	if err := json.Unmarshal([]byte(text), &c); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"/dev/dfl-port.1", "/dev/intel-fpga-port.0"}, hook.Ports(c)); diff != "" {
-		t.Errorf("ports (-want +got):\n%s", diff)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(text), &c))
+	compare.Values(t, "ports", []string{"/dev/dfl-port.1", "/dev/intel-fpga-port.0"}, hook.Ports(c))
 }
 
 func FuzzConfig(f *testing.F) {
@@ -152,18 +140,14 @@ func FuzzConfig(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "config.json")
 	f.Fuzz(func(t *testing.T, text []byte) {
 		path := fmt.Sprintf("%s.%d", path, os.Getpid())
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, text, 0o600))
 		config, err := hook.ReadConfig(path)
 		if err != nil {
 			return
 		}
 		checkPairs(t, config.Process != nil, func() ([]hook.Pair, error) { return hook.Pairs(config) })
 		for _, p := range hook.Ports(config) {
-			if filepath.Dir(p) != "/dev" {
-				t.Errorf("port %q", p)
-			}
+			compare.Equal(t, fmt.Sprintf("directory of port %q", p), "/dev", filepath.Dir(p))
 		}
 	})
 }

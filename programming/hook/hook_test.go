@@ -23,7 +23,9 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -46,14 +48,10 @@ func newHost(t *testing.T) *host {
 	t.Helper()
 	dir := t.TempDir()
 	node, err := simnode.New(dir)
-	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil { // independent of the umask
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(err, os.Chmod(dir, 0o755))) // independent of the umask
 	for _, address := range []string{first, second} {
 		card := simnode.Card{Address: address, Ports: 1, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}
-		if err := node.Plug(card); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, node.Plug(card))
 	}
 	h := &host{t: t, dir: dir, node: node, store: programming.Store(filepath.Join(dir, "store"))}
 	h.install(bits.OtherAFU+".gbs", bits.GBS(bits.Metadata(bits.Interface, bits.OtherAFU), make([]byte, 4096)))
@@ -68,9 +66,7 @@ func (h *host) install(name string, data []byte) {
 
 func (h *host) write(path string, data []byte) {
 	h.t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644)); err != nil {
-		h.t.Fatal(err)
-	}
+	must.Succeed(h.t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644))
 }
 
 // program programs a card of the simulated node.
@@ -142,10 +138,7 @@ func (h *host) bundle(config any) io.Reader {
 	h.t.Helper()
 	text, ok := config.(string)
 	if !ok {
-		data, err := json.Marshal(config)
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		data := must.Value(json.Marshal(config))(h.t)
 		text = string(data)
 	}
 	dir := h.t.TempDir()
@@ -164,10 +157,7 @@ func (h *host) run(config any, own ...string) (lines []string, err error) {
 func (h *host) afus() string {
 	var all []string
 	for _, address := range []string{first, second} {
-		text, err := os.ReadFile(filepath.Join(h.node.PortDir(address, 0), "afu_id"))
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		text := must.Value(os.ReadFile(filepath.Join(h.node.PortDir(address, 0), "afu_id")))(h.t)
 		all = append(all, map[string]string{bits.AFU: "A", bits.OtherAFU: "B", bits.OpenCL: "CL"}[strings.TrimSpace(string(text))])
 	}
 	return strings.Join(all, " ")
@@ -220,16 +210,12 @@ func TestRun(t *testing.T) {
 			h.install(bits.OtherAFU+".gbs", bits.GBS(bits.Metadata("69528db6eb31577a8c3668f9faa081f6", bits.OtherAFU), make([]byte, 64)))
 		}, container(want, port0), "", "for interface 69528db6eb31577a8c3668f9faa081f6, want", "A A"},
 		{"store writable by others", func(h *host) {
-			if err := os.Chmod(string(h.store), 0o777); err != nil {
-				h.t.Fatal(err)
-			}
+			must.Succeed(h.t, os.Chmod(string(h.store), 0o777))
 		}, container(want, port0), "", "found mode 0777, want it not writable by group and others", "A A"},
 		{"the node of another card", nil, container(want, port0, two), "5e:00.0", "FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: found /dev/dfl-port.0 in the container, want dfl-port.1: ", "A A"},
 		{"no such card", nil, container(want, port0, entry(self, "--device", "af:00.0")), "af:00.0", `device "af:00.0": found no FPGA card of this name, want one of 3b:00.0, 5e:00.0`, "A A"},
 		{"card is not bound", func(h *host) {
-			if err := h.node.Unbind(first, 0); err != nil {
-				h.t.Fatal(err)
-			}
+			must.Succeed(h.t, h.node.Unbind(first, 0))
 		}, container(want, both, two, one), "3b:00.0", "card 3b:00.0: found no port with a driver", ""},
 		{"entry of a later version", nil, container(want, port0, entry(self, "--device", "3b:00.0", "--later", "1")), "3b:00.0", "hooks.createRuntime[0].args: unknown flag: --later", "A A"},
 		{"text of the pod", nil, container([]string{"FPGA_REGION_1=\x1b[31m\nx\u202e", "FPGA_AFU_1=1"}, port0), "", `FPGA_REGION_1: found "\x1b[31m\nx\u202e"`, "A A"},
@@ -242,9 +228,7 @@ func TestRun(t *testing.T) {
 			}
 			h.t, h.programmed = t, nil
 			for _, address := range []string{first, second} {
-				if err := h.node.Reprogram(address, 0, bits.AFU); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, h.node.Reprogram(address, 0, bits.AFU))
 			}
 			var own []string
 			if test.own != "" {
@@ -255,9 +239,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("error %v, want %q in it, on one line", err, test.err)
 			}
 			if test.afus != "" {
-				if got := h.afus(); got != test.afus {
-					t.Errorf("cards hold %s, want %s", got, test.afus)
-				}
+				compare.Equal(t, "cards hold", test.afus, h.afus())
 			}
 			if err != nil && (len(lines) != 1 || !strings.HasPrefix(lines[0], "error programming.failed ")) {
 				t.Errorf("log %q, want one line of the failure", lines)
@@ -284,9 +266,7 @@ func TestSelf(t *testing.T) {
 	h := newHost(t)
 	program, link := filepath.Join(h.dir, "v2"), filepath.Join(h.dir, "link")
 	h.write(program, nil)
-	if err := os.Symlink("v2", link); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("v2", link))
 	for _, path := range []string{program, link, filepath.Join(h.dir, "removed")} {
 		k, _ := h.hook(hook.Flags{})
 		if k.Self = program; path != link {
@@ -310,9 +290,7 @@ func TestPorts(t *testing.T) {
 		{[]string{"/dev/dfl-port.3", "af:00.0-p0"}, "af:00.0 0 "},
 	} {
 		h := newHost(t)
-		if err := h.node.Plug(simnode.Card{Address: "0000:af:00.0", Ports: 2, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, h.node.Plug(simnode.Card{Address: "0000:af:00.0", Ports: 2, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}))
 		if _, err := h.run(container(pairEnv(1, bits.OtherAFU), nil), test.names...); err != nil || !slices.Equal(h.programmed, []string{test.want + bits.OtherAFU}) {
 			t.Errorf("%q: %v, programmed %q, want %s", test.names, err, h.programmed, test.want)
 		}
@@ -340,9 +318,7 @@ func TestEntries(t *testing.T) {
 			t.Errorf("%s: %v, log (-want +got):\n%s", step.own, err, diff)
 		}
 	}
-	if diff := cmp.Diff([]string{"3b:00.0 0 " + bits.OtherAFU}, h.programmed); diff != "" {
-		t.Errorf("programmed (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "programmed", []string{"3b:00.0 0 " + bits.OtherAFU}, h.programmed)
 }
 
 // An AOCX is selected by its hash, and programmed each time.
@@ -350,9 +326,7 @@ func TestAOCX(t *testing.T) {
 	h := newHost(t)
 	h.install(bits.Hash+".aocx", bits.AOCX(bits.Hash, "pac_a10", bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), make([]byte, 4096))))
 	for range 2 {
-		if _, err := h.run(container(pairEnv(1, bits.Hash), []string{"/dev/dfl-port.0"})); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(h.run(container(pairEnv(1, bits.Hash), []string{"/dev/dfl-port.0"})))(t)
 	}
 	if want := []string{"3b:00.0 0 " + bits.Hash, "3b:00.0 0 " + bits.Hash}; !slices.Equal(h.programmed, want) || h.afus() != "CL A" {
 		t.Errorf("programmed %q, cards hold %s", h.programmed, h.afus())
@@ -369,9 +343,7 @@ func TestAlways(t *testing.T) {
 		if err := k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.AFU), []string{"/dev/dfl-port.0"}))); err != nil {
 			t.Errorf("always %t: %v", always, err)
 		}
-		if diff := cmp.Diff(want, h.programmed); diff != "" {
-			t.Errorf("always %t: programmed (-want +got):\n%s", always, diff)
-		}
+		compare.Values(t, fmt.Sprintf("always %t: programmed", always), want, h.programmed)
 	}
 }
 
@@ -399,18 +371,14 @@ func TestAFU(t *testing.T) {
 		bits.Interface:          "--afu: card 5e:00.0: bitstream for interface",
 	} {
 		k, _ := h.hook(hook.Flags{Devices: []string{"5e:00.0"}, AFU: afu})
-		if err := k.Run(t.Context(), h.bundle("no JSON")); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("--afu %s: %v, want %q in it", afu, err, want)
-		}
+		compare.Error(t, "--afu "+afu, want, k.Run(t.Context(), h.bundle("no JSON")))
 	}
 }
 
 // With --afu each selected port gets the AFU, even two ports of one card.
 func TestAFUOfPorts(t *testing.T) {
 	h := newHost(t)
-	if err := h.node.Plug(simnode.Card{Address: "0000:af:00.0", Ports: 2, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, h.node.Plug(simnode.Card{Address: "0000:af:00.0", Ports: 2, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}))
 	k, lines := h.hook(hook.Flags{Devices: []string{"af:00.0-p1", "af:00.0-p0", "dfl-port.3"}, AFU: bits.OtherAFU})
 	err := k.Run(t.Context(), h.bundle("no JSON"))
 	want := []string{"af:00.0 1 " + bits.OtherAFU, "af:00.0 0 " + bits.OtherAFU}
@@ -420,18 +388,14 @@ func TestAFUOfPorts(t *testing.T) {
 	// The log has the ids of the daemon.
 	rest := " afu=" + bits.OtherAFU + " interface=" + bits.Interface + " path=/" + bits.Interface + "/" + bits.OtherAFU + ".gbs container=c1"
 	want = []string{"info programming.done device=af:00.0-p1" + rest, "info programming.done device=af:00.0" + rest}
-	if diff := cmp.Diff(want, lines()); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log", want, lines())
 	for name, want := range map[string]string{"af:00.0-p0": "af:00.0", "af:00.0-p1": "af:00.0-p1", "af:00.0": "af:00.0"} {
 		k, lines := h.hook(hook.Flags{Devices: []string{name}, AFU: bits.Interface})
 		if err := k.Run(t.Context(), h.bundle("no JSON")); err == nil || len(lines()) != 1 || !strings.HasPrefix(lines()[0], "error programming.failed device="+want+" afu=") {
 			t.Errorf("no bitstream for %s: %v, log %q, want it for %s", name, err, lines(), want)
 		}
 	}
-	if err := h.node.Unplug("0000:af:00.0"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, h.node.Unplug("0000:af:00.0"))
 	k, lines = h.hook(hook.Flags{Devices: []string{"af:00.0-p0"}, AFU: bits.OtherAFU})
 	if err := k.Run(t.Context(), h.bundle("no JSON")); err == nil || len(lines()) != 1 || lines()[0] != "error programming.failed device=af:00.0 container=c1" {
 		t.Errorf("card that has left: %v, log %q", err, lines())
@@ -451,9 +415,7 @@ func TestProgrammingFails(t *testing.T) {
 	}
 	want := []string{"error programming.failed device=3b:00.0 afu=" + bits.OtherAFU + " interface=" + bits.Interface +
 		" path=/" + bits.Interface + "/" + bits.OtherAFU + ".gbs container=c1"}
-	if diff := cmp.Diff(want, lines()); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log", want, lines())
 }
 
 // An AFU that another hook has loaded meanwhile is logged as present.
@@ -463,13 +425,9 @@ func TestLoadedMeanwhile(t *testing.T) {
 	k.Program = func(context.Context, fpga.Card, fpga.Port, *programming.Bitstream) error {
 		return fmt.Errorf("card 3b:00.0, port 0: %w", fpga.ErrLoaded)
 	}
-	if err := k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0"}))); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0"}))))
 	want := []string{"info programming.present device=3b:00.0 afu=" + bits.OtherAFU + " interface=" + bits.Interface + " container=c1"}
-	if diff := cmp.Diff(want, lines()); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log", want, lines())
 }
 
 // If a card leaves while another one is programmed, the error has the card that has left.
@@ -477,27 +435,17 @@ func TestCardLeaves(t *testing.T) {
 	h := newHost(t)
 	config := container(append(pairEnv(1, bits.OtherAFU), pairEnv(2, bits.OtherAFU)...), nil,
 		entry(self, "--device", "3b:00.0"), entry(self, "--device", "5e:00.0"))
-	if _, err := h.run(config, "3b:00.0"); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.node.Unplug(second); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.run(config, "5e:00.0"); err == nil || !strings.Contains(err.Error(), `device "5e:00.0": found no FPGA card of this name, want one of 3b:00.0`) {
-		t.Errorf("error %v", err)
-	}
-	if len(h.programmed) != 1 {
-		t.Errorf("programmed %q", h.programmed)
-	}
+	must.Value(h.run(config, "3b:00.0"))(t)
+	must.Succeed(t, h.node.Unplug(second))
+	compare.Error(t, "run", `device "5e:00.0": found no FPGA card of this name, want one of 3b:00.0`, compare.ErrorOf(h.run(config, "5e:00.0")))
+	compare.Equal(t, fmt.Sprintf("images of %q", h.programmed), 1, len(h.programmed))
 }
 
 // The names of ports of the driver opae, on a recorded board.
 func TestOPAE(t *testing.T) {
 	h := newHost(t)
 	root := t.TempDir()
-	if err := board.Unfold(root, "../../testdata/sysfs/opae-one-card.txtar"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, board.Unfold(root, "../../testdata/sysfs/opae-one-card.txtar"))
 	k, lines := h.hook(hook.Flags{})
 	k.Host = fpga.Host{Sys: root + "/sys", Dev: root + "/dev"}
 	env := []string{"FPGA_REGION_1=A1B2C3D4-E5F60718293A4B5C6D7E8F90", "FPGA_AFU_1=00112233445566778899AABBCCDDEEFF"}
@@ -549,9 +497,7 @@ func TestEnds(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeoutCause(t.Context(), 90*time.Second, reason)
 				defer cancel()
-				if err := k.Run(ctx, stdin); err == nil || err.Error() != test.want {
-					t.Errorf("error %v, want %q", err, test.want)
-				}
+				compare.Equal(t, "error", test.want, fmt.Sprint(k.Run(ctx, stdin)))
 			})
 		})
 	}

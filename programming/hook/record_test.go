@@ -16,23 +16,19 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/programming/hook"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // listen serves a socket as journald and syslog do. The path of its directory is short, because the paths of
 // sockets are limited.
 func listen(t *testing.T) (*net.UnixConn, string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Value(os.MkdirTemp("", "log"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	path := filepath.Join(dir, "log")
-	server, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Value(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(t)
 	t.Cleanup(func() { server.Close() })
 	return server, path
 }
@@ -49,22 +45,15 @@ func TestLogToSocket(t *testing.T) {
 	hook.NewLog(socket, file).Error("programming failed", logevent.ProgrammingFailed, logevent.Err(errors.New("x\ny")), logevent.Lasted(0))
 	for _, severity := range []int{6, 3} {
 		buf := make([]byte, 8192)
-		n, err := server.Read(buf)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Value(server.Read(buf))(t)
 		form := fmt.Sprintf(`^<%d>[A-Z][a-z]{2} [ 123]\d \d\d:\d\d:\d\d accelerator-fpga\[%d\]: `, 24+severity, os.Getpid())
 		head := regexp.MustCompile(form).Find(buf[:n])
 		if head == nil || bytes.ContainsRune(buf[:n], '\n') {
 			t.Fatalf("%q, want %s before it, and no line break", buf[:n], form)
 		}
-		if err := eventtest.Line(buf[len(head):n]); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, eventtest.Line(buf[len(head):n]))
 	}
-	if _, err := os.Stat(file); err == nil {
-		t.Error("the file was written, too")
-	}
+	compare.Error(t, "file", "", compare.ErrorOf(os.Stat(file)))
 }
 
 // If the reader of the socket has stalled, the line is written to the file without delay.
@@ -82,23 +71,16 @@ func TestLogStalledSocket(t *testing.T) {
 	if err != nil || bytes.Count(text, []byte("\n")) != 1 {
 		t.Fatalf("after %d lines: %q, %v", sent, text, err)
 	}
-	if err := eventtest.Line(text); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, eventtest.Line(text))
 }
 
 func TestLogToFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	logDone("/none", file)
 	logDone("/none", file)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile(file))(t)
 	for l := range bytes.Lines(text) {
-		if err := eventtest.Line(l); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, eventtest.Line(l))
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 || bytes.Count(text, []byte("\n")) != 2 {
 		t.Errorf("%v, %v, %q", info.Mode(), err, text)
@@ -135,9 +117,7 @@ func TestLogRotates(t *testing.T) {
 func TestLogRefuses(t *testing.T) {
 	dir := t.TempDir()
 	victim := filepath.Join(dir, "victim")
-	if err := os.WriteFile(victim, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(victim, nil, 0o600))
 	for name, place := range map[string]func(path string) error{
 		"link":      func(path string) error { return os.Symlink(victim, path) },
 		"hard link": func(path string) error { return os.Link(victim, path) },
@@ -153,12 +133,8 @@ func TestLogRefuses(t *testing.T) {
 		},
 	} {
 		path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
-		if err := place(path); err != nil {
-			t.Fatal(err)
-		}
-		if err := hook.AppendTo(path, []byte("x\n")); err == nil {
-			t.Errorf("%s: written", name)
-		}
+		must.Succeed(t, place(path))
+		compare.Error(t, "AppendTo "+name, "", hook.AppendTo(path, []byte("x\n")))
 	}
 	if text, err := os.ReadFile(victim); err != nil || len(text) > 0 {
 		t.Errorf("%q, %v", text, err)

@@ -1,13 +1,14 @@
 package prefer_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/server/prefer"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // question has the arguments of Choose except spread.
@@ -105,9 +106,7 @@ func TestChoose(t *testing.T) {
 				if err != nil {
 					t.Errorf("spread %t: %v", spread, err)
 				}
-				if diff := cmp.Diff(strings.Fields(want), got, cmpopts.EquateEmpty()); diff != "" {
-					t.Errorf("spread %t (-want +got):\n%s", spread, diff)
-				}
+				compare.Values(t, fmt.Sprintf("spread %t", spread), strings.Fields(want), got, cmpopts.EquateEmpty())
 			}
 		})
 	}
@@ -140,12 +139,8 @@ func TestChooseUnusual(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, spread := range []bool{false, true} {
 				got, err := prefer.Choose(tc.listed, tc.available, tc.must, tc.size, spread)
-				if text := errorText(err); text != tc.err {
-					t.Errorf("spread %t: error %q, want %q", spread, text, tc.err)
-				}
-				if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
-					t.Errorf("spread %t (-want +got):\n%s", spread, diff)
-				}
+				compare.Equal(t, fmt.Sprintf("spread %t: error", spread), tc.err, errorText(err))
+				compare.Values(t, fmt.Sprintf("spread %t", spread), tc.want, got, cmpopts.EquateEmpty())
 			}
 		})
 	}

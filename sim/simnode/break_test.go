@@ -1,6 +1,7 @@
 package simnode_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,6 +10,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // Each way to break a device gives it the reason, and Heal restores all files, except counters.
@@ -22,7 +25,7 @@ func TestBreakAndHeal(t *testing.T) {
 		{"aws-f2", "01:00.0", address},
 	} {
 		n := open(t, filepath.Join(t.TempDir(), "node"))
-		must(t, n.PlugBoard(named(tt.board), address))
+		must.Succeed(t, n.PlugBoard(named(tt.board), address))
 		root := filepath.Dir(n.Sys)
 		unit := func() inventory.Unit {
 			units := read(t, root, tt.card).Units
@@ -45,15 +48,11 @@ func TestBreakAndHeal(t *testing.T) {
 				t.Errorf("%s %s: found %v", tt.board, b.Reason, unit().Conditions)
 			}
 			broken[b.Reason] = true
-			must(t, n.Heal(tt.device))
-			if diff := cmp.Diff(whole, files(t, n.Sys)); diff != "" {
-				t.Errorf("%s %s healed (-before +after):\n%s", tt.board, b.Reason, diff)
-			}
-			if diff := cmp.Diff(nodes, names(t, n.Dev)); diff != "" {
-				t.Errorf("%s %s healed: nodes (-before +after):\n%s", tt.board, b.Reason, diff)
-			}
+			must.Succeed(t, n.Heal(tt.device))
+			compare.Values(t, fmt.Sprintf("%s %s healed", tt.board, b.Reason), whole, files(t, n.Sys))
+			compare.Values(t, fmt.Sprintf("%s %s healed: nodes", tt.board, b.Reason), nodes, names(t, n.Dev))
 		}
-		must(t, n.Close())
+		must.Succeed(t, n.Close())
 	}
 	for _, b := range simnode.Breaks {
 		if !broken[b.Reason] {
@@ -64,7 +63,7 @@ func TestBreakAndHeal(t *testing.T) {
 
 func TestBreakRefuses(t *testing.T) {
 	n := newNode(t)
-	must(t, n.PlugBoard(named("vf"), address), n.PlugBoard(named("n6001-vfs"), "0000:03:00.0"),
+	must.Succeed(t, n.PlugBoard(named("vf"), address), n.PlugBoard(named("n6001-vfs"), "0000:03:00.0"),
 		n.PlugBoard(named("u250"), "0000:04:00.0"), n.Plug(on("0000:05:00.1", "xocl", "")), n.Plug(on("0000:06:00.1", "xocl", "")), n.BeginReset("0000:06:00.1"),
 		n.PlugBoard(named("aws-f2"), "0000:07:00.0"), n.PlugBoard(named("aws-f2"), "0000:08:00.0"), n.Break("08:00.0", "loading"))
 	for _, tt := range []struct{ device, reason, want string }{
@@ -90,9 +89,7 @@ func TestBreakRefuses(t *testing.T) {
 		{"08:00.0", "pci-gone", "whose application function is missing"},
 		{"01:00.1", "fme-fatal", "a virtual function, which has no FME, want 0000:01:00.0"},
 	} {
-		if err := n.Break(tt.device, tt.reason); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("break %s %s: %v, want an error with %q", tt.device, tt.reason, err, tt.want)
-		}
+		compare.Error(t, fmt.Sprintf("break %s %s", tt.device, tt.reason), tt.want, n.Break(tt.device, tt.reason))
 	}
 }
 
@@ -100,25 +97,21 @@ func TestBreakRefuses(t *testing.T) {
 func TestBoards(t *testing.T) {
 	n := newNode(t)
 	for _, b := range simnode.Boards {
-		must(t, n.PlugBoard(b, address))
+		must.Succeed(t, n.PlugBoard(b, address))
 		for _, d := range n.Devices() {
 			want := max(b.Card.Ports, 1) // without ports: an IOMMU group, or an AWS card
 			if r := read(t, filepath.Dir(n.Sys), d.Address); len(r.Units) != want || len(r.Units[d.Port].Conditions) > 0 {
 				t.Errorf("%s: %+v, want %d good devices", b.Name, r.Units, want)
 			}
 		}
-		must(t, n.Unplug(address))
+		must.Succeed(t, n.Unplug(address))
 	}
-	must(t, n.PlugBoard(named("pac-a10"), "0000:01:00.1"))
+	must.Succeed(t, n.PlugBoard(named("pac-a10"), "0000:01:00.1"))
 	if err := n.PlugBoard(named("vf"), address); err == nil || len(n.Devices()) != 1 {
 		t.Errorf("slot of the virtual function is taken: %v, devices %v", err, n.Devices())
 	}
 	for _, bad := range []string{"01:00.0", "0000:01:00.8", "../x", "0000:0A:00.0"} {
-		if err := n.PlugBoard(named("pac-a10"), bad); err == nil {
-			t.Errorf("slot %s: no error, want one", bad)
-		}
+		compare.Error(t, fmt.Sprintf("slot %s", bad), "", n.PlugBoard(named("pac-a10"), bad))
 	}
-	if err := n.PlugBoard(named("vf"), "0000:02:00.3"); err == nil {
-		t.Error("a physical function that is not function 0: no error, want one")
-	}
+	compare.Error(t, "a physical function that is not function 0", "", n.PlugBoard(named("vf"), "0000:02:00.3"))
 }

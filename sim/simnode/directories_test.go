@@ -7,9 +7,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // inodes returns the inode numbers of the directories below dir, by path.
@@ -26,9 +26,7 @@ func inodes(t *testing.T, dir string) map[string]uint64 {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return all
 }
 
@@ -51,9 +49,7 @@ func TestInodesAreNotReused(t *testing.T) {
 			{"assign", func() error { return n.Assign(address, 1) }},
 			{"unplug", func() error { return n.Unplug(address) }},
 		} {
-			if err := step.do(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, step.do())
 			now := inodes(t, n.Sys)
 			for path, number := range now {
 				if had[number] && before[path] != number {
@@ -75,29 +71,15 @@ func TestReleaseAndAssign(t *testing.T) {
 	root := filepath.Dir(n.Sys)
 	node := n.PortNode(address, 1)
 	whole := files(t, root+"/sys")
-	if err := n.Release(address, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, n.Release(address, 1))
 	if got := read(t, root, address); len(got.Units) != 1 {
 		t.Errorf("released: %d ports, want 1", len(got.Units))
 	}
-	if _, err := os.Lstat(filepath.Join(n.Dev, node)); err == nil {
-		t.Errorf("released: found %s, want it removed", node)
-	}
-	if err := n.Assign(address, 1); err != nil {
-		t.Fatal(err)
-	}
+	compare.Error(t, "released "+node, "", compare.ErrorOf(os.Lstat(filepath.Join(n.Dev, node))))
+	must.Succeed(t, n.Assign(address, 1))
 	want := []inventory.Condition{{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}}
-	if diff := cmp.Diff(want, read(t, root, address).Units[1].Conditions); diff != "" {
-		t.Errorf("assigned (-want +got):\n%s", diff)
-	}
-	if err := n.Bind(address, 1); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(whole, files(t, root+"/sys")); diff != "" {
-		t.Errorf("bound (-before +after):\n%s", diff)
-	}
-	if err := n.Unplug(address); err != nil {
-		t.Fatal(err)
-	}
+	compare.Values(t, "assigned", want, read(t, root, address).Units[1].Conditions)
+	must.Succeed(t, n.Bind(address, 1))
+	compare.Values(t, "bound", whole, files(t, root+"/sys"))
+	must.Succeed(t, n.Unplug(address))
 }

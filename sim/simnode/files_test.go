@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // files returns the files below dir with their contents, and links with their targets.
@@ -27,9 +28,7 @@ func files(t *testing.T, dir string) map[string]string {
 		all[name] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return all
 }
 
@@ -39,9 +38,7 @@ func TestClassLinks(t *testing.T) {
 	second.Address = "0000:02:00.0"
 	n := newNode(t, card, second)
 	for _, err := range []error{n.Unplug(address), n.Plug(card)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	const root = "../../devices/pci0000:00/0000:00:02.0/"
 	first, next := root+address+"/fpga_region/region0", root+second.Address+"/fpga_region/region2"
@@ -54,12 +51,8 @@ func TestClassLinks(t *testing.T) {
 		"hwmon/hwmon2 ->": next + "/dfl-fme.1/hwmon/hwmon2", "hwmon/hwmon3 ->": next + "/dfl-fme.1/hwmon/hwmon3",
 	}
 	got := files(t, n.Sys+"/class")
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("links (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "links", want, got)
 	for name := range got {
-		if _, err := os.Stat(filepath.Join(n.Sys, "class", name[:len(name)-len(" ->")])); err != nil {
-			t.Errorf("broken link: %v", err)
-		}
+		compare.NoError(t, "broken link", compare.ErrorOf(os.Stat(filepath.Join(n.Sys, "class", name[:len(name)-len(" ->")]))))
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // on returns a function on a driver, with an IOMMU group of its own.
@@ -52,15 +53,15 @@ func TestFunctionsLikeTheKernel(t *testing.T) {
 		}, []string{"0000:01:00.1"}},
 	} {
 		recorded := t.TempDir()
-		must(t, board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-"+tt.board+".txtar"))
+		must.Succeed(t, board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-"+tt.board+".txtar"))
 		n := newNode(t, tt.cards...)
 		for _, c := range tt.cards { // a recording has no files that are not text
 			dirs, err := filepath.Glob(recorded + "/sys/devices/pci0000:00/*/" + c.Address)
-			if must(t, err); len(dirs) != 1 {
+			if must.Succeed(t, err); len(dirs) != 1 {
 				t.Fatalf("%s: found %v", c.Address, dirs)
 			}
 			config, err := os.ReadFile(n.CardDir(c.Address) + "/config")
-			must(t, err, os.WriteFile(dirs[0]+"/config", config, 0o600))
+			must.Succeed(t, err, os.WriteFile(dirs[0]+"/config", config, 0o600))
 			want, got := names(t, dirs[0]), names(t, n.CardDir(c.Address))
 			for name := range got {
 				if !want[name] && !strings.Contains(name, "aer_") && !strings.Contains(name, "_link_") {
@@ -76,14 +77,11 @@ func TestFunctionsLikeTheKernel(t *testing.T) {
 					want[strconv.Itoa(number-others)] = true
 				}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: %s (-recorded +simulated):\n%s", tt.board, dir, diff)
-			}
+			compare.Values(t, fmt.Sprintf("%s: %s (-recorded +simulated)", tt.board, dir), want, got)
 		}
 		for _, address := range tt.units {
 			want, got := read(t, recorded, address), read(t, filepath.Dir(n.Sys), address)
-			number, err := strconv.Atoi(want.Units[0].Attributes["iommuGroup"])
-			must(t, err)
+			number := must.Value(strconv.Atoi(want.Units[0].Attributes["iommuGroup"]))(t)
 			want.Units[0].Attributes["iommuGroup"] = strconv.Itoa(number - others)
 			want.Units[0].Nodes = []string{fmt.Sprintf("vfio/%d", number-others)}
 			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"),
@@ -117,38 +115,26 @@ func TestLeavesWhileUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, on(address, "pci-pf-stub", ""), vf)
-			must(t, n.Use(vf.Address))
-			if got := present(n, all...); !slices.Equal(got, all) {
-				t.Errorf("used: found %v, want %v", got, all)
-			}
-			must(t, leave(n))
-			if diff := cmp.Diff([]string{function, node, class, group}, present(n, all...)); diff != "" {
-				t.Errorf("while used (-want +got):\n%s", diff)
-			}
-			if err := n.Plug(vf); err == nil {
-				t.Error("plugged into the same slot: no error, want one")
-			}
-			must(t, n.EndUse(vf.Address))
+			must.Succeed(t, n.Use(vf.Address))
+			compare.Values(t, "used", all, present(n, all...))
+			must.Succeed(t, leave(n))
+			compare.Values(t, "while used", []string{function, node, class, group}, present(n, all...))
+			compare.Error(t, "plugged into the same slot", "", n.Plug(vf))
+			must.Succeed(t, n.EndUse(vf.Address))
 			if name == "unbound" {
-				if err := n.Plug(vf); err == nil {
-					t.Error("plugged into the same slot: no error, want one")
-				}
-				must(t, n.SetDriver(vf.Address, "vfio-pci"))
-				if got := present(n, all...); !slices.Equal(got, all) {
-					t.Errorf("bound again: found %v, want %v", got, all)
-				}
+				compare.Error(t, "plugged into the same slot", "", n.Plug(vf))
+				must.Succeed(t, n.SetDriver(vf.Address, "vfio-pci"))
+				compare.Values(t, "bound again", all, present(n, all...))
 				return
 			}
-			if got := present(n, append(all, "sys/bus/pci/devices/"+address)...); len(got) > 0 {
-				t.Errorf("after the use: found %v, want none", got)
-			}
+			compare.Empty(t, "after the use", present(n, append(all, "sys/bus/pci/devices/"+address)...))
 		})
 	}
 }
 
 func TestFunctionRefusals(t *testing.T) {
 	n := newNode(t, card, inSlotGroup(on("0000:02:00.0", "vfio-pci", "")), inSlotGroup(on("0000:02:00.1", "vfio-pci", "")))
-	must(t, n.Use("0000:02:00.0"))
+	must.Succeed(t, n.Use("0000:02:00.0"))
 	for name, err := range map[string]error{
 		"driver of a card with ports": n.SetDriver(address, "vfio-pci"),
 		"driver of an empty slot":     n.SetDriver("0000:03:00.0", "vfio-pci"),
@@ -158,8 +144,6 @@ func TestFunctionRefusals(t *testing.T) {
 		"use without vfio-pci":        n.Use("0000:03:00.0"),
 		"PCI ids of a function":       simnode.Card{Address: address, Group: simnode.OwnGroup, PCIID: "x"}.Check(),
 	} {
-		if err == nil {
-			t.Errorf("%s: no error, want one", name)
-		}
+		compare.Error(t, name, "", err)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // Device nodes have the numbers in the attribute dev.
@@ -17,37 +18,22 @@ func TestMknod(t *testing.T) {
 	}
 	n := newNode(t)
 	n.Mknod = true
-	if err := n.Plug(card); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, n.Plug(card))
 	want := map[string]string{"dfl-fme.0": "121:0\n", "dfl-port.0": "120:0\n"}
 	got, inDev := map[string]string{}, map[string]string{}
 	for name := range want {
 		var stat syscall.Stat_t
-		if err := syscall.Stat(filepath.Join(n.Dev, name), &stat); err != nil {
-			t.Fatal(err)
-		}
-		if stat.Mode&syscall.S_IFMT != syscall.S_IFCHR {
-			t.Errorf("%s: mode %o", name, stat.Mode)
-		}
+		must.Succeed(t, syscall.Stat(filepath.Join(n.Dev, name), &stat))
+		compare.Equal(t, name+": type", syscall.S_IFCHR, stat.Mode&syscall.S_IFMT)
 		got[name] = fmt.Sprintf("%d:%d\n", stat.Rdev>>8, stat.Rdev&0xff)
 	}
 	for name, dir := range map[string]string{"dfl-fme.0": n.FMEDir(address), "dfl-port.0": n.PortDir(address, 0)} {
-		text, err := os.ReadFile(filepath.Join(dir, "dev"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Value(os.ReadFile(filepath.Join(dir, "dev")))(t)
 		inDev[name] = string(text)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("nodes (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(want, inDev); diff != "" {
-		t.Errorf("dev (-want +got):\n%s", diff)
-	}
-	if err := n.Unplug(address); err != nil {
-		t.Fatal(err)
-	}
+	compare.Values(t, "nodes", want, got)
+	compare.Values(t, "dev", want, inDev)
+	must.Succeed(t, n.Unplug(address))
 	if left, err := os.ReadDir(n.Dev); err != nil || len(left) > 0 {
 		t.Errorf("device nodes after unplug: %v, error %v, want none", left, err)
 	}

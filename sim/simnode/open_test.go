@@ -11,9 +11,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func named(name string) simnode.Board {
@@ -26,27 +26,14 @@ func named(name string) simnode.Board {
 
 func open(t *testing.T, dir string) *simnode.Node {
 	t.Helper()
-	n, err := simnode.Open(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return must.Value(simnode.Open(t.Context(), dir))(t)
 }
 
 // reopen closes a node and opens it again, as a later process does.
 func reopen(t *testing.T, n *simnode.Node) *simnode.Node {
 	t.Helper()
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, n.Close())
 	return open(t, filepath.Dir(n.Sys))
-}
-
-func must(t *testing.T, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A later process has the cards and numbers of an earlier one.
@@ -54,45 +41,32 @@ func TestOpenAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	n := open(t, dir)
 	empty := files(t, n.Sys)
-	must(t, n.PlugBoard(named("two-ports"), address), n.PlugBoard(named("vf"), "0000:02:00.0"))
+	must.Succeed(t, n.PlugBoard(named("two-ports"), address), n.PlugBoard(named("vf"), "0000:02:00.0"))
 	whole, devices := files(t, n.Sys), n.Devices()
 	n = reopen(t, n)
-	if diff := cmp.Diff(whole, files(t, n.Sys)); diff != "" {
-		t.Errorf("opened again (-before +after):\n%s", diff)
-	}
-	if diff := cmp.Diff(devices, n.Devices()); diff != "" {
-		t.Errorf("devices (-before +after):\n%s", diff)
-	}
+	compare.Values(t, "opened again", whole, files(t, n.Sys))
+	compare.Values(t, "devices", devices, n.Devices())
 	want := []string{"01:00.0 dfl-port.0", "01:00.0-p1 dfl-port.1", "02:00.0 dfl-port.2", "02:00.1 dfl-port.3"}
 	var got []string
 	for _, d := range n.Devices() {
 		got = append(got, d.ID+" "+d.Node)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("devices (-want +got):\n%s", diff)
-	}
-	must(t, n.Unplug(address))
+	compare.Values(t, "devices", want, got)
+	must.Succeed(t, n.Unplug(address))
 	n = reopen(t, n)
-	if err := n.PlugBoard(named("pac-a10"), "0000:02:00.0"); err == nil || !strings.Contains(err.Error(), "slot 0000:02:00.0: found a card, want an empty slot") {
-		t.Errorf("plugged twice: %v", err)
-	}
-	must(t, n.PlugBoard(named("two-ports"), address), n.Unplug("0000:02:00.0"), n.Unplug(address))
-	if diff := cmp.Diff(empty, files(t, n.Sys)); diff != "" {
-		t.Errorf("all pulled (-want +got):\n%s", diff)
-	}
-	must(t, n.Close())
+	compare.Error(t, "plugged twice", "slot 0000:02:00.0: found a card, want an empty slot", n.PlugBoard(named("pac-a10"), "0000:02:00.0"))
+	must.Succeed(t, n.PlugBoard(named("two-ports"), address), n.Unplug("0000:02:00.0"), n.Unplug(address))
+	compare.Values(t, "all pulled", empty, files(t, n.Sys))
+	must.Succeed(t, n.Close())
 	var left []string
 	for _, pattern := range []string{"*", "dev/*"} {
-		found, err := filepath.Glob(filepath.Join(dir, pattern))
-		must(t, err)
+		found := must.Value(filepath.Glob(filepath.Join(dir, pattern)))(t)
 		left = append(left, found...)
 	}
 	for i := range left {
 		left[i] = strings.TrimPrefix(left[i], dir+"/")
 	}
-	if diff := cmp.Diff([]string{"dev", "directories", "lock", "node.json", "sys"}, left); diff != "" {
-		t.Errorf("all pulled (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "all pulled", []string{"dev", "directories", "lock", "node.json", "sys"}, left)
 }
 
 // A directory of a node does not get the inode number of a directory that an earlier process deleted.
@@ -100,17 +74,17 @@ func TestInodesAreNotReusedByLaterProcess(t *testing.T) {
 	n := open(t, filepath.Join(t.TempDir(), "node"))
 	had := map[uint64]bool{}
 	for turn := range 5 {
-		must(t, n.PlugBoard(named("vf"), address))
+		must.Succeed(t, n.PlugBoard(named("vf"), address))
 		for path, number := range inodes(t, n.CardDir(address)) {
 			if had[number] {
 				t.Fatalf("turn %d: %s has inode number %d, which a directory had before", turn, path, number)
 			}
 			had[number] = true
 		}
-		must(t, n.Unplug(address))
+		must.Succeed(t, n.Unplug(address))
 		n = reopen(t, n)
 	}
-	must(t, n.Close())
+	must.Succeed(t, n.Close())
 }
 
 // The number of directories that occupy inode numbers is bounded.
@@ -119,10 +93,9 @@ func TestDirectoriesAreBounded(t *testing.T) {
 	const keep = 100
 	d := simnode.NewDirectories(root, keep)
 	for range 10 {
-		must(t, d.MakeAndRemove(40))
+		must.Succeed(t, d.MakeAndRemove(40))
 	}
-	all, err := os.ReadDir(root)
-	must(t, err)
+	all := must.Value(os.ReadDir(root))(t)
 	if len(all) > keep {
 		t.Errorf("%d directories occupy numbers, want at most %d", len(all), keep)
 	}
@@ -134,17 +107,18 @@ func TestKilled(t *testing.T) {
 	for _, name := range []string{"vf", "n6001-vfs", "u250", "aws-f2"} {
 		dir := filepath.Join(t.TempDir(), "node")
 		n := open(t, dir)
-		must(t, n.PlugBoard(named(name), address), n.Unplug(address))
+		must.Succeed(t, n.PlugBoard(named(name), address), n.Unplug(address))
 		empty := files(t, n.Sys) // loading vfio has created a node
-		must(t, n.PlugBoard(named(name), address))
+		must.Succeed(t, n.PlugBoard(named(name), address))
 		whole := files(t, n.Sys)
 		for turn := range 3 {
-			must(t, n.Close())
+			must.Succeed(t, n.Close())
 			state, err := os.ReadFile(dir + "/node.json")
-			must(t, err, os.WriteFile(dir+"/node.json", []byte(strings.ReplaceAll(string(state), `"Partial":false`, `"Partial":true`)), 0o600))
+			partial := strings.ReplaceAll(string(state), `"Partial":false`, `"Partial":true`)
+			must.Succeed(t, err, os.WriteFile(dir+"/node.json", []byte(partial), 0o600))
 			for i, file := range slices.Sorted(maps.Keys(files(t, n.CardDir(address)))) {
 				if i%3 == turn {
-					must(t, os.Remove(filepath.Join(n.CardDir(address), strings.TrimSuffix(file, " ->"))))
+					must.Succeed(t, os.Remove(filepath.Join(n.CardDir(address), strings.TrimSuffix(file, " ->"))))
 				}
 			}
 			n = open(t, dir)
@@ -152,21 +126,15 @@ func TestKilled(t *testing.T) {
 				for action, err := range map[string]error{
 					"plug": n.Plug(simnode.Card{Address: d.Address}), "break": n.Break(d.ID, "port-ap6"), "heal": n.Heal(d.ID),
 				} {
-					if err == nil || !strings.Contains(err.Error(), "pull it first") {
-						t.Errorf("%s: %s of a partial card: error %v, want \"pull it first\" in it", name, action, err)
-					}
+					compare.Error(t, fmt.Sprintf("%s: %s of a partial card", name, action), "pull it first", err)
 				}
 			}
-			must(t, n.Unplug(address))
-			if diff := cmp.Diff(empty, files(t, n.Sys)); diff != "" {
-				t.Fatalf("%s: pulled (-want +got):\n%s", name, diff)
-			}
-			must(t, n.PlugBoard(named(name), address))
-			if diff := cmp.Diff(whole, files(t, n.Sys)); diff != "" {
-				t.Fatalf("%s: plugged again (-want +got):\n%s", name, diff)
-			}
+			must.Succeed(t, n.Unplug(address))
+			compare.Values(t, name+": pulled", empty, files(t, n.Sys))
+			must.Succeed(t, n.PlugBoard(named(name), address))
+			compare.Values(t, name+": plugged again", whole, files(t, n.Sys))
 		}
-		must(t, n.Close())
+		must.Succeed(t, n.Close())
 	}
 }
 
@@ -191,17 +159,15 @@ func TestTwoAtOnce(t *testing.T) {
 	for _, d := range n.Devices() {
 		nodes[d.Node] = true
 	}
-	if len(nodes) != 4 {
-		t.Errorf("nodes %v, want 4", nodes)
-	}
-	must(t, n.Close())
+	compare.Equal(t, fmt.Sprintf("number of nodes %v", nodes), 4, len(nodes))
+	must.Succeed(t, n.Close())
 }
 
 // Open refuses a directory that is neither empty nor that of a node, or that another user can change.
 func TestOpenRefuses(t *testing.T) {
 	make := func(file, text string, mode os.FileMode) string {
 		dir := filepath.Join(t.TempDir(), "node")
-		must(t, os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600), os.Chmod(dir, mode))
+		must.Succeed(t, os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600), os.Chmod(dir, mode))
 		return dir
 	}
 	for _, tt := range []struct{ dir, want string }{
@@ -212,9 +178,7 @@ func TestOpenRefuses(t *testing.T) {
 		{make("node.json", "{", 0o700), "node.json: unexpected end of JSON input; remove its directory"},
 		{make("node.json", `{"Version":2}`, 0o700), "node.json: found version 2, want 1; remove its directory"},
 	} {
-		if _, err := simnode.Open(t.Context(), tt.dir); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want an error with %q", tt.dir, err, tt.want)
-		}
+		compare.Error(t, tt.dir, tt.want, compare.ErrorOf(simnode.Open(t.Context(), tt.dir)))
 	}
 }
 
@@ -222,10 +186,8 @@ func TestOpenRefuses(t *testing.T) {
 func TestKilledEarly(t *testing.T) {
 	n := open(t, filepath.Join(t.TempDir(), "node"))
 	whole := files(t, n.Sys)
-	must(t, n.Close(), os.RemoveAll(n.CardDir(".")))
+	must.Succeed(t, n.Close(), os.RemoveAll(n.CardDir(".")))
 	n = open(t, filepath.Dir(n.Sys))
-	if diff := cmp.Diff(whole, files(t, n.Sys)); diff != "" {
-		t.Errorf("opened again (-want +got):\n%s", diff)
-	}
-	must(t, n.Close())
+	compare.Values(t, "opened again", whole, files(t, n.Sys))
+	must.Succeed(t, n.Close())
 }

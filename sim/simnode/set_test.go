@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestSettersRefuse(t *testing.T) {
@@ -42,20 +42,12 @@ func TestPluggedAgainIsGood(t *testing.T) {
 	good, whole := files(t, n.Sys), files(t, n.CardDir(other.Address))
 	for name := range good {
 		if strings.Contains(name, address) && !strings.HasSuffix(name, "->") {
-			if err := os.WriteFile(filepath.Join(n.Sys, name), []byte("bad"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(n.Sys, name), []byte("bad"), 0o600))
 		}
 	}
-	if diff := cmp.Diff(whole, files(t, n.CardDir(other.Address))); diff != "" {
-		t.Errorf("the other card (-before +after):\n%s", diff)
-	}
+	compare.Values(t, "the other card", whole, files(t, n.CardDir(other.Address)))
 	for _, err := range []error{n.SetFME(address, "errors/fme_errors", "0x1"), n.Unplug(address), n.Plug(card)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
-	if diff := cmp.Diff(good, files(t, n.Sys)); diff != "" {
-		t.Errorf("tree (-before +after):\n%s", diff)
-	}
+	compare.Values(t, "tree", good, files(t, n.Sys))
 }

@@ -2,6 +2,7 @@ package simnode_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"regexp"
@@ -19,6 +20,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const address = "0000:01:00.0"
@@ -30,14 +33,9 @@ var card = simnode.Card{
 
 func newNode(t *testing.T, cards ...simnode.Card) *simnode.Node {
 	t.Helper()
-	n, err := simnode.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(simnode.New(t.TempDir()))(t)
 	for _, c := range cards {
-		if err := n.Plug(c); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, n.Plug(c))
 	}
 	return n
 }
@@ -55,18 +53,14 @@ func read(t *testing.T, root, card string) inventory.Reading {
 	if errors.Is(err, fs.ErrNotExist) {
 		r, err = xrt.Family{}.Read(host, card)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return r
 }
 
 // Inventory reads a simulated card as it reads the recording of the same card.
 func TestReadsLikeTheKernel(t *testing.T) {
 	recorded := t.TempDir()
-	if err := board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-one-card.txtar"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-one-card.txtar"))
 	n := newNode(t, card)
 	want, got := read(t, recorded, address), read(t, filepath.Dir(n.Sys), address)
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "PCIID", "Files", "Counters"),
@@ -85,18 +79,14 @@ func names(t *testing.T, dir string) map[string]bool {
 		all[numbers.ReplaceAllString(relative, "${1}N")] = true
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return all
 }
 
 // All files of a simulated card also exist in the recording of the same card.
 func TestNamesLikeTheKernel(t *testing.T) {
 	recorded := t.TempDir()
-	if err := board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-one-card.txtar"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-one-card.txtar"))
 	n := newNode(t, card)
 	want, got := names(t, recorded+"/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region"), names(t, n.CardDir(address)+"/fpga_region")
 	for name := range got {
@@ -108,15 +98,9 @@ func TestNamesLikeTheKernel(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	n := newNode(t, card)
-	if err := n.Plug(card); err == nil {
-		t.Error("two cards in a slot: no error, want one")
-	}
-	if err := n.Unplug("0000:02:00.0"); err == nil {
-		t.Error("pull from an empty slot: no error, want one")
-	}
+	compare.Error(t, "two cards in a slot", "", n.Plug(card))
+	compare.Error(t, "pull from an empty slot", "", n.Unplug("0000:02:00.0"))
 	for _, id := range []string{"8086", "8086:09c4:8086", "8086:09c4:8086:0000:0", "8086:9c4:8086:0000", "8086:09c4:8086:+000", "8086:09c4:8086:000g"} {
-		if err := n.Plug(simnode.Card{Address: "0000:02:00.0", PCIID: id}); err == nil {
-			t.Errorf("PCI id %q: no error, want one", id)
-		}
+		compare.Error(t, fmt.Sprintf("PCI id %q", id), "", n.Plug(simnode.Card{Address: "0000:02:00.0", PCIID: id}))
 	}
 }

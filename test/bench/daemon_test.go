@@ -18,6 +18,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // dir is the directory of the programs that are measured.
@@ -54,14 +55,9 @@ func cards(n int) []simnode.Card {
 
 func plug(b *testing.B, dir string, cards []simnode.Card) *simnode.Node {
 	b.Helper()
-	node, err := simnode.New(dir)
-	if err != nil {
-		b.Fatal(err)
-	}
+	node := must.Value(simnode.New(dir))(b)
 	for _, c := range cards {
-		if err := node.Plug(c); err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, node.Plug(c))
 	}
 	return node
 }
@@ -71,45 +67,33 @@ func plug(b *testing.B, dir string, cards []simnode.Card) *simnode.Node {
 func launch(b *testing.B, cards []simnode.Card, more ...string) (d *daemon, end func()) {
 	b.Helper()
 	tree, err := os.MkdirTemp("", "accel-bench-") // short enough for sockets
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	d = &daemon{node: plug(b, tree, cards)}
 	if d.kubelet, err = simkubelet.Start(b.Context(), filepath.Join(tree, "kubelet"), simkubelet.Behaviour{}); err != nil {
 		b.Fatal(err)
 	}
 	socket := filepath.Join(tree, "pods.sock")
-	pods, err := simkubelet.StartPodResources(b.Context(), socket)
-	if err != nil {
-		b.Fatal(err)
-	}
+	pods := must.Value(simkubelet.StartPodResources(b.Context(), socket))(b)
 	pods.Join(d.kubelet)
 	d.process = exec.CommandContext(b.Context(), filepath.Join(*dir, "accelerator-device-plugin"), append([]string{"--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
 		"--kubelet-dir", filepath.Join(tree, "kubelet"), "--pod-resources-socket", socket, "--http-address", "", "--socket", "", "--state-dir", filepath.Join(tree, "state"),
 		"--recovery-hold", "0s", "--flap-limit", "0", "--log-level", "error"}, more...)...)
 	d.process.Stderr = os.Stderr
 	d.begin = time.Now()
-	if err := d.process.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, d.process.Start())
 	return d, func() {
 		_ = d.process.Process.Signal(syscall.SIGTERM) // it may have ended, which Wait reports
 		err := d.process.Wait()
 		d.kubelet.Stop()
 		pods.Stop()
-		if err := errors.Join(err, os.RemoveAll(tree)); err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, err, os.RemoveAll(tree))
 	}
 }
 
 // await waits for a list that is as wanted, and returns the time of its receipt.
 func (d *daemon) await(b *testing.B, wanted func(simkubelet.List) bool) time.Time {
 	b.Helper()
-	list, err := d.kubelet.AwaitList(b.Context(), resource, wanted)
-	if err != nil {
-		b.Fatal(err)
-	}
+	list := must.Value(d.kubelet.AwaitList(b.Context(), resource, wanted))(b)
 	return list.Received
 }
 
@@ -147,9 +131,7 @@ func BenchmarkChange(b *testing.B) {
 			value = "0x0"
 		}
 		begin := time.Now()
-		if err := d.node.Set(address(card), 0, "errors/errors", value); err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, d.node.Set(address(card), 0, "errors/errors", value))
 		took = append(took, d.await(b, func(l simkubelet.List) bool {
 			device, ok := l.Device(id(card))
 			return ok && device.Healthy == healthy
@@ -176,13 +158,9 @@ func BenchmarkGone(b *testing.B) {
 		}
 		node := filepath.Join(d.node.Dev, d.node.PortNode(address(card), 0))
 		begin := time.Now()
-		if err := os.Rename(node, aside); err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, os.Rename(node, aside))
 		took = append(took, d.await(b, healthy(false)).Sub(begin))
-		if err := os.Rename(aside, node); err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, os.Rename(aside, node))
 		d.await(b, healthy(true))
 	}
 	report(b, took)
@@ -195,9 +173,7 @@ func BenchmarkIdle(b *testing.B) {
 	}
 	b.Run("functions=64", func(b *testing.B) {
 		rules := filepath.Join(b.TempDir(), "rules.yaml")
-		if err := os.WriteFile(rules, []byte("resources:\n- name: "+resource+"\n  match: {family: vfio}\n"), 0o600); err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, os.WriteFile(rules, []byte("resources:\n- name: "+resource+"\n  match: {family: vfio}\n"), 0o600))
 		const physical = "0000:3b:00.0"
 		functions := []simnode.Card{{Address: physical, Group: simnode.OwnGroup, Driver: "pci-pf-stub", NUMANode: -1}}
 		for i := 1; i <= 64; i++ {
@@ -238,9 +214,7 @@ func BenchmarkScrape(b *testing.B) {
 		<-every.C
 		before := d.cpu(b)
 		answer, err := http.Get("http://" + address + "/metrics")
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, err)
 		_, err = io.Copy(io.Discard, answer.Body)
 		if err := errors.Join(err, answer.Body.Close()); err != nil || answer.StatusCode != http.StatusOK {
 			b.Fatalf("/metrics: found %s, %v; want 200 OK", answer.Status, err)
@@ -256,19 +230,14 @@ func BenchmarkScrape(b *testing.B) {
 func BenchmarkHook(b *testing.B) {
 	bundle := b.TempDir()
 	node := plug(b, bundle, cards(ports))
-	tool, err := filepath.Abs(filepath.Join(*dir, "accelerator-fpga")) // absolute, since the hook runs in another directory
-	if err != nil {
-		b.Fatal(err)
-	}
+	tool := must.Value(filepath.Abs(filepath.Join(*dir, "accelerator-fpga")))(b) // absolute, since the hook runs in another directory
 	var entries []string
 	for _, id := range []string{id(ports - 2), id(ports - 1)} {
 		entries = append(entries, fmt.Sprintf(`{"path": %q, "args": ["accelerator-fpga", "hook", "--device", %q]}`, tool, id))
 	}
 	config := fmt.Sprintf(`{"process": {"env": ["FPGA_REGION_1=%s", "FPGA_AFU_1=%s", "FPGA_REGION_2=%[1]s", "FPGA_AFU_2=%[2]s"]}, "hooks": {"createRuntime": [%[3]s]}}`,
 		region, afu, strings.Join(entries, ", "))
-	if err := os.WriteFile(filepath.Join(bundle, "config.json"), []byte(config), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, os.WriteFile(filepath.Join(bundle, "config.json"), []byte(config), 0o600))
 	var took []time.Duration
 	for range b.N {
 		run := exec.CommandContext(b.Context(), tool, "hook", "--device", id(ports-1), "--sysfs-root", node.Sys, "--dev-root", node.Dev,
@@ -292,10 +261,7 @@ func (d *daemon) cpu(b *testing.B) (sum time.Duration) {
 		b.Fatalf("/proc/%d/task: found no schedstat (%v), want one for each thread", d.process.Process.Pid, err)
 	}
 	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			b.Fatal(err)
-		}
+		text := must.Value(os.ReadFile(f))(b)
 		ran, err := strconv.ParseInt(strings.Fields(string(text))[0], 10, 64)
 		if err != nil {
 			b.Fatalf("%s: %v", f, err)

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // tree returns the entries below root: directories with a slash, links with their targets, files with
@@ -39,28 +39,20 @@ func tree(t *testing.T, root string) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return all
 }
 
 func TestUnfold(t *testing.T) {
 	root, text := t.TempDir(), "a board\n\n-- sys/a/b --\n1\n-- sys/c/ --\n-- sys/d/link -> ../a --\n"+
 		"-- sys/gone -> nowhere --\n-- sys/circle -> circle --\n-- dev/node --\n-- sys/pci0000:00/x --\n"
-	if err := board.UnfoldText(root, []byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, board.UnfoldText(root, []byte(text)))
 	want := []string{
 		"dev/", "dev/node: ", "sys/", "sys/a/", "sys/a/b: 1\n", "sys/c/", "sys/circle -> circle", "sys/d/",
 		"sys/d/link -> ../a", "sys/gone -> nowhere", "sys/pci0000:00/", "sys/pci0000:00/x: ",
 	}
-	if diff := cmp.Diff(want, tree(t, root)); diff != "" {
-		t.Errorf("tree (-want +got):\n%s", diff)
-	}
-	if err := board.UnfoldText(root, []byte("-- sys/a/b --\n2\n-- sys/c/e --\n")); err != nil {
-		t.Errorf("a second board: %v", err)
-	}
+	compare.Values(t, "tree", want, tree(t, root))
+	compare.NoError(t, "a second board", board.UnfoldText(root, []byte("-- sys/a/b --\n2\n-- sys/c/e --\n")))
 }
 
 // Each board of testdata has its source in its head. The tests of its family unfold it.
@@ -76,12 +68,8 @@ func TestBoards(t *testing.T) {
 			t.Errorf("%s: error %v, found %q, want \"recorded\" or \"Made by hand\" in it", file, err, head)
 		}
 	}
-	if err := board.Unfold(t.TempDir(), files[0]); err != nil {
-		t.Error(err)
-	}
-	if err := board.Unfold(t.TempDir(), "none.txtar"); err == nil {
-		t.Error("a board that does not exist was unfolded")
-	}
+	must.Succeed(t, board.Unfold(t.TempDir(), files[0]))
+	compare.Error(t, "a board that does not exist", "", board.Unfold(t.TempDir(), "none.txtar"))
 }
 
 // The head of a recorded board describes the files that are not text.
@@ -90,19 +78,13 @@ func TestUnfoldRecorded(t *testing.T) {
 	const files = "\n-- sys/id --\n0\n  sys/id begins ff\n"
 	unfold := func(text string) (root string, failing map[string]string, err error) {
 		root, file := t.TempDir(), filepath.Join(t.TempDir(), "board.txtar")
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o644))
 		failing, err = board.UnfoldRecorded(root, file)
 		return root, failing, err
 	}
 	root, failing, err := unfold(head + files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(map[string]string{"sys/afu_id": "EBUSY"}, failing); diff != "" {
-		t.Errorf("failing files (-want +got):\n%s", diff)
-	}
+	must.Succeed(t, err)
+	compare.Values(t, "failing files", map[string]string{"sys/afu_id": "EBUSY"}, failing)
 	for name, want := range map[string]string{"sys/config": "\x86\x80\x0a\xff", "sys/id": "0\n  sys/id begins ff\n"} {
 		if got, err := os.ReadFile(filepath.Join(root, name)); string(got) != want || err != nil {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, want)

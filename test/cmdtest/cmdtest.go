@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -47,10 +48,7 @@ func Run(m *testing.M) int {
 // an address of this machine, which a kubelet or another daemon may use.
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
-	path, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Value(built())(t)
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "ACCELERATOR_SOCKET=", "ACCELERATOR_STATE_DIR=", "ACCELERATOR_HTTP_ADDRESS=",
@@ -76,10 +74,7 @@ func Output(t testing.TB, args ...string) (stdout, stderr string, code int) {
 // ShortDir returns a temporary directory with a path that is short enough for sockets.
 func ShortDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "adp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Value(os.MkdirTemp("", "adp"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }

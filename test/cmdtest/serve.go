@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -31,14 +32,8 @@ type Running struct {
 func Serve(t *testing.T, more ...string) (*Running, *simnode.Node, *simkubelet.Kubelet) {
 	t.Helper()
 	dir := ShortDir(t)
-	node, err := simnode.New(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubelet, err := simkubelet.Start(t.Context(), filepath.Join(dir, "kubelet"), simkubelet.Behaviour{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Value(simnode.New(dir))(t)
+	kubelet := must.Value(simkubelet.Start(t.Context(), filepath.Join(dir, "kubelet"), simkubelet.Behaviour{}))(t)
 	t.Cleanup(kubelet.Stop)
 	args := append([]string{
 		"-log-level", "debug", "--sysfs-root", node.Sys, "--dev-root=" + node.Dev,
@@ -48,9 +43,7 @@ func Serve(t *testing.T, more ...string) (*Running, *simnode.Node, *simkubelet.K
 	r := &Running{Cmd: Command(t, args...), T: t, lines: make(chan map[string]any, 10_000)}
 	read, write := io.Pipe()
 	r.Stdout, r.Stderr = write, write // both, because neither may have anything but lines of the log
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.Start())
 	go func() {
 		defer close(r.lines)
 		scanner := bufio.NewScanner(read)
@@ -108,14 +101,8 @@ func (r *Running) Await(event string) map[string]any {
 // Get returns the answer to an HTTP request.
 func Get(t *testing.T, url string) (body string, code int) {
 	t.Helper()
-	answer, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Value(http.Get(url))(t)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(io.ReadAll(answer.Body))(t)
 	return string(text), answer.StatusCode
 }

@@ -21,6 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/sysfstest"
 )
 
@@ -37,9 +38,7 @@ func Node(t testing.TB, boards ...string) sysfs.Host {
 	t.Helper()
 	root := t.TempDir()
 	for _, name := range boards {
-		if _, err := board.UnfoldRecorded(root, "../../testdata/sysfs/"+name+".txtar"); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(board.UnfoldRecorded(root, "../../testdata/sysfs/"+name+".txtar"))(t)
 	}
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
@@ -212,10 +211,7 @@ type Readings map[string][]inventory.Unit
 // ReadAll returns the units of all cards of a host, by Read and by Outline. It leaves out cards that have left.
 func ReadAll(t testing.TB, host sysfs.Host, f inventory.Family) (read, outlined Readings) {
 	t.Helper()
-	cards, err := f.Cards(host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cards := must.Value(f.Cards(host))(t)
 	read, outlined = Readings{}, Readings{}
 	for _, card := range cards {
 		r, err := f.Read(host, card)
@@ -267,9 +263,7 @@ func Observed(t *testing.T, host sysfs.Host, f inventory.Family, card string, pa
 func Silence(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(path), syscall.Mkfifo(path, 0o600))
 	}
 }
 

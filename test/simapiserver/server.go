@@ -2,8 +2,10 @@ package simapiserver
 
 import (
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
 	"maps"
@@ -94,6 +96,15 @@ func (s *Server) Address() string { return s.http.Listener.Addr().String() }
 // CA returns the first certificate of the server, in PEM. Clients must trust it.
 func (s *Server) CA() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
+}
+
+// Kubeconfig returns a kubeconfig for the server, with the token token-1.
+func (s *Server) Kubeconfig() []byte {
+	return fmt.Appendf(nil, `current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+clusters: [{name: k, cluster: {server: "https://%s", certificate-authority-data: %s}}]
+users: [{name: u, user: {token: token-1}}]
+`, s.Address(), base64.StdEncoding.EncodeToString(s.CA()))
 }
 
 // UseCertificate changes the certificate of later connections, and closes the existing ones, as a

@@ -8,14 +8,13 @@ import (
 	"syscall"
 	"testing"
 
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/sysfstest"
 )
 
 func TestRefuse(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("text"), 0o600))
 	open := func() (fd int, err error) { return syscall.Open(file, syscall.O_RDONLY, 0) }
 	var fd int
 	var opened, lstat, read error
@@ -55,9 +54,7 @@ func TestBefore(t *testing.T) {
 	for nth := range 3 {
 		var found []bool
 		n := sysfstest.Before(t, nth, func() {
-			if err := os.WriteFile(file, nil, 0o600); err != nil {
-				t.Error(err)
-			}
+			must.Succeed(t, os.WriteFile(file, nil, 0o600))
 		}, func() {
 			for range 2 {
 				var st syscall.Stat_t

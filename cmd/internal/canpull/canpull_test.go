@@ -20,6 +20,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const address = "0000:3b:00.0"
@@ -27,25 +29,19 @@ const address = "0000:3b:00.0"
 // link makes a link, and the directory that it is in.
 func link(t *testing.T, target, path string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(target, path)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(target, path))
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
 }
 
 // function makes a PCI function with a driver that is not that of an FPGA.
 func function(t *testing.T, sys, address, driver string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(sys, "devices/pci0000:00", address)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(dir, 0o755))
 	if driver != "" {
 		link(t, "../../../../bus/pci/drivers/"+driver, dir+"/driver")
 	}
@@ -57,18 +53,13 @@ func function(t *testing.T, sys, address, driver string) (dir string) {
 // and another card.
 func node(t *testing.T) *simnode.Node {
 	t.Helper()
-	n, err := simnode.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(simnode.New(t.TempDir()))(t)
 	for _, card := range []simnode.Card{
 		{Address: address, Ports: 2, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32)},
 		{Address: "0000:3b:01.0", Ports: 1, AFUID: strings.Repeat("a", 32), PhysFn: address},
 		{Address: "0000:5e:00.0", Ports: 1, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32)},
 	} {
-		if err := n.Plug(card); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, n.Plug(card))
 	}
 	vfio := function(t, n.Sys, "0000:3b:00.1", "vfio-pci")
 	link(t, "../../../kernel/iommu_groups/42", vfio+"/iommu_group")
@@ -115,32 +106,20 @@ func TestRead(t *testing.T) {
 		}
 	}
 	want.Functions[3].Nodes = want.Functions[2].Nodes // functions may share a node, which counts once
-	if diff := cmp.Diff(numbers("246:0", "245:0", "245:1", "511:3", "235:7", "248:0", "245:2"), want.Numbers()); diff != "" {
-		t.Errorf("numbers (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "numbers", numbers("246:0", "245:0", "245:1", "511:3", "235:7", "248:0", "245:2"), want.Numbers())
 	if got, err := canpull.Read(n.Sys, "0000:77:00.0"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an empty slot: %+v, %v", got, err)
 	}
 	write(t, n.PortDir(address, 0)+"/dev", "rubbish\n")
-	if _, err := canpull.Read(n.Sys, address); err == nil || !strings.Contains(err.Error(), `dfl-port.0/dev: found "rubbish"`) {
-		t.Errorf("an invalid number: %v", err)
-	}
+	compare.Error(t, "an invalid number", `dfl-port.0/dev: found "rubbish"`, compare.ErrorOf(canpull.Read(n.Sys, address)))
 }
 
 // The BARs of a card count, because programs map them, also if a driver is bound.
 func TestBARs(t *testing.T) {
-	n, err := simnode.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(simnode.New(t.TempDir()))(t)
 	b, err := simnode.BoardNamed("aws-f2")
-	if err := errors.Join(err, n.PlugBoard(b, address), os.Symlink("../xdma", n.CardDir(address)+"/driver")); err != nil {
-		t.Fatal(err)
-	}
-	card, err := canpull.Read(n.Sys, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err, n.PlugBoard(b, address), os.Symlink("../xdma", n.CardDir(address)+"/driver"))
+	card := must.Value(canpull.Read(n.Sys, address))(t)
 	var names []string
 	for _, f := range card.Functions {
 		for _, bar := range f.BARs {
@@ -161,22 +140,15 @@ func TestUnboundInUse(t *testing.T) {
 		"vfio-unbound":          nil,
 	} {
 		root := t.TempDir()
-		if err := board.Unfold(root, "../../../testdata/sysfs/kernel-6.1-"+name+".txtar"); err != nil {
-			t.Fatal(err)
-		}
-		card, err := canpull.Read(root+"/sys", "0000:01:00.0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, board.Unfold(root, "../../../testdata/sysfs/kernel-6.1-"+name+".txtar"))
+		card := must.Value(canpull.Read(root+"/sys", "0000:01:00.0"))(t)
 		var got []canpull.DeviceNode
 		for _, n := range card.Functions[0].Nodes {
 			if strings.HasPrefix(n.Name, "vfio") {
 				got = append(got, n)
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		compare.Values(t, name, want, got)
 	}
 }
 
@@ -185,9 +157,7 @@ func TestUnboundInUse(t *testing.T) {
 func TestGroupNotFound(t *testing.T) {
 	sys := t.TempDir()
 	function(t, sys, address, "vfio-pci")
-	if _, err := canpull.Read(sys, address); err == nil || !strings.Contains(err.Error(), `: bound to vfio-pci, but `) {
-		t.Errorf("error %v", err)
-	}
+	compare.Error(t, "Read", `: bound to vfio-pci, but `, compare.ErrorOf(canpull.Read(sys, address)))
 	write(t, sys+"/devices/pci0000:00/"+address+"/vfio-dev/vfio3/dev", "511:3\n")
 	link(t, "../../../../../../class/vfio-dev", sys+"/devices/pci0000:00/"+address+"/vfio-dev/vfio3/subsystem")
 	if card, err := canpull.Read(sys, address); err != nil || len(card.Functions[0].Nodes) != 1 {
@@ -354,12 +324,8 @@ func TestJudge(t *testing.T) {
 			for _, r := range a.Reasons {
 				got = append(got, clock.ReplaceAllString(fmt.Sprintf("%s: %s: %s", r.Answer, r.What, r.Do), "TIME"))
 			}
-			if a.Answer != test.answer {
-				t.Errorf("answer %s, want %s", a.Answer, test.answer)
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("reasons (-want +got):\n%s", diff)
-			}
+			compare.Equal(t, "answer", test.answer, a.Answer)
+			compare.Values(t, "reasons", test.want, got)
 		})
 	}
 }

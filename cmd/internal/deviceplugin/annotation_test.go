@@ -1,7 +1,6 @@
 package deviceplugin_test
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +14,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
@@ -31,10 +32,7 @@ type cluster struct {
 // prepareCluster is prepareDaemon with an API server.
 func prepareCluster(t *testing.T, adjust func(*config.Config)) *cluster {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	c := &cluster{door: &door{Listener: listener}}
 	c.api = simapiserver.Start(c.door)
 	t.Cleanup(func() { c.api.Close() })
@@ -45,11 +43,7 @@ func prepareCluster(t *testing.T, adjust func(*config.Config)) *cluster {
 		}
 	})
 	c.shorten()
-	c.do(os.WriteFile(c.cfg.Kubeconfig, fmt.Appendf(nil, `current-context: c
-contexts: [{name: c, context: {cluster: k, user: u}}]
-clusters: [{name: k, cluster: {server: "https://%s", certificate-authority-data: %s}}]
-users: [{name: u, user: {token: token-1}}]
-`, c.api.Address(), base64.StdEncoding.EncodeToString(c.api.CA())), 0o600))
+	c.do(os.WriteFile(c.cfg.Kubeconfig, c.api.Kubeconfig(), 0o600))
 	return c
 }
 
@@ -172,14 +166,11 @@ var bothCards = map[string]offers{
 func TestAnnotation(t *testing.T) {
 	c := prepareCluster(t, func(cfg *config.Config) { cfg.AccelNbUnits = 2 })
 	c.ask("regiondevel")
-	c.do(c.node.Plug(cardA))
-	c.do(c.node.Plug(cardB))
+	c.plug(cardA, cardB)
 	c.run()
 	c.awaitOffers("annotated at the start", bothCards["regiondevel"])
 	c.awaitReady("annotated at the start")
-	if n := c.kubelet.Registrations(testResource); n != 0 {
-		t.Errorf("it began with the mode that was set: %d registrations", n)
-	}
+	compare.Equal(t, "registrations in the mode that was set", 0, c.kubelet.Registrations(testResource))
 	goroutines := runtime.NumGoroutine()
 
 	before := "regiondevel"
@@ -226,14 +217,11 @@ func TestAnnotationWithHeldDevices(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
 	c.ask("")
-	c.do(c.node.Plug(cardA))
-	c.do(c.node.Plug(cardB))
+	c.plug(cardA, cardB)
 	c.run()
 	c.awaitOffers("started", bothCards["single"])
 	c.hold("job", testResource, "3b:00.0-p1")
-	if _, err := c.kubelet.Allocate(t.Context(), testResource, "5e:00.0"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(c.kubelet.Allocate(t.Context(), testResource, "5e:00.0"))(t)
 	held := health{"3b:00.0-p1": false, "5e:00.0": false}
 	c.ask("af")
 	c.awaitOffers("af", offers{testResource: held, afAa: {"3b:00.0": true}})
@@ -256,7 +244,7 @@ func TestAPIServerIsDown(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
 	c.door.set(true)
-	c.do(c.node.Plug(cardB))
+	c.plug(cardB)
 	begin := time.Now()
 	c.run()
 	c.awaitOffers("without the API server", offers{testResource: {"5e:00.0": true}})
@@ -268,7 +256,7 @@ func TestAPIServerIsDown(t *testing.T) {
 	c.ask("af")
 	c.awaitOffers("it has come", offers{afBb: {"5e:00.0": true}})
 	c.lose("it has gone", func() { c.door.set(true) })
-	c.do(c.node.Plug(cardA))
+	c.plug(cardA)
 	c.awaitOffers("it has gone", bothCards["af"])
 	c.door.set(false)
 	c.ask("region")

@@ -24,6 +24,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -40,13 +42,8 @@ type watchCommand struct {
 func startWatch(t *testing.T, socket string) *watchCommand {
 	t.Helper()
 	w := &watchCommand{Cmd: cmdtest.Command(t, "watch", "--socket", socket, "-o", "json"), rows: map[string]view.Row{}, ended: make(chan struct{})}
-	pipe, err := w.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
+	pipe := must.Value(w.StdoutPipe())(t)
+	must.Succeed(t, w.Start())
 	go func() {
 		defer close(w.ended)
 		for lines := bufio.NewScanner(pipe); lines.Scan(); {
@@ -121,25 +118,25 @@ func TestDevicesAndWatchAgree(t *testing.T) {
 		scan   string // what a scan finds of port 1 at the end
 	}{
 		{"hold", func(c *config.Config) { c.RecoveryHold = time.Hour }, []step{
-			{"plugged", func(d *testDaemon) { d.do(d.node.Plug(cardA)) }, well, ""},
+			{"plugged", func(d *testDaemon) { d.plug(cardA) }, well, ""},
 			{"breaks", bad, ill, "port-ap6"},
 			{"heals", func(d *testDaemon) { good(d); d.awaitLine("device.health", "recovering=port-ap6") }, ill, "recovering=port-ap6"},
 		}, "healthy []"},
 		{"quarantine", func(c *config.Config) { c.FlapLimit = 2 }, []step{
-			{"plugged", func(d *testDaemon) { d.do(d.node.Plug(cardA)) }, well, ""},
+			{"plugged", func(d *testDaemon) { d.plug(cardA) }, well, ""},
 			{"breaks", bad, ill, "port-ap6"},
 			{"heals", good, well, ""},
 			{"breaks again", bad, ill, ""},
 			{"heals again", func(d *testDaemon) { good(d); d.awaitLine("device.health", "flapping", "3b:00.0-p1") }, ill, ""},
 		}, "healthy []"},
 		{"replaced in use", nil, []step{
-			{"plugged", func(d *testDaemon) { d.do(d.node.Plug(cardA)) }, well, ""},
+			{"plugged", func(d *testDaemon) { d.plug(cardA) }, well, ""},
 			{"held", func(d *testDaemon) { d.hold("job", testResource, "3b:00.0-p1") }, well, ""},
 			{"pulled", func(d *testDaemon) { d.do(d.node.Unplug(cardA.Address)) }, health{"3b:00.0-p1": false}, "removed-in-use"},
 			{"replaced", func(d *testDaemon) {
 				other := cardA
 				other.AFUID = cardB.AFUID
-				d.do(d.node.Plug(other))
+				d.plug(other)
 			}, ill, "replaced-in-use"},
 			{"freed", func(d *testDaemon) { d.pods.Release("default", "job") }, well, ""},
 		}, "healthy []"},
@@ -163,9 +160,7 @@ func TestDevicesAndWatchAgree(t *testing.T) {
 				for _, r := range rows {
 					got[r.ID] = r.Health != "unhealthy"
 				}
-				if diff := cmp.Diff(s.want, got); diff != "" {
-					t.Errorf("%s: health (-kubelet +devices):\n%s", s.name, diff)
-				}
+				compare.Values(t, s.name+": health (-kubelet +devices)", s.want, got)
 				w.await(d, s.name)
 			}
 			scanned, err := deviceplugin.Scan(t.Context(), d.cfg, true)
@@ -180,7 +175,7 @@ func TestDevicesAndWatchAgree(t *testing.T) {
 func TestHeldAsSoonAsGiven(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)
-	d.do(d.node.Plug(cardB))
+	d.plug(cardB)
 	d.await("plugged", health{"5e:00.0": true})
 	w := startWatch(t, d.cfg.Socket)
 	one := func(when string, held bool, holders ...string) {
@@ -221,14 +216,10 @@ func TestHeldAsSoonAsGiven(t *testing.T) {
 func TestHeadline(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte("resources: [{name: example.com/lab, match: {pciAddress: \"3b:00.0\"}}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("resources: [{name: example.com/lab, match: {pciAddress: \"3b:00.0\"}}]\n"), 0o600))
 	r, node, _ := cmdtest.Serve(t, "--mode", "af", "--config", file, "--pod-resources-socket", "/nonexistent")
 	socket := r.Await("control.served")["socket"].(string)
-	if err := node.Plug(cardB); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Plug(cardB))
 	r.Await("stream.opened")
 	headline := regexp.MustCompile(`^daemon \S+ since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d, mode af(, settings [0-9a-f]{12})?\n`)
 	for format, onStderr := range map[string]bool{"": false, "wide": false, "json": true, "yaml": true} {
@@ -243,10 +234,7 @@ func TestHeadline(t *testing.T) {
 			t.Errorf("-o %q: stderr %q, want %q with -o wide alone", format, stderr, idle)
 		}
 	}
-	want, err := control.Dial(socket).State(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Value(control.Dial(socket).State(t.Context()))(t)
 	var got control.State
 	stdout, stderr, code := cmdtest.Output(t, "devices", "--socket", socket, "-o", "state")
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 0 || stderr != "" {
@@ -263,7 +251,7 @@ func TestAskWithABadFile(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)
 	d.awaitLine("control.served")
-	d.do(d.node.Plug(cardB))
+	d.plug(cardB)
 	d.await("plugged", health{"5e:00.0": true})
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	for _, test := range []struct {
@@ -299,7 +287,5 @@ func TestAskWithABadFile(t *testing.T) {
 		t.Errorf("watch with a bad file: %q, want the headline and the device", lines.Text())
 	}
 	d.do(w.Process.Signal(syscall.SIGINT))
-	if err := w.Wait(); err != nil {
-		t.Errorf("watch after an interrupt: %v, want exit code 0", err)
-	}
+	compare.NoError(t, "watch after an interrupt", w.Wait())
 }

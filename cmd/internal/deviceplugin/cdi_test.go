@@ -79,13 +79,13 @@ func TestNodeOfRestartedContainer(t *testing.T) {
 	d.run()
 	one, third := cardA, cardB
 	one.Ports, third.Address = 1, "0000:af:00.0"
-	d.do(d.node.Plug(one))
+	d.plug(one)
 	d.await("plugged", health{"3b:00.0": true})
 	d.hold("job", testResource, "3b:00.0") // dfl-port.0
 	d.do(d.node.Unplug(one.Address))
 	d.await("pulled", health{"3b:00.0": false})
-	d.do(d.node.Plug(cardB)) // dfl-port.0
-	d.do(d.node.Plug(one))   // dfl-port.1
+	d.plug(cardB) // dfl-port.0
+	d.plug(one)   // dfl-port.1
 	d.await("back", health{"3b:00.0": false, "5e:00.0": false})
 	d.awaitRefused("back", testResource, "3b:00.0", "node-changed")
 	d.awaitSpec("back", injected{"3b:00.0": {"dfl-port.1"}})
@@ -94,7 +94,7 @@ func TestNodeOfRestartedContainer(t *testing.T) {
 	d.do(d.stop())
 	d.run()
 	d.await("restarted", health{"3b:00.0": false, "5e:00.0": false})
-	d.do(d.node.Plug(third)) // dfl-port.1
+	d.plug(third) // dfl-port.1
 	d.await("third card", health{"3b:00.0": false, "5e:00.0": false, "af:00.0": false})
 	d.awaitRefused("third card", testResource, "af:00.0", "node-in-use")
 }
@@ -104,8 +104,7 @@ func TestNodeOfRestartedContainer(t *testing.T) {
 func TestCDIFollowsTheMode(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, withCDI(t))
-	c.do(c.node.Plug(cardA))
-	c.do(c.node.Plug(cardB))
+	c.plug(cardA, cardB)
 	c.ask("af")
 	c.run()
 	ports := injected{"3b:00.0": {"dfl-port.0"}, "3b:00.0-p1": {"dfl-port.1"}, "5e:00.0": {"dfl-port.2"}}

@@ -26,7 +26,9 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -153,10 +155,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	if watched.Record, err = use.Record(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	node, err := daemon.OpenNode(cfg, watched, log, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Value(daemon.OpenNode(cfg, watched, log, log))(t)
 	settings.KubeletDir, settings.HostDevRoot, settings.HostSysRoot = cfg.KubeletDir, cfg.HostDevRoot, cfg.HostSysfsRoot
 	settings.BackoffMax = time.Second
 	// A stream that is closed before it arrives looks as if none had been opened.
@@ -172,9 +171,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	tasks.Go(func() error { return srv.Run(ctx) })
 	return node.Inventory, func() {
 		cancel()
-		if err := tasks.Wait(); err != nil {
-			t.Errorf("daemon: %v", err)
-		}
+		compare.NoError(t, "daemon", tasks.Wait())
 	}
 }
 

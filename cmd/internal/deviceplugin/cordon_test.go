@@ -17,6 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -35,7 +37,7 @@ func TestCordon(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, func(c *config.Config) { c.RecoveryHold = config.Defaults().RecoveryHold })
 	d.awaitLine("control.served")
-	d.do(d.node.Plug(cardA))
+	d.plug(cardA)
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
 	d.hold("job", testResource, "3b:00.0")
 	expect := func(want string, code int, args ...string) {
@@ -57,10 +59,8 @@ func TestCordon(t *testing.T) {
   no device has this address now: the cordon applies to the next card in this slot
 `, 0, "cordon", "3B:00.0", "5e:00.0", "--absent", "--why", "replace the fan", "--by", "alice")
 	d.await("cordoned", health{"3b:00.0": false, "3b:00.0-p1": false})
-	if _, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0-p1"); err == nil || !strings.Contains(err.Error(), "cordoned") {
-		t.Errorf("%v, want the reason", err)
-	}
-	d.do(d.node.Plug(cardB))
+	compare.Error(t, "Allocate", "cordoned", compare.ErrorOf(d.kubelet.Allocate(t.Context(), testResource, "3b:00.0-p1")))
+	d.plug(cardB)
 	d.await("the card that comes", health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": false})
 
 	table, _ := d.ask("devices")
@@ -144,9 +144,7 @@ func TestUnreadableCordons(t *testing.T) {
 		}
 		return nil
 	})
-	if err := d.stop(); err == nil || !strings.Contains(err.Error(), "--state-dir: "+d.cfg.StateDir+"/cordons.json: unexpected EOF") {
-		t.Errorf("%v, want the file", err)
-	}
+	compare.Error(t, "stop", "--state-dir: "+d.cfg.StateDir+"/cordons.json: unexpected EOF", d.stop())
 }
 
 // writeOwn writes a file into a directory that it makes.
@@ -160,7 +158,7 @@ func TestVanishedStateDir(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)
 	d.awaitLine("control.served")
-	d.do(d.node.Plug(cardA))
+	d.plug(cardA)
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
 	d.awaitReady("before")
 	if text, _ := d.ask("devices"); strings.Contains(text, "--state-dir") {
@@ -171,10 +169,7 @@ func TestVanishedStateDir(t *testing.T) {
 	if text, code := d.ask("devices"); !strings.Contains(text, "--state-dir: "+lock+" was removed or replaced while this daemon runs") || code != 0 {
 		t.Errorf("exit code %d, devices prints\n%s", code, text)
 	}
-	answer, err := probe.Get(d.url("/readyz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Value(probe.Get(d.url("/readyz")))(t)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if !strings.Contains(string(text), lock+" was removed") || answer.StatusCode == http.StatusOK || err != nil {

@@ -22,7 +22,9 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -59,10 +61,7 @@ func startDaemon(t *testing.T, adjust func(*config.Config)) *testDaemon {
 func prepareDaemon(t *testing.T, adjust func(*config.Config)) *testDaemon {
 	t.Helper()
 	dir := cmdtest.ShortDir(t)
-	node, err := simnode.New(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Value(simnode.New(dir))(t)
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, "/dev"
 	cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = filepath.Join(dir, "kubelet"), filepath.Join(dir, "pods.sock"), "127.0.0.1:0"
@@ -105,11 +104,7 @@ func (d *testDaemon) run() {
 			return fmt.Errorf("daemon did not end within %s", patient.Limit)
 		}
 	}
-	d.t.Cleanup(func() {
-		if err := d.stop(); err != nil {
-			d.t.Errorf("daemon: %v", err)
-		}
-	})
+	d.t.Cleanup(func() { compare.NoError(d.t, "daemon", d.stop()) })
 }
 
 func (d *testDaemon) startKubelet() {
@@ -117,9 +112,7 @@ func (d *testDaemon) startKubelet() {
 	var err error
 	// The kubelet outlives the test's context, which ends before its cleanups.
 	d.kubelet, err = simkubelet.Start(context.WithoutCancel(d.t.Context()), d.cfg.KubeletDir, simkubelet.Behaviour{})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, err)
 	d.kubelet.Follow(soundLists(d.t))
 	if d.pods != nil {
 		d.pods.Join(d.kubelet)
@@ -130,9 +123,7 @@ func (d *testDaemon) startPods() {
 	d.t.Helper()
 	var err error
 	d.pods, err = simkubelet.StartPodResources(context.WithoutCancel(d.t.Context()), d.cfg.PodResourcesSocket)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, err)
 	d.pods.Join(d.kubelet)
 }
 
@@ -175,9 +166,28 @@ func (d *testDaemon) url(path string) string {
 // do fails the test if err is not nil.
 func (d *testDaemon) do(err error) {
 	d.t.Helper()
-	if err != nil {
-		d.t.Fatal(err)
+	must.Succeed(d.t, err)
+}
+
+// plug plugs cards in.
+func (d *testDaemon) plug(cards ...simnode.Card) {
+	d.t.Helper()
+	for _, card := range cards {
+		d.do(d.node.Plug(card))
 	}
+}
+
+// holdAndSee gives a device to the pod job, and blocks until the daemon has seen that.
+func (d *testDaemon) holdAndSee(resource, id string) {
+	d.t.Helper()
+	d.hold("job", resource, id)
+	d.awaitLine("device.held", "default/job/main")
+}
+
+// set changes the settings of a daemon that does not run.
+func (d *testDaemon) set(change func(*config.Config)) {
+	change(&d.cfg)
+	d.loader.Config = d.cfg
 }
 
 // makeFIFO replaces a file by a pipe without a writer, so that opening it for reading blocks. release ends

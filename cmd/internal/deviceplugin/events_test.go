@@ -11,6 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
 	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -58,14 +60,14 @@ func TestEvents(t *testing.T) {
 	c := withEvents(t)
 	c.cfg.NodeAnnotation = true
 	c.ask("")
-	c.do(c.node.Plug(cardA))
+	c.plug(cardA)
 	c.do(c.node.Set(cardA.Address, 0, "errors/errors", "0x4000000000000"))
 	c.run()
 	c.awaitOffers("started", offers{testResource: {"3b:00.0": false, "3b:00.0-p1": true}})
 	want := []string{aboutNode + "Warning DeviceUnhealthy 3b:00.0"}
 	c.awaitEvents("started", want...)
 	c.hold("job", testResource, "3b:00.0-p1")
-	c.do(c.node.Plug(cardB))
+	c.plug(cardB)
 	want = append(want, aboutNode+"Normal DeviceAdded 5e:00.0")
 	c.awaitEvents("plugged", want...)
 	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
@@ -77,17 +79,13 @@ func TestEvents(t *testing.T) {
 	c.ask("")
 	c.awaitLine("mode.changed", "new:single")
 	c.awaitOffers("single", offers{testResource: {"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}})
-	if err := c.pods.AwaitAsked(t.Context(), c.pods.Asked()+2); err != nil { // who holds a device is asked again after a change
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.pods.AwaitAsked(t.Context(), c.pods.Asked()+2)) // who holds a device is asked again after a change
 	c.do(c.node.Unplug(cardA.Address))
 	want = append(want, aboutNode+"Warning DeviceRemovedInUse 3b:00.0-p1", aboutPod+"Warning DeviceRemovedInUse 3b:00.0-p1", aboutNode+"Normal DeviceRemoved 3b:00.0")
 	c.awaitEvents("pulled", want...)
 	c.pods.Release("default", "job")
 	c.awaitEvents("released", append(want, aboutNode+"Normal DeviceReleased 3b:00.0-p1")...)
-	if lines := c.lines("api.lost"); len(lines) > 0 {
-		t.Errorf("log: %v", lines)
-	}
+	compare.Empty(t, "log", c.lines("api.lost"))
 }
 
 // Without the annotation the daemon does not list nodes, so the account needs no permission for that.
@@ -95,7 +93,7 @@ func TestEventsWithoutAnnotation(t *testing.T) {
 	t.Parallel()
 	c := withEvents(t)
 	c.ask("af") // the daemon does not follow the annotation
-	c.do(c.node.Plug(cardA))
+	c.plug(cardA)
 	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
 	c.run()
 	c.awaitEvents("started", aboutNode+"Warning DeviceUnhealthy 3b:00.0-p1")
@@ -113,7 +111,7 @@ func TestNodeCondition(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, func(cfg *config.Config) { cfg.NodeConditionType, cfg.NodeAnnotation = nodecondition.Type, false })
 	c.api.Set(testNode, "u", nil)
-	c.do(c.node.Plug(cardA))
+	c.plug(cardA)
 	c.do(c.node.Break("3b:00.0", "port-ap6"))
 	c.run()
 	patient.Await(t, "condition", func() error {
@@ -124,8 +122,6 @@ func TestNodeCondition(t *testing.T) {
 		return nil
 	})
 	for _, request := range c.api.Requests() {
-		if request != "PATCH "+testNode+"/status" {
-			t.Errorf("request %s, want only patches of the status", request)
-		}
+		compare.Equal(t, "request", "PATCH "+testNode+"/status", request)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -20,9 +21,7 @@ func TestHookWithoutEffect(t *testing.T) {
 	if line := r.Await("config.notice"); line["flag"] != "programming-hook" || line["mode"] != "regiondevel" {
 		t.Errorf("config.notice = %v, want flag programming-hook, mode regiondevel", line)
 	}
-	if err := node.Plug(cardB); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Plug(cardB))
 	patient.Await(t, "plugged", func() error {
 		spec, err := os.ReadFile(filepath.Join(dir, "fpga.intel.com-fpga.json"))
 		if err == nil && strings.Contains(string(spec), "hooks") {

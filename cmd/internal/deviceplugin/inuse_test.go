@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -50,13 +51,13 @@ func (d *testDaemon) hold(pod, resource string, ids ...string) {
 func TestTwoDevicesOfAnEarlierRelease(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)
-	d.do(d.node.Plug(cardA))
+	d.plug(cardA)
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
 	d.do(d.stop())
 	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.0", "dfl-port.1"}, "3b:00.0", "3b:00.0-p1"))
 	d.pods.Hold("default", "job", "main", testResource, "3b:00.0", "3b:00.0-p1")
 	d.run()
-	d.do(d.node.Plug(cardB))
+	d.plug(cardB)
 	d.await("upgraded", health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true})
 	d.pods.Release("default", "job")
 	d.await("the pod has ended", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
@@ -80,8 +81,7 @@ func TestPodResourcesThatMisbehaves(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			d := startDaemon(t, nil)
-			d.do(d.node.Plug(cardA))
-			d.do(d.node.Plug(cardB))
+			d.plug(cardA, cardB)
 			d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 			d.do(d.kubelet.Gave(testResource, []string{"dfl-port.0"}, "3b:00.0"))
 			d.pods.Hold("default", "job", "main", testResource, "3b:00.0")
@@ -107,20 +107,16 @@ func TestHangupReadsTheFileAgain(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write("exclude: [3b:00.0-p1]\n")
 	loader := daemon.NewLoader()
 	loader.Config.File = file
-	if err := loader.Load(os.LookupEnv); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, loader.Load(os.LookupEnv))
 	d := prepareDaemon(t, func(c *config.Config) { c.Exclude, c.Severity = loader.Config.Exclude, loader.Config.Severity })
 	d.loader = loader
 	d.run()
-	d.do(d.node.Plug(cardA))
+	d.plug(cardA)
 	d.await("port 1 excluded", health{"3b:00.0": true, "3b:00.0-p1": false})
 
 	write("exclude: [3b:00.0-p1\n")

@@ -95,13 +95,11 @@ func TestHeldUnderAFormerName(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			d := inMode(t, test.mode, nil)
-			d.do(d.node.Plug(cardB))
+			d.plug(cardB)
 			d.awaitOffers("plugged", offers{test.former: {"5e:00.0": true}})
-			d.hold("job", test.former, "5e:00.0")
-			d.awaitLine("device.held", "default/job/main")
+			d.holdAndSee(test.former, "5e:00.0")
 			d.do(d.stop())
-			test.change(&d.cfg)
-			d.loader.Config = d.cfg
+			d.set(test.change)
 			d.run()
 			d.awaitOffers("another name", offers{test.former: {"5e:00.0": false}})
 			d.refuses(untilEnded, "another name", "5e:00.0", test.former)
@@ -120,17 +118,15 @@ func TestHeldUnderAFormerNameWithoutCheckpoint(t *testing.T) {
 			d := prepareDaemon(t, func(c *config.Config) { c.TombstoneGrace = 500 * time.Millisecond })
 			d.shorten()
 			d.run()
-			d.do(d.node.Plug(cardA))
+			d.plug(cardA)
 			d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
-			d.hold("job", testResource, "3b:00.0")
-			d.awaitLine("device.held", "default/job/main")
+			d.holdAndSee(testResource, "3b:00.0")
 			d.do(d.stop())
 			path := filepath.Join(d.cfg.KubeletDir, simkubelet.Checkpoint)
 			d.do(os.Remove(path))
 			d.do(damage(path))
 			d.pods.Hold("default", "nic", "main", "example.com/nic", "0001:af:00.0") // of another plugin, which keeps its resource
-			d.cfg.ResourceName = "example.com/fpga"
-			d.loader.Config = d.cfg
+			d.set(func(c *config.Config) { c.ResourceName = "example.com/fpga" })
 			d.run()
 			d.refuses(d.cfg.TombstoneGrace+untilEnded, "another name", "3b:00.0", testResource)
 			d.awaitOffers("another name", offers{testResource: {"3b:00.0": false}, "example.com/fpga": {"3b:00.0-p1": true}})
@@ -144,10 +140,9 @@ func TestHeldByAnAllocationThatIsRecordedLate(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, nil)
 	d.timing = nil
-	d.cfg.ResourceName = "example.com/fpga"
-	d.loader.Config = d.cfg
+	d.set(func(c *config.Config) { c.ResourceName = "example.com/fpga" })
 	d.run()
-	d.do(d.node.Plug(cardB))
+	d.plug(cardB)
 	d.awaitOffers("plugged", offers{"example.com/fpga": {"5e:00.0": true}})
 	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.0"}, "5e:00.0"))
 	d.pods.Hold("default", "job", "main", testResource, "5e:00.0")
@@ -157,10 +152,9 @@ func TestHeldByAnAllocationThatIsRecordedLate(t *testing.T) {
 // A port that is to move is held. The kubelet restarts and does not know its pods.
 func TestPortMovesWhileTheKubeletKnowsNoPods(t *testing.T) {
 	inPodOrNot(t, func(c *config.Config) { c.Mode = "af" }, func(d *testDaemon) {
-		d.do(d.node.Plug(cardA))
+		d.plug(cardA)
 		d.awaitOffers("card in", unmoved)
-		d.hold("job", afAa, "3b:00.0-p1")
-		d.awaitLine("device.held", "default/job/main")
+		d.holdAndSee(afAa, "3b:00.0-p1")
 		d.reprogram(cardB.AFUID)
 		d.awaitOffers("another AFU", moving)
 		d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
@@ -177,13 +171,12 @@ func TestNodeNumberInUseWhileTheKubeletKnowsNoPods(t *testing.T) {
 	inPodOrNot(t, nil, func(d *testDaemon) {
 		pulled := cardA
 		pulled.Ports = 1
-		d.do(d.node.Plug(pulled))
+		d.plug(pulled)
 		d.await("plugged", health{"3b:00.0": true})
-		d.hold("job", testResource, "3b:00.0")
-		d.awaitLine("device.held", "default/job/main")
+		d.holdAndSee(testResource, "3b:00.0")
 		d.do(d.node.Unplug(pulled.Address))
 		d.await("pulled", health{"3b:00.0": false})
-		d.do(d.node.Plug(cardB))
+		d.plug(cardB)
 		d.await("another card has the number", health{"3b:00.0": false, "5e:00.0": false})
 		d.awaitRefused("another card has the number", testResource, "5e:00.0", "node-in-use")
 		d.restartBlind()
@@ -197,10 +190,9 @@ func TestNodeNumberInUseWhileTheKubeletKnowsNoPods(t *testing.T) {
 // The kubelet is stopped for longer than the grace time. Meanwhile no container can end, and none can get a device.
 func TestKubeletStoppedForTheGraceTime(t *testing.T) {
 	inPodOrNot(t, func(c *config.Config) { c.Mode, c.TombstoneGrace = "af", 500*time.Millisecond }, func(d *testDaemon) {
-		d.do(d.node.Plug(cardA))
+		d.plug(cardA)
 		d.awaitOffers("card in", unmoved)
-		d.hold("job", afAa, "3b:00.0-p1")
-		d.awaitLine("device.held", "default/job/main")
+		d.holdAndSee(afAa, "3b:00.0-p1")
 		d.reprogram(cardB.AFUID)
 		d.awaitOffers("another AFU", moving)
 		d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
@@ -222,7 +214,7 @@ func TestKubeletStoppedForTheGraceTime(t *testing.T) {
 func TestClaimThatAFreshKubeletDoesNotName(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, nil)
-	d.do(d.node.Plug(cardB))
+	d.plug(cardB)
 	d.pods.HoldClaim("default", "job", "main", "claim", draname.Driver, draname.Device("5e:00.0"))
 	d.pods.Behave(simkubelet.PodBehaviour{Nothing: true})
 	d.startedAgo(3 * time.Second)
@@ -242,13 +234,11 @@ func TestClaimThatAFreshKubeletDoesNotName(t *testing.T) {
 func TestModeChangesWhileTheKubeletKnowsNoPods(t *testing.T) {
 	t.Parallel()
 	d := inMode(t, "af", nil)
-	d.do(d.node.Plug(cardA))
+	d.plug(cardA)
 	d.awaitOffers("card in", unmoved)
-	d.hold("job", afAa, "3b:00.0-p1")
-	d.awaitLine("device.held", "default/job/main")
+	d.holdAndSee(afAa, "3b:00.0-p1")
 	d.do(d.stop())
-	d.cfg.Mode = "single"
-	d.loader.Config = d.cfg
+	d.set(func(c *config.Config) { c.Mode = "single" })
 	d.restartBlind()
 	d.run()
 	d.refuses(untilSettled+untilEnded, "another mode", "3b:00.0-p1", afAa)
@@ -264,7 +254,7 @@ func TestInitContainerKeepsItsPort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := inMode(t, "af", func(c *config.Config) { c.TombstoneGrace = 500 * time.Millisecond })
-			d.do(d.node.Plug(cardA))
+			d.plug(cardA)
 			d.awaitOffers("card in", unmoved)
 			_, err := d.kubelet.Allocate(t.Context(), afAa, "3b:00.0-p1")
 			d.do(err)

@@ -20,8 +20,7 @@ func TestMissingCard(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)
 	d.awaitLine("control.served")
-	d.do(d.node.Plug(cardA))
-	d.do(d.node.Plug(cardB))
+	d.plug(cardA, cardB)
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 	d.do(d.stop())
 	d.do(d.node.Unplug(cardB.Address))
@@ -63,7 +62,7 @@ func TestMissingCard(t *testing.T) {
 			t.Errorf("%v: exit code %d, output %q, want %q", step.args, code, got, step.want)
 		}
 	}
-	d.do(d.node.Plug(cardB))
+	d.plug(cardB)
 	d.awaitLine("device.returned", "5e:00.0")
 	d.await("returned", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 	d.awaitSeries(`accelerator_card_missing{card="5e:00.0"} 0`)
@@ -85,7 +84,7 @@ func TestQuarantineOverRestart(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, func(c *config.Config) { c.FlapLimit, c.HealthInterval = 2, 50*time.Millisecond })
 	d.awaitLine("control.served")
-	d.do(d.node.Plug(cardA))
+	d.plug(cardA)
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
 	for range 2 {
 		d.do(d.node.Break("3b:00.0", "port-ap6"))

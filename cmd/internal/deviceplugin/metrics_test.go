@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -44,8 +45,7 @@ func (d *testDaemon) awaitSeries(line string) string {
 func TestMetricsOfAStory(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, nil)
-	d.do(d.node.Plug(cardA))
-	d.do(d.node.Plug(cardB))
+	d.plug(cardA, cardB)
 	d.run()
 	d.await("start", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 	d.do(d.node.Set(cardA.Address, 0, "errors/errors", "0x4000000000000"))
@@ -64,9 +64,7 @@ func TestMetricsOfAStory(t *testing.T) {
 	d.await("healed", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 	_, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0-p1")
 	d.do(err)
-	if _, err := d.kubelet.Allocate(t.Context(), testResource, "86:00.0"); err == nil {
-		t.Error("a device was given that is not there")
-	}
+	compare.Error(t, "Allocate of a device that is not there", "", compare.ErrorOf(d.kubelet.Allocate(t.Context(), testResource, "86:00.0")))
 	d.hold("job", testResource, "5e:00.0")
 	d.do(d.node.Unplug(cardB.Address))
 	d.await("pulled", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": false})
@@ -94,7 +92,7 @@ func TestMetricsOfAStory(t *testing.T) {
 func TestMetricsWithoutHolders(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, func(c *config.Config) { c.HolderMetrics = false })
-	d.do(d.node.Plug(cardB))
+	d.plug(cardB)
 	d.run()
 	d.await("start", health{"5e:00.0": true})
 	d.hold("job", testResource, "5e:00.0")

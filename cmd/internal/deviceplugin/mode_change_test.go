@@ -26,8 +26,7 @@ func TestNotGivenTwiceOverAModeChange(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			c := prepareCluster(t, nil)
-			c.do(c.node.Plug(cardA))
-			c.do(c.node.Plug(cardB))
+			c.plug(cardA, cardB)
 			c.ask(test.given.mode)
 			c.run()
 			c.awaitOffers("started", bothCards[test.given.mode])
@@ -60,8 +59,7 @@ func TestHangupInTheModeOfTheAnnotation(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
 	c.ask("af")
-	c.do(c.node.Plug(cardA))
-	c.do(c.node.Plug(cardB))
+	c.plug(cardA, cardB)
 	c.run()
 	c.awaitOffers("af", bothCards["af"])
 	const lab = "example.com/lab"

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -106,22 +106,17 @@ func TestHotPlugOfModes(t *testing.T) {
 			t.Parallel()
 			d := inMode(t, test.mode, nil)
 			in, b := all(test.ids, true), health{"5e:00.0": true}
-			d.do(d.node.Plug(cardA))
+			d.plug(cardA)
 			d.awaitOffers("first card in", offers{test.a: in})
-			d.do(d.node.Plug(cardB))
+			d.plug(cardB)
 			d.awaitOffers("second card in", offers{test.a: in, test.b: b})
 
-			got, err := d.kubelet.Allocate(t.Context(), test.a, test.ids[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(d.kubelet.Allocate(t.Context(), test.a, test.ids[0]))(t)
 			want := given{
 				Envs:  map[string]string{"ACCELERATOR_UNITS": test.ids[0], "ACCELERATOR_DEVICES": test.ids[0]},
 				Nodes: test.nodes, Annotations: test.annotations,
 			}
-			if diff := cmp.Diff(want, givenBy(got)); diff != "" {
-				t.Errorf("Allocate (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "Allocate", want, givenBy(got))
 
 			d.do(d.node.Unplug(cardB.Address))
 			d.awaitOffers("second card out", offers{test.a: in, test.b: {}})
@@ -130,7 +125,7 @@ func TestHotPlugOfModes(t *testing.T) {
 			if _, err := d.kubelet.Allocate(t.Context(), test.b, "5e:00.0"); err == nil {
 				t.Errorf("Allocate of a resource that is retired succeeded")
 			}
-			d.do(d.node.Plug(cardB))
+			d.plug(cardB)
 			d.awaitOffers("second card back", offers{test.a: in, test.b: b})
 		})
 	}

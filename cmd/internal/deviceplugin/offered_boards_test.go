@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const boardsDir = "../../../testdata/sysfs/"
@@ -195,9 +196,7 @@ func TestOfferedBoards(t *testing.T) {
 func unfold(t *testing.T, name string) (root string) {
 	t.Helper()
 	root = t.TempDir()
-	if _, err := board.UnfoldRecorded(root, boardsDir+name+".txtar"); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(board.UnfoldRecorded(root, boardsDir+name+".txtar"))(t)
 	return root
 }
 
@@ -205,8 +204,6 @@ func unfold(t *testing.T, name string) (root string) {
 func TestOfferedWithoutNodes(t *testing.T) {
 	t.Parallel()
 	root := unfold(t, "kernel-6.1-one-card")
-	if err := os.RemoveAll(root + "/dev"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(root+"/dev"))
 	pacWith("node-missing").check(t, root, settings(t, ""))
 }

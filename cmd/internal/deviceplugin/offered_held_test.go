@@ -14,6 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -121,25 +123,18 @@ func (c heldCase) prepare(t *testing.T) (end func(), root string, cfg config.Con
 	root, cfg = unfold(t, c.board), settings(t, "resources: ["+c.rules+"]")
 	pods, socket := servePods(t)
 	cfg.Mode, cfg.PodResourcesSocket, cfg.KubeletDir = c.mode, socket, filepath.Join(cmdtest.ShortDir(t), "kubelet")
-	kubelet, err := simkubelet.Start(t.Context(), cfg.KubeletDir, simkubelet.Behaviour{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubelet := must.Value(simkubelet.Start(t.Context(), cfg.KubeletDir, simkubelet.Behaviour{}))(t)
 	t.Cleanup(kubelet.Stop)
 	for _, h := range c.holds {
 		pods.Hold("default", "job", "main", h.resource, h.id)
-		if err := kubelet.Gave(h.resource, nodesOnBoards[h.id], h.id); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, kubelet.Gave(h.resource, nodesOnBoards[h.id], h.id))
 	}
 	end = func() { // as in a kubelet that writes its checkpoint afterwards
 		pods.Release("default", "job")
 		for _, h := range c.holds {
 			kubelet.End(h.resource, h.id)
 		}
-		if err := kubelet.Gave("example.com/other", nil, "0"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, kubelet.Gave("example.com/other", nil, "0"))
 	}
 	return end, root, cfg
 }
@@ -153,9 +148,7 @@ func TestOfferedWhileHeld(t *testing.T) {
 			t.Parallel()
 			end, root, cfg := tt.prepare(t)
 			scanned := scan(t, root, cfg)
-			if diff := cmp.Diff(tt.want, rowsOf(t, scanned)); diff != "" {
-				t.Errorf("held (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "held", tt.want, rowsOf(t, scanned))
 
 			dir := cmdtest.ShortDir(t)
 			d := &testDaemon{t: t, cfg: cfg, loader: daemon.NewLoader()}

@@ -3,7 +3,7 @@ package deviceplugin_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // Rules for resources, on a board in a mode. The first rule that matches gives a device its resource, the mode
@@ -78,12 +78,8 @@ accelNbunits: 2
 			cfg.Mode = tt.mode
 			_, cfg.PodResourcesSocket = servePods(t)
 			state := scan(t, unfold(t, tt.board), cfg)
-			if diff := cmp.Diff(tt.want, rowsOf(t, state)); diff != "" {
-				t.Errorf("devices (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tt.idle, state.IdleRules); diff != "" {
-				t.Errorf("rules that apply to no device (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "devices", tt.want, rowsOf(t, state))
+			compare.Values(t, "rules that apply to no device", tt.idle, state.IdleRules)
 		})
 	}
 }

@@ -2,13 +2,11 @@ package deviceplugin_test
 
 import (
 	"encoding/json"
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/cmd/internal/deviceplugin"
 	"b-com.com/accelerator-device-plugin/daemon"
@@ -16,6 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The resources of the boards and recordings. These names were not made by our code, but as Intel's plugin
@@ -76,9 +76,7 @@ func (want byMode) check(t *testing.T, root string, cfg config.Config) {
 		want []offered
 	}{{"single", want.single}, {"af", want.af}, {"region", want.region}, {"regiondevel", want.regiondevel}} {
 		cfg.Mode = tt.mode
-		if diff := cmp.Diff(append([]offered{}, tt.want...), rowsOf(t, scan(t, root, cfg))); diff != "" {
-			t.Errorf("mode %s (-want +got):\n%s", tt.mode, diff)
-		}
+		compare.Values(t, fmt.Sprintf("mode %s", tt.mode), append([]offered{}, tt.want...), rowsOf(t, scan(t, root, cfg)))
 	}
 }
 
@@ -88,9 +86,7 @@ func settings(t *testing.T, text string) config.Config {
 	loader := daemon.NewLoader()
 	loader.Config.File = filepath.Join(t.TempDir(), "config.yaml")
 	err := os.WriteFile(loader.Config.File, []byte(text), 0o600)
-	if err := errors.Join(err, loader.Load(func(string) (string, bool) { return "", false })); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err, loader.Load(func(string) (string, bool) { return "", false }))
 	cfg := loader.Config
 	cfg.HostDevRoot, cfg.KubeletDir = "/dev", "/nonexistent"
 	return cfg
@@ -111,9 +107,7 @@ func scan(t *testing.T, root string, cfg config.Config) control.State {
 func rowsOf(t *testing.T, state control.State) (rows []offered) {
 	t.Helper()
 	text, err := json.Marshal(state.Devices)
-	if err := errors.Join(err, json.Unmarshal(text, &rows)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err, json.Unmarshal(text, &rows))
 	return append([]offered{}, rows...)
 }
 
@@ -121,10 +115,7 @@ func rowsOf(t *testing.T, state control.State) (rows []offered) {
 func servePods(t *testing.T) (pods *simkubelet.PodResources, socket string) {
 	t.Helper()
 	socket = filepath.Join(cmdtest.ShortDir(t), "pods.sock")
-	pods, err := simkubelet.StartPodResources(t.Context(), socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pods = must.Value(simkubelet.StartPodResources(t.Context(), socket))(t)
 	t.Cleanup(pods.Stop)
 	return pods, socket
 }

@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // BenchmarkLogOverhead measures the time that the log adds between a hint and the kubelet's end of the stream, at the
@@ -25,10 +26,7 @@ import (
 // the medians.
 func BenchmarkLogOverhead(b *testing.B) {
 	silent := newPath(b, metrics.New("silent"), zap.NewNop())
-	devNull, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	devNull := must.Value(os.OpenFile(os.DevNull, os.O_WRONLY, 0))(b)
 	defer devNull.Close()
 	counts := metrics.New("test")
 	log := daemon.OpenLog(config.Defaults(), devNull, counts)
@@ -66,18 +64,14 @@ type path struct {
 func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 	b.Helper()
 	dir, err := os.MkdirTemp("", "adp")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	b.Cleanup(func() { os.RemoveAll(dir) })
 	p := &path{}
 	if p.node, err = simnode.New(dir); err != nil {
 		b.Fatal(err)
 	}
 	for i := range 32 {
-		if err := p.node.Plug(simnode.Card{Address: pathCard(i), Ports: 1, AFUID: cardA.AFUID, InterfaceID: cardA.InterfaceID}); err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, p.node.Plug(simnode.Card{Address: pathCard(i), Ports: 1, AFUID: cardA.AFUID, InterfaceID: cardA.InterfaceID}))
 	}
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.RecoveryHold, cfg.FlapLimit = p.node.Sys, p.node.Dev, 0, 0
@@ -100,9 +94,7 @@ func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 		<-ended
 		p.kubelet.Stop()
 	})
-	if _, err := p.kubelet.AwaitList(b.Context(), testResource, func(l simkubelet.List) bool { return len(l.Devices) == 32 }); err != nil {
-		b.Fatal(err)
-	}
+	must.Value(p.kubelet.AwaitList(b.Context(), testResource, func(l simkubelet.List) bool { return len(l.Devices) == 32 }))(b)
 	return p
 }
 
@@ -113,14 +105,9 @@ func (p *path) change(b *testing.B, i int) time.Duration {
 	if healthy {
 		value = "0x0"
 	}
-	if err := p.node.Set(pathCard(card), 0, "errors/errors", value); err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, p.node.Set(pathCard(card), 0, "errors/errors", value))
 	began := time.Now()
 	p.inventory.Hint(inventory.Hint{Card: pathCard(card), Source: "test", At: began})
-	list, err := p.kubelet.AwaitList(b.Context(), testResource, func(l simkubelet.List) bool { return l.Devices[card].Healthy == healthy })
-	if err != nil {
-		b.Fatal(err)
-	}
+	list := must.Value(p.kubelet.AwaitList(b.Context(), testResource, func(l simkubelet.List) bool { return l.Devices[card].Healthy == healthy }))(b)
 	return list.Received.Sub(began)
 }

@@ -2,7 +2,6 @@ package deviceplugin_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -24,19 +24,15 @@ import (
 func TestWaitsForTheOtherAPI(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, nil)
-	d.do(d.node.Plug(cardA))
+	d.plug(cardA)
 	driver := owner.New(d.cfg.StateDir, control.DRA, zap.NewNop())
 	d.do(driver.Take(t.Context(), func() owner.Naming { return 1 }))
 	d.run()
 	d.eventually("/readyz", "503 Service Unavailable: "+filepath.Join(d.cfg.StateDir, "owner-dra.lock")+": found a daemon of the API dra, want none")
 	d.eventually("/healthz", "200 OK: ok")
 	d.eventually("/devices", "200 OK: []")
-	if text := d.get("/metrics"); !strings.Contains(text, "accelerator_build_info") {
-		t.Errorf("/metrics: found %q, want the version", text)
-	}
-	if _, err := os.Lstat(d.cfg.Socket); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("local socket: found one, error %v, want none", err)
-	}
+	compare.Contains(t, "/metrics", "accelerator_build_info", d.get("/metrics"))
+	compare.ErrorIs(t, "local socket", fs.ErrNotExist, compare.ErrorOf(os.Lstat(d.cfg.Socket)))
 	for _, unwanted := range []zap.Field{logevent.SourceOpened, logevent.ScanDone, logevent.DeviceAdded, logevent.ResourceRegistered, logevent.OwnerTaken} {
 		if n := d.logs.FilterField(unwanted).Len(); n > 0 {
 			t.Errorf("log: found %s %d times while the driver owns the node", unwanted.String, n)
@@ -46,9 +42,7 @@ func TestWaitsForTheOtherAPI(t *testing.T) {
 	driver.Leave(t.Context(), func(context.Context) error { return nil })
 	d.await("the driver has left", health{"3b:00.0": true, "3b:00.0-p1": true})
 	d.eventually("/readyz", "200 OK: ok")
-	if _, err := control.Dial(d.cfg.Socket).State(t.Context()); err != nil {
-		t.Errorf("local socket: %v", err)
-	}
+	compare.NoError(t, "local socket", compare.ErrorOf(control.Dial(d.cfg.Socket).State(t.Context())))
 	d.do(d.stop())
 }
 
@@ -80,9 +74,7 @@ func TestSaysThatItWaits(t *testing.T) {
 	waits := func(d *testDaemon, reason owner.Reason) {
 		t.Helper()
 		want := fmt.Sprintf("accelerator_owner_waiting{reason=%q} 1\n", reason)
-		if text := d.get("/metrics"); !strings.Contains(text, want) {
-			t.Errorf("/metrics: found %q, want %q", text, want)
-		}
+		compare.Contains(t, "/metrics", want, d.get("/metrics"))
 	}
 	d := prepareDaemon(t, nil)
 	d.do(os.MkdirAll(d.cfg.StateDir, 0o700))

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +16,8 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -24,8 +25,7 @@ import (
 func TestReadThatHangs(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, func(c *config.Config) { c.HealthInterval = 100 * time.Millisecond })
-	d.do(d.node.Plug(cardA))
-	d.do(d.node.Plug(cardB))
+	d.plug(cardA, cardB)
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 	release := d.makeFIFO(d.node.PortDir(cardA.Address, 0) + "/afu_id")
 	d.do(d.node.Set(cardB.Address, 0, "errors/errors", "0x4000000000000"))
@@ -43,14 +43,11 @@ func TestReadThatHangs(t *testing.T) {
 func TestNothingIsLeft(t *testing.T) {
 	settle := func() (goroutines, fds int) {
 		runtime.GC()
-		entries, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Value(os.ReadDir("/proc/self/fd"))(t)
 		return runtime.NumGoroutine(), len(entries)
 	}
 	warm := startDaemon(t, nil) // so that goroutines and descriptors that the runtime and the libraries keep are not counted
-	warm.do(warm.node.Plug(cardB))
+	warm.plug(cardB)
 	warm.await("plugged", health{"5e:00.0": true})
 	warm.do(warm.stop())
 	warm.kubelet.Stop()
@@ -59,7 +56,7 @@ func TestNothingIsLeft(t *testing.T) {
 	goroutines, fds := settle()
 	for range 5 {
 		d := startDaemon(t, nil)
-		d.do(d.node.Plug(cardA))
+		d.plug(cardA)
 		d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
 		d.do(d.stop())
 		d.kubelet.Stop()
@@ -81,14 +78,10 @@ func TestNothingIsLeft(t *testing.T) {
 
 func TestMissingSysfsRootEndsAtOnce(t *testing.T) {
 	node, err := simnode.New(cmdtest.ShortDir(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot, cfg.HTTPAddress, cfg.Socket = "/nonexistent", node.Dev, node.Dev, "", ""
 	cfg.StateDir = filepath.Join(cmdtest.ShortDir(t), "state")
 	err = deviceplugin.New("test", cfg, zap.NewNop(), metrics.New("test"), nil).Serve(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "/nonexistent") {
-		t.Errorf("serve = %v, want an error that names /nonexistent", err)
-	}
+	compare.Error(t, "serve", "/nonexistent", err)
 }

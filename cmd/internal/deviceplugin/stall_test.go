@@ -26,7 +26,9 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -81,9 +83,7 @@ func stall(t *testing.T) *stalled {
 
 func (d *stalled) do(err error) {
 	d.t.Helper()
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, err)
 }
 
 // turn breaks or heals these ports, and blocks until the kubelet has the list.
@@ -185,8 +185,6 @@ func TestLinesBeforeAPanicAreWritten(t *testing.T) {
 				n++
 			}
 		}
-		if n != 100 {
-			t.Errorf("%d lines before the panic, want 100", n)
-		}
+		compare.Equal(t, "lines before the panic", 100, n)
 	}
 }

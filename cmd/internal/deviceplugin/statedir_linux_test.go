@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
@@ -15,7 +17,7 @@ func TestStateDirHangs(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)
 	d.awaitLine("control.served")
-	d.do(d.node.Plug(cardA))
+	d.plug(cardA)
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
 	release := privatedirtest.Hang(t, d.cfg.StateDir)
 
@@ -25,19 +27,15 @@ func TestStateDirHangs(t *testing.T) {
 	if want := d.cfg.StateDir + ": no answer: the file system hangs"; code != 1 || !strings.Contains(text, want) {
 		t.Errorf("cordon: exit code %d, %s, want %s", code, text, want)
 	}
-	d.do(d.node.Plug(cardB))
+	d.plug(cardB)
 	d.await("another card", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-	if _, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0"); err != nil {
-		t.Error(err)
-	}
+	must.Value(d.kubelet.Allocate(t.Context(), testResource, "3b:00.0"))(t)
 	d.do(d.node.Unplug(cardB.Address))
 	d.await("pulled", health{"3b:00.0": true, "3b:00.0-p1": true})
-	d.do(d.node.Plug(cardB))
+	d.plug(cardB)
 	d.await("plugged again", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 	d.hangups <- syscall.SIGHUP // the main loop still runs
-	if ready := d.get("/readyz"); !strings.Contains(ready, "the file system hangs") {
-		t.Errorf("/readyz: found %s, want that the file system hangs", ready)
-	}
+	compare.Contains(t, "/readyz", "the file system hangs", d.get("/readyz"))
 
 	release()
 	d.await("the rule takes effect", health{"3b:00.0": true, "3b:00.0-p1": true})

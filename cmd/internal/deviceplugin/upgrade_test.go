@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -76,8 +75,7 @@ func TestUpgradeWithOtherNames(t *testing.T) {
 			t.Parallel()
 			old := prepareDaemon(t, nil)
 			old.timing = nil // the intervals of production
-			old.do(old.node.Plug(cardA))
-			old.do(old.node.Plug(cardB))
+			old.plug(cardA, cardB)
 			old.run()
 			old.awaitOffers("the old daemon", card)
 			same := test.name == "same names"
@@ -122,7 +120,7 @@ func TestUpgradeWithOtherNamesAndCDI(t *testing.T) {
 	t.Parallel()
 	old := prepareDaemon(t, withCDI(t))
 	old.timing = nil
-	old.do(old.node.Plug(cardA))
+	old.plug(cardA)
 	old.run()
 	ports := injected{"3b:00.0": {"dfl-port.0"}, "3b:00.0-p1": {"dfl-port.1"}}
 	old.awaitSpec("the old daemon", ports)
@@ -150,8 +148,7 @@ func TestModeChangesInUpgrade(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
 	c.ask("")
-	c.do(c.node.Plug(cardA))
-	c.do(c.node.Plug(cardB))
+	c.plug(cardA, cardB)
 	c.run()
 	c.awaitOffers("the old daemon", bothCards["single"])
 	next := c.successor(func(*config.Config) {})
@@ -173,9 +170,7 @@ func TestModeChangesInUpgrade(t *testing.T) {
 	late.awaitReady("all have one mode")
 	next.do(next.stop())
 	late.awaitOffers("one is left", bothCards["af"])
-	if diff := cmp.Diff(0, len(next.lines("owner.unavailable"))+len(late.lines("owner.unavailable"))); diff != "" {
-		t.Errorf("lines owner.unavailable (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "lines owner.unavailable", 0, len(next.lines("owner.unavailable"))+len(late.lines("owner.unavailable")))
 }
 
 // A daemon that does not know the mode of its node yet, because the API server does not answer, waits for the one that
@@ -184,7 +179,7 @@ func TestModeIsKnownLate(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
 	c.ask("af")
-	c.do(c.node.Plug(cardB))
+	c.plug(cardB)
 	c.run()
 	c.awaitOffers("the old daemon", offers{afBb: {"5e:00.0": true}})
 	c.door.set(true)

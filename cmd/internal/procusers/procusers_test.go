@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/cmd/internal/procusers"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var (
@@ -86,27 +86,16 @@ func hold(t *testing.T, kind, path string, as *syscall.Credential) (*exec.Cmd, s
 	cmd := exec.Command("/proc/self/exe", path)
 	cmd.Env = append(os.Environ(), holderVariable+"="+kind)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Value(cmd.StdinPipe())(t)
+	stdout := must.Value(cmd.StdoutPipe())(t)
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() {
 		stdin.Close()
 		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() > 0 {
 			t.Error(err)
 		}
 	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := must.Value(bufio.NewReader(stdout).ReadString('\n'))(t)
 	return cmd, strings.TrimSpace(line)
 }
 
@@ -126,13 +115,8 @@ func TestFindFiles(t *testing.T) {
 		t.Skip("only root follows mappings")
 	}
 	path := filepath.Join(t.TempDir(), "resource0")
-	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file, err := procusers.FileAt(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, make([]byte, 4096), 0o600))
+	file := must.Value(procusers.FileAt(path))(t)
 	for _, kind := range []string{"open", "map"} {
 		cmd, said := hold(t, kind, path, nil)
 		if said != "<nil>" {
@@ -151,9 +135,7 @@ func TestFindFiles(t *testing.T) {
 func TestFind(t *testing.T) {
 	own := filepath.Join(t.TempDir(), "any name\n")
 	if os.Geteuid() == 0 {
-		if err := syscall.Mknod(own, syscall.S_IFCHR|0o600, 1<<8|7); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Mknod(own, syscall.S_IFCHR|0o600, 1<<8|7))
 	}
 	for _, test := range []struct {
 		name, kind, path string
@@ -173,9 +155,7 @@ func TestFind(t *testing.T) {
 			path, kind := test.path, test.kind
 			if kind == "open" && test.want == nil {
 				path = filepath.Join(t.TempDir(), "file")
-				if err := os.WriteFile(path, nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(path, nil, 0o600))
 			}
 			cmd, said := hold(t, kind, path, nil)
 			if said != "<nil>" {
@@ -186,16 +166,12 @@ func TestFind(t *testing.T) {
 				t.Error(err)
 			}
 			got := of(found, cmd.Process.Pid)
-			if diff := cmp.Diff(test.want, got.Devices); diff != "" {
-				t.Errorf("devices (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "devices", test.want, got.Devices)
 			if test.want != nil && got.Command == "" {
 				t.Errorf("found %+v, want its command", got)
 			}
 			if test.name == "a node of its own" {
-				if err := syscall.Kill(cmd.Process.Pid, syscall.SIGKILL); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, syscall.Kill(cmd.Process.Pid, syscall.SIGKILL))
 				_, _ = cmd.Process.Wait()
 				if found, _ := proc.Find(t.Context(), []sysfs.DeviceNumber{full}); of(found, cmd.Process.Pid).PID != 0 {
 					t.Errorf("found %+v after it has ended", found)
@@ -258,9 +234,7 @@ func TestWithoutPrivileges(t *testing.T) {
 		nobody = &syscall.Credential{Uid: 65534, Gid: 65534}
 	}
 	_, said := hold(t, "look", "", nobody)
-	if !strings.Contains(said, "permission denied") {
-		t.Errorf("it said %q", said)
-	}
+	compare.Contains(t, "it said", "permission denied", said)
 }
 
 // fake makes a procfs with one process in a directory. links has the targets of its links, by their path
@@ -269,17 +243,11 @@ func fake(t *testing.T, links map[string]string) (root string) {
 	t.Helper()
 	root = t.TempDir()
 	for _, dir := range []string{"7/task/7", "7/fd", "7/map_files", "self", "not a process"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	for name, target := range links {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, "7", name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(target, filepath.Join(root, "7", name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(filepath.Join(root, "7", name)), 0o755))
+		must.Succeed(t, os.Symlink(target, filepath.Join(root, "7", name)))
 	}
 	return root
 }
@@ -287,9 +255,7 @@ func fake(t *testing.T, links map[string]string) (root string) {
 func TestFakeProc(t *testing.T) {
 	block := filepath.Join(t.TempDir(), "block")
 	if os.Geteuid() == 0 {
-		if err := syscall.Mknod(block, syscall.S_IFBLK|0o600, 1<<8|3); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Mknod(block, syscall.S_IFBLK|0o600, 1<<8|3))
 	}
 	for _, test := range []struct {
 		name  string
@@ -308,9 +274,7 @@ func TestFakeProc(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			proc := procusers.Proc{Root: fake(t, test.links), Patience: time.Minute}
 			found, err := proc.Find(t.Context(), []sysfs.DeviceNumber{null})
-			if diff := cmp.Diff(test.want, of(found, 7).Devices); diff != "" {
-				t.Errorf("devices (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "devices", test.want, of(found, 7).Devices)
 			if got := fmt.Sprint(err); test.err == "" && err != nil || !strings.Contains(got, test.err) {
 				t.Errorf("error %v, want %q", err, test.err)
 			}
@@ -323,34 +287,21 @@ func TestPatience(t *testing.T) {
 	root := fake(t, map[string]string{"fd/3": "/dev/null"})
 	// An open of a FIFO blocks until it has a writer.
 	fifo := filepath.Join(root, "7/comm")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mkfifo(fifo, 0o600))
 	for _, dir := range []string{"8/task/8", "8/fd"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
-	if err := os.Symlink("/dev/null", filepath.Join(root, "8/fd/0")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("/dev/null", filepath.Join(root, "8/fd/0")))
 	proc := procusers.Proc{Root: root, Patience: 50 * time.Millisecond}
 	found, err := proc.Find(t.Context(), []sysfs.DeviceNumber{null})
-	if err == nil || !strings.Contains(err.Error(), "process 7: the search of its files took longer than 50ms") {
-		t.Errorf("error %v", err)
-	}
+	compare.Error(t, "error", "process 7: the search of its files took longer than 50ms", err)
 	if of(found, 8).PID == 0 {
 		t.Errorf("found %+v, want process 8", found)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("no time left"))
-	if _, err := proc.Find(ctx, []sysfs.DeviceNumber{null}); err == nil || !strings.Contains(err.Error(), "no time left") {
-		t.Errorf("error %v", err)
-	}
-	w, err := os.OpenFile(fifo, os.O_RDWR, 0) // lets the goroutine continue
-	if err != nil {
-		t.Fatal(err)
-	}
+	compare.Error(t, "Find", "no time left", compare.ErrorOf(proc.Find(ctx, []sysfs.DeviceNumber{null})))
+	w := must.Value(os.OpenFile(fifo, os.O_RDWR, 0))(t) // lets the goroutine continue
 	w.Close()
 }
 
@@ -364,9 +315,7 @@ func TestNewProcess(t *testing.T) {
 	}
 	go func() { // while Find opens the FIFO of process 7
 		w, err := os.OpenFile(filepath.Join(root, "7/comm"), os.O_WRONLY, 0)
-		if err := errors.Join(err, os.Rename(child, filepath.Join(root, "5")), w.Close()); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, err, os.Rename(child, filepath.Join(root, "5")), w.Close())
 	}()
 	proc := procusers.Proc{Root: root, Patience: time.Minute}
 	found, err := proc.Find(t.Context(), []sysfs.DeviceNumber{null})
@@ -377,12 +326,8 @@ func TestNewProcess(t *testing.T) {
 
 func TestNoProc(t *testing.T) {
 	proc := procusers.Proc{Root: filepath.Join(t.TempDir(), "proc")}
-	if _, err := proc.Find(t.Context(), nil); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error %v", err)
-	}
-	if err := proc.SeesHost(); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("SeesHost: %v", err)
-	}
+	compare.ErrorIs(t, "Find", fs.ErrNotExist, compare.ErrorOf(proc.Find(t.Context(), nil)))
+	compare.ErrorIs(t, "SeesHost", fs.ErrNotExist, proc.SeesHost())
 }
 
 func TestSeesHost(t *testing.T) {
@@ -391,12 +336,8 @@ func TestSeesHost(t *testing.T) {
 		{"pid:[4026532911]", "this process is in a PID namespace of its own"},
 	} {
 		root := t.TempDir()
-		if err := os.MkdirAll(filepath.Join(root, "self/ns"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(test.namespace, filepath.Join(root, "self/ns/pid")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Join(root, "self/ns"), 0o755))
+		must.Succeed(t, os.Symlink(test.namespace, filepath.Join(root, "self/ns/pid")))
 		if test.err == "" && os.Geteuid() != 0 {
 			test.err = "this process is not root"
 		}
@@ -416,9 +357,7 @@ func TestGroup(t *testing.T) {
 		"12:pids:/kubepods/besteffort/pod1/abc\n0::/\n":                     "abc",
 		"0::/system.slice/a:b.service\n":                                    "a:b.service",
 	} {
-		if got := procusers.GroupOf([]byte(text)); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		compare.Equal(t, fmt.Sprintf("group of %q", text), want, procusers.GroupOf([]byte(text)))
 	}
 }
 

@@ -1,0 +1,24 @@
+// Package must ends a test at once if one of its preparations fails: if a file cannot be written, say, or a server does
+// not start. What a test is about is compared with package compare. It is for tests only.
+package must
+
+import "testing"
+
+// Succeed ends the test at the first error.
+func Succeed(t testing.TB, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Value returns the result of a call, or ends the test if there is an error: must.Value(os.ReadFile(path))(t).
+func Value[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		Succeed(t, err)
+		return value
+	}
+}
