@@ -83,7 +83,7 @@ func TestCanPull(t *testing.T) {
 	pod := filepath.Join(filepath.Dir(cfg.KubeletDir), "pods/5e0b")
 	idle, busy := fakeProc(t, ""), fakeProc(t, port)
 	offered := "3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT\n"
-	held := "held by default/job/main: kubectl --namespace default delete pod job\n"
+	held := "held by default/job/main: ask its owner to end it, or: kubectl --namespace default delete pod job\n"
 	// The daemon keeps the kubelet's answer for a second.
 	await := func(want string) {
 		for late := time.After(20 * time.Second); asks(t, cfg, false, idle) != want; {
@@ -192,7 +192,7 @@ func TestCanPullWithDRA(t *testing.T) {
 	}()
 	<-served
 	got := answer()
-	if want := "no\nheld by default/job/main: kubectl --namespace default delete pod job\n"; !strings.HasPrefix(got, want) || strings.Contains(got, "checkpoint") {
+	if want := "no\nheld by default/job/main: ask its owner to end it, or: kubectl --namespace default delete pod job\n"; !strings.HasPrefix(got, want) || strings.Contains(got, "checkpoint") {
 		t.Errorf("answer %q, want %q at its beginning, and nothing about a checkpoint", got, want)
 	}
 	state.API = control.DevicePlugin
@@ -216,7 +216,7 @@ func TestCanPullCommand(t *testing.T) {
 		code     int
 		out, err string
 	}{
-		{append(scan, "3b:00.0"), 1, "unknown\nno PCI device 0000:3b:00.0: lstat ", ""},
+		{append(scan, "3b:00.0"), 1, "unknown\nno card in slot 3b:00.0 of this node, which has ", ""},
 		{append(scan, "3b:00.0", "-o", "json"), 1, "{\n  \"address\": \"0000:3b:00.0\",\n  \"answer\": \"unknown\",\n", ""},
 		{[]string{"3b:00.0", "--socket", filepath.Join(t.TempDir(), "s")}, 1, "unknown\n", ""},
 		{[]string{"3b:00.0-p1"}, 2, "", `found "3b:00.0-p1", want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0`},

@@ -1,6 +1,7 @@
 package canpull
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -72,10 +73,13 @@ func Judge(f Facts) Answer {
 			addresses[row.PCIAddress] = true
 		}
 	}
+	slots := slotsOf(f.Rows)
 	switch {
+	case errors.Is(f.CardErr, fs.ErrNotExist) && f.RowsErr == nil && !slices.Contains(slots, short(f.Address)):
+		a.unknown("no card in slot "+short(f.Address)+" of this node, which has "+cmp.Or(strings.Join(slots, ", "), "none"), "check the address")
 	case errors.Is(f.CardErr, fs.ErrNotExist):
 		a.unknown("no PCI device "+f.Address+": "+f.CardErr.Error(),
-			"compare the address with `devices -o wide`, and pass the --sysfs-root and --dev-root of the daemon")
+			"the card has just left the node, or this command has another --sysfs-root than the daemon")
 	case f.CardErr != nil:
 		a.unknown("the card cannot be read: "+f.CardErr.Error(), "")
 	case f.Card.Address != f.Address:
@@ -134,7 +138,9 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		}
 	}
 	if len(listed) == 0 {
-		a.unknown("no device of the card is listed", "check the address and the driver of the card with `devices -o wide`, and --families")
+		if !errors.Is(f.CardErr, fs.ErrNotExist) {
+			a.unknown("no device of the card is listed", "check the driver of the card with lspci -k, and families in the settings of the plugin")
+		}
 		return
 	}
 	for _, function := range f.Card.Functions { // functions whose device is not listed yet
@@ -154,6 +160,17 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 			a.add(Yes, what, "")
 		}
 	}
+}
+
+// slotsOf returns the addresses of the cards that the node has now.
+func slotsOf(rows []view.Row) []string {
+	slots := map[string]bool{}
+	for _, row := range rows {
+		if row.MissingSince == nil {
+			slots[short(row.PCIAddress)] = true
+		}
+	}
+	return sorted(slots)
 }
 
 // cordonLeft is the least remaining time of a cordon that counts. It must suffice to pull the card.
@@ -192,7 +209,7 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 	for _, name := range sorted(holders) {
 		namespace, rest, _ := strings.Cut(name, "/")
 		pod, _, _ := strings.Cut(rest, "/")
-		a.no("held by "+name, fmt.Sprintf("kubectl --namespace %s delete pod %s", namespace, pod))
+		a.no("held by "+name, fmt.Sprintf("ask its owner to end it, or: kubectl --namespace %s delete pod %s", namespace, pod))
 	}
 }
 
@@ -254,8 +271,11 @@ func (a *Answer) processes(f Facts) {
 		a.no(fmt.Sprintf("process %d (%s)%s has %s open", p.PID, p.Command, group, strings.Join(open, ", ")), "end it")
 	}
 	if f.ProcessesErr != nil && f.CardErr == nil {
-		a.unknown("not all processes that have the card open are known: "+f.ProcessesErr.Error(),
-			"run can-pull with --scan on the node as root, or there in a pod of kubectl debug: docs/service.md shows the command")
+		do := "run can-pull with --scan on the node as root, or there in a pod of kubectl debug: docs/service.md shows the command"
+		if !errors.Is(f.ProcessesErr, procusers.ErrConfined) {
+			do = "run it as root on the node, or in a privileged pod; if it was, the node hides these processes from root, too: docs/service.md"
+		}
+		a.unknown("not all processes that have the card open are known: "+f.ProcessesErr.Error(), do)
 	}
 }
 

@@ -221,7 +221,7 @@ func TestJudge(t *testing.T) {
 				"find the pod with kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name; if no pod has this UID, it has ended, and no longer counts"}},
 		{"given according to the checkpoint, and named", func(f *canpull.Facts) {
 			f.Given, f.Rows[0].Holder = map[string][]string{"3b:00.0": {"5e0b"}}, []string{"a/b/c"}
-		}, canpull.No, []string{"no: held by a/b/c: kubectl --namespace a delete pod b"}},
+		}, canpull.No, []string{"no: held by a/b/c: ask its owner to end it, or: kubectl --namespace a delete pod b"}},
 		{"no checkpoint", func(f *canpull.Facts) { f.GivenErr = errors.New("none") }, canpull.Unknown, []string{
 			"unknown: the kubelet's checkpoint is not known: none: with --scan, set --kubelet-dir"}},
 		{"offered", func(f *canpull.Facts) { f.Rows[0].Cordon = nil }, canpull.No, []string{
@@ -233,13 +233,13 @@ func TestJudge(t *testing.T) {
 			f.Rows = append(f.Rows, row)
 		}, canpull.No, []string{
 			"no: 3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT",
-			"no: held by default/job/main: kubectl --namespace default delete pod job"}},
+			"no: held by default/job/main: ask its owner to end it, or: kubectl --namespace default delete pod job"}},
 		{"held under any name", func(f *canpull.Facts) {
 			f.Holders = map[string][]string{
 				"0000:3b:00.0": {"a/b/c"}, "3b:00.0-p1": {"d/e/f", "a/b/c"}, "5e:00.0": {"x/y/z"}, "7": {"x/y/z"}}
 		}, canpull.No, []string{
-			"no: held by a/b/c: kubectl --namespace a delete pod b",
-			"no: held by d/e/f: kubectl --namespace d delete pod e"}},
+			"no: held by a/b/c: ask its owner to end it, or: kubectl --namespace a delete pod b",
+			"no: held by d/e/f: ask its owner to end it, or: kubectl --namespace d delete pod e"}},
 		{"given out", func(f *canpull.Facts) { f.Rows[0].Held = &yes }, canpull.No, []string{
 			"no: 3b:00.0 was given to a container that the kubelet does not name yet: check again in a few seconds"}},
 		{"not known whether it is held", func(f *canpull.Facts) { f.Rows[0].Held = nil }, canpull.Unknown, []string{
@@ -258,23 +258,31 @@ func TestJudge(t *testing.T) {
 		{"missing, but on the bus: its driver is not loaded", func(f *canpull.Facts) {
 			f.Rows[0] = view.Row{ID: "3b:00.0", PCIAddress: "0000:3b:00.0", Health: "unhealthy", Reasons: []string{"missing"}, MissingSince: &time.Time{}, HolderKnown: true, Held: new(bool)}
 		}, canpull.Unknown, []string{
-			"unknown: no device of the card is listed: check the address and the driver of the card with `devices -o wide`, and --families"}},
+			"unknown: no device of the card is listed: check the driver of the card with lspci -k, and families in the settings of the plugin"}},
 		{"no device of it", func(f *canpull.Facts) { f.Rows = f.Rows[1:] }, canpull.Unknown, []string{
-			"unknown: no device of the card is listed: check the address and the driver of the card with `devices -o wide`, and --families"}},
+			"unknown: no device of the card is listed: check the driver of the card with lspci -k, and families in the settings of the plugin"}},
 		{"gone, and held", func(f *canpull.Facts) {
 			f.Card, f.CardErr = canpull.Card{}, fs.ErrNotExist
 			f.Rows[0].Holder = []string{"a/b/c"}
 		}, canpull.No, []string{
-			"no: held by a/b/c: kubectl --namespace a delete pod b",
-			"unknown: no PCI device 0000:3b:00.0: file does not exist: compare the address with `devices -o wide`," +
-				" and pass the --sysfs-root and --dev-root of the daemon"}},
+			"no: held by a/b/c: ask its owner to end it, or: kubectl --namespace a delete pod b",
+			"unknown: no PCI device 0000:3b:00.0: file does not exist: " +
+				"the card has just left the node, or this command has another --sysfs-root than the daemon"}},
+		{"no card", func(f *canpull.Facts) {
+			f.Card, f.CardErr = canpull.Card{}, fs.ErrNotExist
+			f.Rows[0].MissingSince = &time.Time{}
+		}, canpull.Unknown, []string{"unknown: no card in slot 3b:00.0 of this node, which has 5e:00.0: check the address"}},
 		{"opened", func(f *canpull.Facts) {
 			f.Processes = []procusers.Process{{PID: 7, Command: "job", Group: "cri-1.scope", Devices: numbers("245:0")}}
 			f.ProcessesErr = errors.New("process 1: permission denied")
 		}, canpull.No, []string{
 			"no: process 7 (job) in cri-1.scope has dfl-port.0 (245:0) open: end it",
 			"unknown: not all processes that have the card open are known: process 1: permission denied: " +
-				"run can-pull with --scan on the node as root, or there in a pod of kubectl debug: docs/service.md shows the command"}},
+				"run it as root on the node, or in a privileged pod; if it was, the node hides these processes from root, too: docs/service.md"}},
+		{"confined", func(f *canpull.Facts) {
+			f.ProcessesErr = fmt.Errorf("%w is not root", procusers.ErrConfined)
+		}, canpull.Unknown, []string{"unknown: not all processes that have the card open are known: this process is not root: " +
+			"run can-pull with --scan on the node as root, or there in a pod of kubectl debug: docs/service.md shows the command"}},
 		{"a BAR is mapped", func(f *canpull.Facts) {
 			bar := procusers.File{Inode: 7, Size: 4096}
 			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", BARs: []canpull.BAR{{Name: "resource4", File: bar}}})
@@ -293,7 +301,7 @@ func TestJudge(t *testing.T) {
 			f.Processes = []procusers.Process{{PID: 7, Command: "qemu", Devices: numbers("240:0")}}
 		}, canpull.No, []string{
 			"no: 5e:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 5e:00.0 --why TEXT",
-			"no: held by a/b/c: kubectl --namespace a delete pod b",
+			"no: held by a/b/c: ask its owner to end it, or: kubectl --namespace a delete pod b",
 			"no: process 7 (qemu) has vfio/12 (240:0) open: end it",
 			"yes: 3b:00.1 is pulled with the card; its driver is vfio-pci: "}},
 		{"a network function", func(f *canpull.Facts) {
@@ -313,7 +321,7 @@ func TestJudge(t *testing.T) {
 			f.Rows[1].Holder = []string{"a/b/c"}
 		}, canpull.No, []string{
 			"no: 5e:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 5e:00.0 --why TEXT",
-			"no: held by a/b/c: kubectl --namespace a delete pod b",
+			"no: held by a/b/c: ask its owner to end it, or: kubectl --namespace a delete pod b",
 			"yes: 5e:00.0 is pulled with the card as a virtual function: "}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -59,6 +59,9 @@ func FileAt(path string) (File, error) {
 // include/linux/proc_ns.h.
 const hostNamespace = "pid:[4026531836]"
 
+// ErrConfined is wrapped by the errors of [Proc.SeesHost]: elsewhere on the host, another process may see all processes.
+var ErrConfined = errors.New("this process")
+
 // SeesHost returns an error unless this process can see all processes of the host.
 func (p Proc) SeesHost() error {
 	namespace, err := os.Readlink(filepath.Join(p.Root, "self/ns/pid"))
@@ -66,9 +69,9 @@ func (p Proc) SeesHost() error {
 	case err != nil:
 		return err
 	case namespace != hostNamespace:
-		return errors.New("this process is in a PID namespace of its own")
+		return fmt.Errorf("%w is in a PID namespace of its own", ErrConfined)
 	case os.Geteuid() != 0:
-		return errors.New("this process is not root")
+		return fmt.Errorf("%w is not root", ErrConfined)
 	}
 	return nil
 }

@@ -61,11 +61,12 @@ plugin's image and settings. If the command is killed, the pod ends by itself.`,
 			if format == "json" {
 				err = errors.Join(err, terminal.WriteJSON(cmd.OutOrStdout(), a))
 			} else {
-				text := a.Answer + "\n"
+				text, begin := a.Answer+"\n", beginnings(cmd)
+				here := strings.NewReplacer("accelerator-device-plugin cordon ", begin[1]+" cordon "+args[0]+" ", "kubectl ", begin[0]+" ")
 				for _, r := range a.Reasons {
 					text += r.What
 					if r.Do != "" {
-						text += ": " + strings.ReplaceAll(r.Do, "accelerator-device-plugin cordon ", "kubectl accelerator cordon "+args[0]+" ")
+						text += ": " + here.Replace(r.Do)
 					}
 					text += "\n"
 				}

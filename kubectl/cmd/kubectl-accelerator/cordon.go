@@ -99,6 +99,7 @@ func (c *cluster) onNode(cmd *cobra.Command, node, elsewhere, command string, ar
 		case errors.As(err, &refused) && refused.Code == 2: // it does not accept the arguments
 			return err
 		case errors.As(err, &refused) && strings.Contains(refused.Stderr, elsewhere):
+			refused.Stderr = strings.Replace(refused.Stderr, ", or --absent to cordon the next card in this slot", "", 1) // a flag of the plugin's command
 			others = append(others, fmt.Errorf("%s: %w", t, err))
 		default:
 			failed = append(failed, fmt.Errorf("%s: %w", t, err))

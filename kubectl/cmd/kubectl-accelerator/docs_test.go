@@ -64,7 +64,7 @@ func documented(t *testing.T) *simcluster.Cluster {
 		next.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "accelerator-device-plugin", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}}}
 		next.Logs = []string{`{"address":"0000:3b:00.0","answer":"no","reasons":[
 			{"answer":"no","what":"3b:00.0 is not cordoned: a new pod can get it at any time","do":"accelerator-device-plugin cordon 3b:00.0 --why TEXT"},
-			{"answer":"no","what":"held by default/training-1/main","do":"kubectl --namespace default delete pod training-1"}]}`}
+			{"answer":"no","what":"held by default/training-1/main","do":"ask its owner to end it, or: kubectl --namespace default delete pod training-1"}]}`}
 		c.Set(&next)
 	})
 	pending := simcluster.NewPod("worker-3", "kube-system", "fpga", "devicePlugin", nil)
@@ -77,7 +77,7 @@ func documented(t *testing.T) *simcluster.Cluster {
 
 // docs/kubectl.md has the output of its commands. Dates differ. -update writes it.
 func TestDocs(t *testing.T) {
-	c := documented(t)
+	t.Setenv("KUBECONFIG", documented(t).Kubeconfig(t))
 	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestDocs(t *testing.T) {
 		}
 		args := append(strings.Split(strings.TrimSuffix(string(words), "\x00"), "\x00"), "--node-timeout=1m")
 		var out strings.Builder
-		run(t.Context(), append([]string{"--kubeconfig", c.Kubeconfig(t)}, args...), &out, &out)
+		run(t.Context(), args, &out, &out)
 		block = "    $ kubectl accelerator " + m[1] + "\n"
 		for line := range strings.Lines(out.String()) {
 			block += strings.TrimRight("    "+line, " \n") + "\n"

@@ -213,10 +213,11 @@ func TestGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.ParseFlags([]string{"--context", "it's $(date)", "-n", "fpga-system", "--token", "secret"}); err != nil {
+	if err := cmd.ParseFlags([]string{"--context", "it's $(date)", "-n", "fpga-system", "--token", "secret", "--as", "olga", "--as-group", "a", "--as-group", "b c"}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := given(cmd, "context", "cluster", "namespace"), ` --context 'it'\''s $(date)' --namespace fpga-system`; got != want {
+	const of = ` --context 'it'\''s $(date)' --as olga --as-group a --as-group 'b c'`
+	if got, want := beginnings(cmd), [2]string{"kubectl" + of, "kubectl accelerator" + of + " --namespace fpga-system"}; got != want {
 		t.Errorf("found %s, want %s", got, want)
 	}
 }

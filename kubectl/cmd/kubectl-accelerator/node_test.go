@@ -44,7 +44,7 @@ func TestCordon(t *testing.T) {
 		says []string
 	}{
 		{[]string{"uncordon", "worker-1", "3b:00.0"}, 1, []string{"worker-1 (kube-system/fpga-worker-1): ", "device 3b:00.0 is not cordoned"}},
-		{[]string{"cordon", "worker-1", "99:00.0", "--why", "x"}, 1, []string{"worker-1 (lab/lab-worker-1): ", `DEVICE: found "99:00.0", want a device of this node (3b:00.0, 3b:00.0-p1)`}},
+		{[]string{"cordon", "worker-1", "99:00.0", "--why", "x"}, 1, []string{"worker-1 (lab/lab-worker-1): ", `DEVICE: found "99:00.0", want a device of this node (3b:00.0, 3b:00.0-p1); `}},
 		{[]string{"cordon", "worker-9", "3b:00.0", "--why", "x"}, 1, []string{"worker-9: found no pod of the plugin on this node"}},
 		{[]string{"cordon", "worker-1", "card", "--why", "x"}, 2, []string{`DEVICE: found "card", want the PCI address of a card`, "Run 'kubectl accelerator cordon --help'"}},
 		{[]string{"cordon", "worker-1", "3b:00.0"}, 2, []string{"--why: found none"}},
@@ -86,8 +86,9 @@ func TestCanPull(t *testing.T) {
 	}{
 		{[]string{"worker-1", "3b:00.0"}, 1, open},
 		{[]string{"worker-1", "0000:3B:00.0"}, 1, open},
+		{[]string{"worker-1", "3b:00.0", "-n", "kube-system"}, 1, strings.Replace(open, "accelerator cordon", "accelerator --namespace kube-system cordon", 1)},
 		{[]string{"worker-1", "3b:00.0", "-o", "json"}, 1, "{\n  \"address\": \"0000:3b:00.0\",\n  \"answer\": \"no\",\n"},
-		{[]string{"worker-1", "99:00.0"}, 1, "unknown\nno PCI device 0000:99:00.0: "},
+		{[]string{"worker-1", "99:00.0"}, 1, "unknown\nno card in slot 99:00.0 of this node, which has 3b:00.0: check the address\n"},
 		{[]string{"worker-9", "3b:00.0"}, 1, "kubectl accelerator: worker-9: found no pod of the plugin on this node\n"},
 		{[]string{"worker-1", "3b:00.0-p1"}, 2, `kubectl accelerator: CARD: found "3b:00.0-p1", want the PCI address of a card, such as 3b:00.0`},
 		{[]string{"worker-1", "--", "--help"}, 2, `kubectl accelerator: CARD: found "--help"`},
@@ -97,6 +98,7 @@ func TestCanPull(t *testing.T) {
 		{[]string{"worker-1", "3b:00.0", "--timeout", "0s"}, 2, "kubectl accelerator: --timeout: found 0s"},
 	} {
 		out, errs, code := kubectl(t, c, append([]string{"can-pull"}, test.args...)...)
+		out = regexp.MustCompile(` --kubeconfig \S+`).ReplaceAllString(out, "") // which the test gives
 		if code != test.code || !strings.HasPrefix(out+errs, test.says) || len(c.Pods()) != 1 {
 			t.Errorf("%v: exit code %d, want %d and %q:\n%s%s", test.args, code, test.code, test.says, out, errs)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
@@ -44,7 +45,7 @@ page. Nobody can change anything there.`,
 				return failure{err}
 			}
 			board, token := ui.NewBoard(c.name()), rand.Text()
-			board.Kubectl = [2]string{"kubectl" + given(cmd, "kubeconfig", "context", "cluster", "user"), program + given(cmd, "kubeconfig", "context", "cluster", "user", "namespace", "selector")}
+			board.Kubectl = beginnings(cmd)
 			fmt.Fprintf(cmd.OutOrStdout(), "Open http://%s/%s/ in a browser on this machine. Ctrl-C ends it.\n", listener.Addr(), token)
 			group, ctx := errgroup.WithContext(cmd.Context())
 			group.Go(func() error { return ui.Serve(ctx, listener, board, token) })
@@ -63,13 +64,26 @@ func (c *cluster) name() string {
 	return cmp.Or(*c.kube.Context, raw.CurrentContext)
 }
 
-// given returns those of these flags that were given, for a shell. Without them, a command that is copied from the page would
-// mean another cluster.
+// beginnings returns the beginnings of commands to copy, of kubectl and of kubectl accelerator, with the flags of this command
+// that name the cluster and the user. Without them, a copied command would mean another cluster.
+func beginnings(cmd *cobra.Command) [2]string {
+	kube := []string{"kubeconfig", "context", "cluster", "user", "as", "as-group"}
+	return [2]string{"kubectl" + given(cmd, kube...), program + given(cmd, append(kube, "namespace", "selector")...)}
+}
+
+// given returns those of these flags that were given, for a shell.
 func given(cmd *cobra.Command, names ...string) string {
 	var out strings.Builder
 	for _, name := range names {
-		if flag := cmd.Flag(name); flag.Changed {
-			value := flag.Value.String()
+		flag := cmd.Flag(name)
+		if !flag.Changed {
+			continue
+		}
+		values := []string{flag.Value.String()}
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
 			if !plain.MatchString(value) {
 				value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 			}
