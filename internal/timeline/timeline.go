@@ -231,17 +231,15 @@ func (r *Reader) Notes() (notes []string) {
 		note("found no line of the daemon's log in JSON, want the output of a daemon with --log-format json")
 		return notes
 	}
-	var known, unseen []string
+	var unseen []string
 	for _, d := range r.devices {
-		known = append(known, d.ID)
 		if d.unseen && d.Last != gone && r.o.wantsDevice(d.ID) {
 			unseen = append(unseen, strings.TrimSpace(d.Origin+" "+d.ID))
 		}
 	}
-	for _, device := range r.o.Devices {
-		if one := (Filter{Devices: []string{device}}); !slices.ContainsFunc(known, one.wantsDevice) {
-			note("no device %s in this log; there are %s", device, listed(known))
-		}
+	known, unknown := r.asked()
+	for _, device := range unknown {
+		note("no device %s in this log; there are %s", device, listed(known))
 	}
 	if r.wanted == 0 {
 		note("none of %s selected; the log is from %s to %s", count(r.ours, "line"), r.from.Format(time.RFC3339), r.to.Format(time.RFC3339))
@@ -250,6 +248,25 @@ func (r *Reader) Notes() (notes []string) {
 		note("removed while no daemon was running, or not found by the newest daemon: %s", listed(unseen))
 	}
 	return notes
+}
+
+// Lacks reports whether the filter names a device that no line is about.
+func (r *Reader) Lacks() bool {
+	_, unknown := r.asked()
+	return len(unknown) > 0
+}
+
+// asked returns the devices in the log, and those that the filter names in vain.
+func (r *Reader) asked() (known, unknown []string) {
+	for _, d := range r.devices {
+		known = append(known, d.ID)
+	}
+	for _, device := range r.o.Devices {
+		if one := (Filter{Devices: []string{device}}); !slices.ContainsFunc(known, one.wantsDevice) {
+			unknown = append(unknown, device)
+		}
+	}
+	return known, unknown
 }
 
 // listed returns sorted names, each once, as one text.

@@ -20,6 +20,7 @@ type State struct {
 	Problems []string
 	Devices  []map[string]any // the rows of `devices -o json`
 	Cards    []map[string]any // the history of each card: [b-com.com/accelerator-device-plugin/daemon/ledger.History]
+	Cordons  []map[string]any // also those of empty slots: [b-com.com/accelerator-device-plugin/daemon/cordon.Cordon]
 	Faulty   []string         // ids of the devices that need attention
 }
 
@@ -46,6 +47,9 @@ func Parse(text []byte) (State, error) {
 	}
 	if err == nil {
 		s.Cards, err = objects(all, "cards", "card")
+	}
+	if err == nil {
+		s.Cordons, err = objects(all, "cordons", "device")
 	}
 	if err != nil {
 		return State{}, fmt.Errorf("its answer is not that of the plugin: %w", err)

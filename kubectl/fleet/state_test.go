@@ -14,14 +14,15 @@ import (
 func TestParse(t *testing.T) {
 	got, err := fleet.Parse([]byte(`{"version":"v1","api":"dra","holdersError":"no kubelet","stateDirError":"","incomplete":true,"new":1,"verdict":{"status":"bad","faulty":["3b:00.0"]},
 		"devices":[{"id":"3b:00.0","health":"unhealthy","reasons":["port-ap6","\u001b[31m\u202e"],"portId":0,"new":{"a\u009b":[null]}}],
-		"cards":[{"card":"3b:00.0","healthChanges":3,"recent":[]}]}`))
+		"cards":[{"card":"3b:00.0","healthChanges":3,"recent":[]}],"cordons":[{"device":"5e:00.0","by":"jane"}]}`))
 	want := fleet.State{
 		Version: "v1", API: "dra", Problems: []string{"the holders of devices are not known: no kubelet", "not all cards have been read yet"},
 		Devices: []map[string]any{{
 			"id": "3b:00.0", "health": "unhealthy", "reasons": []any{"port-ap6", `\x1b[31m\u202e`}, "portId": int64(0), "new": map[string]any{`a\u009b`: []any{nil}},
 		}},
-		Cards:  []map[string]any{{"card": "3b:00.0", "healthChanges": int64(3), "recent": []any{}}},
-		Faulty: []string{"3b:00.0"},
+		Cards:   []map[string]any{{"card": "3b:00.0", "healthChanges": int64(3), "recent": []any{}}},
+		Cordons: []map[string]any{{"device": "5e:00.0", "by": "jane"}},
+		Faulty:  []string{"3b:00.0"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("error %v, state (-want +got):\n%s", err, diff)

@@ -36,6 +36,7 @@ func TestShapes(t *testing.T) {
 				"holder":["container-1","container-2"],"holderUids":["pod-1",""],"cordon":{"device":"3b:00.0","by":"(removed)","why":"(removed)"},"deviceNodes":["/dev/dfl-port.0","(removed)"],"mounts":["/sys/devices/pci0000:00/0000:00:1e.0/resource4_wc","(removed)"]},
 				{"id":"(removed)","health":"healthy","resource":"resource-1","holder":["container-1"],"attributes":{"slot":"3","vbnv":"(removed)"}}],
 			"cards":[{"card":"3b:00.0","healthChanges":7,"recent":[{"time":"2026-11-20T00:00:00.000Z","device":"3b:00.0","from":"healthy","to":"unhealthy","reason":"port-ap6"}],"former":{"serial":"(removed)","removals":1}}]}`},
+		{"version without a tag", redact.State, `{"version":"bbc5002c"}`, `{"version":"bbc5002c"}`},
 		{"settings", redact.Settings, `{"mode":"af","recoveryHold":"1m30s","events":true,"stateDir":"/srv/hunter2-s3cr3t","exclude":["3b:00.0"],"password":"hunter2-s3cr3t",
 			"nodes":{"worker-3":{"exclude":["5e:00.0"]},"hunter2-s3cr3t":{"exclude":["60:00.0"]}},"health":{"severity":{"port-ap6":"ignored","hunter2-s3cr3t":"fatal"}},
 			"resources":[{"name":"hunter2-s3cr3t/x","match":{"pciVendor":"8086","vbnv":"hunter2-s3cr3t"}}]}`,

@@ -28,7 +28,7 @@ var (
 	family  = words("dfl", "opae", "vfio", "xrt", "aws")
 	mode    = words("single", "af", "region", "regiondevel", "pool")
 	api     = words("devicePlugin", "dra")
-	release = text(`v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(-[0-9]{1,6}-g[0-9a-f]{7,40})?(-dirty)?|\(devel\)`)
+	release = text(`v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(-[0-9]{1,6}-g[0-9a-f]{7,40})?(-dirty)?|[0-9a-f]{7,40}(-dirty)?|\(devel\)`) // without a tag: a commit
 	names   = strings.Join(docs.Names(), "|")
 	reason  = text(`((` + names + `)=)?(` + names + `)(=[A-Za-z0-9_.:/-]{1,60})?`)
 	holders = list(anyOf(text(`and [0-9]{1,9} more`), alias("container")))

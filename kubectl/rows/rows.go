@@ -17,8 +17,8 @@ import (
 // node has not answered, it has a row with the key error instead.
 type Row = map[string]any
 
-// Devices returns the devices of all answers: with unhealthy, only those that are not healthy, or that a rule taints. Such a
-// device has the key taintRules, with the names of the rules.
+// Devices returns the devices of all answers, and the empty slots that are cordoned, with the health "absent": with unhealthy,
+// only those that are not healthy, or that a rule taints. Such a device has the key taintRules, with the names of the rules.
 func Devices(answers []fleet.Answer, rules []resourceapi.DeviceTaintRule, unhealthy bool) []Row {
 	var all []Row
 	for _, a := range answers {
@@ -32,8 +32,23 @@ func Devices(answers []fleet.Answer, rules []resourceapi.DeviceTaintRule, unheal
 				all = append(all, r)
 			}
 		}
+		for _, c := range a.State.Cordons {
+			if isEmpty(answers, a.Node, text(c["device"])) {
+				all = append(all, of(a, Row{"id": c["device"], "health": "absent", "reasons": []any{"cordoned"}, "holder": []any{}, "holderKnown": true, "cordon": c}))
+			}
+		}
 	}
 	return all
+}
+
+// isEmpty reports whether a node lists no device that a cordon of this card or port applies to.
+func isEmpty(answers []fleet.Answer, node, cordoned string) bool {
+	return !slices.ContainsFunc(answers, func(a fleet.Answer) bool {
+		return a.Node == node && slices.ContainsFunc(a.State.Devices, func(d Row) bool {
+			c, _ := d["cordon"].(map[string]any) // of an IOMMU group, it may name another function
+			return d["id"] == cordoned || text(d["id"])+"-p0" == cordoned || strings.HasPrefix(text(d["id"]), cordoned+"-p") || c != nil && c["device"] == cordoned
+		})
+	})
 }
 
 // taints adds the rules that taint a device.

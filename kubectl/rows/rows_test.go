@@ -30,6 +30,7 @@ const worker = `{"version":"v0.3.0","api":"devicePlugin","devices":[
 	{"id":"3b:00.0","health":"healthy","holder":["default/job/main"],"holderKnown":true,"held":true,"resource":"b-com.com/accelerator","reasons":[],"deviceNodes":["/dev/dfl-port.0"],"numaNode":1,"cordon":null},
 	{"id":"3b:00.0-p1","health":"unhealthy","holder":[],"holderKnown":true,"held":true,"resource":"b-com.com/accelerator","reasons":["port-ap6","cordoned"],"node":"spoofed","error":"spoofed","cordon":{"by":"jane","why":"fan"}},
 	{"id":"5e:00.0","health":"degraded","holder":[],"holderKnown":false,"held":null,"resource":"","reasons":["power-throttled=1"]}],
+	"cordons":[{"device":"3b:00.0","by":"jane","why":"fan"},{"device":"5e:00.0-p0","by":"jane","why":"fan"},{"device":"60:00.0","by":"olga","why":"pulled"}],
 	"cards":[
 	{"card":"3b:00.0","healthChanges":40,"removals":1,"recent":[
 		{"time":"2026-11-20T00:00:00Z","device":"3b:00.0","from":"healthy","to":"unhealthy","reason":"port-ap6"},
@@ -64,19 +65,22 @@ NODE      ID          HEALTH     HOLDER            RESOURCE               REASON
 worker-1  3b:00.0     healthy    default/job/main  b-com.com/accelerator  -
 worker-1  3b:00.0-p1  unhealthy  not named yet     b-com.com/accelerator  port-ap6,cordoned
 worker-1  5e:00.0     degraded   ?                 -                      power-throttled=1
+worker-1  60:00.0     absent     -                 -                      cordoned by olga
 worker-2  -           unknown    -                 -                      no answer\x1b[31m within 10s
 `},
 		{"unhealthy", true, rows.DeviceColumns, `
 NODE      ID          HEALTH     HOLDER         RESOURCE               REASONS
 worker-1  3b:00.0-p1  unhealthy  not named yet  b-com.com/accelerator  port-ap6,cordoned
 worker-1  5e:00.0     degraded   ?              -                      power-throttled=1
+worker-1  60:00.0     absent     -              -                      cordoned by olga
 worker-2  -           unknown    -              -                      no answer\x1b[31m within 10s
 `},
 		{"wide", true, rows.WideDevices, `
-NODE      ID          HEALTH     HOLDER         RESOURCE               NODES  FAMILY  PCI-ID  NUMA  AFU  CORDON     API           VERSION  POD                 REASONS
-worker-1  3b:00.0-p1  unhealthy  not named yet  b-com.com/accelerator  -      -       -       -     -    jane: fan  devicePlugin  v0.3.0   kube-system/fpga-1  port-ap6,cordoned
-worker-1  5e:00.0     degraded   ?              -                      -      -       -       -     -    -          devicePlugin  v0.3.0   kube-system/fpga-1  power-throttled=1
-worker-2  -           unknown    -              -                      -      -       -       -     -    -          -             -        kube-system/fpga-x  no answer\x1b[31m within 10s
+NODE      ID          HEALTH     HOLDER         RESOURCE               NODES  FAMILY  PCI-ID  NUMA  AFU  CORDON        API           VERSION  POD                 REASONS
+worker-1  3b:00.0-p1  unhealthy  not named yet  b-com.com/accelerator  -      -       -       -     -    jane: fan     devicePlugin  v0.3.0   kube-system/fpga-1  port-ap6,cordoned
+worker-1  5e:00.0     degraded   ?              -                      -      -       -       -     -    -             devicePlugin  v0.3.0   kube-system/fpga-1  power-throttled=1
+worker-1  60:00.0     absent     -              -                      -      -       -       -     -    olga: pulled  devicePlugin  v0.3.0   kube-system/fpga-1  cordoned by olga
+worker-2  -           unknown    -              -                      -      -       -       -     -    -             -             -        kube-system/fpga-x  no answer\x1b[31m within 10s
 `},
 	} {
 		if diff := cmp.Diff(test.want, "\n"+printed(t, rows.Devices(answers, nil, test.unhealthy), test.columns, false)); diff != "" {

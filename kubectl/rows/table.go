@@ -48,6 +48,9 @@ var (
 		if r["error"] != nil {
 			return Text(r["error"])
 		}
+		if c, _ := r["cordon"].(map[string]any); r["health"] == "absent" && c != nil {
+			return "cordoned by " + text(c["by"])
+		}
 		all, _ := r["reasons"].([]any)
 		rules, _ := r["taintRules"].([]any)
 		for _, rule := range rules {

@@ -18,6 +18,7 @@ func newDevices(c *cluster) *cobra.Command {
 that holds them, and the reasons if they are not healthy. A card that was present
 before and did not come back is listed with the reason "missing". With DRA, a reason
 "DeviceTaintRule/NAME" means that this rule of the cluster keeps pods away from it.
+A cordoned slot without a card is listed with the health "absent".
 
 A node that does not answer is a row with health "unknown" and the reason, and makes
 the exit code 1. Unhealthy devices do not. HOLDER is "?" if the node does not know it.`,

@@ -94,6 +94,9 @@ func logs(cmd *cobra.Command, f *fleet.Fleet, node string, reader *timeline.Read
 	for _, text := range reader.Notes() {
 		note(text)
 	}
+	if failed == nil && reader.Lacks() {
+		return errPrinted
+	}
 	return failed
 }
 

@@ -140,6 +140,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"explain", "port-ap7"}, none, 2, `REASON: found "port-ap7", want one of `},
 		{[]string{"ui"}, denied, 1, `you lack a right: pods is forbidden: User "jane" cannot list resource "pods"`},
 		{[]string{"ui"}, none, 1, "found no pod of the plugin in any namespace"},
+		{[]string{"ui", "worker-9"}, c, 1, "worker-9: found no pod of the plugin on this node"},
 		{[]string{"dance"}, c, 2, `unknown command "dance"`},
 		{[]string{"version"}, none, 0, "kubectl-accelerator "},
 		{[]string{"--help"}, none, 0, "kubectl accelerator devices --unhealthy"},

@@ -118,6 +118,11 @@ func (b *bundle) write(ctx context.Context, name string) (err error) {
 	if err != nil {
 		return err
 	}
+	if len(pods) == 0 {
+		if _, err := b.f.Object(ctx, "/api/v1/nodes/"+b.node, nil); err != nil {
+			return fmt.Errorf("%s: found no pod of the plugin on this node, and the node cannot be read: %w", b.node, err)
+		}
+	}
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

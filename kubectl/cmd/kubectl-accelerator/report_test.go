@@ -245,6 +245,7 @@ node.json: (removed) cannot be parsed
 	}{
 		{[]string{}, 2, "found 0 arguments, want NODE"},
 		{[]string{"../x"}, 2, `NODE: found "../x", want the name of a node`},
+		{[]string{"worker-9", "--file", filepath.Join(dir, "absent")}, 1, "worker-9: found no pod of the plugin on this node, and the node cannot be read: "},
 		{[]string{"worker-3", "--file", filepath.Join(dir, "none", "x")}, 1, "no such file or directory"},
 	} {
 		if _, errs, code := kubectl(t, secretive(t), append([]string{"report"}, test.args...)...); code != test.code || !strings.Contains(errs, test.says) {

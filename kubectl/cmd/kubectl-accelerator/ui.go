@@ -4,15 +4,18 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/ui"
 )
@@ -37,8 +40,16 @@ page. Nobody can change anything there.`,
 				return err
 			}
 			f.History = true
-			if _, err := f.Targets(cmd.Context(), nodes...); err != nil { // before a page is offered
+			targets, err := f.Targets(cmd.Context(), nodes...)
+			if err != nil { // before a page is offered
 				return failure{err}
+			}
+			without := slices.DeleteFunc(targets, func(t fleet.Target) bool { return t.Pod != "" })
+			for _, t := range without {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s: %s\n", program, terminal.Escape(t.Node), t.Problem)
+			}
+			if n := len(without); n > 0 && n == len(nodes) {
+				return failure{errors.New("want the name of a node with the plugin")}
 			}
 			listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", "127.0.0.1:0")
 			if err != nil {
