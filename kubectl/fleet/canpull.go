@@ -63,6 +63,9 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 		}
 		return err
 	})
+	if errors.Is(err, ErrRefused) && strings.Contains(err.Error(), ` cannot create resource "pods"`) {
+		return a, fmt.Errorf("%w: the role accelerator-operate of docs/kubectl.md has it", err)
+	}
 	if errors.Is(err, ErrRefused) || apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) {
 		return a, err // no pod was created
 	}

@@ -118,7 +118,6 @@ var ErrRefused = errors.New("you lack a right")
 var refusers = []struct{ says, who string }{
 	{"violates PodSecurity ", "Pod Security admission, by the labels of the namespace"},
 	{" quota: ", "a quota of the namespace"}, // exceeded quota, failed quota
-	{"ValidatingAdmissionPolicy '", "a policy"},
 	{"admission webhook ", "a policy"},
 }
 
@@ -129,6 +128,10 @@ func refusal(err error) error {
 	}
 	text := strings.TrimPrefix(err.Error(), "unable to upgrade connection: ")
 	forbidden := apierrors.IsForbidden(err) || strings.Contains(text, " is forbidden: ")
+	if before, message, ok := strings.Cut(text, " denied request: "); ok { // what the user needs comes first
+		_, policy, _ := strings.Cut(before, " is forbidden: ")
+		return fmt.Errorf("%w: %s (refused by a policy: %s)", ErrRefused, message, policy)
+	}
 	for _, r := range refusers {
 		if strings.Contains(text, r.says) && (forbidden || strings.Contains(text, " denied ")) {
 			return fmt.Errorf("%w: refused by %s: %s", ErrRefused, r.who, text)

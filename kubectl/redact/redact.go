@@ -199,7 +199,7 @@ func Phrases(text string) string {
 	return strings.TrimSuffix(strings.Join(append(found, right.FindString(text)), " "), " ")
 }
 
-var right = regexp.MustCompile(`cannot (get|list|create|delete|operate) resource "(pods|pods/exec|pods/log|configmaps|nodes|resourceslices|cards)"|$`)
+var right = regexp.MustCompile(`cannot (get|list|create|delete) resource "(pods|pods/exec|pods/log|configmaps|nodes|resourceslices)"|needs the role accelerator-operate|$`)
 
 func phrasesOf(_ *Redactor, v any) (any, bool) {
 	s, ok := v.(string)

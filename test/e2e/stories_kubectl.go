@@ -88,7 +88,7 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.shows(healthy, "lou", "devices")
 	s.shows(flapped, "lou", "flaps")
 	s.shows([]string{firstID}, "lou", "logs", node)
-	denied := `User "lou" cannot operate resource "cards" in API group "accelerator.b-com.com" in the namespace "` + namespace + `"`
+	denied := "you lack a right: needs the role accelerator-operate in " + namespace
 	s.refuses(denied, "lou", "uncordon", node, firstID) // the API server uses a new policy after some time
 	s.refuses(denied, "lou", "cordon", node, firstID, "--why", "fan")
 	s.hasCordons()
@@ -104,7 +104,7 @@ func kubectlAccelerator(s *scene, values ...string) {
 
 	s.step("can-pull, from a pod that is removed: no while the card is in service, yes when it is cordoned and free")
 	s.refuses(`cannot create resource "pods"`, "lou", "can-pull", node, firstID)
-	s.canPull("no " + firstID + " is not cordoned: a new pod can get it at any time: kubectl accelerator cordon " + node + " " + firstID)
+	s.canPull("no " + firstID + " is not cordoned: a new pod can get it at any time: kubectl accelerator --as olga --namespace " + namespace + " cordon " + node + " " + firstID)
 	s.shows([]string{firstID + " cordoned by olga"}, "olga", "cordon", node, firstID, "--why", "pull")
 	if _, err := os.Readlink("/proc/1/fd/0"); err != nil { // the machine is itself a sandbox
 		s.step("  NOT TRIED: the answer yes: root cannot read the files of process 1 on this machine: %v", err)

@@ -258,7 +258,7 @@ func TestRoles(t *testing.T) {
 		return out.String(), code
 	}
 	patient.Await(t, "the policy", func() error { // the API server uses a new one after some time
-		if out, _ := run(look, "uncordon", "worker-1", "99:00.0"); !strings.Contains(out, "may only run") {
+		if out, _ := run(look, "uncordon", "worker-1", "99:00.0"); !strings.Contains(out, "needs the role accelerator-operate") {
 			return errors.New(out)
 		}
 		return nil
@@ -272,7 +272,7 @@ func TestRoles(t *testing.T) {
 		{look, []string{"devices"}, 0, "worker-2  3b:00.0-p1  healthy"},
 		{look, []string{"flaps"}, 0, "found no card whose health"},
 		{look, []string{"logs", "worker-1", "--summary"}, 0, "TURNS"},
-		{look, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 1, `User "lou" cannot operate resource "cards" in API group "accelerator.b-com.com" in the namespace "fpga-system", and without that right may only run`},
+		{look, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 1, "you lack a right: needs the role accelerator-operate in fpga-system ("},
 		{operate, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 0, "3b:00.0 cordoned by olga since"},
 		{operate, []string{"devices", "worker-2", "--unhealthy"}, 0, "cordoned"},
 		{operate, []string{"uncordon", "worker-1", "3b:00.0"}, 0, "ended: 3b:00.0 cordoned by olga"},
@@ -283,7 +283,7 @@ func TestRoles(t *testing.T) {
 		{rita, []string{"report", "worker-2", "--file", dir + "/all"}, 0, dir + "/all"},
 		{operate, []string{"report", "worker-2", "--file", dir + "/some"}, 1, `node.json: you lack a right: nodes "worker-2" is forbidden: User "olga" cannot get resource "nodes" in API group "" at the cluster scope`},
 		{look, []string{"report", "worker-1", "--file", dir + "/less"}, 1, `plugin-1/scan.json: you lack a right: `},
-		{look, []string{"can-pull", "worker-1", "3b:00.0"}, 1, `you lack a right: pods is forbidden: User "lou" cannot create resource "pods" in API group "" in the namespace "fpga-system"`},
+		{look, []string{"can-pull", "worker-1", "3b:00.0"}, 1, `you lack a right: pods is forbidden: User "lou" cannot create resource "pods" in API group "" in the namespace "fpga-system": the role accelerator-operate of docs/kubectl.md has it`},
 		{spdy, []string{"devices"}, 0, "worker-2  3b:00.0-p1  healthy"},
 		{spdy, []string{"logs", "worker-1"}, 1, `you lack a right: pods "fpga-worker-1" is forbidden: User "sid" cannot get resource "pods/log" in API group "" in the namespace "fpga-system"`},
 		{nobody, []string{"devices"}, 1, `you lack a right: pods is forbidden: User "nora" cannot list resource "pods" in API group "" in the namespace "fpga-system"`},
@@ -310,7 +310,7 @@ func TestRoles(t *testing.T) {
 	s.testPods(operate, sets[0], made)
 	s.must(s.Delete(t.Context(), sets[0]))
 	patient.Await(t, "the policy without a DaemonSet", func() error {
-		if out, _ := run(operate, "can-pull", "worker-1", "3b:00.0"); !strings.Contains(out, "you lack a right: refused by a policy: pods ") {
+		if out, _ := run(operate, "can-pull", "worker-1", "3b:00.0"); !strings.Contains(out, " (refused by a policy: ") {
 			return errors.New(out)
 		}
 		return nil
