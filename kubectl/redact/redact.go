@@ -190,16 +190,19 @@ func boolean(_ *Redactor, v any) (any, bool) {
 
 // Phrases returns the phrases in the text of an error that say what is wrong, and [Removed] for the rest.
 func Phrases(text string) string {
-	found := []string{Removed}
+	var found []string
 	for _, p := range phrases {
 		if strings.Contains(text, p) {
 			found = append(found, p)
 		}
 	}
-	return strings.TrimSuffix(strings.Join(append(found, right.FindString(text)), " "), " ")
+	if lacks := right.FindString(text); lacks != "" {
+		found = append(found, lacks)
+	}
+	return strings.TrimSuffix(Removed+" "+strings.Join(found, ", "), " ")
 }
 
-var right = regexp.MustCompile(`cannot (get|list|create|delete) resource "(pods|pods/exec|pods/log|configmaps|nodes|resourceslices)"|needs the role accelerator-operate|$`)
+var right = regexp.MustCompile(`cannot (get|list|create|delete) resource "(pods|pods/exec|pods/log|configmaps|nodes|resourceslices)"|needs the role accelerator-operate`)
 
 func phrasesOf(_ *Redactor, v any) (any, bool) {
 	s, ok := v.(string)

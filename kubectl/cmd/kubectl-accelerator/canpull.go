@@ -30,7 +30,7 @@ in the namespace of the plugin, and removes it. The pod is privileged, and has t
 plugin's image and settings. If the command is killed, the pod ends by itself.`,
 		Example: `  kubectl accelerator can-pull worker-3 3b:00.0
   kubectl accelerator can-pull worker-3 3b:00.0 && echo pull`,
-		ValidArgsFunction: c.nodes(1),
+		ValidArgsFunction: c.nodeAndCards(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return fmt.Errorf("found %d arguments, want NODE and CARD, such as worker-3 3b:00.0", len(args))
@@ -80,6 +80,7 @@ plugin's image and settings. If the command is killed, the pod ends by itself.`,
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json (default: text)")
+	completeOutput(cmd, "json")
 	cmd.Flags().DurationVar(&limit, "timeout", 2*time.Minute, "the longest time to wait for the answer")
 	return cmd
 }

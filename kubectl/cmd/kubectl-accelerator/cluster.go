@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,6 +48,10 @@ func (c *cluster) fleet(cmd *cobra.Command) (*fleet.Fleet, error) {
 	if err != nil {
 		return nil, failure{err}
 	}
+	raw, _ := c.kube.ToRawKubeConfigLoader().RawConfig() // an error is that of ToRESTConfig
+	if config.Host == "http://localhost:8080" && raw.CurrentContext+*c.kube.Context+*c.kube.ClusterName+*c.kube.APIServer == "" {
+		return nil, failure{errors.New("found no kubeconfig with a current context, want one in ~/.kube/config, in $KUBECONFIG, or with --kubeconfig")}
+	}
 	f, err := fleet.New(config, *c.kube.Namespace, c.selector)
 	if err != nil {
 		return nil, failure{err}
@@ -58,6 +63,11 @@ func (c *cluster) fleet(cmd *cobra.Command) (*fleet.Fleet, error) {
 
 // ask asks these nodes, or all nodes if none is named. With history, answers have cards.
 func (c *cluster) ask(cmd *cobra.Command, nodes []string, history bool) ([]fleet.Answer, error) {
+	for _, node := range nodes {
+		if err := checkNode(node); err != nil {
+			return nil, err
+		}
+	}
 	f, err := c.fleet(cmd)
 	if err != nil {
 		return nil, err
@@ -112,6 +122,24 @@ func finish(cmd *cobra.Command, answers []fleet.Answer) error {
 		return failure{errors.New("no answer from " + silent)}
 	}
 	return nil
+}
+
+// nodeAndCards completes the name of a node, and then its cards: with most, only one.
+func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return c.nodes(1)(cmd, args, begin)
+		}
+		var cards []string
+		if most == 0 || len(args) <= most {
+			answers, _ := c.ask(cmd, args[:1], false) // without an answer there are no cards
+			for _, r := range rows.Devices(answers, nil, false) {
+				card, _, _ := strings.Cut(rows.Text(r["id"]), "-p")
+				cards = append(cards, card)
+			}
+		}
+		return slices.Compact(cards), cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 // nodes completes the names of nodes that have a pod of the plugin.

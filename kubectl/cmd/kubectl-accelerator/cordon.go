@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ records your user name, as the API server knows it.`,
 		Example: `  kubectl accelerator cordon worker-3 3b:00.0 --why "replace the fan"
   kubectl accelerator cordon worker-3 3b:00.0-p1 --why "link errors, ticket 4711" --for 2h`,
 		Args:              nodeAndCards,
-		ValidArgsFunction: c.nodes(1),
+		ValidArgsFunction: c.nodeAndCards(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.TrimSpace(why) == "" {
 				return errors.New("--why: found none, want the reason for the cordon")
@@ -51,7 +52,7 @@ func newUncordon(c *cluster) *cobra.Command {
 command cordon. A healthy device is offered again at once.`,
 		Example:           "  kubectl accelerator uncordon worker-3 3b:00.0",
 		Args:              nodeAndCards,
-		ValidArgsFunction: c.nodes(1),
+		ValidArgsFunction: c.nodeAndCards(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.onNode(cmd, args[0], "cordoned", "uncordon", args[1:]...)
 		},
@@ -89,6 +90,9 @@ func (c *cluster) onNode(cmd *cobra.Command, node, elsewhere, command string, ar
 	for _, t := range targets {
 		out, err := runWithin(cmd.Context(), f, t, args)
 		var refused *fleet.Failed
+		if errors.As(err, &refused) {
+			refused.Stderr = socket.ReplaceAllString(refused.Stderr, "")
+		}
 		switch {
 		case err == nil && !printed[string(out)]:
 			printed[string(out)] = true
@@ -110,6 +114,9 @@ func (c *cluster) onNode(cmd *cobra.Command, node, elsewhere, command string, ar
 	}
 	return asFailure(errors.Join(failed...))
 }
+
+// socket is the path of the daemon's socket at the beginning of what it answers.
+var socket = regexp.MustCompile(`^accelerator-device-plugin: /\S+: `)
 
 func runWithin(ctx context.Context, f *fleet.Fleet, t fleet.Target, args []string) ([]byte, error) {
 	if t.Problem != nil {

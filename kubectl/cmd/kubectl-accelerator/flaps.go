@@ -26,7 +26,8 @@ restarts and upgrades of the plugin (docs/service.md, The ledger).
   REMOVALS  how often the card was removed; the node does not remember when
   LAST      the newest change
   HEALTH    that of the worst device of the card now; "absent" if it has none
-  REASONS   those of the changes since then, the most frequent first`,
+  REASONS   those of the changes since then, the most frequent first; the 6 in
+            power-throttled=6 is the value of the reason, and not a number of changes`,
 		Example: `  kubectl accelerator flaps
   kubectl accelerator flaps --since 12h
   kubectl accelerator flaps worker-3 worker-4 --since 30d -o wide

@@ -50,6 +50,9 @@ before now), a date and a time (2026-11-21T03:12), a time with a zone
 			if err != nil {
 				return err
 			}
+			if err := checkNode(args[0]); err != nil {
+				return err
+			}
 			f, err := c.fleet(cmd)
 			if err != nil {
 				return err

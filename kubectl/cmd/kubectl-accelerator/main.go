@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -51,9 +52,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "%s: %s\n", program, terminal.Escape(f.Error()))
 		return 1
 	}
-	fmt.Fprintf(stderr, "%s: %s\nRun '%s --help' for usage.\n", program, terminal.Escape(err.Error()), cmd.CommandPath())
+	fmt.Fprintf(stderr, "%s: %s\nRun '%s --help' for usage.\n", program, terminal.Escape(suggested.Replace(err.Error())), cmd.CommandPath())
 	return 2
 }
+
+// suggested makes one line of the error for an unknown command.
+var suggested = strings.NewReplacer("\n\nDid you mean this?\n\t", ", did you mean ", "\n\t", " or ", "\n", "")
 
 // failure is an error of a command that was called correctly.
 type failure struct{ error }

@@ -142,6 +142,9 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"ui"}, none, 1, "found no pod of the plugin in any namespace"},
 		{[]string{"ui", "worker-9"}, c, 1, "worker-9: found no pod of the plugin on this node"},
 		{[]string{"dance"}, c, 2, `unknown command "dance"`},
+		{[]string{"flap"}, c, 2, "unknown command \"flap\" for \"kubectl accelerator\", did you mean flaps\nRun"},
+		{[]string{"flaps", "86:00.0"}, c, 2, `NODE: found "86:00.0", want the name of a node`},
+		{[]string{"devices", "--kubeconfig", "/dev/null"}, c, 1, "found no kubeconfig with a current context"},
 		{[]string{"version"}, none, 0, "kubectl-accelerator "},
 		{[]string{"--help"}, none, 0, "kubectl accelerator devices --unhealthy"},
 	} {
@@ -152,11 +155,22 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// The names of nodes are completed.
+// Nodes, cards and formats are completed.
 func TestCompletion(t *testing.T) {
-	out, _, code := kubectl(t, twoNodes(t), "__complete", "devices", "")
-	if want := "worker-1\nworker-2\n:4\n"; code != 0 || out != want {
-		t.Errorf("exit code %d, completion %q, want %q", code, out, want)
+	for _, test := range []struct {
+		want string
+		args []string
+	}{
+		{"worker-1\nworker-2\n:4\n", []string{"devices", ""}},
+		{"worker-1\nworker-2\n:4\n", []string{"cordon", ""}},
+		{"3b:00.0\n:4\n", []string{"cordon", "worker-1", ""}},
+		{":4\n", []string{"can-pull", "worker-1", "3b:00.0", ""}},
+		{"json\n:4\n", []string{"can-pull", "-o", ""}},
+	} {
+		out, _, code := kubectl(t, twoNodes(t), append([]string{"__complete"}, test.args...)...)
+		if code != 0 || out != test.want {
+			t.Errorf("%q: exit code %d, completion %q, want %q", test.args, code, out, test.want)
+		}
 	}
 }
 

@@ -30,7 +30,15 @@ const customColumns = "custom-columns="
 func addOutput(cmd *cobra.Command) *output {
 	o := &output{templates: genericclioptions.NewKubeTemplatePrintFlags()}
 	cmd.Flags().StringVarP(&o.format, "output", "o", "", "output `format`: wide, json, yaml, jsonpath=…, custom-columns=HEADER:path,… or go-template=… (default: a table)")
+	completeOutput(cmd, "wide", "json", "yaml", "jsonpath=", customColumns, "go-template=")
 	return o
+}
+
+// completeOutput completes the value of --output.
+func completeOutput(cmd *cobra.Command, formats ...string) {
+	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag exists
+	}
 }
 
 // parse chooses the printer for the format. An unknown format is an error.

@@ -81,7 +81,11 @@ What cannot be read is listed in problems.txt and on stderr, and makes the exit 
 				return failure{err}
 			}
 			if len(b.problems) > 0 {
-				return failure{fmt.Errorf("%d parts could not be read: %s has the rest", len(b.problems), name)}
+				parts := "1 part"
+				if n := len(b.problems); n > 1 {
+					parts = fmt.Sprintf("%d parts", n)
+				}
+				return failure{fmt.Errorf("%s could not be read: %s has the rest", parts, name)}
 			}
 			return nil
 		},
@@ -172,7 +176,7 @@ func (b *bundle) parts(ctx context.Context, pods []corev1.Pod) {
 	for _, p := range b.problems {
 		why := p.err.Error()
 		if !b.full {
-			why = redact.Phrases(why)
+			why = strings.TrimPrefix(redact.Phrases(why), redact.Removed+" ")
 		}
 		text += p.part + ": " + why + "\n"
 	}

@@ -176,14 +176,14 @@ func TestReportProblems(t *testing.T) {
 				c.Deny(right)
 			}
 		}, []string{`node.json: you lack a right: pods "worker-3" is forbidden: User "jane" cannot get resource "nodes"`, "8 parts could not be read"},
-			`plugin-1/state.json: (removed) you lack a right cannot create resource "pods/exec"
-plugin-1/scan.json: (removed) you lack a right cannot create resource "pods/exec"
-plugin-1/settings-1.json: (removed) you lack a right cannot get resource "configmaps"
-plugin-1/settings-2.json: (removed) you lack a right cannot get resource "configmaps"
-plugin-1/log-before-restart.txt: (removed) you lack a right cannot get resource "pods/log"
-plugin-1/log.txt: (removed) you lack a right cannot get resource "pods/log"
-node.json: (removed) you lack a right cannot get resource "nodes"
-slices.json: (removed) you lack a right cannot list resource "resourceslices"
+			`plugin-1/state.json: you lack a right, cannot create resource "pods/exec"
+plugin-1/scan.json: you lack a right, cannot create resource "pods/exec"
+plugin-1/settings-1.json: you lack a right, cannot get resource "configmaps"
+plugin-1/settings-2.json: you lack a right, cannot get resource "configmaps"
+plugin-1/log-before-restart.txt: you lack a right, cannot get resource "pods/log"
+plugin-1/log.txt: you lack a right, cannot get resource "pods/log"
+node.json: you lack a right, cannot get resource "nodes"
+slices.json: you lack a right, cannot list resource "resourceslices"
 `},
 		{"a bad node", func(c *simcluster.Cluster) {
 			pod := simcluster.NewPod("worker-3", "kube-system", "other", "devicePlugin", func(_ context.Context, args []string, stdout, stderr io.Writer) int {
@@ -206,18 +206,18 @@ slices.json: (removed) you lack a right cannot list resource "resourceslices"
 			c.Set(many)
 			c.SetObject("/api/v1/namespaces/"+secret+"/configmaps/fpga", `{"data":{"config.yaml":"`+secret+`: ["}}`)
 			c.SetObject("/api/v1/nodes/worker-3", secret)
-		}, []string{"plugin-1/state.json: its text cannot be parsed", "plugin-1/scan.json: " + secret, "plugin-1/log.txt: ", "the log is larger than 16 MiB"}, `plugin-1/state.json: (removed) cannot be parsed
+		}, []string{"plugin-1/state.json: its text cannot be parsed", "plugin-1/scan.json: " + secret, "plugin-1/log.txt: ", "the log is larger than 16 MiB"}, `plugin-1/state.json: cannot be parsed
 plugin-1/scan.json: (removed)
-plugin-1/log.txt: (removed) not found previous terminated container
-plugin-3/state.json: (removed) its container does not run
-plugin-3/scan.json: (removed) its container does not run
-plugin-3/log.txt: (removed) is larger than
-plugin-4/state.json: (removed) its container does not run
-plugin-4/scan.json: (removed) its container does not run
-plugin-4/log.txt: (removed) is larger than
-node.json: (removed) cannot be parsed
+plugin-1/log.txt: not found, previous terminated container
+plugin-3/state.json: its container does not run
+plugin-3/scan.json: its container does not run
+plugin-3/log.txt: is larger than
+plugin-4/state.json: its container does not run
+plugin-4/scan.json: its container does not run
+plugin-4/log.txt: is larger than
+node.json: cannot be parsed
 `},
-		{"no pod", func(c *simcluster.Cluster) { c.Delete(secret, secret) }, []string{"pods: found no pod of the plugin on this node"}, "pods: (removed) found no pod of the plugin on this node\n"},
+		{"no pod", func(c *simcluster.Cluster) { c.Delete(secret, secret) }, []string{"pods: found no pod of the plugin on this node"}, "pods: found no pod of the plugin on this node\n"},
 	} {
 		c := secretive(t)
 		test.change(c)

@@ -35,6 +35,11 @@ page. Nobody can change anything there.`,
   kubectl accelerator ui worker-3 worker-4`,
 		ValidArgsFunction: c.nodes(0),
 		RunE: func(cmd *cobra.Command, nodes []string) error {
+			for _, node := range nodes {
+				if err := checkNode(node); err != nil {
+					return err
+				}
+			}
 			f, err := c.fleet(cmd)
 			if err != nil {
 				return err
