@@ -93,9 +93,13 @@ func Text(reason string) (string, error) {
 		err := table.Flush()
 		return out.String(), err
 	}
-	found := Explain(reason)
+	found := Explain(strings.ToLower(reason))
 	if found == nil {
-		return "", fmt.Errorf("REASON: found %q, want one of %s", reason, strings.Join(Names(), ", "))
+		near := slices.DeleteFunc(Names(), func(n string) bool { return !strings.HasPrefix(n, strings.ToLower(reason[:min(len(reason), 4)])) })
+		if len(near) == 0 {
+			near = []string{"those that explain prints without REASON"}
+		}
+		return "", fmt.Errorf("REASON: found %q, want one of %s", reason, strings.Join(near, ", "))
 	}
 	var parts []string
 	for _, r := range found {
@@ -138,9 +142,36 @@ func section(anchor string) string {
 		if row.MatchString(text) {
 			return ""
 		}
-		return title + "\n" + plain(strings.TrimRight(text, "\n"))
+		return title + "\n" + unfolded(plain(strings.TrimRight(text, "\n")))
 	}
 	return ""
+}
+
+// unfolded returns text with a paragraph for each row of a table, whose cells can be longer than a line of a terminal: the first
+// cell, and then the others, each after the title of its column.
+func unfolded(text string) string {
+	var out []string
+	var titles []string
+	for line := range strings.SplitSeq(text, "\n") {
+		row, is := strings.CutPrefix(line, "| ")
+		cells := strings.Split(strings.TrimSuffix(row, "|"), " | ")
+		switch {
+		case strings.HasPrefix(line, "|--"):
+		case !is:
+			titles = nil
+			out = append(out, line)
+		case titles == nil:
+			titles = cells
+		default:
+			out = append(out, strings.TrimSpace(cells[0]))
+			for i, cell := range cells[1:] {
+				if cell = strings.TrimSpace(cell); cell != "" {
+					out = append(out, "  "+strings.TrimSpace(titles[min(i+1, len(titles)-1)])+": "+cell)
+				}
+			}
+		}
+	}
+	return strings.Join(out, "\n")
 }
 
 // plain returns text without the marks of Markdown, with the paths of pages in place of links to them, and without links

@@ -284,7 +284,7 @@ func TestBrowserFirstLook(t *testing.T) {
 		strings.Join([]string{
 			"worker-005 5e:00.0|port-ap6|vision/encoder-17/main|5+ changes in 7 days|The port was shut down because of power or heat. Cool the card, then clear the error.",
 			"worker-022 3b:00.0|fme-fatal=thermal|vision/encoder-88/main|5+ changes in 7 days|The card cannot be trusted. Power-cycle it; if the error comes back, replace the card. injected-…: an error injected by a test.",
-			"worker-014 a4:00.0|missing||5+ changes in 7 days|The card was there when the node was last observed, and was not found after the last start of the daemon or the node.",
+			"worker-014 a4:00.0|missing||5+ changes in 7 days|The card was there when the node was last observed, and was not found after the last start of the daemon or the node. Look for it, or forget it.",
 			"worker-027|the daemon could not be asked||",
 			"worker-010 81:00.0|power-throttled=1||5+ changes in 7 days|Throttled by 50 %, by 90 %. Check power and cooling.",
 		}, ";"))

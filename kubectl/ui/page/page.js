@@ -213,13 +213,13 @@ function drawSummary() {
 		asked += node.asked;
 		for (const d of node.devices) counts[kindOf(node, d)]++;
 	}
-	const tile = (kind, n, text) => el("li", {}, el("button", {
-		class: "tile " + kind, "aria-pressed": String(only === kind), disabled: n === 0 && only !== kind ? "" : undefined, "data-kind": kind,
+	const tile = (kind, n, text, title) => el("li", {}, el("button", {
+		class: "tile " + kind, "aria-pressed": String(only === kind), disabled: n === 0 && only !== kind ? "" : undefined, "data-kind": kind, title,
 		onclick: () => { only = only === kind ? "" : kind; drawSummary(); drawAttention(); filter(); $("summary").querySelector(`[data-kind="${kind}"]`).focus(); },
 	}, el("span", { class: "mark cell " + kind, "aria-hidden": "true" }, kinds[kind].symbol), el("b", {}, n.toLocaleString("en")), " " + text));
 	const focused = $("summary").contains(document.activeElement) ? document.activeElement.dataset.kind : "";
 	renew($("summary"), [
-		tile("unhealthy", counts.unhealthy, "unhealthy"), tile("missing", counts.missing, "missing"), tile("degraded", counts.degraded, "degraded"),
+		tile("unhealthy", counts.unhealthy, "unhealthy", "devices that are unhealthy, without those that are missing or cordoned"), tile("missing", counts.missing, "missing"), tile("degraded", counts.degraded, "degraded"),
 		tile("cordoned", counts.cordoned, "cordoned"), tile("unknown", silent, silent === 1 ? "node does not answer" : "nodes do not answer"),
 		tile("used", counts.used, "healthy, in use"), counts.unsure || only === "unsure" ? tile("unsure", counts.unsure, "healthy, use not known") : [],
 		tile("healthy", counts.healthy, "healthy, free"),
@@ -246,7 +246,7 @@ function drawAttention() {
 		class: "item", "data-at": at.key + " " + at.id, "aria-label": [at.label, text].filter(Boolean).join(", "), onclick: (e) => show(at.key, at.id, e.currentTarget),
 	} : { class: "item" },
 		el("span", { class: "mark cell " + kind, "aria-hidden": "true" }, kinds[kind].symbol),
-		el("span", { class: "where" }, where), el("span", { class: "why" }, why), el("span", { class: "who" }, who), el("span", { class: "who" }, changes),
+		el("span", { class: "where" }, where), el("span", { class: "why" }, why), el("span", { class: "who" }, who), el("span", { class: "who", title: changes && "changes of the health of the card" }, changes),
 		text && el("span", { class: "meaning" }, text));
 	const items = found.filter((f) => shown(f.kind)).map(({ kind, node, d, rank }) => [rank, () => line(kind, [node.node, " ", el("span", { class: "id" }, d.id)],
 		d.reasons.join(", ") || d.health, d.reasons.map((r) => explain(r).text).find(Boolean), d.holder === "?" ? "" : d.holder,
