@@ -124,7 +124,7 @@ func finish(cmd *cobra.Command, answers []fleet.Answer) error {
 	return nil
 }
 
-// nodeAndCards completes the name of a node, and then its cards: with most, only one.
+// nodeAndCards completes the name of a node, and then at most this number of its cards (0: any number).
 func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
