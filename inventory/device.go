@@ -64,6 +64,10 @@ type Device struct {
 	// Fault means that the device is unhealthy because of a present problem of the hardware. It is false if
 	// the only reasons are administrative, the recovery hold, the quarantine, or that the device has left.
 	Fault bool
+	// Cause is the reason of a fault, or why the device is degraded: the worst present problem of the hardware. It is "" if
+	// somebody has chosen all reasons, or they are normal for some time, or over. A reason that a card that is pulled also
+	// has for a moment ([IsRemovalStep]) is only the cause if there is no other one as bad.
+	Cause string
 
 	// Memory is what a later daemon must know to judge the device as this one does ([Config.Remembered]); nil: nothing.
 	Memory *Memory

@@ -46,7 +46,8 @@ type rules struct {
 type verdict struct {
 	health  Health
 	reasons []string
-	fault   bool // as in [Device]
+	fault   bool   // as in [Device]
+	cause   string // as in [Device]
 	// recheck is when the verdict may change without a new condition; zero: never. The card is
 	// read again then: only a new reading makes a device healthy.
 	recheck time.Time
@@ -58,7 +59,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	h.track(now, read, r)
 	var v verdict
 	hardware := Healthy // without administrative reasons and passing conditions
-	var present []*tracked
+	var present, problems []*tracked
 	var over []string
 	for reason, t := range h.conditions {
 		if t.present {
@@ -74,8 +75,16 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 		}
 		if !ReasonOf(reason).Administrative && (!t.Passing || t.overdue) {
 			hardware = max(hardware, t.worst)
-			v.fault = v.fault || t.present && t.worst == Unhealthy && !ReasonOf(reason).Tombstone && !h.short(t, now, r)
+			if t.present && !ReasonOf(reason).Tombstone && !h.short(t, now, r) {
+				problems = append(problems, t)
+			}
 		}
+	}
+	if len(problems) > 0 {
+		worst := slices.MinFunc(problems, func(a, b *tracked) int {
+			return cmp.Or(cmp.Compare(b.worst, a.worst), compareSteps(a.Reason, b.Reason), cmp.Compare(a.Reason, b.Reason))
+		})
+		v.cause, v.fault = worst.Reason, worst.worst == Unhealthy
 	}
 	slices.SortFunc(present, func(a, b *tracked) int {
 		return cmp.Or(cmp.Compare(b.worst, a.worst), cmp.Compare(a.Reason, b.Reason))

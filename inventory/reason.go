@@ -3,6 +3,7 @@ package inventory
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // The names of the reasons that this package gives or uses. A reason is NAME or NAME=VALUE.
@@ -87,6 +88,27 @@ var reasons = map[string]Reason{
 // Reasons returns the names of the reasons that are no row of a family, sorted. An administrator
 // cannot overrule them.
 func Reasons() []string { return slices.Sorted(maps.Keys(reasons)) }
+
+// steps has the reasons that a device has for some milliseconds while its card is pulled: the kernel unbinds the FME and the
+// ports, and removes them with their files and device nodes, before it removes the PCI function.
+var steps = []string{ReasonFMEUnbound, ReasonDriverUnbound, ReasonNoPort, ReasonPortMissing, ReasonNodeMissing, ReasonUnreadable}
+
+// IsRemovalStep reports whether a device that is well also has a reason, for a moment, while its card is pulled.
+func IsRemovalStep(reason string) bool {
+	name, _, _ := strings.Cut(reason, "=")
+	return slices.Contains(steps, name)
+}
+
+// compareSteps sorts the reasons that are steps of a removal last.
+func compareSteps(a, b string) int {
+	switch step := IsRemovalStep(a); {
+	case step == IsRemovalStep(b):
+		return 0
+	case step:
+		return 1
+	}
+	return -1
+}
 
 // ReasonOf returns the properties of a reason. A family's reason has none.
 func ReasonOf(reason string) Reason { return reasons[reason] }

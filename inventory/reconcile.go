@@ -74,7 +74,7 @@ func (n *node) present(e *entry, cause, now time.Time) *Device {
 	}
 	n.recall(e, d, now)
 	v := e.health.judge(now, n.conditions(e, d, now), rules)
-	d.Health, d.Reasons, d.Fault, d.Memory = v.health, v.reasons, v.fault, e.health.memory()
+	d.Health, d.Reasons, d.Fault, d.Cause, d.Memory = v.health, v.reasons, v.fault, v.cause, e.health.memory()
 	n.recheckAt(u.card, v.recheck)
 	if d.Health != Unhealthy {
 		u.added = time.Time{}

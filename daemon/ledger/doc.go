@@ -14,6 +14,12 @@
 // watched is no longer expected, unless it has failed: then it is missing, at once or when its driver is too late. A virtual
 // function is never expected.
 //
+// # Failures
+//
+// What counts is the health of the hardware ([inventory.Device].Cause), also of a card that is cordoned or in quarantine. A
+// failure is noted and written at once. If it consists only of what the kernel does before it removes a card, and the card
+// is removed within 10 s, it is taken back with the same write that has the removal. The metric waits for these 10 s.
+//
 // # The file
 //
 // The cards are in cards.json in the state directory: at most 256 in 64 KiB. If there are too many, the oldest changes

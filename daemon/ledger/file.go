@@ -50,13 +50,15 @@ type card struct {
 	Serial   string    `json:"serial,omitempty"`
 	Family   string    `json:"family,omitempty"`
 	First    time.Time `json:"firstSeen"`
-	Last     time.Time `json:"lastSeen"`         // of a present card: when the file was written
-	Expected bool      `json:"expected"`         // it was present last, and neither cordoned nor excluded
-	Missing  time.Time `json:"missing,omitzero"` // since when it is missing; zero: it is not
-	Changes  int       `json:"healthChanges"`    // number
-	Removals int       `json:"removals"`         // number
-	Recent   []Turn    `json:"recent,omitempty"` // the newest changes of health, oldest first
-	Former   *card     `json:"former,omitempty"` // the card that was in this slot before; nil: none
+	Last     time.Time `json:"lastSeen"`             // of a present card: when the file was written
+	Expected bool      `json:"expected"`             // it was present last, and neither cordoned nor excluded
+	Missing  time.Time `json:"missing,omitzero"`     // since when it is missing; zero: it is not
+	Changes  int       `json:"healthChanges"`        // number
+	Failures int       `json:"failures"`             // number of those to unhealthy
+	Removals int       `json:"removals"`             // number
+	Removed  time.Time `json:"lastRemoved,omitzero"` // zero: never, or not known
+	Recent   []Turn    `json:"recent,omitempty"`     // the newest changes of health, oldest first
+	Former   *card     `json:"former,omitempty"`     // the card that was in this slot before; nil: none
 
 	// Devices has what the inventory must know after a restart, by the id of the device.
 	Devices map[string]*inventory.Memory `json:"devices,omitempty"`
@@ -67,6 +69,8 @@ type card struct {
 	faulty            time.Time // since when the present card has a fault, or is in quarantine; zero: it has none
 	late              time.Time // since when the driver of the absent card is late; zero: it is not
 	changes, removals int
+	steps             int       // number of the newest changes in Recent that may be steps of a removal
+	stepsFrom         time.Time // when the first of them was noted
 }
 
 func (c *card) asMissing() Missing { return Missing{c.Card, c.Missing, c.PCIID} }
@@ -78,6 +82,7 @@ type Turn struct {
 	From   string    `json:"from"`
 	To     string    `json:"to"`
 	Reason string    `json:"reason,omitempty"` // "" if it has become better
+	OfCard bool      `json:"ofCard,omitempty"` // the worst health of the card's devices has changed with it: it counts
 }
 
 // parse parses a file.
@@ -100,11 +105,25 @@ func parse(text []byte) (content, error) {
 		if err := c.Cards[i].check(); err != nil {
 			return content{}, fmt.Errorf("cards[%d]: %w", i, err)
 		}
+		c.Cards[i].countFailures()
 		if i > 0 && c.Cards[i-1].Card >= c.Cards[i].Card {
 			return content{}, fmt.Errorf("cards[%d]: card: found %s after %s, want them sorted, each once", i, c.Cards[i].Card, c.Cards[i-1].Card)
 		}
 	}
 	return c, nil
+}
+
+// countFailures counts the failures in a file of an older daemon, which did not: those that it still has.
+func (c *card) countFailures() {
+	if c.Failures > 0 || slices.ContainsFunc(c.Recent, func(t Turn) bool { return t.OfCard }) {
+		return
+	}
+	for i := range c.Recent {
+		t := &c.Recent[i]
+		if t.OfCard = i == 0 || !t.Time.Equal(c.Recent[i-1].Time); t.OfCard && t.isFailure() { // else it is of another port
+			c.Failures++
+		}
+	}
 }
 
 // check returns an error unless the card has the form that a ledger writes.
@@ -114,14 +133,15 @@ func (c *card) check() error {
 	} else if address != c.Card {
 		return fmt.Errorf("card: found %q, want %q", c.Card, address)
 	}
-	if c.Changes < 0 || c.Removals < 0 {
-		return fmt.Errorf("healthChanges, removals: found %d and %d, want no negative number", c.Changes, c.Removals)
+	if c.Changes < 0 || c.Failures < 0 || c.Removals < 0 {
+		return fmt.Errorf("healthChanges, failures, removals: found %d, %d and %d, want no negative number", c.Changes, c.Failures, c.Removals)
 	}
 	if len(c.Recent) > maxRecent {
 		return fmt.Errorf("recent: found %d changes, want at most %d", len(c.Recent), maxRecent)
 	}
 	err := errors.Join(checkText("pciId", c.PCIID), checkText("serial", c.Serial), checkText("family", c.Family),
-		checkTime("firstSeen", c.First), checkTime("lastSeen", c.Last), checkTime("missing", c.Missing))
+		checkTime("firstSeen", c.First), checkTime("lastSeen", c.Last), checkTime("missing", c.Missing),
+		checkTime("lastRemoved", c.Removed))
 	for _, t := range c.Recent {
 		err = errors.Join(err, checkDevice(t.Device, c.Card), checkTime("time", t.Time),
 			checkText("from", t.From), checkText("to", t.To), checkText("reason", t.Reason))

@@ -24,9 +24,9 @@ import (
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
-const good = `{"version":1,"cards":[{"card":"3b:00.0","pciId":"8086:09c4:8086:0000","firstSeen":"2026-11-20T03:12:00Z","lastSeen":"2026-11-22T10:22:00Z","expected":true,"healthChanges":2,"removals":1,` +
-	`"recent":[{"time":"2026-11-22T10:21:00Z","device":"3b:00.0-p1","from":"healthy","to":"unhealthy","reason":"port-ap6"}],` +
-	`"former":{"card":"3b:00.0","firstSeen":"2025-11-20T03:12:00Z","lastSeen":"2025-11-22T10:22:00Z","expected":false,"healthChanges":7,"removals":1},` +
+const good = `{"version":1,"cards":[{"card":"3b:00.0","pciId":"8086:09c4:8086:0000","firstSeen":"2026-11-20T03:12:00Z","lastSeen":"2026-11-22T10:22:00Z","expected":true,"healthChanges":2,"failures":1,"removals":1,"lastRemoved":"2026-11-21T10:22:00Z",` +
+	`"recent":[{"time":"2026-11-22T10:21:00Z","device":"3b:00.0-p1","from":"healthy","to":"unhealthy","reason":"port-ap6","ofCard":true}],` +
+	`"former":{"card":"3b:00.0","firstSeen":"2025-11-20T03:12:00Z","lastSeen":"2025-11-22T10:22:00Z","expected":false,"healthChanges":7,"failures":3,"removals":1},` +
 	`"devices":{"3b:00.0-p1":{"turns":["2026-11-22T10:21:00Z"],"quarantined":true,"holds":[{"reason":"port-ap6","health":2,"since":"2026-11-22T10:21:00Z"},{"reason":"resetting","health":2,"passing":"2026-11-22T10:20:00Z"}]}}}]}`
 
 // A file that cannot be used is set aside, and costs only the history.

@@ -58,11 +58,13 @@ type Missing struct {
 
 // History is what has happened to a card. Its JSON keys are those of cards.json, and part of the state at the local socket.
 type History struct {
-	Card     string  `json:"card"` // as in [Missing]
-	Changes  int     `json:"healthChanges"`
-	Removals int     `json:"removals"`
-	Recent   []Turn  `json:"recent"` // the newest changes of health, oldest first
-	Former   *Former `json:"former"` // the card that was in this slot before; nil: none
+	Card     string    `json:"card"` // as in [Missing]
+	Changes  int       `json:"healthChanges"`
+	Failures int       `json:"failures"` // those of the changes to unhealthy
+	Removals int       `json:"removals"`
+	Removed  time.Time `json:"lastRemoved,omitzero"` // zero: never, or not known
+	Recent   []Turn    `json:"recent"`               // the newest changes of health, oldest first
+	Former   *Former   `json:"former"`               // the card that was in this slot before; nil: none
 }
 
 // Former is a card that has been replaced by another one.
@@ -182,8 +184,9 @@ func (l *Ledger) Counts() []metrics.Card {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var all []metrics.Card
+	now := time.Now()
 	for _, c := range l.sorted() {
-		all = append(all, metrics.Card{Address: c.Card, HealthChanges: c.changes, Removals: c.removals, Missing: !c.Missing.IsZero()})
+		all = append(all, metrics.Card{Address: c.Card, HealthChanges: c.changes - c.doubtful(now), Removals: c.removals, Missing: !c.Missing.IsZero()})
 	}
 	return all
 }
@@ -194,7 +197,7 @@ func (l *Ledger) History() []History {
 	defer l.mu.Unlock()
 	all := []History{}
 	for _, c := range l.sorted() {
-		h := History{Card: c.Card, Changes: c.Changes, Removals: c.Removals, Recent: append([]Turn{}, c.Recent...)}
+		h := History{Card: c.Card, Changes: c.Changes, Failures: c.Failures, Removals: c.Removals, Removed: c.Removed, Recent: append([]Turn{}, c.Recent...)}
 		if f := c.Former; f != nil {
 			h.Former = &Former{f.PCIID, f.Serial, f.First, f.Last, f.Changes, f.Removals}
 		}

@@ -417,16 +417,16 @@ func TestHistory(t *testing.T) {
 		var file struct{ Cards []map[string]any }
 		must.Succeed(r, json.Unmarshal([]byte(r.file()), &file))
 		recent := file.Cards[0]["recent"].([]any)
-		last := map[string]any{"time": begin.Format(time.RFC3339), "device": "3b:00.0", "from": "healthy", "to": "unhealthy", "reason": "port-ap6"}
+		last := map[string]any{"time": begin.Format(time.RFC3339), "device": "3b:00.0", "from": "healthy", "to": "unhealthy", "reason": "port-ap6", "ofCard": true}
 		if diff := cmp.Diff(last, recent[len(recent)-1]); diff != "" || len(recent) != 20 {
 			r.Errorf("%d changes, want 20; the last one (-want +got):\n%s", len(recent), diff)
 		}
 		delete(file.Cards[0], "recent")
 		wantCards := []map[string]any{
 			{"card": "3b:00.0", "pciId": model, "family": "dfl", "firstSeen": begin.Format(time.RFC3339), "lastSeen": begin.Format(time.RFC3339),
-				"expected": false, "healthChanges": 49.0, "removals": 1.0},
+				"expected": false, "healthChanges": 49.0, "failures": 25.0, "removals": 1.0, "lastRemoved": begin.Format(time.RFC3339)},
 			{"card": "5e:00.0", "pciId": model, "family": "dfl", "firstSeen": begin.Format(time.RFC3339), "lastSeen": begin.Add(time.Minute).Format(time.RFC3339),
-				"expected": true, "healthChanges": 0.0, "removals": 0.0},
+				"expected": true, "healthChanges": 0.0, "failures": 0.0, "removals": 0.0},
 		}
 		compare.Values(r, "cards", wantCards, file.Cards)
 
@@ -440,7 +440,7 @@ func TestHistory(t *testing.T) {
 		history := r.ledger.History()
 		compare.Equal(r, "changes in the history", 20, len(history[0].Recent))
 		history[0].Recent = nil
-		wantHistory := []ledger.History{{Card: "3b:00.0", Changes: 50, Removals: 1}, {Card: "5e:00.0", Recent: []ledger.Turn{}, Former: &ledger.Former{PCIID: model, First: begin, Last: begin.Add(time.Minute)}}}
+		wantHistory := []ledger.History{{Card: "3b:00.0", Changes: 50, Failures: 26, Removals: 1, Removed: begin}, {Card: "5e:00.0", Recent: []ledger.Turn{}, Former: &ledger.Former{PCIID: model, First: begin, Last: begin.Add(time.Minute)}}}
 		compare.Values(r, "history", wantHistory, history)
 		r.start(bad)
 		r.list(healthy("3b:00.0"))

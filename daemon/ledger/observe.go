@@ -44,16 +44,15 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 	for address, devices := range listed {
 		before[address] = l.worst(devices)
 	}
-	turned := make(map[string]bool)
+	turned := make(map[string]int)
 	for _, c := range changes {
 		if l.deviceChanged(c, now) {
-			turned[cardOf(c.ID)] = true
+			turned[cardOf(c.ID)]++
 		}
 	}
-	for address := range turned { // a card that breaks counts once, with all its ports
+	for address, n := range turned { // a card that breaks counts once, with all its ports
 		if c := l.cards[address]; l.worst(listed[address]) != before[address] {
-			c.Changes++
-			c.changes++
+			c.count(n)
 			l.changed = true
 		}
 	}
@@ -74,6 +73,8 @@ func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 	if s.Complete && l.last.Complete && s.Generation == l.last.Generation {
 		c.Removals++
 		c.removals++
+		c.Removed = timeOf(now)
+		c.takeBack(now)
 		failed = c.Expected && !c.faulty.IsZero() && now.Sub(c.faulty) >= settle
 	}
 	c.present, c.Last, c.Expected, c.Devices, c.faulty, l.changed = false, timeOf(now), failed, nil, time.Time{}, true
@@ -83,6 +84,77 @@ func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 		c.Missing, c.reported = timeOf(now), true
 		l.log.Error("card with a fault has left, and is missing", logevent.DeviceMissing, logevent.Device(c.Card))
 	}
+}
+
+// count counts a change of the health of a card, of which n devices have changed. It marks the worst one.
+func (c *card) count(n int) {
+	newest := c.Recent[max(len(c.Recent)-n, 0):]
+	worst := max(slices.IndexFunc(newest, Turn.isFailure), 0)
+	newest[worst].OfCard = true
+	c.Changes++
+	c.changes++
+	if newest[worst].isFailure() {
+		c.Failures++
+	}
+}
+
+func (t Turn) isFailure() bool { return t.To == inventory.Unhealthy.String() }
+
+// note adds a change of health of a device, because of a problem of the hardware or "".
+func (c *card) note(t Turn, now time.Time) {
+	c.Recent = append(c.Recent[max(len(c.Recent)+1-maxRecent, 0):], t)
+	switch {
+	case !t.isFailure() || !inventory.IsRemovalStep(t.Reason):
+		c.steps = 0
+		return
+	case now.Sub(c.stepsFrom) >= settle:
+		c.steps = 0
+	}
+	if c.steps == 0 {
+		c.stepsFrom = now
+	}
+	c.steps = min(c.steps+1, maxRecent)
+}
+
+// explain notes another problem of a device that is unhealthy already: if the first one might have been a step of a
+// removal, this is the true reason.
+func (c *card) explain(d *inventory.Device, now time.Time) bool {
+	if c.steps == 0 || now.Sub(c.stepsFrom) >= settle || !d.Fault || inventory.IsRemovalStep(d.Cause) {
+		return false
+	}
+	c.Recent = slices.Clone(c.Recent) // the writer may be reading
+	for i := len(c.Recent) - c.steps; i < len(c.Recent); i++ {
+		if c.Recent[i].Device == d.ID {
+			c.Recent[i].Reason = clean(d.Cause)
+		}
+	}
+	c.steps = 0
+	return true
+}
+
+// doubtful returns the number of counted changes that may be steps of a removal. The metric must not count them yet,
+// because it must not fall.
+func (c *card) doubtful(now time.Time) (n int) {
+	if now.Sub(c.stepsFrom) >= settle {
+		return 0
+	}
+	for _, t := range c.Recent[len(c.Recent)-c.steps:] {
+		if t.OfCard {
+			n++
+		}
+	}
+	return n
+}
+
+// takeBack takes back what was noted of a card while it was being removed. The kernel unbinds the drivers of a card before
+// it removes the card, within milliseconds, or seconds if a driver waits. As for a missing card, a fault of settle or
+// longer was there before.
+func (c *card) takeBack(now time.Time) {
+	if n := c.doubtful(now); now.Sub(c.stepsFrom) < settle {
+		c.Changes, c.changes, c.Failures = c.Changes-n, c.changes-n, c.Failures-n
+		c.Recent = slices.Clone(c.Recent[:len(c.Recent)-c.steps])
+	}
+	c.steps = 0
 }
 
 const missingReturned = "missing card returned"
@@ -154,6 +226,10 @@ func (c *card) follow(was *card) {
 		return
 	}
 	c.First, c.Changes, c.Removals, c.before = was.First, c.Changes+was.Changes, c.Removals+was.Removals, true
+	c.Failures += was.Failures
+	if was.Removed.After(c.Removed) {
+		c.Removed = was.Removed
+	}
 	recent := append(slices.Clone(was.Recent), c.Recent...) // the writer may be reading
 	for i := range was.Recent {
 		recent[i].Device = c.Card + strings.TrimPrefix(recent[i].Device, was.Card)
@@ -225,23 +301,37 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 		l.remember(c, d.ID, memoryOf(d))
 	}
 	was, known := l.known[d.ID]
-	if d.Health == inventory.Unhealthy && (!known || !d.Fault) {
-		// It is recovering, in quarantine, cordoned or programmed, which is nothing new about the hardware; or it is being
-		// plugged in, or was bad when the last daemon ended.
-		if !known && d.Memory != nil && d.Memory.Bad {
+	is, bad := d.Health, d.Memory != nil && d.Memory.Bad
+	switch {
+	case is == inventory.Unhealthy && !d.Fault && !bad && slices.Contains(d.Reasons, inventory.ReasonFlapping):
+		is = inventory.Healthy // but for the quarantine
+		if d.Cause != "" {
+			is = inventory.Degraded
+		}
+	case is == inventory.Unhealthy && (!known || !d.Fault):
+		// It is recovering, cordoned or programmed, which is nothing new about the hardware; or it is being plugged in, or
+		// was bad when the last daemon ended.
+		if !known && bad {
 			l.known[d.ID] = inventory.Unhealthy
 		}
 		return false
+	case is == inventory.Degraded && d.Cause == "":
+		is = min(is, was) // it is recovering, or programmed
 	}
-	l.known[d.ID] = d.Health
-	if !known || was == d.Health {
+	l.known[d.ID] = is
+	if known && is == was {
+		explained := is == inventory.Unhealthy && c.explain(d, now)
+		l.changed = l.changed || explained
 		return false
 	}
-	t := Turn{Time: timeOf(now), Device: d.ID, From: was.String(), To: d.Health.String()}
-	if d.Health > was && len(d.Reasons) > 0 {
-		t.Reason = clean(d.Reasons[0])
+	if !known {
+		return false
 	}
-	c.Recent = append(c.Recent[max(len(c.Recent)+1-maxRecent, 0):], t)
+	t := Turn{Time: timeOf(now), Device: d.ID, From: was.String(), To: is.String()}
+	if is > was {
+		t.Reason = clean(d.Cause)
+	}
+	c.note(t, now)
 	l.changed = true
 	return true
 }

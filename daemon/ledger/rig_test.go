@@ -205,7 +205,7 @@ func healthy(id string) *inventory.Device { return device(id, nil) }
 // broken returns a device that is unhealthy because of its hardware.
 func broken(id string) *inventory.Device {
 	return device(id, func(d *inventory.Device) {
-		d.Health, d.Fault, d.Reasons = inventory.Unhealthy, true, []string{"port-ap6"}
+		d.Health, d.Fault, d.Cause, d.Reasons = inventory.Unhealthy, true, "port-ap6", []string{"port-ap6"}
 	})
 }
 

@@ -105,7 +105,7 @@ func New(version string) *Metrics {
 		"Changes of the health of devices. The value \"absent\" means that the device does not exist. "+
 			"The reason is the worst one if the health got worse, else \"\".", "old", "new", "reason")
 	m.cardHealthChanges = m.now("accelerator_card_health_changes_total",
-		"Changes of the health of a card's hardware since the start of the daemon: not those because it was cordoned, excluded, programmed or plugged in, and none while it is in quarantine. "+
+		"Changes of the health of a card's hardware since the start of the daemon: not those because it was cordoned, excluded, programmed, plugged in or pulled. One that may be part of a removal counts 10 s later. "+
 			"The cards of this and the next two metrics are those in the ledger, at most 256.", "card")
 	m.cardRemovals = m.now("accelerator_card_removals_total",
 		"Removals of a card since the start of the daemon.", "card")

@@ -28,6 +28,9 @@ func TestKernel(t *testing.T) {
 			PCIAddress: "0000:01:00.0", Facts: inventory.Facts{PCIID: a10, NUMANode: -1, PortID: 0, AFUID: afuA, InterfaceID: pac,
 				Nodes: []string{"dfl-port.0"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}},
 		}
+		if len(reasons) > 0 && reasons[0] != "reprogramming" { // which is normal for some time
+			d.Cause = reasons[0]
+		}
 		for _, change := range changes {
 			change(d)
 		}

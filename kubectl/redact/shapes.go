@@ -76,8 +76,8 @@ var State = object(map[string]Shape{
 		"reason": words("NoFault", "CardFault", "CardMissing", "NoCards", "NotRead", "NotChecked", "Recovering"),
 	}),
 	"cards": list(object(map[string]Shape{
-		"card": id, "healthChanges": number, "removals": number,
-		"recent": list(object(map[string]Shape{"time": when, "device": id, "from": health, "to": health, "reason": reason})),
+		"card": id, "healthChanges": number, "failures": number, "removals": number, "lastRemoved": when,
+		"recent": list(object(map[string]Shape{"time": when, "device": id, "from": health, "to": health, "reason": reason, "ofCard": boolean})),
 		"former": object(map[string]Shape{"pciId": pciIDs, "serial": free, "firstSeen": when, "lastSeen": when, "healthChanges": number, "removals": number}),
 	})),
 })

@@ -65,12 +65,13 @@ func taints(r Row, rules []resourceapi.DeviceTaintRule) {
 	}
 }
 
-// Flaps returns the cards whose health has changed since a time, or that were ever removed, those with most changes first.
-// They have the keys of the ledger, and
+// Flaps returns the cards whose health has changed since a time, or that were removed since then or at a time that is not
+// known, those with most failures first. They have the keys of the ledger, and
 //
-//   - changes: the number of changes since then
-//   - more: true if there may be more, because the ledger keeps only the newest changes
-//   - last: the time of the newest change
+//   - failuresSince: the number of failures since then, which are changes to unhealthy
+//   - moreFailures: true if there may be more, because the ledger keeps only the newest changes
+//   - changes, more: the same of all changes
+//   - last: the time of the newest change or removal
 //   - reasons: those of the changes since then, the most frequent first
 //   - health: the worst health of its devices now
 func Flaps(answers []fleet.Answer, since time.Time) []Row {
@@ -83,13 +84,14 @@ func Flaps(answers []fleet.Answer, since time.Time) []Row {
 			r := of(a, c)
 			history(r, since)
 			r["health"] = worst(a.State.Devices, text(c["card"]))
-			if r["changes"] != int64(0) || number(c["removals"]) > 0 {
+			if r["last"] != nil || number(c["removals"]) > 0 && text(c["lastRemoved"]) == "" {
 				cards = append(cards, r)
 			}
 		}
 	}
 	slices.SortStableFunc(cards, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(number(b["changes"]), number(a["changes"])), cmp.Compare(number(b["removals"]), number(a["removals"])))
+		return cmp.Or(cmp.Compare(number(b["failuresSince"]), number(a["failuresSince"])),
+			cmp.Compare(number(b["changes"]), number(a["changes"])), cmp.Compare(number(b["removals"]), number(a["removals"])))
 	})
 	return append(cards, failed...)
 }
@@ -106,10 +108,15 @@ func of(a fleet.Answer, object map[string]any) Row {
 	return r
 }
 
-// history adds what has happened to a card since a time. Changes of several ports at the same time count once.
+// history adds what has happened to a card since a time. The node marks the changes of ports that count. An older one, which
+// does not count failures, marks none: there, those at the same time count once.
 func history(r Row, since time.Time) {
 	var newest time.Time
-	times, reasons := map[time.Time]bool{}, map[string]int{}
+	if at, err := time.Parse(time.RFC3339Nano, text(r["lastRemoved"])); err == nil && !at.Before(since) {
+		newest = at
+	}
+	times, failures, reasons := map[time.Time]bool{}, map[time.Time]bool{}, map[string]int{}
+	marked := r["failures"] != nil
 	recent, _ := r["recent"].([]any)
 	more := len(recent) > 0
 	for i, v := range recent {
@@ -122,13 +129,20 @@ func history(r Row, since time.Time) {
 		if at.After(newest) {
 			newest = at
 		}
-		times[at] = true
+		if !marked || change["ofCard"] == true {
+			times[at] = true
+			if change["to"] == "unhealthy" {
+				failures[at] = true
+			}
+		}
 		if reason := text(change["reason"]); reason != "" {
 			reasons[reason]++
 		}
 	}
 	r["changes"] = int64(len(times))
 	r["more"] = more && number(r["healthChanges"]) > int64(len(times))
+	r["failuresSince"] = int64(len(failures))
+	r["moreFailures"] = r["more"] == true && (!marked || number(r["failures"]) > int64(len(failures)))
 	r["last"] = nil
 	if !newest.IsZero() {
 		r["last"] = newest.Format(time.RFC3339)

@@ -32,16 +32,19 @@ const worker = `{"version":"v0.3.0","api":"devicePlugin","devices":[
 	{"id":"5e:00.0","health":"degraded","holder":[],"holderKnown":false,"held":null,"resource":"","reasons":["power-throttled=1"]}],
 	"cordons":[{"device":"3b:00.0","by":"jane","why":"fan"},{"device":"5e:00.0-p0","by":"jane","why":"fan"},{"device":"60:00.0","by":"olga","why":"pulled"}],
 	"cards":[
-	{"card":"3b:00.0","healthChanges":40,"removals":1,"recent":[
-		{"time":"2026-11-20T00:00:00Z","device":"3b:00.0","from":"healthy","to":"unhealthy","reason":"port-ap6"},
-		{"time":"2026-11-20T00:00:00Z","device":"3b:00.0-p1","from":"healthy","to":"unhealthy","reason":"port-ap6"},
+	{"card":"3b:00.0","healthChanges":40,"failures":20,"removals":1,"lastRemoved":"2026-11-19T00:00:00Z","recent":[
+		{"time":"2026-11-20T00:00:00Z","device":"3b:00.0","from":"healthy","to":"unhealthy","reason":"port-ap6","ofCard":true},
+		{"time":"2026-11-20T00:00:01Z","device":"3b:00.0-p1","from":"healthy","to":"unhealthy","reason":"port-ap6"},
 		{"time":"2026-11-20T00:01:00Z","device":"3b:00.0","from":"unhealthy","to":"healthy"},
-		{"time":"2026-11-20T00:02:00Z","device":"3b:00.0","from":"healthy","to":"degraded","reason":"power-throttled=1"}]},
-	{"card":"5e:00.0","healthChanges":2,"removals":0,"recent":[
-		{"time":"2026-10-20T00:00:00Z","device":"5e:00.0","from":"healthy","to":"unhealthy","reason":"port-ap6"},
-		{"time":"2026-11-21T00:00:00Z","device":"5e:00.0","from":"healthy","to":"unhealthy","reason":"port-ap1"}]},
-	{"card":"60:00.0","healthChanges":1,"removals":0,"recent":[{"time":"2026-10-20T00:00:00Z","device":"60:00.0","from":"healthy","to":"unhealthy","reason":"port-ap6"}]},
-	{"card":"61:00.0","healthChanges":0,"removals":2,"recent":null}]}`
+		{"time":"2026-11-20T00:01:00Z","device":"3b:00.0-p1","from":"unhealthy","to":"healthy","ofCard":true},
+		{"time":"2026-11-20T00:02:00Z","device":"3b:00.0","from":"healthy","to":"degraded","reason":"power-throttled=1","ofCard":true}]},
+	{"card":"5e:00.0","healthChanges":2,"failures":2,"removals":0,"recent":[
+		{"time":"2026-10-20T00:00:00Z","device":"5e:00.0","from":"healthy","to":"unhealthy","reason":"port-ap6","ofCard":true},
+		{"time":"2026-11-21T00:00:00Z","device":"5e:00.0","from":"healthy","to":"unhealthy","reason":"port-ap1","ofCard":true}]},
+	{"card":"60:00.0","healthChanges":1,"failures":1,"removals":0,"recent":[{"time":"2026-10-20T00:00:00Z","device":"60:00.0","from":"healthy","to":"unhealthy","reason":"port-ap6","ofCard":true}]},
+	{"card":"61:00.0","healthChanges":0,"failures":0,"removals":2,"lastRemoved":"2026-11-19T12:00:00Z","recent":null},
+	{"card":"62:00.0","healthChanges":0,"failures":0,"removals":2,"lastRemoved":"2026-10-19T12:00:00Z","recent":null},
+	{"card":"63:00.0","healthChanges":0,"failures":0,"removals":1,"recent":null}]}`
 
 func printed(t *testing.T, all []rows.Row, columns []rows.Column, colour bool) string {
 	t.Helper()
@@ -99,17 +102,23 @@ func TestFlaps(t *testing.T) {
 	defer func(l *time.Location) { time.Local = l }(time.Local)
 	time.Local = time.UTC
 	answers := []fleet.Answer{
-		answer(t, "worker-0", "fpga-0", `{"version":"v1","devices":[],"cards":[{"card":"3b:00.0","healthChanges":1,"removals":0,"recent":[{"time":"2026-11-22T00:00:00Z","reason":"port-ap6"}]}]}`),
+		answer(t, "worker-0", "fpga-0", `{"version":"v1","devices":[],"cards":[
+			{"card":"3b:00.0","healthChanges":6,"removals":0,"recent":[
+				{"time":"2026-11-22T00:00:00Z","to":"unhealthy","reason":"port-ap6"},{"time":"2026-11-22T00:00:00Z","to":"unhealthy","reason":"port-ap6"},
+				{"time":"2026-11-22T00:01:00Z","to":"healthy"},{"time":"2026-11-22T00:02:00Z","to":"unhealthy","reason":"port-ap6"}]},
+			{"card":"5e:00.0","healthChanges":0,"removals":3,"recent":[]}]}`), // it is older, and counts no failures
 		answer(t, "worker-1", "fpga-1", worker), broken("worker-2", "no answer within 10s"),
 	}
 	since := time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)
 	want := `
-NODE      CARD     CHANGES  TOTAL  REMOVALS  LAST              HEALTH     REASONS
-worker-1  3b:00.0  3+       40     1         2026-11-20 00:02  unhealthy  port-ap6,power-throttled=1
-worker-0  3b:00.0  1        1      0         2026-11-22 00:00  absent     port-ap6
-worker-1  5e:00.0  1        2      0         2026-11-21 00:00  degraded   port-ap1
-worker-1  61:00.0  0        0      2         -                 absent     -
-worker-2  -        -        -      -         -                 unknown    no answer within 10s
+NODE      CARD     FAILURES  TOTAL  REMOVALS  LAST              HEALTH     REASONS
+worker-0  3b:00.0  2+        -      0         2026-11-22 00:02  absent     port-ap6
+worker-1  3b:00.0  1+        20     1         2026-11-20 00:02  unhealthy  port-ap6,power-throttled=1
+worker-1  5e:00.0  1         2      0         2026-11-21 00:00  degraded   port-ap1
+worker-0  5e:00.0  0         -      3         -                 absent     -
+worker-1  61:00.0  0         0      2         2026-11-19 12:00  absent     -
+worker-1  63:00.0  0         0      1         -                 absent     -
+worker-2  -        -         -      -         -                 unknown    no answer within 10s
 `
 	if diff := cmp.Diff(want, "\n"+printed(t, rows.Flaps(answers, since), rows.FlapColumns, false)); diff != "" {
 		t.Errorf("since %s (-want +got):\n%s", since, diff)

@@ -31,7 +31,7 @@ var (
 		{"CORDON", Cordon}, key("API", "api"), key("VERSION", "version"), pod, reasons,
 	}
 	FlapColumns = []Column{
-		key("NODE", "node"), key("CARD", "card"), {"CHANGES", changes}, key("TOTAL", "healthChanges"), key("REMOVALS", "removals"),
+		key("NODE", "node"), key("CARD", "card"), {"FAILURES", failures}, key("TOTAL", "failures"), key("REMOVALS", "removals"),
 		{"LAST", last}, health, reasons,
 	}
 	WideFlaps = append(FlapColumns[:len(FlapColumns)-1:len(FlapColumns)-1], key("API", "api"), key("VERSION", "version"), pod, reasons)
@@ -83,11 +83,11 @@ func Cordon(r Row) string {
 	return text(c["by"]) + ": " + text(c["why"])
 }
 
-func changes(r Row) string {
-	if r["more"] == true {
-		return Text(r["changes"]) + "+"
+func failures(r Row) string {
+	if r["moreFailures"] == true {
+		return Text(r["failuresSince"]) + "+"
 	}
-	return Text(r["changes"])
+	return Text(r["failuresSince"])
 }
 
 func last(r Row) string {

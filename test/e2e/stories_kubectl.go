@@ -71,7 +71,7 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.shows([]string{"port-ap6"}, "", "explain", "port-ap6")
 	s.healCard(first)
 	s.shows(healthy, "", "devices")
-	flapped := []string{node + " " + firstID + " 2 2 0 ", " healthy port-ap6"}
+	flapped := []string{node + " " + firstID + " 1 1 0 ", " healthy port-ap6"}
 	s.shows(flapped, "", "flaps")
 
 	s.step("another daemon: flaps has the same; the log of a restarted container is not lost")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ const document = "../../../docs/kubectl.md"
 func documented(t *testing.T) *simcluster.Cluster {
 	turn := func(daysAgo int, to, reason string) string {
 		at := time.Now().AddDate(0, 0, -daysAgo).Format(time.RFC3339)
-		return fmt.Sprintf(`{"time":%q,"device":"3b:00.0-p1","from":"healthy","to":%q,"reason":%q}`, at, to, reason)
+		return fmt.Sprintf(`{"time":%q,"device":"3b:00.0-p1","from":"healthy","to":%q,"reason":%q,"ofCard":true}`, at, to, reason)
 	}
 	device := func(id, health, reasons, holder string) string {
 		return fmt.Sprintf(`{"id":%q,"health":%q,"reasons":[%s],"holder":[%s],"holderKnown":true,"held":%t,"resource":"b-com.com/accelerator",
@@ -37,8 +38,8 @@ func documented(t *testing.T) *simcluster.Cluster {
 		"worker-2": `{"version":"0.3.0","api":"dra","verdict":{"faulty":["3b:00.0-p1"]},"devices":[` + device("3b:00.0", "healthy", "", `"default/training-1/main"`) + "," +
 			device("3b:00.0-p1", "unhealthy", `"port-ap6"`, "") + `,{"id":"5e:00.0","health":"unhealthy","reasons":["missing"],"holder":[],
 			"holderKnown":true,"held":false,"resource":"","missingSince":"2026-11-20T03:12:09Z"}],
-			"cards":[{"card":"3b:00.0","healthChanges":31,"removals":0,"recent":[` + turn(3, "unhealthy", "port-ap6") + "," + turn(3, "healthy", "") + "," +
-			turn(2, "degraded", "power-throttled=1") + "," + turn(1, "unhealthy", "port-ap6") + `]},{"card":"5e:00.0","healthChanges":2,"removals":1,"recent":[]}]}`,
+			"cards":[{"card":"3b:00.0","healthChanges":31,"failures":15,"removals":0,"recent":[` + turn(3, "unhealthy", "port-ap6") + "," + turn(3, "healthy", "") + "," +
+			turn(2, "degraded", "power-throttled=1") + "," + turn(1, "unhealthy", "port-ap6") + `]},{"card":"5e:00.0","healthChanges":2,"failures":1,"removals":1,"lastRemoved":` + strconv.Quote(time.Now().AddDate(0, 0, -1).Format(time.RFC3339)) + `,"recent":[]}]}`,
 	}
 	c := simcluster.Start(t)
 	for node, text := range answers {

@@ -16,22 +16,22 @@ func newFlaps(c *cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "flaps [NODE...]",
 		Short: "Print the cards of all nodes that failed most",
-		Long: `Print the cards of all nodes, or of each NODE, whose health has changed since a time,
-and those that were ever removed, the worst first. The nodes remember this across
-restarts and upgrades of the plugin (docs/service.md, The ledger).
+		Long: `Print the cards of all nodes, or of each NODE, whose health has changed or that were
+removed since a time, the worst first. The nodes remember this across restarts and
+upgrades of the plugin (docs/service.md, The ledger).
 
-  CHANGES   changes of health since then; "+" if there may be more, because a node
-            remembers the newest 20 changes of a card
-  TOTAL     all changes of health that the node has counted
-  REMOVALS  how often the card was removed; the node does not remember when
-  LAST      the newest change
+  FAILURES  how often the card became unhealthy since then; "+" if there may be more,
+            because a node remembers the newest 20 changes of a card
+  TOTAL     all failures that the node has counted
+  REMOVALS  how often the card was ever removed
+  LAST      the newest change of health or removal since then
   HEALTH    that of the worst device of the card now; "absent" if it has none
   REASONS   those of the changes since then, the most frequent first; the 6 in
             power-throttled=6 is the value of the reason, and not a number of changes`,
 		Example: `  kubectl accelerator flaps
   kubectl accelerator flaps --since 12h
   kubectl accelerator flaps worker-3 worker-4 --since 30d -o wide
-  kubectl accelerator flaps -o custom-columns=NODE:.node,CARD:.card,CHANGES:.changes`,
+  kubectl accelerator flaps -o custom-columns=NODE:.node,CARD:.card,FAILURES:.failuresSince`,
 		ValidArgsFunction: c.nodes(0),
 	}
 	cmd.Flags().StringVar(&since, "since", "7d", "only changes within this `TIME` before now, such as 12h or 7d")
@@ -50,7 +50,7 @@ restarts and upgrades of the plugin (docs/service.md, The ledger).
 		}
 		all := rows.Flaps(answers, time.Now().Add(-within))
 		if len(all) == 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: found no card whose health has changed since then, or that was ever removed\n", program)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: found no card whose health has changed since then, or that was removed\n", program)
 		}
 		if err := out.print(cmd.OutOrStdout(), all); err != nil {
 			return failure{err}

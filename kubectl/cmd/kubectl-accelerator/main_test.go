@@ -205,7 +205,7 @@ func TestDaemons(t *testing.T) {
 	two.simulate("heal", "3b:00.0-p1")
 	two.await(`"to": "healthy"`)
 	out, errs, code = kubectl(t, c, "flaps")
-	if want := regexp.MustCompile(`^NODE +CARD +CHANGES +TOTAL +REMOVALS +LAST +HEALTH +REASONS\nworker-2 +3b:00.0 +2 +2 +0 +\d{4}-\d\d-\d\d \d\d:\d\d +(un)?healthy +port-ap6\n$`); code != 0 || !want.MatchString(out) {
+	if want := regexp.MustCompile(`^NODE +CARD +FAILURES +TOTAL +REMOVALS +LAST +HEALTH +REASONS\nworker-2 +3b:00.0 +1 +1 +0 +\d{4}-\d\d-\d\d \d\d:\d\d +(un)?healthy +port-ap6\n$`); code != 0 || !want.MatchString(out) {
 		t.Errorf("flaps: exit code %d, want 0 and %s\n%s%s", code, want, out, errs)
 	}
 	out, _, code = kubectl(t, c, "devices", "-o", "custom-columns=NODE:.node,NS:.namespace,ID:.id,PCI:.pciId")
