@@ -85,6 +85,7 @@ type Writer struct {
 	cfg    Config
 	log    *zap.Logger
 	stored map[string]stored // by the uid of the claim
+	failed string            // uid of the claim at which the last pass ended with an error
 }
 
 // stored is what the API server has of a claim.
@@ -144,11 +145,16 @@ func (w *Writer) pass(ctx context.Context, s inventory.Snapshot) (asked bool, er
 	maps.DeleteFunc(w.stored, func(uid string, was stored) bool {
 		return !slices.ContainsFunc(prepared, func(c claims.Prepared) bool { return c.UID == uid && c.Turn == was.turn })
 	})
+	// The cause may be this claim, for example a webhook of its namespace. So it is tried last.
+	if i := slices.IndexFunc(prepared, func(c claims.Prepared) bool { return c.UID == w.failed }); i >= 0 {
+		prepared = slices.Concat(prepared[i+1:], prepared[:i+1])
+	}
 	for _, c := range prepared {
 		if was, known := w.stored[c.UID]; known && same(was.devices, w.statusOf(c, s, was.devices)) {
 			continue
 		}
 		if err := w.write(ctx, c, s); err != nil {
+			w.failed = c.UID
 			return true, err
 		}
 		asked = true

@@ -282,6 +282,23 @@ func TestFailure(t *testing.T) {
 	})
 }
 
+// A claim whose status cannot be written, for example because of a webhook, does not hide the others for ever.
+func TestOneFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, port("3b:00.0", inventory.Healthy))
+		r.PrependReactor("patch", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			return action.(clienttesting.PatchAction).GetName() == "one", nil, apierrors.NewBadRequest("no")
+		})
+		r.claim("one", "3b:00.0")
+		r.claim("two", "3b:00.0")
+		defer r.run()()
+		r.after(5 * time.Minute)
+		if got, _ := r.status("two"); len(got) != 1 {
+			t.Errorf("found %q, want the device", got)
+		}
+	})
+}
+
 // A claim that is gone, or has been replaced, delays no other, and is not asked for again.
 func TestGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
