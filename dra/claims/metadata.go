@@ -127,10 +127,10 @@ func (c *Claims) renew(dir *os.Root, all []record, s inventory.Snapshot) error {
 	defer files.Close()
 	mounts := map[string]cdi.File{}
 	for _, r := range all {
+		if r.Waiting {
+			continue
+		}
 		for _, name := range r.requests() {
-			if r.Waiting {
-				continue
-			}
 			file := r.metadataFile(name)
 			was, failed := r.readMetadata(files, name)
 			if failed != nil {
