@@ -95,12 +95,14 @@ type Claims struct {
 	problem atomic.Pointer[error]   // of the newest check; nil: the spec is up to date
 
 	count atomic.Int32 // of prepared claims, as read or written last
+	turn  sync.Map     // uid of a claim that this instance has prepared → its turn, an int
 
 	busy chan struct{} // has an element while a call uses the file or the fields below
 	// known has the claims that were read or written last; hasRead means that the file was read once.
 	known   []record
 	hasRead bool
 	files   map[string]cdi.File // the mount of each metadata file, by the name of the file
+	turns   int                 // number of claims that this instance has prepared
 	// complete means that there has been a complete snapshot. Until then the spec is not changed, because the
 	// new one would lack the devices that have not been read yet.
 	complete bool
@@ -231,6 +233,8 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory
 	if canceled := context.Cause(ctx); canceled != nil {
 		return canceled
 	}
+	c.turns++
+	c.turn.Store(r.UID, c.turns) // before Changed
 	failed := c.write(dir, all)
 	if err != nil && failed != nil {
 		return fmt.Errorf("%w; %w", err, failed)
@@ -324,6 +328,7 @@ func (c *Claims) remove(dir *os.Root, i int, s inventory.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	c.turn.Delete(c.known[i].UID)
 	return c.write(dir, rest)
 }
 
@@ -383,6 +388,8 @@ func (c *Claims) Changed() <-chan struct{} {
 type Prepared struct {
 	UID, Namespace, Name string
 	Devices              []string // their ids, in the order of the allocation
+	// Turn differs if the claim was unprepared and prepared again in between.
+	Turn int
 }
 
 // Prepared returns the claims that are prepared.
@@ -394,7 +401,9 @@ func (c *Claims) Prepared(ctx context.Context) ([]Prepared, error) {
 	var prepared []Prepared
 	for _, r := range all {
 		if !r.Waiting {
-			prepared = append(prepared, Prepared{UID: r.UID, Namespace: r.Namespace, Name: r.Name, Devices: r.ids()})
+			turn, _ := c.turn.Load(r.UID)
+			n, _ := turn.(int)
+			prepared = append(prepared, Prepared{UID: r.UID, Namespace: r.Namespace, Name: r.Name, Devices: r.ids(), Turn: n})
 		}
 	}
 	return prepared, nil

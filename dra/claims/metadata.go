@@ -127,10 +127,10 @@ func (c *Claims) renew(dir *os.Root, all []record, s inventory.Snapshot) error {
 	defer files.Close()
 	mounts := map[string]cdi.File{}
 	for _, r := range all {
+		if r.Waiting {
+			continue
+		}
 		for _, name := range r.requests() {
-			if r.Waiting {
-				continue
-			}
 			file := r.metadataFile(name)
 			was, failed := r.readMetadata(files, name)
 			if failed != nil {
@@ -251,10 +251,23 @@ func (m described) encode() []byte {
 	return text.Bytes()
 }
 
-// write replaces the file. A container that runs keeps the file that it was started with, as a bind mount does.
+// write replaces the file. A container that runs keeps the file that it was started with, as a bind mount does. Nothing is
+// synced to the disk, which could take seconds while other claims wait: after a power loss all claims are prepared again.
 func (m described) write(files *os.Root, name string) error {
-	_, err := privatedir.ReplaceFileMode(files, name, m.encode(), 0o644)
-	return err
+	next := name + ".new"
+	_ = files.Remove(next) // that of a killed process
+	err := files.WriteFile(next, m.encode(), 0o600)
+	if err == nil {
+		err = files.Chmod(next, 0o644) // whatever the umask
+	}
+	if err == nil {
+		err = files.Rename(next, name)
+	}
+	if err != nil {
+		_ = files.Remove(next)
+		return privatedir.PathError(filepath.Join(files.Name(), name), err)
+	}
+	return nil
 }
 
 // mounts returns the metadata file of the request of r.Devices[i], if this is the first device of the request: all CDI

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -113,7 +114,9 @@ func TestMetadata(t *testing.T) {
 	}
 	r := describingRig(t, a, b, c)
 	one := fromTemplate(claimOf("pod-fpga-x7k2p", result("small/big", "3b:00.0"), result("small/big", "3b:00.0-p1"), result("other", "5e:00.0")), "fpga")
+	umask := syscall.Umask(0o077)
 	r.prepare(one)
+	syscall.Umask(umask)
 	small, other := attributesDir+"/resourceclaimtemplates/fpga/small/accelerator.b-com.com-metadata.json", attributesDir+"/resourceclaimtemplates/fpga/other/accelerator.b-com.com-metadata.json"
 	if diff := cmp.Diff([]string{other, small}, slices.Sorted(maps.Keys(r.files()))); diff != "" {
 		t.Errorf("paths (-want +got):\n%s", diff)

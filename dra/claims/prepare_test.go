@@ -368,3 +368,28 @@ func TestUnprepareNames(t *testing.T) {
 		t.Errorf("error %v, want one with the claim and the file", err)
 	}
 }
+
+// A claim that was unprepared and prepared again can be told from one that was prepared all the time.
+func TestTurn(t *testing.T) {
+	r := newRig(t, port("3b:00.0", 0))
+	c := claimOf("one", result("a", "3b:00.0"))
+	turn := func() int {
+		t.Helper()
+		all, err := r.Prepared(t.Context())
+		if err != nil || len(all) != 1 {
+			t.Fatalf("found %v, %v, want one claim", all, err)
+		}
+		return all[0].Turn
+	}
+	r.prepare(c)
+	first := turn()
+	r.prepare(c)
+	if again := turn(); again != first {
+		t.Errorf("prepared twice: found turn %d, want %d", again, first)
+	}
+	r.unprepare(c)
+	r.prepare(c)
+	if again := turn(); again == first {
+		t.Errorf("unprepared between: found turn %d, want another", again)
+	}
+}

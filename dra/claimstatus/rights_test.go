@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	apply "k8s.io/client-go/applyconfigurations/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -146,6 +147,12 @@ func TestRights(t *testing.T) {
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: error %v, want %q", tc.name, err, tc.want)
 		}
+	}
+	// The writer names the uid of the claim, so it does not write one that has replaced it.
+	_, err = as("node1").ResourceV1().ResourceClaims("default").ApplyStatus(t.Context(), apply.ResourceClaim("node1", "default").WithUID("another").
+		WithStatus(apply.ResourceClaimStatus()), metav1.ApplyOptions{FieldManager: draname.Driver, Force: true})
+	if !apierrors.IsInvalid(err) {
+		t.Errorf("a claim with this name and another uid: error %v, want it invalid", err)
 	}
 	// A write of the status changes nothing else of the object, and the object itself cannot be written.
 	patch := []byte(`{"metadata":{"labels":{"a":"b"},"finalizers":null},"spec":{"devices":null}}`)

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	applymeta "k8s.io/client-go/applyconfigurations/meta/v1"
 	apply "k8s.io/client-go/applyconfigurations/resource/v1"
 	"k8s.io/client-go/kubernetes"
@@ -83,12 +84,19 @@ var _ Claims = (*claims.Claims)(nil)
 type Writer struct {
 	cfg    Config
 	log    *zap.Logger
-	stored map[string][]resourceapi.AllocatedDeviceStatus // on the API server, by the uid of the claim
+	stored map[string]stored // by the uid of the claim
+	failed string            // uid of the claim at which the last pass ended with an error
+}
+
+// stored is what the API server has of a claim.
+type stored struct {
+	turn    int // of the claim; in another turn the claim may have been deallocated, which removes its devices
+	devices []resourceapi.AllocatedDeviceStatus
 }
 
 // New returns a Writer.
 func New(cfg Config) *Writer {
-	return &Writer{cfg: cfg, log: cfg.Log.Named("claimstatus"), stored: map[string][]resourceapi.AllocatedDeviceStatus{}}
+	return &Writer{cfg: cfg, log: cfg.Log.Named("claimstatus"), stored: map[string]stored{}}
 }
 
 // Run writes until ctx ends. Then it returns nil.
@@ -134,14 +142,19 @@ func (w *Writer) pass(ctx context.Context, s inventory.Snapshot) (asked bool, er
 	if err != nil {
 		return false, nil // the claims log it, and tell when they have changed
 	}
-	maps.DeleteFunc(w.stored, func(uid string, _ []resourceapi.AllocatedDeviceStatus) bool {
-		return !slices.ContainsFunc(prepared, func(c claims.Prepared) bool { return c.UID == uid })
+	maps.DeleteFunc(w.stored, func(uid string, was stored) bool {
+		return !slices.ContainsFunc(prepared, func(c claims.Prepared) bool { return c.UID == uid && c.Turn == was.turn })
 	})
+	// The cause may be this claim, for example a webhook of its namespace. So it is tried last.
+	if i := slices.IndexFunc(prepared, func(c claims.Prepared) bool { return c.UID == w.failed }); i >= 0 {
+		prepared = slices.Concat(prepared[i+1:], prepared[:i+1])
+	}
 	for _, c := range prepared {
-		if was, known := w.stored[c.UID]; known && same(was, w.statusOf(c, s, was)) {
+		if was, known := w.stored[c.UID]; known && same(was.devices, w.statusOf(c, s, was.devices)) {
 			continue
 		}
 		if err := w.write(ctx, c, s); err != nil {
+			w.failed = c.UID
 			return true, err
 		}
 		asked = true
@@ -157,12 +170,13 @@ func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snaps
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	api := w.cfg.Client.ResourceV1().ResourceClaims(c.Namespace)
-	was, known := w.stored[c.UID]
-	if !known { // the driver has restarted
+	known, asked := w.stored[c.UID]
+	was := known.devices
+	if !asked { // since the driver has started, or the claim was prepared
 		claim, err := api.Get(ctx, c.Name, metav1.GetOptions{})
 		switch {
 		case ofClaim(err), err == nil && string(claim.UID) != c.UID:
-			w.stored[c.UID] = w.statusOf(c, s, nil)
+			w.stored[c.UID] = stored{c.Turn, w.statusOf(c, s, nil)}
 			return nil
 		case err != nil:
 			return err
@@ -178,17 +192,21 @@ func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snaps
 				applymeta.Condition().WithType(condition.Type).WithStatus(condition.Status).WithReason(condition.Reason).
 					WithMessage(condition.Message).WithLastTransitionTime(condition.LastTransitionTime)))
 		}
-		_, err := api.ApplyStatus(ctx, apply.ResourceClaim(c.Name, c.Namespace).WithStatus(status), metav1.ApplyOptions{FieldManager: draname.Driver, Force: true})
+		object := apply.ResourceClaim(c.Name, c.Namespace).WithUID(types.UID(c.UID)).WithStatus(status)
+		_, err := api.ApplyStatus(ctx, object, metav1.ApplyOptions{FieldManager: draname.Driver, Force: true})
+		if apierrors.IsInvalid(err) { // the API server answers this also if the account may not write the devices of this node
+			w.log.Warn("status of a claim was refused", logevent.ClaimStatusFailed, logevent.Resource(draname.Driver), logevent.Claim(c.Namespace+"/"+c.Name), logevent.Err(err))
+		}
 		if err != nil && !ofClaim(err) {
 			return err
 		}
 	}
-	w.stored[c.UID] = want
+	w.stored[c.UID] = stored{c.Turn, want}
 	return nil
 }
 
-// ofClaim reports whether an error concerns one claim only, which has been deleted, or is no longer allocated. The claim
-// is then not tried again until its devices change.
+// ofClaim reports whether an error concerns one claim only, which has been deleted or replaced, or is no longer allocated.
+// The claim is then not tried again until its devices change.
 func ofClaim(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) }
 
 // statusOf returns the status of the devices of a claim. A condition keeps the time that it has in was unless it changes.

@@ -37,6 +37,8 @@ const (
 	afu  = "d8424dc4a4a3c413f89e433683f9040b"
 )
 
+var invalid = apierrors.NewInvalid(resourceapi.SchemeGroupVersion.WithKind("ResourceClaim").GroupKind(), "", nil)
+
 // rig is a node with prepared claims and an API server.
 type rig struct {
 	*fake.Clientset
@@ -59,6 +61,14 @@ func newRig(t *testing.T, devices ...*inventory.Device) *rig {
 			return false, nil, nil
 		}
 		r.at = append(r.at, time.Now())
+		if patch, ok := action.(clienttesting.PatchAction); ok && r.fails == nil { // as the API server, which the tracker does not do
+			var sent, has metav1.PartialObjectMetadata
+			object, err := r.Tracker().Get(action.GetResource(), action.GetNamespace(), patch.GetName())
+			raw, _ := json.Marshal(object)
+			if err = errors.Join(err, json.Unmarshal(raw, &has), json.Unmarshal(patch.GetPatch(), &sent)); err == nil && sent.UID != "" && sent.UID != has.UID {
+				return true, nil, invalid
+			}
+		}
 		return r.fails != nil, nil, r.fails
 	})
 	r.set(devices...)
@@ -272,6 +282,23 @@ func TestFailure(t *testing.T) {
 	})
 }
 
+// A claim whose status cannot be written, for example because of a webhook, does not hide the others for ever.
+func TestOneFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, port("3b:00.0", inventory.Healthy))
+		r.PrependReactor("patch", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			return action.(clienttesting.PatchAction).GetName() == "one", nil, apierrors.NewBadRequest("no")
+		})
+		r.claim("one", "3b:00.0")
+		r.claim("two", "3b:00.0")
+		defer r.run()()
+		r.after(5 * time.Minute)
+		if got, _ := r.status("two"); len(got) != 1 {
+			t.Errorf("found %q, want the device", got)
+		}
+	})
+}
+
 // A claim that is gone, or has been replaced, delays no other, and is not asked for again.
 func TestGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -286,6 +313,72 @@ func TestGone(t *testing.T) {
 		r.expect(time.Hour)
 		if lines := r.logs.TakeAll(); len(lines) > 0 {
 			t.Errorf("log: found %v, want none", lines)
+		}
+	})
+}
+
+// A claim that was replaced while its devices were known is left alone, although it has the name of the old one.
+func TestReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, port("3b:00.0", inventory.Healthy))
+		defer r.run()()
+		r.claim("one", "3b:00.0")
+		r.expect(time.Minute, "get one", "patch one")
+		api := r.ResourceV1().ResourceClaims("default")
+		claim, err := api.Get(t.Context(), "one", metav1.GetOptions{})
+		if err == nil {
+			claim.UID, claim.Status.Devices = "uid-new", nil
+			_, err = api.Update(t.Context(), claim, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.set(port("3b:00.0", inventory.Unhealthy, "port-ap6"))
+		r.after(time.Minute)
+		if got, _ := r.status("one"); len(got) > 0 {
+			t.Errorf("found %q in the status of another claim, want none", got)
+		}
+	})
+}
+
+// A claim that is unprepared, deallocated and prepared again with the same devices between two passes is shown again.
+func TestPreparedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, port("3b:00.0", inventory.Healthy))
+		defer r.run()()
+		r.claim("one", "3b:00.0")
+		r.expect(time.Second, "get one", "patch one")
+		api := r.ResourceV1().ResourceClaims("default")
+		claim, err := api.Get(t.Context(), "one", metav1.GetOptions{})
+		if err == nil {
+			claim.Status = resourceapi.ResourceClaimStatus{}
+			_, err = api.Update(t.Context(), claim, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ClearActions()
+		r.prepared.Update(func(all []claims.Prepared) []claims.Prepared {
+			again := slices.Clone(all)
+			again[0].Turn++
+			return again
+		})
+		r.expect(time.Minute, "get one", "patch one")
+	})
+}
+
+// The API server's answer that the account may not write the devices is logged.
+func TestRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, port("3b:00.0", inventory.Healthy))
+		defer r.run()()
+		r.claim("one", "3b:00.0")
+		r.expect(time.Second, "get one", "patch one")
+		r.fails = invalid
+		r.set(port("3b:00.0", inventory.Degraded, "throttled"))
+		r.expect(time.Hour, "patch one")
+		if lines := r.logs.TakeAll(); len(lines) != 1 || lines[0].ContextMap()["claim"] != "default/one" {
+			t.Errorf("log: found %v, want one line with the claim", lines)
 		}
 	})
 }

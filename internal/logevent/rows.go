@@ -220,8 +220,9 @@ func driver() []row {
 			"The driver could not find out whether the kubelet has forgotten claims, because the API server or the kubelet did not answer. Nothing is unprepared.",
 			must(resource, errorText, retry), nil},
 		{ClaimStatusFailed, levels(warn.when("the first of several in a row")),
-			"The devices of prepared claims could not be written to the status of the claims. The pods are not affected.",
-			must(resource, errorText, retry), nil},
+			"The devices of prepared claims could not be written to the status of the claims. The pods are not affected. With `claim`: the API server refused " +
+				"what was written for this claim, which is tried again when its devices change.",
+			must(resource, errorText), may(claim, retry)},
 	}
 }
 

@@ -55,13 +55,8 @@ const newSuffix = ".new"
 // a killed process has left, so the caller must hold a lock against other writers. It reports whether the file
 // was replaced. If it was, and the error is not nil, a power loss may bring back the old file.
 func ReplaceFile(dir *os.Root, name string, text []byte) (replaced bool, err error) {
-	return ReplaceFileMode(dir, name, text, 0o600)
-}
-
-// ReplaceFileMode is [ReplaceFile] for a file with another mode, whatever the umask.
-func ReplaceFileMode(dir *os.Root, name string, text []byte, mode fs.FileMode) (replaced bool, err error) {
 	next := name + newSuffix
-	if err = fill(dir, next, text, mode); err != nil {
+	if err = fill(dir, next, text); err != nil {
 		err = PathError(filepath.Join(dir.Name(), next), err)
 	} else if err = dir.Rename(next, name); err != nil {
 		err = PathError(filepath.Join(dir.Name(), name), err)
@@ -85,7 +80,7 @@ func RemoveFile(dir *os.Root, name string) error {
 }
 
 // fill creates a file with this content, and syncs it to the disk.
-func fill(dir *os.Root, name string, text []byte, mode fs.FileMode) error {
+func fill(dir *os.Root, name string, text []byte) error {
 	if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -94,9 +89,6 @@ func fill(dir *os.Root, name string, text []byte, mode fs.FileMode) error {
 		return err
 	}
 	_, err = file.Write(text)
-	if err == nil {
-		err = file.Chmod(mode)
-	}
 	if err == nil {
 		err = file.Sync()
 	}

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
@@ -34,15 +33,6 @@ func TestReplaceFile(t *testing.T) {
 		}
 	}
 	compare.Error(t, "ReadFile", path+"/file: found more than 3 bytes", compare.ErrorOf(privatedir.ReadFile(dir, "file", 3)))
-
-	// Another mode does not depend on the umask.
-	umask := syscall.Umask(0o077)
-	replaced, err := privatedir.ReplaceFileMode(dir, "readable", nil, 0o644)
-	syscall.Umask(umask)
-	if info, statErr := os.Lstat(path + "/readable"); !replaced || err != nil || statErr != nil || info.Mode() != 0o644 {
-		t.Errorf("mode: found %v, %v, %v, want 0644", info, err, statErr)
-	}
-	check(t, privatedir.RemoveFile(dir, "readable"))
 
 	// A link is replaced, not its target.
 	check(t, os.WriteFile(path+"/target", []byte("x"), 0o600), os.Remove(path+"/file"), os.Symlink("target", path+"/file"),
