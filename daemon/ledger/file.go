@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -105,7 +106,9 @@ func parse(text []byte) (content, error) {
 		if err := c.Cards[i].check(); err != nil {
 			return content{}, fmt.Errorf("cards[%d]: %w", i, err)
 		}
-		c.Cards[i].countFailures()
+		if !bytes.Contains(text, []byte(`"failures":`)) {
+			c.Cards[i].countFailures()
+		}
 		if i > 0 && c.Cards[i-1].Card >= c.Cards[i].Card {
 			return content{}, fmt.Errorf("cards[%d]: card: found %s after %s, want them sorted, each once", i, c.Cards[i].Card, c.Cards[i-1].Card)
 		}
@@ -115,9 +118,6 @@ func parse(text []byte) (content, error) {
 
 // countFailures counts the failures in a file of an older daemon, which did not: those that it still has.
 func (c *card) countFailures() {
-	if c.Failures > 0 || slices.ContainsFunc(c.Recent, func(t Turn) bool { return t.OfCard }) {
-		return
-	}
 	for i := range c.Recent {
 		t := &c.Recent[i]
 		if t.OfCard = i == 0 || !t.Time.Equal(c.Recent[i-1].Time); t.OfCard && t.isFailure() { // else it is of another port

@@ -104,7 +104,7 @@ func (t Turn) isFailure() bool { return t.To == inventory.Unhealthy.String() }
 func (c *card) note(t Turn, now time.Time) {
 	c.Recent = append(c.Recent[max(len(c.Recent)+1-maxRecent, 0):], t)
 	switch {
-	case !t.isFailure() || !inventory.IsRemovalStep(t.Reason):
+	case !inventory.IsRemovalStep(t.Reason):
 		c.steps = 0
 		return
 	case now.Sub(c.stepsFrom) >= settle:
@@ -122,14 +122,14 @@ func (c *card) explain(d *inventory.Device, now time.Time) bool {
 	if c.steps == 0 || now.Sub(c.stepsFrom) >= settle || !d.Fault || inventory.IsRemovalStep(d.Cause) {
 		return false
 	}
-	c.Recent = slices.Clone(c.Recent) // the writer may be reading
-	for i := len(c.Recent) - c.steps; i < len(c.Recent); i++ {
+	for i := len(c.Recent) - 1; i >= len(c.Recent)-c.steps; i-- {
 		if c.Recent[i].Device == d.ID {
-			c.Recent[i].Reason = clean(d.Cause)
+			c.Recent = slices.Clone(c.Recent) // the writer may be reading
+			c.Recent[i].Reason, c.steps = clean(d.Cause), 0
+			return true
 		}
 	}
-	c.steps = 0
-	return true
+	return false
 }
 
 // doubtful returns the number of counted changes that may be steps of a removal. The metric must not count them yet,
@@ -150,9 +150,17 @@ func (c *card) doubtful(now time.Time) (n int) {
 // it removes the card, within milliseconds, or seconds if a driver waits. As for a missing card, a fault of settle or
 // longer was there before.
 func (c *card) takeBack(now time.Time) {
-	if n := c.doubtful(now); now.Sub(c.stepsFrom) < settle {
-		c.Changes, c.changes, c.Failures = c.Changes-n, c.changes-n, c.Failures-n
-		c.Recent = slices.Clone(c.Recent[:len(c.Recent)-c.steps])
+	if now.Sub(c.stepsFrom) < settle {
+		first := len(c.Recent) - c.steps
+		for _, t := range c.Recent[first:] {
+			if t.OfCard {
+				c.Changes, c.changes = c.Changes-1, c.changes-1
+			}
+			if t.OfCard && t.isFailure() {
+				c.Failures--
+			}
+		}
+		c.Recent = slices.Clone(c.Recent[:first])
 	}
 	c.steps = 0
 }

@@ -73,6 +73,15 @@ func TestNoted(t *testing.T) {
 			in(bad(card, "node-missing", "node-missing"), bad(port, "unreadable=id", "unreadable=id")), in()}, "0 0 1"},
 		{"pulled with a port that is broken", lists{in(healthy(card), healthy(port)), in(healthy(card), bad(port, "port-ap6", "port-ap6")),
 			in(halfRemoved, bad(port, "port-ap6", "port-ap6")), in()}, "1 1 1; 3b:00.0-p1 unhealthy* port-ap6"},
+		{"pulled with a port that is broken, whose reasons change, too", lists{in(healthy(card), healthy(port)), in(healthy(card), bad(port, "port-ap6", "port-ap6")),
+			in(halfRemoved, bad(port, "port-ap6", "node-missing", "port-ap6")), in()}, "1 1 1; 3b:00.0-p1 unhealthy* port-ap6"},
+		{"pulled, and degraded first", lists{in(degraded("unreadable=id", "unreadable=id")), in(halfRemoved), in()}, "0 0 1"},
+		{"pulled with two ports, one of which is only degraded", lists{in(healthy(card), healthy(port)), in(healthy(card), bad(port, "node-missing", "node-missing")),
+			in(degraded("unreadable=id", "unreadable=id"), bad(port, "node-missing", "node-missing")), in()}, "0 0 1"},
+		{"pulled with two ports, one after the other", lists{in(healthy(card), healthy(port)), in(bad(card, "node-missing", "node-missing"), healthy(port)),
+			in(healthy(port)), in(bad(port, "node-missing", "node-missing")), in()}, "0 0 1"},
+		{"degraded by a step, then fails", lists{in(degraded("unreadable=id", "unreadable=id")), in(halfRemoved), in(bad(card, "aer-fatal", "aer-fatal", "fme-unbound")), in()},
+			"1 2 1; 3b:00.0 degraded* unreadable=id; 3b:00.0 unhealthy* aer-fatal"},
 		{"pulled while throttled", lists{in(degraded("power-throttled=1", "power-throttled=1")), in(halfRemoved), in()},
 			"0 1 1; 3b:00.0 degraded* power-throttled=1"},
 		{"fails and leaves", lists{in(bad(card, "aer-fatal", "aer-fatal", "fme-unbound")), in()}, "1 1 1; 3b:00.0 unhealthy* aer-fatal"},
@@ -163,6 +172,10 @@ func TestOlderFile(t *testing.T) {
 	written, _, err := ledger.Parse([]byte(text))
 	if err != nil || !strings.Contains(string(written), `"failures":2`) || strings.Count(string(written), `"ofCard":true`) != 3 {
 		t.Errorf("%v, written again: %s, want 2 failures and 3 changes of the card", err, written)
+	}
+	counted := strings.Replace(text, `"removals":1`, `"failures":0,"removals":1`, 1) // its changes are of ports of a card that was broken before
+	if again, _, err := ledger.Parse([]byte(counted)); err != nil || !strings.Contains(string(again), `"failures":0`) || strings.Contains(string(again), "ofCard") {
+		t.Errorf("%v, a newer file, written again: %s, want no change", err, again)
 	}
 	if again, _, err := ledger.Parse(written); err != nil || string(again) != string(written) {
 		t.Errorf("%v, once more: %s, want no change", err, again)
