@@ -1,6 +1,7 @@
 package inventory_test
 
 import (
+	"slices"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -42,6 +43,55 @@ func TestCause(t *testing.T) {
 					t.Errorf("over: cause %q, want none", s.Device("3b:00.0").Cause)
 				}
 			})
+		})
+	}
+}
+
+// Also a reader that skips snapshots learns why a card fell off the bus: an error counter rises in one reading only, and the
+// next one may already be of the removal.
+func TestCauseBeforeRemoval(t *testing.T) {
+	fatal := inventory.Condition{Reason: "aer-fatal", Health: inventory.Unhealthy}
+	unbound := inventory.Condition{Reason: inventory.ReasonFMEUnbound, Health: inventory.Unhealthy}
+	throttled := inventory.Condition{Reason: "power-throttled=1", Health: inventory.Degraded}
+	for _, test := range []struct {
+		name string
+		was  inventory.Condition
+		want string
+	}{
+		{"failed", fatal, fatal.Reason},
+		{"throttled", throttled, unbound.Reason},
+		{"programmed", busy, unbound.Reason},
+		{"excluded", inventory.Condition{Reason: inventory.ReasonExcluded, Health: inventory.Unhealthy}, unbound.Reason},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withCard(t, testConfig, func(t *testing.T, r *rig, _ *fakeFamily) {
+				r.set(cardA, good(0, 0, test.was))
+				r.set(cardA, good(0, 0, unbound))
+				s, _ := r.Latest()
+				if d := s.Device("3b:00.0"); d.Cause != test.want || !d.Fault {
+					t.Errorf("cause %q, fault %t, want %q and a fault", d.Cause, d.Fault, test.want)
+				}
+				r.set(cardA, good(0, 0))
+				if s, _ = r.Latest(); s.Device("3b:00.0").Cause != "" || s.Device("3b:00.0").Fault {
+					t.Errorf("over: cause %q, want none", s.Device("3b:00.0").Cause)
+				}
+			})
+		})
+	}
+}
+
+// Each reason is a fault of the hardware or not.
+func TestCauses(t *testing.T) {
+	faults := []string{"driver-unbound", "flapping", "missing", "no-port", "node-mismatch", "node-missing", "port-id-conflict",
+		"port-missing", "read-timeout", "recovering", "recovery-failed", "scan-failed", "unreadable"}
+	for _, reason := range inventory.Reasons() {
+		withCard(t, testConfig, func(t *testing.T, r *rig, _ *fakeFamily) {
+			r.set(cardA, good(0, 0, inventory.Condition{Reason: reason, Health: inventory.Unhealthy}))
+			s, _ := r.Latest()
+			d, want := s.Device("3b:00.0"), slices.Contains(faults, reason)
+			if (d.Cause != "") != want || d.Fault != want {
+				t.Errorf("%s: cause %q, fault %t, want one: %t", reason, d.Cause, d.Fault, want)
+			}
 		})
 	}
 }

@@ -66,7 +66,8 @@ type Device struct {
 	Fault bool
 	// Cause is the reason of a fault, or why the device is degraded: the worst present problem of the hardware. It is "" if
 	// somebody has chosen all reasons, or they are normal for some time, or over. A reason that a card that is pulled also
-	// has for a moment ([IsRemovalStep]) is only the cause if there is no other one as bad.
+	// has for a moment ([IsRemovalStep]) is only the cause if there is no other one as bad, and there was none within the
+	// recovery hold.
 	Cause string
 
 	// Memory is what a later daemon must know to judge the device as this one does ([Config.Remembered]); nil: nothing.

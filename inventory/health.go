@@ -60,6 +60,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	var v verdict
 	hardware := Healthy // without administrative reasons and passing conditions
 	var present, problems []*tracked
+	var former []*tracked // problems that are over
 	var over []string
 	for reason, t := range h.conditions {
 		if t.present {
@@ -75,16 +76,24 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 		}
 		if !ReasonOf(reason).Administrative && (!t.Passing || t.overdue) {
 			hardware = max(hardware, t.worst)
-			if t.present && !ReasonOf(reason).Tombstone && !h.short(t, now, r) {
+			switch {
+			case ReasonOf(reason).Tombstone || h.short(t, now, r):
+			case t.present:
 				problems = append(problems, t)
+			case t.worst == Unhealthy:
+				former = append(former, t)
 			}
 		}
 	}
 	if len(problems) > 0 {
-		worst := slices.MinFunc(problems, func(a, b *tracked) int {
+		compare := func(a, b *tracked) int {
 			return cmp.Or(cmp.Compare(b.worst, a.worst), compareSteps(a.Reason, b.Reason), cmp.Compare(a.Reason, b.Reason))
-		})
+		}
+		worst := slices.MinFunc(problems, compare)
 		v.cause, v.fault = worst.Reason, worst.worst == Unhealthy
+		if v.fault && IsRemovalStep(v.cause) { // an error counter, which rises in one reading only, may have told why
+			v.cause = slices.MinFunc(append(former, worst), compare).Reason
+		}
 	}
 	slices.SortFunc(present, func(a, b *tracked) int {
 		return cmp.Or(cmp.Compare(b.worst, a.worst), cmp.Compare(a.Reason, b.Reason))
