@@ -86,8 +86,8 @@ build-operator: ## build accelerator-operator only; the first build takes minute
 generate-operator: ## generate the CRDs and methods from operator/api; then read `git diff`
 	cd operator && $(CONTROLLER_GEN) object crd paths=./api/... output:crd:dir=../deploy/helm/accelerator-operator/files/crds
 
-# The directory of etcd and kube-apiserver, if make e2e has built them.
-ACCELERATOR_E2E_BIN ?= $(firstword $(wildcard $(HOME)/.cache/accelerator-device-plugin/cluster-*))
+# The directory of etcd and kube-apiserver, if make e2e has built them: those of the newest Kubernetes, also if it has built others.
+ACCELERATOR_E2E_BIN ?= $(lastword $(sort $(wildcard $(HOME)/.cache/accelerator-device-plugin/cluster-*)))
 
 test-operator: ## test the operator, and that the generated files are up to date
 	cd operator && CONTROLLER_GEN='$(CONTROLLER_GEN)' ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test $(RACE) ./...
