@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
@@ -41,7 +42,7 @@ func (c *Claims) compareOften(ctx context.Context) {
 		return
 	}
 	failed := false
-	for wait := compareAfter; pause(ctx, wait); {
+	for wait := compareAfter; backoff.Wait(ctx, wait); {
 		err := c.compare(ctx)
 		if ctx.Err() != nil {
 			return
@@ -54,18 +55,6 @@ func (c *Claims) compareOften(ctx context.Context) {
 			}
 		}
 		failed = err != nil
-	}
-}
-
-// pause blocks for a time. It returns false if ctx ends before.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 
@@ -105,7 +94,7 @@ func (c *Claims) compare(ctx context.Context) error {
 		if len(unused) == 0 {
 			return nil
 		}
-		if !pause(ctx, wait) {
+		if !backoff.Wait(ctx, wait) {
 			return context.Cause(ctx)
 		}
 		named, err := c.cfg.Named(ctx)

@@ -14,10 +14,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/dra/claims"
+	"b-com.com/accelerator-device-plugin/dra/test/apiserver"
 )
 
 // apiServer is a real API server with the chart's policy for configurations.
@@ -53,22 +53,7 @@ func configOf(driver, parameters string) string {
 }
 
 func newAPIServer(t *testing.T) *apiServer {
-	bin := os.Getenv("ACCELERATOR_E2E_BIN")
-	if bin == "" {
-		t.Skip("NOT RUN: ACCELERATOR_E2E_BIN: found none, want a directory with etcd and kube-apiserver; make test-dra sets it if make e2e has built them")
-	}
-	env := &envtest.Environment{BinaryAssetsDirectory: bin}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	config.QPS = -1
-	return &apiServer{kubernetes.NewForConfigOrDie(config), t}
+	return &apiServer{kubernetes.NewForConfigOrDie(apiserver.Start(t)), t}
 }
 
 // apply creates the policy, with its binding, and waits until the API server uses it.

@@ -18,12 +18,12 @@ import (
 	apply "k8s.io/client-go/applyconfigurations/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/dra/claimstatus"
 	draslices "b-com.com/accelerator-device-plugin/dra/slices"
+	"b-com.com/accelerator-device-plugin/dra/test/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
@@ -35,21 +35,7 @@ const chartWith = "../../tools/chart/testdata/plugin/dra-everything.golden"
 // At a real API server, with the rights of the chart, the driver writes the devices of claims of its own node, and nothing
 // else of any claim.
 func TestRights(t *testing.T) {
-	bin := os.Getenv("ACCELERATOR_E2E_BIN")
-	if bin == "" {
-		t.Skip("NOT RUN: ACCELERATOR_E2E_BIN: found none, want a directory with etcd and kube-apiserver; make test-dra sets it if make e2e has built them")
-	}
-	env := &envtest.Environment{BinaryAssetsDirectory: bin}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	config.QPS = -1
+	config := apiserver.Start(t)
 	admin := kubernetes.NewForConfigOrDie(config)
 	account := applyRole(t, admin)
 	as := func(node string) kubernetes.Interface {
@@ -105,6 +91,7 @@ func TestRights(t *testing.T) {
 	w := claimstatus.New(claimstatus.Config{Node: "node1", Client: as("node1"), Claims: r, Devices: r, Attributes: draslices.Options{}.Attributes, Log: zap.NewNop()})
 	go func() { ended <- w.Run(ctx) }()
 	var claim *resourceapi.ResourceClaim
+	var err error
 	deadline := time.After(time.Minute)
 	for claim == nil || len(claim.Status.Devices) < 2 {
 		if claim, err = api.Get(t.Context(), "node1", metav1.GetOptions{}); err != nil {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"b-com.com/accelerator-device-plugin/dra/claims"
+	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
@@ -35,7 +36,7 @@ const (
 	pace = 200 * time.Millisecond
 	// within is the longest time for one request.
 	within = 10 * time.Second
-	// again is the time after a failed pass, which doubles up to atMost. A driver without the rights asks that rarely.
+	// again is the longest time after a failed pass, which doubles up to atMost. A driver without the rights asks that rarely.
 	again  = time.Minute
 	atMost = 30 * time.Minute
 	// longest is the length at which the message of a condition is cut.
@@ -101,7 +102,8 @@ func New(cfg Config) *Writer {
 
 // Run writes until ctx ends. Then it returns nil.
 func (w *Writer) Run(ctx context.Context) error {
-	wait := again
+	retries := backoff.Backoff{First: again, Most: atMost}
+	failing := false
 	for {
 		snapshot, stale := w.cfg.Devices.Latest()
 		changed := w.cfg.Claims.Changed()
@@ -112,16 +114,17 @@ func (w *Writer) Run(ctx context.Context) error {
 			case ctx.Err() != nil:
 				return nil
 			case err == nil:
-				wait = again
+				retries.Reset()
 			default:
-				if wait == again {
+				wait := retries.Next()
+				if !failing {
 					w.log.Warn("status of a claim could not be written", logevent.ClaimStatusFailed, logevent.Resource(draname.Driver), logevent.Err(err), logevent.Retry(wait))
 				}
 				// Changes cause no attempt before.
 				retry, stale, changed = time.After(wait), nil, nil
-				wait = min(2*wait, atMost)
 			}
-			if asked && !pause(ctx, interval) {
+			failing = err != nil
+			if asked && !backoff.Wait(ctx, interval) {
 				return nil
 			}
 		}
@@ -158,7 +161,7 @@ func (w *Writer) pass(ctx context.Context, s inventory.Snapshot) (asked bool, er
 			return true, err
 		}
 		asked = true
-		if !pause(ctx, pace) {
+		if !backoff.Wait(ctx, pace) {
 			break
 		}
 	}
@@ -286,16 +289,4 @@ func decoded(data *runtime.RawExtension) (value any) {
 		_ = json.Unmarshal(data.Raw, &value)
 	}
 	return value
-}
-
-// pause blocks for a time. It returns false if ctx ends before.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

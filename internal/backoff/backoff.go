@@ -1,6 +1,7 @@
 package backoff
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -27,3 +28,13 @@ func (b *Backoff) NextAfter(asked time.Duration) time.Duration {
 
 // Reset sets the bound back to First.
 func (b *Backoff) Reset() { b.last = 0 }
+
+// Wait blocks for a time. It returns false if ctx ends before.
+func Wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/backoff"
 )
 
 // maxClients is the largest number of connections for requests without a body.
@@ -64,7 +66,7 @@ func (c *clients) limit(ctx context.Context, server *http.Server) {
 		case http.StateNew: // in the goroutine that accepts
 			host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
 			d, ok := c.makeRoom(host)
-			for d > 0 && wait(ctx, d) {
+			for d > 0 && backoff.Wait(ctx, d) {
 				d, ok = c.makeRoom(host)
 			}
 			if !ok {

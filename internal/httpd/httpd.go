@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/accept"
+	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
@@ -76,7 +77,7 @@ func keep(ctx context.Context, a Address, retry time.Duration) error {
 			return nil
 		}
 		a.Failed(err, retry)
-		if !wait(ctx, retry) {
+		if !backoff.Wait(ctx, retry) {
 			return nil
 		}
 	}
@@ -119,19 +120,9 @@ func listen(ctx context.Context, a Address, retry time.Duration) net.Listener {
 		if ctx.Err() == nil && !reported {
 			a.Failed(err, retry)
 		}
-		if !wait(ctx, retry) {
+		if !backoff.Wait(ctx, retry) {
 			return nil
 		}
-	}
-}
-
-// wait blocks for d, and returns true. If ctx ends first, it returns false.
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 
