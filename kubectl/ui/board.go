@@ -72,8 +72,8 @@ func NewBoard(cluster string) *Board {
 	return &Board{Kubectl: [2]string{"kubectl", "kubectl accelerator"}, cluster: fleet.Printable(cluster), changed: make(chan struct{}), looked: make(chan struct{}), nodes: map[string]*entry{}}
 }
 
-// Follow calls follow with a function that takes changes while a page is open, until ctx ends. If follow fails, Follow calls it
-// again after some time.
+// Follow runs follow while a page is open, until ctx ends, and puts the changes that it reports on the board. It runs follow
+// again some time after it has failed.
 func (b *Board) Follow(ctx context.Context, follow func(context.Context, func(fleet.Change)) error) {
 	for b.await(ctx, true, 0) {
 		following, cancel := context.WithCancel(ctx)
