@@ -1,8 +1,12 @@
 # `make` alone prints this help.
 .DEFAULT_GOAL := help
 
-# A tag can contain quotes and `;`, and VERSION is part of shell commands.
-VERSION ?= $(shell v=$$(git describe --tags --always --dirty 2>/dev/null | tr -cd 'A-Za-z0-9._+-'); echo "$${v:-devel}")
+# The version of the programs, images and charts: 0.3.0, or between releases 0.3.0-dev+COMMIT. TAG is the tag of the images:
+# a tag cannot contain `+`, so it has `_` instead, as the tags of Helm's charts do.
+ifndef VERSION
+VERSION := $(shell tools/version.sh)
+endif
+TAG := $(subst +,_,$(VERSION))
 BINARY  := bin/accelerator-device-plugin
 
 # grpcnotrace leaves out gRPC's debug page, which is not served here, and with it package
@@ -190,7 +194,7 @@ image-%:
 
 chart: ## package the Helm charts into dist/, for the images of this version
 	@rm -f dist/accelerator-*.tgz
-	@cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm package ../deploy/helm/*/ --app-version '$(VERSION)' --destination ../dist
+	@cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm package ../deploy/helm/*/ --version '$(VERSION)' --app-version '$(VERSION)' --destination ../dist
 
 manifests: ## generate files from the charts: deploy/manifests, tables of values in docs, golden files
 	cd tools && go test -count=1 ./chart -update

@@ -82,7 +82,7 @@ func NewRenderer(s Settings) (*Renderer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", chartName, err)
 	}
-	c.Metadata.AppVersion = s.Version
+	c.Metadata.Version, c.Metadata.AppVersion = s.Version, s.Version
 	cluster := common.DefaultCapabilities.Copy()
 	cluster.KubeVersion = common.KubeVersion{Version: "v1.30.0", Major: "1", Minor: "30"} // the operator's chart requires it
 	return &Renderer{s, c, cluster}, nil

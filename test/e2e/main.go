@@ -151,7 +151,7 @@ func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 			return err
 		}
 		name := "docker.io/library/" + name + ":"
-		if _, err := c.Run(ctx, "ctr", "images", "tag", name+o.version, name+nextVersion); err != nil {
+		if _, err := c.Run(ctx, "ctr", "images", "tag", name+o.tag(), name+nextVersion); err != nil {
 			return err
 		}
 	}

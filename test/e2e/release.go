@@ -36,6 +36,9 @@ func (o options) image(name string) string {
 	return filepath.Join(o.dist, fmt.Sprintf("%s_%s_%s.tar", name, o.version, runtime.GOARCH))
 }
 
+// tag returns the tag of the images.
+func (o options) tag() string { return strings.ReplaceAll(o.version, "+", "_") }
+
 // chart returns the path of the daemon's chart.
 func (s *scene) chart() string { return s.packaged("accelerator-device-plugin") }
 

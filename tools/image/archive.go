@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -18,7 +19,7 @@ type Image struct {
 	Name        string
 	Description string
 	Licence     string // of the image as a whole: an SPDX expression
-	Version     string
+	Version     string    // of the project, as in its programs: the tag contains `_` for `+`
 	Revision    string    // commit
 	Created     time.Time // of the commit
 	Arch        string    // amd64, arm64
@@ -53,6 +54,9 @@ func (i Image) build() (v1.Image, error) {
 	config.Config = v1.Config{Entrypoint: []string{i.Entrypoint}, Env: []string{"PATH=/usr/bin"}, Labels: i.labels()}
 	return mutate.ConfigFile(img, config)
 }
+
+// tag returns the tag of the image.
+func (i Image) tag() string { return strings.ReplaceAll(i.Version, "+", "_") }
 
 // labels returns the labels of the OCI image specification.
 func (i Image) labels() map[string]string {
@@ -109,7 +113,7 @@ func (i Image) layout(img v1.Image) (Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	saved := dockerManifest{Config: config, RepoTags: []string{i.Name + ":" + i.Version}}
+	saved := dockerManifest{Config: config, RepoTags: []string{i.Name + ":" + i.tag()}}
 	for _, layer := range layers {
 		where, err := blob(compressed(layer))
 		if err != nil {
@@ -142,8 +146,8 @@ func (i Image) index(img v1.Image, size int64) (v1.IndexManifest, error) {
 			MediaType: types.OCIManifestSchema1, Digest: digest, Size: size,
 			Platform: &v1.Platform{OS: "linux", Architecture: i.Arch},
 			Annotations: map[string]string{
-				"org.opencontainers.image.ref.name": i.Version,
-				"io.containerd.image.name":          "docker.io/library/" + i.Name + ":" + i.Version,
+				"org.opencontainers.image.ref.name": i.tag(),
+				"io.containerd.image.name":          "docker.io/library/" + i.Name + ":" + i.tag(),
 			},
 		}},
 	}, err

@@ -30,7 +30,7 @@ import (
 var example = Image{
 	Name: "accelerator-device-plugin", Description: "Kubernetes device plugin for FPGA cards", Licence: "GPL-3.0-only",
 	Entrypoint: "/usr/bin/accelerator-device-plugin",
-	Version:    "v1.2.3", Revision: "0123456789", Created: time.Unix(1_800_000_000, 0).UTC(), Arch: "arm64",
+	Version:    "1.2.3-dev+abc", Revision: "0123456789", Created: time.Unix(1_800_000_000, 0).UTC(), Arch: "arm64",
 	Files: Rootfs([]Binary{{Name: "accelerator-device-plugin", Data: []byte("binary")}, {Name: "accelerator-fpga", Data: []byte("tool")}}, []byte("source"), map[string][]byte{"b/LICENSE": []byte("text"), "a/c/NOTICE": []byte("more")}),
 }
 
@@ -151,8 +151,8 @@ func TestIndex(t *testing.T) {
 		MediaType: "application/vnd.oci.image.manifest.v1+json", Digest: digest,
 		Platform: &v1.Platform{OS: "linux", Architecture: "arm64"},
 		Annotations: map[string]string{
-			"org.opencontainers.image.ref.name": "v1.2.3",
-			"io.containerd.image.name":          "docker.io/library/accelerator-device-plugin:v1.2.3",
+			"org.opencontainers.image.ref.name": "1.2.3-dev_abc",
+			"io.containerd.image.name":          "docker.io/library/accelerator-device-plugin:1.2.3-dev_abc",
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -300,7 +300,7 @@ func TestDockerfile(t *testing.T) {
 	}
 	labels := example.labels()
 	for _, m := range regexp.MustCompile(`(org\.opencontainers\.image\.\w+)="([^"]*)"`).FindAllStringSubmatch(string(text), -1) {
-		if value := strings.ReplaceAll(m[2], "${VERSION}", "v1.2.3"); labels[m[1]] != value {
+		if value := strings.ReplaceAll(m[2], "${VERSION}", example.Version); labels[m[1]] != value {
 			t.Errorf("label %s is %q, want %q", m[1], value, labels[m[1]])
 		}
 	}

@@ -21,7 +21,7 @@ func main() {
 	flag.StringVar(&a.image.Description, "description", "", "short description of the image")
 	flag.StringVar(&a.image.Licence, "licence", "", "licence of the whole image, an SPDX expression")
 	flag.BoolVar(&a.source, "source", false, "add the source code to the image, as the GPL requires")
-	flag.StringVar(&a.image.Version, "version", "", "version, which is also the tag of the image")
+	flag.StringVar(&a.image.Version, "version", "", "version; the tag of the image contains _ for +")
 	flag.StringVar(&a.image.Revision, "revision", "", "commit that the binaries were built from")
 	flag.Int64Var(&a.created, "created", 0, "time of that commit, in seconds since 1970, for all times in the image")
 	flag.StringVar(&a.out, "out", "", "archive to write")

@@ -17,13 +17,15 @@ import (
 // Source returns the source code of binaries of these modules below tree, as a .tar.gz: the files of
 // the work tree that git tracks, and for each module the packages of other modules in its vendor/. `make
 // build-plugin`, or `make build-dra`, in it needs only Go. All files have the time at. The caller must
-// make sure that the binaries were built from the module versions in go.mod.
+// make sure that the binaries were built from the module versions in go.mod. The file VERSION has the
+// version of the binaries, which the Makefile of the archive cannot ask git for.
 func Source(tree string, modules []string, version string, at time.Time) ([]byte, error) {
 	top := project + "-" + version
 	files, err := trackedFiles(tree, top)
 	if err != nil {
 		return nil, err
 	}
+	files[path.Join(top, "VERSION")] = File{0o644, []byte(version + "\n")}
 	for _, module := range modules {
 		if err := files.vendor(path.Join(top, module, "vendor"), filepath.Join(tree, module)); err != nil {
 			return nil, err
