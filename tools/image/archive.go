@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"strings"
 	"time"
@@ -18,7 +17,7 @@ import (
 type Image struct {
 	Name        string
 	Description string
-	Licence     string // of the image as a whole: an SPDX expression
+	Licence     string    // of the image as a whole: an SPDX expression
 	Version     string    // of the project, as in its programs: the tag contains `_` for `+`
 	Revision    string    // commit
 	Created     time.Time // of the commit
@@ -95,14 +94,14 @@ func (i Image) Archive() ([]byte, v1.Hash, error) {
 
 // layout returns the files of the OCI image layout, and the manifest.json of `docker save`.
 func (i Image) layout(img v1.Image) (Files, error) {
-	files := Files{"oci-layout": {0o644, []byte(`{"imageLayoutVersion":"1.0.0"}`)}}
+	files := Files{"oci-layout": {Mode: 0o644, Data: []byte(`{"imageLayoutVersion":"1.0.0"}`)}}
 	blob := func(data []byte, err error) (string, error) {
 		if err != nil {
 			return "", err
 		}
 		hash, _, err := v1.SHA256(bytes.NewReader(data))
 		where := "blobs/sha256/" + hash.Hex
-		files[where] = File{0o644, data}
+		files[where] = File{Mode: 0o644, Data: data}
 		return where, err
 	}
 	config, err := blob(img.RawConfigFile())
@@ -125,14 +124,14 @@ func (i Image) layout(img v1.Image) (Files, error) {
 	if _, err := blob(manifest, err); err != nil {
 		return nil, err
 	}
-	if err := files.addJSON("manifest.json", []dockerManifest{saved}); err != nil {
+	if err := files.AddJSON("manifest.json", []dockerManifest{saved}); err != nil {
 		return nil, err
 	}
 	index, err := i.index(img, int64(len(manifest)))
 	if err != nil {
 		return nil, err
 	}
-	return files, files.addJSON("index.json", index)
+	return files, files.AddJSON("index.json", index)
 }
 
 // index returns the index of the image's manifest. Its annotations are the tag, and the name that
@@ -158,12 +157,6 @@ type dockerManifest struct {
 	Config   string
 	RepoTags []string
 	Layers   []string
-}
-
-func (f Files) addJSON(where string, v any) error {
-	data, err := json.Marshal(v)
-	f[where] = File{0o644, data}
-	return err
 }
 
 func compressed(layer v1.Layer) ([]byte, error) {

@@ -59,7 +59,7 @@ func TestSource(t *testing.T) {
 	if got := files[top+".ci/run"].Mode; got != 0o755 {
 		t.Errorf(".ci/run: mode %v, want 0755", got)
 	}
-	want := File{fs.ModeSymlink | 0o777, []byte("../helm/accelerator-device-plugin/files/alerts.yaml")}
+	want := File{Mode: fs.ModeSymlink | 0o777, Data: []byte("../helm/accelerator-device-plugin/files/alerts.yaml")}
 	if diff := cmp.Diff(want, files[top+"deploy/prometheus/alerts.yaml"]); diff != "" {
 		t.Errorf("link (-want +got):\n%s", diff)
 	}
