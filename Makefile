@@ -25,7 +25,7 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build build-plugin build-operator build-dra build-kubectl generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl bench-kubectl test-browser kubectl krew demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart manifests test-chart
+.PHONY: help build build-plugin build-operator build-dra build-kubectl generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl bench-kubectl test-browser kubectl krew demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart release release-check manifests test-chart
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -149,8 +149,9 @@ kubectl/%:
 	@go -C tools run ./image -tree .. -created $(CREATED) -binary $$(ls dist/kubectl-accelerator_$(VERSION)_$(*D)_$(*F)/* | sed 's|^|../|') \
 		-user-archive '../dist/kubectl-accelerator_$(VERSION)_$(*D)_$(*F).tar.gz'
 
-# The address of the directory where the archives are published.
+# The address of the directory where the archives are published, and the registry of the images, with a path.
 URL ?=
+REGISTRY ?=
 
 krew: kubectl ## write dist/accelerator.yaml, the manifest of kubectl accelerator for krew (VERSION=0.3.0 URL=https://...)
 	@case '$(URL)' in https://?*) ;; *) echo 'URL is "$(URL)", want the https address of the directory where the archives will be' >&2; exit 2;; esac
@@ -179,22 +180,59 @@ image: $(ARCHES:%=image-%) ## build OCI archives and bills of materials into dis
 IMAGE_BUILD = CGO_ENABLED=0 GOOS=linux GOARCH=$* GOAMD64=v1 GOARM64=v8.0 $(GO_BUILD) -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 # IMAGE is the command that writes the image with a name; each use appends arguments.
 IMAGE = go -C tools run ./image -name $(1) -version '$(VERSION)' -revision '$(shell git rev-parse HEAD 2>/dev/null)' -created $(CREATED) \
-	-out '../dist/$(1)_$(VERSION)_$*.tar' -sbom '../dist/$(1)_$(VERSION)_$*.cdx.json' -tree ..
+	-out '../dist/$(1)_$(VERSION)_$*.tar' -sbom '../dist/$(1)_$(VERSION)_$*.cdx.json' -tree .. \
+	$(if $(ARCHIVES),-user-archive '../dist/$(1)_$(VERSION)_linux_$*.tar.gz')
 
 image-%:
 	$(IMAGE_BUILD) -o dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-device-plugin) -description 'Kubernetes device plugin for FPGA cards' -licence GPL-3.0-only -source \
-		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga -root ../dist/root_$*
+		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga -root ../dist/root_$* \
+		$(if $(ARCHIVES),-file ../deploy/systemd/accelerator-device-plugin.service)
 	cd dra && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-dra-driver) -description 'Kubernetes DRA driver for FPGA cards' -licence GPL-3.0-only -source \
-		-binary ../dist/bin_$*/accelerator-dra-driver -binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga
+		-binary ../dist/bin_$*/accelerator-dra-driver -binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga \
+		$(if $(ARCHIVES),-source-archive '../dist/accelerator-device-plugin_$(VERSION)_source.tar.gz')
 	cd operator && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-operator) -description 'Names for FPGA functions in Kubernetes' -licence Apache-2.0 \
 		-binary ../dist/bin_$*/accelerator-operator
 
-chart: ## package the Helm charts into dist/, for the images of this version
+# PACKAGE is the command that packages a chart.
+PACKAGE = go -C tools run ./release -version '$(VERSION)' -registry '$(REGISTRY)' -created $(CREATED) -tree .. -chart $(1) -out ../$(2)
+
+chart: ## package the Helm charts into dist/, for the images of this version (REGISTRY=registry.example.com/fpga, if they are in one)
 	@rm -f dist/accelerator-*.tgz
-	@cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm package ../deploy/helm/*/ --version '$(VERSION)' --app-version '$(VERSION)' --destination ../dist
+	@$(call PACKAGE,accelerator-device-plugin,dist)
+	@$(call PACKAGE,accelerator-operator,dist)
+
+# Another version of Go builds other bytes, and so do these variables, and GOEXPERIMENT, which `release -check` refuses.
+release: export GOTOOLCHAIN = go1.26.8
+release: export GOFIPS140 = off
+release: export GOAMD64 = v1
+release: export GOARM64 = v8.0
+release: export GOWORK = off
+release: export GOFLAGS := -trimpath $(filter -p=% -modcacherw,$(GOFLAGS))
+
+RELEASE = go -C tools run ./release -version '$(VERSION)' -registry '$(REGISTRY)' -url '$(URL)' -tree ..
+MANIFEST = cd tools && go tool helm template accelerator-device-plugin '../dist/release/accelerator-device-plugin-$(VERSION).tgz' \
+	--namespace kube-system --skip-tests --set api=$(1) > ../dist/release/$(2).yaml
+
+release: ## build all that is published into dist/release/: docs/releases.md (VERSION=0.3.0 REGISTRY=registry.example.com/fpga URL=https://...)
+	@$(RELEASE) -check
+	@rm -rf dist/release && mkdir -p dist/release
+	@$(MAKE) --no-print-directory image ARCHES='amd64 arm64' ARCHIVES=1
+	@$(MAKE) --no-print-directory $(if $(URL),krew,kubectl)
+	@$(call PACKAGE,accelerator-device-plugin,dist/release)
+	@$(call PACKAGE,accelerator-operator,dist/release)
+	@$(call MANIFEST,devicePlugin,accelerator-device-plugin)
+	@$(call MANIFEST,dra,accelerator-dra-driver)
+	@cp dist/*_'$(VERSION)'_*.tar.gz dist/*_'$(VERSION)'_*.cdx.json $(if $(URL),dist/accelerator.yaml) deploy/systemd/accelerator-device-plugin.service dist/release/
+	@$(RELEASE) -revision "$$(git rev-parse HEAD)" -created $(CREATED) -dist ../dist -out ../dist/release
+
+# The checksums to compare with.
+SUMS ?= dist/release/SHA256SUMS
+
+release-check: ## build the release of HEAD again in another directory, and compare (SUMS=file, and the arguments of make release)
+	@tools/release/compare.sh '$(SUMS)' VERSION='$(VERSION)' REGISTRY='$(REGISTRY)' URL='$(URL)'
 
 manifests: ## generate files from the charts: deploy/manifests, tables of values in docs, golden files
 	cd tools && go test -count=1 ./chart -update
