@@ -199,6 +199,12 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if dra, ok := values["dra"].(map[string]any); ok && dra["finishClaims"] == true {
 		return nil, errors.New("spec.values.dra.finishClaims: found true, want false: install the DRA driver with Helm")
 	}
+	nfd, _ := values["nodeFeatureDiscovery"].(map[string]any)
+	for key, value := range map[string]any{"securityContextConstraints": values["securityContextConstraints"], "nodeFeatureDiscovery.rule": nfd["rule"]} {
+		if value == true {
+			return nil, fmt.Errorf("spec.values.%s: found true, want false: the operator has no right to create this object: create it with helm template", key)
+		}
+	}
 	if c, ok := values["nodeCondition"].(map[string]any); ok {
 		if kind, ok := c["type"]; ok && kind != nodeCondition {
 			return nil, fmt.Errorf("spec.values.nodeCondition.type: found %q, want %s: the policy of the operator allows no other", fmt.Sprint(kind), nodeCondition)
