@@ -25,7 +25,7 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build build-plugin build-operator build-dra build-kubectl generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl bench-kubectl test-browser kubectl krew demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart release release-check manifests test-chart
+.PHONY: help build build-plugin build-operator build-dra build-kubectl generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl bench-kubectl test-browser kubectl krew demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart release release-check test-release outdated manifests test-chart
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -210,10 +210,10 @@ release: export GOFIPS140 = off
 release: export GOAMD64 = v1
 release: export GOARM64 = v8.0
 release: export GOWORK = off
-release: export GOFLAGS := -trimpath $(filter -p=% -modcacherw,$(GOFLAGS))
+release: export GOFLAGS := -buildvcs=false $(filter -p=% -modcacherw,$(GOFLAGS))
 
 RELEASE = go -C tools run ./release -version '$(VERSION)' -registry '$(REGISTRY)' -url '$(URL)' -tree ..
-MANIFEST = cd tools && go tool helm template accelerator-device-plugin '../dist/release/accelerator-device-plugin-$(VERSION).tgz' \
+MANIFEST = cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm template accelerator-device-plugin '../dist/release/accelerator-device-plugin-$(VERSION).tgz' \
 	--namespace kube-system --skip-tests --set api=$(1) > ../dist/release/$(2).yaml
 
 release: ## build all that is published into dist/release/: docs/releases.md (VERSION=0.3.0 REGISTRY=registry.example.com/fpga URL=https://...)
@@ -234,10 +234,22 @@ SUMS ?= dist/release/SHA256SUMS
 release-check: ## build the release of HEAD again in another directory, and compare (SUMS=file, and the arguments of make release)
 	@tools/release/compare.sh '$(SUMS)' VERSION='$(VERSION)' REGISTRY='$(REGISTRY)' URL='$(URL)'
 
+# Where make test-release keeps the cosign that it builds.
+COSIGN_VERSION := v3.1.3
+COSIGN_DIR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/accelerator-device-plugin/cosign-$(COSIGN_VERSION)
+
+test-release: ## test what make release writes and publish.sh, with cosign, which is built the first time
+	@test -x '$(COSIGN_DIR)/cosign' || CGO_ENABLED=0 GOBIN='$(COSIGN_DIR)' go install -trimpath github.com/sigstore/cosign/v3/cmd/cosign@$(COSIGN_VERSION)
+	cd tools && go test -count=1 ./release -cosign '$(COSIGN_DIR)/cosign'
+
+outdated: ## list the modules that are required directly and have a newer version; asks the module proxy
+	@tools/outdated.sh
+
 manifests: ## generate files from the charts: deploy/manifests, tables of values in docs, golden files
 	cd tools && go test -count=1 ./chart -update
 
 # -count=1, since go test's cache does not notice changes of the tested files, which are outside
 # of the module.
-test-chart: ## test charts and image builder; builds helm, which takes minutes the first time
+test-chart: ## test charts, image builder and releases; builds helm, which takes minutes the first time
 	cd tools && go vet ./... && go test -count=1 ./...
+	@echo 'NOT RUN: TestSignatures of tools/release: make test-release runs it'

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"io"
 	"log"
 	"net/http"
@@ -213,4 +214,56 @@ func TestPublishRefusals(t *testing.T) {
 	want(t, out, code, 1, "REGISTRY: found none")
 	out, code = p.run(t, []string{"REGISTRY=" + p.host + "/fpga"}) // charts for imported images can be pushed, too
 	want(t, out, code, 0, p.host+"/fpga/accelerator-operator:1.2.3-dev_abc")
+}
+
+// cosign is given by make test-release, which builds it.
+var cosign = flag.String("cosign", "", "path of cosign, for TestSignatures")
+
+// publish.sh signs images, charts, provenance and SHA256SUMS once, with a key of a file, without a public log.
+func TestSignatures(t *testing.T) {
+	if *cosign == "" {
+		t.Skip("no cosign: make test-release builds it")
+	}
+	p := newPublisher(t)
+	bin, keys := t.TempDir(), t.TempDir()
+	if err := os.Symlink(*cosign, filepath.Join(bin, "cosign")); err != nil {
+		t.Fatal(err)
+	}
+	p.path = bin + ":" + p.path
+	verifies := func(ok bool, args ...string) {
+		t.Helper()
+		cmd := exec.Command(*cosign, append(args, "--key", filepath.Join(keys, "cosign.pub"), "--insecure-ignore-tlog")...)
+		cmd.Dir, cmd.Env = keys, append(os.Environ(), "HOME="+keys)
+		if out, err := cmd.CombinedOutput(); (err == nil) != ok {
+			t.Errorf("cosign %q: error %v, want success %v: %s", args, err, ok, out)
+		}
+	}
+	for _, args := range [][]string{{"generate-key-pair"}, {"signing-config", "create", "--out", "none.json"}} {
+		cmd := exec.Command(*cosign, args...)
+		cmd.Dir, cmd.Env = keys, append(os.Environ(), "HOME="+keys, "COSIGN_PASSWORD=secret")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("cosign %q: %v: %s", args, err, out)
+		}
+	}
+	env := []string{
+		"COSIGN_KEY=" + filepath.Join(keys, "cosign.key"), "COSIGN_PASSWORD=secret",
+		"COSIGN_SIGN_FLAGS=--signing-config " + filepath.Join(keys, "none.json"), "COSIGN_VERIFY_FLAGS=--insecure-ignore-tlog",
+	}
+	out, code := p.run(t, env)
+	want(t, out, code, 0, "+ cosign sign ", "+ cosign attest ", "+ cosign sign-blob ", "done: ")
+	for _, name := range []string{"accelerator-device-plugin", "accelerator-dra-driver", "accelerator-operator", "charts/accelerator-device-plugin", "charts/accelerator-operator"} {
+		ref := p.release.Registry + "/" + name + ":1.2.3-dev_abc"
+		verifies(true, "verify", ref)
+		verifies(true, "verify-attestation", "--type", "slsaprovenance1", ref)
+		verifies(false, "verify-attestation", "--type", "spdx", ref)
+	}
+	sums := filepath.Join(p.release.Out, "SHA256SUMS")
+	verifies(true, "verify-blob", "--bundle", sums+".sigstore.json", sums)
+	verifies(false, "verify-blob", "--bundle", sums+".sigstore.json", filepath.Join(p.release.Out, "release-notes.md"))
+
+	out, code = p.run(t, env)
+	want(t, out, code, 0, "is signed already", "SHA256SUMS is signed already", "done: ")
+	if strings.Contains(out, "+ cosign") {
+		t.Errorf("the second time, something was signed again:\n%s", out)
+	}
 }
