@@ -4,6 +4,7 @@ go 1.26.7
 
 require (
 	b-com.com/accelerator-device-plugin v0.0.0-00010101000000-000000000000
+	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/cert-manager/cert-manager v1.21.2
 	github.com/google/cel-go v0.30.0
 	github.com/google/go-cmp v0.7.0
