@@ -218,7 +218,7 @@ MANIFEST = cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm template accel
 
 release: ## build all that is published into dist/release/: docs/releases.md (VERSION=0.3.0 REGISTRY=registry.example.com/fpga URL=https://...)
 	@$(RELEASE) -check
-	@rm -rf dist/release && mkdir -p dist/release
+	@rm -rf dist/release dist/*_'$(VERSION)'_* && mkdir -p dist/release
 	@$(MAKE) --no-print-directory image ARCHES='amd64 arm64' ARCHIVES=1
 	@$(MAKE) --no-print-directory $(if $(URL),krew,kubectl)
 	@$(call PACKAGE,accelerator-device-plugin,dist/release)
