@@ -204,7 +204,12 @@ func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapsh
 		} else if err := r.sameAFUs(was, s); err != nil {
 			return err
 		}
-		if err := errors.Join(c.describe(dir, r, s), c.update(dir, s)); err != nil {
+		failed := c.describe(dir, r, s)
+		described, err := c.update(dir, s)
+		if failed == nil && !c.mounted(r.UID) {
+			failed = described
+		}
+		if err := errors.Join(failed, err); err != nil {
 			return err
 		}
 		answer, err = c.answer(r, s)
@@ -446,7 +451,8 @@ func (c *Claims) check(ctx context.Context) {
 	isRead := false
 	err := c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
 		isRead = true
-		return c.update(dir, s)
+		described, err := c.update(dir, s)
+		return errors.Join(described, err)
 	})
 	if isRead || ctx.Err() != nil || c.enter(ctx) != nil {
 		return
@@ -462,12 +468,13 @@ func (c *Claims) check(ctx context.Context) {
 
 // update records the new nodes of prepared devices, and then writes the CDI spec, which may have only recorded nodes. It
 // logs the first error and the recovery. If the nodes cannot be recorded, the spec lacks the devices that have them.
-func (c *Claims) update(dir *os.Root, s inventory.Snapshot) error {
+// described is the error of the metadata files of all claims.
+func (c *Claims) update(dir *os.Root, s inventory.Snapshot) (described, err error) {
 	remembered := c.remember(dir, s)
-	described, err := c.apply(dir, c.known, s)
-	err = errors.Join(remembered, described, err)
-	c.note(err)
-	return err
+	described, err = c.apply(dir, c.known, s)
+	err = errors.Join(remembered, err)
+	c.note(errors.Join(described, err))
+	return described, err
 }
 
 // remember records the nodes that the devices of prepared claims have got since Prepare. A container that starts again
