@@ -70,6 +70,7 @@ var stories = []story{
 	{"dra-status", draStatus},
 	{"dra-hotplug", draHotplug},
 	{"dra-break", draBreak},
+	{"dra-untainted", draUntainted},
 	{"dra-pulled", draPulled},
 	{"dra-tolerated", draTolerated},
 	{"dra-kubelet", draKubelet},
