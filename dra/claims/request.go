@@ -40,8 +40,15 @@ func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (r
 	if err != nil {
 		return r, err
 	}
+	loads, err := bitstreamOf(allocated.Results)
+	if err != nil {
+		return r, err
+	}
 	for _, result := range allocated.Results {
 		if result.Driver != draname.Driver {
+			continue
+		}
+		if _, ok := draname.BitstreamAFU(result.Device); ok && result.Pool == node {
 			continue
 		}
 		d := device{Request: result.Request, Name: result.Device, Admin: result.AdminAccess != nil && *result.AdminAccess}.identified()
@@ -51,7 +58,7 @@ func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (r
 		if !d.Admin && slices.ContainsFunc(r.Devices, func(o device) bool { return o.Name == d.Name && !o.Admin }) {
 			return r, fmt.Errorf("device %.100s: found it twice in the allocation, want each device once", d.Name)
 		}
-		afu := afuFor(d.Request, settings)
+		afu := cmp.Or(afuFor(d.Request, settings), loads)
 		if programs && !d.Admin && afu != programming.OpenCL {
 			d.Wanted = afu
 		}
@@ -62,6 +69,21 @@ func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (r
 		return r, nil
 	}
 	return r, r.check()
+}
+
+// bitstreamOf returns the AFU of the bitstream in an allocation, or "" if there is none.
+func bitstreamOf(results []resourceapi.DeviceRequestAllocationResult) (found string, err error) {
+	for _, result := range results {
+		afu, ok := draname.BitstreamAFU(result.Device)
+		switch {
+		case !ok || result.Driver != draname.Driver:
+		case found != "" && found != afu:
+			return "", fmt.Errorf("device %.100s: found the bitstreams of AFU %s and of AFU %s, want one in each claim", result.Device, found, afu)
+		default:
+			found = afu
+		}
+	}
+	return found, nil
 }
 
 // same reports whether a record has the devices of the request.

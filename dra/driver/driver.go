@@ -27,6 +27,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/programming"
 )
 
 // Config has the parts of a [Driver]. All are required unless their comment allows otherwise.
@@ -35,6 +36,9 @@ type Config struct {
 	Client    kubernetes.Interface
 	Inventory Inventory
 	Claims    Claims
+
+	// Stored is that of [draslices.Config].
+	Stored func() ([]programming.Stored, <-chan struct{})
 
 	// Effect is the effect of the taint of a device that has failed, or whose holder has lost it:
 	// NoExecute, which evicts the holder, or NoSchedule.
@@ -95,7 +99,7 @@ func New(cfg Config) *Driver {
 	d := &Driver{cfg: cfg, log: cfg.Log.Named("dra"), state: latest.New(state{}), registered: latest.New(false), failed: make(chan error, 1)}
 	d.publisher = draslices.NewPublisher(draslices.Config{
 		Options: draslices.Options{Node: cfg.Node, Effect: cfg.Effect, PCI: draslices.PCI(cfg.SysfsRoot)},
-		Devices: cfg.Inventory, Publish: d.publish, Log: d.log, Metrics: cfg.Metrics,
+		Devices: cfg.Inventory, Stored: cfg.Stored, Publish: d.publish, Log: d.log, Metrics: cfg.Metrics,
 	})
 	return d
 }

@@ -94,6 +94,7 @@ var (
 	ClaimForgotten    = name("claim.forgotten")
 	ClaimUnchecked    = name("claim.unchecked")
 	ClaimStatusFailed = name("claim.status-failed")
+	StoreFailed       = name("store.failed")
 
 	ProgrammingDone    = name("programming.done")
 	ProgrammingPresent = name("programming.present")

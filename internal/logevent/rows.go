@@ -223,6 +223,10 @@ func driver() []row {
 			"The devices of prepared claims could not be written to the status of the claims. The pods are not affected. With `claim`: the API server refused " +
 				"what was written for this claim, which is tried again when its devices change.",
 			must(resource, errorText), may(claim, retry)},
+		{StoreFailed, levels(warn),
+			"The store of bitstreams could not be read, or has more than the driver publishes; `count`: those that are left out. " +
+				"No pod starts that requires one that is not published.",
+			must(path), may(errorText, count)},
 	}
 }
 
