@@ -30,7 +30,8 @@ type story struct {
 var needs = map[string]int{
 	"dra-extended": 36, "dra-extended-stale": 36, // DRAExtendedResource
 	"dra-break": taints, "dra-pulled": taints, "dra-tolerated": taints,
-	"dra-status": 36, // DRAResourceClaimGranularStatusAuthorization
+	"dra-bitstream": 36, // DRAConsumableCapacity
+	"dra-status":    36, // DRAResourceClaimGranularStatusAuthorization
 }
 
 // taints is the minor version of Kubernetes from which slices have taints (DRADeviceTaints), and the status of a pod has

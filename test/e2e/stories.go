@@ -66,6 +66,7 @@ var stories = []story{
 	{"dra-families", draFamilies},
 	{"dra-program", draProgram},
 	{"dra-alternatives", draAlternatives},
+	{"dra-bitstream", draBitstream},
 	{"dra-metadata", draMetadata},
 	{"dra-status", draStatus},
 	{"dra-hotplug", draHotplug},
