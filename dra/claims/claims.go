@@ -74,6 +74,9 @@ type Config struct {
 	// Attributes returns the attributes that a device has in its ResourceSlice, for the metadata files of containers.
 	// Without it, containers get no such files.
 	Attributes func(*inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
+	// Claimed remembers the nodes that the devices of prepared claims were given, by id, for a device plugin that takes
+	// the node over. It is not required.
+	Claimed func(ctx context.Context, nodes map[string][]string) error
 	// Programming is not required. Without it no device is programmed for a claim.
 	Programming *Programming
 	Log         *zap.Logger
@@ -205,7 +208,7 @@ func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapsh
 			return err
 		}
 		failed := c.describe(dir, r, s)
-		described, err := c.update(dir, s)
+		described, err := c.update(ctx, dir, s)
 		if failed == nil && !c.mounted(r.UID) {
 			failed = described
 		}
@@ -451,7 +454,7 @@ func (c *Claims) check(ctx context.Context) {
 	isRead := false
 	err := c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
 		isRead = true
-		described, err := c.update(dir, s)
+		described, err := c.update(ctx, dir, s)
 		return errors.Join(described, err)
 	})
 	if isRead || ctx.Err() != nil || c.enter(ctx) != nil {
@@ -469,8 +472,8 @@ func (c *Claims) check(ctx context.Context) {
 // update records the new nodes of prepared devices, and then writes the CDI spec, which may have only recorded nodes. It
 // logs the first error and the recovery. If the nodes cannot be recorded, the spec lacks the devices that have them.
 // described is the error of the metadata files of all claims.
-func (c *Claims) update(dir *os.Root, s inventory.Snapshot) (described, err error) {
-	remembered := c.remember(dir, s)
+func (c *Claims) update(ctx context.Context, dir *os.Root, s inventory.Snapshot) (described, err error) {
+	remembered := errors.Join(c.remember(dir, s), c.tell(ctx))
 	described, err = c.apply(dir, c.known, s)
 	err = errors.Join(remembered, err)
 	c.note(errors.Join(described, err))
@@ -503,6 +506,22 @@ func (c *Claims) remember(dir *os.Root, s inventory.Snapshot) error {
 		return nil
 	}
 	return c.write(dir, all)
+}
+
+// tell calls [Config.Claimed].
+func (c *Claims) tell(ctx context.Context) error {
+	if c.cfg.Claimed == nil {
+		return nil
+	}
+	nodes := map[string][]string{}
+	for _, r := range c.known {
+		for _, d := range r.Devices {
+			if !r.Waiting && !d.Admin {
+				nodes[d.id] = slices.Concat(nodes[d.id], d.Nodes, d.Later)
+			}
+		}
+	}
+	return c.cfg.Claimed(ctx, nodes)
 }
 
 // newest returns the newest snapshot, and notes whether it is complete.

@@ -1,12 +1,16 @@
 package claims_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -211,4 +215,34 @@ func TestTooManyNodes(t *testing.T) {
 	r.set(sick(port("3b:00.0", 100), "node-changed")) // which is recorded
 	r.prepare(c)
 	r.injects(devicesOf(c, "dfl-port.100")...)
+}
+
+// The nodes of prepared claims are remembered for a device plugin before a container can get them. A claim whose nodes cannot
+// be remembered is refused, but can be unprepared.
+func TestClaimed(t *testing.T) {
+	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
+	knows := func(want map[string][]string) {
+		t.Helper()
+		if diff := cmp.Diff(want, r.claimed, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("remembered nodes (-want +got):\n%s", diff)
+		}
+	}
+	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+	r.prepare(one)
+	knows(map[string][]string{"3b:00.0": {"dfl-port.0", "240:0"}})
+	r.prepare(claimOf("watch", admin(result("a", "5e:00.0"))))
+	knows(map[string][]string{"3b:00.0": {"dfl-port.0", "240:0"}})
+	r.set(with(port("3b:00.0", 0), "dfl-port.7=240:7"), port("5e:00.0", 1))
+	r.unclaimed = errors.New("the disk is full")
+	r.refuseNow(two, "the disk is full")
+	r.unclaimed = nil
+	r.prepare(two)
+	knows(map[string][]string{"3b:00.0": {"dfl-port.0", "240:0", "dfl-port.7", "240:7"}, "5e:00.0": {"dfl-port.1", "240:1"}})
+	r.unclaimed = errors.New("the disk is full")
+	r.unprepare(one)
+	r.unprepare(two)
+	r.unclaimed = nil
+	r.restart()
+	r.prepare(one)
+	knows(map[string][]string{"3b:00.0": {"dfl-port.7", "240:7"}})
 }

@@ -55,7 +55,9 @@ type rig struct {
 	elsewhere map[string][]inventory.Holding // through the device plugin API
 	client    kubernetes.Interface           // nil: claims are not compared with the API server
 	named     func(context.Context) (map[string]bool, error)
-	onLatest  func() // called before each use of the newest snapshot; may be nil
+	claimed   map[string][]string // what a device plugin would know
+	unclaimed error               // of remembering that
+	onLatest  func()              // called before each use of the newest snapshot; may be nil
 	logs      *observer.ObservedLogs
 	metrics   *metrics.Metrics
 }
@@ -93,6 +95,12 @@ func (r *rig) open() {
 		HostSysRoot: "/sys",
 		Dir:         r.dir, Boot: r.boot, Node: node, Spec: r.spec, Devices: r, Taints: taints,
 		Elsewhere: func(context.Context) map[string][]inventory.Holding { return r.elsewhere }, Programming: r.programs, Client: r.client, Named: r.named, Log: zap.New(core), Metrics: r.metrics,
+	}
+	cfg.Claimed = func(_ context.Context, nodes map[string][]string) error {
+		if r.unclaimed == nil {
+			r.claimed = nodes
+		}
+		return r.unclaimed
 	}
 	if r.describes {
 		cfg.Attributes = draslices.Options{}.Attributes

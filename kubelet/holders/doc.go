@@ -15,6 +15,7 @@
 //   - The kubelet's checkpoint contains every container with a device of a resource, init containers included, and the
 //     device nodes that it was given. Entries of ended containers stay until the kubelet writes the file again.
 //   - The DRA driver's claims.json contains the prepared claims.
+//   - injected.json in the state directory ([Injected]) contains nodes that containers got through CDI.
 //
 // # When a device is free
 //

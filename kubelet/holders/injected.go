@@ -10,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/boot"
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
 const (
@@ -27,16 +29,22 @@ const (
 	diskWithin = 2 * time.Second // longest time of one use of the state directory later; more: the file system hangs
 )
 
-// Injected remembers the nodes that a container gets through CDI if it is started again, when they are not those that it
-// was given by Allocate. The kubelet's checkpoint does not have them, so they are in a file of the state directory, which
-// survives a restart of the daemon. After a reboot the file is not used. An Injected is safe for concurrent use.
+// Injected remembers the nodes that containers get through CDI, and that the kubelet's checkpoint therefore does not have:
+// those of claims, and those of a container that is started again when they are not the ones that it was given by
+// Allocate. They are in a file of the state directory, which survives a restart of the daemon, and which the device plugin
+// and the DRA driver share. After a reboot the file is not used. An Injected is safe for concurrent use.
 type Injected struct {
 	dir, boot string
 	disk      *privatedir.Turns
 
 	mu    sync.Mutex
-	nodes map[string][]string // names and numbers, by the id of the device
+	nodes map[string][]string // names and numbers, by the id of the device, or by claimedKey
 }
+
+// claimedKey returns the key of a device that a claim has.
+func claimedKey(id string) string { return claimedPrefix + id }
+
+const claimedPrefix = draname.Driver + "/"
 
 // injectedContent is the content of the file.
 type injectedContent struct {
@@ -102,10 +110,21 @@ func (i *Injected) Add(ctx context.Context, nodes map[string][]string) error {
 	})
 }
 
-// forget forgets the devices of which keep is false.
-func (i *Injected) forget(ctx context.Context, keep func(id string) bool) error {
+// SetClaimed remembers the nodes of the devices that claims have, by their ids, in place of those that it has of claims. It
+// returns after they are on the disk.
+func (i *Injected) SetClaimed(ctx context.Context, nodes map[string][]string) error {
 	return i.change(ctx, func(all map[string][]string) {
-		maps.DeleteFunc(all, func(id string, _ []string) bool { return !keep(id) })
+		maps.DeleteFunc(all, func(key string, _ []string) bool { return strings.HasPrefix(key, claimedPrefix) })
+		for id, names := range nodes {
+			all[claimedKey(id)] = slices.Compact(slices.Sorted(slices.Values(names)))
+		}
+	})
+}
+
+// forget forgets the devices of which keep is false.
+func (i *Injected) forget(ctx context.Context, keep func(key string) bool) error {
+	return i.change(ctx, func(all map[string][]string) {
+		maps.DeleteFunc(all, func(key string, _ []string) bool { return !keep(key) })
 	})
 }
 

@@ -1,15 +1,22 @@
 package holders_test
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
+	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/patient"
+	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
 func openInjected(t *testing.T, dir string) *holders.Injected {
@@ -55,5 +62,40 @@ func FuzzInjected(f *testing.F) {
 		if err := i.Add(t.Context(), map[string][]string{"3b:00.0": {"n"}}); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// After the DRA driver, the device plugin knows the nodes that claims were given: a card that now has one of them must not
+// be offered. It forgets them when the pods have ended.
+func TestClaimedNodes(t *testing.T) {
+	r := newRig(t)
+	r.kubeletRunsForAnHour(t)
+	r.write(t, fileOf(t, "uid", port, "af:00.0", "dfl-port.9"))
+	r.cfg.StateDir, r.cfg.Confirm = privatedirtest.Dir(t), time.Millisecond
+	of := openInjected(t, r.cfg.StateDir)
+	must.Succeed(t, of.Add(t.Context(), map[string][]string{"3b:00.0": {"dfl-port.7"}}),
+		of.SetClaimed(t.Context(), map[string][]string{"5e:00.0": {"dfl-port.1"}}),
+		of.SetClaimed(t.Context(), map[string][]string{"3b:00.0": {"dfl-port.3", "120:3", "dfl-port.3"}}))
+	r.HoldClaim("ns", "pod", "main", "claim", draname.Driver, draname.Device("3b:00.0"))
+
+	driver := r.cfg
+	driver.DRA, driver.Injected = true, of
+	driver.Claims = func(context.Context) (map[string][]inventory.Holding, error) { return nil, nil } // read before the claim was prepared
+	holders.New(driver).Ask(t.Context())
+
+	plugin := r.cfg
+	plugin.Injected = openInjected(t, r.cfg.StateDir)
+	s := holders.New(plugin)
+	holding := s.Ask(t.Context()).Of["3b:00.0"]
+	if len(holding) != 1 || !slices.Equal(holding[0].Nodes, []string{"120:3", "dfl-port.3"}) || holding[0].NodesErr != nil || !holding[0].OtherAPI {
+		t.Errorf("found %+v, want the nodes of the claim", holding)
+	}
+	r.Release("ns", "pod")
+	patient.Await(t, "nothing is remembered", func() error {
+		s.Ask(t.Context())
+		if left := openInjected(t, r.cfg.StateDir).All(); len(left) > 0 {
+			return fmt.Errorf("found %v", left)
+		}
+		return nil
 	})
 }

@@ -62,7 +62,7 @@ type Report struct {
 
 	Allocated map[Key]Allocation
 
-	Injected map[string][]string // nodes that containers may get if they are started again, by device
+	Injected map[string][]string // as in the [Injected] of the node
 
 	Claims    map[string][]inventory.Holding // prepared claims, by device; not used by the device plugin
 	ClaimsErr error
@@ -493,6 +493,8 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 			for _, c := range claims {
 				u.nodes, u.later = append(u.nodes, c.Nodes...), append(u.later, c.Later...)
 			}
+		case !r.rules.DRA && r.Injected[claimedKey(key.ID)] != nil:
+			u.nodes, u.nodesErr = r.Injected[claimedKey(key.ID)], nil
 		case !u.prepared && u.nodes == nil:
 			u.nodesErr = errNotRecorded
 		}
@@ -676,10 +678,15 @@ func (s State) known() knownEntries {
 	return k
 }
 
-// injects reports whether a container may get nodes of a device when it is started again.
-func (s State) injects(id string) bool {
+// injects reports whether a container may have got nodes of a device through CDI. The key is that of [Injected]. The driver
+// itself forgets the devices of its claims, because it may have prepared one since the report.
+func (s State) injects(injected string) bool {
+	id, claimed := strings.CutPrefix(injected, claimedPrefix)
+	if claimed && s.rules.DRA {
+		return true
+	}
 	for key, u := range s.uses {
-		if key.ID == id && key.Resource != draname.Driver && u.held {
+		if key.ID == id && (key.Resource == draname.Driver) == claimed && u.held {
 			return true
 		}
 	}

@@ -171,9 +171,12 @@ func (s *scene) exec(args ...string) string {
 
 // hasReasons waits until /devices of the daemon has these unhealthy devices with these reasons, by
 // id.
-func (s *scene) hasReasons(want map[string][]string) {
+func (s *scene) hasReasons(want map[string][]string) { s.hasReasonsIn(selector, want) }
+
+// hasReasonsIn is hasReasons for the daemon with these labels.
+func (s *scene) hasReasonsIn(labels string, want map[string][]string) {
 	await(s, "unhealthy devices", func() (map[string][]string, error) {
-		text, err := s.Client.CoreV1().Pods(namespace).ProxyGet("http", s.daemon().Name, "9480", "/devices", nil).DoRaw(s.ctx)
+		text, err := s.Client.CoreV1().Pods(namespace).ProxyGet("http", s.daemonOf(labels).Name, "9480", "/devices", nil).DoRaw(s.ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -90,6 +90,7 @@ var stories = []story{
 	{"dra-handover-killed", draHandoverKilled},
 	{"dra-handover-together", draHandoverTogether},
 	{"dra-handover-rollback", draHandoverRollback},
+	{"dra-handover-renumbered", draHandoverRenumbered},
 }
 
 // apart are the stories that use neither the release nor cards. They run while another story waits.

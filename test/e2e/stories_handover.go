@@ -295,3 +295,27 @@ func draHandoverRollback(s *scene) {
 	s.unharmed("user", held, 0)
 	w.end()
 }
+
+// After DRA, the device plugin knows the device nodes of claims, although their cards got other numbers while no daemon ran.
+func draHandoverRenumbered(s *scene) {
+	s.plug(first)
+	s.installDRA()
+	s.followSlices().shows(time.Now(), offer(firstID))
+	s.claimed("user", one())
+	s.hasReport("user", draReport(firstID, "dfl-port.0"))
+	s.step("the release is removed under a pod with a claim, and its card and another one are plugged in again in the other order")
+	s.uninstall()
+	s.pullCard(first)
+	s.plug(second, first)
+	same(s, "node of the other card", s.portNode(second), "dfl-port.0")
+	s.step("the device plugin: the other card has the number that the pod may open, so no pod gets it")
+	s.install(finishing...)
+	s.hasReasonsIn(pluginPods, map[string][]string{firstID: {"held-other-api", "node-changed"}, secondID: {"node-in-use"}})
+	s.user("next")
+	s.always(0, func() { s.unschedulable("next") })
+	s.staysInPhase("user", corev1.PodRunning)
+	s.step("its pod ends: the next one gets a card")
+	s.deleteClaimed("user")
+	s.reachesPhase("next", corev1.PodRunning)
+	s.offersSoon(s.resource, 2, 2)
+}

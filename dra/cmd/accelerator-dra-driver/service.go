@@ -86,6 +86,7 @@ type api struct {
 	published      slices.Options       // attributes and taints of a device, as in the slices
 	owned          *offer.Ownership     // the resources of the device plugin
 	use            *holders.Source      // set by Configure
+	injected       *holders.Injected    // set by Configure
 	inventory      *inventory.Inventory // set by Start
 	stored         *bitstreams.Follower // set by Start; nil: not published
 	*driver.Driver                      // set by Start
@@ -113,6 +114,7 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 		Dir: s.pluginDir, Boot: id, Node: cfg.NodeName, Spec: spec, HostSysRoot: cfg.HostSysfsRoot, Devices: a, Taints: a.published.Taints,
 		Elsewhere: a.elsewhere, Client: client, Named: a.named, Programming: programmingOf(cfg), Log: log, Metrics: counts,
 	}
+	claimed.Claimed = func(ctx context.Context, nodes map[string][]string) error { return a.injected.SetClaimed(ctx, nodes) }
 	if s.deviceMetadata {
 		claimed.Attributes = a.published.Attributes
 	}
@@ -144,6 +146,7 @@ func (a *api) Configure(ctx context.Context, cfg *inventory.Config) error {
 	if err != nil {
 		return fmt.Errorf("--state-dir: %w", err)
 	}
+	a.injected = injected
 	a.use = holders.New(holders.Config{
 		Rules: holders.Rules{
 			Owns: a.owned.Owns, DRA: true, InPod: os.Getenv("KUBERNETES_SERVICE_HOST") != "",
