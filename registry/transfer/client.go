@@ -72,6 +72,8 @@ func (c *Client) repository(ref registry.Reference) *remote.Repository {
 		TLSClientConfig: &tls.Config{RootCAs: c.Roots}, ForceAttemptHTTP2: true,
 		// The digest is that of the bytes as they are sent.
 		DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
+		// Many pulls of a process that runs for months: they leave no connections, and buffer little if the disk is slow.
+		IdleConnTimeout: 30 * time.Second, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 20},
 	}
 	return &remote.Repository{
 		Reference: ref, PlainHTTP: c.PlainHTTP, MaxMetadataBytes: artifact.MaxManifest, ReferrerListMaxPages: 5,
