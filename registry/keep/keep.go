@@ -190,7 +190,7 @@ func (k *Keeper) Once(ctx context.Context) {
 // follow tries a reference at intervals until ctx ends. After a failure it tries sooner.
 func (k *Keeper) follow(ctx context.Context, e *entry) {
 	interval := k.cfg.Interval
-	wait := backoff.Backoff{First: min(15*time.Second, interval), Most: interval}
+	wait := backoff.Backoff{First: 15 * time.Second, Most: min(interval, 10*time.Minute)}
 	for {
 		next := wait.Next() // if it fails
 		if k.try(ctx, e, next) {
