@@ -59,7 +59,7 @@ func (r *recorder) run(ctx context.Context, changed <-chan struct{}) error {
 		}
 		states, _ := r.states()
 		reason, message := summary(states)
-		if message == last.Message || reason == bitstreamsPresent && !last.Warning {
+		if message == last.Message || reason != bitstreamsFailed && !last.Warning || reason == "" {
 			continue
 		}
 		now := time.Now()
@@ -103,11 +103,14 @@ func (r *recorder) write(ctx context.Context, e apiserver.Event) bool {
 	}
 }
 
-// summary returns the reason and the message of the Event about these references. A reference that was not tried yet counts
-// for nothing.
+// summary returns the reason and the message of the Event about these references. There is none if none has failed, and some
+// were not tried yet.
 func summary(states []keep.State) (reason, message string) {
 	failed := slices.DeleteFunc(slices.Clone(states), func(s keep.State) bool { return s.Result != keep.Failed })
 	if len(failed) == 0 {
+		if slices.ContainsFunc(states, func(s keep.State) bool { return s.Result == "" }) {
+			return "", ""
+		}
 		return bitstreamsPresent, fmt.Sprintf("The store of this node has the bitstreams of all %d references", len(states))
 	}
 	parts := make([]string, 0, 3)
@@ -116,9 +119,10 @@ func summary(states []keep.State) (reason, message string) {
 		if s.Present {
 			kept = "the store has the last bitstream of this reference"
 		}
-		parts = append(parts, short(s.Error)[:min(len(short(s.Error)), 250)]+" ("+kept+")")
+		text := short(s.Error)
+		parts = append(parts, strings.ToValidUTF8(text[:min(len(text), 250)], "")+" ("+kept+")")
 	}
-	message = strings.ToValidUTF8(strings.Join(parts, "; "), "")
+	message = strings.Join(parts, "; ")
 	if more := len(failed) - len(parts); more > 0 {
 		message += fmt.Sprintf("; and %d more references failed", more)
 	}
