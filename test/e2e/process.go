@@ -55,7 +55,9 @@ func (s *scene) daemonStatus() map[string]string {
 }
 
 // daemonMounts returns which of these paths are mounts in the daemon's container: path to ro or rw.
-func (s *scene) daemonMounts(paths ...string) map[string]string { return mounts(s.daemonPID(), paths...) }
+func (s *scene) daemonMounts(paths ...string) map[string]string {
+	return mounts(s.daemonPID(), paths...)
+}
 
 // mounts is daemonMounts for a process.
 func mounts(pid int, paths ...string) map[string]string {
