@@ -130,7 +130,7 @@ func (c *Client) attempts(ctx context.Context, f func() (progress bool, err erro
 			return err
 		}
 		pause := wait.Next()
-		c.Log(fmt.Sprintf("%v: trying again in %.0f s", err, pause.Seconds()))
+		c.Log(fmt.Sprintf("%v: trying again in %.0f s", plain(err), pause.Seconds()))
 		if !backoff.Wait(ctx, pause) {
 			return context.Cause(ctx)
 		}
@@ -155,24 +155,40 @@ func temporary(err error, begun bool) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "http2: ")
 }
 
+// plain returns err without the address of the request, which is long, and without details that only programs read.
+func plain(err error) error {
+	if request, ok := errors.AsType[*url.Error](err); ok {
+		return request.Err
+	}
+	answer, ok := errors.AsType[*errcode.ErrorResponse](err)
+	if !ok {
+		return err
+	}
+	text := fmt.Sprintf("the registry answers %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
+	for _, e := range answer.Errors {
+		text += ": " + e.Message
+	}
+	return errors.New(text)
+}
+
 // Explain adds to an error of the client what a user can do about it.
 func Explain(ref registry.Reference, err error) error {
 	status := 0
 	if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
 		status = answer.StatusCode
 	}
-	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	_, untrusted := errors.AsType[x509.UnknownAuthorityError](err)
 	switch {
 	case errors.Is(err, errdef.ErrNotFound):
 		return fmt.Errorf("%s: found none in the registry", ref)
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		return fmt.Errorf("%s: found no credentials for %s, want some in Docker's configuration: docker login %[2]s", ref, ref.Registry)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return fmt.Errorf("%s: the registry refuses the credentials for %s (%w), want some with this right: docker login %[2]s", ref, ref.Registry, err)
+		return fmt.Errorf("%s: %w, want credentials for %s that allow this: docker login %[3]s", ref, plain(err), ref.Registry)
 	case untrusted:
-		return fmt.Errorf("%s: %w: --ca-file FILE names a certificate authority of your own", ref, err)
+		return fmt.Errorf("%s: %w: --ca-file FILE names a certificate authority of your own", ref, plain(err))
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s: found http, want https: --plain-http allows http", ref)
 	}
-	return fmt.Errorf("%s: %w", ref, err)
+	return fmt.Errorf("%s: %w", ref, plain(err))
 }

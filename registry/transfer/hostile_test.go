@@ -95,8 +95,8 @@ func TestHostileRegistry(t *testing.T) {
 					return
 				}
 			}
-		}), want: ""}, // the rest is not read
-		{name: "longer file", file: append(good[:len(good):len(good)], "x"...), want: "mismatch Content-Length"},
+		}), want: ""},
+		{name: "longer file", file: append(good[:len(good):len(good)], "x"...), want: ""},
 		{name: "shorter file", serve: blob(func(w http.ResponseWriter, _ *http.Request) {
 			w.(http.Flusher).Flush()
 			w.Write(good[:100])
@@ -122,7 +122,7 @@ func TestHostileRegistry(t *testing.T) {
 		{name: "giant error", serve: always(func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprintf(w, `{"errors": [{"code": "DENIED", "message": %q}]}`, strings.Repeat("x", 1<<20))
-		}), want: "403: Forbidden"},
+		}), want: "the registry answers 403 Forbidden"},
 
 		{name: "other ids in the file", manifest: string(must.Value(described(other).Manifest("x"))(t)), file: other,
 			want: "afu-id: found \"" + bits.AFU + "\", want \"" + bits.OtherAFU + "\" as in the file"},
@@ -146,7 +146,7 @@ func TestHostileRegistry(t *testing.T) {
 				_, err := r.pull(t.Context())
 				compare.Outcome(t, "pull", test.want, err)
 				compare.Empty(t, "attempts", r.log)
-				if test.want != "" {
+				if test.want != "" { // else the rest was not read
 					compare.Empty(t, "store", r.files(t))
 				}
 			})

@@ -8,6 +8,8 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +17,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 	"b-com.com/accelerator-device-plugin/programming"
@@ -211,19 +215,11 @@ func (c *Client) fetch(ctx context.Context, repo *remote.Repository, p *part) er
 	if p.size == p.Size {
 		return nil
 	}
-	r, err := repo.Blobs().Fetch(ctx, p.Layer())
+	r, err := blob(ctx, repo, p.File, p.size)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if seeker, ok := r.(io.Seeker); ok {
-		_, err = seeker.Seek(p.size, io.SeekStart)
-	} else { // the registry always sends the whole file
-		_, err = io.CopyN(io.Discard, r, p.size)
-	}
-	if err != nil {
-		return err
-	}
 	n, err := io.Copy(writer(func(b []byte) (int, error) {
 		n, err := p.file.Write(b)
 		p.hash.Write(b[:n])
@@ -235,6 +231,38 @@ func (c *Client) fetch(ctx context.Context, repo *remote.Repository, p *part) er
 		err = fmt.Errorf("file: found %d bytes, want %d", n, p.Size)
 	}
 	return err
+}
+
+// blob returns a reader for the rest of a blob. (Blobs().Fetch would first get all of it.)
+func blob(ctx context.Context, repo *remote.Repository, of digest.Digest, from int64) (io.ReadCloser, error) {
+	address := url.URL{Scheme: "https", Host: repo.Reference.Host(), Path: "/v2/" + repo.Reference.Repository + "/blobs/" + of.String()}
+	if repo.PlainHTTP {
+		address.Scheme = "http"
+	}
+	ctx = auth.AppendRepositoryScope(ctx, repo.Reference, auth.ActionPull)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if from > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	}
+	resp, err := repo.Client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case resp.StatusCode == http.StatusPartialContent && from > 0 && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", from)):
+	case resp.StatusCode == http.StatusOK: // all of it
+		_, err = io.CopyN(io.Discard, resp.Body, from)
+	default:
+		err = &errcode.ErrorResponse{Method: req.Method, URL: req.URL, StatusCode: resp.StatusCode}
+	}
+	if err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	return resp.Body, nil
 }
 
 type writer func([]byte) (int, error)

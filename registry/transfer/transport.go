@@ -73,8 +73,8 @@ func (t transport) check(req *http.Request) error {
 	return nil
 }
 
-// sameDomain reports whether a host is the registry, or in its parent domain, as auth.docker.io is for
-// registry-1.docker.io.
+// sameDomain reports whether a host is the registry, or in its parent domain, as auth.example.com is for
+// registry.example.com.
 func sameDomain(host, registry string) bool {
 	host, registry = strings.ToLower(host), strings.ToLower(registry)
 	_, parent, _ := strings.Cut(registry, ".")
