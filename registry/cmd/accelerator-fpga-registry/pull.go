@@ -74,6 +74,7 @@ type row struct {
 	Format      string  `json:"format"`
 	InterfaceID string  `json:"interfaceId"`
 	AFUID       string  `json:"afuId"`
+	Size        int64   `json:"size"`            // of the raw bitstream, in bytes
 	Hash        string  `json:"hash,omitempty"`  // of an AOCX
 	Board       *string `json:"board,omitempty"` // of an AOCX
 	Path        string  `json:"path"`
@@ -81,7 +82,7 @@ type row struct {
 }
 
 func rowOf(ref registry.Reference, digest string, b *programming.Bitstream) row {
-	r := row{Reference: ref.String(), Digest: digest, Format: b.Format, InterfaceID: b.InterfaceID, AFUID: b.AFUID, Hash: b.Hash, Path: b.Path}
+	r := row{Reference: ref.String(), Digest: digest, Format: b.Format, InterfaceID: b.InterfaceID, AFUID: b.AFUID, Size: b.Size, Hash: b.Hash, Path: b.Path}
 	if b.Format == programming.AOCX {
 		r.Board = &b.Board
 	}
