@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
@@ -75,7 +74,7 @@ func (c *Client) repository(ref registry.Reference) *remote.Repository {
 		DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 	}
 	return &remote.Repository{
-		Reference: ref, PlainHTTP: c.PlainHTTP, MaxMetadataBytes: artifact.MaxManifest,
+		Reference: ref, PlainHTTP: c.PlainHTTP, MaxMetadataBytes: artifact.MaxManifest, ReferrerListMaxPages: 5,
 		ManifestMediaTypes: []string{ocispec.MediaTypeImageManifest},
 		Client: &auth.Client{
 			Client:     &http.Client{Transport: transport{base, host, c.PlainHTTP, c.Stall}},
@@ -85,11 +84,11 @@ func (c *Client) repository(ref registry.Reference) *remote.Repository {
 	}
 }
 
-// manifest reads a manifest of at most [artifact.MaxManifest] bytes, and returns it with its digest.
-func (c *Client) manifest(ctx context.Context, repo *remote.Repository, reference string) (text []byte, of digest.Digest, err error) {
+// manifest reads a manifest of at most [artifact.MaxManifest] bytes, and returns it with its descriptor.
+func (c *Client) manifest(ctx context.Context, repo *remote.Repository, reference string) (text []byte, desc ocispec.Descriptor, err error) {
 	err = c.attempts(ctx, func() (bool, error) {
-		desc, r, err := repo.Manifests().FetchReference(ctx, reference)
-		if err != nil {
+		var r io.ReadCloser
+		if desc, r, err = repo.Manifests().FetchReference(ctx, reference); err != nil {
 			return false, err
 		}
 		defer r.Close()
@@ -100,10 +99,9 @@ func (c *Client) manifest(ctx context.Context, repo *remote.Repository, referenc
 			return false, fmt.Errorf("manifest: found %d bytes, want at most %d", desc.Size, artifact.MaxManifest)
 		}
 		text, err = content.ReadAll(r, desc)
-		of = desc.Digest
 		return false, err
 	})
-	return text, of, err
+	return text, desc, err
 }
 
 // The limits of attempts: that fail one after the other without any progress, and in total.

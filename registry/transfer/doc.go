@@ -5,7 +5,8 @@
 // The registry, the network and the artifact may be hostile. A [Client] speaks https only, except with the registry
 // itself if PlainHTTP is set. It sends credentials to the registry, and to a token server in the same domain. Everything
 // that it reads is limited in size, and compared with its digest. A bitstream is installed by
-// [programming.Store.Install], which checks it in the same way as a local file.
+// [programming.Store.Install], which checks it in the same way as a local file. If the store has a file signers.pem, only
+// what the holder of one of its keys has signed is installed.
 //
 // # State
 //

@@ -11,6 +11,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/registry/artifact"
+	"b-com.com/accelerator-device-plugin/registry/transfer"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
@@ -186,7 +187,7 @@ func TestReferences(t *testing.T) {
 	} {
 		reg := newRegistry(t, described(good), good)
 		reg.run(t, false, func(t *testing.T, r *rig) {
-			_, err := r.pullWith(t.Context(), text, false)
+			_, err := r.pullWith(t.Context(), text, transfer.Options{})
 			if want == "" {
 				want = "found none in the registry"
 			} else {

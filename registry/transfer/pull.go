@@ -23,6 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/registry/artifact"
+	"b-com.com/accelerator-device-plugin/registry/signature"
 )
 
 // Pulled is the result of a pull.
@@ -33,11 +34,17 @@ type Pulled struct {
 	Installed bool                   // false: the store had the same file already
 }
 
-// Pull installs the bitstream of a reference in the store. Without force, it returns an error if the store has another
-// file at that place.
-func (c *Client) Pull(ctx context.Context, ref registry.Reference, store programming.Store, force bool) (Pulled, error) {
+// Options are those of [Client.Pull].
+type Options struct {
+	Force bool           // replace another file in the store
+	Keys  signature.Keys // one of them must have signed the manifest; nil: no matter who
+}
+
+// Pull installs the bitstream of a reference in the store. If the store has a [SignersFile], one of its keys must have
+// signed the manifest.
+func (c *Client) Pull(ctx context.Context, ref registry.Reference, store programming.Store, o Options) (Pulled, error) {
 	repo := c.repository(ref)
-	text, of, err := c.manifest(ctx, repo, ref.Reference)
+	text, manifest, err := c.manifest(ctx, repo, ref.Reference)
 	if err != nil {
 		return Pulled{}, err
 	}
@@ -50,6 +57,16 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 		return Pulled{}, err
 	}
 	defer dir.Close()
+	policy, err := signers(dir)
+	if err == nil && policy != nil {
+		err = c.verify(ctx, repo, manifest, policy, filepath.Join(dir.Name(), SignersFile))
+	}
+	if err == nil && o.Keys != nil {
+		err = c.verify(ctx, repo, manifest, o.Keys, "--key")
+	}
+	if err != nil {
+		return Pulled{}, err
+	}
 	lock, err := c.lock(ctx, dir)
 	if err != nil {
 		return Pulled{}, err
@@ -57,8 +74,8 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 	defer lock.Release()
 	switch b, err := stored(ctx, store, d); {
 	case b != nil:
-		return Pulled{b.Path, b, of, false}, nil
-	case err != nil && !force:
+		return Pulled{b.Path, b, manifest.Digest, false}, nil
+	case err != nil && !o.Force:
 		return Pulled{}, err
 	}
 	p, err := openPart(dir, d)
@@ -77,8 +94,8 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 	if err := d.Check(b); err != nil {
 		return Pulled{}, err
 	}
-	path, err := store.Install(ctx, b, programming.InstallOptions{Force: force})
-	return Pulled{path, b, of, true}, err
+	path, err := store.Install(ctx, b, programming.InstallOptions{Force: o.Force})
+	return Pulled{path, b, manifest.Digest, true}, err
 }
 
 // lock waits until no other pull uses the store.

@@ -12,6 +12,7 @@ import (
 
 	"oras.land/oras-go/v2/registry/remote/auth"
 
+	"b-com.com/accelerator-device-plugin/registry/transfer"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
@@ -37,7 +38,7 @@ func TestPull(t *testing.T) {
 			must.Succeed(t, os.WriteFile(p.Path, other, 0o644))
 			compare.Error(t, "pull over another file", "--force replaces it", compare.ErrorOf(r.pull(t.Context())))
 			compare.Values(t, "store", map[string]string{installed: string(other)}, r.files(t))
-			compare.NoError(t, "pull with force", compare.ErrorOf(r.pullWith(t.Context(), reference, true)))
+			compare.NoError(t, "pull with force", compare.ErrorOf(r.pullWith(t.Context(), reference, transfer.Options{Force: true})))
 			compare.Values(t, "store", map[string]string{installed: string(good)}, r.files(t))
 		})
 	}
@@ -243,5 +244,19 @@ func TestCredentials(t *testing.T) {
 				compare.Error(t, "no credentials", "docker login example.com", compare.ErrorOf(r.pull(t.Context())))
 			}
 		})
+	}
+}
+
+func TestSameDomain(t *testing.T) {
+	for _, test := range []struct {
+		host, registry string
+		want           bool
+	}{
+		{"registry.example.com", "registry.example.com", true}, {"Auth.example.com", "registry.example.com", true}, {"example.com", "registry.example.com", true},
+		{"auth.example.com", "example.com", true}, {"a.b.example.com", "registry.example.com", true},
+		{"evil.com", "example.com", false}, {"evil-example.com", "registry.example.com", false}, {"registry.example.com.evil.com", "registry.example.com", false},
+		{"com", "example.com", false}, {"", "localhost", false}, {"other", "localhost", false}, {"10.0.0.2", "10.0.0.1", false}, {"0.0.1", "10.0.0.1", false},
+	} {
+		compare.Equal(t, test.host+" for "+test.registry, test.want, transfer.SameDomain(test.host, test.registry))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/registry/artifact"
+	"b-com.com/accelerator-device-plugin/registry/signature"
 	"b-com.com/accelerator-device-plugin/registry/transfer"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/test/must"
@@ -42,8 +44,9 @@ func described(file []byte) artifact.Description {
 // registry is a registry with one artifact, which may be hostile. It runs in memory, so that time is that of synctest.
 type registry struct {
 	manifest  []byte
-	mediaType string
 	file      []byte
+	signature []byte                   // the manifest with the tag of signatures; nil: none
+	blobs     map[digest.Digest][]byte // besides the file
 	// serve, if it is not nil, answers a request, or returns false.
 	serve func(w http.ResponseWriter, r *http.Request) bool
 
@@ -54,7 +57,7 @@ type registry struct {
 
 // newRegistry returns a registry with a manifest for the file.
 func newRegistry(t *testing.T, d artifact.Description, file []byte) *registry {
-	return &registry{manifest: must.Value(d.Manifest("nlb.gbs"))(t), mediaType: ocispec.MediaTypeImageManifest, file: file}
+	return &registry{manifest: must.Value(d.Manifest("nlb.gbs"))(t), file: file}
 }
 
 func (r *registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -66,15 +69,25 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch {
 	case r.serve != nil && r.serve(w, req):
 	case req.URL.Path == "/v2/fpga/nlb/manifests/1.0":
-		w.Header().Set("Content-Type", r.mediaType)
-		w.Header().Set("Docker-Content-Digest", digest.FromBytes(r.manifest).String())
-		w.Header().Set("Content-Length", fmt.Sprint(len(r.manifest)))
-		w.Write(r.manifest)
+		serveManifest(w, r.manifest)
+	case r.signature != nil && req.URL.Path == "/v2/fpga/nlb/manifests/"+signature.Tag(digest.FromBytes(r.manifest)):
+		serveManifest(w, r.signature)
 	case strings.HasPrefix(req.URL.Path, "/v2/fpga/nlb/blobs/"):
-		http.ServeContent(w, req, "", time.Time{}, bytes.NewReader(r.file))
+		content, ok := r.blobs[digest.Digest(path.Base(req.URL.Path))]
+		if !ok {
+			content = r.file
+		}
+		http.ServeContent(w, req, "", time.Time{}, bytes.NewReader(content))
 	default:
 		http.NotFound(w, req)
 	}
+}
+
+func serveManifest(w http.ResponseWriter, text []byte) {
+	w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+	w.Header().Set("Docker-Content-Digest", digest.FromBytes(text).String())
+	w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+	w.Write(text)
 }
 
 // rig is a client of the registry, and an empty store.
@@ -117,15 +130,15 @@ func (r *registry) run(t *testing.T, plain bool, test func(t *testing.T, r *rig)
 }
 
 func (r *rig) pull(ctx context.Context) (transfer.Pulled, error) {
-	return r.pullWith(ctx, reference, false)
+	return r.pullWith(ctx, reference, transfer.Options{})
 }
 
-func (r *rig) pullWith(ctx context.Context, reference string, force bool) (transfer.Pulled, error) {
+func (r *rig) pullWith(ctx context.Context, reference string, o transfer.Options) (transfer.Pulled, error) {
 	ref, err := transfer.ParseReference(reference)
 	if err != nil {
 		return transfer.Pulled{}, err
 	}
-	p, err := r.Pull(ctx, ref, programming.Store(r.store), force)
+	p, err := r.Pull(ctx, ref, programming.Store(r.store), o)
 	if err != nil {
 		err = transfer.Explain(ref, err)
 	}

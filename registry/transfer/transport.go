@@ -73,13 +73,16 @@ func (t transport) check(req *http.Request) error {
 	return nil
 }
 
-// sameDomain reports whether a host is the registry, or in its parent domain, as auth.example.com is for
+// sameDomain reports whether a host is the registry, below it, or in its parent domain, as auth.example.com is for
 // registry.example.com.
 func sameDomain(host, registry string) bool {
 	host, registry = strings.ToLower(host), strings.ToLower(registry)
 	_, parent, _ := strings.Cut(registry, ".")
-	return host == registry || net.ParseIP(registry) == nil && strings.Contains(parent, ".") &&
-		(host == parent || strings.HasSuffix(host, "."+parent))
+	if host == registry || net.ParseIP(registry) != nil {
+		return host == registry
+	}
+	return strings.HasSuffix(host, "."+registry) ||
+		strings.Contains(parent, ".") && (host == parent || strings.HasSuffix(host, "."+parent))
 }
 
 // watched is a body with a timer, which ends the request if a read takes too long.

@@ -3,19 +3,22 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 	"oras.land/oras-go/v2/registry"
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/registry/signature"
 	"b-com.com/accelerator-device-plugin/registry/transfer"
 )
 
 func newPull() *cobra.Command {
 	var s settings
 	var store string
-	var force bool
+	var keyFile string
+	var o transfer.Options
 	var ref registry.Reference
 	cmd := &cobra.Command{
 		Use:   "pull REGISTRY/NAME[:TAG|@sha256:DIGEST]",
@@ -24,6 +27,9 @@ func newPull() *cobra.Command {
 "accelerator-fpga install" does. The bitstream must be what its manifest announces.
 Nothing is downloaded if the store has the same file already. A tag can be moved to
 another bitstream, a digest cannot. Without both, the tag is "latest".
+
+With --key, or if the store has a file signers.pem, the manifest must have a signature
+of cosign by one of the keys in that file.
 
 A lost connection is continued, and so is the pull that was interrupted last. The command
 gives up if no byte arrives for 30 s, five times in a row. While a bitstream is installed,
@@ -34,6 +40,7 @@ DOCKER_CONFIG. The variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY name a proxy.`
 		Example: `  accelerator-fpga pull registry.example.com/fpga/nlb:1.0
   accelerator-fpga pull registry.example.com/fpga/nlb@sha256:d1ea5f34ffd6d5e16f1ab0ad1db6fd6a4b1cd0c18f2a1a4e23a2d4ac35fcd8f2
   accelerator-fpga pull --force registry.example.com/fpga/nlb:1.0                  replace an existing file
+  accelerator-fpga pull --key cosign.pub registry.example.com/fpga/nlb:1.0         only with a signature
   accelerator-fpga pull --ca-file ca.pem registry.example.com/fpga/nlb:1.0         a certificate authority of your own
   accelerator-fpga pull --plain-http localhost:5000/fpga/nlb:1.0                   a registry without TLS`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -48,12 +55,21 @@ DOCKER_CONFIG. The variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY name a proxy.`
 			if store == "" {
 				return fmt.Errorf(`--store: found "", want a directory`)
 			}
+			if keyFile != "" {
+				text, err := os.ReadFile(keyFile)
+				if err == nil {
+					o.Keys, err = signature.ParseKeys(text)
+				}
+				if err != nil {
+					return asFailure(fmt.Errorf("--key %s: %w", keyFile, err))
+				}
+			}
 			c, ctx, end, err := s.client(cmd, "pull", ref)
 			if err != nil {
 				return asFailure(err)
 			}
 			defer end()
-			p, err := c.Pull(ctx, ref, programming.Store(store), force)
+			p, err := c.Pull(ctx, ref, programming.Store(store), o)
 			if err != nil {
 				return asFailure(transfer.Explain(ref, err))
 			}
@@ -63,7 +79,8 @@ DOCKER_CONFIG. The variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY name a proxy.`
 	}
 	s.addTo(cmd)
 	cmd.Flags().StringVar(&store, "store", string(programming.DefaultStore), "`directory` with the bitstreams of this node")
-	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
+	cmd.Flags().StringVar(&keyFile, "key", "", "`file` with public keys (PEM): want a signature of cosign by one of them")
+	cmd.Flags().BoolVar(&o.Force, "force", false, "replace an existing file")
 	return cmd
 }
 
