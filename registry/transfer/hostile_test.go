@@ -3,7 +3,11 @@ package transfer_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,6 +155,46 @@ func TestHostileRegistry(t *testing.T) {
 					compare.Empty(t, "store", r.files(t))
 				}
 			})
+		})
+	}
+}
+
+// A registry cannot send an upload elsewhere.
+func TestHostilePush(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nlb.gbs")
+	must.Succeed(t, os.WriteFile(path, good, 0o600))
+	for _, test := range []struct{ name, upload, manifest, want string }{
+		{"good", "/upload", "", ""},
+		{"file to another host", "https://192.0.2.1/upload", "", "on a different host than the registry"},
+		{"file without TLS", "http://example.com:443/upload", "", "downgrades scheme from https"},
+		{"manifest to another host", "/upload", "https://192.0.2.1/v2/fpga/nlb/manifests/1.0", "192.0.2.1: found a token server or an upload in another domain"},
+		{"manifest without TLS", "/upload", "http://example.com/v2/fpga/nlb/manifests/1.0", "example.com: found http, want https"},
+	} {
+		reg := newRegistry(t, described(good), good)
+		reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
+			switch {
+			case req.Method == http.MethodHead:
+				w.WriteHeader(http.StatusNotFound)
+			case req.Method == http.MethodPost:
+				w.Header().Set("Location", test.upload)
+				w.WriteHeader(http.StatusAccepted)
+			case req.URL.Path == "/v2/fpga/nlb/manifests/1.0" && test.manifest != "":
+				w.Header().Set("Location", test.manifest)
+				w.WriteHeader(http.StatusTemporaryRedirect)
+			default:
+				io.Copy(io.Discard, req.Body)
+				w.WriteHeader(http.StatusCreated)
+			}
+			return true
+		}
+		reg.run(t, false, func(t *testing.T, r *rig) {
+			b := must.Value(programming.Open(path))(t)
+			defer b.Close()
+			ref := must.Value(transfer.ParseReference(reference))(t)
+			_, err := r.Push(t.Context(), ref, b)
+			compare.Outcome(t, test.name, test.want, err)
+			compare.Values(t, test.name+": addresses", []string{"example.com:443"}, slices.Compact(reg.dialed))
+			compare.Empty(t, test.name+": attempts", r.log)
 		})
 	}
 }

@@ -73,7 +73,7 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 	}
 	defer lock.Release()
 	switch b, err := stored(ctx, store, d); {
-	case b != nil:
+	case err == nil && b != nil:
 		return Pulled{b.Path, b, manifest.Digest, false}, nil
 	case err != nil && !o.Force:
 		return Pulled{}, err
@@ -120,10 +120,12 @@ func stored(ctx context.Context, store programming.Store, d artifact.Description
 	}
 	defer b.Close()
 	if b.Content().Size() == d.Size {
-		if sum, err := digest.FromReader(b.Content()); err != nil {
-			return nil, err
-		} else if sum == d.File {
-			return b, b.Check(ctx)
+		sum, err := digest.FromReader(b.Content())
+		if err == nil && sum == d.File {
+			err = b.Check(ctx)
+		}
+		if err != nil || sum == d.File {
+			return b, err
 		}
 	}
 	return nil, fmt.Errorf("%s: found another file, want none or the file with digest %s: --force replaces it", b.Path, d.File)

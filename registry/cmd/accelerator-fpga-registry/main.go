@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -39,18 +40,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	// The text may be that of a registry.
-	const longest = 1000
-	text := terminal.Escape(err.Error())
-	if len(text) > longest {
-		text = text[:longest] + " …"
-	}
+	text := short(err.Error())
 	if errors.As(err, new(failure)) {
 		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), text)
 		return 1
 	}
 	fmt.Fprintf(stderr, "%s: %s (see %[1]s --help)\n", cmd.CommandPath(), text)
 	return 2
+}
+
+// short returns a text, which may be that of a registry, as one line of limited length.
+func short(text string) string {
+	const longest = 1000
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + " …"
+	}
+	return terminal.Escape(text)
 }
 
 // failure is an error of a command whose command line was valid.

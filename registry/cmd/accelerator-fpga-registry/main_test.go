@@ -47,6 +47,12 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+func TestShort(t *testing.T) {
+	compare.Equal(t, "text", "a; \\x1b[2J", short("a\n\x1b[2J"))
+	compare.Equal(t, "long text", strings.Repeat("é", 500)+" …", short(strings.Repeat("é", 600)))
+	compare.Equal(t, "text that is cut in a character", "x"+strings.Repeat("é", 499)+" …", short("x"+strings.Repeat("é", 600)))
+}
+
 // The help has examples, and the commands in it and in the documentation exist.
 func TestDocumentation(t *testing.T) {
 	text := string(must.Value(os.ReadFile("../../../docs/programming.md"))(t))

@@ -55,7 +55,7 @@ func (p *progress) show(done, total int64) {
 // log prints a line.
 func (p *progress) log(text string) {
 	p.clear()
-	fmt.Fprintf(p.w, "%s: %s\n", p.what, terminal.Escape(text))
+	fmt.Fprintf(p.w, "%s: %s\n", p.what, short(text))
 }
 
 // clear clears the line of the terminal.
