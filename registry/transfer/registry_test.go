@@ -46,7 +46,8 @@ type registry struct {
 	manifest  []byte
 	file      []byte
 	signature []byte                   // the manifest with the tag of signatures; nil: none
-	blobs     map[digest.Digest][]byte // besides the file
+	referrers []byte                   // an index; nil: none
+	blobs     map[digest.Digest][]byte // besides the file, also the manifests of referrers
 	// serve, if it is not nil, answers a request, or returns false.
 	serve func(w http.ResponseWriter, r *http.Request) bool
 
@@ -72,6 +73,11 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		serveManifest(w, r.manifest)
 	case r.signature != nil && req.URL.Path == "/v2/fpga/nlb/manifests/"+signature.Tag(digest.FromBytes(r.manifest)):
 		serveManifest(w, r.signature)
+	case r.referrers != nil && req.URL.Path == "/v2/fpga/nlb/referrers/"+digest.FromBytes(r.manifest).String():
+		w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
+		w.Write(r.referrers)
+	case strings.HasPrefix(req.URL.Path, "/v2/fpga/nlb/manifests/sha256:"):
+		serveManifest(w, r.blobs[digest.Digest(path.Base(req.URL.Path))])
 	case strings.HasPrefix(req.URL.Path, "/v2/fpga/nlb/blobs/"):
 		content, ok := r.blobs[digest.Digest(path.Base(req.URL.Path))]
 		if !ok {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,22 @@ func (r *registry) sign(t *testing.T, s signer, n int) *ocispec.Manifest {
 	return m
 }
 
+// bundle adds a referrer with a signature, n times.
+func (r *registry) bundle(t *testing.T, s signer, n int) {
+	t.Helper()
+	const payloadType = "application/vnd.in-toto+json"
+	statement := fmt.Sprintf(`{"subject": [{"digest": {"sha256": %q}}], "predicateType": "https://sigstore.dev/cosign/sign/v1"}`, digest.FromBytes(r.manifest).Encoded())
+	message := fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(payloadType), payloadType, len(statement), statement)
+	bundle := fmt.Appendf(nil, `{"dsseEnvelope": {"payload": %q, "payloadType": %q, "signatures": [{"sig": %q}]}}`,
+		base64.StdEncoding.EncodeToString([]byte(statement)), payloadType, base64.StdEncoding.EncodeToString(ed25519.Sign(s.PrivateKey, message)))
+	layer := ocispec.Descriptor{MediaType: signature.Bundle, Digest: digest.FromBytes(bundle), Size: int64(len(bundle))}
+	manifest := must.Value(json.Marshal(ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, ArtifactType: signature.Bundle,
+		Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer}}))(t)
+	referrer := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, ArtifactType: signature.Bundle, Digest: digest.FromBytes(manifest), Size: int64(len(manifest))}
+	r.blobs = map[digest.Digest][]byte{layer.Digest: bundle, referrer.Digest: manifest}
+	r.referrers = must.Value(json.Marshal(ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: slices.Repeat([]ocispec.Descriptor{referrer}, n)}))(t)
+}
+
 // A pull that wants a signature installs nothing without one, and asks for no file.
 func TestSignature(t *testing.T) {
 	ours, theirs := newSigner(t), newSigner(t)
@@ -81,6 +98,9 @@ func TestSignature(t *testing.T) {
 			m.Layers[0].Size = 64<<10 + 1
 			r.signature = must.Value(json.Marshal(m))(t)
 		}, "found 65537 bytes, want at most 65536"},
+		{"our bundle", "", ours.pem, func(r *registry) { r.bundle(t, ours, 1) }, ""},
+		{"their bundle", "", ours.pem, func(r *registry) { r.bundle(t, theirs, 1) }, want + "--key"},
+		{"very many bundles", "", ours.pem, func(r *registry) { r.bundle(t, ours, 100) }, "found more than 20, want fewer"},
 		{"no digest", "", ours.pem, func(r *registry) {
 			m := r.sign(t, ours, 0)
 			m.Layers[0].Digest = "../../x"
