@@ -13,7 +13,6 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -104,5 +103,3 @@ func TestParseKeys(t *testing.T) {
 		compare.Error(t, "keys", want, compare.ErrorOf(signature.ParseKeys(text)))
 	}
 }
-
-var _ = os.ReadFile

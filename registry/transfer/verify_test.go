@@ -8,7 +8,9 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -133,6 +135,57 @@ func TestSignature(t *testing.T) {
 				compare.Equal(t, "installed", test.want == "", files[installed] != "")
 				compare.Equal(t, "files", map[bool]int{true: 1, false: 0}[test.want == ""], len(files))
 			})
+		})
+	}
+}
+
+// The signatures in testdata were made by cosign 3.1.3 with a key of cosign generate-key-pair, in a registry to which
+// accelerator-fpga has pushed: one with cosign sign --key cosign.key --tlog-upload=false --use-signing-config=false, which
+// is a bundle, and one with --new-bundle-format=false, too.
+func TestCosign(t *testing.T) {
+	const dir = "testdata/cosign"
+	key := must.Value(signature.ParseKeys(must.Value(os.ReadFile(dir + "/cosign.pub"))(t)))(t)
+	other := must.Value(signature.ParseKeys(newSigner(t).pem))(t)
+	for _, test := range []struct {
+		name, hidden string // pattern of the tags that the registry does not have
+		keys         signature.Keys
+		want         string
+	}{
+		{"both", "-", key, ""},
+		{"simple signing", "sha256-????????????????????????????????????????????????????????????????", key, ""},
+		{"bundle", "*.sig", key, ""},
+		{"none", "sha256-*", key, "found none"},
+		{"another key", "-", other, "by another key"},
+		{"another key, simple signing", "sha256-????????????????????????????????????????????????????????????????", other, "by another key"},
+	} {
+		reg := newRegistry(t, described(good), good)
+		reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
+			name := path.Base(req.URL.Path)
+			if hidden, _ := path.Match(test.hidden, name); hidden {
+				http.NotFound(w, req)
+				return true
+			}
+			if tag, err := os.ReadFile(dir + "/tags/" + name); err == nil {
+				name = string(tag)
+			}
+			text, err := os.ReadFile(dir + "/blobs/" + strings.TrimPrefix(name, "sha256:"))
+			var m struct{ MediaType string }
+			switch {
+			case err != nil || strings.Contains(req.URL.Path, "/referrers/"): // as CNCF's registry
+				http.NotFound(w, req)
+			case strings.Contains(req.URL.Path, "/manifests/"):
+				must.Succeed(t, json.Unmarshal(text, &m))
+				w.Header().Set("Content-Type", m.MediaType)
+				fallthrough
+			default:
+				w.Write(text)
+			}
+			return true
+		}
+		reg.run(t, false, func(t *testing.T, r *rig) {
+			_, err := r.pullWith(t.Context(), reference, transfer.Options{Keys: test.keys})
+			compare.Outcome(t, test.name, test.want, err)
+			compare.Equal(t, test.name+": installed", test.want == "", r.files(t)[installed] != "")
 		})
 	}
 }
