@@ -150,7 +150,8 @@ func temporary(err error, begun bool) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Op == "read" || op.Op == "write" || op.Op == "dial" && begun
 	}
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "http2: ")
+	// The errors of HTTP/2 have no exported types.
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "http2: ") || strings.Contains(err.Error(), "stream error: ")
 }
 
 // plain returns err without the address of the request, which is long, and without details that only programs read.

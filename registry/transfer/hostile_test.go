@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 
@@ -159,10 +160,69 @@ func TestHostileRegistry(t *testing.T) {
 	}
 }
 
+// push pushes good.
+func (r *rig) push(t *testing.T) error {
+	t.Helper()
+	path := filepath.Join(r.store, "nlb.gbs")
+	must.Succeed(t, os.WriteFile(path, good, 0o600))
+	b := must.Value(programming.Open(path))(t)
+	defer b.Close()
+	_, err := r.Push(t.Context(), must.Value(transfer.ParseReference(reference))(t), b)
+	return err
+}
+
+// accept accepts all uploads of a registry at location.
+func accept(w http.ResponseWriter, req *http.Request, location string) {
+	switch req.Method {
+	case http.MethodHead:
+		w.WriteHeader(http.StatusNotFound)
+	case http.MethodPost:
+		w.Header().Set("Location", location)
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		io.Copy(io.Discard, req.Body)
+		w.WriteHeader(http.StatusCreated)
+	}
+}
+
+// A registry that does not take an upload is given up after 30 s, and one that checks it after 5 minutes.
+func TestPushStalls(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		reads       bool
+		hangs, took time.Duration
+		want        string
+	}{
+		{"takes nothing", false, time.Hour, 5 * 30 * time.Second, "found no byte for 30s"},
+		{"checks for 4 minutes", true, 4 * time.Minute, 4 * time.Minute, ""},
+		{"checks for an hour", true, time.Hour, 5 * 300 * time.Second, "found no byte for 30s"},
+	} {
+		reg := newRegistry(t, described(good), good)
+		reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
+			if req.Method == http.MethodPut && req.URL.Path == "/upload" && req.ContentLength > 100 {
+				if test.reads {
+					io.Copy(io.Discard, req.Body)
+				}
+				select {
+				case <-time.After(test.hangs):
+				case <-req.Context().Done():
+				}
+			}
+			accept(w, req, "/upload")
+			return true
+		}
+		reg.run(t, true, func(t *testing.T, r *rig) {
+			began := time.Now()
+			compare.Outcome(t, test.name, test.want, r.push(t))
+			if took := time.Since(began); took < test.took || took > test.took+40*time.Second {
+				t.Errorf("%s: took %s, want %s", test.name, took, test.took)
+			}
+		})
+	}
+}
+
 // A registry cannot send an upload elsewhere.
 func TestHostilePush(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "nlb.gbs")
-	must.Succeed(t, os.WriteFile(path, good, 0o600))
 	for _, test := range []struct{ name, upload, manifest, want string }{
 		{"good", "/upload", "", ""},
 		{"file to another host", "https://192.0.2.1/upload", "", "on a different host than the registry"},
@@ -172,27 +232,15 @@ func TestHostilePush(t *testing.T) {
 	} {
 		reg := newRegistry(t, described(good), good)
 		reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
-			switch {
-			case req.Method == http.MethodHead:
-				w.WriteHeader(http.StatusNotFound)
-			case req.Method == http.MethodPost:
-				w.Header().Set("Location", test.upload)
-				w.WriteHeader(http.StatusAccepted)
-			case req.URL.Path == "/v2/fpga/nlb/manifests/1.0" && test.manifest != "":
-				w.Header().Set("Location", test.manifest)
-				w.WriteHeader(http.StatusTemporaryRedirect)
-			default:
-				io.Copy(io.Discard, req.Body)
-				w.WriteHeader(http.StatusCreated)
+			if req.URL.Path == "/v2/fpga/nlb/manifests/1.0" && test.manifest != "" {
+				http.Redirect(w, req, test.manifest, http.StatusTemporaryRedirect)
+			} else {
+				accept(w, req, test.upload)
 			}
 			return true
 		}
 		reg.run(t, false, func(t *testing.T, r *rig) {
-			b := must.Value(programming.Open(path))(t)
-			defer b.Close()
-			ref := must.Value(transfer.ParseReference(reference))(t)
-			_, err := r.Push(t.Context(), ref, b)
-			compare.Outcome(t, test.name, test.want, err)
+			compare.Outcome(t, test.name, test.want, r.push(t))
 			compare.Values(t, test.name+": addresses", []string{"example.com:443"}, slices.Compact(reg.dialed))
 			compare.Empty(t, test.name+": attempts", r.log)
 		})

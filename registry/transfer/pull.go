@@ -198,7 +198,7 @@ func (p *part) close() {
 func (p *part) explain(ctx context.Context, err error) error {
 	if p.size > 0 && (ctx.Err() != nil || temporary(err, true)) {
 		p.keep = true
-		return fmt.Errorf("%w (%d of %d bytes are in %s, and the next pull continues there)", err, p.size, p.Size, p.path)
+		return fmt.Errorf("%w (%d of %d bytes are in %s, and the next pull continues there)", plain(err), p.size, p.Size, p.path)
 	}
 	return err
 }
@@ -239,7 +239,7 @@ func (c *Client) fetch(ctx context.Context, repo *remote.Repository, p *part) er
 		return err
 	}
 	defer r.Close()
-	n, err := io.Copy(writer(func(b []byte) (int, error) {
+	_, err = io.Copy(writer(func(b []byte) (int, error) {
 		n, err := p.file.Write(b)
 		p.hash.Write(b[:n])
 		p.size += int64(n)
@@ -247,7 +247,7 @@ func (c *Client) fetch(ctx context.Context, repo *remote.Repository, p *part) er
 		return n, err
 	}), io.LimitReader(r, p.Size-p.size))
 	if err == nil && p.size < p.Size {
-		err = fmt.Errorf("file: found %d bytes, want %d", n, p.Size)
+		err = fmt.Errorf("file: found %d bytes, want %d", p.size, p.Size)
 	}
 	return err
 }

@@ -3,10 +3,12 @@ package transfer_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -112,6 +114,28 @@ func TestPullInterrupted(t *testing.T) {
 			compare.Equal(t, name+": continued", name == "intact", continued)
 		})
 	}
+}
+
+// A registry that is gone in the middle of a file is tried five times. The next pull continues.
+func TestPullGone(t *testing.T) {
+	reg := newRegistry(t, described(good), good)
+	reg.run(t, true, func(t *testing.T, r *rig) {
+		gone := false
+		r.DialWith(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if gone {
+				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+			}
+			return r.dial(ctx)
+		})
+		reg.serve = half(func(*http.Request) { gone = true; panic(http.ErrAbortHandler) })
+		compare.Error(t, "pull", fmt.Sprintf("dial: connection refused (%d of %d bytes are in ", len(good)/2, len(good)), compare.ErrorOf(r.pull(t.Context())))
+		compare.Equal(t, "lines of the log", 4, len(r.log))
+		gone, reg.serve, r.log = false, nil, nil
+		compare.NoError(t, "next pull", compare.ErrorOf(r.pull(t.Context())))
+		gone = true
+		compare.Error(t, "pull from a registry that is gone", "dial: connection refused", compare.ErrorOf(r.pull(t.Context())))
+		compare.Empty(t, "log", r.log)
+	})
 }
 
 // A connection without any byte is given up after 30 s, wherever it stalls.

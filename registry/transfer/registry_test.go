@@ -102,6 +102,7 @@ type rig struct {
 	*registry
 	store string
 	log   []string
+	dial  func(context.Context) (net.Conn, error) // connects to the registry
 }
 
 // run runs a test with a registry that speaks TLS, or http.
@@ -114,7 +115,7 @@ func (r *registry) run(t *testing.T, plain bool, test func(t *testing.T, r *rig)
 		listener := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 		server.Listener = listener
 		server.Config.ErrorLog = nil
-		rig := &rig{registry: r, store: store}
+		rig := &rig{registry: r, store: store, dial: listener.dial}
 		rig.Client = &transfer.Client{PlainHTTP: plain, Stall: 30 * time.Second, UserAgent: "test", Progress: func(_, _ int64) {},
 			Log: func(text string) { rig.log = append(rig.log, text) }}
 		if plain {

@@ -12,10 +12,7 @@ import (
 	"time"
 )
 
-// refusal is an error for what is never allowed. Trying again would not help.
-type refusal struct{ error }
-
-// lost is the error of a connection that broke while a body was transferred. Trying again may help.
+// lost is the error of a connection that stalled, or that broke while a body was transferred. Trying again may help.
 type lost struct{ error }
 
 func (l lost) Unwrap() error { return l.error }
@@ -40,8 +37,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	timer := time.AfterFunc(t.stall, func() { cancel(lost{stalled}) })
 	req = req.WithContext(ctx)
 	if req.Body != nil && req.Body != http.NoBody {
-		// A registry may check a large file before it answers.
-		req.Body = &watched{req.Body, timer, t.stall, 10 * t.stall, nil}
+		req.Body = upload{req.Body, timer, t.stall}
 	}
 	resp, err := t.base.RoundTrip(req)
 	timer.Stop()
@@ -50,7 +46,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	}
-	resp.Body = &body{watched{resp.Body, timer, t.stall, 0, cancel}, ctx}
+	resp.Body = answer{resp.Body, timer, t.stall, ctx, cancel}
 	return resp, nil
 }
 
@@ -64,11 +60,11 @@ func cause(ctx context.Context, err error) error {
 func (t transport) check(req *http.Request) error {
 	host := req.URL.Hostname()
 	if req.URL.Scheme != "https" && !(req.URL.Scheme == "http" && t.plain && strings.EqualFold(host, t.host)) {
-		return refusal{fmt.Errorf("%s: found %s, want https (--plain-http allows http with the registry itself)", req.URL.Host, req.URL.Scheme)}
+		return fmt.Errorf("%s: found %s, want https (--plain-http allows http with the registry itself)", req.URL.Host, req.URL.Scheme)
 	}
 	secret := req.Header.Get("Authorization") != "" || req.Body != nil && req.Body != http.NoBody
 	if secret && !sameDomain(host, t.host) {
-		return refusal{fmt.Errorf("%s: found a token server or an upload in another domain, want it in that of the registry %s, which gets the credentials", req.URL.Host, t.host)}
+		return fmt.Errorf("%s: found a token server or an upload in another domain, want it in that of the registry %s, which gets the credentials", req.URL.Host, t.host)
 	}
 	return nil
 }
@@ -85,45 +81,45 @@ func sameDomain(host, registry string) bool {
 		strings.Contains(parent, ".") && (host == parent || strings.HasSuffix(host, "."+parent))
 }
 
-// watched is a body with a timer, which ends the request if a read takes too long.
-type watched struct {
+// upload is the body of a request. Its timer ends the request if the connection does not take what was read.
+type upload struct {
 	io.ReadCloser
-	timer        *time.Timer
-	limit, after time.Duration // of a read; from the end of a request's body until the answer
-	cancel       context.CancelCauseFunc
+	timer *time.Timer
+	stall time.Duration
 }
 
-func (w *watched) Read(p []byte) (int, error) {
-	w.timer.Reset(w.limit)
-	n, err := w.ReadCloser.Read(p)
-	switch {
-	case w.cancel != nil: // an answer: the time that the reader needs does not count
-		w.timer.Stop()
-	case err == nil: // a request: until the next read, these bytes are sent
-		w.timer.Reset(w.limit)
-	default:
-		w.timer.Reset(w.after)
+func (u upload) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	limit := u.stall
+	if err != nil { // the end: a registry may check a large file before it answers
+		limit *= 10
 	}
+	u.timer.Reset(limit)
 	return n, err
 }
 
-// body is the body of an answer.
-type body struct {
-	watched
-	ctx context.Context
+// answer is the body of an answer. Its timer ends the request if a read takes too long.
+type answer struct {
+	io.ReadCloser
+	timer  *time.Timer
+	stall  time.Duration
+	ctx    context.Context
+	cancel context.CancelCauseFunc
 }
 
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.watched.Read(p)
+func (a answer) Read(p []byte) (int, error) {
+	a.timer.Reset(a.stall)
+	n, err := a.ReadCloser.Read(p)
+	a.timer.Stop() // the time that the reader needs does not count
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = lost{cause(b.ctx, err)}
+		err = lost{cause(a.ctx, err)}
 	}
 	return n, err
 }
 
-func (b *body) Close() error {
-	b.timer.Stop()
-	err := b.ReadCloser.Close()
-	b.cancel(nil)
+func (a answer) Close() error {
+	a.timer.Stop()
+	err := a.ReadCloser.Close()
+	a.cancel(nil)
 	return err
 }

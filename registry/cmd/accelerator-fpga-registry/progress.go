@@ -3,13 +3,16 @@ package main
 import (
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// progress shows how much of a file is transferred: on one line of a terminal, otherwise on a new line every 10 s.
+// progress shows how much of a file is transferred: on one line of a terminal, otherwise on a new line every 10 s. An
+// upload that was given up may still call show for a moment, so the methods may run at once.
 type progress struct {
+	mu       sync.Mutex
 	w        io.Writer
 	what     string
 	terminal bool
@@ -27,6 +30,8 @@ func newProgress(w io.Writer, quiet bool, what string) *progress {
 }
 
 func (p *progress) show(done, total int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	now := time.Now()
 	if p.began.IsZero() {
 		p.began, p.first = now, done
@@ -54,12 +59,20 @@ func (p *progress) show(done, total int64) {
 
 // log prints a line.
 func (p *progress) log(text string) {
-	p.clear()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clearLine()
 	fmt.Fprintf(p.w, "%s: %s\n", p.what, short(text))
 }
 
 // clear clears the line of the terminal.
 func (p *progress) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clearLine()
+}
+
+func (p *progress) clearLine() {
 	if p.dirty {
 		fmt.Fprint(p.w, "\r\x1b[K")
 		p.dirty = false
