@@ -126,6 +126,7 @@ func (r *registry) run(t *testing.T, plain bool, test func(t *testing.T, r *rig)
 			rig.Roots.AddCert(server.Certificate())
 		}
 		defer server.Close()
+		defer listener.hangUp() // else both ends could wait for each other to read the end of TLS
 		rig.DialWith(func(ctx context.Context, _, address string) (net.Conn, error) {
 			r.mu.Lock()
 			r.dialed = append(r.dialed, address)
@@ -173,10 +174,16 @@ type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
+
+	mu      sync.Mutex
+	clients []net.Conn
 }
 
 func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
 	client, server := net.Pipe()
+	p.mu.Lock()
+	p.clients = append(p.clients, client)
+	p.mu.Unlock()
 	select {
 	case p.conns <- server:
 		return client, nil
@@ -184,6 +191,15 @@ func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
 		return nil, errors.New("the registry has ended")
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+}
+
+// hangUp closes the connections of the client.
+func (p *pipes) hangUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.clients {
+		c.Close()
 	}
 }
 
