@@ -44,6 +44,8 @@ type Config struct {
 	// Open returns the client for one attempt, which reports what it does, and the keys: [transfer.Options]. It reads the
 	// files with credentials, authorities and keys again, because they may have been replaced.
 	Open    func(log func(text string), progress func(done, total int64)) (Registry, signature.Keys, error)
+	Space   func(dir string) (free, total int64, err error) // [Space]
+	MinFree int64                                           // percentage of the file system that stays free
 	Collect Collect
 	Changed func(State) // is called when a reference was installed, fails, or succeeds after a failure; it must not block
 	Log     *zap.Logger
@@ -335,9 +337,34 @@ func (k *Keeper) prepare(e *entry, path string, d artifact.Description) (force b
 	if !ours {
 		own = file{InterfaceID: d.InterfaceID, ID: d.ID(), AFUID: d.AFUID, Size: d.Size}
 	}
+	if err := k.enough(d.Size); err != nil {
+		return false, err
+	}
 	own.Next = d.File
 	k.record.Files[path] = own
 	return sum != "", k.save()
+}
+
+// enough returns an error unless the file system has space for a bitstream, twice while it is installed, and MinFree is left
+// then. With less, the kubelet would evict pods, and a tag that moves all the time would fill the disk of the node.
+func (k *Keeper) enough(size int64) error {
+	free, total, err := k.cfg.Space(string(k.cfg.Store))
+	if err != nil {
+		return err
+	}
+	if want := 2*size + total/100*k.cfg.MinFree; free < want {
+		return fmt.Errorf("%s: found %d MiB of free space, want %d MiB: %d %% of the file system, and twice the bitstream", k.cfg.Store, free>>20, want>>20, k.cfg.MinFree)
+	}
+	return nil
+}
+
+// Space returns the free and the total bytes of the file system of a directory.
+func Space(dir string) (free, total int64, err error) {
+	var at syscall.Statfs_t
+	if err := syscall.Statfs(dir, &at); err != nil {
+		return 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(at.Bavail) * int64(at.Bsize), int64(at.Blocks) * int64(at.Bsize), nil
 }
 
 // installed records that the reference has the file at path.

@@ -82,7 +82,7 @@ func TestFailures(t *testing.T) {
 		}, r.events())
 		r.set(func() { delete(r.fail, fails); r.names[fails], r.changed = vaddFile, nil })
 		r.pass(10 * time.Minute)
-		compare.Equal(t, "result", "installed, present", results(r.keeper)[fails])
+		compare.Contains(t, "result", ", present", results(r.keeper)[fails])
 		compare.Equal(t, "state of the change", keep.Installed, r.changed[len(r.changed)-1].Result)
 	})
 }
@@ -126,7 +126,8 @@ func TestForeignFile(t *testing.T) {
 		compare.Values(t, "store", map[string]string{nlbPath: string(byHand), vaddPath: string(vaddFile)}, r.store())
 		must.Succeed(t, os.Remove(path))
 		r.pass(11 * time.Minute)
-		compare.Equal(t, "result when it is removed", "installed, present", results(r.keeper)[nlb])
+		compare.Contains(t, "result when it is removed", ", present", results(r.keeper)[nlb])
+		compare.Equal(t, "file", string(nlbFile), r.store()[nlbPath])
 		r.install(byHand) // over a file of keep
 		r.pass(13 * time.Minute)
 		compare.Contains(t, "result when it is replaced by hand", want, results(r.keeper)[nlb])
@@ -241,4 +242,23 @@ func TestOnce(t *testing.T) {
 		compare.Values(t, "results", map[string]string{nlb: "installed, present", vadd: "failed" + vadd + ": not done after 1m0s"}, r.once())
 		compare.Equal(t, "time", time.Minute, time.Since(began))
 	}, nlb, vadd)
+}
+
+// A bitstream is pulled only if a part of the file system stays free.
+func TestSpace(t *testing.T) {
+	story(t, func(r *rig) {
+		free := int64(10<<20 + 1)
+		r.cfg.Space = func(string) (int64, int64, error) { return free, 100 << 20, nil }
+		compare.Contains(t, "result", "found 10 MiB of free space, want 10 MiB: 10 % of the file system, and twice the bitstream", r.once()[nlb])
+		compare.Empty(t, "pulls", r.pulled)
+		free += 2 * int64(len(nlbFile))
+		compare.Equal(t, "result", "installed, present", r.once()[nlb])
+		free = 0
+		compare.Equal(t, "result when it is there", "unchanged, present", r.once()[nlb])
+	}, nlb)
+	free, total, err := keep.Space(t.TempDir())
+	if err != nil || free <= 0 || free > total {
+		t.Errorf("found %d bytes of %d, %v, want some", free, total, err)
+	}
+	compare.Error(t, "no directory", "no such file", func() error { _, _, err := keep.Space("/none"); return err }())
 }

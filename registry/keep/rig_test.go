@@ -82,6 +82,8 @@ func newRig(t *testing.T, references ...string) *rig {
 		Open: func(log func(string), _ func(done, total int64)) (keep.Registry, signature.Keys, error) {
 			return r, nil, nil
 		},
+		Space:   func(string) (free, total int64, err error) { return 20 << 20, 100 << 20, nil },
+		MinFree: 10,
 		Collect: keep.Collect{Loaded: func() ([]string, error) { return nil, nil }},
 		Changed: func(s keep.State) {
 			r.mu.Lock()

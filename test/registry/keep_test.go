@@ -84,7 +84,7 @@ func TestKeep(t *testing.T) {
 	aocx := r.write(t, "vadd.aocx", string(bits.AOCX(bits.Hash, "pac_a10", bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), make([]byte, 1<<20)))))
 	r.succeed(t, "push CA "+aocx+" "+vadd)
 
-	k := r.keep(t, "--http-address 127.0.0.1:0", name)
+	k := r.keep(t, "--min-free 0 --http-address 127.0.0.1:0", name)
 	address := k.await(t, "http.served").Address
 	pulled := k.await(t, "bitstream.installed")
 	compare.Equal(t, "path", gbsPath, pulled.Path)
@@ -110,17 +110,17 @@ func TestKeep(t *testing.T) {
 	// The tag has moved. A reference with a digest keeps the old one, so the two cannot be kept together.
 	other := r.write(t, "other.gbs", string(bits.GBS(bits.Metadata(bits.Interface, bits.AFU), []byte("other"))))
 	r.succeed(t, "push --quiet CA "+other+" NAME")
-	k = r.keep(t, "--once", name, vadd)
+	k = r.keep(t, "--min-free 0 --once", name, vadd)
 	compare.Equal(t, "path of the moved tag", gbsPath, k.await(t, "bitstream.installed").Path)
 	k.await(t, "keep.stopped")
 	must.Succeed(t, k.Wait())
 	compare.Equal(t, "size of the other one", must.Value(os.Stat(other))(t).Size(), r.files(t)[gbsPath])
 	pinned := "registry.example.com/fpga/nlb@" + pulled.Digest
-	k = r.keep(t, "--once", name, pinned)
+	k = r.keep(t, "--min-free 0 --once", name, pinned)
 	compare.Contains(t, "error", pinned+": names the same bitstream "+gbsPath+" as "+name, k.await(t, "bitstream.failed").Error)
 	k.await(t, "keep.stopped")
 	must.Succeed(t, k.Wait())
-	k = r.keep(t, "--once", pinned)
+	k = r.keep(t, "--min-free 0 --once", pinned)
 	k.await(t, "bitstream.installed")
 	k.await(t, "keep.stopped")
 	must.Succeed(t, k.Wait())
@@ -128,19 +128,20 @@ func TestKeep(t *testing.T) {
 
 	// The registry is away.
 	r.env = append(r.env, "HTTPS_PROXY=http://127.0.0.1:1")
-	k = r.keep(t, "--once", pinned)
+	k = r.keep(t, "--min-free 0 --once", pinned)
 	compare.Equal(t, "digest", pulled.Digest, k.await(t, "bitstream.present").Digest)
 	k.await(t, "keep.stopped")
 	must.Succeed(t, k.Wait())
 }
 
-// A full disk is an error of the reference, and leaves no part of the file. When there is space, the bitstream is installed.
+// A disk that would be full is an error of the reference, and nothing is downloaded. When there is space, the bitstream is
+// installed.
 func TestKeepFullDisk(t *testing.T) {
 	r := newRig(t)
 	mount(t, r.store, "4m")
 	r.succeed(t, "push CA GBS NAME")
 	k := r.keep(t, "", name)
-	compare.Contains(t, "error", "no space left on device", k.await(t, "bitstream.failed").Error)
+	compare.Contains(t, "error", "found 4 MiB of free space, want 16 MiB: 10 % of the file system, and twice the bitstream", k.await(t, "bitstream.failed").Error)
 	files := r.files(t)
 	delete(files, ".keep.json")
 	delete(files, ".keep.lock")

@@ -148,6 +148,7 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 		"bitstreams.proxy":             {to: `"http://proxy.example.com"`, beside: kept},
 		"bitstreams.noProxy":           {to: `"example.com"`, beside: kept},
 		"bitstreams.plainHTTP":         {to: `true`, beside: kept},
+		"bitstreams.minFree":           {to: `0`, beside: kept},
 		"bitstreams.gc.age":            {to: `"24h"`, beside: kept},
 		"bitstreams.gc.maxMiB":         {to: `1000`, beside: kept},
 		"bitstreams.image.repository":  {to: `"example.com/x"`, beside: kept},

@@ -79,6 +79,7 @@ Credentials and proxies are those of "accelerator-fpga pull".`,
 	f.StringVar(&s.keyFile, "key", "", "`file` with public keys (PEM): want signatures of cosign by one of them")
 	f.StringVar(&s.caFile, "ca-file", "", "`file` with certificate authorities (PEM), besides those of the system")
 	f.BoolVar(&s.plain, "plain-http", false, "speak http with the registries, without any protection")
+	f.Int64Var(&s.MinFree, "min-free", 10, "`percentage` of the store's file system that must stay free")
 	f.DurationVar(&s.Collect.Age, "gc-age", 0, "remove files that were not needed for this `time`, at least 24h (0: never)")
 	f.Int64Var(&s.maxMiB, "gc-max-size", 0, "if the files of keep take more `MiB`, remove the oldest that were not needed for 24 h (0: no limit)")
 	f.StringVar(&s.sysfs, "sysfs-root", "/sys", "`directory` of sysfs, in which --gc looks for the AFUs of the cards")
@@ -92,7 +93,7 @@ Credentials and proxies are those of "accelerator-fpga pull".`,
 // check returns an error for settings that are wrong. It reads their files.
 func (s *kept) check() error {
 	s.Store = programming.Store(s.store)
-	s.Collect.MaxSize = s.maxMiB << 20
+	s.Space, s.Collect.MaxSize = keep.Space, s.maxMiB<<20
 	s.Collect.Loaded = func() ([]string, error) { return loadedAFUs(s.sysfs) }
 	s.Open = func(log func(string), progress func(done, total int64)) (keep.Registry, signature.Keys, error) {
 		c, err := s.open()
@@ -116,6 +117,8 @@ func (s *kept) check() error {
 		return fmt.Errorf("--timeout: found %s, want more than 0s", s.Timeout)
 	case s.Collect.Age != 0 && s.Collect.Age < keep.MinAge:
 		return fmt.Errorf("--gc-age: found %s, want 0, or at least %s", s.Collect.Age, keep.MinAge)
+	case s.MinFree < 0 || s.MinFree > 90:
+		return fmt.Errorf("--min-free: found %d, want 0 to 90", s.MinFree)
 	case s.maxMiB < 0 || s.maxMiB > 1<<30:
 		return fmt.Errorf("--gc-max-size: found %d, want 0 to %d", s.maxMiB, 1<<30)
 	case s.podName != "" && !isPod:

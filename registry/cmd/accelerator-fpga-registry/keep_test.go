@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,6 +48,7 @@ func TestKeepErrors(t *testing.T) {
 		"--list " + list + " --timeout 0s":      "--timeout: found 0s, want more than 0s",
 		"--list " + list + " --gc-age 23h":      "--gc-age: found 23h0m0s, want 0, or at least 24h0m0s",
 		"--list " + list + " --gc-max-size -1":  "--gc-max-size: found -1, want 0 to 1073741824",
+		"--list " + list + " --min-free 91":     "--min-free: found 91, want 0 to 90",
 		"--list " + list + " --events-pod x":    `--events-pod: found "x", want NAMESPACE/NAME`,
 		"--list " + list + " --key " + key:      "--key " + key + ": ",
 		"--list " + list + " --ca-file " + list: "--ca-file: found no certificate in " + list + ", want some in PEM",
@@ -194,5 +197,21 @@ func TestSummary(t *testing.T) {
 	compare.Contains(t, "message", "; and 97 more references failed", message)
 	if len(message) > 1024 || strings.Contains(message, "\n") { // the API server's limit
 		t.Errorf("found %d characters, want one line of at most 1024", len(message))
+	}
+}
+
+// The program has certificate authorities also if the system has none, as in its image.
+func TestAuthorities(t *testing.T) {
+	if os.Getenv("SSL_CERT_FILE") != "/none" { // the first use of the authorities in a process decides
+		cmd := exec.CommandContext(t.Context(), must.Value(os.Executable())(t), "-test.run", "^TestAuthorities$", "-test.v")
+		cmd.Env = []string{"SSL_CERT_FILE=/none", "SSL_CERT_DIR=/none"}
+		out, err := cmd.CombinedOutput()
+		compare.NoError(t, string(out), err)
+		compare.Contains(t, "output", "--- PASS: TestAuthorities", string(out))
+		return
+	}
+	pool := must.Value(x509.SystemCertPool())(t)
+	if pool.Equal(x509.NewCertPool()) {
+		t.Error("found no authority, want those of Mozilla")
 	}
 }

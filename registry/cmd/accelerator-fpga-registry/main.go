@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	_ "golang.org/x/crypto/x509roots/fallback" // Mozilla's authorities, for systems that have none, as the image
 	"oras.land/oras-go/v2/registry"
 
 	"b-com.com/accelerator-device-plugin/internal/release"
