@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// registryProgram is the program with the commands pull and push. This program never speaks to a network, because container
+// registryProgram is the program with the commands pull, push and keep. This program never speaks to a network, because container
 // runtimes run it as root.
 const registryProgram = "accelerator-fpga-registry"
 

@@ -59,8 +59,8 @@ The log has lines in JSON. With --once, keep tries each reference once and ends,
 code 0 also if pulls have failed, so that a registry that is away stops nothing.
 
 Credentials and proxies are those of "accelerator-fpga pull".`,
-		Example: `  accelerator-fpga-registry keep --list references.txt --once
-  accelerator-fpga-registry keep --list references.txt --interval 1h --http-address :9481`,
+		Example: `  accelerator-fpga keep --list references.txt --once
+  accelerator-fpga keep --list references.txt --interval 1h --http-address :9481`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {

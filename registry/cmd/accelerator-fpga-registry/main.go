@@ -72,7 +72,7 @@ func asFailure(err error) error {
 }
 
 const rootHelp = `Move bitstreams between this node and OCI registries. accelerator-fpga runs this
-program for its commands pull and push. The command keep is for services.
+program for its commands pull, push and keep.
 
 Exit codes: 0 success, 1 failure, 2 usage error.`
 
