@@ -205,7 +205,8 @@ func (k *Keeper) follow(ctx context.Context, e *entry) {
 	}
 }
 
-// try makes an attempt for a reference, and reports whether it has succeeded.
+// try makes an attempt for a reference, and reports whether it has succeeded. next is the time until the next one if it has
+// not; 0: there is none.
 func (k *Keeper) try(ctx context.Context, e *entry, next time.Duration) bool {
 	began := time.Now()
 	attempt, cancel := context.WithTimeoutCause(ctx, k.cfg.Timeout, fmt.Errorf("not done after %s", k.cfg.Timeout))
@@ -239,10 +240,15 @@ func (k *Keeper) try(ctx context.Context, e *entry, next time.Duration) bool {
 	log := k.cfg.Log.With(logevent.Reference(is.Reference))
 	first := was.Result == "" || was.Result == Failed
 	switch {
-	case err != nil && is.Error != was.Error:
-		log.Warn("bitstream not pulled or checked", logevent.BitstreamFailed, logevent.Err(err), logevent.Retry(next))
 	case err != nil:
-		log.Debug("bitstream not pulled or checked", logevent.BitstreamFailed, logevent.Err(err), logevent.Retry(next))
+		level, retry := zap.DebugLevel, zap.Skip()
+		if is.Error != was.Error {
+			level = zap.WarnLevel
+		}
+		if next > 0 {
+			retry = logevent.Retry(next)
+		}
+		log.Log(level, "bitstream not pulled or checked", logevent.BitstreamFailed, logevent.Err(err), retry)
 	case result == Installed:
 		log.Info("bitstream installed", logevent.BitstreamInstalled, logevent.Digest(is.Digest), logevent.Path(is.Path), logevent.Lasted(time.Since(began)))
 	case first:
