@@ -25,6 +25,7 @@ const (
 
 const (
 	gather = 10 * time.Second // after a change, as a registry that is away fails all its references
+	pace   = time.Minute      // between two writes, as a registry may change the text of its errors with each attempt
 	again  = 30 * time.Minute // between two writes of the same Event: API servers keep it for an hour
 )
 
@@ -54,7 +55,7 @@ func (r *recorder) run(ctx context.Context, changed <-chan struct{}) error {
 				last.Message = "" // write it again
 			}
 		}
-		if !backoff.Wait(ctx, gather) {
+		if !backoff.Wait(ctx, max(gather, pace-time.Since(last.Last))) {
 			return nil
 		}
 		states, _ := r.states()
