@@ -30,47 +30,36 @@ const (
 	opaePower   = "power_mgmt"
 )
 
-// Find returns the sensors of the card with this PCI address (DDDD:BB:DD.F, as in [sysfs.ParsePCIAddress]), sorted by
-// chip, kind and name. A card without sensors has none, and so has an address without a card. If something cannot be read, or
-// the card has more sensors than any board that we know, Find returns an error and also the sensors that it found. It
-// opens no file that makes a driver access the card.
-func Find(host sysfs.Host, address string) ([]Sensor, error) {
-	chips, err := findChips(host, address)
-	if more := len(chips) - mostChips; more > 0 {
-		chips = chips[:mostChips]
-		err = errors.Join(err, fmt.Errorf("%s: found %d devices with sensors, want at most %d", address, mostChips+more, mostChips))
-	}
-	var all []Sensor
-	times := map[string]int{} // how many chips have a name
-	for _, c := range chips {
-		found, cerr := c.sensors()
-		if cerr != nil && !sysfs.Gone(cerr) {
-			err = errors.Join(err, cerr)
-		}
-		if times[c.name]++; times[c.name] > 1 {
-			c.name += "-" + strconv.Itoa(times[c.name]) // a chip's own name has no dash
-		}
-		for i := range found {
-			found[i].Chip = c.name
-		}
-		if more := len(all) + len(found) - mostSensors; more > 0 {
-			err = errors.Join(err, fmt.Errorf("%s: found %d sensors, want at most %d", c.dir, mostSensors+more, mostSensors))
-			found = found[:mostSensors-len(all)]
-		}
-		all = append(all, found...)
-	}
-	slices.SortFunc(all, func(a, b Sensor) int {
-		return cmp.Or(strings.Compare(a.Chip, b.Chip), strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.Name, b.Name))
-	})
-	return all, err
+// Chip is a device with sensors: a hwmon device, or a directory of OPAE. Two chips are equal if they are the same device,
+// which then has the same sensors.
+type Chip struct {
+	name string // "": a hwmon device, whose name is in a file
+	dir  string
+	// inode is that of dir. sysfs reuses the names of devices, but not their inodes.
+	inode uint64
 }
 
-// chip is a directory with the files of sensors.
-type chip struct{ name, dir string }
+// Find returns the sensors of the card with this PCI address (DDDD:BB:DD.F, as in [sysfs.ParsePCIAddress]), as [List] does.
+func Find(host sysfs.Host, address string) ([]Sensor, error) {
+	chips, err := Chips(host, address)
+	all, lerr := List(chips)
+	return all, errors.Join(err, lerr)
+}
 
-// findChips returns the chips of a card, sorted by path. An entry of a class belongs to the card if the last PCI address in
-// its path is the card's.
-func findChips(host sysfs.Host, address string) (chips []chip, err error) {
+// Chips returns the devices with sensors of the card with this PCI address, sorted by path. An address without a card has
+// none. Chips opens no file. With an error it returns those that it has found.
+//
+// An entry of a class belongs to the card if the last PCI address in its path is the card's.
+func Chips(host sysfs.Host, address string) (chips []Chip, err error) {
+	add := func(name, dir string) {
+		inode, ierr := sysfs.Inode(dir)
+		switch {
+		case ierr == nil:
+			chips = append(chips, Chip{name, dir, inode})
+		case !sysfs.Gone(ierr):
+			err = errors.Join(err, ierr)
+		}
+	}
 	for _, class := range []string{"hwmon", "fpga"} {
 		names, cerr := host.ClassLinks(class)
 		err = errors.Join(err, cerr)
@@ -87,53 +76,75 @@ func findChips(host sysfs.Host, address string) (chips []chip, err error) {
 				target = filepath.Join(filepath.Dir(link), target)
 			}
 			if class == "hwmon" {
-				chips = append(chips, chip{dir: target})
-			} else {
-				chips = append(chips, opaeChips(target)...)
+				add("", target)
+				continue
+			}
+			entries, _ := os.ReadDir(target) // a card without an FME has no sensors
+			for _, e := range entries {
+				if fme := target + "/" + e.Name(); sysfs.Numbered(e.Name(), "intel-fpga-fme.") {
+					add(opaeThermal, fme+"/"+opaeThermal)
+					add(opaePower, fme+"/"+opaePower)
+				}
 			}
 		}
 	}
-	slices.SortFunc(chips, func(a, b chip) int { return strings.Compare(a.dir, b.dir) })
+	slices.SortFunc(chips, func(a, b Chip) int { return strings.Compare(a.dir, b.dir) })
+	if more := len(chips); more > mostChips {
+		chips = chips[:mostChips]
+		err = errors.Join(err, fmt.Errorf("%s: found %d devices with sensors, want at most %d", address, more, mostChips))
+	}
 	return chips, err
 }
 
-// opaeChips returns the chips below an entry intel-fpga-dev.N of the class of OPAE's driver.
-func opaeChips(card string) (chips []chip) {
-	entries, _ := os.ReadDir(card) // a card without an FME has no sensors
-	for _, e := range entries {
-		for _, name := range []string{opaeThermal, opaePower} {
-			if dir := card + "/" + e.Name() + "/" + name; sysfs.Numbered(e.Name(), "intel-fpga-fme.") && sysfs.CheckDir(dir) == nil {
-				chips = append(chips, chip{name, dir})
-			}
+// List returns the sensors of the chips of a card, sorted by chip, kind and name. It opens no file that makes a driver
+// access the card. If something cannot be read, or the card has more sensors than any board that we know, List returns an
+// error and also the sensors that it found.
+func List(chips []Chip) (all []Sensor, err error) {
+	times := map[string]int{} // how many chips have a name
+	for _, c := range chips {
+		found, cerr := c.sensors()
+		if cerr != nil && !sysfs.Gone(cerr) {
+			err = errors.Join(err, cerr)
 		}
+		if times[c.name]++; times[c.name] > 1 {
+			c.name += "-" + strconv.Itoa(times[c.name]) // a chip's own name has no dash
+		}
+		for i := range found {
+			found[i].Chip = c.name
+		}
+		if more := len(all) + len(found); more > mostSensors {
+			err = errors.Join(err, fmt.Errorf("%s: found %d sensors, want at most %d", c.dir, more, mostSensors))
+			found = found[:mostSensors-len(all)]
+		}
+		all = append(all, found...)
 	}
-	return chips
+	slices.SortFunc(all, func(a, b Sensor) int {
+		return cmp.Or(strings.Compare(a.Chip, b.Chip), strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.Name, b.Name))
+	})
+	return all, err
 }
 
 // sensors returns the sensors of a chip, without its name, and reads the name of a hwmon device.
-func (c *chip) sensors() ([]Sensor, error) {
-	switch c.name {
-	case opaeThermal:
-		return c.opae(Temperature, "temperature")
-	case opaePower:
-		return c.opae(Power, "consumed")
-	}
+func (c *Chip) sensors() ([]Sensor, error) {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
 		return nil, err
-	}
-	if c.name, err = sysfs.Read(c.dir + "/name"); !isChipName(c.name) {
-		c.name = "hwmon"
 	}
 	there := map[string]bool{}
 	for _, e := range entries {
 		there[e.Name()] = true
 	}
-	path := func(name string) string {
-		if there[name] {
-			return c.dir + "/" + name
-		}
-		return ""
+	switch c.name {
+	case opaeThermal:
+		return opae(c.dir, Temperature, "temperature", there), nil
+	case opaePower:
+		return opae(c.dir, Power, "consumed", there), nil
+	}
+	if c.name, err = sysfs.Read(c.dir + "/name"); !isChipName(c.name) {
+		c.name = "hwmon"
+	}
+	if sysfs.Gone(err) {
+		err = nil
 	}
 	var found []Sensor
 	labels := map[string]int{} // how many sensors of a kind have a label
@@ -143,21 +154,21 @@ func (c *chip) sensors() ([]Sensor, error) {
 		if !isInput || !ok {
 			continue
 		}
-		name := channel
-		if label := path(channel + "_label"); label != "" {
-			text, lerr := sysfs.Read(label)
+		s := Sensor{
+			Name: channel, Kind: kind,
+			input: c.dir + "/" + e.Name(), warning: there[channel+"_max"], critical: there[channel+"_crit"],
+		}
+		if there[channel+"_label"] {
+			label, lerr := sysfs.Read(c.dir + "/" + channel + "_label")
 			if lerr != nil && !sysfs.Gone(lerr) {
 				err = errors.Join(err, lerr)
 			}
-			if _, isChannel := kindOf(text); isName(text) && !isChannel {
-				name = text
+			if _, isChannel := kindOf(label); isName(label) && !isChannel {
+				s.Name = label
 			}
 		}
-		labels[string(kind)+name]++
-		found = append(found, Sensor{
-			Name: name, Kind: kind,
-			input: c.dir + "/" + e.Name(), warning: path(channel + "_max"), critical: path(channel + "_crit"),
-		})
+		labels[string(kind)+s.Name]++
+		found = append(found, s)
 	}
 	for i := range found { // labels that several sensors have name none of them
 		if s := &found[i]; labels[string(s.Kind)+s.Name] > 1 {
@@ -168,17 +179,13 @@ func (c *chip) sensors() ([]Sensor, error) {
 }
 
 // opae returns the sensor of a directory of OPAE, whose value is in the file input.
-func (c *chip) opae(kind Kind, input string) ([]Sensor, error) {
-	s := Sensor{Name: input, Kind: kind, opae: true, input: c.dir + "/" + input}
-	for path, limit := range map[string]*string{"threshold1": &s.warning, "threshold2": &s.critical} {
-		if _, err := os.Lstat(c.dir + "/" + path); err == nil {
-			*limit = c.dir + "/" + path
-		}
+func opae(dir string, kind Kind, input string, there map[string]bool) []Sensor {
+	if !there[input] {
+		return nil
 	}
-	if _, err := os.Lstat(s.input); err != nil {
-		return nil, err
-	}
-	return []Sensor{s}, nil
+	return []Sensor{{
+		Name: input, Kind: kind, opae: true, input: dir + "/" + input, warning: there["threshold1"], critical: there["threshold2"],
+	}}
 }
 
 // kindOf returns the kind of a channel of hwmon, such as temp1.

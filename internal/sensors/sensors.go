@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,8 +53,9 @@ type Sensor struct {
 	Name string // the driver's label, such as "FPGA Core Temperature", else the name in its files, such as temp1
 	Kind Kind
 
-	input, warning, critical string // paths; "" if there is no such file
-	opae                     bool   // values are in the form of OPAE
+	input             string // path of the value
+	warning, critical bool   // there are files with limits
+	opae              bool   // the files are those of OPAE
 }
 
 // Limits are the limits of a sensor, in the unit of its values. A limit that the sensor does not have is 0; drivers also
@@ -112,9 +114,15 @@ func (s *Sensor) isDie() bool {
 
 // Limits reads the limits. Its errors are as for Read. A limit that the driver does not offer is no error.
 func (s *Sensor) Limits() (l Limits, err error) {
-	l.Max, err = s.limit(s.warning)
-	if err == nil {
-		l.Crit, err = s.limit(s.critical)
+	most, crit := strings.TrimSuffix(s.input, "input")+"max", strings.TrimSuffix(s.input, "input")+"crit"
+	if s.opae {
+		most, crit = filepath.Dir(s.input)+"/threshold1", filepath.Dir(s.input)+"/threshold2"
+	}
+	if s.warning {
+		l.Max, err = s.limit(most)
+	}
+	if s.critical && err == nil {
+		l.Crit, err = s.limit(crit)
 	}
 	if err != nil {
 		return Limits{}, err
@@ -123,9 +131,6 @@ func (s *Sensor) Limits() (l Limits, err error) {
 }
 
 func (s *Sensor) limit(path string) (float64, error) {
-	if path == "" {
-		return 0, nil
-	}
 	v, err := s.read(path)
 	if errors.Is(err, ErrNoValue) || errors.Is(err, syscall.EOPNOTSUPP) {
 		return 0, nil
