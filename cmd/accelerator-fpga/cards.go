@@ -198,7 +198,8 @@ func newFMEInfo(s *settings) *cobra.Command {
 		Use:   "fmeinfo --device CARD",
 		Short: "Show the management engine (FME) of a card",
 		Long: `Show the FME of a card from sysfs. ports_num includes released ports. "manager state" is
-the result of the last programming.`,
+the result of the last programming. Then all sensors of the card are read: temperatures,
+power, voltages and currents, with their limits.`,
 		Example: `  accelerator-fpga fmeinfo --device dfl-fme.0
   accelerator-fpga fmeinfo --device 3b:00.0 -o json | jq -r .interfaceId`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -213,7 +214,11 @@ the result of the last programming.`,
 			if err != nil {
 				return asFailure(err)
 			}
-			return asFailure(printFME(cmd.OutOrStdout(), fmeRowOf(card, attributes), s.json()))
+			row := fmeRowOf(card, attributes)
+			if row.Sensors, err = sensorRows(cmd.Context(), host, card.FMEAddress); err != nil {
+				row.SensorError = err.Error()
+			}
+			return asFailure(printFME(cmd.OutOrStdout(), row, s.json()))
 		},
 	}
 	d.port = -1

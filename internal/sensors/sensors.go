@@ -61,8 +61,8 @@ type Sensor struct {
 // Limits are the limits of a sensor, in the unit of its values. A limit that the sensor does not have is 0; drivers also
 // report 0 for a limit that nobody has set.
 type Limits struct {
-	Max  float64 // from here the board throttles the card or warns
-	Crit float64 // from here the board shuts the card down
+	Max  float64 `json:"max,omitempty" yaml:"max,omitempty"`   // from here the board throttles the card or warns
+	Crit float64 `json:"crit,omitempty" yaml:"crit,omitempty"` // from here the board throttles the card further or shuts it down
 }
 
 // Least returns Max, or Crit if there is no Max.
@@ -73,14 +73,14 @@ func (l Limits) Least() float64 {
 	return l.Crit
 }
 
-// Reading is what was read of one sensor, or a part of a summary.
+// Reading is what was read of one sensor, or a part of a summary. Programs rely on its keys.
 type Reading struct {
-	Chip  string // "" in a summary
-	Name  string
-	Kind  Kind
-	Value float64
-	Limits
-	Of string // in a summary, the name of the sensor that it is about
+	Chip   string  `json:"chip" yaml:"chip"` // "" in a summary
+	Name   string  `json:"sensor" yaml:"sensor"`
+	Kind   Kind    `json:"kind" yaml:"kind"`
+	Value  float64 `json:"value" yaml:"value"`
+	Limits `yaml:",inline"`
+	Of     string `json:"of,omitempty" yaml:"of,omitempty"` // in a summary, the name of the sensor that it is about
 }
 
 // Read reads the value. The error wraps [ErrNoValue], [ErrValue] or the errno of the driver.
