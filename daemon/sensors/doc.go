@@ -7,8 +7,9 @@
 // # What is read
 //
 // Each physical card of the families dfl and opae, and with [All] also those of xrt, whose sensors are behind the card's management
-// function. A card on vfio-pci has no sensors. With [Main] only those sensors are read that the summary of a card needs
-// (internal/sensors). Names are read when the card's devices change, and limits each 20th time.
+// function. A card on vfio-pci has no sensors. With [Main] only
+// those sensors are read that the summary of a card needs (internal/sensors). The list of sensors is kept while the card's devices are
+// the same. Limits are read, and new devices are looked for, each 20th time; devices also some times after the first one.
 //
 // # Cards that do not answer
 //

@@ -10,16 +10,12 @@ func (s *Sensors) ReadWith(read func(address string, all bool) (readings []senso
 	}
 }
 
-// ReadTwice reads a card of a host, and then again with what is kept of the first reading. It returns the readings and
-// failures of both.
-func (s *Sensors) ReadTwice(address string, all bool, between func()) (readings [2][]sensors.Reading, failures [2]int) {
+// Reader returns a function that reads a card of the host with what is kept of its last call.
+func (s *Sensors) Reader(address string, all bool) func() (readings []sensors.Reading, failures int) {
 	var k kept
-	for i := range 2 {
-		if i == 1 {
-			between()
-		}
+	return func() ([]sensors.Reading, int) {
 		o := read(s.cfg.Host, address, k, all)
-		k, readings[i], failures[i] = o.kept, o.readings, o.failures
+		k = o.kept
+		return o.readings, o.failures
 	}
-	return readings, failures
 }

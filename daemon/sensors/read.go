@@ -11,8 +11,8 @@ import (
 const (
 	// mostFailures is the number of sensors in a row that may fail before the rest of the card is not read.
 	mostFailures = 3
-	// limitsEvery is the number of readings after which the limits are read again.
-	limitsEvery = 20
+	// afresh is the number of readings after which the limits are read again, and devices are looked for.
+	afresh = 20
 )
 
 // kept is what is known of a card from an earlier reading. The zero value is nothing.
@@ -21,7 +21,7 @@ type kept struct {
 	all    bool
 	list   []sensors.Sensor
 	limits []sensors.Limits // of each sensor in list
-	times  int              // readings with these limits
+	times  int              // readings with this list
 }
 
 // outcome is what a reading has found.
@@ -49,14 +49,24 @@ func (o *outcome) failed(err error) {
 }
 
 // read reads the sensors of a card, all or those that the summary needs. It blocks as long as the card does not answer.
+//
+// Looking for devices takes time, because the class has those of all cards. So this is done rarely, but more often at first:
+// a driver of the board's controller may be loaded some time after those of the card.
 func read(host sysfs.Host, address string, k kept, all bool) (o outcome) {
-	chips, err := sensors.Chips(host, address)
-	if err != nil {
-		o.failed(err)
+	early := k.times < afresh && k.times&(k.times-1) == 0 // 0, 1, 2, 4, 8, 16
+	if early || k.times%afresh == 0 || slices.ContainsFunc(k.chips, func(c sensors.Chip) bool { return !c.Present() }) {
+		chips, err := sensors.Chips(host, address)
+		if err != nil {
+			o.failed(err)
+		}
+		if !slices.Equal(chips, k.chips) {
+			k = kept{chips: chips}
+		}
 	}
-	if !slices.Equal(chips, k.chips) || k.all != all || k.times >= limitsEvery {
-		k = kept{chips: chips, all: all}
-		k.list, err = sensors.List(chips)
+	if k.times == 0 || k.all != all {
+		k = kept{chips: k.chips, all: all}
+		var err error
+		k.list, err = sensors.List(k.chips)
 		if err != nil {
 			o.failed(err)
 		}
@@ -67,23 +77,28 @@ func read(host sysfs.Host, address string, k kept, all bool) (o outcome) {
 	if o.void {
 		return o
 	}
-	first := k.limits == nil
+	limits := k.limits
+	if k.times%afresh == 0 {
+		limits = make([]sensors.Limits, len(k.list))
+	}
 	var inRow int
+	incomplete := o.err != nil // so the list or the limits are read again next time
 	for i := range k.list {
 		s := &k.list[i]
-		if first {
-			limits, err := s.Limits()
-			if err != nil {
+		if k.times%afresh == 0 {
+			var err error
+			if limits[i], err = s.Limits(); err != nil {
 				o.failed(err)
+				incomplete = true
 			}
-			k.limits = append(k.limits, limits)
 		}
 		value, err := s.Read()
 		switch {
 		case err == nil:
 			inRow = 0
-			o.readings = append(o.readings, sensors.Reading{Chip: s.Chip, Name: s.Name, Kind: s.Kind, Value: value, Limits: k.limits[i]})
+			o.readings = append(o.readings, sensors.Reading{Chip: s.Chip, Name: s.Name, Kind: s.Kind, Value: value, Limits: limits[i]})
 		case errors.Is(err, sensors.ErrNoValue):
+			inRow = 0
 		default:
 			o.failed(err)
 			inRow++
@@ -93,7 +108,7 @@ func read(host sysfs.Host, address string, k kept, all bool) (o outcome) {
 			return o
 		}
 	}
-	if k.times++; o.err == nil {
+	if k.times, k.limits = k.times+1, limits; !incomplete {
 		o.kept = k
 	}
 	return o

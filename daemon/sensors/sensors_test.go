@@ -329,38 +329,58 @@ func unfold(t *testing.T, file string) sysfs.Host {
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
-// TestRecorded reads files: the names when the devices change, and the limits rarely.
+// TestRecorded reads a board again and again.
 func TestRecorded(t *testing.T) {
 	const card = "0000:01:00.0"
 	host := unfold(t, "../../internal/sensors/testdata/n6001.txtar")
-	dir := must.Value(filepath.EvalSymlinks(host.Sys+"/class/hwmon/hwmon1"))(t) + "/"
-	s := sensors.New(sensors.Config{Host: host}, zap.NewNop())
-	write := func(file, text string) func() {
-		return func() { must.Succeed(t, os.WriteFile(dir+file, []byte(text), 0o600)) }
+	dir := must.Value(filepath.EvalSymlinks(host.Sys + "/class/hwmon/hwmon1"))(t)
+	write := func(file, text string) { must.Succeed(t, os.WriteFile(dir+"/"+file, []byte(text), 0o600)) }
+	reader := func(all bool) func() ([]measured.Reading, int) {
+		return sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader(card, all)
 	}
-	max16 := func(readings []measured.Reading) float64 {
+	readings, failures := reader(true)()
+	compare.Equal(t, "readings of all", 77, len(readings))
+	compare.Equal(t, "failures", 0, failures)
+
+	main := reader(false)
+	limit := func() float64 {
+		readings, _ = main()
 		i := slices.IndexFunc(readings, func(r measured.Reading) bool { return r.Name == "Board Bottom Near CVL Temperature" })
 		return readings[i].Max
 	}
-	nothing := func() {}
-	readings, failures := s.ReadTwice(card, false, write("temp16_max", "80000"))
-	compare.Equal(t, "readings of main", 35, len(readings[0]))
-	compare.Values(t, "failures", [2]int{}, failures)
-	compare.Equal(t, "limit, kept", 75, max16(readings[1]))
-	readings, _ = s.ReadTwice(card, true, nothing)
-	compare.Equal(t, "readings of all", 77, len(readings[0]))
+	compare.Equal(t, "limit", 75, limit())
+	compare.Equal(t, "readings of main", 35, len(readings))
+	write("temp16_max", "80000")
+	for range 19 {
+		compare.Equal(t, "limit, kept", 75, limit())
+	}
+	compare.Equal(t, "limit, read again", 80, limit())
 
 	// The device is replaced: sysfs has another inode.
-	readings, _ = s.ReadTwice(card, false, func() {
-		must.Succeed(t, os.Rename(dir, host.Sys+"/old"))
-		must.Succeed(t, os.Mkdir(dir, 0o700))
-		write("name", "other")()
-		write("temp1_input", "33000")()
-	})
-	compare.Values(t, "chips", []string{"dfl_fme_thermal", "other"}, chips(readings[1]))
-	must.Succeed(t, os.RemoveAll(dir))
-	must.Succeed(t, os.Rename(host.Sys+"/old", dir))
+	must.Succeed(t, os.Rename(dir, host.Sys+"/old"))
+	must.Succeed(t, os.Mkdir(dir, 0o700))
+	write("name", "other")
+	write("temp1_input", "33000")
+	readings, _ = main()
+	compare.Values(t, "chips", []string{"dfl_fme_thermal", "other"}, chips(readings))
+}
 
+// TestLateDriver finds a device that appears after the card.
+func TestLateDriver(t *testing.T) {
+	host := unfold(t, "../../internal/sensors/testdata/n6001.txtar")
+	link := host.Sys + "/class/hwmon/hwmon1"
+	must.Succeed(t, os.Rename(link, link+".aside"))
+	must.Succeed(t, os.Rename(link+".aside", host.Sys+"/aside"))
+	read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0", false)
+	readings, _ := read()
+	compare.Values(t, "chips", []string{"dfl_fme_thermal"}, chips(readings))
+	must.Succeed(t, os.Rename(host.Sys+"/aside", link))
+	readings, _ = read()
+	compare.Values(t, "chips", []string{"dfl_fme_thermal", "n6000bmc_hwmon"}, chips(readings))
+}
+
+// TestFailures reads a board on which some sensors fail.
+func TestFailures(t *testing.T) {
 	for _, test := range []struct {
 		name               string
 		files              []string
@@ -376,16 +396,34 @@ func TestRecorded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			host := unfold(t, "../../internal/sensors/testdata/n6001.txtar")
-			s := sensors.New(sensors.Config{Host: host}, zap.NewNop())
 			for _, file := range test.files {
 				must.Succeed(t, os.WriteFile(host.Sys+"/class/hwmon/hwmon1/"+file, []byte(test.content), 0o600))
 			}
-			readings, failures := s.ReadTwice(card, false, nothing)
-			for i := range 2 { // what failed is tried again
-				compare.Equal(t, "readings", test.readings, len(readings[i]))
-				compare.Equal(t, "failures", test.failures, failures[i])
+			read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0", false)
+			for range 2 { // what failed is tried again
+				readings, failures := read()
+				compare.Equal(t, "readings", test.readings, len(readings))
+				compare.Equal(t, "failures", test.failures, failures)
 			}
 		})
+	}
+}
+
+// TestAccesses counts the accesses to files when nothing changes: the inode of each device, and the value of each sensor.
+func TestAccesses(t *testing.T) {
+	host := unfold(t, "../../testdata/sysfs/kernel-6.1-two-cards.txtar")
+	for _, test := range []struct {
+		address string
+		want    int
+	}{
+		{"0000:01:00.0", 2 + 2*2},
+		{"0000:00:02.0", 0}, // no sensors
+	} {
+		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader(test.address, true)
+		for range 3 {
+			read()
+		}
+		compare.Equal(t, test.address, test.want, sysfstest.Refuse(t, -1, func() { read() }))
 	}
 }
 
@@ -399,15 +437,18 @@ func chips(readings []measured.Reading) (names []string) {
 // TestShortage refuses each access of a reading: that says nothing about the card, so no failure is counted.
 func TestShortage(t *testing.T) {
 	host := unfold(t, "../../testdata/sysfs/kernel-6.1-one-card.txtar")
-	s := sensors.New(sensors.Config{Host: host}, zap.NewNop())
-	var readings [2][]measured.Reading
-	var failures [2]int
-	twice := func() { readings, failures = s.ReadTwice("0000:01:00.0", true, func() {}) }
-	accesses := sysfstest.Refuse(t, -1, twice)
-	for n := range accesses / 2 {
-		sysfstest.Refuse(t, n, twice)
-		if l := len(readings[0]); failures != [2]int{} || l != 0 && l != 2 || len(readings[1]) != 2 {
-			t.Errorf("access %d: %d and %d readings, failures %v", n, l, len(readings[1]), failures)
+	var read func() ([]measured.Reading, int)
+	var readings []measured.Reading
+	var failures int
+	first := func() {
+		read = sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0", true)
+		readings, failures = read()
+	}
+	for n := range sysfstest.Refuse(t, -1, first) {
+		sysfstest.Refuse(t, n, first)
+		again, failedAgain := read()
+		if l := len(readings); failures+failedAgain != 0 || l != 0 && l != 2 || len(again) != 2 {
+			t.Errorf("access %d: %d and %d readings, %d and %d failures", n, l, len(again), failures, failedAgain)
 		}
 	}
 }
@@ -438,4 +479,15 @@ func TestFIFO(t *testing.T) {
 	compare.NoError(t, "Run", errors.Join(<-ended))
 	writer := must.Value(os.OpenFile(file, os.O_WRONLY, 0))(t) // ends the reading
 	must.Succeed(t, writer.Close())
+}
+
+// BenchmarkRead reads a recorded N6001 with what is kept of an earlier reading.
+func BenchmarkRead(b *testing.B) {
+	root := b.TempDir()
+	must.Succeed(b, board.Unfold(root, "../../internal/sensors/testdata/n6001.txtar"))
+	read := sensors.New(sensors.Config{Host: sysfs.Host{Sys: root + "/sys"}}, zap.NewNop()).Reader("0000:01:00.0", false)
+	b.ReportAllocs()
+	for range b.N {
+		read()
+	}
 }

@@ -39,6 +39,12 @@ type Chip struct {
 	inode uint64
 }
 
+// Present reports whether the device still exists.
+func (c Chip) Present() bool {
+	inode, err := sysfs.Inode(c.dir)
+	return err == nil && inode == c.inode
+}
+
 // Find returns the sensors of the card with this PCI address (DDDD:BB:DD.F, as in [sysfs.ParsePCIAddress]), as [List] does.
 func Find(host sysfs.Host, address string) ([]Sensor, error) {
 	chips, err := Chips(host, address)
