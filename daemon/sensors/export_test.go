@@ -11,9 +11,9 @@ func (s *Sensors) ReadWith(read func(address string, all bool) (readings []senso
 }
 
 // Reader returns a function that reads a card of the host with what is kept of its last call.
-func (s *Sensors) Reader(address string, all bool) func() (readings []sensors.Reading, failures int) {
+func (s *Sensors) Reader(address string) func(all bool) (readings []sensors.Reading, failures int) {
 	var k kept
-	return func() ([]sensors.Reading, int) {
+	return func(all bool) ([]sensors.Reading, int) {
 		o := read(s.cfg.Host, address, k, all)
 		k = o.kept
 		return o.readings, o.failures

@@ -232,30 +232,40 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// TestManyHang checks that the cards that hang do not use up the readings at a time.
+// TestManyHang checks that the cards that hang do not use up the readings at a time, also after they have returned.
 func TestManyHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []*inventory.Device
-		hangs := make(chan struct{})
-		defer close(hangs)
-		r := start(t, sensors.Settings{Which: sensors.Main, Interval: time.Hour}, inventory.Snapshot{})
-		for i := range 9 {
-			address := fmt.Sprintf("0000:%02x:00.0", i+1)
-			all = append(all, device(address, "dfl"))
-			if i < 8 {
-				r.set(address, answer{hangs: hangs})
+		r := start(t, sensors.Settings{Which: sensors.Main, Interval: time.Minute}, inventory.Snapshot{})
+		hang := func() chan struct{} {
+			hangs := make(chan struct{})
+			for _, d := range all[:8] {
+				r.set(d.PCIAddress, answer{hangs: hangs})
 			}
+			return hangs
 		}
-		r.devices.Store(node(all...))
-		time.Sleep(9 * time.Second) // fake
-		synctest.Wait()
-		r.mu.Lock()
-		compare.Equal(t, "readings at a time", 4, len(r.reads))
-		r.mu.Unlock()
-		time.Sleep(12 * time.Second) // fake
-		synctest.Wait()
-		compare.Equal(t, "failures of the eighth card", 1, r.s.Latest()["0000:08:00.0"].Failures)
-		compare.Equal(t, "readings of the ninth card", 2, len(r.s.Latest()["0000:09:00.0"].Summary))
+		for i := range 9 {
+			all = append(all, device(fmt.Sprintf("0000:%02x:00.0", i+1), "dfl"))
+		}
+		for round := range 2 {
+			hangs := hang()
+			r.devices.Store(node(all...))
+			for i, want := range []int{4, 8, 9} { // readings, after 9, 19 and 29 s
+				time.Sleep(time.Duration(9+min(i, 1)) * time.Second) // fake
+				synctest.Wait()
+				r.mu.Lock()
+				compare.Equal(t, fmt.Sprintf("round %d: readings after step %d", round, i), want, len(r.reads))
+				r.mu.Unlock()
+			}
+			compare.Equal(t, "failures of the eighth card", round+1, r.s.Latest()["0000:08:00.0"].Failures)
+			compare.Equal(t, "values of the ninth card", 2, len(r.s.Latest()["0000:09:00.0"].Summary))
+			close(hangs)
+			time.Sleep(30900 * time.Millisecond) // fake: until just before the next round
+			synctest.Wait()
+			r.mu.Lock()
+			r.reads = nil
+			r.mu.Unlock()
+		}
 	})
 }
 
@@ -300,6 +310,7 @@ func TestFails(t *testing.T) {
 		compare.Equal(t, "log", "sensors.failed 0000:3b:00.0 input/output error\n", r.logs())
 		r.set(one, answer{void: true}) // the daemon is out of descriptors
 		r.after(15*time.Second, "3b:00.0", "3b:00.0=-,6")
+		compare.Equal(t, "log", "", r.logs())
 		r.set(one, answer{value: 41})
 		r.after(15*time.Second, "3b:00.0", "3b:00.0=41,6")
 		compare.Equal(t, "log", "sensors.read 0000:3b:00.0 <nil>\n", r.logs())
@@ -335,16 +346,13 @@ func TestRecorded(t *testing.T) {
 	host := unfold(t, "../../internal/sensors/testdata/n6001.txtar")
 	dir := must.Value(filepath.EvalSymlinks(host.Sys + "/class/hwmon/hwmon1"))(t)
 	write := func(file, text string) { must.Succeed(t, os.WriteFile(dir+"/"+file, []byte(text), 0o600)) }
-	reader := func(all bool) func() ([]measured.Reading, int) {
-		return sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader(card, all)
-	}
-	readings, failures := reader(true)()
+	read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader(card)
+	readings, failures := read(true)
 	compare.Equal(t, "readings of all", 77, len(readings))
 	compare.Equal(t, "failures", 0, failures)
 
-	main := reader(false)
 	limit := func() float64 {
-		readings, _ = main()
+		readings, _ = read(false)
 		i := slices.IndexFunc(readings, func(r measured.Reading) bool { return r.Name == "Board Bottom Near CVL Temperature" })
 		return readings[i].Max
 	}
@@ -361,7 +369,7 @@ func TestRecorded(t *testing.T) {
 	must.Succeed(t, os.Mkdir(dir, 0o700))
 	write("name", "other")
 	write("temp1_input", "33000")
-	readings, _ = main()
+	readings, _ = read(false)
 	compare.Values(t, "chips", []string{"dfl_fme_thermal", "other"}, chips(readings))
 }
 
@@ -371,11 +379,11 @@ func TestLateDriver(t *testing.T) {
 	link := host.Sys + "/class/hwmon/hwmon1"
 	must.Succeed(t, os.Rename(link, link+".aside"))
 	must.Succeed(t, os.Rename(link+".aside", host.Sys+"/aside"))
-	read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0", false)
-	readings, _ := read()
+	read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+	readings, _ := read(false)
 	compare.Values(t, "chips", []string{"dfl_fme_thermal"}, chips(readings))
 	must.Succeed(t, os.Rename(host.Sys+"/aside", link))
-	readings, _ = read()
+	readings, _ = read(false)
 	compare.Values(t, "chips", []string{"dfl_fme_thermal", "n6000bmc_hwmon"}, chips(readings))
 }
 
@@ -399,13 +407,28 @@ func TestFailures(t *testing.T) {
 			for _, file := range test.files {
 				must.Succeed(t, os.WriteFile(host.Sys+"/class/hwmon/hwmon1/"+file, []byte(test.content), 0o600))
 			}
-			read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0", false)
+			read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
 			for range 2 { // what failed is tried again
-				readings, failures := read()
+				readings, failures := read(false)
 				compare.Equal(t, "readings", test.readings, len(readings))
 				compare.Equal(t, "failures", test.failures, failures)
 			}
 		})
+	}
+}
+
+// TestLeaves removes the card's files while they are read: that is no failure.
+func TestLeaves(t *testing.T) {
+	host := unfold(t, "../../testdata/sysfs/kernel-6.1-one-card.txtar")
+	for _, file := range []string{"hwmon0/temp1_max", "hwmon1/power1_input"} {
+		must.Succeed(t, os.Remove(host.Sys+"/class/hwmon/"+file))
+		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+		read(true)
+		must.Succeed(t, os.Remove(host.Sys+"/class/hwmon/hwmon0/temp1_input"))
+		readings, failures := read(true)
+		compare.Equal(t, "readings", 0, len(readings))
+		compare.Equal(t, "failures", 0, failures)
+		must.Succeed(t, os.WriteFile(host.Sys+"/class/hwmon/hwmon0/temp1_input", []byte("1000\n"), 0o600))
 	}
 }
 
@@ -419,11 +442,11 @@ func TestAccesses(t *testing.T) {
 		{"0000:01:00.0", 2 + 2*2},
 		{"0000:00:02.0", 0}, // no sensors
 	} {
-		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader(test.address, true)
+		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader(test.address)
 		for range 3 {
-			read()
+			read(true)
 		}
-		compare.Equal(t, test.address, test.want, sysfstest.Refuse(t, -1, func() { read() }))
+		compare.Equal(t, test.address, test.want, sysfstest.Refuse(t, -1, func() { read(true) }))
 	}
 }
 
@@ -437,16 +460,16 @@ func chips(readings []measured.Reading) (names []string) {
 // TestShortage refuses each access of a reading: that says nothing about the card, so no failure is counted.
 func TestShortage(t *testing.T) {
 	host := unfold(t, "../../testdata/sysfs/kernel-6.1-one-card.txtar")
-	var read func() ([]measured.Reading, int)
+	var read func(bool) ([]measured.Reading, int)
 	var readings []measured.Reading
 	var failures int
 	first := func() {
-		read = sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0", true)
-		readings, failures = read()
+		read = sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+		readings, failures = read(true)
 	}
 	for n := range sysfstest.Refuse(t, -1, first) {
 		sysfstest.Refuse(t, n, first)
-		again, failedAgain := read()
+		again, failedAgain := read(true)
 		if l := len(readings); failures+failedAgain != 0 || l != 0 && l != 2 || len(again) != 2 {
 			t.Errorf("access %d: %d and %d readings, %d and %d failures", n, l, len(again), failures, failedAgain)
 		}
@@ -485,9 +508,9 @@ func TestFIFO(t *testing.T) {
 func BenchmarkRead(b *testing.B) {
 	root := b.TempDir()
 	must.Succeed(b, board.Unfold(root, "../../internal/sensors/testdata/n6001.txtar"))
-	read := sensors.New(sensors.Config{Host: sysfs.Host{Sys: root + "/sys"}}, zap.NewNop()).Reader("0000:01:00.0", false)
+	read := sensors.New(sensors.Config{Host: sysfs.Host{Sys: root + "/sys"}}, zap.NewNop()).Reader("0000:01:00.0")
 	b.ReportAllocs()
 	for range b.N {
-		read()
+		read(false)
 	}
 }
