@@ -153,6 +153,7 @@ func TestOfferedWhileHeld(t *testing.T) {
 			dir := cmdtest.ShortDir(t)
 			d := &testDaemon{t: t, cfg: cfg, loader: daemon.NewLoader()}
 			d.cfg.SysfsRoot, d.cfg.DevRoot, d.cfg.HTTPAddress = root+"/sys", root+"/dev", ""
+			d.cfg.Sensors = "none" // as in a scan
 			d.cfg.Socket, d.cfg.StateDir = filepath.Join(dir, "daemon.sock"), filepath.Join(dir, "state")
 			d.loader.Config = d.cfg
 			d.run()
