@@ -120,7 +120,7 @@ var nodesOnBoards = map[string][]string{
 // pod.
 func (c heldCase) prepare(t *testing.T) (end func(), root string, cfg config.Config) {
 	t.Helper()
-	root, cfg = unfold(t, c.board), settings(t, "resources: ["+c.rules+"]")
+	root, cfg = unfold(t, c.board), settings(t, "sensors: none\nresources: ["+c.rules+"]") // a scan reads no sensors
 	pods, socket := servePods(t)
 	cfg.Mode, cfg.PodResourcesSocket, cfg.KubeletDir = c.mode, socket, filepath.Join(cmdtest.ShortDir(t), "kubelet")
 	kubelet := must.Value(simkubelet.Start(t.Context(), cfg.KubeletDir, simkubelet.Behaviour{}))(t)
@@ -153,7 +153,6 @@ func TestOfferedWhileHeld(t *testing.T) {
 			dir := cmdtest.ShortDir(t)
 			d := &testDaemon{t: t, cfg: cfg, loader: daemon.NewLoader()}
 			d.cfg.SysfsRoot, d.cfg.DevRoot, d.cfg.HTTPAddress = root+"/sys", root+"/dev", ""
-			d.cfg.Sensors = "none" // as in a scan
 			d.cfg.Socket, d.cfg.StateDir = filepath.Join(dir, "daemon.sock"), filepath.Join(dir, "state")
 			d.loader.Config = d.cfg
 			d.run()
