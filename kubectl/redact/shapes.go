@@ -33,7 +33,8 @@ var (
 	reason  = text(`((` + names + `)=)?(` + names + `)(=[A-Za-z0-9_.:/-]{1,60})?`)
 	holders = list(anyOf(text(`and [0-9]{1,9} more`), alias("container")))
 	free    = words() // a text that somebody has written
-	label   = text(`[A-Za-z0-9 .,#&()\[\]/_-]{1,64}`) // of a sensor
+	chip    = text(`|[a-z0-9]{1,20}bmc_hwmon(-[0-9]{1,2})?|dfl_fme_(thermal|power)(-[0-9]{1,2})?|(thermal|power)_mgmt(-[0-9]{1,2})?|hwmon(-[0-9]{1,2})?|` + vbnvForm)
+	label   = text(`die|hottest|board|(temp|in|curr|power)[0-9]{1,4}|temperature|consumed|[A-Za-z0-9][A-Za-z0-9 .,#&()/_-]{0,50} (Temperature|Voltage|Current|Power)( ?#[0-9]{1,2}| \[Remote\])?`) // of a sensor
 	seconds = text(`([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h)){1,6}`)
 )
 
@@ -65,7 +66,7 @@ var Rows = list(object(map[string]Shape{
 	"holder": holders, "holderUids": list(alias("pod")), "holderKnown": boolean, "held": boolean,
 	"nodeNumbers": list(text(`[0-9]{1,7}:[0-9]{1,7}`)), "parentNodes": nodes, "cordon": cordon, "missingSince": when, "pciId": pciIDs, "subsystem": pciIDs,
 	"attributes": attributes, "sensors": list(object(map[string]Shape{
-		"chip": text(`[A-Za-z0-9_.-]{0,64}`), "sensor": label, "of": label, "kind": words("temperature", "power", "voltage", "current"),
+		"chip": chip, "sensor": label, "of": label, "kind": words("temperature", "power", "voltage", "current"),
 		"value": number, "max": number, "crit": number,
 	})),
 	"members": list(pci), "sharedNodes": nodes, "mounts": list(text(`/sys/(bus/pci/devices|devices/pci[0-9a-f]{4}:[0-9a-f]{2})(/` + pciForm + `){1,8}/resource[0-9](_wc)?`)),

@@ -22,7 +22,9 @@ func TestSensors(t *testing.T) {
 	d := prepareDaemon(t, func(c *config.Config) { c.SensorInterval = time.Second })
 	d.plug(cardA, cardB)
 	file := func(hwmon, name string) string { return filepath.Join(d.node.Sys, "class/hwmon", hwmon, name) }
-	set := func(value string) { must.Succeed(t, os.WriteFile(file("hwmon0", "temp1_input"), []byte(value+"\n"), 0o600)) }
+	set := func(value string) {
+		must.Succeed(t, os.WriteFile(file("hwmon0", "temp1_input"), []byte(value+"\n"), 0o600))
+	}
 	d.run()
 	page := d.awaitSeries(`accelerator_sensor_temperature_celsius{card="3b:00.0",chip="",sensor="die"} 47`)
 	for _, line := range []string{
