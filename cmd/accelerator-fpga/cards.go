@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -214,8 +215,10 @@ power, voltages and currents, with their limits.`,
 			if err != nil {
 				return asFailure(err)
 			}
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), sensorsWithin, fmt.Errorf("no answer within %s", sensorsWithin))
+			defer cancel()
 			row := fmeRowOf(card, attributes)
-			if row.Sensors, err = sensorRows(cmd.Context(), host, card.FMEAddress); err != nil {
+			if row.Sensors, err = sensorRows(ctx, host, card.FMEAddress); err != nil {
 				row.SensorError = err.Error()
 			}
 			return asFailure(printFME(cmd.OutOrStdout(), row, s.json()))

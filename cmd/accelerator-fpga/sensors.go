@@ -22,7 +22,7 @@ type sensorRow struct {
 	Error string   `json:"error,omitempty"` // of reading the value or a limit
 }
 
-// sensorRows reads the sensors of a card.
+// sensorRows reads the sensors of a card. If that has not ended when ctx does, the cause of ctx is the error.
 func sensorRows(ctx context.Context, host fpga.Host, address string) ([]sensorRow, error) {
 	type answer struct {
 		rows []sensorRow
@@ -42,9 +42,7 @@ func sensorRows(ctx context.Context, host fpga.Host, address string) ([]sensorRo
 	case a := <-answered:
 		return a.rows, a.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(sensorsWithin):
-		return nil, fmt.Errorf("no answer within %s", sensorsWithin)
+		return nil, context.Cause(ctx)
 	}
 }
 
