@@ -6,18 +6,18 @@
 //
 // # What is read
 //
-// Each physical card of the families dfl and opae, and with [All] also those of xrt, whose sensors are behind the card's management
-// function. A card on vfio-pci has no sensors. With [Main] only
-// those sensors are read that the summary of a card needs (internal/sensors). The list of sensors is kept while the card's devices are
-// the same. Limits are read, and new devices are looked for, each 20th time; devices also some times after the first one.
+// Each physical card of the families dfl and opae is read, and with [All] also those of xrt, whose sensors are behind the
+// card's management function. A card on vfio-pci has no sensors. With [Main] only those sensors are read that the summary of
+// a card needs (internal/sensors). The list of sensors is kept while the card's devices are the same. Limits are read, and new
+// devices are looked for, each 20th time; devices also some times after the first one.
 //
 // # Cards that do not answer
 //
 // A card is read by a goroutine of its own, and at most four cards at a time. A reading that has taken 10 s is overdue: the
-// card has no values until one of its later readings is done, the failure is counted, and another card may be read instead. The
-// card is not read again before the overdue reading has returned, so each card takes one goroutine and its thread at most. When three sensors of a
-// card fail one after the other, the others are not read and the card has no values. A sensor that fails alone has no
-// value; the others do.
+// failure is counted, another card may be read instead, and the card has no values until one of its later readings is
+// done. The card is not read again before the overdue reading has returned, so each card takes one goroutine and its thread at
+// most. When three sensors of a card fail one after the other, the others are not read and the card has no values. A
+// sensor that fails alone has no value; the others do.
 //
 // Trouble of the daemon (no descriptors, no memory) and a card that leaves count as no failures.
 //

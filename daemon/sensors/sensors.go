@@ -239,7 +239,10 @@ func (s *Sensors) expire(now time.Time) {
 	}
 }
 
-var errOverdue = errors.New("no answer within 10 s")
+var (
+	errOverdue = errors.New("no answer within 10 s")
+	errEnded   = errors.New("no answer before the end of the daemon")
+)
 
 // next returns when Run must wake: at this time, if it is not zero, or when a reading is overdue, if that is earlier.
 func (s *Sensors) next(at time.Time) time.Time {
@@ -308,7 +311,7 @@ func (s *Sensors) await() {
 	case <-time.After(leaveAfter):
 		for _, address := range slices.Sorted(maps.Keys(s.cards)) {
 			if c := s.cards[address]; !c.started.IsZero() {
-				s.log.Warn("hanging reading of sensors abandoned", logevent.SensorsFailed, logevent.PCI(c.address), logevent.Err(errOverdue))
+				s.log.Warn("hanging reading of sensors abandoned", logevent.SensorsFailed, logevent.PCI(c.address), logevent.Err(errEnded))
 			}
 		}
 	}

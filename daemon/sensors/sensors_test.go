@@ -328,7 +328,7 @@ func TestEnd(t *testing.T) {
 		began := time.Now()
 		r.end()
 		compare.Equal(t, "time of the end", time.Second, time.Since(began))
-		compare.Equal(t, "log", "sensors.failed 0000:3b:00.0 no answer within 10 s\n", r.logs())
+		compare.Equal(t, "log", "sensors.failed 0000:3b:00.0 no answer before the end of the daemon\n", r.logs())
 		close(hangs)
 	})
 }

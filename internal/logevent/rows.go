@@ -134,7 +134,7 @@ func reading() []row {
 			must(pci), may(lasted)},
 		{ReadRecovered, levels(info), "A read that took longer than 2 s ended.", must(pci, lasted), nil},
 		{SensorsFailed, levels(warn),
-			"[Sensors](sensors.md) of a card could not be read, or a reading of them takes longer than 10 s. Nothing else is affected. Logged once, until all are read again.",
+			"[Sensors](sensors.md) of a card could not be read, or a reading of them takes longer than 10 s, or has not ended when the daemon ends. Nothing else is affected. Logged once, until all are read again.",
 			must(pci, errorText), nil},
 		{SensorsRead, levels(info), "All sensors of a card were read again. `lasted_ms`: since the first failure.", must(pci, lasted), nil},
 	}
