@@ -8,8 +8,8 @@
 //
 // Each physical card of the families dfl and opae is read, and with [All] also those of xrt, whose sensors are behind the
 // card's management function. A card on vfio-pci has no sensors. With [Main] only those sensors are read that the summary of
-// a card needs (internal/sensors). The list of sensors is kept while the card's devices are the same. Limits are read, and new
-// devices are looked for, each 20th time; devices also some times after the first one.
+// a card needs (internal/sensors). The devices of all cards are listed once for the cards that are read together. The
+// list of a card's sensors is kept while its devices are the same, and limits are read each 20th time.
 //
 // # Cards that do not answer
 //

@@ -14,7 +14,7 @@ func (s *Sensors) ReadWith(read func(address string, all bool) (readings []senso
 func (s *Sensors) Reader(address string) func(all bool) (readings []sensors.Reading, failures int) {
 	var k kept
 	return func(all bool) ([]sensors.Reading, int) {
-		o := read(s.cfg.Host, address, k, all)
+		o := s.read(address, k, all)
 		k = o.kept
 		return o.readings, o.failures
 	}

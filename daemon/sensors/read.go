@@ -3,6 +3,8 @@ package sensors
 import (
 	"errors"
 	"slices"
+	"sync"
+	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/sensors"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
@@ -11,9 +13,31 @@ import (
 const (
 	// mostFailures is the number of sensors in a row that may fail before the rest of the card is not read.
 	mostFailures = 3
-	// afresh is the number of readings after which the limits are read again, and devices are looked for.
+	// afresh is the number of readings after which the limits are read again.
 	afresh = 20
+	// listedFor is how long a list of devices is used: for the cards that are read together.
+	listedFor = time.Second
 )
+
+// devices lists the devices with sensors, once for all cards. It is safe for concurrent use.
+type devices struct {
+	host  sysfs.Host
+	mu    sync.Mutex
+	at    time.Time
+	chips map[string][]sensors.Chip
+	err   error
+}
+
+// of returns those of a card. An error may be about any device.
+func (d *devices) of(address string) ([]sensors.Chip, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err != nil || d.at.IsZero() || time.Since(d.at) >= listedFor {
+		d.chips, d.err = sensors.Chips(d.host)
+		d.at = time.Now()
+	}
+	return d.chips[address], d.err
+}
 
 // kept is what is known of a card from an earlier reading. The zero value is nothing.
 type kept struct {
@@ -49,23 +73,16 @@ func (o *outcome) failed(err error) {
 }
 
 // read reads the sensors of a card, all or those that the summary needs. It blocks as long as the card does not answer.
-//
-// Looking for devices takes time, because the class has those of all cards. So this is done rarely, but more often at first:
-// a driver of the board's controller may be loaded some time after those of the card.
-func read(host sysfs.Host, address string, k kept, all bool) (o outcome) {
-	early := k.times < afresh && k.times&(k.times-1) == 0 // 0, 1, 2, 4, 8, 16
-	if early || k.times%afresh == 0 || slices.ContainsFunc(k.chips, func(c sensors.Chip) bool { return !c.Present() }) {
-		chips, err := sensors.Chips(host, address)
-		if err != nil {
-			o.failed(err)
-		}
-		if !slices.Equal(chips, k.chips) {
-			k = kept{chips: chips}
-		}
+func (d *devices) read(address string, k kept, all bool) (o outcome) {
+	chips, err := d.of(address)
+	if err != nil {
+		o.failed(err)
+	}
+	if !slices.Equal(chips, k.chips) {
+		k = kept{chips: chips}
 	}
 	if k.times == 0 || k.all != all {
 		k = kept{chips: k.chips, all: all}
-		var err error
 		k.list, err = sensors.List(k.chips)
 		if err != nil {
 			o.failed(err)

@@ -90,7 +90,7 @@ type result struct {
 // New returns Sensors without values.
 func New(cfg Config, log *zap.Logger) *Sensors {
 	s := &Sensors{cfg: cfg, log: log.Named("sensors"), cards: make(map[string]*card), result: make(chan result)}
-	s.read = func(address string, k kept, all bool) outcome { return read(cfg.Host, address, k, all) }
+	s.read = (&devices{host: cfg.Host}).read
 	s.table.Store(&map[string]Card{})
 	return s
 }

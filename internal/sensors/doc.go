@@ -7,7 +7,7 @@
 //	}
 //	summary := sensors.Summarize(readings)            // the die, the hottest point, the board's power
 //
-// Who reads a card again and again keeps the list while [Chips] returns the same devices, and reads limits rarely.
+// Who reads cards again and again keeps the lists while [Chips] returns the same devices, and reads limits rarely.
 //
 // [Find] knows the hwmon devices below the card's PCI device (those of the FME and of the board's BMC, and of XRT), and the
 // directories thermal_mgmt and power_mgmt in the FME of the OPAE driver. [ForSummary] selects the sensors that a summary

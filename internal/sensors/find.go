@@ -39,29 +39,24 @@ type Chip struct {
 	inode uint64
 }
 
-// Present reports whether the device still exists.
-func (c Chip) Present() bool {
-	inode, err := sysfs.Inode(c.dir)
-	return err == nil && inode == c.inode
-}
-
 // Find returns the sensors of the card with this PCI address (DDDD:BB:DD.F, as in [sysfs.ParsePCIAddress]), as [List] does.
 func Find(host sysfs.Host, address string) ([]Sensor, error) {
-	chips, err := Chips(host, address)
-	all, lerr := List(chips)
+	chips, err := Chips(host)
+	all, lerr := List(chips[address])
 	return all, errors.Join(err, lerr)
 }
 
-// Chips returns the devices with sensors of the card with this PCI address, sorted by path. An address without a card has
-// none. Chips opens no file. With an error it returns those that it has found.
+// Chips returns the devices with sensors of all PCI devices, by PCI address, and sorted by path. It opens no file. With an
+// error it returns those that it has found.
 //
-// An entry of a class belongs to the card if the last PCI address in its path is the card's.
-func Chips(host sysfs.Host, address string) (chips []Chip, err error) {
-	add := func(name, dir string) {
+// An entry of a class belongs to the card whose PCI address is the last one in the entry's path.
+func Chips(host sysfs.Host) (chips map[string][]Chip, err error) {
+	chips = make(map[string][]Chip)
+	add := func(address, name, dir string) {
 		inode, ierr := sysfs.Inode(dir)
 		switch {
 		case ierr == nil:
-			chips = append(chips, Chip{name, dir, inode})
+			chips[address] = append(chips[address], Chip{name, dir, inode})
 		case !sysfs.Gone(ierr):
 			err = errors.Join(err, ierr)
 		}
@@ -75,37 +70,40 @@ func Chips(host sysfs.Host, address string) (chips []Chip, err error) {
 			if lerr != nil && !sysfs.Gone(lerr) {
 				err = errors.Join(err, lerr)
 			}
-			if lerr != nil || sysfs.PCIAddressOf(target) != address {
+			address := sysfs.PCIAddressOf(target)
+			if lerr != nil || address == "" {
 				continue
 			}
 			if !filepath.IsAbs(target) {
 				target = filepath.Join(filepath.Dir(link), target)
 			}
 			if class == "hwmon" {
-				add("", target)
+				add(address, "", target)
 				continue
 			}
 			entries, _ := os.ReadDir(target) // a card without an FME has no sensors
 			for _, e := range entries {
 				if fme := target + "/" + e.Name(); sysfs.Numbered(e.Name(), "intel-fpga-fme.") {
-					add(opaeThermal, fme+"/"+opaeThermal)
-					add(opaePower, fme+"/"+opaePower)
+					add(address, opaeThermal, fme+"/"+opaeThermal)
+					add(address, opaePower, fme+"/"+opaePower)
 				}
 			}
 		}
 	}
-	slices.SortFunc(chips, func(a, b Chip) int { return strings.Compare(a.dir, b.dir) })
-	if more := len(chips); more > mostChips {
-		chips = chips[:mostChips]
-		err = errors.Join(err, fmt.Errorf("%s: found %d devices with sensors, want at most %d", address, more, mostChips))
+	for _, all := range chips {
+		slices.SortFunc(all, func(a, b Chip) int { return strings.Compare(a.dir, b.dir) })
 	}
 	return chips, err
 }
 
 // List returns the sensors of the chips of a card, sorted by chip, kind and name. It opens no file that makes a driver
-// access the card. If something cannot be read, or the card has more sensors than any board that we know, List returns an
+// access the card. If something cannot be read, or the card has more devices or sensors than any board that we know, List returns an
 // error and also the sensors that it found.
 func List(chips []Chip) (all []Sensor, err error) {
+	if more := len(chips); more > mostChips {
+		err = fmt.Errorf("%s: found %d devices with sensors, want at most %d", chips[0].dir, more, mostChips)
+		chips = chips[:mostChips]
+	}
 	times := map[string]int{} // how many chips have a name
 	for _, c := range chips {
 		found, cerr := c.sensors()
