@@ -406,7 +406,7 @@ func TestFailures(t *testing.T) {
 		{"three in a row", []string{"temp1_input", "temp2_input", "temp3_input", "temp4_input"}, "garbage", 0, 3},
 		{"a limit", []string{"temp16_max"}, "garbage", 35, 1},
 		{"a label", []string{"temp16_label"}, strings.Repeat("x", 5000), 35, 1},
-		{"module plugged out", []string{"temp1_input"}, "", 34, 0},
+		{"modules plugged out", []string{"temp1_input", "temp2_input", "temp3_input", "temp4_input"}, "", 31, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			host := unfold(t, "../../internal/sensors/testdata/n6001.txtar")
