@@ -5,13 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"b-com.com/accelerator-device-plugin/daemon/sensors"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
 // stateOf returns the functions that provide the values of the gauges. With showHolders they include the
 // holders of devices.
-func stateOf(mode, config func() string, inv *inventory.Inventory, api API, cards func() []metrics.Card, showHolders bool) metrics.State {
+func stateOf(mode, config func() string, inv *inventory.Inventory, api API, cards func() []metrics.Card, sensed func() map[string]sensors.Card, showHolders bool) metrics.State {
 	s := metrics.State{
 		Mode: mode, Config: config,
 		Devices: func() (uint64, []metrics.Device) {
@@ -23,6 +24,15 @@ func stateOf(mode, config func() string, inv *inventory.Inventory, api API, card
 			return snapshot.Version, all
 		},
 		Resources: api.Resources, Cards: cards,
+		Sensors: func() []metrics.CardSensors {
+			var all []metrics.CardSensors
+			for address, c := range sensed() {
+				all = append(all, metrics.CardSensors{
+					Card: strings.TrimPrefix(address, "0000:"), Readings: slices.Concat(c.Summary, c.All), Failures: c.Failures,
+				})
+			}
+			return all
+		},
 	}
 	if showHolders {
 		s.Holders = func() []metrics.Holder { return holdersOf(inv.Holdings().Of) }

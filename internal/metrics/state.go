@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"b-com.com/accelerator-device-plugin/internal/sensors"
 )
 
 // State has the functions from which gauges are read at the time of a scrape. They must be safe
@@ -23,6 +25,15 @@ type State struct {
 	Resources func() []Resource
 	// Cards returns the cards that the ledger remembers. If Cards is nil, there are no series.
 	Cards func() []Card
+	// Sensors returns what was read of the sensors of cards. If Sensors is nil, there are no series.
+	Sensors func() []CardSensors
+}
+
+// CardSensors are the sensors of a card.
+type CardSensors struct {
+	Card     string            // as in [Card]
+	Readings []sensors.Reading // of the summary and of all sensors
+	Failures int               // since the start of the daemon
 }
 
 // Card is a card that the ledger remembers. The numbers are since the start of the daemon.
@@ -121,6 +132,21 @@ func (m *Metrics) collectState(s *State, to chan<- prometheus.Metric) {
 			show(m.cardMissing, number(c.Missing), c.Address)
 			for counter, n := range map[now]int{m.cardHealthChanges: c.HealthChanges, m.cardRemovals: c.Removals} {
 				to <- prometheus.MustNewConstMetric(counter.Desc, prometheus.CounterValue, float64(n), c.Address)
+			}
+		}
+	}
+	if s.Sensors != nil {
+		for _, c := range s.Sensors() {
+			to <- prometheus.MustNewConstMetric(m.sensorFailures.Desc, prometheus.CounterValue, float64(c.Failures), c.Card)
+			for _, r := range c.Readings {
+				gauges := m.sensors[r.Kind]
+				show(gauges.value, r.Value, c.Card, r.Chip, r.Name)
+				if most := r.Max; most != 0 && (r.Chip != "" || r.Name == sensors.Hottest) {
+					show(gauges.most, most, c.Card, r.Chip, r.Name)
+				}
+				if r.Crit != 0 && (r.Chip != "" || r.Name == sensors.Hottest && r.Max == 0) {
+					show(gauges.crit, r.Crit, c.Card, r.Chip, r.Name)
+				}
 			}
 		}
 	}
