@@ -186,7 +186,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 			dir.Remove(name)
 		}
 	}()
-	_, err = io.Copy(file, untilDone(ctx, io.NewSectionReader(b.file, 0, b.fileSize)))
+	_, err = io.Copy(file, untilDone(ctx, b.Content()))
 	if err == nil {
 		err = file.Sync()
 	}
