@@ -221,6 +221,8 @@ func TestHTTP(t *testing.T) {
 	compare.Contains(t, "/devices with a card", `"id": "5e:00.0"`, text)
 	if text, code := body("/metrics"); code != 200 || !strings.Contains(text, `accelerator_lists_sent_total{resource="b-com.com/accelerator"} `) {
 		t.Errorf("/metrics with a card = %d %s", code, text)
+	} else {
+		compare.Contains(t, "/metrics with a card", "\naccelerator_card_info{bitstream_id=\"0x123000200000185\",", text)
 	}
 	must.Succeed(t, os.Rename(node.Dev, node.Dev+".old"))
 	r.Await("source.lost")
