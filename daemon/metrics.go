@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -29,15 +30,37 @@ func stateOf(mode, config func() string, inv *inventory.Inventory, api API, card
 			for address, c := range sensed() {
 				all = append(all, metrics.CardSensors{
 					Card: strings.TrimPrefix(address, "0000:"), Readings: slices.Concat(c.Summary, c.All), Failures: c.Failures,
+					Link: c.Link, Correctable: c.Correctable,
 				})
 			}
 			return all
+		},
+		Versions: func() []metrics.CardVersions {
+			snapshot, _ := inv.Latest()
+			return versionsOf(snapshot.Devices, sensed())
 		},
 	}
 	if showHolders {
 		s.Holders = func() []metrics.Holder { return holdersOf(inv.Holdings().Of) }
 	}
 	return s
+}
+
+// versionsOf returns the versions of the cards of these devices, each card once.
+func versionsOf(devices []*inventory.Device, sensed map[string]sensors.Card) []metrics.CardVersions {
+	cards := make(map[string]metrics.CardVersions)
+	for _, d := range devices {
+		address := sensors.CardOf(d)
+		if address == "" {
+			continue
+		}
+		v := cards[address]
+		v.BitstreamID = cmp.Or(v.BitstreamID, d.Attributes[inventory.AttributeBitstreamID])
+		v.Shell = cmp.Or(v.Shell, d.Attributes[inventory.AttributeVBNV])
+		v.Card, v.Firmware = strings.TrimPrefix(address, "0000:"), sensed[address].Firmware
+		cards[address] = v
+	}
+	return slices.Collect(maps.Values(cards))
 }
 
 // holdersOf returns the containers that hold devices, sorted by device.

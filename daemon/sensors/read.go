@@ -41,16 +41,19 @@ func (d *devices) of(address string) ([]sensors.Chip, error) {
 
 // kept is what is known of a card from an earlier reading. The zero value is nothing.
 type kept struct {
-	chips  []sensors.Chip
-	all    bool
-	list   []sensors.Sensor
-	limits []sensors.Limits // of each sensor in list
-	times  int              // readings with this list
+	chips    []sensors.Chip
+	what     scope
+	list     []sensors.Sensor
+	limits   []sensors.Limits // of each sensor in list
+	times    int              // readings with this list
+	firmware sensors.Firmware
 }
 
 // outcome is what a reading has found.
 type outcome struct {
 	kept     kept
+	pci      PCI
+	firmware sensors.Firmware
 	readings []sensors.Reading
 	failures int   // sensors that could not be read
 	err      error // of the first one
@@ -73,7 +76,11 @@ func (o *outcome) failed(err error) {
 }
 
 // read reads the sensors of a card, all or those that the summary needs. It blocks as long as the card does not answer.
-func (d *devices) read(address string, k kept, all bool) (o outcome) {
+func (d *devices) read(address string, k kept, what scope) (o outcome) {
+	o.pci = readPCI(d.host, address)
+	if what == onlyPCI {
+		return o
+	}
 	chips, err := d.of(address)
 	if err != nil {
 		o.failed(err)
@@ -81,13 +88,13 @@ func (d *devices) read(address string, k kept, all bool) (o outcome) {
 	if !slices.Equal(chips, k.chips) {
 		k = kept{chips: chips}
 	}
-	if k.times == 0 || k.all != all {
-		k = kept{chips: k.chips, all: all}
+	if k.times == 0 || k.what != what {
+		k = kept{chips: k.chips, what: what}
 		k.list, err = sensors.List(k.chips)
 		if err != nil {
 			o.failed(err)
 		}
-		if !all {
+		if what == main {
 			k.list = sensors.ForSummary(k.list)
 		}
 	}
@@ -125,8 +132,24 @@ func (d *devices) read(address string, k kept, all bool) (o outcome) {
 			return o
 		}
 	}
+	if k.times%afresh == 0 && o.failures == 0 {
+		k.firmware, _ = sensors.ReadFirmware(k.chips) // if it fails, so will the sensors of the same controller
+	}
+	o.firmware = k.firmware
 	if k.times, k.limits = k.times+1, limits; !incomplete {
 		o.kept = k
 	}
 	return o
+}
+
+// readPCI reads the state of a card's PCI function. Its errors are not reported, because the health of a card that does not answer,
+// or has left, is known.
+func readPCI(host sysfs.Host, address string) (p PCI) {
+	dir, err := host.PCIDir(address)
+	if err != nil {
+		return p
+	}
+	p.Link, _ = sysfs.ReadLink(dir)
+	p.Correctable, _ = sysfs.ReadAs(dir+"/aer_dev_correctable", sysfs.ParseCorrectable)
+	return p
 }

@@ -52,13 +52,22 @@ type Card struct {
 	All     []sensors.Reading // nil with [Main]
 	// Failures is the number of sensors that could not be read since the start, and of readings that were overdue.
 	Failures int
+	// PCI is the state of the card's PCI function. Cards whose sensors are not read have it, too.
+	PCI
+	Firmware sensors.Firmware
+}
+
+// PCI is the state of a PCI function. What is not known is zero.
+type PCI struct {
+	Link        sysfs.Link
+	Correctable map[string]uint64 // as [sysfs.ParseCorrectable] returns it; must not be changed
 }
 
 // Sensors reads the sensors of a node. Create it with [New], and run it once.
 type Sensors struct {
 	cfg    Config
 	log    *zap.Logger
-	read   func(address string, k kept, all bool) outcome
+	read   func(address string, k kept, what scope) outcome
 	table  atomic.Pointer[map[string]Card]
 	cards  map[string]*card // by PCI address
 	queue  []*card          // to be read
@@ -71,7 +80,7 @@ type Sensors struct {
 type card struct {
 	address string
 	wanted  bool // by the newest devices and settings
-	all     bool // what to read
+	what    scope
 	queued  bool
 	started time.Time // of the reading under way; zero: none
 	overdue bool
@@ -83,9 +92,18 @@ type card struct {
 
 type result struct {
 	card *card
-	all  bool
+	what scope
 	outcome
 }
+
+// scope says what of a card is read.
+type scope uint8
+
+const (
+	onlyPCI scope = iota
+	main
+	all
+)
 
 // New returns Sensors without values.
 func New(cfg Config, log *zap.Logger) *Sensors {
@@ -165,12 +183,18 @@ func (s *Sensors) Run(ctx context.Context) error {
 // request puts the cards of these devices in the queue, and forgets the others. A card whose last reading has not returned
 // is not read again: if that is overdue, it has failed once more.
 func (s *Sensors) request(devices []*inventory.Device, settings Settings) {
-	all := settings.Which == All
-	wanted := make(map[string]bool)
+	wanted := make(map[string]scope)
 	for _, d := range devices {
-		if d.Family == "dfl" || d.Family == "opae" || d.Family == "xrt" && all {
-			wanted[CardOf(d)] = true
+		what := onlyPCI
+		switch {
+		case d.Unwanted():
+			continue
+		case settings.Which == All && d.Family != "vfio" && d.Family != "aws":
+			what = all
+		case d.Family == "dfl" || d.Family == "opae":
+			what = main
 		}
+		wanted[CardOf(d)] = max(wanted[CardOf(d)], what)
 	}
 	delete(wanted, "")
 	for _, address := range slices.Sorted(maps.Keys(wanted)) {
@@ -179,7 +203,7 @@ func (s *Sensors) request(devices []*inventory.Device, settings Settings) {
 			c = &card{address: address}
 			s.cards[address] = c
 		}
-		c.all, c.wanted = all, true
+		c.what, c.wanted = wanted[address], true
 		switch {
 		case c.overdue:
 			c.shown.Failures++
@@ -189,7 +213,7 @@ func (s *Sensors) request(devices []*inventory.Device, settings Settings) {
 		}
 	}
 	for address, c := range s.cards {
-		if !wanted[address] {
+		if _, ok := wanted[address]; !ok {
 			s.forget(c)
 		}
 	}
@@ -213,9 +237,9 @@ func (s *Sensors) start(ctx context.Context, now time.Time) {
 		s.queue = s.queue[1:]
 		c.queued, c.started = false, now
 		s.busy++
-		address, k, all := c.address, c.kept, c.all
+		address, k, what := c.address, c.kept, c.what
 		s.tasks.Go(func() {
-			r := result{c, all, s.read(address, k, all)}
+			r := result{c, what, s.read(address, k, what)}
 			select {
 			case s.result <- r:
 			case <-ctx.Done():
@@ -233,7 +257,7 @@ func (s *Sensors) expire(now time.Time) {
 			if c.wanted {
 				s.failed(c, 1, errOverdue)
 			}
-			c.shown.Summary, c.shown.All = nil, nil
+			c.shown = Card{Failures: c.shown.Failures}
 			s.publish()
 		}
 	}
@@ -268,8 +292,8 @@ func (s *Sensors) take(r result) {
 		return
 	}
 	c.kept = r.kept
-	c.shown.Summary, c.shown.All = sensors.Summarize(r.readings), nil
-	if r.all {
+	c.shown = Card{Summary: sensors.Summarize(r.readings), Failures: c.shown.Failures, PCI: r.pci, Firmware: r.firmware}
+	if r.what == all {
 		c.shown.All = r.readings
 	}
 	switch {

@@ -22,6 +22,7 @@ import (
 	measured "b-com.com/accelerator-device-plugin/internal/sensors"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/board"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
@@ -77,22 +78,18 @@ func start(t *testing.T, settings sensors.Settings, first inventory.Snapshot) *r
 		return lines
 	}
 	r.s = sensors.New(sensors.Config{Devices: r.devices, Settings: r.settings.Load}, zap.New(core))
-	r.s.ReadWith(func(address string, all bool) ([]measured.Reading, int, error, bool) {
+	r.s.ReadWith(func(address, what string) ([]measured.Reading, int, error, bool) {
 		r.mu.Lock()
 		a, ok := r.cards[address]
 		if !ok {
 			a.value = 40
 		}
-		line := strings.TrimPrefix(address, "0000:")
-		if all {
-			line += " all"
-		}
-		r.reads = append(r.reads, line)
+		r.reads = append(r.reads, strings.TrimSpace(strings.TrimPrefix(address, "0000:")+" "+what))
 		r.mu.Unlock()
 		if a.hangs != nil {
 			<-a.hangs
 		}
-		if a.failures > 0 || a.void {
+		if a.failures > 0 || a.void || what == "pci" {
 			return nil, a.failures, syscall.EIO, a.void
 		}
 		return []measured.Reading{{Chip: "bmc", Name: "FPGA Die Temperature", Kind: measured.Temperature, Value: a.value}}, 0, nil, false
@@ -173,12 +170,12 @@ func TestSettings(t *testing.T) {
 		r := start(t, sensors.Settings{Which: sensors.None, Interval: time.Second}, node(device(one, "dfl"), device(two, "xrt")))
 		r.after(time.Hour, "", "")
 		r.settings.Store(quarter)
-		r.after(0, "3b:00.0", "3b:00.0=40,0")
+		r.after(0, "3b:00.0, 5e:00.0 pci", "3b:00.0=40,0 5e:00.0=-,0")
 		r.settings.Store(quarter) // another setting has changed
-		r.after(14*time.Second, "", "3b:00.0=40,0")
+		r.after(14*time.Second, "", "3b:00.0=40,0 5e:00.0=-,0")
 		r.settings.Store(sensors.Settings{Which: sensors.Main, Interval: time.Minute})
-		r.after(0, "3b:00.0", "3b:00.0=40,0")
-		r.after(59*time.Second, "", "3b:00.0=40,0")
+		r.after(0, "3b:00.0, 5e:00.0 pci", "3b:00.0=40,0 5e:00.0=-,0")
+		r.after(59*time.Second, "", "3b:00.0=40,0 5e:00.0=-,0")
 		r.settings.Store(sensors.Settings{Which: sensors.All, Interval: time.Minute})
 		r.after(0, "3b:00.0 all, 5e:00.0 all", "3b:00.0=40+,0 5e:00.0=40+,0")
 		r.settings.Store(sensors.Settings{Which: sensors.All})
@@ -186,14 +183,16 @@ func TestSettings(t *testing.T) {
 	})
 }
 
-// TestCards reads each physical card once, and none without sensors.
+// TestCards reads each physical card once, and only the PCI function of a card without sensors. A function that nobody asked for is
+// not read.
 func TestCards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		virtual := device("0000:3b:00.5", "dfl")
 		virtual.Attributes = map[string]string{inventory.AttributePhysicalFunction: one}
-		other := device(two, "vfio")
-		r := start(t, quarter, node(device(one, "dfl"), device(one, "dfl"), virtual, other, device("", "pool"), device("0000:af:00.1", "xrt")))
-		r.after(0, "3b:00.0", "3b:00.0=40,0")
+		other, nic := device(two, "vfio"), device("0000:af:00.0", "vfio")
+		nic.OnlyByRule = true
+		r := start(t, quarter, node(device(one, "dfl"), device(one, "dfl"), virtual, other, nic, device("", "pool"), device("0000:af:00.1", "xrt")))
+		r.after(0, "3b:00.0, 5e:00.0 pci, af:00.1 pci", "3b:00.0=40,0 5e:00.0=-,0 af:00.1=-,0")
 		r.devices.Store(node(virtual))
 		r.after(15*time.Second, "3b:00.0", "3b:00.0=40,0")
 	})
@@ -438,16 +437,16 @@ func TestLeaves(t *testing.T) {
 	}
 }
 
-// TestAccesses counts the accesses to files when nothing changes, and the devices have just been listed for another card:
-// the value of each sensor.
+// TestAccesses counts the accesses to files when nothing changes, and the devices have just been listed for another card: the
+// value of each sensor, and those of the PCI function. The recorded functions have no power state, no link and no counts of errors.
 func TestAccesses(t *testing.T) {
 	host := unfold(t, "../../testdata/sysfs/kernel-6.1-two-cards.txtar")
 	for _, test := range []struct {
 		address string
 		want    int
 	}{
-		{"0000:01:00.0", 2 * 2},
-		{"0000:00:02.0", 0}, // no sensors
+		{"0000:01:00.0", 2*2 + 4},
+		{"0000:00:02.0", 1}, // no sensors, and no function
 	} {
 		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader(test.address)
 		for range 3 {
@@ -512,6 +511,45 @@ func TestFIFO(t *testing.T) {
 }
 
 // BenchmarkRead reads a recorded N6001 with what is kept of an earlier reading.
+// TestPCI reads the PCI function and the firmware of a simulated card, which then dies.
+func TestPCI(t *testing.T) {
+	const address = "0000:3b:00.0"
+	n := must.Value(simnode.New(t.TempDir()))(t)
+	must.Succeed(t, n.Plug(simnode.Card{Address: address, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32), Ports: 1}))
+	must.Succeed(t, n.SetFile(n.CardDir(address)+"/aer_dev_correctable", simnode.AER("COR", 3)+"\n"))
+	synctest.Test(t, func(t *testing.T) {
+		devices := snapshots{latest.New(node(device(address, "dfl"), device("0000:5e:00.0", "vfio")))}
+		settings := latest.New(quarter)
+		s := sensors.New(sensors.Config{Host: sysfs.Host{Sys: n.Sys, Dev: n.Dev, Simulated: true}, Devices: devices, Settings: settings.Load}, zap.NewNop())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		after := func(d time.Duration, about string, want sensors.Card) {
+			t.Helper()
+			time.Sleep(d) // fake
+			synctest.Wait()
+			all := s.Latest()
+			got := all[address]
+			got.Summary = nil
+			compare.Values(t, about, want, got)
+			compare.Values(t, "another card", sensors.Card{}, all["0000:5e:00.0"])
+		}
+		errors := map[string]uint64{"RxErr": 0, "BadTLP": 0, "BadDLLP": 3, "Rollover": 0, "Timeout": 0, "NonFatalErr": 0, "CorrIntErr": 0, "HeaderOF": 0}
+		firmware := measured.Firmware{BMC: "1.4.0", Build: "1.4.0", Image: "fpga_user1"}
+		want := sensors.Card{PCI: sensors.PCI{Link: sysfs.Link{Speed: 80, MaxSpeed: 80, Width: 8, MaxWidth: 8}, Correctable: errors}, Firmware: firmware}
+		after(0, "card", want)
+		must.Succeed(t, n.SetFile(n.CardDir(address)+"/current_link_width", "4\n"))
+		want.Link.Width = 4
+		after(15*time.Second, "slower link", want)
+		must.Succeed(t, n.SetFile(n.CardDir(address)+"/current_link_speed", "Unknown\n"))
+		must.Succeed(t, n.SetFile(n.CardDir(address)+"/current_link_width", "63\n"))
+		want.Link = sysfs.Link{}
+		after(15*time.Second, "dead link", want)
+		cancel()
+		must.Succeed(t, <-done)
+	})
+}
+
 func BenchmarkRead(b *testing.B) {
 	root := b.TempDir()
 	must.Succeed(b, board.Unfold(root, "../../internal/sensors/testdata/n6001.txtar"))

@@ -26,7 +26,7 @@ type Metrics struct {
 	holder, holdersOmitted                                                                          now
 	cardHealthChanges, cardRemovals, cardMissing                                                    now
 	sensors                                                                                         map[sensors.Kind]sensorGauges
-	sensorFailures                                                                                  now
+	sensorFailures, cardInfo, correctable, linkSpeed, linkMaxSpeed, linkWidth, linkMaxWidth         now
 
 	transitions     *prometheus.CounterVec
 	identityChanges *prometheus.CounterVec
@@ -129,6 +129,17 @@ func New(version string) *Metrics {
 	}
 	m.sensorFailures = m.now("accelerator_sensor_failures_total",
 		"Sensors of a card that could not be read since the start of the daemon, and readings that took longer than 10 s.", "card")
+
+	m.cardInfo = m.now("accelerator_card_info",
+		"Always 1. The labels are versions of the card, \"\" if not known: of the static region (bitstream_id), of the firmware and of the FPGA of the board's "+
+			"controller (bmc_firmware, bmc_build), the image that it has started (boot_image), and the shell of a card with XRT.",
+		"card", "bitstream_id", "bmc_firmware", "bmc_build", "boot_image", "shell")
+	m.correctable = m.now("accelerator_card_correctable_errors_total",
+		"Correctable PCIe errors of a card, by the kernel's name of their type, since the kernel found the card.", "card", "type")
+	m.linkSpeed = m.now("accelerator_card_current_link_transfers_per_second", "Present speed of a lane of the card's PCIe link.", "card")
+	m.linkMaxSpeed = m.now("accelerator_card_max_link_transfers_per_second", "Greatest speed of a lane that the card supports.", "card")
+	m.linkWidth = m.now("accelerator_card_current_link_width", "Present number of lanes of the card's PCIe link.", "card")
+	m.linkMaxWidth = m.now("accelerator_card_max_link_width", "Greatest number of lanes that the card supports.", "card")
 
 	m.hintToSend = m.histogram("accelerator_hint_to_send_seconds",
 		"Time from a hint until the resulting list was sent to the kubelet, once for each list that a hint caused. "+

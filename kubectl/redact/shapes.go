@@ -54,7 +54,7 @@ var chosen = regexp.MustCompile(`^(b-com\.com/accelerator|accelerator\.b-com\.co
 // attributes are facts that a family has read about a device.
 var attributes = object(map[string]Shape{
 	"physicalFunction": pci, "virtualFunction": text(`[0-9]{1,5}`), "iommuGroup": text(`[0-9]{1,9}`), "slot": text(`[0-9]{1,5}`),
-	"vbnv": text(vbnvForm), "timestamp": text(`(0x)?[0-9a-f]{1,16}`),
+	"vbnv": text(vbnvForm), "timestamp": text(`(0x)?[0-9a-f]{1,16}`), "bitstreamId": text(`0x[0-9a-f]{1,16}`),
 })
 
 var cordon = object(map[string]Shape{"device": id, "by": free, "why": free, "since": when, "until": when})

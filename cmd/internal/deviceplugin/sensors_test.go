@@ -23,14 +23,14 @@ func TestSensors(t *testing.T) {
 	d.plug(cardA, cardB)
 	file := func(hwmon, name string) string { return filepath.Join(d.node.Sys, "class/hwmon", hwmon, name) }
 	set := func(value string) {
-		must.Succeed(t, os.WriteFile(file("hwmon0", "temp1_input"), []byte(value+"\n"), 0o600))
+		must.Succeed(t, os.WriteFile(file("hwmon2", "temp1_input"), []byte(value+"\n"), 0o600))
 	}
 	d.run()
-	page := d.awaitSeries(`accelerator_sensor_temperature_celsius{card="3b:00.0",chip="",sensor="die"} 47`)
+	page := d.awaitSeries(`accelerator_sensor_temperature_celsius{card="3b:00.0",chip="",sensor="die"} 48.5`)
 	for _, line := range []string{
-		`accelerator_sensor_temperature_celsius{card="5e:00.0",chip="",sensor="hottest"} 47`,
-		`accelerator_sensor_temperature_max_celsius{card="3b:00.0",chip="",sensor="hottest"} 93`,
-		`accelerator_sensor_power_watts{card="3b:00.0",chip="",sensor="board"} 50`,
+		`accelerator_sensor_temperature_celsius{card="5e:00.0",chip="",sensor="hottest"} 41`,
+		`accelerator_sensor_temperature_max_celsius{card="3b:00.0",chip="",sensor="hottest"} 75`,
+		`accelerator_sensor_power_watts{card="3b:00.0",chip="",sensor="board"} 50.909`,
 		`accelerator_sensor_failures_total{card="3b:00.0"} 0`,
 	} {
 		compare.Contains(t, "page", line+"\n", page)
@@ -45,9 +45,9 @@ func TestSensors(t *testing.T) {
 	d.awaitSeries(`accelerator_sensor_temperature_celsius{card="3b:00.0",chip="",sensor="die"} 91.5`)
 	set("garbage")
 	d.awaitNoSeries(`accelerator_sensor_failures_total{card="3b:00.0"} 0`)
-	d.awaitNoSeries(`accelerator_sensor_temperature_celsius{card="3b:00.0"`)
+	d.awaitSeries(`accelerator_sensor_temperature_celsius{card="3b:00.0",chip="",sensor="die"} 47`) // that of the FME
 	d.awaitLine("sensors.failed", "0000:3b:00.0", "temp1_input", "garbage")
-	set("47000")
+	set("48500")
 	d.awaitLine("sensors.read", "0000:3b:00.0")
 
 	d.loader.Config.Sensors = "all"
@@ -63,7 +63,7 @@ func TestSensors(t *testing.T) {
 	must.Succeed(t, err)
 	d.loader.Config.Sensors = "main"
 	d.hangups <- syscall.SIGHUP
-	d.awaitSeries(`accelerator_sensor_temperature_celsius{card="5e:00.0",chip="",sensor="die"} 47`)
+	d.awaitSeries(`accelerator_sensor_temperature_celsius{card="5e:00.0",chip="",sensor="die"} 48.5`)
 	d.await("a sensor hangs", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 	d.do(d.stop())
 	writer := must.Value(os.OpenFile(hangs, os.O_WRONLY|syscall.O_NONBLOCK, 0))(t) // ends the reading, which has been left behind
