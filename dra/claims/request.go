@@ -71,12 +71,13 @@ func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (r
 	return r, r.check()
 }
 
-// bitstreamOf returns the AFU of the bitstream in an allocation, or "" if there is none.
+// bitstreamOf returns the AFU of the bitstream in an allocation, or "" if there is none. One with admin access counts as
+// none, because a claim with admin access to all devices has all bitstreams if its class does not leave them out.
 func bitstreamOf(results []resourceapi.DeviceRequestAllocationResult) (found string, err error) {
 	for _, result := range results {
 		afu, ok := draname.BitstreamAFU(result.Device)
 		switch {
-		case !ok || result.Driver != draname.Driver:
+		case !ok || result.Driver != draname.Driver || result.AdminAccess != nil && *result.AdminAccess:
 		case found != "" && found != afu:
 			return "", fmt.Errorf("device %.100s: found the bitstreams of AFU %s and of AFU %s, want one in each claim", result.Device, found, afu)
 		default:

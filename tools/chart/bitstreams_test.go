@@ -41,7 +41,7 @@ func TestBitstreams(t *testing.T) {
 			ofChart = append(ofChart, class)
 		}
 	}
-	block := regexp.MustCompile("(?s)\n```yaml\n([^`]*bitstream\\."+driver+"[^`]*)```").FindStringSubmatch(read(t, "../../docs/dra.md"))
+	block := regexp.MustCompile("(?s)\n```yaml\n([^`]*bitstream\\." + driver + "[^`]*)```").FindStringSubmatch(read(t, "../../docs/dra.md"))
 	if block == nil {
 		t.Fatal("docs/dra.md: found no claim for a bitstream")
 	}
