@@ -433,8 +433,8 @@ func TestBitstreamOfClaim(t *testing.T) {
 	elsewhere := bitstream("x", stored)
 	elsewhere.Pool = "another"
 	r.refuse(claimOf("five", elsewhere, result("card", "3b:00.0")), "want that of this node")
-	if got := r.Prepare(t.Context(), claimOf("six", bitstream("x", stored))); got.Err != nil || len(got.Devices) > 0 {
-		t.Errorf("claim without a card: found %v, want nothing", got)
+	for _, c := range []*resourceapi.ResourceClaim{claimOf("six", bitstream("x", stored)), claimOf("seven", result("x", "3b:00.0"), bitstream("x", stored))} {
+		r.refuse(c, "want a card: the DeviceClass must leave out")
 	}
 	r.programs = nil
 	r.restart()
