@@ -147,8 +147,11 @@ func temporary(err error, begun bool) bool {
 	if _, ok := errors.AsType[*url.Error](err); !ok {
 		return false
 	}
+	if begun {
+		return true // a proxy that refuses CONNECT gives an error without a type
+	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op.Op == "read" || op.Op == "write" || begun // dial, proxyconnect
+		return op.Op == "read" || op.Op == "write"
 	}
 	// The errors of HTTP/2 have no exported types.
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "http2: ") || strings.Contains(err.Error(), "stream error: ")

@@ -2,6 +2,7 @@ package transfer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -121,24 +122,27 @@ func TestPullInterrupted(t *testing.T) {
 
 // A registry or a proxy that is gone in the middle of a file is tried five times. The next pull continues.
 func TestPullGone(t *testing.T) {
-	for _, op := range []string{"dial", "proxyconnect"} {
+	for _, lost := range []error{
+		&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &net.OpError{Op: "proxyconnect", Err: syscall.ECONNREFUSED},
+		errors.New("Bad Gateway"), // of net/http, if a proxy refuses CONNECT
+	} {
 		reg := newRegistry(t, described(good), good)
 		reg.run(t, true, func(t *testing.T, r *rig) {
 			gone := false
 			r.DialWith(func(ctx context.Context, _, _ string) (net.Conn, error) {
 				if gone {
-					return nil, &net.OpError{Op: op, Err: syscall.ECONNREFUSED}
+					return nil, lost
 				}
 				return r.dial(ctx)
 			})
 			reg.serve = half(func(*http.Request) { gone = true; panic(http.ErrAbortHandler) })
-			want := fmt.Sprintf("%s: connection refused (%d of %d bytes are in ", op, len(good)/2, len(good))
+			want := fmt.Sprintf("%s (%d of %d bytes are in ", lost, len(good)/2, len(good))
 			compare.Error(t, "pull", want, compare.ErrorOf(r.pull(t.Context())))
 			compare.Equal(t, "lines of the log", 4, len(r.log))
 			gone, reg.serve, r.log = false, nil, nil
 			compare.NoError(t, "next pull", compare.ErrorOf(r.pull(t.Context())))
 			gone = true
-			compare.Error(t, "pull from a registry that is gone", op+": connection refused", compare.ErrorOf(r.pull(t.Context())))
+			compare.Error(t, "pull from a registry that is gone", lost.Error(), compare.ErrorOf(r.pull(t.Context())))
 			compare.Empty(t, "log", r.log)
 		})
 	}
