@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -220,10 +221,20 @@ func TestPullStalls(t *testing.T) {
 			return true
 		}, false},
 		"half a file": {half(hang), true},
+		"token server": {func(w http.ResponseWriter, req *http.Request) bool {
+			if req.Method == http.MethodPost {
+				io.Copy(io.Discard, req.Body)
+				hang(req)
+			}
+			w.Header().Set("WWW-Authenticate", `Bearer realm="http://example.com/token",service="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return true
+		}, false},
 	} {
 		reg := newRegistry(t, described(good), good)
 		reg.serve = test.serve
 		reg.run(t, true, func(t *testing.T, r *rig) {
+			r.Credential = auth.StaticCredential("example.com", auth.Credential{RefreshToken: "secret"})
 			began := time.Now()
 			_, err := r.pull(t.Context())
 			compare.Error(t, name, "example.com: found no byte for 30s, want an answer", err)
