@@ -21,9 +21,11 @@ func newRegistry(name, arguments, short string) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " " + arguments,
 		Short: short,
-		Long: fmt.Sprintf(`%s. The program %s runs this command. It must be in
-the directory of accelerator-fpga, or in PATH: "accelerator-fpga %s --help" then
-prints its help.`, short, registryProgram, name),
+		Long: fmt.Sprintf(`%s.
+
+The program %s runs this command. It must be in the
+directory of accelerator-fpga, or in PATH: "accelerator-fpga %s --help" then prints
+its help.`, short, registryProgram, name),
 		Example:            "  accelerator-fpga " + name + " --help",
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
