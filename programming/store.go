@@ -186,7 +186,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 			dir.Remove(name)
 		}
 	}()
-	_, err = io.Copy(file, untilDone(ctx, io.NewSectionReader(b.file, 0, b.fileSize)))
+	_, err = io.Copy(file, untilDone(ctx, b.Content()))
 	if err == nil {
 		err = file.Sync()
 	}
@@ -224,6 +224,56 @@ func (s Store) scratch() (*os.File, error) {
 		return nil, privatedir.PathError(filepath.Join(string(s), name), err)
 	}
 	return file, nil
+}
+
+// Stored is the name of a bitstream in a store.
+type Stored struct {
+	InterfaceID, ID string // ID is the id of an AFU, or the hash of an AOCX
+}
+
+// Names returns, sorted, the bitstreams that the store has according to the names of its files. It opens no file: whether a
+// bitstream can be used is found out when it is looked up. For a missing store it returns nil.
+func (s Store) Names() ([]Stored, error) {
+	store, err := privatedir.OpenDir(string(s), false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	regions, err := names(store)
+	var found []Stored
+	for _, interfaceID := range regions {
+		if id, invalid := ParseID(interfaceID); invalid != nil || id != interfaceID {
+			continue
+		}
+		files, failed := regionNames(store, interfaceID)
+		err = cmp.Or(err, failed)
+		for _, name := range files {
+			id := strings.TrimSuffix(name, filepath.Ext(name))
+			if _, unknown := formatOf(name); unknown != nil {
+				continue
+			}
+			if parsed, invalid := parseFileID(id); invalid == nil && parsed == id {
+				found = append(found, Stored{interfaceID, id})
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b Stored) int {
+		return cmp.Or(cmp.Compare(a.InterfaceID, b.InterfaceID), cmp.Compare(a.ID, b.ID))
+	})
+	return slices.Compact(found), err
+}
+
+// regionNames returns the names of the files for an interface.
+func regionNames(store *os.Root, interfaceID string) ([]string, error) {
+	region, err := privatedir.OpenSub(store, interfaceID)
+	if err != nil {
+		return nil, err
+	}
+	defer region.Close()
+	return names(region)
 }
 
 // Entry is a file of the store.

@@ -53,6 +53,8 @@ var (
 	ScanRecovered     = name("scan.recovered")
 	ReadTimeout       = name("read.timeout")
 	ReadRecovered     = name("read.recovered")
+	SensorsFailed     = name("sensors.failed")
+	SensorsRead       = name("sensors.read")
 
 	UEventReceived  = name("uevent.received")
 	UEventMalformed = name("uevent.malformed")
@@ -94,6 +96,7 @@ var (
 	ClaimForgotten    = name("claim.forgotten")
 	ClaimUnchecked    = name("claim.unchecked")
 	ClaimStatusFailed = name("claim.status-failed")
+	StoreFailed       = name("store.failed")
 
 	ProgrammingDone    = name("programming.done")
 	ProgrammingPresent = name("programming.present")

@@ -92,6 +92,7 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 		"dra.resources":                {to: `{"limits":{"memory":"1Gi"}}`, beside: dra},
 		"dra.taintEffect":              {to: `"NoSchedule"`, beside: dra},
 		"dra.claimStatus":              {to: `true`, beside: dra},
+		"dra.publishBitstreams":        {to: `true`, beside: `{"api":"dra","programming":{"enabled":true}}`},
 		"dra.deviceMetadata":           {to: `false`, beside: dra},
 		"dra.deviceClass":              {to: `false`, beside: dra},
 		"dra.extendedResourceName":     {to: `"example.com/x"`, beside: dra},
