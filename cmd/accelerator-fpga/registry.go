@@ -16,7 +16,7 @@ import (
 // runtimes run it as root.
 const registryProgram = "accelerator-fpga-registry"
 
-// newRegistry returns a command that registryProgram runs in place of this process.
+// newRegistry returns the command pull or push. To run it, this process becomes registryProgram.
 func newRegistry(name, arguments, short string) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " " + arguments,

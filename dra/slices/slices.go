@@ -74,8 +74,8 @@ func PCI(root string) func(address string) (root, driver string) {
 
 // Of returns the slices of the node with these devices. Devices without a name in the API are left
 // out, and so are those that the inventory does not offer. The pool of a node without devices has one
-// empty slice, which shows that the driver runs. Bitstreams have slices of their own, so that the slices of the cards do not
-// change with them.
+// empty slice, which shows that the driver runs. Bitstreams follow in slices of their own: another bitstream never moves a
+// card to another slice.
 func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 	var published []resourceapi.Device
 	for _, d := range devices {
