@@ -16,14 +16,16 @@ import (
 // runtimes run it as root.
 const registryProgram = "accelerator-fpga-registry"
 
-// newRegistry returns a command that registryProgram runs in place of this process.
+// newRegistry returns the command pull or push. To run it, this process becomes registryProgram.
 func newRegistry(name, arguments, short string) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " " + arguments,
 		Short: short,
-		Long: fmt.Sprintf(`%s. The program %s runs this command. It must be in
-the directory of accelerator-fpga, or in PATH: "accelerator-fpga %s --help" then
-prints its help.`, short, registryProgram, name),
+		Long: fmt.Sprintf(`%s.
+
+The program %s runs this command. It must be in the
+directory of accelerator-fpga, or in PATH: "accelerator-fpga %s --help" then prints
+its help.`, short, registryProgram, name),
 		Example:            "  accelerator-fpga " + name + " --help",
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {

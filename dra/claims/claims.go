@@ -473,7 +473,7 @@ func (c *Claims) check(ctx context.Context) {
 // logs the first error and the recovery. If the nodes cannot be recorded, the spec lacks the devices that have them.
 // described is the error of the metadata files of all claims.
 func (c *Claims) update(ctx context.Context, dir *os.Root, s inventory.Snapshot) (described, err error) {
-	remembered := errors.Join(c.remember(dir, s), c.tell(ctx))
+	remembered := c.remember(ctx, dir, s)
 	described, err = c.apply(dir, c.known, s)
 	err = errors.Join(remembered, err)
 	c.note(errors.Join(described, err))
@@ -481,14 +481,12 @@ func (c *Claims) update(ctx context.Context, dir *os.Root, s inventory.Snapshot)
 }
 
 // remember records the nodes that the devices of prepared claims have got since Prepare. A container that starts again
-// gets these from the spec, and may open them until it ends, even if the device leaves again and the driver restarts.
-func (c *Claims) remember(dir *os.Root, s inventory.Snapshot) error {
-	if !c.complete {
-		return nil
-	}
+// gets these from the spec, and may open them until it ends, even if the device leaves again and the driver restarts. The
+// nodes are told first, so that a device plugin knows at least those that containers can get.
+func (c *Claims) remember(ctx context.Context, dir *os.Root, s inventory.Snapshot) error {
 	all, changed := slices.Clone(c.known), false
 	for i, r := range all {
-		if r.Waiting {
+		if r.Waiting || !c.complete {
 			continue
 		}
 		all[i].Devices = slices.Clone(r.Devices)
@@ -502,19 +500,19 @@ func (c *Claims) remember(dir *os.Root, s inventory.Snapshot) error {
 			}
 		}
 	}
-	if !changed {
-		return nil
+	if err := c.tell(ctx, all); err != nil || !changed {
+		return err
 	}
 	return c.write(dir, all)
 }
 
-// tell calls [Config.Claimed].
-func (c *Claims) tell(ctx context.Context) error {
+// tell calls [Config.Claimed] for these claims.
+func (c *Claims) tell(ctx context.Context, all []record) error {
 	if c.cfg.Claimed == nil {
 		return nil
 	}
 	nodes := map[string][]string{}
-	for _, r := range c.known {
+	for _, r := range all {
 		for _, d := range r.Devices {
 			if !r.Waiting && !d.Admin {
 				nodes[d.id] = slices.Concat(nodes[d.id], d.Nodes, d.Later)

@@ -424,13 +424,17 @@ func TestBitstreamOfClaim(t *testing.T) {
 	}
 	r.hooks(hooked("uid-one-card-pci-0000-3b-00-0", "3b:00.0-p0", stored), hooked("uid-two-a-pci-0000-5e-00-0", "5e:00.0-p0", stored2), hooked("uid-two-b-pci-0000-af-00-0", "af:00.0-p0", stored))
 	r.unprepare(one)
+	watch := claimOf("watch", admin(result("all", "3b:00.0")), admin(bitstream("all", stored)), admin(bitstream("all", stored2)))
+	if got := r.Prepare(t.Context(), watch); got.Err != nil || len(got.Devices) != 1 {
+		t.Errorf("admin access to all devices: found %v, want the card", got)
+	}
 	r.refuse(claimOf("three", bitstream("x", stored), result("card", "3b:00.0"), bitstream("y", stored2)), "want one in each claim")
 	r.refuse(claimOf("four", bitstream("x", "00000000000000000000000000000001"), result("card", "3b:00.0")), "accelerator-fpga install")
 	elsewhere := bitstream("x", stored)
 	elsewhere.Pool = "another"
 	r.refuse(claimOf("five", elsewhere, result("card", "3b:00.0")), "want that of this node")
-	if got := r.Prepare(t.Context(), claimOf("six", bitstream("x", stored))); got.Err != nil || len(got.Devices) > 0 {
-		t.Errorf("claim without a card: found %v, want nothing", got)
+	for _, c := range []*resourceapi.ResourceClaim{claimOf("six", bitstream("x", stored)), claimOf("seven", result("x", "3b:00.0"), bitstream("x", stored))} {
+		r.refuse(c, "want a card: the DeviceClass must leave out")
 	}
 	r.programs = nil
 	r.restart()

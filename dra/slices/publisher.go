@@ -31,6 +31,9 @@ type Config struct {
 	}
 	// Stored returns the bitstreams of the node, and a channel that is closed when they have changed. It is not required.
 	Stored func() ([]programming.Stored, <-chan struct{})
+	// StoresTaints reports whether the API server stores taints. It is called once, before the first publication with a
+	// taint: a server that drops it would offer the device. It may block. It is not required.
+	StoresTaints func(context.Context) bool
 	// Publish starts to write the slices, and may return before they are written. It must not change
 	// them. If it returns an error, Run returns it.
 	Publish func(context.Context, resourceslice.DriverResources) error
@@ -74,6 +77,7 @@ func (p *Publisher) WithoutTaints() {
 // once, but not more often than once in minInterval.
 func (p *Publisher) Run(ctx context.Context) error {
 	var last *publication
+	known := p.cfg.StoresTaints == nil // whether the API server stores taints
 	for {
 		asks, more := p.asks.Load()
 		snapshot, stale := p.cfg.Devices.Latest()
@@ -83,6 +87,13 @@ func (p *Publisher) Run(ctx context.Context) error {
 			stored, restored = p.cfg.Stored()
 		}
 		if next := p.next(snapshot, stored, asks); (last != nil || snapshot.Complete && !snapshot.Awaiting) && !next.equal(last) {
+			if !known && next.tainted() {
+				known = true
+				if !p.cfg.StoresTaints(ctx) {
+					p.WithoutTaints()
+				}
+				continue // with the newest snapshot
+			}
 			if err := p.cfg.Publish(ctx, next.resources); err != nil {
 				if ctx.Err() != nil {
 					return nil
@@ -124,6 +135,17 @@ func (p *Publisher) next(s inventory.Snapshot, stored []programming.Stored, a as
 // equal reports whether there is no reason to publish p after last, which may be nil.
 func (p *publication) equal(last *publication) bool {
 	return last != nil && p.again == last.again && reflect.DeepEqual(p.resources, last.resources)
+}
+
+// tainted reports whether a device has a taint.
+func (p *publication) tainted() bool {
+	devices, _ := p.devices()
+	for _, d := range devices {
+		if len(d.Taints) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // devices returns the devices in the slices by id, or by name if they are bitstreams, and the number of slices.

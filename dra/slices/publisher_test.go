@@ -316,3 +316,39 @@ func TestStored(t *testing.T) {
 		}
 	})
 }
+
+// Whether the API server stores taints is known before the first publication with one. It is asked once.
+func TestStoresTaints(t *testing.T) {
+	for _, stores := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			core, logs := eventtest.Observed(t)
+			r := &rig{T: t, snapshots: latest.New(inventory.Snapshot{}), start: time.Now(), logs: logs}
+			asked := 0
+			r.Publisher = slices.NewPublisher(slices.Config{
+				Options: slices.Options{Node: "n", Effect: "NoExecute"}, Devices: r, Publish: r.publish, Log: zap.New(core), Metrics: metrics.New("test"),
+				StoresTaints: func(context.Context) bool {
+					asked++
+					time.Sleep(time.Second)
+					r.snapshot(badA, badB)
+					return stores
+				},
+			})
+			r.run(nil, func() {
+				r.snapshot(wellA)
+				r.after(time.Second)
+				r.snapshot(badA, wellB)
+				r.after(2 * time.Second)
+				r.snapshot(wellA, badB)
+				r.after(time.Second)
+				want := []string{"0s:" + a, "2s:" + a + "!" + b + "!", "3s:" + a + b + "!"}
+				if !stores {
+					want = []string{"0s:" + a, "2s:", "3s:" + a}
+				}
+				r.want(want...)
+			})
+			if asked != 1 {
+				t.Errorf("asked %d times, want once", asked)
+			}
+		})
+	}
+}

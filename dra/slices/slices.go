@@ -74,8 +74,8 @@ func PCI(root string) func(address string) (root, driver string) {
 
 // Of returns the slices of the node with these devices. Devices without a name in the API are left
 // out, and so are those that the inventory does not offer. The pool of a node without devices has one
-// empty slice, which shows that the driver runs. Bitstreams have slices of their own, so that the slices of the cards do not
-// change with them.
+// empty slice, which shows that the driver runs. Bitstreams follow in slices of their own: another bitstream never moves a
+// card to another slice.
 func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 	var published []resourceapi.Device
 	for _, d := range devices {
@@ -97,10 +97,13 @@ func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 }
 
 // bitstreams returns a device for each bitstream, which any number of claims can have at the same time. It has the
-// attribute interfaceId of the cards that it can be loaded into, so that a claim can require both to be the same.
+// attribute interfaceId of the cards that it can be loaded into, so that a claim can require both to be the same. Of
+// several bitstreams with the same name, it returns the first one: with a name twice, no slice of the node is published.
 func bitstreams(stored []programming.Stored) (devices []resourceapi.Device) {
+	names := map[string]bool{}
 	for _, b := range stored {
-		if name := draname.Bitstream(b.InterfaceID, b.ID); name != "" {
+		if name := draname.Bitstream(b.InterfaceID, b.ID); name != "" && !names[name] {
+			names[name] = true
 			devices = append(devices, resourceapi.Device{Name: name, AllowMultipleAllocations: new(true), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
 				attributeBitstream: {BoolValue: new(true)}, attributeAFUID: {StringValue: &b.ID}, attributeInterfaceID: {StringValue: &b.InterfaceID},
 			}})

@@ -289,6 +289,7 @@ func TestBitstreams(t *testing.T) {
 	cards := []*inventory.Device{card("3b:00.0", d5005), card("4b:00.0", a10), card("5b:00.0", a10), card("6b:00.0", "")}
 	got := slices.Of(cards, slices.Options{Node: "n", Bitstreams: []programming.Stored{
 		{InterfaceID: a10, ID: "0123abcd"}, {InterfaceID: a10, ID: "d8424dc4a4a3c413f89e433683f9040b"}, {InterfaceID: d5005, ID: "11111111111111111111111111111111"},
+		{InterfaceID: d5005[:16] + a10[16:], ID: "11111111111111111111111111111111"}, // of the same name
 	}})
 	validate(t, got, "n")
 	compareGolden(t, "testdata/bitstreams.yaml", got.Pools["n"].Slices)

@@ -53,6 +53,8 @@ var (
 	ScanRecovered     = name("scan.recovered")
 	ReadTimeout       = name("read.timeout")
 	ReadRecovered     = name("read.recovered")
+	SensorsFailed     = name("sensors.failed")
+	SensorsRead       = name("sensors.read")
 
 	UEventReceived  = name("uevent.received")
 	UEventMalformed = name("uevent.malformed")

@@ -36,7 +36,7 @@ func daemon() []row {
 			must(errorText), nil},
 		{DaemonRecovered, levels(info), "File descriptors and memory are available again, and all cards were read.", must(lasted), nil},
 		{Reloaded, levels(info),
-			"SIGHUP: `exclude`, `health` and `resources` were read again from the YAML file; cards are read and resources " +
+			"SIGHUP: `exclude`, `health`, `resources` and the settings of sensors were read again from the YAML file; cards are read and resources " +
 				"registered again. `devices`: the excluded devices.",
 			nil, may(devices)},
 		{ModeChanged, levels(info), "The node's annotation has another mode. Devices move to their resources in that mode.", must(oldValue, newValue), nil},
@@ -134,6 +134,10 @@ func reading() []row {
 		{ReadTimeout, levels(warn), "Reading a card takes longer than 2 s. Without `lasted_ms`: 12 readings of its slot hang, so it is read when one of them returns.",
 			must(pci), may(lasted)},
 		{ReadRecovered, levels(info), "A read that took longer than 2 s ended.", must(pci, lasted), nil},
+		{SensorsFailed, levels(warn),
+			"[Sensors](sensors.md) of a card could not be read, or a reading of them takes longer than 10 s, or has not ended when the daemon ends. Nothing else is affected. Logged once, until all are read again.",
+			must(pci, errorText), nil},
+		{SensorsRead, levels(info), "All sensors of a card were read again. `lasted_ms`: since the first failure.", must(pci, lasted), nil},
 	}
 }
 

@@ -1,6 +1,7 @@
 package signature
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -62,6 +63,9 @@ func ParseKeys(text []byte) (Keys, error) {
 	}
 	if len(keys) == 0 {
 		return nil, errors.New("found no public key in PEM, want one or more")
+	}
+	if lines := bytes.Count(text, []byte("-----BEGIN ")); lines != len(keys) { // package pem skips a damaged block
+		return nil, fmt.Errorf("found %d lines with BEGIN, want %d, one for each public key: a block is damaged", lines, len(keys))
 	}
 	return keys, nil
 }

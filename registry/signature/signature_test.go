@@ -95,6 +95,7 @@ func TestVerify(t *testing.T) {
 func TestParseKeys(t *testing.T) {
 	for want, text := range map[string][]byte{
 		"found no public key":           []byte("x"),
+		"found 2 lines with BEGIN":      append(encode(t, must.Value(rsa.GenerateKey(rand.Reader, 2048))(t).Public()), "-----BEGIN PUBLIC KEY-----\nA!AA\n-----END PUBLIC KEY-----\n"...),
 		`found "PRIVATE KEY"`:           []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"),
 		"asn1":                          []byte("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"),
 		"found an ECDSA key on P-384":   encode(t, must.Value(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))(t).Public()),

@@ -137,8 +137,8 @@ func (c *Client) attempts(ctx context.Context, f func() (progress bool, err erro
 	}
 }
 
-// temporary reports whether another attempt may succeed. An address that does not answer is tried again only if it did
-// answer before.
+// temporary reports whether another attempt may succeed. A registry or a proxy that cannot be reached is tried again only
+// if it could be reached before.
 func temporary(err error, begun bool) bool {
 	if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
 		return answer.StatusCode >= 500 || answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusRequestTimeout
@@ -149,8 +149,11 @@ func temporary(err error, begun bool) bool {
 	if _, ok := errors.AsType[*url.Error](err); !ok {
 		return false
 	}
+	if begun {
+		return true // a proxy that refuses CONNECT gives an error without a type
+	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op.Op == "read" || op.Op == "write" || op.Op == "dial" && begun
+		return op.Op == "read" || op.Op == "write"
 	}
 	// The errors of HTTP/2 have no exported types.
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "http2: ") || strings.Contains(err.Error(), "stream error: ")

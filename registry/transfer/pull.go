@@ -90,6 +90,7 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 	defer lock.Release()
 	switch b, err := stored(ctx, store, d); {
 	case err == nil && b != nil:
+		_ = dir.Remove(partName(d)) // of a pull that was killed at its end
 		return Pulled{b.Path, b, manifest.Digest, false}, nil
 	case err != nil && !o.Force:
 		return Pulled{}, err
@@ -111,6 +112,9 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 		return Pulled{}, err
 	}
 	path, err := store.Install(ctx, b, programming.InstallOptions{Force: o.Force})
+	if err != nil {
+		err = p.explain(ctx, err)
+	}
 	return Pulled{path, b, manifest.Digest, true}, err
 }
 
@@ -207,10 +211,12 @@ type part struct {
 
 const partPrefix = ".pull-"
 
+func partName(d artifact.Description) string { return partPrefix + d.File.Encoded() + "." + d.Format }
+
 // openPart opens the file of an earlier pull, or creates it. Without shared, it removes the files of pulls of other
 // bitstreams.
 func openPart(dir *os.Root, d artifact.Description, shared bool) (_ *part, err error) {
-	p := &part{Description: d, dir: dir, name: partPrefix + d.File.Encoded() + "." + d.Format}
+	p := &part{Description: d, dir: dir, name: partName(d)}
 	p.path = filepath.Join(dir.Name(), p.name)
 	if !shared {
 		if err := removeParts(dir, p.name); err != nil {
@@ -329,7 +335,10 @@ func blob(ctx context.Context, repo *remote.Repository, of digest.Digest, from i
 	switch {
 	case resp.StatusCode == http.StatusPartialContent && from > 0 && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", from)):
 	case resp.StatusCode == http.StatusOK: // all of it
-		_, err = io.CopyN(io.Discard, resp.Body, from)
+		var n int64
+		if n, err = io.CopyN(io.Discard, resp.Body, from); errors.Is(err, io.EOF) {
+			err = fmt.Errorf("file: found %d bytes, want more than %d", n, from)
+		}
 	default:
 		err = &errcode.ErrorResponse{Method: req.Method, URL: req.URL, StatusCode: resp.StatusCode}
 	}

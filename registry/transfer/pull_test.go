@@ -2,7 +2,9 @@ package transfer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -33,8 +35,11 @@ func TestPull(t *testing.T) {
 			compare.NoError(t, "pull", err)
 			compare.Equal(t, "path", filepath.Join(r.store, installed), p.Path)
 			compare.Values(t, "store", map[string]string{installed: string(good)}, r.files(t))
+			left := filepath.Join(r.store, ".pull-"+described(good).File.Encoded()+".gbs") // by a pull that was killed at its end
+			must.Succeed(t, os.WriteFile(left, good, 0o600))
 			again, err := r.pull(t.Context())
 			compare.NoError(t, "second pull", err)
+			compare.Values(t, "store", map[string]string{installed: string(good)}, r.files(t))
 			compare.Equal(t, "installed by the second pull", false, again.Installed)
 			compare.Equal(t, "requests for the file", 1, len(r.asked))
 			compare.Empty(t, "log", r.log)
@@ -119,26 +124,86 @@ func TestPullInterrupted(t *testing.T) {
 	}
 }
 
-// A registry that is gone in the middle of a file is tried five times. The next pull continues.
+// A registry or a proxy that is gone in the middle of a file is tried five times. The next pull continues.
 func TestPullGone(t *testing.T) {
+	for _, lost := range []error{
+		&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &net.OpError{Op: "proxyconnect", Err: syscall.ECONNREFUSED},
+		errors.New("Bad Gateway"), // of net/http, if a proxy refuses CONNECT
+	} {
+		reg := newRegistry(t, described(good), good)
+		reg.run(t, true, func(t *testing.T, r *rig) {
+			gone := false
+			r.DialWith(func(ctx context.Context, _, _ string) (net.Conn, error) {
+				if gone {
+					return nil, lost
+				}
+				return r.dial(ctx)
+			})
+			reg.serve = half(func(*http.Request) { gone = true; panic(http.ErrAbortHandler) })
+			want := fmt.Sprintf("%s (%d of %d bytes are in ", lost, len(good)/2, len(good))
+			compare.Error(t, "pull", want, compare.ErrorOf(r.pull(t.Context())))
+			compare.Equal(t, "lines of the log", 4, len(r.log))
+			gone, reg.serve, r.log = false, nil, nil
+			compare.NoError(t, "next pull", compare.ErrorOf(r.pull(t.Context())))
+			gone = true
+			compare.Error(t, "pull from a registry that is gone", lost.Error(), compare.ErrorOf(r.pull(t.Context())))
+			compare.Empty(t, "log", r.log)
+		})
+	}
+}
+
+// A pull that is interrupted while it installs does not download the file again.
+func TestInstallInterrupted(t *testing.T) {
 	reg := newRegistry(t, described(good), good)
 	reg.run(t, true, func(t *testing.T, r *rig) {
-		gone := false
-		r.DialWith(func(ctx context.Context, _, _ string) (net.Conn, error) {
-			if gone {
-				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r.Progress = func(done, total int64) {
+			if done == total {
+				cancel()
 			}
-			return r.dial(ctx)
-		})
-		reg.serve = half(func(*http.Request) { gone = true; panic(http.ErrAbortHandler) })
-		compare.Error(t, "pull", fmt.Sprintf("dial: connection refused (%d of %d bytes are in ", len(good)/2, len(good)), compare.ErrorOf(r.pull(t.Context())))
-		compare.Equal(t, "lines of the log", 4, len(r.log))
-		gone, reg.serve, r.log = false, nil, nil
+		}
+		compare.Error(t, "interrupted pull", "the next pull continues there", compare.ErrorOf(r.pull(ctx)))
 		compare.NoError(t, "next pull", compare.ErrorOf(r.pull(t.Context())))
-		gone = true
-		compare.Error(t, "pull from a registry that is gone", "dial: connection refused", compare.ErrorOf(r.pull(t.Context())))
-		compare.Empty(t, "log", r.log)
+		compare.Equal(t, "requests for the file", 1, len(r.asked))
+		compare.Values(t, "store", map[string]string{installed: string(good)}, r.files(t))
 	})
+}
+
+// A registry that answers a request for the rest of a file with something else gets an error, and leaves nothing behind.
+func TestPullRangeLies(t *testing.T) {
+	rest := fmt.Sprintf("bytes %d-", len(good)/2)
+	for _, test := range []struct {
+		name   string
+		status int
+		header string // Content-Range
+		body   []byte
+		want   string
+	}{
+		{"another range", http.StatusPartialContent, "bytes 0-9/10", good, "the registry answers 206"},
+		{"no range", http.StatusPartialContent, "", good, "the registry answers 206"},
+		{"other bytes", http.StatusPartialContent, rest, good, "file: found digest sha256:"},
+		{"no bytes", http.StatusPartialContent, rest, nil, fmt.Sprintf("file: found %d bytes, want %d", len(good)/2, len(good))},
+		{"a shorter file", http.StatusOK, "", good[:10], fmt.Sprintf("file: found 10 bytes, want more than %d", len(good)/2)},
+		{"another file", http.StatusOK, "", make([]byte, len(good)), "file: found digest sha256:"},
+		{"no such range", http.StatusRequestedRangeNotSatisfiable, "", nil, "the registry answers 416"},
+	} {
+		reg := newRegistry(t, described(good), good)
+		reg.serve = half(func(*http.Request) {
+			reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
+				w.Header().Set("Content-Range", test.header)
+				w.WriteHeader(test.status)
+				w.Write(test.body)
+				return true
+			}
+			panic(http.ErrAbortHandler)
+		})
+		reg.run(t, true, func(t *testing.T, r *rig) {
+			compare.Error(t, test.name, test.want, compare.ErrorOf(r.pull(t.Context())))
+			compare.Empty(t, test.name+": store", r.files(t))
+			compare.Equal(t, test.name+": requests for the file", 2, len(r.asked))
+		})
+	}
 }
 
 // A connection without any byte is given up after 30 s, wherever it stalls.
@@ -159,10 +224,20 @@ func TestPullStalls(t *testing.T) {
 			return true
 		}, false},
 		"half a file": {half(hang), true},
+		"token server": {func(w http.ResponseWriter, req *http.Request) bool {
+			if req.Method == http.MethodPost {
+				io.Copy(io.Discard, req.Body)
+				hang(req)
+			}
+			w.Header().Set("WWW-Authenticate", `Bearer realm="http://example.com/token",service="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return true
+		}, false},
 	} {
 		reg := newRegistry(t, described(good), good)
 		reg.serve = test.serve
 		reg.run(t, true, func(t *testing.T, r *rig) {
+			r.Credential = auth.StaticCredential("example.com", auth.Credential{RefreshToken: "secret"})
 			began := time.Now()
 			_, err := r.pull(t.Context())
 			compare.Error(t, name, "example.com: found no byte for 30s, want an answer", err)

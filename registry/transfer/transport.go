@@ -36,7 +36,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	stalled := fmt.Errorf("%s: found no byte for %s, want an answer", req.URL.Host, t.stall)
 	timer := time.AfterFunc(t.stall, func() { cancel(lost{stalled}) })
 	req = req.WithContext(ctx)
-	if req.Body != nil && req.Body != http.NoBody {
+	if req.Method == http.MethodPut && req.Body != nil {
 		req.Body = upload{req.Body, timer, t.stall}
 	}
 	resp, err := t.base.RoundTrip(req)
@@ -81,7 +81,7 @@ func sameDomain(host, registry string) bool {
 		strings.Contains(parent, ".") && (host == parent || strings.HasSuffix(host, "."+parent))
 }
 
-// upload is the body of a request. Its timer ends the request if the connection does not take what was read.
+// upload is the body of a PUT. (A POST, for a token, is small.) Its timer ends the request if the connection does not take what was read.
 type upload struct {
 	io.ReadCloser
 	timer *time.Timer

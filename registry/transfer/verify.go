@@ -123,7 +123,9 @@ func (c *Client) small(ctx context.Context, repo *remote.Repository, d ocispec.D
 		return nil, fmt.Errorf("%s: found %d bytes, want at most %d", d.MediaType, d.Size, artifact.MaxManifest)
 	}
 	return text, c.attempts(ctx, func() (bool, error) {
-		text, err = content.FetchAll(ctx, repo, d)
+		if text, err = content.FetchAll(ctx, repo, d); errors.Is(err, errdef.ErrNotFound) {
+			err = fmt.Errorf("%s: found none with digest %s in the registry", d.MediaType, d.Digest)
+		}
 		return false, err
 	})
 }

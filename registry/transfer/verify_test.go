@@ -112,6 +112,16 @@ func TestSignature(t *testing.T) {
 			m := r.sign(t, ours, 0)
 			r.blobs[m.Layers[0].Digest] = make([]byte, m.Layers[0].Size)
 		}, "mismatched digest"},
+		{"no payload", "", ours.pem, func(r *registry) {
+			r.sign(t, ours, 0)
+			r.serve = func(w http.ResponseWriter, req *http.Request) bool {
+				missing := strings.Contains(req.URL.Path, "/blobs/")
+				if missing {
+					http.NotFound(w, req)
+				}
+				return missing
+			}
+		}, signature.Simple + ": found none with digest sha256:"},
 		{"no JSON", "", ours.pem, func(r *registry) { r.signature = []byte("[") }, "manifest of a signature: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -28,7 +28,7 @@ type story struct {
 
 // needs has the oldest minor version of Kubernetes 1 for a story, if it is not that of every cluster that can be built.
 var needs = map[string]int{
-	"dra-extended": 36, "dra-extended-stale": 36, // DRAExtendedResource
+	"dra-extended": 36, "dra-extended-stale": 36, "dra-families": 36, // DRAExtendedResource
 	"dra-break": taints, "dra-pulled": taints, "dra-tolerated": taints,
 	"dra-bitstream": 36, // DRAConsumableCapacity
 	"bitstreams":    36,

@@ -90,7 +90,7 @@ func TestDocumentation(t *testing.T) {
 func TestProgress(t *testing.T) {
 	for terminal, want := range map[bool]string{
 		false: "pull x: 0 % of 4.0 MiB\npull x: 50 % of 4.0 MiB, 0.2 MiB/s\npull x: lost\\x1b: trying again\n",
-		true: "\rpull x: 0 % of 4.0 MiB\x1b[K\rpull x: 25 % of 4.0 MiB, 0.2 MiB/s\x1b[K\rpull x: 50 % of 4.0 MiB, 0.2 MiB/s\x1b[K" +
+		true: "\r0 % of 4.0 MiB\x1b[K\r25 % of 4.0 MiB, 0.2 MiB/s\x1b[K\r50 % of 4.0 MiB, 0.2 MiB/s\x1b[K" +
 			"\r\x1b[Kpull x: lost\\x1b: trying again\n",
 	} {
 		synctest.Test(t, func(t *testing.T) {

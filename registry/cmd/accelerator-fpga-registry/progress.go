@@ -45,16 +45,16 @@ func (p *progress) show(done, total int64) {
 	}
 	p.shown = now
 	const mib = 1 << 20
-	text := fmt.Sprintf("%s: %d %% of %.1f MiB", p.what, 100*done/total, float64(total)/mib)
+	text := fmt.Sprintf("%d %% of %.1f MiB", 100*done/total, float64(total)/mib)
 	if seconds := now.Sub(p.began).Seconds(); seconds >= 1 {
 		text += fmt.Sprintf(", %.1f MiB/s", float64(done-p.first)/mib/seconds)
 	}
-	if p.terminal {
+	if p.terminal { // without a reference, which may be longer than the line
 		fmt.Fprintf(p.w, "\r%s\x1b[K", text)
 		p.dirty = true
 		return
 	}
-	fmt.Fprintln(p.w, text)
+	fmt.Fprintf(p.w, "%s: %s\n", p.what, text)
 }
 
 // log prints a line.
