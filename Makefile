@@ -25,13 +25,13 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build build-plugin build-operator build-dra build-kubectl generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl bench-kubectl test-browser kubectl krew demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart release release-check test-release outdated manifests test-chart
+.PHONY: help build build-plugin build-operator build-dra build-kubectl build-registry generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl test-registry lint-registry bench-kubectl test-browser kubectl krew demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart release release-check test-release outdated manifests test-chart
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # There are no file dependencies: go build itself detects what is up to date, the version included.
-build: build-plugin build-operator build-dra build-kubectl ## build all static binaries into bin/
+build: build-plugin build-operator build-dra build-kubectl build-registry ## build all static binaries into bin/
 
 build-plugin: ## build the daemon and accelerator-fpga only
 	CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
@@ -80,6 +80,7 @@ fuzz: ## fuzz every parser for FUZZTIME (10s)
 	@cd operator && ../test/fuzz.sh $(FUZZTIME)
 	@cd dra && ../test/fuzz.sh $(FUZZTIME)
 	@cd kubectl && ../test/fuzz.sh $(FUZZTIME)
+	@cd registry && ../test/fuzz.sh $(FUZZTIME)
 
 bench: build-plugin build-dra ## measure latency, cost, memory, size for the table of the README (ROWS=pattern)
 	@go run ./test/bench bin '$(ROWS)'
@@ -167,6 +168,18 @@ lint-kubectl: ## check go.mod, go vet, staticcheck, allowed imports of kubectl/,
 	@$(KREW_VALIDATE) -skip-install -manifest bin/accelerator.yaml
 	@cd kubectl && ! go list -deps ./cmd/... | grep -E '^b-com.com/accelerator-device-plugin/(cmd|inventory|watcher|daemon|server|sim|operator|dra)|pilebones'
 
+build-registry: ## build accelerator-fpga-registry only
+	cd registry && CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/ ./cmd/...
+
+test-registry: build-plugin build-registry ## test accelerator-fpga pull, push and keep, also with a real registry, as root with a full disk (TESTS=pattern)
+	cd registry && go test $(RACE) ./...
+	@test/registry/run.sh bin '$(TESTS)'
+
+lint-registry: ## check go.mod, go vet, staticcheck, allowed imports of registry/ (make lint runs gofmt)
+	cd registry && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...
+	cd test/registry && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...
+	@cd registry && ! go list -deps ./... | grep -v /daemon/apiserver$$ | grep -E '^b-com.com/accelerator-device-plugin/(cmd|inventory|watcher|daemon|server|sim|operator|dra|programming/hook)|pilebones'
+
 clean: ## remove the built files
 	rm -rf bin dist
 
@@ -185,13 +198,18 @@ IMAGE = go -C tools run ./image -name $(1) -version '$(VERSION)' -revision '$(sh
 
 image-%:
 	$(IMAGE_BUILD) -o dist/bin_$*/ ./cmd/...
+	cd registry && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-device-plugin) -description 'Kubernetes device plugin for FPGA cards' -licence GPL-3.0-only -source \
-		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga -root ../dist/root_$* \
+		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga \
+		-binary ../dist/bin_$*/accelerator-fpga-registry -root ../dist/root_$* \
 		$(if $(ARCHIVES),-file ../deploy/systemd/accelerator-device-plugin.service)
 	cd dra && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-dra-driver) -description 'Kubernetes DRA driver for FPGA cards' -licence GPL-3.0-only -source \
 		-binary ../dist/bin_$*/accelerator-dra-driver -binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga \
+		-binary ../dist/bin_$*/accelerator-fpga-registry \
 		$(if $(ARCHIVES),-source-archive '../dist/accelerator-device-plugin_$(VERSION)_source.tar.gz')
+	@$(call IMAGE,accelerator-fpga-registry) -description 'Bitstreams for FPGA cards from OCI registries' -licence Apache-2.0 \
+		-binary ../dist/bin_$*/accelerator-fpga-registry
 	cd operator && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-operator) -description 'Names for FPGA functions in Kubernetes' -licence Apache-2.0 \
 		-binary ../dist/bin_$*/accelerator-operator

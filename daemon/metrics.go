@@ -1,17 +1,19 @@
 package daemon
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
 
+	"b-com.com/accelerator-device-plugin/daemon/sensors"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
 // stateOf returns the functions that provide the values of the gauges. With showHolders they include the
 // holders of devices.
-func stateOf(mode, config func() string, inv *inventory.Inventory, api API, cards func() []metrics.Card, showHolders bool) metrics.State {
+func stateOf(mode, config func() string, inv *inventory.Inventory, api API, cards func() []metrics.Card, sensed func() map[string]sensors.Card, showHolders bool) metrics.State {
 	s := metrics.State{
 		Mode: mode, Config: config,
 		Devices: func() (uint64, []metrics.Device) {
@@ -23,11 +25,42 @@ func stateOf(mode, config func() string, inv *inventory.Inventory, api API, card
 			return snapshot.Version, all
 		},
 		Resources: api.Resources, Cards: cards,
+		Sensors: func() []metrics.CardSensors {
+			var all []metrics.CardSensors
+			for address, c := range sensed() {
+				all = append(all, metrics.CardSensors{
+					Card: strings.TrimPrefix(address, "0000:"), Readings: slices.Concat(c.Summary, c.All), Failures: c.Failures,
+					Link: c.Link, Correctable: c.Correctable,
+				})
+			}
+			return all
+		},
+		Versions: func() []metrics.CardVersions {
+			snapshot, _ := inv.Latest()
+			return versionsOf(snapshot.Devices, sensed())
+		},
 	}
 	if showHolders {
 		s.Holders = func() []metrics.Holder { return holdersOf(inv.Holdings().Of) }
 	}
 	return s
+}
+
+// versionsOf returns the versions of the cards of these devices, each card once.
+func versionsOf(devices []*inventory.Device, sensed map[string]sensors.Card) []metrics.CardVersions {
+	cards := make(map[string]metrics.CardVersions)
+	for _, d := range devices {
+		address := sensors.CardOf(d)
+		if address == "" {
+			continue
+		}
+		v := cards[address]
+		v.BitstreamID = cmp.Or(v.BitstreamID, d.Attributes[inventory.AttributeBitstreamID])
+		v.Shell = cmp.Or(v.Shell, d.Attributes[inventory.AttributeVBNV])
+		v.Card, v.Firmware = strings.TrimPrefix(address, "0000:"), sensed[address].Firmware
+		cards[address] = v
+	}
+	return slices.Collect(maps.Values(cards))
 }
 
 // holdersOf returns the containers that hold devices, sorted by device.

@@ -30,7 +30,7 @@ var decisions = map[string]struct{ plugin, driver bool }{
 	"StateDir":       {}, // has the lock
 	"ResyncInterval": {}, "HealthInterval": {}, "RecoveryHold": {}, "TombstoneGrace": {}, "ReprogramTimeout": {},
 	"FlapLimit": {}, "FlapWindow": {}, "Exclude": {}, "Severity": {}, // health may differ between two daemons
-	"LogLevel": {}, "LogFormat": {},
+	"Sensors": {}, "SensorInterval": {}, "LogLevel": {}, "LogFormat": {},
 	"File": {}, "Overrides": {}, "NodesUnused": {}, // where settings come from
 }
 

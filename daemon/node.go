@@ -48,6 +48,7 @@ func OfferNaming(cfg config.Config) offer.Naming {
 
 // Node is the watcher and the inventory of a node.
 type Node struct {
+	Host      sysfs.Host
 	Watcher   *watcher.Watcher
 	Inventory *inventory.Inventory
 }
@@ -63,7 +64,7 @@ func OpenNode(cfg config.Config, watched inventory.Config, watcherLog, inventory
 	w := watcher.New(watcher.Config{
 		Host: host, Subsystems: s.Subsystems, Nodes: s.Nodes, Metrics: watched.Metrics,
 	}, watcherLog)
-	return &Node{Watcher: w, Inventory: inventory.New(watched, host, inventoryLog)}, nil
+	return &Node{Host: host, Watcher: w, Inventory: inventory.New(watched, host, inventoryLog)}, nil
 }
 
 // Watch hands the hints of the watcher to the inventory until ctx ends.

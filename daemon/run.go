@@ -16,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
+	"b-com.com/accelerator-device-plugin/daemon/sensors"
 	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 	"b-com.com/accelerator-device-plugin/internal/latest"
@@ -215,12 +216,17 @@ func (r *run) openNode(ctx context.Context) (holders func(context.Context) inven
 // startTasks starts the inventory and what serves its devices.
 func (r *run) startTasks(ctx context.Context, holders func(context.Context) inventory.Holdings) {
 	node, book, inForce := r.node, r.book, r.inForce
+	sensed := sensors.New(sensors.Config{Host: node.Host, Devices: node.Inventory, Settings: func() (sensors.Settings, <-chan struct{}) {
+		c, changed := inForce.Load()
+		return sensors.Settings{Which: c.Sensors, Interval: c.SensorInterval}, changed
+	}}, r.Log)
+	r.task(ctx, "sensors", sensed.Run)
 	if !r.Guest { // the devices of the node are in the metrics of the owner
 		mode := func() string {
 			c, _ := inForce.Load()
 			return c.Mode
 		}
-		r.Metrics.Follow(stateOf(mode, r.live.hash, node.Inventory, r.api, r.ledger.Counts, r.cfg.HolderMetrics))
+		r.Metrics.Follow(stateOf(mode, r.live.hash, node.Inventory, r.api, r.ledger.Counts, sensed.Latest, r.cfg.HolderMetrics))
 	}
 	r.task(ctx, "watcher", node.Watch)
 	r.task(ctx, "inventory", node.Inventory.Run)
@@ -240,7 +246,7 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 	}
 	shown := &stateSource{
 		version: r.Version, kind: r.Kind, started: time.Now(), inForce: inForce, settings: r.live.state,
-		inventory: node.Inventory, cordons: book, missing: r.ledger.Missing, history: r.ledger.History, holders: r.api.Holders, kept: r.owned.Kept(), judgement: judgement, changes: latest.NewSignal(),
+		inventory: node.Inventory, cordons: book, missing: r.ledger.Missing, sensors: sensed.Latest, history: r.ledger.History, holders: r.api.Holders, kept: r.owned.Kept(), judgement: judgement, changes: latest.NewSignal(),
 	}
 	r.probes.use(answers(node, r.api, shown))
 	if socket := r.cfg.Socket; socket != "" {

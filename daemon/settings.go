@@ -87,6 +87,7 @@ func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 		l.log.Warn("changed setting needs a restart", logevent.ConfigNotice, logevent.Flag(flag))
 	}
 	cfg.Exclude, cfg.Severity, cfg.Resources = next.Exclude, next.Severity, next.Resources
+	cfg.Sensors, cfg.SensorInterval = next.Sensors, next.SensorInterval
 	if differ {
 		l.applied(next, restart)
 	}

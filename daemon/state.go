@@ -11,6 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
+	"b-com.com/accelerator-device-plugin/daemon/sensors"
 	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -29,6 +30,7 @@ type stateSource struct {
 	inventory *inventory.Inventory
 	cordons   *cordon.Book
 	missing   func() ([]ledger.Missing, <-chan struct{})
+	sensors   func() map[string]sensors.Card
 	history   func() []ledger.History
 	holders   func(context.Context) inventory.Holdings
 	kept      func() error // as [owner.Node.Kept]
@@ -49,7 +51,7 @@ func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, 
 	missing, _ := s.missing()
 	return view.List{
 		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Use: use, Cordons: s.cordons.List(),
-		Missing: missing,
+		Missing: missing, Sensors: s.sensors(),
 	}, snapshot.Complete, use.Problem()
 }
 

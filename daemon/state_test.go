@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
+	"b-com.com/accelerator-device-plugin/daemon/sensors"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
@@ -32,6 +33,7 @@ func TestStateBeforeTheCardsAreRead(t *testing.T) {
 			inventory: inventory.New(Watching(cfg, metrics.New("test")), sysfs.Host{}, zap.NewNop()),
 			kept:      func() error { return nil },
 			missing:   latest.New[[]ledger.Missing](nil).Load,
+			sensors:   func() map[string]sensors.Card { return nil },
 			history:   func() []ledger.History { return []ledger.History{{Card: "3b:00.0", Changes: 2}} },
 			judgement: nodecondition.New(nil, nil, nil, nil, nil),
 			holders:   func(context.Context) inventory.Holdings { return inventory.Holdings{Err: fs.ErrNotExist} },

@@ -135,8 +135,9 @@ func (d *Device) MountsOf(sysRoot string) (paths []string) {
 	return paths
 }
 
-// The names of attributes that rules can match, or that name resources.
+// The names of attributes that are used outside of their family.
 const (
+	AttributeBitstreamID      = "bitstreamId"      // of the static region of a card with an FME, as 0x and up to 16 hex digits
 	AttributeSerialNumber     = "serialNumber"     // of the card
 	AttributePhysicalFunction = "physicalFunction" // PCI address in the form of [Device.PCIAddress]
 	AttributeVirtualFunction  = "virtualFunction"  // index of the virtual function, from 0

@@ -103,7 +103,7 @@ func parse(path, format string, file *os.File) (_ *Bitstream, err error) {
 }
 
 func (b *Bitstream) readGBS() (gbsHeader, error) {
-	header, err := readGBSHeader(io.NewSectionReader(b.file, 0, b.fileSize))
+	header, err := readGBSHeader(b.Content())
 	if err != nil {
 		return gbsHeader{}, err
 	}
@@ -161,6 +161,11 @@ func (b *Bitstream) ID() string {
 		return b.Hash
 	}
 	return b.AFUID
+}
+
+// Content returns a reader for the whole file, which is valid until Close.
+func (b *Bitstream) Content() *io.SectionReader {
+	return io.NewSectionReader(b.file, 0, b.fileSize)
 }
 
 // Close closes the file.

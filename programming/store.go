@@ -186,7 +186,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 			dir.Remove(name)
 		}
 	}()
-	_, err = io.Copy(file, untilDone(ctx, io.NewSectionReader(b.file, 0, b.fileSize)))
+	_, err = io.Copy(file, untilDone(ctx, b.Content()))
 	if err == nil {
 		err = file.Sync()
 	}
@@ -226,6 +226,63 @@ func (s Store) scratch() (*os.File, error) {
 	return file, nil
 }
 
+// Stored is the name of a bitstream in a store.
+type Stored struct {
+	InterfaceID, ID string // ID is the id of an AFU, or the hash of an AOCX
+}
+
+// Names returns, sorted, the bitstreams that the store has according to the names of its files. It opens no file: whether a
+// bitstream can be used is found out when it is looked up. For a missing store it returns nil.
+func (s Store) Names() (found []Stored, err error) {
+	var failed error
+	err = s.eachRegion(func(store *os.Root, interfaceID string) {
+		files, ferr := regionNames(store, interfaceID)
+		failed = cmp.Or(failed, ferr)
+		for _, name := range files {
+			id := strings.TrimSuffix(name, filepath.Ext(name))
+			if _, unknown := formatOf(name); unknown != nil {
+				continue
+			}
+			if parsed, invalid := parseFileID(id); invalid == nil && parsed == id {
+				found = append(found, Stored{interfaceID, id})
+			}
+		}
+	})
+	slices.SortFunc(found, func(a, b Stored) int {
+		return cmp.Or(cmp.Compare(a.InterfaceID, b.InterfaceID), cmp.Compare(a.ID, b.ID))
+	})
+	return slices.Compact(found), cmp.Or(err, failed)
+}
+
+// eachRegion calls f with the id of each interface that has a directory in the store. A missing store has none.
+func (s Store) eachRegion(f func(store *os.Root, interfaceID string)) error {
+	store, err := privatedir.OpenDir(string(s), false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	regions, err := names(store)
+	for _, interfaceID := range regions {
+		if id, invalid := ParseID(interfaceID); invalid == nil && id == interfaceID {
+			f(store, interfaceID)
+		}
+	}
+	return err
+}
+
+// regionNames returns the names of the files for an interface.
+func regionNames(store *os.Root, interfaceID string) ([]string, error) {
+	region, err := privatedir.OpenSub(store, interfaceID)
+	if err != nil {
+		return nil, err
+	}
+	defer region.Close()
+	return names(region)
+}
+
 // Entry is a file of the store.
 type Entry struct {
 	Path      string
@@ -236,26 +293,14 @@ type Entry struct {
 // List returns, sorted by path, the files in the store with the extension of a bitstream, and the
 // directories of interfaces that are refused. For a missing store it returns nil.
 func (s Store) List(ctx context.Context) ([]Entry, error) {
-	store, err := privatedir.OpenDir(string(s), false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	regions, err := names(store)
 	var entries []Entry
-	for _, interfaceID := range regions {
-		if id, err := ParseID(interfaceID); err != nil || id != interfaceID {
-			continue
-		}
+	err := s.eachRegion(func(store *os.Root, interfaceID string) {
 		more, err := listRegion(ctx, store, interfaceID)
 		if err != nil {
 			more = append(more, Entry{Path: filepath.Join(store.Name(), interfaceID), Err: err})
 		}
 		entries = append(entries, more...)
-	}
+	})
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Path, b.Path) })
 	return entries, cmp.Or(err, ctx.Err())
 }

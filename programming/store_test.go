@@ -382,3 +382,26 @@ func TestList(t *testing.T) {
 	chmod(t, store, 0o777)
 	compare.Error(t, "List of a store that others may write to", "", compare.ErrorOf(programming.Store(store).List(t.Context())))
 }
+
+// Names returns what the store has by the names of its files, and nothing that Lookup could not find.
+func TestNames(t *testing.T) {
+	store := programming.Store(t.TempDir() + "/store")
+	found, err := store.Names()
+	compare.Equal(t, "missing store", 0, len(found))
+	must.Succeed(t, err)
+	const region, other, afu, hash = bits.Interface, "00000000000000000000000000000001", bits.AFU, "0123abcd"
+	for _, name := range []string{
+		region + "/" + afu + ".gbs", region + "/" + hash + ".aocx", other + "/" + afu + ".gbs", other + "/" + afu + ".aocx",
+		region + "/" + strings.ToUpper(hash) + ".gbs", region + "/.install-x", region + "/README", region + "/" + hash + ".gbs.old", "x/" + afu + ".gbs", afu + ".gbs",
+	} {
+		path := filepath.Join(string(store), name)
+		must.Succeed(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644)))
+	}
+	found, err = store.Names()
+	must.Succeed(t, err)
+	compare.Values(t, "names", []programming.Stored{{InterfaceID: other, ID: afu}, {InterfaceID: region, ID: hash}, {InterfaceID: region, ID: afu}}, found)
+	must.Succeed(t, os.Chmod(filepath.Join(string(store), other), 0o777))
+	if found, err = store.Names(); err == nil || !strings.Contains(err.Error(), other) || len(found) != 2 {
+		t.Errorf("directory that others can write: found %v, %v, want the others, and an error with the directory", found, err)
+	}
+}

@@ -101,7 +101,7 @@ func TestDevicesCommand(t *testing.T) {
 			"pciAddress": "0001:3b:00.0", "pciVendor": "8086", "pciDevice": "09c4", "numaNode": nil, "portId": number, "afuId": card.AFUID, "interfaceId": card.InterfaceID,
 			"deviceNodes": []any{node}, "parent": "dfl-fme.0", "holder": []any{}, "holderKnown": false,
 			"held": nil, "nodeNumbers": []any{fmt.Sprintf("245:%v", number)}, "parentNodes": []any{"dfl-fme.0"}, "cordon": nil,
-			"pciId": "8086:09c4", "subsystem": "8086:0000", "attributes": map[string]any{}, "members": []any{}, "sharedNodes": []any{}, "mounts": []any{},
+			"pciId": "8086:09c4", "subsystem": "8086:0000", "attributes": map[string]any{"bitstreamId": "0x123000200000185"}, "members": []any{}, "sharedNodes": []any{}, "mounts": []any{},
 		}
 	}
 	want := []map[string]any{
@@ -221,6 +221,8 @@ func TestHTTP(t *testing.T) {
 	compare.Contains(t, "/devices with a card", `"id": "5e:00.0"`, text)
 	if text, code := body("/metrics"); code != 200 || !strings.Contains(text, `accelerator_lists_sent_total{resource="b-com.com/accelerator"} `) {
 		t.Errorf("/metrics with a card = %d %s", code, text)
+	} else {
+		compare.Contains(t, "/metrics with a card", "\naccelerator_card_info{bitstream_id=\"0x123000200000185\",", text)
 	}
 	must.Succeed(t, os.Rename(node.Dev, node.Dev+".old"))
 	r.Await("source.lost")

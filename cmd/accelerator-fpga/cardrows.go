@@ -33,6 +33,8 @@ type fmeRow struct {
 	Error       string            `json:"error,omitempty"` // of reading InterfaceID
 	Ports       []string          `json:"ports"`           // of the card, which may be a virtual function of PCIAddress
 	Attributes  map[string]string `json:"attributes,omitempty"`
+	Sensors     []sensorRow       `json:"sensors,omitempty"`
+	SensorError string            `json:"sensorError,omitempty"` // of finding Sensors
 
 	attributes []fpga.Attribute
 }
@@ -181,6 +183,7 @@ func fmeLines(t terminal.Table, r fmeRow) {
 	t.Line("Interface", cmp.Or(r.InterfaceID, unreadable(r.Error)))
 	t.Line("Ports", strings.Join(r.Ports, ", "))
 	attributeLines(t, r.attributes)
+	sensorLines(t, r.Sensors, r.SensorError)
 }
 
 func portLines(t terminal.Table, r portRow) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -198,7 +199,8 @@ func newFMEInfo(s *settings) *cobra.Command {
 		Use:   "fmeinfo --device CARD",
 		Short: "Show the management engine (FME) of a card",
 		Long: `Show the FME of a card from sysfs. ports_num includes released ports. "manager state" is
-the result of the last programming.`,
+the result of the last programming. Then all sensors of the card are read: temperatures,
+power, voltages and currents, with their limits.`,
 		Example: `  accelerator-fpga fmeinfo --device dfl-fme.0
   accelerator-fpga fmeinfo --device 3b:00.0 -o json | jq -r .interfaceId`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -213,7 +215,13 @@ the result of the last programming.`,
 			if err != nil {
 				return asFailure(err)
 			}
-			return asFailure(printFME(cmd.OutOrStdout(), fmeRowOf(card, attributes), s.json()))
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), sensorsWithin, fmt.Errorf("no answer within %s", sensorsWithin))
+			defer cancel()
+			row := fmeRowOf(card, attributes)
+			if row.Sensors, err = sensorRows(ctx, host, card.FMEAddress); err != nil {
+				row.SensorError = err.Error()
+			}
+			return asFailure(printFME(cmd.OutOrStdout(), row, s.json()))
 		},
 	}
 	d.port = -1

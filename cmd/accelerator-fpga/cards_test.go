@@ -101,12 +101,13 @@ dfl-port.0  0000:01:00.0  3       dfl     does not answer  dfl-fme.0  69528db6eb
 		{noAFU, "list-port", `PORT        CARD          NUMBER  DRIVER  AFU  FME        INTERFACE
 dfl-port.0  0000:01:00.0  0       dfl     -    dfl-fme.0  98b4d5bc98ba5f4b98d9a2841ccf11b0
 `},
-		{n, "fmeinfo --device 82:00.0", `Card       0000:82:00.0
-Driver     opae
-FME        intel-fpga-fme.0
-Interface  a1b2c3d4e5f60718293a4b5c6d7e8f90
-Ports      intel-fpga-port.0
-ports_num  1
+		{n, "fmeinfo --device 82:00.0", `Card                      0000:82:00.0
+Driver                    opae
+FME                       intel-fpga-fme.0
+Interface                 a1b2c3d4e5f60718293a4b5c6d7e8f90
+Ports                     intel-fpga-port.0
+ports_num                 1
+thermal_mgmt/temperature  41 °C
 `},
 		{two, "portinfo --device 01:00.0 --port 1", `Card                0000:01:00.0
 Driver              dfl

@@ -18,6 +18,7 @@ func newHook(s *settings) *cobra.Command {
 	var flags hook.Flags
 	var logFile string
 	var always bool
+	var hottest fpga.MaxTemperature
 	cmd := &cobra.Command{
 		Use:   "hook [--device ID]... [--afu ID] [--always]",
 		Short: "Program the cards of a container before it starts",
@@ -37,8 +38,11 @@ With --afu, each --device gets that AFU, and the environment is ignored.
 
 A card that reports the AFU already is not programmed. The bitstream in the card
 chooses the id that it reports: use --always where a pod could load a bitstream of
-its own. The card is then programmed at each start. The command logs its result to
-syslog or the journal (as accelerator-fpga), or to a file if there is neither.`,
+its own. The card is then programmed at each start. A card that is too hot is not
+programmed, and the container does not start (--max-temperature).
+
+The command logs its result to syslog or the journal (as accelerator-fpga), or to a
+file if there is neither.`,
 		Example: `  accelerator-fpga hook --device 3b:00.0 < state.json
   accelerator-fpga hook --device 3b:00.0 --afu d8424dc4a4a3c413f89e433683f9040b < state.json
   journalctl -t accelerator-fpga -o cat | accelerator-device-plugin logs --device 3b:00.0`,
@@ -65,7 +69,7 @@ syslog or the journal (as accelerator-fpga), or to a file if there is neither.`,
 			store := programming.Store(s.store)
 			h := hook.Hook{
 				Flags: flags, Self: self, Parse: parseHook, Always: always, Host: host, Store: store,
-				Program: fpga.Programmer{Host: host, LockDir: s.lockDir, Store: store, Always: always, Begin: func() error {
+				Program: fpga.Programmer{Host: host, LockDir: s.lockDir, Store: store, Always: always, Max: hottest, Begin: func() error {
 					// If the runtime is killed, the hook continues, and another pod may have the card by the
 					// time the hook has the lock.
 					if os.Getppid() != parent {
@@ -81,6 +85,7 @@ syslog or the journal (as accelerator-fpga), or to a file if there is neither.`,
 	cmd.Flags().StringArrayVar(&flags.Devices, "device", nil, "`card` to program: its id, or the name of its FME or port; repeatable")
 	cmd.Flags().StringVar(&flags.AFU, "afu", "", "`id` of the AFU, or hash of the AOCX, for all --device")
 	cmd.Flags().BoolVar(&always, "always", false, "program a card that reports the AFU already, too")
+	addMaxTemperature(cmd, &hottest)
 	cmd.Flags().StringVar(&logFile, "log-file", "/var/log/accelerator-fpga.log", "log `file` if there is no syslog; rotated at 1 MiB, with one old file")
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,14 +19,16 @@ func newProgram(s *settings) *cobra.Command {
 	var f file
 	var d device
 	var force, dryRun, quiet bool
+	var hottest fpga.MaxTemperature
 	cmd := &cobra.Command{
 		Use:     "pr --device CARD [--port N] FILE",
 		Aliases: []string{"program"},
 		Short:   "Program a port of a card with a bitstream",
 		Long: `Program a port of a card, and wait until the port has the bitstream's AFU. The command
 needs root. It does nothing if the port has that AFU already. It fails for a bitstream
-with another interface, for a port that is disabled after a failed programming, and if
-another process has the card's FME or the port open.
+with another interface, for a port that is disabled after a failed programming, for a
+card that is too hot (--max-temperature), and if another process has the card's FME or
+the port open.
 
 Programming takes seconds. Only one process at a time programs a card, the others wait.
 The card's driver cannot be interrupted: after --timeout the command fails, but its
@@ -45,11 +48,12 @@ process stays until the driver has finished.`,
 			}
 			if dryRun {
 				if err = fpga.Fits(card, port, b); err == nil {
-					err = b.Check(cmd.Context())
-				} else {
-					err = fmt.Errorf("card %s, port %d: %w", card.ID(), port.Number, err)
+					err = hottest.Check(cmd.Context(), host, card)
 				}
 				if err != nil {
+					return asFailure(fmt.Errorf("card %s, port %d: %w", card.ID(), port.Number, err))
+				}
+				if err := b.Check(cmd.Context()); err != nil {
 					return asFailure(err)
 				}
 			}
@@ -57,7 +61,7 @@ process stays until the driver has finished.`,
 			if !dryRun && !there {
 				ctx, cancel := s.deadline(cmd.Context())
 				defer cancel()
-				p := fpga.Programmer{Host: host, LockDir: s.lockDir, Store: programming.Store(s.store), Always: force}
+				p := fpga.Programmer{Host: host, LockDir: s.lockDir, Store: programming.Store(s.store), Always: force, Max: hottest}
 				done := progress(cmd.ErrOrStderr(), !quiet && terminal.Is(cmd.ErrOrStderr()),
 					fmt.Sprintf("programming port %d of card %s with %s", port.Number, card.ID(), b.Path))
 				err := p.Program(ctx, card, port, b)
@@ -78,10 +82,51 @@ process stays until the driver has finished.`,
 	}
 	d.addPortTo(cmd)
 	addQuiet(cmd, &quiet)
+	addMaxTemperature(cmd, &hottest)
 	cmd.Flags().BoolVar(&force, "force", false, "program the port even if it has the AFU already")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check file and card without changing anything")
 	return cmd
 }
+
+// addMaxTemperature adds the flag --max-temperature to a command.
+func addMaxTemperature(cmd *cobra.Command, m *fpga.MaxTemperature) {
+	cmd.Flags().Var((*maxTemperature)(m), "max-temperature", "refuse a card whose FPGA has this temperature in °C, or a part of which has reached its own warning limit; board: only the latter; off: program any card")
+}
+
+// maxTemperature is the value of --max-temperature.
+type maxTemperature fpga.MaxTemperature
+
+// String implements [pflag.Value].
+func (m *maxTemperature) String() string {
+	switch {
+	case m.Off:
+		return "off"
+	case m.Die == 0:
+		return "board"
+	}
+	return fmt.Sprint(m.Die)
+}
+
+// Set implements [pflag.Value].
+func (m *maxTemperature) Set(text string) error {
+	const most = 150 // no FPGA bears more
+	switch text {
+	case "off":
+		*m = maxTemperature{Off: true}
+	case "board":
+		*m = maxTemperature{}
+	default:
+		degrees, err := strconv.ParseUint(text, 10, 8)
+		if err != nil || degrees == 0 || degrees > most {
+			return fmt.Errorf("want 1 to %d, board or off", most)
+		}
+		*m = maxTemperature{Die: float64(degrees)}
+	}
+	return nil
+}
+
+// Type implements [pflag.Value].
+func (*maxTemperature) Type() string { return "limit" }
 
 // deadline returns a context that ends at --timeout.
 func (s *settings) deadline(ctx context.Context) (context.Context, context.CancelFunc) {

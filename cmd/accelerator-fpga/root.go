@@ -31,6 +31,7 @@ Exit codes: 0 success, 1 failure, 2 usage error.`
 
 const rootExamples = `  accelerator-fpga info nlb_400.gbs
   accelerator-fpga install nlb_400.gbs
+  accelerator-fpga pull registry.example.com/fpga/nlb:1.0
   accelerator-fpga list
   accelerator-fpga list-port
   accelerator-fpga pr --device 3b:00.0 nlb_400.gbs`
@@ -89,6 +90,8 @@ func newRoot() *cobra.Command {
 	flags.DurationVar(&s.timeout, "timeout", 90*time.Second, "longest `time` for programming, releasing or assigning")
 	flags.StringVarP(&s.output, "output", "o", "", "output `format`: json (default: text)")
 	root.AddCommand(newInfo(&s), newInstall(&s), newList(&s))
+	root.AddCommand(newRegistry("pull", "REFERENCE", "Pull a bitstream from a registry into the store"), newRegistry("push", "FILE REFERENCE", "Push a bitstream to a registry"),
+		newRegistry("keep", "--list FILE", "Keep a list of bitstreams of registries in the store, as a service"))
 	root.AddCommand(newListFME(&s), newListPort(&s), newFPGAInfo(&s), newFMEInfo(&s), newPortInfo(&s))
 	root.AddCommand(newProgram(&s), newRelease(&s), newAssign(&s), newHook(&s), newVersion())
 	root.AddCommand(newInstallBinary()) // hidden; for the chart

@@ -61,6 +61,8 @@ func TestAgain(t *testing.T) {
 		{"others changed", nil, "resyncInterval: 7s\nflapLimit: 4\nmode: pool\n" + "exclude: [3b:00.0]\nhealth: {severity: {afu-dead: fatal}}\n",
 			func(c *config.Config) { c.ResyncInterval, c.FlapLimit, c.Mode = 7*time.Second, 4, "pool" },
 			[]string{"flap-limit", "mode", "resync-interval"}},
+		{"sensors changed", nil, before + "sensors: all\nsensorInterval: 60s\n",
+			func(c *config.Config) { c.Sensors, c.SensorInterval = "all", time.Minute }, nil},
 		{"families changed", nil, before + "families: [opae, vfio]\nvfioCdev: true\n",
 			func(c *config.Config) { c.Families, c.VFIOCdev = []string{"opae", "vfio"}, true }, []string{"families", "vfio-cdev"}},
 		{"hook changed", []string{"--cdi-dir=/c", "--programming-hook=/h", "--programming-hook-arg=--a", "--programming-hook-arg=--b"},

@@ -67,7 +67,7 @@ func TestSettingsFromEachSource(t *testing.T) {
 		AllocationPolicy: "spread", CDIDir: "/f", ProgrammingHook: "/h", ProgrammingHookArgs: []string{"--store=/s", "--timeout", "80s"}, NodeName: "node-1.example.com", NodeAnnotation: false, Events: true, Kubeconfig: "/g",
 		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80", Socket: "/s", StateDir: "/v", HolderMetrics: false,
 		ResyncInterval: 50 * time.Millisecond, HealthInterval: 2 * time.Second, RecoveryHold: 0, TombstoneGrace: 4 * time.Second,
-		ReprogramTimeout: 5 * time.Second, FlapLimit: 0, FlapWindow: 6 * time.Second, LogLevel: "debug", LogFormat: "console",
+		ReprogramTimeout: 5 * time.Second, FlapLimit: 0, FlapWindow: 6 * time.Second, Sensors: "all", SensorInterval: 0, LogLevel: "debug", LogFormat: "console",
 	}
 	settings := []struct{ flag, variable, key, value string }{
 		{"sysfs-root", "ACCELERATOR_SYSFS_ROOT", "sysfsRoot", "/a"},
@@ -102,6 +102,8 @@ func TestSettingsFromEachSource(t *testing.T) {
 		{"reprogram-timeout", "ACCELERATOR_REPROGRAM_TIMEOUT", "reprogramTimeout", "5s"},
 		{"flap-limit", "ACCELERATOR_FLAP_LIMIT", "flapLimit", "0"},
 		{"flap-window", "ACCELERATOR_FLAP_WINDOW", "flapWindow", "6s"},
+		{"sensors", "ACCELERATOR_SENSORS", "sensors", "all"},
+		{"sensor-interval", "ACCELERATOR_SENSOR_INTERVAL", "sensorInterval", "0s"},
 		{"log-level", "ACCELERATOR_LOG_LEVEL", "logLevel", "debug"},
 		{"log-format", "ACCELERATOR_LOG_FORMAT", "logFormat", "console"},
 	}

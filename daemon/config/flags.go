@@ -55,6 +55,9 @@ type Config struct {
 	FlapLimit        int // 0: off
 	FlapWindow       time.Duration
 
+	Sensors        string        // one of the values of package daemon/sensors
+	SensorInterval time.Duration // 0: off
+
 	LogLevel  string
 	LogFormat string
 
@@ -171,6 +174,11 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 		"allowed changes between healthy and unhealthy within --flap-window; after more, a device is quarantined; 0: no limit")
 	fs.Var(of(&c.FlapWindow, 10*time.Minute, duration(leastInterval)), "flap-window",
 		"time window of --flap-limit; also the time for which a quarantined device must be steady")
+	fs.Var(of(&c.Sensors, "main", oneOf("none", "main", "all")), "sensors",
+		"sensors of the cards that are read: none, main (temperature of the FPGA and of the board's hottest point, power of the board), "+
+			"all (each sensor of each card, also those of cards with XRT, behind their management function)")
+	fs.Var(of(&c.SensorInterval, 15*time.Second, offOr(time.Second)), "sensor-interval",
+		"time between two readings of the sensors; 0s: they are not read")
 	fs.Var(of(&c.LogLevel, "info", oneOf("debug", "info", "warn", "error")), "log-level",
 		"lowest level that is logged: debug, info, warn, error")
 	fs.Var(of(&c.LogFormat, "json", oneOf("json", "console")), "log-format", "format of the log: json, or console for text")

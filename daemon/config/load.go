@@ -75,9 +75,9 @@ func (l *Loader) Load(lookup func(string) (string, bool)) error {
 }
 
 // Again returns the configuration that a new start would have with these files, and with the flags and
-// variables of [Loader.Load]. It does not change l. A running daemon can apply Exclude, Severity and
-// Resources. The returned list has the sorted flags of all other settings that differ from l.Config: they
-// need a restart. The node for entries of nodes is that of l.Config. Without files Again returns
+// variables of [Loader.Load]. It does not change l. A running daemon can apply Exclude, Severity,
+// Resources, Sensors and SensorInterval. The returned list has the sorted flags of all other settings that
+// differ from l.Config: they need a restart. The node for entries of nodes is that of l.Config. Without files Again returns
 // l.Config.
 //
 // Errors are those of Load. With an error the Config is empty, and the caller keeps its old one.
@@ -94,7 +94,8 @@ func (l *Loader) Again(files Files) (Config, []string, error) {
 	}
 	var differing []string
 	l.flags.VisitAll(func(f *pflag.Flag) { // in the order of their names
-		if f.Value.String() != set.Lookup(f.Name).Value.String() {
+		live := f.Name == "sensors" || f.Name == "sensor-interval"
+		if !live && f.Value.String() != set.Lookup(f.Name).Value.String() {
 			differing = append(differing, f.Name)
 		}
 	})

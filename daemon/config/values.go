@@ -180,6 +180,17 @@ func duration(least time.Duration) kind[time.Duration] {
 	}}
 }
 
+// offOr is a duration, or 0 for off.
+func offOr(least time.Duration) kind[time.Duration] {
+	return kind[time.Duration]{"duration", func(s string) (time.Duration, error) {
+		d, err := time.ParseDuration(s)
+		if err != nil || d != 0 && d < least {
+			return 0, fmt.Errorf("want a duration of %s or more, such as 60s, or 0s for off", least)
+		}
+		return d, nil
+	}}
+}
+
 // words is a list whose text has spaces between the elements.
 type words []string
 

@@ -32,11 +32,17 @@ func Changes(before, after []Row, time string) []Change {
 		switch {
 		case !ok:
 			all = append(all, Change{time, "added", r})
-		case !reflect.DeepEqual(was, r):
+		case !equal(was, r):
 			all = append(all, Change{time, "changed", r})
 		}
 	}
 	return all
+}
+
+// equal reports whether two rows are equal but for the values of sensors, which always change.
+func equal(a, b Row) bool {
+	a.Sensors, b.Sensors = nil, nil
+	return reflect.DeepEqual(a, b)
 }
 
 func byID(rows []Row) map[string]Row {

@@ -9,6 +9,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	measured "b-com.com/accelerator-device-plugin/daemon/sensors"
+	"b-com.com/accelerator-device-plugin/internal/sensors"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -43,6 +45,8 @@ type Row struct {
 	// MissingSince is when the daemon first missed a card that was present before. nil: the device is not missing.
 	MissingSince *time.Time `json:"missingSince,omitempty" yaml:"missingSince,omitempty"`
 
+	Sensors []sensors.Reading `json:"sensors,omitempty" yaml:"sensors,omitempty"` // of its card, the summary first; missing if none is read
+
 	PCIID       string            `json:"pciId" yaml:"pciId"`             // VVVV:DDDD: PCIVendor and PCIDevice; "": not known
 	Subsystem   string            `json:"subsystem" yaml:"subsystem"`     // VVVV:DDDD of the subsystem
 	Attributes  map[string]string `json:"attributes" yaml:"attributes"`   // facts of the family
@@ -59,6 +63,7 @@ type List struct {
 	Use     inventory.Holdings // the zero value: not known
 	Cordons []cordon.Cordon
 	Missing []ledger.Missing
+	Sensors map[string]measured.Card // by PCI address of the card
 }
 
 // Rows returns one row for each device, in their order, and then one for each missing card of which no device is
@@ -96,6 +101,8 @@ func (l List) row(d *inventory.Device) Row {
 		Mounts: append([]string{}, d.MountsOf(l.HostSys)...),
 	}
 	maps.Copy(r.Attributes, d.Attributes)
+	card := l.Sensors[measured.CardOf(d)]
+	r.Sensors = slices.Concat(card.Summary, card.All)
 	if ids := strings.Split(d.PCIID, ":"); len(ids) == 4 {
 		r.PCIVendor, r.PCIDevice = ids[0], ids[1]
 		r.PCIID, r.Subsystem = ids[0]+":"+ids[1], ids[2]+":"+ids[3]

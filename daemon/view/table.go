@@ -75,6 +75,15 @@ var wide = append(short[:len(short)-1:len(short)-1],
 		}
 		return strings.Join(all, ",")
 	}},
+	column{"SENSORS", func(r Row) string {
+		var all []string
+		for _, s := range r.Sensors {
+			if s.Chip == "" { // the others are too many for a table
+				all = append(all, s.Name+"="+strconv.FormatFloat(s.Value, 'g', 4, 64)+s.Kind.Unit())
+			}
+		}
+		return strings.Join(all, ",")
+	}},
 	resource,
 )
 

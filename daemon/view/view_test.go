@@ -13,7 +13,9 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
+	measured "b-com.com/accelerator-device-plugin/daemon/sensors"
 	"b-com.com/accelerator-device-plugin/daemon/view"
+	"b-com.com/accelerator-device-plugin/internal/sensors"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
@@ -38,6 +40,13 @@ func list(devices ...*inventory.Device) view.List {
 	return view.List{
 		Devices: devices, HostDev: "/dev", HostSys: "/sys", Use: inventory.Holdings{Asked: time.Unix(1, 0), Of: map[string][]inventory.Holding{
 			"3b:00.0": {{As: "b-com.com/accelerator", Holders: []string{"default/pod/main"}}}, "3b:00.0-p1": {{As: "b-com.com/accelerator"}},
+		}},
+		Sensors: map[string]measured.Card{"0000:3b:00.0": { // of both ports
+			Summary: []sensors.Reading{
+				{Name: sensors.Die, Kind: sensors.Temperature, Value: 43.5, Limits: sensors.Limits{Max: 90, Crit: 100}, Of: "FPGA Core Temperature"},
+				{Name: sensors.Board, Kind: sensors.Power, Value: 50.909, Of: "Board Power"},
+			},
+			All: []sensors.Reading{{Chip: "bmc", Name: "Board Power", Kind: sensors.Power, Value: 50.909}},
 		}},
 		Cordons: []cordon.Cordon{{Device: "3b:00.0", By: "jo", Why: "fan", Since: time.Date(2026, 11, 22, 10, 22, 13, 0, time.UTC)}},
 	}
@@ -127,6 +136,30 @@ func TestPrint(t *testing.T) {
       "why": "fan",
       "since": "2026-11-22T10:22:13Z"
     },
+    "sensors": [
+      {
+        "chip": "",
+        "sensor": "die",
+        "kind": "temperature",
+        "value": 43.5,
+        "max": 90,
+        "crit": 100,
+        "of": "FPGA Core Temperature"
+      },
+      {
+        "chip": "",
+        "sensor": "board",
+        "kind": "power",
+        "value": 50.909,
+        "of": "Board Power"
+      },
+      {
+        "chip": "bmc",
+        "sensor": "Board Power",
+        "kind": "power",
+        "value": 50.909
+      }
+    ],
     "pciId": "",
     "subsystem": "",
     "attributes": {},
@@ -165,6 +198,23 @@ func TestPrint(t *testing.T) {
     by: jo
     why: fan
     since: 2026-11-22T10:22:13Z
+  sensors:
+    - chip: ""
+      sensor: die
+      kind: temperature
+      value: 43.5
+      max: 90
+      crit: 100
+      of: FPGA Core Temperature
+    - chip: ""
+      sensor: board
+      kind: power
+      value: 50.909
+      of: Board Power
+    - chip: bmc
+      sensor: Board Power
+      kind: power
+      value: 50.909
   pciId: 8086:09c4
   subsystem: 8086:0000
   attributes:
@@ -176,9 +226,9 @@ func TestPrint(t *testing.T) {
     - /dev/vfio/vfio
   mounts: []
 `},
-		{"wide table", "wide", rows(), false, `ID          HEALTH     HOLDER            REASONS                           NODES            FAMILY  PCI           NUMA  PORT  PARENT     AFU                               INTERFACE                         PCI-ID     SUBSYSTEM  MEMBERS       ATTRIBUTES         RESOURCE
-3b:00.0     healthy    default/pod/main  -                                 /dev/dfl-port.0  dfl     0000:3b:00.0  1     0     dfl-fme.0  d8424dc4a4a3c413f89e433683f9040b  69528db6eb31577a8c3668f9faa081f6  8086:09c4  8086:0000  0000:3b:00.1  a=b,iommuGroup=12  b-com.com/accelerator
-3b:00.0-p1  unhealthy  not named yet     port-ap6,recovering=node-missing  -                dfl     0000:3b:00.0  -     -     -          -                                 -                                 -          -          -             -                  -
+		{"wide table", "wide", rows(), false, `ID          HEALTH     HOLDER            REASONS                           NODES            FAMILY  PCI           NUMA  PORT  PARENT     AFU                               INTERFACE                         PCI-ID     SUBSYSTEM  MEMBERS       ATTRIBUTES         SENSORS                  RESOURCE
+3b:00.0     healthy    default/pod/main  -                                 /dev/dfl-port.0  dfl     0000:3b:00.0  1     0     dfl-fme.0  d8424dc4a4a3c413f89e433683f9040b  69528db6eb31577a8c3668f9faa081f6  8086:09c4  8086:0000  0000:3b:00.1  a=b,iommuGroup=12  die=43.5°C,board=50.91W  b-com.com/accelerator
+3b:00.0-p1  unhealthy  not named yet     port-ap6,recovering=node-missing  -                dfl     0000:3b:00.0  -     -     -          -                                 -                                 -          -          -             -                  die=43.5°C,board=50.91W  -
 `},
 		{"holders not requested", "", view.List{Devices: []*inventory.Device{{ID: "3b:00.0", OfferedAs: "r"}}}.Rows(), false,
 			"ID       HEALTH   HOLDER  REASONS  NODES  RESOURCE\n3b:00.0  healthy  ?       -        -      r\n"},
@@ -230,6 +280,8 @@ func TestChanges(t *testing.T) {
 	freed, unknown := list(a, b), list(a, b)
 	freed.Use.Of = map[string][]inventory.Holding{"3b:00.0-p1": {{As: "b-com.com/accelerator"}}}
 	unknown.Use = inventory.Holdings{Missing: []inventory.MissingSource{{Name: "pod-resources", Err: errors.New("no answer")}}}
+	cool := list(a, b)
+	cool.Sensors = nil
 	unsure := freed // a device without a named holder is still known to be held
 	unsure.Use.Awaiting = true
 	for _, test := range []struct {
@@ -238,6 +290,7 @@ func TestChanges(t *testing.T) {
 		want        []string
 	}{
 		{"nothing", list(a, b), list(a, b), nil},
+		{"values of sensors", list(a, b), cool, nil},
 		{"another node", list(a, b), list(&renumbered, b), []string{
 			"T  changed  3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
 		{"added", view.List{}, list(a), []string{

@@ -207,7 +207,12 @@ func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapsh
 		} else if err := r.sameAFUs(was, s); err != nil {
 			return err
 		}
-		if err := errors.Join(c.describe(dir, r, s), c.update(ctx, dir, s)); err != nil {
+		failed := c.describe(dir, r, s)
+		described, err := c.update(ctx, dir, s)
+		if failed == nil && !c.mounted(r.UID) {
+			failed = described
+		}
+		if err := errors.Join(failed, err); err != nil {
 			return err
 		}
 		answer, err = c.answer(r, s)
@@ -449,7 +454,8 @@ func (c *Claims) check(ctx context.Context) {
 	isRead := false
 	err := c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
 		isRead = true
-		return c.update(ctx, dir, s)
+		described, err := c.update(ctx, dir, s)
+		return errors.Join(described, err)
 	})
 	if isRead || ctx.Err() != nil || c.enter(ctx) != nil {
 		return
@@ -465,23 +471,22 @@ func (c *Claims) check(ctx context.Context) {
 
 // update records the new nodes of prepared devices, and then writes the CDI spec, which may have only recorded nodes. It
 // logs the first error and the recovery. If the nodes cannot be recorded, the spec lacks the devices that have them.
-func (c *Claims) update(ctx context.Context, dir *os.Root, s inventory.Snapshot) error {
-	remembered := errors.Join(c.remember(dir, s), c.tell(ctx))
-	described, err := c.apply(dir, c.known, s)
-	err = errors.Join(remembered, described, err)
-	c.note(err)
-	return err
+// described is the error of the metadata files of all claims.
+func (c *Claims) update(ctx context.Context, dir *os.Root, s inventory.Snapshot) (described, err error) {
+	remembered := c.remember(ctx, dir, s)
+	described, err = c.apply(dir, c.known, s)
+	err = errors.Join(remembered, err)
+	c.note(errors.Join(described, err))
+	return described, err
 }
 
 // remember records the nodes that the devices of prepared claims have got since Prepare. A container that starts again
-// gets these from the spec, and may open them until it ends, even if the device leaves again and the driver restarts.
-func (c *Claims) remember(dir *os.Root, s inventory.Snapshot) error {
-	if !c.complete {
-		return nil
-	}
+// gets these from the spec, and may open them until it ends, even if the device leaves again and the driver restarts. The
+// nodes are told first, so that a device plugin knows at least those that containers can get.
+func (c *Claims) remember(ctx context.Context, dir *os.Root, s inventory.Snapshot) error {
 	all, changed := slices.Clone(c.known), false
 	for i, r := range all {
-		if r.Waiting {
+		if r.Waiting || !c.complete {
 			continue
 		}
 		all[i].Devices = slices.Clone(r.Devices)
@@ -495,19 +500,19 @@ func (c *Claims) remember(dir *os.Root, s inventory.Snapshot) error {
 			}
 		}
 	}
-	if !changed {
-		return nil
+	if err := c.tell(ctx, all); err != nil || !changed {
+		return err
 	}
 	return c.write(dir, all)
 }
 
-// tell calls [Config.Claimed].
-func (c *Claims) tell(ctx context.Context) error {
+// tell calls [Config.Claimed] for these claims.
+func (c *Claims) tell(ctx context.Context, all []record) error {
 	if c.cfg.Claimed == nil {
 		return nil
 	}
 	nodes := map[string][]string{}
-	for _, r := range c.known {
+	for _, r := range all {
 		for _, d := range r.Devices {
 			if !r.Waiting && !d.Admin {
 				nodes[d.id] = slices.Concat(nodes[d.id], d.Nodes, d.Later)

@@ -76,7 +76,7 @@ func (r record) requests() (names []string) {
 // metadataFile returns the name of the metadata file of a request. A uid and the name of a request have no dots.
 func (r record) metadataFile(request string) string { return r.UID + "." + request + ".json" }
 
-// describe writes the metadata files of a prepared claim that do not exist yet. apply keeps them up to date.
+// describe writes the metadata files of a prepared claim. apply keeps them up to date.
 func (c *Claims) describe(dir *os.Root, r request, s inventory.Snapshot) error {
 	if c.cfg.Attributes == nil {
 		return nil
@@ -95,14 +95,10 @@ func (c *Claims) describe(dir *os.Root, r request, s inventory.Snapshot) error {
 		if err != nil {
 			return err
 		}
-		if was.text != nil && was.podClaim() == r.podClaim {
-			continue
-		}
-		was.Generation++
 		if was.PodClaimName = nil; r.podClaim != "" {
 			was.PodClaimName = &r.podClaim
 		}
-		if err := c.metadataOf(recorded, name, was, s).write(files, recorded.metadataFile(name)); err != nil {
+		if err := c.rewrite(files, recorded, name, was, s); err != nil {
 			return err
 		}
 	}
@@ -142,11 +138,7 @@ func (c *Claims) renew(dir *os.Root, all []record, s inventory.Snapshot) error {
 			if was.text == nil {
 				continue
 			}
-			next := c.metadataOf(r, name, was, s)
-			if !bytes.Equal(next.encode(), was.text) {
-				next.Generation++
-				err = errors.Join(err, next.write(files, file))
-			}
+			err = errors.Join(err, c.rewrite(files, r, name, was, s))
 			path := metadata.ResourceClaimFilePath(draname.Driver, r.Name, name)
 			if pod := was.podClaim(); pod != "" {
 				path = metadata.ResourceClaimTemplateFilePath(draname.Driver, pod, name)
@@ -156,6 +148,16 @@ func (c *Claims) renew(dir *os.Root, all []record, s inventory.Snapshot) error {
 	}
 	c.files = mounts
 	return err
+}
+
+// rewrite writes the metadata file of a request if its content has changed.
+func (c *Claims) rewrite(files *os.Root, r record, request string, was described, s inventory.Snapshot) error {
+	next := c.metadataOf(r, request, was, s)
+	if bytes.Equal(next.encode(), was.text) {
+		return nil
+	}
+	next.Generation++
+	return next.write(files, r.metadataFile(request))
 }
 
 // sweep removes the metadata files that no CDI device mounts, for example those that a killed driver has left.
@@ -268,6 +270,15 @@ func (m described) write(files *os.Root, name string) error {
 		return privatedir.PathError(filepath.Join(files.Name(), name), err)
 	}
 	return nil
+}
+
+// mounted reports whether the spec has the metadata files of all requests of a prepared claim.
+func (c *Claims) mounted(uid string) bool {
+	r := c.known[indexOf(c.known, uid)]
+	return c.cfg.Attributes == nil || !slices.ContainsFunc(r.requests(), func(request string) bool {
+		_, ok := c.files[r.metadataFile(request)]
+		return !ok
+	})
 }
 
 // mounts returns the metadata file of the request of r.Devices[i], if this is the first device of the request: all CDI

@@ -319,6 +319,33 @@ func TestMetadataBadDirectory(t *testing.T) {
 	r.files()
 }
 
+// A file that cannot be written concerns only its own claim.
+func TestMetadataOfOneClaim(t *testing.T) {
+	r := describingRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
+	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+	r.prepare(one)
+	inTheWay := r.dir + "/metadata/uid-one.a.json.new"
+	if err := os.MkdirAll(inTheWay+"/x", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	changed := port("3b:00.0", 0)
+	changed.AFUID = stored
+	r.set(changed, port("5e:00.0", 1))
+	r.prepare(two)
+	r.refuse(one, r.dir+"/metadata/uid-one.a.json: ")
+	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "uid-one.a.json") {
+		t.Errorf("Ready: error %v, want one with the file", err)
+	}
+	if err := os.RemoveAll(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	r.prepare(one)
+	r.describesAt(attributesDir+"/resourceclaims/one/a/accelerator.b-com.com-metadata.json", 2, "a", changed)
+	if err := r.Ready(); err != nil {
+		t.Error(err)
+	}
+}
+
 // If the files cannot be written, as on a full disk, a claim can be unprepared. Its file goes when that is over.
 func TestMetadataUnprepare(t *testing.T) {
 	r := describingRig(t, port("3b:00.0", 0), port("5e:00.0", 1))

@@ -218,7 +218,7 @@ func TestTooManyNodes(t *testing.T) {
 }
 
 // The nodes of prepared claims are remembered for a device plugin before a container can get them. A claim whose nodes cannot
-// be remembered is refused, but can be unprepared.
+// be remembered is refused, but can be unprepared. A prepared claim gets no nodes that cannot be remembered.
 func TestClaimed(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
 	knows := func(want map[string][]string) {
@@ -235,6 +235,7 @@ func TestClaimed(t *testing.T) {
 	r.set(with(port("3b:00.0", 0), "dfl-port.7=240:7"), port("5e:00.0", 1))
 	r.unclaimed = errors.New("the disk is full")
 	r.refuseNow(two, "the disk is full")
+	r.injects(append(devicesOf(two, "dfl-port.1"), "uid-watch-a-pci-0000-5e-00-0 dfl-port.1")...)
 	r.unclaimed = nil
 	r.prepare(two)
 	knows(map[string][]string{"3b:00.0": {"dfl-port.0", "240:0", "dfl-port.7", "240:7"}, "5e:00.0": {"dfl-port.1", "240:1"}})

@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/cdi"
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/programming"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 )
@@ -402,4 +403,40 @@ func TestAppearsDuringPrepare(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A bitstream in a claim is the AFU of its devices, unless a configuration has another one. The claim holds no bitstream, so
+// several claims can have the same.
+func TestBitstreamOfClaim(t *testing.T) {
+	r := programmingRig(t, programmable("3b:00.0", 0, loaded), programmable("5e:00.0", 1, loaded), programmable("af:00.0", 2, loaded))
+	bitstream := func(request, afu string) resourceapi.DeviceRequestAllocationResult {
+		b := result(request, "3b:00.0")
+		b.Device = draname.Bitstream(bits.Interface, afu)
+		return b
+	}
+	one := claimOf("one", bitstream("afu", stored), result("card", "3b:00.0"))
+	two := configured(claimOf("two", result("a", "5e:00.0"), result("b", "af:00.0"), bitstream("afu", stored)), wantAFU(stored2, "a"))
+	if got := r.Prepare(t.Context(), one); got.Err != nil || len(got.Devices) != 1 || got.Devices[0].Requests[0] != "card" {
+		t.Errorf("found %v, want the card only", got)
+	}
+	if got := r.Prepare(t.Context(), two); got.Err != nil || len(got.Devices) != 2 {
+		t.Errorf("found %v, want two cards", got)
+	}
+	r.hooks(hooked("uid-one-card-pci-0000-3b-00-0", "3b:00.0-p0", stored), hooked("uid-two-a-pci-0000-5e-00-0", "5e:00.0-p0", stored2), hooked("uid-two-b-pci-0000-af-00-0", "af:00.0-p0", stored))
+	r.unprepare(one)
+	watch := claimOf("watch", admin(result("all", "3b:00.0")), admin(bitstream("all", stored)), admin(bitstream("all", stored2)))
+	if got := r.Prepare(t.Context(), watch); got.Err != nil || len(got.Devices) != 1 {
+		t.Errorf("admin access to all devices: found %v, want the card", got)
+	}
+	r.refuse(claimOf("three", bitstream("x", stored), result("card", "3b:00.0"), bitstream("y", stored2)), "want one in each claim")
+	r.refuse(claimOf("four", bitstream("x", "00000000000000000000000000000001"), result("card", "3b:00.0")), "accelerator-fpga install")
+	elsewhere := bitstream("x", stored)
+	elsewhere.Pool = "another"
+	r.refuse(claimOf("five", elsewhere, result("card", "3b:00.0")), "want that of this node")
+	for _, c := range []*resourceapi.ResourceClaim{claimOf("six", bitstream("x", stored)), claimOf("seven", result("x", "3b:00.0"), bitstream("x", stored))} {
+		r.refuse(c, "want a card: the DeviceClass must leave out")
+	}
+	r.programs = nil
+	r.restart()
+	r.refuse(one, "programming is off on this node")
 }

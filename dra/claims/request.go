@@ -40,8 +40,15 @@ func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (r
 	if err != nil {
 		return r, err
 	}
+	loads, err := bitstreamOf(allocated.Results)
+	if err != nil {
+		return r, err
+	}
 	for _, result := range allocated.Results {
 		if result.Driver != draname.Driver {
+			continue
+		}
+		if _, ok := draname.BitstreamAFU(result.Device); ok && result.Pool == node {
 			continue
 		}
 		d := device{Request: result.Request, Name: result.Device, Admin: result.AdminAccess != nil && *result.AdminAccess}.identified()
@@ -51,17 +58,52 @@ func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (r
 		if !d.Admin && slices.ContainsFunc(r.Devices, func(o device) bool { return o.Name == d.Name && !o.Admin }) {
 			return r, fmt.Errorf("device %.100s: found it twice in the allocation, want each device once", d.Name)
 		}
-		afu := afuFor(d.Request, settings)
+		afu := cmp.Or(afuFor(d.Request, settings), loads)
 		if programs && !d.Admin && afu != programming.OpenCL {
 			d.Wanted = afu
 		}
 		r.Devices = append(r.Devices, d)
 		r.wants = append(r.wants, want{afu, result.Tolerations})
 	}
-	if len(r.Devices) == 0 {
+	if len(r.Devices) == 0 && loads == "" {
 		return r, nil
 	}
+	if err := r.withoutCard(allocated.Results, loads); err != nil {
+		return r, err
+	}
 	return r, r.check()
+}
+
+// bitstreamOf returns the AFU of the bitstream in an allocation, or "" if there is none. One with admin access counts as
+// none, because a claim with admin access to all devices has all bitstreams if its class does not leave them out.
+func bitstreamOf(results []resourceapi.DeviceRequestAllocationResult) (found string, err error) {
+	for _, result := range results {
+		afu, ok := draname.BitstreamAFU(result.Device)
+		switch {
+		case !ok || result.Driver != draname.Driver || result.AdminAccess != nil && *result.AdminAccess:
+		case found != "" && found != afu:
+			return "", fmt.Errorf("device %.100s: found the bitstreams of AFU %s and of AFU %s, want one in each claim", result.Device, found, afu)
+		default:
+			found = afu
+		}
+	}
+	return found, nil
+}
+
+// withoutCard returns an error if a request has a bitstream in place of a card, because its class selects all devices of the
+// driver: its container would start without the card.
+func (r request) withoutCard(results []resourceapi.DeviceRequestAllocationResult, loads string) error {
+	if loads == "" {
+		return nil
+	}
+	for _, result := range results {
+		_, ok := draname.BitstreamAFU(result.Device)
+		mixed := slices.ContainsFunc(r.Devices, func(d device) bool { return d.Request == result.Request && !d.Admin })
+		if ok && result.Driver == draname.Driver && (mixed || len(r.Devices) == 0) {
+			return fmt.Errorf("device %.100s of request %.100s: found a bitstream, want a card: the DeviceClass must leave out devices with the attribute bitstream", result.Device, result.Request)
+		}
+	}
+	return nil
 }
 
 // same reports whether a record has the devices of the request.

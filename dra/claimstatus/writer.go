@@ -86,7 +86,7 @@ type Writer struct {
 	cfg    Config
 	log    *zap.Logger
 	stored map[string]stored // by the uid of the claim
-	failed string            // uid of the claim at which the last pass ended with an error
+	failed []string          // the uids of the claims that could not be written, the newest failure last
 }
 
 // stored is what the API server has of a claim.
@@ -103,27 +103,27 @@ func New(cfg Config) *Writer {
 // Run writes until ctx ends. Then it returns nil.
 func (w *Writer) Run(ctx context.Context) error {
 	retries := backoff.Backoff{First: again, Most: atMost}
-	failing := false
+	var retry <-chan time.Time // nil: no claim has failed
+	due := false
 	for {
 		snapshot, stale := w.cfg.Devices.Latest()
 		changed := w.cfg.Claims.Changed()
-		var retry <-chan time.Time
 		if snapshot.Complete {
-			asked, err := w.pass(ctx, snapshot)
+			asked, err := w.pass(ctx, snapshot, due)
 			switch {
 			case ctx.Err() != nil:
 				return nil
-			case err == nil:
+			case len(w.failed) == 0:
 				retries.Reset()
-			default:
+				retry = nil
+			case due || retry == nil:
 				wait := retries.Next()
-				if !failing {
+				if retry == nil {
 					w.log.Warn("status of a claim could not be written", logevent.ClaimStatusFailed, logevent.Resource(draname.Driver), logevent.Err(err), logevent.Retry(wait))
 				}
-				// Changes cause no attempt before.
-				retry, stale, changed = time.After(wait), nil, nil
+				retry = time.After(wait)
 			}
-			failing = err != nil
+			due = false
 			if asked && !backoff.Wait(ctx, interval) {
 				return nil
 			}
@@ -134,13 +134,15 @@ func (w *Writer) Run(ctx context.Context) error {
 		case <-stale:
 		case <-changed:
 		case <-retry:
+			due = true
 		}
 	}
 }
 
 // pass writes the status of each claim for which the API server has another one. It returns whether it asked the API
-// server, and the first error that may have the same cause for all claims.
-func (w *Writer) pass(ctx context.Context, s inventory.Snapshot) (asked bool, err error) {
+// server, and the first error. A claim that failed is only tried again if retry is set, and only until the first error: the
+// cause may be the claim, for example a webhook of its namespace, or the API server.
+func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (asked bool, failed error) {
 	prepared, err := w.cfg.Claims.Prepared(ctx)
 	if err != nil {
 		return false, nil // the claims log it, and tell when they have changed
@@ -148,24 +150,45 @@ func (w *Writer) pass(ctx context.Context, s inventory.Snapshot) (asked bool, er
 	maps.DeleteFunc(w.stored, func(uid string, was stored) bool {
 		return !slices.ContainsFunc(prepared, func(c claims.Prepared) bool { return c.UID == uid && c.Turn == was.turn })
 	})
-	// The cause may be this claim, for example a webhook of its namespace. So it is tried last.
-	if i := slices.IndexFunc(prepared, func(c claims.Prepared) bool { return c.UID == w.failed }); i >= 0 {
-		prepared = slices.Concat(prepared[i+1:], prepared[:i+1])
+	var again []claims.Prepared // in the order of w.failed
+	for _, uid := range w.failed {
+		if i := slices.IndexFunc(prepared, func(c claims.Prepared) bool { return c.UID == uid }); i >= 0 {
+			again = append(again, prepared[i])
+		}
+	}
+	w.failed = nil
+	var newest []string // failures
+	try := func(c claims.Prepared) bool {
+		asked = true
+		err := w.write(ctx, c, s)
+		if err != nil {
+			newest, failed = append(newest, c.UID), cmp.Or(failed, err)
+		}
+		backoff.Wait(ctx, pace)
+		return err == nil
 	}
 	for _, c := range prepared {
-		if was, known := w.stored[c.UID]; known && same(was.devices, w.statusOf(c, s, was.devices)) {
-			continue
-		}
-		if err := w.write(ctx, c, s); err != nil {
-			w.failed = c.UID
-			return true, err
-		}
-		asked = true
-		if !backoff.Wait(ctx, pace) {
-			break
+		if !slices.ContainsFunc(again, func(o claims.Prepared) bool { return o.UID == c.UID }) && !w.current(c, s) {
+			try(c)
 		}
 	}
-	return asked, nil
+	for _, c := range again {
+		switch {
+		case w.current(c, s): // its devices are again as they were
+		case retry:
+			retry = try(c)
+		default:
+			w.failed = append(w.failed, c.UID)
+		}
+	}
+	w.failed = append(w.failed, newest...)
+	return asked, failed
+}
+
+// current reports whether the API server has the status of a claim.
+func (w *Writer) current(c claims.Prepared, s inventory.Snapshot) bool {
+	was, known := w.stored[c.UID]
+	return known && same(was.devices, w.statusOf(c, s, was.devices))
 }
 
 // write writes the status of a claim unless the API server has it already.

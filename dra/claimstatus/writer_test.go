@@ -282,19 +282,41 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// A claim whose status cannot be written, for example because of a webhook, does not hide the others for ever.
-func TestOneFails(t *testing.T) {
+// Claims whose status cannot be written, for example because of a webhook, delay no other claim. They are tried again, in
+// turn, and soon after that is over.
+func TestSomeFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", inventory.Healthy))
+		failing := map[string]bool{"one": true, "three": true}
 		r.PrependReactor("patch", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
-			return action.(clienttesting.PatchAction).GetName() == "one", nil, apierrors.NewBadRequest("no")
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return failing[action.(clienttesting.PatchAction).GetName()], nil, apierrors.NewBadRequest("no")
 		})
-		r.claim("one", "3b:00.0")
-		r.claim("two", "3b:00.0")
+		for _, name := range []string{"one", "two", "three"} {
+			r.claim(name, "3b:00.0")
+		}
 		defer r.run()()
-		r.after(5 * time.Minute)
-		if got, _ := r.status("two"); len(got) != 1 {
+		r.expect(3*time.Second, "get one", "patch one", "get two", "patch two", "get three", "patch three")
+		tried := r.after(24 * time.Hour)
+		slices.Sort(tried)
+		one := slices.Index(tried, "get three")
+		if three := len(tried)/2 - one; one < 24 || one > 50 || three < one-1 || three > one+1 {
+			t.Errorf("found %q in a day, want one and three in turn, every 15 to 30 minutes", tried)
+		}
+		r.set(port("3b:00.0", inventory.Degraded, "throttled"))
+		if got := r.after(10 * time.Second); !slices.Contains(got, "patch two") {
+			t.Errorf("found the requests %q, want the claim that can be written within 10 s", got)
+		}
+		r.mu.Lock()
+		delete(failing, "one")
+		r.mu.Unlock()
+		r.after(65 * time.Minute) // three may come first
+		if got, _ := r.status("one"); len(got) != 1 || !strings.Contains(got[0], "throttled") {
 			t.Errorf("found %q, want the device", got)
+		}
+		if got, _ := r.status("three"); len(got) > 0 {
+			t.Errorf("found %q, want no status", got)
 		}
 	})
 }

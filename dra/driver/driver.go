@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -22,11 +24,13 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	draslices "b-com.com/accelerator-device-plugin/dra/slices"
+	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/programming"
 )
 
 // Config has the parts of a [Driver]. All are required unless their comment allows otherwise.
@@ -35,6 +39,9 @@ type Config struct {
 	Client    kubernetes.Interface
 	Inventory Inventory
 	Claims    Claims
+
+	// Stored is that of [draslices.Config].
+	Stored func() ([]programming.Stored, <-chan struct{})
 
 	// Effect is the effect of the taint of a device that has failed, or whose holder has lost it:
 	// NoExecute, which evicts the holder, or NoSchedule.
@@ -95,7 +102,7 @@ func New(cfg Config) *Driver {
 	d := &Driver{cfg: cfg, log: cfg.Log.Named("dra"), state: latest.New(state{}), registered: latest.New(false), failed: make(chan error, 1)}
 	d.publisher = draslices.NewPublisher(draslices.Config{
 		Options: draslices.Options{Node: cfg.Node, Effect: cfg.Effect, PCI: draslices.PCI(cfg.SysfsRoot)},
-		Devices: cfg.Inventory, Publish: d.publish, Log: d.log, Metrics: cfg.Metrics,
+		Devices: cfg.Inventory, Stored: cfg.Stored, StoresTaints: d.storesTaints, Publish: d.publish, Log: d.log, Metrics: cfg.Metrics,
 	})
 	return d
 }
@@ -310,16 +317,48 @@ func each[C, R any](claims []C, f func(C) (types.UID, R)) map[types.UID]R {
 	return all
 }
 
+// taintsWithin is the longest time for the question whether the API server stores taints. After that it is assumed that it
+// does; HandleError hears if it does not.
+const taintsWithin = 5 * time.Second
+
+// storesTaints reports whether the API server stores taints, by the dry run of a write.
+func (d *Driver) storesTaints(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, taintsWithin)
+	defer cancel()
+	slice := &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: d.cfg.Node + "-"},
+		Spec: resourceapi.ResourceSliceSpec{
+			Driver: draname.Driver, NodeName: &d.cfg.Node, Pool: resourceapi.ResourcePool{Name: d.cfg.Node, ResourceSliceCount: 1},
+			Devices: []resourceapi.Device{{Name: "any", Taints: []resourceapi.DeviceTaint{{Key: draname.Taint, Effect: resourceapi.DeviceTaintEffectNoSchedule}}}},
+		},
+	}
+	for retries := (backoff.Backoff{First: 100 * time.Millisecond, Most: time.Second}); ; {
+		stored, err := d.cfg.Client.ResourceV1().ResourceSlices().Create(ctx, slice, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		switch {
+		case err == nil && len(stored.Spec.Devices) == 1 && len(stored.Spec.Devices[0].Taints) == 0:
+			d.taintsUnsupported(errors.New("found a slice without its taint in the answer to a dry run"))
+			return false
+		case err == nil, !backoff.Wait(ctx, retries.Next()):
+			return true
+		}
+	}
+}
+
+// taintsUnsupported logs once that the API server drops taints.
+func (d *Driver) taintsUnsupported(err error) {
+	d.untainted.Do(func() {
+		d.log.Warn("taints not supported by the API server", logevent.TaintsUnsupported, logevent.Resource(draname.Driver), logevent.Err(err))
+	})
+}
+
 // HandleError implements [kubeletplugin.DRAPlugin].
 func (d *Driver) HandleError(ctx context.Context, err error, message string) {
 	var dropped *resourceslice.DroppedFieldsError
 	switch {
 	case errors.Is(err, context.Canceled): // the driver stops
-	case errors.As(err, &dropped) && slices.Contains(dropped.DisabledFeatures(), "DRADeviceTaints"):
+	case errors.As(err, &dropped) && slices.Contains(dropped.DisabledFeatures(), "DRADeviceTaints"): // since the last start of the API server
 		d.publisher.WithoutTaints()
-		d.untainted.Do(func() {
-			d.log.Warn("taints not supported by the API server", logevent.TaintsUnsupported, logevent.Resource(draname.Driver), logevent.Err(dropped))
-		})
+		d.taintsUnsupported(dropped)
 	case errors.Is(err, kubeletplugin.ErrRecoverable) && strings.HasPrefix(message, "device health"):
 		utilruntime.HandleErrorWithContext(ctx, err, message) // while the inventory hangs
 	case errors.Is(err, kubeletplugin.ErrRecoverable):

@@ -42,6 +42,9 @@ func newClient(claimed ...string) *fake.Clientset {
 	var created atomic.Int64
 	client.PrependReactor("create", "resourceslices", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		slice := a.(clienttesting.CreateAction).GetObject().(*resourceapi.ResourceSlice)
+		if len(a.(clienttesting.CreateActionImpl).CreateOptions.DryRun) > 0 {
+			return true, slice, nil
+		}
 		slice.Name = slice.GenerateName + fmt.Sprint(created.Add(1))
 		slice.ResourceVersion = fmt.Sprint(created.Load())
 		return false, nil, nil
@@ -358,5 +361,34 @@ func TestFillCacheAfterPublication(t *testing.T) {
 	r.Want(resourceslice.Slice{})
 	if err := r.FillCache(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// On an API server that drops taints, an unhealthy device is in no slice at any time.
+func TestTaintsDropped(t *testing.T) {
+	client := newClient()
+	client.PrependReactor("*", "resourceslices", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if a, ok := a.(interface{ GetObject() runtime.Object }); ok {
+			for i := range a.GetObject().(*resourceapi.ResourceSlice).Spec.Devices {
+				a.GetObject().(*resourceapi.ResourceSlice).Spec.Devices[i].Taints = nil
+			}
+		}
+		return false, nil, nil
+	})
+	r := newRig(t, client, "", claims{}, well("3b:00.0"), broken("4b:00.0"))
+	r.start()
+	r.register(true)
+	r.eventually("slice", func() bool {
+		all, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+		return err == nil && len(all.Items) == 1
+	})
+	for _, a := range client.Actions() {
+		create, ok := a.(clienttesting.CreateActionImpl)
+		if ok && len(create.CreateOptions.DryRun) == 0 && len(create.Object.(*resourceapi.ResourceSlice).Spec.Devices) != 1 {
+			t.Errorf("found %v, want the healthy device only", create.Object)
+		}
+	}
+	if n := r.count(logevent.TaintsUnsupported); n != 1 {
+		t.Errorf("found %d lines %s, want 1", n, logevent.TaintsUnsupported.String)
 	}
 }

@@ -264,10 +264,7 @@ func (s *site) stop() {
 
 // allReady reports whether all drivers have seen their newest slices on the API server.
 func (s *site) allReady() bool {
-	return !slices.ContainsFunc(s.running, func(d *driver.Driver) bool {
-		err := d.Ready()
-		return err == nil || !strings.Contains(err.Error(), "kubelet") // there is none
-	})
+	return !slices.ContainsFunc(s.running, func(d *driver.Driver) bool { return d.Ready() != nil })
 }
 
 func (s *site) dial(ctx context.Context, network, address string) (net.Conn, error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/daemon"
@@ -50,28 +51,33 @@ func TestBoards(t *testing.T) {
 				Node: "worker-3", Effect: resourceapi.DeviceTaintEffectNoExecute, PCI: slices.PCI(root + "/sys"),
 			})
 			validate(t, got, "worker-3")
-			var devices [][]resourceapi.Device // of each slice
-			for _, slice := range got.Pools["worker-3"].Slices {
-				devices = append(devices, slice.Devices)
-			}
-			text, err := yaml.Marshal(devices)
-			if err != nil {
-				t.Fatal(err)
-			}
-			path := "testdata/boards/" + name + ".yaml"
-			if *update {
-				if err := os.WriteFile(path, text, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(text)); diff != "" {
-				t.Errorf("slices (-want +got):\n%s", diff)
-			}
+			compareGolden(t, "testdata/boards/"+name+".yaml", got.Pools["worker-3"].Slices)
 		})
+	}
+}
+
+// compareGolden compares the devices of each slice with a golden file.
+func compareGolden(t *testing.T, path string, published []resourceslice.Slice) {
+	t.Helper()
+	var devices [][]resourceapi.Device
+	for _, slice := range published {
+		devices = append(devices, slice.Devices)
+	}
+	text, err := yaml.Marshal(devices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(text)); diff != "" {
+		t.Errorf("slices (-want +got):\n%s", diff)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/programming"
 )
 
 // minInterval is the shortest time between two publications. A single change is not delayed. The changes
@@ -28,6 +29,11 @@ type Config struct {
 	Devices interface {
 		Latest() (inventory.Snapshot, <-chan struct{})
 	}
+	// Stored returns the bitstreams of the node, and a channel that is closed when they have changed. It is not required.
+	Stored func() ([]programming.Stored, <-chan struct{})
+	// StoresTaints reports whether the API server stores taints. It is called once, before the first publication with a
+	// taint: a server that drops it would offer the device. It may block. It is not required.
+	StoresTaints func(context.Context) bool
 	// Publish starts to write the slices, and may return before they are written. It must not change
 	// them. If it returns an error, Run returns it.
 	Publish func(context.Context, resourceslice.DriverResources) error
@@ -71,10 +77,23 @@ func (p *Publisher) WithoutTaints() {
 // once, but not more often than once in minInterval.
 func (p *Publisher) Run(ctx context.Context) error {
 	var last *publication
+	known := p.cfg.StoresTaints == nil // whether the API server stores taints
 	for {
 		asks, more := p.asks.Load()
 		snapshot, stale := p.cfg.Devices.Latest()
-		if next := p.next(snapshot, asks); (last != nil || snapshot.Complete && !snapshot.Awaiting) && !next.equal(last) {
+		var stored []programming.Stored
+		var restored <-chan struct{}
+		if p.cfg.Stored != nil {
+			stored, restored = p.cfg.Stored()
+		}
+		if next := p.next(snapshot, stored, asks); (last != nil || snapshot.Complete && !snapshot.Awaiting) && !next.equal(last) {
+			if !known && next.tainted() {
+				known = true
+				if !p.cfg.StoresTaints(ctx) {
+					p.WithoutTaints()
+				}
+				continue // with the newest snapshot
+			}
 			if err := p.cfg.Publish(ctx, next.resources); err != nil {
 				if ctx.Err() != nil {
 					return nil
@@ -83,7 +102,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			}
 			p.report(last, next)
 			last = next
-			stale, more = nil, nil // until minInterval is over
+			stale, more, restored = nil, nil, nil // until minInterval is over
 		}
 		var hold <-chan time.Time
 		if stale == nil {
@@ -95,6 +114,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		case <-hold:
 		case <-stale:
 		case <-more:
+		case <-restored:
 		}
 	}
 }
@@ -106,9 +126,9 @@ type publication struct {
 	resources resourceslice.DriverResources
 }
 
-func (p *Publisher) next(s inventory.Snapshot, a asked) *publication {
+func (p *Publisher) next(s inventory.Snapshot, stored []programming.Stored, a asked) *publication {
 	o := p.cfg.Options
-	o.NoTaints = a.noTaints
+	o.NoTaints, o.Bitstreams = a.noTaints, stored
 	return &publication{asked: a, snapshot: s, resources: Of(s.Devices, o)}
 }
 
@@ -117,14 +137,28 @@ func (p *publication) equal(last *publication) bool {
 	return last != nil && p.again == last.again && reflect.DeepEqual(p.resources, last.resources)
 }
 
-// devices returns the devices in the slices by id, and the number of slices.
+// tainted reports whether a device has a taint.
+func (p *publication) tainted() bool {
+	devices, _ := p.devices()
+	for _, d := range devices {
+		if len(d.Taints) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// devices returns the devices in the slices by id, or by name if they are bitstreams, and the number of slices.
 func (p *publication) devices() (byID map[string]resourceapi.Device, slices int) {
 	byID = map[string]resourceapi.Device{}
 	for _, pool := range p.resources.Pools {
 		for _, slice := range pool.Slices {
 			slices++
 			for _, d := range slice.Devices {
-				id, _ := draname.ID(d.Name)
+				id, ok := draname.ID(d.Name)
+				if !ok {
+					id = d.Name
+				}
 				byID[id] = d
 			}
 		}

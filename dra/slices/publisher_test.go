@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
@@ -26,6 +27,7 @@ type rig struct {
 	*testing.T
 	*slices.Publisher
 	snapshots *latest.Value[inventory.Snapshot]
+	stored    *latest.Value[[]programming.Stored]
 	start     time.Time
 	logs      *observer.ObservedLogs
 
@@ -40,9 +42,9 @@ func (r *rig) Latest() (inventory.Snapshot, <-chan struct{}) { return r.snapshot
 func bubble(t *testing.T, f func(*rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := eventtest.Observed(t)
-		r := &rig{T: t, snapshots: latest.New(inventory.Snapshot{}), start: time.Now(), logs: logs}
+		r := &rig{T: t, snapshots: latest.New(inventory.Snapshot{}), stored: latest.New[[]programming.Stored](nil), start: time.Now(), logs: logs}
 		r.Publisher = slices.NewPublisher(slices.Config{
-			Options: slices.Options{Node: "n", Effect: "NoExecute"}, Devices: r, Publish: r.publish, Log: zap.New(core), Metrics: metrics.New("test"),
+			Options: slices.Options{Node: "n", Effect: "NoExecute"}, Devices: r, Stored: r.stored.Load, Publish: r.publish, Log: zap.New(core), Metrics: metrics.New("test"),
 		})
 		f(r)
 	})
@@ -296,4 +298,57 @@ func TestLog(t *testing.T) {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// A change of the store is published like one of a device.
+func TestStored(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.run(nil, func() {
+			r.snapshot(wellA)
+			r.after(time.Second)
+			r.stored.Store([]programming.Stored{{InterfaceID: "69528db6eb31577a8c3668f9faa081f6", ID: "d8424dc4a4a3c413f89e433683f9040b"}})
+			r.after(time.Second)
+			r.stored.Store(nil)
+			r.want("0s:"+a, "1s:"+a+" afu-d8424dc4a4a3c413f89e433683f9040b-69528db6eb31577a", "2s:"+a)
+		})
+		if lines := r.logs.TakeAll(); len(lines) != 3 || fmt.Sprint(lines[1].ContextMap()["devices"]) != "[afu-d8424dc4a4a3c413f89e433683f9040b-69528db6eb31577a]" {
+			t.Errorf("log: found %v, want three lines, the second one with the bitstream", lines)
+		}
+	})
+}
+
+// Whether the API server stores taints is known before the first publication with one. It is asked once.
+func TestStoresTaints(t *testing.T) {
+	for _, stores := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			core, logs := eventtest.Observed(t)
+			r := &rig{T: t, snapshots: latest.New(inventory.Snapshot{}), start: time.Now(), logs: logs}
+			asked := 0
+			r.Publisher = slices.NewPublisher(slices.Config{
+				Options: slices.Options{Node: "n", Effect: "NoExecute"}, Devices: r, Publish: r.publish, Log: zap.New(core), Metrics: metrics.New("test"),
+				StoresTaints: func(context.Context) bool {
+					asked++
+					time.Sleep(time.Second)
+					r.snapshot(badA, badB)
+					return stores
+				},
+			})
+			r.run(nil, func() {
+				r.snapshot(wellA)
+				r.after(time.Second)
+				r.snapshot(badA, wellB)
+				r.after(2 * time.Second)
+				r.snapshot(wellA, badB)
+				r.after(time.Second)
+				want := []string{"0s:" + a, "2s:" + a + "!" + b + "!", "3s:" + a + b + "!"}
+				if !stores {
+					want = []string{"0s:" + a, "2s:", "3s:" + a}
+				}
+				r.want(want...)
+			})
+			if asked != 1 {
+				t.Errorf("asked %d times, want once", asked)
+			}
+		})
+	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/programming"
 )
 
 // The attributes of a device. Those of the driver's own domain need no prefix.
@@ -28,10 +29,11 @@ const (
 	attributePCIID       = "pciId"
 	attributeMembers     = "members"
 	attributeDegraded    = "degraded"
+	attributeBitstream   = "bitstream" // of devices that are bitstreams
 )
 
 // fixed has the names of attributes that a family cannot set.
-var fixed = []string{attributeDriver, attributeFamily, attributeAFUID, attributeInterfaceID, attributePortID, attributePCIID, attributeMembers, attributeDegraded}
+var fixed = []string{attributeDriver, attributeFamily, attributeAFUID, attributeInterfaceID, attributePortID, attributePCIID, attributeMembers, attributeDegraded, attributeBitstream}
 
 // maxDevices is the largest number of devices in a slice. The API allows more if no device has a taint. With
 // a fixed number, a new taint never moves devices to other slices.
@@ -46,6 +48,8 @@ type Options struct {
 	// NoTaints means that the API server does not store taints. Unhealthy devices are left out
 	// instead.
 	NoTaints bool
+	// Bitstreams are published, too: those in the store of the node.
+	Bitstreams []programming.Stored
 	// PCI returns the root complex of the card with this address, and the name of its driver. A result
 	// that is not known is "". It may be nil. [PCI] returns such a function.
 	PCI func(address string) (root, driver string)
@@ -70,7 +74,8 @@ func PCI(root string) func(address string) (root, driver string) {
 
 // Of returns the slices of the node with these devices. Devices without a name in the API are left
 // out, and so are those that the inventory does not offer. The pool of a node without devices has one
-// empty slice, which shows that the driver runs.
+// empty slice, which shows that the driver runs. Bitstreams follow in slices of their own: another bitstream never moves a
+// card to another slice.
 func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 	var published []resourceapi.Device
 	for _, d := range devices {
@@ -85,7 +90,26 @@ func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 	if len(pool.Slices) == 0 {
 		pool.Slices = []resourceslice.Slice{{}}
 	}
+	for part := range slices.Chunk(bitstreams(o.Bitstreams), maxDevices) {
+		pool.Slices = append(pool.Slices, resourceslice.Slice{Devices: part})
+	}
 	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{o.Node: pool}}
+}
+
+// bitstreams returns a device for each bitstream, which any number of claims can have at the same time. It has the
+// attribute interfaceId of the cards that it can be loaded into, so that a claim can require both to be the same. Of
+// several bitstreams with the same name, it returns the first one: with a name twice, no slice of the node is published.
+func bitstreams(stored []programming.Stored) (devices []resourceapi.Device) {
+	names := map[string]bool{}
+	for _, b := range stored {
+		if name := draname.Bitstream(b.InterfaceID, b.ID); name != "" && !names[name] {
+			names[name] = true
+			devices = append(devices, resourceapi.Device{Name: name, AllowMultipleAllocations: new(true), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+				attributeBitstream: {BoolValue: new(true)}, attributeAFUID: {StringValue: &b.ID}, attributeInterfaceID: {StringValue: &b.InterfaceID},
+			}})
+		}
+	}
+	return devices
 }
 
 // Health returns the health of the devices for the kubelet. It includes the devices that [Of] leaves

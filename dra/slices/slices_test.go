@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/slices"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/programming"
 )
 
 // validate checks the rules of the API server (ValidateResourceSlice, pkg/apis/resource/validation of
@@ -274,4 +275,22 @@ func TestHealth(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
 	}
+}
+
+// Bitstreams have slices of their own. The test of the chart lets the scheduler's code allocate the devices of the golden
+// file.
+func TestBitstreams(t *testing.T) {
+	const a10, d5005 = "69528db6eb31577a8c3668f9faa081f6", "9346116d8c374c7db4e6b6d8e5a5a1b1"
+	card := func(id, region string) *inventory.Device {
+		d := device(id, inventory.Healthy)
+		d.InterfaceID = region
+		return d
+	}
+	cards := []*inventory.Device{card("3b:00.0", d5005), card("4b:00.0", a10), card("5b:00.0", a10), card("6b:00.0", "")}
+	got := slices.Of(cards, slices.Options{Node: "n", Bitstreams: []programming.Stored{
+		{InterfaceID: a10, ID: "0123abcd"}, {InterfaceID: a10, ID: "d8424dc4a4a3c413f89e433683f9040b"}, {InterfaceID: d5005, ID: "11111111111111111111111111111111"},
+		{InterfaceID: d5005[:16] + a10[16:], ID: "11111111111111111111111111111111"}, // of the same name
+	}})
+	validate(t, got, "n")
+	compareGolden(t, "testdata/bitstreams.yaml", got.Pools["n"].Slices)
 }

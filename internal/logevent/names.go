@@ -53,6 +53,8 @@ var (
 	ScanRecovered     = name("scan.recovered")
 	ReadTimeout       = name("read.timeout")
 	ReadRecovered     = name("read.recovered")
+	SensorsFailed     = name("sensors.failed")
+	SensorsRead       = name("sensors.read")
 
 	UEventReceived  = name("uevent.received")
 	UEventMalformed = name("uevent.malformed")
@@ -94,10 +96,23 @@ var (
 	ClaimForgotten    = name("claim.forgotten")
 	ClaimUnchecked    = name("claim.unchecked")
 	ClaimStatusFailed = name("claim.status-failed")
+	StoreFailed       = name("store.failed")
 
 	ProgrammingDone    = name("programming.done")
 	ProgrammingPresent = name("programming.present")
 	ProgrammingFailed  = name("programming.failed")
+
+	KeepStarted        = name("keep.started")
+	KeepStopped        = name("keep.stopped")
+	KeepFailed         = name("keep.failed")
+	KeepListed         = name("keep.listed")
+	KeepRefused        = name("keep.refused")
+	BitstreamInstalled = name("bitstream.installed")
+	BitstreamPresent   = name("bitstream.present")
+	BitstreamFailed    = name("bitstream.failed")
+	BitstreamProgress  = name("bitstream.progress")
+	BitstreamRemoved   = name("bitstream.removed")
+	BitstreamRetained  = name("bitstream.retained")
 
 	OperatorStarted  = name("operator.started")
 	OperatorStopped  = name("operator.stopped")

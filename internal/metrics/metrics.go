@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"b-com.com/accelerator-device-plugin/internal/sensors"
 )
 
 // Metrics counts events and serves the page of metrics. Create it with [New].
@@ -23,6 +25,8 @@ type Metrics struct {
 	streams, resourceReady, snapshotVersion                                                         now
 	holder, holdersOmitted                                                                          now
 	cardHealthChanges, cardRemovals, cardMissing                                                    now
+	sensors                                                                                         map[sensors.Kind]sensorGauges
+	sensorFailures, cardInfo, correctable, linkSpeed, linkMaxSpeed, linkWidth, linkMaxWidth         now
 
 	transitions     *prometheus.CounterVec
 	identityChanges *prometheus.CounterVec
@@ -115,6 +119,27 @@ func New(version string) *Metrics {
 		"1 while the ledger, cards.json in --state-dir, can be read and written, 0 while it cannot. No series without --state-dir.")
 	m.identityChanges = m.counters("accelerator_device_identity_changes_total",
 		"Changes of the identity of devices that stayed on the node, by attribute.", "attribute")
+
+	m.sensors = map[sensors.Kind]sensorGauges{
+		sensors.Temperature: m.sensor("temperature", "celsius", "Temperature in °C of a sensor of a card. Without chip: of the FPGA (sensor die), "+
+			"or of the point of the board that is nearest to its limit (sensor hottest)."),
+		sensors.Power:   m.sensor("power", "watts", "Power in W that a sensor of a card measures. Without chip: of the board (sensor board)."),
+		sensors.Voltage: m.sensor("voltage", "volts", "Voltage in V that a sensor of a card measures."),
+		sensors.Current: m.sensor("current", "amperes", "Current in A that a sensor of a card measures."),
+	}
+	m.sensorFailures = m.now("accelerator_sensor_failures_total",
+		"Sensors of a card that could not be read since the start of the daemon, and readings that took longer than 10 s.", "card")
+
+	m.cardInfo = m.now("accelerator_card_info",
+		"Always 1. The labels are versions of the card, \"\" if not known: of the static region (bitstream_id), of the firmware and of the FPGA of the board's "+
+			"controller (bmc_firmware, bmc_build), the image that it has started (boot_image), and the shell of a card with XRT.",
+		"card", "bitstream_id", "bmc_firmware", "bmc_build", "boot_image", "shell")
+	m.correctable = m.now("accelerator_card_correctable_errors_total",
+		"Correctable PCIe errors of a card, by the kernel's name of their type, since the kernel found the card.", "card", "type")
+	m.linkSpeed = m.now("accelerator_card_current_link_transfers_per_second", "Present speed of a lane of the card's PCIe link.", "card")
+	m.linkMaxSpeed = m.now("accelerator_card_max_link_transfers_per_second", "Greatest speed of a lane that the card supports.", "card")
+	m.linkWidth = m.now("accelerator_card_current_link_width", "Present number of lanes of the card's PCIe link.", "card")
+	m.linkMaxWidth = m.now("accelerator_card_max_link_width", "Greatest number of lanes that the card supports.", "card")
 
 	m.hintToSend = m.histogram("accelerator_hint_to_send_seconds",
 		"Time from a hint until the resulting list was sent to the kubelet, once for each list that a hint caused. "+
@@ -253,6 +278,16 @@ func (m *Metrics) histogram(name, help string, buckets ...float64) prometheus.Hi
 func add[C prometheus.Collector](m *Metrics, c C) C {
 	m.collectors = append(m.collectors, c)
 	return c
+}
+
+// sensorGauges are the gauges of sensors of a kind.
+type sensorGauges struct{ value, most, crit now }
+
+func (m *Metrics) sensor(kind, unit, help string) sensorGauges {
+	gauge := func(part, help string) now {
+		return m.now("accelerator_sensor_"+kind+part+"_"+unit, help, "card", "chip", "sensor")
+	}
+	return sensorGauges{gauge("", help), gauge("_max", "Warning limit of the sensor."), gauge("_crit", "Critical limit of the sensor.")}
 }
 
 // Describe implements [prometheus.Collector].

@@ -5,6 +5,9 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"b-com.com/accelerator-device-plugin/internal/sensors"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 // State has the functions from which gauges are read at the time of a scrape. They must be safe
@@ -23,6 +26,28 @@ type State struct {
 	Resources func() []Resource
 	// Cards returns the cards that the ledger remembers. If Cards is nil, there are no series.
 	Cards func() []Card
+	// Sensors returns what was read of the sensors of cards. If Sensors is nil, there are no series.
+	Sensors func() []CardSensors
+	// Versions returns the versions of cards. If Versions is nil, there are no series.
+	Versions func() []CardVersions
+}
+
+// CardSensors are the sensors of a card.
+type CardSensors struct {
+	Card     string            // as in [Card]
+	Readings []sensors.Reading // of the summary and of all sensors
+	Failures int               // since the start of the daemon
+
+	Link        sysfs.Link
+	Correctable map[string]uint64 // PCIe errors by type
+}
+
+// CardVersions are the versions of a card; "" if not known.
+type CardVersions struct {
+	Card        string // as in [Card]
+	BitstreamID string // of the static region
+	sensors.Firmware
+	Shell string // of a card with XRT
 }
 
 // Card is a card that the ledger remembers. The numbers are since the start of the daemon.
@@ -121,6 +146,38 @@ func (m *Metrics) collectState(s *State, to chan<- prometheus.Metric) {
 			show(m.cardMissing, number(c.Missing), c.Address)
 			for counter, n := range map[now]int{m.cardHealthChanges: c.HealthChanges, m.cardRemovals: c.Removals} {
 				to <- prometheus.MustNewConstMetric(counter.Desc, prometheus.CounterValue, float64(n), c.Address)
+			}
+		}
+	}
+	if s.Sensors != nil {
+		for _, c := range s.Sensors() {
+			to <- prometheus.MustNewConstMetric(m.sensorFailures.Desc, prometheus.CounterValue, float64(c.Failures), c.Card)
+			for kind, n := range c.Correctable {
+				to <- prometheus.MustNewConstMetric(m.correctable.Desc, prometheus.CounterValue, float64(n), c.Card, kind)
+			}
+			if l := c.Link; l != (sysfs.Link{}) {
+				const tenth = 1e8 // of GT/s
+				show(m.linkSpeed, float64(l.Speed)*tenth, c.Card)
+				show(m.linkMaxSpeed, float64(l.MaxSpeed)*tenth, c.Card)
+				show(m.linkWidth, float64(l.Width), c.Card)
+				show(m.linkMaxWidth, float64(l.MaxWidth), c.Card)
+			}
+			for _, r := range c.Readings {
+				gauges := m.sensors[r.Kind]
+				show(gauges.value, r.Value, c.Card, r.Chip, r.Name)
+				if most := r.Max; most != 0 && (r.Chip != "" || r.Name == sensors.Hottest) {
+					show(gauges.most, most, c.Card, r.Chip, r.Name)
+				}
+				if r.Crit != 0 && (r.Chip != "" || r.Name == sensors.Hottest && r.Max == 0) {
+					show(gauges.crit, r.Crit, c.Card, r.Chip, r.Name)
+				}
+			}
+		}
+	}
+	if s.Versions != nil {
+		for _, v := range s.Versions() {
+			if v != (CardVersions{Card: v.Card}) {
+				show(m.cardInfo, 1, v.Card, v.BitstreamID, v.BMC, v.Build, v.Image, v.Shell)
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/sensors"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 var (
@@ -96,6 +98,24 @@ func story() *metrics.Metrics {
 		port0, port1, buried, nameless, unit)
 	holder := metrics.Holder{Device: buried.ID, Resource: accelerator, Namespace: "default", Pod: "job", Container: "main"}
 	state.Holders = func() []metrics.Holder { return []metrics.Holder{holder, holder} }
+	state.Sensors = func() []metrics.CardSensors {
+		of := func(kind sensors.Kind, chip, name string, value, most, crit float64) sensors.Reading {
+			return sensors.Reading{Chip: chip, Name: name, Kind: kind, Value: value, Limits: sensors.Limits{Max: most, Crit: crit}}
+		}
+		const bmc = "d5005bmc_hwmon"
+		return []metrics.CardSensors{{Card: "3b:00.0", Failures: 3, Link: sysfs.Link{Speed: 25, MaxSpeed: 160, Width: 8, MaxWidth: 16}, Correctable: map[string]uint64{"BadTLP": 2, "other": 1}, Readings: []sensors.Reading{
+			of(sensors.Temperature, "", sensors.Die, 43.5, 90, 100), of(sensors.Temperature, "", sensors.Hottest, 24.5, 85, 95),
+			of(sensors.Power, "", sensors.Board, 64.709, 0, 0),
+			of(sensors.Temperature, bmc, "FPGA Core Temperature", 43.5, 90, 100), of(sensors.Voltage, bmc, "3.3v Voltage", 3.297, 3.4, 3.9),
+			of(sensors.Current, bmc, "12v Backplane Current", 2.802, 5.497, 6), of(sensors.Power, "dfl_fme_power", "power1", 25, 60, 70),
+		}}, {Card: "86:00.0", Readings: []sensors.Reading{of(sensors.Temperature, "", sensors.Hottest, 40, 0, 100)}}}
+	}
+	state.Versions = func() []metrics.CardVersions {
+		return []metrics.CardVersions{
+			{Card: "3b:00.0", BitstreamID: "0x501020222df1b7a", Firmware: sensors.Firmware{BMC: "1.4.1", Build: "1.4.0", Image: "fpga_user1"}},
+			{Card: "5e:00.0", Shell: "xilinx_u250_gen3x16_xdma_shell_4_1"}, {Card: "86:00.0"},
+		}
+	}
 	m.Follow(state)
 	return m
 }

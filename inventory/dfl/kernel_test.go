@@ -21,12 +21,13 @@ func TestKernel(t *testing.T) {
 		a10, d5005, a10VF = "8086:09c4:8086:0000", "8086:0b2b:8086:138d", "8086:09c5:8086:0000"
 		d5005Interface    = "9346116d4e4cb66ea1cbe92e1e1f8f5e"
 	)
+	shell, ofs := map[string]string{"bitstreamId": "0x123000200000185"}, map[string]string{"bitstreamId": "0x501020222df1b7a"}
 	// first returns the device of the card of most boards, in the first slot, after the changes.
 	first := func(health inventory.Health, reasons []string, changes ...func(*inventory.Device)) *inventory.Device {
 		d := &inventory.Device{
 			ID: "01:00.0", Family: "dfl", Health: health, Reasons: reasons, Fault: health == inventory.Unhealthy,
 			PCIAddress: "0000:01:00.0", Facts: inventory.Facts{PCIID: a10, NUMANode: -1, PortID: 0, AFUID: afuA, InterfaceID: pac,
-				Nodes: []string{"dfl-port.0"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}},
+				Nodes: []string{"dfl-port.0"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}, Attributes: shell},
 		}
 		if len(reasons) > 0 && reasons[0] != "reprogramming" { // which is normal for some time
 			d.Cause = reasons[0]
@@ -40,7 +41,7 @@ func TestKernel(t *testing.T) {
 		return &inventory.Device{
 			ID: "02:00.0", Family: "dfl", Health: inventory.Healthy,
 			PCIAddress: "0000:02:00.0", Facts: inventory.Facts{PCIID: d5005, NUMANode: -1, PortID: 0, AFUID: afuB, InterfaceID: d5005Interface,
-				Nodes: []string{node}, Parent: parent, ParentNodes: []string{parent}},
+				Nodes: []string{node}, Parent: parent, ParentNodes: []string{parent}, Attributes: shell},
 		}
 	}
 	numbered := func(node, parent string) func(*inventory.Device) {
@@ -50,7 +51,7 @@ func TestKernel(t *testing.T) {
 	}
 	noPort := func(d *inventory.Device) { d.PortID, d.AFUID = -1, "" }
 	noAFU := func(d *inventory.Device) { d.AFUID = "" }
-	noInterface := func(d *inventory.Device) { d.InterfaceID = "" }
+	noInterface := func(d *inventory.Device) { d.InterfaceID, d.Attributes = "", nil } // the FME has no driver
 	virtual := &inventory.Device{
 		ID: "02:00.0", Family: "dfl", Health: inventory.Healthy,
 		PCIAddress: "0000:02:00.0", Facts: inventory.Facts{PCIID: a10VF, NUMANode: -1, PortID: 0, AFUID: afuA, Nodes: []string{"dfl-port.1"}},
@@ -64,10 +65,10 @@ func TestKernel(t *testing.T) {
 			d.ID, d.PortID, d.AFUID, d.Nodes = "01:00.0-p1", 1, "f7df405cbd7acf7222f144b0b93acd18", []string{"dfl-port.1"}
 		})},
 		"several-functions": {first(inventory.Healthy, nil, noAFU, func(d *inventory.Device) {
-			d.PCIID, d.InterfaceID = "8086:bcce:8086:1770", "98b4d5bc98ba5f4b98d9a2841ccf11b0"
+			d.PCIID, d.InterfaceID, d.Attributes = "8086:bcce:8086:1770", "98b4d5bc98ba5f4b98d9a2841ccf11b0", ofs
 		})},
 		"vfio-group-not-viable": {first(inventory.Healthy, nil, noAFU, func(d *inventory.Device) {
-			d.PCIID, d.InterfaceID = "8086:bcce:8086:1770", "98b4d5bc98ba5f4b98d9a2841ccf11b0"
+			d.PCIID, d.InterfaceID, d.Attributes = "8086:bcce:8086:1770", "98b4d5bc98ba5f4b98d9a2841ccf11b0", ofs
 		})},
 		"no-driver":     nil,
 		"port-released": nil,
@@ -75,7 +76,7 @@ func TestKernel(t *testing.T) {
 		"port-unbound":  {first(inventory.Unhealthy, []string{"driver-unbound"}, noPort)},
 		"fme-unbound":   {first(inventory.Unhealthy, []string{"fme-unbound"}, noInterface)},
 		"port-ap6":      {first(inventory.Unhealthy, []string{"port-ap6", "power-throttled=6"})},
-		"dead-card":     {first(inventory.Unhealthy, []string{"afu-dead", "fme-dead", "pci-gone"}, noPort)},
+		"dead-card":     {first(inventory.Unhealthy, []string{"afu-dead", "fme-dead", "pci-gone"}, noPort, func(d *inventory.Device) { d.Attributes = nil })},
 		"fme-errors": {first(inventory.Unhealthy, []string{
 			"fme-fatal=thermal",
 			"fme-error=fabric", "fme-error=fabric-fifo", "fme-nonfatal=temperature-ap1", "fme-pcie0=completion-timeout",

@@ -77,6 +77,7 @@ func TestAllFiles(t *testing.T) {
 		t.Run(family, func(t *testing.T) {
 			want.PortIDKnown, want.AFUIDKnown, want.InterfaceIDKnown = true, true, true
 			want.PCIID, want.NUMANode = "8086:09c4:8086:0000", 1
+			want.Attributes = map[string]string{"bitstreamId": "0x123000200000185"}
 			want.Files, want.Counters = judged(family), counters
 			got := newRig(t, family).read(t)
 			got.Incarnation, got.NodeNumbers = 0, nil

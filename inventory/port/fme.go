@@ -3,7 +3,9 @@ package port
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"slices"
+	"strconv"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -28,8 +30,9 @@ type FMETable struct {
 type fme struct {
 	name        string // "" if there is none
 	interfaceID string
-	known       bool // the interface id is known
-	bound       bool // the FME has a driver
+	known       bool   // the interface id is known
+	bitstreamID string // "": not known
+	bound       bool   // the FME has a driver
 	findings
 }
 
@@ -110,6 +113,7 @@ func (l Layout) readFME(e entry) fme {
 		f.AddDead(rowFMEDead, nil)
 		return f
 	}
+	f.readBitstreamID(top.dir)
 	for _, file := range l.Table.alarms {
 		f.judge(file, pci.Below(top.dir, file.name))
 	}
@@ -152,6 +156,16 @@ func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	return dead
 }
 
+// readBitstreamID reads the version of the static region, in the form in which the drivers print it. It is no health
+// file: an FME that does not answer has a condition already, and a wrong value says nothing about its health.
+func (f *fme) readBitstreamID(dir string) {
+	id, err := sysfs.ReadAs(dir+"/"+attrBitstream, sysfs.ParseMask)
+	f.AddShortage(err)
+	if err == nil && id != math.MaxUint64 {
+		f.bitstreamID = "0x" + strconv.FormatUint(id, 16)
+	}
+}
+
 // readManager judges the state of the FPGA manager in the first place that exists, and reports
 // whether the manager is programming.
 func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
@@ -182,5 +196,11 @@ func (f *fme) describe(u *inventory.Unit) {
 	if f.name != "" {
 		u.Parent = f.name
 		u.ParentNodes = []string{f.name}
+	}
+	if f.bitstreamID != "" {
+		if u.Attributes == nil {
+			u.Attributes = make(map[string]string)
+		}
+		u.Attributes[inventory.AttributeBitstreamID] = f.bitstreamID
 	}
 }

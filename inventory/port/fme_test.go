@@ -210,3 +210,29 @@ func TestSharedFindings(t *testing.T) {
 		clear(r.Units[i].Conditions) // the next port has its own
 	}
 }
+
+// The bitstream id is an attribute in the driver's form. A value that is wrong, or that of a card that does not answer, is none,
+// and says nothing about the health of the card.
+func TestBitstreamID(t *testing.T) {
+	for _, family := range []string{"dfl", "opae"} {
+		for _, tt := range []struct{ name, file, want string }{
+			{"of an N6001", "0x501020222df1b7a\n", "0x501020222df1b7a"},
+			{"in capitals", "0x501020222DF1B7A\n", "0x501020222df1b7a"},
+			{"padded", "0x0000000000000012\n", "0x12"},
+			{"all ones", "0xffffffffffffffff\n", ""},
+			{"more than 64 bits", "0x10000000000000000\n", ""},
+			{"garbage", "\x1b[2J\n", ""},
+			{"empty", "\n", ""},
+			{"missing", absent, ""},
+			{"unreadable", directory, ""},
+		} {
+			t.Run(family+"/"+tt.name, func(t *testing.T) {
+				r := newRig(t, family)
+				r.put(t, "fme/bitstream_id", tt.file)
+				got := r.read(t)
+				compare.Equal(t, "bitstream id", tt.want, got.Attributes["bitstreamId"])
+				compare.Values(t, "conditions", []inventory.Condition(nil), got.Conditions)
+			})
+		}
+	}
+}

@@ -35,6 +35,8 @@ var (
 	reason  = text(`((` + names + `)=)?(` + names + `)(=[A-Za-z0-9_.:/-]{1,60})?`)
 	holders = list(anyOf(text(`and [0-9]{1,9} more`), alias("container")))
 	free    = words() // a text that somebody has written
+	chip    = text(`|[a-z0-9]{1,20}bmc_hwmon(-[0-9]{1,2})?|dfl_fme_(thermal|power)(-[0-9]{1,2})?|(thermal|power)_mgmt(-[0-9]{1,2})?|hwmon(-[0-9]{1,2})?|` + vbnvForm)
+	label   = text(`die|hottest|board|(temp|in|curr|power)[0-9]{1,4}|temperature|consumed|[A-Za-z0-9][A-Za-z0-9 .,#&()/_-]{0,50} (Temperature|Voltage|Current|Power)( ?#[0-9]{1,2}| \[Remote\])?`) // of a sensor
 	seconds = text(`([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h)){1,6}`)
 )
 
@@ -54,7 +56,7 @@ var chosen = regexp.MustCompile(`^(b-com\.com/accelerator|accelerator\.b-com\.co
 // attributes are facts that a family has read about a device.
 var attributes = object(map[string]Shape{
 	"physicalFunction": pci, "virtualFunction": text(`[0-9]{1,5}`), "iommuGroup": text(`[0-9]{1,9}`), "slot": text(`[0-9]{1,5}`),
-	"vbnv": text(vbnvForm), "timestamp": text(`(0x)?[0-9a-f]{1,16}`),
+	"vbnv": text(vbnvForm), "timestamp": text(`(0x)?[0-9a-f]{1,16}`), "bitstreamId": text(`0x[0-9a-f]{1,16}`),
 })
 
 var cordon = object(map[string]Shape{"device": id, "by": free, "why": free, "since": when, "until": when})
@@ -65,7 +67,11 @@ var Rows = list(object(map[string]Shape{
 	"numaNode": number, "portId": number, "afuId": hex, "interfaceId": hex, "deviceNodes": nodes, "parent": text(nodeForm),
 	"holder": holders, "holderUids": list(alias("pod")), "holderKnown": boolean, "held": boolean,
 	"nodeNumbers": list(text(`[0-9]{1,7}:[0-9]{1,7}`)), "parentNodes": nodes, "cordon": cordon, "missingSince": when, "pciId": pciIDs, "subsystem": pciIDs,
-	"attributes": attributes, "members": list(pci), "sharedNodes": nodes, "mounts": list(text(`/sys/(bus/pci/devices|devices/pci[0-9a-f]{4}:[0-9a-f]{2})(/` + pciForm + `){1,8}/resource[0-9](_wc)?`)),
+	"attributes": attributes, "sensors": list(object(map[string]Shape{
+		"chip": chip, "sensor": label, "of": label, "kind": words("temperature", "power", "voltage", "current"),
+		"value": number, "max": number, "crit": number,
+	})),
+	"members": list(pci), "sharedNodes": nodes, "mounts": list(text(`/sys/(bus/pci/devices|devices/pci[0-9a-f]{4}:[0-9a-f]{2})(/` + pciForm + `){1,8}/resource[0-9](_wc)?`)),
 }))
 
 // State is the shape of what `devices -o state` prints: devices, cordons, and the ledger.
@@ -88,7 +94,7 @@ var State = object(map[string]Shape{
 var settings = func() map[string]Shape {
 	all := map[string]Shape{
 		"families": anyOf(list(family), text(`((dfl|opae|vfio|xrt|aws)(, ?)?){1,5}`)), "mode": mode, "allocationPolicy": words("packed", "spread"),
-		"logLevel": words("debug", "info", "warn", "error"), "logFormat": words("json", "console"), "resourceName": offered,
+		"logLevel": words("debug", "info", "warn", "error"), "logFormat": words("json", "console"), "sensors": words("none", "main", "all"), "resourceName": offered,
 		"exclude": list(id), "health": object(map[string]Shape{"severity": mapping(reason, words("fatal", "degraded", "ignored"))}),
 		"resources": list(object(map[string]Shape{"name": offered, "match": object(map[string]Shape{
 			"family": family, "pciAddress": pci, "physicalFunction": pci, "afuId": text(`[0-9a-f-]{32,36}`), "interfaceId": text(`[0-9a-f-]{32,36}`),
@@ -107,7 +113,7 @@ var settings = func() map[string]Shape {
 
 var (
 	switches = []string{"vfioCdev", "xrtManagement", "nodeAnnotation", "events", "holderMetrics"}
-	numbers  = []string{"accelNbunits", "resyncInterval", "healthInterval", "recoveryHold", "tombstoneGrace", "reprogramTimeout", "flapLimit", "flapWindow"}
+	numbers  = []string{"accelNbunits", "resyncInterval", "healthInterval", "recoveryHold", "tombstoneGrace", "reprogramTimeout", "flapLimit", "flapWindow", "sensorInterval"}
 )
 
 // Settings is the shape of a file of settings. Of the entries for single nodes, it keeps that of the bundle's node.

@@ -197,7 +197,8 @@ func summary(c fleet.Change) (node, json.RawMessage) {
 		d.More = changes[d.Card]["more"] == true
 		n.Devices = append(n.Devices, d)
 	}
-	details, err := json.Marshal(map[string]any{"devices": c.State.Devices, "cards": c.State.Cards})
+	// Sensors are not followed: their values are those of the node's last answer.
+	details, err := json.Marshal(map[string]any{"devices": c.State.Devices, "cards": c.State.Cards, "at": time.Now().UTC().Format(time.RFC3339)})
 	if err != nil { // a value that was JSON
 		n.Error = err.Error()
 	}

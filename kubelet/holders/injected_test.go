@@ -90,6 +90,16 @@ func TestClaimedNodes(t *testing.T) {
 	if len(holding) != 1 || !slices.Equal(holding[0].Nodes, []string{"120:3", "dfl-port.3"}) || holding[0].NodesErr != nil || !holding[0].OtherAPI {
 		t.Errorf("found %+v, want the nodes of the claim", holding)
 	}
+
+	// The card has got other numbers since, which a driver that finishes claims gives to a container that is started again.
+	must.Succeed(t, plugin.Injected.Add(t.Context(), map[string][]string{"3b:00.0": {"dfl-port.5"}}))
+	s.Ask(t.Context())
+	plugin.Injected = openInjected(t, r.cfg.StateDir)
+	s = holders.New(plugin)
+	holding = s.Ask(t.Context()).Of["3b:00.0"]
+	if len(holding) != 1 || !slices.Equal(holding[0].Nodes, []string{"120:3", "dfl-port.3"}) || !slices.Equal(holding[0].Later, []string{"dfl-port.5"}) {
+		t.Errorf("after a restart: found %+v, want also the newer node", holding)
+	}
 	r.Release("ns", "pod")
 	patient.Await(t, "nothing is remembered", func() error {
 		s.Ask(t.Context())

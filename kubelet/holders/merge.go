@@ -498,6 +498,9 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 		case !u.prepared && u.nodes == nil:
 			u.nodesErr = errNotRecorded
 		}
+		if !r.rules.DRA { // a driver that finishes claims gives them the nodes that the device has now
+			u.later = r.Injected[key.ID]
+		}
 		return
 	}
 	u.later = r.Injected[key.ID]
@@ -686,7 +689,7 @@ func (s State) injects(injected string) bool {
 		return true
 	}
 	for key, u := range s.uses {
-		if key.ID == id && (key.Resource == draname.Driver) == claimed && u.held {
+		if key.ID == id && ((key.Resource == draname.Driver) == claimed || !claimed && !s.rules.DRA) && u.held {
 			return true
 		}
 	}

@@ -43,3 +43,22 @@ func ID(device string) (id string, ok bool) {
 	id = strings.TrimPrefix(id, "0000:")
 	return id, Device(id) == device
 }
+
+const bitstreamPrefix = "afu-"
+
+// Bitstream returns the name in the API of a bitstream in the store of a node, or "" if it has none there. Both ids have 32
+// hexadecimal digits, of which the name has only the first 16 of the interface, because it may have 63 characters.
+func Bitstream(interfaceID, afuID string) string {
+	if len(interfaceID) != 32 || len(afuID) != 32 {
+		return ""
+	}
+	return bitstreamPrefix + afuID + "-" + interfaceID[:16]
+}
+
+// BitstreamAFU returns the id of the AFU of the bitstream with this name. ok is false if the name is not one of
+// [Bitstream].
+func BitstreamAFU(device string) (afuID string, ok bool) {
+	rest, ok := strings.CutPrefix(device, bitstreamPrefix)
+	afuID, region, _ := strings.Cut(rest, "-")
+	return afuID, ok && len(afuID) == 32 && len(region) == 16 && strings.Trim(afuID+region, "0123456789abcdef") == ""
+}

@@ -40,3 +40,21 @@ func FuzzID(f *testing.F) {
 		}
 	})
 }
+
+func TestBitstream(t *testing.T) {
+	const region, afu = "69528db6eb31577a8c3668f9faa081f6", "d8424dc4a4a3c413f89e433683f9040b"
+	name := draname.Bitstream(region, afu)
+	back, ok := draname.BitstreamAFU(name)
+	if !label.MatchString(name) || back != afu || !ok {
+		t.Errorf("Bitstream: found %q, and back %q, %v, want a DNS label, and %s", name, back, ok, afu)
+	}
+	if id, ok := draname.ID(name); ok {
+		t.Errorf("ID(%q) = %q, want none: it is no card", name, id)
+	}
+	compare.Equal(t, "name with the hash of an AOCX", "", draname.Bitstream(region, afu+"00000000"))
+	for _, other := range []string{"", "pci-0000-3b-00-0", "afu-", "afu-" + afu, name + "0", "afu-" + afu + "-../../../../../..", "x" + name} {
+		if afu, ok := draname.BitstreamAFU(other); ok {
+			t.Errorf("BitstreamAFU(%q) = %q, want none", other, afu)
+		}
+	}
+}

@@ -30,7 +30,7 @@
 // # What may block
 //
 // Reading an attribute blocks until the card answers. Find reads only the attributes of the card
-// that it returns. The methods of Programmer end with their context. A request to the driver cannot
+// that it returns. [MaxTemperature.Check] waits 2 s at most for the card's sensors. The methods of Programmer end with their context. A request to the driver cannot
 // be interrupted: when the context ends, it continues in a goroutine that is not awaited and keeps
 // the lock, so the process must end soon.
 //

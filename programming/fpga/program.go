@@ -23,6 +23,7 @@ type Programmer struct {
 	LockDir string            // directory with a lock file for each FME
 	Store   programming.Store // directory in which an AOCX is unpacked
 	Always  bool              // Program also programs a port that has the AFU already
+	Max     MaxTemperature    // Program refuses a card that is hotter
 	// Begin, if it is not nil, is called with the lock held, before Program opens a node. Program
 	// returns its error.
 	Begin func() error
@@ -38,8 +39,8 @@ var ErrLoaded = errors.New("the port has the AFU already")
 // until it has the lock of the FME, and ends with ctx. If [Loaded] reports that the port has the AFU
 // already, because another process was faster, it returns [ErrLoaded].
 //
-// It returns the errors of [Fits], and an error if another process has the FME or the port open. An error has
-// the card and the remedy, on one line.
+// It returns the errors of [Fits] and [MaxTemperature.Check], and an error if another process has the FME or the port open. An
+// error has the card and the remedy, on one line.
 func (p Programmer) Program(ctx context.Context, card Card, port Port, b *programming.Bitstream) error {
 	if port.Number < 0 {
 		return fmt.Errorf("card %s, %s: found no driver, want it bound: %s", card.ID(), port.Name, card.Rebind())
@@ -101,6 +102,9 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 	}
 	if Loaded(port, b) && !p.Always {
 		return ErrLoaded
+	}
+	if err := p.Max.Check(ctx, p.Host, t.card); err != nil {
+		return err
 	}
 	data, err := b.Map(ctx, p.Store)
 	if err != nil {

@@ -48,7 +48,9 @@ func TestClassLinks(t *testing.T) {
 		"fpga_manager/fpga0 ->": first + "/dfl-fme.0/dfl-fme-mgr.0/fpga_manager/fpga0",
 		"fpga_manager/fpga1 ->": next + "/dfl-fme.1/dfl-fme-mgr.1/fpga_manager/fpga1",
 		"hwmon/hwmon0 ->":       first + "/dfl-fme.0/hwmon/hwmon0", "hwmon/hwmon1 ->": first + "/dfl-fme.0/hwmon/hwmon1",
-		"hwmon/hwmon2 ->": next + "/dfl-fme.1/hwmon/hwmon2", "hwmon/hwmon3 ->": next + "/dfl-fme.1/hwmon/hwmon3",
+		"hwmon/hwmon2 ->": first + "/dfl-fme.0/dfl_dev.0/n6000bmc-hwmon.0.auto/hwmon/hwmon2",
+		"hwmon/hwmon3 ->": next + "/dfl-fme.1/hwmon/hwmon3", "hwmon/hwmon4 ->": next + "/dfl-fme.1/hwmon/hwmon4",
+		"hwmon/hwmon5 ->": next + "/dfl-fme.1/dfl_dev.1/n6000bmc-hwmon.1.auto/hwmon/hwmon5",
 	}
 	got := files(t, n.Sys+"/class")
 	compare.Values(t, "links", want, got)

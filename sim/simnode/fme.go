@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// plugFME creates the FME in the order of the driver: manager, region, sensors, errors, and the driver
+// plugFME creates the FME in the order of the driver: manager, region, sensors, controller, errors, and the driver
 // link last.
 func (n *Node) plugFME(t *tree, c *plugged) {
 	name := "dfl-fme." + strconv.Itoa(c.FME)
@@ -17,11 +17,9 @@ func (n *Node) plugFME(t *tree, c *plugged) {
 	n.plugManager(t, fme, c)
 	n.plugChild(t, fme, c)
 	for i, sensor := range sensors {
-		hwmon := "hwmon" + strconv.Itoa(c.HWMon[i])
-		dir := filepath.Join(fme, "hwmon", hwmon)
-		t.attributes(dir, sensor...)
-		t.link(dir, n.sys(hwmonClass, hwmon))
+		n.plugHWMon(t, fme, c.HWMon[i], sensor)
 	}
+	n.plugBMC(t, fme, c)
 	t.attributes(filepath.Join(fme, "errors"), noErrors...)
 	t.link(n.sys(driverDir, "dfl-fme"), filepath.Join(fme, "driver"))
 	n.node(t, name, major, c.FME)
@@ -44,6 +42,34 @@ func (n *Node) plugChild(t *tree, fme string, c *plugged) {
 	t.attributes(region, attribute{"compat_id", c.InterfaceID})
 	t.link(device, filepath.Join(region, "device"))
 	t.link(region, n.sys(regionClass, child))
+}
+
+// plugHWMon creates a hwmon device of the device at dir.
+func (n *Node) plugHWMon(t *tree, dir string, number int, files []attribute) {
+	hwmon := "hwmon" + strconv.Itoa(number)
+	dir = filepath.Join(dir, "hwmon", hwmon)
+	t.attributes(dir, files...)
+	t.link(dir, n.sys(hwmonClass, hwmon))
+}
+
+// plugBMC creates the board's controller, as drivers/mfd/intel-m10-bmc-pmci.c and its children do. The boot image is in
+// the drivers of OFS only. The numbers of its devices are those of the FME.
+func (n *Node) plugBMC(t *tree, fme string, c *plugged) {
+	bmc := filepath.Join(fme, "dfl_dev."+strconv.Itoa(c.FME))
+	t.attributes(bmc, attribute{"bmc_version", "0x10400"}, attribute{"bmcfw_version", "0x10400"})
+	child := func(name string) string { return filepath.Join(bmc, fmt.Sprintf("n6000bmc-%s.%d.auto", name, c.FME)) }
+	t.attributes(filepath.Join(child("sec-update"), "control"), attribute{"fpga_boot_image", "fpga_user1"})
+	n.plugHWMon(t, child("hwmon"), c.HWMon[len(sensors)], board)
+}
+
+// board are some of the sensors of an N6001's controller (drivers/hwmon/intel-m10-bmc-hwmon.c).
+var board = []attribute{
+	{"name", "n6000bmc_hwmon"},
+	{"temp1_label", "FPGA FABRIC Digital Temperature#1"}, {"temp1_input", "48500"}, {"temp1_max", "90000"}, {"temp1_crit", "100000"},
+	{"temp2_label", "Board Front Side Temperature"}, {"temp2_input", "41000"}, {"temp2_max", "75000"}, {"temp2_crit", "95000"},
+	{"power1_label", "Board Power"}, {"power1_input", "50909000"},
+	{"in1_label", "Inlet 12V PCIe Rail Voltage"}, {"in1_input", "11896"},
+	{"curr1_label", "Inlet 12V PCIe Rail Current"}, {"curr1_input", "2365"}, {"curr1_max", "5748"}, {"curr1_crit", "6045"},
 }
 
 // sensors are the two hwmon devices of an FME, in m°C and µW.

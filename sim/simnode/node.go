@@ -79,7 +79,7 @@ type plugged struct {
 	FME         int      // this and the next three fields are not used for a virtual function
 	Child       int      // region of the FME
 	Manager     int      // fpgaN
-	HWMon       [2]int   // thermal, power
+	HWMon       []int    // thermal, power, and of the board's controller
 	PortNumbers []int    // driver's number of each hardware port
 	AFUs        []string // current AFU of each hardware port
 	Partial     bool     // the card is being plugged or pulled
@@ -206,7 +206,7 @@ func (c *plugged) numbers() map[allocator][]int {
 		return map[allocator][]int{regions: {c.Region}, ports: c.PortNumbers}
 	}
 	return map[allocator][]int{
-		regions: {c.Region, c.Child}, fmes: {c.FME}, managers: {c.Manager}, hwmons: c.HWMon[:], ports: c.PortNumbers,
+		regions: {c.Region, c.Child}, fmes: {c.FME}, managers: {c.Manager}, hwmons: c.HWMon, ports: c.PortNumbers,
 	}
 }
 

@@ -46,7 +46,7 @@ func (n *Node) addCard(c *plugged) {
 	c.Region, c.PortNumbers, c.AFUs = free[0], n.free(ports, c.Ports), slices.Repeat([]string{c.AFUID}, c.Ports)
 	if c.PhysFn == "" {
 		c.FME, c.Child, c.Manager = n.free(fmes, 1)[0], free[1], n.free(managers, 1)[0]
-		c.HWMon = [2]int(n.free(hwmons, 2))
+		c.HWMon = n.free(hwmons, len(sensors)+1)
 	}
 }
 
@@ -160,8 +160,10 @@ func (n *Node) unplug(c *plugged) error {
 		fme := "dfl-fme." + strconv.Itoa(c.FME)
 		gone = append(gone,
 			n.sys(regionClass, "region"+strconv.Itoa(c.Child)), n.sys(managerClass, "fpga"+strconv.Itoa(c.Manager)),
-			n.sys(hwmonClass, "hwmon"+strconv.Itoa(c.HWMon[0])), n.sys(hwmonClass, "hwmon"+strconv.Itoa(c.HWMon[1])),
 			filepath.Join(n.Dev, fme), filepath.Join(n.regionDir(c), fme))
+		for _, number := range c.HWMon {
+			gone = append(gone, n.sys(hwmonClass, "hwmon"+strconv.Itoa(number)))
+		}
 	}
 	for _, number := range c.PortNumbers {
 		port := "dfl-port." + strconv.Itoa(number)

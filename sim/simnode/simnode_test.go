@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -72,7 +73,7 @@ func TestReadsLikeTheKernel(t *testing.T) {
 // names returns the names of the files below dir, without the numbers of the kernel.
 func names(t *testing.T, dir string) map[string]bool {
 	t.Helper()
-	numbers := regexp.MustCompile(`(region|dfl-[a-z-]+\.)\d+`)
+	numbers := regexp.MustCompile(`(region|dfl-[a-z-]+\.|dfl_dev\.|bmc-[a-z-]+\.|auto/hwmon/hwmon)\d+`)
 	all := map[string]bool{}
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		relative, _ := filepath.Rel(dir, path)
@@ -83,12 +84,17 @@ func names(t *testing.T, dir string) map[string]bool {
 	return all
 }
 
-// All files of a simulated card also exist in the recording of the same card.
+// All files of a simulated card also exist in the recording of the same card, and those of its board's controller in the
+// recording of an N6001.
 func TestNamesLikeTheKernel(t *testing.T) {
-	recorded := t.TempDir()
-	must.Succeed(t, board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-one-card.txtar"))
+	want := map[string]bool{}
+	for _, file := range []string{"testdata/sysfs/kernel-6.1-one-card", "internal/sensors/testdata/n6001"} {
+		recorded := t.TempDir()
+		must.Succeed(t, board.Unfold(recorded, "../../"+file+".txtar"))
+		maps.Copy(want, names(t, recorded+"/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region"))
+	}
 	n := newNode(t, card)
-	want, got := names(t, recorded+"/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region"), names(t, n.CardDir(address)+"/fpga_region")
+	got := names(t, n.CardDir(address)+"/fpga_region")
 	for name := range got {
 		if !want[name] {
 			t.Errorf("%s: found in the simulated card, want it in the recording", name)

@@ -151,8 +151,13 @@ type published struct {
 	*record[*resourceapi.ResourceSlice]
 }
 
-// shows waits until the slices have exactly these devices, and returns the first time at or after since.
+// shows waits until the slices have exactly these devices, and returns the first time at or after since. If slices have no
+// taints, the devices that should have one must be missing.
 func (p published) shows(since time.Time, want offered) time.Time {
+	if p.s.minor < taints {
+		want = maps.Clone(want)
+		maps.DeleteFunc(want, func(_, taint string) bool { return taint != "" })
+	}
 	last := offered{}
 	return p.until(p.s, fmt.Sprintf("devices %v in the slices", want), since, func(slices map[string]*resourceapi.ResourceSlice) bool {
 		last = devices(slices)
@@ -382,9 +387,13 @@ func (s *scene) unprepared(pod string) ([]corev1.Event, error) {
 	}), err
 }
 
-// claimHealth waits until pod status has this health of the devices of a pod's claims, by id.
+// claimHealth waits until pod status has this health of the devices of a pod's claims, by id. Older versions of Kubernetes
+// must have none there.
 func (s *scene) claimHealth(name string, want map[string]string) {
 	byName := map[string]string{}
+	if s.minor < taints {
+		want = nil
+	}
 	for id, health := range want {
 		byName[deviceName(id)] = health
 	}

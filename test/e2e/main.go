@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -103,6 +104,14 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	if o.soak > 0 || o.replay != "" {
 		return runSoak(ctx, c, o)
 	}
+	version, err := c.Client.Discovery().ServerVersion()
+	if err != nil {
+		return false, err
+	}
+	minor, err := strconv.Atoi(version.Minor)
+	if err != nil {
+		return false, fmt.Errorf("version of the API server: %w", err)
+	}
 	// Stories apart run while another one waits, and those that are left at the end.
 	isApart := func(s story) bool { return slices.Contains(apart, s.name) }
 	others := slices.DeleteFunc(slices.Clone(chosen), func(s story) bool { return !isApart(s) })
@@ -113,12 +122,12 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 		}
 		s := others[0]
 		others = others[1:]
-		failed = !runStory(ctx, c, o, s, &times, nil) || failed
+		failed = !runStory(ctx, c, o, minor, s, &times, nil) || failed
 		return true
 	}
 	for _, s := range chosen {
 		if ctx.Err() == nil {
-			failed = !runStory(ctx, c, o, s, &times, beside) || failed
+			failed = !runStory(ctx, c, o, minor, s, &times, beside) || failed
 		}
 	}
 	for beside() {

@@ -26,6 +26,19 @@ type story struct {
 	run  func(*scene)
 }
 
+// needs has the oldest minor version of Kubernetes 1 for a story, if it is not that of every cluster that can be built.
+var needs = map[string]int{
+	"dra-extended": 36, "dra-extended-stale": 36, "dra-families": 36, // DRAExtendedResource
+	"dra-break": taints, "dra-pulled": taints, "dra-tolerated": taints,
+	"dra-bitstream": 36, // DRAConsumableCapacity
+	"bitstreams":    36,
+	"dra-status":    36, // DRAResourceClaimGranularStatusAuthorization
+}
+
+// taints is the minor version of Kubernetes from which slices have taints (DRADeviceTaints), and the status of a pod has
+// the health of the devices of its claims (ResourceHealthStatus).
+const taints = 36
+
 // scene has the state of a running story. Its methods end the story at a failure.
 type scene struct {
 	options
@@ -33,6 +46,7 @@ type scene struct {
 	ctx      context.Context
 	resource string // resource name of the story's release
 	users    string // namespace of the story's pods
+	minor    int    // of the version of Kubernetes
 	apart    bool
 	beside   func() bool // runs a story apart, and returns false if there is none
 
@@ -56,10 +70,14 @@ func choose(pattern *regexp.Regexp) []story {
 }
 
 // runStory runs a story, cleans up after it, and reports whether both succeeded.
-func runStory(ctx context.Context, c *cluster.Cluster, o options, st story, times *table, beside func() bool) bool {
+func runStory(ctx context.Context, c *cluster.Cluster, o options, minor int, st story, times *table, beside func() bool) bool {
 	fmt.Printf("== %s\n", st.name)
+	if from := needs[st.name]; minor < from {
+		fmt.Printf("  NOT RUN: it needs Kubernetes 1.%d\n", from)
+		return true
+	}
 	end := times.begin(st.name)
-	s := &scene{options: o, Cluster: c, ctx: ctx, resource: "e2e.b-com.com/" + st.name, users: "default", apart: slices.Contains(apart, st.name), beside: beside}
+	s := &scene{options: o, Cluster: c, ctx: ctx, minor: minor, resource: "e2e.b-com.com/" + st.name, users: "default", apart: slices.Contains(apart, st.name), beside: beside}
 	err := s.try(func() {
 		s.check(os.RemoveAll(filepath.Join(o.out, st.name))) // state of an earlier failure
 		if s.apart {

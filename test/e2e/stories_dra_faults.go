@@ -66,6 +66,39 @@ func draBreak(s *scene) {
 	slices.shows(time.Now(), both)
 }
 
+// In a version of Kubernetes whose slices have no taints, a broken card leaves the slice, and its pod keeps running.
+func draUntainted(s *scene) {
+	if s.minor >= taints {
+		s.step("NOT RUN: slices of this version of Kubernetes have taints")
+		return
+	}
+	s.plug(first, second)
+	s.installDRA("config.flapLimit=0")
+	slices := s.followSlices()
+	slices.shows(time.Now(), offer(firstID, secondID))
+	s.claimed("user", selects(`device.attributes["resource.kubernetes.io"].pciBusID == "`+first+`"`))
+	s.hasReport("user", draReport(firstID, "dfl-port.0"))
+	s.step("the card of a pod breaks: no other pod gets it, and its pod stays")
+	var left times
+	for range rounds {
+		broken := s.breakCard(first)
+		left = append(left, slices.shows(broken, offer(secondID)).Sub(broken))
+		slices.shows(s.healCard(first), offer(firstID, secondID))
+	}
+	s.measured("card broken → not in the slice", left, 100*time.Millisecond)
+	s.logged("taints.unsupported", line{})
+	slices.shows(s.breakCard(first), offer(secondID))
+	s.claimed("next", one())
+	s.hasReport("next", draReport(secondID, "dfl-port.1"))
+	s.claimed("waits", one())
+	s.pending("waits")
+	s.staysInPhase("user", corev1.PodRunning)
+	s.step("the card recovers: the waiting pod gets it after its holder")
+	s.healCard(first)
+	s.deleteClaimed("user")
+	s.hasReport("waits", draReport(firstID, "dfl-port.0"))
+}
+
 // holderOf waits until a pod of a Deployment runs, another one than old, and returns its name and the id of its
 // card.
 func (s *scene) holderOf(deployment, old string) (name, id string) {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -172,4 +174,73 @@ func draAlternatives(s *scene) {
 // alternative returns a subrequest for one device for which a CEL expression is true.
 func alternative(name, expression string) resourceapi.DeviceSubRequest {
 	return resourceapi.DeviceSubRequest{Name: name, DeviceClassName: draDriver, Selectors: request(name, 1, expression).Exactly.Selectors}
+}
+
+// A claim requires a bitstream: its pod waits until a node has it, and its card is programmed with it. Two claims have one
+// bitstream at the same time.
+func draBitstream(s *scene) {
+	s.plugCard(first, 1, -1, otherAFU)
+	s.plug(second)
+	s.cleanups = append(s.cleanups, func() {
+		s.uninstall()
+		s.check(errors.Join(os.RemoveAll(filepath.Dir(hostDir)), os.RemoveAll(specs)))
+	})
+	s.installDRA(append(slices.Clone(programmingValues), "dra.publishBitstreams=true")...)
+	published := s.followSlices()
+	cards := offer(firstID, secondID)
+	published.shows(time.Now(), cards)
+	interfaces := resourceapi.FullyQualifiedName(draDriver + "/interfaceId")
+	bitstream := request("afu", 1, attribute("afuId")+` == "`+afuID+`"`)
+	bitstream.Exactly.DeviceClassName = "bitstream." + draDriver
+	claim := resourceapi.DeviceClaim{
+		Requests:    []resourceapi.DeviceRequest{request("card", 1, ""), bitstream},
+		Constraints: []resourceapi.DeviceConstraint{{Requests: []string{"card", "afu"}, MatchAttribute: &interfaces}},
+	}
+	s.step("no node has the bitstream: the pod is pending")
+	s.claim("one", claim)
+	s.create(restarting(s.claimant("one", "one")))
+	s.pending("one")
+	s.step("  %s", s.unscheduled("one"))
+	s.step("it is installed: the pod is scheduled, and the hook programs its card")
+	given := filepath.Join(cluster.Root, "programming", "given.gbs")
+	s.check(os.WriteFile(given, bits.GBS(bits.Metadata(interfaceID, afuID), make([]byte, 4096)), 0o644))
+	installed := time.Now()
+	s.hostTool("install", "--store", store, given)
+	name := "afu-" + afuID + "-" + interfaceID[:16]
+	shown := maps.Clone(cards)
+	shown[name] = ""
+	s.step("  in the slice after %d ms", published.shows(installed, shown).Sub(installed).Milliseconds())
+	s.step("  %s", s.hookFails("one", "--afu: card "+firstID)) // a simulated card has no driver
+	same(s, "devices of the claim", must(s.allocated("one")), []string{name, deviceName(firstID)})
+	s.hardware(func(n *simnode.Node) error { return n.Reprogram(first, 0, afuID) })
+	s.hasReport("one", draReport(firstID, "dfl-port.0"))
+	s.step("a second claim gets the same bitstream, with a card that has it already; a third one waits for a card")
+	s.claimed("two", claim)
+	s.hasReport("two", draReport(secondID, "dfl-port.1"))
+	same(s, "devices of the claim", must(s.allocated("two")), []string{name, deviceName(secondID)})
+	s.claimed("three", claim)
+	s.pending("three")
+	s.step("the bitstream is removed while the claims have it: their pods run on, and no further pod is scheduled")
+	s.check(os.Remove(filepath.Join(store, interfaceID, afuID+".gbs")))
+	published.shows(time.Now(), cards)
+	s.deleteClaimed("two")
+	s.staysInPhase("one", corev1.PodRunning)
+	s.pending("three")
+}
+
+// unscheduled waits for the scheduler's message about a pod, and returns it.
+func (s *scene) unscheduled(name string) (message string) {
+	await(s, "message of the scheduler", func() (bool, error) {
+		pod, err := s.readPod(name)
+		if err != nil {
+			return false, err
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				message = c.Message
+			}
+		}
+		return message != "", nil
+	}, true)
+	return message
 }

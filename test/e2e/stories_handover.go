@@ -312,7 +312,7 @@ func draHandoverRenumbered(s *scene) {
 	s.install(finishing...)
 	s.hasReasonsIn(pluginPods, map[string][]string{firstID: {"held-other-api", "node-changed"}, secondID: {"node-in-use"}})
 	s.user("next")
-	s.always(0, func() { s.unschedulable("next") })
+	s.unschedulable("next")
 	s.staysInPhase("user", corev1.PodRunning)
 	s.step("its pod ends: the next one gets a card")
 	s.deleteClaimed("user")

@@ -117,7 +117,7 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.step("report: all parts for the administrator, some for a user without accelerator-nodes; no names of pods")
 	s.report(len(values) > 0)
 
-	if len(values) > 0 {
+	if len(values) > 0 && s.minor >= 37 {
 		s.step("a DeviceTaintRule is shown to the administrator")
 		rules := s.Client.ResourceV1().DeviceTaintRules()
 		rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "fan"}, Spec: resourceapi.DeviceTaintRuleSpec{

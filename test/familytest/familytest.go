@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,12 +26,21 @@ import (
 	"b-com.com/accelerator-device-plugin/test/sysfstest"
 )
 
-// Ignore leaves out the fields of units that differ between runs, and the findings about files.
+// Ignore leaves out the fields of units that differ between runs, the findings about files, and the bitstream id.
 var Ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"),
 	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
+	cmp.FilterValues(func(a, b map[string]string) bool { return a[bitstreamID] != "" || b[bitstreamID] != "" },
+		cmp.Comparer(func(a, b map[string]string) bool {
+			a, b = maps.Clone(a), maps.Clone(b)
+			delete(a, bitstreamID)
+			delete(b, bitstreamID)
+			return maps.Equal(a, b)
+		})),
 	cmpopts.EquateEmpty(),
 }
+
+const bitstreamID = inventory.AttributeBitstreamID
 
 // Node unfolds boards of testdata into a new directory, from a test of a family, and returns the host. Of a recorded board it
 // makes the files that are no text, too.

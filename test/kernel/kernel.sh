@@ -4,7 +4,7 @@
 # directory, which is below CACHE and named after the kernel's ABI and version:
 #   vmlinux        the stock kernel, unpacked for PVH boot
 #   modules/*.ko   drivers/fpga of its source package, unmodified, built for it; vfio, pci-pf-stub
-#                  and aer_inject, as Debian has built them
+#                  and aer_inject, as Debian has built them; and board-sensors of this directory
 #   cdev/*.ko      of 6.12 only: the same, with vfio built from the source package with character
 #                  devices of functions, and iommufd. Debian's kernels have neither
 # Nothing is installed: the kernel's headers are unpacked, and deleted after the build. If a
@@ -12,8 +12,9 @@
 set -euo pipefail
 cache=$1
 series=${2:-}
-stamp=ready-2   # the number counts what this script puts into the directory
-. "$(dirname "$0")/headers.sh"
+stamp=ready-3   # the number counts what this script puts into the directory
+here=$(realpath "$(dirname "$0")")
+. "$here/headers.sh"
 
 # A meta package depends on the current kernel, of this series or Debian's default. If apt
 # has no package lists, the newest kernel of the cache is used.
@@ -85,10 +86,11 @@ unpack_headers "$dir"
 
 # Debian does not build these drivers. Only this list of modules is written here.
 cat >src/Makefile <<'K'
-obj-m := fpga-mgr.o fpga-bridge.o fpga-region.o dfl.o dfl-fme.o dfl-fme-mgr.o dfl-fme-br.o dfl-fme-region.o dfl-afu.o dfl-pci.o
+obj-m := board-sensors.o fpga-mgr.o fpga-bridge.o fpga-region.o dfl.o dfl-fme.o dfl-fme-mgr.o dfl-fme-br.o dfl-fme-region.o dfl-afu.o dfl-pci.o
 dfl-fme-objs := dfl-fme-main.o dfl-fme-pr.o dfl-fme-error.o dfl-fme-perf.o
 dfl-afu-objs := dfl-afu-main.o dfl-afu-region.o dfl-afu-dma-region.o dfl-afu-error.o
 K
+cp "$here/board-sensors.c" src
 say "building the modules"
 build_modules "$dir" "$dir/src"
 for module in src/*.ko; do

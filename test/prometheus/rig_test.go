@@ -21,6 +21,7 @@ const (
 	resource = "example.com/fpga"
 	cardA    = "0000:3b:00.0"
 	cardB    = "0000:5e:00.0"
+	cardC    = "0000:86:00.0"    // plugged later
 	broken   = "0x4000000000000" // port error: AP6
 	whole    = "0x0"
 )
@@ -48,10 +49,7 @@ func newRig(t *testing.T) *rig {
 	r.node, err = simnode.New(dir)
 	r.do(err)
 	for numa, address := range []string{cardA, cardB} {
-		r.do(r.node.Plug(simnode.Card{
-			Address: address, Ports: 2, NUMANode: numa,
-			AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6",
-		}))
+		r.plug(address, numa)
 	}
 	r.startKubelet()
 	t.Cleanup(func() { r.kubelet.Stop() })
@@ -104,9 +102,17 @@ func (r *rig) startDaemon(pod string) {
 		"--sysfs-root", r.node.Sys, "--dev-root", r.node.Dev, "--host-dev-root", "/dev",
 		"--kubelet-dir", filepath.Join(r.dir, "kubelet"), "--pod-resources-socket", filepath.Join(r.dir, "pods.sock"),
 		"--cdi-dir", filepath.Join(r.dir, "cdi"), "--state-dir", filepath.Join(r.dir, "state"), "--config", settings,
-		"--resource-name", resource, "--recovery-hold", "0s", "--resync-interval", "1s", "--health-interval", "1s", "--log-level", "debug")
+		"--resource-name", resource, "--recovery-hold", "0s", "--resync-interval", "1s", "--health-interval", "1s", "--sensors", "all", "--sensor-interval", "1s", "--log-level", "debug")
 	r.do(err)
 	r.daemons[pod] = d
+}
+
+func (r *rig) plug(address string, numa int) {
+	r.t.Helper()
+	r.do(r.node.Plug(simnode.Card{
+		Address: address, Ports: 2, NUMANode: numa,
+		AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6",
+	}))
 }
 
 func (r *rig) endDaemon(pod string) {

@@ -3,12 +3,14 @@ package prometheus_test
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/prometheus"
 )
 
@@ -104,6 +106,23 @@ func TestStory(t *testing.T) {
 		t.Errorf("description: found %q, want the pod that holds the device", text)
 	}
 
+	r.step("another card gets hot, and its link corrects errors: an alert fires")
+	r.plug(cardC, 0)
+	r.awaitBoth(`sum(accelerator_card_correctable_errors_total)`, "0")
+	r.awaitBoth(`accelerator_card_info{card="86:00.0", bmc_firmware="1.4.0"}`, "1")
+	r.awaitBoth(`accelerator_card_current_link_transfers_per_second`, "8000000000")
+	r.do(r.node.SetFile(r.node.CardDir(cardC)+"/aer_dev_correctable", simnode.AER("COR", 5)+"\n"))
+	sensor, err := filepath.Glob(r.node.FMEDir(cardC) + "/dfl_dev.*/n6000bmc-hwmon.*/hwmon/hwmon*/temp1_input")
+	if err != nil || len(sensor) != 1 {
+		t.Fatalf("sensor: found %q, error %v; want one", sensor, err)
+	}
+	r.do(r.node.SetFile(sensor[0], "88000\n"))
+	r.awaitBoth(`accelerator_sensor_temperature_celsius{sensor="hottest"}`, "88")
+	r.awaitBoth(`accelerator_card_correctable_errors_total{type="BadDLLP"}`, "5")
+	if text := r.awaitAlert(r.classic, "AcceleratorCardHot", "firing").Annotations["description"]; !strings.Contains(text, "86:00.0 on worker-1 has 88.0 °C") {
+		t.Errorf("description: found %q, want the card and its temperature", text)
+	}
+
 	r.step("the kubelet is stopped and started")
 	r.kubelet.Stop()
 	r.awaitBoth(`accelerator_resource_ready`, "0")
@@ -182,10 +201,13 @@ var empty = map[string]string{
 	"Lost, forged and malformed events": "inotify loses no events",
 }
 
-// unseen maps metrics without series on this node to their labels.
+// unseen maps metrics without series on this node to their labels. The last two are those of accelerator-fpga keep.
 var unseen = map[string][]string{
 	"accelerator_uevents_total": {"subsystem", "action"},
 	"accelerator_owner_waiting": {"reason"},
+
+	"accelerator_bitstream_present":     {"reference"},
+	"accelerator_bitstream_pulls_total": {"result"},
 }
 
 // answered checks that each query of the dashboard has a result and no error.

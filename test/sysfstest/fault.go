@@ -32,6 +32,17 @@ func Refuse(t testing.TB, nth int, work func()) (accesses int) {
 	})
 }
 
+// Fail is Refuse with the error of a driver: the nth access fails with errno.
+func Fail(t testing.TB, nth int, errno syscall.Errno, work func()) (accesses int) {
+	t.Helper()
+	return supervised(t, work, func(n int, _ bool) syscall.Errno {
+		if n == nth {
+			return errno
+		}
+		return 0
+	})
+}
+
 // Before runs work and calls change before its nth access to a file, counted from 0 as in Refuse. It returns the
 // number of accesses, and blocks until work returns.
 func Before(t testing.TB, nth int, change, work func()) (accesses int) {

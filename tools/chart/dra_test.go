@@ -57,6 +57,18 @@ func TestKubeVersionOfDRA(t *testing.T) {
 	}
 }
 
+// Bitstreams are refused with versions of Kubernetes in which only one claim could have one, and without programming.
+func TestKubeVersionOfBitstreams(t *testing.T) {
+	for values, want := range map[string]string{
+		"programming: {enabled: true}":  "dra.publishBitstreams: found true with Kubernetes v1.35.9, want 1.36 or newer",
+		"programming: {enabled: false}": "dra.publishBitstreams: found true without programming.enabled",
+	} {
+		if _, err := plugin.render(t, "api: dra\ndra: {publishBitstreams: true}\n"+values, "--kube-version", "1.35.9"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", values, err, want)
+		}
+	}
+}
+
 // Extended resources are refused with versions of Kubernetes that drop the field by default.
 func TestKubeVersionOfExtendedResources(t *testing.T) {
 	const extended = "api: dra\ndra: {extendedResourceName: b-com.com/accelerator}"
@@ -272,7 +284,7 @@ func TestDocumentedSelectors(t *testing.T) {
 		"afuId": {StringValue: &afu}, "interfaceId": {StringValue: &region}, busID: {StringValue: &bus}, "resource.kubernetes.io/numaNode": {IntValue: new(int64(1))},
 	}}
 	bare := dracel.Device{Driver: driver, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{busID: {StringValue: &otherBus}}}
-	for file, count := range map[string]int{"../../docs/dra.md": 7, "../../deploy/examples/claim.yaml": 2} {
+	for file, count := range map[string]int{"../../docs/dra.md": 9, "../../deploy/examples/claim.yaml": 2} {
 		found := regexp.MustCompile(`expression: ('[^']+'|[^'\n]+)`).FindAllStringSubmatch(read(t, file), -1)
 		if len(found) != count {
 			t.Errorf("%s: found %d expressions, want %d", file, len(found), count)
@@ -282,7 +294,7 @@ func TestDocumentedSelectors(t *testing.T) {
 			if !selected(t, expression, wanted) {
 				t.Errorf("%s: %s: does not select %v", file, expression, wanted)
 			}
-			if got, want := selected(t, expression, bare), strings.Contains(expression, "degraded"); got != want {
+			if got, want := selected(t, expression, bare), strings.Contains(expression, "degraded") || strings.Contains(expression, "bitstream"); got != want {
 				t.Errorf("%s: %s: selects %v: %t, want %t", file, expression, bare, got, want)
 			}
 		}

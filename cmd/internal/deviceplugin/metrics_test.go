@@ -40,6 +40,17 @@ func (d *testDaemon) awaitSeries(line string) string {
 	return page
 }
 
+// awaitNoSeries scrapes until no line of the page begins with prefix.
+func (d *testDaemon) awaitNoSeries(prefix string) {
+	d.t.Helper()
+	patient.Await(d.t, "metrics", func() error {
+		if page := d.scrape(); strings.Contains("\n"+page, "\n"+prefix) {
+			return fmt.Errorf("page has a line %s…:\n%s", prefix, page)
+		}
+		return nil
+	})
+}
+
 // The page after a whole story: one of two cards breaks and heals, a pod gets a port, another one is refused, a
 // card is pulled while a pod holds it, and the kubelet restarts.
 func TestMetricsOfAStory(t *testing.T) {

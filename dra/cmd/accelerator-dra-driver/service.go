@@ -21,6 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/dra/bitstreams"
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/dra/claimstatus"
 	"b-com.com/accelerator-device-plugin/dra/driver"
@@ -87,6 +88,7 @@ type api struct {
 	use            *holders.Source      // set by Configure
 	injected       *holders.Injected    // set by Configure
 	inventory      *inventory.Inventory // set by Start
+	stored         *bitstreams.Follower // set by Start; nil: not published
 	*driver.Driver                      // set by Start
 }
 
@@ -160,17 +162,25 @@ func (a *api) Configure(ctx context.Context, cfg *inventory.Config) error {
 
 func (a *api) Start(_ context.Context, inv *inventory.Inventory) {
 	a.inventory = inv
-	a.Driver = driver.New(driver.Config{
+	cfg := driver.Config{
 		Node: a.cfg.NodeName, PodUID: a.settings.podUID, PluginDir: a.settings.pluginDir, RegistryDir: a.settings.registryDir,
 		SysfsRoot: a.cfg.SysfsRoot, Effect: a.settings.effect(), Finish: a.settings.finishClaims,
 		Client: a.client, Inventory: inv, Claims: a.claims, Log: a.log, Metrics: a.metrics,
-	})
+	}
+	if a.settings.publishBitstreams {
+		a.stored = bitstreams.New(programmingOf(a.cfg).Store, a.log)
+		cfg.Stored = a.stored.Latest
+	}
+	a.Driver = driver.New(cfg)
 }
 
 func (a *api) Run(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return a.claims.Run(ctx) })
 	tasks.Go(func() error { return a.Driver.Run(ctx) })
+	if a.stored != nil {
+		tasks.Go(func() error { return a.stored.Run(ctx) })
+	}
 	if a.settings.claimStatus {
 		w := claimstatus.New(claimstatus.Config{
 			Node: a.cfg.NodeName, Client: a.client, Claims: a.claims, Devices: a.inventory, Attributes: a.published.Attributes, Log: a.log,

@@ -77,6 +77,9 @@ func newRig(t *testing.T) *rig {
 	var slice atomic.Int32 // the fake API server generates no names
 	r.client.PrependReactor("create", "resourceslices", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		s := action.(clienttesting.CreateAction).GetObject().(*resourceapi.ResourceSlice)
+		if len(action.(clienttesting.CreateActionImpl).CreateOptions.DryRun) > 0 {
+			return true, s, nil
+		}
 		s.Name = fmt.Sprint(s.GenerateName, slice.Add(1))
 		return false, nil, nil
 	})

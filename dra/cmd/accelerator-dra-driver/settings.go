@@ -27,6 +27,7 @@ type settings struct {
 	finishClaims           bool
 	deviceMetadata         bool
 	claimStatus            bool
+	publishBitstreams      bool
 }
 
 // withoutEffect are settings of the device plugin that have no effect in the driver. They are accepted, so
@@ -64,6 +65,8 @@ func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
 		"`effect` of the taint of a device that failed or was removed: NoExecute (its pods are evicted) or NoSchedule (they keep running)")
 	fs.BoolVar(&s.deviceMetadata, "device-metadata", true, "give each container a file with the attributes of its devices")
 	fs.BoolVar(&s.claimStatus, "claim-status", false, "show the devices of each prepared claim, and their health, in the status of the claim")
+	fs.BoolVar(&s.publishBitstreams, "publish-bitstreams", false, "publish the bitstreams of the node's store as devices, so that a claim can require one; "+
+		"requires --programming-hook, and Kubernetes 1.36")
 	fs.BoolVar(&s.finishClaims, "finish-claims", false, "only unprepare the claims of pods that end, on a node that has changed to the device plugin: "+
 		"publish nothing, prepare nothing, write no Events and no condition, use no --socket and no --state-dir")
 }
@@ -80,7 +83,7 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 			*value = text
 		}
 	}
-	for name, value := range map[string]*bool{"finish-claims": &s.finishClaims, "device-metadata": &s.deviceMetadata, "claim-status": &s.claimStatus} {
+	for name, value := range map[string]*bool{"finish-claims": &s.finishClaims, "device-metadata": &s.deviceMetadata, "claim-status": &s.claimStatus, "publish-bitstreams": &s.publishBitstreams} {
 		if text, ok := os.LookupEnv(variable(name)); ok && !fs.Changed(name) {
 			found, err := strconv.ParseBool(text)
 			if err != nil {
@@ -94,10 +97,13 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 	if s.finishClaims {
 		// These belong to the device plugin, which runs on the same node.
 		cfg.Socket, cfg.StateDir, cfg.Events, cfg.NodeConditionType = "", "", false, ""
-		s.claimStatus = false // nothing is prepared any more
+		s.claimStatus, s.publishBitstreams = false, false // nothing is prepared any more
 	}
 	if cfg.CDIDir == "" {
 		cfg.CDIDir = "/var/run/cdi" // containers get their nodes only through CDI
+	}
+	if s.publishBitstreams && cfg.ProgrammingHook == "" {
+		return cfg, errors.New("publish-bitstreams: found true without programming-hook, want both: without the hook no bitstream is loaded")
 	}
 	return cfg, errors.Join(s.check(), check(cfg))
 }

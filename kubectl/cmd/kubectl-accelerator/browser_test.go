@@ -186,6 +186,7 @@ type card struct {
 	DeviceNodes  []string       `json:"deviceNodes"`
 	Cordon       map[string]any `json:"cordon"`
 	MissingSince string         `json:"missingSince,omitempty"`
+	Sensors      []any          `json:"sensors"`
 }
 
 // answer returns the answer of a node, in which these devices need attention.
@@ -216,6 +217,14 @@ func answer(t *testing.T, cards []card, faulty ...string) string {
 	return string(text)
 }
 
+// sensors is the summary of the sensors of a card, and another one.
+var sensors = []any{
+	map[string]any{"chip": "", "sensor": "die", "kind": "temperature", "value": 43.54},
+	map[string]any{"chip": "", "sensor": "hottest", "kind": "temperature", "value": 51.5, "max": 75, "of": "Columbiaville Die Temperature"},
+	map[string]any{"chip": "", "sensor": "board", "kind": "power", "value": 50.909}, nil,
+	map[string]any{"chip": "bmc", "sensor": "die", "kind": "temperature", "value": 99},
+}
+
 // cards returns the cards of a node: half of them are in use.
 func cards(node, n int) []card {
 	all := make([]card, n)
@@ -223,7 +232,7 @@ func cards(node, n int) []card {
 		id := fmt.Sprintf("%02x:00.0", 0x3b+0x23*i)
 		all[i] = card{
 			ID: id, Health: "healthy", Reasons: []string{}, Holder: []string{}, HolderKnown: true, Resource: "b-com.com/accelerator", Family: "dfl", PCIID: "8086:09c4",
-			NUMANode: i % 2, AFUID: "d8424dc4a4a3c413f89e433683f9040b", DeviceNodes: []string{fmt.Sprintf("/dev/dfl-port.%d", i)},
+			NUMANode: i % 2, AFUID: "d8424dc4a4a3c413f89e433683f9040b", DeviceNodes: []string{fmt.Sprintf("/dev/dfl-port.%d", i)}, Sensors: sensors,
 		}
 		if (node*7+i*3)%5 < 3 {
 			all[i].Holder, all[i].Held = []string{fmt.Sprintf("vision/encoder-%d/main", node*n+i)}, true
@@ -301,6 +310,7 @@ func TestBrowserFirstLook(t *testing.T) {
 	for _, want := range []string{
 		"worker-005 5e:00.0", "port-ap6", meaning[1:], "Read from: errors/errors bit 50", "Clearing a sticky error", "vision/encoder-17/main",
 		"31 changes of health, 0 removals.", "List that the kubelet received", "5e:00.0\tUnhealthy", "3b:00.0\tHealthy", "0.3.0, devicePlugin", "fpga-system/fpga-worker-005",
+		"FPGA 43.5 °C, hottest part 51.5 °C of 75", "50.9 W", "Sensors read",
 		"kubectl accelerator --context sim logs worker-005 --device 5e:00.0", " can-pull worker-005 5e:00.0",
 	} {
 		if got := b.text(details); !strings.Contains(got, want) {

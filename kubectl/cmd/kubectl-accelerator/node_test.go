@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"regexp"
 	"strings"
 	"syscall"
@@ -120,7 +121,9 @@ func TestCanPull(t *testing.T) {
 
 // A signal ends can-pull, which removes its pod first.
 func TestCanPullSignals(t *testing.T) {
-	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // else the program ignores it if this test was started by nohup
+	defer signal.Reset(syscall.SIGHUP)
+	for _, sent := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		c := simcluster.Start(t, simcluster.NewPod("worker-1", "kube-system", "fpga", "devicePlugin", nil))
 		created := make(chan string, 1)
 		c.Kubelet(func(p *simcluster.Pod) { created <- p.Name })
@@ -132,13 +135,13 @@ func TestCanPullSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := <-created
-		if err := cmd.Process.Signal(signal); err != nil {
+		if err := cmd.Process.Signal(sent); err != nil {
 			t.Error(err)
 		}
 		_ = cmd.Wait() // its error is the exit code
 		want := "kubectl accelerator: pod " + name + ": interrupted\n"
 		if code := cmd.ProcessState.ExitCode(); code != 1 || out.String() != want || len(c.Pods()) != 1 {
-			t.Errorf("%v: exit code %d, want 1, %q, want %q, pods %v", signal, code, out.String(), want, c.Pods())
+			t.Errorf("%v: exit code %d, want 1, %q, want %q, pods %v", sent, code, out.String(), want, c.Pods())
 		}
 	}
 }

@@ -345,7 +345,7 @@ async function drawDetails(opened) {
 	];
 	if (d) parts.push(...why(reasons, meanings), commands(node, d));
 	if (!id) parts.push(node && facts(node, {}, {}));
-	else if (d && found) parts.push(history(found.cards ?? [], d), list(node, all, id), facts(node, d, full));
+	else if (d && found) parts.push(history(found.cards ?? [], d), list(node, all, id), facts(node, d, { ...full, at: found.at }));
 	else if (d) parts.push(section("History", el("p", { class: "muted" }, "The details could not be loaded. Open them again.")));
 	const open = new Set([...$("details").querySelectorAll("details[open] summary")].map((s) => s.textContent)); // they stay open
 	const focused = $("details").contains(document.activeElement);
@@ -377,9 +377,20 @@ function facts(node, d, full) {
 	const rows = [
 		["Used by", d.id && (d.holder === "?" ? "not known" : d.holder || "nobody")], ["Cordoned by", d.cordon], ["Missing since", full.missingSince && time(full.missingSince)],
 		["Resource", d.id && (full.resource || "none")], ["Family", full.family], ["PCI ID", full.pciId], ["NUMA node", full.numaNode], ["AFU", full.afuId],
-		["Device nodes", join(full.deviceNodes)], ["Plugin", [node.version, node.api].filter(Boolean).join(", ")], ["Pod", node.pod], ["Remarks", join(node.notes)],
+		...measured(full), ["Device nodes", join(full.deviceNodes)], ["Plugin", [node.version, node.api].filter(Boolean).join(", ")], ["Pod", node.pod], ["Remarks", join(node.notes)],
 	];
 	return section("Facts", el("dl", {}, rows.filter(([, v]) => v || v === 0).map(([name, v]) => el("div", {}, el("dt", {}, name), el("dd", {}, v)))));
+}
+
+// measured shows the summary of the sensors of a card. The node sends it with its other changes, at least every six minutes.
+function measured(full) {
+	const value = (name, unit) => {
+		const s = array(full.sensors).find((s) => s?.chip === "" && s.sensor === name && typeof s.value === "number");
+		return s && `${Math.round(s.value * 10) / 10} ${unit}` + (typeof s.max === "number" ? ` of ${s.max}` : "");
+	};
+	const die = value("die", "°C"), hottest = value("hottest", "°C"), power = value("board", "W");
+	const temperatures = [die && `FPGA ${die}`, hottest && `hottest part ${hottest}`].filter(Boolean).join(", ");
+	return [["Temperature", temperatures], ["Power", power], ["Sensors read", (temperatures || power) && time(full.at)]];
 }
 
 const array = (v) => (Array.isArray(v) ? v : []); // nodes may answer anything

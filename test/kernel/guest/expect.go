@@ -46,6 +46,29 @@ func (r *rig) expect(ctx context.Context, args []string) error {
 	}
 }
 
+// metric waits until a series of the daemon's metrics has this value, or does not exist if the value is gone. A series is
+// written as in the daemon's answer, with sorted labels.
+func (r *rig) metric(ctx context.Context, series, want string) error {
+	if r.daemon == nil {
+		return errNoDaemon
+	}
+	for {
+		text, err := r.daemon.fetch("/metrics")
+		got := "gone"
+		for line := range strings.Lines(string(text)) {
+			if value, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), series+" "); ok {
+				got = value
+			}
+		}
+		if err == nil && got == want {
+			return nil
+		}
+		if pause(ctx, 50*time.Millisecond) != nil {
+			return fmt.Errorf("%w; found %s, error %v", context.Cause(ctx), got, err)
+		}
+	}
+}
+
 // unmet returns the error of an expectation that was not met: the cause of ctx, and the devices
 // that the kubelet and the daemon have.
 func (r *rig) unmet(ctx context.Context) error {

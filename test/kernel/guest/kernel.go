@@ -19,6 +19,9 @@ var allModules = []string{
 	"dfl-fme-mgr", "dfl-fme-br", "dfl-fme-region", "dfl-fme", "dfl-afu", "dfl-pci",
 }
 
+// boardSensors is the module with the sensors of a board: ../board-sensors.c. Only a story loads it.
+const boardSensors = "board-sensors"
+
 // parameters are the parameters of modules: vfio-pci allows virtual functions of its functions.
 var parameters = map[string]string{"vfio-pci": "enable_sriov=1"}
 

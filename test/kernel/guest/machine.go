@@ -83,6 +83,9 @@ func (m *machine) clear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := rmmod([]string{boardSensors}); err != nil && !errors.Is(err, unix.ENOENT) { // left by a story that has failed
+		return err
+	}
 	for _, card := range strings.Fields(plugged) {
 		if _, err := m.host.ask("unplug " + card); err != nil {
 			return err

@@ -113,6 +113,7 @@ var checks = map[string]run{
 		}
 		return nil
 	},
+	"metric":    func(ctx context.Context, r *rig, a []string) error { return r.metric(ctx, a[0], a[1]) },
 	"exclusive": func(_ context.Context, r *rig, a []string) error { return r.exclusive(a[0]) },
 	"refused":   func(_ context.Context, r *rig, a []string) error { return r.refused(a[0]) },
 	"reaches":   func(_ context.Context, r *rig, a []string) error { return r.reaches(a[0], a[1]) },

@@ -95,6 +95,7 @@ var synopses = map[string]string{
 	"given":     "ID [NODE …]",
 	"cdi":       "ID [NODE …]",
 	"exclusive": "NODE",
+	"metric":    "SERIES VALUE|gone",
 	"reads":     "PATH TEXT",
 }
 
@@ -108,6 +109,7 @@ var kinds = map[string]string{
 	"INTERFACE":    "[0-9a-f]{32}",
 	"FILE":         "[^/]+",
 	"RECORDING":    "[a-z0-9-]+",
+	"VALUE|gone":   `-?[0-9.e+]+|gone`,
 	"DURATION":     "[1-9][0-9]{0,3}ms|[1-9]s|[1-5][0-9]s|1m",
 	"--FLAG=VALUE": "--[^=]+=.*",
 	"KEY=VALUE":    "[^=]+=.+",

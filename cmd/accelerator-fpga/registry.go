@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// registryProgram is the program with the commands pull, push and keep. This program never speaks to a network, because container
+// runtimes run it as root.
+const registryProgram = "accelerator-fpga-registry"
+
+// newRegistry returns the command pull or push. To run it, this process becomes registryProgram.
+func newRegistry(name, arguments, short string) *cobra.Command {
+	return &cobra.Command{
+		Use:   name + " " + arguments,
+		Short: short,
+		Long: fmt.Sprintf(`%s.
+
+The program %s runs this command. It must be in the
+directory of accelerator-fpga, or in PATH: "accelerator-fpga %s --help" then prints
+its help.`, short, registryProgram, name),
+		Example:            "  accelerator-fpga " + name + " --help",
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, err := findRegistryProgram()
+			if err == nil {
+				err = syscall.Exec(path, append([]string{registryProgram, name}, args...), os.Environ())
+				err = &fs.PathError{Op: "exec", Path: path, Err: err}
+			}
+			return asFailure(err)
+		},
+	}
+}
+
+// findRegistryProgram returns the path of registryProgram.
+func findRegistryProgram() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Dir(self)
+	for _, name := range []string{filepath.Join(dir, registryProgram), registryProgram} {
+		if path, err := exec.LookPath(name); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, exec.ErrNotFound) {
+			return path, err
+		}
+	}
+	return "", fmt.Errorf("%s: found none in %s and in PATH, want the program of this version there: it is beside accelerator-fpga in bin/ and in the image", registryProgram, dir)
+}

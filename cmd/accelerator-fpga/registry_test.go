@@ -1,0 +1,42 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
+)
+
+// pull and push are run by the program beside this one, or else by the one in PATH, in place of this process.
+func TestRegistryProgram(t *testing.T) {
+	dir, inPath := t.TempDir(), t.TempDir()
+	self := filepath.Join(dir, "accelerator-fpga")
+	build := exec.Command("go", "build", "-o", self, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	run := func() (string, int) {
+		cmd := exec.CommandContext(t.Context(), self, "--store", "/s", "pull", "-q", "x/y", "--ca-file=c", "--help")
+		cmd.Env = []string{"PATH=" + inPath}
+		out, _ := cmd.CombinedOutput() // an error is the exit code
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	out, code := run()
+	compare.Equal(t, "exit code without the program", 1, code)
+	compare.Equal(t, "error", "accelerator-fpga pull: accelerator-fpga-registry: found none in "+dir+" and in PATH, "+
+		"want the program of this version there: it is beside accelerator-fpga in bin/ and in the image\n", out)
+	for _, place := range []string{inPath, dir} {
+		must.Succeed(t, os.WriteFile(filepath.Join(place, registryProgram), []byte("#!/bin/sh\necho "+place+" \"$@\"\nexit 7\n"), 0o755))
+		out, code := run()
+		compare.Equal(t, "output", place+" pull --store /s --quiet=true x/y --ca-file=c --help\n", out)
+		compare.Equal(t, "exit code", 7, code)
+	}
+	must.Succeed(t, os.Chmod(filepath.Join(dir, registryProgram), 0o644))
+	out, code = run()
+	compare.Equal(t, "exit code for a file that is no program", 1, code)
+	compare.Contains(t, "error", "permission denied", out)
+}

@@ -1,0 +1,25 @@
+package sensors
+
+import "b-com.com/accelerator-device-plugin/internal/sensors"
+
+// ReadWith replaces the reading of cards. what is "", "all", or "pci" for a card whose sensors are not read; failures is the number of sensors that failed, with err for the first; void is as in outcome.
+func (s *Sensors) ReadWith(read func(address, what string) (readings []sensors.Reading, failures int, err error, void bool)) {
+	s.read = func(address string, _ kept, what scope) (o outcome) {
+		o.readings, o.failures, o.err, o.void = read(address, map[scope]string{onlyPCI: "pci", all: "all"}[what])
+		return o
+	}
+}
+
+// Reader returns a function that reads a card of the host with what is kept of its last call.
+func (s *Sensors) Reader(address string) func(all bool) (readings []sensors.Reading, failures int) {
+	var k kept
+	return func(everything bool) ([]sensors.Reading, int) {
+		what := main
+		if everything {
+			what = all
+		}
+		o := s.read(address, k, what)
+		k = o.kept
+		return o.readings, o.failures
+	}
+}

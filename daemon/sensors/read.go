@@ -1,0 +1,155 @@
+package sensors
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/sensors"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+const (
+	// mostFailures is the number of sensors in a row that may fail before the rest of the card is not read.
+	mostFailures = 3
+	// afresh is the number of readings after which the limits are read again.
+	afresh = 20
+	// listedFor is how long a list of devices is used: for the cards that are read together.
+	listedFor = time.Second
+)
+
+// devices lists the devices with sensors, once for all cards. It is safe for concurrent use.
+type devices struct {
+	host  sysfs.Host
+	mu    sync.Mutex
+	at    time.Time
+	chips map[string][]sensors.Chip
+	err   error
+}
+
+// of returns those of a card. An error may be about any device.
+func (d *devices) of(address string) ([]sensors.Chip, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err != nil || d.at.IsZero() || time.Since(d.at) >= listedFor {
+		d.chips, d.err = sensors.Chips(d.host)
+		d.at = time.Now()
+	}
+	return d.chips[address], d.err
+}
+
+// kept is what is known of a card from an earlier reading. The zero value is nothing.
+type kept struct {
+	chips    []sensors.Chip
+	what     scope
+	list     []sensors.Sensor
+	limits   []sensors.Limits // of each sensor in list
+	times    int              // readings with this list
+	firmware sensors.Firmware
+}
+
+// outcome is what a reading has found.
+type outcome struct {
+	kept     kept
+	pci      PCI
+	firmware sensors.Firmware
+	readings []sensors.Reading
+	failures int   // sensors that could not be read
+	err      error // of the first one
+	// void means that the reading says nothing about the sensors, because the card has left, or the daemon is out of
+	// descriptors or memory.
+	void bool
+}
+
+// failed notes an error.
+func (o *outcome) failed(err error) {
+	switch {
+	case sysfs.IsShortage(err), sysfs.Gone(err):
+		o.void = true
+	case o.err == nil:
+		o.err = err
+		o.failures++
+	default:
+		o.failures++
+	}
+}
+
+// read reads the sensors of a card, all or those that the summary needs. It blocks as long as the card does not answer.
+func (d *devices) read(address string, k kept, what scope) (o outcome) {
+	o.pci = readPCI(d.host, address)
+	if what == onlyPCI {
+		return o
+	}
+	chips, err := d.of(address)
+	if err != nil {
+		o.failed(err)
+	}
+	if !slices.Equal(chips, k.chips) {
+		k = kept{chips: chips}
+	}
+	if k.times == 0 || k.what != what {
+		k = kept{chips: k.chips, what: what}
+		k.list, err = sensors.List(k.chips)
+		if err != nil {
+			o.failed(err)
+		}
+		if what == main {
+			k.list = sensors.ForSummary(k.list)
+		}
+	}
+	if o.void {
+		return o
+	}
+	limits := k.limits
+	if k.times%afresh == 0 {
+		limits = make([]sensors.Limits, len(k.list))
+	}
+	var inRow int
+	incomplete := o.err != nil // so the list or the limits are read again next time
+	for i := range k.list {
+		s := &k.list[i]
+		if k.times%afresh == 0 {
+			var err error
+			if limits[i], err = s.Limits(); err != nil {
+				o.failed(err)
+				incomplete = true
+			}
+		}
+		value, err := s.Read()
+		switch {
+		case err == nil:
+			inRow = 0
+			o.readings = append(o.readings, sensors.Reading{Chip: s.Chip, Name: s.Name, Kind: s.Kind, Value: value, Limits: limits[i]})
+		case errors.Is(err, sensors.ErrNoValue):
+			inRow = 0
+		default:
+			o.failed(err)
+			inRow++
+		}
+		if o.void || inRow == mostFailures {
+			o.readings = nil
+			return o
+		}
+	}
+	if k.times%afresh == 0 && o.failures == 0 {
+		k.firmware, _ = sensors.ReadFirmware(k.chips) // if it fails, so will the sensors of the same controller
+	}
+	o.firmware = k.firmware
+	if k.times, k.limits = k.times+1, limits; !incomplete {
+		o.kept = k
+	}
+	return o
+}
+
+// readPCI reads the state of a card's PCI function. Its errors are not reported, because the health of a card that does not answer,
+// or has left, is known.
+func readPCI(host sysfs.Host, address string) (p PCI) {
+	dir, err := host.PCIDir(address)
+	if err != nil {
+		return p
+	}
+	p.Link, _ = sysfs.ReadLink(dir)
+	p.Correctable, _ = sysfs.ReadAs(dir+"/aer_dev_correctable", sysfs.ParseCorrectable)
+	return p
+}

@@ -1,0 +1,342 @@
+package sensors
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/sensors"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+const (
+	overdueAfter = 10 * time.Second // longest time of a reading
+	mostReadings = 4                // readings at a time that are not overdue
+	leaveAfter   = time.Second      // longest time that Run waits for readings at its end
+)
+
+// The values of the setting sensors.
+const (
+	None = "none"
+	Main = "main" // those of the summary
+	All  = "all"
+)
+
+// Settings say what is read.
+type Settings struct {
+	Which    string        // None, Main or All
+	Interval time.Duration // between two readings of a card; 0: none
+}
+
+// Config holds the sources of [Sensors].
+type Config struct {
+	Host    sysfs.Host
+	Devices interface { // an inventory
+		Latest() (inventory.Snapshot, <-chan struct{})
+	}
+	// Settings returns the present settings, and a channel that is closed when they may have changed. It must not block.
+	Settings func() (Settings, <-chan struct{})
+}
+
+// Card has the newest values of a card.
+type Card struct {
+	Summary []sensors.Reading
+	All     []sensors.Reading // nil with [Main]
+	// Failures is the number of sensors that could not be read since the start, and of readings that were overdue.
+	Failures int
+	// PCI is the state of the card's PCI function. Cards whose sensors are not read have it, too.
+	PCI
+	Firmware sensors.Firmware
+}
+
+// PCI is the state of a PCI function. What is not known is zero.
+type PCI struct {
+	Link        sysfs.Link
+	Correctable map[string]uint64 // as [sysfs.ParseCorrectable] returns it; must not be changed
+}
+
+// Sensors reads the sensors of a node. Create it with [New], and run it once.
+type Sensors struct {
+	cfg    Config
+	log    *zap.Logger
+	read   func(address string, k kept, what scope) outcome
+	table  atomic.Pointer[map[string]Card]
+	cards  map[string]*card // by PCI address
+	queue  []*card          // to be read
+	busy   int              // readings under way that are not overdue
+	tasks  sync.WaitGroup
+	result chan result
+}
+
+// card is the state of one card. Only Run uses it.
+type card struct {
+	address string
+	wanted  bool // by the newest devices and settings
+	what    scope
+	queued  bool
+	started time.Time // of the reading under way; zero: none
+	overdue bool
+	discard bool // the result of the reading under way is not used
+	kept    kept
+	failing time.Time // since when its readings have failed; zero: they do not
+	shown   Card
+}
+
+type result struct {
+	card *card
+	what scope
+	outcome
+}
+
+// scope says what of a card is read.
+type scope uint8
+
+const (
+	onlyPCI scope = iota
+	main
+	all
+)
+
+// New returns Sensors without values.
+func New(cfg Config, log *zap.Logger) *Sensors {
+	s := &Sensors{cfg: cfg, log: log.Named("sensors"), cards: make(map[string]*card), result: make(chan result)}
+	s.read = (&devices{host: cfg.Host}).read
+	s.table.Store(&map[string]Card{})
+	return s
+}
+
+// Latest returns the newest values of the cards that are on the node, by PCI address (DDDD:BB:DD.F). It does not block, and is
+// safe for concurrent use.
+func (s *Sensors) Latest() map[string]Card {
+	present := make(map[string]Card)
+	all := *s.table.Load()
+	if len(all) == 0 {
+		return present
+	}
+	snapshot, _ := s.cfg.Devices.Latest()
+	for _, d := range snapshot.Devices {
+		address := CardOf(d)
+		if c, ok := all[address]; ok {
+			present[address] = c
+		}
+	}
+	return present
+}
+
+// CardOf returns the PCI address of the physical card of a device, or "" if it has none.
+func CardOf(d *inventory.Device) string {
+	if physical := d.Attributes[inventory.AttributePhysicalFunction]; physical != "" {
+		return physical
+	}
+	return d.PCIAddress
+}
+
+// Run reads the cards until ctx ends. Then it returns nil.
+func (s *Sensors) Run(ctx context.Context) error {
+	defer s.await()
+	var last Settings
+	var due time.Time // of the next readings; zero: at once
+	for {
+		settings, changed := s.cfg.Settings()
+		if settings != last {
+			last, due = settings, time.Time{}
+		}
+		snapshot, stale := s.cfg.Devices.Latest()
+		now, next := time.Now(), time.Time{}
+		switch {
+		case settings.Which == None || settings.Interval == 0:
+			s.request(nil, settings) // forgets all cards
+			stale = nil
+		case now.Before(due):
+			next, stale = due, nil
+		case snapshot.Complete:
+			due = now.Add(settings.Interval)
+			s.request(snapshot.Devices, settings)
+			next, stale = due, nil
+		}
+		s.expire(now)
+		s.start(ctx, now)
+		var wake <-chan time.Time
+		if next = s.next(next); !next.IsZero() {
+			wake = time.After(time.Until(next))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-stale: // nil unless the cards are not all read yet
+		case <-wake:
+		case r := <-s.result:
+			s.take(r)
+		}
+	}
+}
+
+// request puts the cards of these devices in the queue, and forgets the others. A card whose last reading has not returned
+// is not read again: if that is overdue, it has failed once more.
+func (s *Sensors) request(devices []*inventory.Device, settings Settings) {
+	wanted := make(map[string]scope)
+	for _, d := range devices {
+		what := onlyPCI
+		switch {
+		case d.Unwanted():
+			continue
+		case settings.Which == All && d.Family != "vfio" && d.Family != "aws":
+			what = all
+		case d.Family == "dfl" || d.Family == "opae":
+			what = main
+		}
+		wanted[CardOf(d)] = max(wanted[CardOf(d)], what)
+	}
+	delete(wanted, "")
+	for _, address := range slices.Sorted(maps.Keys(wanted)) {
+		c := s.cards[address]
+		if c == nil {
+			c = &card{address: address}
+			s.cards[address] = c
+		}
+		c.what, c.wanted = wanted[address], true
+		switch {
+		case c.overdue:
+			c.shown.Failures++
+		case c.started.IsZero() && !c.queued:
+			c.queued = true
+			s.queue = append(s.queue, c)
+		}
+	}
+	for address, c := range s.cards {
+		if _, ok := wanted[address]; !ok {
+			s.forget(c)
+		}
+	}
+	s.publish()
+}
+
+// forget removes a card. If a reading of it is under way, its result is not used, and no other one begins before that.
+func (s *Sensors) forget(c *card) {
+	s.queue = slices.DeleteFunc(s.queue, func(q *card) bool { return q == c })
+	if c.started.IsZero() {
+		delete(s.cards, c.address)
+		return
+	}
+	*c = card{address: c.address, started: c.started, overdue: c.overdue, discard: true}
+}
+
+// start starts readings of the queue, until enough are under way.
+func (s *Sensors) start(ctx context.Context, now time.Time) {
+	for len(s.queue) > 0 && s.busy < mostReadings {
+		c := s.queue[0]
+		s.queue = s.queue[1:]
+		c.queued, c.started = false, now
+		s.busy++
+		address, k, what := c.address, c.kept, c.what
+		s.tasks.Go(func() {
+			r := result{c, what, s.read(address, k, what)}
+			select {
+			case s.result <- r:
+			case <-ctx.Done():
+			}
+		})
+	}
+}
+
+// expire finds overdue readings.
+func (s *Sensors) expire(now time.Time) {
+	for _, c := range s.cards {
+		if took := now.Sub(c.started); !c.started.IsZero() && !c.overdue && took >= overdueAfter {
+			c.overdue = true
+			s.busy--
+			if c.wanted {
+				s.failed(c, 1, errOverdue)
+			}
+			c.shown = Card{Failures: c.shown.Failures}
+			s.publish()
+		}
+	}
+}
+
+var (
+	errOverdue = errors.New("no answer within 10 s")
+	errEnded   = errors.New("no answer before the end of the daemon")
+)
+
+// next returns when Run must wake: at this time, if it is not zero, or when a reading is overdue, if that is earlier.
+func (s *Sensors) next(at time.Time) time.Time {
+	for _, c := range s.cards {
+		if overdue := c.started.Add(overdueAfter); !c.started.IsZero() && !c.overdue && (at.IsZero() || overdue.Before(at)) {
+			at = overdue
+		}
+	}
+	return at
+}
+
+// take notes the result of a reading.
+func (s *Sensors) take(r result) {
+	c := r.card
+	if !c.overdue {
+		s.busy--
+	}
+	old := c.overdue || c.discard
+	if c.started, c.overdue, c.discard = (time.Time{}), false, false; !c.wanted {
+		delete(s.cards, c.address)
+	}
+	if old {
+		return
+	}
+	c.kept = r.kept
+	c.shown = Card{Summary: sensors.Summarize(r.readings), Failures: c.shown.Failures, PCI: r.pci, Firmware: r.firmware}
+	if r.what == all {
+		c.shown.All = r.readings
+	}
+	switch {
+	case r.failures > 0:
+		s.failed(c, r.failures, r.err)
+	case !r.void && !c.failing.IsZero():
+		s.log.Info("sensors read again", logevent.SensorsRead, logevent.PCI(c.address), logevent.Lasted(time.Since(c.failing)))
+		c.failing = time.Time{}
+	}
+	s.publish()
+}
+
+// failed counts failures of a card, and logs the first.
+func (s *Sensors) failed(c *card, n int, err error) {
+	c.shown.Failures += n
+	if c.failing.IsZero() {
+		c.failing = time.Now()
+		s.log.Warn("sensors not read", logevent.SensorsFailed, logevent.PCI(c.address), logevent.Err(err))
+	}
+}
+
+// publish makes a new table of what the cards show.
+func (s *Sensors) publish() {
+	table := make(map[string]Card, len(s.cards))
+	for address, c := range s.cards {
+		if c.wanted {
+			table[address] = c.shown
+		}
+	}
+	s.table.Store(&table)
+}
+
+// await waits for the readings. One that hangs in the kernel cannot be ended.
+func (s *Sensors) await() {
+	done := make(chan struct{})
+	go func() { s.tasks.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(leaveAfter):
+		for _, address := range slices.Sorted(maps.Keys(s.cards)) {
+			if c := s.cards[address]; !c.started.IsZero() {
+				s.log.Warn("hanging reading of sensors abandoned", logevent.SensorsFailed, logevent.PCI(c.address), logevent.Err(errEnded))
+			}
+		}
+	}
+}

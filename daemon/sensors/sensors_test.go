@@ -1,0 +1,561 @@
+package sensors_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/daemon/sensors"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	measured "b-com.com/accelerator-device-plugin/internal/sensors"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/sysfstest"
+)
+
+type snapshots struct {
+	*latest.Value[inventory.Snapshot]
+}
+
+func (s snapshots) Latest() (inventory.Snapshot, <-chan struct{}) { return s.Load() }
+
+// rig is a node whose cards are read by the test.
+type rig struct {
+	t        *testing.T
+	devices  snapshots
+	settings *latest.Value[sensors.Settings]
+	s        *sensors.Sensors
+	logs     func() string
+	end      func()
+
+	mu    sync.Mutex
+	reads []string          // what was read: ADDRESS, or ADDRESS all
+	cards map[string]answer // what the cards answer; others answer 40 °C
+}
+
+type answer struct {
+	hangs    chan struct{} // the reading lasts until it is closed; nil: no time
+	value    float64
+	failures int
+	void     bool
+}
+
+func device(address, family string) *inventory.Device {
+	return &inventory.Device{ID: strings.TrimPrefix(address, "0000:"), PCIAddress: address, Family: family}
+}
+
+func node(devices ...*inventory.Device) inventory.Snapshot {
+	return inventory.Snapshot{Version: 1, Complete: true, Devices: devices}
+}
+
+const one, two = "0000:3b:00.0", "0000:5e:00.0"
+
+func start(t *testing.T, settings sensors.Settings, first inventory.Snapshot) *rig {
+	r := &rig{t: t, devices: snapshots{latest.New(first)}, settings: latest.New(settings), cards: map[string]answer{}}
+	core, observed := eventtest.Observed(t)
+	r.logs = func() (lines string) {
+		for _, l := range observed.TakeAll() {
+			fields := l.ContextMap()
+			lines += fmt.Sprintln(fields["event"], fields["pci"], fields["error"])
+		}
+		return lines
+	}
+	r.s = sensors.New(sensors.Config{Devices: r.devices, Settings: r.settings.Load}, zap.New(core))
+	r.s.ReadWith(func(address, what string) ([]measured.Reading, int, error, bool) {
+		r.mu.Lock()
+		a, ok := r.cards[address]
+		if !ok {
+			a.value = 40
+		}
+		r.reads = append(r.reads, strings.TrimSpace(strings.TrimPrefix(address, "0000:")+" "+what))
+		r.mu.Unlock()
+		if a.hangs != nil {
+			<-a.hangs
+		}
+		if a.failures > 0 || a.void || what == "pci" {
+			return nil, a.failures, syscall.EIO, a.void
+		}
+		return []measured.Reading{{Chip: "bmc", Name: "FPGA Die Temperature", Kind: measured.Temperature, Value: a.value}}, 0, nil, false
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		must.Succeed(t, r.s.Run(ctx))
+	}()
+	r.end = sync.OnceFunc(func() {
+		cancel()
+		<-done
+	})
+	t.Cleanup(r.end)
+	synctest.Wait()
+	return r
+}
+
+func (r *rig) set(address string, a answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cards[address] = a
+}
+
+// after advances the fake time and checks what was read meanwhile, and what is shown: ADDRESS=VALUE,FAILURES.
+func (r *rig) after(d time.Duration, reads, shown string) {
+	r.t.Helper()
+	time.Sleep(d) // fake
+	synctest.Wait()
+	r.mu.Lock()
+	slices.Sort(r.reads)
+	got := strings.Join(r.reads, ", ")
+	r.reads = nil
+	r.mu.Unlock()
+	compare.Equal(r.t, "read", reads, got)
+	var cards []string
+	all := r.s.Latest()
+	for _, address := range slices.Sorted(maps.Keys(all)) {
+		value := "-"
+		if c := all[address]; len(c.Summary) > 0 {
+			value = fmt.Sprint(c.Summary[0].Value)
+			if c.All != nil {
+				value += "+"
+			}
+		}
+		cards = append(cards, fmt.Sprintf("%s=%s,%d", strings.TrimPrefix(address, "0000:"), value, all[address].Failures))
+	}
+	compare.Equal(r.t, "shown", shown, strings.Join(cards, " "))
+}
+
+var quarter = sensors.Settings{Which: sensors.Main, Interval: 15 * time.Second}
+
+// TestInterval reads at intervals, first when all cards have been found.
+func TestInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		early := node(device(one, "dfl"))
+		early.Complete = false
+		r := start(t, quarter, early)
+		r.after(time.Minute, "", "")
+		r.devices.Store(node(device(one, "dfl"), device(two, "opae")))
+		r.after(0, "3b:00.0, 5e:00.0", "3b:00.0=40,0 5e:00.0=40,0")
+		r.after(14*time.Second, "", "3b:00.0=40,0 5e:00.0=40,0")
+		r.set(one, answer{value: 50})
+		r.after(time.Second, "3b:00.0, 5e:00.0", "3b:00.0=50,0 5e:00.0=40,0")
+		r.devices.Store(node(device(two, "opae"))) // the card leaves
+		r.after(0, "", "5e:00.0=40,0")
+		r.after(15*time.Second, "5e:00.0", "5e:00.0=40,0")
+		r.devices.Store(node(device(one, "dfl"), device(two, "opae")))
+		r.after(15*time.Second, "3b:00.0, 5e:00.0", "3b:00.0=50,0 5e:00.0=40,0")
+		compare.Equal(t, "log", "", r.logs())
+	})
+}
+
+// TestSettings changes them while the daemon runs.
+func TestSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, sensors.Settings{Which: sensors.None, Interval: time.Second}, node(device(one, "dfl"), device(two, "xrt")))
+		r.after(time.Hour, "", "")
+		r.settings.Store(quarter)
+		r.after(0, "3b:00.0, 5e:00.0 pci", "3b:00.0=40,0 5e:00.0=-,0")
+		r.settings.Store(quarter) // another setting has changed
+		r.after(14*time.Second, "", "3b:00.0=40,0 5e:00.0=-,0")
+		r.settings.Store(sensors.Settings{Which: sensors.Main, Interval: time.Minute})
+		r.after(0, "3b:00.0, 5e:00.0 pci", "3b:00.0=40,0 5e:00.0=-,0")
+		r.after(59*time.Second, "", "3b:00.0=40,0 5e:00.0=-,0")
+		r.settings.Store(sensors.Settings{Which: sensors.All, Interval: time.Minute})
+		r.after(0, "3b:00.0 all, 5e:00.0 all", "3b:00.0=40+,0 5e:00.0=40+,0")
+		r.settings.Store(sensors.Settings{Which: sensors.All})
+		r.after(time.Hour, "", "")
+	})
+}
+
+// TestCards reads each physical card once, and only the PCI function of a card without sensors. A function that nobody asked for is
+// not read.
+func TestCards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		virtual := device("0000:3b:00.5", "dfl")
+		virtual.Attributes = map[string]string{inventory.AttributePhysicalFunction: one}
+		other, nic := device(two, "vfio"), device("0000:af:00.0", "vfio")
+		nic.OnlyByRule = true
+		r := start(t, quarter, node(device(one, "dfl"), device(one, "dfl"), virtual, other, nic, device("", "pool"), device("0000:af:00.1", "xrt")))
+		r.after(0, "3b:00.0, 5e:00.0 pci, af:00.1 pci", "3b:00.0=40,0 5e:00.0=-,0 af:00.1=-,0")
+		r.devices.Store(node(virtual))
+		r.after(15*time.Second, "3b:00.0", "3b:00.0=40,0")
+	})
+}
+
+// TestHangs checks that a card that hangs has no values after 10 s, and affects no other card.
+func TestHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, quarter, node(device(one, "dfl"), device(two, "dfl")))
+		r.after(0, "3b:00.0, 5e:00.0", "3b:00.0=40,0 5e:00.0=40,0")
+		hangs := make(chan struct{})
+		r.set(one, answer{hangs: hangs, value: 99})
+		r.after(24*time.Second, "3b:00.0, 5e:00.0", "3b:00.0=40,0 5e:00.0=40,0")
+		compare.Equal(t, "log", "", r.logs())
+		r.after(time.Second, "", "3b:00.0=-,1 5e:00.0=40,0")
+		compare.Equal(t, "log", "sensors.failed 0000:3b:00.0 no answer within 10 s\n", r.logs())
+		r.after(5*time.Second, "5e:00.0", "3b:00.0=-,2 5e:00.0=40,0") // no second reading of the card
+		r.set(one, answer{value: 45})
+		close(hangs)
+		r.after(0, "", "3b:00.0=-,2 5e:00.0=40,0") // what it has read is old
+		r.after(15*time.Second, "3b:00.0, 5e:00.0", "3b:00.0=45,2 5e:00.0=40,0")
+		compare.Equal(t, "log", "sensors.read 0000:3b:00.0 <nil>\n", r.logs())
+	})
+}
+
+// TestSlow accepts a reading that takes longer than the interval.
+func TestSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, sensors.Settings{Which: sensors.Main, Interval: 2 * time.Second}, node())
+		slow := make(chan struct{})
+		r.set(one, answer{hangs: slow, value: 44})
+		r.devices.Store(node(device(one, "dfl")))
+		r.after(8*time.Second, "3b:00.0", "3b:00.0=-,0")
+		close(slow)
+		r.after(0, "", "3b:00.0=44,0")
+	})
+}
+
+// TestManyHang checks that the cards that hang do not use up the readings at a time, also after they have returned.
+func TestManyHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []*inventory.Device
+		r := start(t, sensors.Settings{Which: sensors.Main, Interval: time.Minute}, inventory.Snapshot{})
+		hang := func() chan struct{} {
+			hangs := make(chan struct{})
+			for _, d := range all[:8] {
+				r.set(d.PCIAddress, answer{hangs: hangs})
+			}
+			return hangs
+		}
+		for i := range 9 {
+			all = append(all, device(fmt.Sprintf("0000:%02x:00.0", i+1), "dfl"))
+		}
+		for round := range 2 {
+			hangs := hang()
+			r.devices.Store(node(all...))
+			for i, want := range []int{4, 8, 9} { // readings, after 9, 19 and 29 s
+				time.Sleep(time.Duration(9+min(i, 1)) * time.Second) // fake
+				synctest.Wait()
+				r.mu.Lock()
+				compare.Equal(t, fmt.Sprintf("round %d: readings after step %d", round, i), want, len(r.reads))
+				r.mu.Unlock()
+			}
+			compare.Equal(t, "failures of the eighth card", round+1, r.s.Latest()["0000:08:00.0"].Failures)
+			compare.Equal(t, "values of the ninth card", 2, len(r.s.Latest()["0000:09:00.0"].Summary))
+			close(hangs)
+			time.Sleep(30900 * time.Millisecond) // fake: until just before the next round
+			synctest.Wait()
+			r.mu.Lock()
+			r.reads = nil
+			r.mu.Unlock()
+		}
+	})
+}
+
+// TestLeavesWhileRead plugs another card into the slot while the former one is still being read.
+func TestLeavesWhileRead(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		interval time.Duration
+		before   string // what is shown when the card leaves, an interval later
+		after    string // while the other card waits
+	}{
+		{"in time", 3 * time.Second, "3b:00.0=-,0", "3b:00.0=-,0"},
+		{"overdue", 15 * time.Second, "3b:00.0=-,1", "3b:00.0=-,1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, sensors.Settings{Which: sensors.Main, Interval: test.interval}, inventory.Snapshot{})
+				hangs := make(chan struct{})
+				r.set(one, answer{hangs: hangs, value: 99})
+				r.devices.Store(node(device(one, "dfl")))
+				r.after(test.interval-time.Millisecond, "3b:00.0", test.before)
+				r.set(one, answer{value: 30})
+				r.devices.Store(node())
+				r.after(test.interval, "", "")
+				r.devices.Store(node(device(one, "dfl")))
+				r.after(test.interval, "", test.after)
+				close(hangs)
+				r.after(0, "", test.after) // not 99 °C
+				r.after(test.interval, "3b:00.0", strings.Replace(test.after, "-", "30", 1))
+			})
+		})
+	}
+}
+
+// TestFails counts failures, and logs the first.
+func TestFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, quarter, node(device(one, "dfl")))
+		r.after(0, "3b:00.0", "3b:00.0=40,0")
+		r.set(one, answer{failures: 3})
+		r.after(30*time.Second, "3b:00.0, 3b:00.0", "3b:00.0=-,6")
+		compare.Equal(t, "log", "sensors.failed 0000:3b:00.0 input/output error\n", r.logs())
+		r.set(one, answer{void: true}) // the daemon is out of descriptors
+		r.after(15*time.Second, "3b:00.0", "3b:00.0=-,6")
+		compare.Equal(t, "log", "", r.logs())
+		r.set(one, answer{value: 41})
+		r.after(15*time.Second, "3b:00.0", "3b:00.0=41,6")
+		compare.Equal(t, "log", "sensors.read 0000:3b:00.0 <nil>\n", r.logs())
+	})
+}
+
+// TestEnd waits for a reading at the end, but not for one that hangs.
+func TestEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := make(chan struct{})
+		r := start(t, quarter, inventory.Snapshot{})
+		r.set(one, answer{hangs: hangs})
+		r.devices.Store(node(device(one, "dfl")))
+		synctest.Wait()
+		began := time.Now()
+		r.end()
+		compare.Equal(t, "time of the end", time.Second, time.Since(began))
+		compare.Equal(t, "log", "sensors.failed 0000:3b:00.0 no answer before the end of the daemon\n", r.logs())
+		close(hangs)
+	})
+}
+
+// unfold returns a host with a board of testdata/sysfs, or with the recorded N6001.
+func unfold(t *testing.T, file string) sysfs.Host {
+	root := t.TempDir()
+	must.Succeed(t, board.Unfold(root, file))
+	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
+}
+
+// TestRecorded reads a board again and again.
+func TestRecorded(t *testing.T) { synctest.Test(t, testRecorded) }
+
+func testRecorded(t *testing.T) {
+	const card = "0000:01:00.0"
+	host := unfold(t, "../../internal/sensors/testdata/n6001.txtar")
+	dir := must.Value(filepath.EvalSymlinks(host.Sys + "/class/hwmon/hwmon1"))(t)
+	write := func(file, text string) { must.Succeed(t, os.WriteFile(dir+"/"+file, []byte(text), 0o600)) }
+	read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader(card)
+	readings, failures := read(true)
+	compare.Equal(t, "readings of all", 77, len(readings))
+	compare.Equal(t, "failures", 0, failures)
+
+	limit := func() float64 {
+		readings, _ = read(false)
+		i := slices.IndexFunc(readings, func(r measured.Reading) bool { return r.Name == "Board Bottom Near CVL Temperature" })
+		return readings[i].Max
+	}
+	compare.Equal(t, "limit", 75, limit())
+	compare.Equal(t, "readings of main", 35, len(readings))
+	write("temp16_max", "80000")
+	for range 19 {
+		compare.Equal(t, "limit, kept", 75, limit())
+	}
+	compare.Equal(t, "limit, read again", 80, limit())
+
+	// The device is replaced: sysfs has another inode.
+	must.Succeed(t, os.Rename(dir, host.Sys+"/old"))
+	must.Succeed(t, os.Mkdir(dir, 0o700))
+	write("name", "other")
+	write("temp1_input", "33000")
+	time.Sleep(time.Second) // fake
+	readings, _ = read(false)
+	compare.Values(t, "chips", []string{"dfl_fme_thermal", "other"}, chips(readings))
+}
+
+// TestLateDriver finds a device that appears after the card.
+func TestLateDriver(t *testing.T) { synctest.Test(t, testLateDriver) }
+
+func testLateDriver(t *testing.T) {
+	host := unfold(t, "../../internal/sensors/testdata/n6001.txtar")
+	link := host.Sys + "/class/hwmon/hwmon1"
+	must.Succeed(t, os.Rename(link, link+".aside"))
+	must.Succeed(t, os.Rename(link+".aside", host.Sys+"/aside"))
+	read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+	readings, _ := read(false)
+	compare.Values(t, "chips", []string{"dfl_fme_thermal"}, chips(readings))
+	must.Succeed(t, os.Rename(host.Sys+"/aside", link))
+	time.Sleep(time.Second) // fake
+	readings, _ = read(false)
+	compare.Values(t, "chips", []string{"dfl_fme_thermal", "n6000bmc_hwmon"}, chips(readings))
+}
+
+// TestFailures reads a board on which some sensors fail.
+func TestFailures(t *testing.T) {
+	for _, test := range []struct {
+		name               string
+		files              []string
+		content            string
+		readings, failures int
+	}{
+		{"one sensor", []string{"temp20_input"}, "garbage", 34, 1},
+		{"three sensors, not in a row", []string{"temp1_input", "temp9_input", "temp20_input"}, "garbage", 32, 3},
+		{"three in a row", []string{"temp1_input", "temp2_input", "temp3_input", "temp4_input"}, "garbage", 0, 3},
+		{"a limit", []string{"temp16_max"}, "garbage", 35, 1},
+		{"a label", []string{"temp16_label"}, strings.Repeat("x", 5000), 35, 1},
+		{"modules plugged out", []string{"temp1_input", "temp2_input", "temp3_input", "temp4_input"}, "", 31, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			host := unfold(t, "../../internal/sensors/testdata/n6001.txtar")
+			for _, file := range test.files {
+				must.Succeed(t, os.WriteFile(host.Sys+"/class/hwmon/hwmon1/"+file, []byte(test.content), 0o600))
+			}
+			read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+			for range 2 { // what failed is tried again
+				readings, failures := read(false)
+				compare.Equal(t, "readings", test.readings, len(readings))
+				compare.Equal(t, "failures", test.failures, failures)
+			}
+		})
+	}
+}
+
+// TestLeaves removes the card's files while they are read: that is no failure.
+func TestLeaves(t *testing.T) {
+	host := unfold(t, "../../testdata/sysfs/kernel-6.1-one-card.txtar")
+	for _, file := range []string{"hwmon0/temp1_max", "hwmon1/power1_input"} {
+		must.Succeed(t, os.Remove(host.Sys+"/class/hwmon/"+file))
+		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+		read(true)
+		must.Succeed(t, os.Remove(host.Sys+"/class/hwmon/hwmon0/temp1_input"))
+		readings, failures := read(true)
+		compare.Equal(t, "readings", 0, len(readings))
+		compare.Equal(t, "failures", 0, failures)
+		must.Succeed(t, os.WriteFile(host.Sys+"/class/hwmon/hwmon0/temp1_input", []byte("1000\n"), 0o600))
+	}
+}
+
+// TestAccesses counts the accesses to files when nothing changes, and the devices have just been listed for another card: the
+// value of each sensor, and those of the PCI function. The recorded functions have no power state, no link and no counts of errors.
+func TestAccesses(t *testing.T) {
+	host := unfold(t, "../../testdata/sysfs/kernel-6.1-two-cards.txtar")
+	for _, test := range []struct {
+		address string
+		want    int
+	}{
+		{"0000:01:00.0", 2*2 + 4},
+		{"0000:00:02.0", 1}, // no sensors, and no function
+	} {
+		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader(test.address)
+		for range 3 {
+			read(true)
+		}
+		compare.Equal(t, test.address, test.want, sysfstest.Refuse(t, -1, func() { read(true) }))
+	}
+}
+
+func chips(readings []measured.Reading) (names []string) {
+	for _, r := range readings {
+		names = append(names, r.Chip)
+	}
+	return slices.Compact(names)
+}
+
+// TestShortage refuses each access of a reading: that says nothing about the card, so no failure is counted.
+func TestShortage(t *testing.T) {
+	host := unfold(t, "../../testdata/sysfs/kernel-6.1-one-card.txtar")
+	var read func(bool) ([]measured.Reading, int)
+	var readings []measured.Reading
+	var failures int
+	first := func() {
+		read = sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+		readings, failures = read(true)
+	}
+	for n := range sysfstest.Refuse(t, -1, first) {
+		sysfstest.Refuse(t, n, first)
+		again, failedAgain := read(true)
+		if l := len(readings); failures+failedAgain != 0 || l != 0 && l != 2 || len(again) != 2 {
+			t.Errorf("access %d: %d and %d readings, %d and %d failures", n, l, len(again), failures, failedAgain)
+		}
+	}
+}
+
+// TestFIFO reads a true file that hangs, and another card at the same time.
+func TestFIFO(t *testing.T) {
+	host := unfold(t, "../../testdata/sysfs/kernel-6.1-two-cards.txtar")
+	file := host.Sys + "/class/hwmon/hwmon0/temp1_input"
+	must.Succeed(t, os.Remove(file))
+	must.Succeed(t, syscall.Mkfifo(file, 0o600))
+	settings := latest.New(quarter)
+	devices := snapshots{latest.New(node(device("0000:01:00.0", "dfl"), device("0000:02:00.0", "dfl")))}
+	s := sensors.New(sensors.Config{Host: host, Devices: devices, Settings: settings.Load}, eventtest.Log(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	for len(s.Latest()["0000:02:00.0"].Summary) == 0 {
+		if ctx.Err() != nil {
+			t.Fatal("the other card was not read")
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+	compare.Equal(t, "values of the card that hangs", 0, len(s.Latest()["0000:01:00.0"].Summary))
+	cancel()
+	compare.NoError(t, "Run", errors.Join(<-ended))
+	writer := must.Value(os.OpenFile(file, os.O_WRONLY, 0))(t) // ends the reading
+	must.Succeed(t, writer.Close())
+}
+
+// BenchmarkRead reads a recorded N6001 with what is kept of an earlier reading.
+// TestPCI reads the PCI function and the firmware of a simulated card, which then dies.
+func TestPCI(t *testing.T) {
+	const address = "0000:3b:00.0"
+	n := must.Value(simnode.New(t.TempDir()))(t)
+	must.Succeed(t, n.Plug(simnode.Card{Address: address, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32), Ports: 1}))
+	must.Succeed(t, n.SetFile(n.CardDir(address)+"/aer_dev_correctable", simnode.AER("COR", 3)+"\n"))
+	synctest.Test(t, func(t *testing.T) {
+		devices := snapshots{latest.New(node(device(address, "dfl"), device("0000:5e:00.0", "vfio")))}
+		settings := latest.New(quarter)
+		s := sensors.New(sensors.Config{Host: sysfs.Host{Sys: n.Sys, Dev: n.Dev, Simulated: true}, Devices: devices, Settings: settings.Load}, zap.NewNop())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		after := func(d time.Duration, about string, want sensors.Card) {
+			t.Helper()
+			time.Sleep(d) // fake
+			synctest.Wait()
+			all := s.Latest()
+			got := all[address]
+			got.Summary = nil
+			compare.Values(t, about, want, got)
+			compare.Values(t, "another card", sensors.Card{}, all["0000:5e:00.0"])
+		}
+		errors := map[string]uint64{"RxErr": 0, "BadTLP": 0, "BadDLLP": 3, "Rollover": 0, "Timeout": 0, "NonFatalErr": 0, "CorrIntErr": 0, "HeaderOF": 0}
+		firmware := measured.Firmware{BMC: "1.4.0", Build: "1.4.0", Image: "fpga_user1"}
+		want := sensors.Card{PCI: sensors.PCI{Link: sysfs.Link{Speed: 80, MaxSpeed: 80, Width: 8, MaxWidth: 8}, Correctable: errors}, Firmware: firmware}
+		after(0, "card", want)
+		must.Succeed(t, n.SetFile(n.CardDir(address)+"/current_link_width", "4\n"))
+		want.Link.Width = 4
+		after(15*time.Second, "slower link", want)
+		must.Succeed(t, n.SetFile(n.CardDir(address)+"/current_link_speed", "Unknown\n"))
+		must.Succeed(t, n.SetFile(n.CardDir(address)+"/current_link_width", "63\n"))
+		want.Link = sysfs.Link{}
+		after(15*time.Second, "dead link", want)
+		cancel()
+		must.Succeed(t, <-done)
+	})
+}
+
+func BenchmarkRead(b *testing.B) {
+	root := b.TempDir()
+	must.Succeed(b, board.Unfold(root, "../../internal/sensors/testdata/n6001.txtar"))
+	read := sensors.New(sensors.Config{Host: sysfs.Host{Sys: root + "/sys"}}, zap.NewNop()).Reader("0000:01:00.0")
+	b.ReportAllocs()
+	for range b.N {
+		read(false)
+	}
+}

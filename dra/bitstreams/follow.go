@@ -1,0 +1,125 @@
+package bitstreams
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/dirwatch"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/notify"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/programming"
+)
+
+const (
+	// most is the largest number of bitstreams that are followed: eight slices.
+	most = 512
+	// settle is the time without changes after which the store is read, as several files may be installed together.
+	settle = 200 * time.Millisecond
+	// interval is the longest time between two readings, as inotify may miss a change.
+	interval = time.Minute
+	// blind replaces interval while the store cannot be watched, for example because it does not exist yet.
+	blind = 10 * time.Second
+	// within is the longest time to read the store, which may be on a network file system that hangs.
+	within = 5 * time.Second
+)
+
+// Follower has the bitstreams of a store. Create it with [New], and run it once.
+type Follower struct {
+	store  programming.Store
+	log    *zap.Logger
+	disk   *privatedir.Turns
+	dirs   []string // the store, and the directories of interfaces in it
+	stored *latest.Value[[]programming.Stored]
+	failed string // the error that was logged
+}
+
+// New returns a Follower that has read the store. It blocks for 5 s at most.
+func New(store programming.Store, log *zap.Logger) *Follower {
+	f := &Follower{
+		store: store, log: log.Named("bitstreams"), disk: privatedir.NewTurns(string(store)), stored: latest.New[[]programming.Stored](nil),
+	}
+	f.read(context.Background())
+	return f
+}
+
+// Latest returns the bitstreams, sorted, and a channel that is closed when they have changed. Those that can have no name
+// in the API are left out. While the store cannot be read, there are none: the hook could not read it, either.
+func (f *Follower) Latest() ([]programming.Stored, <-chan struct{}) { return f.stored.Load() }
+
+// Run follows the store until ctx ends. Then it returns nil.
+func (f *Follower) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		dirs := f.dirs
+		watching, stop := context.WithCancel(ctx)
+		dirwatch.Run(watching, dirwatch.Config{
+			Dirs: dirs, Concerns: func(notify.Event) bool { return true }, Settle: settle, Interval: interval, Blind: blind, Log: f.log,
+		}, func() {
+			if f.read(ctx); !slices.Equal(f.dirs, dirs) {
+				stop()
+			}
+		})
+		stop()
+	}
+	return nil
+}
+
+// content is what a reading of the store has found.
+type content struct {
+	dirs   []string
+	stored []programming.Stored
+}
+
+func (f *Follower) content() (found content, err error) {
+	found.dirs = []string{string(f.store)}
+	entries, _ := os.ReadDir(string(f.store)) // Names has the error
+	for _, e := range entries {
+		if id, err := programming.ParseID(e.Name()); err == nil && id == e.Name() && e.IsDir() {
+			found.dirs = append(found.dirs, filepath.Join(string(f.store), id)) // even if it is empty: a file is being copied
+		}
+	}
+	found.stored, err = f.store.Names()
+	return found, err
+}
+
+func (f *Follower) read(ctx context.Context) {
+	read := make(chan content, 1)
+	err := f.disk.Within(ctx, within, func(context.Context) error {
+		found, err := f.content()
+		read <- found
+		return err
+	})
+	if ctx.Err() != nil {
+		return
+	}
+	now := content{dirs: []string{string(f.store)}}
+	select {
+	case now = <-read:
+	default: // the file system hangs
+	}
+	f.dirs = now.dirs
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	found := slices.DeleteFunc(now.stored, func(b programming.Stored) bool { return draname.Bitstream(b.InterfaceID, b.ID) == "" })
+	left := max(0, len(found)-most)
+	found = found[:len(found)-left]
+	if text != f.failed && err != nil {
+		f.log.Warn("store of bitstreams could not be read", logevent.StoreFailed, logevent.Path(string(f.store)), logevent.Err(err))
+	}
+	f.failed = text
+	if was, _ := f.stored.Load(); !slices.Equal(was, found) {
+		if left > 0 {
+			f.log.Warn("store has too many bitstreams, some are not published", logevent.StoreFailed, logevent.Path(string(f.store)), logevent.Count(left))
+		}
+		f.stored.Store(found)
+	}
+}

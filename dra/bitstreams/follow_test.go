@@ -1,0 +1,153 @@
+package bitstreams_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/dra/bitstreams"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/privatedirtest"
+)
+
+const (
+	region, other = "69528db6eb31577a8c3668f9faa081f6", "00000000000000000000000000000001"
+	afu           = "d8424dc4a4a3c413f89e433683f9040b"
+)
+
+// The bitstreams are those of the store at any time: when a file or the directory of an interface appears or disappears, and
+// when the store itself does.
+func TestFollow(t *testing.T) {
+	core, logs := eventtest.Observed(t)
+	store := t.TempDir() + "/store"
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	add := func(path string) {
+		t.Helper()
+		do(os.MkdirAll(filepath.Dir(store+"/"+path), 0o755))
+		do(os.WriteFile(store+"/"+path, nil, 0o644))
+	}
+	add(region + "/" + afu + ".gbs")
+	f := bitstreams.New(programming.Store(store), zap.New(core))
+	await := func(want ...programming.Stored) {
+		t.Helper()
+		for {
+			got, stale := f.Latest()
+			if cmp.Equal(want, got) {
+				return
+			}
+			select {
+			case <-stale:
+			case <-t.Context().Done():
+				t.Fatalf("found %v, want %v", got, want)
+			}
+		}
+	}
+	one, two, three := programming.Stored{InterfaceID: region, ID: afu}, programming.Stored{InterfaceID: region, ID: region}, programming.Stored{InterfaceID: other, ID: afu}
+	await(one)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- f.Run(ctx) }()
+	add(region + "/" + region + ".gbs")
+	await(two, one)
+	add(other + "/" + afu + ".gbs")
+	await(three, two, one)
+	do(os.Remove(store + "/" + other + "/" + afu + ".gbs"))
+	await(two, one)
+	add(other + "/" + afu + ".gbs")
+	await(three, two, one)
+	const last = "ffffffffffffffffffffffffffffffff"
+	do(os.Mkdir(store+"/"+last, 0o755)) // its first file is being copied
+	add(region + "/0123abcd.aocx")      // can have no name in the API
+	do(os.Remove(store + "/" + region + "/" + region + ".gbs"))
+	await(three, one)
+	began := time.Now()
+	add(last + "/" + afu + ".gbs")
+	await(three, one, programming.Stored{InterfaceID: last, ID: afu})
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("the first bitstream of an interface was found after %s", took)
+	}
+	do(os.RemoveAll(store + "/" + last))
+	do(os.Chmod(store+"/"+region, 0o777))
+	await(three)
+	do(os.RemoveAll(store))
+	await()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if lines := logs.FilterField(logevent.StoreFailed).All(); len(lines) != 1 {
+		t.Errorf("log: found %d lines of the directory that others can write, want 1", len(lines))
+	}
+}
+
+// The slices of a node have a bound.
+func TestMany(t *testing.T) {
+	core, logs := eventtest.Observed(t)
+	store := t.TempDir()
+	if err := os.Mkdir(store+"/"+region, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 600 {
+		if err := os.WriteFile(fmt.Sprintf("%s/%s/%032x.gbs", store, region, i), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, _ := bitstreams.New(programming.Store(store), zap.New(core)).Latest()
+	if lines := logs.FilterField(logevent.StoreFailed).All(); len(found) != 512 || len(lines) != 1 || lines[0].ContextMap()["count"] != int64(88) {
+		t.Errorf("found %d bitstreams, and %v, want 512, and a line with the number of the others", len(found), lines)
+	}
+}
+
+// A store that hangs does not keep the driver from starting. It is read again when it answers.
+func TestHangs(t *testing.T) {
+	core, logs := eventtest.Observed(t)
+	store := privatedirtest.Dir(t)
+	if err := os.MkdirAll(store+"/"+region, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(store+"/"+region+"/"+afu+".gbs", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	release := privatedirtest.Hang(t, store)
+	f := bitstreams.New(programming.Store(store), zap.New(core))
+	found, stale := f.Latest()
+	if lines := logs.FilterField(logevent.StoreFailed).All(); len(found) > 0 || len(lines) != 1 || lines[0].ContextMap()["error"] != store+": no answer: the file system hangs" {
+		t.Errorf("found %v, and %v, want nothing, and a line", found, lines)
+	}
+	release()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- f.Run(ctx) }()
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-stale:
+			waiting = false
+		case <-tick.C: // the first reading may have been too early
+			if err := os.Chmod(store+"/"+region, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if found, _ := f.Latest(); len(found) != 1 {
+		t.Errorf("found %v, want the bitstream", found)
+	}
+}

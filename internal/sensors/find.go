@@ -1,0 +1,213 @@
+package sensors
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+// These limits are above the boards that we know: an N6000 has two hwmon devices with 81 sensors, and the longest label
+// has 46 bytes.
+const (
+	mostChips   = 16
+	mostSensors = 256
+	longestName = 64
+)
+
+// The chips of an FME.
+const (
+	fmeThermal  = "dfl_fme_thermal"
+	fmePower    = "dfl_fme_power"
+	opaeThermal = "thermal_mgmt"
+	opaePower   = "power_mgmt"
+)
+
+// Chip is a device with sensors: a hwmon device, or a directory of OPAE. Two chips are equal if they are the same device,
+// which then has the same sensors.
+type Chip struct {
+	name string // "": a hwmon device, whose name is in a file
+	dir  string
+	// inode is that of dir. sysfs reuses the names of devices, but not their inodes.
+	inode uint64
+}
+
+// Find returns the sensors of the card with this PCI address (DDDD:BB:DD.F, as in [sysfs.ParsePCIAddress]), as [List] does.
+func Find(host sysfs.Host, address string) ([]Sensor, error) {
+	chips, err := Chips(host)
+	all, lerr := List(chips[address])
+	return all, errors.Join(err, lerr)
+}
+
+// Chips returns the devices with sensors of all PCI devices, by PCI address, and sorted by path. It opens no file. With an
+// error it returns those that it has found.
+//
+// An entry of a class belongs to the card whose PCI address is the last one in the entry's path.
+func Chips(host sysfs.Host) (chips map[string][]Chip, err error) {
+	chips = make(map[string][]Chip)
+	add := func(address, name, dir string) {
+		inode, ierr := sysfs.Inode(dir)
+		switch {
+		case ierr == nil:
+			chips[address] = append(chips[address], Chip{name, dir, inode})
+		case !sysfs.Gone(ierr):
+			err = errors.Join(err, ierr)
+		}
+	}
+	for _, class := range []string{"hwmon", "fpga"} {
+		names, cerr := host.ClassLinks(class)
+		err = errors.Join(err, cerr)
+		for _, name := range names {
+			link := host.Sys + "/class/" + class + "/" + name
+			target, lerr := os.Readlink(link)
+			if lerr != nil && !sysfs.Gone(lerr) {
+				err = errors.Join(err, lerr)
+			}
+			address := sysfs.PCIAddressOf(target)
+			if lerr != nil || address == "" {
+				continue
+			}
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(filepath.Dir(link), target)
+			}
+			if class == "hwmon" {
+				add(address, "", target)
+				continue
+			}
+			entries, _ := os.ReadDir(target) // a card without an FME has no sensors
+			for _, e := range entries {
+				if fme := target + "/" + e.Name(); sysfs.Numbered(e.Name(), "intel-fpga-fme.") {
+					add(address, opaeThermal, fme+"/"+opaeThermal)
+					add(address, opaePower, fme+"/"+opaePower)
+				}
+			}
+		}
+	}
+	for _, all := range chips {
+		slices.SortFunc(all, func(a, b Chip) int { return strings.Compare(a.dir, b.dir) })
+	}
+	return chips, err
+}
+
+// List returns the sensors of the chips of a card, sorted by chip, kind and name. It opens no file that makes a driver
+// access the card. If something cannot be read, or the card has more devices or sensors than any board that we know, List returns an
+// error and also the sensors that it found.
+func List(chips []Chip) (all []Sensor, err error) {
+	if more := len(chips); more > mostChips {
+		err = fmt.Errorf("%s: found %d devices with sensors, want at most %d", chips[0].dir, more, mostChips)
+		chips = chips[:mostChips]
+	}
+	times := map[string]int{} // how many chips have a name
+	for _, c := range chips {
+		found, cerr := c.sensors()
+		if cerr != nil && !sysfs.Gone(cerr) {
+			err = errors.Join(err, cerr)
+		}
+		if times[c.name]++; times[c.name] > 1 {
+			c.name += "-" + strconv.Itoa(times[c.name]) // a chip's own name has no dash
+		}
+		for i := range found {
+			found[i].Chip = c.name
+		}
+		if more := len(all) + len(found); more > mostSensors {
+			err = errors.Join(err, fmt.Errorf("%s: found %d sensors, want at most %d", c.dir, more, mostSensors))
+			found = found[:mostSensors-len(all)]
+		}
+		all = append(all, found...)
+	}
+	slices.SortFunc(all, func(a, b Sensor) int {
+		return cmp.Or(strings.Compare(a.Chip, b.Chip), strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.Name, b.Name))
+	})
+	return all, err
+}
+
+// sensors returns the sensors of a chip, without its name, and reads the name of a hwmon device.
+func (c *Chip) sensors() ([]Sensor, error) {
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	there := map[string]bool{}
+	for _, e := range entries {
+		there[e.Name()] = true
+	}
+	switch c.name {
+	case opaeThermal:
+		return opae(c.dir, Temperature, "temperature", there), nil
+	case opaePower:
+		return opae(c.dir, Power, "consumed", there), nil
+	}
+	if c.name, err = sysfs.Read(c.dir + "/name"); !isChipName(c.name) {
+		c.name = "hwmon"
+	}
+	if sysfs.Gone(err) {
+		err = nil
+	}
+	var found []Sensor
+	labels := map[string]int{} // how many sensors of a kind have a label
+	for _, e := range entries {
+		channel, isInput := strings.CutSuffix(e.Name(), "_input")
+		kind, ok := kindOf(channel)
+		if !isInput || !ok {
+			continue
+		}
+		s := Sensor{
+			Name: channel, Kind: kind,
+			input: c.dir + "/" + e.Name(), warning: there[channel+"_max"], critical: there[channel+"_crit"],
+		}
+		if there[channel+"_label"] {
+			label, lerr := sysfs.Read(c.dir + "/" + channel + "_label")
+			if lerr != nil && !sysfs.Gone(lerr) {
+				err = errors.Join(err, lerr)
+			}
+			if _, isChannel := kindOf(label); isName(label) && !isChannel {
+				s.Name = label
+			}
+		}
+		labels[string(kind)+s.Name]++
+		found = append(found, s)
+	}
+	for i := range found { // labels that several sensors have name none of them
+		if s := &found[i]; labels[string(s.Kind)+s.Name] > 1 {
+			s.Name = strings.TrimSuffix(filepath.Base(s.input), "_input")
+		}
+	}
+	return found, err
+}
+
+// opae returns the sensor of a directory of OPAE, whose value is in the file input.
+func opae(dir string, kind Kind, input string, there map[string]bool) []Sensor {
+	if !there[input] {
+		return nil
+	}
+	return []Sensor{{
+		Name: input, Kind: kind, opae: true, input: dir + "/" + input, warning: there["threshold1"], critical: there["threshold2"],
+	}}
+}
+
+// kindOf returns the kind of a channel of hwmon, such as temp1.
+func kindOf(channel string) (Kind, bool) {
+	for kind, k := range kinds {
+		if sysfs.Numbered(channel, k.prefix) {
+			return kind, true
+		}
+	}
+	return "", false
+}
+
+// isChipName reports whether text can be the name of a hwmon device. The kernel allows neither dashes nor spaces
+// (Documentation/hwmon/sysfs-interface.rst).
+func isChipName(text string) bool { return isName(text) && !strings.ContainsAny(text, " -*") }
+
+// isName reports whether text can be a label of a metric, and cannot do harm in a terminal.
+func isName(text string) bool {
+	return text != "" && len(text) <= longestName && utf8.ValidString(text) && strings.TrimSpace(text) == text &&
+		!strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) })
+}

@@ -1,0 +1,81 @@
+package sensors
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+// Firmware has the versions that the controller of a card's board reports. What is not known is "".
+type Firmware struct {
+	BMC   string // of the firmware of the controller, as fpgainfo prints it: 1.4.0, or D.2.0.20
+	Build string // of the controller's own FPGA, in the same form
+	Image string // the image from which the board has started, in the driver's words: fpga_user1, fpga_user2, fpga_factory
+}
+
+// ReadFirmware returns the firmware of the card that has these chips. Each version is one access to the controller, which
+// may block as a sensor does. With an error it returns what it has read.
+//
+// A chip of the controller is in the directory of the controller's device (drivers/mfd/intel-m10-bmc-core.c), below a
+// device that the kernel numbers: BMC/n6000bmc-hwmon.N.auto/hwmon/hwmonN. The boot image is next to it, in the drivers of OFS:
+// BMC/n6000bmc-sec-update.N.auto/control/fpga_boot_image.
+func ReadFirmware(chips []Chip) (f Firmware, err error) {
+	read := func(path string, parse func(string) (string, error)) string {
+		value, rerr := sysfs.ReadAs(path, parse)
+		if !errors.Is(rerr, os.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
+		return value
+	}
+	for _, c := range chips {
+		if c.name != "" {
+			continue // of OPAE
+		}
+		bmc := filepath.Dir(filepath.Dir(filepath.Dir(c.dir)))
+		if _, lerr := os.Lstat(bmc + "/bmc_version"); lerr != nil {
+			continue
+		}
+		f.BMC = read(bmc+"/bmcfw_version", ParseFirmware)
+		f.Build = read(bmc+"/bmc_version", ParseFirmware)
+		entries, derr := os.ReadDir(bmc)
+		err = errors.Join(err, derr)
+		for _, e := range entries {
+			if strings.Contains(e.Name(), "-sec-update.") {
+				f.Image = read(bmc+"/"+e.Name()+"/control/fpga_boot_image", parseImage)
+			}
+		}
+		return f, err
+	}
+	return f, err
+}
+
+// ParseFirmware parses a version of the board's controller, 0x and up to 32 bits in hexadecimal: eight bits each of the
+// board's revision, the major and minor version and the patch. It returns them as fpgainfo prints them: with the revision if that is
+// a letter. It returns "" if the controller does not answer or has no firmware, because then all bits are ones.
+func ParseFirmware(s string) (string, error) {
+	v, err := sysfs.ParseMask(s)
+	if err == nil && v > math.MaxUint32 {
+		err = fmt.Errorf("found %s, want 0x and up to 32 bits in hexadecimal", sysfs.Quote(s))
+	}
+	if err != nil || v == math.MaxUint32 {
+		return "", err
+	}
+	version := fmt.Sprintf("%d.%d.%d", v>>16&0xff, v>>8&0xff, v&0xff)
+	if revision := rune(v >> 24); 'A' <= revision && revision <= 'Z' {
+		version = string(revision) + "." + version
+	}
+	return version, nil
+}
+
+func parseImage(s string) (string, error) {
+	const most, letters = 32, "abcdefghijklmnopqrstuvwxyz0123456789_"
+	if len(s) > most || strings.Trim(s, letters) != "" {
+		return "", fmt.Errorf("found %s, want the name of an image, such as fpga_user1", sysfs.Quote(s))
+	}
+	return s, nil
+}

@@ -1,0 +1,111 @@
+package sensors
+
+import (
+	"regexp"
+	"slices"
+)
+
+// The names of the readings of a summary. They have no chip, and their names stay the same if another sensor of the card
+// becomes the hottest one.
+const (
+	Die     = "die"     // temperature of the FPGA; the highest one if there are several
+	Hottest = "hottest" // the temperature that is nearest to its limit
+	Board   = "board"   // power of the board
+)
+
+// dies are the temperatures of the FPGA, the best source first. The sensors of a board's controller are better than the
+// FME's, which some boards do not have: an N6000 reports 0 °C there. The labels are from drivers/hwmon/intel-m10-bmc-hwmon.c
+// and from XRT.
+var dies = []func(chip, name string) bool{
+	named(`^FPGA Die Temperature$`),                     // N3000
+	named(`^FPGA Core Temperature$`),                    // D5005, C6100
+	named(`^FPGA FABRIC (Remote )?Digital Temperature`), // N6000
+	named(`^FPGA [12] Temperature$`),                    // N5010
+	named(`^FPGA TEMP$`),
+	func(chip, _ string) bool { return chip == fmeThermal || chip == opaeThermal },
+}
+
+// boards are the sensors of the board's power, the best source first.
+var boards = []func(chip, name string) bool{
+	named(`^Board Power$`),
+	func(chip, _ string) bool { return chip == fmePower || chip == opaePower },
+}
+
+func named(pattern string) func(chip, name string) bool {
+	expression := regexp.MustCompile("(?i)" + pattern)
+	return func(_, name string) bool { return expression.MatchString(name) }
+}
+
+// ForSummary returns the sensors of a card that its summary needs, in their order: all temperatures, and the board's power.
+func ForSummary(all []Sensor) []Sensor {
+	power := -1
+	for _, is := range boards {
+		if power = slices.IndexFunc(all, func(s Sensor) bool { return s.Kind == Power && is(s.Chip, s.Name) }); power >= 0 {
+			break
+		}
+	}
+	var needed []Sensor
+	for i, s := range all {
+		if s.Kind == Temperature || i == power {
+			needed = append(needed, s)
+		}
+	}
+	return needed
+}
+
+// Summarize returns a card's readings [Die], [Hottest] and [Board], in this order and without those that the card does not
+// have. Their chip is "".
+//
+// The hottest point is the one that is nearest to its Max, because one part of a board may bear 118 °C and another one only
+// 75 °C. On a board without these limits it is the one that is nearest to its Crit, and without any limit the one with the
+// highest temperature.
+func Summarize(readings []Reading) []Reading {
+	var summary []Reading
+	add := func(name string, best Reading, ok bool) {
+		if ok {
+			best.Chip, best.Name, best.Of = "", name, best.Name
+			summary = append(summary, best)
+		}
+	}
+	hotter := func(a, b Reading) bool { return a.Value > b.Value }
+	best, ok := first(readings, Temperature, dies, hotter)
+	add(Die, best, ok)
+	best, ok = first(readings, Temperature, []func(chip, name string) bool{func(_, _ string) bool { return true }}, nearer)
+	add(Hottest, best, ok)
+	best, ok = first(readings, Power, boards, hotter)
+	add(Board, best, ok)
+	return summary
+}
+
+// first returns the best reading of the first group that has any.
+func first(readings []Reading, kind Kind, groups []func(chip, name string) bool, better func(a, b Reading) bool) (best Reading, ok bool) {
+	for _, in := range groups {
+		for _, r := range readings {
+			if r.Kind == kind && in(r.Chip, r.Name) && (!ok || better(r, best)) {
+				best, ok = r, true
+			}
+		}
+		if ok {
+			return best, true
+		}
+	}
+	return Reading{}, false
+}
+
+// nearer reports whether a is nearer to its limit than b. A reading with Max is always nearer than one with only Crit, and that
+// one always nearer than one without limits.
+func nearer(a, b Reading) bool {
+	rank := func(r Reading) int {
+		switch {
+		case r.Max != 0:
+			return 2
+		case r.Crit != 0:
+			return 1
+		}
+		return 0
+	}
+	if rank(a) != rank(b) {
+		return rank(a) > rank(b)
+	}
+	return a.Value-a.Least() > b.Value-b.Least()
+}

@@ -1,0 +1,95 @@
+package fpga
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/sensors"
+)
+
+// MaxTemperature says which cards are too hot to be programmed. The zero value refuses a card with a part that has reached
+// its own warning limit.
+type MaxTemperature struct {
+	// Die is the temperature of the FPGA in °C from which a card is refused, too; 0: any. With Die, a card whose
+	// temperature is not known is refused.
+	Die float64
+	Off bool // every card is accepted, and no sensor is read
+}
+
+// longestReading limits the time of reading a card's temperatures. A board's controller takes some 10 ms.
+const longestReading = 2 * time.Second
+
+// Check returns an error if the card is too hot. It reads the sensors of the card's FME and of its board's controller, and
+// blocks for 2 s at most, or until ctx ends. After that its goroutine is not awaited.
+//
+// A sensor that cannot be read in this time does not count, because it says nothing about the card: the driver of a board's
+// controller may be missing or busy with an update, and the card protects itself.
+func (m MaxTemperature) Check(ctx context.Context, h Host, card Card) error {
+	if m.Off {
+		return nil
+	}
+	done := make(chan error, 1)
+	go func() { done <- m.check(h, card) }()
+	late := time.NewTimer(longestReading)
+	defer late.Stop()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-late.C:
+		if m.Die != 0 {
+			err = m.unknown(fmt.Errorf("no answer within %s", longestReading))
+		}
+	}
+	return err
+}
+
+func (m MaxTemperature) check(h Host, card Card) error {
+	all, failed := sensors.Find(h, card.FMEAddress)
+	var readings []sensors.Reading
+	for _, s := range all {
+		if s.Kind != sensors.Temperature {
+			continue
+		}
+		limits, err := s.Limits()
+		if err == nil && limits.Least() == 0 && m.Die == 0 {
+			continue // nothing to compare it with
+		}
+		value, verr := s.Read()
+		if err = errors.Join(err, verr); err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		if limit := limits.Least(); limit != 0 && value >= limit {
+			return tooHot(s.Name+" of "+s.Chip, value, limit)
+		}
+		readings = append(readings, sensors.Reading{Chip: s.Chip, Name: s.Name, Kind: s.Kind, Value: value, Limits: limits})
+	}
+	if m.Die == 0 {
+		return nil
+	}
+	for _, r := range sensors.Summarize(readings) {
+		switch {
+		case r.Name != sensors.Die:
+		case r.Value >= m.Die:
+			return tooHot(r.Of, r.Value, m.Die)
+		default:
+			return nil
+		}
+	}
+	return m.unknown(failed)
+}
+
+func tooHot(sensor string, value, limit float64) error {
+	return fmt.Errorf("temperature: found %g °C (%s), want less than %g °C: check the cooling of the node, or use --max-temperature", value, sensor, limit)
+}
+
+func (m MaxTemperature) unknown(err error) error {
+	if err == nil {
+		err = errors.New("no sensor")
+	}
+	return fmt.Errorf("temperature of the FPGA: found none (%w), want less than %g °C (--max-temperature)", err, m.Die)
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+)
+
+// progress shows how much of a file is transferred: on one line of a terminal, otherwise on a new line every 10 s. An
+// upload that was given up may still call show for a moment, so the methods may run at once.
+type progress struct {
+	mu       sync.Mutex
+	w        io.Writer
+	what     string
+	terminal bool
+	began    time.Time
+	shown    time.Time
+	first    int64 // the bytes that were there at the beginning
+	dirty    bool  // the line of the terminal must be cleared
+}
+
+func newProgress(w io.Writer, quiet bool, what string) *progress {
+	if quiet {
+		w = io.Discard
+	}
+	return &progress{w: w, what: terminal.Escape(what), terminal: terminal.Is(w)}
+}
+
+func (p *progress) show(done, total int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if p.began.IsZero() {
+		p.began, p.first = now, done
+	}
+	pause := 10 * time.Second
+	if p.terminal {
+		pause = time.Second / 4
+	}
+	if now.Sub(p.shown) < pause {
+		return
+	}
+	p.shown = now
+	const mib = 1 << 20
+	text := fmt.Sprintf("%d %% of %.1f MiB", 100*done/total, float64(total)/mib)
+	if seconds := now.Sub(p.began).Seconds(); seconds >= 1 {
+		text += fmt.Sprintf(", %.1f MiB/s", float64(done-p.first)/mib/seconds)
+	}
+	if p.terminal { // without a reference, which may be longer than the line
+		fmt.Fprintf(p.w, "\r%s\x1b[K", text)
+		p.dirty = true
+		return
+	}
+	fmt.Fprintf(p.w, "%s: %s\n", p.what, text)
+}
+
+// log prints a line.
+func (p *progress) log(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clearLine()
+	fmt.Fprintf(p.w, "%s: %s\n", p.what, short(text))
+}
+
+// clear clears the line of the terminal.
+func (p *progress) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clearLine()
+}
+
+func (p *progress) clearLine() {
+	if p.dirty {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.dirty = false
+	}
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"oras.land/oras-go/v2/registry"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/registry/signature"
+	"b-com.com/accelerator-device-plugin/registry/transfer"
+)
+
+func newPull() *cobra.Command {
+	var s settings
+	var store string
+	var keyFile string
+	var o transfer.Options
+	var ref registry.Reference
+	cmd := &cobra.Command{
+		Use:   "pull REGISTRY/NAME[:TAG|@sha256:DIGEST]",
+		Short: "Pull a bitstream from a registry into the store",
+		Long: `Pull a bitstream from an OCI registry, and install it in the store as
+"accelerator-fpga install" does. The bitstream must be what its manifest announces.
+Nothing is downloaded if the store has the same file already. A tag can be moved to
+another bitstream, a digest cannot. Without both, the tag is "latest".
+
+With --key, or if the store has a file signers.pem, the manifest must have a signature
+of cosign by one of the keys in that file.
+
+A lost connection is continued, and so is the pull that was interrupted last. The command
+gives up if no byte arrives for 30 s, five times in a row. While a bitstream is installed,
+the store needs space for it twice.
+
+Credentials are those of Docker: "docker login", or a config.json in the directory
+DOCKER_CONFIG. The variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY name a proxy.`,
+		Example: `  accelerator-fpga pull registry.example.com/fpga/nlb:1.0
+  accelerator-fpga pull registry.example.com/fpga/nlb@sha256:d1ea5f34ffd6d5e16f1ab0ad1db6fd6a4b1cd0c18f2a1a4e23a2d4ac35fcd8f2
+  accelerator-fpga pull --force registry.example.com/fpga/nlb:1.0                  replace an existing file
+  accelerator-fpga pull --key cosign.pub registry.example.com/fpga/nlb:1.0         only with a signature
+  accelerator-fpga pull --ca-file ca.pem registry.example.com/fpga/nlb:1.0         a certificate authority of your own
+  accelerator-fpga pull --plain-http localhost:5000/fpga/nlb:1.0                   a registry without TLS`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("REFERENCE: found %d, want one", len(args))
+			}
+			var err error
+			ref, err = transfer.ParseReference(args[0])
+			return err
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if store == "" {
+				return fmt.Errorf(`--store: found "", want a directory`)
+			}
+			var err error
+			if o.Keys, err = readKeys(keyFile); err != nil {
+				return asFailure(err)
+			}
+			c, ctx, end, err := s.client(cmd, "pull", ref)
+			if err != nil {
+				return asFailure(err)
+			}
+			defer end()
+			p, err := c.Pull(ctx, ref, programming.Store(store), o)
+			if err != nil {
+				return asFailure(transfer.Explain(ref, err))
+			}
+			end()
+			return asFailure(s.printPulled(cmd.OutOrStdout(), ref, p))
+		},
+	}
+	s.addTo(cmd)
+	cmd.Flags().StringVar(&store, "store", string(programming.DefaultStore), "`directory` with the bitstreams of this node")
+	cmd.Flags().StringVar(&keyFile, "key", "", "`file` with public keys (PEM): want a signature of cosign by one of them")
+	cmd.Flags().BoolVar(&o.Force, "force", false, "replace an existing file")
+	return cmd
+}
+
+// readKeys reads the file of --key. It returns nil if the flag is not set.
+func readKeys(path string) (signature.Keys, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--key: %w", err)
+	}
+	keys, err := signature.ParseKeys(text)
+	if err != nil {
+		return nil, fmt.Errorf("--key %s: %w", path, err)
+	}
+	return keys, nil
+}
+
+// row is the result in JSON. The keys are those of accelerator-fpga install, with reference and digest.
+type row struct {
+	Reference   string  `json:"reference"`
+	Digest      string  `json:"digest"` // of the manifest
+	Format      string  `json:"format"`
+	InterfaceID string  `json:"interfaceId"`
+	AFUID       string  `json:"afuId"`
+	Size        int64   `json:"size"`            // of the raw bitstream, in bytes
+	Hash        string  `json:"hash,omitempty"`  // of an AOCX
+	Board       *string `json:"board,omitempty"` // of an AOCX
+	Path        string  `json:"path"`
+	Installed   *bool   `json:"installed,omitempty"` // of pull: false if the store had the file already
+}
+
+func rowOf(ref registry.Reference, digest string, b *programming.Bitstream) row {
+	r := row{Reference: ref.String(), Digest: digest, Format: b.Format, InterfaceID: b.InterfaceID, AFUID: b.AFUID, Size: b.Size, Hash: b.Hash, Path: b.Path}
+	if b.Format == programming.AOCX {
+		r.Board = &b.Board
+	}
+	return r
+}
+
+func (s *settings) printPulled(w io.Writer, ref registry.Reference, p transfer.Pulled) error {
+	r := rowOf(ref, p.Digest.String(), p.Bitstream)
+	r.Path, r.Installed = p.Path, &p.Installed
+	text := "installed " + p.Path
+	if !p.Installed {
+		text = "nothing changed: the store has the same file at " + p.Path
+	}
+	return s.print(w, r, text)
+}
+
+// print prints a result, as JSON or as text.
+func (s *settings) print(w io.Writer, r row, text string) error {
+	switch {
+	case s.quiet:
+		return nil
+	case s.output == "json":
+		return terminal.WriteJSON(w, r)
+	}
+	_, err := fmt.Fprintln(w, terminal.Escape(text))
+	return err
+}

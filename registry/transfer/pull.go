@@ -1,0 +1,354 @@
+package transfer
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"b-com.com/accelerator-device-plugin/internal/backoff"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/registry/artifact"
+	"b-com.com/accelerator-device-plugin/registry/signature"
+)
+
+// Pulled is the result of a pull.
+type Pulled struct {
+	Path      string
+	Bitstream *programming.Bitstream // closed
+	Digest    digest.Digest          // of the manifest
+	Installed bool                   // false: the store had the same file already
+}
+
+// Options are those of [Client.Pull].
+type Options struct {
+	Force bool           // replace another file in the store
+	Keys  signature.Keys // one of them must have signed the manifest; nil: no matter who
+	// Shared lets other pulls with Shared use the store at the same time, and keeps the parts that they have downloaded. The
+	// caller ensures that no two of them pull the same file.
+	Shared bool
+}
+
+// Resolve returns what the manifest of a reference announces, and the digest of the manifest. It changes nothing, and
+// checks no signature.
+func (c *Client) Resolve(ctx context.Context, ref registry.Reference) (artifact.Description, digest.Digest, error) {
+	text, manifest, err := c.manifest(ctx, c.repository(ref), ref.Reference)
+	if err != nil {
+		return artifact.Description{}, "", err
+	}
+	d, err := artifact.Parse(text)
+	return d, manifest.Digest, err
+}
+
+// Pull installs the bitstream of a reference in the store. If the store has a [SignersFile], one of its keys must have
+// signed the manifest.
+func (c *Client) Pull(ctx context.Context, ref registry.Reference, store programming.Store, o Options) (Pulled, error) {
+	repo := c.repository(ref)
+	text, manifest, err := c.manifest(ctx, repo, ref.Reference)
+	if err != nil {
+		return Pulled{}, err
+	}
+	d, err := artifact.Parse(text)
+	if err != nil {
+		return Pulled{}, err
+	}
+	dir, err := privatedir.OpenDir(string(store), true)
+	if err != nil {
+		return Pulled{}, err
+	}
+	defer dir.Close()
+	policy, err := signers(dir)
+	if err == nil && policy != nil {
+		err = c.verify(ctx, repo, manifest, policy, filepath.Join(dir.Name(), SignersFile))
+	}
+	if err == nil && o.Keys != nil {
+		err = c.verify(ctx, repo, manifest, o.Keys, "--key")
+	}
+	if err != nil {
+		return Pulled{}, err
+	}
+	lock, err := c.lock(ctx, dir, o.Shared)
+	if err != nil {
+		return Pulled{}, err
+	}
+	defer lock.Release()
+	switch b, err := stored(ctx, store, d); {
+	case err == nil && b != nil:
+		_ = dir.Remove(partName(d)) // of a pull that was killed at its end
+		return Pulled{b.Path, b, manifest.Digest, false}, nil
+	case err != nil && !o.Force:
+		return Pulled{}, err
+	}
+	p, err := openPart(dir, d, o.Shared)
+	if err != nil {
+		return Pulled{}, err
+	}
+	defer p.close()
+	if err := c.download(ctx, repo, p); err != nil {
+		return Pulled{}, p.explain(ctx, err)
+	}
+	b, err := programming.Open(p.path)
+	if err != nil {
+		return Pulled{}, err
+	}
+	defer b.Close()
+	if err := d.Check(b); err != nil {
+		return Pulled{}, err
+	}
+	path, err := store.Install(ctx, b, programming.InstallOptions{Force: o.Force})
+	if err != nil {
+		err = p.explain(ctx, err)
+	}
+	return Pulled{path, b, manifest.Digest, true}, err
+}
+
+const lockName = ".pull.lock"
+
+// lock waits until no other pull uses the store. Pulls that share it do not wait for each other.
+func (c *Client) lock(ctx context.Context, dir *os.Root, shared bool) (*privatedir.Lock, error) {
+	mode := privatedir.Exclusive
+	if shared {
+		mode = privatedir.Shared
+	}
+	for logged := false; ; logged = true {
+		lock, err := privatedir.TryLock(dir, lockName, mode)
+		if lock != nil || err != nil {
+			return lock, err
+		}
+		if !logged {
+			c.Log("waiting for another pull into " + dir.Name())
+		}
+		if !shared {
+			return privatedir.AcquireLock(ctx, dir, lockName)
+		}
+		if !backoff.Wait(ctx, time.Second) {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// RemoveParts removes what interrupted pulls have left in the store, unless a pull is running.
+func RemoveParts(store programming.Store) error {
+	dir, err := privatedir.OpenDir(string(store), false)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	lock, err := privatedir.TryLock(dir, lockName, privatedir.Exclusive)
+	if lock == nil || err != nil {
+		return err
+	}
+	defer lock.Release()
+	return removeParts(dir, "")
+}
+
+// removeParts removes the parts of all files but one.
+func removeParts(dir *os.Root, except string) error {
+	entries, err := fs.ReadDir(dir.FS(), ".")
+	if err != nil {
+		return privatedir.PathError(dir.Name(), err)
+	}
+	for _, entry := range entries {
+		if name := entry.Name(); strings.HasPrefix(name, partPrefix) && name != except {
+			if err := dir.Remove(name); err != nil {
+				return privatedir.PathError(filepath.Join(dir.Name(), name), err)
+			}
+		}
+	}
+	return nil
+}
+
+// stored returns the closed bitstream if the store has the same file already, or nil. It returns an error if the store has
+// another file.
+func stored(ctx context.Context, store programming.Store, d artifact.Description) (*programming.Bitstream, error) {
+	b, err := store.Lookup(d.InterfaceID, d.ID())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	if b.Content().Size() == d.Size {
+		sum, err := digest.FromReader(b.Content())
+		if err == nil && sum == d.File {
+			err = b.Check(ctx)
+		}
+		if err != nil || sum == d.File {
+			return b, err
+		}
+	}
+	return nil, fmt.Errorf("%s: found another file, want none or the file with digest %s: --force replaces it", b.Path, d.File)
+}
+
+// part is the file that a download is written to.
+type part struct {
+	artifact.Description
+	path string
+	name string // in dir
+	dir  *os.Root
+	file *os.File
+	size int64     // of the file
+	hash hash.Hash // of the file
+	old  bool      // an earlier pull has written a part of the file
+	keep bool      // for the next pull
+}
+
+const partPrefix = ".pull-"
+
+func partName(d artifact.Description) string { return partPrefix + d.File.Encoded() + "." + d.Format }
+
+// openPart opens the file of an earlier pull, or creates it. Without shared, it removes the files of pulls of other
+// bitstreams.
+func openPart(dir *os.Root, d artifact.Description, shared bool) (_ *part, err error) {
+	p := &part{Description: d, dir: dir, name: partName(d)}
+	p.path = filepath.Join(dir.Name(), p.name)
+	if !shared {
+		if err := removeParts(dir, p.name); err != nil {
+			return nil, err
+		}
+	}
+	p.file, err = privatedir.OpenFile(dir, p.name, os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) {
+		p.file, err = dir.OpenFile(p.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	if err != nil {
+		return nil, privatedir.PathError(p.path, err)
+	}
+	p.hash = sha256.New()
+	if p.size, err = io.Copy(p.hash, io.LimitReader(p.file, d.Size+1)); err != nil || p.size > d.Size {
+		err = errors.Join(err, p.restart())
+	}
+	if p.old = p.size > 0; err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// restart empties the file.
+func (p *part) restart() error {
+	p.size, p.old = 0, false
+	p.hash.Reset()
+	_, err := p.file.Seek(0, io.SeekStart)
+	return errors.Join(err, p.file.Truncate(0))
+}
+
+func (p *part) close() {
+	p.file.Close()
+	if !p.keep {
+		_ = p.dir.Remove(p.name) // if this fails, the next pull removes it
+	}
+}
+
+// explain decides whether the next pull can continue the download that ended with err.
+func (p *part) explain(ctx context.Context, err error) error {
+	if p.size > 0 && (ctx.Err() != nil || temporary(err, true)) {
+		p.keep = true
+		return fmt.Errorf("%w (%d of %d bytes are in %s, and the next pull continues there)", plain(err), p.size, p.Size, p.path)
+	}
+	return err
+}
+
+// download completes the file, and compares it with its digest.
+func (c *Client) download(ctx context.Context, repo *remote.Repository, p *part) error {
+	for {
+		err := c.attempts(ctx, func() (bool, error) {
+			before := p.size
+			err := c.fetch(ctx, repo, p)
+			return p.size > before, err
+		})
+		if err != nil {
+			return err
+		}
+		sum := digest.NewDigest(digest.SHA256, p.hash)
+		if sum == p.File {
+			return nil
+		}
+		if !p.old {
+			return fmt.Errorf("file: found digest %s, want %s", sum, p.File)
+		}
+		// The end of the old part may be missing on the disk after a power loss.
+		c.Log("the file of an earlier pull is damaged: starting again")
+		if err := p.restart(); err != nil {
+			return err
+		}
+	}
+}
+
+// fetch downloads from the end of the file on.
+func (c *Client) fetch(ctx context.Context, repo *remote.Repository, p *part) error {
+	if p.size == p.Size {
+		return nil
+	}
+	r, err := blob(ctx, repo, p.File, p.size)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = io.Copy(writer(func(b []byte) (int, error) {
+		n, err := p.file.Write(b)
+		p.hash.Write(b[:n])
+		p.size += int64(n)
+		c.Progress(p.size, p.Size)
+		return n, err
+	}), io.LimitReader(r, p.Size-p.size))
+	if err == nil && p.size < p.Size {
+		err = fmt.Errorf("file: found %d bytes, want %d", p.size, p.Size)
+	}
+	return err
+}
+
+// blob returns a reader for the rest of a blob. (Blobs().Fetch would first get all of it.)
+func blob(ctx context.Context, repo *remote.Repository, of digest.Digest, from int64) (io.ReadCloser, error) {
+	address := url.URL{Scheme: "https", Host: repo.Reference.Host(), Path: "/v2/" + repo.Reference.Repository + "/blobs/" + of.String()}
+	if repo.PlainHTTP {
+		address.Scheme = "http"
+	}
+	ctx = auth.AppendRepositoryScope(ctx, repo.Reference, auth.ActionPull)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if from > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	}
+	resp, err := repo.Client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case resp.StatusCode == http.StatusPartialContent && from > 0 && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", from)):
+	case resp.StatusCode == http.StatusOK: // all of it
+		var n int64
+		if n, err = io.CopyN(io.Discard, resp.Body, from); errors.Is(err, io.EOF) {
+			err = fmt.Errorf("file: found %d bytes, want more than %d", n, from)
+		}
+	default:
+		err = &errcode.ErrorResponse{Method: req.Method, URL: req.URL, StatusCode: resp.StatusCode}
+	}
+	if err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }

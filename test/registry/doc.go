@@ -1,0 +1,3 @@
+// Package registry tests accelerator-fpga pull and push with a real registry, CNCF's distribution, which is built from its
+// module. See run.sh.
+package registry
