@@ -27,6 +27,7 @@ type Release struct {
 var images = []struct{ name, description string }{
 	{"accelerator-device-plugin", "Kubernetes device plugin for FPGA cards"},
 	{"accelerator-dra-driver", "Kubernetes DRA driver for FPGA cards"},
+	{"accelerator-fpga-registry", "Bitstreams for FPGA cards from OCI registries"},
 	{"accelerator-operator", "Names for FPGA functions in Kubernetes"},
 }
 

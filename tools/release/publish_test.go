@@ -96,11 +96,15 @@ func want(t *testing.T, out string, code, wantCode int, parts ...string) {
 	}
 }
 
+// repositories are the repositories of a release, below the registry.
+var repositories = []string{"accelerator-device-plugin", "accelerator-dra-driver", "accelerator-fpga-registry", "accelerator-operator",
+	"charts/accelerator-device-plugin", "charts/accelerator-operator"}
+
 // published checks that the registry has everything of the release: images with bills of materials, charts, and provenance.
 func (p publisher) published(t *testing.T) {
 	t.Helper()
 	attached := map[string]int{}
-	for _, name := range []string{"accelerator-device-plugin", "accelerator-dra-driver", "accelerator-operator", "charts/accelerator-device-plugin", "charts/accelerator-operator"} {
+	for _, name := range repositories {
 		repository, err := remote.NewRepository(p.release.Registry + "/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -137,8 +141,8 @@ func (p publisher) published(t *testing.T) {
 			}
 		}
 	}
-	if attached["application/vnd.cyclonedx+json"] != 6 || attached["application/vnd.in-toto+json"] != 5 {
-		t.Errorf("attached: found %v, want 6 bills of materials and 5 statements", attached)
+	if attached["application/vnd.cyclonedx+json"] != 8 || attached["application/vnd.in-toto+json"] != 6 {
+		t.Errorf("attached: found %v, want 8 bills of materials and 6 statements", attached)
 	}
 }
 
@@ -152,8 +156,8 @@ func TestPublish(t *testing.T) {
 	before := p.writes.Load()
 	out, code = p.run(t, nil)
 	want(t, out, code, 0, "done: ")
-	if again := p.writes.Load() - before; again != 5 { // the tags
-		t.Errorf("%d manifests were written, and again %d, want 5", before, again)
+	if again := p.writes.Load() - before; again != 6 { // the tags
+		t.Errorf("%d manifests were written, and again %d, want 6", before, again)
 	}
 	p.published(t)
 
@@ -251,7 +255,7 @@ func TestSignatures(t *testing.T) {
 	}
 	out, code := p.run(t, env)
 	want(t, out, code, 0, "+ cosign sign ", "+ cosign attest ", "+ cosign sign-blob ", "done: ")
-	for _, name := range []string{"accelerator-device-plugin", "accelerator-dra-driver", "accelerator-operator", "charts/accelerator-device-plugin", "charts/accelerator-operator"} {
+	for _, name := range repositories {
 		ref := p.release.Registry + "/" + name + ":1.2.3-dev_abc"
 		verifies(true, "verify", ref)
 		verifies(true, "verify-attestation", "--type", "slsaprovenance1", ref)

@@ -297,7 +297,7 @@ func TestChart(t *testing.T) {
 		}
 		var images []struct{ Name, Image string }
 		parse(t, []byte(chart.Metadata.Annotations["artifacthub.io/images"]), &images)
-		if len(images) != 2 || images[0].Image != test.image {
+		if len(images) != 3 || images[0].Image != test.image {
 			t.Errorf("annotation with the images: %+v", images)
 		}
 		var changes []struct{ Kind, Description string }
@@ -322,6 +322,27 @@ func TestChart(t *testing.T) {
 	}
 }
 
+// A release contains each image that a chart names.
+func TestImagesOfCharts(t *testing.T) {
+	released := make(map[string]bool)
+	for _, image := range images {
+		released[image.name] = true
+	}
+	for _, name := range []string{"accelerator-device-plugin", "accelerator-operator"} {
+		chart, err := example(t).chart(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var named []struct{ Name string }
+		parse(t, []byte(chart.Metadata.Annotations["artifacthub.io/images"]), &named)
+		for _, image := range named {
+			if !released[image.Name] {
+				t.Errorf("chart %s: found image %s, want one of the release: %v", name, image.Name, slices.Sorted(maps.Keys(released)))
+			}
+		}
+	}
+}
+
 // SHA256SUMS lists every other file, and the provenance every file before it.
 func TestSums(t *testing.T) {
 	r := example(t)
@@ -341,7 +362,7 @@ func TestSums(t *testing.T) {
 			want[e.Name()] = sum(read(t, filepath.Join(r.Out, e.Name())))
 		}
 	}
-	if diff := cmp.Diff(want, sums); diff != "" || len(want) != 12 {
+	if diff := cmp.Diff(want, sums); diff != "" || len(want) != 13 {
 		t.Errorf("%d files (-want +got):\n%s", len(want), diff)
 	}
 	delete(want, "provenance.intoto.json")

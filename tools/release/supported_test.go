@@ -75,7 +75,7 @@ func TestSupportedVersions(t *testing.T) {
 // release-check builds with the version of Go that the page promises to fetch, which must be able to build all modules.
 func TestToolchain(t *testing.T) {
 	toolchain := find(t, "Makefile", `GOTOOLCHAIN = go(\S+)`)[0]
-	for _, module := range []string{"", "dra/", "operator/", "kubectl/", "tools/"} {
+	for _, module := range []string{"", "dra/", "operator/", "kubectl/", "registry/", "tools/"} {
 		if wants := find(t, module+"go.mod", `(?m)^go (\S+)$`)[0]; version(t, wants) > version(t, toolchain) {
 			t.Errorf("Makefile: GOTOOLCHAIN is go%s, want at least that of %sgo.mod, %s", toolchain, module, wants)
 		}
