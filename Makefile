@@ -25,7 +25,7 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build build-plugin build-operator build-dra build-kubectl build-registry generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl test-registry lint-registry bench-kubectl test-browser kubectl krew demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart release release-check test-release outdated manifests test-chart
+.PHONY: help build build-plugin build-operator build-dra build-kubectl build-registry generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl test-registry lint-registry bench-kubectl test-browser kubectl krew demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart release release-check test-release test-arm64 outdated manifests test-chart
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -196,23 +196,28 @@ IMAGE = go -C tools run ./image -name $(1) -version '$(VERSION)' -revision '$(sh
 	-out '../dist/$(1)_$(VERSION)_$*.tar' -sbom '../dist/$(1)_$(VERSION)_$*.cdx.json' -tree .. \
 	$(if $(ARCHIVES),-user-archive '../dist/$(1)_$(VERSION)_linux_$*.tar.gz')
 
-image-%:
+binaries-%:
 	$(IMAGE_BUILD) -o dist/bin_$*/ ./cmd/...
 	cd registry && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
+	cd dra && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
+	cd operator && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
+
+image-%: binaries-%
 	@$(call IMAGE,accelerator-device-plugin) -description 'Kubernetes device plugin for FPGA cards' -licence GPL-3.0-only -source \
 		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga \
 		-binary ../dist/bin_$*/accelerator-fpga-registry -root ../dist/root_$* \
 		$(if $(ARCHIVES),-file ../deploy/systemd/accelerator-device-plugin.service)
-	cd dra && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-dra-driver) -description 'Kubernetes DRA driver for FPGA cards' -licence GPL-3.0-only -source \
 		-binary ../dist/bin_$*/accelerator-dra-driver -binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga \
 		-binary ../dist/bin_$*/accelerator-fpga-registry \
 		$(if $(ARCHIVES),-source-archive '../dist/accelerator-device-plugin_$(VERSION)_source.tar.gz')
 	@$(call IMAGE,accelerator-fpga-registry) -description 'Bitstreams for FPGA cards from OCI registries' -licence Apache-2.0 \
 		-binary ../dist/bin_$*/accelerator-fpga-registry
-	cd operator && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-operator) -description 'Names for FPGA functions in Kubernetes' -licence Apache-2.0 \
 		-binary ../dist/bin_$*/accelerator-operator
+
+test-arm64: binaries-arm64 kubectl/linux/arm64 ## run the programs for arm64, and tests of three packages, under qemu-user
+	@test/arm64/run.sh dist/bin_arm64 'dist/kubectl-accelerator_$(VERSION)_linux_arm64'
 
 # PACKAGE is the command that packages a chart.
 PACKAGE = go -C tools run ./release -version '$(VERSION)' -registry '$(REGISTRY)' -created $(CREATED) -tree .. -chart $(1) -out ../$(2)
