@@ -28,6 +28,9 @@ const (
 	sbomType       = "application/vnd.cyclonedx+json"
 	provenanceType = "application/vnd.in-toto+json"
 
+	// containerdName is the annotation with the name under which containerd imports a manifest or an index.
+	containerdName = "io.containerd.image.name"
+
 	chartConfigType = "application/vnd.cncf.helm.config.v1+json"
 	chartLayerType  = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
@@ -173,9 +176,11 @@ func (l *Layout) Write(ctx context.Context, root ocispec.Descriptor, name, file 
 	if err := json.Unmarshal(files[ocispec.ImageIndexFile].Data, &index); err != nil {
 		return err
 	}
-	for i, m := range index.Manifests {
+	for _, m := range index.Manifests {
+		// The images of the architectures have a name, too, from make image, and containerd would take the last one.
+		delete(m.Annotations, containerdName)
 		if m.Digest == root.Digest && name != "" {
-			index.Manifests[i].Annotations["io.containerd.image.name"] = name
+			m.Annotations[containerdName] = name
 		}
 	}
 	// The tagged root comes first, for readers that take the first entry.

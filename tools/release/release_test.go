@@ -94,6 +94,7 @@ func made(t *testing.T, r Release) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			manifest.Annotations = map[string]string{"io.containerd.image.name": "docker.io/library/" + image.name + ":" + r.tag()}
 			if err := store.Tag(ctx, manifest, r.tag()); err != nil {
 				t.Fatal(err)
 			}
