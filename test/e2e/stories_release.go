@@ -178,14 +178,6 @@ func (p *publication) chart(values ...string) []string {
 	return setting([]string{"oci://" + p.registry + "/charts/accelerator-device-plugin", "--version", p.s.version, "--plain-http", "--timeout", "1m"}, values...)
 }
 
-// setting appends values to arguments of helm.
-func setting(args []string, values ...string) []string {
-	for _, value := range values {
-		args = append(args, "--set", value)
-	}
-	return args
-}
-
 // krew installs kubectl accelerator from the manifest of the release, and returns its path.
 func (p *publication) krew() string {
 	archive := func(arch string) string {
