@@ -192,14 +192,12 @@ IMAGE = go -C tools run ./image -name $(1) -version '$(VERSION)' -revision '$(sh
 
 image-%:
 	$(IMAGE_BUILD) -o dist/bin_$*/ ./cmd/...
-	cd registry && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-device-plugin) -description 'Kubernetes device plugin for FPGA cards' -licence GPL-3.0-only -source \
-		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga \
-		-binary ../dist/bin_$*/accelerator-fpga-registry -root ../dist/root_$*
+		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga -root ../dist/root_$*
 	cd dra && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-dra-driver) -description 'Kubernetes DRA driver for FPGA cards' -licence GPL-3.0-only -source \
-		-binary ../dist/bin_$*/accelerator-dra-driver -binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga \
-		-binary ../dist/bin_$*/accelerator-fpga-registry
+		-binary ../dist/bin_$*/accelerator-dra-driver -binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga
+	cd registry && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-fpga-registry) -description 'Bitstreams for FPGA cards from OCI registries' -licence Apache-2.0 \
 		-binary ../dist/bin_$*/accelerator-fpga-registry
 	cd operator && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
