@@ -57,14 +57,13 @@ const (
 
 // State is the state of a reference.
 type State struct {
-	Reference string    `json:"reference"`
-	Present   bool      `json:"present"`            // the store has the bitstream that the reference named last
-	Path      string    `json:"path,omitempty"`     // of that bitstream, in the store
-	Digest    string    `json:"digest,omitempty"`   // of its manifest
-	Checked   time.Time `json:"checked,omitzero"`   // end of the last attempt that did not fail
-	Result    string    `json:"result,omitempty"`   // of the last attempt; "": there was none
-	Error     string    `json:"error,omitempty"`    // of the last attempt
-	Failures  int       `json:"failures,omitempty"` // in a row
+	Reference string
+	Present   bool      // the store has the bitstream that the reference named last
+	Path      string    // of that bitstream, in the store
+	Digest    string    // of its manifest
+	Checked   time.Time // end of the last attempt that did not fail
+	Result    string    // of the last attempt; "": there was none
+	Error     string    // of the last attempt
 }
 
 // Keeper keeps a list of references in a store. Create it with [New].
@@ -226,9 +225,8 @@ func (k *Keeper) try(ctx context.Context, e *entry, next time.Duration) bool {
 	s.Present, s.Path, s.Digest, s.Result, s.Error = present, now.Path, now.Manifest.String(), result, ""
 	if err != nil {
 		s.Error = err.Error()
-		s.Failures++
 	} else {
-		s.Failures, s.Checked = 0, time.Now()
+		s.Checked = time.Now()
 	}
 	k.counts[result]++
 	is := *s
