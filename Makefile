@@ -166,14 +166,14 @@ lint-kubectl: ## check go.mod, go vet, staticcheck, allowed imports of kubectl/,
 build-registry: ## build accelerator-fpga-registry only
 	cd registry && CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/ ./cmd/...
 
-test-registry: build-plugin build-registry ## test accelerator-fpga pull and push, also with a real registry, as root with a full disk (TESTS=pattern)
+test-registry: build-plugin build-registry ## test accelerator-fpga pull, push and keep, also with a real registry, as root with a full disk (TESTS=pattern)
 	cd registry && go test $(RACE) ./...
 	@test/registry/run.sh bin '$(TESTS)'
 
 lint-registry: ## check go.mod, go vet, staticcheck, allowed imports of registry/ (make lint runs gofmt)
 	cd registry && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...
 	cd test/registry && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...
-	@cd registry && ! go list -deps ./... | grep -E '^b-com.com/accelerator-device-plugin/(cmd|inventory|watcher|daemon|server|sim|operator|dra|programming/)|pilebones'
+	@cd registry && ! go list -deps ./... | grep -v /daemon/apiserver$$ | grep -E '^b-com.com/accelerator-device-plugin/(cmd|inventory|watcher|daemon|server|sim|operator|dra|programming/hook)|pilebones'
 
 clean: ## remove the built files
 	rm -rf bin dist
@@ -192,13 +192,13 @@ IMAGE = go -C tools run ./image -name $(1) -version '$(VERSION)' -revision '$(sh
 
 image-%:
 	$(IMAGE_BUILD) -o dist/bin_$*/ ./cmd/...
-	cd registry && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-device-plugin) -description 'Kubernetes device plugin for FPGA cards' -licence GPL-3.0-only -source \
-		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga \
-		-binary ../dist/bin_$*/accelerator-fpga-registry -root ../dist/root_$*
+		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga -root ../dist/root_$*
 	cd dra && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-dra-driver) -description 'Kubernetes DRA driver for FPGA cards' -licence GPL-3.0-only -source \
-		-binary ../dist/bin_$*/accelerator-dra-driver -binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga \
+		-binary ../dist/bin_$*/accelerator-dra-driver -binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga
+	cd registry && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
+	@$(call IMAGE,accelerator-fpga-registry) -description 'Bitstreams for FPGA cards from OCI registries' -licence Apache-2.0 \
 		-binary ../dist/bin_$*/accelerator-fpga-registry
 	cd operator && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-operator) -description 'Names for FPGA functions in Kubernetes' -licence Apache-2.0 \

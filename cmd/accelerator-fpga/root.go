@@ -90,7 +90,8 @@ func newRoot() *cobra.Command {
 	flags.DurationVar(&s.timeout, "timeout", 90*time.Second, "longest `time` for programming, releasing or assigning")
 	flags.StringVarP(&s.output, "output", "o", "", "output `format`: json (default: text)")
 	root.AddCommand(newInfo(&s), newInstall(&s), newList(&s))
-	root.AddCommand(newRegistry("pull", "REFERENCE", "Pull a bitstream from a registry into the store"), newRegistry("push", "FILE REFERENCE", "Push a bitstream to a registry"))
+	root.AddCommand(newRegistry("pull", "REFERENCE", "Pull a bitstream from a registry into the store"), newRegistry("push", "FILE REFERENCE", "Push a bitstream to a registry"),
+		newRegistry("keep", "--list FILE", "Keep a list of bitstreams of registries in the store, as a service"))
 	root.AddCommand(newListFME(&s), newListPort(&s), newFPGAInfo(&s), newFMEInfo(&s), newPortInfo(&s))
 	root.AddCommand(newProgram(&s), newRelease(&s), newAssign(&s), newHook(&s), newVersion())
 	root.AddCommand(newInstallBinary()) // hidden; for the chart

@@ -20,7 +20,7 @@ type Answers struct {
 	Alive   func(context.Context) error // /healthz: nil is 200, an error 503; after the deadline the context's cause is an error for the answer
 	Ready   func(context.Context) error // /readyz, as Alive
 	Notes   func() []string             // further lines of /readyz if Ready returns nil; nil: none
-	Devices func(context.Context) any   // /devices, as JSON
+	Devices func(context.Context) any   // /devices, as JSON; nil: there are none
 	Metrics http.Handler                // /metrics; nil: there are none
 }
 
@@ -130,12 +130,14 @@ func (a Answers) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", probe(a.Alive, nil))
 	mux.HandleFunc("GET /readyz", probe(a.Ready, a.Notes))
-	mux.HandleFunc("GET /devices", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		_ = e.Encode(a.Devices(r.Context())) // an error means that the client has disconnected
-	})
+	if a.Devices != nil {
+		mux.HandleFunc("GET /devices", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			e := json.NewEncoder(w)
+			e.SetIndent("", "  ")
+			_ = e.Encode(a.Devices(r.Context())) // an error means that the client has disconnected
+		})
+	}
 	if a.Metrics != nil {
 		mux.Handle("GET /metrics", a.Metrics)
 	}

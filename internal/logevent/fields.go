@@ -41,6 +41,7 @@ var (
 	count       = Field{"count", Whole, "", "a number; the event has its meaning"}
 	device      = Field{"device", Text, "", "id of a device, which the device plugin also sends to the kubelet: `3b:00.0`, `3b:00.0-p1`"}
 	devices     = Field{"devices", List, "", "ids of devices; if there are more than eight, the first eight and `and 3 more`"}
+	digest      = Field{"digest", Text, "", "digest of a manifest in a registry: `sha256:…`"}
 	devpath     = Field{"devpath", Text, "", "path of a uevent's device below /sys"}
 	lostDebug   = Field{"dropped_debug", Whole, "", "number of dropped lines of level debug; missing: none"}
 	lostError   = Field{"dropped_error", Whole, "", "number of dropped lines of level error; missing: none"}
@@ -74,6 +75,7 @@ var (
 	podUIDs     = Field{"pod_uids", List, "", "UID of the pod of `holders`, if there is one and the kubelet's checkpoint has it"}
 	reason      = Field{"reason", Text, "", "the cause, in words or as a fixed value; each event has its own"}
 	reasons     = Field{"reasons", List, "", "reasons why a device is not healthy, see [health.md](health.md); may be empty"}
+	reference   = Field{"reference", Text, "", "name of an artifact in a registry: `REGISTRY/NAME:TAG`, `REGISTRY/NAME@sha256:…`"}
 	remaining   = Field{"remaining", Text, "", "the means that still find changes while a source is lost"}
 	resource    = Field{"resource", Text, "", "name of a resource: `b-com.com/accelerator`; in lines of the DRA driver always `accelerator.b-com.com`"}
 	retry       = Field{"retry_ms", Decimal, milliseconds, "time until the next attempt"}
@@ -102,6 +104,7 @@ func Container(id string) zap.Field     { return container.text(id) }
 func Count(n int) zap.Field             { return zap.Int(count.Key, n) }
 func Device(id string) zap.Field        { return device.text(id) }
 func Devices(ids []string) zap.Field    { return devices.list(ids) }
+func Digest(s string) zap.Field         { return digest.text(s) }
 func Devpath(s string) zap.Field        { return devpath.text(s) }
 func DroppedDebug(n int) zap.Field      { return lostDebug.some(n) }
 func DroppedError(n int) zap.Field      { return lostError.some(n) }
@@ -134,6 +137,7 @@ func PID(n int) zap.Field               { return zap.Int(pid.Key, n) }
 func Port(n uint32) zap.Field           { return zap.Uint32(netlinkPort.Key, n) }
 func Reason(s string) zap.Field         { return reason.text(s) }
 func Reasons(r []string) zap.Field      { return zap.Strings(reasons.Key, r) }
+func Reference(s string) zap.Field      { return reference.text(s) }
 func Remaining(s string) zap.Field      { return remaining.text(s) }
 func Resource(name string) zap.Field    { return resource.text(name) }
 func Retry(d time.Duration) zap.Field   { return retry.duration(d) }

@@ -102,6 +102,18 @@ var (
 	ProgrammingPresent = name("programming.present")
 	ProgrammingFailed  = name("programming.failed")
 
+	KeepStarted        = name("keep.started")
+	KeepStopped        = name("keep.stopped")
+	KeepFailed         = name("keep.failed")
+	KeepListed         = name("keep.listed")
+	KeepRefused        = name("keep.refused")
+	BitstreamInstalled = name("bitstream.installed")
+	BitstreamPresent   = name("bitstream.present")
+	BitstreamFailed    = name("bitstream.failed")
+	BitstreamProgress  = name("bitstream.progress")
+	BitstreamRemoved   = name("bitstream.removed")
+	BitstreamRetained  = name("bitstream.retained")
+
 	OperatorStarted  = name("operator.started")
 	OperatorStopped  = name("operator.stopped")
 	OperatorFailed   = name("operator.failed")

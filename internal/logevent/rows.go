@@ -17,6 +17,7 @@ func parts() []part {
 		{"Allocation", allocation()},
 		{"The DRA driver", driver()},
 		{"Programming", programming()},
+		{"Bitstreams from registries", bitstreams()},
 		{"The operator", operator()},
 		{"API server and HTTP", network()},
 		{"The log itself", itself()},
@@ -242,6 +243,26 @@ func programming() []row {
 		{ProgrammingFailed, levels(errorLevel),
 			"A card could not be programmed, so the container does not start. The pod's event ends with the same `error`.",
 			must(errorText, lasted), may(device, afu, interfaceID, path, container)},
+	}
+}
+
+// bitstreams returns the events of accelerator-fpga-registry keep.
+func bitstreams() []row {
+	return []row{
+		{KeepStarted, levels(info), "The loop has started. `path`: the file with its list of references.", must(version, pid, path), nil},
+		{KeepStopped, levels(info), "The loop has ended, and no pull runs any more.", nil, nil},
+		{KeepFailed, levels(errorLevel), "The loop could not start, or a part of it failed.", must(errorText), nil},
+		{KeepListed, levels(info), "The list was read, at the start or after a change. `count`: its references.", must(path, count), nil},
+		{KeepRefused, levels(errorLevel), "The list cannot be read or is not valid, after a change. The old list stays in force.", must(path, errorText), nil},
+		{BitstreamInstalled, levels(info), "The bitstream of a reference was pulled into the store.", must(reference, digest, path, lasted), nil},
+		{BitstreamPresent, levels(info.when("at the first check, and at the first one after a failure"), debug.when("otherwise")),
+			"The store has the bitstream of a reference already.", must(reference, digest, path), nil},
+		{BitstreamFailed, levels(warn.when("when the error is another one than before"), debug.when("otherwise")),
+			"The bitstream of a reference could not be pulled or checked. If the store has a bitstream of this reference, it stays there.",
+			must(reference, errorText), may(retry)},
+		{BitstreamProgress, levels(info), "A pull goes on. `reason`: what it does, or how much it has downloaded. Every 10 s at most for the bytes.", must(reference, reason), nil},
+		{BitstreamRemoved, levels(info), "A file that no reference names any more was removed. `reason`: `age` or `size`.", must(path, reason), nil},
+		{BitstreamRetained, levels(warn), "Files that no reference names could not be removed, or it is not known whether a card uses them. Tried again after an hour.", must(errorText), may(path)},
 	}
 }
 

@@ -372,6 +372,22 @@ func TestAPIServer(t *testing.T) {
 	c.condition("a", v1.ConditionAvailable, metav1.ConditionFalse, "RollingOut", "")
 	c.exists(daemonSet, "a"+suffix, true)
 
+	// One with bitstreams has a second DaemonSet, and its account the right to write Events. The status is that of the plugin,
+	// also if the name of the second DaemonSet is the first in the order of names, as after it was cut.
+	long := strings.Repeat("b", 40)
+	create(long, "{nodeSelector: {fpga: long}, values: {events: true, bitstreams: {references: [registry.example.com/fpga/nlb:1.0]}}}")
+	c.condition(long, v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
+	c.exists(&appsv1.DaemonSet{}, (long + suffix)[:52]+"-bitstreams", true)
+	c.eventually(func() string {
+		var p v1.FpgaDevicePlugin
+		c.must(c.Get(c.ctx, client.ObjectKey{Name: long}, &p))
+		if d := p.Status.ControlledDaemonSet; d == nil || d.Name != (long + suffix)[:63] {
+			return fmt.Sprintf("status: found DaemonSet %v, want that of the plugin", d)
+		}
+		return ""
+	})
+	c.must(c.Delete(c.ctx, &v1.FpgaDevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: long}}))
+
 	// The status follows the DaemonSet, its pods and their nodes.
 	c.must(c.Create(c.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
 	node := &corev1.Node{}

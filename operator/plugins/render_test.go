@@ -448,4 +448,5 @@ podMonitor: {enabled: true, labels: {a: b}, interval: 15s}
 scrapers: [{ipBlock: {cidr: 10.0.0.0/8}}]
 prometheusRule: {enabled: true, labels: {a: b}}
 dashboard: {enabled: true, labels: {a: b}}
+bitstreams: {references: [example.com/a:1], interval: 1h, pullSecret: a, proxy: "http://a:1", gc: {age: 24h, maxMiB: 1}, image: {repository: a, tag: b}}
 `

@@ -72,6 +72,8 @@ func (c *Client) repository(ref registry.Reference) *remote.Repository {
 		TLSClientConfig: &tls.Config{RootCAs: c.Roots}, ForceAttemptHTTP2: true,
 		// The digest is that of the bytes as they are sent.
 		DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
+		// Many pulls of a process that runs for months: they leave no connections, and buffer little if the disk is slow.
+		IdleConnTimeout: 30 * time.Second, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 20},
 	}
 	return &remote.Repository{
 		Reference: ref, PlainHTTP: c.PlainHTTP, MaxMetadataBytes: artifact.MaxManifest, ReferrerListMaxPages: 5,
@@ -104,15 +106,15 @@ func (c *Client) manifest(ctx context.Context, repo *remote.Repository, referenc
 	return text, desc, err
 }
 
-// The limits of attempts: that fail one after the other without any progress, and in total.
-const mostFailures, mostAttempts = 5, 100
+// mostFailures is the number of attempts that may fail one after the other without any progress.
+const mostFailures = 5
 
-// attempts calls f until it succeeds, or its error is one that another attempt would not change. f reports whether it has
-// made progress.
+// attempts calls f until it succeeds, ctx ends, or its error is one that another attempt would not change. f reports whether
+// it has made progress.
 func (c *Client) attempts(ctx context.Context, f func() (progress bool, err error)) error {
 	wait := backoff.Backoff{First: time.Second, Most: 10 * time.Second}
 	failures, begun := 0, false
-	for n := 1; ; n++ {
+	for {
 		progress, err := f()
 		if err == nil {
 			return nil
@@ -124,7 +126,7 @@ func (c *Client) attempts(ctx context.Context, f func() (progress bool, err erro
 			failures, begun = 0, true
 			wait.Reset()
 		}
-		if failures++; failures == mostFailures || n == mostAttempts || !temporary(err, begun) {
+		if failures++; failures == mostFailures || !temporary(err, begun) {
 			return err
 		}
 		pause := wait.Next()

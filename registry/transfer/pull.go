@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	"oras.land/oras-go/v2/registry"
@@ -20,6 +21,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
+	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/registry/artifact"
@@ -38,6 +40,20 @@ type Pulled struct {
 type Options struct {
 	Force bool           // replace another file in the store
 	Keys  signature.Keys // one of them must have signed the manifest; nil: no matter who
+	// Shared lets other pulls with Shared use the store at the same time, and keeps the parts that they have downloaded. The
+	// caller ensures that no two of them pull the same file.
+	Shared bool
+}
+
+// Resolve returns what the manifest of a reference announces, and the digest of the manifest. It changes nothing, and
+// checks no signature.
+func (c *Client) Resolve(ctx context.Context, ref registry.Reference) (artifact.Description, digest.Digest, error) {
+	text, manifest, err := c.manifest(ctx, c.repository(ref), ref.Reference)
+	if err != nil {
+		return artifact.Description{}, "", err
+	}
+	d, err := artifact.Parse(text)
+	return d, manifest.Digest, err
 }
 
 // Pull installs the bitstream of a reference in the store. If the store has a [SignersFile], one of its keys must have
@@ -67,7 +83,7 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 	if err != nil {
 		return Pulled{}, err
 	}
-	lock, err := c.lock(ctx, dir)
+	lock, err := c.lock(ctx, dir, o.Shared)
 	if err != nil {
 		return Pulled{}, err
 	}
@@ -79,7 +95,7 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 	case err != nil && !o.Force:
 		return Pulled{}, err
 	}
-	p, err := openPart(dir, d)
+	p, err := openPart(dir, d, o.Shared)
 	if err != nil {
 		return Pulled{}, err
 	}
@@ -102,15 +118,60 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 	return Pulled{path, b, manifest.Digest, true}, err
 }
 
-// lock waits until no other pull uses the store.
-func (c *Client) lock(ctx context.Context, dir *os.Root) (*privatedir.Lock, error) {
-	const name = ".pull.lock"
-	lock, err := privatedir.TryLock(dir, name, privatedir.Exclusive)
-	if lock != nil || err != nil {
-		return lock, err
+const lockName = ".pull.lock"
+
+// lock waits until no other pull uses the store. Pulls that share it do not wait for each other.
+func (c *Client) lock(ctx context.Context, dir *os.Root, shared bool) (*privatedir.Lock, error) {
+	mode := privatedir.Exclusive
+	if shared {
+		mode = privatedir.Shared
 	}
-	c.Log("waiting for another pull into " + dir.Name())
-	return privatedir.AcquireLock(ctx, dir, name)
+	for logged := false; ; logged = true {
+		lock, err := privatedir.TryLock(dir, lockName, mode)
+		if lock != nil || err != nil {
+			return lock, err
+		}
+		if !logged {
+			c.Log("waiting for another pull into " + dir.Name())
+		}
+		if !shared {
+			return privatedir.AcquireLock(ctx, dir, lockName)
+		}
+		if !backoff.Wait(ctx, time.Second) {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// RemoveParts removes what interrupted pulls have left in the store, unless a pull is running.
+func RemoveParts(store programming.Store) error {
+	dir, err := privatedir.OpenDir(string(store), false)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	lock, err := privatedir.TryLock(dir, lockName, privatedir.Exclusive)
+	if lock == nil || err != nil {
+		return err
+	}
+	defer lock.Release()
+	return removeParts(dir, "")
+}
+
+// removeParts removes the parts of all files but one.
+func removeParts(dir *os.Root, except string) error {
+	entries, err := fs.ReadDir(dir.FS(), ".")
+	if err != nil {
+		return privatedir.PathError(dir.Name(), err)
+	}
+	for _, entry := range entries {
+		if name := entry.Name(); strings.HasPrefix(name, partPrefix) && name != except {
+			if err := dir.Remove(name); err != nil {
+				return privatedir.PathError(filepath.Join(dir.Name(), name), err)
+			}
+		}
+	}
+	return nil
 }
 
 // stored returns the closed bitstream if the store has the same file already, or nil. It returns an error if the store has
@@ -152,19 +213,14 @@ const partPrefix = ".pull-"
 
 func partName(d artifact.Description) string { return partPrefix + d.File.Encoded() + "." + d.Format }
 
-// openPart opens the file of an earlier pull, or creates it, and removes the files of pulls of other bitstreams.
-func openPart(dir *os.Root, d artifact.Description) (*part, error) {
+// openPart opens the file of an earlier pull, or creates it. Without shared, it removes the files of pulls of other
+// bitstreams.
+func openPart(dir *os.Root, d artifact.Description, shared bool) (_ *part, err error) {
 	p := &part{Description: d, dir: dir, name: partName(d)}
 	p.path = filepath.Join(dir.Name(), p.name)
-	entries, err := fs.ReadDir(dir.FS(), ".")
-	if err != nil {
-		return nil, privatedir.PathError(dir.Name(), err)
-	}
-	for _, entry := range entries {
-		if name := entry.Name(); strings.HasPrefix(name, partPrefix) && name != p.name {
-			if err := dir.Remove(name); err != nil {
-				return nil, privatedir.PathError(filepath.Join(dir.Name(), name), err)
-			}
+	if !shared {
+		if err := removeParts(dir, p.name); err != nil {
+			return nil, err
 		}
 	}
 	p.file, err = privatedir.OpenFile(dir, p.name, os.O_RDWR)

@@ -14,8 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/registry/transfer"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
@@ -358,4 +361,57 @@ func TestSameDomain(t *testing.T) {
 	} {
 		compare.Equal(t, test.host+" for "+test.registry, test.want, transfer.SameDomain(test.host, test.registry))
 	}
+}
+
+// Pulls that share the store do not wait for each other, and keep each other's parts. A pull that does not share it waits for
+// them, and RemoveParts does nothing meanwhile.
+func TestPullShared(t *testing.T) {
+	reg := newRegistry(t, described(good), good)
+	reg.run(t, true, func(t *testing.T, r *rig) {
+		other := filepath.Join(r.store, ".pull-other.gbs")
+		must.Succeed(t, os.WriteFile(other, nil, 0o600))
+		dir := must.Value(privatedir.OpenDir(r.store, false))(t)
+		defer dir.Close()
+		lock := must.Value(privatedir.TryLock(dir, ".pull.lock", privatedir.Shared))(t) // of another pull
+		_, err := r.pullWith(t.Context(), reference, transfer.Options{Shared: true})
+		compare.NoError(t, "pull", err)
+		must.Succeed(t, transfer.RemoveParts(programming.Store(r.store)))
+		compare.Values(t, "store", map[string]string{installed: string(good), ".pull-other.gbs": ""}, r.files(t))
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		compare.Error(t, "pull that does not share", "held by another process", compare.ErrorOf(r.pull(ctx)))
+		must.Succeed(t, lock.Release())
+		must.Succeed(t, transfer.RemoveParts(programming.Store(r.store)))
+		compare.Values(t, "store", map[string]string{installed: string(good)}, r.files(t))
+
+		lock = must.Value(privatedir.TryLock(dir, ".pull.lock", privatedir.Exclusive))(t)
+		time.AfterFunc(10*time.Second, func() { lock.Release() })
+		began := time.Now()
+		_, err = r.pullWith(t.Context(), reference, transfer.Options{Shared: true})
+		compare.NoError(t, "pull after one that does not share", err)
+		if waited := time.Since(began); waited < 10*time.Second || waited > 12*time.Second {
+			t.Errorf("waited %s, want 10 s", waited)
+		}
+		compare.Equal(t, "log", "waiting for another pull into "+r.store, r.log[len(r.log)-1])
+	})
+}
+
+// Resolve returns what the manifest announces, and downloads nothing. A pull by its digest gets the same.
+func TestResolve(t *testing.T) {
+	reg := newRegistry(t, described(good), good)
+	reg.run(t, true, func(t *testing.T, r *rig) {
+		ref := must.Value(transfer.ParseReference(reference))(t)
+		d, manifest, err := r.Resolve(t.Context(), ref)
+		compare.NoError(t, "Resolve", err)
+		compare.Equal(t, "description", described(good), d)
+		compare.Equal(t, "digest", digest.FromBytes(reg.manifest), manifest)
+		compare.Equal(t, "requests for the file", 0, len(reg.asked))
+		reg.blobs = map[digest.Digest][]byte{manifest: reg.manifest}
+		reg.manifest = []byte("{}") // the tag has moved
+		compare.NoError(t, "pull by digest", compare.ErrorOf(r.pullWith(t.Context(), "example.com/fpga/nlb@"+manifest.String(), transfer.Options{})))
+		compare.Values(t, "store", map[string]string{installed: string(good)}, r.files(t))
+		_, _, err = r.Resolve(t.Context(), ref)
+		compare.Error(t, "Resolve of another manifest", "manifest: found", err)
+	})
 }

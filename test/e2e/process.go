@@ -56,7 +56,12 @@ func (s *scene) daemonStatus() map[string]string {
 
 // daemonMounts returns which of these paths are mounts in the daemon's container: path to ro or rw.
 func (s *scene) daemonMounts(paths ...string) map[string]string {
-	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/mounts", s.daemonPID())))
+	return mounts(s.daemonPID(), paths...)
+}
+
+// mounts is daemonMounts for a process.
+func mounts(pid int, paths ...string) map[string]string {
+	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/mounts", pid)))
 	found := map[string]string{}
 	for l := range strings.Lines(string(text)) {
 		fields := strings.Fields(l) // device, path, type, options

@@ -29,7 +29,7 @@ const (
 )
 
 // images are the names of the images that `make image` builds.
-var images = []string{"accelerator-device-plugin", draImage, operator}
+var images = []string{"accelerator-device-plugin", draImage, operator, registryImage}
 
 // image returns the path of the archive of an image for this machine.
 func (o options) image(name string) string {

@@ -28,6 +28,7 @@ go build -o "$out/driver" .
 CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/workload" ./workload
 "$out/driver" -check
 CGO_ENABLED=0 go build -C ../../kubectl -trimpath -ldflags '-s -w' -o "$out/kubectl-accelerator" ./cmd/kubectl-accelerator
+CGO_ENABLED=0 go build -C ../registry -o "$out/registry" ./registry
 PATH=$out:$PATH # where kubectl finds its plugin
 
 step "cluster"

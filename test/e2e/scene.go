@@ -31,6 +31,7 @@ var needs = map[string]int{
 	"dra-extended": 36, "dra-extended-stale": 36, "dra-families": 36, // DRAExtendedResource
 	"dra-break": taints, "dra-pulled": taints, "dra-tolerated": taints,
 	"dra-bitstream": 36, // DRAConsumableCapacity
+	"bitstreams":    36,
 	"dra-status":    36, // DRAResourceClaimGranularStatusAuthorization
 }
 

@@ -67,6 +67,7 @@ var stories = []story{
 	{"dra-program", draProgram},
 	{"dra-alternatives", draAlternatives},
 	{"dra-bitstream", draBitstream},
+	{"bitstreams", bitstreams},
 	{"dra-metadata", draMetadata},
 	{"dra-status", draStatus},
 	{"dra-hotplug", draHotplug},

@@ -77,6 +77,7 @@ func table(t *testing.T, c chart) {
 func TestEveryValueHasAnEffect(t *testing.T) {
 	const dra = `api="dra"`
 	const programmed = `{"config":{"mode":"region"},"programming":{"enabled":true}}`
+	const kept = `bitstreams.references=["example.com/a"]`
 	const tested = `test={"resource":"example.com/x","interface":"ce48969398f05f33946d560708be108a","afu":"d8424dc4"}`
 	plugin.everyValueHasAnEffect(t, map[string]change{
 		"api":                          {to: `"dra"`},
@@ -139,6 +140,22 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 		"programming.hostDir":          {to: `"/x"`, beside: programmed},
 		"programming.store":            {to: `"/x"`, beside: programmed},
 		"programming.seLinuxType":      {to: `"x"`, beside: programmed},
+		"bitstreams.references":        {to: `["example.com/a"]`},
+		"bitstreams.interval":          {to: `"1h"`, beside: kept},
+		"bitstreams.pullSecret":        {to: `"x"`, beside: kept},
+		"bitstreams.ca":                {to: `"-----BEGIN CERTIFICATE-----\nx"`, beside: kept},
+		"bitstreams.keys":              {to: `"-----BEGIN PUBLIC KEY-----\nx"`, beside: kept},
+		"bitstreams.proxy":             {to: `"http://proxy.example.com"`, beside: kept},
+		"bitstreams.noProxy":           {to: `"example.com"`, beside: kept},
+		"bitstreams.plainHTTP":         {to: `true`, beside: kept},
+		"bitstreams.minFree":           {to: `0`, beside: kept},
+		"bitstreams.gc.age":            {to: `"24h"`, beside: kept},
+		"bitstreams.gc.maxMiB":         {to: `1000`, beside: kept},
+		"bitstreams.image.repository":  {to: `"example.com/x"`, beside: kept},
+		"bitstreams.image.tag":         {to: `"v9"`, beside: kept},
+		"bitstreams.image.digest":      {to: `"sha256:` + strings.Repeat("0", 64) + `"`, beside: kept},
+		"bitstreams.image.pullPolicy":  {to: `"Always"`, beside: `bitstreams={"references":["example.com/a"],"image":{"repository":"example.com/x"}}`},
+		"bitstreams.resources":         {to: `{"limits":{"memory":"1Gi"}}`, beside: kept},
 		"test.resource":                {to: `"example.com/x"`},
 		"test.interface":               {to: `"` + strings.Repeat("a", 32) + `"`, beside: tested},
 		"test.afu":                     {to: `"aaaaaaaa"`, beside: tested},

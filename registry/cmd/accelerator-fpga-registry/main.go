@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	_ "golang.org/x/crypto/x509roots/fallback" // Mozilla's authorities, for systems that have none, as the image
 	"oras.land/oras-go/v2/registry"
 
 	"b-com.com/accelerator-device-plugin/internal/release"
@@ -71,7 +72,7 @@ func asFailure(err error) error {
 }
 
 const rootHelp = `Move bitstreams between this node and OCI registries. accelerator-fpga runs this
-program for its commands pull and push.
+program for its commands pull, push and keep.
 
 Exit codes: 0 success, 1 failure, 2 usage error.`
 
@@ -86,7 +87,7 @@ func newRoot() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		RunE:              func(*cobra.Command, []string) error { return errors.New("command: found none") },
 	}
-	root.AddCommand(newPull(), newPush(), &cobra.Command{
+	root.AddCommand(newPull(), newPush(), newKeep(), &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  accelerator-fpga-registry version",
@@ -126,23 +127,30 @@ func (s *settings) addTo(cmd *cobra.Command) {
 	}
 }
 
-// client returns a client that shows its progress on stderr, and a context that ends at --timeout.
-func (s *settings) client(cmd *cobra.Command, doing string, ref registry.Reference) (*transfer.Client, context.Context, func(), error) {
+// open returns a client without functions for its progress.
+func (s *settings) open() (*transfer.Client, error) {
 	c := &transfer.Client{PlainHTTP: s.plain, Stall: 30 * time.Second, UserAgent: "accelerator-fpga/" + release.Version(version)}
 	if s.caFile != "" {
 		text, err := os.ReadFile(s.caFile)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, err
 		}
 		if c.Roots, err = x509.SystemCertPool(); err != nil {
-			return nil, nil, nil, err
+			return nil, err
 		}
 		if !c.Roots.AppendCertsFromPEM(text) {
-			return nil, nil, nil, fmt.Errorf("--ca-file: found no certificate in %s, want some in PEM", s.caFile)
+			return nil, fmt.Errorf("--ca-file: found no certificate in %s, want some in PEM", s.caFile)
 		}
 	}
 	var err error
-	if c.Credential, err = transfer.DockerCredentials(); err != nil {
+	c.Credential, err = transfer.DockerCredentials()
+	return c, err
+}
+
+// client returns a client that shows its progress on stderr, and a context that ends at --timeout.
+func (s *settings) client(cmd *cobra.Command, doing string, ref registry.Reference) (*transfer.Client, context.Context, func(), error) {
+	c, err := s.open()
+	if err != nil {
 		return nil, nil, nil, err
 	}
 	p := newProgress(cmd.ErrOrStderr(), s.quiet, doing+" "+ref.String())

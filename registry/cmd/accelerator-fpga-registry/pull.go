@@ -55,14 +55,9 @@ DOCKER_CONFIG. The variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY name a proxy.`
 			if store == "" {
 				return fmt.Errorf(`--store: found "", want a directory`)
 			}
-			if keyFile != "" {
-				text, err := os.ReadFile(keyFile)
-				if err == nil {
-					o.Keys, err = signature.ParseKeys(text)
-				}
-				if err != nil {
-					return asFailure(fmt.Errorf("--key %s: %w", keyFile, err))
-				}
+			var err error
+			if o.Keys, err = readKeys(keyFile); err != nil {
+				return asFailure(err)
 			}
 			c, ctx, end, err := s.client(cmd, "pull", ref)
 			if err != nil {
@@ -82,6 +77,22 @@ DOCKER_CONFIG. The variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY name a proxy.`
 	cmd.Flags().StringVar(&keyFile, "key", "", "`file` with public keys (PEM): want a signature of cosign by one of them")
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace an existing file")
 	return cmd
+}
+
+// readKeys reads the file of --key. It returns nil if the flag is not set.
+func readKeys(path string) (signature.Keys, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--key: %w", err)
+	}
+	keys, err := signature.ParseKeys(text)
+	if err != nil {
+		return nil, fmt.Errorf("--key %s: %w", path, err)
+	}
+	return keys, nil
 }
 
 // row is the result in JSON. The keys are those of accelerator-fpga install, with reference and digest.

@@ -82,22 +82,35 @@ reports, so they have the same path in the container. */}}
 
 {{- /* Without a registry, the defaults of the runtime choose where an image comes from, so it is never pulled. */}}
 {{- define "adp.pullPolicy" -}}
-{{- with ternary .Values.dra.image .Values.image (eq .Values.api "dra") }}
+{{- $dra := eq .Values.api "dra" }}
+{{- include "adp.pullPolicyOf" (list (ternary "dra.image" "image" $dra) (ternary .Values.dra.image .Values.image $dra)) }}
+{{- end }}
+
+{{- /* The policy of an image: (list "image" .Values.image). */}}
+{{- define "adp.pullPolicyOf" -}}
+{{- $path := first . }}
+{{- with last . }}
 {{- $first := splitList "/" .repository | first }}
 {{- $registry := and (contains "/" .repository) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) }}
 {{- if not (or $registry (has .pullPolicy (list "" "Never"))) }}
-{{- fail (printf "%s.repository: found %q with pullPolicy %s, want its registry before it (REGISTRY/%s), or pullPolicy Never for an image that was imported on the nodes" (ternary "dra.image" "image" (eq $.Values.api "dra")) .repository .pullPolicy .repository) }}
+{{- fail (printf "%s.repository: found %q with pullPolicy %s, want its registry before it (REGISTRY/%s), or pullPolicy Never for an image that was imported on the nodes" $path .repository .pullPolicy .repository) }}
 {{- end }}
 {{- default (ternary "IfNotPresent" "Never" $registry) .pullPolicy }}
 {{- end }}
 {{- end }}
 
 {{- define "adp.image" -}}
-{{- with ternary .Values.dra.image .Values.image (eq .Values.api "dra") }}
+{{- include "adp.imageOf" (list . (ternary .Values.dra.image .Values.image (eq .Values.api "dra"))) }}
+{{- end }}
+
+{{- /* The name of an image: (list . .Values.image). */}}
+{{- define "adp.imageOf" -}}
+{{- $root := first . }}
+{{- with last . }}
 {{- if .digest }}
 {{- printf "%s@%s" .repository .digest }}
 {{- else }}
-{{- printf "%s:%s" .repository (default $.Chart.AppVersion .tag) }}
+{{- printf "%s:%s" .repository (default $root.Chart.AppVersion .tag) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -189,4 +202,52 @@ resources depend on the cards. */}}
 {{- define "adp.test.labels" -}}
 app.kubernetes.io/name: {{ include "adp.chart" . | trunc 58 | trimSuffix "-" }}-test
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end }}
+
+{{- /* The nodes on which pods run, as fields of a pod. */}}
+{{- define "adp.placement" }}
+      {{- with .Values.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .Values.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- if or .Values.nodeSelectorTerms .Values.nodeFeatureDiscovery.enabled }}
+      affinity:
+        nodeAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+            nodeSelectorTerms:
+            {{- with .Values.nodeSelectorTerms }}
+            {{- toYaml . | nindent 12 }}
+            {{- else }}
+            {{- range .Values.nodeFeatureDiscovery.labels }}
+            - matchExpressions:
+              - {key: {{ . | quote }}, operator: In, values: ["true"]}
+            {{- end }}
+            {{- end }}
+      {{- end }}
+{{- end }}
+
+{{- /* The DaemonSet that keeps bitstreams, and its other objects in the namespace. */}}
+{{- define "adp.bitstreams" -}}
+{{ include "adp.name" . | trunc 52 | trimSuffix "-" }}-bitstreams
+{{- end }}
+
+{{- /* The labels that select its pods. They differ from those of the daemon, to which other policies apply. */}}
+{{- define "adp.bitstreams.pods" -}}
+app.kubernetes.io/name: {{ include "adp.chart" . | trunc 52 | trimSuffix "-" }}-bitstreams
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end }}
+
+{{- /* The peers that can reach /metrics, or nothing. */}}
+{{- define "adp.scrapers" -}}
+{{- $scrapers := .Values.scrapers }}
+{{- if and .Values.podMonitor.enabled (not $scrapers) }}
+{{- $scrapers = list (dict "namespaceSelector" dict "podSelector" (dict "matchLabels" (dict "app.kubernetes.io/name" "prometheus"))) }}
+{{- end }}
+{{- with $scrapers }}
+{{- toYaml . }}
+{{- end }}
 {{- end }}

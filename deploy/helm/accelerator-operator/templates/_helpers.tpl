@@ -43,7 +43,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- /* A pattern for the names of the plugins' accounts. A long name of an FpgaDevicePlugin leaves only the beginning of the chart's
 name: 53 characters and a dash of 63. */}}
 {{- define "ao.pluginAccounts" -}}
-(.*accelerator-device-plugin.*|.{38,53}-accelerat[-a-z]*)
+(.*accelerator-device-plugin.*|.{38,53}-accelerat[-a-z]*|.{50,52}-bitstreams)
 {{- end }}
 
 {{- /* Without a registry, the defaults of the runtime choose where an image comes from, so it is never pulled. */}}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
+
+	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/release"
+	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/programming/fpga"
+	"b-com.com/accelerator-device-plugin/registry/keep"
+	"b-com.com/accelerator-device-plugin/registry/signature"
+)
+
+// kept has the settings of keep.
+type kept struct {
+	settings
+	keep.Config
+	store, keyFile string
+	once           bool
+	sysfs          string
+	maxMiB         int64
+	address        string
+	pod            apiserver.Object // that gets the Events; without a name there are none
+	podName        string
+	node           string
+}
+
+func newKeep() *cobra.Command {
+	var s kept
+	cmd := &cobra.Command{
+		Use:   "keep --list FILE",
+		Short: "Keep a list of bitstreams in the store, as a service",
+		Long: `Keep a list of bitstreams in the store of this node. FILE has a reference in each line,
+REGISTRY/NAME[:TAG|@sha256:DIGEST]. Each is pulled at the start, and then checked at
+intervals, so a tag that moves brings another bitstream. A digest that is in the store is not
+asked for again. A change of FILE, and of the files with credentials, certificates and keys,
+needs no restart.
+
+A file of the store is replaced only if keep has installed it. Nothing is removed, unless
+--gc-age or --gc-max-size is set. They remove only what keep has installed, if no reference
+has named it and no program has read it for that time, and no card has its AFU.
+
+The log has lines in JSON. With --once, keep tries each reference once and ends, with exit
+code 0 also if pulls have failed, so that a registry that is away stops nothing.
+
+Credentials and proxies are those of "accelerator-fpga pull".`,
+		Example: `  accelerator-fpga keep --list references.txt --once
+  accelerator-fpga keep --list references.txt --interval 1h --http-address :9481`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := s.check(); err != nil {
+				return err
+			}
+			return asFailure(s.run(cmd.Context(), zap.New(zapcore.NewCore(
+				zapcore.NewJSONEncoder(logevent.Keys()), zapcore.Lock(zapcore.AddSync(cmd.ErrOrStderr())), zapcore.InfoLevel))))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.List, "list", "", "`file` with the references, one in each line; its directory is watched")
+	f.StringVar(&s.store, "store", string(programming.DefaultStore), "`directory` with the bitstreams of this node")
+	f.DurationVar(&s.Interval, "interval", 10*time.Minute, "`time` between two checks of a reference; each wait differs by up to a quarter")
+	f.DurationVar(&s.Timeout, "timeout", time.Hour, "longest `time` of one pull")
+	f.BoolVar(&s.once, "once", false, "try each reference once, and end")
+	f.StringVar(&s.keyFile, "key", "", "`file` with public keys (PEM): want signatures of cosign by one of them")
+	f.StringVar(&s.caFile, "ca-file", "", "`file` with certificate authorities (PEM), besides those of the system")
+	f.BoolVar(&s.plain, "plain-http", false, "speak http with the registries, without any protection")
+	f.Int64Var(&s.MinFree, "min-free", 10, "`percentage` of the store's file system that must stay free")
+	f.DurationVar(&s.Collect.Age, "gc-age", 0, "remove files that were not needed for this `time`, at least 24h (0: never)")
+	f.Int64Var(&s.maxMiB, "gc-max-size", 0, "if the files of keep take more `MiB`, remove the oldest that were not needed for 24 h (0: no limit)")
+	f.StringVar(&s.sysfs, "sysfs-root", "/sys", "`directory` of sysfs, in which --gc looks for the AFUs of the cards")
+	f.StringVar(&s.address, "http-address", "", "`address` for /metrics, /healthz and /readyz (\"\": none)")
+	f.StringVar(&s.podName, "events-pod", "", "pod `NAMESPACE/NAME` that gets Kubernetes Events about failures (\"\": none are written)")
+	f.StringVar(&s.pod.UID, "events-pod-uid", "", "`uid` of that pod")
+	f.StringVar(&s.node, "node-name", "", "`name` of the node, for the Events")
+	return cmd
+}
+
+// check returns an error for settings that are wrong. It reads their files.
+func (s *kept) check() error {
+	s.Store = programming.Store(s.store)
+	s.Space, s.Collect.MaxSize = keep.Space, s.maxMiB<<20
+	s.Collect.Loaded = func() ([]string, error) { return loadedAFUs(s.sysfs) }
+	s.Open = func(log func(string), progress func(done, total int64)) (keep.Registry, signature.Keys, error) {
+		c, err := s.open()
+		if err != nil {
+			return nil, nil, err
+		}
+		c.Log, c.Progress = log, progress
+		keys, err := readKeys(s.keyFile)
+		return c, keys, err
+	}
+	namespace, pod, isPod := strings.Cut(s.podName, "/")
+	s.pod.Kind, s.pod.Namespace, s.pod.Name = "Pod", namespace, pod
+	switch {
+	case s.List == "":
+		return errors.New("--list: found none, want a file")
+	case s.store == "":
+		return errors.New(`--store: found "", want a directory`)
+	case s.Interval < time.Minute:
+		return fmt.Errorf("--interval: found %s, want at least 1m", s.Interval)
+	case s.Timeout <= 0:
+		return fmt.Errorf("--timeout: found %s, want more than 0s", s.Timeout)
+	case s.Collect.Age != 0 && s.Collect.Age < keep.MinAge:
+		return fmt.Errorf("--gc-age: found %s, want 0, or at least %s", s.Collect.Age, keep.MinAge)
+	case s.MinFree < 0 || s.MinFree > 90:
+		return fmt.Errorf("--min-free: found %d, want 0 to 90", s.MinFree)
+	case s.maxMiB < 0 || s.maxMiB > 1<<30:
+		return fmt.Errorf("--gc-max-size: found %d, want 0 to %d", s.maxMiB, 1<<30)
+	case s.podName != "" && !isPod:
+		return fmt.Errorf("--events-pod: found %q, want NAMESPACE/NAME", s.podName)
+	}
+	if _, err := keep.ReadList(s.List); err != nil {
+		return fmt.Errorf("--list: %w", err)
+	}
+	_, _, err := s.Open(nil, nil)
+	return err
+}
+
+// run keeps the list until ctx ends.
+func (s *kept) run(ctx context.Context, log *zap.Logger) (err error) {
+	log.Info("keep started", logevent.KeepStarted, logevent.Version(release.Version(version)), logevent.PID(os.Getpid()), logevent.Path(s.List))
+	defer func() {
+		if err != nil {
+			log.Error("keep failed", logevent.KeepFailed, logevent.Err(err))
+			return
+		}
+		log.Info("keep stopped", logevent.KeepStopped)
+	}()
+	changed := make(chan struct{}, 1) // a token: something has changed since the Events were written
+	s.Log = log
+	s.Changed = func(keep.State) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	k, err := keep.New(s.Config)
+	if err != nil {
+		return err
+	}
+	if s.once {
+		k.Once(ctx)
+		return nil
+	}
+	parts, ctx := errgroup.WithContext(ctx)
+	if s.pod.Name != "" {
+		client, err := apiserver.Open(apiserver.Config{LookupEnv: os.LookupEnv, UserAgent: "accelerator-fpga-registry/" + release.Version(version)}, log)
+		if err != nil {
+			return err
+		}
+		r := recorder{writer: client.Writer(ctx, s.node), pod: s.pod, node: s.node, states: k.States, log: log}
+		parts.Go(func() error { return r.run(ctx, changed) })
+	}
+	if s.address != "" {
+		metrics := prometheus.NewRegistry()
+		metrics.MustRegister(keep.Metrics{Keeper: k})
+		parts.Go(func() error {
+			return httpd.Run(ctx, s.address, httpd.Answers{
+				Alive: func(context.Context) error { return nil }, Ready: k.Ready,
+				Metrics: promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}),
+			}, log)
+		})
+	}
+	parts.Go(func() error { return k.Run(ctx) })
+	return parts.Wait()
+}
+
+// loadedAFUs returns the ids of the AFUs in the cards of the node. A card that is being programmed is an error, because the
+// file that it is programmed with is not known.
+func loadedAFUs(sysfs string) (ids []string, err error) {
+	cards, err := fpga.Cards(fpga.Host{Sys: sysfs, Dev: "/dev", Simulated: sysfs != "/sys"})
+	for _, card := range cards {
+		for _, port := range card.Ports {
+			if port.AFUErr != nil && !errors.Is(port.AFUErr, fs.ErrNotExist) { // an N6000 has no ids, and cannot be programmed
+				err = errors.Join(err, port.AFUErr)
+			}
+			ids = append(ids, port.AFUID)
+		}
+	}
+	return ids, err
+}

@@ -1,0 +1,272 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/registry/artifact"
+	"b-com.com/accelerator-device-plugin/registry/transfer"
+)
+
+// attempt pulls the bitstream of a reference if the store lacks it.
+func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err error) {
+	if err := k.open(); err != nil {
+		return Failed, err
+	}
+	k.mu.Lock()
+	have := k.record.References[e.state.Reference]
+	k.mu.Unlock()
+	intact := have.Path != "" && k.intact(have)
+	if _, err := e.ref.Digest(); err == nil && intact { // a digest never names anything else
+		return Unchanged, nil
+	}
+	said := time.Now()
+	log := k.cfg.Log.With(logevent.Reference(e.state.Reference))
+	say := func(text string) { log.Info("pull goes on", logevent.BitstreamProgress, logevent.Reason(text)) }
+	client, keys, err := k.cfg.Open(say, func(done, total int64) {
+		if time.Since(said) > 10*time.Second {
+			said = time.Now()
+			say(fmt.Sprintf("downloaded %d of %d MiB", done>>20, total>>20))
+		}
+	})
+	if err != nil {
+		return Failed, err
+	}
+	d, manifest, err := client.Resolve(ctx, e.ref)
+	if err != nil {
+		return Failed, transfer.Explain(e.ref, err)
+	}
+	if intact && have.Manifest == manifest {
+		return Unchanged, nil
+	}
+	path := filepath.Join(d.InterfaceID, d.ID()+"."+d.Format)
+	release, err := k.reserve(ctx, path)
+	if err != nil {
+		return Failed, err
+	}
+	defer release()
+	force, err := k.prepare(e, path, d)
+	if err != nil {
+		return Failed, err
+	}
+	pinned := e.ref
+	pinned.Reference = manifest.String()
+	p, err := client.Pull(ctx, pinned, k.cfg.Store, transfer.Options{Force: force, Keys: keys, Shared: true})
+	if err != nil {
+		return Failed, transfer.Explain(e.ref, err)
+	}
+	switch err := k.installed(e, path, manifest, d, p.Installed); {
+	case err != nil:
+		return Failed, err
+	case p.Installed:
+		return Installed, nil
+	}
+	return Unchanged, nil
+}
+
+// prepare reports whether the file at path must be replaced, and records that it may be. It returns an error if the file is
+// not one that keep has installed, or if another reference names another content for the same path.
+func (k *Keeper) prepare(e *entry, path string, d artifact.Description) (force bool, err error) {
+	sum, _, err := k.sum(d.InterfaceID, d.ID())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for reference, other := range k.record.References {
+		if reference != e.state.Reference && k.entries[reference] != nil && other.Path == path && other.File != d.File {
+			return false, fmt.Errorf("%s: names the same bitstream %s as %s, with another content: keep one of them in the list", e.state.Reference, path, reference)
+		}
+	}
+	own, ours := k.record.Files[path]
+	switch {
+	case sum == d.File:
+		return false, nil
+	case sum != "" && !own.has(sum):
+		return false, fmt.Errorf("%s: found a file that keep has not installed, want none or the file with digest %s: remove it, or %s from the list",
+			filepath.Join(string(k.cfg.Store), path), d.File, e.state.Reference)
+	case !ours && len(k.record.Files) >= mostFiles:
+		return false, fmt.Errorf("%s: found %d files that were pulled for the list, want fewer: turn on collecting, or remove some", k.cfg.Store, mostFiles)
+	}
+	if !ours {
+		own = file{InterfaceID: d.InterfaceID, ID: d.ID(), AFUID: d.AFUID, Size: d.Size}
+	}
+	if err := k.enough(d.Size); err != nil {
+		return false, err
+	}
+	own.Next = d.File
+	k.record.Files[path] = own
+	return sum != "", k.save()
+}
+
+// enough returns an error unless the file system has space for a bitstream, twice while it is installed, and MinFree is left
+// then. With less, the kubelet would evict pods, and a tag that moves all the time would fill the disk of the node.
+func (k *Keeper) enough(size int64) error {
+	free, total, err := k.cfg.Space(string(k.cfg.Store))
+	if err != nil {
+		return err
+	}
+	if want := 2*size + total/100*k.cfg.MinFree; free < want {
+		return fmt.Errorf("%s: found %d MiB of free space, want %d MiB: %d %% of the file system, and twice the bitstream", k.cfg.Store, free>>20, want>>20, k.cfg.MinFree)
+	}
+	return nil
+}
+
+// Space returns the free and the total bytes of the file system of a directory.
+func Space(dir string) (free, total int64, err error) {
+	var at syscall.Statfs_t
+	if err := syscall.Statfs(dir, &at); err != nil {
+		return 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(at.Bavail) * int64(at.Bsize), int64(at.Blocks) * int64(at.Bsize), nil
+}
+
+// installed records that the reference has the file at path.
+func (k *Keeper) installed(e *entry, path string, manifest digest.Digest, d artifact.Description, byUs bool) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if own, ours := k.record.Files[path]; byUs || ours && own.has(d.File) {
+		k.record.Files[path] = file{InterfaceID: d.InterfaceID, ID: d.ID(), AFUID: d.AFUID, Digest: d.File, Size: d.Size}
+	} else {
+		delete(k.record.Files, path) // somebody else has installed this content
+	}
+	if k.entries[e.state.Reference] == e { // still in the list
+		k.record.References[e.state.Reference] = named{manifest, path, d.File}
+	}
+	return k.save()
+}
+
+// open takes the lock, and reads the record.
+func (k *Keeper) open() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.record != nil {
+		return nil
+	}
+	dir, err := privatedir.OpenDir(string(k.cfg.Store), true)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	lock, err := privatedir.TryLock(dir, lockName, privatedir.Exclusive)
+	if err != nil {
+		return err
+	}
+	if lock == nil {
+		return fmt.Errorf("%s: another process keeps a list in this store, want one at a time: fuser -v %[1]s", filepath.Join(dir.Name(), lockName))
+	}
+	r, err := readRecord(dir)
+	if err != nil {
+		lock.Release()
+		return err
+	}
+	k.lock, k.record = lock, r
+	return nil
+}
+
+func (k *Keeper) close() {
+	if k.lock != nil {
+		k.lock.Release()
+	}
+}
+
+// save writes the record if it has changed. k.mu is held.
+func (k *Keeper) save() error {
+	k.record.update(func(reference string) bool { return k.entries[reference] != nil }, time.Now())
+	text, err := k.record.text()
+	if err != nil || text == k.saved {
+		return err
+	}
+	k.saved = ""
+	dir, err := privatedir.OpenDir(string(k.cfg.Store), true)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if _, err := privatedir.ReplaceFile(dir, recordName, []byte(text)); err != nil {
+		return err
+	}
+	k.saved = text
+	return nil
+}
+
+// reserve waits until no other attempt uses a path.
+func (k *Keeper) reserve(ctx context.Context, path string) (release func(), err error) {
+	for {
+		k.mu.Lock()
+		other := k.busy[path]
+		if other == nil {
+			mine := make(chan struct{})
+			k.busy[path] = mine
+			k.mu.Unlock()
+			return func() {
+				k.mu.Lock()
+				delete(k.busy, path)
+				k.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		k.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// intact reports whether the store has the file. The file is read only if it has changed since the last time.
+func (k *Keeper) intact(n named) bool {
+	info, err := os.Lstat(filepath.Join(string(k.cfg.Store), n.Path))
+	if err != nil {
+		return false
+	}
+	k.mu.Lock()
+	last := k.seen[n.Path]
+	k.mu.Unlock()
+	if last.info != nil && same(last.info, info) {
+		return last.digest == n.File
+	}
+	interfaceID, name := filepath.Split(n.Path)
+	sum, info, err := k.sum(filepath.Clean(interfaceID), strings.TrimSuffix(name, filepath.Ext(name)))
+	if err != nil {
+		return false
+	}
+	k.mu.Lock()
+	k.seen[n.Path] = seen{info, sum}
+	k.mu.Unlock()
+	return sum == n.File
+}
+
+// same reports whether a file is unchanged. Its ctime changes with its content, owner and mode.
+func same(a, b fs.FileInfo) bool {
+	at, ok := a.Sys().(*syscall.Stat_t)
+	bt, ok2 := b.Sys().(*syscall.Stat_t)
+	return ok && ok2 && os.SameFile(a, b) && a.Size() == b.Size() && at.Ctim == bt.Ctim
+}
+
+// sum returns the digest of a bitstream in the store, and its file as it was before it was read.
+func (k *Keeper) sum(interfaceID, id string) (digest.Digest, fs.FileInfo, error) {
+	b, err := k.cfg.Store.Lookup(interfaceID, id)
+	if err != nil {
+		return "", nil, err
+	}
+	defer b.Close()
+	info, err := os.Lstat(b.Path)
+	if err != nil {
+		return "", nil, err
+	}
+	sum, err := digest.FromReader(b.Content())
+	return sum, info, err
+}

@@ -1,0 +1,151 @@
+package keep
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/backoff"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/registry/transfer"
+)
+
+// Collect says which files that no reference names are removed. The zero value removes none.
+type Collect struct {
+	Age     time.Duration // after which they are removed; at least MinAge, or 0: never
+	MaxSize int64         // bytes of all files of keep; if they have more, the oldest ones are removed after MinAge; 0: no limit
+	// Loaded returns the AFU ids of the cards of the node. With an error nothing is removed.
+	Loaded func() ([]string, error)
+}
+
+// MinAge is the shortest time for which a file stays when no reference names it. A pod that was scheduled because of the
+// file starts meanwhile. File systems that are mounted with relatime know the time of the last access to a day.
+const MinAge = 24 * time.Hour
+
+// collectAll collects every hour until ctx ends. The first hour passes because the clock may be wrong after a boot.
+func (k *Keeper) collectAll(ctx context.Context) {
+	for backoff.Wait(ctx, time.Hour) {
+		if err := k.collect(ctx); err != nil && ctx.Err() == nil {
+			k.cfg.Log.Warn("files not removed", logevent.BitstreamRetained, logevent.Err(err))
+		}
+	}
+}
+
+// collect removes what interrupted pulls have left, if no pull is needed, and files as [Collect] says.
+func (k *Keeper) collect(ctx context.Context) error {
+	if err := k.open(); err != nil {
+		return err
+	}
+	all, _ := k.States()
+	if !slices.ContainsFunc(all, func(s State) bool { return s.Result == "" || s.Result == Failed }) {
+		if err := transfer.RemoveParts(k.cfg.Store); err != nil {
+			return err
+		}
+	}
+	k.mu.Lock()
+	err := k.save() // also notes which files are not named any more
+	files := maps.Clone(k.record.Files)
+	k.mu.Unlock()
+	rule := k.cfg.Collect
+	if err != nil || rule.Age == 0 && rule.MaxSize == 0 {
+		return err
+	}
+	loaded, err := rule.Loaded()
+	if err != nil {
+		return err
+	}
+	total := int64(0)
+	for _, f := range files {
+		total += f.Size
+	}
+	maps.DeleteFunc(files, func(_ string, f file) bool { return f.Unnamed.IsZero() || slices.Contains(loaded, f.AFUID) })
+	var errs error
+	for _, path := range slices.SortedFunc(maps.Keys(files), func(a, b string) int {
+		return cmp.Or(files[a].Unnamed.Compare(files[b].Unnamed), cmp.Compare(a, b))
+	}) {
+		idle, err := k.idle(path, files[path])
+		reason := ""
+		switch {
+		case err != nil:
+			errs = errors.Join(errs, err)
+		case rule.Age > 0 && idle >= rule.Age:
+			reason = "age"
+		case rule.MaxSize > 0 && total > rule.MaxSize && idle >= MinAge:
+			reason = "size"
+		}
+		if reason == "" {
+			continue
+		}
+		if err := k.remove(ctx, path, files[path], reason); err != nil {
+			errs = errors.Join(errs, err)
+			continue
+		}
+		total -= files[path].Size
+	}
+	return errs
+}
+
+// idle returns the time for which no reference has named a file and no program has read it.
+func (k *Keeper) idle(path string, f file) (time.Duration, error) {
+	idle := time.Since(f.Unnamed)
+	info, err := os.Lstat(filepath.Join(string(k.cfg.Store), path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return idle, nil
+	} else if err != nil {
+		return 0, err
+	}
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		idle = min(idle, time.Since(time.Unix(s.Atim.Unix())))
+	}
+	return idle, nil
+}
+
+// remove removes a file that keep has installed, unless a reference names it again or its content is another one.
+func (k *Keeper) remove(ctx context.Context, path string, f file, reason string) error {
+	release, err := k.reserve(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer release()
+	sum, _, err := k.sum(f.InterfaceID, f.ID)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if now, ours := k.record.Files[path]; !ours || now.Unnamed.IsZero() {
+		return nil
+	}
+	if f.has(sum) {
+		if err := k.unlink(path); err != nil {
+			return err
+		}
+		k.cfg.Log.Info("bitstream removed", logevent.BitstreamRemoved, logevent.Path(path), logevent.Reason(reason))
+	}
+	delete(k.record.Files, path)
+	delete(k.seen, path)
+	return k.save()
+}
+
+// unlink removes a file of the store. A program that has it open goes on reading it.
+func (k *Keeper) unlink(path string) error {
+	store, err := privatedir.OpenDir(string(k.cfg.Store), false)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	region, err := privatedir.OpenSub(store, filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer region.Close()
+	return privatedir.RemoveFile(region, filepath.Base(path))
+}

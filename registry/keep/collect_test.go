@@ -1,0 +1,139 @@
+package keep_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
+)
+
+// Only files that keep has installed are removed, and only if nothing has named or read them for the time, and no card has
+// their AFU.
+func TestCollect(t *testing.T) {
+	const day = 24 * time.Hour
+	path := func(r *rig) string { return filepath.Join(string(r.cfg.Store), vaddPath) }
+	both, one := []string{nlbPath, vaddPath}, []string{nlbPath}
+	for _, test := range []struct {
+		name  string
+		do    func(r *rig) // before keep starts; the reference vadd is removed from the list after that
+		after func(r *rig) // then
+		pass  time.Duration
+		want  []string
+		log   string
+	}{
+		{name: "off", pass: 10 * day, want: both},
+		{name: "age", do: func(r *rig) { r.cfg.Collect.Age = 3 * day }, pass: 3*day - 2*time.Hour, want: both},
+		{name: "age is over", do: func(r *rig) { r.cfg.Collect.Age = 3 * day }, pass: 3*day + 2*time.Hour, want: one, log: "bitstream.removed <nil> <nil>"},
+		{name: "size fits", do: func(r *rig) { r.cfg.Collect.MaxSize = 10 << 20 }, pass: 10 * day, want: both},
+		{name: "size", do: func(r *rig) { r.cfg.Collect.MaxSize = 1 }, pass: day - 2*time.Hour, want: both},
+		{name: "size is over", do: func(r *rig) { r.cfg.Collect.MaxSize = 1 }, pass: day + 2*time.Hour, want: one, log: "bitstream.removed <nil> <nil>"},
+		{name: "a card has the AFU", do: func(r *rig) {
+			r.cfg.Collect.Age = day
+			r.cfg.Collect.Loaded = func() ([]string, error) { return []string{bits.AFU, bits.OtherAFU}, nil }
+		}, pass: 10 * day, want: both},
+		{name: "the cards cannot be read", do: func(r *rig) {
+			r.cfg.Collect.Age = day
+			r.cfg.Collect.Loaded = func() ([]string, error) { return nil, errors.New("no sysfs") }
+		}, pass: day + 2*time.Hour, want: both, log: "bitstream.retained <nil> no sysfs"},
+		{name: "read by a program", do: func(r *rig) { r.cfg.Collect.Age = 3 * day }, after: func(r *rig) {
+			r.pass(2 * day)
+			must.Succeed(t, os.Chtimes(path(r), time.Now(), time.Time{}))
+		}, pass: 2 * day, want: both},
+		{name: "named again", do: func(r *rig) { r.cfg.Collect.Age = 3 * day }, after: func(r *rig) {
+			r.pass(2 * day)
+			r.relist(nlb, vadd)
+		}, pass: 10 * day, want: both},
+		{name: "replaced by hand", do: func(r *rig) { r.cfg.Collect.Age = 3 * day }, after: func(r *rig) {
+			r.install(gbs(bits.OtherAFU, "by hand"))
+			must.Succeed(t, os.Chtimes(path(r), start, time.Time{}))
+		}, pass: 10 * day, want: both},
+		{name: "installed by hand before", do: func(r *rig) {
+			r.cfg.Collect.Age = 3 * day
+			r.install(vaddFile)
+			must.Succeed(t, os.Chtimes(path(r), start, time.Time{}))
+		}, pass: 10 * day, want: both},
+		{name: "the store may be written by others", do: func(r *rig) { r.cfg.Collect.Age = 3 * day }, after: func(r *rig) {
+			r.pass(2*day + 23*time.Hour)
+			must.Succeed(t, os.Chmod(filepath.Dir(path(r)), 0o777))
+		}, pass: 2 * time.Hour, want: both, log: "bitstream.retained <nil> "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			story(t, func(r *rig) {
+				if test.do != nil {
+					test.do(r)
+				}
+				r.cfg.Interval = 1000 * time.Hour
+				r.start()
+				must.Succeed(t, os.Chtimes(path(r), start, time.Time{})) // the test's time is not that of the file system
+				r.pass(time.Hour + time.Minute)
+				r.relist(nlb)
+				r.events()
+				if test.after != nil {
+					test.after(r)
+				}
+				r.pass(test.pass)
+				var got []string
+				for path := range r.store() {
+					got = append(got, path)
+				}
+				compare.Values(t, "files", test.want, sorted(got))
+				log := ""
+				for _, line := range r.events() {
+					if strings.HasPrefix(line, logevent.BitstreamRemoved.String) || strings.HasPrefix(line, logevent.BitstreamRetained.String) {
+						log = line
+					}
+				}
+				if test.log == "" || log == "" {
+					compare.Equal(t, "log", test.log, log)
+				}
+				compare.Contains(t, "log", test.log, log)
+			}, nlb, vadd)
+		})
+	}
+}
+
+// What an interrupted pull has left stays while a reference may need it.
+func TestParts(t *testing.T) {
+	story(t, func(r *rig) {
+		part := filepath.Join(string(r.cfg.Store), ".pull-0123.gbs")
+		must.Succeed(t, os.MkdirAll(string(r.cfg.Store), 0o755), os.WriteFile(part, nil, 0o600))
+		r.fail[nlb] = errors.New("away")
+		r.start()
+		r.pass(10 * time.Hour)
+		must.Value(os.Stat(part))(t)
+		r.set(func() { r.fail = nil })
+		r.pass(2 * time.Hour)
+		if _, err := os.Stat(part); err == nil {
+			t.Errorf("%s: found it, want none when all references are present", part)
+		}
+	}, nlb)
+}
+
+// A file that could be removed, but has the AFU that a card gets at that time, is opened by the hook before: it can read it
+// to the end.
+func TestCollectOpenFile(t *testing.T) {
+	story(t, func(r *rig) {
+		r.cfg.Collect.Age = 24 * time.Hour
+		r.start()
+		path := filepath.Join(string(r.cfg.Store), vaddPath)
+		must.Succeed(t, os.Chtimes(path, start, time.Time{}))
+		b := must.Value(r.cfg.Store.Lookup(bits.Interface, bits.OtherAFU))(t)
+		defer b.Close()
+		must.Succeed(t, os.Chtimes(path, start, time.Time{}))
+		r.relist(nlb)
+		r.pass(30 * time.Hour)
+		if _, err := os.Stat(path); err == nil {
+			t.Fatalf("%s: found it, want it removed", path)
+		}
+		mapped := must.Value(b.Map(t.Context(), r.cfg.Store))(t)
+		defer mapped.Close()
+		compare.Equal(t, "content", "vadd", string(mapped.Data))
+	}, nlb, vadd)
+}

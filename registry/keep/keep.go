@@ -1,0 +1,282 @@
+package keep
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"go.uber.org/zap"
+	"oras.land/oras-go/v2/registry"
+
+	"b-com.com/accelerator-device-plugin/internal/backoff"
+	"b-com.com/accelerator-device-plugin/internal/dirwatch"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/internal/notify"
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/registry/artifact"
+	"b-com.com/accelerator-device-plugin/registry/signature"
+	"b-com.com/accelerator-device-plugin/registry/transfer"
+)
+
+// Registry has the methods of [transfer.Client] that are used.
+type Registry interface {
+	Resolve(context.Context, registry.Reference) (artifact.Description, digest.Digest, error)
+	Pull(context.Context, registry.Reference, programming.Store, transfer.Options) (transfer.Pulled, error)
+}
+
+// Config has the settings of a [Keeper].
+type Config struct {
+	List     string // path of the file with the references: [ReadList]
+	Store    programming.Store
+	Interval time.Duration // between two checks of a reference with a tag
+	Timeout  time.Duration // of one attempt
+	// Open returns the client for one attempt, which reports what it does, and the keys: [transfer.Options]. It reads the
+	// files with credentials, authorities and keys again, because they may have been replaced.
+	Open    func(log func(text string), progress func(done, total int64)) (Registry, signature.Keys, error)
+	Space   func(dir string) (free, total int64, err error) // [Space]
+	MinFree int64                                           // percentage of the file system that stays free
+	Collect Collect
+	Changed func(State) // is called when a reference was installed, fails, or succeeds after a failure; it must not block
+	Log     *zap.Logger
+}
+
+// The results of attempts.
+const (
+	Installed = "installed"
+	Unchanged = "unchanged"
+	Failed    = "failed"
+)
+
+// State is the state of a reference.
+type State struct {
+	Reference string
+	Present   bool      // the store has the bitstream that the reference named last
+	Path      string    // of that bitstream, in the store
+	Digest    string    // of its manifest
+	Checked   time.Time // end of the last attempt that did not fail
+	Result    string    // of the last attempt; "": there was none
+	Error     string    // of the last attempt
+}
+
+// Keeper keeps a list of references in a store. Create it with [New].
+type Keeper struct {
+	cfg Config
+
+	mu      sync.Mutex
+	entries map[string]*entry        // by reference
+	busy    map[string]chan struct{} // paths that an attempt installs, or that are removed; closed at the end
+	seen    map[string]seen          // by path
+	counts  map[string]int           // of attempts, by result
+	lock    *privatedir.Lock         // nil: not opened yet
+	record  *record                  // nil: not opened yet
+	saved   string                   // text of the record in the store; "": not known
+}
+
+// entry is a reference of the list.
+type entry struct {
+	ref   registry.Reference
+	state State
+	end   context.CancelFunc
+}
+
+// seen is a file whose digest was computed.
+type seen struct {
+	info   fs.FileInfo
+	digest digest.Digest
+}
+
+// New returns a Keeper that has read the list.
+func New(cfg Config) (*Keeper, error) {
+	refs, err := ReadList(cfg.List)
+	if err != nil {
+		return nil, err
+	}
+	k := &Keeper{cfg: cfg, entries: map[string]*entry{}, busy: map[string]chan struct{}{}, seen: map[string]seen{}, counts: map[string]int{}}
+	for _, ref := range refs {
+		k.entries[ref.String()] = &entry{ref: ref, state: State{Reference: ref.String()}, end: func() {}}
+	}
+	return k, nil
+}
+
+// Run keeps the references, and follows changes of the list, until ctx ends. Then it returns nil.
+func (k *Keeper) Run(ctx context.Context) error {
+	return k.run(ctx, func(changed func()) {
+		dirwatch.Run(ctx, dirwatch.Config{
+			Dirs: []string{filepath.Dir(k.cfg.List)}, Concerns: func(notify.Event) bool { return true }, // of a ConfigMap, a link is replaced
+			Settle: 200 * time.Millisecond, Interval: time.Minute, Blind: 10 * time.Second, Log: k.cfg.Log,
+		}, changed)
+	})
+}
+
+// run is Run. watch calls its argument when the list may have changed, until ctx ends.
+func (k *Keeper) run(ctx context.Context, watch func(changed func())) error {
+	defer k.close()
+	var running sync.WaitGroup
+	defer running.Wait()
+	start := func(e *entry) {
+		var of context.Context
+		of, e.end = context.WithCancel(ctx)
+		running.Go(func() { k.follow(of, e) })
+	}
+	for _, e := range k.entries {
+		start(e)
+	}
+	running.Go(func() { k.collectAll(ctx) })
+	refused := ""
+	watch(func() {
+		refs, err := ReadList(k.cfg.List)
+		if err != nil {
+			if refused != err.Error() {
+				refused = err.Error()
+				k.cfg.Log.Error("list refused, the old one stays", logevent.KeepRefused, logevent.Path(k.cfg.List), logevent.Err(err))
+			}
+			return
+		}
+		refused = ""
+		for _, e := range k.replace(refs) {
+			start(e)
+		}
+	})
+	return nil
+}
+
+// replace makes these references those of the list. It ends the attempts of others, and returns the new entries.
+func (k *Keeper) replace(refs []registry.Reference) (added []*entry) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	listed := map[string]bool{}
+	for _, ref := range refs {
+		listed[ref.String()] = true
+		if k.entries[ref.String()] == nil {
+			e := &entry{ref: ref, state: State{Reference: ref.String()}}
+			k.entries[ref.String()] = e
+			added = append(added, e)
+		}
+	}
+	removed := false
+	for reference, e := range k.entries {
+		if !listed[reference] {
+			e.end()
+			delete(k.entries, reference)
+			removed = true
+		}
+	}
+	if removed || added != nil {
+		k.cfg.Log.Info("list read", logevent.KeepListed, logevent.Path(k.cfg.List), logevent.Count(len(refs)))
+	}
+	return added
+}
+
+// Once makes one attempt for each reference, all at the same time.
+func (k *Keeper) Once(ctx context.Context) {
+	defer k.close()
+	var running sync.WaitGroup
+	for _, e := range k.entries {
+		running.Go(func() { k.try(ctx, e, 0) })
+	}
+	running.Wait()
+}
+
+// follow tries a reference at intervals until ctx ends. After a failure it tries sooner.
+func (k *Keeper) follow(ctx context.Context, e *entry) {
+	interval := k.cfg.Interval
+	wait := backoff.Backoff{First: 15 * time.Second, Most: min(interval, 10*time.Minute)}
+	for {
+		next := wait.Next() // if it fails
+		if k.try(ctx, e, next) {
+			wait.Reset()
+			next = interval*3/4 + rand.N(interval/2) // not all nodes at once
+		}
+		if !backoff.Wait(ctx, next) {
+			return
+		}
+	}
+}
+
+// try makes an attempt for a reference, and reports whether it has succeeded. next is the time until the next one if it has
+// not; 0: there is none.
+func (k *Keeper) try(ctx context.Context, e *entry, next time.Duration) bool {
+	began := time.Now()
+	attempt, cancel := context.WithTimeoutCause(ctx, k.cfg.Timeout, fmt.Errorf("not done after %s", k.cfg.Timeout))
+	defer cancel()
+	result, err := k.attempt(attempt, e)
+	if ctx.Err() != nil {
+		return false // it was removed from the list, or the program ends
+	}
+	k.mu.Lock()
+	var now named
+	if k.record != nil {
+		now = k.record.References[e.state.Reference]
+	}
+	k.mu.Unlock()
+	present := now.Path != "" && k.intact(now)
+
+	k.mu.Lock()
+	was := e.state
+	s := &e.state
+	s.Present, s.Path, s.Digest, s.Result, s.Error = present, now.Path, now.Manifest.String(), result, ""
+	if err != nil {
+		s.Error = err.Error()
+	} else {
+		s.Checked = time.Now()
+	}
+	k.counts[result]++
+	is := *s
+	k.mu.Unlock()
+
+	log := k.cfg.Log.With(logevent.Reference(is.Reference))
+	first := was.Result == "" || was.Result == Failed
+	switch {
+	case err != nil:
+		level, retry := zap.DebugLevel, zap.Skip()
+		if is.Error != was.Error {
+			level = zap.WarnLevel
+		}
+		if next > 0 {
+			retry = logevent.Retry(next)
+		}
+		log.Log(level, "bitstream not pulled or checked", logevent.BitstreamFailed, logevent.Err(err), retry)
+	case result == Installed:
+		log.Info("bitstream installed", logevent.BitstreamInstalled, logevent.Digest(is.Digest), logevent.Path(is.Path), logevent.Lasted(time.Since(began)))
+	case first:
+		log.Info("bitstream present", logevent.BitstreamPresent, logevent.Digest(is.Digest), logevent.Path(is.Path))
+	default:
+		log.Debug("bitstream present", logevent.BitstreamPresent, logevent.Digest(is.Digest), logevent.Path(is.Path))
+	}
+	if err != nil || result == Installed || was.Result == Failed {
+		k.cfg.Changed(is)
+	}
+	return err == nil
+}
+
+// States returns the states of the references, sorted, and the numbers of attempts by result.
+func (k *Keeper) States() ([]State, map[string]int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []State
+	for _, e := range k.entries {
+		all = append(all, e.state)
+	}
+	slices.SortFunc(all, func(a, b State) int { return strings.Compare(a.Reference, b.Reference) })
+	counts := map[string]int{Installed: k.counts[Installed], Unchanged: k.counts[Unchanged], Failed: k.counts[Failed]}
+	return all, counts
+}
+
+// Ready returns an error until there was an attempt for each reference of the list.
+func (k *Keeper) Ready(context.Context) error {
+	all, _ := k.States()
+	for _, s := range all {
+		if s.Result == "" {
+			return fmt.Errorf("%s: found no attempt yet, want one for each reference", s.Reference)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package keep
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics collects the metrics of a [Keeper].
+type Metrics struct{ *Keeper }
+
+// The metrics. Their series are those of the list, so there are at most [mostReferences] of each.
+var (
+	pulls   = prometheus.NewDesc("accelerator_bitstream_pulls_total", "Attempts to pull or check a bitstream of the list. result: installed, unchanged (the store has it already), failed.", []string{"result"}, nil)
+	present = prometheus.NewDesc("accelerator_bitstream_present", "1 if the store has the bitstream that the reference named when it was checked last, 0 if not.", []string{"reference"}, nil)
+	checked = prometheus.NewDesc("accelerator_bitstream_checked_timestamp_seconds", "Unix time at which the reference was pulled or checked without an error. Missing: not since the start.", []string{"reference"}, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (m Metrics) Describe(to chan<- *prometheus.Desc) {
+	to <- pulls
+	to <- present
+	to <- checked
+}
+
+// Collect implements [prometheus.Collector].
+func (m Metrics) Collect(to chan<- prometheus.Metric) {
+	states, counts := m.States()
+	for result, n := range counts {
+		to <- prometheus.MustNewConstMetric(pulls, prometheus.CounterValue, float64(n), result)
+	}
+	for _, s := range states {
+		value := 0.0
+		if s.Present {
+			value = 1
+		}
+		if s.Result != "" {
+			to <- prometheus.MustNewConstMetric(present, prometheus.GaugeValue, value, s.Reference)
+		}
+		if !s.Checked.IsZero() {
+			to <- prometheus.MustNewConstMetric(checked, prometheus.GaugeValue, float64(s.Checked.UnixMilli())/1000, s.Reference)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package keep
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+)
+
+const (
+	recordName    = ".keep.json"
+	lockName      = ".keep.lock"
+	recordVersion = 1
+	largestRecord = 1 << 20
+	mostFiles     = 1000 // that keep has installed; each takes about 400 bytes of the record
+)
+
+// record is the content of the record.
+type record struct {
+	Version    int              `json:"version"`
+	References map[string]named `json:"references"` // by reference
+	Files      map[string]file  `json:"files"`      // that keep has installed, by path in the store: INTERFACE/ID.FORMAT
+}
+
+// named is what a reference named when it was pulled or checked last.
+type named struct {
+	Manifest digest.Digest `json:"manifest"`
+	Path     string        `json:"path"` // in the store
+	File     digest.Digest `json:"file"`
+}
+
+// file is a file that keep has installed.
+type file struct {
+	InterfaceID string        `json:"interfaceId"`
+	ID          string        `json:"id"`
+	AFUID       string        `json:"afuId"`
+	Digest      digest.Digest `json:"digest"`
+	Next        digest.Digest `json:"next,omitempty"` // of the file that is about to replace it, or was when the process ended
+	Size        int64         `json:"size"`
+	Unnamed     time.Time     `json:"unnamed,omitzero"` // since then no reference of the list names it; zero: one does
+}
+
+// has reports whether keep has installed the file with this content.
+func (f file) has(sum digest.Digest) bool { return sum != "" && (sum == f.Digest || sum == f.Next) }
+
+func newRecord() *record {
+	return &record{Version: recordVersion, References: map[string]named{}, Files: map[string]file{}}
+}
+
+// readRecord returns the record of the store, which is empty if there is no file.
+func readRecord(dir *os.Root) (*record, error) {
+	text, err := privatedir.ReadFile(dir, recordName, largestRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newRecord(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := newRecord()
+	if err = privatedir.DecodeJSON(text, r); err == nil && r.Version != recordVersion {
+		err = fmt.Errorf("found version %d, want %d", r.Version, recordVersion)
+	}
+	if err == nil && (r.References == nil || r.Files == nil) {
+		err = errors.New("found no references or no files, want both")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: remove the file, then keep neither replaces nor removes the files that it has installed", filepath.Join(dir.Name(), recordName), err)
+	}
+	return r, nil
+}
+
+// update removes the references that are not listed, and notes since when files are not named.
+func (r *record) update(listed func(reference string) bool, now time.Time) {
+	paths := map[string]bool{}
+	for reference, n := range r.References {
+		if !listed(reference) {
+			delete(r.References, reference)
+			continue
+		}
+		paths[n.Path] = true
+	}
+	for path, f := range maps.All(r.Files) {
+		switch {
+		case paths[path]:
+			f.Unnamed = time.Time{}
+		case f.Unnamed.IsZero() || f.Unnamed.After(now): // the clock was wrong
+			f.Unnamed = now
+		}
+		r.Files[path] = f
+	}
+}
+
+// text returns the content of the file.
+func (r *record) text() (string, error) {
+	text, err := json.MarshalIndent(r, "", " ")
+	return string(text) + "\n", err
+}
