@@ -299,6 +299,27 @@ func TestLeavesWhileRead(t *testing.T) {
 	}
 }
 
+// TestReplaced plugs another card into the slot between two readings: it never has the values of the former one. A container may
+// hold the former card, so that its device is still listed.
+func TestReplaced(t *testing.T) {
+	removed := device(one, "dfl")
+	removed.Reasons = []string{inventory.ReasonRemovedInUse}
+	for name, without := range map[string]inventory.Snapshot{"not in use": node(), "in use": node(removed)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, quarter, node(device(one, "dfl")))
+				r.after(time.Second, "3b:00.0", "3b:00.0=40,0")
+				r.devices.Store(without)
+				r.after(time.Second, "", "")
+				r.devices.Store(node(device(one, "dfl")))
+				r.after(time.Second, "", "")
+				r.set(one, answer{value: 50})
+				r.after(12*time.Second, "3b:00.0", "3b:00.0=50,0")
+			})
+		})
+	}
+}
+
 // TestFails counts failures, and logs the first.
 func TestFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -437,6 +458,58 @@ func TestLeaves(t *testing.T) {
 	}
 }
 
+// TestNoDevice checks that a driver that answers ENODEV while the card is there has failed.
+func TestNoDevice(t *testing.T) {
+	host := unfold(t, "../../testdata/sysfs/kernel-6.1-one-card.txtar")
+	first := func() (failures int) {
+		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+		_, failures = read(true)
+		return failures
+	}
+	// The last accesses: open and read of a value and two limits, of two sensors; and the look for a controller above each.
+	const values, controllers = 2 * 3 * 2, 2
+	end, failed := sysfstest.Refuse(t, -1, func() { first() })-controllers, 0
+	for n := end - values; n < end; n++ {
+		sysfstest.Fail(t, n, syscall.ENODEV, func() { failed += first() })
+	}
+	compare.Equal(t, "failures", values, failed)
+}
+
+// TestLimitFails checks that a limit that fails again and again costs only itself: the others are not read each time.
+func TestLimitFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host := unfold(t, "../../internal/sensors/testdata/n6001.txtar")
+		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+		limit := host.Sys + "/class/hwmon/hwmon1/temp16_max"
+		read(false)
+		usual := sysfstest.Refuse(t, -1, func() { read(false) })
+		must.Succeed(t, os.WriteFile(limit, []byte("garbage"), 0o600))
+		read = sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+		read(false)
+		compare.Equal(t, "accesses", usual+2, sysfstest.Refuse(t, -1, func() { read(false) }))
+	})
+}
+
+// TestFirmwareWithFailure reads the versions of a controller one of whose sensors always fails.
+func TestFirmwareWithFailure(t *testing.T) {
+	const address = "0000:3b:00.0"
+	n := must.Value(simnode.New(t.TempDir()))(t)
+	must.Succeed(t, n.Plug(simnode.Card{Address: address, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32), Ports: 1}))
+	must.Succeed(t, os.WriteFile(n.Sys+"/class/hwmon/hwmon2/temp1_input", []byte("garbage"), 0o600))
+	synctest.Test(t, func(t *testing.T) {
+		settings := latest.New(quarter)
+		s := sensors.New(sensors.Config{Host: sysfs.Host{Sys: n.Sys, Dev: n.Dev, Simulated: true}, Devices: snapshots{latest.New(node(device(address, "dfl")))}, Settings: settings.Load}, zap.NewNop())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		synctest.Wait()
+		compare.Equal(t, "failures", 1, s.Latest()[address].Failures)
+		compare.Equal(t, "firmware", "1.4.0", s.Latest()[address].Firmware.BMC)
+		cancel()
+		must.Succeed(t, <-done)
+	})
+}
+
 // TestAccesses counts the accesses to files when nothing changes, and the devices have just been listed for another card: the
 // value of each sensor, and those of the PCI function. The recorded functions have no power state, no link and no counts of errors.
 func TestAccesses(t *testing.T) {
@@ -510,7 +583,6 @@ func TestFIFO(t *testing.T) {
 	must.Succeed(t, writer.Close())
 }
 
-// BenchmarkRead reads a recorded N6001 with what is kept of an earlier reading.
 // TestPCI reads the PCI function and the firmware of a simulated card, which then dies.
 func TestPCI(t *testing.T) {
 	const address = "0000:3b:00.0"
@@ -550,6 +622,7 @@ func TestPCI(t *testing.T) {
 	})
 }
 
+// BenchmarkRead reads a recorded N6001 with what is kept of an earlier reading.
 func BenchmarkRead(b *testing.B) {
 	root := b.TempDir()
 	must.Succeed(b, board.Unfold(root, "../../internal/sensors/testdata/n6001.txtar"))
