@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/sensors"
@@ -91,5 +92,6 @@ func (m MaxTemperature) unknown(err error) error {
 	if err == nil {
 		err = errors.New("no sensor")
 	}
-	return fmt.Errorf("temperature of the FPGA: found none (%w), want less than %g °C (--max-temperature)", err, m.Die)
+	first, _, _ := strings.Cut(err.Error(), "\n") // of perhaps many
+	return fmt.Errorf("temperature of the FPGA: found none (%s), want less than %g °C (--max-temperature)", first, m.Die)
 }
