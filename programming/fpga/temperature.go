@@ -56,11 +56,12 @@ func (m MaxTemperature) check(h Host, card Card) error {
 			continue
 		}
 		limits, err := s.Limits()
-		if err == nil && limits.Least() == 0 && m.Die == 0 {
+		failed = errors.Join(failed, err)
+		if limits.Least() == 0 && m.Die == 0 {
 			continue // nothing to compare it with
 		}
-		value, verr := s.Read()
-		if err = errors.Join(err, verr); err != nil {
+		value, err := s.Read()
+		if err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
