@@ -313,8 +313,16 @@ func TestReplaced(t *testing.T) {
 				r.after(time.Second, "", "")
 				r.devices.Store(node(device(one, "dfl")))
 				r.after(time.Second, "", "")
+				hangs := make(chan struct{})
+				r.set(one, answer{hangs: hangs, value: 99})
+				r.after(12*time.Second, "3b:00.0", "3b:00.0=-,0")
+				r.devices.Store(without)
+				r.after(time.Second, "", "")
 				r.set(one, answer{value: 50})
-				r.after(12*time.Second, "3b:00.0", "3b:00.0=50,0")
+				r.devices.Store(node(device(one, "dfl")))
+				close(hangs) // the reading of the former card ends
+				r.after(time.Second, "", "")
+				r.after(13*time.Second, "3b:00.0", "3b:00.0=50,0")
 			})
 		})
 	}
