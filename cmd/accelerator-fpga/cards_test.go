@@ -141,6 +141,7 @@ errors/errors       0x0
 errors/first_error  0x0
 `},
 		{n, "pr --device 01:00.0 same.gbs", "port 0 of card 01:00.0 has AFU d8424dc4a4a3c413f89e433683f9040b already, nothing changed: --force programs it again\n"},
+		{n, "pr --device 01:00.0 same.gbs --dry-run --max-temperature 47", "port 0 of card 01:00.0 has AFU d8424dc4a4a3c413f89e433683f9040b already, nothing changed: --force programs it again\n"},
 		{n, "program new.gbs --device 01:00.0 --dry-run", "dry run, nothing changed: would program port 0 of card 01:00.0 with new.gbs: AFU f7df405cbd7acf7222f144b0b93acd18\n"},
 		{n, "program new.gbs --device 01:00.0 --dry-run --quiet", ""},
 		{two, "pr new.aocx --device dfl-port.1 --dry-run -o json", `{
