@@ -123,7 +123,7 @@ func (d *devices) read(address string, k kept, what scope) (o outcome) {
 		k.known = make([]bool, len(k.list))
 	}
 	var inRow int
-	incomplete := o.err != nil // so the list is read again next time
+	incomplete := o.err != nil // so all of this is read again next time
 	for i := range k.list {
 		s := &k.list[i]
 		if !k.known[i] {
@@ -151,7 +151,8 @@ func (d *devices) read(address string, k kept, what scope) (o outcome) {
 		}
 	}
 	if k.times%afresh == 0 {
-		k.firmware, _ = sensors.ReadFirmware(k.chips) // if it fails, so will the sensors of the same controller
+		k.firmware, err = sensors.ReadFirmware(k.chips) // if it fails, so will the sensors of the same controller
+		incomplete = incomplete || sysfs.IsShortage(err)
 	}
 	o.firmware = k.firmware
 	if k.times++; !incomplete {

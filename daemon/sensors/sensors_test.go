@@ -564,6 +564,23 @@ func TestShortage(t *testing.T) {
 	}
 }
 
+// TestShortageOfFirmware refuses each access of a reading: the next one has the versions, not only the twentieth.
+func TestShortageOfFirmware(t *testing.T) {
+	const address = "0000:3b:00.0"
+	n := must.Value(simnode.New(t.TempDir()))(t)
+	must.Succeed(t, n.Plug(simnode.Card{Address: address, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32), Ports: 1}))
+	var read func() measured.Firmware
+	first := func() {
+		read = sensors.New(sensors.Config{Host: sysfs.Host{Sys: n.Sys, Dev: n.Dev, Simulated: true}}, zap.NewNop()).Firmware(address)
+		read()
+	}
+	want := measured.Firmware{BMC: "1.4.0", Build: "1.4.0", Image: "fpga_user1"}
+	for access := range sysfstest.Refuse(t, -1, first) {
+		sysfstest.Refuse(t, access, first)
+		compare.Values(t, fmt.Sprintf("firmware after a refused access %d", access), want, read())
+	}
+}
+
 // TestFIFO reads a true file that hangs, and another card at the same time.
 func TestFIFO(t *testing.T) {
 	host := unfold(t, "../../testdata/sysfs/kernel-6.1-two-cards.txtar")
