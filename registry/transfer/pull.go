@@ -211,7 +211,11 @@ type part struct {
 
 const partPrefix = ".pull-"
 
-func partName(d artifact.Description) string { return partPrefix + d.File.Encoded() + "." + d.Format }
+// partName returns the name of the part. Two pulls have the same only if they install the same file under the same name: a
+// manifest can announce the file of any other bitstream, and its registry send something else.
+func partName(d artifact.Description) string {
+	return partPrefix + digest.FromString(d.InterfaceID+" "+d.ID()+" "+d.File.String()).Encoded() + "." + d.Format
+}
 
 // openPart opens the file of an earlier pull, or creates it. Without shared, it removes the files of pulls of other
 // bitstreams.

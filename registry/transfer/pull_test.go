@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,7 +36,7 @@ func TestPull(t *testing.T) {
 			compare.NoError(t, "pull", err)
 			compare.Equal(t, "path", filepath.Join(r.store, installed), p.Path)
 			compare.Values(t, "store", map[string]string{installed: string(good)}, r.files(t))
-			left := filepath.Join(r.store, ".pull-"+described(good).File.Encoded()+".gbs") // by a pull that was killed at its end
+			left := filepath.Join(r.store, transfer.PartName(described(good))) // by a pull that was killed at its end
 			must.Succeed(t, os.WriteFile(left, good, 0o600))
 			again, err := r.pull(t.Context())
 			compare.NoError(t, "second pull", err)
@@ -109,7 +110,7 @@ func TestPullInterrupted(t *testing.T) {
 			reg.serve = half(func(req *http.Request) { cancel(); <-req.Context().Done() })
 			_, err := r.pull(ctx)
 			compare.Error(t, name+": interrupted pull", "the next pull continues there", err)
-			part := filepath.Join(r.store, ".pull-"+described(good).File.Encoded()+".gbs")
+			part := filepath.Join(r.store, transfer.PartName(described(good)))
 			text := must.Value(os.ReadFile(part))(t)
 			compare.Equal(t, name+": bytes in "+part, len(good)/2, len(text))
 			must.Succeed(t, os.WriteFile(part, damage(text), 0o600))
@@ -394,6 +395,56 @@ func TestPullShared(t *testing.T) {
 			t.Errorf("waited %s, want 10 s", waited)
 		}
 		compare.Equal(t, "log", "waiting for another pull into "+r.store, r.log[len(r.log)-1])
+	})
+}
+
+// A manifest that announces the file of another bitstream cannot change what the pull of that one downloads at the same time.
+func TestPullsOfOneFile(t *testing.T) {
+	ours, theirs := described(good), described(good)
+	theirs.AFUID = bits.OtherAFU
+	hostile := must.Value(theirs.Manifest("x"))(t)
+	forged := slices.Clone(good)
+	copy(forged[len(forged)/4:], "other bits")
+	half := len(good) / 2
+	reg := newRegistry(t, ours, good)
+	reg.run(t, true, func(t *testing.T, r *rig) {
+		entered, leave := make(chan struct{}), make(chan struct{})
+		reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
+			evil, blob := strings.HasPrefix(req.URL.Path, "/v2/fpga/evil/"), strings.Contains(req.URL.Path, "/blobs/")
+			switch {
+			case evil && !blob:
+				serveManifest(w, hostile)
+			case evil && req.Header.Get("Range") != "": // makes the client start again
+				w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-", half))
+				w.WriteHeader(http.StatusPartialContent)
+				w.Write(make([]byte, len(good)-half))
+			case evil:
+				w.Write(forged[:half])
+				w.(http.Flusher).Flush()
+				close(leave)
+				<-req.Context().Done()
+			case blob:
+				w.Write(good[:half])
+				w.(http.Flusher).Flush()
+				close(entered)
+				<-leave
+				w.Write(good[half:])
+			default:
+				return false
+			}
+			return true
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			<-entered
+			_, err := r.pullWith(ctx, "example.com/fpga/evil:1.0", transfer.Options{Shared: true})
+			ended <- err
+		}()
+		compare.NoError(t, "pull", compare.ErrorOf(r.pullWith(t.Context(), reference, transfer.Options{Shared: true})))
+		cancel()
+		<-ended
+		compare.Equal(t, "the file is the one with the digest", true, r.files(t)[installed] == string(good))
 	})
 }
 
