@@ -1,14 +1,19 @@
 package keep_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"oras.land/oras-go/v2/registry"
+
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/registry/transfer"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
@@ -99,21 +104,56 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// What an interrupted pull has left stays while a reference may need it.
+// What a pull has left stays while that pull may continue, and only then: a registry that moves a tag each time fills no disk,
+// also if another reference never succeeds.
 func TestParts(t *testing.T) {
 	story(t, func(r *rig) {
-		part := filepath.Join(string(r.cfg.Store), ".pull-0123.gbs")
-		must.Succeed(t, os.MkdirAll(string(r.cfg.Store), 0o755), os.WriteFile(part, nil, 0o600))
-		r.fail[nlb] = errors.New("away")
+		r.during = func(context.Context, registry.Reference) error { return errors.New("lost") }
+		r.fail[vadd] = errors.New("away")
 		r.start()
+		must.Succeed(t, os.WriteFile(filepath.Join(string(r.cfg.Store), ".pull-0123.gbs"), nil, 0o600)) // of a former process
+		part := filepath.Join(string(r.cfg.Store), transfer.PartName(must.Value(r.describe(must.Value(r.file(must.Value(transfer.ParseReference(nlb))(t)))(t)))(t)))
 		r.pass(10 * time.Hour)
 		must.Value(os.Stat(part))(t)
-		r.set(func() { r.fail = nil })
-		r.pass(2 * time.Hour)
-		if _, err := os.Stat(part); err == nil {
-			t.Errorf("%s: found it, want none when all references are present", part)
+		compare.Equal(t, "parts", 1, r.parts())
+		for i := range 5 {
+			r.set(func() { r.names[nlb] = gbs(bits.AFU, fmt.Sprint("moved ", i)) })
+			r.pass(20 * time.Minute)
 		}
-	}, nlb)
+		r.pass(time.Hour)
+		compare.Equal(t, "parts after five contents", 1, r.parts())
+		r.set(func() { r.during = nil })
+		r.pass(20 * time.Minute)
+		compare.Equal(t, "parts at the end", 0, r.parts())
+	}, nlb, vadd)
+}
+
+// A record that cannot be written, as on a full disk, does not keep the disk full.
+func TestCollectFullDisk(t *testing.T) {
+	story(t, func(r *rig) {
+		r.cfg.Collect.Age = 24 * time.Hour
+		r.start()
+		must.Succeed(t, os.Chtimes(filepath.Join(string(r.cfg.Store), vaddPath), start, time.Time{}),
+			os.MkdirAll(filepath.Join(string(r.cfg.Store), ".keep.json.new/x"), 0o755))
+		r.relist(nlb)
+		r.pass(30 * time.Hour)
+		compare.Values(t, "store", map[string]string{nlbPath: string(nlbFile)}, r.store())
+		compare.Contains(t, "log", ".keep.json.new", strings.Join(r.events(), ""))
+	}, nlb, vadd)
+}
+
+// Files that were removed by hand do not count.
+func TestRemovedByHand(t *testing.T) {
+	story(t, func(r *rig) {
+		r.start()
+		r.relist(nlb)
+		record := filepath.Join(string(r.cfg.Store), ".keep.json")
+		r.pass(2 * time.Hour)
+		compare.Contains(t, "record", bits.OtherAFU, string(must.Value(os.ReadFile(record))(t)))
+		must.Succeed(t, os.Remove(filepath.Join(string(r.cfg.Store), vaddPath)))
+		r.pass(2 * time.Hour)
+		compare.Equal(t, "it is in the record", false, strings.Contains(string(must.Value(os.ReadFile(record))(t)), bits.OtherAFU))
+	}, nlb, vadd)
 }
 
 // A file that could be removed, but has the AFU that a card gets at that time, is opened by the hook before: it can read it

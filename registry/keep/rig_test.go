@@ -56,9 +56,10 @@ type rig struct {
 	logs *observer.ObservedLogs
 
 	mu      sync.Mutex
-	names   map[string][]byte // by reference: the file
-	fail    map[string]error  // of a reference; errHang blocks until the attempt ends
-	after   error             // of a pull that has installed the file
+	names   map[string][]byte                               // by reference: the file
+	fail    map[string]error                                // of a reference; errHang blocks until the attempt ends
+	after   error                                           // of a pull that has installed the file
+	during  func(context.Context, registry.Reference) error // is called by a pull before it has all of the file
 	asked   map[string][]time.Duration
 	pulled  []string
 	changed []keep.State
@@ -246,10 +247,19 @@ func (r *rig) Resolve(ctx context.Context, ref registry.Reference) (artifact.Des
 	if err != nil {
 		return artifact.Description{}, "", err
 	}
-	b := must.Value(programming.Open(file))(r.t)
+	d, err := r.describe(file)
+	return d, manifestOf(must.Value(os.ReadFile(file))(r.t)), err
+}
+
+// describe returns what the manifest of a file announces.
+func (r *rig) describe(file string) (artifact.Description, error) {
+	b, err := programming.Open(file)
+	if err != nil {
+		return artifact.Description{}, err
+	}
 	defer b.Close()
-	text := must.Value(os.ReadFile(file))(r.t)
-	return artifact.Describe(b, digest.FromBytes(text), int64(len(text))), manifestOf(text), nil
+	text, err := os.ReadFile(file)
+	return artifact.Describe(b, digest.FromBytes(text), int64(len(text))), err
 }
 
 // manifestOf returns the digest of the manifest of a file.
@@ -285,8 +295,26 @@ func (r *rig) Pull(ctx context.Context, ref registry.Reference, store programmin
 			return transfer.Pulled{Path: old.Path, Bitstream: old}, nil
 		}
 	}
+	d := must.Value(r.describe(file))(r.t)
+	part := filepath.Join(string(store), transfer.PartName(d))
+	must.Succeed(r.t, os.WriteFile(part, nil, 0o600))
+	if r.during != nil {
+		if err := r.during(ctx, ref); err != nil {
+			return transfer.Pulled{}, err // the part stays
+		}
+	}
+	must.Succeed(r.t, os.Remove(part))
+	if err := o.Ready(); err != nil {
+		return transfer.Pulled{}, err
+	}
 	path, err := store.Install(ctx, b, programming.InstallOptions{Force: o.Force})
 	return transfer.Pulled{Path: path, Bitstream: b, Installed: err == nil}, errors.Join(err, r.after)
+}
+
+// parts returns the number of parts of pulls in the store.
+func (r *rig) parts() int {
+	r.t.Helper()
+	return len(must.Value(filepath.Glob(filepath.Join(string(r.cfg.Store), ".pull-*.gbs")))(r.t))
 }
 
 // line returns an event of a reference as events does.

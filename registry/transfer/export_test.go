@@ -12,6 +12,3 @@ func (c *Client) DialWith(dial func(ctx context.Context, network, address string
 
 // SameDomain reports whether a host may get the credentials for a registry.
 func SameDomain(host, registry string) bool { return sameDomain(host, registry) }
-
-// PartName returns the name of the file that a pull downloads to.
-var PartName = partName

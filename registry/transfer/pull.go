@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +44,9 @@ type Options struct {
 	// Shared lets other pulls with Shared use the store at the same time, and keeps the parts that they have downloaded. The
 	// caller ensures that no two of them pull the same file.
 	Shared bool
+	// Ready is called when the file is complete and has the announced digest, just before it is installed. With an error it
+	// is not installed. nil: nothing is called.
+	Ready func() error
 }
 
 // Resolve returns what the manifest of a reference announces, and the digest of the manifest. It changes nothing, and
@@ -90,7 +94,7 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 	defer lock.Release()
 	switch b, err := stored(ctx, store, d); {
 	case err == nil && b != nil:
-		_ = dir.Remove(partName(d)) // of a pull that was killed at its end
+		_ = dir.Remove(PartName(d)) // of a pull that was killed at its end
 		return Pulled{b.Path, b, manifest.Digest, false}, nil
 	case err != nil && !o.Force:
 		return Pulled{}, err
@@ -108,7 +112,10 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 		return Pulled{}, err
 	}
 	defer b.Close()
-	if err := d.Check(b); err != nil {
+	if err = d.Check(b); err == nil && o.Ready != nil {
+		err = o.Ready()
+	}
+	if err != nil {
 		return Pulled{}, err
 	}
 	path, err := store.Install(ctx, b, programming.InstallOptions{Force: o.Force})
@@ -143,29 +150,30 @@ func (c *Client) lock(ctx context.Context, dir *os.Root, shared bool) (*privated
 	}
 }
 
-// RemoveParts removes what interrupted pulls have left in the store, unless a pull is running.
-func RemoveParts(store programming.Store) error {
+// RemoveParts removes what interrupted pulls have left in the store, except those with these names, which
+// pulls with [Options.Shared] may need. It does nothing while a pull without it is running.
+func RemoveParts(store programming.Store, except ...string) error {
 	dir, err := privatedir.OpenDir(string(store), false)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	lock, err := privatedir.TryLock(dir, lockName, privatedir.Exclusive)
+	lock, err := privatedir.TryLock(dir, lockName, privatedir.Shared)
 	if lock == nil || err != nil {
 		return err
 	}
 	defer lock.Release()
-	return removeParts(dir, "")
+	return removeParts(dir, except...)
 }
 
-// removeParts removes the parts of all files but one.
-func removeParts(dir *os.Root, except string) error {
+// removeParts removes the parts of all files but these.
+func removeParts(dir *os.Root, except ...string) error {
 	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil {
 		return privatedir.PathError(dir.Name(), err)
 	}
 	for _, entry := range entries {
-		if name := entry.Name(); strings.HasPrefix(name, partPrefix) && name != except {
+		if name := entry.Name(); strings.HasPrefix(name, partPrefix) && !slices.Contains(except, name) {
 			if err := dir.Remove(name); err != nil {
 				return privatedir.PathError(filepath.Join(dir.Name(), name), err)
 			}
@@ -211,16 +219,16 @@ type part struct {
 
 const partPrefix = ".pull-"
 
-// partName returns the name of the part. Two pulls have the same only if they install the same file under the same name: a
+// PartName returns the name of the file in the store that a pull downloads to. Two pulls have the same only if they install the same file under the same name: a
 // manifest can announce the file of any other bitstream, and its registry send something else.
-func partName(d artifact.Description) string {
+func PartName(d artifact.Description) string {
 	return partPrefix + digest.FromString(d.InterfaceID+" "+d.ID()+" "+d.File.String()).Encoded() + "." + d.Format
 }
 
 // openPart opens the file of an earlier pull, or creates it. Without shared, it removes the files of pulls of other
 // bitstreams.
 func openPart(dir *os.Root, d artifact.Description, shared bool) (_ *part, err error) {
-	p := &part{Description: d, dir: dir, name: partName(d)}
+	p := &part{Description: d, dir: dir, name: PartName(d)}
 	p.path = filepath.Join(dir.Name(), p.name)
 	if !shared {
 		if err := removeParts(dir, p.name); err != nil {

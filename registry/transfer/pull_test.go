@@ -365,7 +365,7 @@ func TestSameDomain(t *testing.T) {
 }
 
 // Pulls that share the store do not wait for each other, and keep each other's parts. A pull that does not share it waits for
-// them, and RemoveParts does nothing meanwhile.
+// them. RemoveParts removes the parts that it is not told to leave, and none while a pull that does not share is running.
 func TestPullShared(t *testing.T) {
 	reg := newRegistry(t, described(good), good)
 	reg.run(t, true, func(t *testing.T, r *rig) {
@@ -376,17 +376,18 @@ func TestPullShared(t *testing.T) {
 		lock := must.Value(privatedir.TryLock(dir, ".pull.lock", privatedir.Shared))(t) // of another pull
 		_, err := r.pullWith(t.Context(), reference, transfer.Options{Shared: true})
 		compare.NoError(t, "pull", err)
-		must.Succeed(t, transfer.RemoveParts(programming.Store(r.store)))
-		compare.Values(t, "store", map[string]string{installed: string(good), ".pull-other.gbs": ""}, r.files(t))
+		left := map[string]string{installed: string(good), ".pull-other.gbs": ""}
+		compare.Values(t, "store", left, r.files(t))
+		must.Succeed(t, os.WriteFile(filepath.Join(r.store, ".pull-more.gbs"), nil, 0o600), transfer.RemoveParts(programming.Store(r.store), "", ".pull-other.gbs"))
+		compare.Values(t, "store after RemoveParts with a name", left, r.files(t))
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		compare.Error(t, "pull that does not share", "held by another process", compare.ErrorOf(r.pull(ctx)))
 		must.Succeed(t, lock.Release())
-		must.Succeed(t, transfer.RemoveParts(programming.Store(r.store)))
-		compare.Values(t, "store", map[string]string{installed: string(good)}, r.files(t))
-
 		lock = must.Value(privatedir.TryLock(dir, ".pull.lock", privatedir.Exclusive))(t)
+		must.Succeed(t, transfer.RemoveParts(programming.Store(r.store)))
+		compare.Values(t, "store while a pull does not share it", left, r.files(t))
 		time.AfterFunc(10*time.Second, func() { lock.Release() })
 		began := time.Now()
 		_, err = r.pullWith(t.Context(), reference, transfer.Options{Shared: true})
@@ -394,6 +395,8 @@ func TestPullShared(t *testing.T) {
 		if waited := time.Since(began); waited < 10*time.Second || waited > 12*time.Second {
 			t.Errorf("waited %s, want 10 s", waited)
 		}
+		must.Succeed(t, transfer.RemoveParts(programming.Store(r.store)))
+		compare.Values(t, "store", map[string]string{installed: string(good)}, r.files(t))
 		compare.Equal(t, "log", "waiting for another pull into "+r.store, r.log[len(r.log)-1])
 	})
 }

@@ -141,7 +141,7 @@ func TestKeepFullDisk(t *testing.T) {
 	mount(t, r.store, "4m")
 	r.succeed(t, "push CA GBS NAME")
 	k := r.keep(t, "", name)
-	compare.Contains(t, "error", "found 4 MiB of free space, want 16 MiB: 10 % of the file system, and twice the bitstream", k.await(t, "bitstream.failed").Error)
+	compare.Contains(t, "error", "found 4 MiB of free space, want 16 MiB: 10 % of the file system, and twice each bitstream that is pulled", k.await(t, "bitstream.failed").Error)
 	files := r.files(t)
 	delete(files, ".keep.json")
 	delete(files, ".keep.lock")
