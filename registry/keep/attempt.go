@@ -209,9 +209,14 @@ func (k *Keeper) close() {
 	}
 }
 
+// update notes in the record which files the list names. k.mu is held.
+func (k *Keeper) update() {
+	k.record.update(func(reference string) bool { return k.entries[reference] != nil }, time.Now())
+}
+
 // save writes the record if it has changed. k.mu is held.
 func (k *Keeper) save() error {
-	k.record.update(func(reference string) bool { return k.entries[reference] != nil }, time.Now())
+	k.update()
 	text, err := k.record.text()
 	if err != nil || text == k.saved {
 		return err

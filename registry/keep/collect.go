@@ -62,15 +62,11 @@ func (k *Keeper) collect(ctx context.Context) error {
 	if rule.Age == 0 && rule.MaxSize == 0 {
 		return errs
 	}
-	loaded, err := rule.Loaded()
-	if err != nil {
-		return errors.Join(errs, err)
-	}
 	total := int64(0)
 	for _, f := range files {
 		total += f.Size
 	}
-	maps.DeleteFunc(files, func(_ string, f file) bool { return f.Unnamed.IsZero() || slices.Contains(loaded, f.AFUID) })
+	maps.DeleteFunc(files, func(_ string, f file) bool { return f.Unnamed.IsZero() })
 	for _, path := range slices.SortedFunc(maps.Keys(files), func(a, b string) int {
 		return cmp.Or(files[a].Unnamed.Compare(files[b].Unnamed), cmp.Compare(a, b))
 	}) {
@@ -85,6 +81,13 @@ func (k *Keeper) collect(ctx context.Context) error {
 			reason = "size"
 		}
 		if reason == "" {
+			continue
+		}
+		loaded, err := rule.Loaded() // each time, because removing many takes a while
+		if err != nil {
+			return errors.Join(errs, err)
+		}
+		if slices.Contains(loaded, files[path].AFUID) {
 			continue
 		}
 		removed, err := k.remove(ctx, path, files[path], reason)
@@ -125,6 +128,7 @@ func (k *Keeper) remove(ctx context.Context, path string, f file, reason string)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.update()
 	if now, ours := k.record.Files[path]; !ours || now.Unnamed.IsZero() {
 		return false, nil
 	}

@@ -2,6 +2,7 @@ package keep_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -53,6 +54,11 @@ func TestCollect(t *testing.T) {
 		}, pass: 2 * day, want: both},
 		{name: "named again", do: func(r *rig) { r.cfg.Collect.Age = 3 * day }, after: func(r *rig) {
 			r.pass(2 * day)
+			r.relist(nlb, vadd)
+		}, pass: 10 * day, want: both},
+		{name: "named again while the registry is away", do: func(r *rig) { r.cfg.Collect.Age = 3 * day }, after: func(r *rig) {
+			r.pass(2 * day)
+			r.set(func() { r.fail[vadd] = errors.New("away") })
 			r.relist(nlb, vadd)
 		}, pass: 10 * day, want: both},
 		{name: "replaced by hand", do: func(r *rig) { r.cfg.Collect.Age = 3 * day }, after: func(r *rig) {
@@ -140,6 +146,27 @@ func TestCollectFullDisk(t *testing.T) {
 		compare.Values(t, "store", map[string]string{nlbPath: string(nlbFile)}, r.store())
 		compare.Contains(t, "log", ".keep.json.new", strings.Join(r.events(), ""))
 	}, nlb, vadd)
+}
+
+// The record is bounded, even if the list has changed many times.
+func TestManyReferences(t *testing.T) {
+	story(t, func(r *rig) {
+		r.once()
+		path := filepath.Join(string(r.cfg.Store), ".keep.json")
+		var record map[string]any
+		must.Succeed(t, json.Unmarshal(must.Value(os.ReadFile(path))(t), &record))
+		references := record["references"].(map[string]any)
+		for i := range 600 {
+			references[fmt.Sprint("registry.example.com/fpga/nlb:former-", i)] = references[nlb]
+		}
+		must.Succeed(t, os.WriteFile(path, must.Value(json.Marshal(record))(t), 0o600))
+		r.fail[nlb] = errors.New("away")
+		r.start()
+		r.pass(2 * time.Hour)
+		text := string(must.Value(os.ReadFile(path))(t))
+		compare.Equal(t, "references in the record", 500, strings.Count(text, `"manifest"`))
+		compare.Equal(t, "the listed one is there", true, strings.Contains(text, nlb))
+	}, nlb)
 }
 
 // Files that were removed by hand do not count.
