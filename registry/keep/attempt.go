@@ -73,7 +73,7 @@ func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err erro
 	pinned := e.ref
 	pinned.Reference = manifest.String()
 	p, err := client.Pull(ctx, pinned, k.cfg.Store, transfer.Options{
-		Force: sum != "" && sum != d.File, Keys: keys, Shared: true, Ready: func() error { return k.announce(e, path, d) },
+		Force: sum != "" && sum != d.File, Keys: keys, KeepParts: true, Ready: func() error { return k.announce(e, path, d) },
 	})
 	if err != nil {
 		return Failed, transfer.Explain(e.ref, err)

@@ -277,7 +277,7 @@ func TestPullDrips(t *testing.T) {
 	})
 }
 
-// Two pulls into one store wait for each other.
+// Two pulls of one file wait for each other.
 func TestPullsAtOnce(t *testing.T) {
 	reg := newRegistry(t, described(good), good)
 	reg.run(t, true, func(t *testing.T, r *rig) {
@@ -297,7 +297,7 @@ func TestPullsAtOnce(t *testing.T) {
 		compare.NoError(t, "first pull", <-first)
 		compare.NoError(t, "second pull", err)
 		compare.Equal(t, "installed by the second pull", false, p.Installed)
-		compare.Values(t, "log of the second pull", []string{"waiting for another pull into " + r.store}, other.log)
+		compare.Values(t, "log of the second pull", []string{"waiting for another pull of this file into " + r.store}, other.log)
 	})
 }
 
@@ -364,40 +364,36 @@ func TestSameDomain(t *testing.T) {
 	}
 }
 
-// Pulls that share the store do not wait for each other, and keep each other's parts. A pull that does not share it waits for
-// them. RemoveParts removes the parts that it is not told to leave, and none while a pull that does not share is running.
-func TestPullShared(t *testing.T) {
+// A pull waits only for another one of the same file, until its context ends. It removes what others have left, unless it is
+// told to leave it, or they are running. So does RemoveParts.
+func TestParts(t *testing.T) {
 	reg := newRegistry(t, described(good), good)
 	reg.run(t, true, func(t *testing.T, r *rig) {
-		other := filepath.Join(r.store, ".pull-other.gbs")
-		must.Succeed(t, os.WriteFile(other, nil, 0o600))
+		running, left := filepath.Join(r.store, ".pull-running.gbs"), filepath.Join(r.store, ".pull-left.gbs")
+		must.Succeed(t, os.WriteFile(left, nil, 0o600))
 		dir := must.Value(privatedir.OpenDir(r.store, false))(t)
 		defer dir.Close()
-		lock := must.Value(privatedir.TryLock(dir, ".pull.lock", privatedir.Shared))(t) // of another pull
-		_, err := r.pullWith(t.Context(), reference, transfer.Options{Shared: true})
-		compare.NoError(t, "pull", err)
-		left := map[string]string{installed: string(good), ".pull-other.gbs": ""}
-		compare.Values(t, "store", left, r.files(t))
-		must.Succeed(t, os.WriteFile(filepath.Join(r.store, ".pull-more.gbs"), nil, 0o600), transfer.RemoveParts(programming.Store(r.store), "", ".pull-other.gbs"))
-		compare.Values(t, "store after RemoveParts with a name", left, r.files(t))
+		lock := must.Value(privatedir.TryLock(dir, filepath.Base(running), privatedir.Exclusive))(t)
+		compare.NoError(t, "pull that leaves parts", compare.ErrorOf(r.pullWith(t.Context(), reference, transfer.Options{KeepParts: true})))
+		want := map[string]string{installed: string(good), ".pull-running.gbs": "", ".pull-left.gbs": ""}
+		compare.Values(t, "store", want, r.files(t))
+		compare.NoError(t, "pull", compare.ErrorOf(r.pull(t.Context())))
+		delete(want, ".pull-left.gbs")
+		compare.Values(t, "store", want, r.files(t))
+		must.Succeed(t, os.WriteFile(left, nil, 0o600), transfer.RemoveParts(programming.Store(r.store), "", filepath.Base(left)))
+		must.Value(os.Stat(left))(t)
+		must.Succeed(t, transfer.RemoveParts(programming.Store(r.store)))
+		compare.Values(t, "store", want, r.files(t))
+		compare.Empty(t, "log", r.log)
+		must.Succeed(t, lock.Release(), transfer.RemoveParts(programming.Store(r.store)))
+		delete(want, ".pull-running.gbs")
+		compare.Values(t, "store", want, r.files(t))
 
+		lock = must.Value(privatedir.TryLock(dir, transfer.PartName(described(good)), privatedir.Exclusive))(t)
+		defer lock.Release()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		compare.Error(t, "pull that does not share", "held by another process", compare.ErrorOf(r.pull(ctx)))
-		must.Succeed(t, lock.Release())
-		lock = must.Value(privatedir.TryLock(dir, ".pull.lock", privatedir.Exclusive))(t)
-		must.Succeed(t, transfer.RemoveParts(programming.Store(r.store)))
-		compare.Values(t, "store while a pull does not share it", left, r.files(t))
-		time.AfterFunc(10*time.Second, func() { lock.Release() })
-		began := time.Now()
-		_, err = r.pullWith(t.Context(), reference, transfer.Options{Shared: true})
-		compare.NoError(t, "pull after one that does not share", err)
-		if waited := time.Since(began); waited < 10*time.Second || waited > 12*time.Second {
-			t.Errorf("waited %s, want 10 s", waited)
-		}
-		must.Succeed(t, transfer.RemoveParts(programming.Store(r.store)))
-		compare.Values(t, "store", map[string]string{installed: string(good)}, r.files(t))
-		compare.Equal(t, "log", "waiting for another pull into "+r.store, r.log[len(r.log)-1])
+		compare.Error(t, "pull of the same file", "held by another process", compare.ErrorOf(r.pull(ctx)))
 	})
 }
 
@@ -441,10 +437,10 @@ func TestPullsOfOneFile(t *testing.T) {
 		ended := make(chan error)
 		go func() {
 			<-entered
-			_, err := r.pullWith(ctx, "example.com/fpga/evil:1.0", transfer.Options{Shared: true})
+			_, err := r.pullWith(ctx, "example.com/fpga/evil:1.0", transfer.Options{KeepParts: true})
 			ended <- err
 		}()
-		compare.NoError(t, "pull", compare.ErrorOf(r.pullWith(t.Context(), reference, transfer.Options{Shared: true})))
+		compare.NoError(t, "pull", compare.ErrorOf(r.pullWith(t.Context(), reference, transfer.Options{KeepParts: true})))
 		cancel()
 		<-ended
 		compare.Equal(t, "the file is the one with the digest", true, r.files(t)[installed] == string(good))
