@@ -51,11 +51,6 @@ func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err erro
 		return Unchanged, nil
 	}
 	path := filepath.Join(d.InterfaceID, d.ID()+"."+d.Format)
-	release, err := k.reserve(ctx, path)
-	if err != nil {
-		return Failed, err
-	}
-	defer release()
 	sum, err := k.replaceable(e, path, d)
 	if err != nil {
 		return Failed, err
@@ -70,11 +65,21 @@ func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err erro
 	k.mu.Lock()
 	e.part = transfer.PartName(d)
 	k.mu.Unlock()
+	leave := func() {} // lets others install a file at path
 	pinned := e.ref
 	pinned.Reference = manifest.String()
 	p, err := client.Pull(ctx, pinned, k.cfg.Store, transfer.Options{
-		Force: sum != "" && sum != d.File, Keys: keys, KeepParts: true, Ready: func() error { return k.announce(e, path, d) },
+		Force: sum != "" && sum != d.File, Keys: keys, KeepParts: true,
+		Ready: func() error {
+			release, err := k.reserve(ctx, path)
+			if err != nil {
+				return err
+			}
+			leave = release
+			return k.announce(e, path, d)
+		},
 	})
+	defer leave()
 	if err != nil {
 		return Failed, transfer.Explain(e.ref, err)
 	}
@@ -234,7 +239,7 @@ func (k *Keeper) save() error {
 	return nil
 }
 
-// reserve waits until no other attempt uses a path.
+// reserve waits until no file is installed or removed at a path. Nothing is downloaded until release, so the wait is short.
 func (k *Keeper) reserve(ctx context.Context, path string) (release func(), err error) {
 	for {
 		k.mu.Lock()

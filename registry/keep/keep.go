@@ -72,7 +72,7 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry        // by reference
-	busy    map[string]chan struct{} // paths that an attempt installs, or that are removed; closed at the end
+	busy    map[string]chan struct{} // paths at which a file is installed or removed; closed at the end
 	seen    map[string]seen          // by path
 	counts  map[string]int           // of attempts, by result
 	pulling int64                    // bytes that running pulls may need

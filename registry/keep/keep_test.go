@@ -186,6 +186,28 @@ func TestConflict(t *testing.T) {
 	}, nlb)
 }
 
+// A registry that announces the bitstream of another one, and never sends it, delays that one not.
+func TestAnnouncedOnly(t *testing.T) {
+	story(t, func(r *rig) {
+		const again = "other.example.com/nlb:2.0"
+		r.names[again] = gbs(bits.AFU, "other")
+		r.during = func(ctx context.Context, ref registry.Reference) error {
+			if ref.Registry == "registry.example.com" {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
+		r.start()
+		r.relist(nlb, again)
+		compare.Equal(t, "result", "installed, present", results(r.keeper)[again])
+		compare.Equal(t, "file", string(r.names[again]), r.store()[nlbPath])
+		r.during = nil
+		r.pass(2 * time.Hour)
+		compare.Contains(t, "result of the first one", "names the same bitstream", results(r.keeper)[nlb])
+		compare.Equal(t, "file", string(r.names[again]), r.store()[nlbPath])
+	}, nlb)
+}
+
 // A change of the list takes effect at once. One that is not valid changes nothing.
 func TestList(t *testing.T) {
 	story(t, func(r *rig) {

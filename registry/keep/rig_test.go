@@ -62,6 +62,7 @@ type rig struct {
 	during  func(context.Context, registry.Reference) error // is called by a pull before it has all of the file
 	asked   map[string][]time.Duration
 	pulled  []string
+	locks   map[string]chan struct{} // of parts
 	changed []keep.State
 
 	keeper *keep.Keeper
@@ -74,7 +75,7 @@ var errHang = errors.New("hang")
 func newRig(t *testing.T, references ...string) *rig {
 	core, logs := eventtest.Observed(t)
 	r := &rig{
-		t: t, dir: t.TempDir(), logs: logs, fail: map[string]error{}, asked: map[string][]time.Duration{},
+		t: t, dir: t.TempDir(), logs: logs, fail: map[string]error{}, asked: map[string][]time.Duration{}, locks: map[string]chan struct{}{},
 		names: map[string][]byte{nlb: nlbFile, vadd: vaddFile}, stop: func() {},
 	}
 	r.cfg = keep.Config{
@@ -288,15 +289,29 @@ func (r *rig) Pull(ctx context.Context, ref registry.Reference, store programmin
 	}
 	b := must.Value(programming.Open(file))(r.t)
 	defer b.Close()
-	r.set(func() { r.pulled = append(r.pulled, ref.String()) })
+	d := must.Value(r.describe(file))(r.t)
+	name := transfer.PartName(d)
+	var lock chan struct{}
+	r.set(func() {
+		r.pulled = append(r.pulled, ref.String())
+		if r.locks[name] == nil {
+			r.locks[name] = make(chan struct{}, 1)
+		}
+		lock = r.locks[name]
+	})
+	select {
+	case lock <- struct{}{}:
+		defer func() { <-lock }()
+	case <-ctx.Done():
+		return transfer.Pulled{}, context.Cause(ctx)
+	}
 	if old, err := store.Lookup(b.InterfaceID, b.ID()); err == nil {
 		defer old.Close()
 		if must.Value(digest.FromReader(old.Content()))(r.t) == must.Value(digest.FromReader(b.Content()))(r.t) {
 			return transfer.Pulled{Path: old.Path, Bitstream: old}, nil
 		}
 	}
-	d := must.Value(r.describe(file))(r.t)
-	part := filepath.Join(string(store), transfer.PartName(d))
+	part := filepath.Join(string(store), name)
 	must.Succeed(r.t, os.WriteFile(part, nil, 0o600))
 	if r.during != nil {
 		if err := r.during(ctx, ref); err != nil {
