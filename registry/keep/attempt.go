@@ -33,12 +33,14 @@ func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err erro
 	}
 	said := time.Now()
 	log := k.cfg.Log.With(logevent.Reference(e.state.Reference))
-	say := func(text string) { log.Info("pull goes on", logevent.BitstreamProgress, logevent.Reason(text)) }
-	client, keys, err := k.cfg.Open(say, func(done, total int64) {
+	say := func(text func() string) { // a registry that cuts each connection must not fill the log
 		if time.Since(said) > 10*time.Second {
 			said = time.Now()
-			say(fmt.Sprintf("downloaded %d of %d MiB", done>>20, total>>20))
+			log.Info("pull goes on", logevent.BitstreamProgress, logevent.Reason(text()))
 		}
+	}
+	client, keys, err := k.cfg.Open(func(text string) { say(func() string { return text }) }, func(done, total int64) {
+		say(func() string { return fmt.Sprintf("downloaded %d of %d MiB", done>>20, total>>20) })
 	})
 	if err != nil {
 		return Failed, err

@@ -186,6 +186,24 @@ func TestConflict(t *testing.T) {
 	}, nlb)
 }
 
+// A pull that says something each second has a line every ten seconds.
+func TestProgress(t *testing.T) {
+	story(t, func(r *rig) {
+		r.during = func(ctx context.Context, _ registry.Reference) error {
+			for range 95 {
+				backoff.Wait(ctx, time.Second)
+				r.say("unexpected EOF: trying again in 1 s")
+			}
+			return ctx.Err()
+		}
+		r.once()
+		lines := r.logs.FilterField(logevent.BitstreamProgress).Len()
+		if lines < 8 || lines > 9 {
+			t.Errorf("lines: found %d, want one every 10 or 11 s", lines)
+		}
+	}, nlb)
+}
+
 // A registry that announces the bitstream of another one, and never sends it, delays that one not.
 func TestAnnouncedOnly(t *testing.T) {
 	story(t, func(r *rig) {

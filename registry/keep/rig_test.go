@@ -62,6 +62,7 @@ type rig struct {
 	during  func(context.Context, registry.Reference) error // is called by a pull before it has all of the file
 	asked   map[string][]time.Duration
 	pulled  []string
+	say     func(string)             // of the last attempt
 	locks   map[string]chan struct{} // of parts
 	changed []keep.State
 
@@ -82,6 +83,7 @@ func newRig(t *testing.T, references ...string) *rig {
 		List: filepath.Join(r.dir, "references.txt"), Store: programming.Store(filepath.Join(privatedirtest.Dir(t), "fpga")),
 		Interval: 10 * time.Minute, Timeout: time.Hour,
 		Open: func(log func(string), _ func(done, total int64)) (keep.Registry, signature.Keys, error) {
+			r.set(func() { r.say = log })
 			return r, nil, nil
 		},
 		Space:   func(string) (free, total int64, err error) { return 20 << 20, 100 << 20, nil },
