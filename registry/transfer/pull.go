@@ -111,7 +111,7 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 		err = o.Ready()
 	}
 	if err != nil {
-		return Pulled{}, err
+		return Pulled{}, p.explain(ctx, err)
 	}
 	path, err := store.Install(ctx, b, programming.InstallOptions{Force: o.Force})
 	if err != nil {

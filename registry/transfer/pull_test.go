@@ -165,8 +165,15 @@ func TestInstallInterrupted(t *testing.T) {
 			}
 		}
 		compare.Error(t, "interrupted pull", "the next pull continues there", compare.ErrorOf(r.pull(ctx)))
+		ctx, cancel = context.WithCancel(t.Context())
+		r.Progress = func(_, _ int64) {}
+		_, err := r.pullWith(ctx, reference, transfer.Options{Ready: func() error { cancel(); return ctx.Err() }})
+		compare.Error(t, "pull that was not ready", "the next pull continues there", err)
+		_, err = r.pullWith(t.Context(), reference, transfer.Options{Ready: func() error { return errors.New("not allowed") }})
+		compare.Error(t, "pull that is not allowed", "not allowed", err)
+		compare.Empty(t, "store", r.files(t))
 		compare.NoError(t, "next pull", compare.ErrorOf(r.pull(t.Context())))
-		compare.Equal(t, "requests for the file", 1, len(r.asked))
+		compare.Equal(t, "requests for the file", 2, len(r.asked))
 		compare.Values(t, "store", map[string]string{installed: string(good)}, r.files(t))
 	})
 }
