@@ -204,12 +204,10 @@ binaries-%:
 
 image-%: binaries-%
 	@$(call IMAGE,accelerator-device-plugin) -description 'Kubernetes device plugin for FPGA cards' -licence GPL-3.0-only -source \
-		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga \
-		-binary ../dist/bin_$*/accelerator-fpga-registry -root ../dist/root_$* \
+		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga -root ../dist/root_$* \
 		$(if $(ARCHIVES),-file ../deploy/systemd/accelerator-device-plugin.service)
 	@$(call IMAGE,accelerator-dra-driver) -description 'Kubernetes DRA driver for FPGA cards' -licence GPL-3.0-only -source \
 		-binary ../dist/bin_$*/accelerator-dra-driver -binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga \
-		-binary ../dist/bin_$*/accelerator-fpga-registry \
 		$(if $(ARCHIVES),-source-archive '../dist/accelerator-device-plugin_$(VERSION)_source.tar.gz')
 	@$(call IMAGE,accelerator-fpga-registry) -description 'Bitstreams for FPGA cards from OCI registries' -licence Apache-2.0 \
 		-binary ../dist/bin_$*/accelerator-fpga-registry

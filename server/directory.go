@@ -50,7 +50,7 @@ func newDirectory(path string, poll time.Duration, log *zap.Logger) *directory {
 func (d *directory) run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
-	tasks.Go(func() { d.peers.Run(ctx, d.changed) })
+	tasks.Go(func() { d.peers.Run(ctx, d.changed, d.log) })
 	dirwatch.Run(ctx, dirwatch.Config{
 		Dirs: []string{d.path}, Concerns: d.concerns, Interval: d.poll, Blind: min(d.poll, blindInterval), Log: d.log,
 	}, d.changed.Raise)

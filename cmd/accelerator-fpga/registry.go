@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// registryProgram is the program with the commands pull, push and keep. This program never speaks to a network, because container
-// runtimes run it as root.
+// registryProgram is the program with the commands pull, push and keep. accelerator-fpga itself never speaks to a network,
+// because container runtimes run it as root.
 const registryProgram = "accelerator-fpga-registry"
 
-// newRegistry returns the command pull or push. To run it, this process becomes registryProgram.
+// newRegistry returns the command pull, push or keep. To run it, this process becomes registryProgram.
 func newRegistry(name, arguments, short string) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " " + arguments,
@@ -51,5 +51,5 @@ func findRegistryProgram() (string, error) {
 			return path, err
 		}
 	}
-	return "", fmt.Errorf("%s: found none in %s and in PATH, want the program of this version there: it is beside accelerator-fpga in bin/ and in the image", registryProgram, dir)
+	return "", fmt.Errorf("%s: found none in %s and in PATH, want the program of this version there: it is beside accelerator-fpga in bin/, and in the image %[1]s", registryProgram, dir)
 }

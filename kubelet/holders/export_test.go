@@ -8,6 +8,9 @@ import (
 // Leftover reports whether the kubelet should write its checkpoint again.
 func (r Rules) Leftover(is Report) bool { return r.leftover(is) }
 
+// ClaimedKey is the key of [Injected] for a device that a claim has.
+func ClaimedKey(id string) string { return claimedKey(id) }
+
 func (i *Injected) All() map[string][]string { return i.all() }
 
 func (i *Injected) Forget(ctx context.Context, keep func(id string) bool) error {

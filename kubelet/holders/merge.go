@@ -103,7 +103,7 @@ type use struct {
 
 	allocatedAt time.Time // of the newest allocation by this daemon
 	settledAt   time.Time // of the newest one that another source has confirmed, or that has expired
-	prepared    bool      // a claim in claims.json
+	prepared    bool      // a claim in claims.json, or in the record of the former driver
 	unprepared  time.Time // of the question since which claims.json lacks the claim that it had; zero: it has it, or never had
 
 	nodes    []string
@@ -132,7 +132,7 @@ func Merge(before State, r Report, rules Rules) State {
 	}
 	complete, own := s.listen(before, r)
 	is := reading{
-		Report: r, rules: rules, complete: complete, pods: s.pods, settled: own && r.Asked.Sub(s.started) >= settles,
+		Report: r, rules: rules, complete: complete, whole: s.whole, pods: s.pods, settled: own && r.Asked.Sub(s.started) >= settles,
 		restarted: r.KubeletErr == nil && !before.started.IsZero() && !before.started.Equal(s.started),
 	}
 	// The checkpoint shows what was given out under former names, even if the kubelet has just started.
@@ -193,6 +193,11 @@ func keysOf(before map[Key]use, r Report, entries map[Key]map[string]checkpoint.
 	add(keys, r.Allocated)
 	for id := range r.Claims {
 		keys[Key{Resource: draname.Driver, ID: id}] = true
+	}
+	for injected := range r.Injected {
+		if id, claimed := strings.CutPrefix(injected, claimedPrefix); claimed {
+			keys[Key{Resource: draname.Driver, ID: id}] = true
+		}
 	}
 	return keys
 }
@@ -309,6 +314,7 @@ type reading struct {
 	Report
 	rules     Rules
 	complete  bool            // the answer has all containers that are alive
+	whole     bool            // this answer, or an earlier one, was complete
 	settled   bool            // the kubelet has run for some time, and does not lack the daemon's own pod
 	restarted bool            // it is the first one of this kubelet
 	pods      map[string]bool // that the kubelet lists
@@ -382,6 +388,9 @@ func (u *use) mergeClaims(key Key, r reading) {
 	was := u.prepared
 	if r.ClaimsErr == nil {
 		u.prepared = key.Resource == draname.Driver && len(claims) > 0
+	}
+	if !r.rules.DRA && !r.whole { // the record of the former driver counts until the kubelet has listed all its pods
+		u.prepared = key.Resource == draname.Driver && r.Injected[claimedKey(key.ID)] != nil
 	}
 	switch {
 	case u.prepared:

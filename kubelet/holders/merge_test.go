@@ -73,6 +73,7 @@ type report struct {
 	given    string // allocations: RESOURCE=ID=NODE@TIME
 	claims   string // claims.json: ids
 	admin    string // ids in claims.json of which all claims have admin access
+	recorded string // ids in the driver's record of its claims
 	kubelet  error
 	file     error
 }
@@ -120,6 +121,9 @@ func (r report) make(t testing.TB, at time.Time) holders.Report {
 	for _, id := range strings.Fields(r.admin) {
 		is.Claims[id] = nil
 	}
+	for _, id := range strings.Fields(r.recorded) {
+		is.Injected = map[string][]string{holders.ClaimedKey(id): {"c"}}
+	}
 	return is
 }
 
@@ -158,6 +162,7 @@ func TestMerge(t *testing.T) {
 		old, own      = "port=3b:00.0 |u/main n", "port=3b:00.0 | n"
 		lacks, former = " unknown", "u=example.com/former=3b:00.0=n"
 		claim         = draname.Driver + "=3b:00.0"
+		taken         = "accelerator.b-com.com=3b:00.0 | c other"
 	)
 	gone := syscall.ECONNREFUSED
 	for _, tt := range []struct {
@@ -235,6 +240,13 @@ func TestMerge(t *testing.T) {
 		{name: "claims.json has been removed", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{claims: a, named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main| c"},
 			{"1s", report{named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main| c"}, {"1h", report{named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main| c"}}},
 		{name: "other API: claim", steps: []step{{"0s", report{named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main|  unknown other"}}},
+		{name: "other API: claim on record, no socket", steps: []step{{"0s", report{recorded: a, kubelet: fs.ErrNotExist}, taken + "; no pod-resources"},
+			{"1h", report{recorded: a, kubelet: fs.ErrNotExist}, taken + "; no pod-resources"}, {"2h", report{recorded: a, started: "2h"}, taken + "; awaiting"}, {"3h", report{recorded: a, started: "2h"}, ""}}},
+		{name: "other API: claim on record, no answer within the grace time", steps: []step{{"0s", report{recorded: a, kubelet: os.ErrDeadlineExceeded}, taken + "; awaiting; no pod-resources"},
+			{"5m", report{recorded: a, kubelet: os.ErrDeadlineExceeded}, taken + "; no pod-resources"}}},
+		{name: "other API: claim on record, the kubelet lists its pod", steps: []step{{"0s", report{recorded: a, named: "p/main=" + claim}, "accelerator.b-com.com=3b:00.0 ns/p/main| c other"},
+			{"1s", report{recorded: a, kubelet: gone}, "accelerator.b-com.com=3b:00.0 ns/p/main| c other; no pod-resources"}}},
+		{name: "the driver's own record", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{recorded: a, kubelet: fs.ErrNotExist}, "no pod-resources"}}},
 		{name: "other API: resource", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{entries: entry}, old + " other"}}},
 		{name: "unit of a pool", steps: []step{{"0s", report{entries: "u=example.com/port=unit-0=n"}, "port=unit-0 |u/main n"}}},
 		{name: "two pods", steps: []step{{"0s", report{named: named + " q/main=example.com/port=3b:00.0"}, "port=3b:00.0 ns/p/main,ns/q/main|  unknown; shared ns/p/main,ns/q/main"}}},

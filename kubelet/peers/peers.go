@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"go.uber.org/zap"
+
 	"b-com.com/accelerator-device-plugin/internal/latest"
 )
 
@@ -74,15 +76,16 @@ func (p *Peers) Created(path string) {
 	}
 }
 
-// Run watches the peers until ctx ends. changed is raised when the directory has changed.
-func (p *Peers) Run(ctx context.Context, changed latest.Signal) {
+// Run watches the peers until ctx ends, and removes the sockets of those that were killed. changed is raised when the
+// directory has changed.
+func (p *Peers) Run(ctx context.Context, changed latest.Signal, log *zap.Logger) {
 	var holding sync.WaitGroup
 	defer holding.Wait()
 	ended := make(chan string)  // paths
 	known := map[string]*peer{} // by owner
 	for ctx.Err() == nil {
 		next := changed.Next()
-		wait := p.update(ctx, known, func(path string, conn net.Conn) {
+		wait, gone := p.update(ctx, known, func(path string, conn net.Conn) {
 			holding.Go(func() {
 				hold(ctx, conn)
 				select {
@@ -91,6 +94,9 @@ func (p *Peers) Run(ctx context.Context, changed latest.Signal) {
 				}
 			})
 		})
+		for _, owner := range gone {
+			p.removeLeftovers(ctx, owner, log)
+		}
 		select {
 		case <-ctx.Done():
 		case <-next:
@@ -118,8 +124,8 @@ func hold(ctx context.Context, conn net.Conn) {
 
 // update connects to each socket of a peer that has no connection yet, and publishes the peers
 // that are gone. It returns the time after which it must be called again even if the directory does
-// not change.
-func (p *Peers) update(ctx context.Context, known map[string]*peer, hold func(string, net.Conn)) (wait time.Duration) {
+// not change, and the owners of the sockets of those that are gone.
+func (p *Peers) update(ctx context.Context, known map[string]*peer, hold func(string, net.Conn)) (wait time.Duration, gone []string) {
 	now := time.Now()
 	for _, k := range known {
 		if k.alive {
@@ -172,6 +178,7 @@ func (p *Peers) update(ctx context.Context, known map[string]*peer, hold func(st
 			wait = min(wait, left)
 		default:
 			delete(known, owner)
+			gone = append(gone, owner)
 			p.gone.Update(func(d departure) departure {
 				if k.made.After(d.made) {
 					d.made = k.made
@@ -181,5 +188,5 @@ func (p *Peers) update(ctx context.Context, known map[string]*peer, hold func(st
 			})
 		}
 	}
-	return wait
+	return wait, gone
 }

@@ -2,6 +2,7 @@ package peers_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/kubelet/peers"
@@ -38,7 +41,7 @@ func newRig(t *testing.T) *rig {
 	r.Peers = peers.New(r.dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { r.Peers.Run(ctx, r.changed) })
+	running.Go(func() { r.Peers.Run(ctx, r.changed, zap.NewNop()) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
@@ -145,6 +148,29 @@ func TestGone(t *testing.T) {
 			compare.Equal(t, "gone", tc.want, r.awaitGone(tc.want))
 		})
 	}
+}
+
+// A peer that is killed after this daemon has started leaves its sockets. Those of another daemon, and other files, stay.
+func TestLeftoversOfKilledPeer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const starting = "accelerator-yyyyyyaaaaaaa.sock"
+	_ = r.listen(starting).Close() // of a daemon that does not listen yet
+	var conns []net.Conn
+	for _, name := range []string{other, others} {
+		l := r.listen(name)
+		conns = append(conns, r.accept(l))
+		_ = l.Close()
+	}
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+	patient.Await(t, "only the socket of the other daemon", func() error {
+		if left := must.Value(filepath.Glob(r.dir + "/*"))(t); len(left) != 1 || filepath.Base(left[0]) != starting {
+			return fmt.Errorf("found %v", left)
+		}
+		return nil
+	})
 }
 
 // The event does not affect a registration that was made after the peer was gone.

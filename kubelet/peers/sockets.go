@@ -62,19 +62,26 @@ const probeTimeout = 500 * time.Millisecond
 // [Prefix] that refuse a connection. A socket that accepts one belongs to a peer, which is logged
 // once. Other files stay.
 func (p *Peers) RemoveLeftovers(ctx context.Context, log *zap.Logger) {
+	if living := p.removeLeftovers(ctx, "", log); living != "" {
+		log.Warn("another daemon found", logevent.SocketTwin, logevent.Socket(living))
+	}
+}
+
+// removeLeftovers removes the sockets that refuse a connection, only those of this owner if there is one. It returns the
+// path of one that accepts one, or "".
+func (p *Peers) removeLeftovers(ctx context.Context, owner string, log *zap.Logger) (living string) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	found := false
 	for _, entry := range sockets(p.dir) {
 		path := filepath.Join(p.dir, entry.Name())
+		if owner != "" && p.ownerOf(path) != owner {
+			continue
+		}
 		conn, err := dial(ctx, path)
 		switch {
 		case err == nil:
 			_ = conn.Close()
-			if !found {
-				found = true
-				log.Warn("another daemon found", logevent.SocketTwin, logevent.Socket(path))
-			}
+			living = path
 		case !errors.Is(err, syscall.ECONNREFUSED):
 		default:
 			if err := os.Remove(path); err != nil {
@@ -84,6 +91,7 @@ func (p *Peers) RemoveLeftovers(ctx context.Context, log *zap.Logger) {
 			log.Info("leftover socket removed", logevent.SocketRemoved, logevent.Socket(path))
 		}
 	}
+	return living
 }
 
 // sockets returns the sockets with the [Prefix], or none if the directory cannot be read.

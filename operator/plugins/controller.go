@@ -321,8 +321,8 @@ func (r *reconciler) prune(ctx context.Context, p *v1.FpgaDevicePlugin, keep []*
 	return nil
 }
 
-// daemonSet returns the DaemonSet of p with the plugin, or nil: that of the bitstreams has other pods. It reads from the API server: the cache may have the
-// generation before the last apply, so that an old status would be taken as current.
+// daemonSet returns the DaemonSet of p with the plugin, or nil: that of the bitstreams has other pods. It reads from the API
+// server: the cache may have the generation before the last apply, so that an old status would be taken as current.
 func (r *reconciler) daemonSet(ctx context.Context, p *v1.FpgaDevicePlugin) (*appsv1.DaemonSet, error) {
 	var list appsv1.DaemonSetList
 	if err := r.live.List(ctx, &list, client.InNamespace(r.renderer.settings.Namespace), client.MatchingLabels{labelInstance: p.Name}); err != nil {

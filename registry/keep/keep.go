@@ -57,14 +57,13 @@ const (
 
 // State is the state of a reference.
 type State struct {
-	Reference string    `json:"reference"`
-	Present   bool      `json:"present"`            // the store has the bitstream that the reference named last
-	Path      string    `json:"path,omitempty"`     // of that bitstream, in the store
-	Digest    string    `json:"digest,omitempty"`   // of its manifest
-	Checked   time.Time `json:"checked,omitzero"`   // end of the last attempt that did not fail
-	Result    string    `json:"result,omitempty"`   // of the last attempt; "": there was none
-	Error     string    `json:"error,omitempty"`    // of the last attempt
-	Failures  int       `json:"failures,omitempty"` // in a row
+	Reference string
+	Present   bool      // the store has the bitstream that the reference named last
+	Path      string    // of that bitstream, in the store
+	Digest    string    // of its manifest
+	Checked   time.Time // end of the last attempt that did not fail
+	Result    string    // of the last attempt; "": there was none
+	Error     string    // of the last attempt
 }
 
 // Keeper keeps a list of references in a store. Create it with [New].
@@ -73,9 +72,10 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry        // by reference
-	busy    map[string]chan struct{} // paths that an attempt installs, or that are removed; closed at the end
+	busy    map[string]chan struct{} // paths at which a file is installed or removed; closed at the end
 	seen    map[string]seen          // by path
 	counts  map[string]int           // of attempts, by result
+	pulling int64                    // bytes that running pulls may need
 	lock    *privatedir.Lock         // nil: not opened yet
 	record  *record                  // nil: not opened yet
 	saved   string                   // text of the record in the store; "": not known
@@ -85,6 +85,7 @@ type Keeper struct {
 type entry struct {
 	ref   registry.Reference
 	state State
+	part  string // the file in the store that the last pull may have left
 	end   context.CancelFunc
 }
 
@@ -226,9 +227,8 @@ func (k *Keeper) try(ctx context.Context, e *entry, next time.Duration) bool {
 	s.Present, s.Path, s.Digest, s.Result, s.Error = present, now.Path, now.Manifest.String(), result, ""
 	if err != nil {
 		s.Error = err.Error()
-		s.Failures++
 	} else {
-		s.Failures, s.Checked = 0, time.Now()
+		s.Checked = time.Now()
 	}
 	k.counts[result]++
 	is := *s

@@ -106,15 +106,15 @@ func (c *Client) manifest(ctx context.Context, repo *remote.Repository, referenc
 	return text, desc, err
 }
 
-// The limits of attempts: that fail one after the other without any progress, and in total.
-const mostFailures, mostAttempts = 5, 100
+// mostFailures is the number of attempts that may fail one after the other without any progress.
+const mostFailures = 5
 
-// attempts calls f until it succeeds, or its error is one that another attempt would not change. f reports whether it has
-// made progress.
+// attempts calls f until it succeeds, ctx ends, or its error is one that another attempt would not change. f reports whether
+// it has made progress.
 func (c *Client) attempts(ctx context.Context, f func() (progress bool, err error)) error {
 	wait := backoff.Backoff{First: time.Second, Most: 10 * time.Second}
 	failures, begun := 0, false
-	for n := 1; ; n++ {
+	for {
 		progress, err := f()
 		if err == nil {
 			return nil
@@ -126,7 +126,7 @@ func (c *Client) attempts(ctx context.Context, f func() (progress bool, err erro
 			failures, begun = 0, true
 			wait.Reset()
 		}
-		if failures++; failures == mostFailures || n == mostAttempts || !temporary(err, begun) {
+		if failures++; failures == mostFailures || !temporary(err, begun) {
 			return err
 		}
 		pause := wait.Next()

@@ -109,7 +109,8 @@ func bitstreams(s *scene) {
 	s.step("helm install with one reference: its bitstream is in the slices of the node")
 	authority := string(must(os.ReadFile(cluster.Root + "/pki/ca.crt")))
 	s.installDRA(append(slices.Clone(programmingValues), "dra.publishBitstreams=true", "events=true",
-		"bitstreams.references={"+nlb+"}", "bitstreams.pullSecret=bitstreams", "bitstreams.ca="+authority)...)
+		"bitstreams.references={"+nlb+"}", "bitstreams.pullSecret=bitstreams", "bitstreams.ca="+authority,
+		"bitstreams.minFree=0")...) // the machine's disk may be fuller
 	published := s.followSlices()
 	name := func(afu string) string { return "afu-" + afu + "-" + interfaceID[:16] }
 	shown := maps.Clone(offer(firstID, secondID))
@@ -155,6 +156,23 @@ func bitstreams(s *scene) {
 		}), err
 	}, true)
 	same(s, "pods", []string{s.daemon().Name, s.daemonOf(keeperPods).Name}, []string{driver.Name, keeper.Name})
+
+	s.step("pods bring a bitstream in an image volume: they can read it, but a claim does not get it, because the store lacks it")
+	s.deleteClaimed("two")
+	const own = "0123456789abcdef0123456789abcdef"
+	file, archive, content := filepath.Join(dir, own+".gbs"), filepath.Join(dir, "volume.tar"), bits.GBS(bits.Metadata(interfaceID, own), make([]byte, 4096))
+	volume := cluster.Image{Name: "adp.e2e/volume:1"}
+	s.check(errors.Join(os.WriteFile(file, content, 0o644), cluster.WriteImages(archive, file, []cluster.Image{volume}), s.Import(s.ctx, archive)))
+	s.claim("own", programmed(second, own))
+	for _, pod := range []*corev1.Pod{s.claimant("reader"), s.claimant("own", "own")} {
+		pod.Spec.Volumes = []corev1.Volume{{Name: "bitstreams", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: volume.Name}}}}
+		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "bitstreams", MountPath: "/bitstreams", ReadOnly: true}}
+		s.create(pod)
+	}
+	s.reachesPhase("reader", corev1.PodRunning)
+	reader := s.pid(must(s.readPod("reader")).Status.ContainerStatuses[0].ContainerID)
+	same(s, "file in the volume", bytes.Equal(must(os.ReadFile(fmt.Sprintf("/proc/%d/root/bitstreams/%s.gbs", reader, own))), content), true)
+	s.oneLine("own", "bitstream for interface "+interfaceID+" and AFU "+own+": found none")
 
 	s.step("the pod that keeps them can write to the store, and to nothing else of the node")
 	pid := s.pid(keeper.Status.ContainerStatuses[0].ContainerID)

@@ -4,8 +4,8 @@
 # stand-in for the kubelet. Runs the stories with PATTERN in their name; by default all. The
 # stories in the directory vfio below them run on a second machine, which has an IOMMU, those in
 # the directory cdev on a third, if the kernel has vfio with character devices, and those in the
-# directory dra on a fourth, which has the DRA driver's code for claims. If XRT is set, only those in
-# the directory xrt run, on a fifth one, which has the driver xocl.
+# directory dra on a fourth, which has the DRA driver's code for claims and a registry of bitstreams.
+# If XRT is set, only those in the directory xrt run, on a fifth one, which has the driver xocl.
 # accelerator-fpga must be in the directory of DAEMON. runc is built as a static binary, in
 # the version of ../e2e/build/runc/go.mod.
 # Environment:
@@ -64,14 +64,14 @@ status=0
 booted=
 stories=${STORIES_DIR:-stories}
 
-# boot DIRECTORY OUT MODULES [-iommu]: runs the stories of a directory, if there is one with the pattern.
+# boot DIRECTORY OUT MODULES [-iommu] [PROGRAM …]: runs the stories of a directory, if there is one with the pattern.
 boot() {
 	compgen -G "$1/*$pattern*.txt" >/dev/null || return 0
 	booted=yes
 	step "boot: $1"
 	nice "$out/host" -kernel "$kernel/vmlinux" -modules "$3" -init "$out/init" -daemon "$daemon" \
-		-tool "$(dirname "$daemon")/accelerator-fpga" -runc "$out/runc" \
-		-stories "$1" -out "$2" -only "$pattern" ${COUNT:+-count} "${@:4}" || status=$?
+		-stories "$1" -out "$2" -only "$pattern" ${COUNT:+-count} "${@:4}" \
+		"$(dirname "$daemon")/accelerator-fpga" "$out/runc" || status=$?
 	if [ -s "$2/guest.tar.gz" ]; then
 		mkdir -p "$out/guest"
 		tar xzf "$2/guest.tar.gz" -C "$out/guest" --warning=no-timestamp
@@ -84,12 +84,15 @@ else
 	boot "$stories" "$out" "$kernel/modules"
 	boot "$stories/vfio" "$out/vfio" "$kernel/modules" -iommu
 	[ ! -d "$kernel/cdev" ] || boot "$stories/cdev" "$out/cdev" "$kernel/cdev" -iommu
-	# The claims' code is large, so only these stories have it.
+	# These programs are large, so only these stories have them.
 	if compgen -G "$stories/dra/*$pattern*.txt" >/dev/null; then
-		step "build: claims"
-		CGO_ENABLED=0 go -C ../../dra build -tags grpcnotrace -trimpath -ldflags '-s -w' -o "$(realpath "$out")/claims" ./claims/kernelrig
+		step "build: claims, registry"
+		static() { CGO_ENABLED=0 go -C "$1" build -tags grpcnotrace -trimpath -ldflags '-s -w' -o "$(realpath "$out")/$2" "$3"; }
+		static ../../dra claims ./claims/kernelrig
+		static ../../registry accelerator-fpga-registry ./cmd/accelerator-fpga-registry
+		static ../registry registry ./registry
 	fi
-	boot "$stories/dra" "$out/dra" "$kernel/modules" -claims "$out/claims"
+	boot "$stories/dra" "$out/dra" "$kernel/modules" "$out/claims" "$out/accelerator-fpga-registry" "$out/registry"
 fi
 if [ -z "$booted" ]; then
 	echo "STORIES=$pattern: found no story of this kernel with this in its name, want at least one; those of xrt need XRT=DIRECTORY"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -40,6 +41,23 @@ func TestDefaultCondition(t *testing.T) {
 	var values struct{ NodeCondition struct{ Type string } }
 	if err := yaml.Unmarshal([]byte(read(t, plugin.dir+"/values.yaml")), &values); err != nil || values.NodeCondition.Type != conditionType {
 		t.Errorf("nodeCondition.type %q, %v, want %s", values.NodeCondition.Type, err, conditionType)
+	}
+}
+
+// The pods of the documents are ones that the API server takes, and mount only volumes that they have.
+func TestDocumentedPods(t *testing.T) {
+	const page = "../../docs/programming.md"
+	pods := regexp.MustCompile("(?s)\n```yaml\n(apiVersion: v1\nkind: Pod\n.*?)```").FindAllStringSubmatch(read(t, page), -1)
+	if len(pods) != 2 {
+		t.Errorf("%s: found %d pods, want 2", page, len(pods))
+	}
+	for _, block := range pods {
+		pod := only[*corev1.Pod](t, objects(t, block[1]))
+		for _, mount := range pod.Spec.Containers[0].VolumeMounts {
+			if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name && v.Image != nil && v.Image.Reference != "" }) {
+				t.Errorf("%s: pod %s: found no image volume %s", page, pod.Name, mount.Name)
+			}
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"unsafe"
@@ -66,6 +67,9 @@ func containerSpec(env []string) *oci.Spec {
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "mode=755"}},
 			{Destination: "/sys", Type: "bind", Source: "/sys", Options: []string{"bind", "ro"}},
 			{Destination: "/init", Type: "bind", Source: "/init", Options: []string{"bind", "ro"}},
+			// As in an image of accelerator-fpga, and as a volume of the pod.
+			{Destination: tool, Type: "bind", Source: tool, Options: []string{"bind", "ro"}},
+			{Destination: "/bitstreams", Type: "bind", Source: bitstreamDir, Options: []string{"bind", "ro", "noexec"}},
 		},
 		Linux: &oci.Linux{
 			Namespaces: []oci.LinuxNamespace{
@@ -76,9 +80,24 @@ func containerSpec(env []string) *oci.Spec {
 	}
 }
 
-// runInContainer is the process of a container: it opens each port in its /dev, and prints the
-// port's AFU. It maps each BAR that is writable for it, and prints the first word.
+// runInContainer is the process of a container: if it has the variable OWN, it programs its card with this
+// file of its volume. It opens each port in its /dev, and prints the port's AFU. It maps each BAR that is
+// writable for it, and prints the first word.
 func runInContainer() error {
+	if file := os.Getenv("OWN"); file != "" {
+		fme, err := filepath.Glob("/dev/dfl-fme.*")
+		if err == nil && len(fme) != 1 {
+			err = fmt.Errorf("nodes of FMEs: found %v, want one", fme)
+		}
+		if err != nil {
+			return err
+		}
+		pr := exec.Command(tool, "pr", "--device", fme[0], filepath.Join("/bitstreams", file))
+		pr.Stdout, pr.Stderr = os.Stdout, os.Stderr
+		if err := pr.Run(); err != nil {
+			return err
+		}
+	}
 	nodes, err := filepath.Glob("/dev/dfl-port.*")
 	if err != nil {
 		return err

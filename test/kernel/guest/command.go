@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,8 +28,8 @@ const (
 	lockDir      = "/run/accelerator-fpga"
 )
 
-// command is a process that a story has started: the tool, a command of the plugin, or runc
-// with a container.
+// command is a process that a story has started: the tool, a command of the plugin, runc with a
+// container, or a registry (../../registry).
 type command struct {
 	process        *exec.Cmd
 	stdout, stderr *os.File // files, since a hook that outlives runc would keep pipes open
@@ -62,7 +63,7 @@ func writeBitstream(dir string, args []string) error {
 }
 
 // begin starts a command under a name.
-func (r *rig) begin(name, kind string, args []string) error {
+func (r *rig) begin(ctx context.Context, name, kind string, args []string) error {
 	if _, ok := r.commands[name]; ok {
 		return fmt.Errorf("command %s is running already", name)
 	}
@@ -79,6 +80,13 @@ func (r *rig) begin(name, kind string, args []string) error {
 		}
 		// pivot_root(2) fails on an initramfs.
 		c.process = exec.Command("/bin/runc", "--root", "/run/runc", "run", "--no-pivot", "--bundle", bundle, name)
+	case "registry":
+		config := filepath.Join(commandDir, name+".yaml")
+		text := fmt.Sprintf("version: 0.1\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {addr: %q}\n", filepath.Join(commandDir, name), args[0])
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			return err
+		}
+		c.process = exec.Command("/bin/registry", "serve", config)
 	default:
 		c.process = exec.Command(tool, args...)
 		c.process.Dir = bitstreamDir
@@ -102,7 +110,23 @@ func (r *rig) begin(name, kind string, args []string) error {
 		_ = c.process.Wait() // ended checks the ProcessState
 		close(c.ended)
 	}()
+	if kind == "registry" {
+		return listening(ctx, args[0])
+	}
 	return nil
+}
+
+// listening waits until a server takes connections.
+func listening(ctx context.Context, address string) error {
+	for {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			return conn.Close()
+		}
+		if pause(ctx, 20*time.Millisecond) != nil {
+			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		}
+	}
 }
 
 // states maps the arguments of ended to the text of [os.ProcessState].
@@ -155,7 +179,7 @@ func (r *rig) ended(ctx context.Context, name, want string) error {
 // run starts a command and waits until it has ended.
 func (r *rig) run(ctx context.Context, kind, want string, args []string) error {
 	const name = "run"
-	if err := r.begin(name, kind, args); err != nil {
+	if err := r.begin(ctx, name, kind, args); err != nil {
 		return err
 	}
 	return r.ended(ctx, name, want)

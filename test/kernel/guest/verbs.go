@@ -53,7 +53,7 @@ var acts = map[string]run{
 	"pluginfails":    fails("plugin"),
 	"container":      succeeds("container"),
 	"containerfails": fails("container"),
-	"begin":          func(_ context.Context, r *rig, a []string) error { return r.begin(a[0], a[1], a[2:]) },
+	"begin":          func(ctx context.Context, r *rig, a []string) error { return r.begin(ctx, a[0], a[1], a[2:]) },
 	"kill":           func(_ context.Context, r *rig, a []string) error { return r.kill(a[0], len(a) == 2) },
 	"bitstream":      func(_ context.Context, _ *rig, a []string) error { return writeBitstream(bitstreamDir, a) },
 

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// writeInitramfs packs what the guest needs into a cpio archive: /init, /daemon,
-// /bin/accelerator-fpga, /bin/runc, /bin/claims if needed, /modules/*.ko and /stories/*.txt.
+// writeInitramfs packs what the guest needs into a cpio archive: /init, /daemon, the programs in
+// /bin, /modules/*.ko and /stories/*.txt.
 func writeInitramfs(path string, o options) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -21,10 +21,8 @@ func writeInitramfs(path string, o options) (err error) {
 	a.file("init", o.init, 0o755)
 	a.file("daemon", o.daemon, 0o755)
 	a.entry("bin", directory|0o755, nil)
-	a.file("bin/accelerator-fpga", o.tool, 0o755)
-	a.file("bin/runc", o.runc, 0o755)
-	if o.claims != "" {
-		a.file("bin/claims", o.claims, 0o755)
+	for _, program := range o.programs {
+		a.file("bin/"+filepath.Base(program), program, 0o755)
 	}
 	a.files("modules", filepath.Join(o.modules, "*.ko"))
 	a.files("stories", filepath.Join(o.stories, "*.txt"))

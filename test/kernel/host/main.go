@@ -14,7 +14,9 @@ import (
 
 // options is the command line.
 type options struct {
-	kernel, modules, init, daemon, tool, runc, claims, stories, out string
+	kernel, modules, init, daemon, stories, out string
+
+	programs []string // for /bin of the guest
 
 	only    string
 	cpus    int
@@ -30,9 +32,6 @@ func main() {
 	flag.StringVar(&o.modules, "modules", "", "directory of kernel modules")
 	flag.StringVar(&o.init, "init", "", "static binary that is /init of the guest")
 	flag.StringVar(&o.daemon, "daemon", "", "static binary accelerator-device-plugin under test")
-	flag.StringVar(&o.tool, "tool", "", "static binary accelerator-fpga under test")
-	flag.StringVar(&o.runc, "runc", "", "static binary runc")
-	flag.StringVar(&o.claims, "claims", "", "static binary with the claims of the DRA driver; empty: no story needs it")
 	flag.StringVar(&o.stories, "stories", "", "directory of stories")
 	flag.StringVar(&o.out, "out", "", "directory for the output")
 	flag.StringVar(&o.only, "only", "", "part of a name; only stories with this part in their name run")
@@ -42,7 +41,12 @@ func main() {
 	flag.BoolVar(&o.iommu, "iommu", false, "the guest has an IOMMU, which vfio needs")
 	flag.BoolVar(&o.xrt, "xrt", false, "the slots have room for cards of xocl")
 	flag.DurationVar(&o.timeout, "timeout", 8*time.Minute, "time limit of the whole run")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "host [flags] PROGRAM ...: boots the guest with these static binaries in /bin")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
+	o.programs = flag.Args()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -52,7 +52,7 @@ func TestParseErrors(t *testing.T) {
 		"# t\nprogram f 00112233445566778899aabbccddeeff 4":  "PORT is [0-3]",
 		"# t\nbitstream /a 00112233445566778899aabbccddeeff": "FILE is [^/]+",
 		"# t\nbitstream a.gbs 00112233445566778899aabbccddeeff cut=0\n": "cut=BYTES is cut=[1-9]",
-		"# t\nbegin a daemon x\n":        "want COMMAND tool|container ARGUMENT …",
+		"# t\nbegin a daemon x\n":        "want COMMAND tool|container|registry ARGUMENT …",
 		"# t\nunbind 0000:01:00.0 now\n": "want DEVICE [held]",
 		"# t\nvfs 0000:01:00.0 5\n":      "FUNCTIONS is [0-4]",
 		"# t\nrecord A/b\n":              "RECORDING is [a-z0-9-]+",

@@ -53,7 +53,7 @@ var synopses = map[string]string{
 	"toolfails":   "ARGUMENT …",
 	"plugin":      "ARGUMENT …",
 	"pluginfails": "ARGUMENT …",
-	"begin":       "COMMAND tool|container ARGUMENT …",
+	"begin":       "COMMAND tool|container|registry ARGUMENT …",
 	"programming": "DEVICE",
 	"locking":     "N",
 	"kill":        "COMMAND [hook]",
