@@ -17,12 +17,12 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// The commands in docs/install.md work.
+// The commands in docs/without-hardware.md work.
 func TestSimulateAsDocumented(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
-	commands := regexp.MustCompile("(?m)^    accelerator-device-plugin simulate ([^#\n]*)").FindAllStringSubmatch(read(t, "../../docs/install.md"), -1)
+	commands := regexp.MustCompile("(?m)^    accelerator-device-plugin simulate ([^#\n]*)").FindAllStringSubmatch(read(t, "../../docs/without-hardware.md"), -1)
 	if len(commands) < 6 {
-		t.Fatalf("found %d commands in docs/install.md", len(commands))
+		t.Fatalf("found %d commands in docs/without-hardware.md", len(commands))
 	}
 	for _, command := range commands {
 		var out, stderr bytes.Buffer

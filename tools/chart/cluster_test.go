@@ -74,7 +74,7 @@ func TestNodeFeatureRule(t *testing.T) {
 		}
 		for label := range rule.Labels {
 			if errs := validation.IsQualifiedName(label); errs != nil || !strings.Contains(page, "`"+strings.TrimPrefix(label, "accelerator.b-com.com/")+"`") {
-				t.Errorf("%s: label %s: %v, or found it not in install.md", rule.Name, label, errs)
+				t.Errorf("%s: label %s: %v, or found it not in chart.md", rule.Name, label, errs)
 			}
 		}
 		terms := rule.MatchFeatures

@@ -26,7 +26,7 @@ type chart struct {
 }
 
 var (
-	plugin   = chart{"../../deploy/helm/accelerator-device-plugin", "testdata/plugin", "../../docs/install.md"}
+	plugin   = chart{"../../deploy/helm/accelerator-device-plugin", "testdata/plugin", "../../docs/chart.md"}
 	operator = chart{"../../deploy/helm/accelerator-operator", "testdata/operator", "../../docs/mappings.md"}
 )
 
