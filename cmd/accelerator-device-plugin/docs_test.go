@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,12 +19,31 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/docs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/sim/demo"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/picture"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
+
+// docs/demo.svg shows what the demo prints. -update records it again, with the times of this machine.
+func TestDemoPicture(t *testing.T) {
+	const file = "../../docs/demo.svg"
+	cfg := config.Defaults()
+	cfg.RecoveryHold = time.Second
+	var out strings.Builder
+	must.Succeed(t, demo.Run(t.Context(), &out, demo.Options{Colour: true, Resource: cfg.ResourceName, Hold: cfg.RecoveryHold}, demoDaemon(cfg)))
+	text := regexp.MustCompile(`/\S+/accel-demo-\d+`).ReplaceAllString(out.String(), "/tmp/accel-demo-2026112606")
+	lines := strings.Split("\x1b[1m$ make demo\x1b[0m\n"+strings.TrimSuffix(text, "\n"), "\n")
+	got := picture.Terminal("make demo: each change of the simulated cards, and what the kubelet receives", lines)
+	if *update {
+		must.Succeed(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	varies := regexp.MustCompile(` *\d+\.\d+ m?s`)
+	compare.Values(t, file+", which -update writes", varies.ReplaceAllString(got, ""), varies.ReplaceAllString(read(t, file), ""))
+}
 
 // docs/health.md has exactly the reasons of the daemon itself. Their severity cannot be overridden.
 func TestReasonsOfTheDaemon(t *testing.T) {
