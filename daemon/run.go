@@ -220,8 +220,8 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 		c, changed := inForce.Load()
 		return sensors.Settings{Which: c.Sensors, Interval: c.SensorInterval}, changed
 	}}, r.Log)
-	r.task(ctx, "sensors", sensed.Run)
-	if !r.Guest { // the devices of the node are in the metrics of the owner
+	if !r.Guest { // the owner reads the sensors, and the devices of the node are in its metrics
+		r.task(ctx, "sensors", sensed.Run)
 		mode := func() string {
 			c, _ := inForce.Load()
 			return c.Mode

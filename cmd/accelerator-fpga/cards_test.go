@@ -141,6 +141,7 @@ errors/errors       0x0
 errors/first_error  0x0
 `},
 		{n, "pr --device 01:00.0 same.gbs", "port 0 of card 01:00.0 has AFU d8424dc4a4a3c413f89e433683f9040b already, nothing changed: --force programs it again\n"},
+		{n, "pr --device 01:00.0 same.gbs --dry-run --max-temperature 47", "port 0 of card 01:00.0 has AFU d8424dc4a4a3c413f89e433683f9040b already, nothing changed: --force programs it again\n"},
 		{n, "program new.gbs --device 01:00.0 --dry-run", "dry run, nothing changed: would program port 0 of card 01:00.0 with new.gbs: AFU f7df405cbd7acf7222f144b0b93acd18\n"},
 		{n, "program new.gbs --device 01:00.0 --dry-run --quiet", ""},
 		{two, "pr new.aocx --device dfl-port.1 --dry-run -o json", `{
@@ -224,6 +225,7 @@ func TestCardErrors(t *testing.T) {
 	two := newCardNode(t, "kernel-6.1-two-ports")
 	none := newCardNode(t)
 	vf := newCardNode(t, "kernel-6.1-virtual-function")
+	const hot = "temperature: found 47 °C (temp1), want less than 47 °C: check the cooling of the node, or use --max-temperature"
 	for _, test := range []struct {
 		node cardNode
 		line string
@@ -250,6 +252,12 @@ func TestCardErrors(t *testing.T) {
 		{none, "list-port", 1, "list-port: statfs sys: no such file or directory"},
 		{n, "pr other.gbs --device 01:00.0 --dry-run", 1, "pr: card 01:00.0, port 0: other.gbs: found interface " + bits.Interface + ", want " + pac + " of the card"},
 		{n, "pr new.gbs --device 01:00.0", 1, "pr: card 01:00.0, port 0: programming: inappropriate ioctl for device: not the node of a driver: a simulated card cannot be programmed"},
+		{n, "pr new.gbs --device 01:00.0 --max-temperature 47", 1, "pr: card 01:00.0, port 0: " + hot},
+		{n, "pr new.gbs --device 01:00.0 --max-temperature 47 --dry-run", 1, "pr: card 01:00.0, port 0: " + hot},
+		{n, "pr new.gbs --device 01:00.0 --max-temperature 0", 2, `pr: invalid argument "0" for "--max-temperature" flag: want 1 to 150, board or off (see accelerator-fpga pr --help)`},
+		{n, "pr new.gbs --device 01:00.0 --max-temperature 151", 2, `pr: invalid argument "151" for "--max-temperature" flag: want 1 to 150, board or off (see accelerator-fpga pr --help)`},
+		{n, "pr new.gbs --device 01:00.0 --max-temperature NaN", 2, `pr: invalid argument "NaN" for "--max-temperature" flag: want 1 to 150, board or off (see accelerator-fpga pr --help)`},
+		{n, "hook --device 01:00.0 --max-temperature=", 2, `hook: invalid argument "" for "--max-temperature" flag: want 1 to 150, board or off (see accelerator-fpga hook --help)`},
 		{two, "release --device dfl-port.1", 1, "release: card 01:00.0, port 1: release: inappropriate ioctl for device: not the node of a driver: a simulated card cannot be programmed"},
 		{n, "assign --device dfl-fme.0 -p 1", 1, "assign: card 01:00.0, port 1: assign: inappropriate ioctl for device: not the node of a driver: a simulated card cannot be programmed"},
 	} {

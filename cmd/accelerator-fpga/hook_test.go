@@ -88,6 +88,14 @@ func (h *hookHost) command(path string, flags ...string) (cmd *exec.Cmd, stderr 
 	return cmd, stderr
 }
 
+// install adds a bitstream with an AFU to the store.
+func (h *hookHost) install(t *testing.T, afu string) {
+	t.Helper()
+	file := filepath.Join(h.dir, "store", bits.Interface, afu+".gbs")
+	must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must.Succeed(t, os.WriteFile(file, bits.GBS(bits.Metadata(bits.Interface, afu), make([]byte, 4096)), 0o644))
+}
+
 // logged returns the events and devices in the log.
 func (h *hookHost) logged(t *testing.T) (all string) {
 	t.Helper()
@@ -128,6 +136,26 @@ func TestHookProcess(t *testing.T) {
 				t.Errorf("exit code %d, want %d; stdout %q; stderr (-want +got):\n%s", cmd.ProcessState.ExitCode(), test.code, out, cmp.Diff(test.stderr, got))
 			}
 			compare.Values(t, "log", test.logged, h.logged(t))
+		})
+	}
+}
+
+// A card that is too hot is not programmed.
+func TestHookMaxTemperature(t *testing.T) {
+	self := program(t)
+	for _, test := range []struct{ limit, want string }{
+		{"48", "temperature: found 48.5 °C ("},
+		{"off", "not the node of a driver"},
+	} {
+		t.Run(test.limit, func(t *testing.T) {
+			h := newHookHost(t, bits.OtherAFU, self)
+			h.install(t, bits.OtherAFU)
+			cmd, stderr := h.command(self, "--device", "5e:00.0", "--max-temperature="+test.limit)
+			err := cmd.Run()
+			if !strings.Contains(stderr.String(), "card 5e:00.0, port 0: ") || !strings.Contains(stderr.String(), test.want) {
+				t.Errorf("%v, stderr %q, want %q", err, stderr, test.want)
+			}
+			compare.Values(t, "log", "programming.failed 5e:00.0\n", h.logged(t))
 		})
 	}
 }
@@ -190,9 +218,7 @@ func TestHookEnds(t *testing.T) {
 func TestHookOrphaned(t *testing.T) {
 	self := program(t)
 	h := newHookHost(t, bits.OtherAFU, self)
-	file := filepath.Join(h.dir, "store", bits.Interface, bits.OtherAFU+".gbs")
-	must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
-	must.Succeed(t, os.WriteFile(file, bits.GBS(bits.Metadata(bits.Interface, bits.OtherAFU), make([]byte, 4096)), 0o644))
+	h.install(t, bits.OtherAFU)
 	afu := filepath.Join(h.PortDir("0000:5e:00.0", 0), "afu_id")
 	must.Succeed(t, os.Rename(afu, afu+".later"))
 	must.Succeed(t, syscall.Mkfifo(afu, 0o600))

@@ -46,8 +46,9 @@ process stays until the driver has finished.`,
 			if err != nil {
 				return asFailure(err)
 			}
+			there := !force && b.InterfaceID == card.InterfaceID && fpga.Loaded(port, b)
 			if dryRun {
-				if err = fpga.Fits(card, port, b); err == nil {
+				if err = fpga.Fits(card, port, b); err == nil && !there {
 					err = hottest.Check(cmd.Context(), host, card)
 				}
 				if err != nil {
@@ -57,7 +58,6 @@ process stays until the driver has finished.`,
 					return asFailure(err)
 				}
 			}
-			there := !force && b.InterfaceID == card.InterfaceID && fpga.Loaded(port, b)
 			if !dryRun && !there {
 				ctx, cancel := s.deadline(cmd.Context())
 				defer cancel()

@@ -19,7 +19,8 @@
 // most. When three sensors of a card fail one after the other, the others are not read and the card has no values. A
 // sensor that fails alone has no value; the others do.
 //
-// Trouble of the daemon (no descriptors, no memory) and a card that leaves count as no failures.
+// Trouble of the daemon (no descriptors, no memory) and a card that leaves count as no failures. A card that leaves is forgotten
+// at once, so that a card that takes its place never has its values.
 //
 // # State
 //

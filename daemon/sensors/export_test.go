@@ -23,3 +23,13 @@ func (s *Sensors) Reader(address string) func(all bool) (readings []sensors.Read
 		return o.readings, o.failures
 	}
 }
+
+// Firmware returns a function that reads the versions of a card of the host with what is kept of its last call.
+func (s *Sensors) Firmware(address string) func() sensors.Firmware {
+	var k kept
+	return func() sensors.Firmware {
+		o := s.read(address, k, main)
+		k = o.kept
+		return o.firmware
+	}
+}

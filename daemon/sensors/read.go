@@ -2,8 +2,11 @@ package sensors
 
 import (
 	"errors"
+	"io/fs"
+	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/sensors"
@@ -45,6 +48,7 @@ type kept struct {
 	what     scope
 	list     []sensors.Sensor
 	limits   []sensors.Limits // of each sensor in list
+	known    []bool           // whether the limits are read; if that has failed, it is tried again
 	times    int              // readings with this list
 	firmware sensors.Firmware
 }
@@ -65,7 +69,7 @@ type outcome struct {
 // failed notes an error.
 func (o *outcome) failed(err error) {
 	switch {
-	case sysfs.IsShortage(err), sysfs.Gone(err):
+	case sysfs.IsShortage(err), sysfs.Gone(err) && !refused(err):
 		o.void = true
 	case o.err == nil:
 		o.err = err
@@ -73,6 +77,17 @@ func (o *outcome) failed(err error) {
 	default:
 		o.failures++
 	}
+}
+
+// refused reports whether a driver has answered ENODEV although its file is still there, so that the card has not left. The
+// kernel hides the files of a device before it ends the accesses to them (kernfs_drain in fs/kernfs/dir.c).
+func refused(err error) bool {
+	var file *fs.PathError
+	if !errors.Is(err, syscall.ENODEV) || !errors.As(err, &file) {
+		return false
+	}
+	_, gone := os.Lstat(file.Path)
+	return gone == nil
 }
 
 // read reads the sensors of a card, all or those that the summary needs. It blocks as long as the card does not answer.
@@ -101,26 +116,29 @@ func (d *devices) read(address string, k kept, what scope) (o outcome) {
 	if o.void {
 		return o
 	}
-	limits := k.limits
+	if k.times == 0 {
+		k.limits = make([]sensors.Limits, len(k.list))
+	}
 	if k.times%afresh == 0 {
-		limits = make([]sensors.Limits, len(k.list))
+		k.known = make([]bool, len(k.list))
 	}
 	var inRow int
-	incomplete := o.err != nil // so the list or the limits are read again next time
+	incomplete := o.err != nil // so all of this is read again next time
 	for i := range k.list {
 		s := &k.list[i]
-		if k.times%afresh == 0 {
-			var err error
-			if limits[i], err = s.Limits(); err != nil {
+		if !k.known[i] {
+			limits, err := s.Limits()
+			if err != nil {
 				o.failed(err)
-				incomplete = true
+			} else {
+				k.limits[i], k.known[i] = limits, true
 			}
 		}
 		value, err := s.Read()
 		switch {
 		case err == nil:
 			inRow = 0
-			o.readings = append(o.readings, sensors.Reading{Chip: s.Chip, Name: s.Name, Kind: s.Kind, Value: value, Limits: limits[i]})
+			o.readings = append(o.readings, sensors.Reading{Chip: s.Chip, Name: s.Name, Kind: s.Kind, Value: value, Limits: k.limits[i]})
 		case errors.Is(err, sensors.ErrNoValue):
 			inRow = 0
 		default:
@@ -132,11 +150,12 @@ func (d *devices) read(address string, k kept, what scope) (o outcome) {
 			return o
 		}
 	}
-	if k.times%afresh == 0 && o.failures == 0 {
-		k.firmware, _ = sensors.ReadFirmware(k.chips) // if it fails, so will the sensors of the same controller
+	if k.times%afresh == 0 {
+		k.firmware, err = sensors.ReadFirmware(k.chips) // if it fails, so will the sensors of the same controller
+		incomplete = incomplete || sysfs.IsShortage(err)
 	}
 	o.firmware = k.firmware
-	if k.times, k.limits = k.times+1, limits; !incomplete {
+	if k.times++; !incomplete {
 		o.kept = k
 	}
 	return o

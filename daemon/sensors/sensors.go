@@ -131,8 +131,12 @@ func (s *Sensors) Latest() map[string]Card {
 	return present
 }
 
-// CardOf returns the PCI address of the physical card of a device, or "" if it has none.
+// CardOf returns the PCI address of the physical card of a device, or "" if it has none, or has left and is only listed because a
+// container may hold it.
 func CardOf(d *inventory.Device) string {
+	if slices.Contains(d.Reasons, inventory.ReasonRemoved) || slices.Contains(d.Reasons, inventory.ReasonRemovedInUse) {
+		return ""
+	}
 	if physical := d.Attributes[inventory.AttributePhysicalFunction]; physical != "" {
 		return physical
 	}
@@ -153,14 +157,16 @@ func (s *Sensors) Run(ctx context.Context) error {
 		now, next := time.Now(), time.Time{}
 		switch {
 		case settings.Which == None || settings.Interval == 0:
-			s.request(nil, settings) // forgets all cards
+			s.retain(nil)
 			stale = nil
+		case !snapshot.Complete:
 		case now.Before(due):
-			next, stale = due, nil
-		case snapshot.Complete:
+			s.retain(wanted(snapshot.Devices, settings))
+			next = due
+		default:
 			due = now.Add(settings.Interval)
-			s.request(snapshot.Devices, settings)
-			next, stale = due, nil
+			s.request(wanted(snapshot.Devices, settings))
+			next = due
 		}
 		s.expire(now)
 		s.start(ctx, now)
@@ -172,7 +178,7 @@ func (s *Sensors) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
-		case <-stale: // nil unless the cards are not all read yet
+		case <-stale: // nil if no card is read
 		case <-wake:
 		case r := <-s.result:
 			s.take(r)
@@ -180,9 +186,8 @@ func (s *Sensors) Run(ctx context.Context) error {
 	}
 }
 
-// request puts the cards of these devices in the queue, and forgets the others. A card whose last reading has not returned
-// is not read again: if that is overdue, it has failed once more.
-func (s *Sensors) request(devices []*inventory.Device, settings Settings) {
+// wanted returns what is read of the cards of these devices, by PCI address.
+func wanted(devices []*inventory.Device, settings Settings) map[string]scope {
 	wanted := make(map[string]scope)
 	for _, d := range devices {
 		what := onlyPCI
@@ -197,6 +202,12 @@ func (s *Sensors) request(devices []*inventory.Device, settings Settings) {
 		wanted[CardOf(d)] = max(wanted[CardOf(d)], what)
 	}
 	delete(wanted, "")
+	return wanted
+}
+
+// request puts the wanted cards in the queue, and forgets the others. A card whose last reading has not returned
+// is not read again: if that is overdue, it has failed once more.
+func (s *Sensors) request(wanted map[string]scope) {
 	for _, address := range slices.Sorted(maps.Keys(wanted)) {
 		c := s.cards[address]
 		if c == nil {
@@ -212,6 +223,12 @@ func (s *Sensors) request(devices []*inventory.Device, settings Settings) {
 			s.queue = append(s.queue, c)
 		}
 	}
+	s.retain(wanted)
+}
+
+// retain forgets all other cards. They are forgotten as soon as they leave, because another card may be in the slot at the next
+// reading.
+func (s *Sensors) retain(wanted map[string]scope) {
 	for address, c := range s.cards {
 		if _, ok := wanted[address]; !ok {
 			s.forget(c)

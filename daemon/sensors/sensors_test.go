@@ -299,6 +299,35 @@ func TestLeavesWhileRead(t *testing.T) {
 	}
 }
 
+// TestReplaced plugs another card into the slot between two readings: it never has the values of the former one. A container may
+// hold the former card, so that its device is still listed.
+func TestReplaced(t *testing.T) {
+	removed := device(one, "dfl")
+	removed.Reasons = []string{inventory.ReasonRemovedInUse}
+	for name, without := range map[string]inventory.Snapshot{"not in use": node(), "in use": node(removed)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, quarter, node(device(one, "dfl")))
+				r.after(time.Second, "3b:00.0", "3b:00.0=40,0")
+				r.devices.Store(without)
+				r.after(time.Second, "", "")
+				r.devices.Store(node(device(one, "dfl")))
+				r.after(time.Second, "", "")
+				hangs := make(chan struct{})
+				r.set(one, answer{hangs: hangs, value: 99})
+				r.after(12*time.Second, "3b:00.0", "3b:00.0=-,0")
+				r.devices.Store(without)
+				r.after(time.Second, "", "")
+				r.set(one, answer{value: 50})
+				r.devices.Store(node(device(one, "dfl")))
+				close(hangs) // the reading of the former card ends
+				r.after(time.Second, "", "")
+				r.after(13*time.Second, "3b:00.0", "3b:00.0=50,0")
+			})
+		})
+	}
+}
+
 // TestFails counts failures, and logs the first.
 func TestFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -349,7 +378,7 @@ func testRecorded(t *testing.T) {
 	write := func(file, text string) { must.Succeed(t, os.WriteFile(dir+"/"+file, []byte(text), 0o600)) }
 	read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader(card)
 	readings, failures := read(true)
-	compare.Equal(t, "readings of all", 77, len(readings))
+	compare.Equal(t, "readings of all", 76, len(readings))
 	compare.Equal(t, "failures", 0, failures)
 
 	limit := func() float64 {
@@ -358,7 +387,7 @@ func testRecorded(t *testing.T) {
 		return readings[i].Max
 	}
 	compare.Equal(t, "limit", 75, limit())
-	compare.Equal(t, "readings of main", 35, len(readings))
+	compare.Equal(t, "readings of main", 34, len(readings))
 	write("temp16_max", "80000")
 	for range 19 {
 		compare.Equal(t, "limit, kept", 75, limit())
@@ -372,7 +401,7 @@ func testRecorded(t *testing.T) {
 	write("temp1_input", "33000")
 	time.Sleep(time.Second) // fake
 	readings, _ = read(false)
-	compare.Values(t, "chips", []string{"dfl_fme_thermal", "other"}, chips(readings))
+	compare.Values(t, "chips", []string{"other"}, chips(readings))
 }
 
 // TestLateDriver finds a device that appears after the card.
@@ -380,6 +409,7 @@ func TestLateDriver(t *testing.T) { synctest.Test(t, testLateDriver) }
 
 func testLateDriver(t *testing.T) {
 	host := unfold(t, "../../internal/sensors/testdata/n6001.txtar")
+	must.Succeed(t, os.WriteFile(host.Sys+"/class/hwmon/hwmon0/temp1_input", []byte("40000\n"), 0o600))
 	link := host.Sys + "/class/hwmon/hwmon1"
 	must.Succeed(t, os.Rename(link, link+".aside"))
 	must.Succeed(t, os.Rename(link+".aside", host.Sys+"/aside"))
@@ -400,12 +430,12 @@ func TestFailures(t *testing.T) {
 		content            string
 		readings, failures int
 	}{
-		{"one sensor", []string{"temp20_input"}, "garbage", 34, 1},
-		{"three sensors, not in a row", []string{"temp1_input", "temp9_input", "temp20_input"}, "garbage", 32, 3},
+		{"one sensor", []string{"temp20_input"}, "garbage", 33, 1},
+		{"three sensors, not in a row", []string{"temp1_input", "temp9_input", "temp20_input"}, "garbage", 31, 3},
 		{"three in a row", []string{"temp1_input", "temp2_input", "temp3_input", "temp4_input"}, "garbage", 0, 3},
-		{"a limit", []string{"temp16_max"}, "garbage", 35, 1},
-		{"a label", []string{"temp16_label"}, strings.Repeat("x", 5000), 35, 1},
-		{"modules plugged out", []string{"temp1_input", "temp2_input", "temp3_input", "temp4_input"}, "", 31, 0},
+		{"a limit", []string{"temp16_max"}, "garbage", 34, 1},
+		{"a label", []string{"temp16_label"}, strings.Repeat("x", 5000), 34, 1},
+		{"modules plugged out", []string{"temp1_input", "temp2_input", "temp3_input", "temp4_input"}, "", 30, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			host := unfold(t, "../../internal/sensors/testdata/n6001.txtar")
@@ -435,6 +465,58 @@ func TestLeaves(t *testing.T) {
 		compare.Equal(t, "failures", 0, failures)
 		must.Succeed(t, os.WriteFile(host.Sys+"/class/hwmon/hwmon0/temp1_input", []byte("1000\n"), 0o600))
 	}
+}
+
+// TestNoDevice checks that a driver that answers ENODEV while the card is there has failed.
+func TestNoDevice(t *testing.T) {
+	host := unfold(t, "../../testdata/sysfs/kernel-6.1-one-card.txtar")
+	first := func() (failures int) {
+		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+		_, failures = read(true)
+		return failures
+	}
+	// The last accesses: open and read of a value and two limits, of two sensors; and the look for a controller above each.
+	const values, controllers = 2 * 3 * 2, 2
+	end, failed := sysfstest.Refuse(t, -1, func() { first() })-controllers, 0
+	for n := end - values; n < end; n++ {
+		sysfstest.Fail(t, n, syscall.ENODEV, func() { failed += first() })
+	}
+	compare.Equal(t, "failures", values, failed)
+}
+
+// TestLimitFails checks that a limit that fails again and again costs only itself: the others are not read each time.
+func TestLimitFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host := unfold(t, "../../internal/sensors/testdata/n6001.txtar")
+		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+		limit := host.Sys + "/class/hwmon/hwmon1/temp16_max"
+		read(false)
+		usual := sysfstest.Refuse(t, -1, func() { read(false) })
+		must.Succeed(t, os.WriteFile(limit, []byte("garbage"), 0o600))
+		read = sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+		read(false)
+		compare.Equal(t, "accesses", usual+2, sysfstest.Refuse(t, -1, func() { read(false) }))
+	})
+}
+
+// TestFirmwareWithFailure reads the versions of a controller one of whose sensors always fails.
+func TestFirmwareWithFailure(t *testing.T) {
+	const address = "0000:3b:00.0"
+	n := must.Value(simnode.New(t.TempDir()))(t)
+	must.Succeed(t, n.Plug(simnode.Card{Address: address, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32), Ports: 1}))
+	must.Succeed(t, os.WriteFile(n.Sys+"/class/hwmon/hwmon2/temp1_input", []byte("garbage"), 0o600))
+	synctest.Test(t, func(t *testing.T) {
+		settings := latest.New(quarter)
+		s := sensors.New(sensors.Config{Host: sysfs.Host{Sys: n.Sys, Dev: n.Dev, Simulated: true}, Devices: snapshots{latest.New(node(device(address, "dfl")))}, Settings: settings.Load}, zap.NewNop())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		synctest.Wait()
+		compare.Equal(t, "failures", 1, s.Latest()[address].Failures)
+		compare.Equal(t, "firmware", "1.4.0", s.Latest()[address].Firmware.BMC)
+		cancel()
+		must.Succeed(t, <-done)
+	})
 }
 
 // TestAccesses counts the accesses to files when nothing changes, and the devices have just been listed for another card: the
@@ -482,6 +564,23 @@ func TestShortage(t *testing.T) {
 	}
 }
 
+// TestShortageOfFirmware refuses each access of a reading: the next one has the versions, not only the twentieth.
+func TestShortageOfFirmware(t *testing.T) {
+	const address = "0000:3b:00.0"
+	n := must.Value(simnode.New(t.TempDir()))(t)
+	must.Succeed(t, n.Plug(simnode.Card{Address: address, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32), Ports: 1}))
+	var read func() measured.Firmware
+	first := func() {
+		read = sensors.New(sensors.Config{Host: sysfs.Host{Sys: n.Sys, Dev: n.Dev, Simulated: true}}, zap.NewNop()).Firmware(address)
+		read()
+	}
+	want := measured.Firmware{BMC: "1.4.0", Build: "1.4.0", Image: "fpga_user1"}
+	for access := range sysfstest.Refuse(t, -1, first) {
+		sysfstest.Refuse(t, access, first)
+		compare.Values(t, fmt.Sprintf("firmware after a refused access %d", access), want, read())
+	}
+}
+
 // TestFIFO reads a true file that hangs, and another card at the same time.
 func TestFIFO(t *testing.T) {
 	host := unfold(t, "../../testdata/sysfs/kernel-6.1-two-cards.txtar")
@@ -510,7 +609,6 @@ func TestFIFO(t *testing.T) {
 	must.Succeed(t, writer.Close())
 }
 
-// BenchmarkRead reads a recorded N6001 with what is kept of an earlier reading.
 // TestPCI reads the PCI function and the firmware of a simulated card, which then dies.
 func TestPCI(t *testing.T) {
 	const address = "0000:3b:00.0"
@@ -550,6 +648,7 @@ func TestPCI(t *testing.T) {
 	})
 }
 
+// BenchmarkRead reads a recorded N6001 with what is kept of an earlier reading.
 func BenchmarkRead(b *testing.B) {
 	root := b.TempDir()
 	must.Succeed(b, board.Unfold(root, "../../internal/sensors/testdata/n6001.txtar"))

@@ -38,6 +38,9 @@ func ReadFirmware(chips []Chip) (f Firmware, err error) {
 		}
 		bmc := filepath.Dir(filepath.Dir(filepath.Dir(c.dir)))
 		if _, lerr := os.Lstat(bmc + "/bmc_version"); lerr != nil {
+			if sysfs.IsShortage(lerr) {
+				err = errors.Join(err, lerr)
+			}
 			continue
 		}
 		f.BMC = read(bmc+"/bmcfw_version", ParseFirmware)

@@ -91,6 +91,8 @@ func (s *Sensor) Read() (float64, error) {
 		return 0, err
 	case s.Chip == n6000BMC && s.Kind == Power && v < 1:
 		return math.Round(v*1e6) / 1e3, nil
+	case s.isDie() && v == 0: // the FME of an N6000, whose die only the board's controller measures
+		return 0, fmt.Errorf("%s: %w", s.input, ErrNoValue)
 	case s.isDie() && v == allOnes:
 		return 0, fmt.Errorf("%s: found 127 °C, which is what a card reports that does not answer: %w", s.input, ErrValue)
 	}
@@ -132,7 +134,7 @@ func (s *Sensor) Limits() (l Limits, err error) {
 
 func (s *Sensor) limit(path string) (float64, error) {
 	v, err := s.read(path)
-	if errors.Is(err, ErrNoValue) || errors.Is(err, syscall.EOPNOTSUPP) {
+	if errors.Is(err, ErrNoValue) || errors.Is(err, syscall.EOPNOTSUPP) || s.Kind == Temperature && v < 0 {
 		return 0, nil
 	}
 	return v, err

@@ -198,6 +198,8 @@ func TestRead(t *testing.T) {
 		{"bmc", "temp1", strings.Repeat("1", 5000), 0, nil, "longer than"},
 		{"dfl_fme_thermal", "temp1", "127000", 0, sensors.ErrValue, "does not answer"},
 		{"dfl_fme_thermal", "temp1", "126000", 126, nil, ""},
+		{"dfl_fme_thermal", "temp1", "0", 0, sensors.ErrNoValue, "temp1_input"},
+		{"bmc", "temp1", "0", 0, nil, ""},
 		{"bmc", "temp1", "127000", 127, nil, ""},
 		{"dfl_fme_power", "power1", "262143000000", 0, sensors.ErrValue, "found 262143 W"},
 		{"n6000bmc_hwmon", "power1", "50909", 50.909, nil, ""},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/sensors"
@@ -55,11 +56,12 @@ func (m MaxTemperature) check(h Host, card Card) error {
 			continue
 		}
 		limits, err := s.Limits()
-		if err == nil && limits.Least() == 0 && m.Die == 0 {
+		failed = errors.Join(failed, err)
+		if limits.Least() == 0 && m.Die == 0 {
 			continue // nothing to compare it with
 		}
-		value, verr := s.Read()
-		if err = errors.Join(err, verr); err != nil {
+		value, err := s.Read()
+		if err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
@@ -91,5 +93,6 @@ func (m MaxTemperature) unknown(err error) error {
 	if err == nil {
 		err = errors.New("no sensor")
 	}
-	return fmt.Errorf("temperature of the FPGA: found none (%w), want less than %g °C (--max-temperature)", err, m.Die)
+	first, _, _ := strings.Cut(err.Error(), "\n") // of perhaps many
+	return fmt.Errorf("temperature of the FPGA: found none (%s), want less than %g °C (--max-temperature)", first, m.Die)
 }

@@ -50,6 +50,11 @@ func TestTemperature(t *testing.T) {
 		{"number, no limits", byNumber(48), func(r *rig) { r.write(sensor+"_max", "0\n"); r.write(sensor+"_crit", "0\n") }, ""},
 		{"number, garbage", byNumber(48), func(r *rig) { r.write(sensor+"_input", "hot\n") },
 			`temperature of the FPGA: found none (`},
+		{"number, limit garbage", byNumber(48), func(r *rig) { r.write(sensor+"_max", "hot\n") }, ""},
+		{"number, all garbage", byNumber(48), func(r *rig) { r.write(sensor+"_max", "hot\n"); r.write(sensor+"_input", "hot\n") },
+			`temp1_max: found "hot", want a number`},
+		{"number, not measured", byNumber(48), func(r *rig) { r.write(sensor+"_input", "0\n") }, `temperature of the FPGA: found none (`},
+		{"limits that nobody has set", board, func(r *rig) { r.write(sensor+"_max", "-40000\n"); r.write(sensor+"_crit", "-1\n") }, ""},
 		{"number, no sensors", byNumber(48), (*rig).withoutSensors, "temperature of the FPGA: found none (no sensor), want less than 48 °C (--max-temperature)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

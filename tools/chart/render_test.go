@@ -385,3 +385,15 @@ func TestHookAlways(t *testing.T) {
 		}
 	}
 }
+
+// The hook refuses the cards that programming.maxTemperature names. YAML reads off without quotes as false.
+func TestHookMaxTemperature(t *testing.T) {
+	for value, want := range map[string]string{"board": "", "null": "", "85": "--max-temperature=85", "150": "--max-temperature=150", "off": "--max-temperature=off", `"off"`: "--max-temperature=off"} {
+		for _, api := range []string{"devicePlugin", "dra"} {
+			manifests := plugin.rendered(t, "programming: {maxTemperature: "+value+"}", "--set", "config.mode=region", "--set", "programming.enabled=true", "--set", "api="+api)
+			if got := strings.Contains(manifests, "\n    - --max-temperature="); got != (want != "") || !strings.Contains(manifests, "\n    - "+want) {
+				t.Errorf("%s, %s: want %q in the arguments of the hook:\n%s", api, value, want, manifests)
+			}
+		}
+	}
+}

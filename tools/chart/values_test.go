@@ -137,6 +137,7 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 		"dashboard.labels":             {to: `{"a":"b"}`, beside: `dashboard.enabled=true`},
 		"programming.enabled":          {to: `true`, beside: `config={"mode":"region"}`},
 		"programming.always":           {to: `true`, beside: programmed},
+		"programming.maxTemperature":   {to: `85`, beside: programmed},
 		"programming.hostDir":          {to: `"/x"`, beside: programmed},
 		"programming.store":            {to: `"/x"`, beside: programmed},
 		"programming.seLinuxType":      {to: `"x"`, beside: programmed},

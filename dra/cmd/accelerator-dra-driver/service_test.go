@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -622,6 +623,28 @@ func TestFinishSettings(t *testing.T) {
 			t.Errorf("%q, %q: finishes %t, socket %q, state directory %q, Events %t, condition %q; want %t", tt.args, tt.variable,
 				s.finishClaims, cfg.Socket, cfg.StateDir, cfg.Events, cfg.NodeConditionType, tt.want)
 		}
+	}
+}
+
+// Such a driver reads no sensors: the device plugin reads them, and a card is read by one daemon only.
+func TestFinishReadsNoSensors(t *testing.T) {
+	r := newRig(t)
+	r.settings.finishClaims = true
+	r.cfg.SensorInterval = time.Second
+	plug(t, r.node, "pac-a10")
+	sensor, err := filepath.EvalSymlinks(r.node.Sys + "/class/hwmon/hwmon0/temp1_input")
+	must(t, err, os.Remove(sensor), syscall.Mkfifo(sensor, 0o600))
+	stop := r.run()
+	state, err := control.Dial(r.cfg.Socket).State(t.Context()) // when all cards have been read
+	must(t, err)
+	if len(state.Devices) == 0 {
+		t.Error("devices: found none, want those of the card")
+	}
+	stop()
+	reader, err := os.OpenFile(sensor, os.O_WRONLY|syscall.O_NONBLOCK, 0) // ends a reading, which hangs
+	if err == nil {
+		reader.Close()
+		t.Error("sensors: found a reading, want none")
 	}
 }
 

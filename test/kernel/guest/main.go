@@ -100,7 +100,7 @@ func (m *machine) runStories(ctx context.Context) (status int, err error) {
 
 // runStory runs a story on a rig of its own.
 func (m *machine) runStory(ctx context.Context, s story.Story, t tables) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("timeout: the story still runs after a minute"))
+	ctx, cancel := context.WithTimeoutCause(ctx, storyTimeout, fmt.Errorf("timeout: the story still runs after %v", storyTimeout))
 	defer cancel()
 	// A goroutine that is blocked in the kernel ignores ctx. Its stack is written to the console.
 	stuck := time.AfterFunc(90*time.Second, func() { _ = pprof.Lookup("goroutine").WriteTo(os.Stdout, 2) })

@@ -146,6 +146,11 @@ reports, so they have the same path in the container. */}}
 {{- if eq (toString .always) "" | ternary $.Values.nodeAnnotation .always }}
 {{- $args = append $args "--always" }}
 {{- end }}
+{{- /* YAML reads off without quotes as false. */}}
+{{- $hottest := toString .maxTemperature | replace "false" "off" }}
+{{- if and (hasKey . "maxTemperature") (ne $hottest "board") }}
+{{- $args = append $args (print "--max-temperature=" $hottest) }}
+{{- end }}
 {{- $_ := set $config "cdiDir" (include "adp.cdiDir" $) }}
 {{- $_ := set $config "programmingHook" (print .hostDir "/accelerator-fpga") }}
 {{- $_ := set $config "programmingHookArgs" (concat $args (default list $config.programmingHookArgs)) }}
