@@ -177,6 +177,36 @@ func TestDocumentedFamilies(t *testing.T) {
 	}
 }
 
+// With the settings of each example in docs/which-way.md, a node with the documented card offers the resource that the pod
+// of the example requests.
+func TestWhichWay(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "node")
+	if _, errs, code := cmdtest.Output(t, "simulate", dir, "--board", "two-ports"); code != 0 {
+		t.Fatal(errs)
+	}
+	tried := 0
+	for _, section := range strings.Split(read(t, "../../docs/which-way.md"), "\n## ")[1:] {
+		heading, _, _ := strings.Cut(section, "\n")
+		settings := regexp.MustCompile("(?s)```yaml\nconfig:(.*?)(?:\nprogramming:[^\n]*)?\n```").FindStringSubmatch(section)
+		limit := regexp.MustCompile(`limits:\s*\{?([^\s:]+): 1`).FindStringSubmatch(section)
+		if settings == nil || limit == nil {
+			continue
+		}
+		text := strings.TrimSpace(settings[1])
+		if !strings.HasPrefix(text, "{") {
+			text = strings.ReplaceAll(settings[1], "\n  ", "\n")
+		}
+		file := filepath.Join(t.TempDir(), "config.yaml")
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
+		out, errs, code := cmdtest.Output(t, "devices", "--scan", "--config", file, "--sysfs-root", dir+"/sys", "--dev-root", dir+"/dev")
+		if code != 0 || !strings.Contains(out, " "+limit[1]+"\n") {
+			t.Errorf("%s: exit code %d, found no device of %s in\n%s%s", heading, code, limit[1], out, errs)
+		}
+		tried++
+	}
+	compare.Equal(t, "docs/which-way.md: examples with settings and a pod", 4, tried)
+}
+
 // The package in docs/extending.md compiles, without a file of it in the tree.
 func TestExampleFamilyCompiles(t *testing.T) {
 	overlay := struct{ Replace map[string]string }{map[string]string{}}

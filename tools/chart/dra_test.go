@@ -284,7 +284,7 @@ func TestDocumentedSelectors(t *testing.T) {
 		"afuId": {StringValue: &afu}, "interfaceId": {StringValue: &region}, busID: {StringValue: &bus}, "resource.kubernetes.io/numaNode": {IntValue: new(int64(1))},
 	}}
 	bare := dracel.Device{Driver: driver, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{busID: {StringValue: &otherBus}}}
-	for file, count := range map[string]int{"../../docs/dra.md": 9, "../../deploy/examples/claim.yaml": 2} {
+	for file, count := range map[string]int{"../../docs/dra.md": 9, "../../docs/which-way.md": 1, "../../deploy/examples/claim.yaml": 2} {
 		found := regexp.MustCompile(`expression: ('[^']+'|[^'\n]+)`).FindAllStringSubmatch(read(t, file), -1)
 		if len(found) != count {
 			t.Errorf("%s: found %d expressions, want %d", file, len(found), count)
