@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
@@ -140,15 +141,28 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 	if o.DryRun {
 		return path, nil
 	}
+	removeLeft(region)
 	if err := b.copyInto(ctx, region, path, o.Force); err != nil {
 		return path, err
 	}
 	return path, errors.Join(privatedir.SyncDir(region), privatedir.SyncDir(store))
 }
 
+const temporaryPrefix = ".install-"
+
+// removeLeft removes what killed processes have left, if nobody has written to it for a day: another Install may be running.
+func removeLeft(region *os.Root) {
+	files, _ := names(region)
+	for _, name := range files {
+		if info, err := region.Lstat(name); err == nil && strings.HasPrefix(name, temporaryPrefix) && time.Since(info.ModTime()) > 24*time.Hour {
+			_ = region.Remove(name) // the next Install tries again
+		}
+	}
+}
+
 // copyInto copies the file to path, which is in the directory, in one step.
 func (b *Bitstream) copyInto(ctx context.Context, region *os.Root, path string, force bool) error {
-	temporary := ".install-" + rand.Text() // a unique name, because another Install may be running
+	temporary := temporaryPrefix + rand.Text() // a unique name, because another Install may be running
 	err := b.copyTo(ctx, region, temporary)
 	switch {
 	case err != nil:

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"b-com.com/accelerator-device-plugin/programming"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
@@ -237,6 +238,16 @@ func TestInstall(t *testing.T) {
 	}
 	mapped.Close()
 	compare.Values(t, "left behind", []string{aocxPath, gbsPath}, tree(t, store))
+}
+
+// What a killed process has left is removed by the next installation, after a day.
+func TestInstallRemovesLeft(t *testing.T) {
+	source, store := ownDir(t), filledStore(t)
+	region := filepath.Join(store, bits.Interface)
+	left, recent := write(t, filepath.Join(region, ".install-left"), raw), write(t, filepath.Join(region, ".install-recent"), raw)
+	must.Succeed(t, os.Chtimes(left, time.Time{}, time.Now().Add(-25*time.Hour)))
+	must.Value(install(t, store, write(t, filepath.Join(source, "nlb.gbs"), good()), programming.InstallOptions{Force: true}))(t)
+	compare.Values(t, "files", []string{filepath.Join(bits.Interface, filepath.Base(recent)), aocxPath, gbsPath}, tree(t, store))
 }
 
 // An installation that fails leaves no file behind, and keeps the old one.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -60,7 +61,9 @@ func (f *Follower) Run(ctx context.Context) error {
 		dirs := f.dirs
 		watching, stop := context.WithCancel(ctx)
 		dirwatch.Run(watching, dirwatch.Config{
-			Dirs: dirs, Concerns: func(notify.Event) bool { return true }, Settle: settle, Interval: interval, Blind: blind, Log: f.log,
+			// A hidden file is no bitstream yet, and may be written to for an hour.
+			Dirs: dirs, Concerns: func(e notify.Event) bool { return !strings.HasPrefix(filepath.Base(e.Name), ".") },
+			Settle: settle, Interval: interval, Blind: blind, Log: f.log,
 		}, func() {
 			if f.read(ctx); !slices.Equal(f.dirs, dirs) {
 				stop()

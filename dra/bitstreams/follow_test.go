@@ -2,6 +2,7 @@ package bitstreams_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -90,6 +91,45 @@ func TestFollow(t *testing.T) {
 	}
 	if lines := logs.FilterField(logevent.StoreFailed).All(); len(lines) != 1 {
 		t.Errorf("log: found %d lines of the directory that others can write, want 1", len(lines))
+	}
+}
+
+// A download into the store, which may take an hour, delays nothing.
+func TestDownload(t *testing.T) {
+	store := t.TempDir()
+	f := bitstreams.New(programming.Store(store), zap.NewNop())
+	ctx, stop := context.WithCancel(t.Context())
+	ended, written := make(chan error), make(chan error)
+	_, stale := f.Latest()
+	install := func(name string) error {
+		return errors.Join(os.MkdirAll(store+"/"+region, 0o755), os.WriteFile(store+"/"+region+"/"+name, nil, 0o644))
+	}
+	go func() { ended <- f.Run(ctx) }()
+	if err := install(afu + ".gbs"); err != nil {
+		t.Fatal(err)
+	}
+	<-stale // the store is watched
+	_, stale = f.Latest()
+	began := time.Now()
+	go func() {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		var err error
+		for n := 0; err == nil && ctx.Err() == nil; n++ {
+			<-tick.C
+			if err = os.WriteFile(store+"/.pull-0123.gbs", []byte("part"), 0o600); n == 20 {
+				err = errors.Join(err, install(region+".gbs"))
+			}
+		}
+		written <- err
+	}()
+	<-stale
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("found the bitstream after %s", took)
+	}
+	stop()
+	if err := errors.Join(<-ended, <-written); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -260,7 +260,7 @@ func bitstreams() []row {
 		{BitstreamFailed, levels(warn.when("when the error is another one than before"), debug.when("otherwise")),
 			"The bitstream of a reference could not be pulled or checked. If the store has a bitstream of this reference, it stays there.",
 			must(reference, errorText), may(retry)},
-		{BitstreamProgress, levels(info), "A pull goes on. `reason`: what it does, or how much it has downloaded. Every 10 s at most for the bytes.", must(reference, reason), nil},
+		{BitstreamProgress, levels(info), "A pull goes on. `reason`: what it does, or how much it has downloaded. Every 10 s at most.", must(reference, reason), nil},
 		{BitstreamRemoved, levels(info), "A file that no reference names any more was removed. `reason`: `age` or `size`.", must(path, reason), nil},
 		{BitstreamRetained, levels(warn), "Files that no reference names could not be removed, or it is not known whether a card uses them. Tried again after an hour.", must(errorText), may(path)},
 	}

@@ -33,12 +33,14 @@ func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err erro
 	}
 	said := time.Now()
 	log := k.cfg.Log.With(logevent.Reference(e.state.Reference))
-	say := func(text string) { log.Info("pull goes on", logevent.BitstreamProgress, logevent.Reason(text)) }
-	client, keys, err := k.cfg.Open(say, func(done, total int64) {
+	say := func(text func() string) { // a registry that cuts each connection must not fill the log
 		if time.Since(said) > 10*time.Second {
 			said = time.Now()
-			say(fmt.Sprintf("downloaded %d of %d MiB", done>>20, total>>20))
+			log.Info("pull goes on", logevent.BitstreamProgress, logevent.Reason(text()))
 		}
+	}
+	client, keys, err := k.cfg.Open(func(text string) { say(func() string { return text }) }, func(done, total int64) {
+		say(func() string { return fmt.Sprintf("downloaded %d of %d MiB", done>>20, total>>20) })
 	})
 	if err != nil {
 		return Failed, err
@@ -51,18 +53,35 @@ func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err erro
 		return Unchanged, nil
 	}
 	path := filepath.Join(d.InterfaceID, d.ID()+"."+d.Format)
-	release, err := k.reserve(ctx, path)
+	sum, err := k.replaceable(e, path, d)
 	if err != nil {
 		return Failed, err
 	}
-	defer release()
-	force, err := k.prepare(e, path, d)
-	if err != nil {
-		return Failed, err
+	if sum != d.File {
+		free, err := k.reserveSpace(d.Size)
+		if err != nil {
+			return Failed, err
+		}
+		defer free()
 	}
+	k.mu.Lock()
+	e.part = transfer.PartName(d)
+	k.mu.Unlock()
+	leave := func() {} // lets others install a file at path
 	pinned := e.ref
 	pinned.Reference = manifest.String()
-	p, err := client.Pull(ctx, pinned, k.cfg.Store, transfer.Options{Force: force, Keys: keys, Shared: true})
+	p, err := client.Pull(ctx, pinned, k.cfg.Store, transfer.Options{
+		Force: sum != "" && sum != d.File, Keys: keys, KeepParts: true,
+		Ready: func() error {
+			release, err := k.reserve(ctx, path)
+			if err != nil {
+				return err
+			}
+			leave = release
+			return k.announce(e, path, d)
+		},
+	})
+	defer leave()
 	if err != nil {
 		return Failed, transfer.Explain(e.ref, err)
 	}
@@ -75,52 +94,68 @@ func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err erro
 	return Unchanged, nil
 }
 
-// prepare reports whether the file at path must be replaced, and records that it may be. It returns an error if the file is
-// not one that keep has installed, or if another reference names another content for the same path.
-func (k *Keeper) prepare(e *entry, path string, d artifact.Description) (force bool, err error) {
-	sum, _, err := k.sum(d.InterfaceID, d.ID())
+// replaceable returns the digest of the file at path, or "" if there is none. It returns an error if the file is neither the
+// wanted one nor one that keep has installed, or if another reference names another content for the same path.
+func (k *Keeper) replaceable(e *entry, path string, d artifact.Description) (sum digest.Digest, err error) {
+	sum, _, err = k.sum(d.InterfaceID, d.ID())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+		return "", err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for reference, other := range k.record.References {
 		if reference != e.state.Reference && k.entries[reference] != nil && other.Path == path && other.File != d.File {
-			return false, fmt.Errorf("%s: names the same bitstream %s as %s, with another content: keep one of them in the list", e.state.Reference, path, reference)
+			return "", fmt.Errorf("%s: names the same bitstream %s as %s, with another content: keep one of them in the list", e.state.Reference, path, reference)
 		}
 	}
 	own, ours := k.record.Files[path]
 	switch {
 	case sum == d.File:
-		return false, nil
 	case sum != "" && !own.has(sum):
-		return false, fmt.Errorf("%s: found a file that keep has not installed, want none or the file with digest %s: remove it, or %s from the list",
+		return "", fmt.Errorf("%s: found a file that keep has not installed, want none or the file with digest %s: remove it, or %s from the list",
 			filepath.Join(string(k.cfg.Store), path), d.File, e.state.Reference)
 	case !ours && len(k.record.Files) >= mostFiles:
-		return false, fmt.Errorf("%s: found %d files that were pulled for the list, want fewer: turn on collecting, or remove some", k.cfg.Store, mostFiles)
+		return "", fmt.Errorf("%s: found %d files that were pulled for the list, want fewer: turn on collecting, or remove some", k.cfg.Store, mostFiles)
 	}
+	return sum, nil
+}
+
+// announce records that the file at path is about to be replaced, if that is still allowed. It is called when the content is
+// complete: what a registry only announces must not make keep believe that it has installed a file.
+func (k *Keeper) announce(e *entry, path string, d artifact.Description) error {
+	if _, err := k.replaceable(e, path, d); err != nil { // somebody may have installed a file meanwhile
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	own, ours := k.record.Files[path]
 	if !ours {
 		own = file{InterfaceID: d.InterfaceID, ID: d.ID(), AFUID: d.AFUID, Size: d.Size}
 	}
-	if err := k.enough(d.Size); err != nil {
-		return false, err
-	}
 	own.Next = d.File
 	k.record.Files[path] = own
-	return sum != "", k.save()
+	return k.save()
 }
 
-// enough returns an error unless the file system has space for a bitstream, twice while it is installed, and MinFree is left
-// then. With less, the kubelet would evict pods, and a tag that moves all the time would fill the disk of the node.
-func (k *Keeper) enough(size int64) error {
-	free, total, err := k.cfg.Space(string(k.cfg.Store))
+// reserveSpace returns an error unless the file system has space for a bitstream, twice while it is installed, beside those
+// that are being pulled, and MinFree is left then. With less, the kubelet would evict pods, and a tag that moves all the time
+// would fill the disk of the node.
+func (k *Keeper) reserveSpace(size int64) (free func(), err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	left, total, err := k.cfg.Space(string(k.cfg.Store))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if want := 2*size + total/100*k.cfg.MinFree; free < want {
-		return fmt.Errorf("%s: found %d MiB of free space, want %d MiB: %d %% of the file system, and twice the bitstream", k.cfg.Store, free>>20, want>>20, k.cfg.MinFree)
+	if want := 2*size + k.pulling + total/100*k.cfg.MinFree; left < want {
+		return nil, fmt.Errorf("%s: found %d MiB of free space, want %d MiB: %d %% of the file system, and twice each bitstream that is pulled", k.cfg.Store, left>>20, want>>20, k.cfg.MinFree)
 	}
-	return nil
+	k.pulling += 2 * size
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.pulling -= 2 * size
+	}, nil
 }
 
 // Space returns the free and the total bytes of the file system of a directory.
@@ -181,9 +216,14 @@ func (k *Keeper) close() {
 	}
 }
 
+// update notes in the record which files the list names. k.mu is held.
+func (k *Keeper) update() {
+	k.record.update(func(reference string) bool { return k.entries[reference] != nil }, time.Now())
+}
+
 // save writes the record if it has changed. k.mu is held.
 func (k *Keeper) save() error {
-	k.record.update(func(reference string) bool { return k.entries[reference] != nil }, time.Now())
+	k.update()
 	text, err := k.record.text()
 	if err != nil || text == k.saved {
 		return err
@@ -201,7 +241,7 @@ func (k *Keeper) save() error {
 	return nil
 }
 
-// reserve waits until no other attempt uses a path.
+// reserve waits until no file is installed or removed at a path. Nothing is downloaded until release, so the wait is short.
 func (k *Keeper) reserve(ctx context.Context, path string) (release func(), err error) {
 	for {
 		k.mu.Lock()

@@ -39,35 +39,34 @@ func (k *Keeper) collectAll(ctx context.Context) {
 	}
 }
 
-// collect removes what interrupted pulls have left, if no pull is needed, and files as [Collect] says.
+// collect removes what pulls have left that will not be continued, and files as [Collect] says. It goes on after an error,
+// because a full disk is one.
 func (k *Keeper) collect(ctx context.Context) error {
 	if err := k.open(); err != nil {
 		return err
 	}
-	all, _ := k.States()
-	if !slices.ContainsFunc(all, func(s State) bool { return s.Result == "" || s.Result == Failed }) {
-		if err := transfer.RemoveParts(k.cfg.Store); err != nil {
-			return err
+	k.mu.Lock()
+	var parts []string
+	for _, e := range k.entries {
+		parts = append(parts, e.part)
+	}
+	for path, f := range k.record.Files {
+		if _, err := os.Lstat(filepath.Join(string(k.cfg.Store), path)); errors.Is(err, fs.ErrNotExist) && !f.Unnamed.IsZero() && k.busy[path] == nil {
+			delete(k.record.Files, path) // it was removed by hand, or never installed
 		}
 	}
-	k.mu.Lock()
-	err := k.save() // also notes which files are not named any more
+	errs := errors.Join(transfer.RemoveParts(k.cfg.Store, parts...), k.save()) // save also notes which files are not named any more
 	files := maps.Clone(k.record.Files)
 	k.mu.Unlock()
 	rule := k.cfg.Collect
-	if err != nil || rule.Age == 0 && rule.MaxSize == 0 {
-		return err
-	}
-	loaded, err := rule.Loaded()
-	if err != nil {
-		return err
+	if rule.Age == 0 && rule.MaxSize == 0 {
+		return errs
 	}
 	total := int64(0)
 	for _, f := range files {
 		total += f.Size
 	}
-	maps.DeleteFunc(files, func(_ string, f file) bool { return f.Unnamed.IsZero() || slices.Contains(loaded, f.AFUID) })
-	var errs error
+	maps.DeleteFunc(files, func(_ string, f file) bool { return f.Unnamed.IsZero() })
 	for _, path := range slices.SortedFunc(maps.Keys(files), func(a, b string) int {
 		return cmp.Or(files[a].Unnamed.Compare(files[b].Unnamed), cmp.Compare(a, b))
 	}) {
@@ -84,11 +83,18 @@ func (k *Keeper) collect(ctx context.Context) error {
 		if reason == "" {
 			continue
 		}
-		if err := k.remove(ctx, path, files[path], reason); err != nil {
-			errs = errors.Join(errs, err)
+		loaded, err := rule.Loaded() // each time, because removing many takes a while
+		if err != nil {
+			return errors.Join(errs, err)
+		}
+		if slices.Contains(loaded, files[path].AFUID) {
 			continue
 		}
-		total -= files[path].Size
+		removed, err := k.remove(ctx, path, files[path], reason)
+		errs = errors.Join(errs, err)
+		if removed {
+			total -= files[path].Size
+		}
 	}
 	return errs
 }
@@ -108,31 +114,33 @@ func (k *Keeper) idle(path string, f file) (time.Duration, error) {
 	return idle, nil
 }
 
-// remove removes a file that keep has installed, unless a reference names it again or its content is another one.
-func (k *Keeper) remove(ctx context.Context, path string, f file, reason string) error {
+// remove removes a file that keep has installed, unless a reference names it again or its content is another one. If it was
+// removed, and the error is not nil, the record does not say so yet.
+func (k *Keeper) remove(ctx context.Context, path string, f file, reason string) (removed bool, err error) {
 	release, err := k.reserve(ctx, path)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer release()
 	sum, _, err := k.sum(f.InterfaceID, f.ID)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return false, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.update()
 	if now, ours := k.record.Files[path]; !ours || now.Unnamed.IsZero() {
-		return nil
+		return false, nil
 	}
 	if f.has(sum) {
 		if err := k.unlink(path); err != nil {
-			return err
+			return false, err
 		}
 		k.cfg.Log.Info("bitstream removed", logevent.BitstreamRemoved, logevent.Path(path), logevent.Reason(reason))
 	}
 	delete(k.record.Files, path)
 	delete(k.seen, path)
-	return k.save()
+	return true, k.save()
 }
 
 // unlink removes a file of the store. A program that has it open goes on reading it.

@@ -1,14 +1,20 @@
 package keep_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"oras.land/oras-go/v2/registry"
+
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/registry/transfer"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
@@ -48,6 +54,11 @@ func TestCollect(t *testing.T) {
 		}, pass: 2 * day, want: both},
 		{name: "named again", do: func(r *rig) { r.cfg.Collect.Age = 3 * day }, after: func(r *rig) {
 			r.pass(2 * day)
+			r.relist(nlb, vadd)
+		}, pass: 10 * day, want: both},
+		{name: "named again while the registry is away", do: func(r *rig) { r.cfg.Collect.Age = 3 * day }, after: func(r *rig) {
+			r.pass(2 * day)
+			r.set(func() { r.fail[vadd] = errors.New("away") })
 			r.relist(nlb, vadd)
 		}, pass: 10 * day, want: both},
 		{name: "replaced by hand", do: func(r *rig) { r.cfg.Collect.Age = 3 * day }, after: func(r *rig) {
@@ -99,21 +110,77 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// What an interrupted pull has left stays while a reference may need it.
+// What a pull has left stays while that pull may continue, and only then: a registry that moves a tag each time fills no disk,
+// also if another reference never succeeds.
 func TestParts(t *testing.T) {
 	story(t, func(r *rig) {
-		part := filepath.Join(string(r.cfg.Store), ".pull-0123.gbs")
-		must.Succeed(t, os.MkdirAll(string(r.cfg.Store), 0o755), os.WriteFile(part, nil, 0o600))
-		r.fail[nlb] = errors.New("away")
+		r.during = func(context.Context, registry.Reference) error { return errors.New("lost") }
+		r.fail[vadd] = errors.New("away")
 		r.start()
+		must.Succeed(t, os.WriteFile(filepath.Join(string(r.cfg.Store), ".pull-0123.gbs"), nil, 0o600)) // of a former process
+		part := filepath.Join(string(r.cfg.Store), transfer.PartName(must.Value(r.describe(must.Value(r.file(must.Value(transfer.ParseReference(nlb))(t)))(t)))(t)))
 		r.pass(10 * time.Hour)
 		must.Value(os.Stat(part))(t)
-		r.set(func() { r.fail = nil })
-		r.pass(2 * time.Hour)
-		if _, err := os.Stat(part); err == nil {
-			t.Errorf("%s: found it, want none when all references are present", part)
+		compare.Equal(t, "parts", 1, r.parts())
+		for i := range 5 {
+			r.set(func() { r.names[nlb] = gbs(bits.AFU, fmt.Sprint("moved ", i)) })
+			r.pass(20 * time.Minute)
 		}
+		r.pass(time.Hour)
+		compare.Equal(t, "parts after five contents", 1, r.parts())
+		r.set(func() { r.during = nil })
+		r.pass(20 * time.Minute)
+		compare.Equal(t, "parts at the end", 0, r.parts())
+	}, nlb, vadd)
+}
+
+// A record that cannot be written, as on a full disk, does not keep the disk full.
+func TestCollectFullDisk(t *testing.T) {
+	story(t, func(r *rig) {
+		r.cfg.Collect.Age = 24 * time.Hour
+		r.start()
+		must.Succeed(t, os.Chtimes(filepath.Join(string(r.cfg.Store), vaddPath), start, time.Time{}),
+			os.MkdirAll(filepath.Join(string(r.cfg.Store), ".keep.json.new/x"), 0o755))
+		r.relist(nlb)
+		r.pass(30 * time.Hour)
+		compare.Values(t, "store", map[string]string{nlbPath: string(nlbFile)}, r.store())
+		compare.Contains(t, "log", ".keep.json.new", strings.Join(r.events(), ""))
+	}, nlb, vadd)
+}
+
+// The record is bounded, even if the list has changed many times.
+func TestManyReferences(t *testing.T) {
+	story(t, func(r *rig) {
+		r.once()
+		path := filepath.Join(string(r.cfg.Store), ".keep.json")
+		var record map[string]any
+		must.Succeed(t, json.Unmarshal(must.Value(os.ReadFile(path))(t), &record))
+		references := record["references"].(map[string]any)
+		for i := range 600 {
+			references[fmt.Sprint("registry.example.com/fpga/nlb:former-", i)] = references[nlb]
+		}
+		must.Succeed(t, os.WriteFile(path, must.Value(json.Marshal(record))(t), 0o600))
+		r.fail[nlb] = errors.New("away")
+		r.start()
+		r.pass(2 * time.Hour)
+		text := string(must.Value(os.ReadFile(path))(t))
+		compare.Equal(t, "references in the record", 500, strings.Count(text, `"manifest"`))
+		compare.Equal(t, "the listed one is there", true, strings.Contains(text, nlb))
 	}, nlb)
+}
+
+// Files that were removed by hand do not count.
+func TestRemovedByHand(t *testing.T) {
+	story(t, func(r *rig) {
+		r.start()
+		r.relist(nlb)
+		record := filepath.Join(string(r.cfg.Store), ".keep.json")
+		r.pass(2 * time.Hour)
+		compare.Contains(t, "record", bits.OtherAFU, string(must.Value(os.ReadFile(record))(t)))
+		must.Succeed(t, os.Remove(filepath.Join(string(r.cfg.Store), vaddPath)))
+		r.pass(2 * time.Hour)
+		compare.Equal(t, "it is in the record", false, strings.Contains(string(must.Value(os.ReadFile(record))(t)), bits.OtherAFU))
+	}, nlb, vadd)
 }
 
 // A file that could be removed, but has the AFU that a card gets at that time, is opened by the hook before: it can read it

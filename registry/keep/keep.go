@@ -72,9 +72,10 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry        // by reference
-	busy    map[string]chan struct{} // paths that an attempt installs, or that are removed; closed at the end
+	busy    map[string]chan struct{} // paths at which a file is installed or removed; closed at the end
 	seen    map[string]seen          // by path
 	counts  map[string]int           // of attempts, by result
+	pulling int64                    // bytes that running pulls may need
 	lock    *privatedir.Lock         // nil: not opened yet
 	record  *record                  // nil: not opened yet
 	saved   string                   // text of the record in the store; "": not known
@@ -84,6 +85,7 @@ type Keeper struct {
 type entry struct {
 	ref   registry.Reference
 	state State
+	part  string // the file in the store that the last pull may have left
 	end   context.CancelFunc
 }
 

@@ -1,6 +1,7 @@
 package keep_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"oras.land/oras-go/v2/registry"
+
+	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/registry/keep"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
@@ -135,6 +139,35 @@ func TestForeignFile(t *testing.T) {
 	}, nlb, vadd)
 }
 
+// What a registry only announces gives keep no right to a file: neither one that somebody installs later, nor one that replaces
+// a file of keep while a pull is running.
+func TestForeignFileMeanwhile(t *testing.T) {
+	story(t, func(r *rig) {
+		lost := func(context.Context, registry.Reference) error { return errors.New("lost") }
+		r.during = lost
+		r.start()
+		r.install(nlbFile)
+		moved := gbs(bits.AFU, "moved")
+		r.set(func() { r.during, r.names[nlb] = nil, moved })
+		r.pass(11 * time.Minute)
+		const want = nlbPath + ": found a file that keep has not installed"
+		compare.Contains(t, "result", want, results(r.keeper)[nlb])
+		compare.Equal(t, "file", string(nlbFile), r.store()[nlbPath])
+
+		must.Succeed(t, os.Remove(filepath.Join(string(r.cfg.Store), nlbPath)))
+		r.pass(11 * time.Minute)
+		compare.Equal(t, "file of keep", string(moved), r.store()[nlbPath])
+		byHand := gbs(bits.AFU, "by hand")
+		r.set(func() {
+			r.names[nlb] = gbs(bits.AFU, "again")
+			r.during = func(context.Context, registry.Reference) error { r.install(byHand); return nil }
+		})
+		r.pass(13 * time.Minute)
+		compare.Contains(t, "result of the pull", want, results(r.keeper)[nlb])
+		compare.Equal(t, "file after the pull", string(byHand), r.store()[nlbPath])
+	}, nlb)
+}
+
 // Two references for one file with different contents do not replace each other's file.
 func TestConflict(t *testing.T) {
 	story(t, func(r *rig) {
@@ -149,6 +182,46 @@ func TestConflict(t *testing.T) {
 		r.relist(again)
 		r.pass(11 * time.Minute)
 		compare.Contains(t, "result", ", present", results(r.keeper)[again])
+		compare.Equal(t, "file", string(r.names[again]), r.store()[nlbPath])
+	}, nlb)
+}
+
+// A pull that says something each second has a line every ten seconds.
+func TestProgress(t *testing.T) {
+	story(t, func(r *rig) {
+		r.during = func(ctx context.Context, _ registry.Reference) error {
+			for range 95 {
+				backoff.Wait(ctx, time.Second)
+				r.say("unexpected EOF: trying again in 1 s")
+			}
+			return ctx.Err()
+		}
+		r.once()
+		lines := r.logs.FilterField(logevent.BitstreamProgress).Len()
+		if lines < 8 || lines > 9 {
+			t.Errorf("lines: found %d, want one every 10 or 11 s", lines)
+		}
+	}, nlb)
+}
+
+// A registry that announces the bitstream of another one, and never sends it, delays that one not.
+func TestAnnouncedOnly(t *testing.T) {
+	story(t, func(r *rig) {
+		const again = "other.example.com/nlb:2.0"
+		r.names[again] = gbs(bits.AFU, "other")
+		r.during = func(ctx context.Context, ref registry.Reference) error {
+			if ref.Registry == "registry.example.com" {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
+		r.start()
+		r.relist(nlb, again)
+		compare.Equal(t, "result", "installed, present", results(r.keeper)[again])
+		compare.Equal(t, "file", string(r.names[again]), r.store()[nlbPath])
+		r.during = nil
+		r.pass(2 * time.Hour)
+		compare.Contains(t, "result of the first one", "names the same bitstream", results(r.keeper)[nlb])
 		compare.Equal(t, "file", string(r.names[again]), r.store()[nlbPath])
 	}, nlb)
 }
@@ -249,13 +322,26 @@ func TestSpace(t *testing.T) {
 	story(t, func(r *rig) {
 		free := int64(10<<20 + 1)
 		r.cfg.Space = func(string) (int64, int64, error) { return free, 100 << 20, nil }
-		compare.Contains(t, "result", "found 10 MiB of free space, want 10 MiB: 10 % of the file system, and twice the bitstream", r.once()[nlb])
+		compare.Contains(t, "result", "found 10 MiB of free space, want 10 MiB: 10 % of the file system, and twice each bitstream that is pulled", r.once()[nlb])
 		compare.Empty(t, "pulls", r.pulled)
 		free += 2 * int64(len(nlbFile))
 		compare.Equal(t, "result", "installed, present", r.once()[nlb])
 		free = 0
 		compare.Equal(t, "result when it is there", "unchanged, present", r.once()[nlb])
 	}, nlb)
+	// Each of two fits, but not both at the same time.
+	story(t, func(r *rig) {
+		r.cfg.MinFree = 0
+		r.cfg.Space = func(string) (int64, int64, error) { return 3 * int64(len(vaddFile)), 100 << 20, nil }
+		r.during = func(ctx context.Context, _ registry.Reference) error {
+			backoff.Wait(ctx, time.Minute)
+			return ctx.Err()
+		}
+		r.start()
+		compare.Equal(t, "pulls at the same time", 1, len(r.pulled))
+		r.pass(4 * time.Minute)
+		compare.Equal(t, "files", 2, len(r.store()))
+	}, nlb, vadd)
 	free, total, err := keep.Space(t.TempDir())
 	if err != nil || free <= 0 || free > total {
 		t.Errorf("found %d bytes of %d, %v, want some", free, total, err)

@@ -20,13 +20,14 @@ const (
 	lockName      = ".keep.lock"
 	recordVersion = 1
 	largestRecord = 1 << 20
-	mostFiles     = 1000 // that keep has installed; each takes about 400 bytes of the record
+	mostFiles     = 1000 // that keep has installed; each takes about 500 bytes of the record
+	mostNamed     = 500  // references; each takes at most 900 bytes
 )
 
 // record is the content of the record.
 type record struct {
 	Version    int              `json:"version"`
-	References map[string]named `json:"references"` // by reference
+	References map[string]named `json:"references"` // by reference, also some that are no longer listed
 	Files      map[string]file  `json:"files"`      // that keep has installed, by path in the store: INTERFACE/ID.FORMAT
 }
 
@@ -77,15 +78,17 @@ func readRecord(dir *os.Root) (*record, error) {
 	return r, nil
 }
 
-// update removes the references that are not listed, and notes since when files are not named.
+// update notes since when files are not named. What a reference that is not listed has named is remembered while the file is
+// there: if it is listed again, the file stays even if the registry is away.
 func (r *record) update(listed func(reference string) bool, now time.Time) {
 	paths := map[string]bool{}
 	for reference, n := range r.References {
-		if !listed(reference) {
+		switch {
+		case listed(reference):
+			paths[n.Path] = true
+		case !r.Files[n.Path].has(n.File) || len(r.References) > mostNamed:
 			delete(r.References, reference)
-			continue
 		}
-		paths[n.Path] = true
 	}
 	for path, f := range maps.All(r.Files) {
 		switch {

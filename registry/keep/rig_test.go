@@ -56,11 +56,14 @@ type rig struct {
 	logs *observer.ObservedLogs
 
 	mu      sync.Mutex
-	names   map[string][]byte // by reference: the file
-	fail    map[string]error  // of a reference; errHang blocks until the attempt ends
-	after   error             // of a pull that has installed the file
+	names   map[string][]byte                               // by reference: the file
+	fail    map[string]error                                // of a reference; errHang blocks until the attempt ends
+	after   error                                           // of a pull that has installed the file
+	during  func(context.Context, registry.Reference) error // is called by a pull before it has all of the file
 	asked   map[string][]time.Duration
 	pulled  []string
+	say     func(string)             // of the last attempt
+	locks   map[string]chan struct{} // of parts
 	changed []keep.State
 
 	keeper *keep.Keeper
@@ -73,13 +76,14 @@ var errHang = errors.New("hang")
 func newRig(t *testing.T, references ...string) *rig {
 	core, logs := eventtest.Observed(t)
 	r := &rig{
-		t: t, dir: t.TempDir(), logs: logs, fail: map[string]error{}, asked: map[string][]time.Duration{},
+		t: t, dir: t.TempDir(), logs: logs, fail: map[string]error{}, asked: map[string][]time.Duration{}, locks: map[string]chan struct{}{},
 		names: map[string][]byte{nlb: nlbFile, vadd: vaddFile}, stop: func() {},
 	}
 	r.cfg = keep.Config{
 		List: filepath.Join(r.dir, "references.txt"), Store: programming.Store(filepath.Join(privatedirtest.Dir(t), "fpga")),
 		Interval: 10 * time.Minute, Timeout: time.Hour,
 		Open: func(log func(string), _ func(done, total int64)) (keep.Registry, signature.Keys, error) {
+			r.set(func() { r.say = log })
 			return r, nil, nil
 		},
 		Space:   func(string) (free, total int64, err error) { return 20 << 20, 100 << 20, nil },
@@ -246,10 +250,19 @@ func (r *rig) Resolve(ctx context.Context, ref registry.Reference) (artifact.Des
 	if err != nil {
 		return artifact.Description{}, "", err
 	}
-	b := must.Value(programming.Open(file))(r.t)
+	d, err := r.describe(file)
+	return d, manifestOf(must.Value(os.ReadFile(file))(r.t)), err
+}
+
+// describe returns what the manifest of a file announces.
+func (r *rig) describe(file string) (artifact.Description, error) {
+	b, err := programming.Open(file)
+	if err != nil {
+		return artifact.Description{}, err
+	}
 	defer b.Close()
-	text := must.Value(os.ReadFile(file))(r.t)
-	return artifact.Describe(b, digest.FromBytes(text), int64(len(text))), manifestOf(text), nil
+	text, err := os.ReadFile(file)
+	return artifact.Describe(b, digest.FromBytes(text), int64(len(text))), err
 }
 
 // manifestOf returns the digest of the manifest of a file.
@@ -278,15 +291,47 @@ func (r *rig) Pull(ctx context.Context, ref registry.Reference, store programmin
 	}
 	b := must.Value(programming.Open(file))(r.t)
 	defer b.Close()
-	r.set(func() { r.pulled = append(r.pulled, ref.String()) })
+	d := must.Value(r.describe(file))(r.t)
+	name := transfer.PartName(d)
+	var lock chan struct{}
+	r.set(func() {
+		r.pulled = append(r.pulled, ref.String())
+		if r.locks[name] == nil {
+			r.locks[name] = make(chan struct{}, 1)
+		}
+		lock = r.locks[name]
+	})
+	select {
+	case lock <- struct{}{}:
+		defer func() { <-lock }()
+	case <-ctx.Done():
+		return transfer.Pulled{}, context.Cause(ctx)
+	}
 	if old, err := store.Lookup(b.InterfaceID, b.ID()); err == nil {
 		defer old.Close()
 		if must.Value(digest.FromReader(old.Content()))(r.t) == must.Value(digest.FromReader(b.Content()))(r.t) {
 			return transfer.Pulled{Path: old.Path, Bitstream: old}, nil
 		}
 	}
+	part := filepath.Join(string(store), name)
+	must.Succeed(r.t, os.WriteFile(part, nil, 0o600))
+	if r.during != nil {
+		if err := r.during(ctx, ref); err != nil {
+			return transfer.Pulled{}, err // the part stays
+		}
+	}
+	must.Succeed(r.t, os.Remove(part))
+	if err := o.Ready(); err != nil {
+		return transfer.Pulled{}, err
+	}
 	path, err := store.Install(ctx, b, programming.InstallOptions{Force: o.Force})
 	return transfer.Pulled{Path: path, Bitstream: b, Installed: err == nil}, errors.Join(err, r.after)
+}
+
+// parts returns the number of parts of pulls in the store.
+func (r *rig) parts() int {
+	r.t.Helper()
+	return len(must.Value(filepath.Glob(filepath.Join(string(r.cfg.Store), ".pull-*.gbs")))(r.t))
 }
 
 // line returns an event of a reference as events does.

@@ -10,10 +10,10 @@
 //
 // # State
 //
-// A pull keeps the part that it has downloaded in the file .pull-DIGEST.FORMAT of the store, and continues it after a
+// A pull keeps the part that it has downloaded in a file .pull-… of the store, and continues it after a
 // lost connection, or when it is called again. It removes the file when it has succeeded, or when continuing is useless.
-// Pulls into one store wait for each other, by the lock .pull.lock, and remove the files of others, so there is one such
-// file at most. Pulls with [Options.Shared] share the lock, and there is one file for each of them.
+// The file is locked while a pull uses it, so pulls of the same file wait for each other. Without [Options.KeepParts], a pull
+// removes what others have left, so that there is one such file at most.
 //
 // # What may block
 //

@@ -12,8 +12,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/opencontainers/go-digest"
 	"oras.land/oras-go/v2/registry"
@@ -21,7 +21,6 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
-	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/registry/artifact"
@@ -38,11 +37,12 @@ type Pulled struct {
 
 // Options are those of [Client.Pull].
 type Options struct {
-	Force bool           // replace another file in the store
-	Keys  signature.Keys // one of them must have signed the manifest; nil: no matter who
-	// Shared lets other pulls with Shared use the store at the same time, and keeps the parts that they have downloaded. The
-	// caller ensures that no two of them pull the same file.
-	Shared bool
+	Force     bool           // replace another file in the store
+	Keys      signature.Keys // one of them must have signed the manifest; nil: no matter who
+	KeepParts bool           // leave what other pulls have downloaded; else it is removed, unless they are running
+	// Ready is called when the file is complete and has the announced digest, just before it is installed. With an error it
+	// is not installed. nil: nothing is called.
+	Ready func() error
 }
 
 // Resolve returns what the manifest of a reference announces, and the digest of the manifest. It changes nothing, and
@@ -83,23 +83,22 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 	if err != nil {
 		return Pulled{}, err
 	}
-	lock, err := c.lock(ctx, dir, o.Shared)
-	if err != nil {
-		return Pulled{}, err
+	if !o.KeepParts {
+		if err := removeParts(dir, PartName(d)); err != nil {
+			return Pulled{}, err
+		}
 	}
-	defer lock.Release()
-	switch b, err := stored(ctx, store, d); {
-	case err == nil && b != nil:
-		_ = dir.Remove(partName(d)) // of a pull that was killed at its end
-		return Pulled{b.Path, b, manifest.Digest, false}, nil
-	case err != nil && !o.Force:
-		return Pulled{}, err
-	}
-	p, err := openPart(dir, d, o.Shared)
+	p, err := c.openPart(ctx, dir, d)
 	if err != nil {
 		return Pulled{}, err
 	}
 	defer p.close()
+	switch b, err := stored(ctx, store, d); {
+	case err == nil && b != nil:
+		return Pulled{b.Path, b, manifest.Digest, false}, nil
+	case err != nil && !o.Force:
+		return Pulled{}, err
+	}
 	if err := c.download(ctx, repo, p); err != nil {
 		return Pulled{}, p.explain(ctx, err)
 	}
@@ -108,8 +107,11 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 		return Pulled{}, err
 	}
 	defer b.Close()
-	if err := d.Check(b); err != nil {
-		return Pulled{}, err
+	if err = d.Check(b); err == nil && o.Ready != nil {
+		err = o.Ready()
+	}
+	if err != nil {
+		return Pulled{}, p.explain(ctx, err)
 	}
 	path, err := store.Install(ctx, b, programming.InstallOptions{Force: o.Force})
 	if err != nil {
@@ -118,57 +120,33 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 	return Pulled{path, b, manifest.Digest, true}, err
 }
 
-const lockName = ".pull.lock"
-
-// lock waits until no other pull uses the store. Pulls that share it do not wait for each other.
-func (c *Client) lock(ctx context.Context, dir *os.Root, shared bool) (*privatedir.Lock, error) {
-	mode := privatedir.Exclusive
-	if shared {
-		mode = privatedir.Shared
-	}
-	for logged := false; ; logged = true {
-		lock, err := privatedir.TryLock(dir, lockName, mode)
-		if lock != nil || err != nil {
-			return lock, err
-		}
-		if !logged {
-			c.Log("waiting for another pull into " + dir.Name())
-		}
-		if !shared {
-			return privatedir.AcquireLock(ctx, dir, lockName)
-		}
-		if !backoff.Wait(ctx, time.Second) {
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// RemoveParts removes what interrupted pulls have left in the store, unless a pull is running.
-func RemoveParts(store programming.Store) error {
+// RemoveParts removes what interrupted pulls have left in the store, except the files with these names.
+func RemoveParts(store programming.Store, except ...string) error {
 	dir, err := privatedir.OpenDir(string(store), false)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	lock, err := privatedir.TryLock(dir, lockName, privatedir.Exclusive)
-	if lock == nil || err != nil {
-		return err
-	}
-	defer lock.Release()
-	return removeParts(dir, "")
+	return removeParts(dir, except...)
 }
 
-// removeParts removes the parts of all files but one.
-func removeParts(dir *os.Root, except string) error {
+// removeParts removes the parts of pulls that are not running, except the files with these names.
+func removeParts(dir *os.Root, except ...string) error {
 	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil {
 		return privatedir.PathError(dir.Name(), err)
 	}
 	for _, entry := range entries {
-		if name := entry.Name(); strings.HasPrefix(name, partPrefix) && name != except {
-			if err := dir.Remove(name); err != nil {
-				return privatedir.PathError(filepath.Join(dir.Name(), name), err)
-			}
+		name := entry.Name()
+		if !strings.HasPrefix(name, partPrefix) || slices.Contains(except, name) {
+			continue
+		}
+		lock, err := privatedir.TryLock(dir, name, privatedir.Exclusive)
+		if lock != nil {
+			err = errors.Join(privatedir.RemoveFile(dir, name), lock.Release())
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -202,6 +180,7 @@ type part struct {
 	path string
 	name string // in dir
 	dir  *os.Root
+	lock *privatedir.Lock // of this file
 	file *os.File
 	size int64     // of the file
 	hash hash.Hash // of the file
@@ -211,24 +190,27 @@ type part struct {
 
 const partPrefix = ".pull-"
 
-func partName(d artifact.Description) string { return partPrefix + d.File.Encoded() + "." + d.Format }
+// PartName returns the name of the file in the store that a pull downloads to. Two pulls have the same one only if they
+// install the same file under the same name: a manifest can announce the file of any other bitstream, and its registry send
+// something else.
+func PartName(d artifact.Description) string {
+	return partPrefix + digest.FromString(d.InterfaceID+" "+d.ID()+" "+d.File.String()).Encoded() + "." + d.Format
+}
 
-// openPart opens the file of an earlier pull, or creates it. Without shared, it removes the files of pulls of other
-// bitstreams.
-func openPart(dir *os.Root, d artifact.Description, shared bool) (_ *part, err error) {
-	p := &part{Description: d, dir: dir, name: partName(d)}
+// openPart opens the file of an earlier pull, or creates it. It waits until no other pull uses the file.
+func (c *Client) openPart(ctx context.Context, dir *os.Root, d artifact.Description) (_ *part, err error) {
+	p := &part{Description: d, dir: dir, name: PartName(d)}
 	p.path = filepath.Join(dir.Name(), p.name)
-	if !shared {
-		if err := removeParts(dir, p.name); err != nil {
-			return nil, err
-		}
-	}
-	p.file, err = privatedir.OpenFile(dir, p.name, os.O_RDWR)
-	if errors.Is(err, fs.ErrNotExist) {
-		p.file, err = dir.OpenFile(p.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if p.lock, err = privatedir.TryLock(dir, p.name, privatedir.Exclusive); err == nil && p.lock == nil {
+		c.Log("waiting for another pull of this file into " + dir.Name())
+		p.lock, err = privatedir.AcquireLock(ctx, dir, p.name)
 	}
 	if err != nil {
-		return nil, privatedir.PathError(p.path, err)
+		return nil, err
+	}
+	if p.file, err = privatedir.OpenFile(dir, p.name, os.O_RDWR); err != nil {
+		p.lock.Release()
+		return nil, err
 	}
 	p.hash = sha256.New()
 	if p.size, err = io.Copy(p.hash, io.LimitReader(p.file, d.Size+1)); err != nil || p.size > d.Size {
@@ -254,6 +236,7 @@ func (p *part) close() {
 	if !p.keep {
 		_ = p.dir.Remove(p.name) // if this fails, the next pull removes it
 	}
+	p.lock.Release()
 }
 
 // explain decides whether the next pull can continue the download that ended with err.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,7 +36,7 @@ func TestPull(t *testing.T) {
 			compare.NoError(t, "pull", err)
 			compare.Equal(t, "path", filepath.Join(r.store, installed), p.Path)
 			compare.Values(t, "store", map[string]string{installed: string(good)}, r.files(t))
-			left := filepath.Join(r.store, ".pull-"+described(good).File.Encoded()+".gbs") // by a pull that was killed at its end
+			left := filepath.Join(r.store, transfer.PartName(described(good))) // by a pull that was killed at its end
 			must.Succeed(t, os.WriteFile(left, good, 0o600))
 			again, err := r.pull(t.Context())
 			compare.NoError(t, "second pull", err)
@@ -109,7 +110,7 @@ func TestPullInterrupted(t *testing.T) {
 			reg.serve = half(func(req *http.Request) { cancel(); <-req.Context().Done() })
 			_, err := r.pull(ctx)
 			compare.Error(t, name+": interrupted pull", "the next pull continues there", err)
-			part := filepath.Join(r.store, ".pull-"+described(good).File.Encoded()+".gbs")
+			part := filepath.Join(r.store, transfer.PartName(described(good)))
 			text := must.Value(os.ReadFile(part))(t)
 			compare.Equal(t, name+": bytes in "+part, len(good)/2, len(text))
 			must.Succeed(t, os.WriteFile(part, damage(text), 0o600))
@@ -164,8 +165,15 @@ func TestInstallInterrupted(t *testing.T) {
 			}
 		}
 		compare.Error(t, "interrupted pull", "the next pull continues there", compare.ErrorOf(r.pull(ctx)))
+		ctx, cancel = context.WithCancel(t.Context())
+		r.Progress = func(_, _ int64) {}
+		_, err := r.pullWith(ctx, reference, transfer.Options{Ready: func() error { cancel(); return ctx.Err() }})
+		compare.Error(t, "pull that was not ready", "the next pull continues there", err)
+		_, err = r.pullWith(t.Context(), reference, transfer.Options{Ready: func() error { return errors.New("not allowed") }})
+		compare.Error(t, "pull that is not allowed", "not allowed", err)
+		compare.Empty(t, "store", r.files(t))
 		compare.NoError(t, "next pull", compare.ErrorOf(r.pull(t.Context())))
-		compare.Equal(t, "requests for the file", 1, len(r.asked))
+		compare.Equal(t, "requests for the file", 2, len(r.asked))
 		compare.Values(t, "store", map[string]string{installed: string(good)}, r.files(t))
 	})
 }
@@ -276,7 +284,7 @@ func TestPullDrips(t *testing.T) {
 	})
 }
 
-// Two pulls into one store wait for each other.
+// Two pulls of one file wait for each other.
 func TestPullsAtOnce(t *testing.T) {
 	reg := newRegistry(t, described(good), good)
 	reg.run(t, true, func(t *testing.T, r *rig) {
@@ -296,7 +304,7 @@ func TestPullsAtOnce(t *testing.T) {
 		compare.NoError(t, "first pull", <-first)
 		compare.NoError(t, "second pull", err)
 		compare.Equal(t, "installed by the second pull", false, p.Installed)
-		compare.Values(t, "log of the second pull", []string{"waiting for another pull into " + r.store}, other.log)
+		compare.Values(t, "log of the second pull", []string{"waiting for another pull of this file into " + r.store}, other.log)
 	})
 }
 
@@ -363,37 +371,86 @@ func TestSameDomain(t *testing.T) {
 	}
 }
 
-// Pulls that share the store do not wait for each other, and keep each other's parts. A pull that does not share it waits for
-// them, and RemoveParts does nothing meanwhile.
-func TestPullShared(t *testing.T) {
+// A pull waits only for another one of the same file, until its context ends. It removes what others have left, unless it is
+// told to leave it, or they are running. So does RemoveParts.
+func TestParts(t *testing.T) {
 	reg := newRegistry(t, described(good), good)
 	reg.run(t, true, func(t *testing.T, r *rig) {
-		other := filepath.Join(r.store, ".pull-other.gbs")
-		must.Succeed(t, os.WriteFile(other, nil, 0o600))
+		running, left := filepath.Join(r.store, ".pull-running.gbs"), filepath.Join(r.store, ".pull-left.gbs")
+		must.Succeed(t, os.WriteFile(left, nil, 0o600))
 		dir := must.Value(privatedir.OpenDir(r.store, false))(t)
 		defer dir.Close()
-		lock := must.Value(privatedir.TryLock(dir, ".pull.lock", privatedir.Shared))(t) // of another pull
-		_, err := r.pullWith(t.Context(), reference, transfer.Options{Shared: true})
-		compare.NoError(t, "pull", err)
+		lock := must.Value(privatedir.TryLock(dir, filepath.Base(running), privatedir.Exclusive))(t)
+		compare.NoError(t, "pull that leaves parts", compare.ErrorOf(r.pullWith(t.Context(), reference, transfer.Options{KeepParts: true})))
+		want := map[string]string{installed: string(good), ".pull-running.gbs": "", ".pull-left.gbs": ""}
+		compare.Values(t, "store", want, r.files(t))
+		compare.NoError(t, "pull", compare.ErrorOf(r.pull(t.Context())))
+		delete(want, ".pull-left.gbs")
+		compare.Values(t, "store", want, r.files(t))
+		must.Succeed(t, os.WriteFile(left, nil, 0o600), transfer.RemoveParts(programming.Store(r.store), "", filepath.Base(left)))
+		must.Value(os.Stat(left))(t)
 		must.Succeed(t, transfer.RemoveParts(programming.Store(r.store)))
-		compare.Values(t, "store", map[string]string{installed: string(good), ".pull-other.gbs": ""}, r.files(t))
+		compare.Values(t, "store", want, r.files(t))
+		compare.Empty(t, "log", r.log)
+		must.Succeed(t, lock.Release(), transfer.RemoveParts(programming.Store(r.store)))
+		delete(want, ".pull-running.gbs")
+		compare.Values(t, "store", want, r.files(t))
 
+		lock = must.Value(privatedir.TryLock(dir, transfer.PartName(described(good)), privatedir.Exclusive))(t)
+		defer lock.Release()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		compare.Error(t, "pull that does not share", "held by another process", compare.ErrorOf(r.pull(ctx)))
-		must.Succeed(t, lock.Release())
-		must.Succeed(t, transfer.RemoveParts(programming.Store(r.store)))
-		compare.Values(t, "store", map[string]string{installed: string(good)}, r.files(t))
+		compare.Error(t, "pull of the same file", "held by another process", compare.ErrorOf(r.pull(ctx)))
+	})
+}
 
-		lock = must.Value(privatedir.TryLock(dir, ".pull.lock", privatedir.Exclusive))(t)
-		time.AfterFunc(10*time.Second, func() { lock.Release() })
-		began := time.Now()
-		_, err = r.pullWith(t.Context(), reference, transfer.Options{Shared: true})
-		compare.NoError(t, "pull after one that does not share", err)
-		if waited := time.Since(began); waited < 10*time.Second || waited > 12*time.Second {
-			t.Errorf("waited %s, want 10 s", waited)
+// A manifest that announces the file of another bitstream cannot change what the pull of that one downloads at the same time.
+func TestPullsOfOneFile(t *testing.T) {
+	ours, theirs := described(good), described(good)
+	theirs.AFUID = bits.OtherAFU
+	hostile := must.Value(theirs.Manifest("x"))(t)
+	forged := slices.Clone(good)
+	copy(forged[len(forged)/4:], "other bits")
+	half := len(good) / 2
+	reg := newRegistry(t, ours, good)
+	reg.run(t, true, func(t *testing.T, r *rig) {
+		entered, leave := make(chan struct{}), make(chan struct{})
+		reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
+			evil, blob := strings.HasPrefix(req.URL.Path, "/v2/fpga/evil/"), strings.Contains(req.URL.Path, "/blobs/")
+			switch {
+			case evil && !blob:
+				serveManifest(w, hostile)
+			case evil && req.Header.Get("Range") != "": // makes the client start again
+				w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-", half))
+				w.WriteHeader(http.StatusPartialContent)
+				w.Write(make([]byte, len(good)-half))
+			case evil:
+				w.Write(forged[:half])
+				w.(http.Flusher).Flush()
+				close(leave)
+				<-req.Context().Done()
+			case blob:
+				w.Write(good[:half])
+				w.(http.Flusher).Flush()
+				close(entered)
+				<-leave
+				w.Write(good[half:])
+			default:
+				return false
+			}
+			return true
 		}
-		compare.Equal(t, "log", "waiting for another pull into "+r.store, r.log[len(r.log)-1])
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			<-entered
+			_, err := r.pullWith(ctx, "example.com/fpga/evil:1.0", transfer.Options{KeepParts: true})
+			ended <- err
+		}()
+		compare.NoError(t, "pull", compare.ErrorOf(r.pullWith(t.Context(), reference, transfer.Options{KeepParts: true})))
+		cancel()
+		<-ended
+		compare.Equal(t, "the file is the one with the digest", true, r.files(t)[installed] == string(good))
 	})
 }
 

@@ -153,12 +153,12 @@ func (r *rig) pullWith(ctx context.Context, reference string, o transfer.Options
 	return p, err
 }
 
-// files returns the files of the store by path, without the lock.
+// files returns the files of the store by path.
 func (r *rig) files(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	must.Succeed(t, filepath.WalkDir(r.store, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || entry.Name() == ".pull.lock" {
+		if err != nil || entry.IsDir() {
 			return err
 		}
 		text, err := os.ReadFile(path)

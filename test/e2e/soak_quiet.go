@@ -141,8 +141,8 @@ func (a act) compare() (differ []string) {
 	var rows []shownDevice
 	var node *corev1.Node
 	if err := a.try(func() {
-		want = a.expected(now)
 		offers = must(a.readOffers(a.ctx, a.kubelet()))
+		want = a.expected(now, offers)
 		rows = must(a.rows())
 		node = must(a.Node(a.ctx))
 	}); err != nil {
@@ -203,16 +203,21 @@ func allNames() []string {
 }
 
 // expected returns which ports each name must offer. A port that a pod has under another name, or whose number a container
-// has that is older than the port, must not be offered. The kubelet also names pods whose containers do not run.
-func (a act) expected(now naming) map[string][]string {
+// has that is older than the port, must not be offered. But if the kubelet has given the port to the pod of that container,
+// the card was plugged in again under the pod, and the daemon may take it for the same one: then what it offers is right.
+// The kubelet also names pods whose containers do not run.
+func (a act) expected(now naming, offers map[string][]string) map[string][]string {
 	fit := map[string]bool{}
 	ports := a.bench.all()
 	wants, given := a.wants(), a.given()
 	for _, p := range ports {
-		fit[p.ID] = p.fit() && (given[p.ID] == "" || given[p.ID] == now.of(p))
+		as := now.of(p)
+		has := given[p.ID]
+		fit[p.ID] = p.fit() && (has.name == "" || has.name == as)
 		for _, c := range a.watch.all() {
 			if slices.Contains(c.Nodes, p.Node) || slices.Contains(c.Rules, p.Node) {
-				fit[p.ID] = fit[p.ID] && wants[c.Pod] == now.of(p) && c.Started > p.plugged
+				same := has.pod == c.Pod && slices.Contains(offers[as], p.ID)
+				fit[p.ID] = fit[p.ID] && wants[c.Pod] == as && (c.Started > p.plugged || same)
 			}
 		}
 	}
@@ -236,21 +241,23 @@ func (a act) expected(now naming) map[string][]string {
 	return want
 }
 
-// given returns the names under which the kubelet has given ports to pods that have not ended.
-func (a act) given() map[string]string {
-	given := map[string]string{}
+type givenTo struct{ name, pod string }
+
+// given returns the pods that have not ended to which the kubelet has given ports, and the names under which it did.
+func (a act) given() map[string]givenTo {
+	given := map[string]givenTo{}
 	for _, pod := range must(a.kubelet().List(a.ctx, &podresources.ListPodResourcesRequest{})).PodResources {
 		for _, container := range pod.Containers {
 			for _, devices := range container.Devices {
 				for _, id := range devices.DeviceIds {
 					for _, port := range portsOf(devices.ResourceName, deviceName(id)) {
-						given[port] = devices.ResourceName
+						given[port] = givenTo{devices.ResourceName, pod.Name}
 					}
 				}
 			}
 			for _, claim := range container.DynamicResources {
 				for _, device := range claim.ClaimResources {
-					given[device.DeviceName] = soak.Claims
+					given[device.DeviceName] = givenTo{soak.Claims, pod.Name}
 				}
 			}
 		}

@@ -103,7 +103,8 @@ func bitstreams(s *scene) {
 	s.step("helm install with one reference: its bitstream is in the slices of the node")
 	authority := string(must(os.ReadFile(cluster.Root + "/pki/ca.crt")))
 	s.installDRA(append(slices.Clone(programmingValues), "dra.publishBitstreams=true", "events=true",
-		"bitstreams.references={"+nlb+"}", "bitstreams.minFree=1", "bitstreams.pullSecret=bitstreams", "bitstreams.ca="+authority)...)
+		"bitstreams.references={"+nlb+"}", "bitstreams.pullSecret=bitstreams", "bitstreams.ca="+authority,
+		"bitstreams.minFree=0")...) // the machine's disk may be fuller
 	published := s.followSlices()
 	name := func(afu string) string { return "afu-" + afu + "-" + interfaceID[:16] }
 	shown := maps.Clone(offer(firstID, secondID))

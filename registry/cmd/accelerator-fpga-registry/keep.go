@@ -79,7 +79,7 @@ Credentials and proxies are those of "accelerator-fpga pull".`,
 	f.StringVar(&s.keyFile, "key", "", "`file` with public keys (PEM): want signatures of cosign by one of them")
 	f.StringVar(&s.caFile, "ca-file", "", "`file` with certificate authorities (PEM), besides those of the system")
 	f.BoolVar(&s.plain, "plain-http", false, "speak http with the registries, without any protection")
-	f.Int64Var(&s.MinFree, "min-free", 10, "`percentage` of the store's file system that must stay free")
+	f.Int64Var(&s.MinFree, "min-free", 20, "`percentage` of the store's file system that must stay free")
 	f.DurationVar(&s.Collect.Age, "gc-age", 0, "remove files that were not needed for this `time`, at least 24h (0: never)")
 	f.Int64Var(&s.maxMiB, "gc-max-size", 0, "if the files of keep take more `MiB`, remove the oldest that were not needed for 24 h (0: no limit)")
 	f.StringVar(&s.sysfs, "sysfs-root", "/sys", "`directory` of sysfs, in which --gc looks for the AFUs of the cards")
