@@ -104,7 +104,7 @@ build-dra: ## build accelerator-dra-driver only
 # How long no device changes in `make bench-dra`.
 IDLE ?= 15m
 
-bench-dra: ## measure 200 DRA drivers at a real API server for the table of docs/dra.md (IDLE=15m)
+bench-dra: ## measure 200 DRA drivers at a real API server for the table of docs/dra-reference.md (IDLE=15m)
 	@test -n '$(ACCELERATOR_E2E_BIN)' || { echo 'no etcd and kube-apiserver; make e2e builds them'; exit 1; }
 	@cd dra && ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test -run '^$$' -bench Scale -benchtime 1x -timeout 0 ./driver -idle $(IDLE)
 
