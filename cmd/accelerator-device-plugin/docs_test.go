@@ -264,7 +264,7 @@ func TestLinks(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == ".git" || d.Name() == "dist" || d.Name() == "bin"):
+		case d.IsDir() && slices.Contains([]string{".git", "dist", "bin", "node_modules"}, d.Name()):
 			return filepath.SkipDir
 		case !d.Type().IsRegular() || !slices.Contains([]string{".md", ".go", ".yaml", ".tpl", ".txt", ".json", ".sh", ".service"}, filepath.Ext(path)):
 			return nil
