@@ -53,6 +53,8 @@ log: {level: warn}
 // removed.
 func (s *scene) serveRegistry(dir, config, address string) {
 	s.check(os.WriteFile(dir+"/registry.yaml", []byte(config), 0o600))
+	unused := must(net.Listen("tcp", address)) // fails if another program would answer
+	s.check(unused.Close())
 	cmd := exec.CommandContext(s.ctx, filepath.Join(s.out, "registry"), "serve", dir+"/registry.yaml")
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
