@@ -1,8 +1,12 @@
 # `make` alone prints this help.
 .DEFAULT_GOAL := help
 
-# A tag can contain quotes and `;`, and VERSION is part of shell commands.
-VERSION ?= $(shell v=$$(git describe --tags --always --dirty 2>/dev/null | tr -cd 'A-Za-z0-9._+-'); echo "$${v:-devel}")
+# The version of the programs, images and charts: 0.3.0, or between releases 0.3.0-dev+COMMIT. TAG is the tag of the images:
+# a tag cannot contain `+`, so it has `_` instead, as the tags of Helm's charts do.
+ifndef VERSION
+VERSION := $(shell tools/version.sh)
+endif
+TAG := $(subst +,_,$(VERSION))
 BINARY  := bin/accelerator-device-plugin
 
 # grpcnotrace leaves out gRPC's debug page, which is not served here, and with it package
@@ -21,7 +25,7 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build build-plugin build-operator build-dra build-kubectl build-registry generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl test-registry lint-registry bench-kubectl test-browser site test-site kubectl krew demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart manifests test-chart
+.PHONY: help build build-plugin build-operator build-dra build-kubectl build-registry generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl test-registry lint-registry bench-kubectl test-browser site test-site kubectl krew demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart release release-check test-release test-arm64 outdated manifests test-chart
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -159,8 +163,9 @@ kubectl/%:
 	@go -C tools run ./image -tree .. -created $(CREATED) -binary $$(ls dist/kubectl-accelerator_$(VERSION)_$(*D)_$(*F)/* | sed 's|^|../|') \
 		-user-archive '../dist/kubectl-accelerator_$(VERSION)_$(*D)_$(*F).tar.gz'
 
-# The address of the directory where the archives are published.
+# The address of the directory where the archives are published, and the registry of the images, with a path.
 URL ?=
+REGISTRY ?=
 
 krew: kubectl ## write dist/accelerator.yaml, the manifest of kubectl accelerator for krew (VERSION=0.3.0 URL=https://...)
 	@case '$(URL)' in https://?*) ;; *) echo 'URL is "$(URL)", want the https address of the directory where the archives will be' >&2; exit 2;; esac
@@ -201,30 +206,84 @@ image: $(ARCHES:%=image-%) ## build OCI archives and bills of materials into dis
 IMAGE_BUILD = CGO_ENABLED=0 GOOS=linux GOARCH=$* GOAMD64=v1 GOARM64=v8.0 $(GO_BUILD) -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 # IMAGE is the command that writes the image with a name; each use appends arguments.
 IMAGE = go -C tools run ./image -name $(1) -version '$(VERSION)' -revision '$(shell git rev-parse HEAD 2>/dev/null)' -created $(CREATED) \
-	-out '../dist/$(1)_$(VERSION)_$*.tar' -sbom '../dist/$(1)_$(VERSION)_$*.cdx.json' -tree ..
+	-out '../dist/$(1)_$(VERSION)_$*.tar' -sbom '../dist/$(1)_$(VERSION)_$*.cdx.json' -tree .. \
+	$(if $(ARCHIVES),-user-archive '../dist/$(1)_$(VERSION)_linux_$*.tar.gz')
 
-image-%:
+binaries-%:
 	$(IMAGE_BUILD) -o dist/bin_$*/ ./cmd/...
-	@$(call IMAGE,accelerator-device-plugin) -description 'Kubernetes device plugin for FPGA cards' -licence GPL-3.0-only -source \
-		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga -root ../dist/root_$*
-	cd dra && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
-	@$(call IMAGE,accelerator-dra-driver) -description 'Kubernetes DRA driver for FPGA cards' -licence GPL-3.0-only -source \
-		-binary ../dist/bin_$*/accelerator-dra-driver -binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga
 	cd registry && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
+	cd dra && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
+	cd operator && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
+
+image-%: binaries-%
+	@$(call IMAGE,accelerator-device-plugin) -description 'Kubernetes device plugin for FPGA cards' -licence GPL-3.0-only -source \
+		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga -root ../dist/root_$* \
+		$(if $(ARCHIVES),-file ../deploy/systemd/accelerator-device-plugin.service)
+	@$(call IMAGE,accelerator-dra-driver) -description 'Kubernetes DRA driver for FPGA cards' -licence GPL-3.0-only -source \
+		-binary ../dist/bin_$*/accelerator-dra-driver -binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga \
+		$(if $(ARCHIVES),-source-archive '../dist/accelerator-device-plugin_$(VERSION)_source.tar.gz')
 	@$(call IMAGE,accelerator-fpga-registry) -description 'Bitstreams for FPGA cards from OCI registries' -licence Apache-2.0 \
 		-binary ../dist/bin_$*/accelerator-fpga-registry
-	cd operator && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
 	@$(call IMAGE,accelerator-operator) -description 'Names for FPGA functions in Kubernetes' -licence Apache-2.0 \
 		-binary ../dist/bin_$*/accelerator-operator
 
-chart: ## package the Helm charts into dist/, for the images of this version
+test-arm64: binaries-arm64 kubectl/linux/arm64 ## run the programs for arm64, and tests of three packages, under qemu-user
+	@test/arm64/run.sh dist/bin_arm64 'dist/kubectl-accelerator_$(VERSION)_linux_arm64'
+
+# PACKAGE is the command that packages a chart.
+PACKAGE = go -C tools run ./release -version '$(VERSION)' -registry '$(REGISTRY)' -created $(CREATED) -tree .. -chart $(1) -out ../$(2)
+
+chart: ## package the Helm charts into dist/, for the images of this version (REGISTRY=registry.example.com/fpga, if they are in one)
 	@rm -f dist/accelerator-*.tgz
-	@cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm package ../deploy/helm/*/ --app-version '$(VERSION)' --destination ../dist
+	@$(call PACKAGE,accelerator-device-plugin,dist)
+	@$(call PACKAGE,accelerator-operator,dist)
+
+# Another version of Go builds other bytes, and so do these variables, and GOEXPERIMENT, which `release -check` refuses.
+release: export GOTOOLCHAIN = go1.26.8
+release: export GOFIPS140 = off
+release: export GOAMD64 = v1
+release: export GOARM64 = v8.0
+release: export GOWORK = off
+release: export GOFLAGS := -buildvcs=false $(filter -p=% -modcacherw,$(GOFLAGS))
+
+RELEASE = go -C tools run ./release -version '$(VERSION)' -registry '$(REGISTRY)' -url '$(URL)' -tree ..
+MANIFEST = cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm template accelerator-device-plugin '../dist/release/accelerator-device-plugin-$(VERSION).tgz' \
+	--namespace kube-system --skip-tests --set api=$(1) > ../dist/release/$(2).yaml
+
+release: ## build all that is published into dist/release/: docs/releases.md (VERSION=0.3.0 REGISTRY=registry.example.com/fpga URL=https://...)
+	@$(RELEASE) -check
+	@rm -rf dist/release dist/*_'$(VERSION)'_* && mkdir -p dist/release
+	@$(MAKE) --no-print-directory image ARCHES='amd64 arm64' ARCHIVES=1
+	@$(MAKE) --no-print-directory $(if $(URL),krew,kubectl)
+	@$(call PACKAGE,accelerator-device-plugin,dist/release)
+	@$(call PACKAGE,accelerator-operator,dist/release)
+	@$(call MANIFEST,devicePlugin,accelerator-device-plugin)
+	@$(call MANIFEST,dra,accelerator-dra-driver)
+	@cp dist/*_'$(VERSION)'_*.tar.gz dist/*_'$(VERSION)'_*.cdx.json $(if $(URL),dist/accelerator.yaml) deploy/systemd/accelerator-device-plugin.service dist/release/
+	@$(RELEASE) -revision "$$(git rev-parse HEAD)" -created $(CREATED) -dist ../dist -out ../dist/release
+
+# The checksums to compare with.
+SUMS ?= dist/release/SHA256SUMS
+
+release-check: ## build the release of HEAD again in another directory, and compare (SUMS=file, and the arguments of make release)
+	@tools/release/compare.sh '$(SUMS)' VERSION='$(VERSION)' REGISTRY='$(REGISTRY)' URL='$(URL)'
+
+# Where make test-release keeps the cosign that it builds.
+COSIGN_VERSION := v3.1.3
+COSIGN_DIR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/accelerator-device-plugin/cosign-$(COSIGN_VERSION)
+
+test-release: ## test that publish.sh signs, with cosign, which is built the first time (make test-chart has the other tests)
+	@test -x '$(COSIGN_DIR)/cosign' || CGO_ENABLED=0 GOBIN='$(COSIGN_DIR)' go install -trimpath github.com/sigstore/cosign/v3/cmd/cosign@$(COSIGN_VERSION)
+	cd tools && go test -count=1 -run Signatures ./release -cosign '$(COSIGN_DIR)/cosign'
+
+outdated: ## list the modules that are required directly and have a newer version; asks the module proxy
+	@tools/outdated.sh
 
 manifests: ## generate files from the charts: deploy/manifests, tables of values in docs, golden files
 	cd tools && go test -count=1 ./chart -update
 
 # -count=1, since go test's cache does not notice changes of the tested files, which are outside
 # of the module.
-test-chart: ## test charts and image builder; builds helm, which takes minutes the first time
+test-chart: ## test charts, image builder and releases; builds helm, which takes minutes the first time
 	cd tools && go vet ./... && go test -count=1 ./...
+	@echo 'NOT RUN: TestSignatures of tools/release: make test-release runs it'

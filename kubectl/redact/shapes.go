@@ -28,7 +28,9 @@ var (
 	family  = words("dfl", "opae", "vfio", "xrt", "aws")
 	mode    = words("single", "af", "region", "regiondevel", "pool")
 	api     = words("devicePlugin", "dra")
-	release = text(`v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(-[0-9]{1,6}-g[0-9a-f]{7,40})?(-dirty)?|[0-9a-f]{7,40}(-dirty)?|\(devel\)`) // without a tag: a commit
+	release = text(`v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(-dev|-rc\.[0-9]{1,4})?(\+([0-9a-f]{7,40}|dirty|[0-9a-f]{7,40}\.dirty))?|` +
+		// Up to 0.2.0, the output of git describe.
+		`v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(-[0-9]{1,6}-g[0-9a-f]{7,40})?(-dirty)?|[0-9a-f]{7,40}(-dirty)?|\(devel\)`)
 	names   = strings.Join(docs.Names(), "|")
 	reason  = text(`((` + names + `)=)?(` + names + `)(=[A-Za-z0-9_.:/-]{1,60})?`)
 	holders = list(anyOf(text(`and [0-9]{1,9} more`), alias("container")))

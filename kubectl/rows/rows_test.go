@@ -128,16 +128,16 @@ worker-2  -        -         -      -         -                 unknown    no an
 func TestNotes(t *testing.T) {
 	var answers []fleet.Answer
 	for _, node := range []string{"g", "f", "e", "d", "c", "b", "a"} {
-		answers = append(answers, answer(t, node, "fpga-"+node, `{"version":"v0.2.0-3-g123","incomplete":true}`))
+		answers = append(answers, answer(t, node, "fpga-"+node, `{"version":"0.2.0","incomplete":true}`))
 	}
-	answers = append(answers, answer(t, "a", "other", `{"version":"v0.3.0-1-g456-dirty","holdersError":"no kubelet"}`), answer(t, "x", "fpga", `{"version":"devel"}`), broken("y", "hangs"))
+	answers = append(answers, answer(t, "a", "other", `{"version":"0.3.0-dev+456.dirty","holdersError":"no kubelet"}`), answer(t, "x", "fpga", `{"version":"devel"}`), broken("y", "hangs"))
 	want := []string{
 		"a: several releases list the devices of a node, each its own: kube-system/fpga-a, kube-system/other",
 		"a: the holders of devices are not known: no kubelet",
 		"a, b, c, d, e and 2 more: not all cards have been read yet",
-		"a, b, c, d, e and 2 more: version v0.2.0-3-g123 is older than this command, v0.3.0",
+		"a, b, c, d, e and 2 more: version 0.2.0 is older than this command, 0.3.0",
 	}
-	got := rows.Notes(answers, "v0.3.0")
+	got := rows.Notes(answers, "0.3.0")
 	if diff := cmp.Diff(want, got, cmp.Transformer("sorted", func(all []string) map[string]bool {
 		set := map[string]bool{}
 		for _, s := range all {

@@ -16,7 +16,7 @@ func older(a, b string) bool {
 	return err == nil && va.LessThan(vb)
 }
 
-// release parses a version such as v0.3.0-5-g1a2b3c4: the release before that commit.
+// release parses a version such as 0.3.0-dev+1a2b3c4d5e6f, of a commit before the release 0.3.0: that release.
 func release(s string) (*version.Version, error) {
 	s, _, _ = strings.Cut(s, "-")
 	return version.ParseGeneric(s)

@@ -82,7 +82,7 @@ func NewRenderer(s Settings) (*Renderer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", chartName, err)
 	}
-	c.Metadata.AppVersion = s.Version
+	c.Metadata.Version, c.Metadata.AppVersion = s.Version, s.Version
 	cluster := common.DefaultCapabilities.Copy()
 	cluster.KubeVersion = common.KubeVersion{Version: "v1.30.0", Major: "1", Minor: "30"} // the operator's chart requires it
 	return &Renderer{s, c, cluster}, nil
@@ -198,6 +198,12 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	}
 	if dra, ok := values["dra"].(map[string]any); ok && dra["finishClaims"] == true {
 		return nil, errors.New("spec.values.dra.finishClaims: found true, want false: install the DRA driver with Helm")
+	}
+	nfd, _ := values["nodeFeatureDiscovery"].(map[string]any)
+	for key, value := range map[string]any{"securityContextConstraints": values["securityContextConstraints"], "nodeFeatureDiscovery.rule": nfd["rule"]} {
+		if value == true {
+			return nil, fmt.Errorf("spec.values.%s: found true, want false: the operator has no right to create this object: create it with helm template", key)
+		}
 	}
 	if c, ok := values["nodeCondition"].(map[string]any); ok {
 		if kind, ok := c["type"]; ok && kind != nodeCondition {

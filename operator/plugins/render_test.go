@@ -110,6 +110,8 @@ func TestRefused(t *testing.T) {
 		{"error of a template", "values: {config: {events: true}}", "values: config.events: set by the chart: want events: true beside config"},
 		{"programming without its mode", "{mode: region, values: {config: {mode: af}}}", "values: programming.enabled: found true with config.mode af"},
 		{"DRA driver", "values: {api: dra}", `spec.values.api: found "dra", want devicePlugin: install the DRA driver with Helm`},
+		{"object of OpenShift", "values: {securityContextConstraints: true}", "spec.values.securityContextConstraints: found true, want false"},
+		{"object of Node Feature Discovery", "values: {nodeFeatureDiscovery: {rule: true}}", "spec.values.nodeFeatureDiscovery.rule: found true, want false"},
 		{"DRA driver that finishes claims", "values: {dra: {finishClaims: true}}", "spec.values.dra.finishClaims: found true, want false"},
 		{"unknown API", "values: {api: [a]}", `spec.values.api: found "[a]", want devicePlugin`},
 		{"name", "values: {fullnameOverride: x}", "spec.values.fullnameOverride: found a value, want none"},
@@ -308,7 +310,7 @@ func TestName(t *testing.T) {
 }
 
 // All kinds in the templates are rendered with the values of everything, and are watched, except those
-// of the DRA driver, which is refused.
+// of the DRA driver and of values that are refused.
 func TestKinds(t *testing.T) {
 	r := newRenderer(t)
 	templates := map[string]bool{}
@@ -321,6 +323,12 @@ func TestKinds(t *testing.T) {
 		}
 	}
 	maps.DeleteFunc(templates, func(_ string, rendered bool) bool { return !rendered }) // the operator's chart has the policy
+	for _, refused := range []string{"NodeFeatureRule", "SecurityContextConstraints"} {
+		if _, ok := templates[refused]; !ok {
+			t.Errorf("%s: found no template of it, want the exception removed", refused)
+		}
+		delete(templates, refused)
+	}
 	p := object(t, "mode: region")
 	p.Spec.Values = &runtime.RawExtension{Raw: must(yaml.YAMLToJSON([]byte(everything)))(t)}
 	names, rendered, watched := map[string]bool{}, map[schema.GroupVersionKind]bool{}, map[schema.GroupVersionKind]bool{}

@@ -19,7 +19,7 @@ import (
 
 // options has the values of the flags.
 type options struct {
-	bin, certManager, workload, dist, version, tree, out string
+	bin, certManager, workload, dist, version, tree, out, releases string
 
 	only        string
 	keep, check bool
@@ -38,6 +38,7 @@ func main() {
 	flag.StringVar(&o.version, "version", "", "version of the images and charts")
 	flag.StringVar(&o.tree, "tree", "", "root of the source tree, for manifests and examples")
 	flag.StringVar(&o.out, "out", "", "directory for logs and the state after failures")
+	flag.StringVar(&o.releases, "releases", "", "directory of earlier releases, for the story of a release; empty: it does not run")
 	flag.StringVar(&o.only, "only", "", "run only stories whose names match, a regular expression")
 	flag.BoolVar(&o.keep, "keep", false, "keep the cluster until a signal arrives")
 	flag.DurationVar(&o.soak, "soak", 0, "run random operations for this time instead of stories")
@@ -76,6 +77,11 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	}
 	for _, path := range []*string{&o.bin, &o.certManager, &o.workload, &o.dist, &o.tree, &o.out} {
 		if *path, err = filepath.Abs(*path); err != nil {
+			return false, err
+		}
+	}
+	if o.releases != "" {
+		if o.releases, err = filepath.Abs(o.releases); err != nil {
 			return false, err
 		}
 	}
@@ -160,7 +166,7 @@ func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 			return err
 		}
 		name := "docker.io/library/" + name + ":"
-		if _, err := c.Run(ctx, "ctr", "images", "tag", name+o.version, name+nextVersion); err != nil {
+		if _, err := c.Run(ctx, "ctr", "images", "tag", name+o.tag(), name+nextVersion); err != nil {
 			return err
 		}
 	}

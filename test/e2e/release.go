@@ -36,6 +36,9 @@ func (o options) image(name string) string {
 	return filepath.Join(o.dist, fmt.Sprintf("%s_%s_%s.tar", name, o.version, runtime.GOARCH))
 }
 
+// tag returns the tag of the images.
+func (o options) tag() string { return strings.ReplaceAll(o.version, "+", "_") }
+
 // chart returns the path of the daemon's chart.
 func (s *scene) chart() string { return s.packaged("accelerator-device-plugin") }
 
@@ -75,6 +78,11 @@ func (s *scene) settings(values ...string) []string {
 	values = append([]string{
 		"simulatedNode=" + simulated, "stateDir=" + state, "config.resourceName=" + s.resource, "config.recoveryHold=1s", "minReadySeconds=0",
 	}, values...)
+	return setting(args, values...)
+}
+
+// setting appends values to arguments of helm.
+func setting(args []string, values ...string) []string {
 	for _, value := range values {
 		args = append(args, "--set", value)
 	}
@@ -92,11 +100,7 @@ func (s *scene) install(values ...string) {
 // upgradeTo sets values of the release, keeps the others, and returns when another daemon is the only one.
 func (s *scene) upgradeTo(values ...string) {
 	old := s.daemon().Name
-	args := []string{s.chart(), "--reset-then-reuse-values", "--wait", "--timeout", "1m"}
-	for _, value := range values {
-		args = append(args, "--set", value)
-	}
-	s.mustHelm("upgrade", args...)
+	s.mustHelm("upgrade", setting([]string{s.chart(), "--reset-then-reuse-values", "--wait", "--timeout", "1m"}, values...)...)
 	s.replaces(old)
 }
 

@@ -37,9 +37,16 @@ echo "  $bin"
 certmanager=$(./certmanager.sh "$cache" "$bin/helm")
 echo "  $certmanager"
 
+releases=
+if [ -f "../../dist/release/accelerator-device-plugin_${version}_image.tar" ]; then
+	step "earlier releases"
+	releases=$(./releases.sh "$cache")
+	echo "  $releases"
+fi
+
 status=0
 "$out/driver" -bin "$bin" -cert-manager "$certmanager" -workload "$out/workload" -dist ../../dist -version "$version" \
-	-tree ../.. -out "$out" -only "$pattern" ${KEEP:+-keep} ${SOAK:+-soak "$SOAK"} ${SEED:+-seed "$SEED"} \
+	-tree ../.. -out "$out" -only "$pattern" -releases "$releases" ${KEEP:+-keep} ${SOAK:+-soak "$SOAK"} ${SEED:+-seed "$SEED"} \
 	${REPLAY:+-replay "$replay"} || status=$?
 step "done, status $status; logs in $(realpath --relative-to=../.. "$out")"
 exit "$status"

@@ -21,6 +21,7 @@ var stories = []story{
 	{"reboot", reboot},
 	{"upgrade", upgrade},
 	{"broken-upgrade", brokenUpgrade},
+	{"release", releaseStory},
 	{"helm-test", helmTest},
 	{"annotation", annotation},
 	{"cdi", cdi},

@@ -44,8 +44,17 @@ http: {addr: "ADDRESS", tls: {certificate: PKI/apiserver.crt, key: PKI/apiserver
 auth: {htpasswd: {realm: registry, path: DIR/htpasswd}}
 log: {level: warn}
 `)
-	s.check(errors.Join(os.WriteFile(dir+"/registry.yaml", []byte(config), 0o600), os.WriteFile(dir+"/htpasswd", []byte(registryUser), 0o600),
-		os.WriteFile(dir+"/config.json", []byte(dockerConfig), 0o600)))
+	s.check(errors.Join(os.WriteFile(dir+"/htpasswd", []byte(registryUser), 0o600), os.WriteFile(dir+"/config.json", []byte(dockerConfig), 0o600)))
+	s.serveRegistry(dir, config, registryAddress)
+	return dir
+}
+
+// serveRegistry runs CNCF's registry with this configuration and address until the end of the story, when its directory is
+// removed.
+func (s *scene) serveRegistry(dir, config, address string) {
+	s.check(os.WriteFile(dir+"/registry.yaml", []byte(config), 0o600))
+	unused := must(net.Listen("tcp", address)) // fails if another program would answer
+	s.check(unused.Close())
 	cmd := exec.CommandContext(s.ctx, filepath.Join(s.out, "registry"), "serve", dir+"/registry.yaml")
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
@@ -56,13 +65,12 @@ log: {level: warn}
 		s.check(errors.Join(killed, os.RemoveAll(dir)))
 	})
 	await(s, "registry", func() (bool, error) {
-		c, err := net.Dial("tcp", registryAddress)
+		c, err := net.Dial("tcp", address)
 		if err != nil {
 			return false, err
 		}
 		return true, c.Close()
 	}, true)
-	return dir
 }
 
 // pushBitstream pushes a bitstream with this AFU from the directory of the registry, as a user does on another machine.

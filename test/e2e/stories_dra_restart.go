@@ -220,7 +220,7 @@ func draUpgrade(s *scene) {
 	for _, tt := range []struct{ name, value string }{
 		{"to the next version", "dra.image.tag=" + nextVersion},
 		{"to other settings", "config.logLevel=debug"},
-		{"back to this version", "dra.image.tag=" + s.version},
+		{"back to this version", "dra.image.tag=" + s.tag()},
 	} {
 		s.step("helm upgrade %s while pods start", tt.name)
 		s.upgradeTo(tt.value)

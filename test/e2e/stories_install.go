@@ -19,7 +19,7 @@ func manifests(s *scene) {
 	text := must(os.ReadFile(filepath.Join(s.tree, "deploy", "manifests", "accelerator-device-plugin.yaml")))
 	file := filepath.Join(s.out, "manifests.yaml")
 	const image = "accelerator-device-plugin:"
-	s.check(os.WriteFile(file, []byte(strings.ReplaceAll(string(text), image+"devel", image+s.version)), 0o644))
+	s.check(os.WriteFile(file, []byte(strings.ReplaceAll(string(text), image+"devel", image+s.tag())), 0o644))
 	s.must("kubectl", "apply", "--filename", file)
 	s.cleanups = append(s.cleanups, func() {
 		s.must("kubectl", "delete", "--wait", "--ignore-not-found", "--filename", file)

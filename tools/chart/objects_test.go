@@ -38,6 +38,9 @@ var decoder = func() runtime.Decoder {
 	}
 	// The region of the operator's helm test has no type here. The e2e tests create it.
 	scheme.AddKnownTypeWithName(apischema.GroupVersionKind{Group: "fpga.intel.com", Version: "v2", Kind: "FpgaRegion"}, &unstructured.Unstructured{})
+	// The modules with these types cannot be had from the module proxy: TestNodeFeatureRule and TestSecurityContextConstraints check them.
+	scheme.AddKnownTypeWithName(apischema.GroupVersionKind{Group: "nfd.k8s-sigs.io", Version: "v1alpha1", Kind: "NodeFeatureRule"}, &unstructured.Unstructured{})
+	scheme.AddKnownTypeWithName(apischema.GroupVersionKind{Group: "security.openshift.io", Version: "v1", Kind: "SecurityContextConstraints"}, &unstructured.Unstructured{})
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }()
 

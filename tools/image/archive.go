@@ -2,8 +2,8 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
+	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -17,8 +17,8 @@ import (
 type Image struct {
 	Name        string
 	Description string
-	Licence     string // of the image as a whole: an SPDX expression
-	Version     string
+	Licence     string    // of the image as a whole: an SPDX expression
+	Version     string    // of the project, as in its programs: the tag contains `_` for `+`
 	Revision    string    // commit
 	Created     time.Time // of the commit
 	Arch        string    // amd64, arm64
@@ -53,6 +53,9 @@ func (i Image) build() (v1.Image, error) {
 	config.Config = v1.Config{Entrypoint: []string{i.Entrypoint}, Env: []string{"PATH=/usr/bin"}, Labels: i.labels()}
 	return mutate.ConfigFile(img, config)
 }
+
+// tag returns the tag of the image.
+func (i Image) tag() string { return strings.ReplaceAll(i.Version, "+", "_") }
 
 // labels returns the labels of the OCI image specification.
 func (i Image) labels() map[string]string {
@@ -91,14 +94,14 @@ func (i Image) Archive() ([]byte, v1.Hash, error) {
 
 // layout returns the files of the OCI image layout, and the manifest.json of `docker save`.
 func (i Image) layout(img v1.Image) (Files, error) {
-	files := Files{"oci-layout": {0o644, []byte(`{"imageLayoutVersion":"1.0.0"}`)}}
+	files := Files{"oci-layout": {Mode: 0o644, Data: []byte(`{"imageLayoutVersion":"1.0.0"}`)}}
 	blob := func(data []byte, err error) (string, error) {
 		if err != nil {
 			return "", err
 		}
 		hash, _, err := v1.SHA256(bytes.NewReader(data))
 		where := "blobs/sha256/" + hash.Hex
-		files[where] = File{0o644, data}
+		files[where] = File{Mode: 0o644, Data: data}
 		return where, err
 	}
 	config, err := blob(img.RawConfigFile())
@@ -109,7 +112,7 @@ func (i Image) layout(img v1.Image) (Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	saved := dockerManifest{Config: config, RepoTags: []string{i.Name + ":" + i.Version}}
+	saved := dockerManifest{Config: config, RepoTags: []string{i.Name + ":" + i.tag()}}
 	for _, layer := range layers {
 		where, err := blob(compressed(layer))
 		if err != nil {
@@ -121,14 +124,14 @@ func (i Image) layout(img v1.Image) (Files, error) {
 	if _, err := blob(manifest, err); err != nil {
 		return nil, err
 	}
-	if err := files.addJSON("manifest.json", []dockerManifest{saved}); err != nil {
+	if err := files.AddJSON("manifest.json", []dockerManifest{saved}); err != nil {
 		return nil, err
 	}
 	index, err := i.index(img, int64(len(manifest)))
 	if err != nil {
 		return nil, err
 	}
-	return files, files.addJSON("index.json", index)
+	return files, files.AddJSON("index.json", index)
 }
 
 // index returns the index of the image's manifest. Its annotations are the tag, and the name that
@@ -142,8 +145,8 @@ func (i Image) index(img v1.Image, size int64) (v1.IndexManifest, error) {
 			MediaType: types.OCIManifestSchema1, Digest: digest, Size: size,
 			Platform: &v1.Platform{OS: "linux", Architecture: i.Arch},
 			Annotations: map[string]string{
-				"org.opencontainers.image.ref.name": i.Version,
-				"io.containerd.image.name":          "docker.io/library/" + i.Name + ":" + i.Version,
+				"org.opencontainers.image.ref.name": i.tag(),
+				"io.containerd.image.name":          "docker.io/library/" + i.Name + ":" + i.tag(),
 			},
 		}},
 	}, err
@@ -154,12 +157,6 @@ type dockerManifest struct {
 	Config   string
 	RepoTags []string
 	Layers   []string
-}
-
-func (f Files) addJSON(where string, v any) error {
-	data, err := json.Marshal(v)
-	f[where] = File{0o644, data}
-	return err
 }
 
 func compressed(layer v1.Layer) ([]byte, error) {

@@ -5,7 +5,10 @@
 //	      -tree DIR -version V -revision R -created SECONDS
 //	      -out FILE.tar -sbom FILE.json [-root DIR]
 //
-//	image -binary FILE -user-archive FILE.tar.gz -tree DIR -created SECONDS
+//	image -binary FILE [-binary FILE] [-source -version V [-source-archive FILE.tar.gz]] -tree DIR -created SECONDS
+//	      -user-archive FILE.tar.gz [-file FILE]
+//
+// One command can write both archives.
 //
 // The image has only the files that [Rootfs] returns: the binaries, with -source their source
 // code, and the licences of all modules that are linked into them. There is no shell. The same

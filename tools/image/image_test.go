@@ -30,7 +30,7 @@ import (
 var example = Image{
 	Name: "accelerator-device-plugin", Description: "Kubernetes device plugin for FPGA cards", Licence: "GPL-3.0-only",
 	Entrypoint: "/usr/bin/accelerator-device-plugin",
-	Version:    "v1.2.3", Revision: "0123456789", Created: time.Unix(1_800_000_000, 0).UTC(), Arch: "arm64",
+	Version:    "1.2.3-dev+abc", Revision: "0123456789", Created: time.Unix(1_800_000_000, 0).UTC(), Arch: "arm64",
 	Files: Rootfs([]Binary{{Name: "accelerator-device-plugin", Data: []byte("binary")}, {Name: "accelerator-fpga", Data: []byte("tool")}}, []byte("source"), map[string][]byte{"b/LICENSE": []byte("text"), "a/c/NOTICE": []byte("more")}),
 }
 
@@ -52,14 +52,14 @@ func untar(t *testing.T, r io.Reader) (Files, []string) {
 			t.Errorf("%s: owner %d:%d, time %s; want root and the time of the commit", h.Name, h.Uid, h.Gid, h.ModTime)
 		}
 		if h.Typeflag == tar.TypeSymlink {
-			files[h.Name] = File{h.FileInfo().Mode(), []byte(h.Linkname)}
+			files[h.Name] = File{Mode: h.FileInfo().Mode(), Data: []byte(h.Linkname)}
 		}
 		if h.Typeflag == tar.TypeReg {
 			data, err := io.ReadAll(archive)
 			if err != nil {
 				t.Fatal(err)
 			}
-			files[h.Name] = File{h.FileInfo().Mode(), data}
+			files[h.Name] = File{Mode: h.FileInfo().Mode(), Data: data}
 		}
 	}
 }
@@ -151,8 +151,8 @@ func TestIndex(t *testing.T) {
 		MediaType: "application/vnd.oci.image.manifest.v1+json", Digest: digest,
 		Platform: &v1.Platform{OS: "linux", Architecture: "arm64"},
 		Annotations: map[string]string{
-			"org.opencontainers.image.ref.name": "v1.2.3",
-			"io.containerd.image.name":          "docker.io/library/accelerator-device-plugin:v1.2.3",
+			"org.opencontainers.image.ref.name": "1.2.3-dev_abc",
+			"io.containerd.image.name":          "docker.io/library/accelerator-device-plugin:1.2.3-dev_abc",
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -171,13 +171,26 @@ func TestEndOfTar(t *testing.T) {
 	}
 }
 
-// The archive for users has the program, which can be run, and the licences.
+// The archive for users contains the programs, which can be run, their source, the licences and further files.
 func TestUserArchive(t *testing.T) {
-	archive, err := userArchive(Binary{Name: "kubectl-accelerator", Data: []byte("binary")}, map[string][]byte{"b/LICENSE": []byte("text")}, example.Created)
+	dir := t.TempDir()
+	unit, out := filepath.Join(dir, "x.service"), filepath.Join(dir, "out.tar.gz")
+	if err := os.WriteFile(unit, []byte("unit"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binaries := []Binary{{Name: "accelerator-device-plugin", Data: []byte("binary")}, {Name: "accelerator-fpga", Data: []byte("tool")}}
+	a := arguments{userArchive: out, files: []string{unit}}
+	if err := a.writeUserArchive(binaries, []byte("source"), map[string][]byte{"b/LICENSE": []byte("text")}, example.Created); err != nil {
+		t.Fatal(err)
+	}
+	archive, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Files{"kubectl-accelerator": {0o755, []byte("binary")}, "licenses/b/LICENSE": {0o644, []byte("text")}}
+	want := Files{
+		"accelerator-device-plugin": {Mode: 0o755, Data: []byte("binary")}, "accelerator-fpga": {Mode: 0o755, Data: []byte("tool")},
+		"source.tar.gz": {Mode: 0o644, Data: []byte("source")}, "licenses/b/LICENSE": {Mode: 0o644, Data: []byte("text")}, "x.service": {Mode: 0o644, Data: []byte("unit")},
+	}
 	if diff := cmp.Diff(want, sourceFiles(t, archive)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
@@ -300,7 +313,7 @@ func TestDockerfile(t *testing.T) {
 	}
 	labels := example.labels()
 	for _, m := range regexp.MustCompile(`(org\.opencontainers\.image\.\w+)="([^"]*)"`).FindAllStringSubmatch(string(text), -1) {
-		if value := strings.ReplaceAll(m[2], "${VERSION}", "v1.2.3"); labels[m[1]] != value {
+		if value := strings.ReplaceAll(m[2], "${VERSION}", example.Version); labels[m[1]] != value {
 			t.Errorf("label %s is %q, want %q", m[1], value, labels[m[1]])
 		}
 	}

@@ -21,16 +21,22 @@ func main() {
 	flag.StringVar(&a.image.Description, "description", "", "short description of the image")
 	flag.StringVar(&a.image.Licence, "licence", "", "licence of the whole image, an SPDX expression")
 	flag.BoolVar(&a.source, "source", false, "add the source code to the image, as the GPL requires")
-	flag.StringVar(&a.image.Version, "version", "", "version, which is also the tag of the image")
+	flag.StringVar(&a.image.Version, "version", "", "version; the tag of the image contains _ for +")
 	flag.StringVar(&a.image.Revision, "revision", "", "commit that the binaries were built from")
 	flag.Int64Var(&a.created, "created", 0, "time of that commit, in seconds since 1970, for all times in the image")
-	flag.StringVar(&a.out, "out", "", "archive to write")
+	flag.StringVar(&a.out, "out", "", "archive of the image to write")
 	flag.StringVar(&a.sbom, "sbom", "", "bill of materials to write")
-	flag.StringVar(&a.userArchive, "user-archive", "", "write a .tar.gz of the binary and its licences, for the machine of a user, and no image")
+	flag.StringVar(&a.userArchive, "user-archive", "", "write a .tar.gz of the binaries, their source and licences, for machines without containers")
+	flag.Func("file", "further file of the -user-archive; may be repeated", func(file string) error {
+		a.files = append(a.files, file)
+		return nil
+	})
+	flag.StringVar(&a.sourceArchive, "source-archive", "", "write a .tar.gz of the source")
 	flag.StringVar(&a.root, "root", "", "directory to which the files of the image are also written, for the Dockerfile")
 	flag.Parse()
-	image := a.image.Name != "" && a.image.Licence != "" && a.image.Version != "" && a.out != "" && a.sbom != ""
-	if len(a.binaries) == 0 || image == (a.userArchive != "") || flag.NArg() > 0 {
+	image := a.image.Name != "" && a.image.Licence != "" && a.image.Version != "" && a.sbom != ""
+	if len(a.binaries) == 0 || a.out == "" && a.userArchive == "" || a.out != "" && !image ||
+		a.source && a.image.Version == "" || a.sourceArchive != "" && !a.source || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -41,13 +47,13 @@ func main() {
 }
 
 type arguments struct {
-	binaries        []string
-	tree            string
-	image           Image // only the fields that are arguments
-	source          bool
-	created         int64
-	out, sbom, root string
-	userArchive     string
+	binaries, files            []string
+	tree                       string
+	image                      Image // only the fields that are arguments
+	source                     bool
+	created                    int64
+	out, sbom, root            string
+	userArchive, sourceArchive string
 }
 
 func (a arguments) run() error {
@@ -73,8 +79,6 @@ func (a arguments) run() error {
 	}
 	img := a.image
 	img.Created = time.Unix(a.created, 0).UTC()
-	img.Arch = setting(binaries[0].Info, "GOARCH")
-	img.Entrypoint = "/usr/bin/" + binaries[0].Name
 	var source []byte
 	if a.source {
 		var err error
@@ -84,13 +88,21 @@ func (a arguments) run() error {
 	} else if where := copyleft(licences); where != "" {
 		return fmt.Errorf("%s: found a GNU licence, want -source", where)
 	}
-	if a.userArchive != "" {
-		archive, err := userArchive(binaries[0], licences, img.Created)
-		if err != nil {
+	if a.sourceArchive != "" {
+		if err := os.WriteFile(a.sourceArchive, source, 0o644); err != nil {
 			return err
 		}
-		return os.WriteFile(a.userArchive, archive, 0o644)
 	}
+	if a.userArchive != "" {
+		if err := a.writeUserArchive(binaries, source, licences, img.Created); err != nil {
+			return err
+		}
+	}
+	if a.out == "" {
+		return nil
+	}
+	img.Arch = setting(binaries[0].Info, "GOARCH")
+	img.Entrypoint = "/usr/bin/" + binaries[0].Name
 	img.Files = Rootfs(binaries, source, licences)
 	bill, err := SBOM(binaries, img.Version)
 	if err != nil {
@@ -111,7 +123,7 @@ func (a arguments) run() error {
 			return err
 		}
 	}
-	fmt.Printf("%s: %s:%s %s %.1f MB\n", a.out, img.Name, img.Version, digest, float64(len(archive))/1e6)
+	fmt.Printf("%s: %s:%s %s %.1f MB\n", a.out, img.Name, img.tag(), digest, float64(len(archive))/1e6)
 	return nil
 }
 

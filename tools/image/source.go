@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,43 +15,25 @@ import (
 // Source returns the source code of binaries of these modules below tree, as a .tar.gz: the files of
 // the work tree that git tracks, and for each module the packages of other modules in its vendor/. `make
 // build-plugin`, or `make build-dra`, in it needs only Go. All files have the time at. The caller must
-// make sure that the binaries were built from the module versions in go.mod.
+// make sure that the binaries were built from the module versions in go.mod. The file VERSION has the
+// version of the binaries, which the Makefile of the archive cannot ask git for.
 func Source(tree string, modules []string, version string, at time.Time) ([]byte, error) {
 	top := project + "-" + version
 	files, err := trackedFiles(tree, top)
 	if err != nil {
 		return nil, err
 	}
+	files[path.Join(top, "VERSION")] = File{Mode: 0o644, Data: []byte(version + "\n")}
 	for _, module := range modules {
-		if err := files.vendor(path.Join(top, module, "vendor"), filepath.Join(tree, module)); err != nil {
+		if err := addVendor(files, path.Join(top, module, "vendor"), filepath.Join(tree, module)); err != nil {
 			return nil, err
 		}
 	}
-	return files.gzipped(at)
+	return files.Gzip(at)
 }
 
-// gzipped returns a .tar.gz of the files.
-func (f Files) gzipped(at time.Time) ([]byte, error) {
-	archive, err := f.Tar(at)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(archive); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil { // writes the end of the archive
-		return nil, err
-	}
-	return out.Bytes(), nil
-}
-
-// vendor adds below where the packages of other modules that a module needs.
-func (f Files) vendor(where, module string) error {
+// addVendor adds below where the packages of other modules that a module needs.
+func addVendor(files Files, where, module string) error {
 	vendor, err := os.MkdirTemp("", "vendor")
 	if err != nil {
 		return err
@@ -70,7 +50,7 @@ func (f Files) vendor(where, module string) error {
 		if err != nil {
 			return err
 		}
-		return f.read(path.Join(where, filepath.ToSlash(below)), file)
+		return files.Read(path.Join(where, filepath.ToSlash(below)), file)
 	})
 }
 
@@ -83,36 +63,12 @@ func trackedFiles(tree, top string) (Files, error) {
 	}
 	files := make(Files)
 	for where := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
-		err := files.read(path.Join(top, where), filepath.Join(tree, where))
+		err := files.Read(path.Join(top, where), filepath.Join(tree, where))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a removal that is not committed yet
 			return nil, err
 		}
 	}
 	return files, nil
-}
-
-// read adds a file as it is on disk, but with the permissions that git records, so that
-// the umask has no effect. A symbolic link stays a link.
-func (f Files) read(where, file string) error {
-	info, err := os.Lstat(file)
-	if err != nil {
-		return err
-	}
-	switch {
-	case info.Mode()&fs.ModeSymlink != 0:
-		target, err := os.Readlink(file)
-		f[where] = File{fs.ModeSymlink | 0o777, []byte(target)}
-		return err
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s: found %v, want a regular file or a symbolic link", file, info.Mode())
-	}
-	mode := fs.FileMode(0o644)
-	if info.Mode()&0o100 != 0 {
-		mode = 0o755
-	}
-	data, err := os.ReadFile(file)
-	f[where] = File{mode, data}
-	return err
 }
 
 // command runs a program in a directory and returns its output.

@@ -43,7 +43,7 @@ func sourceFiles(t *testing.T, archive []byte) Files {
 func TestSource(t *testing.T) {
 	first := source(t, ".")
 	files := sourceFiles(t, first)
-	const top = "accelerator-device-plugin-v1.2.3/"
+	const top = "accelerator-device-plugin-1.2.3-dev+abc/"
 	for _, name := range []string{"go.mod", "go.sum", "Makefile", "LICENSE", "NOTICE", "watcher/netlink_linux.go", "cmd/accelerator-device-plugin/main.go"} {
 		want, err := os.ReadFile(filepath.Join(tree, name))
 		if err != nil {
@@ -53,10 +53,13 @@ func TestSource(t *testing.T) {
 			t.Errorf("%s: mode %v, %d bytes; want 0644 and %d bytes as in the tree", name, got.Mode, len(got.Data), len(want))
 		}
 	}
+	if got := string(files[top+"VERSION"].Data); got != "1.2.3-dev+abc\n" {
+		t.Errorf("VERSION: found %q, want the version of the programs", got)
+	}
 	if got := files[top+".ci/run"].Mode; got != 0o755 {
 		t.Errorf(".ci/run: mode %v, want 0755", got)
 	}
-	want := File{fs.ModeSymlink | 0o777, []byte("../helm/accelerator-device-plugin/files/alerts.yaml")}
+	want := File{Mode: fs.ModeSymlink | 0o777, Data: []byte("../helm/accelerator-device-plugin/files/alerts.yaml")}
 	if diff := cmp.Diff(want, files[top+"deploy/prometheus/alerts.yaml"]); diff != "" {
 		t.Errorf("link (-want +got):\n%s", diff)
 	}
@@ -109,7 +112,7 @@ func TestSourceBuilds(t *testing.T) {
 	for _, tt := range []struct{ module, name string }{{".", "accelerator-device-plugin"}, {"dra", "accelerator-dra-driver"}} {
 		t.Run(tt.name, func(t *testing.T) {
 			want := built(t, tree, tt.module, tt.name)
-			got := built(t, filepath.Join(dir, "accelerator-device-plugin-v1.2.3"), tt.module, tt.name,
+			got := built(t, filepath.Join(dir, "accelerator-device-plugin-1.2.3-dev+abc"), tt.module, tt.name,
 				"GOPROXY=off", "GOFLAGS=", "GOMODCACHE="+filepath.Join(dir, "empty"))
 			if diff := cmp.Diff(versions(want), versions(got)); diff != "" || len(want.Deps) == 0 {
 				t.Errorf("modules (-want +got):\n%s", diff)

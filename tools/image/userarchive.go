@@ -1,15 +1,39 @@
 package main
 
 import (
+	"os"
 	"path"
+	"path/filepath"
 	"time"
 )
 
-// userArchive returns a .tar.gz for the machine of a user: a binary, and the licences of what it contains.
-func userArchive(b Binary, licences map[string][]byte, at time.Time) ([]byte, error) {
-	files := Files{b.Name: {0o755, b.Data}}
-	for where, text := range licences {
-		files[path.Join("licenses", where)] = File{0o644, text}
+// writeUserArchive writes the archive for machines that run the binaries without an image. It contains
+// the files of the arguments, too.
+func (a arguments) writeUserArchive(binaries []Binary, source []byte, licences map[string][]byte, at time.Time) error {
+	files := userArchive(binaries, source, licences)
+	for _, file := range a.files {
+		if err := files.Read(filepath.Base(file), file); err != nil {
+			return err
+		}
 	}
-	return files.gzipped(at)
+	archive, err := files.Gzip(at)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(a.userArchive, archive, 0o644)
+}
+
+// userArchive returns the binaries, their source if it is not nil, and the licences of all that they contain.
+func userArchive(binaries []Binary, source []byte, licences map[string][]byte) Files {
+	files := make(Files)
+	for _, b := range binaries {
+		files[b.Name] = File{Mode: 0o755, Data: b.Data}
+	}
+	if source != nil {
+		files["source.tar.gz"] = File{Mode: 0o644, Data: source}
+	}
+	for where, text := range licences {
+		files[path.Join("licenses", where)] = File{Mode: 0o644, Data: text}
+	}
+	return files
 }

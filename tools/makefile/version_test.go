@@ -16,28 +16,40 @@ import (
 func repository(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	makefile, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, text := range map[string]string{
-		"Makefile":         string(makefile),
+		"Makefile":         read(t, "../../Makefile"),
+		"tools/version.sh": read(t, "../../tools/version.sh"),
+		"VERSION":          "1.3.0-dev\n",
 		"go.mod":           "module example.com/version\n",
 		".gitignore":       "bin\n",
 		"cmd/demo/main.go": "package main\n\nvar version string\n\nfunc main() { print(version) }\n",
 	} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), text)
 	}
 	run(t, dir, "git", "init", "-q")
 	run(t, dir, "git", "add", ".")
 	run(t, dir, "git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgSign=false", "commit", "-qm", "first")
 	return dir
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// write writes a file that can be run.
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // run runs a command in a directory, without the variables of a make that runs this test.
@@ -54,8 +66,9 @@ func run(t *testing.T, dir, name string, args ...string) (output string) {
 	return string(out)
 }
 
-// Tags come with a fetch from any fork. A tag runs nothing, and the rest of its name is the version.
-func TestTagRunsNothing(t *testing.T) {
+// The version is that of a release's tag, or that of the file VERSION with the commit. Tags come with a fetch from any fork: another tag
+// has no effect, and runs nothing.
+func TestVersion(t *testing.T) {
 	dir := repository(t)
 	list := func() (names []string) {
 		entries, err := os.ReadDir(dir)
@@ -67,25 +80,60 @@ func TestTagRunsNothing(t *testing.T) {
 		}
 		return names
 	}
-	for _, test := range []struct{ tag, version string }{
-		{"v1.2.3-rc.1+a_b", "v1.2.3-rc.1+a_b"},
-		{"v9';touch${IFS}ran;'", "v9touchIFSran"},
-		{`v9";touch${IFS}ran;"`, "v9touchIFSran"},
-		{"v9$(touch${IFS}ran)", "v9touchIFSran"},
-		{"v9`touch${IFS}ran`", "v9touchIFSran"},
-		{"';'", "devel"},
+	commit := strings.TrimSpace(run(t, dir, "git", "rev-parse", "--short=12", "HEAD"))
+	between := "1.3.0-dev+" + commit
+	for _, test := range []struct{ tags, version string }{
+		{"", between},
+		{"v1.2.3", "1.2.3"},
+		{"v1.2.3-rc.1", "1.2.3-rc.1"},
+		{"v1.2.3-rc.1 v1.2.3 v1.2.2", "1.2.3"},
+		{"v1.2.3-rc.2 v1.2.3-rc.10", "1.2.3-rc.10"},
+		{"1.2.3", between},
+		{"v1.2", between},
+		{"v01.2.3", between},
+		{"v1.2.3+a", between},
+		{"v1.2.3_4", between},
+		{"dra/v1.2.3", between},
+		{"v9';touch${IFS}ran;'", between},
+		{`v9.0.0-";touch${IFS}ran;"`, between},
+		{"v9.0.0-$(touch${IFS}ran)", between},
+		{"v9.0.0-`touch${IFS}ran`", between},
 	} {
-		run(t, dir, "git", "tag", test.tag)
+		tags := strings.Fields(test.tags)
+		for _, tag := range tags {
+			run(t, dir, "git", "tag", tag)
+		}
 		before := append(list(), "bin")
 		run(t, dir, "make", "build-plugin")
 		if diff := cmp.Diff(test.version, run(t, dir, "bin/demo")); diff != "" {
-			t.Errorf("%s: version (-want +got):\n%s", test.tag, diff)
+			t.Errorf("%s: version (-want +got):\n%s", test.tags, diff)
 		}
 		after := list()
 		slices.Sort(before)
 		if diff := cmp.Diff(slices.Compact(before), after); diff != "" {
-			t.Errorf("%s: files (-want +got):\n%s", test.tag, diff)
+			t.Errorf("%s: files (-want +got):\n%s", test.tags, diff)
 		}
-		run(t, dir, "git", "tag", "-d", test.tag)
+		for _, tag := range tags {
+			run(t, dir, "git", "tag", "-d", tag)
+		}
 	}
+
+	script := func(want string) {
+		t.Helper()
+		if diff := cmp.Diff(want+"\n", run(t, dir, "tools/version.sh")); diff != "" {
+			t.Errorf("version (-want +got):\n%s", diff)
+		}
+	}
+	write(t, filepath.Join(dir, "untracked"), "x")
+	script(between)
+	write(t, filepath.Join(dir, "go.mod"), "module example.com/changed\n")
+	script(between + ".dirty")
+	run(t, dir, "git", "tag", "v1.2.3")
+	script("1.2.3+dirty")
+	// The source archive of a release may be unpacked below the work tree of another repository.
+	run(t, dir, "git", "init", "-q", "..")
+	if err := os.RemoveAll(filepath.Join(dir, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	script("1.3.0-dev")
 }

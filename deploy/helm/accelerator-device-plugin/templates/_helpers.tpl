@@ -45,10 +45,10 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- if and (ne .Values.api "dra") .Values.dra.finishClaims }}true{{ end }}
 {{- end }}
 
-{{- /* A git version may be longer than a label's value, and end in characters that it may not end in. */}}
+{{- /* A version between releases contains `+`, which a label's value and an image's tag cannot contain. */}}
 {{- define "adp.labels" -}}
 {{ include "adp.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | trunc 63 | trimAll "-_." | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
@@ -110,7 +110,7 @@ reports, so they have the same path in the container. */}}
 {{- if .digest }}
 {{- printf "%s@%s" .repository .digest }}
 {{- else }}
-{{- printf "%s:%s" .repository (default $root.Chart.AppVersion .tag) }}
+{{- printf "%s:%s" .repository (default $root.Chart.AppVersion .tag | replace "+" "_") }}
 {{- end }}
 {{- end }}
 {{- end }}

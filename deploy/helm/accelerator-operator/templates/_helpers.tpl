@@ -25,10 +25,10 @@ app.kubernetes.io/name: {{ include "ao.chart" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- /* A git version may be longer than a label's value, and end in characters that it may not end in. */}}
+{{- /* A version between releases contains `+`, which a label's value and an image's tag cannot contain. */}}
 {{- define "ao.labels" -}}
 {{ include "ao.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | trunc 63 | trimAll "-_." | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
@@ -63,7 +63,7 @@ name: 53 characters and a dash of 63. */}}
 {{- if .digest }}
 {{- printf "%s@%s" .repository .digest }}
 {{- else }}
-{{- printf "%s:%s" .repository (default $.Chart.AppVersion .tag) }}
+{{- printf "%s:%s" .repository (default $.Chart.AppVersion .tag | replace "+" "_") }}
 {{- end }}
 {{- end }}
 {{- end }}

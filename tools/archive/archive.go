@@ -1,0 +1,137 @@
+// Package archive writes archives that only depend on the files in them: sorted, of root, with one time.
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// File is a file of an archive.
+type File struct {
+	Mode fs.FileMode
+	Data []byte // of a symbolic link, its target
+}
+
+// Files are the files of an archive, by their paths without leading slash.
+type Files map[string]File
+
+// Tar returns an archive of the files, sorted, with their directories. All belong to root
+// and have the time at.
+func (f Files) Tar(at time.Time) ([]byte, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	made := map[string]bool{".": true}
+	var makeDir func(dir string) error
+	makeDir = func(dir string) error {
+		if made[dir] {
+			return nil
+		}
+		made[dir] = true
+		if err := makeDir(path.Dir(dir)); err != nil {
+			return err
+		}
+		return w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: at, Format: tar.FormatPAX})
+	}
+	for _, where := range slices.Sorted(maps.Keys(f)) {
+		if err := makeDir(path.Dir(where)); err != nil {
+			return nil, err
+		}
+		file := f[where]
+		if file.Mode&fs.ModeSymlink != 0 {
+			header := &tar.Header{Typeflag: tar.TypeSymlink, Name: where, Linkname: string(file.Data), Mode: 0o777, ModTime: at, Format: tar.FormatPAX}
+			if err := w.WriteHeader(header); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: where, Size: int64(len(file.Data)), Mode: int64(file.Mode.Perm()), ModTime: at, Format: tar.FormatPAX}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(file.Data); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil { // writes the end of the archive
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// Write replaces the contents of dir by the files. None of them may be a link.
+func (f Files) Write(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	for where, file := range f {
+		where = filepath.Join(dir, where)
+		if err := os.MkdirAll(filepath.Dir(where), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(where, file.Data, file.Mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Gzip returns a .tar.gz of the files.
+func (f Files) Gzip(at time.Time) ([]byte, error) {
+	archive, err := f.Tar(at)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(archive); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil { // writes the end of the archive
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// Read adds a file as it is on disk, but with the permissions that git records, so that
+// the umask has no effect. A symbolic link stays a link.
+func (f Files) Read(where, file string) error {
+	info, err := os.Lstat(file)
+	if err != nil {
+		return err
+	}
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(file)
+		f[where] = File{fs.ModeSymlink | 0o777, []byte(target)}
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s: found %v, want a regular file or a symbolic link", file, info.Mode())
+	}
+	mode := fs.FileMode(0o644)
+	if info.Mode()&0o100 != 0 {
+		mode = 0o755
+	}
+	data, err := os.ReadFile(file)
+	f[where] = File{mode, data}
+	return err
+}
+
+// AddJSON adds a file with a value in JSON.
+func (f Files) AddJSON(where string, v any) error {
+	data, err := json.Marshal(v)
+	f[where] = File{0o644, data}
+	return err
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	orascontent "oras.land/oras-go/v2/content"
+	orasregistry "oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote"
+)
+
+// publisher is a release with the registry that publish.sh pushes it to.
+type publisher struct {
+	release Release
+	host    string
+	path    string        // PATH of the script
+	broken  *atomic.Int32 // status with which the registry answers all writes, or 0
+	writes  *atomic.Int32 // manifests that were written
+	fails   *atomic.Int32 // requests until the registry breaks, if positive
+}
+
+func newPublisher(t *testing.T) publisher {
+	t.Helper()
+	p := publisher{release: example(t), broken: new(atomic.Int32), writes: new(atomic.Int32), fails: new(atomic.Int32)}
+	handler := registry.New(registry.WithReferrersSupport(true), registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p.fails.Load() > 0 && p.fails.Add(-1) == 0 {
+			p.broken.Store(http.StatusForbidden)
+		}
+		if status := p.broken.Load(); status != 0 {
+			http.Error(w, "broken", int(status))
+			return
+		}
+		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/") {
+			p.writes.Add(1)
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	p.host = strings.Replace(strings.TrimPrefix(server.URL, "http://"), "127.0.0.1", "localhost", 1) // oras asks others over https
+	p.release.Registry = p.host + "/fpga"
+	made(t, p.release)
+
+	build := exec.Command("go", "tool", "-n", "oras") // builds oras unless it is in the cache
+	build.Stderr = os.Stderr
+	oras, err := build.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(strings.TrimSpace(string(oras)), filepath.Join(bin, "oras")); err != nil {
+		t.Fatal(err)
+	}
+	p.path = bin + ":" + os.Getenv("PATH")
+	return p
+}
+
+// run runs publish.sh from another directory, and returns its output.
+func (p publisher) run(t *testing.T, env []string, args ...string) (out string, code int) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(p.release.Out, "publish.sh"), args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append([]string{"PATH=" + p.path, "HOME=" + cmd.Dir, "TMPDIR=" + cmd.Dir}, env...)
+	var b bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &b, &b
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return b.String(), cmd.ProcessState.ExitCode()
+}
+
+// want checks the exit code and parts of the output.
+func want(t *testing.T, out string, code, wantCode int, parts ...string) {
+	t.Helper()
+	if code != wantCode {
+		t.Errorf("exit code %d, want %d:\n%s", code, wantCode, out)
+	}
+	for _, part := range parts {
+		if !strings.Contains(out, part) {
+			t.Errorf("found no %q in:\n%s", part, out)
+		}
+	}
+}
+
+// repositories are the repositories of a release, below the registry.
+var repositories = []string{"accelerator-device-plugin", "accelerator-dra-driver", "accelerator-fpga-registry", "accelerator-operator",
+	"charts/accelerator-device-plugin", "charts/accelerator-operator"}
+
+// published checks that the registry has everything of the release: images with bills of materials, charts, and provenance.
+func (p publisher) published(t *testing.T) {
+	t.Helper()
+	attached := map[string]int{}
+	for _, name := range repositories {
+		repository, err := remote.NewRepository(p.release.Registry + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		repository.PlainHTTP = true
+		root, err := repository.Resolve(t.Context(), "1.2.3-dev_abc")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		manifests := []ocispec.Descriptor{root}
+		if root.MediaType == ocispec.MediaTypeImageIndex {
+			for _, platform := range []string{"amd64", "arm64"} {
+				m, err := oras.Resolve(t.Context(), repository, root.Digest.String(), oras.ResolveOptions{TargetPlatform: &ocispec.Platform{OS: "linux", Architecture: platform}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				manifests = append(manifests, m)
+			}
+		}
+		for _, m := range manifests {
+			all, err := orasregistry.Referrers(t.Context(), repository, m, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range all {
+				data, err := orascontent.FetchAll(t.Context(), repository, d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var m ocispec.Manifest // this registry lists the type of the config as that of the artifact
+				parse(t, data, &m)
+				attached[m.ArtifactType]++
+			}
+		}
+	}
+	if attached["application/vnd.cyclonedx+json"] != 8 || attached["application/vnd.in-toto+json"] != 6 {
+		t.Errorf("attached: found %v, want 8 bills of materials and 6 statements", attached)
+	}
+}
+
+func TestPublish(t *testing.T) {
+	p := newPublisher(t)
+	out, code := p.run(t, nil)
+	want(t, out, code, 0, "COSIGN_KEY is not set: nothing is signed", "+ oras cp", p.release.Registry+"/charts/accelerator-operator:1.2.3-dev_abc", "done: ")
+	p.published(t)
+
+	// A second time, everything is there.
+	before := p.writes.Load()
+	out, code = p.run(t, nil)
+	want(t, out, code, 0, "done: ")
+	if again := p.writes.Load() - before; again != 6 { // the tags
+		t.Errorf("%d manifests were written, and again %d, want 6", before, again)
+	}
+	p.published(t)
+
+	// Other contents never replace those of a tag.
+	other := example(t)
+	other.Registry, other.Revision = p.release.Registry, strings.Repeat("9", 40)
+	made(t, other)
+	p.release = other
+	out, code = p.run(t, nil)
+	want(t, out, code, 1, "a published version is never replaced")
+}
+
+// A push that was cut at any request is completed by the next one.
+func TestPublishCut(t *testing.T) {
+	p := newPublisher(t)
+	for _, n := range []int32{1, 2, 5, 9, 14, 20, 40, 80} {
+		p.fails.Store(n)
+		out, code := p.run(t, nil)
+		want(t, out, code, 1)
+		p.fails.Store(0)
+		p.broken.Store(0)
+	}
+	out, code := p.run(t, nil)
+	want(t, out, code, 0, "done: ")
+	p.published(t)
+}
+
+func TestPublishRefusals(t *testing.T) {
+	p := newPublisher(t)
+	out, code := p.run(t, nil, "--help")
+	want(t, out, code, 0, "usage: REGISTRY=", "default: "+p.release.Registry, "of 1.2.3-dev+abc")
+	out, code = p.run(t, nil, "--hepl")
+	want(t, out, code, 2, "usage: ")
+	out, code = p.run(t, nil, "--dry-run")
+	want(t, out, code, 0, "+ oras cp")
+	if n := p.writes.Load(); n != 0 {
+		t.Errorf("--dry-run wrote %d manifests", n)
+	}
+	// A registry that does not say what it has may have another image under the tag.
+	p.broken.Store(http.StatusUnauthorized)
+	out, code = p.run(t, nil)
+	want(t, out, code, 1, "publish.sh: "+p.release.Registry+"/accelerator-device-plugin:1.2.3-dev_abc: ")
+	p.broken.Store(0)
+	path := p.path
+	p.path = "/usr/bin:/bin"
+	out, code = p.run(t, nil)
+	want(t, out, code, 1, "oras is not in PATH")
+	p.path = path
+	write(t, filepath.Join(p.release.Out, "accelerator-operator-1.2.3-dev+abc.tgz"), "changed")
+	out, code = p.run(t, nil)
+	want(t, out, code, 1, "accelerator-operator-1.2.3-dev+abc.tgz: FAILED", "download them again")
+
+	p = newPublisher(t)
+	p.release.Registry = ""
+	p.release.Out = t.TempDir()
+	made(t, p.release)
+	out, code = p.run(t, nil)
+	want(t, out, code, 1, "REGISTRY: found none")
+	out, code = p.run(t, []string{"REGISTRY=" + p.host + "/fpga"}) // charts for imported images can be pushed, too
+	want(t, out, code, 0, p.host+"/fpga/accelerator-operator:1.2.3-dev_abc")
+}
+
+// cosign is given by make test-release, which builds it.
+var cosign = flag.String("cosign", "", "path of cosign, for TestSignatures")
+
+// publish.sh signs images, charts, provenance and SHA256SUMS once, with a key of a file, without a public log.
+func TestSignatures(t *testing.T) {
+	if *cosign == "" {
+		t.Skip("no cosign: make test-release builds it")
+	}
+	p := newPublisher(t)
+	bin, keys := t.TempDir(), t.TempDir()
+	if err := os.Symlink(*cosign, filepath.Join(bin, "cosign")); err != nil {
+		t.Fatal(err)
+	}
+	p.path = bin + ":" + p.path
+	verifies := func(ok bool, args ...string) {
+		t.Helper()
+		cmd := exec.Command(*cosign, append(args, "--key", filepath.Join(keys, "cosign.pub"), "--insecure-ignore-tlog")...)
+		cmd.Dir, cmd.Env = keys, append(os.Environ(), "HOME="+keys)
+		if out, err := cmd.CombinedOutput(); (err == nil) != ok {
+			t.Errorf("cosign %q: error %v, want success %v: %s", args, err, ok, out)
+		}
+	}
+	for _, args := range [][]string{{"generate-key-pair"}, {"signing-config", "create", "--out", "none.json"}} {
+		cmd := exec.Command(*cosign, args...)
+		cmd.Dir, cmd.Env = keys, append(os.Environ(), "HOME="+keys, "COSIGN_PASSWORD=secret")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("cosign %q: %v: %s", args, err, out)
+		}
+	}
+	env := []string{
+		"COSIGN_KEY=" + filepath.Join(keys, "cosign.key"), "COSIGN_PASSWORD=secret",
+		"COSIGN_SIGN_FLAGS=--signing-config " + filepath.Join(keys, "none.json"), "COSIGN_VERIFY_FLAGS=--insecure-ignore-tlog",
+	}
+	out, code := p.run(t, env)
+	want(t, out, code, 0, "+ cosign sign ", "+ cosign attest ", "+ cosign sign-blob ", "done: ")
+	for _, name := range repositories {
+		ref := p.release.Registry + "/" + name + ":1.2.3-dev_abc"
+		verifies(true, "verify", ref)
+		verifies(true, "verify-attestation", "--type", "slsaprovenance1", ref)
+		verifies(false, "verify-attestation", "--type", "spdx", ref)
+	}
+	sums := filepath.Join(p.release.Out, "SHA256SUMS")
+	verifies(true, "verify-blob", "--bundle", sums+".sigstore.json", sums)
+	verifies(false, "verify-blob", "--bundle", sums+".sigstore.json", filepath.Join(p.release.Out, "release-notes.md"))
+
+	out, code = p.run(t, env)
+	want(t, out, code, 0, "is signed already", "SHA256SUMS is signed already", "done: ")
+	if strings.Contains(out, "+ cosign") {
+		t.Errorf("the second time, something was signed again:\n%s", out)
+	}
+}
