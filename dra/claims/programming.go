@@ -29,7 +29,7 @@ var errOff = errors.New("programming is off on this node (--programming-hook)")
 // check returns an error if the hook cannot program a device with an AFU.
 func (p *Programming) check(now *inventory.Device, afu string) error {
 	if now.InterfaceID == "" {
-		return errors.New("interface id: found none, want that of a card with an FME: this device cannot be programmed")
+		return errors.New("the device has no interface ID, because it does not belong to a card with an FME: it cannot be programmed")
 	}
 	b, err := p.Store.Lookup(now.InterfaceID, afu)
 	if err != nil {

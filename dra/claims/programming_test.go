@@ -209,9 +209,9 @@ func TestProgrammingRefused(t *testing.T) {
 	}{
 		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU("ABCDEF01-2345-6789-abcd-ef0123456789")),
 			"claim default/one: device pci-0000-3b-00-0 (3b:00.0) of request a: found AFU " + loaded + ", want abcdef0123456789abcdef0123456789: " +
-				"bitstream for interface " + bits.Interface + " and AFU abcdef0123456789abcdef0123456789: found none (file does not exist), want " +
-				string(r.programs.Store) + "/" + bits.Interface + "/abcdef0123456789abcdef0123456789.gbs or .aocx: accelerator-fpga install FILE"},
-		{configured(claimOf("one", result("a", "5e:00.1")), wantAFU(stored)), "found AFU " + loaded + ", want " + stored + ": interface id: found none, want that of a card with an FME"},
+				"no bitstream for interface " + bits.Interface + " and AFU abcdef0123456789abcdef0123456789 in the store (file does not exist): want " +
+				string(r.programs.Store) + "/" + bits.Interface + "/abcdef0123456789abcdef0123456789.gbs or .aocx, which accelerator-fpga install FILE writes"},
+		{configured(claimOf("one", result("a", "5e:00.1")), wantAFU(stored)), "found AFU " + loaded + ", want " + stored + ": the device has no interface ID"},
 		{configured(claimOf("one", result("a", "af:00.0")), wantAFU(stored)), "bitstream for interface " + elsewhere.InterfaceID},
 		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(other)), "install the file again"},
 		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(open)), "found the id of all AOCX, want the hash of one of them"},
@@ -227,9 +227,9 @@ func TestProgrammingRefused(t *testing.T) {
 	if err := os.RemoveAll(string(r.programs.Store)); err != nil {
 		t.Fatal(err)
 	}
-	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "found none (file does not exist)")
+	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "in the store (file does not exist)")
 	r.programs.Store += "/none"
-	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "found none (file does not exist)")
+	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "in the store (file does not exist)")
 	if text := r.file() + r.specText(); text != "" {
 		t.Errorf("files after refusals: found %s, want none", text)
 	}

@@ -82,7 +82,7 @@ func draProgram(s *scene) {
 	const afu = "0123456789abcdef0123456789abcdef"
 	s.claimed("missing", programmed(second, afu))
 	s.oneLine("missing", "device "+deviceName(secondID)+" ("+secondID+") of request card: found AFU "+otherAFU+", want "+afu+
-		": bitstream for interface "+interfaceID+" and AFU "+afu+": found none", filepath.Join(store, interfaceID, afu)+".gbs or .aocx: accelerator-fpga install FILE")
+		": no bitstream for interface "+interfaceID+" and AFU "+afu+" in the store", filepath.Join(store, interfaceID, afu)+".gbs or .aocx, which accelerator-fpga install FILE writes")
 	s.logged("claim.refused", line{"claim": s.users + "/missing"})
 	s.deleteClaimed("missing")
 	s.step("the bitstream could be changed by other users: the claim is refused")
