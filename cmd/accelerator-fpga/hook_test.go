@@ -144,7 +144,7 @@ func TestHookProcess(t *testing.T) {
 func TestHookMaxTemperature(t *testing.T) {
 	self := program(t)
 	for _, test := range []struct{ limit, want string }{
-		{"48", "temperature: found 48.5 °C ("},
+		{"48", "too hot: 48.5 °C ("},
 		{"off", "not the node of a driver"},
 	} {
 		t.Run(test.limit, func(t *testing.T) {
