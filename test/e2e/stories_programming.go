@@ -160,7 +160,7 @@ func programming(s *scene) {
 	s.startFails(s.podWithPairs("driver", 1, interfaceID, afu), secondID)
 	s.step("the hook's log has all failures, and the command logs reads it")
 	text := must(os.ReadFile(hookLog))
-	if out := s.logsCommand(string(text), "--device", secondID, "--event", "programming.*"); bytes.Count(out, []byte("\n")) < 4 || !bytes.Contains(out, []byte("found none")) {
+	if out := s.logsCommand(string(text), "--device", secondID, "--event", "programming.*"); bytes.Count(out, []byte("\n")) < 4 || !bytes.Contains(out, []byte("no bitstream for interface")) {
 		s.failf("logs --device %s: found %s, want four failures", secondID, out)
 	}
 	s.step("the first pod still runs; then a pod gets both cards, each for its pair")
