@@ -61,15 +61,17 @@ func events() string {
 }
 
 func levels(all []logevent.Level) string {
-	condition := regexp.MustCompile("^(when|with|else)")
+	condition := regexp.MustCompile("^(when|with|while|at|for|once) ")
 	var parts []string
 	for _, l := range all {
 		text := strings.ToUpper(l.String()[:1]) + l.String()[1:]
 		switch {
-		case condition.MatchString(l.When):
+		case l.When == "otherwise":
+			text = "otherwise " + text
+		case condition.MatchString(l.When + " "):
 			text += " " + l.When
 		case l.When != "":
-			text += ", " + l.When
+			text += " (" + l.When + ")"
 		}
 		parts = append(parts, text)
 	}

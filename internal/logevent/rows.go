@@ -57,7 +57,7 @@ func daemon() []row {
 				"daemon keeps its old names, because another daemon still uses them.",
 			must(owner, path), may(lasted, reason, retry)},
 		{OwnerTaken, levels(info), "The daemon may advertise the node's devices. `lasted_ms`: how long it has waited.", must(owner, lasted), nil},
-		{OwnerLeft, levels(info, warn.when("with `error`: ResourceSlices may remain")),
+		{OwnerLeft, levels(info, warn.when("with `error`, when ResourceSlices may remain")),
 			"The last daemon of this API stops, and has withdrawn the devices.", must(owner), may(errorText)},
 		{OwnerUnavailable, levels(errorLevel),
 			"A lock in `--state-dir` cannot be used. Before `owner.taken`, the daemon advertises nothing and keeps trying. Logged for each new error, and every minute.",
@@ -67,9 +67,9 @@ func daemon() []row {
 
 func ofDevices() []row {
 	return []row{
-		{DeviceAdded, levels(info, warn.when("when it is unhealthy, except in the steps of being plugged in, and while it is on `vfio-pci` and no rule names it")), "A device was found.",
+		{DeviceAdded, levels(info, warn.when("when it is unhealthy, unless it is being plugged in, or is on `vfio-pci` and no rule names it")), "A device was found.",
 			must(device, family, health, reasons), may(pci, resource, afu, interfaceID, nodes, parent, latency, errorText)},
-		{DeviceHealth, levels(warn.when("when the health got worse, except in the steps of being plugged in"), info.when("otherwise"), debug.when("while the device is on `vfio-pci` and no rule names it")),
+		{DeviceHealth, levels(warn.when("when the health got worse, unless the device is being plugged in"), info.when("otherwise"), debug.when("while the device is on `vfio-pci` and no rule names it")),
 			"The health of a device or its reasons changed.",
 			must(device, oldValue, newValue, reasons, lasted), may(pci, holders, latency, errorText)},
 		{DeviceIdentity, levels(info), "An attribute of a device's identity changed.", must(device, attribute, oldValue, newValue), may(pci)},
@@ -105,14 +105,14 @@ func ofDevices() []row {
 			"A cordon ended. `reason`: `command`, `expired`, or `file` if another daemon of this node removed it. " +
 				"`by`: who ended it. `why`: the reason of the cordon.",
 			must(device, why, reason), may(by, until)},
-		{CordonUnavailable, levels(warn.when("at the start, when no cordon can be kept"), errorLevel.when("otherwise; the current cordons stay in force")),
-			"`--state-dir` or its `cordons.json` cannot be used. Logged once for each error.", must(errorText), nil},
+		{CordonUnavailable, levels(warn.when("at the start, when no cordon can be kept"), errorLevel.when("otherwise")),
+			"`--state-dir` or its `cordons.json` cannot be used. Cordons that are in force stay in force. Logged once for each error.", must(errorText), nil},
 		{DeviceMissing, levels(errorLevel),
 			"A card was present when the node was last observed, but was not found after the start; or it had a fault and then left. `device`: its " +
 				"address. `lasted_ms`: time since it was first missed, if that was before this start. Logged once after each start. See [health.md](health.md#a-missing-card).",
 			must(device), may(lasted)},
 		{CardForgotten, levels(info), "The command `forget` removed a card from the ledger.", must(device, by), nil},
-		{LedgerBegun, levels(info), "The [ledger](service.md#the-ledger) of the cards was started again, because the state directory was used on another machine, " +
+		{LedgerBegun, levels(info), "A new [ledger](service.md#the-ledger) of the cards was started, because the state directory was used on another machine, " +
 			"or because all cards changed their addresses. `count`: cards in the old ledger.", must(count, reason), nil},
 		{LedgerUnavailable, levels(warn),
 			"The ledger, `cards.json` in `--state-dir`, cannot be read or written. Until it can be, the history of the cards is not kept; nothing else is affected. " +
@@ -131,7 +131,7 @@ func reading() []row {
 		{ScanFailed, levels(warn.when("the first and the third time"), debug.when("otherwise")),
 			"A card could not be read; without `pci`: the cards could not be listed. `count`: failures in a row.", must(errorText), may(pci, count)},
 		{ScanRecovered, levels(info), "A card could be read again; without `pci`: the cards could be listed again.", nil, may(pci, count)},
-		{ReadTimeout, levels(warn), "Reading a card takes longer than 2 s. Without `lasted_ms`: 12 reads of its slot hang, so the card is read when one of them returns.",
+		{ReadTimeout, levels(warn), "Reading a card takes longer than 2 s. Without `lasted_ms`: 12 reads of its slot hang, so the card is read only when one of them returns.",
 			must(pci), may(lasted)},
 		{ReadRecovered, levels(info), "A read that took longer than 2 s ended.", must(pci, lasted), nil},
 		{SensorsFailed, levels(warn),
@@ -175,7 +175,7 @@ func kubelet() []row {
 		{KubeletAbsent, levels(info), "No kubelet listens on kubelet.sock. The daemon waits for one.", must(resource, socket, errorText), nil},
 		{KubeletRestarted, levels(info), "kubelet.sock was replaced. The daemon registers the resource again.", must(resource), nil},
 		{SocketLost, levels(warn), "The plugin's socket was removed. The daemon registers the resource again, with a new socket.", must(resource, retry), nil},
-		{SocketRemoved, levels(info, warn.when("with `error` when it could not be removed")), "A socket that an earlier daemon left was removed.", must(socket), may(errorText)},
+		{SocketRemoved, levels(info, warn.when("with `error`, when it could not be removed")), "A socket that an earlier daemon left was removed.", must(socket), may(errorText)},
 		{SocketTwin, levels(warn), "Another daemon serves in the kubelet's directory. This is normal during an upgrade with surge.", must(socket), nil},
 		{StreamOpened, levels(info), "The kubelet opened a ListAndWatch stream.", must(resource), nil},
 		{StreamClosed, levels(info), "A ListAndWatch stream ended.", must(resource, lasted, reason), nil},
@@ -261,8 +261,8 @@ func bitstreams() []row {
 			"The bitstream of a reference could not be pulled or checked. If the store already contains a bitstream of this reference, it stays there.",
 			must(reference, errorText), may(retry)},
 		{BitstreamProgress, levels(info), "A pull is in progress. `reason`: what it does, or how much it has downloaded. Logged at most every 10 s.", must(reference, reason), nil},
-		{BitstreamRemoved, levels(info), "A file to which no reference in the list leads any more was removed. `reason`: `age` or `size`.", must(path, reason), nil},
-		{BitstreamRetained, levels(warn), "Files to which no reference leads any more could not be removed, or it is not known whether a card uses them. The program tries again after an hour.", must(errorText), may(path)},
+		{BitstreamRemoved, levels(info), "A file that no reference in the list needs any more was removed. `reason`: `age` or `size`.", must(path, reason), nil},
+		{BitstreamRetained, levels(warn), "Files that no reference needs any more could not be removed, or it is not known whether a card uses them. The program tries again after an hour.", must(errorText), may(path)},
 	}
 }
 
@@ -301,7 +301,7 @@ func network() []row {
 			"There were more [Events](events.md) than the rate limit or the table of pending Events allows. `count`: dropped Events since the last such line.", must(count), nil},
 		{EventsAnonymous, levels(warn.when("once")),
 			"The daemon's account may not get pods. Its Events on pods have no uid, so `kubectl describe pod` does not show them.", must(errorText), nil},
-		{EventFailed, levels(warn.when("when the API server refuses it for good"), debug.when("otherwise")),
+		{EventFailed, levels(warn.when("when the API server refuses it permanently"), debug.when("otherwise")),
 			"The daemon gave up an Event: it was refused, it was not accepted for 5 minutes, or its pod has ended. `reason`: reason of the Event.",
 			must(reason, object), may(device, errorText)},
 		{EventRecorded, levels(debug), "An Event was written. `reason`: reason of the Event. `count`: how often it happened.", must(reason, object, count), may(device)},
