@@ -129,7 +129,7 @@ func (s *scene) classProgramsUnchangedPod() {
 		s.check(s.Client.ResourceV1().DeviceClasses().Delete(s.ctx, class, metav1.DeleteOptions{}))
 	})
 	s.create(s.pod("programmed", resource, 1))
-	s.step("  %s", s.cannotPrepare("programmed", "found AFU "+afuID+", want "+otherAFU+": programming is off on this node"))
+	s.step("  %s", s.cannotPrepare("programmed", "has AFU "+afuID+", but the claim requests "+otherAFU+": programming is off on this node"))
 	s.deletePods("programmed")
 }
 
