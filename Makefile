@@ -25,7 +25,7 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build build-plugin build-operator build-dra build-kubectl build-registry generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl test-registry lint-registry bench-kubectl test-browser kubectl krew demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart release release-check test-release test-arm64 outdated manifests test-chart
+.PHONY: help build build-plugin build-operator build-dra build-kubectl build-registry generate-operator test-operator lint-operator test-dra lint-dra test-kubectl lint-kubectl test-registry lint-registry bench-kubectl test-browser site test-site kubectl krew demo test test-kernel test-kubelet test-prometheus test-logging e2e soak fixtures lint deps fuzz bench bench-dra clean image chart release release-check test-release test-arm64 outdated manifests test-chart
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,7 +108,7 @@ build-dra: ## build accelerator-dra-driver only
 # How long no device changes in `make bench-dra`.
 IDLE ?= 15m
 
-bench-dra: ## measure 200 DRA drivers at a real API server for the table of docs/dra.md (IDLE=15m)
+bench-dra: ## measure 200 DRA drivers at a real API server for the table of docs/dra-reference.md (IDLE=15m)
 	@test -n '$(ACCELERATOR_E2E_BIN)' || { echo 'no etcd and kube-apiserver; make e2e builds them'; exit 1; }
 	@cd dra && ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test -run '^$$' -bench Scale -benchtime 1x -timeout 0 ./driver -idle $(IDLE)
 
@@ -126,7 +126,7 @@ build-kubectl: ## build kubectl-accelerator only (GOOS, GOARCH: of the machine t
 test-kubectl: ## test kubectl-accelerator; needs no root
 	cd kubectl && ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test $(RACE) ./...
 	@test -n '$(ACCELERATOR_E2E_BIN)' || echo 'NOT RUN: TestRoles of kubectl: no etcd and kube-apiserver; make e2e builds them'
-	@echo 'NOT RUN: TestBrowser* of kubectl: make test-browser runs them'
+	@echo 'NOT RUN: TestBrowser* of kubectl: make test-browser and make test-site run them'
 
 # Chromium for the tests of the page, such as Debian's package chromium-headless-shell.
 CHROMIUM ?= $(shell command -v chromium-headless-shell || command -v chromium || command -v google-chrome)
@@ -134,6 +134,19 @@ CHROMIUM ?= $(shell command -v chromium-headless-shell || command -v chromium ||
 test-browser: ## test the page of kubectl accelerator ui in Chromium (CHROMIUM=path; PICTURES=1 writes those of docs/kubectl.md)
 	@test -n '$(CHROMIUM)' || { echo 'no Chromium: install the Debian package chromium-headless-shell, or set CHROMIUM to the path of another one'; exit 1; }
 	cd kubectl && ACCELERATOR_CHROMIUM='$(CHROMIUM)' go test -count=1 -run TestBrowser ./cmd/... $(if $(PICTURES),-update)
+
+# The path of the site on its server.
+BASE ?= /
+
+tools/site/node_modules/.package-lock.json: tools/site/package-lock.json
+	cd tools/site && npm ci --ignore-scripts --no-audit --no-fund
+
+site: tools/site/node_modules/.package-lock.json ## build the documentation as a site with search into dist/site, with npm (BASE=/path/)
+	cd tools/site && BASE='$(BASE)' npx vitepress build
+
+test-site: site ## test the site in Chromium, on a wide and on a narrow screen (CHROMIUM=path)
+	@test -n '$(CHROMIUM)' || { echo 'no Chromium: install the Debian package chromium-headless-shell, or set CHROMIUM to the path of another one'; exit 1; }
+	cd kubectl && ACCELERATOR_CHROMIUM='$(CHROMIUM)' go test -count=1 ./test/site
 
 bench-kubectl: ## measure kubectl accelerator devices and ui with 1000 nodes at a real API server
 	@test -n '$(ACCELERATOR_E2E_BIN)' || { echo 'no etcd and kube-apiserver; make e2e builds them'; exit 1; }
@@ -181,7 +194,7 @@ lint-registry: ## check go.mod, go vet, staticcheck, allowed imports of registry
 	@cd registry && ! go list -deps ./... | grep -v /daemon/apiserver$$ | grep -E '^b-com.com/accelerator-device-plugin/(cmd|inventory|watcher|daemon|server|sim|operator|dra|programming/hook)|pilebones'
 
 clean: ## remove the built files
-	rm -rf bin dist
+	rm -rf bin dist tools/site/node_modules
 
 # The architectures of the images, and their creation time: the time of the commit, so that
 # images of the same commit are identical.

@@ -42,7 +42,7 @@ func (m *modeSelector) changed(n apiserver.Node) {
 	case !ok:
 		m.mode = m.setting
 	case !slices.Contains(offer.Modes(), asked):
-		m.log.Warn("annotation is not a mode, previous mode kept", logevent.ConfigNotice, logevent.Node(n.Name), logevent.Mode(m.mode),
+		m.log.Warn("annotation of the node is not a mode, previous mode kept", logevent.ConfigNotice, logevent.Node(n.Name), logevent.Mode(m.mode),
 			logevent.Reason(fmt.Sprintf("%s: found %.100q, want one of %s", annotationMode, asked, strings.Join(offer.Modes(), ", "))))
 	default:
 		m.mode = asked
@@ -70,7 +70,7 @@ func (m *modeSelector) choose() {
 
 // logUnknownMode logs that the daemon starts in the mode of the settings, because the annotation is not known.
 func logUnknownMode(log *zap.Logger, node, mode string) {
-	log.Warn("annotation not known, mode of the settings used", logevent.ConfigNotice, logevent.Node(node), logevent.Mode(mode))
+	log.Warn("annotation of the node not known, mode of the settings used", logevent.ConfigNotice, logevent.Node(node), logevent.Mode(mode))
 }
 
 // logMode logs a change of the mode.

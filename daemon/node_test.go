@@ -56,7 +56,7 @@ func TestFamilyThatIsOff(t *testing.T) {
 	core, logs := eventtest.Observed(t)
 	openSettings(loader, loader.Config, zap.New(core), metrics.New("test"))
 	lines := logs.TakeAll()
-	if len(lines) != 2 || lines[0].Message != "rule names a family that is off" {
+	if len(lines) != 2 || lines[0].Message != "rule names a family that is not in --families" {
 		t.Fatalf("log %v, want one notice and that settings were applied", lines)
 	}
 	want := map[string]any{"event": "config.notice", "flag": "families", "reason": "a.com/y for pciVendor=8086 family=opae"}

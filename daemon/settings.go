@@ -76,7 +76,7 @@ func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 	next, restart, err := l.loader.Again(files)
 	l.metrics.ConfigReload(err == nil)
 	if err != nil {
-		l.log.Error("configuration refused, previous one kept", logevent.ConfigRefused, logevent.Err(err))
+		l.log.Error("settings refused, previous settings kept", logevent.ConfigRefused, logevent.Err(err))
 		l.state.Update(func(s control.Settings) control.Settings {
 			s.Refused = err.Error()
 			return s
@@ -102,12 +102,12 @@ func (l *liveSettings) applied(cfg config.Config, restart []string) {
 		l.log.Warn("overrides of nodes have no effect without this setting", logevent.ConfigNotice, logevent.Flag("node-name"))
 	}
 	if keys := l.read.OtherKeys(); len(keys) > 0 {
-		l.log.Warn("overrides have no effect, their ConfigMap has another key", logevent.ConfigNotice, logevent.Flag("overrides"),
+		l.log.Warn("overrides have no effect because their ConfigMap uses another key", logevent.ConfigNotice, logevent.Flag("overrides"),
 			logevent.Reason(fmt.Sprintf("found %s, want %s", strings.Join(keys, ", "), filepath.Base(l.loader.Config.Overrides))))
 	}
 	for _, r := range cfg.Resources {
 		if f := r.Match.Family; f != "" && !slices.Contains(l.loader.Config.Families, f) {
-			l.log.Warn("rule names a family that is off", logevent.ConfigNotice, logevent.Flag("families"), logevent.Reason(r.String()))
+			l.log.Warn("rule names a family that is not in --families", logevent.ConfigNotice, logevent.Flag("families"), logevent.Reason(r.String()))
 		}
 	}
 	if l.loader.Follows() {

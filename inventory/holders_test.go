@@ -47,7 +47,7 @@ func TestGrace(t *testing.T) {
 				r.after(time.Millisecond)
 			}
 			r.want("after it", map[string]string{})
-			if n := r.logs.FilterMessage("holders not known, what may be in use is withheld").Len(); n != 1 {
+			if n := r.logs.FilterMessage("cannot tell which containers use devices, those that may be in use are withheld").Len(); n != 1 {
 				t.Errorf("%d lines that holders are not known, want 1", n)
 			}
 		})

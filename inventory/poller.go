@@ -115,19 +115,19 @@ func (p *poller) report(before, now Holdings) {
 		p.cfg.Metrics.HoldersSource(name, is)
 		switch {
 		case is != nil && was == nil:
-			p.log.Warn("holders not known, what may be in use is withheld", logevent.HoldersUnknown, logevent.Source(name), logevent.Err(is), logevent.Grace(p.cfg.TombstoneGrace))
+			p.log.Warn("cannot tell which containers use devices, those that may be in use are withheld", logevent.HoldersUnknown, logevent.Source(name), logevent.Err(is), logevent.Grace(p.cfg.TombstoneGrace))
 		case is == nil && was != nil:
 			p.log.Info("holders known again", logevent.HoldersKnown, logevent.Source(name))
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(now.Shared)) {
 		if id != "" && !slices.Equal(before.Shared[id], now.Shared[id]) { // a broken kubelet may name devices without an id
-			p.log.Error("several containers hold one device", logevent.DeviceHeldTwice, logevent.Device(id), logevent.Holders(now.Shared[id]))
+			p.log.Error("device is in use by several containers", logevent.DeviceHeldTwice, logevent.Device(id), logevent.Holders(now.Shared[id]))
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(before.Shared)) {
 		if id != "" && now.Shared[id] == nil {
-			p.log.Info("at most one container holds the device again", logevent.DeviceHeldOnce, logevent.Device(id))
+			p.log.Info("device is no longer in use by several containers", logevent.DeviceHeldOnce, logevent.Device(id))
 		}
 	}
 }

@@ -85,7 +85,7 @@ func (inv *Inventory) reportChange(c change, now time.Time) {
 		quietly(message, logevent.DeviceReleased, logevent.Device(c.ID), logevent.PCI(d.PCIAddress),
 			logevent.Resource(d.OfferedAs), logevent.Reason(c.why), logevent.Lasted(c.lasted))
 	case deviceUnoffered:
-		inv.log.Info("device is not offered", logevent.DeviceUnoffered, logevent.Device(c.ID), logevent.Reason(c.why))
+		inv.log.Info("device is not advertised", logevent.DeviceUnoffered, logevent.Device(c.ID), logevent.Reason(c.why))
 	case deviceGiven:
 		since := ""
 		if c.found {

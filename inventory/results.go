@@ -165,7 +165,7 @@ func (s *scheduler) takeLate(j *job, r result, now time.Time) {
 	j.stuck--
 	if r.number == j.newest && j.state == overdue {
 		s.setState(j, idle)
-		s.log.Info("late reading returned", logevent.ReadRecovered, logevent.PCI(j.address), logevent.Lasted(now.Sub(j.started)))
+		s.log.Info("slow read finished", logevent.ReadRecovered, logevent.PCI(j.address), logevent.Lasted(now.Sub(j.started)))
 		s.request(j, wantNow)
 		return
 	}

@@ -239,7 +239,7 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 	if s.full(task{j.address, false}) {
 		j.want = wantNow
 		if s.setState(j, overdue); !s.unreadable[j] {
-			s.log.Warn("card not read, because many readings of its slot hang", logevent.ReadTimeout, logevent.PCI(j.address))
+			s.log.Warn("card not read because too many reads of its slot hang", logevent.ReadTimeout, logevent.PCI(j.address))
 		}
 		s.giveUp(ctx, j)
 		return
@@ -299,7 +299,7 @@ func (s *scheduler) onTime(ctx context.Context, now time.Time) {
 			j.stuck++
 			s.setState(j, overdue)
 			s.cfg.Metrics.ScanTimeout(took)
-			s.log.Warn("reading timed out", logevent.ReadTimeout, logevent.PCI(j.address), logevent.Lasted(took))
+			s.log.Warn("read timed out", logevent.ReadTimeout, logevent.PCI(j.address), logevent.Lasted(took))
 			s.giveUp(ctx, j)
 			s.queue(j)
 		case took >= s.cfg.ReadTimeout/2 && !j.hedged:
@@ -369,7 +369,7 @@ func (s *scheduler) tick(ctx context.Context, steady map[string]bool) {
 		}
 	}
 	if !starved && !s.shortage.since.IsZero() {
-		s.log.Info("daemon has descriptors and memory again", logevent.DaemonRecovered, logevent.Lasted(s.shortage.last.Sub(s.shortage.since)))
+		s.log.Info("file descriptors and memory available again", logevent.DaemonRecovered, logevent.Lasted(s.shortage.last.Sub(s.shortage.since)))
 		s.shortage.since = time.Time{}
 	}
 	if s.shortage.listing {
@@ -428,7 +428,7 @@ func (s *scheduler) awaitTasks() {
 	case <-time.After(leaveReadersAfter):
 		for _, j := range s.jobs {
 			if j.state == reading || j.stuck > 0 {
-				s.log.Warn("hanging reading abandoned", logevent.ReadTimeout, logevent.PCI(j.address), logevent.Lasted(time.Since(j.started)))
+				s.log.Warn("hung read abandoned", logevent.ReadTimeout, logevent.PCI(j.address), logevent.Lasted(time.Since(j.started)))
 			}
 		}
 	}

@@ -19,7 +19,7 @@ func (s *scheduler) noteShortage(err error, now time.Time) {
 	s.shortage.last = now
 	if s.shortage.since.IsZero() {
 		s.shortage.since = now
-		s.log.Warn("daemon out of descriptors or memory, devices keep their state", logevent.DaemonStarved, logevent.Err(err))
+		s.log.Warn("out of file descriptors or memory, devices keep their state", logevent.DaemonStarved, logevent.Err(err))
 	}
 }
 

@@ -54,7 +54,7 @@ func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("bitstream for interface %s and AFU %s: found none (%w), want %s.gbs or .aocx: accelerator-fpga install FILE",
+		return nil, fmt.Errorf("no bitstream for interface %s and AFU %s in the store (%w): want %s.gbs or .aocx, which accelerator-fpga install FILE writes",
 			region, id, fs.ErrNotExist, filepath.Join(string(s), region, id))
 	}
 	return nil, err

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,12 +19,31 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/docs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/sim/demo"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/picture"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
+
+// docs/demo.svg shows what the demo prints. -update records it again, with the times of this machine.
+func TestDemoPicture(t *testing.T) {
+	const file = "../../docs/demo.svg"
+	cfg := config.Defaults()
+	cfg.RecoveryHold = time.Second
+	var out strings.Builder
+	must.Succeed(t, demo.Run(t.Context(), &out, demo.Options{Colour: true, Resource: cfg.ResourceName, Hold: cfg.RecoveryHold}, demoDaemon(cfg)))
+	text := regexp.MustCompile(`/\S+/accel-demo-\d+`).ReplaceAllString(out.String(), "/tmp/accel-demo-2026112606")
+	lines := strings.Split("\x1b[1m$ make demo\x1b[0m\n"+strings.TrimSuffix(text, "\n"), "\n")
+	got := picture.Terminal("make demo: each change of the simulated cards, and what the kubelet receives", lines)
+	if *update {
+		must.Succeed(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	varies := regexp.MustCompile(` *\d+\.\d+ m?s`)
+	compare.Values(t, file+", which -update writes", varies.ReplaceAllString(got, ""), varies.ReplaceAllString(read(t, file), ""))
+}
 
 // docs/health.md has exactly the reasons of the daemon itself. Their severity cannot be overridden.
 func TestReasonsOfTheDaemon(t *testing.T) {
@@ -157,6 +177,36 @@ func TestDocumentedFamilies(t *testing.T) {
 	}
 }
 
+// With the settings of each example in docs/which-way.md, a node with the documented card offers the resource that the pod
+// of the example requests.
+func TestWhichWay(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "node")
+	if _, errs, code := cmdtest.Output(t, "simulate", dir, "--board", "two-ports"); code != 0 {
+		t.Fatal(errs)
+	}
+	tried := 0
+	for _, section := range strings.Split(read(t, "../../docs/which-way.md"), "\n## ")[1:] {
+		heading, _, _ := strings.Cut(section, "\n")
+		settings := regexp.MustCompile("(?s)```yaml\nconfig:(.*?)(?:\nprogramming:[^\n]*)?\n```").FindStringSubmatch(section)
+		limit := regexp.MustCompile(`limits:\s*\{?([^\s:]+): 1`).FindStringSubmatch(section)
+		if settings == nil || limit == nil {
+			continue
+		}
+		text := strings.TrimSpace(settings[1])
+		if !strings.HasPrefix(text, "{") {
+			text = strings.ReplaceAll(settings[1], "\n  ", "\n")
+		}
+		file := filepath.Join(t.TempDir(), "config.yaml")
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
+		out, errs, code := cmdtest.Output(t, "devices", "--scan", "--config", file, "--sysfs-root", dir+"/sys", "--dev-root", dir+"/dev")
+		if code != 0 || !strings.Contains(out, " "+limit[1]+"\n") {
+			t.Errorf("%s: exit code %d, found no device of %s in\n%s%s", heading, code, limit[1], out, errs)
+		}
+		tried++
+	}
+	compare.Equal(t, "docs/which-way.md: examples with settings and a pod", 4, tried)
+}
+
 // The package in docs/extending.md compiles, without a file of it in the tree.
 func TestExampleFamilyCompiles(t *testing.T) {
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
@@ -214,7 +264,7 @@ func TestLinks(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == ".git" || d.Name() == "dist" || d.Name() == "bin"):
+		case d.IsDir() && slices.Contains([]string{".git", "dist", "bin", "node_modules"}, d.Name()):
 			return filepath.SkipDir
 		case !d.Type().IsRegular() || !slices.Contains([]string{".md", ".go", ".yaml", ".tpl", ".txt", ".json", ".sh", ".service"}, filepath.Ext(path)):
 			return nil

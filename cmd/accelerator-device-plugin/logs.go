@@ -35,10 +35,10 @@ before now), a date and a time (2026-11-21T03:12), a time with a zone
 
 --summary prints one row for each device:
   LAST, SINCE   its last health, or "gone", and the time of that change
-  TURNS         changes between healthy or degraded, and unhealthy
-  REMOVED       removals; HELD THEN: those while a container held the device
+  FLAPS         changes from healthy or degraded to unhealthy, or back
+  REMOVED       removals; REMOVED IN USE: those while a container used the device
   EVENTS        lines about the device
-  HELD BY       containers that hold it; HELD LAST BY: those that held it before
+  HOLDER        containers that use it; LAST HOLDER: those that used it before
 Only lines from --since to --until are counted, but LAST, SINCE and the containers
 also use earlier lines. --device selects rows.`
 

@@ -51,7 +51,7 @@ func TestLogsCommand(t *testing.T) {
 		{"bad format", []string{logFile, "-o", "yaml"}, "", 2, 0, us + "--output: found \"yaml\", want json\n"},
 		{"bad level", []string{logFile, "--level", "loud"}, "", 2, 0, us + "--level: found \"loud\", want one of debug, info, warn, error\n"},
 		{"bad since", []string{logFile, "--since", "lunch"}, "", 2, 0, us + "--since: found \"lunch\", want a time (03:12, "},
-		{"bad event", []string{logFile, "--event", "[a"}, "", 2, 0, us + "event: found \"[a\", want an event of docs/logs.md (device.removed), or a pattern of some (device.*)\n"},
+		{"bad event", []string{logFile, "--event", "[a"}, "", 2, 0, us + "event: found \"[a\", want an event of docs/log-events.md (device.removed), or a pattern of some (device.*)\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cmd := cmdtest.Command(t, append([]string{"logs"}, test.args...)...)

@@ -225,7 +225,7 @@ func TestCardErrors(t *testing.T) {
 	two := newCardNode(t, "kernel-6.1-two-ports")
 	none := newCardNode(t)
 	vf := newCardNode(t, "kernel-6.1-virtual-function")
-	const hot = "temperature: found 47 °C (temp1), want less than 47 °C: check the cooling of the node, or use --max-temperature"
+	const hot = "too hot: 47 °C (temp1), want less than 47 °C: check the cooling of the node, or use --max-temperature"
 	for _, test := range []struct {
 		node cardNode
 		line string

@@ -122,10 +122,10 @@ func TestHookProcess(t *testing.T) {
 		{"loaded, without a look at nodes", bits.AFU, self, []string{"--device", "5e:00.0", "--dev-root", "/none"}, 0, "", "programming.present 5e:00.0\n"},
 		{"by the entry of config.json", bits.AFU, link, nil, 0, "", "programming.present 5e:00.0\n"},
 		{"another path", bits.AFU, "/none", nil, 0, "", "programming.present 3b:00.0\n"},
-		{"no bitstream", bits.OtherAFU, self, []string{"--device", "5e:00.0"}, 1, "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: bitstream for interface " + bits.Interface + " and AFU " + bits.OtherAFU +
-			": found none (file does not exist), want STORE/" + bits.Interface + "/" + bits.OtherAFU + ".gbs or .aocx: accelerator-fpga install FILE\n", "programming.failed 5e:00.0\n"},
-		{"--always", bits.AFU, self, []string{"--device", "5e:00.0", "--always"}, 1, "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: bitstream for interface " + bits.Interface + " and AFU " + bits.AFU +
-			": found none (file does not exist), want STORE/" + bits.Interface + "/" + bits.AFU + ".gbs or .aocx: accelerator-fpga install FILE\n", "programming.failed 5e:00.0\n"},
+		{"no bitstream", bits.OtherAFU, self, []string{"--device", "5e:00.0"}, 1, "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: no bitstream for interface " + bits.Interface + " and AFU " + bits.OtherAFU +
+			" in the store (file does not exist): want STORE/" + bits.Interface + "/" + bits.OtherAFU + ".gbs or .aocx, which accelerator-fpga install FILE writes\n", "programming.failed 5e:00.0\n"},
+		{"--always", bits.AFU, self, []string{"--device", "5e:00.0", "--always"}, 1, "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: no bitstream for interface " + bits.Interface + " and AFU " + bits.AFU +
+			" in the store (file does not exist): want STORE/" + bits.Interface + "/" + bits.AFU + ".gbs or .aocx, which accelerator-fpga install FILE writes\n", "programming.failed 5e:00.0\n"},
 		{"--afu", bits.OtherAFU, self, []string{"--device", "5e:00.0", "--afu", bits.AFU}, 0, "", "programming.present 5e:00.0\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestHookProcess(t *testing.T) {
 func TestHookMaxTemperature(t *testing.T) {
 	self := program(t)
 	for _, test := range []struct{ limit, want string }{
-		{"48", "temperature: found 48.5 °C ("},
+		{"48", "too hot: 48.5 °C ("},
 		{"off", "not the node of a driver"},
 	} {
 		t.Run(test.limit, func(t *testing.T) {

@@ -110,11 +110,11 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.HostSysfsRoot, "", absolute("/sys")), "host-sysfs-root",
 		"root of sysfs, as seen by the host, for files of sysfs that containers get (default: the value of --sysfs-root)")
 	fs.Var(of((*familyNames)(&c.Families), familyNames{"dfl", "opae"}, familiesOf(known)), "families",
-		"kinds of drivers whose cards are read and offered, separated by commas; no effect in mode pool")
+		"kinds of drivers whose cards are read and advertised, separated by commas; no effect in mode pool")
 	fs.Var(of(&c.VFIOCdev, false, onOff), "vfio-cdev",
-		"also give the character devices of vfio-pci functions (iommu, vfio/devices/vfioM) where the kernel has them")
+		"also give containers the character devices of vfio-pci functions (iommu, vfio/devices/vfioM), if the kernel has them")
 	fs.Var(of(&c.XRTManagement, false, onOff), "xrt-management",
-		"also give the node of the management function of cards with XRT (xclmgmtN), with which a container can reset the card and change its shell")
+		"also give containers the node of the management function of cards with XRT (xclmgmtN), with which they can reset the card and change its shell")
 	fs.Var(of(&c.Mode, offer.Single, oneOf(offer.Modes()...)), "mode",
 		"devices and their resources: single (ports, one resource), af (ports, one resource per AFU), "+
 			"region (cards, one resource per interface), regiondevel (as region, with the FME's node), pool (numbers)")
@@ -136,7 +136,7 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of((*words)(&c.ProgrammingHookArgs), nil, arguments(&c.ProgrammingHookArgs)), "programming-hook-arg",
 		"additional arguments of accelerator-fpga hook, separated by white space; repeatable")
 	fs.Var(of(&c.NodeName, "", optional(nodeName)), "node-name",
-		"name of this node in the API server, for its annotation, its condition, its Events and its entries in --overrides; "+
+		"name of this node at the API server, for its annotation, its condition, its Events and its entries in --overrides; "+
 			"empty: the API server is not used")
 	fs.Var(of(&c.NodeAnnotation, true, onOff), "node-annotation",
 		"let the node's annotation fpga.intel.com/device-plugin-mode override --mode, if --node-name is set")
@@ -150,30 +150,30 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.KubeletDir, "/var/lib/kubelet/device-plugins", path), "kubelet-dir",
 		"directory of the kubelet's device plugin sockets")
 	fs.Var(of(&c.PodResourcesSocket, "/var/lib/kubelet/pod-resources/kubelet.sock", path), "pod-resources-socket",
-		"socket of the kubelet's pod-resources API, which lists the devices of containers")
+		"socket of the kubelet's pod-resources API, used to find out which containers use which devices")
 	fs.Var(of(&c.HTTPAddress, "127.0.0.1:9480", optional(hostPort)), "http-address",
 		"address of /metrics, /healthz, /readyz and /devices; empty: off")
 	fs.Var(of(&c.Socket, "/run/accelerator-device-plugin/daemon.sock", optional(socketPath)), "socket",
 		"local socket of the daemon for the commands of this program, for root only; empty: off")
 	fs.Var(of(&c.StateDir, "/var/lib/accelerator-device-plugin", optional(path)), "state-dir",
-		"state directory, which has the cordons and the lock of the node; empty: no device can be cordoned, and nothing "+
-			"prevents a device plugin and a DRA driver from offering the same devices")
+		"directory for the lock of the node, the cordons and the history of the cards; empty: no device can be cordoned, and "+
+			"nothing keeps a device plugin and a DRA driver from advertising the same devices")
 	fs.Var(of(&c.HolderMetrics, true, onOff), "holder-metrics",
-		"show the containers that hold devices in /metrics")
+		"show in /metrics which containers use devices")
 	fs.Var(of(&c.ResyncInterval, time.Minute, duration(leastInterval)), "resync-interval",
-		"time between two resyncs, which list all cards and read each of them")
+		"time between two resyncs, in which all cards are listed and read")
 	fs.Var(of(&c.HealthInterval, 5*time.Second, duration(leastInterval)), "health-interval",
 		"time between two health checks of the known cards")
 	fs.Var(of(&c.RecoveryHold, 10*time.Second, duration(0)), "recovery-hold",
-		"time for which a device must stay healthy before it is offered again; 0s: offered at once")
+		"time for which a device must stay healthy before it is advertised again; 0s: at once")
 	fs.Var(of(&c.TombstoneGrace, 5*time.Minute, duration(0)), "tombstone-grace",
-		"time for which a removed device stays listed while its holders are unknown; 0s: not listed")
+		"time for which a removed device stays listed while nobody can tell which containers use it; 0s: not listed")
 	fs.Var(of(&c.ReprogramTimeout, time.Minute, duration(leastInterval)), "reprogram-timeout",
 		"time for which a port may be reprogrammed before it is unhealthy, or a card with XRT be reset before that is a fault")
 	fs.Var(of(&c.FlapLimit, 5, number(0, 1000)), "flap-limit",
-		"allowed changes between healthy and unhealthy within --flap-window; after more, a device is quarantined; 0: no limit")
+		"allowed changes between healthy and unhealthy within --flap-window; a device with more is quarantined; 0: no limit")
 	fs.Var(of(&c.FlapWindow, 10*time.Minute, duration(leastInterval)), "flap-window",
-		"time window of --flap-limit; also the time for which a quarantined device must be steady")
+		"time window of --flap-limit; also the time for which a quarantined device must be steady before it is advertised again")
 	fs.Var(of(&c.Sensors, "main", oneOf("none", "main", "all")), "sensors",
 		"sensors of the cards that are read: none, main (temperature of the FPGA and of the board's hottest point, power of the board), "+
 			"all (each sensor of each card, also those of cards with XRT, behind their management function)")

@@ -63,7 +63,7 @@ func Open(dir string, log *zap.Logger) (*Book, error) {
 		return nil, err
 	}
 	b.fault = err.Error()
-	b.log.Warn("cordons cannot be stored, none is in force", logevent.CordonUnavailable, logevent.Err(err))
+	b.log.Warn("cordons cannot be stored, none are in force", logevent.CordonUnavailable, logevent.Err(err))
 	return b, nil
 }
 
@@ -352,7 +352,7 @@ func (b *Book) report(err error) {
 		b.fault = ""
 	case err.Error() != b.fault:
 		b.fault = err.Error()
-		b.log.Error("cordons cannot be read, those in force kept", logevent.CordonUnavailable, logevent.Err(err))
+		b.log.Error("cordons could not be read, current cordons kept", logevent.CordonUnavailable, logevent.Err(err))
 	}
 }
 

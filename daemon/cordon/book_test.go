@@ -303,7 +303,7 @@ func TestOpen(t *testing.T) {
 		must.Succeed(t, os.WriteFile(dir, nil, 0o600))
 		book, logs := open(t, dir)
 		compare.Error(t, "Add", "want a directory", compare.ErrorOf(book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0)))
-		if logs.FilterMessage("cordons cannot be stored, none is in force").Len() != 1 {
+		if logs.FilterMessage("cordons cannot be stored, none are in force").Len() != 1 {
 			t.Error("not logged")
 		}
 	})

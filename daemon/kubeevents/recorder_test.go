@@ -39,19 +39,19 @@ func TestDeviceLifecycle(t *testing.T) {
 		want := []string{ // docs/events.md has some of these
 			onNode + "Normal DeviceAdded x1" + fpga + " was added at 2000-01-01T00:00:30Z: healthy.",
 			onNode + "Warning DeviceUnhealthy x1" + fpga + " has been unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
-				" It is given to no other container. The pod work/job holds it and keeps running.",
+				" It is not allocated to any other container. The pod work/job uses it and keeps running.",
 			onPod + "Warning DeviceUnhealthy x1" + fpga + " of container main has been unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
-				" The pod keeps running. The device is not given to another pod until this pod has ended and the device has recovered.",
+				" The pod keeps running. No other pod gets the device until this pod has ended and the device has recovered.",
 			onNode + "Normal DeviceRecovered x2" + fpga + " recovered at 2000-01-01T00:03:30Z after 30s: healthy.",
 			onPod + "Normal DeviceRecovered x2" + fpga + " of container main recovered at 2000-01-01T00:03:30Z after 30s: healthy.",
 			onNode + "Warning DeviceRemovedInUse x2" + fpga + " has been missing from the node since 2000-01-01T00:04:00Z, and is still in use." +
-				" It is given to no other container. The pod work/job holds it and keeps running.",
+				" It is not allocated to any other container. The pod work/job uses it and keeps running.",
 			onPod + "Warning DeviceRemovedInUse x2" + fpga + " of container main has been missing from the node since 2000-01-01T00:04:00Z." +
-				" The pod keeps running without it. The device is not given to another pod until this pod has ended.",
+				" The pod keeps running without it. No other pod gets the device until this pod has ended.",
 			onNode + "Normal DeviceReturned x1" + fpga + " returned at 2000-01-01T00:03:00Z after 30s:" +
-				" unhealthy (recovering from removed-in-use). The pod work/job holds it and keeps running.",
+				" unhealthy (recovering from removed-in-use). The pod work/job uses it and keeps running.",
 			onPod + "Normal DeviceReturned x1" + fpga + " of container main returned at 2000-01-01T00:03:00Z after 30s:" +
-				" unhealthy (recovering from removed-in-use). Device files that the pod has open no longer work. It must open them again, or be restarted.",
+				" unhealthy (recovering from removed-in-use). Device nodes that the pod has open no longer work: it must open them again or be restarted.",
 			onNode + "Normal DeviceReleased x1" + fpga + ", which was removed from the node, was released at 2000-01-01T00:04:30Z after 30s.",
 		}
 		var got []string
@@ -289,7 +289,7 @@ func TestHoldersLate(t *testing.T) {
 				r.hold("3b:00.0", "work/job/main")
 				r.shows(device("3b:00.0"))
 				r.shows(device("3b:00.0", "port-ap6"))
-				if e := r.Events()[0]; !strings.HasSuffix(e.Message, "Its holder is not known.") {
+				if e := r.Events()[0]; !strings.HasSuffix(e.Message, "It is not known which pod uses it.") {
 					r.t.Errorf("message %q, want it to end with an unknown holder", e.Message)
 				}
 				for _, d := range tc.steps {
@@ -335,7 +335,7 @@ func TestVeryManyHolders(t *testing.T) {
 		r.shows(device("3b:00.0"))
 		r.shows(device("3b:00.0", "port-ap6"))
 		e := r.Events()[0]
-		if !strings.Contains(e.Message, "07-ppp") || !strings.HasSuffix(e.Message, "p, 56 more hold it and keep running.") || len(e.Message) > 3000 {
+		if !strings.Contains(e.Message, "07-ppp") || !strings.HasSuffix(e.Message, "p, 56 more use it and keep running.") || len(e.Message) > 3000 {
 			r.t.Errorf("message: found %d bytes: %q", len(e.Message), e.Message)
 		}
 	})
@@ -349,8 +349,8 @@ func TestRemovedWithoutGrace(t *testing.T) {
 		asking error
 		want   string
 	}{
-		{"known", nil, "No container holds it."},
-		{"not known", errNoAnswer, "Its holder is not known."},
+		{"known", nil, "No container uses it."},
+		{"not known", errNoAnswer, "It is not known which pod uses it."},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			story(t, func(r *rig) {

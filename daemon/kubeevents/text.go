@@ -14,40 +14,40 @@ import (
 var texts = map[Reason]struct{ node, pod string }{
 	DeviceAdded: {node: "{device} was added at {since}: {health}."},
 	DeviceUnhealthy: {
-		"{device} has been {health} since {since}. It is given to {none}. {holders}",
+		"{device} has been {health} since {since}. It is not allocated to {none}. {holders}",
 		"{device} of container {containers} has been {health} since {since}. The pod keeps running." +
-			" The device is not given to another pod until this pod has ended and the device has recovered.",
+			" No other pod gets the device until this pod has ended and the device has recovered.",
 	},
-	DeviceDegraded: {node: "{device} has been {health} since {since}. It is still given to containers."},
+	DeviceDegraded: {node: "{device} has been {health} since {since}. It can still be allocated to containers."},
 	DeviceRecovered: {
 		"{device} recovered at {since}{after}: {health}.",
 		"{device} of container {containers} recovered at {since}{after}: {health}.",
 	},
-	DeviceExcluded: {node: "{device} was excluded by the settings at {since}. It is given to no container."},
-	DeviceCordoned: {node: "{device} has been out of service since {since}{cordon}. It is given to {none}. {holders}"},
+	DeviceExcluded: {node: "{device} was excluded by the settings at {since}. It is not allocated to any container."},
+	DeviceCordoned: {node: "{device} has been out of service since {since}{cordon}. It is not allocated to {none}. {holders}"},
 	DeviceMoving: {
-		node: "{device} has been waiting since {since} to move to another resource. It moves when no container holds it.",
+		node: "{device} has been waiting since {since} to move to another resource. It moves as soon as no container uses it.",
 	},
 	DeviceRemoved: {node: "{device} was removed from the node at {since}. {holders}"},
 	DeviceRemovedInUse: {
-		"{device} has been missing from the node since {since}, and {use}. It is given to {none}. {holders}",
+		"{device} has been missing from the node since {since}, and {use}. It is not allocated to {none}. {holders}",
 		"{device} of container {containers} has been missing from the node since {since}. The pod keeps running without it." +
-			" The device is not given to another pod until this pod has ended.",
+			" No other pod gets the device until this pod has ended.",
 	},
 	DeviceReplacedInUse: {
 		"{device} was replaced by another device at {since}, and {use}. {holders}" +
-			" The new device is given to no container until the old one is no longer held.",
+			" The new device is not allocated until the old one is no longer in use.",
 		"{device} of container {containers} was replaced by another device at {since}. The pod keeps running." +
-			" The new device is not given to another pod until this pod has ended.",
+			" No other pod gets the new device until this pod has ended.",
 	},
 	DeviceReturned: {
 		"{device} returned at {since}{after}: {health}. {holders}",
 		"{device} of container {containers} returned at {since}{after}: {health}." +
-			" Device files that the pod has open no longer work. It must open them again, or be restarted.",
+			" Device nodes that the pod has open no longer work: it must open them again or be restarted.",
 	},
 	DeviceHeldTwice: {
-		"{device} has been given to several containers at once since {since}. {holders} Delete all of their pods but one, and report this.",
-		"{device} of container {containers} has been given to another pod, too, since {since}. Delete one of the two pods, and report this.",
+		"{device} has been allocated to several containers at once since {since}. {holders} Delete all of their pods except one, and report this.",
+		"{device} of container {containers} has also been allocated to another pod since {since}. Delete one of the two pods, and report this.",
 	},
 	DeviceMissing: {
 		node: "{device} has been missing since {since}: it has not been found since the node or the plugin was last started, or it had a fault and then left the node.",
@@ -60,7 +60,7 @@ var texts = map[Reason]struct{ node, pod string }{
 const maxNamed = 8
 
 // releasedInPlace is the message of DeviceReleased if another device has replaced the released one.
-const releasedInPlace = "The former {device} is no longer held. The device in its place has been {health} since {since}."
+const releasedInPlace = "The previous {device} is no longer in use. The device in its place has been {health} since {since}."
 
 // knowledge describes what is known about the holders of a device.
 type knowledge uint8
@@ -105,17 +105,17 @@ func (n change) fill(text string, by pods, k knowledge) string {
 	if more := len(names) - maxNamed; more > 0 {
 		names = append(names[:maxNamed], fmt.Sprintf("%d more", more))
 	}
-	none, use, holders := "no other container", "is still in use", "Its holder is not known."
+	none, use, holders := "any other container", "is still in use", "It is not known which pod uses it."
 	switch {
 	case len(names) == 1:
-		holders = "The pod " + names[0] + " holds it and keeps running."
+		holders = "The pod " + names[0] + " uses it and keeps running."
 	case len(names) > 1:
-		holders = "The pods " + strings.Join(names, ", ") + " hold it and keep running."
+		holders = "The pods " + strings.Join(names, ", ") + " use it and keep running."
 	case k == unnamed:
 		use = "may still be in use"
 		holders = "It was allocated less than a minute ago, and the kubelet has not reported its container yet."
 	case k == known:
-		none, holders = "no container", "No container holds it."
+		none, holders = "any container", "No container uses it."
 	}
 	return strings.NewReplacer("{device}", name, "{health}", health, "{since}", since, "{after}", after,
 		"{use}", use, "{none}", none, "{holders}", holders, "{cordon}", n.cordon,

@@ -52,9 +52,9 @@ func TestCordoned(t *testing.T) {
 		r.shows(device("3b:00.0", "cordoned"), device("5e:00.0", "cordoned"))
 		want := []string{
 			"FPGA device 3b:00.0 (b-com.com/accelerator) has been out of service since 2000-01-01T00:00:30Z: 3b:00.0 cordoned by alice" +
-				" since 2000-01-01 00:00 until 01:00: {holders} fan. It is given to no container. No container holds it.",
+				" since 2000-01-01 00:00 until 01:00: {holders} fan. It is not allocated to any container. No container uses it.",
 			"FPGA device 5e:00.0 (b-com.com/accelerator) has been out of service since 2000-01-01T00:00:30Z." +
-				" It is given to no container. No container holds it.",
+				" It is not allocated to any container. No container uses it.",
 		}
 		var got []string
 		for _, e := range r.Events() {
@@ -71,7 +71,7 @@ func TestAllocatedAndNotReported(t *testing.T) {
 		r.hold("3b:00.0")
 		r.shows(device("3b:00.0"))
 		r.shows(device("3b:00.0", "removed-in-use"))
-		want := ", and may still be in use. It is given to no other container. It was allocated less than a minute ago," +
+		want := ", and may still be in use. It is not allocated to any other container. It was allocated less than a minute ago," +
 			" and the kubelet has not reported its container yet."
 		if m := r.Events()[0].Message; !strings.HasSuffix(m, want) {
 			r.t.Errorf("message %q, want it to end with %q", m, want)
@@ -85,7 +85,7 @@ func TestReleasedInPlace(t *testing.T) {
 		r.shows(device("3b:00.0", "removed-in-use"))
 		r.shows(device("3b:00.0", "replaced-in-use"))
 		r.shows(device("3b:00.0", "port-ap6"))
-		want := "The former FPGA device 3b:00.0 (b-com.com/accelerator) is no longer held." +
+		want := "The previous FPGA device 3b:00.0 (b-com.com/accelerator) is no longer in use." +
 			" The device in its place has been unhealthy (port-ap6) since 2000-01-01T00:01:00Z."
 		for _, e := range r.Events() {
 			if e.Reason == "DeviceReleased" && e.Message == want {

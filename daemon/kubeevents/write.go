@@ -99,7 +99,7 @@ func (r *Recorder) write(w *apiserver.Writer, e *record) error {
 		uid, err := w.PodUID(e.object.Namespace, e.object.Name)
 		if errors.Is(err, apiserver.ErrForbidden) {
 			r.anonymous.Do(func() {
-				r.log.Warn("events on pods have no uid, kubectl describe does not show them", logevent.EventsAnonymous, logevent.Err(err))
+				r.log.Warn("events on pods have no uid, so kubectl describe does not show them", logevent.EventsAnonymous, logevent.Err(err))
 			})
 			err = nil
 		}

@@ -82,7 +82,7 @@ func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 		l.look = true
 	} else if failed {
 		c.Missing, c.reported = timeOf(now), true
-		l.log.Error("card with a fault has left, and is missing", logevent.DeviceMissing, logevent.Device(c.Card))
+		l.log.Error("card left after a fault and is missing", logevent.DeviceMissing, logevent.Device(c.Card))
 	}
 }
 
@@ -401,7 +401,7 @@ func (l *Ledger) findMissing(now time.Time) (recheck bool) {
 		if lasted := now.Sub(c.Missing); lasted >= time.Millisecond { // else it is only now missing
 			fields = append(fields, logevent.Lasted(lasted))
 		}
-		l.log.Error("card is missing since the last start", fields...)
+		l.log.Error("card missing since the last start", fields...)
 	}
 	l.publish()
 	return recheck

@@ -133,7 +133,7 @@ func (n *Node) Take(ctx context.Context, wanted func() Naming) error {
 	defer n.waits.Store(nil)
 	if n.dir == "" {
 		n.naming = wanted()
-		n.log.Warn("without a state directory, another daemon may offer the same devices", logevent.ConfigNotice, logevent.Flag("state-dir"))
+		n.log.Warn("without a state directory, another daemon may advertise the same devices", logevent.ConfigNotice, logevent.Flag("state-dir"))
 		return nil
 	}
 	began := time.Now()
@@ -147,7 +147,7 @@ func (n *Node) Take(ctx context.Context, wanted func() Naming) error {
 	if err != nil {
 		return err
 	}
-	n.log.Info("node taken", logevent.OwnerTaken, logevent.Owner(n.api), logevent.Lasted(time.Since(began)))
+	n.log.Info("node lock acquired", logevent.OwnerTaken, logevent.Owner(n.api), logevent.Lasted(time.Since(began)))
 	return nil
 }
 
@@ -284,7 +284,7 @@ func (n *Node) wait(reason Reason, err error) {
 		case err != nil:
 			n.log.Error("node cannot be locked, trying again", logevent.OwnerUnavailable, logevent.Err(err), lasted)
 		case reason == ForSettings:
-			n.log.Info("another daemon uses the former settings, waiting", logevent.OwnerWaiting,
+			n.log.Info("another daemon still uses the old settings, waiting", logevent.OwnerWaiting,
 				logevent.Owner(holder), logevent.Path(n.path(holder)), logevent.Reason(string(reason)), lasted)
 		default:
 			n.log.Info("node owned by another daemon, waiting", logevent.OwnerWaiting,
@@ -396,7 +396,7 @@ func (n *Node) Renamed() {
 	lock, naming := n.lock, n.naming
 	err := n.disk.Within(context.Background(), renameWithin, func(context.Context) error { return lock.KeepMark(privatedir.Mark(naming)) })
 	if err != nil { // other daemons wait until this one ends
-		n.log.Error("former naming cannot be unlocked", logevent.OwnerUnavailable, logevent.Err(err))
+		n.log.Error("old naming could not be unlocked", logevent.OwnerUnavailable, logevent.Err(err))
 	}
 }
 
@@ -404,7 +404,7 @@ func (n *Node) Renamed() {
 func (n *Node) awaitSlices(ctx context.Context) error {
 	n.waits.Store(&wait{reason: ForAPI, err: fmt.Errorf("%s: the DRA driver has not deleted its ResourceSlices: waiting %s, until the kubelet has",
 		n.path(n.other), n.slicesWithin)})
-	n.log.Warn("ResourceSlices of a driver may remain, waiting until the kubelet has removed them", logevent.OwnerWaiting,
+	n.log.Warn("ResourceSlices of a DRA driver may remain, waiting until the kubelet has removed them", logevent.OwnerWaiting,
 		logevent.Owner(n.other), logevent.Path(n.path(n.other)), logevent.Reason(string(ForAPI)), logevent.Retry(n.slicesWithin))
 	select {
 	case <-ctx.Done():
@@ -503,10 +503,10 @@ func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) 
 		})
 	}
 	if err != nil {
-		n.log.Warn("node left, devices may not have been withdrawn", logevent.OwnerLeft, logevent.Owner(n.api), logevent.Err(err))
+		n.log.Warn("node lock released, but devices may not have been withdrawn", logevent.OwnerLeft, logevent.Owner(n.api), logevent.Err(err))
 		return
 	}
-	n.log.Info("node left", logevent.OwnerLeft, logevent.Owner(n.api))
+	n.log.Info("node lock released", logevent.OwnerLeft, logevent.Owner(n.api))
 }
 
 // Release ends the ownership of a daemon that has offered nothing yet. It may call Take again.

@@ -352,7 +352,7 @@ func (s *Sensors) await() {
 	case <-time.After(leaveAfter):
 		for _, address := range slices.Sorted(maps.Keys(s.cards)) {
 			if c := s.cards[address]; !c.started.IsZero() {
-				s.log.Warn("hanging reading of sensors abandoned", logevent.SensorsFailed, logevent.PCI(c.address), logevent.Err(errEnded))
+				s.log.Warn("hung read of sensors abandoned", logevent.SensorsFailed, logevent.PCI(c.address), logevent.Err(errEnded))
 			}
 		}
 	}

@@ -186,7 +186,7 @@ func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, 
 // the same.
 func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapshot) (answer []kubeletplugin.Device, err error) {
 	if before.Awaiting {
-		return nil, notYet{errors.New("the kubelet has not reported yet which devices are held through the device plugin API")}
+		return nil, notYet{errors.New("the kubelet has not reported yet which devices are in use through the device plugin API")}
 	}
 	if !before.Complete {
 		return nil, notYet{errors.New("the devices of the node have not all been read yet")}
@@ -203,7 +203,7 @@ func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapsh
 				return err
 			}
 		} else if was := c.known[i]; !r.same(was) {
-			return fmt.Errorf("found it prepared with other devices (%s), want it unprepared first: delete its pods", strings.Join(logevent.Shorten(was.ids()), ", "))
+			return fmt.Errorf("is still prepared with other devices (%s): delete its pods first", strings.Join(logevent.Shorten(was.ids()), ", "))
 		} else if err := r.sameAFUs(was, s); err != nil {
 			return err
 		}

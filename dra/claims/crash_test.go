@@ -192,7 +192,7 @@ func TestReboot(t *testing.T) {
 	other := port("5e:00.0", 0)
 	other.AFUID = strings.Repeat("0", 32)
 	r.set(port("3b:00.0", 1), other)
-	r.refuseNow(two, "found AFU "+other.AFUID+", want "+afu)
+	r.refuseNow(two, "has AFU "+other.AFUID+", but the claim requests "+afu)
 	r.injects()
 	r.prepare(one)
 	r.injects(devicesOf(one, "dfl-port.1")...)

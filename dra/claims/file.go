@@ -161,12 +161,12 @@ func (d device) mayGet(nodes []string, all []record, uid string) error {
 		for _, o := range r.Devices {
 			i := slices.IndexFunc(nodes, func(node string) bool { return slices.Contains(o.Nodes, node) || slices.Contains(o.Later, node) })
 			if i >= 0 && !o.Admin {
-				return notYet{fmt.Errorf("its node %s is prepared for claim %s (uid %s)", nodes[i], r, r.UID)}
+				return notYet{fmt.Errorf("its device node %s is prepared for claim %s (uid %s)", nodes[i], r, r.UID)}
 			}
 		}
 	}
 	if len(nodes) > 0 && len(d.Later) >= maxLater {
-		return fmt.Errorf("has had %d other nodes while the claim was prepared: delete the pods of the claim", len(d.Later))
+		return fmt.Errorf("has had %d other device nodes while the claim was prepared: delete the pods of the claim", len(d.Later))
 	}
 	return nil
 }

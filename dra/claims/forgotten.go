@@ -51,7 +51,7 @@ func (c *Claims) compareOften(ctx context.Context) {
 		if err != nil {
 			wait = compareAgain
 			if !failed {
-				c.log.Warn("claims could not be compared", logevent.ClaimUnchecked, logevent.Resource(draname.Driver), logevent.Err(err), logevent.Retry(wait))
+				c.log.Warn("claims could not be checked", logevent.ClaimUnchecked, logevent.Resource(draname.Driver), logevent.Err(err), logevent.Retry(wait))
 			}
 		}
 		failed = err != nil

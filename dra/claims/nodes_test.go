@@ -40,10 +40,10 @@ func TestNodeOfAnotherClaim(t *testing.T) {
 		want          string // in the error; "": served
 	}{
 		{"card, then port", with(port("3b:00.0", 0), "dfl-port.0=240:0", "dfl-port.1=240:1"), port("3b:00.0-p1", 1),
-			"device pci-0000-3b-00-0-p1 (3b:00.0-p1) of request a: its node dfl-port.1 is prepared for claim default/one (uid uid-one)"},
-		{"port, then card", port("3b:00.0-p1", 1), with(port("3b:00.0", 0), "dfl-port.0=240:0", "dfl-port.1=240:1"), "its node dfl-port.1 is prepared for claim default/one"},
-		{"the same number", port("3b:00.0", 1), with(port("5e:00.0", 2), "other=240:1"), "its node 240:1 is prepared for claim default/one"},
-		{"the same name", port("3b:00.0", 1), with(port("5e:00.0", 2), "dfl-port.1=241:7"), "its node dfl-port.1 is prepared for claim default/one"},
+			"device pci-0000-3b-00-0-p1 (3b:00.0-p1) of request a: its device node dfl-port.1 is prepared for claim default/one (uid uid-one)"},
+		{"port, then card", port("3b:00.0-p1", 1), with(port("3b:00.0", 0), "dfl-port.0=240:0", "dfl-port.1=240:1"), "its device node dfl-port.1 is prepared for claim default/one"},
+		{"the same number", port("3b:00.0", 1), with(port("5e:00.0", 2), "other=240:1"), "its device node 240:1 is prepared for claim default/one"},
+		{"the same name", port("3b:00.0", 1), with(port("5e:00.0", 2), "dfl-port.1=241:7"), "its device node dfl-port.1 is prepared for claim default/one"},
 		{"other nodes", port("3b:00.0", 1), port("5e:00.0", 2), ""},
 		{"a shared node", sharing(port("3b:00.0", 1)), sharing(port("5e:00.0", 2)), ""},
 	} {
@@ -75,9 +75,9 @@ func TestFileWithNodeOfTwoClaims(t *testing.T) {
 	r.holds("3b:00.0 dfl-port.0 240:0", "5e:00.0 dfl-port.0 240:0")
 	r.set(port("3b:00.0", 0), port("5e:00.0", 1), port("af:00.0", 0))
 	three := claimOf("three", result("a", "af:00.0"))
-	r.refuseNow(three, "its node dfl-port.0 is prepared for claim default/one")
+	r.refuseNow(three, "its device node dfl-port.0 is prepared for claim default/one")
 	r.unprepare(one)
-	r.refuseNow(three, "its node dfl-port.0 is prepared for claim default/two")
+	r.refuseNow(three, "its device node dfl-port.0 is prepared for claim default/two")
 	r.unprepare(two)
 	r.prepare(three)
 }
@@ -118,8 +118,8 @@ func TestNodesOfRestartedContainer(t *testing.T) {
 		synctest.Wait()
 		next.holds("3b:00.0 dfl-port.0 240:0 later dfl-port.4 240:4")
 		next.injects()
-		next.refuseNow(two, "its node dfl-port.4 is prepared for claim default/one")
-		next.refuseNow(claimOf("three", result("a", "af:00.0")), "its node dfl-port.0 is prepared for claim default/one")
+		next.refuseNow(two, "its device node dfl-port.4 is prepared for claim default/one")
+		next.refuseNow(claimOf("three", result("a", "af:00.0")), "its device node dfl-port.0 is prepared for claim default/one")
 		next.unprepare(one)
 		next.prepare(two)
 		next.holds("5e:00.0 dfl-port.4 240:4")
@@ -152,7 +152,7 @@ func TestNewNodeOfAnotherClaim(t *testing.T) {
 	r.prepare(one)
 	r.prepare(two)
 	r.set(with(port("3b:00.0", 0), "dfl-port.0=240:0", "dfl-port.1=240:1")) // in another mode: the whole card
-	r.refuseNow(one, "of request a: its node dfl-port.1 is prepared for claim default/two")
+	r.refuseNow(one, "of request a: its device node dfl-port.1 is prepared for claim default/two")
 	r.injects()
 	r.holds("3b:00.0 dfl-port.0 240:0", "3b:00.0-p1 dfl-port.1 240:1")
 	r.unprepare(two)
@@ -204,7 +204,7 @@ func TestTooManyNodes(t *testing.T) {
 			served++
 			continue
 		}
-		if want := "has had 256 other nodes while the claim was prepared: delete the pods of the claim"; !strings.Contains(got.Err.Error(), want) {
+		if want := "has had 256 other device nodes while the claim was prepared: delete the pods of the claim"; !strings.Contains(got.Err.Error(), want) {
 			t.Fatalf("error %v, want %s", got.Err, want)
 		}
 		r.injects()

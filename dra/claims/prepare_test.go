@@ -150,7 +150,7 @@ func TestIdempotent(t *testing.T) {
 	// The claim was deallocated and allocated again without Unprepare: the old device may be in use.
 	moved := claimOf("one", result("a", "5e:00.0"))
 	moved.UID = again.UID
-	r.refuseNow(moved, "found it prepared with other devices (3b:00.0), want it unprepared first")
+	r.refuseNow(moved, "is still prepared with other devices (3b:00.0): delete its pods first")
 	r.unprepare(moved)
 	r.prepare(moved)
 	r.holds("5e:00.0 dfl-port.1 240:1")
@@ -193,7 +193,7 @@ func TestRefuses(t *testing.T) {
 			return c
 		}()), `allocation.devices.config[0].source: found "FromSky", want FromClass or FromClaim`},
 		{"another AFU", config(wantAFU(strings.Repeat("0", 32))),
-			"device pci-0000-3b-00-0 (3b:00.0) of request a: found AFU " + afu + ", want " + strings.Repeat("0", 32) + ": programming is off on this node (--programming-hook)"},
+			"device pci-0000-3b-00-0 (3b:00.0) of request a: has AFU " + afu + ", but the claim requests " + strings.Repeat("0", 32) + ": programming is off on this node (--programming-hook)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
@@ -242,14 +242,14 @@ func TestPrecedence(t *testing.T) {
 			if tc.served {
 				r.prepare(c)
 			} else {
-				r.refuseNow(c, "found AFU "+afu+", want "+wrong)
+				r.refuseNow(c, "has AFU "+afu+", but the claim requests "+wrong)
 			}
 		})
 	}
 	r := newRig(t, func() *inventory.Device { d := port("3b:00.0", 0); d.AFUID = ""; return d }())
 	c := claimOf("one", result("a", "3b:00.0"))
 	c.Status.Allocation.Devices.Config = []resourceapi.DeviceAllocationConfiguration{wantAFU(afu)}
-	r.refuseNow(c, "found AFU none, want "+afu)
+	r.refuseNow(c, "has AFU none, but the claim requests "+afu)
 }
 
 // A device is given to one claim, and to any number of claims with admin access.
@@ -285,7 +285,7 @@ func TestGone(t *testing.T) {
 		{"missing", nil, "device pci-0000-5e-00-0 (5e:00.0) of request b: has left the node"},
 		{"held by another claim before", []*inventory.Device{tombstone("5e:00.0", "removed-in-use")}, "has left the node"},
 		{"holders not known", []*inventory.Device{tombstone("5e:00.0", "removed")}, "has left the node"},
-		{"settings changed", []*inventory.Device{unoffered}, "is not offered: the settings of this node have changed"},
+		{"settings changed", []*inventory.Device{unoffered}, "is no longer advertised, because the settings of this node have changed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, append(tc.now, port("3b:00.0", 0))...)

@@ -29,7 +29,7 @@ var errOff = errors.New("programming is off on this node (--programming-hook)")
 // check returns an error if the hook cannot program a device with an AFU.
 func (p *Programming) check(now *inventory.Device, afu string) error {
 	if now.InterfaceID == "" {
-		return errors.New("interface id: found none, want that of a card with an FME: this device cannot be programmed")
+		return errors.New("the device has no interface ID, because it does not belong to a card with an FME: it cannot be programmed")
 	}
 	b, err := p.Store.Lookup(now.InterfaceID, afu)
 	if err != nil {
@@ -50,11 +50,11 @@ func (c *Claims) unprogrammable(r request, s inventory.Snapshot) []error {
 		now := s.Device(d.id)
 		switch {
 		case d.Admin: // another pod may hold the device
-			problems[i] = errors.New("a claim with admin access programs no device")
+			problems[i] = errors.New("a claim with admin access cannot program a device")
 		case c.cfg.Programming == nil:
 			problems[i] = errOff
 		case afu == programming.OpenCL:
-			problems[i] = errors.New("found the id of all AOCX, want the hash of one of them")
+			problems[i] = errors.New("the id belongs to all AOCX: name the hash of one of them")
 		case now == nil: // if a newer snapshot has the device, the next attempt checks it
 			problems[i] = notYet{errors.New("the device has only just been found")}
 		default:
@@ -66,7 +66,7 @@ func (c *Claims) unprogrammable(r request, s inventory.Snapshot) []error {
 
 // otherAFU adds the AFU that was found and the wanted one to an error.
 func otherAFU(now *inventory.Device, want string, err error) error {
-	return fmt.Errorf("found AFU %s, want %s: %w", cmp.Or(now.AFUID, "none"), want, err)
+	return fmt.Errorf("has AFU %s, but the claim requests %s: %w", cmp.Or(now.AFUID, "none"), want, err)
 }
 
 // hook returns the hook of a device of a prepared claim, or nil if the device is not programmed. It returns an error

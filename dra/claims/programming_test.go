@@ -208,15 +208,15 @@ func TestProgrammingRefused(t *testing.T) {
 		want  string
 	}{
 		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU("ABCDEF01-2345-6789-abcd-ef0123456789")),
-			"claim default/one: device pci-0000-3b-00-0 (3b:00.0) of request a: found AFU " + loaded + ", want abcdef0123456789abcdef0123456789: " +
-				"bitstream for interface " + bits.Interface + " and AFU abcdef0123456789abcdef0123456789: found none (file does not exist), want " +
-				string(r.programs.Store) + "/" + bits.Interface + "/abcdef0123456789abcdef0123456789.gbs or .aocx: accelerator-fpga install FILE"},
-		{configured(claimOf("one", result("a", "5e:00.1")), wantAFU(stored)), "found AFU " + loaded + ", want " + stored + ": interface id: found none, want that of a card with an FME"},
+			"claim default/one: device pci-0000-3b-00-0 (3b:00.0) of request a: has AFU " + loaded + ", but the claim requests abcdef0123456789abcdef0123456789: " +
+				"no bitstream for interface " + bits.Interface + " and AFU abcdef0123456789abcdef0123456789 in the store (file does not exist): want " +
+				string(r.programs.Store) + "/" + bits.Interface + "/abcdef0123456789abcdef0123456789.gbs or .aocx, which accelerator-fpga install FILE writes"},
+		{configured(claimOf("one", result("a", "5e:00.1")), wantAFU(stored)), "has AFU " + loaded + ", but the claim requests " + stored + ": the device has no interface ID"},
 		{configured(claimOf("one", result("a", "af:00.0")), wantAFU(stored)), "bitstream for interface " + elsewhere.InterfaceID},
 		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(other)), "install the file again"},
-		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(open)), "found the id of all AOCX, want the hash of one of them"},
-		{admins, "a claim with admin access programs no device"},
-		{configured(claimOf("one", result("a", "3b:00.0"), result("b", "5e:00.1")), wantAFU(stored)), "of request b: found AFU"},
+		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(open)), "the id belongs to all AOCX: name the hash of one of them"},
+		{admins, "a claim with admin access cannot program a device"},
+		{configured(claimOf("one", result("a", "3b:00.0"), result("b", "5e:00.1")), wantAFU(stored)), "of request b: has AFU"},
 	} {
 		r.refuseNow(tc.claim, tc.want)
 	}
@@ -227,9 +227,9 @@ func TestProgrammingRefused(t *testing.T) {
 	if err := os.RemoveAll(string(r.programs.Store)); err != nil {
 		t.Fatal(err)
 	}
-	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "found none (file does not exist)")
+	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "in the store (file does not exist)")
 	r.programs.Store += "/none"
-	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "found none (file does not exist)")
+	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "in the store (file does not exist)")
 	if text := r.file() + r.specText(); text != "" {
 		t.Errorf("files after refusals: found %s, want none", text)
 	}
@@ -252,7 +252,7 @@ func TestBitstreamInstalledLater(t *testing.T) {
 	const later = "bfac4d851ee856fe8c95865ce1bbaa2d"
 	r := programmingRig(t, programmable("3b:00.0", 0, loaded))
 	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(later))
-	r.refuseNow(c, "found none")
+	r.refuseNow(c, "in the store")
 	r.install(later+".gbs", bits.GBS(bits.Metadata(bits.Interface, later), make([]byte, 64)))
 	r.prepare(c)
 	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", later))
@@ -264,7 +264,7 @@ func TestProgrammingFailed(t *testing.T) {
 	r := programmingRig(t)
 	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored))
 	r.set(sick(programmable("3b:00.0", 0, ""), "reprogramming", "programming-failed"))
-	r.refuseNow(c, "unhealthy (reprogramming, programming-failed), and the claim does not tolerate that")
+	r.refuseNow(c, "unhealthy (reprogramming, programming-failed), which the claim does not tolerate")
 	degraded := programmable("3b:00.0", 0, "")
 	degraded.Health, degraded.Reasons = inventory.Degraded, []string{"programming-failed"}
 	r.set(degraded)
@@ -286,7 +286,7 @@ func TestProgrammingSwitched(t *testing.T) {
 	r.prepare(c)
 	r.programs = nil
 	r.restart()
-	r.refuseNow(c, "of request a: found AFU "+loaded+", want "+stored+": programming is off on this node (--programming-hook)")
+	r.refuseNow(c, "of request a: has AFU "+loaded+", but the claim requests "+stored+": programming is off on this node (--programming-hook)")
 	r.hooks("uid-one-b-pci-0000-5e-00-0")
 	r.programs = on
 	r.restart()
@@ -339,8 +339,8 @@ func TestOldFile(t *testing.T) {
 	r.hooks("uid-one-a-pci-0000-3b-00-0", hooked("uid-two-a-pci-0000-5e-00-0", "5e:00.0-p0", stored))
 
 	// The claim was deallocated and allocated again without Unprepare, with another configuration.
-	r.refuseNow(configured(one, wantAFU(stored2)), "found it prepared for AFU none, want "+stored2+": delete the pods of the claim first")
-	r.refuseNow(configured(claimOf("two", result("a", "5e:00.0")), wantAFU(stored2)), "found it prepared for AFU "+stored+", want "+stored2)
+	r.refuseNow(configured(one, wantAFU(stored2)), "is prepared for AFU none, but the claim requests "+stored2+": delete the pods of the claim first")
+	r.refuseNow(configured(claimOf("two", result("a", "5e:00.0")), wantAFU(stored2)), "is prepared for AFU "+stored+", but the claim requests "+stored2)
 }
 
 // After a reboot the card has another AFU, and the claim is prepared again.
@@ -379,7 +379,7 @@ func TestAppearsDuringPrepare(t *testing.T) {
 	}{
 		{"no bitstream", true, unknown, "bitstream for interface"},
 		{"off", false, unknown, "programming is off on this node"},
-		{"admin", true, configured(claimOf("admin", admin(result("a", "3b:00.0"))), wantAFU(stored)), "a claim with admin access programs no device"},
+		{"admin", true, configured(claimOf("admin", admin(result("a", "3b:00.0"))), wantAFU(stored)), "a claim with admin access cannot program a device"},
 	} {
 		for when := 1; when <= 3; when++ { // without and with the lock, and before the next call
 			t.Run(fmt.Sprintf("%s, %d", tc.name, when), func(t *testing.T) {

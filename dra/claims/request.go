@@ -122,7 +122,7 @@ func (r request) sameAFUs(was record, s inventory.Snapshot) error {
 			continue
 		}
 		if now := s.Device(d.id); before != "" || now != nil && now.AFUID != d.Wanted {
-			return d.named(fmt.Errorf("found it prepared for AFU %s, want %s: delete the pods of the claim first", cmp.Or(before, "none"), d.Wanted))
+			return d.named(fmt.Errorf("is prepared for AFU %s, but the claim requests %s: delete the pods of the claim first", cmp.Or(before, "none"), d.Wanted))
 		}
 	}
 	return nil
@@ -132,7 +132,7 @@ var (
 	// errGone is the error of a device that is no longer listed.
 	errGone = errors.New("has left the node")
 	// errNotOffered is the error of a device that is listed and not offered.
-	errNotOffered = errors.New("is not offered: the settings of this node have changed")
+	errNotOffered = errors.New("is no longer advertised, because the settings of this node have changed")
 	// errNotYet is wrapped by the errors for which Prepare waits.
 	errNotYet = errors.New("not yet")
 )
@@ -155,9 +155,9 @@ func usable(d *inventory.Device) error {
 	case d == nil, slices.Contains(d.Reasons, inventory.ReasonRemoved), slices.Contains(d.Reasons, inventory.ReasonRemovedInUse):
 		return errGone
 	case withheld(d):
-		return notYet{fmt.Errorf("unhealthy (%s), and its nodes are withheld", reasons(d))}
+		return notYet{fmt.Errorf("is unhealthy (%s), so its device nodes are withheld", reasons(d))}
 	case len(d.Nodes) == 0 && len(d.Mounts) == 0:
-		return notYet{fmt.Errorf("%s, and its nodes are not known", d.Health)}
+		return notYet{fmt.Errorf("is %s, and its device nodes are not known", d.Health)}
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func usable(d *inventory.Device) error {
 // heldElsewhere returns the error of a device that a container holds through the device plugin API. No toleration
 // helps: two containers would have the device.
 func heldElsewhere(h inventory.Holding) error {
-	return notYet{fmt.Errorf("is held as %s, through the device plugin API, by %s", h.As, cmp.Or(cut(strings.Join(h.Holders, ", ")), "a pod"))}
+	return notYet{fmt.Errorf("is in use as %s, through the device plugin API, by %s", h.As, cmp.Or(cut(strings.Join(h.Holders, ", ")), "a pod"))}
 }
 
 // withheld reports whether a container that starts must not get the nodes of d.
@@ -235,7 +235,7 @@ func available(d *inventory.Device, tolerations []resourceapi.DeviceToleration, 
 	case slices.Contains(d.Reasons, inventory.ReasonExcluded):
 		return notYet{errors.New("is excluded by the settings of this node: delete the pod so that it gets another device")}
 	case d.Health == inventory.Unhealthy && !tolerated(taints(d), tolerations):
-		return notYet{fmt.Errorf("unhealthy (%s), and the claim does not tolerate that", reasons(d))}
+		return notYet{fmt.Errorf("is unhealthy (%s), which the claim does not tolerate", reasons(d))}
 	}
 	return nil
 }

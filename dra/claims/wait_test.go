@@ -34,12 +34,12 @@ func TestWaits(t *testing.T) {
 		{"complete", nil, []*inventory.Device{port("3b:00.0", 0)}, 45 * time.Second, 10 * time.Second, ""},
 		{"never complete", nil, nil, 0, 30 * time.Second, "claim default/one: the devices of the node have not all been read yet (after 30s)"},
 		{"never healthy", never, never, 45 * time.Second, 30 * time.Second,
-			"device pci-0000-3b-00-0 (3b:00.0) of request a: unhealthy (pr-error, ap6), and the claim does not tolerate that (after 30s)"},
-		{"short call", never, never, 25 * time.Second, 20 * time.Second, "does not tolerate that (after 20s)"},
-		{"very short call", never, never, time.Second, 0, "does not tolerate that (after 0s)"},
+			"device pci-0000-3b-00-0 (3b:00.0) of request a: is unhealthy (pr-error, ap6), which the claim does not tolerate (after 30s)"},
+		{"short call", never, never, 25 * time.Second, 20 * time.Second, "does not tolerate (after 20s)"},
+		{"very short call", never, never, time.Second, 0, "does not tolerate (after 0s)"},
 		{"another in its place", []*inventory.Device{sick(port("3b:00.0", 0), "replaced-in-use")}, never, 0, 30 * time.Second, "unhealthy (pr-error, ap6)"},
-		{"withheld", never, []*inventory.Device{sick(port("3b:00.0", 0), "node-in-use")}, 0, 30 * time.Second, "unhealthy (node-in-use), and its nodes are withheld"},
-		{"no nodes", never, []*inventory.Device{nodeless}, 0, 30 * time.Second, "unhealthy, and its nodes are not known"},
+		{"withheld", never, []*inventory.Device{sick(port("3b:00.0", 0), "node-in-use")}, 0, 30 * time.Second, "is unhealthy (node-in-use), so its device nodes are withheld"},
+		{"no nodes", never, []*inventory.Device{nodeless}, 0, 30 * time.Second, "is unhealthy, and its device nodes are not known"},
 		{"leaves", never, []*inventory.Device{}, 0, 10 * time.Second, "has left the node"},
 		{"missing from the start", []*inventory.Device{}, []*inventory.Device{port("3b:00.0", 0)}, 0, 0, "has left the node"},
 	} {
@@ -491,9 +491,9 @@ func TestHeldElsewhere(t *testing.T) {
 		holder bool // the kubelet names it
 		want   string
 	}{
-		{"newest snapshot", held(), true, "is held as " + as + ", through the device plugin API, by default/pod/main"},
+		{"newest snapshot", held(), true, "is in use as " + as + ", through the device plugin API, by default/pod/main"},
 		{"older snapshot", port("3b:00.0", 0), true, "by default/pod/main (after 30s)"},
-		{"kubelet does not answer", held(), false, "is held as " + as + ", through the device plugin API, by a pod"},
+		{"kubelet does not answer", held(), false, "is in use as " + as + ", through the device plugin API, by a pod"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

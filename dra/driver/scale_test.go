@@ -55,7 +55,7 @@ const (
 	account = "system:serviceaccount:kube-system:accelerator-dra-driver"
 )
 
-// BenchmarkScale prints the table of docs/dra.md: many drivers in one process, each with a node, a pool and a
+// BenchmarkScale prints the table of docs/dra-reference.md: many drivers in one process, each with a node, a pool and a
 // connection of its own, at a real API server without kubelets, controllers and scheduler. The requests are
 // those of the audit log, and the bytes are those of the metrics of the API server and of etcd.
 func BenchmarkScale(b *testing.B) {
@@ -102,7 +102,7 @@ func BenchmarkScale(b *testing.B) {
 		return s.changed().Sub(began)
 	})
 	var visible time.Duration
-	s.measure("the API server restarts, and a rack fails meanwhile", func(began time.Time) time.Duration {
+	s.measure("the API server restarts while a rack fails", func(began time.Time) time.Duration {
 		_ = s.env.ControlPlane.APIServer.Stop() // an error: it waited for the watches to end, and was killed
 		down := time.Now()
 		s.loseRack()

@@ -99,9 +99,9 @@ func newRig() *rig {
 func (r *rig) log(n int) {
 	for range n {
 		if r.logged%7 == 6 {
-			r.Warn("reading timed out", logevent.ReadTimeout, logevent.PCI(fmt.Sprint(r.logged)), logevent.Lasted(0))
+			r.Warn("read timed out", logevent.ReadTimeout, logevent.PCI(fmt.Sprint(r.logged)), logevent.Lasted(0))
 		} else {
-			r.Info("late reading returned", logevent.ReadRecovered, logevent.PCI(fmt.Sprint(r.logged)), logevent.Lasted(0))
+			r.Info("slow read finished", logevent.ReadRecovered, logevent.PCI(fmt.Sprint(r.logged)), logevent.Lasted(0))
 		}
 		r.logged++
 	}

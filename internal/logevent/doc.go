@@ -3,7 +3,7 @@
 //
 // A new event needs a name in names.go and a row in rows.go; a new field needs a variable and a
 // function in fields.go. `go test ./internal/logevent -update` then writes
-// docs/logs.md and docs/logs.schema.json. Package eventtest checks each line that a test logs.
+// docs/log-events.md and docs/logs.schema.json. Package eventtest checks each line that a test logs.
 //
 // Messages are constant and in the past tense. Variable parts are in fields:
 //

@@ -14,11 +14,11 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-var update = flag.Bool("update", false, "write the generated parts of docs/logs.md, and docs/logs.schema.json")
+var update = flag.Bool("update", false, "write the generated parts of docs/log-events.md, and docs/logs.schema.json")
 
-// docs/logs.md has the catalogue as tables.
+// docs/log-events.md has the catalogue as tables.
 func TestDocumentation(t *testing.T) {
-	const file = "../../docs/logs.md"
+	const file = "../../docs/log-events.md"
 	text := must.Value(os.ReadFile(file))(t)
 	want := string(text)
 	for name, table := range map[string]string{"events": events(), "fields": fields()} {
@@ -29,7 +29,7 @@ func TestDocumentation(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(string(text), "\n")); diff != "" {
-		t.Errorf("docs/logs.md: found other tables than `go test ./internal/logevent -update` writes (-want +got):\n%s", diff)
+		t.Errorf("docs/log-events.md: found other tables than `go test ./internal/logevent -update` writes (-want +got):\n%s", diff)
 	}
 }
 
@@ -41,7 +41,7 @@ func between(t *testing.T, text, name, content string) string {
 	head, rest, begun := strings.Cut(text, begin)
 	_, tail, ended := strings.Cut(rest, end)
 	if !begun || !ended {
-		t.Fatalf("docs/logs.md: found no marks of %s, want %s … %s", name, begin, end)
+		t.Fatalf("docs/log-events.md: found no marks of %s, want %s … %s", name, begin, end)
 	}
 	return head + begin + content + end + tail
 }
@@ -61,15 +61,17 @@ func events() string {
 }
 
 func levels(all []logevent.Level) string {
-	condition := regexp.MustCompile("^(when|with|else)")
+	condition := regexp.MustCompile("^(when|with|while|at|for|once) ")
 	var parts []string
 	for _, l := range all {
 		text := strings.ToUpper(l.String()[:1]) + l.String()[1:]
 		switch {
-		case condition.MatchString(l.When):
+		case l.When == "otherwise":
+			text = "otherwise " + text
+		case condition.MatchString(l.When + " "):
 			text += " " + l.When
 		case l.When != "":
-			text += ", " + l.When
+			text += " (" + l.When + ")"
 		}
 		parts = append(parts, text)
 	}

@@ -87,7 +87,7 @@ func schema() object {
 	return object{
 		"$schema":              "https://json-schema.org/draft/2020-12/schema",
 		"title":                "A line of the log of accelerator-device-plugin",
-		"description":          "Written by go test ./internal/logevent -update. See logs.md.",
+		"description":          "Written by go test ./internal/logevent -update. See log-events.md.",
 		"type":                 "object",
 		"required":             []string{"time", "level", "message", "event"},
 		"properties":           properties,

@@ -80,41 +80,41 @@ func New(version string) *Metrics {
 	m.modeInfo = m.now("accelerator_mode_info", "Always 1. The label is the current mode.", "mode")
 	m.configInfo = m.now("accelerator_config_info",
 		"Always 1. The label is the hash of the settings files in force: "+
-			"the first 12 hex digits of the SHA-256 of the file of --config followed by that of --overrides; \"\" without files.",
+			"the first 12 hex digits of the SHA-256 of the file of --config followed by the file of --overrides; \"\" without files.",
 		"hash")
 
 	m.ownerWaiting = m.now("accelerator_owner_waiting",
-		"1 while the daemon waits for another daemon on the node, by reason: naming, api, withdrawal, state-dir (it offers nothing), "+
-			"or settings (it offers its devices under their former names). No series if it does not wait.", "reason")
+		"1 while the daemon waits for another daemon on the node, by reason: naming, api, withdrawal, state-dir (it advertises nothing), "+
+			"or settings (it advertises its devices under their old names). No series if it does not wait.", "reason")
 
 	m.devices = m.now("accelerator_devices",
-		"Devices by resource and health. The resource is \"\" for devices that are not offered.",
+		"Devices by resource and health. The resource is \"\" for devices that are not advertised.",
 		"resource", "health")
 	m.deviceHealth = m.now("accelerator_device_health",
-		"1 for the present health of a device, 0 for the two other values.", "device", "pci", "family", "resource", "health")
+		"1 for the current health of a device, 0 for the other two values.", "device", "pci", "family", "resource", "health")
 	m.deviceReason = m.now("accelerator_device_reason",
-		"1 for each reason why a device is not healthy. A reason that has ended has no series.", "device", "resource", "reason")
+		"1 for each reason why a device is not healthy. The series disappears when the reason no longer applies.", "device", "resource", "reason")
 	m.deviceInfo = m.now("accelerator_device_info",
 		"Always 1. The labels describe the device.",
 		"device", "pci", "pci_id", "family", "resource", "afu", "interface", "numa_node")
 	m.tombstones = m.now("accelerator_tombstones",
-		"Devices that were removed or are to move to another resource, and stay listed as unhealthy while a container holds or may hold them.",
+		"Devices that were removed or are to move to another resource, and stay listed as unhealthy while a container uses or may use them.",
 		"resource", "reason")
 	m.holder = m.now("accelerator_device_holder",
-		"1 for each container that holds a device, according to the newest answer of the kubelet. No series with --holder-metrics=false.",
+		"1 for each container that uses a device, according to the newest answer of the kubelet. No series with --holder-metrics=false.",
 		"device", "resource", "namespace", "pod", "container")
 	m.holdersOmitted = m.now("accelerator_device_holders_omitted",
-		"Holders without a series of accelerator_device_holder, which has at most 1024.")
+		"Holders that accelerator_device_holder leaves out, because it has at most 1024 series.")
 	m.transitions = m.counters("accelerator_device_transitions_total",
 		"Changes of the health of devices. The value \"absent\" means that the device does not exist. "+
-			"The reason is the worst one if the health got worse, else \"\".", "old", "new", "reason")
+			"If the health got worse, reason is the worst reason, otherwise \"\".", "old", "new", "reason")
 	m.cardHealthChanges = m.now("accelerator_card_health_changes_total",
-		"Changes of the health of a card's hardware since the start of the daemon: not those because it was cordoned, excluded, programmed, plugged in or pulled. One that may be part of a removal counts 10 s later. "+
-			"The cards of this and the next two metrics are those in the ledger, at most 256.", "card")
+		"Changes of the health of a card's hardware since the start of the daemon, without changes because the card was cordoned, excluded, programmed, plugged in or pulled. A change that may be part of a removal is counted 10 s later. "+
+			"This metric and the next two cover the cards in the ledger, at most 256.", "card")
 	m.cardRemovals = m.now("accelerator_card_removals_total",
 		"Removals of a card since the start of the daemon.", "card")
 	m.cardMissing = m.now("accelerator_card_missing",
-		"1 for a missing card: not found since a restart of the daemon or a reboot, or gone after a fault. 0 for other cards.", "card")
+		"1 for a missing card, which was not found after a restart of the daemon or a reboot, or left after a fault. 0 for other cards.", "card")
 	m.ledgerStored = m.gauges("accelerator_ledger_stored",
 		"1 while the ledger, cards.json in --state-dir, can be read and written, 0 while it cannot. No series without --state-dir.")
 	m.identityChanges = m.counters("accelerator_device_identity_changes_total",
@@ -128,21 +128,21 @@ func New(version string) *Metrics {
 		sensors.Current: m.sensor("current", "amperes", "Current in A that a sensor of a card measures."),
 	}
 	m.sensorFailures = m.now("accelerator_sensor_failures_total",
-		"Sensors of a card that could not be read since the start of the daemon, and readings that took longer than 10 s.", "card")
+		"Failed reads of a card's sensors since the start of the daemon, and reads that took longer than 10 s.", "card")
 
 	m.cardInfo = m.now("accelerator_card_info",
-		"Always 1. The labels are versions of the card, \"\" if not known: of the static region (bitstream_id), of the firmware and of the FPGA of the board's "+
-			"controller (bmc_firmware, bmc_build), the image that it has started (boot_image), and the shell of a card with XRT.",
+		"Always 1. The labels are versions of the card, or \"\" if not known: the static region (bitstream_id), the firmware and the FPGA of the board's "+
+			"controller (bmc_firmware, bmc_build), the image that it booted (boot_image), and the shell of a card with XRT.",
 		"card", "bitstream_id", "bmc_firmware", "bmc_build", "boot_image", "shell")
 	m.correctable = m.now("accelerator_card_correctable_errors_total",
-		"Correctable PCIe errors of a card, by the kernel's name of their type, since the kernel found the card.", "card", "type")
-	m.linkSpeed = m.now("accelerator_card_current_link_transfers_per_second", "Present speed of a lane of the card's PCIe link.", "card")
-	m.linkMaxSpeed = m.now("accelerator_card_max_link_transfers_per_second", "Greatest speed of a lane that the card supports.", "card")
-	m.linkWidth = m.now("accelerator_card_current_link_width", "Present number of lanes of the card's PCIe link.", "card")
-	m.linkMaxWidth = m.now("accelerator_card_max_link_width", "Greatest number of lanes that the card supports.", "card")
+		"Correctable PCIe errors of a card since the kernel found it, by type, as the kernel names it.", "card", "type")
+	m.linkSpeed = m.now("accelerator_card_current_link_transfers_per_second", "Current speed of a lane of the card's PCIe link.", "card")
+	m.linkMaxSpeed = m.now("accelerator_card_max_link_transfers_per_second", "Highest speed of a lane that the card supports.", "card")
+	m.linkWidth = m.now("accelerator_card_current_link_width", "Current number of lanes of the card's PCIe link.", "card")
+	m.linkMaxWidth = m.now("accelerator_card_max_link_width", "Largest number of lanes that the card supports.", "card")
 
 	m.hintToSend = m.histogram("accelerator_hint_to_send_seconds",
-		"Time from a hint until the resulting list was sent to the kubelet, once for each list that a hint caused. "+
+		"Time from a hint (a uevent or an inotify event) until the resulting list was sent to the kubelet, observed once for each list that a hint caused. "+
 			"In the DRA driver: until it began to write the slices.",
 		50e-6, 100e-6, 200e-6, 300e-6, 500e-6, 750e-6, 1e-3, 1.5e-3, 2e-3, 3e-3, 5e-3, 10e-3, 20e-3, 50e-3,
 		100e-3, 250e-3, 1)
@@ -151,21 +151,21 @@ func New(version string) *Metrics {
 	m.streams = m.now("accelerator_streams",
 		"Open ListAndWatch streams. In the DRA driver: open health streams of the kubelet.", "resource")
 	m.streamsOpened = m.counters("accelerator_streams_opened_total",
-		"ListAndWatch streams that the kubelet has opened.", "resource")
+		"ListAndWatch streams that the kubelet opened.", "resource")
 	m.registrations = m.counters("accelerator_registrations_total",
-		"Registrations with the kubelet, by result: ok, failed (refused, no stream followed, or kubelet.sock unusable), "+
+		"Registrations with the kubelet, by result: ok, failed (the kubelet refused, opened no stream, or kubelet.sock could not be used), "+
 			"or abandoned (kubelet.sock was replaced, the plugin's socket was removed, or a new registration was requested).", "resource", "result")
 	m.kubeletRestarts = m.counters("accelerator_kubelet_restarts_total",
 		"Restarts of the kubelet, counted once for each resource.", "resource")
 	m.resourceReady = m.now("accelerator_resource_ready",
-		"1 while a resource is registered with a stream open, or has no devices. "+
+		"1 while a resource is registered and its stream is open, or while it has no devices. "+
 			"In the DRA driver: 1 while the kubelet has registered the driver and the API server has the newest slices.", "resource")
 	m.allocations = m.counters("accelerator_allocations_total",
 		"Allocate calls of the kubelet, by result: served or refused. In the DRA driver: attempts to prepare a claim.", "resource", "result")
 	m.allocatedDevices = m.counters("accelerator_allocated_devices_total",
-		"Devices given to containers. In the DRA driver: devices given to claims.", "resource")
+		"Devices allocated to containers. In the DRA driver: devices prepared for claims.", "resource")
 	m.cdi = m.gauges("accelerator_cdi_ok",
-		"1 while the CDI spec file is up to date, 0 while it cannot be written. No series if CDI is off.")
+		"1 while the CDI spec file is up to date, 0 while it cannot be written. No series while CDI is off.")
 
 	m.slicesFailed = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "accelerator_dra_slices_failed_total",
@@ -175,10 +175,10 @@ func New(version string) *Metrics {
 	m.hints = m.counters("accelerator_hints_total",
 		"Hints that a card may have changed, by source.", "source")
 	m.scans = m.counters("accelerator_scans_total",
-		"Reads of one card, by result: ok, gone, failed, timeout, "+
+		"Reads of single cards, by result: ok, gone, failed, timeout, "+
 			"or starved if the daemon had no file descriptor or memory left.", "result")
 	m.scanDuration = m.histogram("accelerator_scan_duration_seconds",
-		"Time to read one card. A read that timed out counts with its time limit.",
+		"Time to read one card. For a read that timed out, this is the time limit.",
 		100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 100e-3, 200e-3, 500e-3, 1)
 	m.listings = m.counters("accelerator_listings_total",
 		"Times that all cards were listed in sysfs, by result: ok, failed for at least one family, "+
@@ -186,38 +186,38 @@ func New(version string) *Metrics {
 	m.cardsUnreadable = m.gauges("accelerator_cards_unreadable",
 		"Cards whose last read failed or is overdue.").WithLabelValues()
 	m.snapshotVersion = m.now("accelerator_snapshot_version",
-		"Version of the newest snapshot of devices, which grows by one with each change. 0 before the first one.")
+		"Version of the newest snapshot of devices. It increases by one with each change, and is 0 before the first snapshot.")
 	m.holders = m.gauges("accelerator_holders_known",
-		"1 while a source of what containers use answers, 0 while it does not: the kubelet's pod-resources API, its checkpoint, "+
-			"or the claims.json of the DRA driver. They are asked at least once in each --resync-interval. "+
+		"1 while a source that tells which container uses a device answers, 0 while it does not: the kubelet's pod-resources API, its checkpoint, "+
+			"or the claims.json of the DRA driver. Each is asked at least once per --resync-interval. "+
 			"No series before the first question.", "source")
 
 	m.uevents = m.counters("accelerator_uevents_total",
 		"Uevents of the kernel that may concern a card.", "subsystem", "action")
 	m.ueventsIgnored = m.counters("accelerator_uevents_ignored_total",
-		"Uevents of the kernel that concern no card.").WithLabelValues()
+		"Uevents of the kernel that do not concern a card.").WithLabelValues()
 	m.ueventsForged = m.counters("accelerator_uevents_forged_total",
 		"Uevents dropped because they did not come from the kernel.").WithLabelValues()
 	m.ueventsMalformed = m.counters("accelerator_uevents_malformed_total",
-		"Uevents that could not be parsed. All cards are read after each.").WithLabelValues()
+		"Uevents that could not be parsed. The daemon reads all cards after each of them.").WithLabelValues()
 	m.ueventOverflows = m.counters("accelerator_uevent_overflows_total",
-		"Times that the kernel dropped uevents because the socket buffer was full. All cards are read after each.").WithLabelValues()
+		"Times that the kernel dropped uevents because the socket buffer was full. The daemon reads all cards each time.").WithLabelValues()
 	m.inotifyEvents = m.counters("accelerator_inotify_events_total",
 		"Inotify events that may concern a card, by source: nodes (device nodes) or tree (a simulated sysfs).", "source")
 	m.inotifyOverflows = m.counters("accelerator_inotify_overflows_total",
-		"Times that inotify events were lost because the queue was full. All cards are read after each.", "source")
+		"Times that inotify events were lost because the queue was full. The daemon reads all cards each time.", "source")
 	m.sourceUp = m.gauges("accelerator_source_up",
-		"1 while a source of events is open, 0 while it is lost and tried again.", "source")
+		"1 while a source of events is open, 0 while it is lost and the daemon tries to open it again.", "source")
 
 	m.apiEvents = m.counters("accelerator_api_events_total",
 		"Kubernetes Events, by result: sent, failed or dropped.", "result")
 	m.apiFailures = m.counters("accelerator_api_failures_total",
-		"Requests to the API server that failed and are made again. "+
-			"Events that it refuses for good count in accelerator_api_events_total.").WithLabelValues()
+		"Requests to the API server that failed and are repeated. "+
+			"Events that it refuses permanently are counted in accelerator_api_events_total.").WithLabelValues()
 	m.configReloads = m.counters("accelerator_config_reloads_total",
 		"Reloads of the settings files after SIGHUP or a change of the files, by result: ok or refused.", "result")
 	m.logDropped = m.counters("accelerator_log_dropped_total",
-		"Log lines that were dropped because they were not read or could not be written, by level.",
+		"Log lines that were dropped, because they were not read or could not be written, by level.",
 		"level")
 
 	// Counters whose label values are known begin at 0, because Prometheus misses the first event of a

@@ -35,7 +35,7 @@ func TestRepeatedLines(t *testing.T) {
 			[]string{"20 info stream.opened", "1 warn log.suppressed stream.opened count=10 lasted_ms=60000 resource=example.com/a"}},
 		{"two cards", func(log *zap.Logger) {
 			for _, card := range []string{"0000:3b:00.0", "0000:5e:00.0"} {
-				log.Warn("reading timed out", logevent.ReadTimeout, logevent.PCI(card), logevent.Lasted(0))
+				log.Warn("read timed out", logevent.ReadTimeout, logevent.PCI(card), logevent.Lasted(0))
 			}
 		}, []string{"40 warn read.timeout", "1 warn log.suppressed read.timeout count=10 lasted_ms=60000 pci=0000:3b:00.0",
 			"1 warn log.suppressed read.timeout count=10 lasted_ms=60000 pci=0000:5e:00.0"}},

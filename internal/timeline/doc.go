@@ -1,4 +1,4 @@
-// Package timeline reads the daemon's log, as docs/logs.md describes it, and prints it for people: a line
+// Package timeline reads the daemon's log, as docs/log-events.md describes it, and prints it for people: a line
 // for each event, or a summary of each device.
 //
 // A line may have a prefix, and lines of other programs and incomplete lines may be between the daemon's.

@@ -1,18 +1,16 @@
 package timeline_test
 
 import (
-	"fmt"
-	"html"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/picture"
 )
 
 const document = "../../docs/logs.md"
@@ -99,37 +97,5 @@ func TestPicture(t *testing.T) {
 		screen = append(screen, strings.Split(strings.TrimSuffix(run(t, line, true), "\n"), "\n")...)
 		screen = append(screen, "")
 	}
-	golden(t, "../../../docs/logs.svg", picture(screen[:len(screen)-1]))
-}
-
-var escape = regexp.MustCompile("\x1b\\[([0-9]+)m")
-
-// picture draws lines with colours as an SVG with a dark background.
-func picture(lines []string) string {
-	const width, height, margin = 7.25, 18, 16 // of a character, of a line
-	columns := 0
-	for _, l := range lines {
-		columns = max(columns, utf8.RuneCountInString(escape.ReplaceAllString(l, "")))
-	}
-	var b strings.Builder
-	w, h := int(float64(columns)*width)+2*margin, len(lines)*height+2*margin
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+"\n", w, h, w, h)
-	b.WriteString("<title>accelerator-device-plugin logs: the story of a device, and a summary</title>\n")
-	fmt.Fprintf(&b, `<rect x="0.5" y="0.5" width="%d" height="%d" rx="8" fill="#0d1117" stroke="#6e7681"/>`+"\n", w-1, h-1)
-	b.WriteString(`<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,DejaVu Sans Mono,monospace" font-size="12"` +
-		` fill="#e6edf3" xml:space="preserve">` + "\n")
-	styles := map[string]string{"31": `fill="#ff7b72"`, "32": `fill="#56d364"`, "33": `fill="#e3b341"`, "39": `fill="#e6edf3"`, "1": `font-weight="bold"`}
-	for i, l := range lines {
-		if l == "" {
-			continue
-		}
-		text := escape.ReplaceAllStringFunc(html.EscapeString(l), func(s string) string {
-			if style := styles[escape.FindStringSubmatch(s)[1]]; style != "" {
-				return "<tspan " + style + ">"
-			}
-			return "</tspan>"
-		})
-		fmt.Fprintf(&b, `<text x="%d" y="%d">%s</text>`+"\n", margin, margin+i*height+13, text)
-	}
-	return b.String() + "</g>\n</svg>\n"
+	golden(t, "../../../docs/logs.svg", picture.Terminal("accelerator-device-plugin logs: the story of a device, and a summary", screen[:len(screen)-1]))
 }

@@ -25,7 +25,7 @@ type Filter struct {
 func (f *Filter) check() error {
 	for _, pattern := range f.Events {
 		if !slices.ContainsFunc(logevent.Events(), func(e logevent.Event) bool { return matches(pattern, e.Name) }) {
-			return fmt.Errorf("event: found %q, want an event of docs/logs.md (device.removed), or a pattern of some (device.*)", pattern)
+			return fmt.Errorf("event: found %q, want an event of docs/log-events.md (device.removed), or a pattern of some (device.*)", pattern)
 		}
 	}
 	f.Devices = slices.Clone(f.Devices)

@@ -41,38 +41,38 @@ func TestFold(t *testing.T) {
 	fails := became(0, "warn", "d", "healthy", "unhealthy", `"fme-unbound"`)
 	worse := became(1, "warn", "d", "unhealthy", "unhealthy", `"fme-unbound","node-missing","unreadable=id","recovering=x"`)
 	const failed, told1 = "00.000 d                     ! healthy → unhealthy: fme-unbound (was healthy for 9.00 s)", "00.001 r                       list sent: complete (1 in all)"
-	const pulled = "00.002 d                       gone, held by default/pod/main (was healthy for 9.00 s; steps: fme-unbound, node-missing, unreadable)"
+	const pulled = "00.002 d                       gone, in use by default/pod/main (was healthy for 9.00 s; steps: fme-unbound, node-missing, unreadable)"
 	for _, test := range []struct {
 		name, log string
 		want      []string
 	}{
 		{"pulled", fails + worse + changed(1, "parent", "dfl-fme.0", "") + removed(2, "d", "unhealthy"), []string{pulled}},
 		{"cordoned, and pulled", became(0, "warn", "d", "unhealthy", "unhealthy", `"cordoned","fme-unbound"`) + became(1, "warn", "d", "unhealthy", "unhealthy", `"cordoned","node-missing"`) +
-			removed(2, "d", "unhealthy"), []string{"00.002 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms; steps: fme-unbound, node-missing)"}},
+			removed(2, "d", "unhealthy"), []string{"00.002 d                       gone, in use by default/pod/main (was unhealthy for 2.00 ms; steps: fme-unbound, node-missing)"}},
 		{"cordoned, and stays", became(0, "warn", "d", "healthy", "unhealthy", `"cordoned"`) + removed(2, "d", "unhealthy"), []string{
-			"00.000 d                     ! healthy → unhealthy: cordoned (was healthy for 9.00 s)", "00.002 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
+			"00.000 d                     ! healthy → unhealthy: cordoned (was healthy for 9.00 s)", "00.002 d                       gone, in use by default/pod/main (was unhealthy for 2.00 ms)"}},
 		{"other lines in between keep their order", fails + told(1) + worse + removed(2, "d", "unhealthy"), []string{told1, pulled}},
 		{"two devices, one breaks", became(0, "warn", "e", "healthy", "unhealthy", `"port-ap6"`) + fails + worse + removed(2, "d", "unhealthy") + told(600), []string{
 			"00.000 e                     ! healthy → unhealthy: port-ap6 (was healthy for 9.00 s)", pulled, "00.600 r                       list sent: complete (1 in all)"}},
 		{"breaks, and is pulled two seconds later", fails + removed(2000, "d", "unhealthy"), []string{
-			failed, "02.000 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
+			failed, "02.000 d                       gone, in use by default/pod/main (was unhealthy for 2.00 ms)"}},
 		{"breaks, and is removed at once", became(0, "warn", "d", "healthy", "unhealthy", `"fme-fatal"`) + removed(2, "d", "unhealthy"), []string{
-			"00.000 d                     ! healthy → unhealthy: fme-fatal (was healthy for 9.00 s)", "00.002 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
+			"00.000 d                     ! healthy → unhealthy: fme-fatal (was healthy for 9.00 s)", "00.002 d                       gone, in use by default/pod/main (was unhealthy for 2.00 ms)"}},
 		{"breaks while it is pulled", fails + became(1, "warn", "d", "unhealthy", "unhealthy", `"fme-unbound","fme-fatal"`) + removed(2, "d", "unhealthy"), []string{
-			failed, "00.001 d                     ! still unhealthy: fme-unbound, fme-fatal (was unhealthy for 9.00 s)", "00.002 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
+			failed, "00.001 d                     ! still unhealthy: fme-unbound, fme-fatal (was unhealthy for 9.00 s)", "00.002 d                       gone, in use by default/pod/main (was unhealthy for 2.00 ms)"}},
 		{"gets another AFU, and is pulled", fails + changed(1, "afu", "d842", "f7df") + removed(2, "d", "unhealthy"), []string{
-			"00.001 d                       changed: afu d842 → f7df", "00.002 d                       gone, held by default/pod/main (was healthy for 9.00 s; steps: fme-unbound)"}},
+			"00.001 d                       changed: afu d842 → f7df", "00.002 d                       gone, in use by default/pod/main (was healthy for 9.00 s; steps: fme-unbound)"}},
 		{"breaks, and stays", fails, []string{failed}},
 		{"breaks, and heals", fails + became(2, "info", "d", "unhealthy", "healthy", "") + removed(3, "d", "healthy"), []string{
-			failed, "00.002 d                       unhealthy → healthy (was unhealthy for 9.00 s)", "00.003 d                       gone, held by default/pod/main (was healthy for 2.00 ms)"}},
-		{"pulled in one step", removed(2, "d", "healthy"), []string{"00.002 d                       gone, held by default/pod/main (was healthy for 2.00 ms)"}},
+			failed, "00.002 d                       unhealthy → healthy (was unhealthy for 9.00 s)", "00.003 d                       gone, in use by default/pod/main (was healthy for 2.00 ms)"}},
+		{"pulled in one step", removed(2, "d", "healthy"), []string{"00.002 d                       gone, in use by default/pod/main (was healthy for 2.00 ms)"}},
 
 		{"plugged", isNew(0, "info", "unhealthy", `"driver-unbound"`) + became(2, "info", "d", "unhealthy", "healthy", ""),
 			[]string{"00.000 d                       new, unhealthy: driver-unbound; resource r", "00.002 d                       unhealthy → healthy (was unhealthy for 9.00 s)"}},
 		{"two nodes with the same id", "[pod/a/p] " + fails + "[pod/b/p] " + removed(1, "d", "healthy"), []string{
-			"00.000 a  d                     ! healthy → unhealthy: fme-unbound (was healthy for 9.00 s)", "00.001 b  d                       gone, held by default/pod/main (was healthy for 2.00 ms)"}},
+			"00.000 a  d                     ! healthy → unhealthy: fme-unbound (was healthy for 9.00 s)", "00.001 b  d                       gone, in use by default/pod/main (was healthy for 2.00 ms)"}},
 		{"the clock goes back", fails + strings.ReplaceAll(removed(1, "d", "unhealthy"), "T12:", "T11:"), []string{
-			failed, "2026-11-21T11:00:00.001 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
+			failed, "2026-11-21T11:00:00.001 d                       gone, in use by default/pod/main (was unhealthy for 2.00 ms)"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, _ := read(t, timeline.Options{}, test.log)
@@ -122,7 +122,7 @@ func TestFoldFollowedLog(t *testing.T) {
 		fmt.Fprint(log, removed(1, "d", "unhealthy"))
 		log.Close()
 		must.Succeed(t, <-done)
-		compare.Contains(t, "printed", "gone, held by default/pod/main (was unhealthy", out.String())
+		compare.Contains(t, "printed", "gone, in use by default/pod/main (was unhealthy", out.String())
 	})
 }
 

@@ -65,7 +65,7 @@ func (s Summary) print(w io.Writer, colour bool) {
 		}
 	}
 	fmt.Fprintln(w)
-	t.Line([]string{"ORIGIN", "DEVICE", "LAST", "SINCE", "TURNS", "REMOVED", "HELD THEN", "EVENTS", "HELD BY", "HELD LAST BY"}[begin:]...)
+	t.Line([]string{"ORIGIN", "DEVICE", "LAST", "SINCE", "FLAPS", "REMOVED", "REMOVED IN USE", "EVENTS", "HOLDER", "LAST HOLDER"}[begin:]...)
 	for _, d := range s.Devices {
 		since := ""
 		if !d.Since.IsZero() {

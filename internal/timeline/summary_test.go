@@ -101,18 +101,18 @@ func TestSummary(t *testing.T) {
 	out, _ := read(t, timeline.Options{Summary: true, Filter: f}, log)
 	want := `2026-11-21T12:00:06Z to 2026-11-21T12:00:08Z: 2.00 s, 2 lines, 0 daemon starts
 
-DEVICE  LAST       SINCE                 TURNS  REMOVED  HELD THEN  EVENTS  HELD BY  HELD LAST BY
-d       unhealthy  2026-11-21T12:00:06Z  1      0        0          1       -        -
-e       healthy    2026-11-21T12:00:01Z  0      0        0          0       -        -
+DEVICE  LAST       SINCE                 FLAPS  REMOVED  REMOVED IN USE  EVENTS  HOLDER  LAST HOLDER
+d       unhealthy  2026-11-21T12:00:06Z  1      0        0               1       -       -
+e       healthy    2026-11-21T12:00:01Z  0      0        0               0       -       -
 `
 	compare.Values(t, "in the range", want, out)
 	pods := each(log, func(l string) string { return "[pod/x/p] " + l + "\n[pod/b/p] " + l })
 	out, _ = read(t, timeline.Options{Summary: true, Filter: timeline.Filter{Devices: []string{"d"}}}, pods)
 	want = `2026-11-21T12:00:00Z to 2026-11-21T12:00:20Z: 20.0 s, 16 lines, 2 daemon starts
 
-ORIGIN  DEVICE  LAST       SINCE                 TURNS  REMOVED  HELD THEN  EVENTS  HELD BY  HELD LAST BY
-b       d       unhealthy  2026-11-21T12:00:06Z  3      0        0          4       -        -
-x       d       unhealthy  2026-11-21T12:00:06Z  3      0        0          4       -        -
+ORIGIN  DEVICE  LAST       SINCE                 FLAPS  REMOVED  REMOVED IN USE  EVENTS  HOLDER  LAST HOLDER
+b       d       unhealthy  2026-11-21T12:00:06Z  3      0        0               4       -       -
+x       d       unhealthy  2026-11-21T12:00:06Z  3      0        0               4       -       -
 `
 	compare.Values(t, "a device in two pods", want, out)
 }

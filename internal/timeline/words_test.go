@@ -20,7 +20,7 @@ func TestWords(t *testing.T) {
 			"list sent: b, e unhealthy; c off the list; a, d healthy; and 3 more (9 in all)"},
 		{"slices", "slices.published", `"resource":"r","count":2,"slices":1,"tainted":1,"devices":["a"],"unhealthy":["a"]`, "slices published: a unhealthy (2 in all, 1 tainted)"},
 		{"a claim", "claim.prepared", `"resource":"r","claim":"default/a","devices":["a","b"],"lasted_ms":12`, "prepared for claim default/a: a, b (took 12.0 ms)"},
-		{"a claim that is refused", "claim.refused", `"resource":"r","claim":"default/a","reason":"a is unhealthy"`, "refused to claim default/a: a is unhealthy"},
+		{"a claim that is refused", "claim.refused", `"resource":"r","claim":"default/a","reason":"a is unhealthy"`, "refused for claim default/a: a is unhealthy"},
 		{"a start on a node", "daemon.started", `"version":"v1","pid":7,"mode":"af","node":"worker-3"`, "daemon started, version v1, mode af, node worker-3"},
 		{"a card programmed", "programming.done", `"device":"d","afu":"d842","lasted_ms":2102.18`, "programmed for a container: AFU d842 (took 2.10 s)"},
 		{"a health line", "device.health", `"device":"d","old":"degraded","new":"degraded","reasons":["a","b"],"lasted_ms":62000`,
@@ -32,7 +32,7 @@ func TestWords(t *testing.T) {
 		{"a long text, cut between characters", "programming.failed", `"error":"x` + long + `"`, "container not started: x" + long[:158] + "…"},
 		{"without a phrase", "scan.failed", `"pci":"0000:3b:00.0","count":1,"retry_ms":500,"error":"no"`, "it happened: no (count 1; retry 500 ms)"},
 		{"unknown, with all kinds", "new.one", `"a":[1,"b"],"c":{"d":null},"f":true,"g":"h\ti","j":null`, `it happened (a b; c {"d":null}; f true; g h\ti)`},
-		{"a field twice, of which the last counts", "device.held", `"device":"d","holders":["a"],"holders":["b"]`, "given to b"},
+		{"a field twice, of which the last counts", "device.held", `"device":"d","holders":["a"],"holders":["b"]`, "in use by b"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, _ := read(t, timeline.Options{}, entry(noon, "info", test.event, test.fields))

@@ -133,7 +133,7 @@ func Settings(r *Redactor, v any) (any, bool) {
 // ConfigMap is the shape of a ConfigMap with files of settings.
 var ConfigMap = object(map[string]Shape{"data": object(map[string]Shape{"config.yaml": yamlText(Settings), "overrides.yaml": yamlText(Settings)})})
 
-// logLine is the shape of a line of the log: docs/logs.md. Its message is not needed, because the event says the same.
+// logLine is the shape of a line of the log: docs/log-events.md. Its message is not needed, because the event says the same.
 var logLine = func() Shape {
 	all := map[string]Shape{
 		"time": when, "level": words("debug", "info", "warn", "error"), "event": event,

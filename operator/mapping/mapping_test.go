@@ -1,10 +1,12 @@
 package mapping_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/mapping"
@@ -47,6 +49,29 @@ func TestOfFunction(t *testing.T) {
 				Spec: v2.AcceleratorFunctionSpec{AfuID: tc.afu, InterfaceID: tc.iface, Mode: tc.mode}})
 			check(t, m, tc.resource, tc.reason)
 		})
+	}
+}
+
+// The AcceleratorFunction in docs/which-way.md defines the name that the pod below it requests, and becomes the resource of
+// the example for mode region.
+func TestDocumentedFunction(t *testing.T) {
+	text, err := os.ReadFile("../../docs/which-way.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	_, example, _ := strings.Cut(page, "```yaml\napiVersion: fpga.intel.com/v2\n")
+	object, pod, _ := strings.Cut(example, "```")
+	var f v2.AcceleratorFunction
+	if err := yaml.UnmarshalStrict([]byte(object), &f); err != nil {
+		t.Fatal(err)
+	}
+	m := mapping.OfFunction("fpga.intel.com", &f)
+	if m.Problem != nil || !strings.Contains(page, "limits: {"+m.Resource+": 1}") {
+		t.Errorf("docs/which-way.md: found no pod with the resource %q, problem %v", m.Resource, m.Problem)
+	}
+	if want := "limits: {fpga.intel.com/" + f.Name + ": 1}"; !strings.Contains(pod, want) {
+		t.Errorf("docs/which-way.md: found no %q below the AcceleratorFunction", want)
 	}
 }
 

@@ -187,7 +187,7 @@ func (p Programmer) ioctl() ioctl {
 	return ioctlDriver
 }
 
-var errNoFME = errors.New("FME: found none: a virtual function is programmed on the host that has its physical function")
+var errNoFME = errors.New("the card has no FME: program a virtual function on the host that has its physical function")
 
 // Loaded reports whether the port had the AFU of the bitstream when it was read. It returns false for
 // an AOCX, and for a GBS with the id [programming.OpenCL]: all AOCX have that id.
@@ -206,16 +206,16 @@ func Fits(card Card, port Port, b *programming.Bitstream) error {
 	case card.InterfaceErr != nil:
 		return card.InterfaceErr
 	case card.InterfaceID == "":
-		return fmt.Errorf("interface id of %s: found none: bind its driver: lspci -k", card.FME)
+		return fmt.Errorf("%s has no interface ID: bind its driver, which lspci -k shows", card.FME)
 	case sysfs.AllOnes(card.InterfaceID) || sysfs.AllOnes(port.AFUID):
-		return errors.New("ids of the card: found all f, want a card that answers: reset it or its slot, or power the node off and on")
+		return errors.New("the card does not answer, its ids are all f: reset it or its slot, or power the node off and on")
 	case card.InterfaceID != b.InterfaceID:
 		return fmt.Errorf("%s: found interface %s, want %s of the card", b.Path, b.InterfaceID, card.InterfaceID)
 	case errors.Is(port.AFUErr, syscall.EBUSY):
 		return fmt.Errorf("%w: the port is disabled, because another tool programs it or a programming has failed: enable it with %s",
 			port.AFUErr, card.Rebind())
 	case errors.Is(port.AFUErr, fs.ErrNotExist):
-		return fmt.Errorf("AFU id of %s: found none: the result could not be verified", port.Name)
+		return fmt.Errorf("%s has no AFU id, so the result could not be verified", port.Name)
 	}
 	return port.AFUErr
 }

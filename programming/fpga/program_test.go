@@ -212,12 +212,12 @@ func TestProgramRefuses(t *testing.T) {
 			"x.gbs: found interface " + other + ", want " + pac + " of the card"},
 		{"interface of all f", "kernel-6.1-one-card", r.gbs(allF, otherAFU), nil, "an id of all f, want the ids"},
 		{"AFU of all f", "kernel-6.1-one-card", r.gbs(pac, allF), nil, "an id of all f, want the ids"},
-		{"dead card", "kernel-6.1-dead-card", good, nil, "ids of the card: found all f, want a card that answers"},
-		{"FME without driver", "kernel-6.1-fme-unbound", good, nil, "interface id of dfl-fme.0: found none: bind its driver"},
+		{"dead card", "kernel-6.1-dead-card", good, nil, "the card does not answer, its ids are all f"},
+		{"FME without driver", "kernel-6.1-fme-unbound", good, nil, "dfl-fme.0 has no interface ID: bind its driver"},
 		{"port without driver", "kernel-6.1-port-unbound", good, nil, "dfl-port.0: found no driver, want it bound: for f in unbind bind"},
-		{"port without AFU", "kernel-6.1-several-functions", r.gbs("98b4d5bc98ba5f4b98d9a2841ccf11b0", otherAFU), nil, "AFU id of dfl-port.0: found none: the result"},
+		{"port without AFU", "kernel-6.1-several-functions", r.gbs("98b4d5bc98ba5f4b98d9a2841ccf11b0", otherAFU), nil, "dfl-port.0 has no AFU id, so the result"},
 		{"no such port", "kernel-6.1-one-card", good, func(_ *rig, _ *fpga.Card, port *fpga.Port) { port.Number = 3 }, "port 3 of card 01:00.0: found none, want one of its ports: 0"},
-		{"no FME", "kernel-6.1-one-card", good, func(_ *rig, card *fpga.Card, _ *fpga.Port) { card.FME = "" }, "FME: found none: a virtual function"},
+		{"no FME", "kernel-6.1-one-card", good, func(_ *rig, card *fpga.Card, _ *fpga.Port) { card.FME = "" }, "the card has no FME: program a virtual function"},
 		{"card has left", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) {
 			must.Succeed(t, os.RemoveAll(r.host.Sys))
 		}, "the card has left"},

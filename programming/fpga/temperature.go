@@ -86,7 +86,7 @@ func (m MaxTemperature) check(h Host, card Card) error {
 }
 
 func tooHot(sensor string, value, limit float64) error {
-	return fmt.Errorf("temperature: found %g °C (%s), want less than %g °C: check the cooling of the node, or use --max-temperature", value, sensor, limit)
+	return fmt.Errorf("too hot: %g °C (%s), want less than %g °C: check the cooling of the node, or use --max-temperature", value, sensor, limit)
 }
 
 func (m MaxTemperature) unknown(err error) error {
@@ -94,5 +94,5 @@ func (m MaxTemperature) unknown(err error) error {
 		err = errors.New("no sensor")
 	}
 	first, _, _ := strings.Cut(err.Error(), "\n") // of perhaps many
-	return fmt.Errorf("temperature of the FPGA: found none (%s), want less than %g °C (--max-temperature)", first, m.Die)
+	return fmt.Errorf("the temperature of the FPGA is not known (%s), want less than %g °C (--max-temperature)", first, m.Die)
 }

@@ -34,8 +34,8 @@ func TestTemperature(t *testing.T) {
 		{"cool", board, nil, ""},
 		{"a degree below the warning limit", board, func(r *rig) { r.write(sensor+"_input", "92000\n") }, ""},
 		{"at the warning limit", board, func(r *rig) { r.write(sensor+"_input", "93000\n") },
-			"card 01:00.0, port 0: temperature: found 93 °C (temp1 of dfl_fme_thermal), want less than 93 °C: check the cooling of the node, or use --max-temperature"},
-		{"no warning limit, at the critical one", board, func(r *rig) { r.write(sensor+"_max", "0\n"); r.write(sensor+"_input", "90500\n") }, "found 90.5 °C"},
+			"card 01:00.0, port 0: too hot: 93 °C (temp1 of dfl_fme_thermal), want less than 93 °C: check the cooling of the node, or use --max-temperature"},
+		{"no warning limit, at the critical one", board, func(r *rig) { r.write(sensor+"_max", "0\n"); r.write(sensor+"_input", "90500\n") }, "too hot: 90.5 °C"},
 		{"no limits", board, func(r *rig) {
 			r.write(sensor+"_max", "0\n")
 			r.write(sensor+"_crit", "0\n")
@@ -45,17 +45,17 @@ func TestTemperature(t *testing.T) {
 		{"garbage", board, func(r *rig) { r.write(sensor+"_input", "hot\n") }, ""},
 		{"no sensors", board, (*rig).withoutSensors, ""},
 		{"below the number", byNumber(48), nil, ""},
-		{"at the number", byNumber(47), nil, "found 47 °C (temp1), want less than 47 °C"},
+		{"at the number", byNumber(47), nil, "too hot: 47 °C (temp1), want less than 47 °C"},
 		{"below the number, at the warning limit", byNumber(150), func(r *rig) { r.write(sensor+"_input", "93000\n") }, "want less than 93 °C"},
 		{"number, no limits", byNumber(48), func(r *rig) { r.write(sensor+"_max", "0\n"); r.write(sensor+"_crit", "0\n") }, ""},
 		{"number, garbage", byNumber(48), func(r *rig) { r.write(sensor+"_input", "hot\n") },
-			`temperature of the FPGA: found none (`},
+			`the temperature of the FPGA is not known (`},
 		{"number, limit garbage", byNumber(48), func(r *rig) { r.write(sensor+"_max", "hot\n") }, ""},
 		{"number, all garbage", byNumber(48), func(r *rig) { r.write(sensor+"_max", "hot\n"); r.write(sensor+"_input", "hot\n") },
 			`temp1_max: found "hot", want a number`},
-		{"number, not measured", byNumber(48), func(r *rig) { r.write(sensor+"_input", "0\n") }, `temperature of the FPGA: found none (`},
+		{"number, not measured", byNumber(48), func(r *rig) { r.write(sensor+"_input", "0\n") }, `the temperature of the FPGA is not known (`},
 		{"limits that nobody has set", board, func(r *rig) { r.write(sensor+"_max", "-40000\n"); r.write(sensor+"_crit", "-1\n") }, ""},
-		{"number, no sensors", byNumber(48), (*rig).withoutSensors, "temperature of the FPGA: found none (no sensor), want less than 48 °C (--max-temperature)"},
+		{"number, no sensors", byNumber(48), (*rig).withoutSensors, "the temperature of the FPGA is not known (no sensor), want less than 48 °C (--max-temperature)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, "kernel-6.1-one-card")
@@ -97,7 +97,7 @@ func TestTemperatureHangs(t *testing.T) {
 		want string
 	}{
 		{"board", t.Context(), fpga.MaxTemperature{}, ""},
-		{"number", t.Context(), fpga.MaxTemperature{Die: 48}, "temperature of the FPGA: found none (no answer within 2s), want less than 48 °C (--max-temperature)"},
+		{"number", t.Context(), fpga.MaxTemperature{Die: 48}, "the temperature of the FPGA is not known (no answer within 2s), want less than 48 °C (--max-temperature)"},
 		{"context", ended, fpga.MaxTemperature{}, "the runtime has ended"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -65,7 +65,7 @@ func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	for _, p := range pairs {
 		i := slices.Index(gets, index[[2]string{p.interfaceID, p.afu}])
 		if i < 0 {
-			return nil, fmt.Errorf("%s: found no card left for interface %s, want as many cards as pairs: change the resources or the env of the container, which has %s",
+			return nil, fmt.Errorf("%s: no card is left for interface %s: request as many cards as the env has pairs; the container has %s",
 				p.name, p.interfaceID, describe(cards))
 		}
 		gets[i] = -1

@@ -72,10 +72,10 @@ func TestAssign(t *testing.T) {
 		{"the lowest port", "I:C", "I:A,B", "0.0!", ""},
 		{"one card for one pair only", "I:A I:B", "I:A,B I:C", "0.0 1.0!", ""},
 		{"an AOCX cannot be seen", "I:" + bits.OpenCL, "I:" + bits.OpenCL, "0.0!", ""},
-		{"no interface", "I:A", ":A", "", "found no card left for interface I"},
+		{"no interface", "I:A", ":A", "", "no card is left for interface I"},
 		{"another interface", "I:A", "J:A", "", "00:00.0 (interface J)"},
-		{"a pair more than cards", "I:A I:B", "I:A", "", "found no card left for interface I"},
-		{"no card", "I:A", "", "", "found no card left for interface I"},
+		{"a pair more than cards", "I:A I:B", "I:A", "", "no card is left for interface I"},
+		{"no card", "I:A", "", "", "no card is left for interface I"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			placements, err := hook.Assign(pairs(test.pairs), boards(test.cards))

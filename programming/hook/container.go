@@ -136,7 +136,7 @@ func (c config) pairs() ([]pair, error) {
 		p := pair{name: regionPrefix + number + ", " + afuPrefix + number}
 		afu, ok := afus[number]
 		if !ok {
-			return nil, fmt.Errorf("%s%s: found without %s%[2]s, want both", regionPrefix, number, afuPrefix)
+			return nil, fmt.Errorf("%s%s is set without %s%[2]s: set both in the env of the container", regionPrefix, number, afuPrefix)
 		}
 		delete(afus, number)
 		var err error
@@ -153,10 +153,10 @@ func (c config) pairs() ([]pair, error) {
 	}
 	if len(afus) > 0 {
 		number := slices.MinFunc(slices.Collect(maps.Keys(afus)), compareNumbers)
-		return nil, fmt.Errorf("%s%s: found without %s%[2]s, want both", afuPrefix, number, regionPrefix)
+		return nil, fmt.Errorf("%s%s is set without %s%[2]s: set both in the env of the container", afuPrefix, number, regionPrefix)
 	}
 	if len(pairs) == 0 {
-		return nil, errors.New("process.env: found no FPGA_REGION_n and FPGA_AFU_n, want a pair for each FPGA card: set env of the container to the ids of an interface and an AFU")
+		return nil, errors.New("the container has no FPGA_REGION_n and FPGA_AFU_n: set such a pair in its env for each FPGA card, to the ids of an interface and an AFU")
 	}
 	return pairs, nil
 }
@@ -207,7 +207,7 @@ func (c config) ports() ([]string, error) {
 		}
 	}
 	if len(paths) == 0 {
-		return nil, errors.New("linux.devices: found no FPGA port, want one for each FPGA_REGION_n: request a card in the resources of the container")
+		return nil, errors.New("the container has no FPGA port: request a card in its resources for each FPGA_REGION_n")
 	}
 	return paths, nil
 }

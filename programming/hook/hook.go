@@ -151,7 +151,7 @@ func (h *Hook) program(ctx context.Context, at step, nodes []string) error {
 	// When a card has left, the kernel reuses the numbers of its ports for another card. If the
 	// daemon is not running, the CDI spec may be older, and give the container another pod's port.
 	if nodes != nil && !slices.ContainsFunc(nodes, func(node string) bool { return filepath.Base(node) == p.port.Name }) {
-		return fmt.Errorf("card %s: found %s in the container, want %s: the CDI spec is outdated: check that the device plugin, or the DRA driver, runs",
+		return fmt.Errorf("card %s: the CDI spec is outdated, so the container has %s instead of %s: check that the device plugin, or the DRA driver, runs",
 			p.card.ID(), strings.Join(nodes, ", "), p.port.Name)
 	}
 	loaded := p.loaded && !h.Always
@@ -171,7 +171,7 @@ func (h *Hook) program(ctx context.Context, at step, nodes []string) error {
 	fields := []zap.Field{logevent.Device(p.device), logevent.AFU(p.afu), logevent.Interface(p.interfaceID),
 		logevent.Lasted(time.Since(at.began)), logevent.Container(at.container)}
 	if loaded {
-		h.Log.Info("AFU was loaded already", append(fields, logevent.ProgrammingPresent)...)
+		h.Log.Info("AFU already loaded", append(fields, logevent.ProgrammingPresent)...)
 	} else {
 		h.Log.Info("card programmed", append(fields, logevent.ProgrammingDone, logevent.Path(at.file))...)
 	}
@@ -256,7 +256,7 @@ func (h *Hook) find(names []string) (cards []fpga.Card, own map[string]bool, err
 		}
 		card.Ports = slices.DeleteFunc(card.Ports, func(p fpga.Port) bool { return p.Number < 0 })
 		if len(card.Ports) == 0 {
-			return nil, nil, fmt.Errorf("card %s: found no port with a driver", card.ID())
+			return nil, nil, fmt.Errorf("card %s has no port with a driver", card.ID())
 		}
 		if len(h.Devices) == 0 || slices.Contains(h.Devices, name) {
 			own[card.Address] = true

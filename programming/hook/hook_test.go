@@ -200,11 +200,11 @@ func TestRun(t *testing.T) {
 		{"config broken", nil, `{"process":`, "", "config.json: not the JSON of the OCI runtime specification: ", "A A"},
 		{"no process", nil, `{"linux":{"devices":[{"path":"/dev/dfl-port.0"}]}}`, "", "config.json: process.env: found none, want", "A A"},
 		{"no devices", nil, without(container(want, port0), "linux", "devices"), "", "config.json: linux.devices: found none, want", "A A"},
-		{"no pair", nil, container([]string{"PATH=/bin"}, port0, one), "3b:00.0", "config.json: process.env: found no FPGA_REGION_n and FPGA_AFU_n", "A A"},
-		{"no FPGA device", nil, container(want, []string{"/dev/null", "/dev/dfl-fme.0", "/mnt/dfl-port.0"}), "", "linux.devices: found no FPGA port", "A A"},
-		{"a pair more than cards", nil, container(append(want, pairEnv(2, bits.AFU)...), port0), "", "FPGA_REGION_1, FPGA_AFU_1: found no card left for interface", "A A"},
-		{"no card of the interface", nil, container([]string{"FPGA_REGION_1=69528db6eb31577a8c3668f9faa081f6", "FPGA_AFU_1=" + bits.AFU}, both), "", "which has 3b:00.0 (interface " + bits.Interface + "), 5e:00.0", "A A"},
-		{"no bitstream", nil, container(pairEnv(1, "69528db6eb31577a8c3668f9faa081f6"), port0), "", "FPGA_REGION_1, FPGA_AFU_1: card 3b:00.0: bitstream for interface " + bits.Interface, "A A"},
+		{"no pair", nil, container([]string{"PATH=/bin"}, port0, one), "3b:00.0", "config.json: the container has no FPGA_REGION_n and FPGA_AFU_n", "A A"},
+		{"no FPGA device", nil, container(want, []string{"/dev/null", "/dev/dfl-fme.0", "/mnt/dfl-port.0"}), "", "the container has no FPGA port", "A A"},
+		{"a pair more than cards", nil, container(append(want, pairEnv(2, bits.AFU)...), port0), "", "FPGA_REGION_1, FPGA_AFU_1: no card is left for interface", "A A"},
+		{"no card of the interface", nil, container([]string{"FPGA_REGION_1=69528db6eb31577a8c3668f9faa081f6", "FPGA_AFU_1=" + bits.AFU}, both), "", "the container has 3b:00.0 (interface " + bits.Interface + "), 5e:00.0", "A A"},
+		{"no bitstream", nil, container(pairEnv(1, "69528db6eb31577a8c3668f9faa081f6"), port0), "", "FPGA_REGION_1, FPGA_AFU_1: card 3b:00.0: no bitstream for interface " + bits.Interface, "A A"},
 		{"no store", func(h *host) { h.store = "/none" }, container(want, port0), "", "bitstream for interface ", "A A"},
 		{"bitstream for another interface", func(h *host) {
 			h.install(bits.OtherAFU+".gbs", bits.GBS(bits.Metadata("69528db6eb31577a8c3668f9faa081f6", bits.OtherAFU), make([]byte, 64)))
@@ -212,11 +212,11 @@ func TestRun(t *testing.T) {
 		{"store writable by others", func(h *host) {
 			must.Succeed(h.t, os.Chmod(string(h.store), 0o777))
 		}, container(want, port0), "", "found mode 0777, want it not writable by group and others", "A A"},
-		{"the node of another card", nil, container(want, port0, two), "5e:00.0", "FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: found /dev/dfl-port.0 in the container, want dfl-port.1: ", "A A"},
+		{"the node of another card", nil, container(want, port0, two), "5e:00.0", "FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: the CDI spec is outdated, so the container has /dev/dfl-port.0 instead of dfl-port.1: ", "A A"},
 		{"no such card", nil, container(want, port0, entry(self, "--device", "af:00.0")), "af:00.0", `device "af:00.0": found no FPGA card of this name, want one of 3b:00.0, 5e:00.0`, "A A"},
 		{"card is not bound", func(h *host) {
 			must.Succeed(h.t, h.node.Unbind(first, 0))
-		}, container(want, both, two, one), "3b:00.0", "card 3b:00.0: found no port with a driver", ""},
+		}, container(want, both, two, one), "3b:00.0", "card 3b:00.0 has no port with a driver", ""},
 		{"entry of a later version", nil, container(want, port0, entry(self, "--device", "3b:00.0", "--later", "1")), "3b:00.0", "hooks.createRuntime[0].args: unknown flag: --later", "A A"},
 		{"text of the pod", nil, container([]string{"FPGA_REGION_1=\x1b[31m\nx\u202e", "FPGA_AFU_1=1"}, port0), "", `FPGA_REGION_1: found "\x1b[31m\nx\u202e"`, "A A"},
 	} {
@@ -361,14 +361,14 @@ func TestAFU(t *testing.T) {
 		err := k.Run(t.Context(), h.bundle(container(env, []string{port})))
 		if port == "/dev/dfl-port.1" && (err != nil || h.afus() != "A B") {
 			t.Errorf("%v, cards hold %s, want the second one programmed", err, h.afus())
-		} else if port == "/dev/dfl-port.0" && (err == nil || !strings.Contains(err.Error(), "card 5e:00.0: found /dev/dfl-port.0 in the container, want dfl-port.1") || h.afus() != "A A") {
+		} else if port == "/dev/dfl-port.0" && (err == nil || !strings.Contains(err.Error(), "card 5e:00.0: the CDI spec is outdated, so the container has /dev/dfl-port.0 instead of dfl-port.1") || h.afus() != "A A") {
 			t.Errorf("%v, cards hold %s, want the port refused", err, h.afus())
 		}
 	}
 	for afu, want := range map[string]string{
 		"../../x":               `--afu: found "../../x", want the 32 hex digits`,
 		strings.Repeat("f", 32): `--afu: found "ffffffffffffffffffffffffffffffff", want an id that is not all f`,
-		bits.Interface:          "--afu: card 5e:00.0: bitstream for interface",
+		bits.Interface:          "--afu: card 5e:00.0: no bitstream for interface",
 	} {
 		k, _ := h.hook(hook.Flags{Devices: []string{"5e:00.0"}, AFU: afu})
 		compare.Error(t, "--afu "+afu, want, k.Run(t.Context(), h.bundle("no JSON")))

@@ -36,7 +36,7 @@ func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err erro
 	say := func(text func() string) { // a registry that cuts each connection must not fill the log
 		if time.Since(said) > 10*time.Second {
 			said = time.Now()
-			log.Info("pull goes on", logevent.BitstreamProgress, logevent.Reason(text()))
+			log.Info("pull in progress", logevent.BitstreamProgress, logevent.Reason(text()))
 		}
 	}
 	client, keys, err := k.cfg.Open(func(text string) { say(func() string { return text }) }, func(done, total int64) {

@@ -138,7 +138,7 @@ func (k *Keeper) run(ctx context.Context, watch func(changed func())) error {
 		if err != nil {
 			if refused != err.Error() {
 				refused = err.Error()
-				k.cfg.Log.Error("list refused, the old one stays", logevent.KeepRefused, logevent.Path(k.cfg.List), logevent.Err(err))
+				k.cfg.Log.Error("list refused, previous list kept", logevent.KeepRefused, logevent.Path(k.cfg.List), logevent.Err(err))
 			}
 			return
 		}

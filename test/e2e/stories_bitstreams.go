@@ -53,6 +53,8 @@ log: {level: warn}
 // removed.
 func (s *scene) serveRegistry(dir, config, address string) {
 	s.check(os.WriteFile(dir+"/registry.yaml", []byte(config), 0o600))
+	unused := must(net.Listen("tcp", address)) // fails if another program would answer
+	s.check(unused.Close())
 	cmd := exec.CommandContext(s.ctx, filepath.Join(s.out, "registry"), "serve", dir+"/registry.yaml")
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
@@ -172,7 +174,7 @@ func bitstreams(s *scene) {
 	s.reachesPhase("reader", corev1.PodRunning)
 	reader := s.pid(must(s.readPod("reader")).Status.ContainerStatuses[0].ContainerID)
 	same(s, "file in the volume", bytes.Equal(must(os.ReadFile(fmt.Sprintf("/proc/%d/root/bitstreams/%s.gbs", reader, own))), content), true)
-	s.oneLine("own", "bitstream for interface "+interfaceID+" and AFU "+own+": found none")
+	s.oneLine("own", "bitstream for interface "+interfaceID+" and AFU "+own+" in the store")
 
 	s.step("the pod that keeps them can write to the store, and to nothing else of the node")
 	pid := s.pid(keeper.Status.ContainerStatuses[0].ContainerID)

@@ -35,7 +35,7 @@ func cordon(s *scene) {
 
 	s.step("log and Event have the user and the reason")
 	s.logged("device.cordoned", line{"device": firstID, "by": "alice", "why": "replace the fan", "reason": "command"})
-	s.hasEvent(aboutNode(), "DeviceCordoned", corev1.EventTypeNormal, "cordoned by alice since ", ": replace the fan.", "The pod default/user holds it")
+	s.hasEvent(aboutNode(), "DeviceCordoned", corev1.EventTypeNormal, "cordoned by alice since ", ": replace the fan.", "The pod default/user uses it")
 
 	s.step("after a restart of the daemon, and a helm upgrade: still cordoned")
 	s.restartDaemon()

@@ -81,12 +81,12 @@ func (s *scene) unchangedPodKeepsBrokenCard(slices published, pods podRecord) {
 	pods.gone(began, "claiming")
 	pod := must(s.readPod("unchanged"))
 	if pod.DeletionTimestamp != nil {
-		s.failf("pod unchanged: found it marked for deletion: this version of Kubernetes has the fix of kubernetes#141290: change docs/dra.md, NOTES.txt and this story")
+		s.failf("pod unchanged: found it marked for deletion: this version of Kubernetes has the fix of kubernetes#141290: change docs/dra.md, docs/dra-reference.md, NOTES.txt and this story")
 	}
 	same(s, "phase of pod unchanged", pod.Status.Phase, corev1.PodRunning)
 	for _, container := range pod.Status.ContainerStatuses {
 		if len(container.AllocatedResourcesStatus) > 0 {
-			s.failf("pod unchanged: found %v in allocatedResourcesStatus: this version of Kubernetes has the fix of kubernetes#139939: change docs/dra.md, NOTES.txt and this story", container.AllocatedResourcesStatus)
+			s.failf("pod unchanged: found %v in allocatedResourcesStatus: this version of Kubernetes has the fix of kubernetes#139939: change docs/dra-reference.md, NOTES.txt and this story", container.AllocatedResourcesStatus)
 		}
 	}
 	s.hasEvent(corev1.ObjectReference{Kind: "Pod", Namespace: s.users, Name: "unchanged", UID: pod.UID}, "DeviceUnhealthy", corev1.EventTypeWarning)
@@ -129,7 +129,7 @@ func (s *scene) classProgramsUnchangedPod() {
 		s.check(s.Client.ResourceV1().DeviceClasses().Delete(s.ctx, class, metav1.DeleteOptions{}))
 	})
 	s.create(s.pod("programmed", resource, 1))
-	s.step("  %s", s.cannotPrepare("programmed", "found AFU "+afuID+", want "+otherAFU+": programming is off on this node"))
+	s.step("  %s", s.cannotPrepare("programmed", "has AFU "+afuID+", but the claim requests "+otherAFU+": programming is off on this node"))
 	s.deletePods("programmed")
 }
 

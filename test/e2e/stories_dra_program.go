@@ -81,8 +81,8 @@ func draProgram(s *scene) {
 	s.step("the store has no bitstream: the claim is refused")
 	const afu = "0123456789abcdef0123456789abcdef"
 	s.claimed("missing", programmed(second, afu))
-	s.oneLine("missing", "device "+deviceName(secondID)+" ("+secondID+") of request card: found AFU "+otherAFU+", want "+afu+
-		": bitstream for interface "+interfaceID+" and AFU "+afu+": found none", filepath.Join(store, interfaceID, afu)+".gbs or .aocx: accelerator-fpga install FILE")
+	s.oneLine("missing", "device "+deviceName(secondID)+" ("+secondID+") of request card: has AFU "+otherAFU+", but the claim requests "+afu+
+		": no bitstream for interface "+interfaceID+" and AFU "+afu+" in the store", filepath.Join(store, interfaceID, afu)+".gbs or .aocx, which accelerator-fpga install FILE writes")
 	s.logged("claim.refused", line{"claim": s.users + "/missing"})
 	s.deleteClaimed("missing")
 	s.step("the bitstream could be changed by other users: the claim is refused")
@@ -124,7 +124,7 @@ func draProgram(s *scene) {
 	s.mustHelm("upgrade", s.settings(s.draValues("programming.enabled=false")...)...)
 	await(s, "another driver", func() (bool, error) { return s.daemon().Name != old, nil }, true)
 	s.claimed("off", programmed(second, otherAFU))
-	s.oneLine("off", "found AFU "+afu+", want "+otherAFU+": programming is off on this node")
+	s.oneLine("off", "has AFU "+afu+", but the claim requests "+otherAFU+": programming is off on this node")
 	s.deleteClaimed("off")
 	s.step("one with the AFU of its card is prepared, and the first pod is restarted, both without the hook")
 	s.claimed("has", programmed(second, afu))

@@ -253,7 +253,7 @@ func draCosts(s *scene) {
 	shown := slices.shows(time.Unix(0, 0), all)
 	pid := s.daemonPID()
 	// The helper of Kubernetes first asks after a second whether it has seen the existing slices.
-	s.measured("process start → slice (aim 1s, missed: see docs/dra.md) with 32 cards visible", times{shown.Sub(s.processStart(pid))}, 1500*time.Millisecond)
+	s.measured("process start → slice (aim 1s, missed: see docs/dra-explained.md) with 32 cards visible", times{shown.Sub(s.processStart(pid))}, 1500*time.Millisecond)
 	s.step("a minute without changes")
 	before := s.apiRequests()
 	states := len(slices.since(s, time.Now()))

@@ -72,14 +72,14 @@ func holders(s *scene) {
 	same(s, "device.tombstone is shown", slices.Contains(events, "device.tombstone"), true)
 	shown := string(s.logsCommand(text, "--device", firstID))
 	for _, words := range []string{
-		"given to default/user/main", "free again after ", "(held by default/user/main; pod ", "given to default/short/main",
-		"given to default/next/main", "gone, held by default/next/main (was healthy for ",
+		"in use by default/user/main", "no longer in use by default/user/main (after ", "in use by default/short/main",
+		"in use by default/next/main", "gone, in use by default/next/main (was healthy for ",
 	} {
 		if !strings.Contains(shown, words) {
 			s.failf("output of logs: want %q in it:\n%s", words, shown)
 		}
 	}
-	_, since, _ := strings.Cut(shown, "given to default/next/main")
+	_, since, _ := strings.Cut(shown, "in use by default/next/main")
 	same(s, "warnings about the pulled card", strings.Count(since, firstID+strings.Repeat(" ", 15)+"! "), 1)
 	s.step("... --summary")
 	summary := string(s.logsCommand(text, "--summary"))

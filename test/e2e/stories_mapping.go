@@ -251,7 +251,7 @@ func mappingRegion(s *scene) {
 	same(s, "variables", pod.Spec.Containers[0].Env, append([]corev1.EnvVar{kept}, pair(1, afuID)...))
 	s.deletePods("forger")
 	s.step("a function that is not in the node's store: refused by the hook")
-	s.startFails(s.pod("missing", domain+"nlb3", 1), "bitstream for interface "+interfaceID+" and AFU "+otherAFU+": found none")
+	s.startFails(s.pod("missing", domain+"nlb3", 1), "bitstream for interface "+interfaceID+" and AFU "+otherAFU+" in the store")
 	s.step("a second pair of envFrom, which is not part of the pod: refused by the hook")
 	s.mustKubectl("create", "configmap", "pair", "--from-literal", "FPGA_REGION_2="+interfaceID, "--from-literal", "FPGA_AFU_2="+otherAFU)
 	s.cleanups = append(s.cleanups, func() {
@@ -261,7 +261,7 @@ func mappingRegion(s *scene) {
 	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "pair"}}}}
 	s.startFails(pod, "FPGA_REGION_2", "want as many cards as pairs")
 	s.step("an FpgaRegion is for mode regiondevel: no pair")
-	s.startFails(s.pod("region", domain+"card", 1), "process.env: found no FPGA_REGION_n and FPGA_AFU_n")
+	s.startFails(s.pod("region", domain+"card", 1), "the container has no FPGA_REGION_n and FPGA_AFU_n")
 	s.step("two functions in one container: each card for its pair")
 	s.plugCard(second, 1, -1, otherAFU)
 	s.offersSoon(region, 2, 2)

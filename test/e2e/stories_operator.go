@@ -358,5 +358,5 @@ func operatorIntel(s *scene) {
 	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	s.deletePods("user")
 	s.offersSoon(region, 1, 1)
-	s.startFails(s.podWithPairs("none", 1), "process.env: found no FPGA_REGION_n and FPGA_AFU_n")
+	s.startFails(s.podWithPairs("none", 1), "the container has no FPGA_REGION_n and FPGA_AFU_n")
 }

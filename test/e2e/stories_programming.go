@@ -121,7 +121,7 @@ func programming(s *scene) {
 	s.hostNode("dfl-port.0")
 	privileged, yes := s.podWithPairs("privileged", 1, interfaceID, afuID), true
 	privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
-	s.startFails(privileged, "card "+secondID, "bitstream for interface "+interfaceID+" and AFU "+afuID+": found none")
+	s.startFails(privileged, "card "+secondID, "bitstream for interface "+interfaceID+" and AFU "+afuID+" in the store")
 	s.step("it requests two cards of the region, but has one")
 	privileged = s.podWithPairs("greedy", 1, interfaceID, otherAFU, interfaceID, afuID)
 	privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
@@ -139,9 +139,9 @@ func programming(s *scene) {
 	s.offersSoon(region, 2, 2)
 
 	s.step("a pod without a pair does not start")
-	s.startFails(s.podWithPairs("none", 1), "process.env: found no FPGA_REGION_n and FPGA_AFU_n")
+	s.startFails(s.podWithPairs("none", 1), "the container has no FPGA_REGION_n and FPGA_AFU_n")
 	s.step("nor a pod that requests another interface")
-	s.startFails(s.podWithPairs("interface", 1, otherInterface, otherAFU), "found no card left for interface "+otherInterface)
+	s.startFails(s.podWithPairs("interface", 1, otherInterface, otherAFU), "no card is left for interface "+otherInterface)
 	s.step("nor a pod whose bitstream in the store is for another interface")
 	const afu = "0123456789abcdef0123456789abcdef"
 	file := filepath.Join(store, interfaceID, afu+".gbs")
@@ -160,7 +160,7 @@ func programming(s *scene) {
 	s.startFails(s.podWithPairs("driver", 1, interfaceID, afu), secondID)
 	s.step("the hook's log has all failures, and the command logs reads it")
 	text := must(os.ReadFile(hookLog))
-	if out := s.logsCommand(string(text), "--device", secondID, "--event", "programming.*"); bytes.Count(out, []byte("\n")) < 4 || !bytes.Contains(out, []byte("found none")) {
+	if out := s.logsCommand(string(text), "--device", secondID, "--event", "programming.*"); bytes.Count(out, []byte("\n")) < 4 || !bytes.Contains(out, []byte("no bitstream for interface")) {
 		s.failf("logs --device %s: found %s, want four failures", secondID, out)
 	}
 	s.step("the first pod still runs; then a pod gets both cards, each for its pair")

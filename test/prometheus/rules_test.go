@@ -63,7 +63,7 @@ func TestEachAlertIsTested(t *testing.T) {
 
 // Each alert has a severity, a summary, a description and a runbook that exists.
 func TestAlertsExplainThemselves(t *testing.T) {
-	manual := read(t, "../../docs/monitoring.md")
+	manual := read(t, "../../docs/alerts.md")
 	for _, rule := range alertRules(t) {
 		t.Run(rule.Alert, func(t *testing.T) {
 			if !slices.Contains([]string{"critical", "warning", "info"}, rule.Labels["severity"]) {
@@ -74,11 +74,11 @@ func TestAlertsExplainThemselves(t *testing.T) {
 					t.Errorf("%s: found none, want a text", key)
 				}
 			}
-			if diff := cmp.Diff("docs/monitoring.md#"+strings.ToLower(rule.Alert), rule.Annotations["runbook"]); diff != "" {
+			if diff := cmp.Diff("docs/alerts.md#"+strings.ToLower(rule.Alert), rule.Annotations["runbook"]); diff != "" {
 				t.Errorf("runbook (-want +got):\n%s", diff)
 			}
 			if !strings.Contains(manual, "\n### "+rule.Alert+"\n") {
-				t.Errorf("docs/monitoring.md: found no section %s, want one", rule.Alert)
+				t.Errorf("docs/alerts.md: found no section %s, want one", rule.Alert)
 			}
 			for _, file := range regexp.MustCompile(`docs/\w+\.md`).FindAllString(rule.Annotations["description"], -1) {
 				if _, err := os.Stat("../../" + file); err != nil {
@@ -91,12 +91,12 @@ func TestAlertsExplainThemselves(t *testing.T) {
 
 // The events that a description mentions are documented.
 func TestAlertsNameEventsOfTheLog(t *testing.T) {
-	log := read(t, "../../docs/logs.md")
+	log := read(t, "../../docs/log-events.md")
 	event := regexp.MustCompile(`\b(device|scan|read|source|register|kubelet|socket|cdi|allocate|uevent|holders|config|slices|driver|claim|ledger)\.[a-z]+\b`)
 	for _, rule := range alertRules(t) {
 		for _, name := range event.FindAllString(rule.Annotations["description"], -1) {
 			if !strings.Contains(log, "`"+name+"`") {
-				t.Errorf("%s: found event %s, want one of docs/logs.md", rule.Alert, name)
+				t.Errorf("%s: found event %s, want one of docs/log-events.md", rule.Alert, name)
 			}
 		}
 	}

@@ -36,6 +36,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
+	"sigs.k8s.io/yaml"
 )
 
 // driver is the name of the driver in package offer/draname, which is in another module.
@@ -284,7 +285,7 @@ func TestDocumentedSelectors(t *testing.T) {
 		"afuId": {StringValue: &afu}, "interfaceId": {StringValue: &region}, busID: {StringValue: &bus}, "resource.kubernetes.io/numaNode": {IntValue: new(int64(1))},
 	}}
 	bare := dracel.Device{Driver: driver, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{busID: {StringValue: &otherBus}}}
-	for file, count := range map[string]int{"../../docs/dra.md": 9, "../../deploy/examples/claim.yaml": 2} {
+	for file, count := range map[string]int{"../../docs/dra.md": 8, "../../docs/dra-reference.md": 1, "../../docs/which-way.md": 1, "../../deploy/examples/claim.yaml": 2} {
 		found := regexp.MustCompile(`expression: ('[^']+'|[^'\n]+)`).FindAllStringSubmatch(read(t, file), -1)
 		if len(found) != count {
 			t.Errorf("%s: found %d expressions, want %d", file, len(found), count)
@@ -297,6 +298,44 @@ func TestDocumentedSelectors(t *testing.T) {
 			if got, want := selected(t, expression, bare), strings.Contains(expression, "degraded") || strings.Contains(expression, "bitstream"); got != want {
 				t.Errorf("%s: %s: selects %v: %t, want %t", file, expression, bare, got, want)
 			}
+		}
+	}
+}
+
+// The API server accepts the objects in the documentation, and the claims and the parts of claims there, and the chart its
+// values. (Those of Kueue were not tried, as the page says.)
+func TestDocumentedClaims(t *testing.T) {
+	for page, want := range map[string]int{"dra.md": 9, "dra-explained.md": 1, "dra-reference.md": 1} {
+		found := 0
+		for _, m := range regexp.MustCompile("(?sm)^( *)```yaml\n(.*?)^ *```").FindAllStringSubmatch(read(t, "../../docs/"+page), -1) {
+			example := strings.TrimPrefix(strings.ReplaceAll("\n"+m[2], "\n"+m[1], "\n"), "\n")
+			var part any
+			switch key, _, _ := strings.Cut(example, ":"); key {
+			case "apiVersion":
+				if strings.Contains(example, "kueue.x-k8s.io/") {
+					continue
+				}
+				objects(t, example)
+			case "dra":
+				objects(t, plugin.rendered(t, "api: dra\n"+example))
+			case "spec":
+				part = &resourcev1.ResourceClaim{}
+			case "requests":
+				part = &resourcev1.DeviceClaim{}
+			case "exactly":
+				part = &resourcev1.DeviceRequest{}
+			default:
+				part = &resourcev1.ExactDeviceRequest{}
+			}
+			if part != nil {
+				if err := yaml.UnmarshalStrict([]byte(example), part); err != nil {
+					t.Errorf("%s: %v:\n%s", page, err, example)
+				}
+			}
+			found++
+		}
+		if found != want {
+			t.Errorf("%s: found %d examples, want %d", page, found, want)
 		}
 	}
 }

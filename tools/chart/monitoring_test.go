@@ -59,7 +59,7 @@ func TestPrometheusRule(t *testing.T) {
 		for _, rule := range group.Rules {
 			want := ""
 			if rule.Alert != "" {
-				want = "https://wiki.example.com/docs/monitoring.md#" + strings.ToLower(rule.Alert)
+				want = "https://wiki.example.com/docs/alerts.md#" + strings.ToLower(rule.Alert)
 			}
 			if _, old := rule.Annotations["runbook"]; rule.Annotations["runbook_url"] != want || old {
 				t.Errorf("%s: annotations %q, want runbook_url %q and no runbook", rule.Alert, rule.Annotations, want)

@@ -2,6 +2,7 @@ package chart_test
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +88,26 @@ func TestExample(t *testing.T) {
 	only[*corev1.Pod](t, objects(t, read(t, "../../deploy/examples/pod.yaml")))
 	all := objects(t, read(t, "../../deploy/examples/claim.yaml"))
 	claimed(t, only[*resourcev1.ResourceClaimTemplate](t, all), only[*corev1.Pod](t, all).Spec, "accelerator.b-com.com")
+}
+
+// The chart accepts the values in docs/which-way.md, and the API server the pods and the template there. (A test of the
+// operator decodes the AcceleratorFunction.)
+func TestWhichWay(t *testing.T) {
+	found := 0
+	for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t, "../../docs/which-way.md"), -1) {
+		switch example := m[1]; {
+		case strings.HasPrefix(example, "apiVersion: fpga.intel.com/"):
+		case strings.HasPrefix(example, "apiVersion:"):
+			objects(t, example)
+			found++
+		default:
+			objects(t, plugin.rendered(t, example))
+			found++
+		}
+	}
+	if found != 11 {
+		t.Errorf("docs/which-way.md: found %d examples, want 11", found)
+	}
 }
 
 // With all sets of values, the pod has only the rights that it needs.

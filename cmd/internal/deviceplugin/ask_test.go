@@ -177,6 +177,7 @@ func TestHeldAsSoonAsGiven(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.plug(cardB)
 	d.await("plugged", health{"5e:00.0": true})
+	d.awaitLine("control.served")
 	w := startWatch(t, d.cfg.Socket)
 	one := func(when string, held bool, holders ...string) {
 		t.Helper()

@@ -158,7 +158,7 @@ func liveCrash(dir string) (exitCode int) {
 	defer log.Close()
 	s := deviceplugin.New("test", cfg, log.Logger, counts, func(*inventory.Config, *server.Config) {
 		for i := range 100 {
-			log.Warn("reading timed out", logevent.ReadTimeout, logevent.PCI(strconv.Itoa(i)), logevent.Lasted(0))
+			log.Warn("read timed out", logevent.ReadTimeout, logevent.PCI(strconv.Itoa(i)), logevent.Lasted(0))
 		}
 		panic("at work")
 	})

@@ -365,7 +365,7 @@ func TestProgramming(t *testing.T) {
 	region, before := state.Devices[0].InterfaceID, state.Devices[0].AFUID
 
 	first := r.claim("first", afu)
-	want := "claim default/first: device " + device + " (3b:00.0) of request card: found AFU " + before + ", want " + afu + ": bitstream for interface " + region
+	want := "claim default/first: device " + device + " (3b:00.0) of request card: has AFU " + before + ", but the claim requests " + afu + ": no bitstream for interface " + region
 	if _, failed := r.prepare(first); !strings.HasPrefix(failed, want) || strings.Contains(failed, "\n") {
 		t.Fatalf("without a bitstream: error %q, want one line with %q", failed, want)
 	}

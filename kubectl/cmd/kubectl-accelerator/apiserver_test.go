@@ -271,7 +271,7 @@ func TestRoles(t *testing.T) {
 	}{
 		{look, []string{"devices"}, 0, "worker-2  3b:00.0-p1  healthy"},
 		{look, []string{"flaps"}, 0, "found no card whose health"},
-		{look, []string{"logs", "worker-1", "--summary"}, 0, "TURNS"},
+		{look, []string{"logs", "worker-1", "--summary"}, 0, "FLAPS"},
 		{look, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 1, "you lack a right: needs the role accelerator-operate in fpga-system ("},
 		{operate, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 0, "3b:00.0 cordoned by olga since"},
 		{operate, []string{"devices", "worker-2", "--unhealthy"}, 0, "cordoned"},

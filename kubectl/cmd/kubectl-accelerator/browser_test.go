@@ -6,24 +6,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"b-com.com/accelerator-device-plugin/docs"
+	"b-com.com/accelerator-device-plugin/kubectl/test/browser"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
-	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 var pageAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+/[A-Z2-7]{26}/`)
@@ -51,119 +45,16 @@ func startUI(t *testing.T, kubeconfig string, args ...string) string {
 	return address
 }
 
-// browser is a page in Chromium.
-type browser struct {
-	t   *testing.T
-	ctx context.Context
-
-	mu      sync.Mutex
-	foreign []string // requests to other addresses
-	console []string
-}
-
-// openPage opens an address in a window of this size.
-func openPage(t *testing.T, address string, width, height int64, scheme string) *browser {
+// openPage opens the page of ui in a window of this size.
+func openPage(t *testing.T, address string, width, height int64, scheme string) *browser.Page {
 	t.Helper()
-	path := os.Getenv("ACCELERATOR_CHROMIUM")
-	if path == "" {
-		t.Skip("NOT RUN: ACCELERATOR_CHROMIUM: found none, want the path of Chromium: make test-browser")
-	}
-	b := &browser{t: t}
-	options := append(chromedp.DefaultExecAllocatorOptions[:len(chromedp.DefaultExecAllocatorOptions):len(chromedp.DefaultExecAllocatorOptions)],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true), chromedp.Flag("hide-scrollbars", true))
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	ctx, end := chromedp.NewExecAllocator(ctx, options...)
-	ctx, closePage := chromedp.NewContext(ctx)
-	t.Cleanup(func() { closePage(); end(); cancel() })
-	b.ctx = ctx
-	home, _ := url.Parse(address)
-	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		return chromedp.Listen(ctx, func(event any) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			switch e := event.(type) {
-			case *network.EventRequestWillBeSent:
-				if u, err := url.Parse(e.Request.URL); err != nil || u.Host != home.Host {
-					b.foreign = append(b.foreign, e.Request.URL)
-				}
-			case *runtime.EventConsoleAPICalled, *runtime.EventExceptionThrown:
-				text, _ := json.Marshal(e)
-				b.console = append(b.console, string(text))
-			}
-		})
-	}))
-	b.do(chromedp.EmulateViewport(width, height), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-		})
-		return err
-	}))
-	// Chromium ends requests when a network interface of the machine comes or goes, and then the page lacks a file.
-	patient.Await(t, "the page", func() error {
-		b.do(chromedp.Navigate(address))
-		if got := b.text(`typeof follow + " " + [...document.styleSheets].map((s) => s.cssRules.length > 0)`); got != "function true" {
-			return fmt.Errorf("found script and style %s, want function true", got)
-		}
-		return nil
-	})
-	t.Cleanup(func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if len(b.foreign)+len(b.console) > 0 {
-			t.Errorf("found requests to %q and errors %q, want none", b.foreign, b.console)
-		}
-	})
-	return b
-}
-
-func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
-	b.t.Helper()
-	if err := chromedp.Do(b.ctx, steps...); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// text returns the value of an expression, as text.
-func (b *browser) text(expression string) string {
-	b.t.Helper()
-	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("String("+expression+")"))
-	if err != nil {
-		b.t.Fatalf("%s: %v", expression, err)
-	}
-	return text
-}
-
-// await waits until the value of an expression contains a text.
-func (b *browser) await(expression, want string) {
-	b.t.Helper()
-	patient.Await(b.t, expression, func() error {
-		if got := b.text(expression); !strings.Contains(got, want) {
-			return fmt.Errorf("found %q, want %q", got, want)
-		}
-		return nil
-	})
-}
-
-// is compares the value of an expression.
-func (b *browser) is(what, expression, want string) {
-	b.t.Helper()
-	if got := b.text(expression); got != want {
-		b.t.Errorf("%s: found %q, want %q", what, got, want)
-	}
+	return browser.Open(t, address, width, height, scheme, `typeof follow === "function" && [...document.styleSheets].every((s) => s.cssRules.length > 0)`)
 }
 
 // screenshot writes a picture of the page for the documentation.
-func (b *browser) screenshot(name string) {
-	b.t.Helper()
-	if !*update {
-		return
-	}
-	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-	if err == nil {
-		err = os.WriteFile(filepath.Join("../../../docs", name), picture, 0o600)
-	}
-	if err != nil {
-		b.t.Error(err)
+func screenshot(b *browser.Page, name string) {
+	if *update {
+		b.Screenshot("../../../docs/" + name)
 	}
 }
 
@@ -288,8 +179,8 @@ const details = `document.getElementById("details").innerText`
 func TestBrowserFirstLook(t *testing.T) {
 	c, _ := fleetOf(t, 32, 4)
 	b := openPage(t, startUI(t, c.Kubeconfig(t), "--context", "sim"), 1280, 800, "light")
-	b.await(live, "live")
-	b.await(`[...document.querySelectorAll("#attention .item")].map((e) => [...e.children].slice(1).map((s) => s.innerText).join("|")).join(";")`,
+	b.Await(live, "live")
+	b.Await(`[...document.querySelectorAll("#attention .item")].map((e) => [...e.children].slice(1).map((s) => s.innerText).join("|")).join(";")`,
 		strings.Join([]string{
 			"worker-005 5e:00.0|port-ap6|vision/encoder-17/main|5+ changes in 7 days|The port was shut down because of power or heat. Cool the card, then clear the error.",
 			"worker-022 3b:00.0|fme-fatal=thermal|vision/encoder-88/main|5+ changes in 7 days|The card cannot be trusted. Power-cycle it; if the error comes back, replace the card. injected-…: an error injected by a test.",
@@ -297,10 +188,10 @@ func TestBrowserFirstLook(t *testing.T) {
 			"worker-027|the daemon could not be asked||",
 			"worker-010 81:00.0|power-throttled=1||5+ changes in 7 days|Throttled by 50 %, by 90 %. Check power and cooling.",
 		}, ";"))
-	b.is("the numbers", `document.getElementById("summary").innerText.replace(/\s+/g, " ")`,
+	b.Is("the numbers", `document.getElementById("summary").innerText.replace(/\s+/g, " ")`,
 		"× 2 unhealthy ? 1 missing ! 1 degraded – 1 cordoned · 1 node does not answer 71 healthy, in use 48 healthy, free")
-	b.do(chromedp.Click("#attention button"))
-	b.await(details, "Why, and what to do")
+	b.Do(chromedp.Click("#attention button"))
+	b.Await(details, "Why, and what to do")
 	text, err := docs.Text("port-ap6")
 	if err != nil {
 		t.Fatal(err)
@@ -313,42 +204,42 @@ func TestBrowserFirstLook(t *testing.T) {
 		"FPGA 43.5 °C, hottest part 51.5 °C of 75", "50.9 W", "Sensors read",
 		"kubectl accelerator --context sim logs worker-005 --device 5e:00.0", " can-pull worker-005 5e:00.0",
 	} {
-		if got := b.text(details); !strings.Contains(got, want) {
+		if got := b.Text(details); !strings.Contains(got, want) {
 			t.Errorf("found no %q in the details:\n%s", want, got)
 		}
 	}
-	b.screenshot("kubectl-ui-card.png")
-	b.do(chromedp.Click(`#attention li:nth-child(4) button`))
-	b.await(details, "The node does not answer: the daemon could not be asked")
-	if got := b.text(details); !strings.Contains(got, "kubectl --context sim --namespace fpga-system describe pod fpga-worker-027") || strings.Contains(got, "History") {
+	screenshot(b, "kubectl-ui-card.png")
+	b.Do(chromedp.Click(`#attention li:nth-child(4) button`))
+	b.Await(details, "The node does not answer: the daemon could not be asked")
+	if got := b.Text(details); !strings.Contains(got, "kubectl --context sim --namespace fpga-system describe pod fpga-worker-027") || strings.Contains(got, "History") {
 		t.Errorf("found no command for the node, or the history of a card:\n%s", got)
 	}
-	b.do(chromedp.Click(`#summary [data-kind="missing"]`))
-	b.is("nodes with a missing card", `document.querySelectorAll(".node:not([hidden])").length`, "1")
-	b.is("missing cards", `document.querySelectorAll("#attention li").length`, "1")
+	b.Do(chromedp.Click(`#summary [data-kind="missing"]`))
+	b.Is("nodes with a missing card", `document.querySelectorAll(".node:not([hidden])").length`, "1")
+	b.Is("missing cards", `document.querySelectorAll("#attention li").length`, "1")
 }
 
 // A change on one of 1000 nodes is on the page, also in the details. BenchmarkUI limits the time.
 func TestBrowserManyNodes(t *testing.T) {
 	c, nodes := fleetOf(t, 1000, 8)
 	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "dark")
-	b.await(`document.querySelectorAll("#nodes .cell").length`, "7825") // 25 nodes do not answer
-	b.await(live, "live")
-	b.screenshot("kubectl-ui-many.png")
-	b.is("cards of worker-500", `document.querySelectorAll("#nodes .node:nth-child(500) .cell.unhealthy").length`, "0")
-	b.do(chromedp.Click("#nodes .node:nth-child(500) .cell:nth-child(7)"))
-	b.await(details, "worker-500")
+	b.Await(`document.querySelectorAll("#nodes .cell").length`, "7825") // 25 nodes do not answer
+	b.Await(live, "live")
+	screenshot(b, "kubectl-ui-many.png")
+	b.Is("cards of worker-500", `document.querySelectorAll("#nodes .node:nth-child(500) .cell.unhealthy").length`, "0")
+	b.Do(chromedp.Click("#nodes .node:nth-child(500) .cell:nth-child(7)"))
+	b.Await(details, "worker-500")
 	cs := cards(499, 8)
 	cs[6].Health, cs[6].Reasons = "unhealthy", []string{"fme-fatal=thermal"}
-	b.do(chromedp.Evaluate[chromedp.Void](`window.row = document.querySelector("#attention button")`))
+	b.Do(chromedp.Evaluate[chromedp.Void](`window.row = document.querySelector("#attention button")`))
 	began := time.Now()
 	nodes[499].Set(answer(t, cs, cs[6].ID))
-	b.await(`document.querySelector("#nodes .node:nth-child(500)").innerText`, "×")
-	b.await(details, "fme-fatal=thermal")
-	b.is("a row that is the same remains, so that a click on it is not lost", `row.isConnected`, "true")
+	b.Await(`document.querySelector("#nodes .node:nth-child(500)").innerText`, "×")
+	b.Await(details, "fme-fatal=thermal")
+	b.Is("a row that is the same remains, so that a click on it is not lost", `row.isConnected`, "true")
 	t.Logf("a change was on the page after %s", time.Since(began))
-	b.do(chromedp.SendKeys("#search", "worker-500 thermal"))
-	b.await(`document.getElementById("nodes-title").innerText`, "1 of 1000")
+	b.Do(chromedp.SendKeys("#search", "worker-500 thermal"))
+	b.Await(`document.getElementById("nodes-title").innerText`, "1 of 1000")
 }
 
 // A card of a real daemon breaks while the page is open, and is mended. A node whose daemon ends keeps its cards, and says why.
@@ -358,36 +249,36 @@ func TestBrowserDaemon(t *testing.T) {
 	pod.Run = run
 	c := simcluster.Start(t, pod)
 	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1000, 700, "light")
-	b.await(attention, "Nothing.")
-	b.is("cards, whose holders the daemon does not know", `document.querySelectorAll("#nodes .cell.unsure").length`, "2")
-	b.await(`document.getElementById("summary").innerText.replace(/\s+/g, " ")`, "2 healthy, use not known 0 healthy, free")
+	b.Await(attention, "Nothing.")
+	b.Is("cards, whose holders the daemon does not know", `document.querySelectorAll("#nodes .cell.unsure").length`, "2")
+	b.Await(`document.getElementById("summary").innerText.replace(/\s+/g, " ")`, "2 healthy, use not known 0 healthy, free")
 	n.simulate("break", "3b:00.0-p1")
-	b.await(attention, "port-ap6")
-	b.is("the broken card", `document.querySelector("#nodes .cell.unhealthy").getAttribute("aria-label")`, "worker-1, 3b:00.0-p1, unhealthy, port-ap6, holder not known")
+	b.Await(attention, "port-ap6")
+	b.Is("the broken card", `document.querySelector("#nodes .cell.unhealthy").getAttribute("aria-label")`, "worker-1, 3b:00.0-p1, unhealthy, port-ap6, holder not known")
 	n.simulate("heal", "3b:00.0-p1")
-	b.await(attention, "Nothing.")
-	b.do(chromedp.Click(`#nodes .cell[data-id="3b:00.0-p1"]`))
-	b.await(details, "In the last 7 days: 2 changes.")
+	b.Await(attention, "Nothing.")
+	b.Do(chromedp.Click(`#nodes .cell[data-id="3b:00.0-p1"]`))
+	b.Await(details, "In the last 7 days: 2 changes.")
 	n.daemon.Process.Kill()
-	b.await(attention, "worker-1")
-	b.is("the cards that are not known", `document.querySelectorAll("#nodes .cell.unknown").length`, "2")
+	b.Await(attention, "worker-1")
+	b.Is("the cards that are not known", `document.querySelectorAll("#nodes .cell.unknown").length`, "2")
 }
 
 // All can be done with the keyboard, and the focus is visible and does not get lost.
 func TestBrowserKeyboard(t *testing.T) {
 	c, nodes := fleetOf(t, 12, 4)
 	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "light")
-	b.await(live, "live")
-	b.await(attention, "Throttled by") // of worker-010
-	b.await(attention, "The port was shut down")
+	b.Await(live, "live")
+	b.Await(attention, "Throttled by") // of worker-010
+	b.Await(attention, "The port was shut down")
 	focus := func(when, want string) {
 		t.Helper()
-		b.is("focus "+when, `(document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent).trim()`, want)
+		b.Is("focus "+when, `(document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent).trim()`, want)
 	}
 	press := func(keys ...string) {
 		t.Helper()
 		for _, key := range keys {
-			b.do(chromedp.KeyEvent(key))
+			b.Do(chromedp.KeyEvent(key))
 		}
 	}
 	const first = "worker-005, 5e:00.0, unhealthy, port-ap6, in use by vision/encoder-17/main, " +
@@ -396,9 +287,9 @@ func TestBrowserKeyboard(t *testing.T) {
 	focus("at first", "Skip to what needs attention")
 	press(kb.Enter, kb.Tab)
 	focus("after the skip", first)
-	b.is("outline", `getComputedStyle(document.activeElement).outlineStyle`, "solid")
+	b.Is("outline", `getComputedStyle(document.activeElement).outlineStyle`, "solid")
 	press(kb.Enter)
-	b.await(`document.activeElement.textContent`, "worker-005 5e:00.0")
+	b.Await(`document.activeElement.textContent`, "worker-005 5e:00.0")
 	press(kb.Escape)
 	focus("after Escape", first)
 	press("/")
@@ -408,9 +299,9 @@ func TestBrowserKeyboard(t *testing.T) {
 	press(kb.ArrowRight, kb.ArrowRight)
 	focus("after two steps to the right", "worker-001, 81:00.0, healthy, in use by vision/encoder-2/main")
 	press(kb.ArrowDown)
-	down := b.text(`document.activeElement.closest(".node").querySelector(".name").textContent`)
-	if down == "worker-001" || b.text(`document.activeElement.dataset.id`) != "81:00.0" {
-		t.Errorf("focus after a step down: %s, want the same card of the node below", b.text(`document.activeElement.title`))
+	down := b.Text(`document.activeElement.closest(".node").querySelector(".name").textContent`)
+	if down == "worker-001" || b.Text(`document.activeElement.dataset.id`) != "81:00.0" {
+		t.Errorf("focus after a step down: %s, want the same card of the node below", b.Text(`document.activeElement.title`))
 	}
 	press(kb.ArrowUp)
 	focus("after a step up", "worker-001, 81:00.0, healthy, in use by vision/encoder-2/main")
@@ -419,19 +310,19 @@ func TestBrowserKeyboard(t *testing.T) {
 	cs := cards(11, 4)
 	cs[3].Health, cs[3].Reasons = "unhealthy", []string{"port-ap6"}
 	nodes[11].Set(answer(t, cs, "a4:00.0")) // the node is drawn again
-	b.await(`document.activeElement.title`, "worker-012, a4:00.0, unhealthy, port-ap6")
+	b.Await(`document.activeElement.title`, "worker-012, a4:00.0, unhealthy, port-ap6")
 	const joins = `update({ nodes: [{ ...nodes.values().next().value.node, key: "joined", node: "joined" }], gone: [], kubectl, cluster: "", trouble: "" })`
-	b.do(chromedp.Evaluate[chromedp.Void](joins)) // the nodes are sorted again
-	b.is("the first node", `document.querySelector("#nodes .name").textContent`, "joined")
+	b.Do(chromedp.Evaluate[chromedp.Void](joins)) // the nodes are sorted again
+	b.Is("the first node", `document.querySelector("#nodes .name").textContent`, "joined")
 	focus("after a node has joined", "worker-012, a4:00.0, unhealthy, port-ap6, in use by vision/encoder-47/main")
-	b.do(chromedp.Evaluate[chromedp.Void](`update({ nodes: [], gone: ["joined"], kubectl, cluster: "", trouble: "" })`))
+	b.Do(chromedp.Evaluate[chromedp.Void](`update({ nodes: [], gone: ["joined"], kubectl, cluster: "", trouble: "" })`))
 	press(kb.Home, kb.Enter)
-	b.await(details, "worker-001")
+	b.Await(details, "worker-001")
 	press(kb.Tab)
 	focus("in the details", "Close the details")
 	press(kb.Enter)
 	focus("after closing", "worker-001, 3b:00.0, healthy, in use by vision/encoder-0/main")
-	b.is("cells that Tab reaches", `document.querySelectorAll('.cell[tabindex="0"]').length`, "1")
+	b.Is("cells that Tab reaches", `document.querySelectorAll('.cell[tabindex="0"]').length`, "1")
 }
 
 // Texts and symbols can be read in light and dark (WCAG AA), and the two differ.
@@ -440,12 +331,12 @@ func TestBrowserContrast(t *testing.T) {
 	backs := map[string]bool{}
 	for _, scheme := range []string{"light", "dark"} {
 		b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, scheme)
-		b.await(attention, "worker-010")
-		b.do(chromedp.Click("#attention button"))
-		b.await(details, "Why, and what to do")
-		b.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("#details details").forEach((d) => { d.open = true })`))
-		backs[b.text(`getComputedStyle(document.body).backgroundColor`)] = true
-		b.is(scheme+": texts with a contrast below 4.5", contrast, "")
+		b.Await(attention, "worker-010")
+		b.Do(chromedp.Click("#attention button"))
+		b.Await(details, "Why, and what to do")
+		b.Do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("#details details").forEach((d) => { d.open = true })`))
+		backs[b.Text(`getComputedStyle(document.body).backgroundColor`)] = true
+		b.Is(scheme+": texts with a contrast below 4.5", contrast, "")
 	}
 	if len(backs) != 2 {
 		t.Errorf("found backgrounds %v, want two", backs)
@@ -471,16 +362,16 @@ const contrast = `(() => {
 func TestBrowserNarrow(t *testing.T) {
 	c, _ := fleetOf(t, 32, 4)
 	b := openPage(t, startUI(t, c.Kubeconfig(t)), 390, 844, "light")
-	b.await(live, "live")
-	b.await(attention, "worker-010")
+	b.Await(live, "live")
+	b.Await(attention, "worker-010")
 	const wide = `[...document.querySelectorAll("body *")].filter((e) => e.checkVisibility() && !e.closest(".skip") && (e.getBoundingClientRect().right > 390.5 || e.getBoundingClientRect().left < -0.5)).map((e) => e.tagName + "." + e.className).join(" ")`
-	b.is("elements outside of the screen", wide, "")
-	b.do(chromedp.Click("#attention button"))
-	b.await(details, "Why, and what to do")
-	b.is("elements outside of the screen", wide, "")
-	b.is("the width of the details", `document.getElementById("details").getBoundingClientRect().width`, "390")
-	b.do(chromedp.Click(".close"))
-	b.is("details after closing", `document.getElementById("details").checkVisibility()`, "false")
+	b.Is("elements outside of the screen", wide, "")
+	b.Do(chromedp.Click("#attention button"))
+	b.Await(details, "Why, and what to do")
+	b.Is("elements outside of the screen", wide, "")
+	b.Is("the width of the details", `document.getElementById("details").getBoundingClientRect().width`, "390")
+	b.Do(chromedp.Click(".close"))
+	b.Is("details after closing", `document.getElementById("details").checkVisibility()`, "false")
 }
 
 // What a node answers is shown as text.
@@ -492,21 +383,21 @@ func TestBrowserHostileNode(t *testing.T) {
 	c := simcluster.Start(t, simcluster.NewPod("worker-1", "lab", "fpga", "dra", simcluster.NewNode(answer(t, cs, evil)).Run),
 		simcluster.NewPod("worker-2", "lab", "fpga", "dra", simcluster.NewNode(`{"version":"v1","verdict":7,"devices":[{"id":"constructor","health":"constructor","reasons":{"a":1},"family":{"toString":1},"deviceNodes":[{"__proto__":1}]}],"cards":[{"card":"constructor","healthChanges":{"valueOf":1},"recent":[{"time":{"toString":1}}]}]}`).Run))
 	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "light")
-	b.await(attention, evil)
-	b.do(chromedp.Click("#attention button"))
-	b.await(details, "docs/health.md does not know this reason.")
+	b.Await(attention, evil)
+	b.Do(chromedp.Click("#attention button"))
+	b.Await(details, "docs/health.md does not know this reason.")
 	for _, node := range []string{"1", "2"} {
 		for cell := range 2 {
 			if node == "2" && cell == 1 {
 				break
 			}
-			b.do(chromedp.Click(fmt.Sprintf("#nodes .node:nth-child(%s) .cell:nth-child(%d)", node, cell+1)))
-			b.await(details, "History")
-			b.is("symbol", `document.querySelector("#details .mark").textContent`, "×")
+			b.Do(chromedp.Click(fmt.Sprintf("#nodes .node:nth-child(%s) .cell:nth-child(%d)", node, cell+1)))
+			b.Await(details, "History")
+			b.Is("symbol", `document.querySelector("#details .mark").textContent`, "×")
 		}
 	}
-	b.is("elements that the page does not have", `document.querySelectorAll("img, iframe, object, body script, [onerror]").length`, "0")
-	if got := b.text(details); strings.Contains(got, "rm -rf ~ --why") {
+	b.Is("elements that the page does not have", `document.querySelectorAll("img, iframe, object, body script, [onerror]").length`, "0")
+	if got := b.Text(details); strings.Contains(got, "rm -rf ~ --why") {
 		t.Errorf("found a command with the text of a node:\n%s", got)
 	}
 }

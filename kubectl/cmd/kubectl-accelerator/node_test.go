@@ -215,7 +215,7 @@ func TestLogs(t *testing.T) {
 	}{
 		{[]string{"logs", "worker-9"}, 1, "worker-9: found no pod of the plugin on this node"},
 		{[]string{"logs", "worker-1", "--device", "0000:99:00.0"}, 1, "no device 99:00.0 in this log; there are "},
-		{[]string{"logs", "worker-1", "--summary"}, 0, "TURNS"},
+		{[]string{"logs", "worker-1", "--summary"}, 0, "FLAPS"},
 		{[]string{"logs", "worker-1", "--since", "noon"}, 2, `--since: found "noon", want a time`},
 		{[]string{"logs", "worker-1", "--event", "noon"}, 2, `event: found "noon", want an event`},
 		{[]string{"logs"}, 2, "accepts 1 arg(s), received 0"},

@@ -1,0 +1,137 @@
+// Package browser opens pages in Chromium. It is for tests only.
+//
+// A [Page] belongs to one goroutine. Its functions block until Chromium has answered.
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"b-com.com/accelerator-device-plugin/test/patient"
+)
+
+// Page is a page in Chromium. The test fails at its end if the page has sent a request to another address, or printed an error.
+type Page struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu      sync.Mutex
+	foreign []string // requests to other addresses
+	console []string
+}
+
+// Open opens an address in a window of this size, in the colours light or dark, and waits until an expression is true.
+func Open(t *testing.T, address string, width, height int64, scheme, ready string) *Page {
+	t.Helper()
+	path := os.Getenv("ACCELERATOR_CHROMIUM")
+	if path == "" {
+		t.Skip("NOT RUN: ACCELERATOR_CHROMIUM: found none, want the path of Chromium: make test-browser, test-site")
+	}
+	b := &Page{t: t}
+	options := append(chromedp.DefaultExecAllocatorOptions[:len(chromedp.DefaultExecAllocatorOptions):len(chromedp.DefaultExecAllocatorOptions)],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true), chromedp.Flag("hide-scrollbars", true))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, end := chromedp.NewExecAllocator(ctx, options...)
+	ctx, closePage := chromedp.NewContext(ctx)
+	t.Cleanup(func() { closePage(); end(); cancel() })
+	b.ctx = ctx
+	home, _ := url.Parse(address)
+	b.Do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		return chromedp.Listen(ctx, func(event any) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			switch e := event.(type) {
+			case *network.EventRequestWillBeSent:
+				if u, err := url.Parse(e.Request.URL); err != nil || u.Host != home.Host && u.Scheme != "data" {
+					b.foreign = append(b.foreign, e.Request.URL)
+				}
+			case *runtime.EventConsoleAPICalled, *runtime.EventExceptionThrown:
+				text, _ := json.Marshal(e)
+				b.console = append(b.console, string(text))
+			}
+		})
+	}))
+	b.Do(chromedp.EmulateViewport(width, height), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return err
+	}))
+	// Chromium ends requests when a network interface of the machine comes or goes, and then the page lacks a file.
+	patient.Await(t, "the page", func() error {
+		b.Do(chromedp.Navigate(address))
+		if got := b.Text(ready); got != "true" {
+			return fmt.Errorf("%s: found %s, want true", ready, got)
+		}
+		return nil
+	})
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(b.foreign)+len(b.console) > 0 {
+			t.Errorf("found requests to %q and errors %q, want none", b.foreign, b.console)
+		}
+	})
+	return b
+}
+
+// Do performs these steps.
+func (b *Page) Do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// Text returns the value of an expression, as text.
+func (b *Page) Text(expression string) string {
+	b.t.Helper()
+	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("String("+expression+")"))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return text
+}
+
+// Await waits until the value of an expression contains a text.
+func (b *Page) Await(expression, want string) {
+	b.t.Helper()
+	patient.Await(b.t, expression, func() error {
+		if got := b.Text(expression); !strings.Contains(got, want) {
+			return fmt.Errorf("found %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// Is compares the value of an expression.
+func (b *Page) Is(what, expression, want string) {
+	b.t.Helper()
+	if got := b.Text(expression); got != want {
+		b.t.Errorf("%s: found %q, want %q", what, got, want)
+	}
+}
+
+// Screenshot writes a picture of the page to a file.
+func (b *Page) Screenshot(path string) {
+	b.t.Helper()
+	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(path, picture, 0o600)
+	}
+	if err != nil {
+		b.t.Error(err)
+	}
+}
