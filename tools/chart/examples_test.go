@@ -46,13 +46,16 @@ func TestDefaultCondition(t *testing.T) {
 
 // The pods of the documents are ones that the API server takes, and mount only volumes that they have.
 func TestDocumentedPods(t *testing.T) {
-	const page = "../../docs/programming.md"
-	pods := regexp.MustCompile("(?s)\n```yaml\n(apiVersion: v1\nkind: Pod\n.*?)```").FindAllStringSubmatch(read(t, page), -1)
-	if len(pods) != 2 {
-		t.Errorf("%s: found %d pods, want 2", page, len(pods))
-	}
-	for _, block := range pods {
-		pod := only[*corev1.Pod](t, objects(t, block[1]))
+	for page, want := range map[string]string{"programming.md": "loopback", "bitstreams.md": "own-bitstream"} {
+		text := read(t, "../../docs/"+page)
+		block := regexp.MustCompile("(?s)\n( *)```yaml\n((?: *#[^\n]*\n)? *apiVersion: v1\n *kind: Pod\n.*?\n) *```").FindStringSubmatch(text)
+		if block == nil {
+			t.Fatalf("%s: found no pod, want %s", page, want)
+		}
+		pod := only[*corev1.Pod](t, objects(t, strings.ReplaceAll("\n"+block[2], "\n"+block[1], "\n")))
+		if pod.Name != want {
+			t.Errorf("%s: found pod %s, want %s", page, pod.Name, want)
+		}
 		for _, mount := range pod.Spec.Containers[0].VolumeMounts {
 			if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name && v.Image != nil && v.Image.Reference != "" }) {
 				t.Errorf("%s: pod %s: found no image volume %s", page, pod.Name, mount.Name)

@@ -55,7 +55,7 @@ func TestShort(t *testing.T) {
 
 // The help has examples, and the commands in it and in the documentation exist.
 func TestDocumentation(t *testing.T) {
-	text := string(must.Value(os.ReadFile("../../../docs/programming.md"))(t))
+	text := string(must.Value(os.ReadFile("../../../docs/bitstreams.md"))(t))
 	for _, name := range []string{"pull", "push", "keep"} {
 		var help bytes.Buffer
 		compare.Equal(t, name+" --help", 0, run(t.Context(), []string{name, "--help"}, &help, io.Discard))
