@@ -82,7 +82,7 @@ fuzz: ## fuzz every parser for FUZZTIME (10s)
 	@cd kubectl && ../test/fuzz.sh $(FUZZTIME)
 	@cd registry && ../test/fuzz.sh $(FUZZTIME)
 
-bench: build-plugin build-dra ## measure latency, cost, memory, size for the table of the README (ROWS=pattern)
+bench: build-plugin build-dra ## measure latency, cost, memory, size for docs/measured.md (ROWS=pattern)
 	@go run ./test/bench bin '$(ROWS)'
 
 build-operator: ## build accelerator-operator only; the first build takes minutes
