@@ -259,7 +259,7 @@ func mappingRegion(s *scene) {
 	})
 	pod = s.pod("hidden", domain+"nlb0", 1)
 	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "pair"}}}}
-	s.startFails(pod, "FPGA_REGION_2", "want as many cards as pairs")
+	s.startFails(pod, "FPGA_REGION_2", "request as many cards as the env has pairs")
 	s.step("an FpgaRegion is for mode regiondevel: no pair")
 	s.startFails(s.pod("region", domain+"card", 1), "the container has no FPGA_REGION_n and FPGA_AFU_n")
 	s.step("two functions in one container: each card for its pair")

@@ -125,7 +125,7 @@ func programming(s *scene) {
 	s.step("it requests two cards of the region, but has one")
 	privileged = s.podWithPairs("greedy", 1, interfaceID, otherAFU, interfaceID, afuID)
 	privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
-	s.startFails(privileged, "FPGA_REGION_2", "want as many cards as pairs", secondID)
+	s.startFails(privileged, "FPGA_REGION_2", "request as many cards as the env has pairs", secondID)
 	s.step("it requests the AFU of its own card: it runs, and has the device nodes of both")
 	privileged = s.podWithPairs("modest", 1, interfaceID, otherAFU)
 	privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
