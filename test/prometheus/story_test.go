@@ -102,7 +102,7 @@ func TestStory(t *testing.T) {
 	r.awaitBoth(`accelerator_tombstones{reason="removed-in-use"}`, "1")
 	r.awaitBoth(`accelerator_device_holder{device="3b:00.0", exported_namespace="tenant", exported_pod="pod"}`, "1")
 	alert = r.awaitAlert(r.classic, "AcceleratorDeviceRemovedInUse", "firing")
-	if text := alert.Annotations["description"]; !strings.Contains(text, "Held by: tenant/pod .") {
+	if text := alert.Annotations["description"]; !strings.Contains(text, "In use by: tenant/pod .") {
 		t.Errorf("description: found %q, want the pod that holds the device", text)
 	}
 
@@ -119,7 +119,7 @@ func TestStory(t *testing.T) {
 	r.do(r.node.SetFile(sensor[0], "88000\n"))
 	r.awaitBoth(`accelerator_sensor_temperature_celsius{sensor="hottest"}`, "88")
 	r.awaitBoth(`accelerator_card_correctable_errors_total{type="BadDLLP"}`, "5")
-	if text := r.awaitAlert(r.classic, "AcceleratorCardHot", "firing").Annotations["description"]; !strings.Contains(text, "86:00.0 on worker-1 has 88.0 °C") {
+	if text := r.awaitAlert(r.classic, "AcceleratorCardHot", "firing").Annotations["description"]; !strings.Contains(text, "86:00.0 on worker-1 is at 88.0 °C") {
 		t.Errorf("description: found %q, want the card and its temperature", text)
 	}
 
