@@ -276,8 +276,8 @@ func (s *scheduler) discover(addresses []string, hinted time.Time) {
 	}
 }
 
-// setState sets the state of the newest reading, and updates the set of readings under way and
-// the count of routine ones.
+// setState sets the state of the newest reading. It also keeps the set of readings under way and the count of routine
+// ones up to date.
 func (s *scheduler) setState(j *job, to state) {
 	j.state = to
 	if to == reading {

@@ -45,9 +45,9 @@ type Judgement struct {
 	verdict *latest.Value[Verdict]
 }
 
-// New returns the verdict about these devices and missing cards with these cordons, which is Unknown until Run has been
-// called. It is Good only after no more cards are awaited, and ready returns nil, because Kubernetes does not have the devices
-// before.
+// New returns a Judgement of these devices and missing cards that takes these cordons into account. Its verdict is
+// Unknown until Run has been called. It is Good only when no more cards are awaited and ready returns nil, because
+// Kubernetes does not have the devices before that.
 func New(devices Devices, cordons Cordons, missing func() ([]ledger.Missing, <-chan struct{}), awaited func() int, ready func() error) *Judgement {
 	first := Judge(Verdict{}, inventory.Snapshot{}, nil, nil)
 	first.Since = time.Now()

@@ -74,7 +74,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	return nil
 }
 
-// content is what a reading of the store has found.
+// content is what one reading of the store has found.
 type content struct {
 	dirs   []string
 	stored []programming.Stored

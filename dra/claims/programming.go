@@ -64,7 +64,7 @@ func (c *Claims) unprogrammable(r request, s inventory.Snapshot) []error {
 	return problems
 }
 
-// otherAFU adds the AFU that was found and the wanted one to an error.
+// otherAFU wraps an error with the AFU that the device has and the one that the claim requests.
 func otherAFU(now *inventory.Device, want string, err error) error {
 	return fmt.Errorf("has AFU %s, but the claim requests %s: %w", cmp.Or(now.AFUID, "none"), want, err)
 }

@@ -52,7 +52,7 @@ type watch struct {
 	refused bool             // an error of inotify was logged
 }
 
-// open watches the directories that have the paths now. It reports whether these are all.
+// open watches the directories that exist at the paths now, and reports whether all of them do and could be watched.
 func (w *watch) open() bool {
 	present := make([]fs.FileInfo, len(w.Dirs))
 	for i, dir := range w.Dirs {

@@ -72,7 +72,7 @@ func (m *Metrics) ConfigReload(applied bool) {
 	m.configReloads.WithLabelValues(result(applied, refused)).Inc()
 }
 
-// LogDropped counts a dropped line of the log, by the name of its level.
+// LogDropped counts a dropped log line under the name of its level.
 func (m *Metrics) LogDropped(level string) { m.logDropped.WithLabelValues(level).Inc() }
 
 // ResourceOffered creates the counters of a resource at 0, unless they exist.

@@ -73,7 +73,7 @@ func (l Limits) Least() float64 {
 	return l.Crit
 }
 
-// Reading is what was read of one sensor, or a part of a summary. Programs rely on its keys.
+// Reading is the value read from one sensor, or one entry of a summary. Programs rely on its keys.
 type Reading struct {
 	Chip   string  `json:"chip" yaml:"chip"` // "" in a summary
 	Name   string  `json:"sensor" yaml:"sensor"`

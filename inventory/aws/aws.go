@@ -154,8 +154,8 @@ type application struct {
 	observed    []sysfs.Observation
 }
 
-// find returns the state of the slot's application function, from directories and links. The error wraps
-// fs.ErrNotExist if the function belongs to another family.
+// find looks up the slot's application function in sysfs and returns its state, from directories and links alone. The
+// error wraps fs.ErrNotExist if the function belongs to another family.
 func (s slot) find(host sysfs.Host) (a application, err error) {
 	link := host.Sys + "/bus/pci/devices/" + s.application
 	a.observed = append(a.observed, sysfs.ObserveEntry(link))

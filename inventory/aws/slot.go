@@ -75,8 +75,8 @@ func slotOf(host sysfs.Host, address string) (slot, error) {
 	return slot{}, err
 }
 
-// managedBy returns the slot, without its number, whose management function is at this address, by its ids. The error
-// wraps fs.ErrNotExist if it is not a management function.
+// managedBy returns the slot whose management function is at this address, which it recognizes by its PCI ids. It does
+// not set the slot's number. The error wraps fs.ErrNotExist if the function is not a management function.
 func managedBy(host sysfs.Host, address string) (s slot, err error) {
 	dir, err := host.PCIDir(address)
 	if err != nil {

@@ -109,8 +109,8 @@ func (g *group) findMembers(host sysfs.Host, address string) error {
 	return nil
 }
 
-// findNode finds the node of the group, whose lowest function on vfio-pci is at dir. The error wraps fs.ErrNotExist if
-// the function has no node yet.
+// findNode finds the device node of the group. dir is the directory of the group's lowest function on vfio-pci. The
+// error wraps fs.ErrNotExist if vfio has not registered a device node for the group or the function yet.
 func (g *group) findNode(host sysfs.Host, dir string) error {
 	name, err := sysfs.Read(g.dir + "/name")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -41,7 +41,8 @@ func Devices(answers []fleet.Answer, rules []resourceapi.DeviceTaintRule, unheal
 	return all
 }
 
-// isEmpty reports whether a node lists no device that a cordon of this card or port applies to.
+// isEmpty reports whether the slot of a cordoned card or port is empty: the node lists no device that the cordon
+// applies to.
 func isEmpty(answers []fleet.Answer, node, cordoned string) bool {
 	return !slices.ContainsFunc(answers, func(a fleet.Answer) bool {
 		return a.Node == node && slices.ContainsFunc(a.State.Devices, func(d Row) bool {

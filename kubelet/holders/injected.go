@@ -141,8 +141,8 @@ func (i *Injected) set(nodes map[string][]string) {
 	i.nodes = nodes
 }
 
-// change changes the nodes, also on the disk. If the file system hangs during the write, the change may take effect later,
-// and each further call returns an error until then.
+// change changes the nodes, in memory and on disk. If the file system hangs during the write, the change may take
+// effect later, and each further call returns an error until then.
 func (i *Injected) change(ctx context.Context, f func(map[string][]string)) error {
 	return i.disk.Within(ctx, diskWithin, func(ctx context.Context) error {
 		before, after := i.all(), i.all()

@@ -79,8 +79,8 @@ const (
 // Ask asks all sources, and returns who uses which device.
 func (s *Source) Ask(ctx context.Context) inventory.Holdings { return s.ask(ctx, 0) }
 
-// Recent is Ask, but returns the last answer if it is younger than a second, and no device was given out since. It
-// writes nothing to the disk.
+// Recent is like Ask, but returns the last answer if it is less than a second old and no device has been given out
+// since. It writes nothing to the disk.
 func (s *Source) Recent(ctx context.Context) inventory.Holdings { return s.ask(ctx, recent) }
 
 func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings {

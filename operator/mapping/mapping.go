@@ -101,7 +101,7 @@ func OfFunction(domain string, f *v2.AcceleratorFunction) Mapping {
 	return m
 }
 
-// OfRegion returns the mapping of an FpgaRegion, with a resource in the domain.
+// OfRegion returns the mapping of an FpgaRegion. Its resource belongs to the domain.
 func OfRegion(domain string, r *v2.FpgaRegion) Mapping {
 	m := Mapping{Kind: KindRegion, Name: r.Name, Mode: RegionDevel, Interface: r.Spec.InterfaceID}
 	if !isCard(m.Interface) {

@@ -216,7 +216,7 @@ func (k *Keeper) close() {
 	}
 }
 
-// update notes in the record which files the list names. k.mu is held.
+// update records which files the references on the list name. k.mu is held.
 func (k *Keeper) update() {
 	k.record.update(func(reference string) bool { return k.entries[reference] != nil }, time.Now())
 }

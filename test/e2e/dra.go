@@ -357,8 +357,8 @@ func (s *scene) hasDevices(name string, want report) {
 	await(s, "report of pod "+name, func() (report, error) { return some(s.lastReport(name, "main")) }, want)
 }
 
-// cannotPrepare waits for the kubelet's event of a pod about a claim that could not be prepared, and
-// returns its message, which must contain all texts.
+// cannotPrepare waits until the kubelet reports, in an event of the pod, that a claim could not be prepared. It returns
+// the message, which must contain all texts.
 func (s *scene) cannotPrepare(name string, texts ...string) string {
 	message := ""
 	await(s, "event of pod "+name, func() (bool, error) {

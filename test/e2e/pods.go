@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// report has the devices that a container can see, as test/e2e/workload prints it.
+// report lists the devices that a container can see, in the form that test/e2e/workload prints.
 type report struct {
 	Env   map[string]string
 	Nodes map[string]string

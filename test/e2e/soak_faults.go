@@ -120,7 +120,7 @@ func seconds(random *rand.Rand, mean float64) string {
 	return fmt.Sprintf("%.1f", min(60, 0.1+random.ExpFloat64()*mean))
 }
 
-// take reports whether a part has no fault, which it has from now on.
+// take marks a part as having a fault, and reports whether it had none before.
 func (s *soaking) take(part string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

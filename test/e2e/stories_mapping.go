@@ -80,7 +80,7 @@ func (s *scene) plugBoth() {
 	s.plugCard(second, 1, -1, otherAFU)
 }
 
-// Pods request functions by the names of their namespace, and get cards with these functions.
+// Pods request functions by the names that these have in their namespace, and get cards with them.
 func mappings(s *scene) {
 	s.plugBoth()
 	s.step("helm install of both charts")

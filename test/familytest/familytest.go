@@ -240,7 +240,7 @@ func ReadAll(t testing.TB, host sysfs.Host, f inventory.Family) (read, outlined 
 	return read, outlined
 }
 
-// ReadOne returns the reading of a card that has one unit without conditions.
+// ReadOne reads a card, and fails the test unless it has exactly one unit without conditions.
 func ReadOne(t testing.TB, host sysfs.Host, f inventory.Family, card string) inventory.Reading {
 	t.Helper()
 	r, err := f.Read(host, card)

@@ -35,7 +35,7 @@ import (
 // User is the name of the user.
 const User = "jane"
 
-// Command is what runs in a pod. It returns the exit code, or a negative number to break the connection.
+// Command is the program that runs in a pod. It returns the exit code, or a negative number to break the connection.
 type Command func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 
 // Pod is a pod of the plugin.
