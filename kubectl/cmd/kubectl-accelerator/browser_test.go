@@ -183,10 +183,10 @@ func TestBrowserFirstLook(t *testing.T) {
 	b.Await(`[...document.querySelectorAll("#attention .item")].map((e) => [...e.children].slice(1).map((s) => s.innerText).join("|")).join(";")`,
 		strings.Join([]string{
 			"worker-005 5e:00.0|port-ap6|vision/encoder-17/main|5+ changes in 7 days|The port was shut down because of power or heat. Cool the card, then clear the error.",
-			"worker-022 3b:00.0|fme-fatal=thermal|vision/encoder-88/main|5+ changes in 7 days|The card cannot be trusted. Power-cycle it; if the error comes back, replace the card. injected-…: an error injected by a test.",
-			"worker-014 a4:00.0|missing||5+ changes in 7 days|The card was there when the node was last observed, and was not found after the last start of the daemon or the node. Look for it, or forget it.",
+			"worker-022 3b:00.0|fme-fatal=thermal|vision/encoder-88/main|5+ changes in 7 days|The card cannot be trusted. Power-cycle it, and replace it if the error comes back. injected-… is an error that a test has injected.",
+			"worker-014 a4:00.0|missing||5+ changes in 7 days|The card was there when the node was last observed, and was not found after the last start of the daemon or the node. Look for the card, or forget it.",
 			"worker-027|the daemon could not be asked||",
-			"worker-010 81:00.0|power-throttled=1||5+ changes in 7 days|Throttled by 50 %, by 90 %. Check power and cooling.",
+			"worker-010 81:00.0|power-throttled=1||5+ changes in 7 days|The card is throttled by 50 % (=1) or by 90 % (=2). Check power and cooling.",
 		}, ";"))
 	b.Is("the numbers", `document.getElementById("summary").innerText.replace(/\s+/g, " ")`,
 		"× 2 unhealthy ? 1 missing ! 1 degraded – 1 cordoned · 1 node does not answer 71 healthy, in use 48 healthy, free")
@@ -269,7 +269,7 @@ func TestBrowserKeyboard(t *testing.T) {
 	c, nodes := fleetOf(t, 12, 4)
 	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "light")
 	b.Await(live, "live")
-	b.Await(attention, "Throttled by") // of worker-010
+	b.Await(attention, "The card is throttled by") // of worker-010
 	b.Await(attention, "The port was shut down")
 	focus := func(when, want string) {
 		t.Helper()
