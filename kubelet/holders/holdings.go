@@ -1,0 +1,121 @@
+package holders
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer/draname"
+)
+
+// Holdings returns the state for the inventory.
+func (s State) Holdings() inventory.Holdings {
+	h := inventory.Holdings{
+		Of: map[string][]inventory.Holding{}, Asked: s.asked, Missing: s.missing,
+		Awaiting: !s.complete && !s.never && s.asked.Sub(s.first) < s.rules.Grace,
+		// A daemon that ended before this one began may have given out a device that no source reports yet.
+		Unnamed: s.asked.Sub(s.first) < s.rules.Admission,
+	}
+	if h.Awaiting || s.leftover && s.asked.Sub(s.first) < s.rules.Admission {
+		h.Again = time.Second
+	}
+	known := map[string][]string{} // containers that hold each device now
+	for key, u := range s.uses {
+		if !u.held {
+			continue
+		}
+		id, lost := key.ID, s.lost(u)
+		holding := s.holding(key, u, lost)
+		if len(lost) > 0 {
+			// The kubelet must not give the device out again, not even under the same name.
+			foreign := key.Resource + "/" + key.ID
+			h.Of[foreign] = append(h.Of[foreign], inventory.Holding{As: key.Resource, Nodes: u.nodes, Foreign: true})
+		}
+		if u.foreign {
+			id = key.Resource + "/" + id
+		}
+		h.Of[id] = append(h.Of[id], holding)
+		wait := s.rules.Confirm - s.asked.Sub(u.lacked)
+		if u.unprepared.Equal(s.asked) {
+			wait = s.rules.Confirm
+		}
+		if again := wait + s.rules.Confirm/30; wait > 0 && (h.Again == 0 || again < h.Again) { // not just too early
+			h.Again = again
+		}
+		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < s.rules.Admission
+		known[id] = append(known[id], u.holdersNow(key, holding.Holders, lost)...)
+	}
+	h.Shared = sharedOf(known, h.Of)
+	for _, holdings := range h.Of {
+		slices.SortFunc(holdings, func(a, b inventory.Holding) int { return strings.Compare(a.As, b.As) })
+	}
+	if kubelet := s.missing; len(kubelet) > 0 && kubelet[0].Name == "pod-resources" && !s.rules.DRA {
+		h.Err = kubelet[0].Err
+	}
+	if s.claimsErr != nil {
+		h.Err = s.claimsErr
+	}
+	return h
+}
+
+// holding returns the use of a device for the inventory.
+func (s State) holding(key Key, u use, lost []string) inventory.Holding {
+	holding := inventory.Holding{
+		As: key.Resource, Holders: u.names, Containers: u.containers(), Nodes: u.nodes, NodesErr: u.nodesErr, Later: u.later,
+		Given: u.given, AnyAFU: u.anyAFU, OtherAPI: (key.Resource == draname.Driver) != s.rules.DRA, Foreign: u.foreign, Perhaps: u.perhaps,
+	}
+	if len(lost) > 0 {
+		holding.Holders = slices.Compact(slices.Sorted(slices.Values(slices.Concat(u.names, lost))))
+	}
+	return holding
+}
+
+// lost returns the containers whose devices the kubelet has forgotten: it lists their pods without them.
+func (s State) lost(u use) []string {
+	return slices.DeleteFunc(slices.Clone(u.lost), func(container string) bool { return !s.pods[podOf(container)] })
+}
+
+// holdersNow returns those of the holders that have not ended. The driver stands for all pods with a claim, which may
+// share it; claims with admin access hold nothing.
+func (u use) holdersNow(key Key, holders, lost []string) []string {
+	switch {
+	case u.foreign:
+	case key.Resource != draname.Driver && u.lacked.IsZero():
+		return holders
+	case key.Resource != draname.Driver:
+		return lost
+	case u.prepared && len(u.names) > 0:
+		return []string{draname.Driver}
+	}
+	return nil
+}
+
+// sharedOf returns the holders of the devices that more than one container holds now, or nil.
+func sharedOf(known map[string][]string, all map[string][]inventory.Holding) (shared map[string][]string) {
+	for id, containers := range known {
+		slices.Sort(containers)
+		if len(slices.Compact(containers)) < 2 { // one container may have a device under two names
+			continue
+		}
+		if shared == nil {
+			shared = map[string][]string{}
+		}
+		for _, holding := range all[id] {
+			shared[id] = append(shared[id], holding.Holders...)
+		}
+		slices.Sort(shared[id])
+	}
+	return shared
+}
+
+// containers returns the containers of the checkpoint that may be alive, sorted.
+func (u use) containers() (all []string) {
+	for holder, e := range u.entries {
+		if !e.ended {
+			all = append(all, holder)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
