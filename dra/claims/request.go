@@ -74,8 +74,8 @@ func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (r
 	return r, r.check()
 }
 
-// bitstreamOf returns the AFU of the bitstream in an allocation, or "" if there is none. One with admin access counts as
-// none, because a claim with admin access to all devices has all bitstreams if its class does not leave them out.
+// bitstreamOf returns the AFU of the bitstream in an allocation, or "" if there is none. Bitstreams with admin access do not
+// count: unless its class excludes bitstreams, a claim with admin access to all devices gets every one of them.
 func bitstreamOf(results []resourceapi.DeviceRequestAllocationResult) (found string, err error) {
 	for _, result := range results {
 		afu, ok := draname.BitstreamAFU(result.Device)
