@@ -254,10 +254,19 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 		r.task(ctx, "socket", func(ctx context.Context) error {
 			c := cordons{book, node.Inventory}
 			return control.Run(ctx, socket, control.Answers{
-				State: shown.state, Changed: shown.changes.Next, Cordon: c.add, Uncordon: c.remove, Forget: r.ledger.Forget,
+				State: shown.state, Changed: shown.changes.Next, Cordon: c.add, Uncordon: c.remove, Forget: r.forget,
 			}, r.Log)
 		})
 	}
+}
+
+// forget forgets an absent card, also where its device is still listed.
+func (r *run) forget(ctx context.Context, card, by string) (ledger.Missing, error) {
+	forgotten, err := r.ledger.Forget(ctx, card, by)
+	if err == nil {
+		r.node.Inventory.Forget(forgotten.Card)
+	}
+	return forgotten, err
 }
 
 // followChanges makes a policy of each change of the settings, the mode and the cordons, until ctx ends.

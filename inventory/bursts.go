@@ -26,7 +26,8 @@ type pending struct {
 	source     string    // of the same
 	cards      map[string]Hint
 	nodes      map[string]Hint
-	policy     *Policy // the newest; nil: unchanged
+	policy     *Policy  // the newest; nil: unchanged
+	forgotten  []string // absent cards, as in [Inventory.Forget]
 }
 
 func newHints() *hints { return &hints{poke: make(chan struct{}, 1)} }
@@ -41,6 +42,13 @@ func (h *hints) add(hint Hint) {
 func (h *hints) use(p Policy) {
 	h.mu.Lock()
 	h.pending.policy = &p
+	h.mu.Unlock()
+	h.wake()
+}
+
+func (h *hints) forget(card string) {
+	h.mu.Lock()
+	h.pending.forgotten = append(h.pending.forgotten, card)
 	h.mu.Unlock()
 	h.wake()
 }

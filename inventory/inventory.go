@@ -89,6 +89,10 @@ func (inv *Inventory) Hint(h Hint) {
 // under it, unhealthy, until it is free.
 func (inv *Inventory) Use(p Policy) { inv.hints.use(p) }
 
+// Forget drops the history of an absent card (3b:00.0), which will not come back: the next card in its slot counts its
+// turns from zero, even if nothing tells it from the old one. Devices that are still listed stay listed. It never blocks.
+func (inv *Inventory) Forget(card string) { inv.hints.forget(card) }
+
 // Latest returns the newest snapshot and a channel that is closed when there is a newer one.
 func (inv *Inventory) Latest() (Snapshot, <-chan struct{}) { return inv.current.Load() }
 
@@ -199,6 +203,9 @@ func (inv *Inventory) Run(ctx context.Context) error {
 // takeHints takes the pending hints and the newest policy.
 func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *poller) {
 	hinted := inv.hints.take()
+	for _, card := range hinted.forgotten {
+		n.forget(card)
+	}
 	if policy := hinted.policy; policy != nil {
 		if now := time.Now(); !slices.Equal(policy.Families, s.families) {
 			// The devices are withheld before the question for their holders, so an allocation of

@@ -60,6 +60,20 @@ func (n *node) recall(e *entry, d *Device, now time.Time) {
 	e.health.overrule(e.unit.conditions, n.policy) // the earlier daemon may have had other severities
 }
 
+// forget drops what is remembered of a card's devices that are not present.
+func (n *node) forget(card string) {
+	for id := range n.past {
+		if cardOf(id) == card {
+			delete(n.past, id)
+		}
+	}
+	for id, e := range n.entries {
+		if e.unit == nil && cardOf(id) == card {
+			e.health.flaps, e.health.passing = flaps{}, allowance{}
+		}
+	}
+}
+
 // recall continues a quarantine, and holds that have not ended. If the device was bad, its recovery is a turn, also one
 // that the earlier daemon has not seen. Otherwise, the state of the device is no turn, as after its return.
 func (h *health) recall(m *Memory, now time.Time, r rules) {

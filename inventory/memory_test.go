@@ -327,3 +327,52 @@ func TestRememberedOfASlowCard(t *testing.T) {
 		r.want("answers", map[string]string{"3b:00.0": "unhealthy[flapping]"})
 	})
 }
+
+// A card that is forgotten while its device is still listed, or before it is seen again, hands nothing over to the next card.
+func TestForget(t *testing.T) {
+	flappy := func(t *testing.T, cfg inventory.Config) *rig {
+		r := start(t, cfg, oneCard())
+		for range 3 {
+			r.turn(ap6)
+			r.turn()
+		}
+		r.want("failed", map[string]string{"3b:00.0": "unhealthy[flapping]"})
+		return r
+	}
+	for _, forget := range []bool{false, true} {
+		want := map[string]string{"3b:00.0": "unhealthy[flapping]"}
+		if forget {
+			want["3b:00.0"] = "healthy[]"
+		}
+		runInBubble(t, fmt.Sprint("still listed, forget=", forget), func(t *testing.T) {
+			kubelet := newFakeKubelet()
+			kubelet.hold("3b:00.0", pod)
+			cfg := withFlaps(5)
+			cfg.Holders, cfg.HoldersInterval, cfg.TombstoneGrace = kubelet.ask, 5*time.Second, time.Minute
+			r := flappy(t, cfg)
+			r.pull(cardA)
+			r.after(time.Second)
+			r.want("pulled", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
+			if forget {
+				r.Forget("3b:00.0")
+			}
+			r.after(time.Second)
+			r.want("forgotten", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
+			r.set(cardA, good(0, 0))
+			r.after(5 * time.Second)
+			r.want("another card", want)
+		})
+		runInBubble(t, fmt.Sprint("absent since the start, forget=", forget), func(t *testing.T) {
+			cfg := withFlaps(5)
+			cfg.Remembered = remembered(t, flappy(t, cfg))
+			r := start(t, cfg, newFakeFamily("dfl"))
+			if forget {
+				r.Forget("3b:00.0")
+			}
+			r.after(time.Second)
+			r.set(cardA, good(0, 0))
+			r.after(5 * time.Second)
+			r.want("another card", want)
+		})
+	}
+}

@@ -79,7 +79,7 @@ func TestMissingCard(t *testing.T) {
 	}
 }
 
-// A device that is in quarantine stays there over restarts.
+// A device that is in quarantine stays there over restarts, unless its card is forgotten.
 func TestQuarantineOverRestart(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, func(c *config.Config) { c.FlapLimit, c.HealthInterval = 2, 50*time.Millisecond })
@@ -117,4 +117,14 @@ func TestQuarantineOverRestart(t *testing.T) {
 			t.Errorf("devices prints\n%s", table)
 		}
 	}
+
+	d.do(d.stop())
+	d.do(d.node.Unplug(cardA.Address))
+	d.run()
+	d.awaitLine("device.missing", "3b:00.0")
+	if got, code := d.ask("forget", "3b:00.0"); code != 0 {
+		t.Errorf("forget: exit code %d, output %q", code, got)
+	}
+	d.plug(cardA)
+	d.await("forgotten", health{"3b:00.0": true, "3b:00.0-p1": true})
 }
