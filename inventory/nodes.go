@@ -11,10 +11,10 @@ import (
 // time. After a card has left, drivers give its names and numbers to the next card. So a device is
 // offered only while its nodes are kept for no other device.
 //
-// Three sets of names and numbers are kept for a device: those of the nodes that it has, that it
-// had when it left, and that its holders were given or get when they are started again.
+// Three sets of names and numbers are kept for a device: those of the nodes that it has now, those of the nodes that it
+// had when it left, and those of the nodes that its holders were given, or will be given when they are started again.
 
-// lost has the nodes that a device no longer has and that its holders may still open.
+// lost contains the nodes that a device no longer has and that its holders may still open.
 type lost struct {
 	nodes []string  // names and numbers
 	since time.Time // when the device lost the newest of them
@@ -102,7 +102,7 @@ func (n *node) conflicts(e *entry, d *Device) bool {
 	return len(d.Nodes) > 0 && len(mine) == 0 && n.mayBeElsewhere(e)
 }
 
-// unknownNodes returns the ids of the devices in an answer that are held with nodes that are not known, sorted.
+// unknownNodes returns the sorted ids of the devices in an answer whose holders have nodes that are not known.
 func unknownNodes(answer map[string][]Holding) (ids []string) {
 	for _, id := range slices.Sorted(maps.Keys(answer)) {
 		if slices.ContainsFunc(answer[id], func(h Holding) bool { return h.NodesErr != nil }) {
@@ -112,10 +112,10 @@ func unknownNodes(answer map[string][]Holding) (ids []string) {
 	return ids
 }
 
-// mayBeElsewhere reports whether a container may have been given nodes of the present device of the entry with a device
-// of another id, whose nodes are not known. The containers were probably given the nodes that their device has now. But
-// the device may have been a whole card, of which the present one is a part, or the reverse. If its card is not on the
-// node, the nodes may belong to any card now.
+// mayBeElsewhere reports whether nodes of the entry's present device may be in use by a container that holds a device
+// of another id, and whose nodes are not known. Such a container was probably given the nodes that its device has now.
+// But its device may have been a whole card that includes the present one, or a part of it. If the card of its device
+// is not on the node, its nodes may belong to any card now.
 func (n *node) mayBeElsewhere(e *entry) bool {
 	return slices.ContainsFunc(n.holders.unknown, func(id string) bool {
 		card := n.cards[addressOf(id)]

@@ -31,8 +31,8 @@ type outcome struct {
 	address string
 	cause   time.Time // of the hint; zero: there was none
 	gone    bool
-	same    bool        // the reading is the newest one that the node got
-	family  string      // that has read the card
+	same    bool        // the reading is the one that the node has already
+	family  string      // that read the card
 	reading *Reading    // nil: it was not read
 	outline bool        // the reading is an outline
 	trouble []Condition // of the whole card, in addition to those of its units

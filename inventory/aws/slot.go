@@ -61,7 +61,7 @@ func list(host sysfs.Host) (all []slot, err error) {
 // slotOf returns the slot with a function at this address. The error wraps fs.ErrNotExist if there is none.
 func slotOf(host sysfs.Host, address string) (slot, error) {
 	slots, err := list(host)
-	if sysfs.IsShortage(err) { // the other slots may have other numbers, too
+	if sysfs.IsShortage(err) { // the numbers of the other slots may be wrong
 		return slot{}, err
 	}
 	for _, s := range slots {

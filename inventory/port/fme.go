@@ -12,14 +12,12 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// FMETable has the health files of an FME. This part of the health table differs between the
-// drivers.
+// FMETable lists the health files of an FME. This part of the health table differs between the drivers.
 type FMETable struct {
 	interfaceID pattern
 	errors      []file
-	// locked has the files that are not read while the driver programs a port: reading them would
-	// wait for seconds for a lock that the driver holds (pdata->lock of dfl-fme-pr.c and
-	// dfl-fme-error.c).
+	// locked lists the files that are not read while the driver programs a port: reading them would wait for seconds
+	// for a lock that the driver holds (pdata->lock of dfl-fme-pr.c and dfl-fme-error.c).
 	locked   []file
 	managers []pattern // places of the FPGA manager's state; the first file that exists is used
 	alarms   []file
@@ -123,9 +121,9 @@ func (l Layout) readFME(e entry) fme {
 	return f
 }
 
-// readInterfaceID reads the interface id. There may be a file for each port, but the id belongs to
-// the FME (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports that there
-// is only the value of an FME that does not answer.
+// readInterfaceID reads the interface id. There may be a file for each port, but the id belongs to the FME
+// (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports that the only value found is the one
+// that an FME returns when it does not answer.
 func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	paths, err := top.find(p.path)
 	absent := err == nil
@@ -156,7 +154,7 @@ func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	return dead
 }
 
-// readBitstreamID reads the version of the static region, in the form in which the drivers print it. It is no health
+// readBitstreamID reads the version of the static region, in the form in which the drivers print it. It is not a health
 // file: an FME that does not answer has a condition already, and a wrong value says nothing about its health.
 func (f *fme) readBitstreamID(dir string) {
 	id, err := sysfs.ReadAs(dir+"/"+attrBitstream, sysfs.ParseMask)

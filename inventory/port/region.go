@@ -101,9 +101,8 @@ func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pci.Function)
 
 // region returns the region of e with these ports, as far as its directories show it.
 //
-// The unit has the name and the inode of the class entry. It does not have those of the FME: when a
-// card is pulled, the driver removes the FME before the ports, and for a moment the unit would be
-// another one.
+// The unit has the name and the inode of the class entry, not those of the FME. When a card is pulled, the driver
+// removes the FME before the ports, so for a moment the region would look like another unit.
 func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.Unit {
 	r := inventory.Unit{
 		Name: filepath.Base(e.dir), Incarnation: inode,

@@ -24,13 +24,13 @@ type card struct {
 
 	management string // directory of the management function; "": none on this host
 
-	// observed has an observation of each entry above. Each was made before the entry was searched or read, so that a
-	// check finds a change in between.
+	// observed contains an observation of each entry above. It was made before the entry was searched or read, so that
+	// a check finds a change in between.
 	observed []sysfs.Observation
 }
 
 // find returns the card of the user function with this PCI address, from directories and links. The error wraps
-// fs.ErrNotExist if the function is not bound to xocl, or not completely yet.
+// fs.ErrNotExist if the function is not bound to xocl, or not bound completely yet.
 func find(host sysfs.Host, address string) (c card, err error) {
 	if c.dir, err = host.PCIDir(address); err != nil {
 		return c, err
@@ -129,8 +129,8 @@ func (c *card) findManagement(host sysfs.Host, address string) (string, error) {
 	return "", nil
 }
 
-// unit returns the unit of the card without its health and its attributes, and all its nodes. It returns no other
-// errors than those of [sysfs.IsShortage].
+// unit returns the unit of the card without its health and its attributes, and all its nodes. The only errors are
+// shortages ([sysfs.IsShortage]).
 func (f Family) unit(address string, c card) (u inventory.Unit, nodes []pci.DeviceNode, err error) {
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(address, "0000:"), PCIAddress: address, Name: address, Incarnation: c.incarnation,

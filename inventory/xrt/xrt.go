@@ -39,8 +39,8 @@ var (
 
 func fatal(name string) inventory.Row { return inventory.Row{Name: name, Health: inventory.Unhealthy} }
 
-// states are the attributes of the user function with a state of the card. Their names begin with pci/ or mgmt/, for the
-// directory of the function.
+// states are the attributes of the user function that show the state of the card. Their names begin with pci/ or mgmt/,
+// for the directory of the function.
 var states = []state{
 	{file: "pci/dev_offline", row: rowOffline, passing: true, always: true, parse: parseState},
 	{file: "pci/device_bad_state", row: rowBadState, parse: parseState},
@@ -128,8 +128,8 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 	return r, pci.CheckBound(c.dir, xocl)
 }
 
-// readStates reads the states of the card, and reports whether its nodes may be missing for a while: it is offline, or
-// resetting, by the argument or because xocl has removed its files.
+// readStates reads the states of the card, and reports whether its nodes may be missing for a while, because the card
+// is offline or resetting. It is resetting if the argument says so, or if xocl has removed its files.
 func (c card) readStates(all *pci.Findings, resetting bool) (passing bool) {
 	offline := false
 	values, errs := make([]int, len(states)), make([]error, len(states))
@@ -163,8 +163,8 @@ func (f Family) Outline(host sysfs.Host, address string) (inventory.Reading, err
 func related(address string, c card) []string { return append(others(address), c.Related()...) }
 
 // identify sets the fields of u that identify the shell, and reports whether the card has a ROM. Values that cannot be
-// read stay unknown. They are not observed: the ROM is made again with a new shell, together with the render node, and
-// the UUIDs are in memory that xocl replaces meanwhile.
+// read stay unknown. They are not observed: a new shell comes with a new ROM and a new render node, and xocl replaces
+// the memory that contains the UUIDs meanwhile.
 func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
 	if u.Attributes == nil {
 		u.Attributes = make(map[string]string)
@@ -176,7 +176,7 @@ func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
 			return "", err
 		}
 		if value, err = parse(value); err != nil {
-			value = "" // not that of an earlier shell
+			value = "" // an earlier shell's value does not stay
 		}
 		return value, nil
 	}
@@ -204,7 +204,7 @@ func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
 	return hasROM
 }
 
-// judge adds the findings about a state. While the card is resetting, the files that do not exist are no findings.
+// judge adds the findings about a state. While the card is resetting, files that do not exist do not count.
 func judge(all *pci.Findings, s state, value int, err error, resetting bool) {
 	if resetting && errors.Is(err, fs.ErrNotExist) || all.AddFile(s.file, s.row, err) {
 		return
