@@ -41,7 +41,7 @@ type document struct {
 	ContainerEdits *struct{} `json:"containerEdits,omitempty"`
 }
 
-// render returns the content for these devices. Equal devices in any order give equal bytes.
+// render returns the content for these devices. The result does not depend on the order of the devices.
 func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 	c := &content{spec: specs.Spec{Kind: kind}, names: map[string]string{}}
 	vendor, class := parser.ParseQualifier(kind)
@@ -124,8 +124,8 @@ func (c *content) check(path string) error {
 	return nil
 }
 
-// covers reports whether a spec gives each of its devices the nodes, the variables and the hook that
-// the content gives it. The spec may have fewer devices.
+// covers reports whether a spec gives each of its devices the same nodes, variables and hook as the content does. The
+// spec may contain fewer devices.
 func (c *content) covers(found *specs.Spec) bool {
 	if found.Kind != c.spec.Kind || !reflect.DeepEqual(found.ContainerEdits, specs.ContainerEdits{}) {
 		return false

@@ -15,7 +15,7 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/parser"
 )
 
-// diskTimeout is how long a caller waits for the disk. The daemon must end within two seconds.
+// diskTimeout is how long a caller waits for the disk. The daemon must be able to end within two seconds.
 const diskTimeout = time.Second
 
 // Device is one device that containers can be given.
@@ -94,11 +94,10 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 // the file first, so it restores one that another process has changed or removed, and does not
 // write one that has this content already. If no device has nodes, the file is removed.
 //
-// If these devices make no valid spec, Write returns an error and changes nothing. If the
-// file cannot be written (a full or read-only disk), the next Write tries again.
-// Until then the file stays as it was if each device in it has the nodes, the variables and the
-// hook that it has here. Otherwise the file is removed, so that no container gets the nodes of another
-// device, or starts without its hook. If the file cannot be removed either, the error names it.
+// If these devices make no valid spec, Write returns an error and changes nothing. If the file cannot be written (a
+// full or read-only disk), the next Write tries again. Until then the old file stays if each device in it has the same
+// nodes, variables and hook as in devices. Otherwise the file is removed, so that no container gets the nodes of
+// another device, or starts without its hook. If the file cannot be removed either, the error names it.
 func (s *Spec) Write(devices []Device) error {
 	wanted, err := render(s.kind, s.hostDevRoot, devices)
 	if err != nil {

@@ -41,8 +41,8 @@ func noIface(d *inventory.Device) { d.InterfaceID = "" }
 var unit = &inventory.Device{ID: "7", Family: "pool", Facts: inventory.Facts{NUMANode: -1}}
 
 func TestResourceOf(t *testing.T) {
-	const lacksAFU = "no AFU id is known, which the resource name in mode af needs"
-	const lacksInterface = "no interface id is known, which the resource name in this mode needs"
+	const lacksAFU = "the resource name in mode af needs an AFU id, and none is known"
+	const lacksInterface = "the resource name in this mode needs an interface id, and none is known"
 	for _, tc := range []struct {
 		name   string
 		policy offer.Naming

@@ -12,8 +12,7 @@ type Rule struct {
 	Match    Match
 }
 
-// Match has the properties that a device must have. "" matches any value. Hexadecimal digits are in
-// lower case.
+// Match lists the properties that a device must have. "" matches any value. Hexadecimal digits are in lower case.
 type Match struct {
 	PCIVendor        string // 4 digits
 	PCIDevice        string // 4 digits

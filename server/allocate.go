@@ -31,9 +31,9 @@ const (
 // value does not follow the namespace of the resources, because it is a constant in that hook.
 const annotationHook = "com.intel.fpga.mode"
 
-// Allocate gives each container its devices, or refuses them all. An error is
-// final for the pod, and the kubelet sets no time limit. Allocate blocks only on the disk, for
-// two seconds at most, and only if CDI is on.
+// Allocate gives each container its devices, or refuses them all. An error is final for the pod, and the kubelet sets
+// no time limit. Allocate blocks only if CDI is on: for a second at most to write the spec, and before that for up to
+// two seconds more if nodes must be recorded ([Config.Injected]).
 //
 // Errors: InvalidArgument if a request has no device or a device twice, NotFound if a device is not
 // listed (any more), FailedPrecondition if one is unhealthy, Unavailable if the CDI spec cannot be
@@ -170,8 +170,9 @@ func completed(name, resource string) []string {
 	return []string{name}
 }
 
-// newest returns the devices of the newest list, as the inventory has them now. It withholds a device before it asks for
-// its holders. The list may be older, because the conductor may be waiting for the kubelet or the end of another endpoint.
+// newest looks up devices of the newest list, in the state that they have in the inventory now. The inventory withholds
+// a device before it asks for the device's holders. The list may be older than that, because the conductor may be
+// waiting for the kubelet or the end of another endpoint.
 func (e *endpoint) newest() func(id string) *inventory.Device {
 	listed, _ := e.lists.Load()
 	snapshot, _ := e.server.devices.Latest()

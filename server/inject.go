@@ -109,8 +109,8 @@ func (i *injection) settle(ctx context.Context) error {
 		devices := now.devices
 		var unrecorded error
 		if i.changed != nil && len(now.changed) > 0 {
-			// No container gets nodes that would be forgotten. They may be recorded already, so that the end of ctx is no reason to
-			// take them away.
+			// Devices whose nodes could not be recorded are left out of the spec. The end of ctx does not interrupt the
+			// recording, because the nodes may be recorded already, and must not be taken away then.
 			if unrecorded = i.changed(context.WithoutCancel(ctx), now.changed); unrecorded != nil {
 				devices = slices.DeleteFunc(slices.Clone(devices), func(d cdi.Device) bool { return now.changed[d.ID] != nil })
 			}

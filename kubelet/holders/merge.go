@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// Key is a device under the name under which it was given out: that of a resource, or of the DRA driver. Its id is
-// always that of the inventory.
+// Key is a device, with the name under which it was given out: that of a resource, or of the DRA driver. Its ID is
+// always the inventory's.
 type Key = podresources.Key
 
 // Times of production, for the fields of [Rules] with the same name.
@@ -44,7 +44,7 @@ type Rules struct {
 	DevRoot   string        // root of the device nodes on the host
 	Confirm   time.Duration // between two questions that together show the end of a holder
 	Admission time.Duration // the kubelet admits a pod, or gives up, this long after Allocate at most
-	Grace     time.Duration // how long an entry of the checkpoint counts that no answer ever explains
+	Grace     time.Duration // how long an entry of the checkpoint counts if no answer ever explains it
 }
 
 // Report is what the sources said when they were asked once.
@@ -83,7 +83,7 @@ type State struct {
 	complete  bool            // there has been a checkpoint, and a complete answer if it is needed
 	never     bool            // no kubelet has been there yet that could have given anything out
 	started   time.Time       // start of the kubelet
-	pods      map[string]bool // that the newest answer of this kubelet, or the last one of the former kubelet, had
+	pods      map[string]bool // in the newest answer of this kubelet or, until it has answered, in the last one of the former kubelet
 	former    map[string]bool // pods of the former kubelet that this one has not listed yet
 	returned  time.Time       // when the newest of them was listed
 	ownListed bool            // an answer has had the daemon's own pod
@@ -104,7 +104,7 @@ type use struct {
 	allocatedAt time.Time // of the newest allocation by this daemon
 	settledAt   time.Time // of the newest one that another source has confirmed, or that has expired
 	prepared    bool      // a claim in claims.json, or in the record of the former driver
-	unprepared  time.Time // of the question since which claims.json lacks the claim that it had; zero: it has it, or never had
+	unprepared  time.Time // of the first question for which claims.json no longer had the claim; zero: it still has it, or never had
 
 	nodes    []string
 	nodesErr error
@@ -112,7 +112,7 @@ type use struct {
 	given    *inventory.Device
 	anyAFU   bool
 	foreign  bool // given out by another plugin
-	perhaps  bool // given out by this plugin, perhaps: no checkpoint has told
+	perhaps  bool // perhaps given out by this plugin: no checkpoint has told
 	held     bool
 }
 
@@ -145,10 +145,10 @@ func Merge(before State, r Report, rules Rules) State {
 	return s
 }
 
-// entriesOf returns the entries of the checkpoint by device and container.
+// entriesOf returns the entries of the checkpoint, by device and then by container.
 //
-// Of the devices of another plugin in an entry, only one counts: all have the same nodes. A pod can have thousands of
-// such devices in each of its init containers.
+// If an entry contains devices of another plugin, it counts for the first of them at most, because all of them have the
+// same nodes. A pod can have thousands of such devices in each of its init containers.
 func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint.Entry {
 	entries := map[Key]map[string]checkpoint.Entry{}
 	for _, e := range record.Entries {
@@ -230,8 +230,8 @@ func (r Report) never() bool {
 	return errors.Is(r.KubeletErr, fs.ErrNotExist) || errors.Is(r.KubeletErr, fs.ErrPermission)
 }
 
-// listen updates what is known about the kubelet by its answer, and reports whether the answer is complete, and whether it
-// lists the daemon's own pod, if it should.
+// listen updates what is known about the kubelet from its answer. It reports whether the answer is complete, and
+// whether it lists the daemon's own pod, if it should.
 func (s *State) listen(before State, r Report) (complete, own bool) {
 	if r.KubeletErr != nil {
 		return false, false
@@ -358,8 +358,8 @@ func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry
 	return ended
 }
 
-// mergeAllocation updates when this daemon gave the device out, and reports whether no other source has confirmed that
-// yet, although it may.
+// mergeAllocation updates when this daemon gave the device out. It reports whether the allocation is pending: no other
+// source has confirmed it yet, but one still may.
 func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.Entry, allocation Allocation) (pending bool) {
 	if !allocation.At.After(u.settledAt) {
 		return false
@@ -590,8 +590,8 @@ func (s State) known() knownEntries {
 	return k
 }
 
-// injects reports whether a container may have got nodes of a device through CDI. The key is that of [Injected]. The driver
-// itself forgets the devices of its claims, because it may have prepared one since the report.
+// injects reports whether a container may have got nodes of a device through CDI. The key is that of [Injected]. The
+// driver itself forgets the devices of its claims, because it may have prepared a claim since the report.
 func (s State) injects(injected string) bool {
 	id, claimed := strings.CutPrefix(injected, claimedPrefix)
 	if claimed && s.rules.DRA {
