@@ -115,7 +115,7 @@ func (c *content) check(path string) error {
 	if disk := (*fs.PathError)(nil); errors.As(err, &disk) {
 		return err
 	}
-	if err != nil { // it may have the name of the temporary file, which differs each time
+	if err != nil { // the text may contain the name of the temporary file, which differs each time
 		return fmt.Errorf("%w: %s", errInvalid, strings.ReplaceAll(err.Error(), path, "file"))
 	}
 	if !reflect.DeepEqual(*read.Spec, c.spec) {

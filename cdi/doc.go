@@ -2,10 +2,10 @@
 // the nodes of a device, the environment variables that name it, and the hook that it runs before each start of a
 // container with the device.
 //
-// The runtime reads the file at every start of a container. The kubelet does not ask the plugin
-// again: when a container restarts, it repeats the answer of the first Allocate. So if a device
-// has got another node number meanwhile, only this file gives the new node to the restarted
-// container. Format: the specification 1.1 of tags.cncf.io/container-device-interface.
+// The runtime reads the file at every start of a container. The kubelet does not ask the plugin again: when a container
+// restarts, it repeats the answer of the first Allocate. So if the node number of a device has changed since, only this
+// file gives the new node to the restarted container. Format: the specification 1.1 of
+// tags.cncf.io/container-device-interface.
 //
 // # Use
 //
@@ -30,9 +30,9 @@
 //   - .fpga.intel.com-fpga.*.tmp is a spec that is being written. CDI readers ignore names that
 //     end in neither .json nor .yaml.
 //
-// A file is replaced in one step, after the library has read the new one as the runtime will. A file that has the
-// wanted content already is not written. The spec declares the lowest version of CDI that has its fields, so that old
-// runtimes accept it.
+// A file is replaced in one step, after the library has read the new one as the runtime will. A file that already
+// contains the wanted content is not written. The spec declares the lowest version of CDI that has its fields, so that
+// old runtimes accept it.
 //
 // # When the disk is full
 //

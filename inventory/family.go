@@ -26,12 +26,11 @@ type Family interface {
 	// listed, Cards returns the others and an error.
 	Cards(sysfs.Host) ([]string, error)
 
-	// Read reads one card. If the card does not exist or belongs to another family, it
-	// returns an error that wraps fs.ErrNotExist. Any other error means that the card
-	// could not be read: its devices keep their state. A problem of one unit is a condition of
-	// that unit, not an error. If a reading fails because of a shortage ([sysfs.IsShortage]), Read
-	// returns that error, or a reading that has the error in a condition. The whole reading is
-	// then discarded.
+	// Read reads one card. If the card does not exist or belongs to another family, it returns an error that wraps
+	// fs.ErrNotExist. Any other error means that the card could not be read: its devices keep their state. A problem of
+	// one unit is a condition of that unit, not an error. If a reading fails because of a shortage
+	// ([sysfs.IsShortage]), Read returns that error, or a reading with a condition that contains the error. The whole
+	// reading is then discarded.
 	Read(host sysfs.Host, card string) (Reading, error)
 
 	// Outline returns the units of a card that cannot be read. Like Cards, it reads only directories and links. The
@@ -63,7 +62,7 @@ type Reading struct {
 
 	// Observed contains the observations that a check of the card compares with the present state, in this order, at
 	// each health interval. If all hold, this reading is still valid; otherwise the card is read. Changes of other
-	// files are found by the readings at a hint, at the resync, and while the card has a condition. If Observed is
+	// files are found when the card is read after a hint, at the resync, or because it has a condition. If Observed is
 	// empty, the card is read instead of checked.
 	//
 	// A file that may be read only while another file has a certain value must come after

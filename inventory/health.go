@@ -53,8 +53,8 @@ type verdict struct {
 	recheck time.Time
 }
 
-// judge returns the health of a device with the conditions of one reading. The reasons of present
-// conditions come first, the worst one first, and then those of conditions that are over.
+// judge returns the health of a device with the conditions of one reading. The reasons of present conditions come
+// first, with the worst one at the front. The reasons of conditions that are over follow.
 func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	h.track(now, read, r)
 	var v verdict

@@ -13,12 +13,12 @@ import (
 type Holding struct {
 	As      string   // the name under which the device was given out
 	Holders []string // namespace/pod/container; empty: the device was given out, and the container is not known yet
-	// Nodes has the names and numbers (MAJOR:MINOR) of the nodes that the holders were given. If they are not known,
-	// NodesErr says why.
+	// Nodes contains the names and numbers (MAJOR:MINOR) of the nodes that the holders were given. If they are not
+	// known, NodesErr says why.
 	Nodes    []string
 	NodesErr error
-	// Later has the names and numbers of further nodes that a holder may have got through CDI if it was started again.
-	// They are kept like Nodes, but are not nodes that the holders were given ([ReasonNodeChanged]).
+	// Later contains the names and numbers of further nodes that a holder may have got through CDI when it was started
+	// again. They are kept like Nodes, but are not nodes that the holders were given ([ReasonNodeChanged]).
 	Later []string
 	// Given contains the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that
 	// another card in its slot is recognized after a restart; nil: not known.
@@ -117,7 +117,7 @@ func (h *holders) of(id string) []Holding {
 	return h.Of[id]
 }
 
-// holder is a container that holds a device, by the answers.
+// holder is a container that holds a device, according to the answers.
 type holder struct {
 	holderKey
 	uid    string    // of its pod; "": not known

@@ -240,7 +240,7 @@ type progress struct {
 func (inv *Inventory) publish(n *node, first progress, now time.Time) {
 	changes := n.reconcile(now)
 	if !n.ready && first.due {
-		n.ready, n.changed = true, true // an empty list is published, too
+		n.ready, n.changed = true, true // an empty list is published as well
 		if n.holders.Awaiting {
 			n.markAll()
 			changes = append(changes, n.reconcile(now)...)

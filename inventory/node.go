@@ -39,11 +39,11 @@ type node struct {
 
 // card is the state of one card.
 type card struct {
-	units   []*unit             // in the order of the last reading
-	byDir   map[directory]*unit // the units by directory
-	read    bool                // the units come from a reading, not from an outline
-	former  bool                // the units are of an earlier generation
-	trouble []Condition         // conditions of the whole card, in addition to those of its units
+	units   []*unit // in the order of the last reading
+	byDir   map[directory]*unit
+	read    bool        // the units come from a reading, not from an outline
+	former  bool        // the units are of an earlier generation
+	trouble []Condition // conditions of the whole card, in addition to those of its units
 }
 
 // directory identifies the directory of a unit. A later directory of the same name has another incarnation.
@@ -305,8 +305,8 @@ func (n *node) next(now time.Time) time.Time {
 	return next
 }
 
-// identify returns the id of each unit of a reading, in order, and reports for each unit
-// whether another one has the same port number.
+// identify returns the id of each unit of a reading, in order. For each unit it also reports whether another unit has
+// the same port number.
 //
 // A port number is read once and kept as long as the unit's directory exists, even if a new unit
 // has the same number. A unit whose number is not known, or belongs to another unit, gets the

@@ -42,8 +42,8 @@ func (e *entry) mayBeGiven(u *unit) bool {
 // from its number, and the number of d is not known.
 func (u *unit) guessed(d *Device) bool { return u.last.ID == "" && d.PortID < 0 }
 
-// lose keeps nodes that the device had and no longer has. They stay kept
-// until the answer to a later question has no holder of the device.
+// lose keeps nodes that the device had and no longer has. They stay kept until the answer to a later question shows no
+// holder of the device.
 func (e *entry) lose(nodes []string, now time.Time) {
 	if len(nodes) > 0 {
 		all := slices.Concat(e.lost.nodes, nodes)
@@ -158,8 +158,8 @@ func (e *entry) hasReplacedNodes(n *node, now []string) bool {
 	return replacedNodes(nodes, now) || e.reservation.moved && lacks(now, nodes)
 }
 
-// replacedNodes reports whether some of the given nodes are missing and there are new nodes. A
-// region that has only lost or only gained a port has no replaced nodes.
+// replacedNodes reports whether some of the given nodes are missing and there are new nodes. The nodes of a region that
+// has only lost or only gained a port are not replaced.
 func replacedNodes(given, now []string) bool {
 	return len(given) > 0 && lacks(given, now) && lacks(now, given)
 }

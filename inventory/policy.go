@@ -29,8 +29,8 @@ type Policy struct {
 	Name func(*Device) (string, error)
 }
 
-// entries returns the possible entries of [Policy.Exclude] for a device: those of its card, of its port and of its
-// other functions.
+// entries returns the entries of [Policy.Exclude] that would exclude a device: its card, its port and its other
+// functions.
 func (d *Device) entries() []string {
 	all := []string{d.ID, d.ID + "-p0"}
 	if card := cardOf(d.ID); d.ID != card {

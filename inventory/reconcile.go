@@ -87,8 +87,8 @@ func (n *node) present(e *entry, cause, now time.Time) *Device {
 	return d
 }
 
-// conditions returns the conditions of d, the present device of an entry: those of its reading, of its card, of the
-// reservation, of holders and of the administrator.
+// conditions returns the conditions of d, the present device of an entry. They come from its reading, its card, the
+// reservation, the holders and the administrator.
 func (n *node) conditions(e *entry, d *Device, now time.Time) []Condition {
 	all := n.policy.apply(slices.Clone(e.unit.conditions))
 	all = append(all, n.cards[e.unit.card].trouble...)

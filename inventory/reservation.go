@@ -86,7 +86,7 @@ func tombstoneOf(d *Device) *Device {
 	return &Device{ID: d.ID, Family: d.Family, Health: Unhealthy, OfferedAs: d.OfferedAs, PCIAddress: d.PCIAddress, Facts: d.left()}
 }
 
-// reservationOf returns a reservation on a device of which only a holding is known.
+// reservationOf returns a reservation on a device that is known only from a holding.
 func reservationOf(id string, h Holding, now time.Time) *reservation {
 	d := &Device{ID: id, OfferedAs: h.As, Health: Unhealthy, PCIAddress: addressOf(id), Facts: Facts{NUMANode: -1, PortID: -1}}
 	if d.PCIAddress != "" {

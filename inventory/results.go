@@ -60,8 +60,7 @@ func (s *scheduler) start(ctx context.Context, r result, read func(Family, sysfs
 	})
 }
 
-// readCard returns the reading of the first family that finds units, or else of the last family that
-// has the card.
+// readCard returns the reading of the first family that finds units, or else of the last family that knows the card.
 func readCard(families []Family, host sysfs.Host, address string, read func(Family, sysfs.Host, string) (Reading, error)) (family string, found Reading, err error) {
 	var trouble error
 	err = errGone
@@ -241,7 +240,7 @@ func (s *scheduler) markUnreadable(ctx context.Context, j *job) {
 	s.outline(ctx, j)
 }
 
-// outline starts an outline of a card, unless one is under way. It may hang, too.
+// outline starts an outline of a card, unless one is under way. An outline may hang as well.
 func (s *scheduler) outline(ctx context.Context, j *job) {
 	if !j.outlined && !s.full(task{j.address, true}) {
 		j.outlined = true

@@ -73,13 +73,13 @@ type task struct {
 	outline bool
 }
 
-// job has the state of reading one card.
+// job is the state of reading one card.
 type job struct {
 	address string
 	related []string // of the newest reading
 
 	want   want
-	queued want // the queue that has the job; wantNothing: none
+	queued want // the queue that the job is in; wantNothing: none
 
 	state    state
 	newest   int       // number of the newest reading

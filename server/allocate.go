@@ -35,9 +35,8 @@ const annotationHook = "com.intel.fpga.mode"
 // no time limit. Allocate blocks only if CDI is on: for a second at most to write the spec, and before that for up to
 // two seconds more if nodes must be recorded ([Config.Injected]).
 //
-// Errors: InvalidArgument if a request has no device or a device twice, NotFound if a device is not
-// listed (any more), FailedPrecondition if one is unhealthy, Unavailable if the CDI spec cannot be
-// written.
+// Errors: InvalidArgument if a request names no device or names one twice, NotFound if a device is not listed (any
+// more), FailedPrecondition if one is unhealthy, and Unavailable if the CDI spec cannot be written.
 func (p *plugin) Allocate(ctx context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
 	var requested []string
 	for _, c := range r.GetContainerRequests() {
@@ -188,8 +187,8 @@ func (e *endpoint) newest() func(id string) *inventory.Device {
 	}
 }
 
-// check returns a status with all problems of the requests, or nil. Its code is that of the
-// worst problem. Its length is bounded.
+// check returns a status with all problems of the requests, or nil. Its code is the one for the worst problem. Its
+// length is bounded.
 func (e *endpoint) check(device func(id string) *inventory.Device, requests []*v1beta1.ContainerAllocateRequest) error {
 	if len(requests) == 0 {
 		return status.Error(codes.InvalidArgument, "no container requests a device")

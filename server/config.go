@@ -11,8 +11,8 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Config holds the settings of a server, which must be valid: package config has checked those of
-// the administrator. Start from [Defaults].
+// Config holds the settings of a server. They must be valid: package config checks the administrator's settings. Start
+// from [Defaults].
 type Config struct {
 	KubeletDir  string // directory of kubelet.sock and of the plugin's sockets
 	HostDevRoot string // directory of the device nodes on the host

@@ -66,8 +66,8 @@ func (d *directory) concerns(e fsnotify.Event) bool {
 	return e.Has(fsnotify.Create|fsnotify.Remove|fsnotify.Rename) && (name == kubeletSocket || strings.HasPrefix(name, peers.Prefix))
 }
 
-// identity distinguishes files that had the same path one after the other. It has the time of
-// modification because inode numbers are reused; for directories the time is zero.
+// identity distinguishes files that had the same path at different times. It includes the time of modification because
+// inode numbers are reused. For directories the time is zero.
 type identity struct {
 	device, inode uint64
 	modified      time.Time

@@ -44,8 +44,8 @@ func visible(c inventory.Change) bool {
 		unhealthy(c.Old) != unhealthy(c.New) || max(c.Old.NUMANode, -1) != max(c.New.NUMANode, -1)
 }
 
-// latency returns the time since the hint that led to the list. It returns false if there was no
-// hint, and from the second call on: the age of a list that a later stream sends is no latency.
+// latency returns the time since the hint that led to the list. It returns false if there was no hint. It also returns
+// false from the second call on, because the age of a list that a later stream sends is not a latency.
 func (l *list) latency() (time.Duration, bool) {
 	if l.Hinted.IsZero() || l.timed.Swap(true) {
 		return 0, false

@@ -84,7 +84,8 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 // all devices if this is the first.
 func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 	latency, known := l.latency()
-	// Let grpc write the list first, and let the inventory log its changes: see Inventory.report, which has the measurement.
+	// Let grpc write the list first, and let the inventory log its changes: see Inventory.report, which gives the
+	// measurement.
 	runtime.Gosched()
 	e.server.cfg.Metrics.ListSent(e.resource, latency, known)
 	line := e.log.Check(zap.InfoLevel, "list sent")

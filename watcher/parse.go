@@ -83,8 +83,8 @@ func (ev *uevent) set(key, value []byte) {
 	}
 }
 
-// check returns an error if the message cannot be one of the kernel. The kernel always sends
-// ACTION, DEVPATH and SUBSYSTEM, the first two equal to the header, and ends each variable with NUL.
+// check returns an error if the message cannot come from the kernel. The kernel always sends ACTION, DEVPATH and
+// SUBSYSTEM, the first two equal to the header, and ends each variable with NUL.
 func (ev *uevent) check() error {
 	env := &ev.env
 	switch {

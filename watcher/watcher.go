@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Config has the directories, subsystems and nodes to listen for.
+// Config says which directories, subsystems and nodes to listen to.
 type Config struct {
 	Host       sysfs.Host // its device directory need not exist yet
 	Subsystems []string   // uevent subsystems in addition to platform, pci, fpga_region, fpga_manager and fpga

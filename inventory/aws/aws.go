@@ -49,8 +49,8 @@ func (Family) Cards(host sysfs.Host) (cards []string, err error) {
 	return cards, err
 }
 
-// Read reads the card whose application function has this address. The reading of a management function has no unit,
-// and names the application function.
+// Read reads the card whose application function has this address. The reading of a management function contains no
+// unit, but names the application function in Related.
 func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	s, a, err := find(host, card)
 	if err != nil || s.management == card {

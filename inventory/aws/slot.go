@@ -34,9 +34,9 @@ func list(host sysfs.Host) (all []slot, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	// An image may have the ids of a management function. An application function with such ids does not count as a
-	// management function, because the PCI device before it would count as a card. The loop runs backwards, because the
-	// application function of a card comes before the management function.
+	// An image may use the ids of a management function. An application function with such ids must not count as a
+	// management function, because the PCI device before it would then count as a card. The loop runs backwards,
+	// because the application function of a card comes before its management function.
 	applications := make(map[string]bool)
 	for _, e := range slices.Backward(entries) { // they are sorted
 		if applications[e.Name()] {

@@ -44,8 +44,7 @@ func ReadAs[T any](f *Findings, path string, parse func(string) (T, error)) (T, 
 	})
 }
 
-// Add adds a condition. It does nothing if there is one with the same reason: two files may have
-// the same condition.
+// Add adds a condition. It does nothing if there is one with the same reason: two files may show the same condition.
 func (f *Findings) Add(c inventory.Condition) {
 	if !slices.ContainsFunc(f.Conditions, func(old inventory.Condition) bool { return old.Reason == c.Reason }) {
 		f.Conditions = append(f.Conditions, c)
@@ -57,7 +56,7 @@ func (f *Findings) AddRow(r inventory.Row) {
 	f.Add(inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name})
 }
 
-// AddValue adds the condition of a row whose name has no value, with this value.
+// AddValue adds the condition of a row whose name is without a value, with this value.
 func (f *Findings) AddValue(r inventory.Row, value string) {
 	f.Add(inventory.Condition{Reason: r.Name + "=" + value, Health: r.Health, Row: r.Name})
 }

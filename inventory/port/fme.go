@@ -83,9 +83,8 @@ func (f *fme) addDriver(exists bool) {
 	})
 }
 
-// readFME reads the FME of e. An FME without a driver has no attributes, or only some, so no other
-// file is read, and the health of the card is not known. If the FME does not answer, its alarms are
-// not read: all of them would be set.
+// readFME reads the FME of e. An FME without a driver has only some attributes or none, so no other file is read, and
+// the health of the card is not known. If the FME does not answer, its alarms are not read: all of them would be set.
 func (l Layout) readFME(e entry) fme {
 	f := fme{name: e.fme, findings: findings{pci.NewFindings()}}
 	top := listing{dir: e.dir + "/" + e.fme}

@@ -143,8 +143,7 @@ func (e entry) portsNum(ports []inventory.Unit) (int, error) {
 	return sysfs.ReadAs(e.dir+"/"+e.fme+"/"+attrPorts, sysfs.ParseUint8)
 }
 
-// onlyAFU returns the AFU id of a region that has one port. A region that has several ports has no
-// AFU id.
+// onlyAFU returns the AFU id of a region with one port. A region with several ports has none.
 func onlyAFU(has int, ports []inventory.Unit) (id string, known bool) {
 	switch {
 	case has > 1:

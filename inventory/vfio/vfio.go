@@ -52,8 +52,8 @@ func (Family) Rows() []inventory.Row { return append(pci.Rows(), rowNotViable, r
 // Cards lists the PCI addresses of all functions on vfio-pci.
 func (Family) Cards(host sysfs.Host) ([]string, error) { return pci.BoundTo(host, vfioPCI) }
 
-// Read reads the group of the function with this PCI address. The reading has no unit if a lower function of
-// the group is bound to vfio-pci, because the unit belongs to that function, whose events then concern the card.
+// Read reads the group of the function with this PCI address. If a lower function of the group is bound to vfio-pci,
+// the reading contains no unit, because the unit belongs to that function, and names that function in Related.
 func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	g, err := find(host, card)
 	if err != nil {
@@ -95,7 +95,7 @@ func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
 	r := inventory.Reading{Related: g.related(), Units: []inventory.Unit{u}, Observed: all.Observed}
 	// The kernel removes the link to the driver before the nodes. So a node that is missing because the function is
-	// being unbound is no condition.
+	// being unbound does not become a condition.
 	return r, pci.CheckBound(g.bound[0].dir, vfioPCI)
 }
 

@@ -48,7 +48,7 @@ var states = []state{
 	{file: "pci/ready", row: rowManagement, passing: true, always: true, parse: parseReady},
 }
 
-// managementStates are those of the management function.
+// managementStates are the same for the management function.
 var managementStates = []state{
 	{file: "mgmt/dev_offline", row: rowMgmtOff, passing: true, parse: parseState},
 	{file: "mgmt/ready", row: rowManagement, passing: true, parse: parseReady},
@@ -124,7 +124,7 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
 	r := inventory.Reading{Related: related(address, c), Units: []inventory.Unit{u}, Observed: all.Observed}
 	// The kernel removes the link to the driver before xocl removes its nodes and attributes. So a reading during an
-	// unbind fails here, and missing files make no condition.
+	// unbind fails here, and missing files do not become conditions.
 	return r, pci.CheckBound(c.dir, xocl)
 }
 

@@ -25,7 +25,7 @@ func NewAllocations() *Allocations {
 	return &Allocations{added: make(chan struct{}, 1), given: map[Key]Allocation{}}
 }
 
-// Added returns a channel that has an element if an allocation was added since the last read of the channel.
+// Added returns a channel that holds an element if an allocation was added since the channel was last read.
 func (a *Allocations) Added() <-chan struct{} { return a.added }
 
 // Add records that devices of a resource are given out, unless check returns an error. check returns the nodes of each

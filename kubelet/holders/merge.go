@@ -39,7 +39,7 @@ type Rules struct {
 	DRA       bool          // the daemon is the DRA driver
 	InPod     bool          // the daemon runs in a pod
 	Alone     bool          // no container can hold a device through the other API
-	Pod       string        // name of the daemon's pod, or any other text if it is no pod
+	Pod       string        // name of the daemon's pod, or any other text if the daemon does not run in one
 	Node      string        // name of the node; static pods have it at the end of their names. It may be ""
 	DevRoot   string        // root of the device nodes on the host
 	Confirm   time.Duration // between two questions that together show the end of a holder
@@ -118,7 +118,7 @@ type use struct {
 
 // entryState is what is known about an entry of the checkpoint.
 type entryState struct {
-	since time.Time // when the kubelet was last known to insist on it
+	since time.Time // when the kubelet last wrote it after an answer, or when it was first seen
 	named bool      // an answer has named the device since
 	ended bool      // its container has ended, although the file still has it
 }
@@ -302,8 +302,8 @@ func (r Rules) ours(key Key, entries map[string]checkpoint.Entry, before bool) b
 	return false
 }
 
-// perhapsOurs reports whether the kubelet names a device under a name that may be a former one of ours: its id is like
-// ours, and there is no checkpoint that tells who gave it out.
+// perhapsOurs reports whether the kubelet names a device under a name that may be a former one of ours: its id looks
+// like ours, and no checkpoint tells who gave it out.
 func (r Report) perhapsOurs(key Key) bool {
 	unrecorded := r.CheckpointErr != nil || r.Checkpoint.Written.IsZero() && len(r.Checkpoint.Entries) == 0
 	return unrecorded && len(r.Answer.Holders[key]) > 0 && inventory.IsAddress(key.ID)
@@ -313,7 +313,7 @@ func (r Report) perhapsOurs(key Key) bool {
 type reading struct {
 	Report
 	rules     Rules
-	complete  bool            // the answer has all containers that are alive
+	complete  bool            // the answer names all containers that are alive
 	whole     bool            // this answer, or an earlier one, was complete
 	settled   bool            // the kubelet has run for some time, and does not lack the daemon's own pod
 	restarted bool            // it is the first one of this kubelet
@@ -491,8 +491,8 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 
 var errNotRecorded = errors.New("no source has the nodes of the device")
 
-// mergeNodes updates the nodes that the containers were given. They include those of the checkpoint, of this daemon's
-// own allocation and of claims.json.
+// mergeNodes updates the nodes that the containers were given. They come from the checkpoint, from this daemon's own
+// allocation and from claims.json.
 func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry, allocation Allocation) {
 	if key.Resource == draname.Driver {
 		claims := r.Claims[key.ID]
@@ -590,7 +590,7 @@ func (s State) known() knownEntries {
 	return k
 }
 
-// injects reports whether a container may have got nodes of a device through CDI. The key is that of [Injected]. The
+// injects reports whether a container may have got nodes of a device through CDI. The key is one of [Injected]. The
 // driver itself forgets the devices of its claims, because it may have prepared a claim since the report.
 func (s State) injects(injected string) bool {
 	id, claimed := strings.CutPrefix(injected, claimedPrefix)

@@ -219,7 +219,7 @@ func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, er
 		r.Claims, r.ClaimsErr = s.cfg.Claims(ctx)
 	}
 	err := r.CheckpointErr
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // the latter never changes
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // a file that may not be read stays so
 		err = nil
 	}
 	return Merge(State{}, r, s.cfg.Rules).Holdings().Of, errors.Join(err, r.ClaimsErr)
