@@ -172,7 +172,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Devices that make no valid spec change neither the file nor the names.
+// Devices of which no valid spec can be made change neither the file nor the names.
 func TestInvalid(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

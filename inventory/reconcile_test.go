@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestReconcile plays short histories, one for each cell of the table in reconcile.go.
+// TestReconcile plays short histories, one for each case that reservation.go distinguishes.
 func TestReconcile(t *testing.T) {
 	const recovering = "one unhealthy[recovering="
 	for _, test := range []struct{ compared, history, want, changes string }{

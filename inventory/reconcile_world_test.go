@@ -71,7 +71,7 @@ type question struct {
 
 var addresses = [2]string{"0000:3b:00.0", "0000:5e:00.0"}
 
-// operations has the operations that change a world. An operation reports whether it was possible.
+// operations contains the operations that change a world. An operation reports whether it was possible.
 var operations = map[string]func(w *world) bool{
 	"end":    func(w *world) bool { return w.endPod(0) },
 	"last":   func(w *world) bool { return w.endPod(len(w.pods) - 1) },
@@ -135,7 +135,7 @@ func play(history []string, from int) (w *world, done bool) {
 	return w, done
 }
 
-// start starts a daemon, which knows nothing but its configuration.
+// start starts a daemon that knows only its configuration.
 func (w *world) start(cfg Config) {
 	cfg.Policy = w.policy()
 	w.n, w.question, w.answeredAt, w.known, w.settled = newNode(cfg, w.now), nil, w.now, cfg.Record, cfg.Record == nil

@@ -42,8 +42,7 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// quoted returns the messages of a recording, which has a quoted Go string in each line, after a
-// header of comments.
+// quoted returns the messages of a recording. After a header of comments, each line of it is a quoted Go string.
 func quoted(t testing.TB, file string) [][]byte {
 	t.Helper()
 	text := must.Value(os.ReadFile(file))(t)

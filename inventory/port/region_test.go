@@ -64,8 +64,8 @@ func wrong(all ...inventory.Condition) func(*inventory.Unit) {
 	return func(p *inventory.Unit) { p.Conditions = all }
 }
 
-// Nodes and names are those that Intel's plugin gives: a region has the nodes of all its ports, a
-// regiondevel also that of the FME. The device id is ours: that of port 0, the card's address.
+// Nodes and names are as in Intel's plugin: a region has the nodes of all its ports, and a regiondevel also the node of
+// the FME. The device id is our own. It is the id of port 0, the card's address.
 func TestRegion(t *testing.T) {
 	first := func(changes ...func(*inventory.Unit)) inventory.Unit { // the card of most boards
 		return region("region0", "dfl-fme.0", nodes("dfl-port.0"), append(changes, a10)...)
@@ -200,7 +200,7 @@ func readRegion(t *testing.T, host sysfs.Host, unit port.Kind, card string) inve
 	return all[0]
 }
 
-// A function with neither FME nor port is no region.
+// A function with neither FME nor port is not a region.
 func TestNoRegion(t *testing.T) {
 	host := familytest.Node(t, "dfl-multi-function")
 	for _, unit := range []port.Kind{port.PerFME, port.PerFMEWithNode} {
@@ -382,7 +382,7 @@ func TestRegionOutline(t *testing.T) {
 	}
 }
 
-// The numbers of the nodes are read for each kind of unit, also without a driver.
+// The numbers of the nodes are read for each kind of unit, even without a driver.
 func TestNodeNumbers(t *testing.T) {
 	for _, tt := range []struct {
 		name, board, card string
