@@ -20,10 +20,9 @@ import (
 // errInvalid is the error of a spec that no runtime would accept.
 var errInvalid = errors.New("new content is invalid")
 
-// hookTimeout is the number of seconds after which the runtime kills a hook. It is above the
-// deadline of the hook itself, because the runtime reports no reason when it kills a hook. It is
-// below the 2 minutes after which the kubelet gives up the start of a container, because the hook
-// would continue after that.
+// hookTimeout is the number of seconds after which the runtime kills a hook. It is longer than the deadline of the hook
+// itself, because the runtime reports no reason when it kills a hook. It is shorter than the 2 minutes after which the
+// kubelet gives up starting a container, because the hook would continue after that.
 const hookTimeout = 110
 
 // content is the content of a spec file.

@@ -165,9 +165,8 @@ func (f files) replace(wanted *content) (err error) {
 	return nil
 }
 
-// withoutPath returns an error of a file operation without the names of its files. The temporary
-// file has another name at each attempt, and an error is logged only if its text differs from the
-// previous one.
+// withoutPath removes the names of files from the error of a file operation. The temporary file has another name at
+// each attempt, but an error must be logged only if it differs from the previous one.
 func withoutPath(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", path.Op, path.Err)

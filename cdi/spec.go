@@ -57,9 +57,8 @@ type Spec struct {
 	closed bool
 }
 
-// Open locks the spec file of a kind in a directory, which it creates if needed, and removes the
-// temporary files of killed daemons. An existing spec stays until the first Write, because
-// containers may restart before.
+// Open locks the spec file of a kind in a directory, which it creates if needed, and removes the temporary files of
+// killed daemons. An existing spec stays until the first Write, because containers may restart before that.
 //
 // kind is VENDOR/CLASS, e.g. "fpga.intel.com/fpga". hostDevRoot is the absolute
 // path of the directory of device nodes as the container runtime sees it.
@@ -90,9 +89,9 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 	return s, nil
 }
 
-// Write replaces the file by one with exactly these devices, sorted by id. It reads and compares
-// the file first, so it restores one that another process has changed or removed, and does not
-// write one that has this content already. If no device has nodes, the file is removed.
+// Write replaces the file by one with exactly these devices, sorted by id. It compares the content of the file first.
+// So it restores a file that another process has changed or removed, and does not write a file that has this content
+// already. If no device has nodes, the file is removed.
 //
 // If no valid spec can be made of these devices, Write returns an error and changes nothing. If the file cannot be
 // written (a full or read-only disk), the next Write tries again. Until then the old file stays if each device in it

@@ -55,7 +55,7 @@ type allowance struct {
 	began   time.Time     // first of the uninterrupted readings in which one did; zero: not in the newest one
 }
 
-// left returns the time that is left until now, and forgets whether a condition is present.
+// left returns how much of the allowance is left now, and forgets whether a passing condition is present.
 func (a *allowance) left(now time.Time, r rules) time.Duration {
 	switch since := now.Sub(a.at); {
 	case a.at.IsZero():

@@ -38,8 +38,8 @@ type Holding struct {
 	AnyAFU bool
 }
 
-// PodUID returns the UID of the pod of the only holder, or "" if it is not known. Only the kubelet's checkpoint
-// contains it, but not the names of pods.
+// PodUID returns the UID of the pod of the only holder, or "" if it is not known. UIDs come only from the kubelet's
+// checkpoint, which does not name pods.
 func (h Holding) PodUID() string {
 	if len(h.Holders) != 1 || len(h.Containers) != 1 {
 		return ""
@@ -101,9 +101,9 @@ type holders struct {
 	Holdings
 	taken      bool                 // Holdings is from an answer
 	record     map[string][]Holding // holdings at the start, until there is an answer
-	firstAt    time.Time            // time of the question of the first answer
+	firstAt    time.Time            // when the question was asked that got the first answer
 	answeredAt time.Time            // time of the newest question that was answered without an error
-	unknown    []string             // ids of devices that are held with nodes that are not known
+	unknown    []string             // ids of held devices whose holders have nodes that are not known
 
 	ask time.Time // when the next question is needed; zero: the node needs none
 }
@@ -121,9 +121,9 @@ func (h *holders) of(id string) []Holding {
 type holder struct {
 	holderKey
 	uid    string    // of its pod; "": not known
-	since  time.Time // time of the question of the first answer with the holder
+	since  time.Time // when the question was asked whose answer was the first with the holder
 	logged bool
-	gone   time.Time // time of the question of the first answer without it; zero: the newest answer has it
+	gone   time.Time // when the question was asked whose answer was the first without it; zero: the newest answer has it
 }
 
 // holderKey is the name under which a container holds a device, and the name of the container.
@@ -138,8 +138,8 @@ const (
 	answerWithin = 2 * time.Second
 	// untilAnswered is the longest time between two questions before the first answer.
 	untilAnswered = time.Second
-	// maxMissing limits the reservations on devices that this process has never read: no such reservation begins
-	// while this many entries wait. The answer of a broken kubelet may have any number of such devices.
+	// maxMissing limits the reservations on devices that this process has never read: no such reservation begins while
+	// this many entries wait. A broken kubelet may name any number of such devices.
 	maxMissing = 1024
 	// maxID is the greatest length in bytes of an id that is accepted: ours have 19 at most, the
 	// kubelet documents 63.

@@ -272,8 +272,8 @@ func (inv *Inventory) publish(n *node, first progress, now time.Time) {
 	}
 }
 
-// logUnmatched warns of excluded addresses that no device has: if an address was mistyped, the
-// intended device is still offered.
+// logUnmatched warns of excluded addresses that match no device. If an address was mistyped, the intended device is
+// still offered.
 func (inv *Inventory) logUnmatched(n *node) {
 	if unmatched := n.policy.unmatched(n.devices); n.complete && len(unmatched) > 0 {
 		inv.log.Warn("excluded address has no device", logevent.ConfigNotice, logevent.Devices(unmatched))

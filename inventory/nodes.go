@@ -112,10 +112,10 @@ func unknownNodes(answer map[string][]Holding) (ids []string) {
 	return ids
 }
 
-// mayBeElsewhere reports whether nodes of the entry's present device may be in use by a container that holds a device
-// of another id, and whose nodes are not known. Such a container was probably given the nodes that its device has now.
-// But its device may have been a whole card that includes the present one, or a part of it. If the card of its device
-// is not on the node, its nodes may belong to any card now.
+// mayBeElsewhere reports whether the holder of another device may have nodes of the entry's present device, because it
+// is not known which nodes the holder was given. They are probably the nodes that the other device has now. But the
+// other device may have been a whole card that includes the present device, or a part of it. If the card of the other
+// device is not on the node, its nodes may belong to any card now.
 func (n *node) mayBeElsewhere(e *entry) bool {
 	return slices.ContainsFunc(n.holders.unknown, func(id string) bool {
 		card := n.cards[addressOf(id)]

@@ -96,7 +96,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	switch next := s.jobs[j.address]; {
 	case next == nil:
 		return // the card was removed
-	case next != j: // there is another card in its slot, which may have waited
+	case next != j: // another card is in its slot, and may be waiting for this one's readings to return
 		s.queue(next)
 		return
 	case r.outline:

@@ -23,7 +23,7 @@ type Snapshot struct {
 	// the hardware has changed.
 	Generation uint64
 	// Hinted is the time of the earliest hint that caused a change in this version, to measure the latency. It is zero
-	// if no hint did, but a tick or a timer.
+	// if a tick or a timer caused all of them.
 	Hinted time.Time
 }
 

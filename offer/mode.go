@@ -10,11 +10,11 @@ import (
 
 // The modes. The modes af, region and regiondevel use the resource names and the device nodes of Intel's FPGA plugin.
 const (
-	Single      = "single"      // every FPGA port is one unit of one resource
-	Pool        = "pool"        // numbered units without hardware
-	AF          = "af"          // every port is one unit of a resource for its AFU
-	Region      = "region"      // every FME is one unit of a resource for its interface; its ports' nodes
-	RegionDevel = "regiondevel" // as region, and the FME's node
+	Single      = "single"      // every FPGA port is one device of one resource
+	Pool        = "pool"        // numbered devices without hardware
+	AF          = "af"          // every port is one device of a resource for its AFU
+	Region      = "region"      // every FME is one device of a resource for its interface, with the nodes of its ports
+	RegionDevel = "regiondevel" // like region, with the node of the FME in addition
 )
 
 // Modes returns all modes.

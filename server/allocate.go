@@ -93,7 +93,7 @@ func (e *endpoint) respond(ctx context.Context, device func(id string) *inventor
 		if d.ProgramAtStart {
 			answer.Annotations[annotationHook] = "fpga.intel.com/region"
 		}
-		// Without the shared nodes, so that no device is withheld because of them.
+		// The shared nodes are left out, so that no device is withheld because of them.
 		if len(d.Nodes) > 0 || len(d.Mounts) > 0 {
 			checkpoint.Annotate(answer.Annotations, d.ID, slices.Concat(d.Nodes, d.NodeNumbers))
 		}

@@ -16,8 +16,8 @@
 //   - A session is one registration: a socket of its own with a path that was never used before, a gRPC server on it,
 //     and the streams that the kubelet opened there. Streams read the endpoint's newest list. Each sends at its own
 //     pace, and none waits for another.
-//   - The injection, a goroutine if CDI is on, writes the content that the conductor has
-//     set to the spec file. Allocate does the same before it returns a CDI name.
+//   - The injection, a goroutine if CDI is on, writes the content that the conductor wants into the spec file. Allocate
+//     does the same before it returns a CDI name.
 //   - [Config.Allocations] tracks the devices that Allocate has given out, because the pod-resources API may not show
 //     them yet. It belongs to the caller, and outlives endpoints. The inventory decides when such a device may be
 //     offered under another name. Until then the device is unhealthy, and Allocate refuses it.

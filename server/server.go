@@ -225,8 +225,8 @@ func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 	}
 }
 
-// moveTimeout is how long a device waits to enter the list of its new resource until the list of the old one has been
-// sent without it. The other changes of the snapshot wait as well.
+// moveTimeout limits how long a device that moves must wait before it enters the list of its new resource: until the
+// list of the old one has been sent without it. The other changes of the snapshot wait as well.
 const moveTimeout = 100 * time.Millisecond
 
 // withdrawMoving removes the devices that move to another resource from their present lists, and blocks for up to

@@ -17,8 +17,8 @@
 // or fails, is logged once at Warn and opened again later; the others continue. As soon as it is open again, a hint for
 // everything follows.
 //
-// Lost events (a full socket buffer, a full inotify queue, a message that cannot be parsed) cause a hint for
-// everything, after the queue has been emptied. Each relevant event causes a hint at once: this package neither merges
+// When events are lost (a full socket buffer, a full inotify queue, a message that cannot be parsed), the queue is
+// emptied, and a hint for everything follows. Each relevant event causes a hint at once: this package neither merges
 // nor delays hints. Package inventory merges the hints of a burst (inventory/bursts.go).
 //
 // # Forged events

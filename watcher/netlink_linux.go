@@ -151,8 +151,8 @@ func prepare(fd int) (size int, err error) {
 // receive blocks until there is a message, and returns it. ENOBUFS means that messages were lost.
 func (c *conn) receive() (message, error) { return c.read(true) }
 
-// drain empties the queue and returns the number of messages in it. After an overflow the
-// kernel drops all messages, without another error, until the queue was empty.
+// drain empties the queue and returns the number of messages in it. After an overflow the kernel drops all messages,
+// without another error, until the queue has been emptied.
 func (c *conn) drain() (n int, err error) {
 	for lost := false; ; {
 		_, err := c.read(false)

@@ -20,7 +20,7 @@ import (
 
 // Config says which directories, subsystems and nodes to listen to.
 type Config struct {
-	Host       sysfs.Host // its device directory need not exist yet
+	Host       sysfs.Host // its device directory may not exist yet
 	Subsystems []string   // uevent subsystems in addition to platform, pci, fpga_region, fpga_manager and fpga
 	Nodes      []string   // prefixes of the names of nodes that matter, e.g. "dfl-" and "vfio/"
 

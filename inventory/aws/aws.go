@@ -84,7 +84,7 @@ func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 			return inventory.Reading{Related: s.related(card), Units: []inventory.Unit{u}}, errors.Join(err, uerr)
 		}
 	}
-	// The observation of the management function was made after the function had been found.
+	// The function may have been replaced after it was found and before it was observed.
 	incarnation, err := sysfs.Inode(s.dir)
 	if err == nil && incarnation != s.incarnation {
 		err = fmt.Errorf("%s: replaced during the reading: %w", s.dir, fs.ErrNotExist)

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// slot is a card.
+// slot is a card, with the addresses of its two PCI functions.
 type slot struct {
 	number      int    // as AWS's tools count (fpga_pci_get_all_slot_specs)
 	management  string // address of the management function
@@ -27,8 +27,8 @@ const (
 	managementF1 = "1d0f:1041:"
 )
 
-// list returns all slots, in the order of the addresses of their management functions, from which their numbers
-// follow. The error is of functions that could not be read.
+// list returns all slots in the order of the addresses of their management functions, which determines their numbers.
+// The error is about functions that could not be read.
 func list(host sysfs.Host) (all []slot, err error) {
 	entries, err := os.ReadDir(host.Sys + "/bus/pci/devices")
 	if errors.Is(err, fs.ErrNotExist) {

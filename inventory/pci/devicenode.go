@@ -7,7 +7,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// DeviceNode is a device node, with the number that the driver core keeps: reading it accesses no hardware.
+// DeviceNode is a device node and its number. Reading the number does not access the hardware, because the driver core
+// keeps it.
 type DeviceNode struct {
 	Name   string // below the device root
 	number sysfs.DeviceNumber

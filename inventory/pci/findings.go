@@ -56,7 +56,7 @@ func (f *Findings) AddRow(r inventory.Row) {
 	f.Add(inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name})
 }
 
-// AddValue adds the condition of a row whose name is without a value, with this value.
+// AddValue adds the condition of a row whose reasons have a value, with this value.
 func (f *Findings) AddValue(r inventory.Row, value string) {
 	f.Add(inventory.Condition{Reason: r.Name + "=" + value, Health: r.Health, Row: r.Name})
 }
@@ -94,7 +94,7 @@ func (f *Findings) Prefix(prefix string) {
 	}
 }
 
-// Join adds the findings of another part. Of conditions with the same reason it keeps the first.
+// Join adds the findings of another part. If two conditions have the same reason, it keeps the first.
 func (f *Findings) Join(o *Findings) {
 	for _, c := range o.Conditions {
 		f.Add(c)

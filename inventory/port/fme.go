@@ -34,13 +34,13 @@ type fme struct {
 	findings
 }
 
-// fmeDriver is the name of the driver of an FME among the health files.
+// fmeDriver is the name of the health file that stands for the driver of an FME.
 const fmeDriver = "fme/driver"
 
 // attrDriver is the link from a device, a port or an FME, to its driver.
 const attrDriver = "driver"
 
-// The attributes of an FME that exist only while a driver is bound, with both drivers.
+// The attributes of an FME that exist only while the driver is bound, whichever of the two drivers it is.
 const (
 	attrPorts     = "ports_num"
 	attrBitstream = "bitstream_id"

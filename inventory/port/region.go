@@ -18,7 +18,7 @@ const (
 	// PerFME means that a unit is a region: an FME with all its ports and their nodes. A function
 	// that has ports but no FME is a region without interface id.
 	PerFME
-	// PerFMEWithNode is PerFME with the node of the FME after those of the ports.
+	// PerFMEWithNode is like PerFME, with the node of the FME after the nodes of the ports.
 	PerFMEWithNode
 )
 
@@ -121,8 +121,8 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 		return r
 	}
 	if len(ports) == 0 {
-		// This applies to PerFMEWithNode, too: a card that is being plugged in has the node of the
-		// FME before its ports, and must not be offered before it has them.
+		// This applies to PerFMEWithNode as well: a card that is being plugged in has the node of the FME before its
+		// ports, and must not be offered before it has them.
 		r.Conditions = []inventory.Condition{{Reason: inventory.ReasonNoPort, Health: fatal}}
 	}
 	if l.Kind == PerFMEWithNode {

@@ -41,9 +41,9 @@ type function struct {
 	cdevs       []string // directories of its devices of the class vfio-dev, since Linux 6.1
 }
 
-// find returns the group of the function with this PCI address, from directories and links, and from the name
-// of the group. If a lower function of the group is on vfio-pci, only the field lowest is set, to the address of
-// that function. The error wraps fs.ErrNotExist if the function is not bound to vfio-pci.
+// find returns the group of the function with this PCI address. It reads only directories, links and the name of the
+// group. If a lower function of the group is on vfio-pci, only the field lowest is set, to the address of that
+// function. The error wraps fs.ErrNotExist if the function is not bound to vfio-pci.
 func find(host sysfs.Host, address string) (g group, err error) {
 	dir, err := host.PCIDir(address)
 	if err != nil {

@@ -17,7 +17,7 @@ type card struct {
 	dir         string
 	incarnation uint64
 
-	// Paths below dir; "" if they do not exist. The names of subdevices end in a number of the driver.
+	// Paths below dir; "" if they do not exist. The names of subdevices end in a number that the driver assigns.
 	rom, firewall, sensors string
 	render                 string   // of the render node: drm/renderDN
 	queues                 []string // of the nodes of QDMA: dma.qdma.u.N/xrt_user/xfpga!dma.qdma.uM.0
@@ -29,8 +29,8 @@ type card struct {
 	observed []sysfs.Observation
 }
 
-// find returns the card of the user function with this PCI address, from directories and links. The error wraps
-// fs.ErrNotExist if the function is not bound to xocl, or not bound completely yet.
+// find returns the card of the user function with this PCI address. It reads only directories and links. The error
+// wraps fs.ErrNotExist if the function is not bound to xocl, or not bound completely yet.
 func find(host sysfs.Host, address string) (c card, err error) {
 	if c.dir, err = host.PCIDir(address); err != nil {
 		return c, err
@@ -86,8 +86,8 @@ func (c *card) findSubdevices() error {
 	return err
 }
 
-// entries returns the paths below c.dir of the entries of a directory whose names have this prefix, and observes
-// them. A directory that does not exist has none.
+// entries returns the paths, below c.dir, of a directory's entries with this prefix, and observes them. There are none
+// if the directory does not exist.
 func (c *card) entries(dir, prefix string) (paths []string, err error) {
 	all, err := os.ReadDir(c.dir + "/" + dir)
 	if err != nil && !sysfs.Gone(err) {

@@ -28,7 +28,7 @@ const (
 // The health rows, in addition to those of package pci. Those that are passing are normal while a card is reset: users
 // reset cards between programs.
 var (
-	rowResetting  = fatal("resetting")            // a file that every card has does not exist, as xocl has removed it for a reset; passing
+	rowResetting  = fatal("resetting")            // a file that every card has is missing, because xocl has removed it for a reset; passing
 	rowOffline    = fatal("device-offline")       // dev_offline; passing
 	rowBadState   = fatal("device-bad-state")     // device_bad_state
 	rowShutdown   = fatal("device-shutdown")      // shutdown
@@ -39,8 +39,8 @@ var (
 
 func fatal(name string) inventory.Row { return inventory.Row{Name: name, Health: inventory.Unhealthy} }
 
-// states are the attributes of the user function that show the state of the card. Their names begin with pci/ or mgmt/,
-// for the directory of the function.
+// states are the attributes of the user function that show the state of the card. Their names begin with pci/, and
+// those of the management function with mgmt/.
 var states = []state{
 	{file: "pci/dev_offline", row: rowOffline, passing: true, always: true, parse: parseState},
 	{file: "pci/device_bad_state", row: rowBadState, parse: parseState},
@@ -106,7 +106,7 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 		found.CheckNode(host, n, n.Name+"/dev")
 	}
 	resetting := !c.identify(&u, &all) || c.render == ""
-	if c.readStates(&all, resetting) { // xocl removes the nodes first, and makes the other files after them
+	if c.readStates(&all, resetting) { // xocl removes the nodes before its other files, and makes them again before its other files
 		for i := range found.Conditions {
 			found.Conditions[i].Passing = true
 		}

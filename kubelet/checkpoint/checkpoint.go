@@ -42,8 +42,8 @@ type Entry struct {
 // Holder returns a unique name for the container.
 func (e Entry) Holder() string { return e.PodUID + "/" + e.Container }
 
-// annotationPrefix is the prefix of the key of a device's annotation. The rest is its id, with - in
-// place of the colons, which a key may not have.
+// annotationPrefix is the prefix of the key of a device's annotation. The rest of the key is the device's id, with - in
+// place of colons, which are not allowed in a key.
 const annotationPrefix = "nodes.accelerator.b-com.com/"
 
 func annotationKey(id string) string { return annotationPrefix + strings.ReplaceAll(id, ":", "-") }

@@ -52,8 +52,8 @@ type Report struct {
 	Asked    time.Time           // before the first source was asked
 	Answered time.Time           // when the kubelet had answered
 	Answer   podresources.Answer // with the ids of the inventory for the devices of claims
-	// KubeletErr means that the kubelet has not answered. [fs.ErrNotExist] and [fs.ErrPermission] mean that it does not
-	// run, or that this daemon may never ask it.
+	// KubeletErr means that the kubelet has not answered. If it is [fs.ErrNotExist], the kubelet does not run. If it is
+	// [fs.ErrPermission], this daemon may never ask it.
 	KubeletErr error
 
 	Checkpoint    checkpoint.Record
@@ -92,11 +92,11 @@ type State struct {
 	whole     bool            // an answer was complete once, so no pod of the former kubelet is missing in former
 }
 
-// use says who uses one device under one name.
+// use is the use of one device under one name.
 type use struct {
 	names   []string              // the containers that the kubelet named last
 	namedAt time.Time             // when it did
-	namedBy time.Time             // when the kubelet that did was started
+	namedBy time.Time             // when the kubelet that named them was started
 	lacked  time.Time             // of the first answer since then that shows that they have ended; zero: none
 	lost    []string              // containers that the former kubelet named, and this one has not. If it lists their pods, it has forgotten them
 	entries map[string]entryState // of the checkpoint, by container
@@ -398,15 +398,15 @@ func (u *use) mergeClaims(key Key, r reading) {
 	case was:
 		u.unprepared = r.Asked
 	}
-	// If the kubelet still names it, the answer is older than Unprepare, or claims.json was removed under the driver. A
-	// kubelet that was restarted since it did may not know the pod yet.
+	// If the kubelet still names the device, the answer is older than Unprepare, or claims.json was removed while the
+	// driver ran. A kubelet that was restarted after it named the device may not know the pod yet.
 	unprepared := !u.unprepared.IsZero() && r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0 && u.namedBy.Equal(r.Answer.Started)
 	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (unprepared || known) {
 		u.names = nil // known: all its claims have admin access
 	}
 }
 
-// dropped reports whether the kubelet has written its checkpoint without the device after it named the device: it
+// dropped reports whether the kubelet, after it named the device, has written its checkpoint without it. The kubelet
 // does not do this before it knows all its pods.
 func (u use) dropped(key Key, r reading, entries map[string]checkpoint.Entry) bool {
 	return key.Resource != draname.Driver && len(entries) == 0 && r.KubeletErr == nil && r.CheckpointErr == nil && r.Checkpoint.Written.After(u.namedAt)
@@ -541,8 +541,8 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 	u.nodes, u.nodesErr = slices.Compact(nodes), err
 }
 
-// leftover reports whether the checkpoint has entries that the kubelet's answer does not explain, and that are not newer
-// than the answer. If the kubelet writes the file again, it tells whether their containers have ended.
+// leftover reports whether the checkpoint has entries that the kubelet's answer does not explain, and that are not
+// newer than the answer. If the kubelet writes the file again, the new file shows whether their containers have ended.
 func (r Rules) leftover(is Report) bool {
 	if is.KubeletErr != nil || is.CheckpointErr != nil || is.Checkpoint.Written.After(is.Answered) {
 		return false

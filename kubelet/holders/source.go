@@ -64,7 +64,7 @@ func New(cfg Config) *Source {
 }
 
 const (
-	// recent is the longest time for which an answer of the kubelet is used. The kubelet answers 100 requests a second,
+	// recent is the longest time for which [Source.Recent] uses an answer. The kubelet answers 100 requests a second,
 	// for all its clients together.
 	recent = time.Second
 	// readAgain and readAgainFor are how often and how long the checkpoint is read again if the kubelet is about to

@@ -49,8 +49,8 @@ func (h Holder) String() string { return h.Namespace + "/" + h.Pod + "/" + h.Con
 // Answer is an answer of the kubelet.
 type Answer struct {
 	// Holders contains the sorted holders of each device. These are the devices of all resources and claims of the
-	// node, including those of other plugins and drivers. It does not distinguish several pools of a driver on the
-	// node.
+	// node, including those of other plugins and drivers. If a driver has several pools on the node, Holders does not
+	// distinguish them.
 	Holders map[Key][]Holder
 	Pods    []string // NAMESPACE/NAME of all pods that the kubelet knows, including those without devices
 	// Started is the time at which the kubelet created its socket: at its start.

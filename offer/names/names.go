@@ -56,10 +56,10 @@ func idBytes(s string) []byte {
 	return b
 }
 
-// Shell returns the name of the resource for the cards with a shell of AMD, with the domain: amd.com/VBNV-TIMESTAMP.
-// A character of vbnv that Kubernetes does not allow in names becomes _. Shell returns false if there is no such name:
-// a part is empty, the name does not begin with a letter or digit, the timestamp is not a decimal number, or the name is
-// too long. A name is never shortened, because two shells could then have the same.
+// Shell returns the name of the resource for the cards with a shell of AMD, with the domain: amd.com/VBNV-TIMESTAMP. A
+// character of vbnv that Kubernetes does not allow in names becomes _. Shell returns false if there is no such name: a
+// part is empty, the name does not begin with a letter or digit, the timestamp is not a decimal number, or the name is
+// too long. A name is never shortened, because two shells could then have the same name.
 func Shell(vbnv, timestamp string) (name string, ok bool) {
 	if vbnv == "" || !isDecimal(timestamp) {
 		return "", false
