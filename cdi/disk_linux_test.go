@@ -50,8 +50,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 // inChild is set in the process that inItsOwnProcess starts.
 const inChild = "CDI_TEST_IN_CHILD"
 
-// inItsOwnProcess runs the calling test in a process of its own, and reports whether this is that
-// process. There noRoom does not affect the files of the test framework.
+// inItsOwnProcess runs the calling test in a process of its own, where noRoom does not affect the files of the test
+// framework. It reports whether this is that process.
 func inItsOwnProcess(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inChild) != "" {

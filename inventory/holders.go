@@ -101,7 +101,7 @@ type holders struct {
 	Holdings
 	taken      bool                 // Holdings is from an answer
 	record     map[string][]Holding // holdings at the start, until there is an answer
-	firstAt    time.Time            // when the question was asked that got the first answer
+	firstAt    time.Time            // time of the first question that was answered
 	answeredAt time.Time            // time of the newest question that was answered without an error
 	unknown    []string             // ids of held devices whose holders have nodes that are not known
 
@@ -121,9 +121,9 @@ func (h *holders) of(id string) []Holding {
 type holder struct {
 	holderKey
 	uid    string    // of its pod; "": not known
-	since  time.Time // when the question was asked whose answer was the first with the holder
+	since  time.Time // time of the first question whose answer has the holder
 	logged bool
-	gone   time.Time // when the question was asked whose answer was the first without it; zero: the newest answer has it
+	gone   time.Time // time of the first question whose answer lacks the holder; zero: the newest answer has it
 }
 
 // holderKey is the name under which a container holds a device, and the name of the container.
@@ -379,9 +379,9 @@ func (n *node) finish(now time.Time) {
 	n.markUnknown()
 }
 
-// expire ends the reservations, and the keeping of lost nodes, that have waited for an answer for the grace time. A
-// device that is known to be held waits in any case. expire returns the earliest time at which one ends, or was due if
-// it has just ended, or zero if there is none.
+// expire ends the reservations that have waited for an answer for the grace time, and stops keeping the nodes that were
+// lost that long ago. A device that is known to be held keeps waiting. expire returns the earliest time at which one of
+// these ends, or zero. For those that it has just ended, that time has passed.
 func (n *node) expire(now time.Time) (next time.Time) {
 	h := &n.holders
 	if h.taken && h.Err == nil {

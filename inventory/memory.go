@@ -62,7 +62,7 @@ func (n *node) recall(e *entry, d *Device, now time.Time) {
 	e.health.overrule(e.unit.conditions, n.policy) // the earlier daemon may have had other severities
 }
 
-// forget drops what is remembered of a card's devices that are not present.
+// forget drops the history of those devices of a card that are not present.
 func (n *node) forget(card string) {
 	for id := range n.past {
 		if cardOf(id) == card {

@@ -207,7 +207,7 @@ func (s *scenario) wait(st scenarioStep) error {
 	return err
 }
 
-// hint sends a hint, for edits with the word silently.
+// hint sends a hint after edits with the word silently, which send none.
 func (s *scenario) hint(st scenarioStep) error {
 	card := ""
 	if st.rest[0] != "all" {

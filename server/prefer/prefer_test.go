@@ -112,7 +112,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Arguments that should not occur, and the answers under both policies.
+// Arguments that should not occur, and the answers when devices are packed and when they are spread.
 func TestChooseUnusual(t *testing.T) {
 	a0, a1, b0 := prefer.Device{ID: "a0", Card: "a"}, prefer.Device{ID: "a1", Card: "a"}, prefer.Device{ID: "b0", Card: "b", NUMANode: 1}
 	for _, tc := range []struct {
