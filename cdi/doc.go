@@ -4,8 +4,8 @@
 //
 // The runtime reads the file at every start of a container. The kubelet does not ask the plugin again: when a container
 // restarts, it repeats the answer of the first Allocate. So if the node number of a device has changed since, only this
-// file gives the new node to the restarted container. Format: the specification 1.1 of
-// tags.cncf.io/container-device-interface.
+// file gives the new node to the restarted container. The file follows version 1.1 of the CDI specification
+// (tags.cncf.io/container-device-interface).
 //
 // # Use
 //

@@ -61,8 +61,8 @@ type Device struct {
 
 	Health  Health
 	Reasons []string // worst first; empty if the device is healthy
-	// Fault means that the device is unhealthy because of a present problem of the hardware. It is false if
-	// the only reasons are administrative, the recovery hold, the quarantine, or that the device has left.
+	// Fault means that the device is unhealthy because of a present problem of the hardware. It is false if the only
+	// reasons are administrative or passing, the recovery hold, the quarantine, or that the device has left.
 	Fault bool
 	// Cause is the reason of a fault, or why the device is degraded: the worst present problem of the hardware. It is
 	// "" if all reasons are administrative, passing or over. A card that is being pulled also has some reasons for a

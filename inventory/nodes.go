@@ -121,9 +121,9 @@ func (n *node) mayBeElsewhere(e *entry) bool {
 		card := n.cards[addressOf(id)]
 		switch {
 		case id == e.id:
-			return false // is withheld because it is held
+			return false // the present device itself, which is withheld because it is held
 		case card == nil || len(card.units) == 0:
-			return n.complete && len(n.entry(id).lost.nodes) == 0 // nodes that a device has lost are kept
+			return n.complete && len(n.entry(id).lost.nodes) == 0 // a device's lost nodes are kept anyway
 		case e.unit.card != addressOf(id):
 			return false
 		}

@@ -19,7 +19,7 @@ const (
 	ReasonPortIDConflict = "port-id-conflict" // another port of the card has the same number
 	ReasonUnreadable     = "unreadable"       // =FILE cannot be read, or its content is not valid
 	ReasonReadTimeout    = "read-timeout"     // reading the card takes longer than the read timeout
-	ReasonScanFailed     = "scan-failed"      // the card could not be read three times in a row
+	ReasonScanFailed     = "scan-failed"      // the card could not be read three times in a row, or not once since it was plugged in
 	ReasonUnchecked      = "unchecked"        // for too long, the daemon has lacked the descriptors or memory to read the card
 	ReasonRecoveryFailed = "recovery-failed"  // the kernel gave up recovering the card from a PCI error
 	ReasonRecovering     = "recovering"       // =NAME is over, but not for long enough yet

@@ -27,7 +27,7 @@ func (n *node) reconcile(now time.Time) []change {
 func (n *node) reconcileEntry(e *entry, cause, now time.Time) {
 	before := e.device
 	if c := e.reservation; c != nil && c.free && !n.isFormer(e) {
-		n.release(e, "free", now) // not earlier, because the answer may have arrived while the unit was of an earlier generation
+		n.release(e, "free", now) // the unit may have been of an earlier generation when the answer arrived
 	}
 	switch {
 	case e.unit != nil:
@@ -143,7 +143,7 @@ func (n *node) tombstone(e *entry) *Device {
 }
 
 // reshape updates whether the reserved device was given out in another mode and its card is still present. If so, m
-// gets the nodes that were given out. m has a fault if a present device with one of these nodes has one.
+// gets the nodes that were given out. If a present device with one of these nodes has a fault, m has a fault as well.
 func (n *node) reshape(e *entry, m *Device) {
 	e.reservation.reshaped = false
 	given, card := nodesGiven(n.holders.of(e.id)), n.cards[addressOf(e.id)]

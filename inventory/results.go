@@ -210,9 +210,9 @@ func (s *scheduler) takeOutcomes() []outcome {
 	return all
 }
 
-// failed counts a failed reading. The devices of the card keep their state until
-// failuresUntilUnhealthy readings have failed. At most one failure is counted per health interval,
-// so that a burst of hints does not shorten that time.
+// failed counts a failed reading. The devices of a card that has been read before keep their state until
+// failuresUntilUnhealthy readings have failed. At most one failure is counted per health interval, so that a burst of
+// hints does not shorten that time.
 func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time) {
 	j.starved, j.unchecked = time.Time{}, false
 	counts := j.failures == 0 || now.Sub(j.failedAt) >= s.cfg.HealthInterval

@@ -25,8 +25,8 @@ const (
 	// left the slot also count, because each takes a thread until it returns. The limit is high enough that a new card
 	// in the slot is read even if the readings of the cards before it hang.
 	maxInSlot = 4 * maxStuck
-	// failuresUntilUnhealthy is the number of readings in a row that must fail before the devices
-	// of the card become unhealthy.
+	// failuresUntilUnhealthy is the number of readings in a row that must fail before the devices of the card become
+	// unhealthy. One failure is enough for a card that has not been read since it was plugged in.
 	failuresUntilUnhealthy = 3
 	// leaveReadersAfter is how long Run waits at its end for readings that hang.
 	leaveReadersAfter = time.Second

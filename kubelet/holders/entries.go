@@ -13,7 +13,7 @@ import (
 
 const (
 	entriesFile = "entries.json"
-	maxEntries  = 4 << 20 // size of the file in bytes, that of the kubelet's checkpoint
+	maxEntries  = 4 << 20 // size of the file in bytes, the same as for the kubelet's checkpoint
 )
 
 // knownEntries is what a daemon knows about the entries of the checkpoint that the next daemon could not find out.
@@ -24,7 +24,7 @@ const (
 // waits for the grace time.
 type knownEntries struct {
 	Version    int                 `json:"version"`
-	Checkpoint time.Time           `json:"checkpoint"`       // time of the checkpoint's file
+	Checkpoint time.Time           `json:"checkpoint"`       // when the checkpoint's file was written
 	Ended      map[string][]string `json:"ended"`            // resource/id -> containers, POD-UID/NAME
 	Named      map[string][]string `json:"named,omitempty"`  // by the kubelet, and not known to have ended
 	Kubelet    time.Time           `json:"kubelet,omitzero"` // start of the kubelet that has named them
