@@ -19,8 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// For any content of the existing spec and lock file: after Write the spec has the written devices,
-// and after Close the directory is empty.
+// For any content of the existing spec and lock file: after Write the spec contains the written devices, and after
+// Close the directory is empty.
 func FuzzFound(f *testing.F) {
 	want, err := os.ReadFile("testdata/" + name)
 	must.Succeed(f, err)

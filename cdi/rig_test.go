@@ -32,7 +32,7 @@ func hook(id string) *cdi.Hook {
 	return &cdi.Hook{Path: "/opt/accelerator-fpga/bin/accelerator-fpga", Args: []string{"accelerator-fpga", "hook", "--device", id}}
 }
 
-// named returns board, whose devices have variables and whose last one still has no node.
+// named returns board with variables for its devices. The last device still has no node.
 func named() []cdi.Device {
 	all := append([]cdi.Device{}, board...)
 	for i, d := range all {

@@ -122,7 +122,8 @@ func TestAttributesAreKept(t *testing.T) {
 	})
 }
 
-// Another shell of a card may have no interface, or several. The card then has none, not that of the former shell.
+// Another shell of a card may have no interface, or several. The card then has none, and does not keep the interface of
+// the former shell.
 func TestInterfaceOfAnotherShell(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFakeFamily("xrt")

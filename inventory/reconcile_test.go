@@ -310,7 +310,7 @@ func (w *world) checkPod(p *testPod) {
 	}
 }
 
-// checkKept checks that the kept nodes in the index are those of the entries.
+// checkKept checks that the index of kept nodes matches the entries.
 func (w *world) checkKept() {
 	kept := map[string]map[string]bool{}
 	for id, s := range w.n.entries {

@@ -58,8 +58,8 @@ type testPod struct {
 	nodes        []string
 	model        string // of the card
 	named        bool   // an answer had the pod, so the nodes that it was given are known
-	// forgotten: the reservation for the pod has ended, because there was no answer for the grace time, and none before has
-	// had the pod.
+	// forgotten: the reservation for the pod has ended, because there was no answer for the grace time, and no earlier
+	// answer named the pod.
 	forgotten bool
 }
 
@@ -259,7 +259,7 @@ func (w *world) wait(d time.Duration) bool {
 	return w.violated("found 50 timers in a row without an end")
 }
 
-// expire ends the reservations, and the keeping of nodes, that have waited too long for an answer.
+// expire ends the reservations that have waited too long for an answer, and stops keeping the nodes that have.
 func (w *world) expire() bool {
 	reservations := func(p *testPod) (n int) {
 		if s := w.n.entries[p.id]; s != nil {

@@ -231,8 +231,8 @@ func (s *scenario) nodeOf(st scenarioStep) string {
 	return filepath.Join(s.node.Dev, s.node.PortNode(st.card, st.port))
 }
 
-// set writes a health file, by its name in docs/health.md. The slot of every card is the root port.
-// The value of an AER file is the number of errors, that of config its first bytes in hexadecimal.
+// set writes a health file, by its name in docs/health.md. The slot of every card is the root port. The value of an AER
+// file is the number of errors. The value of config is its first bytes in hexadecimal.
 func (s *scenario) set(st scenarioStep) error {
 	_, file, _ := strings.Cut(st.rest[0], "/")
 	value := inFull(strings.Join(st.rest[1:], " "))

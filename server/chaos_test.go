@@ -80,7 +80,7 @@ func converge(r *rig, k *simkubelet.Kubelet, random *rand.Rand, pool []*inventor
 	}
 }
 
-// pause blocks until the kubelet has the newest list, for 10 ms at most.
+// pause blocks until the kubelet has the newest list, but for 10 ms at most.
 func pause(r *rig, k *simkubelet.Kubelet) {
 	ctx, cancel := context.WithTimeout(r.ctx, 10*time.Millisecond)
 	defer cancel()

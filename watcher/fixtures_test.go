@@ -142,7 +142,7 @@ func TestFixturesAreComplete(t *testing.T) {
 	}
 }
 
-// agree compares the result of Parse for a message of the kernel with that of go-udev.
+// agree compares the result of Parse for a message of the kernel with the result of go-udev.
 func agree(t *testing.T, raw []byte) {
 	t.Helper()
 	theirs, ok := goudev(raw)

@@ -97,7 +97,7 @@ func TestRefused(t *testing.T) {
 			mkdir(t, cfg.Host.Sys, portDir)
 			h := newRecorder(t, cfg)
 			h.run(t)
-			h.expectLine(t, zap.DebugLevel, "source.lost", nil) // the next attempt failed, too
+			h.expectLine(t, zap.DebugLevel, "source.lost", nil) // the next attempt failed as well
 			tt.works(t, h, cfg)
 			lines := h.logs.FilterLevelExact(zap.WarnLevel).All()
 			if len(lines) != len(tt.warnings) {

@@ -188,7 +188,7 @@ func TestRelated(t *testing.T) {
 	familytest.NoCard(t, host, aws.Family{}, card, manager, "0000:09:00.0", "", "pool", "../../x")
 }
 
-// The unit is the same while an image is loaded: its directory is that of the management function.
+// The unit stays the same while an image is loaded, because its directory is the management function's.
 func TestIncarnation(t *testing.T) {
 	host := familytest.Node(t, "kernel-6.1-aws-card")
 	of := func() uint64 {

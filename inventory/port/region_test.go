@@ -214,8 +214,8 @@ func TestNoRegion(t *testing.T) {
 	}
 }
 
-// The reading of a region that changes meanwhile has the new state. A FIFO in place of a file of the
-// FME stops the reading until the test writes to it.
+// If a region changes while it is read, the reading shows the new state. A FIFO in place of a file of the FME stops the
+// reading until the test writes to it.
 func TestRegionChangesDuringReading(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -294,8 +294,8 @@ func TestRegionErrorsNamePort(t *testing.T) {
 	}
 }
 
-// Several conditions with the same reason become one. It has the worst severity, in any order, and
-// is dead if one of them is.
+// Several conditions with the same reason become one. It has the worst severity, whatever their order, and is dead if
+// one of them is.
 func TestJoin(t *testing.T) {
 	silent, worse := ofRow("fme-error", poor), ofRow("fme-error", bad)
 	silent.Dead = true

@@ -106,7 +106,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// TestChanges changes the board of one function, or that of a group.
+// TestChanges changes the board of one function, or the board of a group.
 func TestChanges(t *testing.T) {
 	const (
 		function = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"

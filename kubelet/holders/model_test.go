@@ -384,7 +384,7 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 				continue
 			}
 			is := h.Of[u.key.ID][i]
-			// Without the checkpoint, the nodes of an earlier holder may be taken for those of this one.
+			// Without the checkpoint, the nodes of an earlier holder may be taken for this holder's nodes.
 			if known := t.node || is.NodesErr == nil && len(is.Nodes) == 0; known && !slices.Contains(is.Nodes, u.node) && !is.OtherAPI && !u.lost && !erased {
 				w.fail("daemon %d: %v of %s/%s has nodes %v, %v, want %s", d.slot, u.key, p.name, u.container, is.Nodes, is.NodesErr, u.node)
 			}

@@ -46,7 +46,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// kubeletRunsForAnHour makes the kubelet's answers those of one that has run for longer than the daemon waits for.
+// kubeletRunsForAnHour makes the kubelet look as if it had run for an hour, which is longer than the daemon waits.
 func (r *rig) kubeletRunsForAnHour(t *testing.T) {
 	t.Helper()
 	hour := time.Now().Add(-time.Hour)
