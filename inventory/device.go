@@ -96,7 +96,7 @@ type Facts struct {
 	Nodes       []string // names of its nodes below the device root, those of the ports first
 	NodeNumbers []string // MAJOR:MINOR of the nodes whose numbers are known
 	SharedNodes []string // names of nodes that several devices have, such as vfio/vfio
-	Mounts      []string // files that a container gets at the same path as on the host, as paths below the root of sysfs
+	Mounts      []string // files that a container gets at their path on the host; these are paths below the root of sysfs
 	Parent      string   // name of the FME; "" if there is none
 	ParentNodes []string // names of the FME's nodes below the device root
 	// ProgramAtStart means that the device is programmed before each start of a container that has it.

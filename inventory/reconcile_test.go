@@ -211,7 +211,8 @@ func (w *world) checkChanges(before []*Device, changes []change) {
 		}
 	}
 	for _, c := range Changes(before, w.n.devices) {
-		// The fault of a tombstone is logged for another device, and the poller logs that it is held twice.
+		// A tombstone may differ without a change being reported: its fault is logged for another device, and the poller
+		// logs that it is held twice.
 		same := c.Old != nil && c.New != nil && w.shown[c.ID] == nil && c.Old.OfferedAs == c.New.OfferedAs && worst(c.Old) == worst(c.New)
 		if !told[c.ID] && !same {
 			w.violated("%s has become %s: found no change", show(c.Old), show(c.New))

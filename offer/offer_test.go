@@ -248,7 +248,7 @@ func TestFirstMatchingRule(t *testing.T) {
 	if got, _ := p.ResourceOf(port()); got != "example.com/first" || p.RuleOf(port()) != 1 {
 		t.Errorf("resource %q by rule %d, want example.com/first by rule 1", got, p.RuleOf(port()))
 	}
-	// A rule for the address of a card does not need its AFU.
+	// A rule that does not name an AFU applies even if the AFU is not known.
 	if got, err := p.ResourceOf(port(noAFU)); got != "example.com/second" || err != nil {
 		t.Errorf("without AFU: resource %q, %v, want example.com/second", got, err)
 	}

@@ -610,7 +610,7 @@ func (w *world) runs(key holders.Key) bool {
 	})
 }
 
-// given reports whether the kubelet has given the device of a container that it has forgotten to another one.
+// given reports whether the kubelet has forgotten a container, and given its device to another one.
 func (w *world) given(u *use) bool {
 	return slices.ContainsFunc(w.memory, func(other *use) bool { return other.key == u.key && other.pod != u.pod })
 }
