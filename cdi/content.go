@@ -20,10 +20,9 @@ import (
 // errInvalid is the error of a spec that no runtime would accept.
 var errInvalid = errors.New("new content is invalid")
 
-// hookTimeout is the number of seconds after which the runtime kills a hook. It is above the
-// deadline of the hook itself, because the runtime reports no reason when it kills a hook. It is
-// below the 2 minutes after which the kubelet gives up the start of a container, because the hook
-// would continue after that.
+// hookTimeout is the number of seconds after which the runtime kills a hook. It is longer than the deadline of the hook
+// itself, because the runtime reports no reason when it kills a hook. It is shorter than the 2 minutes after which the
+// kubelet gives up starting a container, because the hook would continue after that.
 const hookTimeout = 110
 
 // content is the content of a spec file.
@@ -41,7 +40,7 @@ type document struct {
 	ContainerEdits *struct{} `json:"containerEdits,omitempty"`
 }
 
-// render returns the content for these devices. Equal devices in any order give equal bytes.
+// render returns the content for these devices. The result does not depend on the order of the devices.
 func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 	c := &content{spec: specs.Spec{Kind: kind}, names: map[string]string{}}
 	vendor, class := parser.ParseQualifier(kind)
@@ -115,7 +114,7 @@ func (c *content) check(path string) error {
 	if disk := (*fs.PathError)(nil); errors.As(err, &disk) {
 		return err
 	}
-	if err != nil { // it may have the name of the temporary file, which differs each time
+	if err != nil { // the text may contain the name of the temporary file, which differs each time
 		return fmt.Errorf("%w: %s", errInvalid, strings.ReplaceAll(err.Error(), path, "file"))
 	}
 	if !reflect.DeepEqual(*read.Spec, c.spec) {
@@ -124,8 +123,8 @@ func (c *content) check(path string) error {
 	return nil
 }
 
-// covers reports whether a spec gives each of its devices the nodes, the variables and the hook that
-// the content gives it. The spec may have fewer devices.
+// covers reports whether a spec gives each of its devices the same nodes, variables and hook as the content does. The
+// spec may contain fewer devices.
 func (c *content) covers(found *specs.Spec) bool {
 	if found.Kind != c.spec.Kind || !reflect.DeepEqual(found.ContainerEdits, specs.ContainerEdits{}) {
 		return false

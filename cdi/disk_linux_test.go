@@ -50,8 +50,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 // inChild is set in the process that inItsOwnProcess starts.
 const inChild = "CDI_TEST_IN_CHILD"
 
-// inItsOwnProcess runs the calling test in a process of its own, and reports whether this is that
-// process. There noRoom does not affect the files of the test framework.
+// inItsOwnProcess runs the calling test in a process of its own, where noRoom does not affect the files of the test
+// framework. It reports whether this is that process.
 func inItsOwnProcess(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inChild) != "" {
@@ -77,8 +77,8 @@ func noRoom(t *testing.T, _ string) (restore func()) {
 	return func() { must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)) }
 }
 
-// The file cannot be written, and the old one is not stale: the old file stays, the error has the
-// reason, and the next Write writes the new file when the disk works again.
+// The file cannot be written, and the old one is not stale: the old file stays, the error says why, and the next Write
+// writes the new file when the disk works again.
 func TestWriteFails(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -170,9 +170,9 @@ func TestStaleFile(t *testing.T) {
 	}
 }
 
-// The nodes are right, but a device's hook or its variables are missing, unwanted or others, and the
-// file cannot be written: the old file is removed, because a container could start with another AFU
-// than it asked for, or use another device.
+// The nodes are right, but the hook or the variables of a device are missing, unwanted or different, and the file
+// cannot be written. The old file is removed, because a container could start with another AFU than it asked for, or
+// use another device.
 func TestStaleHook(t *testing.T) {
 	if !inItsOwnProcess(t) {
 		return
@@ -209,7 +209,7 @@ func TestStaleHook(t *testing.T) {
 	}
 }
 
-// A daemon that cannot replace the file of a killed one decides by its content whether it stays.
+// A daemon that cannot replace the file of a killed daemon decides by the content whether the file stays.
 func TestStaleFileOfKilledDaemon(t *testing.T) {
 	if !inItsOwnProcess(t) {
 		return
@@ -246,8 +246,8 @@ func TestStaleFileOfKilledDaemon(t *testing.T) {
 	}
 }
 
-// A daemon that has no descriptor to write one more device, nor to read the file, uses the content of
-// its last write: a lack of descriptors removes no device.
+// A daemon that has no descriptor to add a device to the file, or to read the file, relies on the content of its last
+// write. So no device is removed for lack of descriptors.
 func TestNoDescriptorNotStale(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

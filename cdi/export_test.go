@@ -5,8 +5,7 @@ func (s *Spec) Stall(until <-chan struct{}) error {
 	return s.do(func() error { <-until; return nil })
 }
 
-// Stale reports whether the file gives a device other nodes, variables or another hook than
-// these devices have.
+// Stale reports whether the file gives a device nodes, variables or a hook other than those in devices.
 func (s *Spec) Stale(devices []Device) bool {
 	wanted, err := render(s.kind, s.hostDevRoot, devices)
 	return err != nil || s.files.stale(wanted)

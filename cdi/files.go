@@ -14,7 +14,7 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 )
 
-// files has the paths of the spec's files.
+// files contains the paths of the spec's files.
 type files struct {
 	dir  string
 	spec string // DIR/fpga.intel.com-fpga.json
@@ -38,8 +38,8 @@ type checked struct {
 	content *content    // nil: not known, or there is no file
 }
 
-// unchanged reports whether the file at path is the one that was checked, was not modified since,
-// and has these bytes. It opens no file.
+// unchanged reports whether the file at path is the one that was checked, has not been modified since, and contains
+// these bytes. It opens no file.
 func (c *checked) unchanged(path string, want []byte) bool {
 	info, err := os.Lstat(path)
 	if err != nil || c.info == nil || !bytes.Equal(c.content.bytes, want) {
@@ -106,9 +106,9 @@ func (f files) has(want *content) bool {
 // 300 kB.
 const maxSpec = 4 << 20
 
-// stale reports whether the spec gives a device other nodes, variables or another hook than wanted. A
-// file that cannot be read or parsed is stale. If the process has no descriptor or memory to read
-// it, the content that was last found in it decides.
+// stale reports whether the spec gives a device nodes, variables or a hook other than the wanted ones. A file that
+// cannot be read or parsed is stale. If the process has no descriptor or memory to read the file, stale relies on the
+// content that was last found in it.
 func (f files) stale(wanted *content) bool {
 	file, _, err := f.open()
 	switch {
@@ -165,9 +165,8 @@ func (f files) replace(wanted *content) (err error) {
 	return nil
 }
 
-// withoutPath returns an error of a file operation without the names of its files. The temporary
-// file has another name at each attempt, and an error is logged only if its text differs from the
-// previous one.
+// withoutPath removes the names of files from the error of a file operation. The temporary file has another name at
+// each attempt, but an error must be logged only if it differs from the previous one.
 func withoutPath(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", path.Op, path.Err)

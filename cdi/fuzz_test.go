@@ -19,8 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// For any content of the existing spec and lock file: after Write the spec has the written devices,
-// and after Close the directory is empty.
+// For any content of the existing spec and lock file: after Write the spec contains the written devices, and after
+// Close the directory is empty.
 func FuzzFound(f *testing.F) {
 	want, err := os.ReadFile("testdata/" + name)
 	must.Succeed(f, err)
@@ -45,8 +45,8 @@ func FuzzFound(f *testing.F) {
 	})
 }
 
-// For any content of the file: if it is not stale, a runtime that reads it gives no device
-// other nodes, other variables or another hook than it should have.
+// For any content of the file: if it is not stale, a runtime that reads it gives each device only the nodes, variables
+// and hook that it should have.
 func FuzzStale(f *testing.F) {
 	want := must.Value(os.ReadFile("testdata/" + name))(f)
 	hooked := must.Value(os.ReadFile("testdata/hook.json"))(f)
@@ -69,7 +69,7 @@ func FuzzStale(f *testing.F) {
 			return
 		}
 		cache := must.Value(runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false)))(t)
-		_ = cache.Refresh() // an error: the cache has no device of a file that it cannot parse
+		_ = cache.Refresh() // may fail: the cache contains no device of a file that it cannot parse
 		nodes := map[string][]string{kind + "=5e:00.0": {"/dev/dfl-port.2"}, kind + "=3b:00.0": {"/dev/dfl-port.0", "/dev/dfl-port.1", "/dev/dfl-fme.0"}}
 		for _, id := range cache.ListDevices() {
 			var got []string

@@ -80,9 +80,9 @@ func TestInject(t *testing.T) {
 	compare.Error(t, "after Close", "unresolvable CDI devices "+other, compare.ErrorOf(inject(t, dir, other)))
 }
 
-// The runtime's own code gives a container the shared node of its devices once, where the last of them has it. The
-// rule of the cgroup is there twice, which has no effect. A shared node alone is not given. A node may be in a
-// folder of /dev.
+// The runtime's own code gives a container the shared node of its devices only once, after the nodes of the last of
+// them. The cgroup rule appears twice, which has no effect. A shared node alone is not given. A node may be in a
+// directory below /dev.
 func TestInjectShared(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

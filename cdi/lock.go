@@ -28,7 +28,7 @@ func (s *Spec) ensureLock() error {
 	return err
 }
 
-// usableDir ends the errors of a directory that cannot be used.
+// usableDir is appended to the errors of a directory that cannot be used.
 const usableDir = "; want a writable directory with free space (in a container, a mount that is not read-only)"
 
 // releaseLock releases the lock. If no other daemon holds it, it first removes the spec, the
@@ -57,9 +57,9 @@ func (s *Spec) releaseLock() error {
 	return errors.Join(s.files.remove(), s.files.removeLeftovers(), os.Remove(s.files.lock))
 }
 
-// acquire takes a shared lock on the lock file, which it creates if needed. If no other daemon
-// holds a lock, it first removes the temporary files of killed daemons. It blocks while another
-// daemon holds the exclusive lock, which a daemon does at its start and end, to remove files.
+// acquire takes a shared lock on the lock file, which it creates if needed. If no other daemon holds a lock, it first
+// removes the temporary files of killed daemons. It blocks while another daemon holds the exclusive lock, as daemons do
+// at their start and end to remove files.
 func acquire(f files) (*lock, error) {
 	for {
 		// Mode 0600, so that no other user can lock the file. Not open for writing, which would

@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// Two daemons on one node, as in an upgrade with surge, write the same file. The last one that
-// closes removes it, regardless of which one wrote it.
+// Two daemons on one node, as in an upgrade with surge, write the same file. The daemon that closes last removes the
+// file, whichever of them wrote it.
 func TestPeers(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -32,7 +32,7 @@ func hook(id string) *cdi.Hook {
 	return &cdi.Hook{Path: "/opt/accelerator-fpga/bin/accelerator-fpga", Args: []string{"accelerator-fpga", "hook", "--device", id}}
 }
 
-// named returns board, whose devices have variables and whose last one still has no node.
+// named returns board with variables for its devices. The last device still has no node.
 func named() []cdi.Device {
 	all := append([]cdi.Device{}, board...)
 	for i, d := range all {
@@ -91,7 +91,7 @@ func identity(t testing.TB, dir string) fs.FileInfo {
 	return must.Value(os.Lstat(filepath.Join(dir, name)))(t)
 }
 
-// wantName checks whether the spec has a name for a device, which it has if the file has the device.
+// wantName checks whether the spec returns a name for a device, as it does if the device is in the file.
 func wantName(t *testing.T, s *cdi.Spec, id string, want bool) {
 	t.Helper()
 	_, ok := s.Name(id)

@@ -15,15 +15,15 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/parser"
 )
 
-// diskTimeout is how long a caller waits for the disk. The daemon must end within two seconds.
+// diskTimeout is how long a caller waits for the disk. The daemon must be able to end within two seconds.
 const diskTimeout = time.Second
 
 // Device is one device that containers can be given.
 type Device struct {
 	ID    string   // "3b:00.0": a valid CDI device name
 	Nodes []string // names below the device root, in the order of the file; a device without nodes and mounts is left out
-	// SharedNodes has the names of nodes that several devices have. A container with several of these devices
-	// gets each once: the runtime replaces a node of the same path.
+	// SharedNodes lists the names of nodes that several devices have. A container with several of these devices gets
+	// each once: the runtime replaces a node of the same path.
 	SharedNodes []string
 	Mounts      []string // absolute paths of files on the host, which containers get at the same paths
 	Files       []File   // files on the host that containers can only read
@@ -57,9 +57,8 @@ type Spec struct {
 	closed bool
 }
 
-// Open locks the spec file of a kind in a directory, which it creates if needed, and removes the
-// temporary files of killed daemons. An existing spec stays until the first Write, because
-// containers may restart before.
+// Open locks the spec file of a kind in a directory, which it creates if needed, and removes the temporary files of
+// killed daemons. An existing spec stays until the first Write, because containers may restart before that.
 //
 // kind is VENDOR/CLASS, e.g. "fpga.intel.com/fpga". hostDevRoot is the absolute
 // path of the directory of device nodes as the container runtime sees it.
@@ -90,15 +89,14 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 	return s, nil
 }
 
-// Write replaces the file by one with exactly these devices, sorted by id. It reads and compares
-// the file first, so it restores one that another process has changed or removed, and does not
-// write one that has this content already. If no device has nodes, the file is removed.
+// Write replaces the file by one with exactly these devices, sorted by id. It compares the content of the file first.
+// So it restores a file that another process has changed or removed, and does not write a file that has this content
+// already. If no device has nodes, the file is removed.
 //
-// If these devices make no valid spec, Write returns an error and changes nothing. If the
-// file cannot be written (a full or read-only disk), the next Write tries again.
-// Until then the file stays as it was if each device in it has the nodes, the variables and the
-// hook that it has here. Otherwise the file is removed, so that no container gets the nodes of another
-// device, or starts without its hook. If the file cannot be removed either, the error names it.
+// If no valid spec can be made of these devices, Write returns an error and changes nothing. If the file cannot be
+// written (a full or read-only disk), the next Write tries again. Until then the old file stays if each device in it
+// has the same nodes, variables and hook as in devices. Otherwise the file is removed, so that no container gets the
+// nodes of another device, or starts without its hook. If the file cannot be removed either, the error names it.
 func (s *Spec) Write(devices []Device) error {
 	wanted, err := render(s.kind, s.hostDevRoot, devices)
 	if err != nil {
@@ -107,8 +105,8 @@ func (s *Spec) Write(devices []Device) error {
 	return s.do(func() error { return s.settle(wanted) })
 }
 
-// Name returns the name by which the runtime finds a device, e.g. "fpga.intel.com/fpga=3b:00.0",
-// and reports whether the file, as it was last written, has the device.
+// Name returns the name by which the runtime finds a device, e.g. "fpga.intel.com/fpga=3b:00.0", and reports whether
+// the device is in the file that was last written.
 func (s *Spec) Name(id string) (name string, ok bool) {
 	name, ok = (*s.names.Load())[id]
 	return name, ok

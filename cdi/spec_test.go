@@ -172,7 +172,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Devices that make no valid spec change neither the file nor the names.
+// If no valid spec can be made of the devices, neither the file nor the names change.
 func TestInvalid(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

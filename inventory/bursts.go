@@ -23,7 +23,7 @@ type hints struct {
 type pending struct {
 	everything bool
 	at         time.Time // of the first hint for everything
-	source     string    // of the same
+	source     string    // of that hint
 	cards      map[string]Hint
 	nodes      map[string]Hint
 	policy     *Policy  // the newest; nil: unchanged

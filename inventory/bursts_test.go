@@ -156,7 +156,7 @@ func TestNodeHintWhileTheNodeChangesItsCard(t *testing.T) {
 	}
 }
 
-// The node of a removed card leads to no card. Another card may get its name.
+// The node of a removed card no longer leads to a card. Another card may get its name.
 func TestNodeOfACardThatLeft(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		r.pull(cardA)

@@ -7,7 +7,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The cause of a fault is a problem of the hardware, and not what somebody has chosen, or what is normal for some time.
+// The cause of a fault is a problem of the hardware. An administrative reason, or a condition that is normal for some
+// time, is not a cause.
 func TestCause(t *testing.T) {
 	unhealthy := func(reasons ...string) (all []inventory.Condition) {
 		for _, reason := range reasons {
@@ -47,8 +48,8 @@ func TestCause(t *testing.T) {
 	}
 }
 
-// Also a reader that skips snapshots learns why a card fell off the bus: an error counter rises in one reading only, and the
-// next one may already be of the removal.
+// Even a reader that skips snapshots learns why a card fell off the bus. An error counter rises in one reading only,
+// and the next reading may already show the removal.
 func TestCauseBeforeRemoval(t *testing.T) {
 	fatal := inventory.Condition{Reason: "aer-fatal", Health: inventory.Unhealthy}
 	unbound := inventory.Condition{Reason: inventory.ReasonFMEUnbound, Health: inventory.Unhealthy}

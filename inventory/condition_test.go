@@ -74,7 +74,7 @@ func TestCounterOfAnotherDirectory(t *testing.T) {
 	})
 }
 
-// A lost file with a reason of its own, and a file that a reading does not have.
+// A lost file with a reason of its own, and a file that is not in a reading.
 func TestFileIsLost(t *testing.T) {
 	driver := inventory.HealthFile{Name: "fme/driver", Lost: inventory.Unhealthy, Row: "fme-unbound", Reason: "fme-unbound"}
 	errors := inventory.HealthFile{Name: "fme/errors/catfatal_errors", Lost: inventory.Unhealthy, Row: "fme-fatal"}
@@ -152,8 +152,8 @@ func TestRecoveryFailedWithoutAnswer(t *testing.T) {
 	})
 }
 
-// A failed recovery of a physical function concerns its virtual functions; one of an empty slot
-// concerns no card.
+// A failed recovery of a physical function concerns its virtual functions. In an empty slot it does not concern any
+// card.
 func TestRecoveryFailedElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFakeFamily("dfl")

@@ -39,10 +39,10 @@ type Condition struct {
 	// Row is the name of the [Row] that Health comes from. An administrator may overrule Health by
 	// this name ([Policy.Severity]). If Row is "", Health cannot be overruled.
 	Row string
-	// Passing marks a condition that is normal for some time: until it has lasted for
-	// [Config.ReprogramTimeout] it is no fault and makes no turn ([Config.FlapLimit]), also if it
-	// is Unhealthy. After that, the device is Unhealthy. If it is Unhealthy from the start, the time
-	// counts together with that of other such conditions in the last [Config.FlapWindow].
+	// Passing marks a condition that is normal for some time. Until it has lasted for [Config.ReprogramTimeout], it is
+	// not a fault and does not count as a turn ([Config.FlapLimit]), even if Health is Unhealthy. After that, the
+	// device is unhealthy. The times of conditions that are Unhealthy from the start are added up over the last
+	// [Config.FlapWindow].
 	Passing bool
 	// Dead means that the card, or this part of it, does not answer at all.
 	Dead bool
@@ -61,12 +61,12 @@ type Device struct {
 
 	Health  Health
 	Reasons []string // worst first; empty if the device is healthy
-	// Fault means that the device is unhealthy because of a present problem of the hardware. It is false if
-	// the only reasons are administrative, the recovery hold, the quarantine, or that the device has left.
+	// Fault means that the device is unhealthy because of a present problem of the hardware. It is false if the only
+	// reasons are administrative or passing, the recovery hold, the quarantine, or that the device has left.
 	Fault bool
-	// Cause is the reason of a fault, or why the device is degraded: the worst present problem of the hardware. It is "" if
-	// somebody has chosen all reasons, or they are normal for some time, or over. A reason that a card that is pulled also
-	// has for a moment ([IsRemovalStep]) is only the cause if there is no other one as bad, and there was none within the
+	// Cause is the reason of a fault, or why the device is degraded: the worst present problem of the hardware. It is
+	// "" if all reasons are administrative, passing or over. A card that is being pulled also has some reasons for a
+	// moment ([IsRemovalStep]). Such a reason is the cause only if no other reason is as bad, or was within the
 	// recovery hold.
 	Cause string
 
@@ -96,21 +96,21 @@ type Facts struct {
 	Nodes       []string // names of its nodes below the device root, those of the ports first
 	NodeNumbers []string // MAJOR:MINOR of the nodes whose numbers are known
 	SharedNodes []string // names of nodes that several devices have, such as vfio/vfio
-	Mounts      []string // paths below the root of sysfs of files that a container gets at the path that they have on the host
+	Mounts      []string // files that a container gets at their path on the host; these are paths below the root of sysfs
 	Parent      string   // name of the FME; "" if there is none
 	ParentNodes []string // names of the FME's nodes below the device root
 	// ProgramAtStart means that the device is programmed before each start of a container that has it.
 	ProgramAtStart bool
 
-	// Members has the addresses of the device's other functions, sorted, in the form of PCIAddress.
+	// Members lists the addresses of the device's other functions, sorted, in the form of PCIAddress.
 	Members []string
-	// Attributes has the family's own facts about the device, by names in lowerCamelCase. They are no part
-	// of its identity.
+	// Attributes contains the family's own facts about the device, by names in lowerCamelCase. They are not part of its
+	// identity.
 	Attributes map[string]string
 	// OnlyByRule means that the device is offered only if a rule of the administrator names its resource.
 	OnlyByRule bool
-	// AddressEnv has the names of environment variables that get the PCI addresses of a container's devices.
-	// A name that ends with _ is completed by the name of the resource.
+	// AddressEnv lists the names of environment variables that get the PCI addresses of a container's devices. A name
+	// that ends with _ is completed by the name of the resource.
 	AddressEnv []string
 	// NamedByShell means that the device is offered under the name of its shell, by its attributes vbnv and timestamp, in
 	// all modes, unless a rule of the administrator names its resource.
@@ -158,7 +158,7 @@ func deviceID(card string, port int) string {
 	return id
 }
 
-// IsAddress reports whether id is that of a device in a PCI slot.
+// IsAddress reports whether id is the id of a device in a PCI slot.
 func IsAddress(id string) bool { return addressOf(id) != "" }
 
 // addressOf returns the PCI address in an id, or "" if there is none.

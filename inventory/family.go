@@ -26,16 +26,15 @@ type Family interface {
 	// listed, Cards returns the others and an error.
 	Cards(sysfs.Host) ([]string, error)
 
-	// Read reads one card. If the card does not exist or belongs to another family, it
-	// returns an error that wraps fs.ErrNotExist. Any other error means that the card
-	// could not be read: its devices keep their state. A problem of one unit is a condition of
-	// that unit, not an error. If a reading fails because of a shortage ([sysfs.IsShortage]), Read
-	// returns that error, or a reading that has the error in a condition. The whole reading is
-	// then discarded.
+	// Read reads one card. If the card does not exist or belongs to another family, it returns an error that wraps
+	// fs.ErrNotExist. Any other error means that the card could not be read: its devices keep their state. A problem of
+	// one unit is a condition of that unit, not an error. If a reading fails because of a shortage
+	// ([sysfs.IsShortage]), Read returns that error, or a reading with a condition that contains the error. The whole
+	// reading is then discarded.
 	Read(host sysfs.Host, card string) (Reading, error)
 
-	// Outline returns the units of a card that cannot be read. As Cards, it reads only directories
-	// and links; the values of attributes are marked as not known. Its errors are those of Read.
+	// Outline returns the units of a card that cannot be read. Like Cards, it reads only directories and links. The
+	// values of attributes are marked as not known. It returns the same errors as Read.
 	Outline(host sysfs.Host, card string) (Reading, error)
 }
 
@@ -55,16 +54,16 @@ type Row struct {
 
 // Reading is the result of reading one card.
 type Reading struct {
-	// Related has the PCI addresses of other functions whose events concern this card too, such as
-	// the physical function of a virtual one. A function need not exist. After a reading without units, those
-	// functions that no family has listed are read, too.
+	// Related lists the PCI addresses of other functions whose events also concern this card, such as the physical
+	// function of a virtual one. They need not exist. After a reading without units, the functions in Related that no
+	// family has listed are read as well.
 	Related []string
 	Units   []Unit // in the order of the driver's numbers; may be empty
 
-	// Observed has the observations that a check of the card compares with the present state, in
-	// this order, at the health interval. If all hold, this reading is still valid; otherwise the
-	// card is read. Changes of other files are found by the readings at a hint, at the resync, and
-	// while the card has a condition. If Observed is empty, the card is read instead of checked.
+	// Observed contains the observations that a check of the card compares with the present state, in this order, at
+	// each health interval. If all hold, this reading is still valid; otherwise the card is read. Changes of other
+	// files are found when the card is read after a hint, at the resync, or because it has a condition. If Observed is
+	// empty, the card is read instead of checked.
 	//
 	// A file that may be read only while another file has a certain value must come after
 	// that file.
@@ -103,8 +102,8 @@ type Unit struct {
 	ID string
 	// PCIAddress is as in [Device]. It is used only if ID is not empty; otherwise it is the card's address.
 	PCIAddress string
-	// Name is the name of the unit's directory, for display. It has the driver's running number,
-	// which is reused, so it does not identify a device.
+	// Name is the name of the unit's directory, for display. It contains the driver's running number, which is reused,
+	// so it does not identify a device.
 	Name string
 	// Incarnation is the inode number of the directory. A later directory of the same name has
 	// another one.
@@ -127,9 +126,8 @@ type Unit struct {
 	Counters   []Counter
 }
 
-// HealthFile is a health file that a reading has tried to read. A file that has never existed is no
-// condition. A file that existed and is gone is a condition. A file that is not in a reading keeps
-// its state.
+// HealthFile is a health file that a reading has tried to read. A file that has never existed is not a condition. A
+// file that existed and is gone is one. A file that is not in a reading keeps its state.
 type HealthFile struct {
 	Name   string // e.g. errors/errors; unique within the unit
 	Absent bool
@@ -138,8 +136,7 @@ type HealthFile struct {
 	Reason string // the reason if the file is gone; "": unreadable=Name
 }
 
-// Counter is a count of errors that the kernel never resets. Its first value is no condition; a rise
-// is a condition.
+// Counter is a count of errors that the kernel never resets. Its first value is not a condition; a rise is one.
 type Counter struct {
 	Name   string // unique within the unit
 	Value  uint64

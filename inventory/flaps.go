@@ -5,15 +5,15 @@ import "time"
 // flaps counts the changes of a device between good and bad. A device that changes too often is in
 // quarantine, because a container would lose it again.
 type flaps struct {
-	// standing: the device has been good since it was plugged in. Earlier changes do not count,
-	// because a card that is plugged in is unbound at first.
+	// standing: the device has been good at some time since it was plugged in. Earlier changes do not count, because a
+	// card that is plugged in is unbound at first.
 	standing    bool
 	good        bool
 	at          []time.Time // of the newest turns, oldest first; at most limit+1
 	quarantined bool
 }
 
-// take updates the turns by the present state of the device, after the recovery hold. It returns the
+// take updates the turns with the present state of the device, in which recovery holds already count. It returns the
 // end of the quarantine if there is no further turn, or zero if there is no quarantine.
 func (f *flaps) take(now time.Time, good bool, limit int, window time.Duration) (until time.Time) {
 	if limit == 0 {
@@ -42,12 +42,12 @@ func (f *flaps) take(now time.Time, good bool, limit int, window time.Duration) 
 	return f.at[len(f.at)-1].Add(window)
 }
 
-// left handles the removal of the device: its state when it returns is no turn.
+// left handles the removal of the device: its state when it returns does not count as a turn.
 func (f *flaps) left() { f.standing = false }
 
-// allowance is the time for which passing conditions may still make a device unhealthy. They use it up, and it is renewed
-// by rules.reprogram in each flap window. So it lasts for a card that is reset now and then, and not for a card that
-// resets all the time.
+// allowance is the time for which passing conditions may make a device unhealthy before that counts as a fault. They
+// use it up, and each flap window restores rules.reprogram of it. So it is enough for a card that is reset now and
+// then, but not for one that is reset all the time.
 type allowance struct {
 	used    time.Duration // at most rules.reprogram
 	at      time.Time     // of the newest reading; zero: there was none
@@ -55,7 +55,7 @@ type allowance struct {
 	began   time.Time     // first of the uninterrupted readings in which one did; zero: not in the newest one
 }
 
-// left returns the time that is left until now, and forgets whether a condition is present.
+// left returns how much of the allowance is left now, and forgets whether a passing condition is present.
 func (a *allowance) left(now time.Time, r rules) time.Duration {
 	switch since := now.Sub(a.at); {
 	case a.at.IsZero():

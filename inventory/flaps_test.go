@@ -10,7 +10,7 @@ import (
 // resetting is a passing condition that makes a device unhealthy.
 var resetting = inventory.Condition{Reason: "resetting", Health: inventory.Unhealthy, Passing: true}
 
-// Resets are no turns, unless the card is reset all the time.
+// Resets do not count as turns, unless the card is reset all the time.
 func TestFlapsByPassingConditions(t *testing.T) {
 	for _, test := range []struct {
 		name          string
@@ -42,7 +42,7 @@ func TestFlapsByPassingConditions(t *testing.T) {
 	}
 }
 
-// A device that stays offered while it is programmed does not turn.
+// Programming does not count as a turn if the device stays offered.
 func TestProgrammingIsNoTurn(t *testing.T) {
 	withCard(t, withFlaps(1), func(t *testing.T, r *rig, _ *fakeFamily) {
 		for range 100 {
@@ -53,7 +53,8 @@ func TestProgrammingIsNoTurn(t *testing.T) {
 	})
 }
 
-// Conditions that take turns are a fault when each of them is still within its time, also without a limit of turns.
+// Passing conditions that alternate add up to a fault even if each of them is still within its time, and even without a
+// limit of turns.
 func TestPassingConditionsThatAlternate(t *testing.T) {
 	offline := resetting
 	offline.Reason = "device-offline"

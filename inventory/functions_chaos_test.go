@@ -62,8 +62,8 @@ type chaos struct {
 	history []string
 }
 
-// step plays a step, and reports whether it was possible. Impossible ones, such as plugging a function twice, are
-// no failure.
+// step plays a step, and reports whether it was possible. An impossible step, such as plugging a function twice, is not
+// a failure.
 func (c *chaos) step(line string) bool {
 	err := c.play(line)
 	if errors.As(err, new(mismatch)) {
@@ -139,7 +139,7 @@ func (c *chaos) end(id string) {
 	c.step("free " + id)
 }
 
-// check returns an error if a container could be given a node that another one has.
+// check returns an error if a container could be given another container's node.
 func (c *chaos) check() error {
 	snapshot, _ := c.rig.Latest()
 	owner := map[string]string{}

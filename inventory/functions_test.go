@@ -9,8 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// These tests show readings of functions, where the events of one address concern the cards at others, and
-// where a card may have no unit.
+// These tests are about functions whose events concern cards at other addresses, and about cards without a unit.
 
 // function returns a unit with an id of its own.
 func function(id string, bad ...inventory.Condition) inventory.Unit {
@@ -56,8 +55,8 @@ func TestHintForAnUnknownSibling(t *testing.T) {
 	})
 }
 
-// A card without units, such as a function whose group has a lower function, is kept: its related addresses count, and
-// it is read at the health interval. When the lower function leaves, the card has the unit at once.
+// A card without units, such as a function whose group has a lower function, is kept. Its related addresses count, and
+// it is read at the health interval. When the lower function leaves, the card gets the unit at once.
 func TestCardWithoutUnits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const low, high = cardA, "0000:3b:00.1"
@@ -78,8 +77,8 @@ func TestCardWithoutUnits(t *testing.T) {
 	})
 }
 
-// A card is plugged function by function, as a card of AWS. A reading of the card has begun before the last function
-// was there, and found none. The hint for that function causes another reading.
+// A card is plugged in function by function, like a card of AWS. A reading of the card began before the last function
+// was there, and did not find it. The hint for that function causes another reading.
 func TestFunctionDuringReading(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const management = "0000:3b:00.1"
@@ -123,7 +122,8 @@ func TestAttributesAreKept(t *testing.T) {
 	})
 }
 
-// Another shell of a card may have no interface, or several. The card then has none, not that of the former shell.
+// Another shell of a card may have no interface, or several. The card then has none, and does not keep the interface of
+// the former shell.
 func TestInterfaceOfAnotherShell(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFakeFamily("xrt")
@@ -146,7 +146,7 @@ func TestInterfaceOfAnotherShell(t *testing.T) {
 	})
 }
 
-// A function that another family reads, because another driver was bound to it, is another device. It has no
+// A function that another family reads, because another driver was bound to it, is another device. It keeps no
 // attribute of the former device, and is not offered while the former device has holders.
 func TestFunctionOfAnotherFamily(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -66,7 +66,7 @@ func TestHoldersNamed(t *testing.T) {
 	})
 }
 
-// A pod of the same name, such as that of a StatefulSet, is another holder: its UID tells.
+// A new pod with the same name, as in a StatefulSet, is another holder, because its UID differs.
 func TestPodOfTheSameName(t *testing.T) {
 	withKubeletAndCard(t, func(t *testing.T, r *rig, _ *fakeFamily, d *fakeKubelet) {
 		for _, step := range []struct {
@@ -121,8 +121,8 @@ func TestTooManyHolders(t *testing.T) {
 	})
 }
 
-// While no device is held, there is a question for holders with each resync. While a device is held,
-// there is a question each HoldersInterval.
+// While no device is held, the holders are asked for at each resync. While a device is held, they are asked for every
+// HoldersInterval.
 func TestQuestionsWhileHeld(t *testing.T) {
 	for _, test := range []struct {
 		name string

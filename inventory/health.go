@@ -18,8 +18,8 @@ type health struct {
 	flaps   flaps
 }
 
-// tracked is a condition that a device has, or had during the last hold time. The condition has its
-// severity at once, and until the device has been without it for the hold time.
+// tracked is a condition that a device has, or had during the last hold time. It counts from the first reading with the
+// condition until the device has been without it for the hold time.
 type tracked struct {
 	Condition
 	present bool      // in the last reading
@@ -30,7 +30,7 @@ type tracked struct {
 	overdue bool      // a passing condition that has lasted too long
 }
 
-// rules are times and limits.
+// rules are the times and limits of [Config] that the node applies.
 type rules struct {
 	hold       time.Duration // how long a device must stay healthy before it is offered again
 	reprogram  time.Duration // how long a passing condition is normal
@@ -42,7 +42,7 @@ type rules struct {
 	interval time.Duration // between two questions for holders
 }
 
-// verdict is the health of a device by one reading.
+// verdict is the health of a device according to one reading.
 type verdict struct {
 	health  Health
 	reasons []string
@@ -53,8 +53,8 @@ type verdict struct {
 	recheck time.Time
 }
 
-// judge returns the health of a device with the conditions of one reading. The reasons of present
-// conditions come first, the worst one first, and then those of conditions that are over.
+// judge returns the health of a device with the conditions of one reading. The reasons of present conditions come
+// first, with the worst one at the front. The reasons of conditions that are over follow.
 func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	h.track(now, read, r)
 	var v verdict
@@ -111,7 +111,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	return v
 }
 
-// track updates the conditions by those of one reading, and forgets those that have been over for the recovery hold.
+// track updates the conditions with those of one reading, and forgets those that have been over for the recovery hold.
 func (h *health) track(now time.Time, read []Condition, r rules) {
 	left := h.passing.left(now, r)
 	if h.conditions == nil && len(read) > 0 {
@@ -143,8 +143,9 @@ func (h *health) track(now time.Time, read []Condition, r rules) {
 	}
 }
 
-// short reports whether a condition is overdue only because of earlier ones, and has not lasted long itself: then it is a
-// turn, and no fault. The earlier ones may be of another container, whose card was reset.
+// short reports whether a condition is overdue only because earlier ones have used up the allowance, and has not lasted
+// long itself. Such a condition counts as a turn but not as a fault, because the earlier ones may stem from another
+// container that has reset the card.
 func (h *health) short(t *tracked, now time.Time, r rules) bool {
 	return t.Passing && t.Health == Unhealthy && now.Before(h.passing.began.Add(r.reprogram))
 }
@@ -165,7 +166,7 @@ func (t *tracked) update(now time.Time, left time.Duration, r rules) {
 	}
 }
 
-// until returns when the condition is over, or overdue; zero: that is not known.
+// until returns when the condition will be over, or overdue, or zero if that is not known.
 func (t *tracked) until(r rules) time.Time {
 	switch {
 	case !t.present:
@@ -176,7 +177,7 @@ func (t *tracked) until(r rules) time.Time {
 	return time.Time{}
 }
 
-// recheckAt plans a reading at t, unless that is over.
+// recheckAt plans a reading at t, unless t has passed.
 func (v *verdict) recheckAt(now, t time.Time) {
 	if t.After(now) {
 		v.recheck = earlier(v.recheck, t)
@@ -186,8 +187,9 @@ func (v *verdict) recheckAt(now, t time.Time) {
 // clear removes a condition at once, without recovery hold.
 func (h *health) clear(reason string) { delete(h.conditions, reason) }
 
-// overrule lowers the severity of conditions, present or over, to that of the policy. read are those of the last reading,
-// with the severities of their family. The hardware has not changed, so there is no recovery hold.
+// overrule lowers the severity of conditions, present or over, to the severity in the policy. read contains the
+// conditions of the last reading, with the severities of their family. The hardware has not changed, so there is no
+// recovery hold.
 func (h *health) overrule(read []Condition, p Policy) {
 	for reason, t := range h.conditions {
 		c := t.Condition
@@ -204,8 +206,8 @@ func (h *health) overrule(read []Condition, p Policy) {
 	}
 }
 
-// returned replaces the conditions of a device that has returned by the reason of its reservation, which is
-// over now.
+// returned replaces the conditions of a device that has returned with one: the reason of its reservation, which is over
+// now, so that the recovery hold applies.
 func (h *health) returned(now time.Time, reason string) {
 	h.flaps.left()
 	h.passing = allowance{}

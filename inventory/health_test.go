@@ -74,7 +74,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A passing condition that makes a device unhealthy is no fault and no turn until it has lasted for the reprogram timeout.
+// A passing condition that makes a device unhealthy counts neither as a fault nor as a turn until it has lasted for the
+// reprogram timeout.
 func TestPassingUnhealthy(t *testing.T) {
 	cfg := withFlaps(1)
 	cfg.ReprogramTimeout = 30 * time.Second

@@ -13,33 +13,33 @@ import (
 type Holding struct {
 	As      string   // the name under which the device was given out
 	Holders []string // namespace/pod/container; empty: the device was given out, and the container is not known yet
-	// Nodes has the names and numbers (MAJOR:MINOR) of the nodes that the holders were
-	// given. If they are not known, NodesErr has the error.
+	// Nodes contains the names and numbers (MAJOR:MINOR) of the nodes that the holders were given. If they are not
+	// known, NodesErr says why.
 	Nodes    []string
 	NodesErr error
-	// Later has the names and numbers of further nodes that a holder may have got through CDI if it was started again.
-	// They are kept like Nodes, but a device that has only these has other nodes than its holders were given.
+	// Later contains the names and numbers of further nodes that a holder may have got through CDI when it was started
+	// again. They are kept like Nodes, but are not nodes that the holders were given ([ReasonNodeChanged]).
 	Later []string
-	// Given has the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that
+	// Given contains the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that
 	// another card in its slot is recognized after a restart; nil: not known.
 	Given *Device
-	// Containers has the containers as the kubelet's checkpoint names them, if it does. Some of them may not be in
-	// Holders, such as init containers.
+	// Containers lists the containers (POD-UID/NAME) that the kubelet's checkpoint names. Some of them, such as init
+	// containers, may not be in Holders.
 	Containers []string
-	// OtherAPI means that the device is held through the other API of Kubernetes: with the device
-	// plugin through DRA, and the reverse. No device with such a holding is offered.
+	// OtherAPI means that the device is held through the other API of Kubernetes: for the device plugin through DRA,
+	// for the DRA driver through the device plugin API. No device with such a holding is offered.
 	OtherAPI bool
-	// Foreign means that another plugin gave out nodes, perhaps those of our devices. The id is none of ours.
+	// Foreign means that another plugin gave out nodes, perhaps those of our devices. The id is not one of ours.
 	Foreign bool
-	// Perhaps means that nothing but the id tells that this plugin gave the device out. It may be a device of another
+	// Perhaps means that only the id suggests that this plugin gave the device out. The device may belong to another
 	// plugin, whose resource must not be registered.
 	Perhaps bool
 	// AnyAFU means that the device remains the same when its AFU changes, because its holders program it.
 	AnyAFU bool
 }
 
-// PodUID returns the UID of the pod of the only holder, or "" if it is not known: only the kubelet's checkpoint has it,
-// which does not name pods.
+// PodUID returns the UID of the pod of the only holder, or "" if it is not known. UIDs come only from the kubelet's
+// checkpoint, which does not name pods.
 func (h Holding) PodUID() string {
 	if len(h.Holders) != 1 || len(h.Containers) != 1 {
 		return ""
@@ -52,19 +52,19 @@ func (h Holding) PodUID() string {
 	return uid
 }
 
-// Holdings says who uses the devices of the node, by everything that is known. See package kubelet/holders, which makes
+// Holdings says who uses the devices of the node, according to everything that is known. Package kubelet/holders makes
 // it.
 type Holdings struct {
-	// Of has the holdings of each device by its id. A device that is not in it is free, unless Err is set. A device
-	// that was given out before Asked is in it.
+	// Of contains the holdings of each device, by its id. A device that is not in Of is free, unless Err is set. A
+	// device that was given out before Asked is in Of.
 	Of    map[string][]Holding
 	Asked time.Time
-	// Err means that Of may lack devices: it has only those that were known before. Missing has all sources that did
-	// not answer, also those without which Of is complete enough.
+	// Err means that Of may lack devices, because it contains only those that were known before. Missing lists all
+	// sources that did not answer, even if Of is complete enough without them.
 	Err     error
 	Missing []MissingSource
-	// Awaiting means that devices may be held through the other API, because no complete answer has shown yet which
-	// are.
+	// Awaiting means that devices may be held through the other API, because no complete answer has yet shown which
+	// ones are.
 	Awaiting bool
 	Unnamed  bool                // a device has just been given out, and its container is not known yet
 	Again    time.Duration       // ask again after this time, because a holder may have ended; 0: not needed
@@ -96,14 +96,14 @@ type MissingSource struct {
 	Err  error
 }
 
-// holders has the newest holdings.
+// holders contains the newest holdings.
 type holders struct {
 	Holdings
-	taken      bool                 // Holdings has an answer
+	taken      bool                 // Holdings is from an answer
 	record     map[string][]Holding // holdings at the start, until there is an answer
-	firstAt    time.Time            // time of the question of the first answer
+	firstAt    time.Time            // time of the first question that was answered
 	answeredAt time.Time            // time of the newest question that was answered without an error
-	unknown    []string             // ids of devices that are held with nodes that are not known
+	unknown    []string             // ids of held devices whose holders have nodes that are not known
 
 	ask time.Time // when the next question is needed; zero: the node needs none
 }
@@ -117,29 +117,29 @@ func (h *holders) of(id string) []Holding {
 	return h.Of[id]
 }
 
-// holder is a container that holds a device, by the answers.
+// holder is a container that holds a device, according to the answers.
 type holder struct {
 	holderKey
 	uid    string    // of its pod; "": not known
-	since  time.Time // time of the question of the first answer with the holder
+	since  time.Time // time of the first question whose answer has the holder
 	logged bool
-	gone   time.Time // time of the question of the first answer without it; zero: the newest answer has it
+	gone   time.Time // time of the first question whose answer lacks the holder; zero: the newest answer has it
 }
 
 // holderKey is the name under which a container holds a device, and the name of the container.
 type holderKey struct{ as, name string }
 
 const (
-	// confirmAfter is the time from an allocation to the question for its holder. The kubelet admits
-	// the pod within milliseconds, unless the pod waits for other devices; then the time to the next
-	// question is four times as long, up to [Config.HoldersInterval].
+	// confirmAfter is the time from an allocation to the question for its holder. The kubelet admits the pod within
+	// milliseconds, unless the pod waits for other devices. In that case, each further wait is four times as long, up
+	// to [Config.HoldersInterval].
 	confirmAfter = 250 * time.Millisecond
 	// answerWithin is how long an answer may take.
 	answerWithin = 2 * time.Second
 	// untilAnswered is the longest time between two questions before the first answer.
 	untilAnswered = time.Second
-	// maxMissing limits the reservations on devices that this process has never read: no such reservation begins
-	// while this many entries wait. The answer of a broken kubelet may have any number of such devices.
+	// maxMissing limits the reservations on devices that this process has never read: no such reservation begins while
+	// this many entries wait. A broken kubelet may name any number of such devices.
 	maxMissing = 1024
 	// maxID is the greatest length in bytes of an id that is accepted: ours have 19 at most, the
 	// kubelet documents 63.
@@ -147,8 +147,8 @@ const (
 )
 
 // takeHoldings applies the newest holdings. It ends the reservations on devices that are free, and begins reservations
-// on devices that are held and missing, or held under another name. stale reports whether the question was asked before
-// a reservation began that needs an answer.
+// on devices that are held and missing, or held under another name. stale reports whether a reservation that needs an
+// answer has begun since the question was asked.
 func (n *node) takeHoldings(newest Holdings, now time.Time) (stale bool) {
 	h := &n.holders
 	if newest.Err != nil && newest.Of == nil { // no source was asked
@@ -215,8 +215,8 @@ func (n *node) takeHolding(e *entry, before []Holding, now time.Time) (stale boo
 	return stale
 }
 
-// endLost no longer keeps the nodes that the device lost, if the newest answer has no holder of the device. stale
-// is as in [node.takeHoldings].
+// endLost stops keeping the nodes that the device has lost if the newest answer has no holder of the device, and
+// reports whether it did. stale is as in [node.takeHoldings].
 func (e *entry) endLost(h holders) (ended, stale bool) {
 	switch {
 	case len(e.lost.nodes) == 0 || len(h.Of[e.id]) > 0:
@@ -343,9 +343,9 @@ func namesOf(holdings []Holding) (names []string) {
 
 // reserveMissing begins a reservation on a device that is held and missing.
 //
-// There is no such reservation on a device that is held through the other API. The kubelet does not ask this daemon for
-// the health of the device, and a device that is plugged in is withheld without a reservation, too. Nor is there one on
-// a device that may be another plugin's and whose card is not on the node.
+// A device that is held through the other API gets no such reservation. The kubelet does not ask this daemon for its
+// health, and when it is plugged in, it is withheld without a reservation. A device that may be another plugin's gets
+// none either if its card is not on the node.
 func (n *node) reserveMissing(e *entry, held []Holding, now time.Time) {
 	c := n.cards[addressOf(e.id)]
 	i := slices.IndexFunc(held, func(h Holding) bool {
@@ -379,9 +379,9 @@ func (n *node) finish(now time.Time) {
 	n.markUnknown()
 }
 
-// expire ends the reservations, and the keeping of lost nodes, that have waited for an answer for the grace time. It
-// returns the earliest time at which one ends, or at which one that it has just ended was due, or zero. A device that is
-// known to be held waits in any case.
+// expire ends the reservations that have waited for an answer for the grace time, and stops keeping the nodes that were
+// lost that long ago. A device that is known to be held keeps waiting. expire returns the earliest time at which one of
+// these ends, or zero. For those that it has just ended, that time has passed.
 func (n *node) expire(now time.Time) (next time.Time) {
 	h := &n.holders
 	if h.taken && h.Err == nil {

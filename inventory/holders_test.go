@@ -54,8 +54,8 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// Without a grace time, a device that gets another name while holders are unknown has it at once: the present question
-// need not be answered first.
+// Without a grace time, a device whose name changes while holders are unknown gets the new name at once. It does not
+// wait for the present question.
 func TestRenamedWithoutGrace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newFakeFamily("dfl"), newFakeKubelet()
@@ -180,8 +180,8 @@ func TestHeldOnACardThatHangs(t *testing.T) {
 	})
 }
 
-// Several containers hold a device: a fault of the kubelet, or of this daemon. It is offered again, without recovery hold, when
-// one of them is left. The device may be missing meanwhile.
+// Several containers hold a device, which is a fault of the kubelet or of this daemon. The device is offered again,
+// without a recovery hold, when only one of them is left. The device may be missing meanwhile.
 func TestHeldTwice(t *testing.T) {
 	withKubeletAndCard(t, func(t *testing.T, r *rig, f *fakeFamily, d *fakeKubelet) {
 		for range 2 {
@@ -249,11 +249,11 @@ func TestForeignHolding(t *testing.T) {
 	})
 }
 
-// A device that is held under its former name, by the kubelet's checkpoint, is not offered under the new one while the first
-// answer takes longer than the first list may wait.
+// A device that is held under its former name according to the kubelet's checkpoint is not offered under the new name,
+// even if the first answer takes longer than the first list may wait.
 func TestFormerNameUntilTheFirstAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {
-		held   bool // by the answer, too
+		held   bool // according to the answer as well
 		former string
 	}{
 		"held": {true, "former unhealthy [replaced-in-use]"}, "ended": {false, "single healthy []"},
@@ -305,8 +305,8 @@ func TestRecordWithoutAnswer(t *testing.T) {
 	})
 }
 
-// A device of which only the id tells that this plugin gave it out is withheld under the name that the kubelet has for it,
-// but a resource that may be another plugin's is not registered without need.
+// If only the id of a device suggests that this plugin gave it out, it is withheld under the name that the kubelet uses
+// for it. But a resource that may be another plugin's is not registered without need.
 func TestPerhapsHeld(t *testing.T) {
 	byRule := good(0, 0)
 	byRule.OnlyByRule = true

@@ -8,7 +8,7 @@ import "cmp"
 type identity struct {
 	family string
 	pci    string // model of the card
-	anyPCI bool   // pci is no part of the identity
+	anyPCI bool   // pci is not part of the identity
 	afu    string
 	iface  string
 }
@@ -18,7 +18,7 @@ func identityOf(d *Device) identity {
 	return identity{family: d.Family, pci: d.PCIID, anyPCI: d.AnyPCIID, afu: d.AFUID, iface: d.InterfaceID}
 }
 
-// learn updates the identity by a reading. A part that the reading lacks stays as it was.
+// learn updates the identity from a reading. A part that the reading lacks stays as it was.
 func (i *identity) learn(r Unit, family string) {
 	i.family = family
 	i.pci, i.anyPCI = cmp.Or(r.PCIID, i.pci), r.AnyPCIID
@@ -39,8 +39,8 @@ const (
 	other
 )
 
-// compare compares two identities. It ignores the parts that are not known in before, the AFU if
-// anyAFU is true, and the PCI ids if one of the two has anyPCI: the record of a holding lacks it.
+// compare compares two identities. It ignores the parts that are not known in before, the AFU if anyAFU is true, and
+// the PCI ids if anyPCI is true in at least one of the two, because the record of a holding lacks anyPCI.
 func (before identity) compare(now identity, anyAFU bool) likeness {
 	if anyAFU {
 		before.afu = ""

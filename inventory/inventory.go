@@ -14,43 +14,40 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Config holds the times of an [Inventory] and the source of holders. A time must be positive
-// unless its comment allows 0.
+// Config holds the settings of an [Inventory]. A time must be positive unless its comment allows 0.
 type Config struct {
 	ResyncInterval   time.Duration // between two listings of all cards, with a reading of each
 	HealthInterval   time.Duration // between two checks of the known cards
 	RecoveryHold     time.Duration // how long a device must stay healthy before it is offered again; may be 0
-	ReprogramTimeout time.Duration // how long a passing condition keeps its own severity, before it is unhealthy
+	ReprogramTimeout time.Duration // how long a passing condition keeps its own severity before it makes the device unhealthy
 	ReadTimeout      time.Duration // after this time a card that does not answer is unhealthy
 
-	FlapLimit  int           // allowed turns within FlapWindow; more: quarantine; 0: no quarantine
+	FlapLimit  int           // turns (changes between good and bad) allowed within FlapWindow; more: quarantine; 0: no quarantine
 	FlapWindow time.Duration // not used if FlapLimit is 0
 
-	// Holders returns who uses which device. It may block until its context ends, after 2 s. A device
-	// that leaves stays listed, unhealthy, until it is free. If Holders is nil, a device
-	// that leaves is removed from the list at once.
+	// Holders returns who uses which device. It may block until its context ends, which is after 2 s. A device that
+	// leaves stays listed, unhealthy, until it is free. If Holders is nil, a device that leaves is removed from the
+	// list at once.
 	Holders func(context.Context) Holdings
 	// Given receives an element after devices were given out. The inventory then calls Holders
 	// soon, to find the holder even of a short-lived pod. nil: not used.
 	Given <-chan struct{}
-	// Record has the holdings at the start, in the form of Holders' answers. It is used
-	// until Holders answers: the names and the nodes in it. The inventory does not change it.
+	// Record contains the holdings at the start, in the form in which Holders returns them. Its names and nodes are
+	// used until Holders answers. The inventory does not modify it.
 	Record map[string][]Holding
-	// HoldersUnknown means that devices may be held that Record lacks, for example through the other API. No device
-	// is offered ([Snapshot.Awaiting]) until an answer of Holders is not [Holdings.Awaiting].
+	// HoldersUnknown means that Record may lack devices that are held, for example through the other API. No device is
+	// offered ([Snapshot.Awaiting]) until Holders returns an answer whose [Holdings.Awaiting] is false.
 	HoldersUnknown bool
-	// HoldersInterval is the time between two calls of Holders while a device is held, or waits
-	// for the answer. Otherwise Holders is called with each resync, to find out whether it fails.
-	// HoldersInterval is not used if Holders is nil.
+	// HoldersInterval is the time between two calls of Holders while a device is held or waits for an answer. Otherwise
+	// Holders is called at each resync, only to notice when it fails. HoldersInterval is not used if Holders is nil.
 	HoldersInterval time.Duration
-	// TombstoneGrace is how long a device that has left, or has got another name, stays
-	// listed while Holders fails; may be 0. It is also how long a card keeps its state while
-	// the daemon is out of descriptors or memory; then it is at least three times
-	// HealthInterval.
+	// TombstoneGrace is how long a device that has left, or whose name has changed, stays listed while Holders fails;
+	// may be 0. It is also how long a card keeps its state while the daemon is out of descriptors or memory, but at
+	// least three times HealthInterval.
 	TombstoneGrace time.Duration
 	Policy         Policy // at the start; see [Inventory.Use]
-	// Remembered has devices as the last daemon listed them, by id: their identity and their Memory. A device goes on with
-	// its recovery hold and its quarantine, unless another card is in its place.
+	// Remembered contains the identity and the Memory of devices as the last daemon listed them, by id. A device
+	// continues its recovery hold and its quarantine, unless another card is in its place.
 	Remembered map[string]*Device
 
 	Metrics *metrics.Metrics // required
@@ -84,13 +81,14 @@ func (inv *Inventory) Hint(h Hint) {
 	inv.cfg.Metrics.Hint(h.Source)
 }
 
-// Use replaces the policy. It never blocks. If p has other families, all cards are read again
-// through them. A device that is held under an id or a name of the former policy stays listed
-// under it, unhealthy, until it is free.
+// Use replaces the policy. It never blocks. If p has other families, all cards are read again through them. A device
+// that is held under an id or a name of the former policy stays listed under that id or name, unhealthy, until it is
+// free.
 func (inv *Inventory) Use(p Policy) { inv.hints.use(p) }
 
-// Forget drops the history of an absent card (3b:00.0), which will not come back: the next card in its slot counts its
-// turns from zero, even if nothing tells it from the old one. Devices that are still listed stay listed. It never blocks.
+// Forget drops the history of an absent card, such as 3b:00.0, that will not come back. The next card in its slot then
+// counts its turns from zero, even if the two cannot be told apart. Devices that are still listed stay listed. It never
+// blocks.
 func (inv *Inventory) Forget(card string) { inv.hints.forget(card) }
 
 // Latest returns the newest snapshot and a channel that is closed when there is a newer one.
@@ -105,8 +103,7 @@ func (inv *Inventory) Holdings() Holdings {
 	return Holdings{}
 }
 
-// Alive blocks until the loop receives a ping, and returns nil. If ctx ends before, it returns the
-// error of ctx.
+// Alive blocks until the loop receives a ping, and returns nil. If ctx ends first, it returns the error of ctx.
 func (inv *Inventory) Alive(ctx context.Context) error {
 	select {
 	case inv.pings <- struct{}{}:
@@ -208,8 +205,8 @@ func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *p
 	}
 	if policy := hinted.policy; policy != nil {
 		if now := time.Now(); !slices.Equal(policy.Families, s.families) {
-			// The devices are withheld before the question for their holders, so an allocation of
-			// this moment is either refused or in the answer.
+			// The devices are withheld before Holders is asked about them, so an allocation at this moment is either
+			// refused or included in the answer.
 			n.supersede(now)
 			inv.publish(n, s.progress(now, p.answered), now)
 			n.ready, n.complete = false, false
@@ -243,7 +240,7 @@ type progress struct {
 func (inv *Inventory) publish(n *node, first progress, now time.Time) {
 	changes := n.reconcile(now)
 	if !n.ready && first.due {
-		n.ready, n.changed = true, true // an empty list is published, too
+		n.ready, n.changed = true, true // an empty list is published as well
 		if n.holders.Awaiting {
 			n.markAll()
 			changes = append(changes, n.reconcile(now)...)
@@ -275,8 +272,8 @@ func (inv *Inventory) publish(n *node, first progress, now time.Time) {
 	}
 }
 
-// logUnmatched warns of excluded addresses that no device has: if an address was mistyped, the
-// intended device is still offered.
+// logUnmatched warns of excluded addresses that match no device. If an address was mistyped, the intended device is
+// still offered.
 func (inv *Inventory) logUnmatched(n *node) {
 	if unmatched := n.policy.unmatched(n.devices); n.complete && len(unmatched) > 0 {
 		inv.log.Warn("excluded address has no device", logevent.ConfigNotice, logevent.Devices(unmatched))

@@ -8,8 +8,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The nodes that a container was given when it was started again are kept for its device, also from the start of the
-// daemon. They do not make the device whole: its first container still has the former node.
+// The nodes that a container was given when it was started again are kept for its device, even at the start of the
+// daemon. They do not make the device healthy again, because its first container still has the former node.
 func TestLaterNodes(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		runInBubble(t, fmt.Sprint("restart=", restart), func(t *testing.T) {

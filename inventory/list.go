@@ -26,10 +26,9 @@ type resolution struct {
 	address string   // the card that has it now, or ""
 }
 
-// hintNode requests readings of the cards that had this node in their last readings, and finds the
-// card of the node's number: drivers reuse names, lowest first, so the node may belong to another
-// card by now. A reading that is under way may have read the node before this hint. If its result
-// has the node, the card is read again.
+// hintNode requests readings of the cards that had this node in their last readings. It also looks up the card by the
+// node's number, because drivers reuse names, lowest first, so the node may belong to another card by now. A reading
+// that is under way may have read the node before this hint. If the node is in its result, the card is read again.
 func (s *scheduler) hintNode(ctx context.Context, name string, h Hint) {
 	r := resolution{hint: h}
 	for address, j := range s.jobs {
@@ -77,8 +76,8 @@ func (s *scheduler) list(ctx context.Context, hinted time.Time) {
 	s.startListing(ctx, listing{epoch: s.epoch})
 }
 
-// seek finds out whether a card has left of which too many readings hang. It is called after a hint for such a card: if
-// the card has left, the next one in its slot can be read.
+// seek lists the cards to find out which overdue ones have left. It is called after a hint for a card that cannot be
+// read because too many readings hang: if that card has left, the next one in its slot can be read.
 func (s *scheduler) seek(ctx context.Context) {
 	if s.seeking = false; s.listing {
 		s.relist = true

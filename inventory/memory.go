@@ -19,7 +19,7 @@ type Hold struct {
 	Reason string    `json:"reason"`
 	Health Health    `json:"health"`         // worst severity of the condition
 	Since  time.Time `json:"since,omitzero"` // when the condition was over; zero: it is present
-	// Passing is when a passing condition began, which must not last too long; zero: it is none, or has lasted too long.
+	// Passing is when the condition began, if it is a passing one that has not lasted too long; zero otherwise.
 	Passing time.Time `json:"passing,omitzero"`
 }
 
@@ -27,7 +27,8 @@ type Hold struct {
 func (h *health) memory() *Memory {
 	var holds []Hold
 	for reason, t := range h.conditions {
-		// A device that was not offered needs no hold. But a reset that lasts too long is a fault after a restart, too.
+		// A device that was not offered needs no hold. But a reset that lasts too long is still a fault after a
+		// restart.
 		late := t.present && t.Passing && t.overdue
 		if of := ReasonOf(reason); (h.offered || late) && !of.Administrative && !of.NoHold {
 			hold := Hold{Reason: reason, Health: t.worst, Since: t.healed}
@@ -45,7 +46,8 @@ func (h *health) memory() *Memory {
 	return &Memory{Turns: slices.Clone(h.flaps.at), Quarantined: h.flaps.quarantined, Bad: bad, Holds: holds}
 }
 
-// recall gives an entry with a present device what an earlier daemon remembers of it, once. Another device forgets it.
+// recall restores, once, what an earlier daemon remembered of the entry's device. If d is another device, the memory is
+// dropped.
 func (n *node) recall(e *entry, d *Device, now time.Time) {
 	was := n.past[e.id]
 	if was == nil || d.PCIID == "" && was.PCIID != "" { // not known yet
@@ -60,7 +62,7 @@ func (n *node) recall(e *entry, d *Device, now time.Time) {
 	e.health.overrule(e.unit.conditions, n.policy) // the earlier daemon may have had other severities
 }
 
-// forget drops what is remembered of a card's devices that are not present.
+// forget drops the history of those devices of a card that are not present.
 func (n *node) forget(card string) {
 	for id := range n.past {
 		if cardOf(id) == card {
@@ -74,8 +76,9 @@ func (n *node) forget(card string) {
 	}
 }
 
-// recall continues a quarantine, and holds that have not ended. If the device was bad, its recovery is a turn, also one
-// that the earlier daemon has not seen. Otherwise, the state of the device is no turn, as after its return.
+// recall continues a quarantine, and holds that have not ended. If the device was bad, its recovery counts as a turn,
+// even if it happened while no daemon ran. Otherwise the first state of the device does not count as a turn, just as
+// when a device returns.
 func (h *health) recall(m *Memory, now time.Time, r rules) {
 	for _, t := range m.Turns {
 		h.flaps.at = append(h.flaps.at, agoIn(now, t))
@@ -115,6 +118,6 @@ func (h *health) recall(m *Memory, now time.Time, r rules) {
 	h.offered = h.offered || h.flaps.quarantined // before the quarantine
 }
 
-// agoIn returns a time of another process as a time that does not change when the clock is set. A time in the future is
-// now: the clock was set back.
+// agoIn converts a time of another process to one that stays valid when the clock is set. A time in the future becomes
+// now, because the clock was set back.
 func agoIn(now, t time.Time) time.Time { return now.Add(-max(now.Round(0).Sub(t), 0)) }

@@ -15,7 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// A recovery hold and a quarantine go on where they were after a restart of the daemon, unless another card is in the slot.
+// After a restart of the daemon, a recovery hold and a quarantine continue where they were, unless another card is in
+// the slot.
 func TestRemembered(t *testing.T) {
 	const model = "8086:09c4:8086:0000"
 	card := func(edit func(*inventory.Unit)) inventory.Unit {
@@ -94,7 +95,7 @@ func TestRemembered(t *testing.T) {
 				delete(test.states, first)
 			}
 
-			// It is remembered only once: a card that is plugged in is new.
+			// The history is used only once: a card that is plugged in later is new.
 			restarted.pull(cardA)
 			restarted.set(cardA, card(nil))
 			restarted.want("plugged", map[string]string{"3b:00.0": healthy})
@@ -245,8 +246,8 @@ func TestRestartsChangeNothing(t *testing.T) {
 	}
 }
 
-// A condition that must pass, and lasts too long, is still too long after a restart: the device is not offered, and has a
-// fault. One that is present for a moment is not.
+// If a passing condition has lasted too long before a restart, it still counts as too long afterwards: the device is
+// not offered, and has a fault. A condition that is present only for a moment does not.
 func TestPassingAtTheEnd(t *testing.T) {
 	reprogramming := inventory.Condition{Reason: "reprogramming", Health: inventory.Degraded, Passing: true}
 	notReady := inventory.Condition{Reason: "management-not-ready", Health: inventory.Unhealthy, Passing: true}
@@ -289,7 +290,7 @@ func TestPassingAtTheEnd(t *testing.T) {
 	}
 }
 
-// A hold that has ended while no daemon ran has no effect: a port that is unbound for a moment is as new.
+// A hold that has ended while no daemon ran has no effect: a port that is then unbound for a moment counts as new.
 func TestEndedHold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := withFlaps(5)
@@ -328,7 +329,8 @@ func TestRememberedOfASlowCard(t *testing.T) {
 	})
 }
 
-// A card that is forgotten while its device is still listed, or before it is seen again, hands nothing over to the next card.
+// If a card is forgotten, the next card gets nothing of its history. This holds even if the device is still listed, or
+// has not been seen yet.
 func TestForget(t *testing.T) {
 	flappy := func(t *testing.T, cfg inventory.Config) *rig {
 		r := start(t, cfg, oneCard())

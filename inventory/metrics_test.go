@@ -94,7 +94,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// The metric accelerator_holders_known is set before a device needs the answer about holders.
+// The metric accelerator_holders_known is set even before a device needs the answer about holders.
 func TestHoldersKnown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const series = `accelerator_holders_known{source="pod-resources"}`

@@ -30,8 +30,8 @@ func modePolicy(name string, families ...inventory.Family) inventory.Policy {
 	}
 }
 
-// If the mode changes, the devices are withheld before the question for their holders: the answer
-// would not have a container that is given a device after the question.
+// If the mode changes, the devices are withheld before the question for their holders, because the answer would lack a
+// container that is given a device after the question.
 func TestModeChangeWithholdsFirst(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newFakeKubelet()
@@ -57,7 +57,7 @@ func (s slowOutline) Outline(host sysfs.Host, card string) (inventory.Reading, e
 	return s.fakeFamily.Outline(host, card)
 }
 
-// The outline of a card by the families of the former mode is discarded.
+// An outline of a card through the families of the former mode is discarded.
 func TestOutlineOfTheFormerMode(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ports, regions := newFakeFamily("ports"), newFakeFamily("regions")

@@ -25,11 +25,11 @@ type node struct {
 	waiting map[string]bool      // ids of entries that wait for an answer about holders
 	recheck map[string]time.Time // by address of the card: when it must be read again
 	holders holders
-	past    map[string]*Device         // by id: what an earlier daemon remembers of devices that have not been seen since
+	past    map[string]*Device         // by id: what an earlier daemon knew of devices that have not been seen since
 	kept    map[string]map[string]bool // name or number of a device node -> ids of the devices it is kept for
 
 	marked  []string             // ids of entries that are to be reconciled, in this order
-	causes  map[string]time.Time // by those ids: time of the hint; zero: there was none
+	causes  map[string]time.Time // by the ids in marked: time of the hint; zero: there was none
 	changes []change             // since the last reconcile
 	devices []*Device            // to be published; sorted by id
 	copied  bool                 // devices is not the slice of the newest snapshot
@@ -39,15 +39,14 @@ type node struct {
 
 // card is the state of one card.
 type card struct {
-	units   []*unit             // in the order of the last reading
-	byDir   map[directory]*unit // the units by directory
-	read    bool                // the units come from a reading, not from an outline
-	former  bool                // the units are of an earlier generation
-	trouble []Condition         // conditions of the whole card, in addition to those of its units
+	units   []*unit // in the order of the last reading
+	byDir   map[directory]*unit
+	read    bool        // the units come from a reading, not from an outline
+	former  bool        // the units are of an earlier generation
+	trouble []Condition // conditions of the whole card, in addition to those of its units
 }
 
-// directory identifies the directory of a unit. A later directory of the same name differs in
-// incarnation.
+// directory identifies the directory of a unit. A later directory of the same name has another incarnation.
 type directory struct {
 	name        string
 	incarnation uint64
@@ -135,8 +134,8 @@ func (n *node) apply(o outcome, now time.Time) {
 	n.setTrouble(o.address, o.trouble, o.cause)
 }
 
-// takeReading applies the reading, or the outline, of a card: it keeps, removes and adds units. A
-// unit with another directory or family than before was removed and added between two readings.
+// takeReading applies the reading, or the outline, of a card: it keeps, removes and adds units. A unit whose directory
+// or family has changed was removed and added again between two readings.
 func (n *node) takeReading(o outcome, now time.Time) {
 	address, cause := o.address, o.cause
 	c := n.cards[address]
@@ -296,8 +295,8 @@ func (n *node) rechecks(now time.Time) (due []string) {
 	return due
 }
 
-// next returns the earliest time at which a card must be read again, or a reservation may end; zero: there is none. It
-// ends the reservations whose time has come. That time has passed, so the loop publishes the end at once.
+// next returns the earliest time at which a card must be read again or a reservation may end, or zero. It also ends the
+// reservations that are due. For these it returns a time that has passed, so the loop publishes their end at once.
 func (n *node) next(now time.Time) time.Time {
 	next := n.expire(now)
 	for _, at := range n.recheck {
@@ -306,8 +305,8 @@ func (n *node) next(now time.Time) time.Time {
 	return next
 }
 
-// identify returns the id of each unit of a reading, in order, and reports for each unit
-// whether another one has the same port number.
+// identify returns the id of each unit of a reading, in order. For each unit it also reports whether another unit has
+// the same port number.
 //
 // A port number is read once and kept as long as the unit's directory exists, even if a new unit
 // has the same number. A unit whose number is not known, or belongs to another unit, gets the
@@ -364,13 +363,13 @@ func lowestFree(taken map[int]bool) (number int) {
 	return number
 }
 
-// learn updates the unit by a reading.
+// learn updates the unit from a reading.
 func (u *unit) learn(read Unit, family string) {
 	if len(read.NodeNumbers) < len(read.Nodes) && slices.Equal(read.Nodes, u.last.Nodes) {
 		read.NodeNumbers = u.last.NodeNumbers // a number does not change while the directory exists
 	}
 	if vbnv := read.Attributes[AttributeVBNV]; vbnv != "" && vbnv != u.last.Attributes[AttributeVBNV] {
-		u.identity.iface = "" // that of the former shell
+		u.identity.iface = "" // it belonged to the former shell
 	}
 	if len(u.last.Attributes) > 0 {
 		known := maps.Clone(u.last.Attributes)
@@ -408,7 +407,7 @@ func (u *unit) learnFiles(files []HealthFile) {
 // learnCounters adds a condition for each counter that has risen.
 func (u *unit) learnCounters(counters []Counter) {
 	for _, c := range counters {
-		// A counter that is lower than before was reset with its device, and is no condition.
+		// A counter that is lower than before was reset with its device, which is not a condition.
 		if before, known := u.counters[c.Name]; known && c.Value > before {
 			u.conditions = append(u.conditions, Condition{
 				Reason: c.Reason, Health: c.Health, Row: c.Row,

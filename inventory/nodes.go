@@ -11,10 +11,10 @@ import (
 // time. After a card has left, drivers give its names and numbers to the next card. So a device is
 // offered only while its nodes are kept for no other device.
 //
-// Three sets of names and numbers are kept for a device: those of the nodes that it has, that it
-// had when it left, and that its holders were given or get when they are started again.
+// Three sets of names and numbers are kept for a device: those of the nodes that it has now, those of the nodes that it
+// had when it left, and those of the nodes that its holders were given, or will be given when they are started again.
 
-// lost has the nodes that a device no longer has and that its holders may still open.
+// lost contains the nodes that a device no longer has and that its holders may still open.
 type lost struct {
 	nodes []string  // names and numbers
 	since time.Time // when the device lost the newest of them
@@ -42,8 +42,8 @@ func (e *entry) mayBeGiven(u *unit) bool {
 // from its number, and the number of d is not known.
 func (u *unit) guessed(d *Device) bool { return u.last.ID == "" && d.PortID < 0 }
 
-// lose keeps nodes that the device had and no longer has. They stay kept
-// until the answer to a later question has no holder of the device.
+// lose keeps nodes that the device had and no longer has. They stay kept until the answer to a later question shows no
+// holder of the device.
 func (e *entry) lose(nodes []string, now time.Time) {
 	if len(nodes) > 0 {
 		all := slices.Concat(e.lost.nodes, nodes)
@@ -102,7 +102,7 @@ func (n *node) conflicts(e *entry, d *Device) bool {
 	return len(d.Nodes) > 0 && len(mine) == 0 && n.mayBeElsewhere(e)
 }
 
-// unknownNodes returns the ids of the devices in an answer that are held with nodes that are not known, sorted.
+// unknownNodes returns the sorted ids of the devices in an answer whose holders have nodes that are not known.
 func unknownNodes(answer map[string][]Holding) (ids []string) {
 	for _, id := range slices.Sorted(maps.Keys(answer)) {
 		if slices.ContainsFunc(answer[id], func(h Holding) bool { return h.NodesErr != nil }) {
@@ -112,18 +112,18 @@ func unknownNodes(answer map[string][]Holding) (ids []string) {
 	return ids
 }
 
-// mayBeElsewhere reports whether a container may have been given nodes of the present device of the entry with a device
-// of another id, whose nodes are not known. The containers were probably given the nodes that their device has now. But
-// the device may have been a whole card, of which the present one is a part, or the reverse. If its card is not on the
-// node, the nodes may belong to any card now.
+// mayBeElsewhere reports whether the holder of another device may have nodes of the entry's present device, because it
+// is not known which nodes the holder was given. They are probably the nodes that the other device has now. But the
+// other device may have been a whole card that includes the present device, or a part of it. If the card of the other
+// device is not on the node, its nodes may belong to any card now.
 func (n *node) mayBeElsewhere(e *entry) bool {
 	return slices.ContainsFunc(n.holders.unknown, func(id string) bool {
 		card := n.cards[addressOf(id)]
 		switch {
 		case id == e.id:
-			return false // is withheld because it is held
+			return false // the present device itself, which is withheld because it is held
 		case card == nil || len(card.units) == 0:
-			return n.complete && len(n.entry(id).lost.nodes) == 0 // nodes that a device has lost are kept
+			return n.complete && len(n.entry(id).lost.nodes) == 0 // a device's lost nodes are kept anyway
 		case e.unit.card != addressOf(id):
 			return false
 		}
@@ -158,8 +158,8 @@ func (e *entry) hasReplacedNodes(n *node, now []string) bool {
 	return replacedNodes(nodes, now) || e.reservation.moved && lacks(now, nodes)
 }
 
-// replacedNodes reports whether some of the given nodes are missing and there are new nodes. A
-// region that has only lost or only gained a port has no replaced nodes.
+// replacedNodes reports whether some of the given nodes are missing and there are new nodes. The nodes of a region that
+// has only lost or only gained a port are not replaced.
 func replacedNodes(given, now []string) bool {
 	return len(given) > 0 && lacks(given, now) && lacks(now, given)
 }

@@ -7,8 +7,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// The log lines of a device are in the order of its changes. The line for the first snapshot follows
-// those of all devices in it.
+// The log lines of a device are in the order of its changes. The line for the first snapshot comes after the lines of
+// all devices in it.
 func TestOrderOfLines(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newFakeFamily("dfl"), newFakeKubelet()

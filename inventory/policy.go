@@ -10,30 +10,27 @@ type Policy struct {
 	// Families list and read the cards. A card that two families can read belongs to the
 	// first of them. They must be comparable with ==.
 	Families []Family
-	// Mode is the mode of the node. Another mode begins a new generation
-	// ([Snapshot.Generation]).
+	// Mode is the mode of the node. A change of the mode begins a new generation ([Snapshot.Generation]).
 	Mode string
 	// AnyAFU means that a unit that returns with another AFU is the same device, because pods
 	// program it.
 	AnyAFU bool
-	// Exclude has the cards (BB:DD.F, or DDDD:BB:DD.F outside domain 0) and the single
-	// ports (a card with -pN, also for port 0) that are given to no container, each with
-	// the reason: [ReasonExcluded] or [ReasonCordoned]. The address of one of a device's members
-	// applies to the device.
+	// Exclude lists the cards (BB:DD.F, or DDDD:BB:DD.F outside domain 0) and the single ports (a card with -pN, also
+	// for port 0) that are not given to containers, each with the reason: [ReasonExcluded] or [ReasonCordoned]. The
+	// address of one of a device's members applies to the device.
 	Exclude map[string]string
 	// Severity overrules the severity of a condition, by its [Condition.Row] or the NAME of that
 	// row. Healthy means that the condition is ignored.
 	Severity map[string]Health
-	// Name returns the name of the resource that a device belongs to. It must not use the
-	// device's health, reasons and OfferedAs. If the name is "", the device is not offered; the
-	// error has the reason, or is nil if the policy offers no such devices. The loop calls Name,
-	// so it must not block. It must return the same name for the same device. If Name is nil,
-	// devices have no names.
+	// Name returns the name of the resource that a device belongs to. It must not use the device's health, reasons and
+	// OfferedAs. If the name is "", the device is not offered. Then the error explains why, or is nil if the policy
+	// never offers such devices. The loop calls Name, so it must not block. It must return the same name for the same
+	// device. If Name is nil, devices have no names.
 	Name func(*Device) (string, error)
 }
 
-// entries returns the possible entries of [Policy.Exclude] for a device: those of its card, of its port and of its
-// other functions.
+// entries returns the entries of [Policy.Exclude] that would exclude a device: its card, its port and its other
+// functions.
 func (d *Device) entries() []string {
 	all := []string{d.ID, d.ID + "-p0"}
 	if card := cardOf(d.ID); d.ID != card {
@@ -80,7 +77,7 @@ func cardOf(id string) string {
 	return card
 }
 
-// apply sets the severities of the policy and removes ignored conditions. It changes read.
+// apply sets the severities of the policy and removes ignored conditions. It modifies read.
 func (p Policy) apply(read []Condition) []Condition {
 	if len(p.Severity) == 0 {
 		return read

@@ -62,7 +62,7 @@ func TestExclude(t *testing.T) {
 	}
 }
 
-// Excluding a card that hangs needs no reading of it.
+// A card that hangs can be excluded without reading it.
 func TestExcludeWhileItHangs(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		release := f.hang(cardA)
@@ -76,7 +76,7 @@ func TestExcludeWhileItHangs(t *testing.T) {
 	})
 }
 
-// A device that an administrator excludes has a fault only if it is unhealthy without that, too.
+// A device that an administrator excludes has a fault only if it would be unhealthy anyway.
 func TestFault(t *testing.T) {
 	hot := inventory.Condition{Reason: "alarm-crit=temp1", Row: "alarm-crit", Health: inventory.Unhealthy}
 	slow := inventory.Condition{Reason: "power-throttled=1", Row: "power-throttled=1", Health: inventory.Degraded}
@@ -109,7 +109,7 @@ func TestFault(t *testing.T) {
 	})
 }
 
-// A change of policy has no hint, so it has no latency.
+// A change of policy has no latency, because no hint caused it.
 func TestPolicyHasNoLatency(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		r.hint(cardA)
@@ -158,7 +158,7 @@ func TestSeverity(t *testing.T) {
 	}
 }
 
-// A condition that is present has its new severity at once, also if that changes while no daemon runs.
+// A present condition gets its new severity at once, even if the severity changes while no daemon runs.
 func TestSeverityChanges(t *testing.T) {
 	for _, test := range []struct {
 		name          string

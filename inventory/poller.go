@@ -13,7 +13,7 @@ import (
 // poller calls [Config.Holders], one call at a time. Only the loop uses it.
 type poller struct {
 	*Inventory
-	tasks    *sync.WaitGroup // has the goroutines of the questions
+	tasks    *sync.WaitGroup // counts the goroutines of the questions
 	answers  chan Holdings
 	asking   bool          // a question is under way
 	at       time.Time     // time of the newest question
@@ -25,7 +25,7 @@ type poller struct {
 	wait     time.Duration // between the last two questions for the holder of a device that was given out
 }
 
-// needs says which answers a node needs.
+// needs says which answers about holders the node needs.
 type needs struct {
 	at      time.Time // an answer to a question of this time or later; zero: not needed
 	waiting bool      // devices wait for an answer
@@ -59,8 +59,8 @@ func (p *poller) ask(ctx context.Context) {
 	})
 }
 
-// askWhenIdle asks a question although no device needs the answer. So a kubelet that does not answer
-// is logged before a card is pulled.
+// askWhenIdle asks a question even if no device needs the answer, so that a kubelet that does not answer is logged
+// before a card is pulled.
 func (p *poller) askWhenIdle(ctx context.Context) {
 	if !p.asking && p.next.IsZero() && time.Since(p.at) >= p.cfg.HoldersInterval {
 		p.ask(ctx)
@@ -73,8 +73,8 @@ func (p *poller) given(now time.Time) {
 	p.next = earlier(p.next, now.Add(p.wait))
 }
 
-// take plans the next question after the answer to one of the time asked. newest is what is known now, and before what
-// was known before the answer. stale means that the answer is older than a reservation which needs one.
+// take plans the next question after an answer. asked is the time of the answered question. before and newest are what
+// was known before and after the answer. stale means that a reservation needs the answer to a later question.
 func (p *poller) take(ctx context.Context, asked time.Time, before, newest Holdings, stale bool) {
 	p.asking, p.answered, p.known = false, p.answered || !asked.Before(p.since), p.known || newest.Err == nil
 	p.report(before, newest)

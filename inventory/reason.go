@@ -13,14 +13,14 @@ const (
 	ReasonFMEUnbound     = "fme-unbound"      // the management engine has no driver; a row of families
 	ReasonLoading        = "loading"          // the part of the card that containers use is missing while an image is loaded
 	ReasonNodeMissing    = "node-missing"     // no node in the device root
-	ReasonNodeMismatch   = "node-mismatch"    // the file in the device root is no node, or the node of another device
+	ReasonNodeMismatch   = "node-mismatch"    // the file in the device root is not a node, or is another device's node
 	ReasonNoPort         = "no-port"          // a region without ports: all were released, or none has been created yet
 	ReasonPortMissing    = "port-missing"     // a new region, of which some ports have not been created yet
 	ReasonPortIDConflict = "port-id-conflict" // another port of the card has the same number
 	ReasonUnreadable     = "unreadable"       // =FILE cannot be read, or its content is not valid
 	ReasonReadTimeout    = "read-timeout"     // reading the card takes longer than the read timeout
-	ReasonScanFailed     = "scan-failed"      // the card could not be read three times in a row
-	ReasonUnchecked      = "unchecked"        // the daemon has had no descriptor or memory to read the card for too long
+	ReasonScanFailed     = "scan-failed"      // the card could not be read three times in a row, or not once since it was plugged in
+	ReasonUnchecked      = "unchecked"        // for too long, the daemon has lacked the descriptors or memory to read the card
 	ReasonRecoveryFailed = "recovery-failed"  // the kernel gave up recovering the card from a PCI error
 	ReasonRecovering     = "recovering"       // =NAME is over, but not for long enough yet
 	ReasonFlapping       = "flapping"         // changed too often; in quarantine until it has not changed for a while
@@ -39,10 +39,10 @@ const (
 	ReasonHoldersUnknown = "holders-unknown"  // after the start: a container may hold it through the other API
 )
 
-// Reason has the properties of a reason.
+// Reason describes a reason.
 type Reason struct {
-	// Administrative means that the reason does not come from the hardware: a device that
-	// gets or loses it makes no turn ([Config.FlapLimit]).
+	// Administrative means that the reason does not come from the hardware. Getting or losing it does not count as a
+	// turn ([Config.FlapLimit]).
 	Administrative bool
 	// Tombstone means that the device is listed because a container holds, or may hold, the
 	// former device with this id.
@@ -54,7 +54,7 @@ type Reason struct {
 	NoHold bool
 }
 
-// reasons has the properties of the reasons that are no row of a family.
+// reasons describes the reasons that are not rows of a family.
 var reasons = map[string]Reason{
 	ReasonDriverUnbound:  {},
 	ReasonLoading:        {Administrative: true},
@@ -85,15 +85,15 @@ var reasons = map[string]Reason{
 	ReasonHoldersUnknown: {Administrative: true, Tombstone: true, NoHold: true},
 }
 
-// Reasons returns the names of the reasons that are no row of a family, sorted. An administrator
-// cannot overrule them.
+// Reasons returns the names of the reasons that are not rows of a family, sorted. An administrator cannot overrule
+// them.
 func Reasons() []string { return slices.Sorted(maps.Keys(reasons)) }
 
-// steps has the reasons that a device has for some milliseconds while its card is pulled: the kernel unbinds the FME and the
-// ports, and removes them with their files and device nodes, before it removes the PCI function.
+// steps lists the reasons that a device has for some milliseconds while its card is pulled. The kernel unbinds the FME
+// and the ports, and removes them with their files and device nodes, before it removes the PCI function.
 var steps = []string{ReasonFMEUnbound, ReasonDriverUnbound, ReasonNoPort, ReasonPortMissing, ReasonNodeMissing, ReasonUnreadable}
 
-// IsRemovalStep reports whether a device that is well also has a reason, for a moment, while its card is pulled.
+// IsRemovalStep reports whether even a healthy device has this reason for a moment while its card is pulled.
 func IsRemovalStep(reason string) bool {
 	name, _, _ := strings.Cut(reason, "=")
 	return slices.Contains(steps, name)

@@ -27,7 +27,7 @@ func (n *node) reconcile(now time.Time) []change {
 func (n *node) reconcileEntry(e *entry, cause, now time.Time) {
 	before := e.device
 	if c := e.reservation; c != nil && c.free && !n.isFormer(e) {
-		n.release(e, "free", now) // here, because the answer may have arrived while the unit was of an earlier generation
+		n.release(e, "free", now) // the unit may have been of an earlier generation when the answer arrived
 	}
 	switch {
 	case e.unit != nil:
@@ -87,8 +87,8 @@ func (n *node) present(e *entry, cause, now time.Time) *Device {
 	return d
 }
 
-// conditions returns the conditions of d, the present device of an entry: those of its reading, of its card, of the
-// reservation, of holders and of the administrator.
+// conditions returns the conditions of d, the present device of an entry. They come from its reading, its card, the
+// reservation, the holders and the administrator.
 func (n *node) conditions(e *entry, d *Device, now time.Time) []Condition {
 	all := n.policy.apply(slices.Clone(e.unit.conditions))
 	all = append(all, n.cards[e.unit.card].trouble...)
@@ -142,8 +142,8 @@ func (n *node) tombstone(e *entry) *Device {
 	return &d
 }
 
-// reshape updates whether the reserved device was given out in another mode, while its card is still there. If it was,
-// m gets its nodes, and is at fault if a device with one of them is.
+// reshape updates whether the reserved device was given out in another mode and its card is still present. If so, m
+// gets the nodes that were given out. If a present device with one of these nodes has a fault, m has a fault as well.
 func (n *node) reshape(e *entry, m *Device) {
 	e.reservation.reshaped = false
 	given, card := nodesGiven(n.holders.of(e.id)), n.cards[addressOf(e.id)]
@@ -227,7 +227,7 @@ func (n *node) note(e *entry, d *Device, cause, now time.Time) {
 	n.changes = append(n.changes, c)
 }
 
-// loseNodes keeps the nodes that a present device had and no longer has: those of a port that was released from
+// loseNodes keeps the nodes that a present device had and no longer has, such as those of a port that was released from
 // a region.
 func (n *node) loseNodes(e *entry, d *Device, now time.Time) {
 	u := e.unit
@@ -271,8 +271,8 @@ func sameNodes(a, b *Device) bool {
 	return slices.Equal(before, after)
 }
 
-// plugging has the sets of reasons of a device while its card is being plugged in, each for some
-// milliseconds: the kernel binds the FME, adds the ports, and binds them.
+// plugging lists the sets of reasons that a device has while its card is being plugged in, each for some milliseconds.
+// The kernel binds the FME, adds the ports, and binds them.
 var plugging = [][]string{
 	{ReasonFMEUnbound, ReasonNoPort}, {ReasonNoPort}, // of a region
 	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, {ReasonPortMissing, noFilesYet}, // of a region with several ports
@@ -283,7 +283,7 @@ var plugging = [][]string{
 // driver before the driver's own files (really_probe, drivers/base/dd.c).
 const noFilesYet = ReasonUnreadable + "=id"
 
-// pluggedIn reports whether d has only reasons that are normal while its card is plugged in.
+// pluggedIn reports whether d has only reasons that are normal while its card is being plugged in.
 func pluggedIn(d *Device) bool {
 	return slices.ContainsFunc(plugging, func(reasons []string) bool { return slices.Equal(reasons, d.Reasons) })
 }

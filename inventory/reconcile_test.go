@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestReconcile plays short histories, one for each cell of the table in reconcile.go.
+// TestReconcile plays short histories, one for each case that reservation.go distinguishes.
 func TestReconcile(t *testing.T) {
 	const recovering = "one unhealthy[recovering="
 	for _, test := range []struct{ compared, history, want, changes string }{
@@ -211,7 +211,8 @@ func (w *world) checkChanges(before []*Device, changes []change) {
 		}
 	}
 	for _, c := range Changes(before, w.n.devices) {
-		// The fault of a tombstone is logged for another device, and the poller logs that it is held twice.
+		// A tombstone may differ without a change being reported: its fault is logged for another device, and the poller
+		// logs that it is held twice.
 		same := c.Old != nil && c.New != nil && w.shown[c.ID] == nil && c.Old.OfferedAs == c.New.OfferedAs && worst(c.Old) == worst(c.New)
 		if !told[c.ID] && !same {
 			w.violated("%s has become %s: found no change", show(c.Old), show(c.New))
@@ -310,7 +311,7 @@ func (w *world) checkPod(p *testPod) {
 	}
 }
 
-// checkKept checks that the kept nodes in the index are those of the entries.
+// checkKept checks that the index of kept nodes matches the entries.
 func (w *world) checkKept() {
 	kept := map[string]map[string]bool{}
 	for id, s := range w.n.entries {

@@ -58,8 +58,8 @@ type testPod struct {
 	nodes        []string
 	model        string // of the card
 	named        bool   // an answer had the pod, so the nodes that it was given are known
-	// forgotten: the reservation for the pod has ended, because there was no answer for the grace time, and none before has
-	// had the pod.
+	// forgotten: the reservation for the pod has ended, because there was no answer for the grace time, and no earlier
+	// answer named the pod.
 	forgotten bool
 }
 
@@ -71,7 +71,7 @@ type question struct {
 
 var addresses = [2]string{"0000:3b:00.0", "0000:5e:00.0"}
 
-// operations has the operations that change a world. An operation reports whether it was possible.
+// operations contains the operations that change a world. An operation reports whether it was possible.
 var operations = map[string]func(w *world) bool{
 	"end":    func(w *world) bool { return w.endPod(0) },
 	"last":   func(w *world) bool { return w.endPod(len(w.pods) - 1) },
@@ -135,7 +135,7 @@ func play(history []string, from int) (w *world, done bool) {
 	return w, done
 }
 
-// start starts a daemon, which knows nothing but its configuration.
+// start starts a daemon that knows only its configuration.
 func (w *world) start(cfg Config) {
 	cfg.Policy = w.policy()
 	w.n, w.question, w.answeredAt, w.known, w.settled = newNode(cfg, w.now), nil, w.now, cfg.Record, cfg.Record == nil
@@ -259,7 +259,7 @@ func (w *world) wait(d time.Duration) bool {
 	return w.violated("found 50 timers in a row without an end")
 }
 
-// expire ends the reservations, and the keeping of nodes, that have waited too long for an answer.
+// expire ends the reservations that have waited too long for an answer, and stops keeping the nodes that have.
 func (w *world) expire() bool {
 	reservations := func(p *testPod) (n int) {
 		if s := w.n.entries[p.id]; s != nil {

@@ -37,7 +37,7 @@ const (
 	deviceReturned                // a reservation has ended: the device is back
 	deviceRenamedBack             // a reservation has ended: the device has its old name again
 	deviceReleased                // a reservation has ended: the device has no holder
-	deviceUnoffered               // a device is not offered, because it lacks an id
+	deviceUnoffered               // a device is not offered, because its name needs an id that is not known
 	deviceGiven                   // the device has new holders
 	deviceFreed                   // holders of the device have ended
 )
@@ -140,7 +140,8 @@ func (c change) latency(now time.Time) zap.Field {
 	return logevent.Latency(now.Sub(c.cause))
 }
 
-// heldMessage returns the message of the line that a device is held under a name or with nodes that it no longer has.
+// heldMessage returns the log message about a device that is held although it has left, or has changed since it was
+// given out.
 func (c change) heldMessage() string {
 	switch {
 	case c.renamed && c.other:

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// An entry is published by two tables. Without a reservation, the present device is listed under its own name, with its
-// own health. A reservation keeps a device listed under the name under which a container holds it, or may hold it,
-// unhealthy with a reason from reservationReasons. While a device is present, the reason is added to its own ones.
+// Without a reservation, the present device of an entry is listed under its own name, with its own health. A
+// reservation keeps a device listed under the name under which a container holds it, or may hold it. Such a device is
+// unhealthy, with a reason from reservationReasons. If the device is present, this reason is added to its own.
 //
 // There are two kinds of reservations: on a device that has left, and on a device that is present but held, or perhaps
 // held, under another name than its own. If a renamed device leaves, its reservation becomes one of the first kind. A
@@ -19,10 +19,11 @@ import (
 // A device that has left and returned must pass the recovery hold, and so must another device in its place. Otherwise
 // a reservation ends without a hold, because the hardware was well.
 
-// reservationReasons has the reason of a reservation, by what is known of the present device: first while the holders
-// of the reserved device are not known, then while it is held. Two properties of a reservation come first: a device
-// that is held through the other API has the reason held-other-api (package kubelet/holders decides when it is free),
-// and a device that was given out in another mode, on a card that is present, has the reason former-mode.
+// reservationReasons contains the reasons of reservations, by what is known of the present device. The first of two
+// reasons applies while the holders of the reserved device are not known, the second while it is held. Two properties
+// of a reservation take precedence: a device that is held through the other API has the reason held-other-api (package
+// kubelet/holders decides when it is free), and a device that was given out in another mode, on a card that is present,
+// has the reason former-mode.
 var reservationReasons = map[bool]map[standing][2]string{
 	false: { // the reserved device has left
 		absent:     {ReasonRemoved, ReasonRemovedInUse},
@@ -85,7 +86,7 @@ func tombstoneOf(d *Device) *Device {
 	return &Device{ID: d.ID, Family: d.Family, Health: Unhealthy, OfferedAs: d.OfferedAs, PCIAddress: d.PCIAddress, Facts: d.left()}
 }
 
-// reservationOf returns a reservation on a device of which only a holding is known.
+// reservationOf returns a reservation on a device that is known only from a holding.
 func reservationOf(id string, h Holding, now time.Time) *reservation {
 	d := &Device{ID: id, OfferedAs: h.As, Health: Unhealthy, PCIAddress: addressOf(id), Facts: Facts{NUMANode: -1, PortID: -1}}
 	if d.PCIAddress != "" {
@@ -168,8 +169,8 @@ func (n *node) reserveRenamed(e *entry, name string, now time.Time) {
 }
 
 // reserveHeldElsewhere begins a reservation if the device was given out under another name, by an earlier daemon or
-// another one, or through the other API. It may be held under its own name, too. A device that is held through the
-// other API stays withheld while questions fail: what the other API has given out, this daemon cannot take back.
+// another one, or through the other API. It may be held under its own name as well. A device that is held through the
+// other API stays withheld while questions fail, because this daemon cannot take back what the other API has given out.
 func (n *node) reserveHeldElsewhere(e *entry, d *Device, name string, now time.Time) {
 	if e.reservation != nil {
 		return
@@ -191,8 +192,8 @@ func (n *node) reserveHeldElsewhere(e *entry, d *Device, name string, now time.T
 	}
 }
 
-// renamedReservation returns a reservation on a present device which is held, or may be held, as another name than its
-// own.
+// renamedReservation returns a reservation on a present device that is held, or may be held, under another name than
+// its own.
 func renamedReservation(d *Device, as, name string, now time.Time) *reservation {
 	c := &reservation{device: tombstoneOf(d), since: now, renamed: true, standing: undecided}
 	c.device.OfferedAs = as
@@ -229,8 +230,8 @@ func heldElsewhere(holdings []Holding) (Holding, bool) {
 	return holdings[i], true
 }
 
-// compare compares d, the present device, with the device that was there before. name is the name of d
-// by the policy.
+// compare compares d, the present device, with the device that was there before. name is the name that the policy gives
+// d.
 func (n *node) compare(e *entry, d *Device, name string) standing {
 	holding, _ := heldAs(n.holders.of(e.id), e.reservation.device.OfferedAs)
 	like := e.reservation.identity.compare(e.unit.identity, n.policy.AnyAFU || holding.AnyAFU)

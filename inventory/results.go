@@ -31,8 +31,8 @@ type outcome struct {
 	address string
 	cause   time.Time // of the hint; zero: there was none
 	gone    bool
-	same    bool        // the reading is the newest one that the node got
-	family  string      // that has read the card
+	same    bool        // the reading is the one that the node has already
+	family  string      // that read the card
 	reading *Reading    // nil: it was not read
 	outline bool        // the reading is an outline
 	trouble []Condition // of the whole card, in addition to those of its units
@@ -60,8 +60,7 @@ func (s *scheduler) start(ctx context.Context, r result, read func(Family, sysfs
 	})
 }
 
-// readCard returns the reading of the first family that finds units, or else of the last family that
-// has the card.
+// readCard returns the reading of the first family that finds units, or else of the last family that knows the card.
 func readCard(families []Family, host sysfs.Host, address string, read func(Family, sysfs.Host, string) (Reading, error)) (family string, found Reading, err error) {
 	var trouble error
 	err = errGone
@@ -97,7 +96,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	switch next := s.jobs[j.address]; {
 	case next == nil:
 		return // the card was removed
-	case next != j: // there is another card in its slot, which may have waited
+	case next != j: // another card is in its slot, and may be waiting for this one's readings to return
 		s.queue(next)
 		return
 	case r.outline:
@@ -211,9 +210,9 @@ func (s *scheduler) takeOutcomes() []outcome {
 	return all
 }
 
-// failed counts a failed reading. The devices of the card keep their state until
-// failuresUntilUnhealthy readings have failed. At most one failure is counted per health interval,
-// so that a burst of hints does not shorten that time.
+// failed counts a failed reading. The devices of a card that has been read before keep their state until
+// failuresUntilUnhealthy readings have failed. At most one failure is counted per health interval, so that a burst of
+// hints does not shorten that time.
 func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time) {
 	j.starved, j.unchecked = time.Time{}, false
 	counts := j.failures == 0 || now.Sub(j.failedAt) >= s.cfg.HealthInterval
@@ -241,7 +240,7 @@ func (s *scheduler) markUnreadable(ctx context.Context, j *job) {
 	s.outline(ctx, j)
 }
 
-// outline starts an outline of a card, unless one is under way. It may hang, too.
+// outline starts an outline of a card, unless one is under way. An outline may hang as well.
 func (s *scheduler) outline(ctx context.Context, j *job) {
 	if !j.outlined && !s.full(task{j.address, true}) {
 		j.outlined = true

@@ -211,7 +211,7 @@ func startOn(t *testing.T, host sysfs.Host, cfg inventory.Config, family *fakeFa
 	return startFamilies(t, host, cfg, family, append([]inventory.Family{family}, more...)...)
 }
 
-// startFamilies runs an inventory with families, of which one is family or contains it.
+// startFamilies runs an inventory with families. One of them is family, or contains it.
 func startFamilies(t *testing.T, host sysfs.Host, cfg inventory.Config, family *fakeFamily, families ...inventory.Family) *rig {
 	t.Helper()
 	core, logs := eventtest.Observed(t)

@@ -144,7 +144,7 @@ func (a *randomScenario) step(card string) {
 	case 10:
 		a.do("restart")
 		if !a.failing.IsZero() {
-			a.failing = time.Now() // the grace time begins anew
+			a.failing = time.Now() // the grace time begins again
 		}
 	case 11:
 		a.answer([]string{"ok", "ok", fmt.Sprintf("slow %dms", r.IntN(1900)), "fail connection refused"}[r.IntN(4)])

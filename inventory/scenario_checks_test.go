@@ -51,7 +51,7 @@ func (s *scenario) list(st scenarioStep) error {
 	return nil
 }
 
-// logged checks that the last command has logged such a line.
+// logged checks that the last command has logged a line with this event and these fields.
 func (s *scenario) logged(st scenarioStep) error {
 	lines := s.lines()
 	for i := s.acted; i < len(lines); i++ {
@@ -63,7 +63,8 @@ func (s *scenario) logged(st scenarioStep) error {
 	return mismatch("found no such line, but:\n\t" + strings.Join(lines[s.acted:], "\n\t"))
 }
 
-// unlogged checks that no command has logged such a line, except lines that `log` has named.
+// unlogged checks that no command has logged a line with this event and these fields, except lines that `log` has
+// named.
 func (s *scenario) unlogged(st scenarioStep) error {
 	for i, line := range s.lines() {
 		if !s.named[i] && matches(line, st.rest) {
@@ -73,8 +74,8 @@ func (s *scenario) unlogged(st scenarioStep) error {
 	return nil
 }
 
-// lines returns the log lines in the form FIELD=VALUE: the event first, then the fields with the
-// level. Each line ends with a blank, so that each field does.
+// lines returns the log lines in the form FIELD=VALUE: the event first, then the fields with the level. Each line ends
+// with a blank, so that every field is followed by one.
 func (s *scenario) lines() []string {
 	var all []string
 	for _, entry := range s.logs.All() {

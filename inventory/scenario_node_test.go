@@ -29,7 +29,7 @@ type programming struct {
 	*busyPorts
 }
 
-// busyPorts has the ports under programming.
+// busyPorts contains the ports under programming.
 type busyPorts struct {
 	row inventory.Row
 
@@ -107,7 +107,7 @@ func (s *scenario) busy(st scenarioStep) error {
 	return s.family.write()
 }
 
-// names has the names that scenarios use for long values.
+// names contains the names that scenarios use for long values.
 var names = map[string]string{
 	"afu1": afu1, "afu2": afu2, "interface1": "69528db6eb31577a8c3668f9faa081f6", "interface2": "9346116da52d5ca8b06aa9a389ef7c8d",
 	"all-ones": strings.Repeat("f", 32),
@@ -116,7 +116,7 @@ var names = map[string]string{
 	"a10": "8086:09c4:8086:0000", "n3000": "8086:0b30:8086:0000",
 }
 
-// inFull returns the long value of a name, or word if it is no name.
+// inFull returns the long value of a name, or word itself if it is not a name.
 func inFull(word string) string {
 	if full, ok := names[word]; ok {
 		return full
@@ -231,8 +231,8 @@ func (s *scenario) nodeOf(st scenarioStep) string {
 	return filepath.Join(s.node.Dev, s.node.PortNode(st.card, st.port))
 }
 
-// set writes a health file, by its name in docs/health.md. The slot of every card is the root port.
-// The value of an AER file is the number of errors, that of config its first bytes in hexadecimal.
+// set writes a health file, by its name in docs/health.md. The slot of every card is the root port. The value of an AER
+// file is the number of errors. The value of config is its first bytes in hexadecimal.
 func (s *scenario) set(st scenarioStep) error {
 	_, file, _ := strings.Cut(st.rest[0], "/")
 	value := inFull(strings.Join(st.rest[1:], " "))

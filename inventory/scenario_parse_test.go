@@ -10,9 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// scenarioCommand is one command of the language. Its usage has the words that follow the name:
-// ADDRESS and pN are a card and one of its ports, words in brackets may be omitted, and … means any
-// number of further words.
+// scenarioCommand is one command of the language. Its usage lists the words that follow the name: ADDRESS and pN are a
+// card and one of its ports, words in brackets may be omitted, and … means any number of further words.
 type scenarioCommand struct {
 	kind  commandKind
 	usage string

@@ -30,7 +30,7 @@ var scenarioCommands = map[string]scenarioCommand{
 	"remove": {edit, "ADDRESS", func(s *scenario, st scenarioStep) error { return s.node.Remove(st.card) }}, // removes a function of an AWS card through sysfs
 	"rescan": {edit, "ADDRESS [PCI]", func(s *scenario, st scenarioStep) error {
 		return s.node.Rescan(st.card, inFull(strings.Join(st.rest, "")))
-	}}, // finds it again, with the ids of the loaded image
+	}}, // finds the function again, with the ids of the loaded image
 	"driver":  {edit, "ADDRESS NAME|none", (*scenario).setDriver},                                           // of a function with an IOMMU group
 	"use":     {action, "ADDRESS", func(s *scenario, st scenarioStep) error { return s.node.Use(st.card) }}, // a process opens the IOMMU group of the function
 	"reset":   {edit, "ADDRESS begin|end [VBNV]", (*scenario).reset},                                        // of a function on xocl; it may have another shell at the end
@@ -195,7 +195,7 @@ func (s *scenario) nodesOf(id string) []string {
 	return nil
 }
 
-// unknownNodes makes the nodes that the holders of a device were given unknown.
+// unknownNodes makes the nodes unknown that the holders of a device were given.
 func (s *scenario) unknownNodes(st scenarioStep) error {
 	s.kubelet.setNodesErr(st.rest[0], errors.New("checkpoint: permission denied"))
 	return nil
@@ -207,7 +207,7 @@ func (s *scenario) wait(st scenarioStep) error {
 	return err
 }
 
-// hint sends a hint, for edits with the word silently.
+// hint sends a hint after edits with the word silently, which send none.
 func (s *scenario) hint(st scenarioStep) error {
 	card := ""
 	if st.rest[0] != "all" {

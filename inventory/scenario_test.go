@@ -126,8 +126,7 @@ func (s *scenario) sound() error {
 	return nil
 }
 
-// scenario has the state of a running scenario: a simulated node, the settings, the holders, and the
-// inventory.
+// scenario is the state of a running scenario: a simulated node, the settings, the holders, and the inventory.
 type scenario struct {
 	t       *testing.T
 	node    *simnode.Node

@@ -18,23 +18,22 @@ const (
 	// same time. A reading takes a thread while it waits for hardware, and two if it is slow and
 	// has a hedged read. Cards of the other queue and overdue readings do not count.
 	maxRoutineReads = 32
-	// maxStuck is the greatest number of readings of one card that hang. When a hint arrives for a
-	// card whose newest reading hangs, another reading is started, because the card in the slot may
-	// have been replaced.
+	// maxStuck is how many readings of one card may hang at the same time. When a hint arrives for a card whose newest
+	// reading hangs, another reading is started, because the card in the slot may have been replaced.
 	maxStuck = 3
-	// maxInSlot is the greatest number of readings of one PCI address that hang, and of outlines. Readings of cards that
-	// have left the slot count, too: each takes a thread until it returns. It is large enough that the card in a slot is
-	// read although those before it hang.
+	// maxInSlot is how many readings of one PCI address may hang, and how many outlines. Readings of cards that have
+	// left the slot also count, because each takes a thread until it returns. The limit is high enough that a new card
+	// in the slot is read even if the readings of the cards before it hang.
 	maxInSlot = 4 * maxStuck
-	// failuresUntilUnhealthy is the number of readings in a row that must fail before the devices
-	// of the card become unhealthy.
+	// failuresUntilUnhealthy is the number of readings in a row that must fail before the devices of the card become
+	// unhealthy. One failure is enough for a card that has not been read since it was plugged in.
 	failuresUntilUnhealthy = 3
 	// leaveReadersAfter is how long Run waits at its end for readings that hang.
 	leaveReadersAfter = time.Second
 )
 
-// scheduler decides when each card is read. What it finds out about a card is an [outcome], which the loop gives to the
-// node. The scheduler knows no devices. Only the loop uses it.
+// scheduler decides when each card is read. It reports what it finds out about a card as an [outcome], which the loop
+// passes to the node. The scheduler knows nothing about devices. Only the loop uses it.
 type scheduler struct {
 	*Inventory
 	families []Family
@@ -60,9 +59,8 @@ type scheduler struct {
 	listErr  string    // last error of a listing, so that it is logged once
 	outcomes []outcome // that the loop has not taken yet, in their order
 
-	// first has the cards of the first listing of this epoch that have not been read yet; nil
-	// before that listing. The first snapshot is published when first is empty, or at firstUntil, which is zero
-	// afterwards.
+	// first contains the cards of the first listing of this epoch that have not been read yet. It is nil before that
+	// listing. The first snapshot is published when first is empty, or at firstUntil, which is zero afterwards.
 	first      map[string]bool
 	firstUntil time.Time
 
@@ -75,13 +73,13 @@ type task struct {
 	outline bool
 }
 
-// job has the state of reading one card.
+// job is the state of reading one card.
 type job struct {
 	address string
 	related []string // of the newest reading
 
 	want   want
-	queued want // the queue that has the job; wantNothing: none
+	queued want // the queue that the job is in; wantNothing: none
 
 	state    state
 	newest   int       // number of the newest reading
@@ -116,7 +114,7 @@ const (
 	wantNothing want = iota
 	wantCheck        // in turn, and only if the card has changed since the last reading
 	wantRoutine      // in turn
-	wantNow          // before the routine queue, and without a limit of readings
+	wantNow          // before the routine queue, and without a limit on the number of readings
 )
 
 // state is the state of the newest reading of a card.
@@ -182,8 +180,8 @@ func (s *scheduler) hintCard(address string, h Hint) {
 	}
 }
 
-// request adds a card to a queue. A card that is being read is read again when that reading has
-// returned, because the change may have happened after the reading of that file.
+// request adds a card to a queue. A card that is being read is read again when that reading has returned, because the
+// file that has changed may have been read before the change.
 func (s *scheduler) request(j *job, w want) {
 	j.want = max(j.want, w)
 	s.queue(j)
@@ -256,10 +254,10 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 	s.start(ctx, r, Family.Read)
 }
 
-// discover requests readings of those addresses that are not known yet: a card without units, such as a function that
-// was plugged in after the card that it belongs to, may name that card. hinted is the time of the hint for the function,
-// or zero. If there was one, a reading of that card that is under way may have begun before the function was there, and
-// find no card, so another one is requested.
+// discover requests readings of the addresses that are not known yet. They come from a function without units, which
+// names the card that it belongs to: it may have been plugged in after that card. hinted is the time of the hint for
+// the function, or zero if there was none. After a hint, a card that is being read is read once more, because that
+// reading may have begun before the function was there, and find no card.
 func (s *scheduler) discover(addresses []string, hinted time.Time) {
 	for _, address := range addresses {
 		switch j := s.jobs[address]; {
@@ -354,7 +352,7 @@ func (s *scheduler) next() time.Time {
 }
 
 // tick requests a check of each steady card, and readings of the others, once per health interval. It also logs the end
-// of a shortage: when all cards have been listed, and read without a shortage.
+// of a shortage, once all cards have been listed and read again.
 func (s *scheduler) tick(ctx context.Context, steady map[string]bool) {
 	starved := s.shortage.listing
 	for _, j := range s.jobs {
@@ -377,7 +375,7 @@ func (s *scheduler) tick(ctx context.Context, steady map[string]bool) {
 	}
 }
 
-// setRelated sets the addresses whose hints concern a card too.
+// setRelated sets the addresses whose hints also concern a card.
 func (s *scheduler) setRelated(j *job, addresses []string) {
 	if slices.Equal(j.related, addresses) {
 		return

@@ -23,10 +23,9 @@ func (s *scheduler) noteShortage(err error, now time.Time) {
 	}
 }
 
-// starve handles a reading of a card that failed because of a shortage. The error is no evidence
-// about the card, so the card keeps its last state. After too long without a reading its devices
-// become unhealthy, because they are not known to be healthy. The next health tick reads the card
-// again.
+// starve handles a reading of a card that failed because of a shortage. The error says nothing about the card, so the
+// card keeps its last state. After too long without a reading its devices become unhealthy, because they are not known
+// to be healthy. The next health tick reads the card again.
 func (s *scheduler) starve(j *job, err error, now time.Time) {
 	s.noteShortage(err, now)
 	if j.starved.IsZero() {

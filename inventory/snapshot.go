@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Snapshot has the node's devices at one version. It is immutable, and so are its devices.
+// Snapshot contains the node's devices at one version. It is immutable, and so are its devices.
 type Snapshot struct {
 	// Version grows by one with each published change. 0 means that no snapshot has been
 	// published yet.
@@ -19,11 +19,11 @@ type Snapshot struct {
 	// Awaiting means that no device is offered yet, because it is not known which are held
 	// ([Config.HoldersUnknown]).
 	Awaiting bool
-	// Generation grows by one with each change of [Policy.Mode]. The differences between two
-	// generations are no changes of the hardware.
+	// Generation grows by one with each change of [Policy.Mode]. Differences between two generations do not mean that
+	// the hardware has changed.
 	Generation uint64
-	// Hinted is the time of the earliest hint that caused a change of this version, for the
-	// latency. It is zero if there was none (a tick, a timer).
+	// Hinted is the time of the earliest hint that caused a change in this version, to measure the latency. It is zero
+	// if a tick or a timer caused all of them.
 	Hinted time.Time
 }
 

@@ -83,8 +83,8 @@ func TestShortageKeepsEverything(t *testing.T) {
 	})
 }
 
-// A reading is discarded as a whole if the error of one condition is a shortage: also a missing port,
-// a lost file and another AFU in it.
+// A reading is discarded as a whole if the error of one condition is a shortage. A missing port, a lost file or another
+// AFU in the reading then has no effect either.
 func TestShortageInConditionDiscardsReading(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
 		runInBubble(t, errno.Error(), func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestUnchecked(t *testing.T) {
 	})
 }
 
-// The time begins anew with each reading without a shortage. A reading with another error ends it.
+// The time begins again with each reading without a shortage, and a reading with another error ends it.
 func TestUncheckedNeedsUninterruptedFailures(t *testing.T) {
 	withCard(t, withGrace(time.Minute), func(t *testing.T, r *rig, f *fakeFamily) {
 		for range 3 {

@@ -39,7 +39,7 @@ func (r *rig) history() func() []string {
 	}
 }
 
-// A removal is published with its latency, as any other change.
+// A removal is published with its latency, like any other change.
 func TestRemovalIsTimed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := oneCard(), newFakeKubelet()

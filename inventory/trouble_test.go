@@ -117,7 +117,7 @@ func TestCardThatHangsLeaves(t *testing.T) {
 	})
 }
 
-// If new readings hang, too, the listing shows that the card has left.
+// If new readings hang as well, the listing shows that the card has left.
 func TestHangingCardIsNoLongerListed(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		release := f.hang(cardA)
@@ -222,7 +222,8 @@ func TestReplugsOfCardsThatHang(t *testing.T) {
 	})
 }
 
-// The outlines of such cards are limited, too. Without an outline the devices of a card are not known, but the log names it.
+// The outlines of cards that hang are limited as well. Without an outline the devices of a card are not known, but the
+// log names the card.
 func TestReplugsOfCardsWhoseOutlinesHang(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := oneCard()
@@ -268,8 +269,8 @@ func TestCardAfterCardsThatHang(t *testing.T) {
 	})
 }
 
-// After a hint for a card of which too many readings hang, the card is read as soon as one of them
-// returns, even if a newer one still hangs. It does not wait for a tick.
+// If too many readings of a card hang when a hint for it arrives, the card is read as soon as one of them returns, even
+// if a newer one still hangs. It does not wait for a tick.
 func TestHintWaitsForFirstReturn(t *testing.T) {
 	cfg := testConfig
 	cfg.RecoveryHold, cfg.HealthInterval = 0, time.Hour
@@ -365,7 +366,7 @@ func TestFailingReadKeepsTheLastStateForThreeReadings(t *testing.T) {
 	})
 }
 
-// A card that could never be read is listed, too.
+// A card that could never be read is listed as well.
 func TestCardThatFailsFromTheStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := oneCard(good(0, 0), good(1, 1))

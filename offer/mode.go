@@ -8,14 +8,13 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/names"
 )
 
-// The modes. The modes af, region and regiondevel have the resource names and the device nodes
-// of Intel's FPGA plugin.
+// The modes. The modes af, region and regiondevel use the resource names and the device nodes of Intel's FPGA plugin.
 const (
-	Single      = "single"      // every FPGA port is one unit of one resource
-	Pool        = "pool"        // numbered units without hardware
-	AF          = "af"          // every port is one unit of a resource for its AFU
-	Region      = "region"      // every FME is one unit of a resource for its interface; its ports' nodes
-	RegionDevel = "regiondevel" // as region, and the FME's node
+	Single      = "single"      // every FPGA port is one device of one resource
+	Pool        = "pool"        // numbered devices without hardware
+	AF          = "af"          // every port is one device of a resource for its AFU
+	Region      = "region"      // every FME is one device of a resource for its interface, with the nodes of its ports
+	RegionDevel = "regiondevel" // like region, with the node of the FME in addition
 )
 
 // Modes returns all modes.
@@ -26,9 +25,9 @@ const familyPool = "pool"
 
 // The reasons why a device cannot be offered.
 var (
-	errNoAFU       = errors.New("no AFU id is known, which the resource name in mode af needs")
-	errNoInterface = errors.New("no interface id is known, which the resource name in this mode needs")
-	errNoShell     = errors.New("no VBNV and timestamp that fit in a resource name are known; a rule can name the device")
+	errNoAFU       = errors.New("the resource name in mode af needs an AFU id, and none is known")
+	errNoInterface = errors.New("the resource name in this mode needs an interface id, and none is known")
+	errNoShell     = errors.New("the VBNV and timestamp of the shell are not known, or do not fit in a resource name; a rule can name the device")
 )
 
 // byMode returns the name of a device's resource according to the mode alone. The results are those of

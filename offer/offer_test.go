@@ -41,8 +41,8 @@ func noIface(d *inventory.Device) { d.InterfaceID = "" }
 var unit = &inventory.Device{ID: "7", Family: "pool", Facts: inventory.Facts{NUMANode: -1}}
 
 func TestResourceOf(t *testing.T) {
-	const lacksAFU = "no AFU id is known, which the resource name in mode af needs"
-	const lacksInterface = "no interface id is known, which the resource name in this mode needs"
+	const lacksAFU = "the resource name in mode af needs an AFU id, and none is known"
+	const lacksInterface = "the resource name in this mode needs an interface id, and none is known"
 	for _, tc := range []struct {
 		name   string
 		policy offer.Naming
@@ -248,7 +248,7 @@ func TestFirstMatchingRule(t *testing.T) {
 	if got, _ := p.ResourceOf(port()); got != "example.com/first" || p.RuleOf(port()) != 1 {
 		t.Errorf("resource %q by rule %d, want example.com/first by rule 1", got, p.RuleOf(port()))
 	}
-	// A rule for the address of a card does not need its AFU.
+	// A rule that does not name an AFU applies even if the AFU is not known.
 	if got, err := p.ResourceOf(port(noAFU)); got != "example.com/second" || err != nil {
 		t.Errorf("without AFU: resource %q, %v, want example.com/second", got, err)
 	}

@@ -2,7 +2,7 @@ package offer
 
 import "sync"
 
-// Ownership has the names of our resources: the names in any mode, and the names in all rules since the
+// Ownership knows the names of our resources. These are the names in any mode, and the names in all rules since the
 // start, because containers may still hold devices under them. It is safe for concurrent use.
 type Ownership struct {
 	naming Naming   // at the start
@@ -19,7 +19,7 @@ func (o *Ownership) Add(rules []Rule) {
 	}
 }
 
-// Owns reports whether an id that is held under the name of a resource may be a device of this plugin: see
+// Owns reports whether an id that is held under the name of a resource may be a device of this plugin. See
 // [Naming.Owns].
 func (o *Ownership) Owns(resource, id string) bool {
 	_, named := o.named.Load(resource)

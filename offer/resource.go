@@ -17,14 +17,14 @@ type Naming struct {
 	Rules        []Rule // of the administrator; the first one that matches applies, before the mode
 }
 
-// Resource has the devices that are offered under one name.
+// Resource contains the devices that are offered under one name.
 type Resource struct {
 	Name    string
 	Devices []*inventory.Device // sorted by ID, never empty
 }
 
-// ResourceOf returns the name of the resource that a device belongs to, or "" if the device is not
-// offered. Then the error is the reason, or nil if the mode offers no such devices.
+// ResourceOf returns the name of the resource that a device belongs to, or "" if the device is not offered. In that
+// case the error says why, or is nil if the mode never offers such devices.
 func (p Naming) ResourceOf(d *inventory.Device) (string, error) {
 	if d.Family != familyPool && p.Mode != Pool {
 		if i := p.RuleOf(d); i >= 0 {
@@ -62,10 +62,9 @@ func (p Naming) Owns(resource, id string) bool {
 		(p.namedByMode(resource) || names.IsShell(resource)) && inventory.IsAddress(id)
 }
 
-// Resources sorts devices into resources by [inventory.Device.OfferedAs] and returns the
-// resources that have a device, sorted by name. A device that is held by a claim has the name of the
-// DRA driver, which is no resource: it is left out. The devices must be sorted by id, as they
-// are in a snapshot.
+// Resources sorts devices into resources by [inventory.Device.OfferedAs] and returns the resources that have a device,
+// sorted by name. A device that is held by a claim is left out, because its name is the DRA driver's, not that of a
+// resource. The devices must be sorted by id, as they are in a snapshot.
 func Resources(devices []*inventory.Device) []Resource {
 	var resources []Resource
 	at := make(map[string]int)

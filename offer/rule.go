@@ -12,14 +12,13 @@ type Rule struct {
 	Match    Match
 }
 
-// Match has the properties that a device must have. "" matches any value. Hexadecimal digits are in
-// lower case.
+// Match lists the properties that a device must have. "" matches any value. Hexadecimal digits are in lower case.
 type Match struct {
 	PCIVendor        string // 4 digits
 	PCIDevice        string // 4 digits
 	Subsystem        string // VVVV:DDDD
 	PCIAddress       string // of the card: BB:DD.F, or DDDD:BB:DD.F outside domain 0
-	PhysicalFunction string // its address, as PCIAddress
+	PhysicalFunction string // its address, in the form of PCIAddress
 	VirtualFunction  string // its index, from 0, decimal
 	AFUID            string // 32 digits
 	InterfaceID      string // 32 digits

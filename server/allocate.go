@@ -31,13 +31,12 @@ const (
 // value does not follow the namespace of the resources, because it is a constant in that hook.
 const annotationHook = "com.intel.fpga.mode"
 
-// Allocate gives each container its devices, or refuses them all. An error is
-// final for the pod, and the kubelet sets no time limit. Allocate blocks only on the disk, for
-// two seconds at most, and only if CDI is on.
+// Allocate gives each container its devices, or refuses them all. An error is final for the pod, and the kubelet sets
+// no time limit. Allocate blocks only if CDI is on: for a second at most to write the spec, and before that for up to
+// two seconds more if nodes must be recorded ([Config.Injected]).
 //
-// Errors: InvalidArgument if a request has no device or a device twice, NotFound if a device is not
-// listed (any more), FailedPrecondition if one is unhealthy, Unavailable if the CDI spec cannot be
-// written.
+// Errors: InvalidArgument if a request names no device or names one twice, NotFound if a device is not listed (any
+// more), FailedPrecondition if one is unhealthy, and Unavailable if the CDI spec cannot be written.
 func (p *plugin) Allocate(ctx context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
 	var requested []string
 	for _, c := range r.GetContainerRequests() {
@@ -94,7 +93,7 @@ func (e *endpoint) respond(ctx context.Context, device func(id string) *inventor
 		if d.ProgramAtStart {
 			answer.Annotations[annotationHook] = "fpga.intel.com/region"
 		}
-		// Without the shared nodes, so that no device is withheld because of them.
+		// The shared nodes are left out, so that no device is withheld because of them.
 		if len(d.Nodes) > 0 || len(d.Mounts) > 0 {
 			checkpoint.Annotate(answer.Annotations, d.ID, slices.Concat(d.Nodes, d.NodeNumbers))
 		}
@@ -170,8 +169,9 @@ func completed(name, resource string) []string {
 	return []string{name}
 }
 
-// newest returns the devices of the newest list, as the inventory has them now. It withholds a device before it asks for
-// its holders. The list may be older, because the conductor may be waiting for the kubelet or the end of another endpoint.
+// newest looks up devices of the newest list, in the state that they have in the inventory now. The inventory withholds
+// a device before it asks for the device's holders. The list may be older than that, because the conductor may be
+// waiting for the kubelet or the end of another endpoint.
 func (e *endpoint) newest() func(id string) *inventory.Device {
 	listed, _ := e.lists.Load()
 	snapshot, _ := e.server.devices.Latest()
@@ -187,8 +187,8 @@ func (e *endpoint) newest() func(id string) *inventory.Device {
 	}
 }
 
-// check returns a status with all problems of the requests, or nil. Its code is that of the
-// worst problem. Its length is bounded.
+// check returns a status with all problems of the requests, or nil. Its code is the one for the worst problem. Its
+// length is bounded.
 func (e *endpoint) check(device func(id string) *inventory.Device, requests []*v1beta1.ContainerAllocateRequest) error {
 	if len(requests) == 0 {
 		return status.Error(codes.InvalidArgument, "no container requests a device")

@@ -115,8 +115,8 @@ func slot(id string) *inventory.Device {
 	return &inventory.Device{ID: id, OfferedAs: resource, PCIAddress: "0000:" + id, Facts: inventory.Facts{Mounts: []string{dir + "/resource0", dir + "/resource4"}}}
 }
 
-// A device with files of the host and no node is given by mounts at the same paths. Its annotation tells a later
-// daemon that it has no node.
+// A device with files of the host and no node is given as mounts at the same paths. Its annotation tells a later daemon
+// that it has no node.
 func TestAllocateMounts(t *testing.T) {
 	r, k := started(t, slot("00:1e.0"), port("b"))
 	got := must.Value(k.Allocate(r.ctx, resource, "00:1e.0", "b"))(t)
@@ -132,8 +132,8 @@ func TestAllocateMounts(t *testing.T) {
 	compare.Values(t, "answer", want, got, protocmp.Transform())
 }
 
-// Shared nodes are given once to each container, and only with other nodes. The annotations, which a later daemon
-// compares, do not have them. Each variable has the addresses of the devices that name it.
+// Shared nodes are given once to each container, and only with other nodes. They are not in the annotations, which a
+// later daemon compares. Each variable contains the addresses of the devices that name it.
 func TestAllocateGroups(t *testing.T) {
 	cdev, noNode, other := group("3b:00.3", "3"), group("3b:00.4", "4"), group("3b:00.5", "5")
 	cdev.SharedNodes, cdev.Members = []string{"vfio/vfio", "iommu"}, []string{"0000:3b:00.6"}

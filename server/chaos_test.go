@@ -17,7 +17,7 @@ import (
 
 var histories = flag.Int("histories", 1, "number of random histories of TestChaos, with the seeds 0, 1, 2 …")
 
-// After any sequence of faults, the kubelet's last list has the devices of the last snapshot.
+// After any sequence of faults, the kubelet's last list contains the devices of the last snapshot.
 func TestChaos(t *testing.T) {
 	for seed := range uint64(*histories) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { chaos(t, rand.New(rand.NewPCG(seed, 0))) })
@@ -80,7 +80,7 @@ func converge(r *rig, k *simkubelet.Kubelet, random *rand.Rand, pool []*inventor
 	}
 }
 
-// pause blocks until the kubelet has the newest list, for 10 ms at most.
+// pause blocks until the kubelet has the newest list, but for 10 ms at most.
 func pause(r *rig, k *simkubelet.Kubelet) {
 	ctx, cancel := context.WithTimeout(r.ctx, 10*time.Millisecond)
 	defer cancel()

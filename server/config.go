@@ -11,8 +11,8 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Config holds the settings of a server, which must be valid: package config has checked those of
-// the administrator. Start from [Defaults].
+// Config holds the settings of a server. They must be valid: package config checks the administrator's settings. Start
+// from [Defaults].
 type Config struct {
 	KubeletDir  string // directory of kubelet.sock and of the plugin's sockets
 	HostDevRoot string // directory of the device nodes on the host
@@ -20,11 +20,12 @@ type Config struct {
 	// CDI is the spec from which containers get their nodes. If it is nil, they get them from
 	// the kubelet. The server writes it and does not close it.
 	CDI *cdi.Spec
-	// ProgrammingHook is the program accelerator-fpga on the host and further arguments of its
-	// command hook, which programs the devices of a container before it starts. If it or CDI
-	// is nil, devices are not programmed.
+	// ProgrammingHook is the path of accelerator-fpga on the host, and additional arguments for its command hook. The
+	// hook programs the devices of a container before the container starts. If ProgrammingHook or CDI is nil, devices
+	// are not programmed.
 	ProgrammingHook *cdi.Hook
-	// Spread spreads the devices of a container that asks for several over many cards; otherwise they are on few cards.
+	// Spread spreads the devices of a container that asks for several over many cards; otherwise they are packed on few
+	// cards.
 	Spread bool
 
 	RetireAfter     time.Duration // how long a resource without devices stays registered
@@ -34,8 +35,8 @@ type Config struct {
 	BackoffMax      time.Duration // longest wait before later attempts
 	PollInterval    time.Duration // between two checks of the kubelet's directory without an event
 
-	// Injected remembers nodes that CDI gives to a container that is started again, and that it was not given before. It is
-	// called before the spec has them. nil: not used.
+	// Injected records the nodes that a container will get through CDI when it is started again, if they are not the
+	// ones that Allocate gave it. It is called before the nodes are written to the spec. nil: not used.
 	Injected func(ctx context.Context, nodes map[string][]string) error
 
 	Allocations *holders.Allocations // the record of the devices that are given out

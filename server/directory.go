@@ -56,8 +56,8 @@ func (d *directory) run(ctx context.Context) {
 	}, d.changed.Raise)
 }
 
-// concerns reports whether the event is about the kubelet's socket or a socket of a plugin. It ignores the kubelet's
-// checkpoint, which the kubelet writes there after each list. It also tells the peers about each new file.
+// concerns reports whether the event is about the kubelet's socket or a socket of a plugin. It ignores the checkpoint,
+// which the kubelet writes there after each list. concerns also tells the peers about each new file.
 func (d *directory) concerns(e fsnotify.Event) bool {
 	if e.Has(fsnotify.Create) {
 		d.peers.Created(e.Name)
@@ -66,8 +66,8 @@ func (d *directory) concerns(e fsnotify.Event) bool {
 	return e.Has(fsnotify.Create|fsnotify.Remove|fsnotify.Rename) && (name == kubeletSocket || strings.HasPrefix(name, peers.Prefix))
 }
 
-// identity distinguishes files that had the same path one after the other. It has the time of
-// modification because inode numbers are reused; for directories the time is zero.
+// identity distinguishes files that had the same path at different times. It includes the time of modification because
+// inode numbers are reused. For directories the time is zero.
 type identity struct {
 	device, inode uint64
 	modified      time.Time

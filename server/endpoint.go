@@ -68,8 +68,8 @@ func (e *endpoint) end() {
 	<-e.done
 }
 
-// offer publishes the list of these devices of the snapshot, sorted by id, unless the present
-// list has the same devices. Only the conductor calls it.
+// offer publishes a list of these devices of the snapshot, which must be sorted by id, unless the present list has the
+// same devices. Only the conductor calls it.
 func (e *endpoint) offer(snapshot inventory.Snapshot, devices []*inventory.Device) {
 	old, _ := e.lists.Load()
 	if len(inventory.Changes(old.Devices, devices)) > 0 {

@@ -31,7 +31,7 @@ type injection struct {
 	sysRoot string                                           // of sysfs on the host
 	changed func(context.Context, map[string][]string) error // [Config.Injected]
 	wanted  *latest.Value[wanted]
-	problem atomic.Pointer[error] // of the last write; nil: the file has the wanted content
+	problem atomic.Pointer[error] // of the last write; nil: the file contains the wanted content
 }
 
 // wanted is the wanted content.
@@ -104,13 +104,13 @@ func (i *injection) settle(ctx context.Context) error {
 	for {
 		now, stale := i.wanted.Load()
 		if now.devices == nil {
-			return nil // no content yet: the file may have the content of a peer
+			return nil // no content yet: the file may be a peer's
 		}
 		devices := now.devices
 		var unrecorded error
 		if i.changed != nil && len(now.changed) > 0 {
-			// No container gets nodes that would be forgotten. They may be recorded already, so that the end of ctx is no reason to
-			// take them away.
+			// Devices whose nodes could not be recorded are left out of the spec. The end of ctx does not interrupt the
+			// recording, because the nodes may be recorded already, and must not be taken away then.
 			if unrecorded = i.changed(context.WithoutCancel(ctx), now.changed); unrecorded != nil {
 				devices = slices.DeleteFunc(slices.Clone(devices), func(d cdi.Device) bool { return now.changed[d.ID] != nil })
 			}
@@ -135,7 +135,7 @@ func (i *injection) settle(ctx context.Context) error {
 	}
 }
 
-// ready returns nil if the file has the wanted content.
+// ready returns nil if the file contains the wanted content.
 func (i *injection) ready() error {
 	if i == nil {
 		return nil

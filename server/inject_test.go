@@ -51,8 +51,8 @@ func TestAllocateWithCDI(t *testing.T) {
 	compare.Contains(t, "spec", `"/host/dev/dfl-port.a"`, read(t, file))
 }
 
-// With CDI, the spec has the shared nodes with each device, and the answer has the variables. A device whose nodes
-// are withheld has no shared nodes, either.
+// With CDI, the spec gives each device its shared nodes, and the answer contains the variables. A device whose nodes
+// are withheld does not get shared nodes either.
 func TestAllocateGroupsWithCDI(t *testing.T) {
 	withheld := group("3b:00.3", "3")
 	withheld.Health, withheld.Reasons = inventory.Unhealthy, []string{"node-in-use"}
@@ -78,7 +78,7 @@ func TestAllocateGroupsWithCDI(t *testing.T) {
 	compare.Values(t, "nodes in the spec", []string{"/host/dev/vfio/1", "/host/dev/vfio/vfio", "/host/dev/vfio/2", "/host/dev/vfio/vfio"}, paths)
 }
 
-// With CDI, a container that starts again gets no node of a device whose node may be that of another device.
+// With CDI, a container that starts again gets no node of a device if the node may belong to another device.
 func TestWithheldNodes(t *testing.T) {
 	for _, tc := range []struct {
 		reason   string
@@ -104,7 +104,7 @@ func TestWithheldNodes(t *testing.T) {
 	}
 }
 
-// With CDI, the spec has the files of the host, unless they are withheld.
+// With CDI, the spec contains the files of the host, unless they are withheld.
 func TestAllocateMountsWithCDI(t *testing.T) {
 	withheld := slot("00:1f.0")
 	withheld.Health, withheld.Reasons = inventory.Unhealthy, []string{"replaced-in-use"}
@@ -242,7 +242,8 @@ func TestSpecNotOverwrittenByOldContent(t *testing.T) {
 	}
 }
 
-// An Allocate that the kubelet gives up does not take a device with other nodes away: its nodes may be recorded already.
+// If the kubelet gives up a call of Allocate, a device with other nodes stays in the spec, because its nodes may be
+// recorded already.
 func TestSpecKeptWhenTheCallEnds(t *testing.T) {
 	dir := t.TempDir()
 	spec := must.Value(cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev"))(t)

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// descriptors returns the number of open files, without those of the Go runtime.
+// descriptors returns the number of open files, not counting the Go runtime's.
 func descriptors() (n int) {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// list is a snapshot with the devices of one resource alone. It is immutable except for timed,
-// and shared by all streams.
+// list is a snapshot that contains only the devices of one resource. It is immutable except for timed, and shared by
+// all streams.
 type list struct {
 	inventory.Snapshot
 	message *v1beta1.ListAndWatchResponse
@@ -37,15 +37,15 @@ func newList(snapshot inventory.Snapshot, devices []*inventory.Device) *list {
 // unhealthy reports whether a device may not be given to a container.
 func unhealthy(d *inventory.Device) bool { return d.Health >= inventory.Unhealthy }
 
-// visible reports whether a change alters the message to the kubelet, which has for each
-// device the id, whether it is healthy, and the NUMA node.
+// visible reports whether a change alters the message to the kubelet, which contains the id of each device, whether it
+// is healthy, and its NUMA node.
 func visible(c inventory.Change) bool {
 	return c.Old == nil || c.New == nil ||
 		unhealthy(c.Old) != unhealthy(c.New) || max(c.Old.NUMANode, -1) != max(c.New.NUMANode, -1)
 }
 
-// latency returns the time since the hint that led to the list. It returns false if there was no
-// hint, and from the second call on: the age of a list that a later stream sends is no latency.
+// latency returns the time since the hint that led to the list. It returns false if there was no hint. It also returns
+// false from the second call on, because the age of a list that a later stream sends is not a latency.
 func (l *list) latency() (time.Duration, bool) {
 	if l.Hinted.IsZero() || l.timed.Swap(true) {
 		return 0, false

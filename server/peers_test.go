@@ -210,8 +210,8 @@ func killSecond(r *rig, _ *simkubelet.Kubelet) {
 	c.crash()
 }
 
-// The end of a daemon that registered earlier than this one has no effect, because the old daemon
-// ends in each upgrade. The end of another plugin has no effect either.
+// The end of a daemon that registered earlier than this one has no effect. (In each upgrade the old daemon ends.) The
+// end of another plugin has no effect either.
 func TestUnrelatedPeerGone(t *testing.T) {
 	for _, tc := range []struct {
 		name, socket string

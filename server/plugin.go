@@ -80,11 +80,12 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 	}
 }
 
-// logSent counts and logs a list that was sent. changes has the changes since the previous list of
-// the stream; for the first list it has all devices.
+// logSent counts and logs a list that was sent. changes contains the changes since the previous list of the stream, or
+// all devices if this is the first.
 func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 	latency, known := l.latency()
-	// Let grpc write the list first, and let the inventory log its changes: see Inventory.report, which has the measurement.
+	// Let grpc write the list first, and let the inventory log its changes: see Inventory.report, which gives the
+	// measurement.
 	runtime.Gosched()
 	e.server.cfg.Metrics.ListSent(e.resource, latency, known)
 	line := e.log.Check(zap.InfoLevel, "list sent")
@@ -115,9 +116,8 @@ func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 	line.Write(fields...)
 }
 
-// GetPreferredAllocation returns the preferred devices for each container, by
-// [Config.Spread]. An error fails the pod, so it returns one only for a request
-// that cannot be met (InvalidArgument).
+// GetPreferredAllocation returns the preferred devices for each container, according to [Config.Spread]. An error fails
+// the pod, so it returns one only for a request that cannot be met (InvalidArgument).
 func (p *plugin) GetPreferredAllocation(
 	_ context.Context, r *v1beta1.PreferredAllocationRequest,
 ) (*v1beta1.PreferredAllocationResponse, error) {

@@ -10,9 +10,9 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// steadyAfter is how long a session must have lasted so that the next one begins without a backoff
-// after the loss of its socket or stream. So a program that deletes the sockets as soon as they
-// are made, or a kubelet that closes each stream at once, causes no storm of registrations.
+// steadyAfter is how long a session must have lasted for the next one to begin without a backoff when its socket or
+// stream is lost. After a shorter session there is a backoff, so that a program that deletes the sockets as soon as
+// they are made, or a kubelet that closes each stream at once, does not cause a storm of registrations.
 const steadyAfter = time.Second
 
 // settle is the time between the end of a session and the next one with the same kubelet. A kubelet up to 1.36 closes the
@@ -27,14 +27,14 @@ func (e *endpoint) run(ctx context.Context) {
 		e.ends.Wait()
 	}()
 	if e.after != nil {
-		<-e.after // soon: for a kubelet, the end of a stream is the end of the resource
+		<-e.after // soon; a kubelet takes the end of the old stream for the end of the resource
 	}
 	retry := backoff.Backoff{First: e.server.cfg.BackoffMin, Most: e.server.cfg.BackoffMax}
 	for {
 		if !e.awaitDevices(ctx) {
 			return
 		}
-		// Read after awaitDevices: this session satisfies the calls of Reregister until now.
+		// Read after awaitDevices, because this session satisfies all calls of Reregister until now.
 		reregister := e.server.reregister.Next()
 		began := time.Now()
 		replacing := e.superseded != nil

@@ -203,7 +203,7 @@ func (r *rig) awaitReady() {
 	r.await("ready", func() bool { return r.Ready() == nil })
 }
 
-// serving runs the server with these devices and a kubelet, and returns when that has its list.
+// serving runs the server with these devices and a kubelet, and returns when the kubelet has the list.
 func (r *rig) serving(list ...*inventory.Device) *simkubelet.Kubelet {
 	r.Helper()
 	k := r.kubelet(simkubelet.Behaviour{})

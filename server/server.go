@@ -39,8 +39,8 @@ type Server struct {
 	drain      time.Duration // drainTimeout outside tests
 	move       time.Duration // moveTimeout outside tests
 	generation uint64        // of the newest snapshot; the conductor's
-	// retiring has, by resource, the channel that is closed when another endpoint may follow the last retired one. The
-	// conductor's.
+	// retiring contains, by resource, a channel that is closed when another endpoint may follow the one that was
+	// retired last. It belongs to the conductor.
 	retiring map[string]chan struct{}
 	ends     sync.WaitGroup // of endpoints
 
@@ -93,16 +93,15 @@ func (s *Server) Run(ctx context.Context) error {
 // Reregister ends all streams and registers every resource again on a new socket.
 func (s *Server) Reregister() { s.reregister.Raise() }
 
-// Refresh sends the newest list on each stream again, and reports whether there is one. The kubelet then writes its
+// Refresh sends the newest list on each stream again, and reports whether a stream is open. The kubelet then writes its
 // checkpoint, without the entries of containers that have ended. It does not block.
 func (s *Server) Refresh() (sent bool) {
 	s.refresh.Raise()
 	return slices.ContainsFunc(s.Resources(), func(r Resource) bool { return r.Streams > 0 })
 }
 
-// Ready returns nil if there is a first snapshot and every resource that has devices is
-// registered and has a stream open. Otherwise it returns an error with each resource that is
-// not ready and the reason.
+// Ready returns nil if there is a first snapshot, and every resource with devices is registered and has a stream open.
+// Otherwise it returns an error that says which resources are not ready, and why.
 func (s *Server) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,14 +225,13 @@ func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 	}
 }
 
-// moveTimeout is how long the list of a new resource waits until the list of the old one,
-// without the device that moves, has been sent. The other changes of the snapshot wait, too.
+// moveTimeout limits how long a device that moves must wait before it enters the list of its new resource: until the
+// list of the old one has been sent without it. The other changes of the snapshot wait as well.
 const moveTimeout = 100 * time.Millisecond
 
-// withdrawMoving removes the devices that move to another resource from their present lists, and
-// blocks for up to moveTimeout until these lists have been sent, because a device must not be on
-// two lists at once. The reduced lists have the devices of the snapshot, without those that move
-// to that resource.
+// withdrawMoving removes the devices that move to another resource from their present lists, and blocks for up to
+// moveTimeout until these lists have been sent, because a device must not be on two lists at once. A reduced list
+// contains the devices that the resource has in the snapshot, except those that are moving to it.
 func (s *Server) withdrawMoving(ctx context.Context, snapshot inventory.Snapshot, resources []offer.Resource) {
 	if len(s.endpoints) == 1 && len(resources) == 1 && s.endpoints[resources[0].Name] != nil {
 		return // nothing can move

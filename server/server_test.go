@@ -61,7 +61,7 @@ func TestRetire(t *testing.T) {
 	compare.NoError(t, "Ready with an empty list", r.Ready())
 	r.devices.set(port("a"))
 	r.awaitList(k)
-	inTime := time.Since(left) < r.cfg.RetireAfter // always, but on a machine that is very busy
+	inTime := time.Since(left) < r.cfg.RetireAfter // always, except on a very busy machine
 	for time.Since(left) < 3*r.cfg.RetireAfter {
 		r.devices.set(port("b"))
 		r.awaitList(k)

@@ -199,7 +199,8 @@ func (s *session) await(
 	}
 }
 
-// dropped returns an error if the kubelet has ended the session. gone means that a peer has ended that registered later.
+// dropped returns an error if the kubelet has ended the session. gone means that a peer that registered later has
+// ended.
 func (s *session) dropped(count streams, registered, gone bool) error {
 	open, closed := s.listener.active()
 	switch {
@@ -242,10 +243,10 @@ func (s *session) ready() error {
 // end ends the streams, waits for them, and removes the socket. GracefulStop would wait for the
 // streams, so they are ended first; a call that takes longer than drainTimeout is interrupted.
 //
-// If a kubelet up to 1.36 handles the end of a stream after the next registration of that
-// resource, it closes the connection of the new one. So end waits until the kubelet has closed
-// the old connection. Calls that arrive meanwhile are answered, and have their own drainTimeout, so end takes
-// twice drainTimeout at most. The next session begins after another wait, settle.
+// If a kubelet up to 1.36 handles the end of a stream after the next registration of that resource, it closes the
+// connection of the new one. So end waits until the kubelet has closed the old connection. Calls that arrive while end
+// waits are answered, and get a drainTimeout of their own, so end takes at most twice drainTimeout. After that, the
+// next session waits for settle before it begins.
 func (s *session) end() {
 	close(s.ending)
 	drain := s.endpoint.server.drain

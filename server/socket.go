@@ -78,7 +78,7 @@ func (l *listener) active() (open int, closed bool) {
 	return open, l.closed
 }
 
-// awaitClosed blocks until all active connections are closed, or until has an element.
+// awaitClosed blocks until all active connections are closed, or until the channel has an element.
 func (l *listener) awaitClosed(until <-chan time.Time) {
 	for {
 		left := l.left.Next()

@@ -36,7 +36,7 @@ func TestSocketPathsUnique(t *testing.T) {
 	compare.Equal(t, "registrations after 5 calls of Reregister", 6, k.Registrations(resource))
 }
 
-// A program that deletes the socket as soon as it is made causes no storm of registrations.
+// A program that deletes the socket as soon as it is made does not cause a storm of registrations.
 func TestSocketLostRepeatedly(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = 50*time.Millisecond, time.Hour })
 	k := r.kubelet(simkubelet.Behaviour{})

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// A conductor that does not finish with a snapshot is stuck, until it finishes.
+// A conductor that does not finish handing over a snapshot counts as stuck until it does.
 func TestStuckConductor(t *testing.T) {
 	r := newRig(t, nil)
 	r.SetStuckAfter(50 * time.Millisecond)

@@ -50,7 +50,7 @@ func TestMessage(t *testing.T) {
 	compare.Values(t, "first message", want, r.receive(r.stream(r.ctx)), protocmp.Transform())
 }
 
-// A list that is equal for the kubelet is not sent.
+// A list that looks the same to the kubelet is not sent.
 func TestEqualListIsNotSent(t *testing.T) {
 	r, k := started(t, port("a"))
 	stream := r.stream(r.ctx)
@@ -210,7 +210,7 @@ func TestStreamLogs(t *testing.T) {
 	compare.Values(t, "log", want, got)
 }
 
-// The log has exactly the devices that differ for the kubelet.
+// The log names exactly the devices that look different to the kubelet.
 func TestListSentFields(t *testing.T) {
 	numa := func(d *inventory.Device, node int) *inventory.Device { d.NUMANode = node; return d }
 	degraded := port("b")

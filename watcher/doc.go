@@ -1,26 +1,25 @@
-// Package watcher turns events of the kernel into hints. A hint names the place where something
-// may have changed, and has the time of the event. The package reads no device and trusts no event:
-// the receiver of a hint reads the card.
+// Package watcher turns events of the kernel into hints. A hint names the place where something may have changed, and
+// carries the time of the event. The package reads no device and trusts no event: the receiver of a hint reads the
+// card.
 //
 // # Sources
 //
 //   - uevents, from the kernel's netlink group. This is the primary source, and on a true
 //     sysfs the only source of events about the binding of drivers.
-//   - inotify on the directory of the device nodes, and on those below it that have nodes which matter,
-//     such as vfio. It reports that devtmpfs added a node, before a driver is bound. It is the only source
-//     if the netlink socket cannot be opened.
+//   - inotify on the directory of the device nodes, and on the directories in it that contain relevant nodes, such as
+//     vfio. It reports when devtmpfs has added a node, which is before a driver is bound. It is the only source if the
+//     netlink socket cannot be opened.
 //   - inotify on the whole sysfs tree, only if that tree is on an ordinary file system (a
 //     simulated node). A true sysfs has no inotify events for entries that the kernel makes or
 //     removes, and is never watched.
 //
-// [New] opens all sources, so a caller that reads the cards after New misses no change. A source
-// that cannot be opened, or fails, is logged once at Warn and opened again later; the others
-// continue. When it is open again, it gives a hint for everything.
+// [New] opens all sources, so a caller that reads the cards after New misses no change. A source that cannot be opened,
+// or fails, is logged once at Warn and opened again later; the others continue. As soon as it is open again, a hint for
+// everything follows.
 //
-// Lost events (a full socket buffer, a full inotify queue, a message that cannot be parsed) cause
-// a hint for everything, after the queue has been emptied. Each relevant event causes a hint at
-// once: this package neither merges nor delays hints. Package inventory merges those of a burst
-// (inventory/bursts.go).
+// When events are lost (a full socket buffer, a full inotify queue, a message that cannot be parsed), the queue is
+// emptied, and a hint for everything follows. Each relevant event causes a hint at once: this package neither merges
+// nor delays hints. Package inventory merges the hints of a burst (inventory/bursts.go).
 //
 // # Forged events
 //

@@ -17,7 +17,7 @@ type Parsed struct {
 	Seqnum          uint64
 }
 
-// Extracted has the names of the variables that parse extracts.
+// Extracted lists the names of the variables that parse extracts.
 var Extracted = []string{"ACTION", "DEVPATH", "SUBSYSTEM", "SEQNUM", "DEVNAME", "ERROR_EVENT", "PCI_SLOT_NAME"}
 
 // Parse parses a message, and does not check that it is complete.
@@ -60,8 +60,8 @@ func Judge(subsystems ...string) func(raw []byte) (Hint, bool, error) {
 	}
 }
 
-// Receive passes a message to the source of uevents, as if its socket had received it. pid is that
-// of the credentials.
+// Receive passes a message to the source of uevents, as if its socket had received it. pid is the one in the
+// credentials.
 func (w *Watcher) Receive(raw []byte, truncated bool, pid uint32, at time.Time, hint func(Hint)) {
 	w.uevents().take(message{
 		data: raw, truncated: truncated,

@@ -16,9 +16,9 @@ func newFilter(more []string) filter {
 // match returns the hint of an event, without Source and At. It returns false if the event does
 // not concern a card.
 //
-// An event of an FPGA subsystem that names no card may concern any card. An event of the
-// subsystem platform without a card concerns none: every UART and regulator is a platform device,
-// and the paths of ports and FMEs have their card. match allocates only the address.
+// An event of an FPGA subsystem that names no card may concern any card. An event of the subsystem platform without a
+// card concerns none: every UART and regulator is a platform device, while the path of a port or an FME always contains
+// its card. match allocates only the address.
 func (f filter) match(ev *uevent) (Hint, bool) {
 	if !f[string(ev.env.subsystem)] {
 		return Hint{}, false

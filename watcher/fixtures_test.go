@@ -42,8 +42,7 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// quoted returns the messages of a recording, which has a quoted Go string in each line, after a
-// header of comments.
+// quoted returns the messages of a recording. After a header of comments, each line of it is a quoted Go string.
 func quoted(t testing.TB, file string) [][]byte {
 	t.Helper()
 	text := must.Value(os.ReadFile(file))(t)
@@ -143,7 +142,7 @@ func TestFixturesAreComplete(t *testing.T) {
 	}
 }
 
-// agree compares the result of Parse for a message of the kernel with that of go-udev.
+// agree compares the result of Parse for a message of the kernel with the result of go-udev.
 func agree(t *testing.T, raw []byte) {
 	t.Helper()
 	theirs, ok := goudev(raw)

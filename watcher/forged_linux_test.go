@@ -103,9 +103,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// Each malformed message of the kernel causes a hint for everything, and each forged message is
-// dropped. There is at most one warning of each kind in a minute; it has the number of messages
-// since the last one.
+// Each malformed message of the kernel causes a hint for everything, and each forged message is dropped. There is at
+// most one warning of each kind per minute, with the number of messages since the last one.
 func TestMalformedAndForgedAreLimited(t *testing.T) {
 	h := listening(t)
 	start := time.Now()

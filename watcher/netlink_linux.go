@@ -28,8 +28,9 @@ const initialUserNS = 0xEFFFFFFD
 var errForeign = errors.New("the kernel sends no uevents to the network namespace of a user namespace: run the daemon in the " +
 	"user namespace of the node (hostUsers: true)")
 
-// foreign reports whether the network namespace of this process belongs to another user namespace than the first one. The
-// kernel sends it no uevents (uevent_net_init of lib/kobject_uevent.c), but its sockets can be opened.
+// foreign reports whether the network namespace of this process belongs to a user namespace other than the first one.
+// The kernel sends no uevents to such a namespace (uevent_net_init of lib/kobject_uevent.c), although sockets can be
+// opened in it.
 func foreign() bool {
 	file, err := os.Open("/proc/self/ns/net")
 	if err != nil {
@@ -48,10 +49,10 @@ func foreign() bool {
 var errMasked = errors.New("uevents of the kernel cannot be told from forged ones, because the user namespace of this process does not have " +
 	"user 0 of the node: run the daemon in the user namespace of the node (hostUsers: true)")
 
-// masked reports whether messages of the kernel arrive with another user id than 0. They do in a user namespace that does
-// not have user 0 of the first one, even if the network namespace is that of the node (a pod with hostNetwork: true and
-// hostUsers: false). It finds out by a request that the kernel answers without doing anything. After an error the answer
-// is no.
+// masked reports whether messages of the kernel arrive with a user id other than 0. They do in a user namespace that
+// does not map user 0 of the first one, even if the network namespace is the node's (a pod with hostNetwork: true and
+// hostUsers: false). To find out, masked sends a request that the kernel answers without doing anything. It returns
+// false after an error.
 func masked() bool {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	defer unix.Close(fd)
@@ -135,8 +136,8 @@ func prepare(fd int) (size int, err error) {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
 		return 0, fmt.Errorf("SO_PASSCRED: %w", err)
 	}
-	// SO_RCVBUFFORCE needs CAP_NET_ADMIN, SO_RCVBUF is limited by rmem_max. A smaller buffer is
-	// no error; its size is logged.
+	// SO_RCVBUFFORCE needs CAP_NET_ADMIN, and SO_RCVBUF is limited by rmem_max. A smaller buffer is not an error; its
+	// size is logged.
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 	}
@@ -150,8 +151,8 @@ func prepare(fd int) (size int, err error) {
 // receive blocks until there is a message, and returns it. ENOBUFS means that messages were lost.
 func (c *conn) receive() (message, error) { return c.read(true) }
 
-// drain empties the queue and returns the number of messages in it. After an overflow the
-// kernel drops all messages, without another error, until the queue was empty.
+// drain empties the queue and returns the number of messages in it. After an overflow the kernel drops all messages,
+// without another error, until the queue has been emptied.
 func (c *conn) drain() (n int, err error) {
 	for lost := false; ; {
 		_, err := c.read(false)

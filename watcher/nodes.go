@@ -21,8 +21,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// nodes is the source of events about device nodes. It watches their directory, and those below it that the prefixes
-// name. The latter may be missing.
+// nodes is the source of events about device nodes. It watches their directory, and the directories in it that the
+// prefixes name. Those may be missing.
 type nodes struct {
 	dir      string
 	prefixes []string
@@ -59,8 +59,7 @@ func (n *nodes) open() ([]zap.Field, error) {
 	return nil, err
 }
 
-// add watches a directory below that of the nodes. Without it, or without the right to read it, its nodes are found by
-// the other sources.
+// add watches a directory below n.dir. If it does not exist or may not be read, the other sources find its nodes.
 func (n *nodes) add(name string) error {
 	err := n.notify.Add(filepath.Join(n.dir, name))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -124,8 +123,8 @@ func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 	return nil
 }
 
-// arrived watches a directory that has just been made, and those below it, and gives a hint for each node in them, which
-// may be older than the watch.
+// arrived watches a directory that has just been made, and those below it. It gives a hint for each node in them,
+// because a node may be older than the watch.
 func (n *nodes) arrived(dir string, hint func(Hint)) error {
 	for _, name := range n.below {
 		if name != dir && !strings.HasPrefix(name, dir+"/") {

@@ -44,7 +44,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// Nodes may be in directories below that of the nodes, which are made with the first node and removed with the last one.
+// Nodes may be in directories below the device root, which are made with the first node and removed with the last one.
 func TestNodesBelow(t *testing.T) {
 	t.Parallel()
 	cfg := simulated(t)
@@ -92,7 +92,7 @@ func TestNodesDirectoryMadeLater(t *testing.T) {
 	h := newRecorder(t, cfg)
 	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Dev, "remaining": "uevents and resync"})
 	h.run(t)
-	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"path": cfg.Host.Dev}) // the next attempt failed, too
+	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"path": cfg.Host.Dev}) // the next attempt failed as well
 	mkdir(t, cfg.Host.Dev)
 	h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
 	write(t, "", cfg.Host.Dev, "dfl-port.0")

@@ -83,8 +83,8 @@ func (ev *uevent) set(key, value []byte) {
 	}
 }
 
-// check returns an error if the message cannot be one of the kernel. The kernel always sends
-// ACTION, DEVPATH and SUBSYSTEM, the first two equal to the header, and ends each variable with NUL.
+// check returns an error if the message cannot come from the kernel. The kernel always sends ACTION, DEVPATH and
+// SUBSYSTEM, the first two equal to the header, and ends each variable with NUL.
 func (ev *uevent) check() error {
 	env := &ev.env
 	switch {
@@ -98,8 +98,8 @@ func (ev *uevent) check() error {
 	return nil
 }
 
-// seqnum returns the number of the event, or 0. It is for the log only: the kernel omits
-// numbers of other namespaces, and may reorder.
+// seqnum returns the number of the event, or 0. It is for the log only: the kernel skips the numbers of other
+// namespaces, and may send numbers out of order.
 func (ev *uevent) seqnum() uint64 {
 	n, err := strconv.ParseUint(string(ev.env.seqnum), 10, 64)
 	if err != nil {

@@ -97,7 +97,7 @@ func TestRefused(t *testing.T) {
 			mkdir(t, cfg.Host.Sys, portDir)
 			h := newRecorder(t, cfg)
 			h.run(t)
-			h.expectLine(t, zap.DebugLevel, "source.lost", nil) // the next attempt failed, too
+			h.expectLine(t, zap.DebugLevel, "source.lost", nil) // the next attempt failed as well
 			tt.works(t, h, cfg)
 			lines := h.logs.FilterLevelExact(zap.WarnLevel).All()
 			if len(lines) != len(tt.warnings) {
@@ -114,7 +114,7 @@ func TestRefused(t *testing.T) {
 }
 
 // In a pod with hostUsers: false, the kernel sends no uevents to the pod's network namespace. With hostNetwork: true it
-// does, but without its user id. The source counts as lost, although its socket could be opened.
+// does, but the messages do not arrive with user id 0. The source counts as lost, although its socket could be opened.
 func TestUserNamespace(t *testing.T) {
 	t.Parallel()
 	const child = "WATCHER_TEST_USER_NAMESPACE"

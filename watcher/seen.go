@@ -7,7 +7,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// seen has the known directories and links of a simulated tree, by absolute path.
+// seen contains the known directories and links of a simulated tree, by absolute path.
 type seen struct {
 	prefix int               // length of the root's path
 	dirs   map[string]bool   // the watched directories
@@ -18,9 +18,8 @@ func newSeen(prefix int) seen {
 	return seen{prefix: prefix, dirs: make(map[string]bool), links: make(map[string]string)}
 }
 
-// card returns the card that path belongs to, or "". The card is in the elements of the path
-// below the root, or in the target of the link that is or was at path
-// (class/fpga_region/region0).
+// card returns the card that path belongs to, or "". The card is found in the elements of the path below the root, or
+// in the target of the link that is or was at path (class/fpga_region/region0).
 func (s *seen) card(path string) string {
 	if card := sysfs.PCIAddressOf(path[min(s.prefix, len(path)):]); card != "" {
 		return card

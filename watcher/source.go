@@ -25,8 +25,7 @@ type source interface {
 	// open opens the source; the kernel queues all events from then on. The fields are for
 	// the log.
 	open() ([]zap.Field, error)
-	// listen calls hint for all events until ctx ends or the source fails. It marks in p
-	// when it works and when it waits.
+	// listen calls hint for all events until ctx ends or the source fails. It tells p when it works and when it waits.
 	listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) error
 	// close closes the descriptors of the source, also after an open that failed.
 	close()

@@ -33,7 +33,7 @@ func TestOpenedOutOfDescriptors(t *testing.T) {
 	h := newRecorder(t, cfg)
 	h.run(t)
 	compare.Equal(t, "warnings that a source is lost", 3, len(h.lines(zap.WarnLevel, "source.lost")))
-	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"source": "uevent"}) // the next attempt failed, too
+	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"source": "uevent"}) // the next attempt failed as well
 	setLimit(limit.Cur)
 	for range 3 {
 		h.expect(t, watcher.Hint{Source: watcher.SourceReopen})

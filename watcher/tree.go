@@ -126,7 +126,7 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 		return t.reopen(SourceInotify, hint)
 	}
 	if fresh {
-		// The entries of the directory may be older than its watch, so they need hints, too.
+		// The entries of the directory may be older than its watch, so they need hints as well.
 		below := cards{}
 		t.walk(ev.Name, below)
 		below.hint(hint, at)

@@ -137,10 +137,9 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// A change after New and before Run is not missed.
-// Changes of functions on vfio-pci cause hints for the functions, or for everything: a group and its node in
-// sysfs do not name a function. The nodes in /dev/vfio have no watch, since the kernel also has an event of the
-// function whenever one changes.
+// A change after New and before Run is not missed. Changes of functions on vfio-pci cause hints for the functions, or
+// for everything: a group and its node in sysfs do not name a function. With this configuration nothing watches the
+// nodes in /dev/vfio.
 func TestTreeOfFunctions(t *testing.T) {
 	cfg := simulated(t)
 	node := must.Value(simnode.New(filepath.Dir(cfg.Host.Sys)))(t)

@@ -28,7 +28,7 @@ type uevents struct {
 // that cause these warnings, at any rate.
 const quiet = time.Minute
 
-// limiter counts events of which only some are logged.
+// limiter counts events and decides which of them are logged.
 type limiter struct {
 	last time.Time // when an event was logged
 	held int       // number of events since then

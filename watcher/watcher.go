@@ -18,10 +18,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Config has the directories, subsystems and nodes to listen for.
+// Config says which directories, subsystems and nodes to listen to.
 type Config struct {
-	Host       sysfs.Host // its device directory need not exist yet
-	Subsystems []string   // uevent subsystems beside platform, pci, fpga_region, fpga_manager, fpga
+	Host       sysfs.Host // its device directory may not exist yet
+	Subsystems []string   // uevent subsystems in addition to platform, pci, fpga_region, fpga_manager and fpga
 	Nodes      []string   // prefixes of the names of nodes that matter, e.g. "dfl-" and "vfio/"
 
 	Metrics *metrics.Metrics // required
@@ -110,8 +110,8 @@ func (w *Watcher) Alive() error {
 	return errors.Join(stuck...)
 }
 
-// Lost returns a text for each source that is lost: its name, what still finds the changes, and the error. Lost is safe for
-// concurrent use.
+// Lost returns a line for each source that is lost: its name, the sources that still find changes, and the error. Lost
+// is safe for concurrent use.
 func (w *Watcher) Lost() (all []string) {
 	for _, k := range w.sources {
 		if err := k.lost.Load(); err != nil {

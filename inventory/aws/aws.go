@@ -22,8 +22,8 @@ type Family struct{}
 // with write combining.
 var resources = []string{"resource0", "resource4", "resource4_wc"}
 
-// rowNotRescanned is the health row of a function whose ids, as the kernel knows them, are not those in its config
-// space: an image was loaded without a rescan. Its value has those in config space, VVVV:DDDD.
+// rowNotRescanned is the health row of a function whose ids in the kernel differ from those in its config space,
+// because an image was loaded without a rescan. Its value is the ids in config space, VVVV:DDDD.
 var rowNotRescanned = inventory.Row{Name: "not-rescanned", Health: inventory.Unhealthy}
 
 // Name returns aws.
@@ -49,8 +49,8 @@ func (Family) Cards(host sysfs.Host) (cards []string, err error) {
 	return cards, err
 }
 
-// Read reads the card whose application function has this address. The reading of a management function has no unit,
-// and names the application function.
+// Read reads the card whose application function has this address. The reading of a management function contains no
+// unit, but names the application function in Related.
 func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	s, a, err := find(host, card)
 	if err != nil || s.management == card {
@@ -84,7 +84,7 @@ func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 			return inventory.Reading{Related: s.related(card), Units: []inventory.Unit{u}}, errors.Join(err, uerr)
 		}
 	}
-	// The observation of the management function was made after the function had been found.
+	// The function may have been replaced after it was found and before it was observed.
 	incarnation, err := sysfs.Inode(s.dir)
 	if err == nil && incarnation != s.incarnation {
 		err = fmt.Errorf("%s: replaced during the reading: %w", s.dir, fs.ErrNotExist)
@@ -116,9 +116,8 @@ func (s slot) related(card string) []string {
 	return nil
 }
 
-// unit returns the unit of a card without its health and its PCI ids. Its directory is that of the management
-// function, so it remains the same unit when an image is loaded. It returns no other errors than those of
-// [sysfs.IsShortage].
+// unit returns the unit of a card without its health and its PCI ids. Its directory is that of the management function,
+// so it remains the same unit when an image is loaded. The only errors are shortages ([sysfs.IsShortage]).
 func (s slot) unit(host sysfs.Host, a application) (u inventory.Unit, err error) {
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(s.application, "0000:"), PCIAddress: s.application, Name: s.management, Incarnation: s.incarnation,
@@ -138,7 +137,7 @@ func (s slot) unit(host sysfs.Host, a application) (u inventory.Unit, err error)
 }
 
 // find returns the slot with a function at this address, and the state of its application function. The error wraps
-// fs.ErrNotExist if there is none, or if the application function belongs to another family.
+// fs.ErrNotExist if there is no such slot, or if the application function belongs to another family.
 func find(host sysfs.Host, address string) (s slot, a application, err error) {
 	if s, err = slotOf(host, address); err == nil {
 		a, err = s.find(host)
@@ -195,8 +194,8 @@ func (s slot) find(host sysfs.Host) (a application, err error) {
 }
 
 // compareIDs adds a condition if the vendor and the device in the config space of the function at dir are not those
-// that the kernel keeps. It adds none for a config space that cannot be read, or is all ones, because package pci has
-// read it, too. It reads no other bytes, because each dword is an access to the function.
+// that the kernel keeps. It adds none for a config space that cannot be read or is all ones, because package pci does.
+// It reads no other bytes, because each dword is an access to the function.
 func compareIDs(f *pci.Findings, dir, kept string) {
 	var config [4]byte
 	err := sysfs.ReadFull(dir+"/config", config[:])

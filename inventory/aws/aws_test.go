@@ -173,7 +173,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// The reading of a management function has no unit, and names the card. A function of another kind is no card.
+// The reading of a management function contains no unit, but names the card. A function of another kind is not a card.
 func TestRelated(t *testing.T) {
 	host := familytest.Node(t, "kernel-6.1-aws-card")
 	for card, want := range map[string][]string{card: {manager}, manager: {card}} {
@@ -188,7 +188,7 @@ func TestRelated(t *testing.T) {
 	familytest.NoCard(t, host, aws.Family{}, card, manager, "0000:09:00.0", "", "pool", "../../x")
 }
 
-// The unit is the same while an image is loaded: its directory is that of the management function.
+// The unit stays the same while an image is loaded, because its directory is the management function's.
 func TestIncarnation(t *testing.T) {
 	host := familytest.Node(t, "kernel-6.1-aws-card")
 	of := func() uint64 {
@@ -230,8 +230,8 @@ func TestOnlyTheseFiles(t *testing.T) {
 	})
 }
 
-// The conditions of a rise of a counter and of a lost file come from the files of a reading. Those of a missing
-// application function are not read, so none counts as lost.
+// A counter that has risen and a file that is lost are found by comparing the files of two readings. The files of a
+// missing application function are not read, so none of them counts as lost.
 func TestFiles(t *testing.T) {
 	names := func(board string) []string {
 		r, err := aws.Family{}.Read(familytest.Node(t, "kernel-6.1-"+board), card)
@@ -259,8 +259,9 @@ func TestObserved(t *testing.T) {
 		"sys/bus/pci/devices/"+card, slot+"aer_dev_fatal", app+"/driver -> ../../../../bus/pci/drivers/xocl", app+"/resource4 -> resource0")
 }
 
-// If the node changes during a reading, the reading has the state after the change, or the next check finds that it is
-// out of date. The reading of a card whose application function leaves is never that of a broken function.
+// If the node changes during a reading, the reading shows the state after the change, or the next check finds that it
+// is out of date. A card whose application function leaves during a reading never looks like a card with a broken
+// function.
 func TestChangeDuringReading(t *testing.T) {
 	const devices = "sys/bus/pci/devices/"
 	for _, tt := range []struct {

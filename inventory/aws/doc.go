@@ -1,7 +1,7 @@
 // Package aws is the family of the FPGA cards of AWS instances, F2 and F1.
 //
 // A card has two PCI functions. The management function stays while an image is loaded. The application function
-// is that of the image, which determines its PCI ids: to load an image, the application function is removed, and
+// belongs to the image, which determines its PCI ids. To load an image, the application function is removed and then
 // found again by a rescan. A device is the application function. It is listed as long as the management function
 // exists: while the application function is missing, the device is unhealthy (loading).
 //

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// slot is a card.
+// slot is a card, with the addresses of its two PCI functions.
 type slot struct {
 	number      int    // as AWS's tools count (fpga_pci_get_all_slot_specs)
 	management  string // address of the management function
@@ -27,16 +27,16 @@ const (
 	managementF1 = "1d0f:1041:"
 )
 
-// list returns all slots, in the order of the addresses of their management functions, from which their numbers
-// follow. The error is of functions that could not be read.
+// list returns all slots in the order of the addresses of their management functions, which determines their numbers.
+// The error is about functions that could not be read.
 func list(host sysfs.Host) (all []slot, err error) {
 	entries, err := os.ReadDir(host.Sys + "/bus/pci/devices")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	// An image may have the ids of a management function. An application function with such ids does not count as a
-	// management function, because the PCI device before it would count as a card. The loop runs backwards, because the
-	// application function of a card comes before the management function.
+	// An image may use the ids of a management function. An application function with such ids must not count as a
+	// management function, because the PCI device before it would then count as a card. The loop runs backwards,
+	// because the application function of a card comes before its management function.
 	applications := make(map[string]bool)
 	for _, e := range slices.Backward(entries) { // they are sorted
 		if applications[e.Name()] {
@@ -61,7 +61,7 @@ func list(host sysfs.Host) (all []slot, err error) {
 // slotOf returns the slot with a function at this address. The error wraps fs.ErrNotExist if there is none.
 func slotOf(host sysfs.Host, address string) (slot, error) {
 	slots, err := list(host)
-	if sysfs.IsShortage(err) { // the other slots may have other numbers, too
+	if sysfs.IsShortage(err) { // the numbers of the other slots may be wrong
 		return slot{}, err
 	}
 	for _, s := range slots {

@@ -219,7 +219,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestPortOrder reads two regions, of which the second has the port with the lower number.
+// TestPortOrder reads two regions. The second one has the port with the lower number.
 func TestPortOrder(t *testing.T) {
 	host := familytest.Node(t, "dfl-two-ports")
 	const regions = "devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0/fpga_region/"

@@ -13,9 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
-// TestKernel compares the published devices of the boards that were recorded on a real kernel
-// (`make fixtures`). The expected devices are written by hand: they are the promises of
-// docs/health.md.
+// TestKernel compares the published devices of the boards that were recorded on a real kernel (`make fixtures`). The
+// expected devices are written by hand, because they are what docs/health.md promises.
 func TestKernel(t *testing.T) {
 	const (
 		a10, d5005, a10VF = "8086:09c4:8086:0000", "8086:0b2b:8086:138d", "8086:09c5:8086:0000"

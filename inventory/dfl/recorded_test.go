@@ -17,8 +17,9 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// recorded unfolds a board that `make fixtures` recorded. It returns the ports whose afu_id fails with EBUSY.
-// Other errors than ENOENT are not supported, except on cards of XRT, which are none of DFL.
+// recorded unfolds a board that `make fixtures` recorded. It returns the ports whose afu_id fails with EBUSY. Other
+// recorded errors, except ENOENT, are not supported. Those on cards of XRT do not matter, because these are not cards
+// of DFL.
 func recorded(t testing.TB, name string) (host sysfs.Host, busy []string) {
 	t.Helper()
 	root := t.TempDir()

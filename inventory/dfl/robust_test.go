@@ -32,7 +32,7 @@ var (
 	pciIDPattern = regexp.MustCompile(`^([0-9a-f]{4}(:[0-9a-f]{4}){3})?$`)
 )
 
-// rows has the names of the rows of the health table.
+// rows contains the names of the rows of the health table.
 var rows = func() map[string]bool {
 	names := map[string]bool{}
 	for _, r := range dfl.Family(port.PerPort).Rows() {
@@ -41,7 +41,7 @@ var rows = func() map[string]bool {
 	return names
 }()
 
-// units has all kinds of units.
+// units lists all kinds of units.
 var units = []port.Kind{port.PerPort, port.PerFME, port.PerFMEWithNode}
 
 // checkReading returns an error if the reading breaks a rule that holds for every tree.
@@ -87,8 +87,8 @@ func checkReading(r inventory.Reading, unit port.Kind) error {
 	return nil
 }
 
-// hasValidNames reports whether the name and the nodes are valid. A region may have no ports, and
-// has no node twice.
+// hasValidNames reports whether the name and the nodes are valid. A region may be without ports, and must not have a
+// node twice.
 func hasValidNames(p inventory.Unit, unit port.Kind) bool {
 	if unit == port.PerPort {
 		return namePattern.MatchString(p.Name) && slices.Equal(p.Nodes, []string{p.Name})
@@ -104,11 +104,11 @@ func hasValidNames(p inventory.Unit, unit port.Kind) bool {
 	return regionPattern.MatchString(p.Name) && p.PortID == 0 && nodes[p.Parent] == withNode
 }
 
-// cardsOfTree has the cards of the board dfl-vf before the test changes it.
+// cardsOfTree lists the cards of the board dfl-vf before the test changes it.
 var cardsOfTree = []string{"0000:01:00.0", "0000:03:00.0"}
 
-// checkAllReadings reads every card that is listed or in cardsOfTree. A reading may fail, but then
-// it has no units.
+// checkAllReadings reads every card that is listed or in cardsOfTree. A reading may fail, but then it contains no
+// units.
 func checkAllReadings(t *testing.T, host sysfs.Host) {
 	t.Helper()
 	listed, _ := dfl.Family(port.PerPort).Cards(host)

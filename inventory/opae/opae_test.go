@@ -16,7 +16,7 @@ import (
 
 const address = "0000:82:00.0"
 
-// TestBoards reads a card in the places of this driver. What its files mean is tested in inventory/port.
+// TestBoards reads a card from the places that this driver uses. The meaning of its files is tested in inventory/port.
 func TestBoards(t *testing.T) {
 	unit := inventory.Unit{
 		Name: "intel-fpga-port.0", PortIDKnown: true, AFUIDKnown: true, InterfaceIDKnown: true,

@@ -7,7 +7,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// DeviceNode is a device node, with the number that the driver core keeps: reading it accesses no hardware.
+// DeviceNode is a device node and its number. Reading the number does not access the hardware, because the driver core
+// keeps it.
 type DeviceNode struct {
 	Name   string // below the device root
 	number sysfs.DeviceNumber
@@ -28,7 +29,7 @@ func (n DeviceNode) AppendNumber(numbers []string) []string {
 	return append(numbers, n.number.String())
 }
 
-// Shortage returns an error of [sysfs.IsShortage] of reading the numbers, or nil.
+// Shortage returns the first error of reading a number that is a shortage ([sysfs.IsShortage]), or nil.
 func Shortage(nodes []DeviceNode) error {
 	for _, n := range nodes {
 		if sysfs.IsShortage(n.Err) {
@@ -38,8 +39,8 @@ func Shortage(nodes []DeviceNode) error {
 	return nil
 }
 
-// CheckNode observes a node, and adds a condition if it is not as in sysfs ([sysfs.Host.CheckNode]). file is the name of
-// the file with the number.
+// CheckNode observes a node, and adds a condition if the node does not match sysfs ([sysfs.Host.CheckNode]). file is
+// the name of the file with the number.
 func (f *Findings) CheckNode(host sysfs.Host, n DeviceNode, file string) {
 	f.Observe(sysfs.ObserveEntry(host.Dev + "/" + n.Name))
 	err := host.CheckNode(n.Name, n.number, n.Err)

@@ -25,8 +25,8 @@ func NewFindings() Findings {
 	return Findings{Files: make([]inventory.HealthFile, 0, most), Observed: make([]sysfs.Observation, 0, most)}
 }
 
-// AddFile adds a health file, given the error of reading it, and reports whether the file is
-// absent. worst is the row that the file counts as if it is lost.
+// AddFile adds a health file, given the error of reading it, and reports whether the file is absent. worst is the row
+// that applies if the file is lost.
 func (f *Findings) AddFile(name string, worst inventory.Row, err error) (absent bool) {
 	absent = errors.Is(err, fs.ErrNotExist)
 	f.Files = append(f.Files, inventory.HealthFile{Name: name, Absent: absent, Lost: worst.Health, Row: worst.Name})
@@ -36,7 +36,7 @@ func (f *Findings) AddFile(name string, worst inventory.Row, err error) (absent 
 // Observe adds an observation, which a check compares with the present state.
 func (f *Findings) Observe(o sysfs.Observation) { f.Observed = append(f.Observed, o) }
 
-// ReadAs reads and parses the attribute at path, as [sysfs.ReadAs], and observes its value.
+// ReadAs reads and parses the attribute at path, like [sysfs.ReadAs], and observes its value.
 func ReadAs[T any](f *Findings, path string, parse func(string) (T, error)) (T, error) {
 	return sysfs.ReadAs(path, func(value string) (T, error) {
 		f.Observe(sysfs.ObserveValue(path, value))
@@ -44,8 +44,7 @@ func ReadAs[T any](f *Findings, path string, parse func(string) (T, error)) (T, 
 	})
 }
 
-// Add adds a condition. It does nothing if there is one with the same reason: two files may have
-// the same condition.
+// Add adds a condition. It does nothing if there is one with the same reason: two files may show the same condition.
 func (f *Findings) Add(c inventory.Condition) {
 	if !slices.ContainsFunc(f.Conditions, func(old inventory.Condition) bool { return old.Reason == c.Reason }) {
 		f.Conditions = append(f.Conditions, c)
@@ -57,7 +56,7 @@ func (f *Findings) AddRow(r inventory.Row) {
 	f.Add(inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name})
 }
 
-// AddValue adds the condition of a row whose name has no value, with this value.
+// AddValue adds the condition of a row whose reasons have a value, with this value.
 func (f *Findings) AddValue(r inventory.Row, value string) {
 	f.Add(inventory.Condition{Reason: r.Name + "=" + value, Health: r.Health, Row: r.Name})
 }
@@ -67,8 +66,8 @@ func (f *Findings) AddDead(r inventory.Row, err error) {
 	f.Add(inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name, Dead: true, Err: err})
 }
 
-// AddShortage adds a condition if err is a shortage ([sysfs.IsShortage]), and ignores any other
-// error. Because of the condition the whole reading is discarded ([inventory.Reading.Shortage]).
+// AddShortage adds a condition if err is a shortage ([sysfs.IsShortage]), and ignores any other error. The condition
+// makes the caller discard the whole reading ([inventory.Reading.Shortage]).
 func (f *Findings) AddShortage(err error) {
 	if sysfs.IsShortage(err) {
 		f.Conditions = append(f.Conditions, inventory.Condition{Reason: inventory.ReasonUnchecked, Health: inventory.Unhealthy, Err: err})
@@ -82,8 +81,8 @@ func (f *Findings) AddUnreadable(name string, worst inventory.Row, err error) {
 	})
 }
 
-// Prefix adds a prefix to the names of the files and counters. A file that is gone or cannot be read keeps its
-// reason.
+// Prefix adds a prefix to the names of the files and counters. The reason of a file that is gone or cannot be read
+// stays the same.
 func (f *Findings) Prefix(prefix string) {
 	for i := range f.Files {
 		file := &f.Files[i]
@@ -95,7 +94,7 @@ func (f *Findings) Prefix(prefix string) {
 	}
 }
 
-// Join adds the findings of another part. Of conditions with the same reason it keeps the first.
+// Join adds the findings of another part. If two conditions have the same reason, it keeps the first.
 func (f *Findings) Join(o *Findings) {
 	for _, c := range o.Conditions {
 		f.Add(c)

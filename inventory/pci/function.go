@@ -209,8 +209,7 @@ func (f *Function) count(a *aerCounter, dir string) {
 	})
 }
 
-// Below returns the path of the file with this name in dir, which replaces the first element of the
-// name.
+// Below returns the path of the file with this name below dir: dir replaces the first element of the name.
 func Below(dir, name string) string { return dir + name[strings.IndexByte(name, '/'):] }
 
 // parseTotal returns the count that follows label on a line of its own, or the only number if

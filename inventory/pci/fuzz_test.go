@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// FuzzParseTotal checks that the text has the label and the total that ParseTotal returns.
+// FuzzParseTotal checks that the text contains the label and the total that ParseTotal returns.
 func FuzzParseTotal(f *testing.F) {
 	f.Add("DLP 0\nTOTAL_ERR_FATAL 1\n", "TOTAL_ERR_FATAL")
 	f.Add("12\n", "")

@@ -5,9 +5,9 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The health table of a PCI function. The names of its files are below pci/ (the physical function), slot/
-// (the PCI device above the physical function) or root/ (the topmost PCI device). They contain no number
-// that the kernel gave.
+// The health table of a PCI function. The names of its files are below pci/ (the physical function), slot/ (the PCI
+// device above the physical function) or root/ (the topmost PCI device). They contain no number that the kernel has
+// assigned.
 
 const (
 	degraded = inventory.Degraded
@@ -20,7 +20,7 @@ func row(name string, h inventory.Health) inventory.Row { return inventory.Row{N
 // pci/current_link_* fails, is all ones, or is no longer known.
 var rowPCIGone = row("pci-gone", fatal)
 
-// links has the properties of a PCIe link.
+// links lists the properties of a PCIe link.
 var links = []link{
 	{
 		now: "pci/current_link_speed", most: "pci/max_link_speed", slot: "slot/max_link_speed",
@@ -34,9 +34,8 @@ var links = []link{
 	},
 }
 
-// aerCounters has the counters of PCI error reporting
-// (Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats). The total of a device is in a file
-// with the counts of each error. The total of a root port is in a separate file.
+// aerCounters lists the counters of PCI error reporting (Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats).
+// The total of a device is in a file with the counts of each error. The total of a root port is in a separate file.
 var aerCounters = []aerCounter{
 	{ofCard, "pci/aer_dev_fatal", "TOTAL_ERR_FATAL", row("aer-fatal", fatal)},
 	{ofCard, "pci/aer_dev_nonfatal", "TOTAL_ERR_NONFATAL", row("aer-nonfatal", degraded)},

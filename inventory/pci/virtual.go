@@ -7,15 +7,15 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Virtual is the place of a virtual function on its card. The zero value is that of a function that is not
-// virtual, or whose physical function is not visible, as in a guest.
+// Virtual is the place of a virtual function on its card. The zero value stands for a function that is not virtual, or
+// whose physical function is not visible, as in a guest.
 type Virtual struct {
 	PhysFn string // address of the physical function
 	index  int    // of the virtual function, from 0; -1: not known
 }
 
-// VirtualOf returns the place of the function at dir. It reads only links. It returns no other errors than
-// those of [sysfs.IsShortage].
+// VirtualOf returns the place of the function at dir. It reads only links. The only errors are shortages
+// ([sysfs.IsShortage]).
 func VirtualOf(dir string) (v Virtual, err error) {
 	if v.PhysFn, err = sysfs.PhysFn(dir); err == nil && v.PhysFn != "" {
 		v.index, err = sysfs.VirtFn(dir)

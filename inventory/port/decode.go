@@ -11,13 +11,12 @@ import (
 
 // decoder decodes the value of a file. All kinds of decoders are in this file.
 type decoder interface {
-	// decode adds the conditions of the value to f. It returns an error if the value is not valid.
-	// dead reports that the value is that of a part that does not answer; such a value has no
-	// other meaning.
+	// decode adds the conditions of the value to f. It returns an error if the value is not valid. dead reports that
+	// the value comes from a part that does not answer. Such a value has no other meaning.
 	decode(value string, f *findings) (dead bool, err error)
 	// rows returns the rows of the table.
 	rows() []inventory.Row
-	// worst returns the row that a file counts as if it cannot be read.
+	// worst returns the row that applies if the file cannot be read.
 	worst() inventory.Row
 }
 

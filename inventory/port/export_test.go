@@ -21,8 +21,8 @@ func TakeAFU(p *inventory.Unit, id string, err error) (dead bool) {
 	return dead
 }
 
-// Decoders returns the decoders of all files, by the names of the files. A decoder returns the
-// conditions of a value, and whether the value is that of a part that does not answer.
+// Decoders returns the decoders of all files, by the names of the files. A decoder returns the conditions of a value,
+// and whether the value comes from a part that does not answer.
 func Decoders() map[string]func(value string) (found []inventory.Condition, dead bool, err error) {
 	all := map[string]func(string) ([]inventory.Condition, bool, error){}
 	for _, file := range slices.Concat(portFiles, DFL.errors, OPAE.errors, OPAE.alarms, []file{managerFile}) {

@@ -9,8 +9,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// judged returns the health files of a card that has all of them: the name, the severity if the
-// file is lost, and the line of that severity.
+// judged returns the health files of a card that has all of them: the name, the severity if the file is lost, and the
+// row of that severity.
 func judged(family string) []inventory.HealthFile {
 	healthFile := func(name string, lost inventory.Health, row string) inventory.HealthFile {
 		return inventory.HealthFile{Name: name, Lost: lost, Row: row}

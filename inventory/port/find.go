@@ -17,7 +17,7 @@ import (
 // match.
 type pattern struct{ name, path string }
 
-// listing is a directory, which is listed at most once, when its entries are needed.
+// listing is a directory that is listed at most once, when its entries are first needed.
 type listing struct {
 	dir      string
 	listed   bool
@@ -73,7 +73,7 @@ func isDangling(err error) bool {
 		errors.Is(err, syscall.EINVAL)
 }
 
-// absentIfGone returns err, and makes it wrap fs.ErrNotExist if it means that the card is gone.
+// absentIfGone returns err. If err means that the card is gone, the result wraps fs.ErrNotExist.
 func absentIfGone(err error) error {
 	if sysfs.Gone(err) && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)

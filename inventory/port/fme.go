@@ -12,14 +12,12 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// FMETable has the health files of an FME. This part of the health table differs between the
-// drivers.
+// FMETable lists the health files of an FME. This part of the health table differs between the drivers.
 type FMETable struct {
 	interfaceID pattern
 	errors      []file
-	// locked has the files that are not read while the driver programs a port: reading them would
-	// wait for seconds for a lock that the driver holds (pdata->lock of dfl-fme-pr.c and
-	// dfl-fme-error.c).
+	// locked lists the files that are not read while the driver programs a port: reading them would wait for seconds
+	// for a lock that the driver holds (pdata->lock of dfl-fme-pr.c and dfl-fme-error.c).
 	locked   []file
 	managers []pattern // places of the FPGA manager's state; the first file that exists is used
 	alarms   []file
@@ -36,13 +34,13 @@ type fme struct {
 	findings
 }
 
-// fmeDriver is the name of the driver of an FME among the health files.
+// fmeDriver is the name of the health file that stands for the driver of an FME.
 const fmeDriver = "fme/driver"
 
 // attrDriver is the link from a device, a port or an FME, to its driver.
 const attrDriver = "driver"
 
-// The attributes of an FME that exist only while a driver is bound, with both drivers.
+// The attributes of an FME that exist only while the driver is bound, whichever of the two drivers it is.
 const (
 	attrPorts     = "ports_num"
 	attrBitstream = "bitstream_id"
@@ -85,9 +83,8 @@ func (f *fme) addDriver(exists bool) {
 	})
 }
 
-// readFME reads the FME of e. An FME without a driver has no attributes, or only some, so no other
-// file is read, and the health of the card is not known. If the FME does not answer, its alarms are
-// not read: all of them would be set.
+// readFME reads the FME of e. An FME without a driver has only some attributes or none, so no other file is read, and
+// the health of the card is not known. If the FME does not answer, its alarms are not read: all of them would be set.
 func (l Layout) readFME(e entry) fme {
 	f := fme{name: e.fme, findings: findings{pci.NewFindings()}}
 	top := listing{dir: e.dir + "/" + e.fme}
@@ -123,9 +120,9 @@ func (l Layout) readFME(e entry) fme {
 	return f
 }
 
-// readInterfaceID reads the interface id. There may be a file for each port, but the id belongs to
-// the FME (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports that there
-// is only the value of an FME that does not answer.
+// readInterfaceID reads the interface id. There may be a file for each port, but the id belongs to the FME
+// (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports that the only value found is the one
+// that an FME returns when it does not answer.
 func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	paths, err := top.find(p.path)
 	absent := err == nil
@@ -156,7 +153,7 @@ func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	return dead
 }
 
-// readBitstreamID reads the version of the static region, in the form in which the drivers print it. It is no health
+// readBitstreamID reads the version of the static region, in the form in which the drivers print it. It is not a health
 // file: an FME that does not answer has a condition already, and a wrong value says nothing about its health.
 func (f *fme) readBitstreamID(dir string) {
 	id, err := sysfs.ReadAs(dir+"/"+attrBitstream, sysfs.ParseMask)

@@ -183,8 +183,8 @@ func TestManager(t *testing.T) {
 	}
 }
 
-// The conditions of the card follow those of each of its ports, also of an unbound one. Each port
-// has its own copy.
+// The conditions of the card follow the port's own conditions, for each of its ports, even an unbound one. Each port
+// gets its own copy.
 func TestSharedFindings(t *testing.T) {
 	host := familytest.Node(t, "dfl-two-ports")
 	const card = "/devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0"
@@ -211,8 +211,8 @@ func TestSharedFindings(t *testing.T) {
 	}
 }
 
-// The bitstream id is an attribute in the driver's form. A value that is wrong, or that of a card that does not answer, is none,
-// and says nothing about the health of the card.
+// The bitstream id is an attribute in the driver's form. A wrong value, or the value of a card that does not answer,
+// does not become an attribute, and says nothing about the health of the card.
 func TestBitstreamID(t *testing.T) {
 	for _, family := range []string{"dfl", "opae"} {
 		for _, tt := range []struct{ name, file, want string }{

@@ -41,8 +41,7 @@ func (f *fme) readHWMon(top *listing, p pattern) {
 	}
 }
 
-// readAlarm judges the file name of a hwmon device. It returns false if the file is no alarm or
-// does not exist.
+// readAlarm judges the file name of a hwmon device. It returns false if the file is not an alarm or does not exist.
 func (f *fme) readAlarm(hwmon, dir, name string) (read bool) {
 	for _, alarm := range hwmonAlarms {
 		sensor, ok := strings.CutSuffix(name, alarm.suffix)

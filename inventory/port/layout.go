@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// Layout is the family of the cards of one driver. It has the places of the cards, ports and FMEs in sysfs:
+// Layout is the family of the cards of one driver. It says where the cards, ports and FMEs are in sysfs:
 //
 //	<PCI device>/<Class>/<Entry>N/{device -> <PCI device>, <Port>N/, <FME>N/}
 //

@@ -49,8 +49,8 @@ func (f *findings) take(part *pci.Findings) {
 	f.Counters = append(f.Counters, part.Counters...)
 }
 
-// join adds a condition. If there is one with the same reason, the result has the worst severity
-// and all errors.
+// join adds a condition. If there is one with the same reason already, the result keeps the worst severity and all
+// errors.
 func (f *findings) join(c inventory.Condition) {
 	i := slices.IndexFunc(f.Conditions, func(old inventory.Condition) bool { return old.Reason == c.Reason })
 	if i < 0 {

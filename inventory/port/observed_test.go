@@ -20,8 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// rare has the health files that a check does not compare. They are read at a hint and at the
-// resync.
+// rare lists the health files that a check does not compare. They are read at a hint and at the resync.
 var rare = []string{"fme/compat_id", "fme/pr/interface_id", "pci/max_link_speed", "pci/max_link_width"}
 
 // in returns the families with this kind of unit, by the name of their boards.

@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// TestLink changes the values of the link and of the slot. A case has the files that differ from
-// those of the board, which has 8.0 GT/s and 16 lanes everywhere.
+// TestLink changes the values of the link and of the slot. A case lists the files that differ from the board, where all
+// links have 8.0 GT/s and 16 lanes.
 func TestLink(t *testing.T) {
 	gone := dead("pci-gone")
 	slow, narrow := withRow("link-speed", "link-speed=8.0", poor), withRow("link-width", "link-width=8", poor)
@@ -147,8 +147,8 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// TestVirtualFunction reads the port of a virtual function. The conditions of FME and PCI device
-// are those of the physical function.
+// TestVirtualFunction reads the port of a virtual function. The conditions of the FME and of the PCI device come from
+// the physical function.
 func TestVirtualFunction(t *testing.T) {
 	const pf, vf = "/devices/pci0000:00/0000:00:01.0/0000:01:00.0/", "/devices/pci0000:00/0000:00:03.0/0000:03:00.0/"
 	for _, tt := range []struct {

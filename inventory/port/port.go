@@ -18,10 +18,9 @@ const (
 	attrPower = "power_state"
 )
 
-// readPort reads the port whose directory is dir, and appends its observations to seen. The node of
-// the port has the name of the directory. The caller adds the properties of the card (interface,
-// NUMA node, FME). readPort returns false, and a unit that must not be used, if the port does not
-// exist or has been replaced during the reading.
+// readPort reads the port whose directory is dir, and appends its observations to seen. The port's device node has the
+// same name as the directory. The caller adds the properties of the card (interface, NUMA node, FME). readPort returns
+// false, and a unit that must not be used, if the port does not exist or has been replaced during the reading.
 func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory.Unit, bool) {
 	p, dev, ok := outline(dir)
 	if !ok || len(p.Conditions) > 0 {
@@ -61,7 +60,7 @@ func outline(dir string) (inventory.Unit, pci.DeviceNode, bool) {
 	return p, dev, starved || err == nil
 }
 
-// addShortage adds a condition to p as [findings.addShortage] does, and reports whether it did.
+// addShortage adds a condition to p as [pci.Findings.AddShortage] does, and reports whether it did.
 func addShortage(p *inventory.Unit, err error) bool {
 	f := pci.Findings{Conditions: p.Conditions}
 	f.AddShortage(err)

@@ -35,7 +35,7 @@ func portDir(h sysfs.Host) string {
 	return h.Sys + "/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/dfl-port.0"
 }
 
-// Values for edit that are no content.
+// Values for edit that stand for something other than content.
 const (
 	absent    = "\x00absent"
 	directory = "\x00directory"
@@ -92,8 +92,7 @@ func good(changes ...func(*inventory.Unit)) inventory.Unit {
 	return p
 }
 
-// withConditions sets the conditions of a port: those of files that cannot be read, or of lines of
-// the table.
+// withConditions sets the conditions of a port: those of files that cannot be read, or of rows of the table.
 func withConditions(reasons ...string) func(*inventory.Unit) {
 	return func(p *inventory.Unit) {
 		p.Conditions = nil
@@ -346,8 +345,8 @@ func TestTakeAFU(t *testing.T) {
 	}
 }
 
-// The error of a file that cannot be read, or whose value is not valid, has the file, the value that
-// was found, and the allowed values.
+// If a file cannot be read, or its value is not valid, the error names the file, the value that was found, and the
+// allowed values.
 func TestConditionErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, content string

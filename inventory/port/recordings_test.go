@@ -23,8 +23,9 @@ const recordings = "../../../shared/recordings"
 
 const pacID, otherID = "69528db6eb31577a8c3668f9faa081f6", "9346116d4e4cb66ea1cbe92e1e1f8f5e"
 
-// recorded has the expected summary of each archive: a line for each unit, and for each card without one. UNIT stands for
-// an element of recordedUnits. The link of the N6000 is slower than the card because of its slot, which was not recorded.
+// recorded contains the expected summary of each archive: a line for each unit, and for each card without one. UNIT
+// stands for an element of recordedUnits. The link of the N6000 is slower than the card because of its slot, which was
+// not recorded.
 var recorded = map[string][]string{
 	"dfl-d5005.tar.gz":   {"dfl 0000:05:00.0 UNIT id=0 afu=f7df405cbd7acf7222f144b0b93acd18 if=9346116da52d5ca8b06aa9a389ef7c8d"},
 	"dfl-n3000.tar.gz":   {"dfl 0000:05:00.0 UNIT id=0 afu=9aeffe5f84570612c000c9660d824272 if=a5d72a3cc8b04939912cf715e5dc10ca"},
@@ -35,8 +36,8 @@ var recorded = map[string][]string{
 	"opae-pac-a10.tar.gz": {"opae 0000:05:00.0 UNIT id=0 afu=d8424dc4a4a3c413f89e433683f9040b if=f64e598bea11517fa28e7bc65d885104"},
 }
 
-// recordedUnits has the name, the FME and the nodes of UNIT for each family and kind of unit. Names and nodes of regions are
-// those that Intel's plugin gives for the archives.
+// recordedUnits contains the name, the FME and the nodes of UNIT for each family and kind of unit. The names and nodes
+// of regions are the ones that Intel's plugin finds in the archives.
 var recordedUnits = map[string]map[port.Kind]string{
 	"dfl": {
 		port.PerPort: "dfl-port.0 of dfl-fme.0 with dfl-port.0", port.PerFME: "region0 of dfl-fme.0 with dfl-port.0",

@@ -18,7 +18,7 @@ const (
 	// PerFME means that a unit is a region: an FME with all its ports and their nodes. A function
 	// that has ports but no FME is a region without interface id.
 	PerFME
-	// PerFMEWithNode is PerFME with the node of the FME after those of the ports.
+	// PerFMEWithNode is like PerFME, with the node of the FME after the nodes of the ports.
 	PerFMEWithNode
 )
 
@@ -101,9 +101,8 @@ func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pci.Function)
 
 // region returns the region of e with these ports, as far as its directories show it.
 //
-// The unit has the name and the inode of the class entry. It does not have those of the FME: when a
-// card is pulled, the driver removes the FME before the ports, and for a moment the unit would be
-// another one.
+// The unit has the name and the inode of the class entry, not those of the FME. When a card is pulled, the driver
+// removes the FME before the ports, so for a moment the region would look like another unit.
 func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.Unit {
 	r := inventory.Unit{
 		Name: filepath.Base(e.dir), Incarnation: inode,
@@ -122,8 +121,8 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 		return r
 	}
 	if len(ports) == 0 {
-		// This applies to PerFMEWithNode, too: a card that is being plugged in has the node of the
-		// FME before its ports, and must not be offered before it has them.
+		// This applies to PerFMEWithNode as well: a card that is being plugged in has the node of the FME before its
+		// ports, and must not be offered before it has them.
 		r.Conditions = []inventory.Condition{{Reason: inventory.ReasonNoPort, Health: fatal}}
 	}
 	if l.Kind == PerFMEWithNode {
@@ -144,8 +143,7 @@ func (e entry) portsNum(ports []inventory.Unit) (int, error) {
 	return sysfs.ReadAs(e.dir+"/"+e.fme+"/"+attrPorts, sysfs.ParseUint8)
 }
 
-// onlyAFU returns the AFU id of a region that has one port. A region that has several ports has no
-// AFU id.
+// onlyAFU returns the AFU id of a region with one port. A region with several ports has none.
 func onlyAFU(has int, ports []inventory.Unit) (id string, known bool) {
 	switch {
 	case has > 1:

@@ -64,8 +64,8 @@ func wrong(all ...inventory.Condition) func(*inventory.Unit) {
 	return func(p *inventory.Unit) { p.Conditions = all }
 }
 
-// Nodes and names are those that Intel's plugin gives: a region has the nodes of all its ports, a
-// regiondevel also that of the FME. The device id is ours: that of port 0, the card's address.
+// Nodes and names are as in Intel's plugin: a region has the nodes of all its ports, and a regiondevel also the node of
+// the FME. The device id is our own. It is the id of port 0, the card's address.
 func TestRegion(t *testing.T) {
 	first := func(changes ...func(*inventory.Unit)) inventory.Unit { // the card of most boards
 		return region("region0", "dfl-fme.0", nodes("dfl-port.0"), append(changes, a10)...)
@@ -200,7 +200,7 @@ func readRegion(t *testing.T, host sysfs.Host, unit port.Kind, card string) inve
 	return all[0]
 }
 
-// A function with neither FME nor port is no region.
+// A function with neither FME nor port is not a region.
 func TestNoRegion(t *testing.T) {
 	host := familytest.Node(t, "dfl-multi-function")
 	for _, unit := range []port.Kind{port.PerFME, port.PerFMEWithNode} {
@@ -214,8 +214,8 @@ func TestNoRegion(t *testing.T) {
 	}
 }
 
-// The reading of a region that changes meanwhile has the new state. A FIFO in place of a file of the
-// FME stops the reading until the test writes to it.
+// If a region changes while it is read, the reading shows the new state. A FIFO in place of a file of the FME stops the
+// reading until the test writes to it.
 func TestRegionChangesDuringReading(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -294,8 +294,8 @@ func TestRegionErrorsNamePort(t *testing.T) {
 	}
 }
 
-// Several conditions with the same reason become one. It has the worst severity, in any order, and
-// is dead if one of them is.
+// Several conditions with the same reason become one. It has the worst severity, whatever their order, and is dead if
+// one of them is.
 func TestJoin(t *testing.T) {
 	silent, worse := ofRow("fme-error", poor), ofRow("fme-error", bad)
 	silent.Dead = true
@@ -382,7 +382,7 @@ func TestRegionOutline(t *testing.T) {
 	}
 }
 
-// The numbers of the nodes are read for each kind of unit, also without a driver.
+// The numbers of the nodes are read for each kind of unit, even without a driver.
 func TestNodeNumbers(t *testing.T) {
 	for _, tt := range []struct {
 		name, board, card string

@@ -23,7 +23,7 @@ type rig struct {
 	pci     string            // directory of the card; slot and root are above it
 	port    string            // directory of the port, relative to pci
 	fme     string            // directory of the FME, relative to pci
-	numbers map[string]string // names below fme/, which have no driver's numbers -> paths with them
+	numbers map[string]string // names below fme/, without the driver's numbers -> paths with the numbers
 }
 
 // newRig unfolds the board of family, dfl or opae, and adds config.

@@ -16,8 +16,8 @@ import (
 
 const fine, poor, bad = inventory.Healthy, inventory.Degraded, inventory.Unhealthy
 
-// registers has the bits of files, one after the other from the first one, and the reason that each causes. The cases
-// are written from the documents, not from the code, as are rowCases.
+// registers lists the bits of files in order, from the first one, and the reason that each causes. Like rowCases, it is
+// written from the documents, not from the code.
 var registers = []struct {
 	file   string
 	health inventory.Health
@@ -46,7 +46,7 @@ var registers = []struct {
 
 const pcieErrors = "format write-address write-length read-address read-length completion-tag completion-status completion-timeout parity poison"
 
-// rowCases has values of files, and the reason that each causes. A value that is a number is that of a bit.
+// rowCases lists values of files, and the reason that each causes. A value that is a number is the number of a bit.
 var rowCases = append([]rowCase{
 	{"errors/errors", 32, poor, "port-mmio-timeout"},
 	{"errors/errors", 34, poor, "port-mmio-unexpected"},
@@ -109,7 +109,7 @@ func registerCases() (cases []rowCase) {
 	return cases
 }
 
-// deadCases has the values of parts that do not answer.
+// deadCases lists the values of parts that do not answer.
 var deadCases = []struct{ file, value, reason string }{
 	{"afu_id", allF + "\n", "afu-dead"},
 	{"errors/errors", "0xffffffffffffffff\n", "port-dead"},
@@ -125,8 +125,8 @@ var deadCases = []struct{ file, value, reason string }{
 	{"pci/current_link_width", "63\n", "pci-gone"},
 }
 
-// rowsWithoutValue has the rows that no value of a file causes: a read that fails (TestTakeAFU), a
-// file that is gone (a test of package inventory), a counter that rises.
+// rowsWithoutValue lists the rows that are not caused by the value of a file, but by a read that fails (TestTakeAFU), a
+// file that is gone (tested in package inventory), or a counter that rises.
 var rowsWithoutValue = []string{
 	"reprogramming", "fme-unbound",
 	"aer-fatal", "aer-nonfatal", "slot-aer-fatal", "slot-aer-nonfatal", "root-aer-fatal", "root-aer-nonfatal",
@@ -230,8 +230,7 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// Several bits are several conditions, each with its own severity. All bits without a line are one
-// condition.
+// Several bits are several conditions, each with its own severity. All bits without a row are one condition.
 func TestManyBits(t *testing.T) {
 	r := newRig(t, "dfl")
 	r.put(t, "errors/errors", "0x8005000100000061\n")

@@ -11,8 +11,8 @@ import (
 // pci/ (the physical function), slot/ (the PCI device above the physical function) or root/ (the
 // topmost PCI device). A name never contains a number that the driver gave.
 //
-// A file may have several rows. A file that cannot be read has the severity of its worst row, also if
-// the configuration changes the severity of that row.
+// A file may have several rows. A file that cannot be read has the severity of its worst row, even if the configuration
+// changes the severity of that row.
 
 // The severities, by their names in the configuration.
 const (
@@ -20,8 +20,8 @@ const (
 	fatal    = inventory.Unhealthy
 )
 
-// row returns a row of the table. If a row has too many values to list, its name has none, and the reason
-// of a condition has the value that was found.
+// row returns a row of the table. If a row has too many values to list, its name contains none, and the reason of a
+// condition contains the value that was found.
 func row(name string, h inventory.Health) inventory.Row { return inventory.Row{Name: name, Health: h} }
 
 // The rows that do not come from the value of one file.
@@ -32,18 +32,17 @@ var (
 	rowFMEDead       = row("fme-dead", fatal)                 // fme/errors/*: all ones; the interface id: all f
 	rowFMEUnbound    = row(inventory.ReasonFMEUnbound, fatal) // fme/driver: absent; or the FME no longer exists
 
-	// For an interface id that cannot be read. That does not prove that the FME is dead, so it is
-	// degraded and not fatal.
+	// For an interface id that cannot be read. The FME may still be alive, so this is degraded and not fatal.
 	rowInterface = row(rowFMEDead.Name, degraded)
 )
 
-// otherRows has the rows above, except rowInterface, which has the reason of rowFMEDead.
+// otherRows lists the rows above, except rowInterface, whose reason is that of rowFMEDead.
 var otherRows = []inventory.Row{rowAFUDead, rowReprogramming, rowPortDead, rowFMEDead, rowFMEUnbound}
 
-// portFiles has the health files of a port with a driver. The bits of errors/errors are in
-// drivers/fpga/dfl-afu-error.c of the kernel, and in the table of OPAE's daemon
-// (tools/fpgad/errtable.c). power_state is a field of PORT_STS (drivers/fpga/dfl-afu.h): 1 and 2
-// are AP1 and AP2, throttled by 50 and 90 %; 6 is AP6, throttled completely.
+// portFiles lists the health files of a port with a driver. The bits of errors/errors are in
+// drivers/fpga/dfl-afu-error.c of the kernel, and in the table of OPAE's daemon (tools/fpgad/errtable.c). power_state
+// is a field of PORT_STS (drivers/fpga/dfl-afu.h): 1 and 2 are AP1 and AP2, throttled by 50 and 90 %; 6 is AP6,
+// throttled completely.
 var portFiles = []file{
 	{"errors/errors", mask{other: row("port-error", degraded), bits: []field{
 		{1 << 50, "port-ap6", fatal},
@@ -176,7 +175,7 @@ var DFL = FMETable{
 	hwmon: pattern{"fme/hwmon", "hwmon/hwmon*"},
 }
 
-// OPAE is the table of the driver intel-fpga.
+// OPAE is the table of Intel's out-of-tree driver, intel-fpga-pci.
 var OPAE = FMETable{
 	interfaceID: pattern{"fme/pr/interface_id", "pr/interface_id"},
 	errors: []file{
@@ -197,7 +196,7 @@ var OPAE = FMETable{
 	},
 }
 
-// hwmonAlarms has the kinds of alarms that are read, worst first.
+// hwmonAlarms lists the kinds of alarms that are read, worst first.
 var hwmonAlarms = []hwmonAlarm{
 	{"_crit_alarm", row("alarm-crit", fatal)},
 	{"_max_alarm", row("alarm-max", degraded)},

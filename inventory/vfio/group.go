@@ -41,9 +41,9 @@ type function struct {
 	cdevs       []string // directories of its devices of the class vfio-dev, since Linux 6.1
 }
 
-// find returns the group of the function with this PCI address, from directories and links, and from the name
-// of the group. If a lower function of the group is on vfio-pci, only the field lowest is set, to the address of
-// that function. The error wraps fs.ErrNotExist if the function is not bound to vfio-pci.
+// find returns the group of the function with this PCI address. It reads only directories, links and the name of the
+// group. If a lower function of the group is on vfio-pci, only the field lowest is set, to the address of that
+// function. The error wraps fs.ErrNotExist if the function is not bound to vfio-pci.
 func find(host sysfs.Host, address string) (g group, err error) {
 	dir, err := host.PCIDir(address)
 	if err != nil {
@@ -77,7 +77,8 @@ func find(host sysfs.Host, address string) (g group, err error) {
 	return g, err
 }
 
-// findMembers adds the members of the group. If one that is lower than address is on vfio-pci, it sets lowest and ends.
+// findMembers adds the members of the group. If a member with a lower address is on vfio-pci, it sets lowest and
+// returns.
 func (g *group) findMembers(host sysfs.Host, address string) error {
 	members, err := os.ReadDir(g.dir + "/devices")
 	if err != nil {
@@ -154,7 +155,7 @@ func functionOf(host sysfs.Host, address string) (f function, err error) {
 	return f, nil
 }
 
-// others returns the addresses of the group's PCI functions, without that of the device.
+// others returns the addresses of the group's PCI functions, except the device's own address.
 func (g group) others() (addresses []string) {
 	for _, name := range g.names {
 		if address, err := sysfs.ParsePCIAddress(name); err == nil && address != g.lowest {

@@ -20,9 +20,9 @@ type Family struct {
 // vfioPCI is the driver of the functions that are read.
 const vfioPCI = "vfio-pci"
 
-// harmless reports whether a function with this driver does not prevent the use of its group; "" is no driver. Such a
-// driver does not use the kernel's DMA API (driver_managed_dma in drivers/pci/pcie/portdrv.c, drivers/pci/pci-stub.c and
-// all drivers of VFIO, such as mlx5_vfio_pci).
+// harmless reports whether a group can be used while one of its functions has this driver; "" means no driver. A
+// harmless driver does not use the kernel's DMA API (driver_managed_dma in drivers/pci/pcie/portdrv.c,
+// drivers/pci/pci-stub.c and all drivers of VFIO, such as mlx5_vfio_pci).
 func harmless(driver string) bool {
 	return driver == "" || driver == "pcieport" || driver == "pci-stub" || strings.Contains(driver, "vfio")
 }
@@ -52,8 +52,8 @@ func (Family) Rows() []inventory.Row { return append(pci.Rows(), rowNotViable, r
 // Cards lists the PCI addresses of all functions on vfio-pci.
 func (Family) Cards(host sysfs.Host) ([]string, error) { return pci.BoundTo(host, vfioPCI) }
 
-// Read reads the group of the function with this PCI address. The reading has no unit if a lower function of
-// the group is bound to vfio-pci, because the unit belongs to that function, whose events then concern the card.
+// Read reads the group of the function with this PCI address. If a lower function of the group is bound to vfio-pci,
+// the reading contains no unit, because the unit belongs to that function, and names that function in Related.
 func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	g, err := find(host, card)
 	if err != nil {
@@ -95,7 +95,7 @@ func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
 	r := inventory.Reading{Related: g.related(), Units: []inventory.Unit{u}, Observed: all.Observed}
 	// The kernel removes the link to the driver before the nodes. So a node that is missing because the function is
-	// being unbound is no condition.
+	// being unbound does not become a condition.
 	return r, pci.CheckBound(g.bound[0].dir, vfioPCI)
 }
 
@@ -112,8 +112,8 @@ func (f Family) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 	return inventory.Reading{Related: g.related(), Units: []inventory.Unit{u}}, err
 }
 
-// unit returns the unit of a group without its health, and all its nodes. It returns no other errors than those
-// of [sysfs.IsShortage].
+// unit returns the unit of a group without its health, and all its nodes. The only errors are shortages
+// ([sysfs.IsShortage]).
 func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []pci.DeviceNode, err error) {
 	low := g.bound[0]
 	u = inventory.Unit{

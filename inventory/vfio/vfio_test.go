@@ -106,7 +106,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// TestChanges changes the board of one function, or that of a group.
+// TestChanges changes the board of one function, or the board of a group.
 func TestChanges(t *testing.T) {
 	const (
 		function = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
@@ -208,7 +208,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A card that does not exist, or has another driver, is no card of the family.
+// A card that does not exist, or has another driver, is not a card of the family.
 func TestNoCard(t *testing.T) {
 	host := familytest.Node(t, "kernel-6.1-vfio-group-not-viable")
 	familytest.NoCard(t, host, vfio.Family{}, "0000:01:00.0", "0000:09:00.0", "", "pool", "../../x")
@@ -238,7 +238,7 @@ func TestRelated(t *testing.T) {
 	}
 }
 
-// The conditions of a rise of a counter and of a lost file come from the files of a reading.
+// A counter that has risen and a file that is lost are found by comparing the files of two readings.
 func TestFiles(t *testing.T) {
 	upstream := []string{"slot/aer_dev_fatal", "slot/aer_dev_nonfatal", "root/aer_rootport_total_err_fatal", "root/aer_rootport_total_err_nonfatal"}
 	for _, tt := range []struct {
@@ -289,8 +289,8 @@ func TestObserved(t *testing.T) {
 		group+"/0000:01:00.3 -> ../../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0")
 }
 
-// If the node changes during a reading, the reading has the state after the change, or the next check finds that
-// it is out of date. A reading never fails because another member of the group leaves.
+// If the node changes during a reading, the reading shows the state after the change, or the next check finds that it
+// is out of date. A reading never fails because another member of the group leaves.
 func TestChangeDuringReading(t *testing.T) {
 	const (
 		pci     = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00."

@@ -17,20 +17,20 @@ type card struct {
 	dir         string
 	incarnation uint64
 
-	// Paths below dir; "" if they do not exist. The names of subdevices end in a number of the driver.
+	// Paths below dir; "" if they do not exist. The names of subdevices end in a number that the driver assigns.
 	rom, firewall, sensors string
 	render                 string   // of the render node: drm/renderDN
 	queues                 []string // of the nodes of QDMA: dma.qdma.u.N/xrt_user/xfpga!dma.qdma.uM.0
 
 	management string // directory of the management function; "": none on this host
 
-	// observed has an observation of each entry above. Each was made before the entry was searched or read, so that a
-	// check finds a change in between.
+	// observed contains an observation of each entry above. It was made before the entry was searched or read, so that
+	// a check finds a change in between.
 	observed []sysfs.Observation
 }
 
-// find returns the card of the user function with this PCI address, from directories and links. The error wraps
-// fs.ErrNotExist if the function is not bound to xocl, or not completely yet.
+// find returns the card of the user function with this PCI address. It reads only directories and links. The error
+// wraps fs.ErrNotExist if the function is not bound to xocl, or not bound completely yet.
 func find(host sysfs.Host, address string) (c card, err error) {
 	if c.dir, err = host.PCIDir(address); err != nil {
 		return c, err
@@ -86,8 +86,8 @@ func (c *card) findSubdevices() error {
 	return err
 }
 
-// entries returns the paths below c.dir of the entries of a directory whose names have this prefix, and observes
-// them. A directory that does not exist has none.
+// entries returns the paths, below c.dir, of a directory's entries with this prefix, and observes them. There are none
+// if the directory does not exist.
 func (c *card) entries(dir, prefix string) (paths []string, err error) {
 	all, err := os.ReadDir(c.dir + "/" + dir)
 	if err != nil && !sysfs.Gone(err) {
@@ -129,8 +129,8 @@ func (c *card) findManagement(host sysfs.Host, address string) (string, error) {
 	return "", nil
 }
 
-// unit returns the unit of the card without its health and its attributes, and all its nodes. It returns no other
-// errors than those of [sysfs.IsShortage].
+// unit returns the unit of the card without its health and its attributes, and all its nodes. The only errors are
+// shortages ([sysfs.IsShortage]).
 func (f Family) unit(address string, c card) (u inventory.Unit, nodes []pci.DeviceNode, err error) {
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(address, "0000:"), PCIAddress: address, Name: address, Incarnation: c.incarnation,

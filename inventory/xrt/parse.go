@@ -36,8 +36,8 @@ func parseTimestamp(s string) (string, error) {
 	return strconv.FormatUint(n, 10), nil
 }
 
-// parseUUID parses a list of UUIDs, one on each line. It returns "" unless there is exactly one: of several interfaces,
-// none is that of the shell as a whole. XRT does the same (interface_uuid in xrt_device.cpp).
+// parseUUID parses a list of UUIDs, one on each line. It returns "" unless there is exactly one, because none of
+// several interfaces stands for the whole shell. XRT does the same (interface_uuid in xrt_device.cpp).
 func parseUUID(s string) (string, error) {
 	lines := strings.Fields(s)
 	for i, l := range lines {
@@ -62,7 +62,7 @@ func parseState(s string) (int, error) {
 	return n, nil
 }
 
-// parseReady parses the state of the connection to the management function, as a state that is good if it is 0. xocl
+// parseReady parses whether the management function is connected, and returns 0 if it is, like the other states. xocl
 // prints it in hexadecimal, xclmgmt in decimal.
 func parseReady(s string) (int, error) {
 	switch n, err := strconv.ParseUint(s, 0, 64); {

@@ -28,7 +28,7 @@ const (
 // The health rows, in addition to those of package pci. Those that are passing are normal while a card is reset: users
 // reset cards between programs.
 var (
-	rowResetting  = fatal("resetting")            // a file that every card has does not exist, as xocl has removed it for a reset; passing
+	rowResetting  = fatal("resetting")            // a file that every card has is missing, because xocl has removed it for a reset; passing
 	rowOffline    = fatal("device-offline")       // dev_offline; passing
 	rowBadState   = fatal("device-bad-state")     // device_bad_state
 	rowShutdown   = fatal("device-shutdown")      // shutdown
@@ -39,8 +39,8 @@ var (
 
 func fatal(name string) inventory.Row { return inventory.Row{Name: name, Health: inventory.Unhealthy} }
 
-// states are the attributes of the user function with a state of the card. Their names begin with pci/ or mgmt/, for the
-// directory of the function.
+// states are the attributes of the user function that show the state of the card. Their names begin with pci/, and
+// those of the management function with mgmt/.
 var states = []state{
 	{file: "pci/dev_offline", row: rowOffline, passing: true, always: true, parse: parseState},
 	{file: "pci/device_bad_state", row: rowBadState, parse: parseState},
@@ -48,7 +48,7 @@ var states = []state{
 	{file: "pci/ready", row: rowManagement, passing: true, always: true, parse: parseReady},
 }
 
-// managementStates are those of the management function.
+// managementStates are the same for the management function.
 var managementStates = []state{
 	{file: "mgmt/dev_offline", row: rowMgmtOff, passing: true, parse: parseState},
 	{file: "mgmt/ready", row: rowManagement, passing: true, parse: parseReady},
@@ -106,7 +106,7 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 		found.CheckNode(host, n, n.Name+"/dev")
 	}
 	resetting := !c.identify(&u, &all) || c.render == ""
-	if c.readStates(&all, resetting) { // xocl removes the nodes first, and makes the other files after them
+	if c.readStates(&all, resetting) { // xocl removes the nodes before its other files, and makes them again before its other files
 		for i := range found.Conditions {
 			found.Conditions[i].Passing = true
 		}
@@ -124,12 +124,12 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
 	r := inventory.Reading{Related: related(address, c), Units: []inventory.Unit{u}, Observed: all.Observed}
 	// The kernel removes the link to the driver before xocl removes its nodes and attributes. So a reading during an
-	// unbind fails here, and missing files make no condition.
+	// unbind fails here, and missing files do not become conditions.
 	return r, pci.CheckBound(c.dir, xocl)
 }
 
-// readStates reads the states of the card, and reports whether its nodes may be missing for a while: it is offline, or
-// resetting, by the argument or because xocl has removed its files.
+// readStates reads the states of the card, and reports whether its nodes may be missing for a while, because the card
+// is offline or resetting. It is resetting if the argument says so, or if xocl has removed its files.
 func (c card) readStates(all *pci.Findings, resetting bool) (passing bool) {
 	offline := false
 	values, errs := make([]int, len(states)), make([]error, len(states))
@@ -163,8 +163,8 @@ func (f Family) Outline(host sysfs.Host, address string) (inventory.Reading, err
 func related(address string, c card) []string { return append(others(address), c.Related()...) }
 
 // identify sets the fields of u that identify the shell, and reports whether the card has a ROM. Values that cannot be
-// read stay unknown. They are not observed: the ROM is made again with a new shell, together with the render node, and
-// the UUIDs are in memory that xocl replaces meanwhile.
+// read stay unknown. They are not observed: a new shell comes with a new ROM and a new render node, and xocl replaces
+// the memory that contains the UUIDs meanwhile.
 func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
 	if u.Attributes == nil {
 		u.Attributes = make(map[string]string)
@@ -176,7 +176,7 @@ func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
 			return "", err
 		}
 		if value, err = parse(value); err != nil {
-			value = "" // not that of an earlier shell
+			value = "" // an earlier shell's value does not stay
 		}
 		return value, nil
 	}
@@ -204,7 +204,7 @@ func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
 	return hasROM
 }
 
-// judge adds the findings about a state. While the card is resetting, the files that do not exist are no findings.
+// judge adds the findings about a state. While the card is resetting, files that do not exist do not count.
 func judge(all *pci.Findings, s state, value int, err error, resetting bool) {
 	if resetting && errors.Is(err, fs.ErrNotExist) || all.AddFile(s.file, s.row, err) {
 		return

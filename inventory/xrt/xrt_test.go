@@ -146,7 +146,7 @@ func TestRead(t *testing.T) {
 		{"the node is missing", xrt.Family{}, map[string]string{"dev/dri/renderD128": absent}, unit(wrong("node-missing"))},
 		{"the node of QDMA is missing", xrt.Family{}, map[string]string{"dev/xfpga": absent}, unit(wrong("node-missing"))},
 
-		// As xocl_reset_notify leaves the card, and then as driver core does while it releases subdevices.
+		// The card as xocl_reset_notify leaves it, and then as the driver core does while it releases subdevices.
 		{"resetting", xrt.Family{}, map[string]string{
 			user + "drm": absent, user + "dev_offline": absent, user + "device_bad_state": absent, user + "ready": absent,
 			user + "interface_uuids": absent, user + "logic_uuids": absent, rom: absent, user + "firewall.u.16777216": absent, queue: absent, user + "hwmon_sdm.u.27262977": absent,
@@ -163,7 +163,7 @@ func TestRead(t *testing.T) {
 			user + "dev_offline": absent, user + "device_bad_state": absent, user + "ready": absent, "dev/dri/renderD128": absent,
 		}, unit(wrong("resetting", "node-missing"), passing)},
 
-		// The name of the shell has both values, and must not have one of an earlier shell.
+		// The name of the shell is made of both values, and neither may come from an earlier shell.
 		{"a part of the ROM of another shell", xrt.Family{}, map[string]string{rom + "/VBNV": "other\n", rom + "/timestamp": absent},
 			unit(wrong("resetting"), attributes("vbnv", absent, "timestamp", absent))},
 		{"the other part", xrt.Family{}, map[string]string{rom + "/VBNV": absent, rom + "/timestamp": "7\n"},
@@ -248,7 +248,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// A function with another driver, or that is not yet bound completely, is no card.
+// A function with another driver, or one that is not completely bound yet, is not a card.
 func TestNoCard(t *testing.T) {
 	host := node(t)
 	familytest.NoCard(t, host, xrt.Family{}, "0000:65:00.0", "0000:09:00.0", "", "../../x")
@@ -305,7 +305,7 @@ func TestOutlineReadsNumbersOnly(t *testing.T) {
 	})
 }
 
-// The conditions of a rise of a counter and of a lost file come from the files of a reading.
+// A counter that has risen and a file that is lost are found by comparing the files of two readings.
 func TestFiles(t *testing.T) {
 	host := node(t)
 	names := familytest.Judged(familytest.ReadOne(t, host, xrt.Family{}, address).Units[0])
@@ -318,7 +318,7 @@ func TestFiles(t *testing.T) {
 	if slices.Sort(names); len(slices.Compact(slices.Clone(names))) != len(names) {
 		t.Errorf("files and counters %v, want each once", names)
 	}
-	// While the card is being reset, the attributes that xocl removes are no lost files.
+	// While the card is being reset, the attributes that xocl removes do not count as lost files.
 	for _, name := range []string{"dev_offline", "device_bad_state", "ready", "drm", "rom.u.0", "firewall.u.16777216"} {
 		familytest.Put(t, host, user+name, absent)
 	}
@@ -341,8 +341,8 @@ func TestObserved(t *testing.T) {
 		mgmt+"driver", mgmt+"dev_offline", mgmt+"ready", mgmt+"firewall.m.16777216/status", mgmt+"config", mgmt+"aer_dev_fatal", slot+"aer_rootport_total_err_fatal")
 }
 
-// If the node changes during a reading, the reading has the state after the change, or the next check finds that
-// it is out of date.
+// If the node changes during a reading, the reading shows the state after the change, or the next check finds that it
+// is out of date.
 func TestChangeDuringReading(t *testing.T) {
 	attributes := []string{user + "dev_offline", user + "device_bad_state", user + "ready", user + "interface_uuids", user + "logic_uuids"}
 	for _, c := range []familytest.Change{

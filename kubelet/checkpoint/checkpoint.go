@@ -20,7 +20,8 @@ import (
 // File is the name of the file in the directory of the kubelet's device plugins.
 const File = "kubelet_internal_checkpoint"
 
-// maxSize is the maximum size of the file, in bytes. An entry has about 500. Parsing takes up to 25 times as much memory.
+// maxSize is the maximum size of the file, in bytes. An entry takes about 500. Parsing takes up to 25 times as much
+// memory.
 const maxSize = 4 << 20
 
 // Record is the content of the file.
@@ -29,7 +30,7 @@ type Record struct {
 	Entries []Entry
 }
 
-// Entry says what one container got of one resource. The container may have ended.
+// Entry contains the devices that one container got from one resource. The container may have ended.
 type Entry struct {
 	PodUID    string
 	Container string
@@ -38,11 +39,11 @@ type Entry struct {
 	answer    *v1beta1.ContainerAllocateResponse // nil: it cannot be parsed
 }
 
-// Holder returns a name for the container, which no other container has.
+// Holder returns a unique name for the container.
 func (e Entry) Holder() string { return e.PodUID + "/" + e.Container }
 
-// annotationPrefix is the prefix of the key of a device's annotation. The rest is its id, with - in
-// place of the colons, which a key may not have.
+// annotationPrefix is the prefix of the key of a device's annotation. The rest of the key is the device's id, with - in
+// place of colons, which are not allowed in a key.
 const annotationPrefix = "nodes.accelerator.b-com.com/"
 
 func annotationKey(id string) string { return annotationPrefix + strings.ReplaceAll(id, ":", "-") }
@@ -53,8 +54,8 @@ func Annotate(annotations map[string]string, id string, nodes []string) {
 	annotations[annotationKey(id)] = strings.Join(nodes, ",")
 }
 
-// Ours reports whether a daemon of this project gave the device to the container, under whatever name of a
-// resource. Releases before 0.2.0 wrote no annotations, and are not recognized.
+// Ours reports whether a daemon of this project gave the device to the container, under any resource name. Releases
+// before 0.2.0 wrote no annotations, and are not recognized.
 func (e Entry) Ours(id string) bool {
 	_, found := e.answer.GetAnnotations()[annotationKey(id)]
 	return found

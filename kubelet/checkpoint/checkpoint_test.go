@@ -60,7 +60,7 @@ func annotated(answer *v1beta1.ContainerAllocateResponse, id string, nodes ...st
 	return answer
 }
 
-// use says what one container got with one device.
+// use describes what one container got with one device.
 type use struct {
 	holder, resource, id string
 	ours                 bool

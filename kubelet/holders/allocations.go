@@ -25,13 +25,13 @@ func NewAllocations() *Allocations {
 	return &Allocations{added: make(chan struct{}, 1), given: map[Key]Allocation{}}
 }
 
-// Added returns a channel that has an element if an allocation was added since the last read of the channel.
+// Added returns a channel that holds an element if an allocation was added since the channel was last read.
 func (a *Allocations) Added() <-chan struct{} { return a.added }
 
 // Add records that devices of a resource are given out, unless check returns an error. check returns the nodes of each
-// device by its id. The lock is held meanwhile: when a device becomes unhealthy or leaves the list, the inventory asks
-// for its holders, and finds this allocation unless check has refused it. undo removes the allocation of devices that
-// were not given out after all.
+// device, by its id. It runs under the lock: when a device becomes unhealthy or leaves the list and the inventory then
+// asks for its holders, it finds this allocation unless check has refused it. undo removes the allocation again, if the
+// devices were not given out after all.
 func (a *Allocations) Add(resource string, check func() (nodes map[string][]string, err error)) (undo func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -21,17 +21,20 @@
 //
 // A device is in use from the first source that reports it. Its holder has ended when no source supports it any more:
 //
-//   - The kubelet no longer names it for some seconds, and has written its checkpoint without it since. If the checkpoint
-//     does not tell, as for claims, the answers that do not name it must be complete: the kubelet has run for 10 s, lists
-//     the daemon's own pod (unless that is no pod, or a static one), and has not listed a formerly known pod for the
-//     first time within these 10 s. After a restart, an answer is also complete as soon as all pods are back, and it is
-//     not complete while it has static pods only, although there were others before.
+//   - The kubelet has not named it for some seconds, and has since written its checkpoint without it. If the checkpoint
+//     does not tell, as for claims, the kubelet's answers that do not name the device must be complete (see below).
 //   - The checkpoint has no entry of it. If an entry is left over, [Config.Refresh] makes the kubelet write the file
-//     again: an entry in a file that is newer than the answer belongs to a container that is alive, or to a kubelet
-//     that does not know its pods yet. If the file is not written again, the entry counts until two complete answers
-//     lack a container that earlier answers named. If no answer ever named one, it counts for the grace time.
+//     again: an entry in a file that is newer than the answer belongs to a container that is alive, unless the kubelet
+//     does not know its pods yet. If the file is not written again, the entry counts until two complete answers no
+//     longer name a container that an earlier answer named. If no answer has ever named one, the entry counts for the
+//     grace time.
 //
 // While a source does not answer, what it reported last stays in use.
+//
+// An answer of the kubelet is complete if the kubelet has run for 10 s, lists the daemon's own pod (if it has one that
+// is not static), and has not in the last 10 s listed a pod of the former kubelet for the first time. After a restart
+// of the kubelet, an answer is also complete as soon as all pods are back. An answer with only static pods is not
+// complete if the former kubelet listed others.
 //
 // A kubelet that loses its checkpoint forgets which devices its running pods have, and would give them out again. Merge
 // notices: the former kubelet named a container, and this one lists its pod without the device. The device stays in use
@@ -39,7 +42,7 @@
 //
 // # What may block
 //
-// Ask blocks until the kubelet answers or ctx ends, and then for at most 300 ms more, for the checkpoint, and
-// once for up to 4 s when the state directory begins to hang. Recent does not use the state directory, but calls wait for
-// each other. [Injected.Add] blocks for 2 s at most. All methods are safe for concurrent use. Merge is pure.
+// Ask blocks until the kubelet answers or ctx ends, and then for up to 300 ms more for the checkpoint. When the state
+// directory begins to hang, one call blocks for up to 4 s more. Recent does not use the state directory, but it waits
+// for calls of Ask. [Injected.Add] blocks for 2 s at most. All methods are safe for concurrent use. Merge is pure.
 package holders

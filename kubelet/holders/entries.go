@@ -13,17 +13,18 @@ import (
 
 const (
 	entriesFile = "entries.json"
-	maxEntries  = 4 << 20 // size of the file in bytes, that of the kubelet's checkpoint
+	maxEntries  = 4 << 20 // size of the file in bytes, the same as for the kubelet's checkpoint
 )
 
-// knownEntries are what a daemon knows about the entries of the checkpoint, and the next one cannot find out. While no
-// device plugin runs, the kubelet does not write the checkpoint again, so the entries of containers that have ended stay.
-// If the kubelet named a container and then stops naming it, the container has ended. If the kubelet never named it, it may
-// be an init container: a daemon must watch the kubelet for the grace time to know that it has ended. The file counts only
-// for the same checkpoint, and Named only for the same kubelet. Without the file, the next daemon waits for the grace time.
+// knownEntries is what a daemon knows about the entries of the checkpoint that the next daemon could not find out.
+// While no device plugin runs, the kubelet does not write the checkpoint again, so the entries of containers that have
+// ended stay. If the kubelet named a container and then stops naming it, the container has ended. If the kubelet never
+// named it, it may be an init container: a daemon must watch the kubelet for the grace time to know that it has ended.
+// The file counts only for the same checkpoint, and Named only for the same kubelet. Without the file, the next daemon
+// waits for the grace time.
 type knownEntries struct {
 	Version    int                 `json:"version"`
-	Checkpoint time.Time           `json:"checkpoint"`       // time of the checkpoint's file
+	Checkpoint time.Time           `json:"checkpoint"`       // when the checkpoint's file was written
 	Ended      map[string][]string `json:"ended"`            // resource/id -> containers, POD-UID/NAME
 	Named      map[string][]string `json:"named,omitempty"`  // by the kubelet, and not known to have ended
 	Kubelet    time.Time           `json:"kubelet,omitzero"` // start of the kubelet that has named them
@@ -37,7 +38,7 @@ func (e knownEntries) of(checkpoint time.Time) knownEntries {
 	return e
 }
 
-// equal reports whether two say the same about the same checkpoint.
+// equal reports whether e and other say the same about the same checkpoint.
 func (e knownEntries) equal(other knownEntries) bool {
 	return e.Checkpoint.Equal(other.Checkpoint) && e.Kubelet.Equal(other.Kubelet) && reflect.DeepEqual(e.Ended, other.Ended) && reflect.DeepEqual(e.Named, other.Named)
 }

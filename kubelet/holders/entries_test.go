@@ -17,8 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
-// Nobody makes the kubelet write its checkpoint again while no device plugin runs. A driver that has waited for the end of
-// an entry tells the next one, for as long as the file is the same.
+// While no device plugin runs, nothing makes the kubelet write its checkpoint again. A driver that has waited for the
+// end of an entry passes this on to the next driver, for as long as the checkpoint is the same.
 func TestEnded(t *testing.T) {
 	r := newRig(t)
 	r.kubeletRunsForAnHour(t)
@@ -48,8 +48,9 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// A device plugin ends before it has noticed that a container has ended. The driver that follows learns that the kubelet has
-// named this container, so it is no init container, and need not wait for the grace time.
+// A device plugin ends before it has noticed that a container has ended. The driver that follows learns that the
+// kubelet has named this container, so the container is not an init container, and the driver need not wait for the
+// grace time.
 func TestNamedBefore(t *testing.T) {
 	r := newRig(t)
 	r.kubeletRunsForAnHour(t)
@@ -153,8 +154,8 @@ func TestNamedBeforeFailure(t *testing.T) {
 	}
 }
 
-// The kubelet has restarted since the plugin saw it name the container, and lists no pods: it may not know them yet, so what
-// the former one has named does not count, also if the plugin has asked the new one.
+// The kubelet has restarted since the plugin saw it name the container, and lists no pods: it may not know them yet. So
+// what the former kubelet has named does not count, even if the plugin has asked the new one.
 func TestNamedByFormerKubelet(t *testing.T) {
 	for _, asks := range []int{0, 3} {
 		r := newRig(t)

@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// Holdings returns the state for the inventory.
+// Holdings returns the holdings that follow from the state, for the inventory.
 func (s State) Holdings() inventory.Holdings {
 	h := inventory.Holdings{
 		Of: map[string][]inventory.Holding{}, Asked: s.asked, Missing: s.missing,
@@ -40,7 +40,7 @@ func (s State) Holdings() inventory.Holdings {
 		if u.unprepared.Equal(s.asked) {
 			wait = s.rules.Confirm
 		}
-		if again := wait + s.rules.Confirm/30; wait > 0 && (h.Again == 0 || again < h.Again) { // not just too early
+		if again := wait + s.rules.Confirm/30; wait > 0 && (h.Again == 0 || again < h.Again) { // a bit later, so that the question does not come just too early
 			h.Again = again
 		}
 		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < s.rules.Admission
@@ -59,7 +59,7 @@ func (s State) Holdings() inventory.Holdings {
 	return h
 }
 
-// holding returns the use of a device for the inventory.
+// holding returns the holding that follows from the use of a device.
 func (s State) holding(key Key, u use, lost []string) inventory.Holding {
 	holding := inventory.Holding{
 		As: key.Resource, Holders: u.names, Containers: u.containers(), Nodes: u.nodes, NodesErr: u.nodesErr, Later: u.later,
@@ -76,8 +76,8 @@ func (s State) lost(u use) []string {
 	return slices.DeleteFunc(slices.Clone(u.lost), func(container string) bool { return !s.pods[podOf(container)] })
 }
 
-// holdersNow returns those of the holders that have not ended. The driver stands for all pods with a claim, which may
-// share it; claims with admin access hold nothing.
+// holdersNow returns the holders that have not ended. The driver stands for all pods with a claim, which may share it;
+// claims with admin access hold nothing.
 func (u use) holdersNow(key Key, holders, lost []string) []string {
 	switch {
 	case u.foreign:

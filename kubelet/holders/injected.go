@@ -29,10 +29,10 @@ const (
 	diskWithin = 2 * time.Second // longest time of one use of the state directory later; more: the file system hangs
 )
 
-// Injected remembers the nodes that containers get through CDI, and that the kubelet's checkpoint therefore does not have:
-// those of claims, and those of a container that is started again when they are not the ones that it was given by
-// Allocate. They are in a file of the state directory, which survives a restart of the daemon, and which the device plugin
-// and the DRA driver share. After a reboot the file is not used. An Injected is safe for concurrent use.
+// Injected remembers the nodes that containers get through CDI, and that are therefore not in the kubelet's checkpoint.
+// These are the nodes of claims, and the nodes of a restarted container if they are not the ones that Allocate gave it.
+// They are stored in a file of the state directory, which survives a restart of the daemon and is shared by the device
+// plugin and the DRA driver. After a reboot the file is not used. An Injected is safe for concurrent use.
 type Injected struct {
 	dir, boot string
 	disk      *privatedir.Turns
@@ -110,8 +110,8 @@ func (i *Injected) Add(ctx context.Context, nodes map[string][]string) error {
 	})
 }
 
-// SetClaimed remembers the nodes of the devices that claims have, by their ids, in place of those that it has of claims. It
-// returns after they are on the disk.
+// SetClaimed replaces all nodes that are remembered for claims. nodes contains the nodes of each device that a claim
+// has, by its id. SetClaimed returns after they are on the disk.
 func (i *Injected) SetClaimed(ctx context.Context, nodes map[string][]string) error {
 	return i.change(ctx, func(all map[string][]string) {
 		maps.DeleteFunc(all, func(key string, _ []string) bool { return strings.HasPrefix(key, claimedPrefix) })
@@ -121,7 +121,7 @@ func (i *Injected) SetClaimed(ctx context.Context, nodes map[string][]string) er
 	})
 }
 
-// forget forgets the devices of which keep is false.
+// forget forgets the devices for which keep returns false.
 func (i *Injected) forget(ctx context.Context, keep func(key string) bool) error {
 	return i.change(ctx, func(all map[string][]string) {
 		maps.DeleteFunc(all, func(key string, _ []string) bool { return !keep(key) })

@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// Key is a device under the name under which it was given out: that of a resource, or of the DRA driver. Its id is
-// always that of the inventory.
+// Key is a device, with the name under which it was given out: that of a resource, or of the DRA driver. Its ID is
+// always the inventory's.
 type Key = podresources.Key
 
 // Times of production, for the fields of [Rules] with the same name.
@@ -39,12 +39,12 @@ type Rules struct {
 	DRA       bool          // the daemon is the DRA driver
 	InPod     bool          // the daemon runs in a pod
 	Alone     bool          // no container can hold a device through the other API
-	Pod       string        // name of the daemon's pod, or any other text if it is no pod
+	Pod       string        // name of the daemon's pod, or any other text if the daemon does not run in one
 	Node      string        // name of the node; static pods have it at the end of their names. It may be ""
 	DevRoot   string        // root of the device nodes on the host
 	Confirm   time.Duration // between two questions that together show the end of a holder
 	Admission time.Duration // the kubelet admits a pod, or gives up, this long after Allocate at most
-	Grace     time.Duration // how long an entry of the checkpoint counts that no answer ever explains
+	Grace     time.Duration // how long an entry of the checkpoint counts if no answer ever explains it
 }
 
 // Report is what the sources said when they were asked once.
@@ -52,8 +52,8 @@ type Report struct {
 	Asked    time.Time           // before the first source was asked
 	Answered time.Time           // when the kubelet had answered
 	Answer   podresources.Answer // with the ids of the inventory for the devices of claims
-	// KubeletErr means that the kubelet has not answered. [fs.ErrNotExist] and [fs.ErrPermission] mean that it does not
-	// run, or that this daemon may never ask it.
+	// KubeletErr means that the kubelet has not answered. If it is [fs.ErrNotExist], the kubelet does not run. If it is
+	// [fs.ErrPermission], this daemon may never ask it.
 	KubeletErr error
 
 	Checkpoint    checkpoint.Record
@@ -83,7 +83,7 @@ type State struct {
 	complete  bool            // there has been a checkpoint, and a complete answer if it is needed
 	never     bool            // no kubelet has been there yet that could have given anything out
 	started   time.Time       // start of the kubelet
-	pods      map[string]bool // that the newest answer of this kubelet, or the last one of the former kubelet, had
+	pods      map[string]bool // in the newest answer of this kubelet or, until it has answered, in the last one of the former kubelet
 	former    map[string]bool // pods of the former kubelet that this one has not listed yet
 	returned  time.Time       // when the newest of them was listed
 	ownListed bool            // an answer has had the daemon's own pod
@@ -92,11 +92,11 @@ type State struct {
 	whole     bool            // an answer was complete once, so no pod of the former kubelet is missing in former
 }
 
-// use says who uses one device under one name.
+// use is the use of one device under one name.
 type use struct {
 	names   []string              // the containers that the kubelet named last
 	namedAt time.Time             // when it did
-	namedBy time.Time             // when the kubelet that did was started
+	namedBy time.Time             // when the kubelet that named them was started
 	lacked  time.Time             // of the first answer since then that shows that they have ended; zero: none
 	lost    []string              // containers that the former kubelet named, and this one has not. If it lists their pods, it has forgotten them
 	entries map[string]entryState // of the checkpoint, by container
@@ -104,7 +104,7 @@ type use struct {
 	allocatedAt time.Time // of the newest allocation by this daemon
 	settledAt   time.Time // of the newest one that another source has confirmed, or that has expired
 	prepared    bool      // a claim in claims.json, or in the record of the former driver
-	unprepared  time.Time // of the question since which claims.json lacks the claim that it had; zero: it has it, or never had
+	unprepared  time.Time // of the first question for which claims.json no longer had the claim; zero: it still has it, or never had
 
 	nodes    []string
 	nodesErr error
@@ -112,13 +112,13 @@ type use struct {
 	given    *inventory.Device
 	anyAFU   bool
 	foreign  bool // given out by another plugin
-	perhaps  bool // given out by this plugin, perhaps: no checkpoint has told
+	perhaps  bool // perhaps given out by this plugin: no checkpoint has told
 	held     bool
 }
 
 // entryState is what is known about an entry of the checkpoint.
 type entryState struct {
-	since time.Time // when the kubelet was last known to insist on it
+	since time.Time // when the kubelet last wrote it after an answer, or when it was first seen
 	named bool      // an answer has named the device since
 	ended bool      // its container has ended, although the file still has it
 }
@@ -145,10 +145,10 @@ func Merge(before State, r Report, rules Rules) State {
 	return s
 }
 
-// entriesOf returns the entries of the checkpoint by device and container.
+// entriesOf returns the entries of the checkpoint, by device and then by container.
 //
-// Of the devices of another plugin in an entry, only one counts: all have the same nodes. A pod can have thousands of
-// such devices in each of its init containers.
+// If an entry contains devices of another plugin, it counts for the first of them at most, because all of them have the
+// same nodes. A pod can have thousands of such devices in each of its init containers.
 func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint.Entry {
 	entries := map[Key]map[string]checkpoint.Entry{}
 	for _, e := range record.Entries {
@@ -230,8 +230,8 @@ func (r Report) never() bool {
 	return errors.Is(r.KubeletErr, fs.ErrNotExist) || errors.Is(r.KubeletErr, fs.ErrPermission)
 }
 
-// listen updates what is known about the kubelet by its answer, and reports whether the answer is complete, and whether it
-// lists the daemon's own pod, if it should.
+// listen updates what is known about the kubelet from its answer. It reports whether the answer is complete, and
+// whether it lists the daemon's own pod, if it should.
 func (s *State) listen(before State, r Report) (complete, own bool) {
 	if r.KubeletErr != nil {
 		return false, false
@@ -302,8 +302,8 @@ func (r Rules) ours(key Key, entries map[string]checkpoint.Entry, before bool) b
 	return false
 }
 
-// perhapsOurs reports whether the kubelet names a device under a name that may be a former one of ours: its id is like
-// ours, and there is no checkpoint that tells who gave it out.
+// perhapsOurs reports whether the kubelet names a device under a name that may be a former one of ours: its id looks
+// like ours, and no checkpoint tells who gave it out.
 func (r Report) perhapsOurs(key Key) bool {
 	unrecorded := r.CheckpointErr != nil || r.Checkpoint.Written.IsZero() && len(r.Checkpoint.Entries) == 0
 	return unrecorded && len(r.Answer.Holders[key]) > 0 && inventory.IsAddress(key.ID)
@@ -313,7 +313,7 @@ func (r Report) perhapsOurs(key Key) bool {
 type reading struct {
 	Report
 	rules     Rules
-	complete  bool            // the answer has all containers that are alive
+	complete  bool            // the answer names all containers that are alive
 	whole     bool            // this answer, or an earlier one, was complete
 	settled   bool            // the kubelet has run for some time, and does not lack the daemon's own pod
 	restarted bool            // it is the first one of this kubelet
@@ -358,8 +358,8 @@ func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry
 	return ended
 }
 
-// mergeAllocation updates when this daemon gave the device out, and reports whether no other source has confirmed that
-// yet, although it may.
+// mergeAllocation updates when this daemon gave the device out. It reports whether the allocation is pending: no other
+// source has confirmed it yet, but one still may.
 func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.Entry, allocation Allocation) (pending bool) {
 	if !allocation.At.After(u.settledAt) {
 		return false
@@ -398,15 +398,15 @@ func (u *use) mergeClaims(key Key, r reading) {
 	case was:
 		u.unprepared = r.Asked
 	}
-	// If the kubelet still names it, the answer is older than Unprepare, or claims.json was removed under the driver. A
-	// kubelet that was restarted since it did may not know the pod yet.
+	// If the kubelet still names the device, the answer is older than Unprepare, or claims.json was removed while the
+	// driver ran. A kubelet that was restarted after it named the device may not know the pod yet.
 	unprepared := !u.unprepared.IsZero() && r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0 && u.namedBy.Equal(r.Answer.Started)
 	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (unprepared || known) {
 		u.names = nil // known: all its claims have admin access
 	}
 }
 
-// dropped reports whether the kubelet has written its checkpoint without the device after it named the device: it
+// dropped reports whether the kubelet, after it named the device, has written its checkpoint without it. The kubelet
 // does not do this before it knows all its pods.
 func (u use) dropped(key Key, r reading, entries map[string]checkpoint.Entry) bool {
 	return key.Resource != draname.Driver && len(entries) == 0 && r.KubeletErr == nil && r.CheckpointErr == nil && r.Checkpoint.Written.After(u.namedAt)
@@ -491,8 +491,8 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 
 var errNotRecorded = errors.New("no source has the nodes of the device")
 
-// mergeNodes updates the nodes that the containers were given. They include those of the checkpoint, of this daemon's
-// own allocation and of claims.json.
+// mergeNodes updates the nodes that the containers were given. They come from the checkpoint, from this daemon's own
+// allocation and from claims.json.
 func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry, allocation Allocation) {
 	if key.Resource == draname.Driver {
 		claims := r.Claims[key.ID]
@@ -541,8 +541,8 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 	u.nodes, u.nodesErr = slices.Compact(nodes), err
 }
 
-// leftover reports whether the checkpoint has entries that the kubelet's answer does not explain, and that are not newer
-// than the answer. If the kubelet writes the file again, it tells whether their containers have ended.
+// leftover reports whether the checkpoint has entries that the kubelet's answer does not explain, and that are not
+// newer than the answer. If the kubelet writes the file again, the new file shows whether their containers have ended.
 func (r Rules) leftover(is Report) bool {
 	if is.KubeletErr != nil || is.CheckpointErr != nil || is.Checkpoint.Written.After(is.Answered) {
 		return false
@@ -590,8 +590,8 @@ func (s State) known() knownEntries {
 	return k
 }
 
-// injects reports whether a container may have got nodes of a device through CDI. The key is that of [Injected]. The driver
-// itself forgets the devices of its claims, because it may have prepared one since the report.
+// injects reports whether a container may have got nodes of a device through CDI. The key is one of [Injected]. The
+// driver itself forgets the devices of its claims, because it may have prepared a claim since the report.
 func (s State) injects(injected string) bool {
 	id, claimed := strings.CutPrefix(injected, claimedPrefix)
 	if claimed && s.rules.DRA {

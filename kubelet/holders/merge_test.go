@@ -60,7 +60,7 @@ type step struct {
 	want string // the holdings as "As Holders|Containers Nodes", "; " between them, and then flags
 }
 
-// report says what the sources tell. The zero report is that of a kubelet that has run for an hour.
+// report is what the sources tell. The zero report comes from a kubelet that has run for an hour.
 type report struct {
 	started  string // of the kubelet; "": -1h
 	pods     string // besides own
@@ -72,7 +72,7 @@ type report struct {
 	never    bool   // there is no checkpoint
 	given    string // allocations: RESOURCE=ID=NODE@TIME
 	claims   string // claims.json: ids
-	admin    string // ids in claims.json of which all claims have admin access
+	admin    string // ids in claims.json whose claims all have admin access
 	recorded string // ids in the driver's record of its claims
 	kubelet  error
 	file     error
@@ -288,7 +288,7 @@ func TestMergeManyDevicesOfAnotherPlugin(t *testing.T) {
 	}
 }
 
-// The size of the state is bounded by that of the sources.
+// The size of the state is bounded by the size of the sources.
 func TestMergeLargeAnswer(t *testing.T) {
 	r := report{}.make(t, epoch)
 	for i := range 50_000 {
@@ -304,8 +304,8 @@ func TestMergeLargeAnswer(t *testing.T) {
 	compare.Equal(t, "devices after their end", 0, len(s.Holdings().Of))
 }
 
-// The question that confirms the end of a container comes Confirm after the first answer that lacks it, however often the
-// kubelet is asked meanwhile for another reason.
+// The end of a container is confirmed by a question that comes Confirm after the first answer that lacks the container.
+// Questions in between, for other reasons, do not change that.
 func TestAgain(t *testing.T) {
 	const entry, named = "u=example.com/port=3b:00.0=n", "p/main=example.com/port=3b:00.0"
 	rules := holders.Rules{Owns: func(resource, _ string) bool { return resource == port }, Pod: "own", DevRoot: "/dev", Grace: grace,

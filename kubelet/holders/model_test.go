@@ -102,8 +102,8 @@ var (
 
 func (w *world) chance(of int) bool { return w.rng.IntN(of) == 0 }
 
-// pass lets time go by. A pod of the API server is added every nine seconds at least: an admission that takes longer
-// than that while other pods wait is an exception that no source reports.
+// pass lets time go by. The kubelet adds a pod of the API server at least every nine seconds. An admission that takes
+// longer while other pods wait is an exception that no source reports.
 func (w *world) pass(d time.Duration) {
 	for d > 0 {
 		step := min(d, time.Duration(w.rng.Int64N(int64(9*time.Second)))+1)
@@ -364,10 +364,11 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 			if w.gone(p) || t == nil || t.at.After(r.Asked) {
 				continue
 			}
-			// Nothing shows that a container runs whose pod was removed by force, that the kubelet has forgotten, or whose claim
-			// is no longer in claims.json, unless an answer has named it before. The first two together are shown by nothing,
-			// nor is a forgotten container of a pod that the kubelet does not know 10 s after its start. If the kubelet has given
-			// the device out again, it counts for the new holder.
+			// No source shows that a container still runs if its pod was removed by force, if the kubelet has forgotten
+			// it, or if its claim is no longer in claims.json, unless an answer named it before. If the first two apply
+			// together, nothing shows it at all. The same is true of a forgotten container whose pod the kubelet does
+			// not know 10 s after its start. If the kubelet has given the device out again, it counts for the new
+			// holder.
 			late := !w.known[p] && r.Asked.Sub(w.started) >= 10*time.Second
 			if forced := !p.killed.IsZero(); (u.lost || erased || forced) && !t.named || u.lost && (forced || late) || (u.lost || forced) && w.given(u) {
 				delete(d.told, u)
@@ -383,7 +384,7 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 				continue
 			}
 			is := h.Of[u.key.ID][i]
-			// Without the checkpoint, the nodes of an earlier holder may be taken for those of this one.
+			// Without the checkpoint, the nodes of an earlier holder may be taken for this holder's nodes.
 			if known := t.node || is.NodesErr == nil && len(is.Nodes) == 0; known && !slices.Contains(is.Nodes, u.node) && !is.OtherAPI && !u.lost && !erased {
 				w.fail("daemon %d: %v of %s/%s has nodes %v, %v, want %s", d.slot, u.key, p.name, u.container, is.Nodes, is.NodesErr, u.node)
 			}
@@ -392,9 +393,9 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 			}
 		}
 	}
-	// A daemon that has just started waits for a kubelet that has just started: it may not name the claims of all pods yet.
-	// A missing socket means that there is no kubelet that could give a device out. If neither the daemon
-	// nor another pod that is listed is one of the API server, it cannot know that others are to come.
+	// A daemon that has just started waits for a kubelet that has just started: it may not name the claims of all pods
+	// yet. A missing socket means that there is no kubelet that could give a device out. If neither the daemon nor any
+	// listed pod comes from the API server, the daemon cannot know that others will follow.
 	static := func(pod string) bool { return strings.HasSuffix(pod, "-node") }
 	listed := slices.ContainsFunc(r.Answer.Pods, func(pod string) bool { return !static(pod) })
 	for id, u := range w.claims {
@@ -609,13 +610,13 @@ func (w *world) runs(key holders.Key) bool {
 	})
 }
 
-// given reports whether the kubelet has given the device of a container that it has forgotten to another one.
+// given reports whether the kubelet has forgotten a container, and given its device to another one.
 func (w *world) given(u *use) bool {
 	return slices.ContainsFunc(w.memory, func(other *use) bool { return other.key == u.key && other.pod != u.pod })
 }
 
 // excepted reports whether the kubelet's file, which this daemon cannot refresh, has an entry that no answer has named.
-// It counts for the grace time.
+// Such an entry counts for the grace time.
 func (w *world) excepted(d *daemon, key holders.Key) bool {
 	return !d.refresh && slices.ContainsFunc(w.file, func(u *use) bool {
 		return u.key == key && !d.told[u].named && !d.told[u].informed && w.now.Sub(d.told[u].at) < grace+20*time.Second

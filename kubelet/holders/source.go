@@ -23,10 +23,9 @@ type Config struct {
 	KubeletDir  string       // with the kubelet's checkpoint
 	Allocations *Allocations // by this daemon
 	Injected    *Injected    // by CDI
-	// StateDir remembers what is known about the entries of the checkpoint, for a daemon without Refresh; "": nothing is
-	// remembered.
+	// StateDir is where a daemon without Refresh stores what it knows about the entries of the checkpoint; "": nowhere.
 	StateDir string
-	// Claims returns the devices of the prepared claims, by id. It reads a file, and waits for nobody.
+	// Claims returns the devices of the prepared claims, by id. It reads a file, and does not wait for anything else.
 	Claims func(context.Context) (map[string][]inventory.Holding, error)
 	// Refresh makes the kubelet write its checkpoint again, by sending it a list that it has already. It does not block,
 	// and reports whether the kubelet gets a list.
@@ -47,7 +46,7 @@ type Source struct {
 	asked  time.Time
 }
 
-// New returns a source. It reads the state directory, and asks nothing.
+// New returns a source. It reads the state directory, but asks no source yet.
 func New(cfg Config) *Source {
 	if cfg.Pod == "" {
 		cfg.Pod, _ = os.Hostname()
@@ -65,7 +64,7 @@ func New(cfg Config) *Source {
 }
 
 const (
-	// recent is the longest time for which an answer of the kubelet is used. The kubelet answers 100 requests a second,
+	// recent is the longest time for which [Source.Recent] uses an answer. The kubelet answers 100 requests a second,
 	// for all its clients together.
 	recent = time.Second
 	// readAgain and readAgainFor are how often and how long the checkpoint is read again if the kubelet is about to
@@ -141,8 +140,8 @@ func (s *Source) report(ctx context.Context) Report {
 	return r
 }
 
-// readCheckpoint reads the kubelet's checkpoint, and again while the kubelet is about to write it. If it has entries that
-// the answer of the kubelet does not explain, or lacks some, it is refreshed once.
+// readCheckpoint reads the kubelet's checkpoint, and again while the kubelet is about to write it. If the checkpoint
+// has entries that the kubelet's answer does not explain, or lacks some, it is refreshed once.
 func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 	refreshed, replaced := false, false
 	refresh := func() {
@@ -176,7 +175,8 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 	}
 }
 
-// written returns when a checkpoint with this time was written. replaced means that it was seen to be, after the answer.
+// written returns when a checkpoint file with this modification time was written. replaced means that the file was seen
+// to change after the answer.
 func written(at, answered time.Time, replaced bool) time.Time {
 	if replaced && !at.After(answered) {
 		at = answered.Add(1) // the times of files are several milliseconds behind the clock
@@ -207,8 +207,8 @@ func byID(held map[podresources.Key][]podresources.Holder) {
 	}
 }
 
-// Record returns what the files say at the start of the daemon: devices that may be in use, with the nodes that were
-// given out. An error means that it may lack devices, because a file exists but can't be read.
+// Record returns what the files say at the start of the daemon: the devices that may be in use, with the nodes that
+// were given out. An error means that devices may be missing from the record, because a file exists but cannot be read.
 func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, error) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
@@ -219,7 +219,7 @@ func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, er
 		r.Claims, r.ClaimsErr = s.cfg.Claims(ctx)
 	}
 	err := r.CheckpointErr
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // the latter never changes
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // a file that may not be read stays so
 		err = nil
 	}
 	return Merge(State{}, r, s.cfg.Rules).Holdings().Of, errors.Join(err, r.ClaimsErr)

@@ -46,7 +46,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// kubeletRunsForAnHour makes the kubelet's answers those of one that has run for longer than the daemon waits for.
+// kubeletRunsForAnHour makes the kubelet look as if it had run for an hour, which is longer than the daemon waits.
 func (r *rig) kubeletRunsForAnHour(t *testing.T) {
 	t.Helper()
 	hour := time.Now().Add(-time.Hour)
@@ -132,7 +132,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// A kubelet that hangs until the context ends is the only source that is missing: the files are read all the same.
+// A kubelet that hangs until the context ends is the only missing source: the files are read anyway.
 func TestMissingHangingKubelet(t *testing.T) {
 	r := newRig(t)
 	r.Behave(simkubelet.PodBehaviour{Stall: true})
@@ -177,7 +177,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// Record has the devices in the files, under whatever name, and asks no kubelet.
+// Record returns the devices in the files, under any name, and does not ask the kubelet.
 func TestRecord(t *testing.T) {
 	r := newRig(t)
 	r.write(t, fileOf(t, "uid", "example.com/former", "3b:00.0", "dfl-port.0"))

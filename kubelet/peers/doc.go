@@ -1,7 +1,7 @@
-// Package peers watches the peers of this daemon: the other daemons of this plugin that serve in the
-// kubelet's directory, such as the new daemon during an upgrade with surge. It reports one event,
-// [Peers.Gone]: a peer that registered later than this daemon has ended. It also makes the names of
-// sockets, by which daemons recognize each other, and removes the sockets of dead daemons.
+// Package peers watches the peers of this daemon: the other daemons of this plugin that serve in the kubelet's
+// directory, such as the new daemon during an upgrade with surge. It reports one event, [Peers.Gone]: a peer that
+// registered later than this daemon has ended. It also makes up the names of sockets, by which daemons recognize each
+// other, and removes the sockets of dead daemons.
 //
 // A kubelet up to 1.36 uses one plugin per resource, the one that registered last. When that
 // plugin ends, the kubelet uses none: the others keep their streams and get no notice. So each
@@ -16,8 +16,8 @@
 // daemon may not connect, because of SELinux for example, the peer counts as gone when its socket is
 // removed.
 //
-// A peer is gone when it has had no socket for 500 ms. A peer that registers again has no socket
-// for a tenth of a second, or a quarter more while it ends a call.
+// A peer is gone when it has had no socket for 500 ms. A peer that registers again has no socket for a tenth of a
+// second, and for up to a quarter of a second more if it has to end a call.
 //
 // # Goroutines and their state
 //

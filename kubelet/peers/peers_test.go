@@ -78,8 +78,8 @@ func (r *rig) remove(name string) {
 	r.changed.Raise()
 }
 
-// awaitGone reports whether a peer is found to be gone. If it should not be, that is tried for 800 ms, which is longer than
-// the 500 ms that a peer may be without a socket.
+// awaitGone reports whether a peer is found to be gone. If it should not be, awaitGone waits for 800 ms, which is
+// longer than the 500 ms that a peer may be without a socket.
 func (r *rig) awaitGone(want bool) bool {
 	r.Helper()
 	during := patient.Limit

@@ -58,17 +58,16 @@ func (p *Peers) ownerOf(path string) string {
 // probeTimeout bounds the time for all leftovers together.
 const probeTimeout = 500 * time.Millisecond
 
-// RemoveLeftovers removes the sockets that earlier daemons left in the directory: those with the
-// [Prefix] that refuse a connection. A socket that accepts one belongs to a peer, which is logged
-// once. Other files stay.
+// RemoveLeftovers removes the sockets that earlier daemons left in the directory: those with the [Prefix] that refuse a
+// connection. A socket that accepts a connection belongs to a peer, which is logged once. Other files stay.
 func (p *Peers) RemoveLeftovers(ctx context.Context, log *zap.Logger) {
 	if living := p.removeLeftovers(ctx, "", log); living != "" {
 		log.Warn("another daemon found", logevent.SocketTwin, logevent.Socket(living))
 	}
 }
 
-// removeLeftovers removes the sockets that refuse a connection, only those of this owner if there is one. It returns the
-// path of one that accepts one, or "".
+// removeLeftovers removes the sockets that refuse a connection. If owner is not "", it removes only the owner's. It
+// returns the path of a socket that accepts a connection, or "".
 func (p *Peers) removeLeftovers(ctx context.Context, owner string, log *zap.Logger) (living string) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

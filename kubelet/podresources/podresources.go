@@ -19,9 +19,10 @@ import (
 // Timeout bounds one call.
 const Timeout = 2 * time.Second
 
-// maxAnswer is the maximum size of an answer, in bytes. On a node with 500 pods, of five containers with ten devices each,
-// an answer takes less than 3 MiB. The kubelet's own clients accept 16 MiB (defaultPodResourcesMaxSize), but a decoded answer
-// takes up to 40 times its size: pods can have tens of thousands of containers, of which each is only a name in the answer.
+// maxAnswer is the maximum size of an answer, in bytes. On a node with 500 pods, of five containers with ten devices
+// each, an answer takes less than 3 MiB. The kubelet's own clients accept 16 MiB (defaultPodResourcesMaxSize), but a
+// decoded answer takes up to 40 times its size: pods can have tens of thousands of containers, and each is only a name
+// in the answer.
 const maxAnswer = 4 << 20
 
 // Key names one device of one resource. For a device of a claim, Resource is the name of its DRA driver,
@@ -47,10 +48,11 @@ func (h Holder) String() string { return h.Namespace + "/" + h.Pod + "/" + h.Con
 
 // Answer is an answer of the kubelet.
 type Answer struct {
-	// Holders has the sorted holders of each device: the devices of all resources and claims of the node, also
-	// those of other plugins and drivers. It does not distinguish several pools of a driver on the node.
+	// Holders contains the sorted holders of each device. These are the devices of all resources and claims of the
+	// node, including those of other plugins and drivers. If a driver has several pools on the node, Holders does not
+	// distinguish them.
 	Holders map[Key][]Holder
-	Pods    []string // NAMESPACE/NAME of all pods that the kubelet knows, also of those without devices
+	Pods    []string // NAMESPACE/NAME of all pods that the kubelet knows, including those without devices
 	// Started is the time at which the kubelet created its socket: at its start.
 	Started time.Time
 }
@@ -65,7 +67,7 @@ type Answer struct {
 func List(ctx context.Context, socket string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	probe, err := (&net.Dialer{}).DialContext(ctx, "unix", socket) // an error of grpc would not wrap that of connect
+	probe, err := (&net.Dialer{}).DialContext(ctx, "unix", socket) // grpc's error would not wrap the one of connect
 	if err != nil {
 		return Answer{}, fmt.Errorf("pod-resources socket %s: %w", socket, err)
 	}

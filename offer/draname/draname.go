@@ -29,8 +29,8 @@ func Device(id string) string {
 	return prefix + strings.NewReplacer(":", "-", ".", "-").Replace(id)
 }
 
-// ID returns the id of the device with this name. It is the inverse of [Device]. ok is false if the name is
-// not a name of a device.
+// ID returns the id of the device with this name. It is the inverse of [Device]. ok is false if the name is not that of
+// a device.
 func ID(device string) (id string, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(device, prefix), "-")
 	if len(parts) < 4 {
@@ -46,8 +46,9 @@ func ID(device string) (id string, ok bool) {
 
 const bitstreamPrefix = "afu-"
 
-// Bitstream returns the name in the API of a bitstream in the store of a node, or "" if it has none there. Both ids have 32
-// hexadecimal digits, of which the name has only the first 16 of the interface, because it may have 63 characters.
+// Bitstream returns the name in the API of a bitstream in a node's store, or "" if there is no such name. Both ids must
+// have 32 hexadecimal digits. Of the interface ID, the name contains only the first 16, because a name may have no more
+// than 63 characters.
 func Bitstream(interfaceID, afuID string) string {
 	if len(interfaceID) != 32 || len(afuID) != 32 {
 		return ""
@@ -55,8 +56,8 @@ func Bitstream(interfaceID, afuID string) string {
 	return bitstreamPrefix + afuID + "-" + interfaceID[:16]
 }
 
-// BitstreamAFU returns the id of the AFU of the bitstream with this name. ok is false if the name is not one of
-// [Bitstream].
+// BitstreamAFU returns the id of the AFU of the bitstream with this name. ok is false if [Bitstream] does not return
+// such names.
 func BitstreamAFU(device string) (afuID string, ok bool) {
 	rest, ok := strings.CutPrefix(device, bitstreamPrefix)
 	afuID, region, _ := strings.Cut(rest, "-")

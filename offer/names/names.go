@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The resource of the modes single and pool, and the domain of the resources of the other modes, unless configured.
+// The defaults for the resource of the modes single and pool, and for the domain of the resources of the other modes.
 const (
 	DefaultResource = "b-com.com/accelerator"
 	DefaultDomain   = "fpga.intel.com"
@@ -56,10 +56,10 @@ func idBytes(s string) []byte {
 	return b
 }
 
-// Shell returns the name of the resource for the cards with a shell of AMD, with the domain: amd.com/VBNV-TIMESTAMP.
-// A character of vbnv that Kubernetes does not allow in names becomes _. Shell returns false if there is no such name:
-// a part is empty, the name does not begin with a letter or digit, the timestamp is not a decimal number, or the name is
-// too long. A name is never shortened, because two shells could then have the same.
+// Shell returns the name of the resource for the cards with a shell of AMD, with the domain: amd.com/VBNV-TIMESTAMP. A
+// character of vbnv that Kubernetes does not allow in names becomes _. Shell returns false if there is no such name: a
+// part is empty, the name does not begin with a letter or digit, the timestamp is not a decimal number, or the name is
+// too long. A name is never shortened, because two shells could then have the same name.
 func Shell(vbnv, timestamp string) (name string, ok bool) {
 	if vbnv == "" || !isDecimal(timestamp) {
 		return "", false
@@ -78,7 +78,7 @@ func Shell(vbnv, timestamp string) (name string, ok bool) {
 
 const shellDomain = "amd.com/"
 
-// IsShell reports whether the name of a resource has the form of those that Shell returns.
+// IsShell reports whether a resource name has the form of the names that Shell returns.
 func IsShell(resource string) bool {
 	name, ok := strings.CutPrefix(resource, shellDomain)
 	i := strings.LastIndexByte(name, '-')
@@ -93,10 +93,10 @@ func isAlphanumeric(r rune) bool {
 	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }
 
-// Ours reports whether a name, without the domain, has the form of those that AF and Region return.
+// Ours reports whether a name, without the domain, has the form of the names that AF and Region return.
 func Ours(name string) bool { return OfMode("af", name) || OfMode("region", name) }
 
-// OfMode reports whether a name, without the domain, has the form of those of a mode.
+// OfMode reports whether a name, without the domain, has the form of the names of a mode.
 func OfMode(mode, name string) bool {
 	switch mode {
 	case "af":

@@ -16,8 +16,8 @@ var (
 	fuzzCards = []string{"", "0", "0000:3b:00.0", "3b:00.0", "\xff"}
 )
 
-// fuzzQuestion parses units of three bytes: id, card, and bits for listed, available, must, degraded
-// and the NUMA node, which may be an invalid one.
+// fuzzQuestion parses devices of three bytes each: id, card, and bits for listed, available, must, degraded and the
+// NUMA node, which may be an invalid one.
 func fuzzQuestion(data []byte, size int) question {
 	q := question{size: size}
 	for b := range slices.Chunk(data, 3) {
@@ -38,9 +38,9 @@ func fuzzQuestion(data []byte, size int) question {
 	return q
 }
 
-// For any arguments, Choose returns an error if they cannot be met. Otherwise the answer has the musts and free units,
-// as many as wanted or as there are, does not depend on the order of the arguments, and is on as few cards as possible
-// (packed), or has as few pairs of units on one card as possible (spread).
+// For any arguments, Choose returns an error if they cannot be met. Otherwise the answer contains all of must and free
+// devices, as many as wanted or as there are. It does not depend on the order of the arguments. It uses as few cards as
+// possible (packed), or has as few pairs of devices on one card as possible (spread).
 func FuzzChoose(f *testing.F) {
 	f.Add([]byte{}, 0)
 	f.Add([]byte{0, 0, 3, 1, 0, 3, 2, 0, 3}, 2)                        // a pool
@@ -99,7 +99,7 @@ func FuzzChoose(f *testing.F) {
 	})
 }
 
-// costOf returns the number of cards of the chosen units, or with spread the number of pairs on one card.
+// costOf returns the number of cards of the chosen devices, or with spread the number of pairs on one card.
 func costOf(free map[string]prefer.Device, ids []string, spread bool) (cost int) {
 	on := map[prefer.Device]int{}
 	for _, id := range ids {

@@ -14,13 +14,13 @@ type Device struct {
 	Degraded bool
 }
 
-// Choose returns the sorted ids of size devices, or of fewer if fewer are available. must has the ids that the choice has
-// to include. listed has each device of the resource once, also those that are not available. Choose does not modify its
-// arguments.
+// Choose returns the sorted ids of size devices, or of fewer if fewer are available. must contains the ids that the
+// choice has to include. listed contains each device of the resource once, including those that are not available.
+// Choose does not modify its arguments.
 //
 // The devices are packed on few cards, or spread over many.
 //
-// It returns an error if size is negative or below the number of musts.
+// Choose returns an error if size is negative, or smaller than the number of ids in must.
 func Choose(listed []Device, available, must []string, size int, spread bool) ([]string, error) {
 	if size < 0 {
 		return nil, fmt.Errorf("allocation size: found %d, want 0 or more", size)
@@ -42,7 +42,7 @@ func Choose(listed []Device, available, must []string, size int, spread bool) ([
 	return ids, nil
 }
 
-// board has the cards that still have free devices.
+// board contains the cards that still have free devices.
 type board struct{ cards []*card }
 
 type numaNode struct {
@@ -154,7 +154,8 @@ func compareSpread(c, d *card, need int) int {
 	)
 }
 
-// distance is 0 for a node that the container uses already, 1 for one that has all devices that it still needs, and else 2.
+// distance is 0 for a node that the container uses already, 1 for another node with enough free devices for the rest,
+// and 2 otherwise.
 func (n *numaNode) distance(need int) int {
 	return count(!n.chosen) + count(!n.chosen && n.free < need)
 }
