@@ -127,6 +127,9 @@ func runSoak(ctx context.Context, c *cluster.Cluster, o options) (failed bool, e
 		} else {
 			s.rounds(o.soak)
 		}
+		if len(s.found()) > 0 {
+			a.writeState(filepath.Join(dir, "state"))
+		}
 	})
 	return s.report(dir, err)
 }

@@ -58,6 +58,7 @@ func (a act) tearDown() {
 }
 
 // restore starts the parts that have ended by themselves, and puts the release in order if an upgrade failed in the middle.
+// It reads the naming first, because an upgrade that failed may not have been able to.
 func (a act) restore() {
 	for _, part := range clusterParts {
 		if a.EndedPart(part) {
@@ -66,7 +67,7 @@ func (a act) restore() {
 		}
 	}
 	for range 3 {
-		if err := a.try(a.rolledToNaming); err == nil {
+		if err := a.try(func() { a.readNaming(); a.rolledToNaming() }); err == nil {
 			return
 		}
 		_, _ = a.helm("rollback")
