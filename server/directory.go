@@ -66,30 +66,24 @@ func (d *directory) concerns(e fsnotify.Event) bool {
 	return e.Has(fsnotify.Create|fsnotify.Remove|fsnotify.Rename) && (name == kubeletSocket || strings.HasPrefix(name, peers.Prefix))
 }
 
-// identity distinguishes files that had the same path at different times. It includes the time of modification because
-// inode numbers are reused. For directories the time is zero.
+// identity distinguishes sockets that had the same path at different times. It includes the time of modification because
+// inode numbers are reused.
 type identity struct {
 	device, inode uint64
 	modified      time.Time
 }
 
-// identify returns the identity of a file. It returns an error unless the file is of this kind, which
-// is fs.ModeSocket or fs.ModeDir.
-func identify(path string, kind fs.FileMode) (identity, error) {
+// identify returns the identity of a socket, or an error if the file is none.
+func identify(path string) (identity, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return identity{}, err
 	}
-	if info.Mode().Type() != kind {
-		want := map[fs.FileMode]string{fs.ModeSocket: "a socket", fs.ModeDir: "a directory"}[kind]
-		return identity{}, fmt.Errorf("%s: found %v, want %s", path, info.Mode(), want)
+	if info.Mode().Type() != fs.ModeSocket {
+		return identity{}, fmt.Errorf("%s: found %v, want a socket", path, info.Mode())
 	}
 	stat := info.Sys().(*syscall.Stat_t)
-	id := identity{device: uint64(stat.Dev), inode: stat.Ino}
-	if kind != fs.ModeDir {
-		id.modified = info.ModTime()
-	}
-	return id, nil
+	return identity{device: uint64(stat.Dev), inode: stat.Ino, modified: info.ModTime()}, nil
 }
 
 // missing reports whether the error means that the file does not exist. The error is ENOTDIR if

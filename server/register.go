@@ -30,7 +30,7 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 	defer cancel()
 	began := time.Now()
 	for {
-		before, err := identify(e.server.directory.kubelet, fs.ModeSocket)
+		before, err := identify(e.server.directory.kubelet)
 		if err != nil {
 			return nil, before, noKubelet(err)
 		}
@@ -47,7 +47,7 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 			return nil, before, noKubelet(err)
 		}
 		// If kubelet.sock was replaced just now, the connection may belong to either kubelet.
-		if after, err := identify(e.server.directory.kubelet, fs.ModeSocket); err == nil && after == before {
+		if after, err := identify(e.server.directory.kubelet); err == nil && after == before {
 			return conn, before, nil
 		}
 		_ = conn.Close()

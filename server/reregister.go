@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/backoff"
@@ -104,7 +103,7 @@ func (e *endpoint) pause(ctx context.Context, wait time.Duration, tried identity
 	over := time.After(wait)
 	for {
 		changed := e.server.directory.changed.Next()
-		if present, err := identify(e.server.directory.kubelet, fs.ModeSocket); err == nil && present != tried {
+		if present, err := identify(e.server.directory.kubelet); err == nil && present != tried {
 			return true
 		}
 		select {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"sync/atomic"
 	"time"
@@ -218,7 +217,7 @@ func (s *session) dropped(count streams, registered, gone bool) error {
 
 // lost returns an error if kubelet.sock was replaced or the session's socket was removed.
 func (s *session) lost(kubelet identity) error {
-	if present, err := identify(s.endpoint.server.directory.kubelet, fs.ModeSocket); err == nil && present != kubelet {
+	if present, err := identify(s.endpoint.server.directory.kubelet); err == nil && present != kubelet {
 		return errKubeletReplaced
 	}
 	if _, err := os.Lstat(s.path); missing(err) {
