@@ -50,10 +50,10 @@ func daemon() []row {
 				"See [Notices about settings](log-events.md#notices-about-settings).",
 			nil, may(flag, mode, devices, node, reason)},
 		{OwnerWaiting, levels(info, warn.when("while the kubelet removes ResourceSlices")),
-			"The daemon waits for another daemon of the node, which belongs to the API `owner` and holds the lock `path`. Logged immediately, and " +
-				"then every minute. With the `reason` `settings`, another daemon still uses the old names of the devices, so this daemon uses them too. " +
-				"With any other reason, this daemon advertises nothing yet. `api`: a daemon of the other API owns the node; with `retry_ms`, a DRA driver was killed, and the " +
-				"device plugin waits until the kubelet has removed its ResourceSlices. `naming`: a daemon of the same API owns the node, and its settings " +
+			"The daemon waits for another daemon of the node. `owner`: the API of the other daemon. `path`: its lock. Logged immediately, and " +
+				"then every minute. `reason`: why it waits. `settings`: the other daemon still uses the old names of the devices, so this daemon keeps them too. " +
+				"With any other reason, this daemon advertises nothing yet. `api`: a daemon of the other API owns the node. If there is a `retry_ms`, a DRA driver was killed, and the " +
+				"device plugin waits until the kubelet has removed the driver's ResourceSlices. `naming`: a daemon of the same API owns the node, and its settings " +
 				"give the devices other names. `withdrawal`: the last daemon of the same API withdraws its devices.",
 			must(owner, path), may(lasted, reason, retry)},
 		{OwnerTaken, levels(info), "The daemon may advertise the node's devices. `lasted_ms`: how long it has waited.", must(owner, lasted), nil},
@@ -302,7 +302,7 @@ func network() []row {
 		{EventsAnonymous, levels(warn.when("once")),
 			"The daemon's account may not get pods. Its Events on pods have no uid, so `kubectl describe pod` does not show them.", must(errorText), nil},
 		{EventFailed, levels(warn.when("when the API server refuses it permanently"), debug.when("otherwise")),
-			"The daemon gave up an Event: it was refused, it was not accepted for 5 minutes, or its pod has ended. `reason`: reason of the Event.",
+			"The daemon gave up on an Event: it was refused, it was not accepted for 5 minutes, or its pod has ended. `reason`: reason of the Event.",
 			must(reason, object), may(device, errorText)},
 		{EventRecorded, levels(debug), "An Event was written. `reason`: reason of the Event. `count`: how often it happened.", must(reason, object, count), may(device)},
 		{HTTPServed, levels(info), "The daemon serves HTTP at the address.", must(address), nil},
