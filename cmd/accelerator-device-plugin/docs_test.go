@@ -229,8 +229,8 @@ func TestExampleFamilyCompiles(t *testing.T) {
 	}
 }
 
-// The alerts have only reasons that exist, and AcceleratorDeviceUnhealthy leaves out the devices
-// that are withheld only because of a container.
+// The alerts have only reasons that exist, and AcceleratorDeviceUnhealthy leaves out the devices that are withheld
+// because of a container. Another alert fires for these.
 func TestReasonsOfAlerts(t *testing.T) {
 	var all [][]string // by alert
 	for _, m := range regexp.MustCompile(`accelerator_device_reason\{reason=~?"([^"]*)"`).FindAllStringSubmatch(read(t, "../../deploy/prometheus/alerts.yaml"), -1) {
@@ -244,6 +244,12 @@ func TestReasonsOfAlerts(t *testing.T) {
 	for _, name := range inventory.Reasons() {
 		if r := inventory.ReasonOf(name); (r.Tombstone || r.Administrative && r.WithholdsNodes) && !slices.Contains(all[0], name) {
 			t.Errorf("AcceleratorDeviceUnhealthy fires for %s", name)
+		}
+	}
+	others := slices.Concat(all[1:]...)
+	for _, name := range all[0] {
+		if brief := []string{inventory.ReasonRemoved, inventory.ReasonMoving, inventory.ReasonHoldersUnknown}; !slices.Contains(others, name) && !slices.Contains(brief, name) {
+			t.Errorf("no alert fires for %s", name) // those in brief end when the kubelet answers: AcceleratorHoldersUnknown
 		}
 	}
 }

@@ -83,7 +83,7 @@ var (
 	seqnum      = Field{"seqnum", Whole, "", "sequence number of a uevent"}
 	sliceCount  = Field{"slices", Whole, "", "number of the node's ResourceSlices"}
 	socket      = Field{"socket", Text, "", "path of a unix socket"}
-	source      = Field{"source", Text, "", "source of a hint or of events: `uevent`, `inotify`; in `hint.received` also `overflow`, `malformed`, `reopen`, `sighup`"}
+	source      = Field{"source", Text, "", "source of a hint or of events: `uevent`, `inotify`; in `hint.received` also `overflow`, `malformed`, `reopen`, `sighup`; in `holders.*`, `pod-resources`, `checkpoint` or `claims`"}
 	subsystem   = Field{"subsystem", Text, "", "subsystem of a uevent's device"}
 	tainted     = Field{"tainted", Whole, "", "number of devices with a taint in the node's ResourceSlices"}
 	uid         = Field{"uid", Whole, "", "user id of the sender of a forged uevent"}

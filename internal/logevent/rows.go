@@ -36,8 +36,8 @@ func daemon() []row {
 			must(errorText), nil},
 		{DaemonRecovered, levels(info), "File descriptors and memory are available again, and all cards were read.", must(lasted), nil},
 		{Reloaded, levels(info),
-			"SIGHUP: `exclude`, `health`, `resources` and the settings of sensors were read again from the YAML file; then all cards are read and all " +
-				"resources registered again. `devices`: the excluded devices.",
+			"After SIGHUP, the daemon has read `exclude`, `health`, `resources` and the settings of sensors again from the YAML file. It now reads all " +
+				"cards and registers all resources again. `devices`: the excluded devices.",
 			nil, may(devices)},
 		{ModeChanged, levels(info), "The node's annotation selects another mode. Devices move to their resources in that mode.", must(oldValue, newValue), nil},
 		{ConfigApplied, levels(info),
@@ -50,15 +50,15 @@ func daemon() []row {
 				"See [Notices about settings](log-events.md#notices-about-settings).",
 			nil, may(flag, mode, devices, node, reason)},
 		{OwnerWaiting, levels(info, warn.when("while the kubelet removes ResourceSlices")),
-			"The daemon advertises nothing yet, because a daemon of `owner` may still advertise the devices. `path`: its lock. Logged immediately, and " +
-				"then every minute. `reason`: why it waits. `api`: a daemon of the other API owns the node; with `retry_ms`: a DRA driver was killed, and the " +
-				"device plugin waits until the kubelet has removed its ResourceSlices. `naming`: a daemon of the same API owns the node whose settings " +
-				"give the devices other names. `withdrawal`: the last daemon of the same API withdraws its devices. `settings`: this " +
-				"daemon keeps its old names, because another daemon still uses them.",
+			"The daemon waits for another daemon of the node. `owner`: the API of the other daemon. `path`: its lock. Logged immediately, and " +
+				"then every minute. `reason`: why it waits. `settings`: the other daemon still uses the old names of the devices, so this daemon keeps them too. " +
+				"With any other reason, this daemon advertises nothing yet. `api`: a daemon of the other API owns the node. If there is a `retry_ms`, a DRA driver was killed, and the " +
+				"device plugin waits until the kubelet has removed the driver's ResourceSlices. `naming`: a daemon of the same API owns the node, and its settings " +
+				"give the devices other names. `withdrawal`: the last daemon of the same API withdraws its devices.",
 			must(owner, path), may(lasted, reason, retry)},
 		{OwnerTaken, levels(info), "The daemon may advertise the node's devices. `lasted_ms`: how long it has waited.", must(owner, lasted), nil},
 		{OwnerLeft, levels(info, warn.when("with `error`, when ResourceSlices may remain")),
-			"The last daemon of this API stops, and has withdrawn the devices.", must(owner), may(errorText)},
+			"The last daemon of this API has withdrawn the devices and stops.", must(owner), may(errorText)},
 		{OwnerUnavailable, levels(errorLevel),
 			"A lock in `--state-dir` cannot be used. Before `owner.taken`, the daemon advertises nothing and keeps trying. Logged for each new error, and every minute.",
 			must(errorText), may(lasted)},
@@ -74,11 +74,11 @@ func ofDevices() []row {
 			must(device, oldValue, newValue, reasons, lasted), may(pci, holders, latency, errorText)},
 		{DeviceIdentity, levels(info), "An attribute of a device's identity changed.", must(device, attribute, oldValue, newValue), may(pci)},
 		{DeviceUnoffered, levels(info),
-			"A device is listed but not advertised, because this mode needs an AFU id or an interface id, which the device does not have. Logged once.",
+			"A device is listed but not advertised, because it lacks the AFU id or interface id that this mode needs. Logged once.",
 			must(device, reason), nil},
 		{DeviceRemoved, levels(info), "A device was removed from the node. `old`: its health before.", must(device, family, oldValue, lasted), may(pci, holders, latency)},
 		{DeviceHeld, levels(info),
-			"The kubelet reports new holders of a device. `reason`: present if they are in the kubelet's first answer to this daemon.",
+			"The kubelet reports new holders of a device. The line contains a `reason` if they are in the kubelet's first answer to this daemon.",
 			must(device, resource, holders), may(pci, podUIDs, reason)},
 		{DeviceFreed, levels(info),
 			"The kubelet no longer reports these holders of a device. `lasted_ms`: time since it first reported them to this daemon.",
@@ -92,7 +92,7 @@ func ofDevices() []row {
 				"holder was given. It stays listed as unhealthy. Logged again when its holders change.",
 			must(device), may(pci, resource, holders)},
 		{DeviceReturned, levels(info, debug.when("when it was to move to another resource, and no container used it")),
-			"A removed device returned before its holder ended; or a device that was to move stays in its old resource; or a missing card is back.",
+			"A removed device returned before its holder ended, a device that was to move stays in its old resource, or a missing card is back.",
 			must(device, lasted), may(pci, resource, holders)},
 		{DeviceReleased, levels(info, debug.when("when no container used it")),
 			"A removed device is no longer listed, or a device that was to move is now advertised as the other resource.",
@@ -108,17 +108,17 @@ func ofDevices() []row {
 		{CordonUnavailable, levels(warn.when("at the start, when no cordon can be kept"), errorLevel.when("otherwise")),
 			"`--state-dir` or its `cordons.json` cannot be used. Cordons that are in force stay in force. Logged once for each error.", must(errorText), nil},
 		{DeviceMissing, levels(errorLevel),
-			"A card was present when the node was last observed, but was not found after the start; or it had a fault and then left. `device`: its " +
+			"A card that was on the node before was not found after the start; or a card had a fault and then left. `device`: its " +
 				"address. `lasted_ms`: time since it was first missed, if that was before this start. Logged once after each start. See [health.md](health.md#a-missing-card).",
 			must(device), may(lasted)},
 		{CardForgotten, levels(info), "The command `forget` removed a card from the ledger.", must(device, by), nil},
 		{LedgerBegun, levels(info), "A new [ledger](service.md#the-ledger) of the cards was started, because the state directory was used on another machine, " +
 			"or because all cards changed their addresses. `count`: cards in the old ledger.", must(count, reason), nil},
 		{LedgerUnavailable, levels(warn),
-			"The ledger, `cards.json` in `--state-dir`, cannot be read or written. Until it can be, the history of the cards is not kept; nothing else is affected. " +
+			"The ledger, `cards.json` in `--state-dir`, cannot be read or written. Until it can, the daemon keeps no history of the cards. Nothing else is affected. " +
 				"A file that cannot be read is renamed to `cards.json.bad`. Logged once for each error.", must(path, errorText), nil},
 		{HoldersUnknown, levels(warn),
-			"A source that tells which container uses a device does not answer: `source` is `pod-resources`, `checkpoint` or `claims`. Devices that " +
+			"A source that tells which container uses a device does not answer. `source`: `pod-resources` or `checkpoint` of the kubelet, or `claims` of the DRA driver. Devices that " +
 				"are known to be in use are still withheld. A removed device without a known holder stays listed for `--tombstone-grace`.",
 			must(source, errorText, grace), nil},
 		{HoldersKnown, levels(info), "The source answers again.", must(source), nil},
@@ -129,13 +129,13 @@ func reading() []row {
 	return []row{
 		{ScanDone, levels(info), "The first snapshot of the devices was published. `count`: devices.", must(count, rev), nil},
 		{ScanFailed, levels(warn.when("the first and the third time"), debug.when("otherwise")),
-			"A card could not be read; without `pci`: the cards could not be listed. `count`: failures in a row.", must(errorText), may(pci, count)},
-		{ScanRecovered, levels(info), "A card could be read again; without `pci`: the cards could be listed again.", nil, may(pci, count)},
-		{ReadTimeout, levels(warn), "Reading a card takes longer than 2 s. Without `lasted_ms`: 12 reads of its slot hang, so the card is read only when one of them returns.",
+			"A card could not be read or, without `pci`, the cards could not be listed. `count`: failures in a row.", must(errorText), may(pci, count)},
+		{ScanRecovered, levels(info), "A card could be read again or, without `pci`, the cards could be listed again.", nil, may(pci, count)},
+		{ReadTimeout, levels(warn), "Reading a card takes longer than 2 s. Without `lasted_ms`, 12 reads of its slot already hang, and the card is read again when one of them returns.",
 			must(pci), may(lasted)},
 		{ReadRecovered, levels(info), "A read that took longer than 2 s ended.", must(pci, lasted), nil},
 		{SensorsFailed, levels(warn),
-			"[Sensors](sensors.md) of a card could not be read, or reading them takes longer than 10 s, or has not ended when the daemon stops. Nothing else is affected. Logged once, until all of them can be read again.",
+			"[Sensors](sensors.md) of a card could not be read, or reading them takes longer than 10 s or has not ended when the daemon stops. Nothing else is affected. Logged again only after all of them could be read.",
 			must(pci, errorText), nil},
 		{SensorsRead, levels(info), "All sensors of a card could be read again. `lasted_ms`: time since the first failure.", must(pci, lasted), nil},
 	}
@@ -148,12 +148,12 @@ func sources() []row {
 			"A source of events, or a part of it, was lost. The daemon tries to open it again.",
 			must(source, errorText), may(path, remaining)},
 		{SourceRecovered, levels(info), "A source of events was opened again.", must(source), may(path, size, count)},
-		{UEventOverflow, levels(warn), "Uevents were lost; all cards are read again. `count`: messages that were still queued.", must(count), nil},
-		{InotifyOverflow, levels(warn), "Inotify events were lost; all cards are read again.", must(path), nil},
+		{UEventOverflow, levels(warn), "Uevents were lost. The daemon reads all cards again. `count`: messages that were still queued.", must(count), nil},
+		{InotifyOverflow, levels(warn), "Inotify events were lost. The daemon reads all cards again.", must(path), nil},
 		{UEventForged, levels(warn.when("at most once a minute")), "A uevent that the kernel did not send was dropped. `count`: forged uevents since the last such line.",
 			must(count, pid, uid, netlinkPort), nil},
 		{UEventMalformed, levels(warn.when("at most once a minute")),
-			"A uevent could not be parsed; all cards are read again. `count`: malformed uevents since the last such line.",
+			"A uevent could not be parsed. The daemon reads all cards again. `count`: malformed uevents since the last such line.",
 			must(count, size, errorText), nil},
 		{HintReceived, levels(debug), "A source of events reported that a card may have changed.", must(source), may(pci, node)},
 		{UEventReceived, levels(debug), "A uevent that may concern a card was received. `reason`: the state of a PCI error recovery.",
@@ -208,7 +208,7 @@ func driver() []row {
 			must(resource, object), nil},
 		{SlicesFailed, levels(warn), "ResourceSlices could not be written. The driver tries again.", must(resource, errorText), nil},
 		{TaintsUnsupported, levels(warn.when("once")),
-			"The API server drops the taints of devices. From now on unhealthy devices are left out of the ResourceSlices, and no pod is evicted because of them.",
+			"The API server drops the taints of devices. From now on, the driver leaves unhealthy devices out of the ResourceSlices, and no pod is evicted because of them.",
 			must(resource), may(errorText)},
 		{ClaimPrepared, levels(info),
 			"Devices were prepared for the pods of a claim. `lasted_ms`: how long this took. `reason`: `admin access`, if the claim has it.",
@@ -219,18 +219,18 @@ func driver() []row {
 		{ClaimUnprepared, levels(info), "The devices of a claim are free again, because its pods have ended.", must(resource, claim), may(devices)},
 		{ClaimForgotten, levels(warn),
 			"The driver freed the devices of a claim that the kubelet has not unprepared. `reason`: what the API server says about the claim. " +
-				"Two answers of the kubelet, five minutes apart, did not name these devices. See *A claim that the kubelet has forgotten* in dra.md.",
+				"Two answers of the kubelet, five minutes apart, did not name these devices. See [dra.md](dra.md#a-claim-that-the-kubelet-has-forgotten).",
 			must(resource, claim, reason), may(devices)},
 		{ClaimUnchecked, levels(warn.when("the first of several in a row")),
-			"The driver could not find out whether the kubelet has forgotten claims, because the API server or the kubelet did not answer. Nothing is unprepared.",
+			"The driver could not find out whether the kubelet has forgotten claims, because the API server or the kubelet did not answer. The driver frees no devices.",
 			must(resource, errorText, retry), nil},
 		{ClaimStatusFailed, levels(warn.when("the first of several in a row")),
-			"The devices of prepared claims could not be written to the status of the claims. The pods are not affected. With `claim`: the API server refused " +
-				"what was written for this claim, which is tried again when its devices change.",
+			"The devices of prepared claims could not be written to the status of the claims. The pods are not affected. With `claim`, the API server refused " +
+				"the status of this claim. The driver tries again when the devices of the claim change.",
 			must(resource, errorText), may(claim, retry)},
 		{StoreFailed, levels(warn),
-			"The store of bitstreams could not be read, or contains more bitstreams than the driver publishes; `count`: those that are left out. " +
-				"A pod that requires a bitstream that is not published does not start.",
+			"The store of bitstreams could not be read, or contains more bitstreams than the driver publishes. `count`: those that are left out. " +
+				"A pod does not start if it requires one of these.",
 			must(path), may(errorText, count)},
 	}
 }
@@ -260,9 +260,9 @@ func bitstreams() []row {
 		{BitstreamFailed, levels(warn.when("when the error differs from the previous one"), debug.when("otherwise")),
 			"The bitstream of a reference could not be pulled or checked. If the store already contains a bitstream of this reference, it stays there.",
 			must(reference, errorText), may(retry)},
-		{BitstreamProgress, levels(info), "A pull is in progress. `reason`: what it does, or how much it has downloaded. Logged at most every 10 s.", must(reference, reason), nil},
+		{BitstreamProgress, levels(info), "A pull is in progress. `reason`: what the pull does, or how much it has downloaded. Logged at most every 10 s.", must(reference, reason), nil},
 		{BitstreamRemoved, levels(info), "A file that no reference in the list needs any more was removed. `reason`: `age` or `size`.", must(path, reason), nil},
-		{BitstreamRetained, levels(warn), "Files that no reference needs any more could not be removed, or it is not known whether a card uses them. The program tries again after an hour.", must(errorText), may(path)},
+		{BitstreamRetained, levels(warn), "Files that no reference needs any more could not be removed, or the program could not find out whether a card uses them. It tries again after an hour.", must(errorText), may(path)},
 	}
 }
 
@@ -275,14 +275,14 @@ func operator() []row {
 		{AdmissionMapped, levels(info), "The admission webhook replaced names in a pod with resources.", must(object), nil},
 		{AdmissionDenied, levels(warn), "The admission webhook denied a pod because of its resources. The creator of the pod gets the same reason.", must(object, reason), nil},
 		{AdmissionFailed, levels(errorLevel),
-			"An admission request contained no pod, or the mappings could not be read. The pod is refused, whatever `failurePolicy` is.", must(errorText), may(object)},
+			"An admission request contained no pod, or the mappings could not be read. The webhook refuses the pod, regardless of `failurePolicy`.", must(errorText), may(object)},
 		{MappingPublished, levels(info, warn.when("when the mapping has no resource")), "The status of a mapping changed.", must(object, reason), may(resource)},
 		{PluginsPublished, levels(info, warn.when("when the condition is not true, except during a rollout")),
 			"A condition of an FpgaDevicePlugin changed, or the operator applied its spec.", must(object, reason), nil},
 		{CertificateMade, levels(info), "A replica made a new certificate, which it serves within a minute. `object`: the Secret of the CA.", must(object, expires), nil},
 		{CAInjected, levels(info),
 			"`caBundle` was written to a webhook configuration. `object`: the configuration. " +
-				"`count`: number of CAs in it, which for ten minutes after a change include the old CA. `expires`: when the newest CA expires.",
+				"`count`: number of CAs in it. For ten minutes after a change, they include the old CA. `expires`: when the newest CA expires.",
 			must(object, count, expires), nil},
 	}
 }
@@ -290,7 +290,7 @@ func operator() []row {
 func network() []row {
 	return []row{
 		{APILost, levels(warn.when("once for each kind of failure")),
-			"A request to the API server failed or was refused. The daemon tries again; until then, the last answer stays in force.", must(retry, errorText), may(address, node)},
+			"A request to the API server failed or was refused. The daemon tries again. Until a request succeeds, the last answer stays in force.", must(retry, errorText), may(address, node)},
 		{APIRetried, levels(debug), "Another request to the API server failed. `count`: failures so far.", must(count, retry, errorText), may(address, node)},
 		{APIRecovered, levels(info),
 			"The API server answers again: a watch has lasted for 45 s, or an Event was written and no other is failing. `count`: failures.",
@@ -302,7 +302,7 @@ func network() []row {
 		{EventsAnonymous, levels(warn.when("once")),
 			"The daemon's account may not get pods. Its Events on pods have no uid, so `kubectl describe pod` does not show them.", must(errorText), nil},
 		{EventFailed, levels(warn.when("when the API server refuses it permanently"), debug.when("otherwise")),
-			"The daemon gave up an Event: it was refused, it was not accepted for 5 minutes, or its pod has ended. `reason`: reason of the Event.",
+			"The daemon gave up on an Event: it was refused, it was not accepted for 5 minutes, or its pod has ended. `reason`: reason of the Event.",
 			must(reason, object), may(device, errorText)},
 		{EventRecorded, levels(debug), "An Event was written. `reason`: reason of the Event. `count`: how often it happened.", must(reason, object, count), may(device)},
 		{HTTPServed, levels(info), "The daemon serves HTTP at the address.", must(address), nil},
@@ -310,7 +310,7 @@ func network() []row {
 		{ControlServed, levels(info), "The daemon serves its local socket for commands such as `devices`.", must(socket), nil},
 		{ControlFailed, levels(warn), "The daemon cannot serve its local socket. It tries again.", must(socket, retry, errorText), nil},
 		{ControlRefused, levels(warn),
-			"The local socket refused a user other than root and the daemon's user. Logged once, until the socket is served again.",
+			"The local socket refused a user who is neither root nor the daemon's user. Logged once, until the socket is served again.",
 			must(socket, errorText), nil},
 	}
 }
@@ -319,7 +319,7 @@ func itself() []row {
 	return []row{
 		{LogLevel, levels(warn), "SIGUSR1 turned debug lines on or off.", must(oldValue, newValue), nil},
 		{LogSuppressed, levels(warn, errorLevel.when("when one of the suppressed lines had this level")),
-			"Repeated lines were suppressed: see [Repeated lines](log-events.md#repeated-lines). `device`, `pci`, `resource` and `source` are those of the lines.", must(of, count, lasted),
+			"Repeated lines were suppressed: see [Repeated lines](log-events.md#repeated-lines). `device`, `pci`, `resource` and `source` are the same in all of these lines.", must(of, count, lasted),
 			may(device, pci, resource, source)},
 		{LogDropped, levels(warn),
 			"Lines are missing here, because the log was not read or, with `error`, could not be written. " +

@@ -98,7 +98,7 @@ func New(version string) *Metrics {
 		"Always 1. The labels describe the device.",
 		"device", "pci", "pci_id", "family", "resource", "afu", "interface", "numa_node")
 	m.tombstones = m.now("accelerator_tombstones",
-		"Devices that were removed or are to move to another resource, and stay listed as unhealthy while a container uses or may use them.",
+		"Devices that are unhealthy because a container uses, or may use, what had their id before: a device that was removed, replaced, renumbered or renamed.",
 		"resource", "reason")
 	m.holder = m.now("accelerator_device_holder",
 		"1 for each container that uses a device, according to the newest answer of the kubelet. No series with --holder-metrics=false.",
@@ -109,8 +109,8 @@ func New(version string) *Metrics {
 		"Changes of the health of devices. The value \"absent\" means that the device does not exist. "+
 			"If the health got worse, reason is the worst reason, otherwise \"\".", "old", "new", "reason")
 	m.cardHealthChanges = m.now("accelerator_card_health_changes_total",
-		"Changes of the health of a card's hardware since the start of the daemon, without changes because the card was cordoned, excluded, programmed, plugged in or pulled. A change that may be part of a removal is counted 10 s later. "+
-			"This metric and the next two cover the cards in the ledger, at most 256.", "card")
+		"Changes of the health of a card's hardware since the start of the daemon. Cordoning, excluding, programming, plugging in or pulling a card does not count. A change that may be part of a removal is counted 10 s later. "+
+			"This metric and the next two cover only the cards in the ledger, at most 256.", "card")
 	m.cardRemovals = m.now("accelerator_card_removals_total",
 		"Removals of a card since the start of the daemon.", "card")
 	m.cardMissing = m.now("accelerator_card_missing",
@@ -121,9 +121,9 @@ func New(version string) *Metrics {
 		"Changes of the identity of devices that stayed on the node, by attribute.", "attribute")
 
 	m.sensors = map[sensors.Kind]sensorGauges{
-		sensors.Temperature: m.sensor("temperature", "celsius", "Temperature in °C of a sensor of a card. Without chip: of the FPGA (sensor die), "+
-			"or of the point of the board that is nearest to its limit (sensor hottest)."),
-		sensors.Power:   m.sensor("power", "watts", "Power in W that a sensor of a card measures. Without chip: of the board (sensor board)."),
+		sensors.Temperature: m.sensor("temperature", "celsius", "Temperature in °C that a sensor of a card measures. Series without chip are a summary: "+
+			"sensor die is the FPGA, and hottest is the point of the board that is nearest to its limit."),
+		sensors.Power:   m.sensor("power", "watts", "Power in W that a sensor of a card measures. The series without chip is the power of the board (sensor board)."),
 		sensors.Voltage: m.sensor("voltage", "volts", "Voltage in V that a sensor of a card measures."),
 		sensors.Current: m.sensor("current", "amperes", "Current in A that a sensor of a card measures."),
 	}
@@ -188,9 +188,9 @@ func New(version string) *Metrics {
 	m.snapshotVersion = m.now("accelerator_snapshot_version",
 		"Version of the newest snapshot of devices. It increases by one with each change, and is 0 before the first snapshot.")
 	m.holders = m.gauges("accelerator_holders_known",
-		"1 while a source that tells which container uses a device answers, 0 while it does not: the kubelet's pod-resources API, its checkpoint, "+
-			"or the claims.json of the DRA driver. Each is asked at least once per --resync-interval. "+
-			"No series before the first question.", "source")
+		"1 while a source answers that tells which container uses a device, 0 while it does not. The sources are the kubelet's pod-resources API, "+
+			"its checkpoint, and the claims.json of the DRA driver. The daemon asks each of them at least once per --resync-interval. "+
+			"Before the first time, there is no series.", "source")
 
 	m.uevents = m.counters("accelerator_uevents_total",
 		"Uevents of the kernel that may concern a card.", "subsystem", "action")

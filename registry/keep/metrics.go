@@ -9,7 +9,7 @@ type Metrics struct{ *Keeper }
 var (
 	pulls   = prometheus.NewDesc("accelerator_bitstream_pulls_total", "Attempts to pull or check a bitstream of the list, by result: installed, unchanged (already in the store) or failed.", []string{"result"}, nil)
 	present = prometheus.NewDesc("accelerator_bitstream_present", "1 if the store contains the bitstream that the reference named when it was last checked, 0 if not.", []string{"reference"}, nil)
-	checked = prometheus.NewDesc("accelerator_bitstream_checked_timestamp_seconds", "Unix time of the last pull or check of the reference that succeeded. No series before the first one since the start.", []string{"reference"}, nil)
+	checked = prometheus.NewDesc("accelerator_bitstream_checked_timestamp_seconds", "Unix time of the last pull or check of the reference that succeeded. There is no series before the first success since the start.", []string{"reference"}, nil)
 )
 
 // Describe implements [prometheus.Collector].
