@@ -120,7 +120,7 @@ func TestExplain(t *testing.T) {
 			"--- Clearing a sticky error\n", "The node may crash if a process has a port open: docs/service.md",
 		}},
 		{[]string{"recovering=port-ap6"}, 0, []string{"recovering=NAME: the device is as with NAME\n", "\nport-ap6: the device is unhealthy\n"}},
-		{[]string{"missing"}, 0, []string{"If you want to pull such a card", "is missing: after"}},
+		{[]string{"missing"}, 0, []string{"If you want to pull such a card", "the card is missing."}},
 		{[]string{"power-throttled=6"}, 0, []string{"power-throttled=6: the device is unhealthy\n"}},
 		{[]string{"power-throttled"}, 0, []string{"power-throttled=1, power-throttled=2: the device is degraded\n", "power-throttled=6: the device is unhealthy\n"}},
 		{nil, 0, []string{"REASON ", "\npower-throttled=6 ", "\nunreadable=FILE ", "\nflapping "}},
