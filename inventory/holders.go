@@ -26,8 +26,9 @@ type Holding struct {
 	// Containers lists the containers (POD-UID/NAME) that the kubelet's checkpoint names. Some of them, such as init
 	// containers, may not be in Holders.
 	Containers []string
-	// OtherAPI means that the device is held through the other API of Kubernetes: for the device plugin through DRA,
-	// for the DRA driver through the device plugin API. No device with such a holding is offered.
+	// OtherAPI means that the device is held through the API that this daemon does not serve: the device plugin's
+	// inventory sets it for claims of DRA, and the DRA driver's for the device plugin API. No device with such a holding
+	// is offered.
 	OtherAPI bool
 	// Foreign means that another plugin gave out nodes, perhaps those of our devices. The id is not one of ours.
 	Foreign bool

@@ -35,7 +35,7 @@ const (
 	ReasonNodeInUse      = "node-in-use"      // a container that holds another device may still open its node
 	ReasonNodeChanged    = "node-changed"     // has other nodes than its holder was given
 	ReasonHeldTwice      = "held-twice"       // several containers hold it at once
-	ReasonHeldOtherAPI   = "held-other-api"   // a container holds it through the other API of Kubernetes
+	ReasonHeldOtherAPI   = "held-other-api"   // a container holds it through the API that the node used before
 	ReasonHoldersUnknown = "holders-unknown"  // after the start: a container may hold it through the other API
 )
 

@@ -251,8 +251,8 @@ func byEnd(a, b inventory.Hold) int {
 
 func byAddress(a, b card) int { return cmp.Compare(a.Card, b.Card) }
 
-// byWant sorts cards that may be forgotten first, the oldest first: those that nobody expects, then the missing ones, and
-// last those that the inventory must know more of.
+// byWant sorts cards in the order in which they may be forgotten: those that nobody expects, then missing ones, then
+// expected ones, and last those whose devices the inventory must remember. Within each class, the oldest come first.
 func byWant(a, b card) int {
 	class := func(c card) int {
 		switch {

@@ -112,7 +112,7 @@ func ofDevices() []row {
 				"address. `lasted_ms`: time since it was first missed, if that was before this start. Logged once after each start. See [health.md](health.md#a-missing-card).",
 			must(device), may(lasted)},
 		{CardForgotten, levels(info), "The command `forget` removed a card from the ledger.", must(device, by), nil},
-		{LedgerBegun, levels(info), "A new [ledger](service.md#the-ledger) of the cards was started, because the state directory was used on another machine, " +
+		{LedgerBegun, levels(info), "A new [ledger](ledger.md) of the cards was started, because the state directory was used on another machine, " +
 			"or because all cards changed their addresses. `count`: cards in the old ledger.", must(count, reason), nil},
 		{LedgerUnavailable, levels(warn),
 			"The ledger, `cards.json` in `--state-dir`, cannot be read or written. Until it can, the daemon keeps no history of the cards. Nothing else is affected. " +
