@@ -51,17 +51,17 @@ type card struct {
 	Serial   string    `json:"serial,omitempty"`
 	Family   string    `json:"family,omitempty"`
 	First    time.Time `json:"firstSeen"`
-	Last     time.Time `json:"lastSeen"`             // of a present card: when the file was written
-	Expected bool      `json:"expected"`             // it was present last, and neither cordoned nor excluded
-	Missing  time.Time `json:"missing,omitzero"`     // since when it is missing; zero: it is not
-	Changes  int       `json:"healthChanges"`        // number
-	Failures int       `json:"failures"`             // number of those to unhealthy
-	Removals int       `json:"removals"`             // number
+	Last     time.Time `json:"lastSeen"`         // of a present card: when the file was written
+	Expected bool      `json:"expected"`         // when last observed, it was present, and neither cordoned nor excluded
+	Missing  time.Time `json:"missing,omitzero"` // since when it is missing; zero: it is not
+	Changes  int       `json:"healthChanges"`
+	Failures int       `json:"failures"` // number of changes to unhealthy
+	Removals int       `json:"removals"`
 	Removed  time.Time `json:"lastRemoved,omitzero"` // zero: never, or not known
 	Recent   []Turn    `json:"recent,omitempty"`     // the newest changes of health, oldest first
 	Former   *card     `json:"former,omitempty"`     // the card that was in this slot before; nil: none
 
-	// Devices has what the inventory must know after a restart, by the id of the device.
+	// Devices contains what the inventory must know after a restart, by the id of the device.
 	Devices map[string]*inventory.Memory `json:"devices,omitempty"`
 
 	// Since the start of the daemon; not in the file.
@@ -83,7 +83,7 @@ type Turn struct {
 	From   string    `json:"from"`
 	To     string    `json:"to"`
 	Reason string    `json:"reason,omitempty"` // "" if it has become better
-	OfCard bool      `json:"ofCard,omitempty"` // the worst health of the card's devices has changed with it: it counts
+	OfCard bool      `json:"ofCard,omitempty"` // the worst health of the card's devices has changed with it, so it counts for the card
 }
 
 // parse parses a file.
@@ -116,7 +116,8 @@ func parse(text []byte) (content, error) {
 	return c, nil
 }
 
-// countFailures counts the failures in a file of an older daemon, which did not: those that it still has.
+// countFailures counts the failures in a file of an older daemon, which did not count them. It finds only those that
+// the file still contains.
 func (c *card) countFailures() {
 	for i := range c.Recent {
 		t := &c.Recent[i]
@@ -193,8 +194,8 @@ func checkTime(name string, t time.Time) error {
 	return nil
 }
 
-// encode returns the file with these cards. If it were too large, it lacks the oldest changes of health, then the former
-// cards, then all turns and holds but one of each device, then the cards that are wanted least.
+// encode returns the file with these cards. If the file would be too large, encode drops the oldest changes of health,
+// then the former cards, then all turns and holds but one of each device, then the cards that are wanted least.
 func encode(c content) []byte {
 	recent := func(n int) func(*card) {
 		return func(c *card) { c.Recent = c.Recent[max(len(c.Recent)-n, 0):] }
@@ -226,7 +227,7 @@ func (c content) marshal() (text []byte, fits bool) {
 
 func cutFormer(c *card) { c.Former = nil }
 
-// cutMemory keeps the last turn of each device, from which a quarantine lasts, and the hold that ends last.
+// cutMemory keeps the last turn of each device, because a quarantine lasts from it, and the hold that ends last.
 func cutMemory(c *card) {
 	for id, m := range c.Devices {
 		kept := inventory.Memory{Turns: m.Turns[max(len(m.Turns)-1, 0):], Quarantined: m.Quarantined, Bad: m.Bad}
@@ -241,7 +242,7 @@ func cutMemory(c *card) {
 	}
 }
 
-// byEnd sorts holds by their ends. The condition of a hold without a time is present, so this hold ends last.
+// byEnd sorts holds by their ends. A hold without a time ends last, because its condition is still present.
 func byEnd(a, b inventory.Hold) int {
 	if a.Since.IsZero() || b.Since.IsZero() {
 		return b.Since.Compare(a.Since)
@@ -251,8 +252,9 @@ func byEnd(a, b inventory.Hold) int {
 
 func byAddress(a, b card) int { return cmp.Compare(a.Card, b.Card) }
 
-// byWant sorts cards that may be forgotten first, the oldest first: those that nobody expects, then the missing ones, and
-// last those that the inventory must know more of.
+// byWant sorts cards so that those that may be forgotten first come first: cards that nobody expects, then missing
+// cards, then cards that are expected, and last those whose devices the inventory must know. In each group the oldest
+// come first.
 func byWant(a, b card) int {
 	class := func(c card) int {
 		switch {
@@ -278,8 +280,8 @@ func open(path string) (content, error) {
 	return read(dir)
 }
 
-// read returns the content of the file. A file that cannot be used is renamed, but not for want of memory or descriptors.
-// The error wraps fs.ErrNotExist if there is none.
+// read returns the content of the file. It renames a file that cannot be used, unless only memory or descriptors ran
+// out. The error wraps fs.ErrNotExist if there is no file.
 func read(dir *os.Root) (content, error) {
 	text, err := privatedir.ReadFile(dir, fileName, maxFile)
 	var c content
@@ -297,7 +299,7 @@ func read(dir *os.Root) (content, error) {
 	return content{}, err
 }
 
-// replace replaces the file. It takes the lock first, and keeps it. replaced is false if another daemon has the lock.
+// replace replaces the file. It takes the lock first, and keeps it. replaced is false if another daemon holds the lock.
 func (l *Ledger) replace() (replaced bool, err error) {
 	dir, err := privatedir.OpenDir(l.cfg.Dir, true)
 	if err != nil {
@@ -316,7 +318,7 @@ func (l *Ledger) replace() (replaced bool, err error) {
 	if l.isUnread() {
 		c, err := read(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return false, err // the next time, the file is read again, or has been renamed
+			return false, err // next time, the file is read again, or has been renamed
 		}
 		l.mu.Lock()
 		l.take(c)
@@ -333,8 +335,8 @@ func (l *Ledger) isUnread() bool {
 	return l.unread
 }
 
-// followFile forgets the absent cards that the daemon that wrote the file has forgotten, and no longer expects those that
-// it has seen leave.
+// followFile follows the daemon that wrote the file. It forgets the absent cards that this daemon has forgotten, and no
+// longer expects the cards that it has seen leave.
 func (l *Ledger) followFile(dir *os.Root) {
 	file, err := read(dir)
 	if err != nil {

@@ -100,8 +100,8 @@ func start(t *testing.T, prepare func(*rig)) *rig {
 	return r
 }
 
-// at advances the fake time to that of a number of seconds after the start, and compares the condition: STATUS REASON
-// and the seconds of its transition and its heartbeat. "" means that there is none.
+// at advances the fake time to this number of seconds after the start, and compares the condition: STATUS REASON and
+// the seconds of its transition and its heartbeat. "" means that there is none.
 func (r *rig) at(seconds float64, want string) {
 	r.t.Helper()
 	time.Sleep(time.Until(r.began.Add(time.Duration(seconds * float64(time.Second))))) // fake

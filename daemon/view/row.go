@@ -19,7 +19,7 @@ import (
 // renamed or removed.
 type Row struct {
 	ID          string   `json:"id" yaml:"id"`
-	Resource    string   `json:"resource" yaml:"resource"` // "" when the mode does not offer it
+	Resource    string   `json:"resource" yaml:"resource"` // "" if the mode does not advertise it
 	Family      string   `json:"family" yaml:"family"`
 	Health      string   `json:"health" yaml:"health"` // healthy, degraded, unhealthy
 	Reasons     []string `json:"reasons" yaml:"reasons"`
@@ -55,7 +55,7 @@ type Row struct {
 	Mounts      []string          `json:"mounts" yaml:"mounts"`           // paths on the host
 }
 
-// List has the devices at one time, and their holders.
+// List contains the devices at one time, and their holders.
 type List struct {
 	Devices []*inventory.Device
 	HostDev string             // the device root on the host
