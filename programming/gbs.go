@@ -60,7 +60,7 @@ func parseMetadata(text []byte) (gbsHeader, error) {
 		} `json:"afu-image"`
 	}
 	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&m); err != nil {
-		// Not %w: io.EOF here is not the end of the file.
+		// Not %w, because io.EOF does not mean the end of the file here.
 		return gbsHeader{}, fmt.Errorf("metadata: not the JSON of a GBS: %v", err)
 	}
 	if n := len(m.Image.Clusters); n != 1 {
