@@ -83,8 +83,7 @@ func ParseID(s string) (string, error) {
 	return sysfs.ParseID(strings.ReplaceAll(s, "-", ""))
 }
 
-// ends returns err, the error of a read. If err means the end of the data, it returns an error with
-// the format instead.
+// ends returns err, the error of a read. But if err means the end of the data, ends returns an error with this format.
 func ends(err error, format string, args ...any) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf(format, args...)

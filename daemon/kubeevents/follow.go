@@ -149,8 +149,8 @@ func (f *following) cordonText(reason Reason, id string) string {
 	return ": " + c.String()
 }
 
-// cardLeft reports whether the card at this address is gone from a snapshot. It is always false for units of a pool,
-// which have no cards.
+// cardLeft reports whether a snapshot lacks the card at this address. It is false for units of a pool, which have no
+// address, and for a snapshot of such units.
 func cardLeft(s inventory.Snapshot, address string) bool {
 	return address != "" && !slices.ContainsFunc(s.Devices, func(d *inventory.Device) bool {
 		return d.PCIAddress == "" || d.PCIAddress == address && kindOf(d, absent).inSlot()

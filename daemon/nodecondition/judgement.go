@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Type is the default type of the condition. It is in our own domain, because clouds replace nodes that have certain
-// conditions of the cloud's own.
+// Type is the default type of the condition. It is in our own domain, because a cloud may replace a
+// node that has a condition of the cloud's own.
 const Type = "accelerator.b-com.com/CardsHealthy"
 
 const (

@@ -221,7 +221,7 @@ func TestWrite(t *testing.T) {
 			r.devices.Store(held)
 			r.at(30, "False CardFault -3600 10")
 			r.devices.Store(good)
-			r.at(40, "True NoFault 31 31") // when it is offered again
+			r.at(40, "True NoFault 31 31") // when it is advertised again
 		}, []string{"condition.changed NoFault: 2 cards without a fault"}},
 		{"a hold at the first start", nil, func(r *rig) {
 			r.devices.Store(held)

@@ -224,8 +224,8 @@ type attempt struct {
 	err    error
 }
 
-// attempt calls try. If the disk does not answer, it logs that the daemon waits for the disk, and waits until ctx ends.
-// No further attempt begins during that time, because each would keep a thread.
+// attempt calls try, and waits for the result until ctx ends. If the disk does not answer, it logs that the daemon waits
+// for the disk. No other attempt begins in that time, because each would keep a thread.
 func (n *Node) attempt(ctx context.Context, naming Naming) (attempt, error) {
 	done := make(chan attempt)
 	go func() {
@@ -298,7 +298,7 @@ func (n *Node) wait(reason Reason, err error) {
 // try locks the node if the daemon may own it with this naming now.
 func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
 	a.err = n.guarded(ctx, func(dir *os.Root) error {
-		if ctx.Err() != nil { // the file system has hung for too long; a record would make a device plugin wait
+		if ctx.Err() != nil { // the file system has hung until now; a record would make a device plugin wait
 			return context.Cause(ctx)
 		}
 		left, err := exists(dir, n.other)

@@ -77,8 +77,8 @@ func (s subject) with(fields []zapcore.Field) subject {
 	return s
 }
 
-// exempt reports whether a line is always written. Lines about a device are exempt, because their number is bounded by
-// the rate of their causes. Refused allocations are not exempt: a pod that is created repeatedly causes many of them.
+// exempt reports whether a line is always written. Lines about a device are exempt, because their causes are
+// limited in rate. Refused allocations are not exempt: a pod that is created repeatedly causes many of them.
 func (s subject) exempt(level zapcore.Level) bool {
 	switch {
 	case s.event == logevent.LibraryLog.String:
