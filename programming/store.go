@@ -223,7 +223,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 	return nil
 }
 
-// scratch returns a new file in the store that has no name any more.
+// scratch returns a new file in the store. The file has no name, because it has been removed already.
 func (s Store) scratch() (*os.File, error) {
 	dir, err := privatedir.OpenDir(string(s), true)
 	if err != nil {

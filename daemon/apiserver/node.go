@@ -162,8 +162,8 @@ func (f *follower) observe(node Node) {
 	}
 }
 
-// listAndWatch lists the node, and follows it until a watch ends. The request of the list has no
-// resourceVersion, so the answer is not older than an earlier one.
+// listAndWatch lists the node, and follows it until a watch ends. The list request contains no resourceVersion, so the
+// answer is not older than an earlier one.
 func (f *follower) listAndWatch(ctx context.Context) error {
 	version, err := f.list(ctx)
 	if err != nil {

@@ -290,8 +290,8 @@ func (t contents) parse(root setter) error {
 	return errors.Join(errs...)
 }
 
-// expanded returns a copy of a node, without aliases. An alias counts as many values as its target, and has its own
-// line. The value of a key has the line of the key.
+// expanded returns a copy of a node, without aliases. An alias counts as many values as its target, and keeps its own
+// line. The value of a key gets the line of the key.
 func expanded(n *yaml.Node, left *int) (*yaml.Node, error) {
 	if *left--; *left < 0 {
 		return nil, fmt.Errorf("found more than %d values (each use of an alias counts), want at most %[1]d", mostValues)

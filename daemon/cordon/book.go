@@ -148,7 +148,7 @@ func (b *Book) Remove(ctx context.Context, devices []string, by string) ([]Cordo
 	})
 }
 
-// parseDevices returns the entries for devices, sorted, each once.
+// parseDevices returns the entries for devices, sorted and without duplicates.
 func parseDevices(devices []string) ([]string, error) {
 	if len(devices) == 0 {
 		return nil, errors.New("device: found none, want the PCI address of a card, such as 3b:00.0, or of a port, 3b:00.0-p1")

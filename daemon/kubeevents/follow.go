@@ -76,7 +76,7 @@ type following struct {
 	droppedAt time.Time // time of that line
 }
 
-// change is a change of a device that has an Event on the node, and perhaps on pods.
+// change is a change of a device that causes an Event on the node, and perhaps on pods.
 type change struct {
 	reason  Reason
 	was, is state
@@ -251,7 +251,7 @@ func (f *following) drop() {
 	f.cfg.Count(Dropped)
 }
 
-// logDropped logs the number of dropped Events, if the last such line is older than pace.
+// logDropped logs the number of dropped Events, if the last such line was logged longer than pace ago.
 func (f *following) logDropped(pace time.Duration) {
 	if now := time.Now(); f.dropped > 0 && now.Sub(f.droppedAt) >= pace {
 		f.log.Warn("events dropped", logevent.EventsDropped, logevent.Count(f.dropped))

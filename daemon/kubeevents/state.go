@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// kind is the kind of a device's state. Only a change of the kind or of the reasons has an Event.
+// kind is the kind of a device's state. Only a change of the kind or of the reasons causes an Event.
 type kind uint8
 
 const (

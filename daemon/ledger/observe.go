@@ -22,7 +22,7 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	changes := inventory.Changes(l.last.Devices, s.Devices)
-	listed := make(map[string][]*inventory.Device) // the present devices of the cards that have changed
+	listed := make(map[string][]*inventory.Device) // the current devices of the cards that have changed
 	for _, c := range changes {
 		if inventory.IsAddress(c.ID) {
 			listed[cardOf(c.ID)] = nil
@@ -305,14 +305,14 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 		}
 		return false
 	}
-	if d.PCIID != "" || c.PCIID == "" { // else the inventory has not recalled the device yet
+	if d.PCIID != "" || c.PCIID == "" { // otherwise the inventory has not recalled the device yet
 		l.remember(c, d.ID, memoryOf(d))
 	}
 	was, known := l.known[d.ID]
 	is, bad := d.Health, d.Memory != nil && d.Memory.Bad
 	switch {
 	case is == inventory.Unhealthy && !d.Fault && !bad && slices.Contains(d.Reasons, inventory.ReasonFlapping):
-		is = inventory.Healthy // but for the quarantine
+		is = inventory.Healthy // apart from the quarantine
 		if d.Cause != "" {
 			is = inventory.Degraded
 		}
@@ -398,7 +398,7 @@ func (l *Ledger) findMissing(now time.Time) (recheck bool) {
 		}
 		c.reported = true
 		fields := []zap.Field{logevent.DeviceMissing, logevent.Device(c.Card)}
-		if lasted := now.Sub(c.Missing); lasted >= time.Millisecond { // else it is only now missing
+		if lasted := now.Sub(c.Missing); lasted >= time.Millisecond { // otherwise it is only now missing
 			fields = append(fields, logevent.Lasted(lasted))
 		}
 		l.log.Error("card missing since the last start", fields...)

@@ -134,7 +134,7 @@ func (c *Judgement) Write(ctx context.Context, client *apiserver.Client, node, c
 			var had apiserver.Condition
 			if had, err = w.Condition(node, conditionType); err == nil {
 				stored = &had
-				continue // the status may be the same
+				continue // the status may have stayed the same
 			}
 		} else {
 			err = w.Apply(node, next)

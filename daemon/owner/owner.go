@@ -365,7 +365,7 @@ func (n *Node) Rename(ctx context.Context, to Naming) bool {
 	lock, sole := n.lock, false
 	err := n.disk.Within(ctx, renameWithin, func(ctx context.Context) error {
 		return n.guarded(ctx, func(*os.Root) (err error) {
-			if sole, err = lock.Sole(); err == nil && sole && recorded && ctx.Err() == nil { // else it was given up
+			if sole, err = lock.Sole(); err == nil && sole && recorded && ctx.Err() == nil { // if ctx has ended, the caller has given up
 				err = lock.Mark(privatedir.Mark(to))
 			}
 			return err

@@ -42,7 +42,8 @@ type Config struct {
 	Devices interface { // an inventory
 		Latest() (inventory.Snapshot, <-chan struct{})
 	}
-	// Settings returns the present settings, and a channel that is closed when they may have changed. It must not block.
+	// Settings returns the current settings, and a channel that is closed when they may have changed. It must not
+	// block.
 	Settings func() (Settings, <-chan struct{})
 }
 

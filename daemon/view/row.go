@@ -25,7 +25,7 @@ type Row struct {
 	Reasons     []string `json:"reasons" yaml:"reasons"`
 	PCIAddress  string   `json:"pciAddress" yaml:"pciAddress"` // with domain; "": none
 	PCIVendor   string   `json:"pciVendor" yaml:"pciVendor"`   // four hex digits, as lspci -nn shows them; "": not known
-	PCIDevice   string   `json:"pciDevice" yaml:"pciDevice"`   // the same
+	PCIDevice   string   `json:"pciDevice" yaml:"pciDevice"`   // in the same form as PCIVendor
 	NUMANode    *int     `json:"numaNode" yaml:"numaNode"`
 	PortID      *int     `json:"portId" yaml:"portId"`
 	AFUID       string   `json:"afuId" yaml:"afuId"`                               // 32 hex digits or ""

@@ -43,7 +43,7 @@ type clients struct {
 
 type client struct {
 	conn      net.Conn
-	host      string    // its address without the port; all connections of a Unix socket have the same
+	host      string    // its address without the port; it is the same for all connections of a Unix socket
 	since     time.Time // the last of: accepted, request complete, answer begun
 	answering bool      // the request is complete, and the answer has not begun
 	idle      bool      // a request was answered, and the next one has not begun: only with keep-alive
@@ -182,7 +182,7 @@ func (c *clients) makeRoom(host string) (left time.Duration, ok bool) {
 	}
 	switch {
 	case i >= 0 && of[host] > max(of[c.open[i].host], c.max/4):
-		return 0, false // its address has the most, and they all wait for answers
+		return 0, false // its address has the most connections, and they all wait for answers
 	case left > 0 && of[host] > c.max/2 && now.Sub(c.several) < memory:
 		return 0, false // to wait would delay the connections of other addresses
 	case left > 0:

@@ -51,7 +51,7 @@ var (
 // Sensor is one sensor of a card. No two sensors of a card have the same chip, kind and name.
 type Sensor struct {
 	Chip string // name of the hwmon device, such as n6000bmc_hwmon, or thermal_mgmt or power_mgmt
-	Name string // the driver's label, such as "FPGA Core Temperature", else the name in its files, such as temp1
+	Name string // the driver's label, such as "FPGA Core Temperature", or else the name in its files, such as temp1
 	Kind Kind
 
 	input             string // path of the value

@@ -196,7 +196,7 @@ func (h *Hook) given(c config) ([]string, error) {
 			names = append(names, flags.Devices...)
 		}
 	}
-	// If config.json has this program under another path, isSelf does not find its entries.
+	// If config.json lists this program under another path, isSelf does not find its entries.
 	if names = append(names, h.Devices...); len(names) > 0 {
 		return names, nil
 	}
