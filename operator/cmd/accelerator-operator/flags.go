@@ -40,9 +40,9 @@ type settings struct {
 	version              bool
 }
 
-const help = `Run the operator for FPGA cards in this cluster. It installs the device plugin for
-each FpgaDevicePlugin, and replaces the mapped names of FPGA functions in pods with
-resources.
+const help = `Run the operator for FPGA cards in this cluster. It replaces the mapped names of
+FPGA functions in pods with resources, and publishes the status of mappings. With
+--device-plugins, it also installs the device plugin for each FpgaDevicePlugin.
 
 Exit codes: 0 success, 1 failure, 2 usage error.
 

@@ -52,8 +52,9 @@ digest that is in the store is not checked again. You can change FILE, and the f
 credentials, certificates and keys, without a restart.
 
 keep replaces and removes only files that it has installed itself. It removes files only with
---gc-age or --gc-max-size: a file is removed if no reference has named it and no program has
-read it for that time, and if no card has its AFU.
+--gc-age or --gc-max-size. A file can be removed if no reference has named it and no program
+has read it for the time of --gc-age, or for 24 h with --gc-max-size, and if no card has its
+AFU.
 
 The log is in JSON. With --once, keep tries each reference once, then exits. The exit code is
 0 even if pulls have failed, so that an unreachable registry does not block anything.
